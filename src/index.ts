@@ -1,0 +1,27 @@
+/** Arke: tile kernels with communication inside, written in TypeScript. */
+export * from './lang/dtypes.ts'
+export {
+  flags,
+  Kernel,
+  kernel,
+  scalar,
+  tensor,
+  type Arguments,
+  type Meta,
+  type Params,
+} from './lang/kernel.ts'
+export { type Program } from './lang/program.ts'
+export {
+  ceilDiv,
+  type Barrier,
+  type Barriers,
+  type Flag,
+  type Flags,
+  type Ref,
+  type Shared,
+  type Tensor,
+  type TileSpace,
+} from './lang/tensor.ts'
+export { type Fragment, type Index, type Scalar, type Value } from './lang/value.ts'
+export { KernelError } from './ir/site.ts'
+export { type DType, type StorageDType } from './ir/dtype.ts'

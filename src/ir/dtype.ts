@@ -1,0 +1,121 @@
+/**
+ * Element types and their arithmetic, in plain TypeScript.
+ *
+ * A value of any dtype is held as a JavaScript number that the dtype can represent exactly. `round` maps a real
+ * number to the nearest representable one (ties to even; integers wrap), and is the definition that every target
+ * is tested against. i64 exists for indices: it is exact up to 2^53, and a result beyond that is an error.
+ */
+export type DType =
+  'f32' | 'f16' | 'bf16' | 'f8e4m3' | 'f8e5m2' | 'i8' | 'u8' | 'i32' | 'u32' | 'i64' | 'bool'
+
+/** What arithmetic is defined on; the rest is storage and is cast first. */
+export type ArithmeticDType = 'f32' | 'i32' | 'u32' | 'i64'
+export type IntegerDType = 'i32' | 'u32' | 'i64'
+/** What a tensor or a shared tile can hold: everything but a mask. */
+export type StorageDType = Exclude<DType, 'bool'>
+/** What a `dot` multiplies. */
+export type DotDType = 'f32' | 'f16' | 'bf16' | 'f8e4m3' | 'f8e5m2' | 'i8'
+/** What atomics work on. */
+export type AtomicDType = 'i32' | 'u32' | 'i64' | 'f32'
+
+export interface DTypeInfo {
+  readonly bytes: number
+  readonly kind: 'float' | 'int' | 'bool'
+  readonly arithmetic: boolean
+  readonly min: number
+  readonly max: number
+}
+
+const float = (bytes: number, max: number, arithmetic = false): DTypeInfo => ({
+  bytes,
+  kind: 'float',
+  arithmetic,
+  min: -max,
+  max,
+})
+const int = (bytes: number, min: number, max: number, arithmetic = false): DTypeInfo => ({
+  bytes,
+  kind: 'int',
+  arithmetic,
+  min,
+  max,
+})
+
+export const dtypes: Readonly<Record<DType, DTypeInfo>> = {
+  f32: float(4, 3.4028234663852886e38, true),
+  f16: float(2, 65504),
+  bf16: float(2, 3.3895313892515355e38),
+  f8e4m3: float(1, 448),
+  f8e5m2: float(1, 57344),
+  i8: int(1, -128, 127),
+  u8: int(1, 0, 255),
+  i32: int(4, -(2 ** 31), 2 ** 31 - 1, true),
+  u32: int(4, 0, 2 ** 32 - 1, true),
+  i64: int(8, Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER, true),
+  bool: { bytes: 1, kind: 'bool', arithmetic: false, min: 0, max: 1 },
+}
+
+export function isDType(name: unknown): name is DType {
+  return typeof name === 'string' && Object.hasOwn(dtypes, name)
+}
+
+const scratch = new DataView(new ArrayBuffer(8))
+
+/** Round to `mantissa` explicit bits with exponents down to `minExponent`, ties to even; overflow is left to the caller. */
+function roundFloat(x: number, mantissa: number, minExponent: number): number {
+  if (x === 0 || !Number.isFinite(x)) return x
+  scratch.setFloat64(0, x)
+  const exponent = Math.max(((scratch.getUint16(0) >> 4) & 0x7ff) - 1023, minExponent)
+  const quantum = 2 ** (exponent - mantissa)
+  const scaled = x / quantum
+  const floor = Math.floor(scaled)
+  const rest = scaled - floor
+  const up = rest > 0.5 || (rest === 0.5 && floor % 2 !== 0)
+  const rounded = (up ? floor + 1 : floor) * quantum
+  return rounded === 0 && (x < 0 || Object.is(x, -0)) ? -0 : rounded
+}
+
+const bf16Infinity = 2 ** 127 * (2 - 2 ** -8)
+const f16Infinity = 65520
+const f8e5m2Infinity = 61440
+
+/** The nearest number `dtype` represents. Floats saturate only in f8e4m3, which has no infinity. */
+export function round(dtype: DType, x: number): number {
+  switch (dtype) {
+    case 'f32':
+      return Math.fround(x)
+    case 'f16':
+      return Math.abs(x) >= f16Infinity ? Math.sign(x) * Infinity : roundFloat(x, 10, -14)
+    case 'bf16':
+      return Math.abs(x) >= bf16Infinity ? Math.sign(x) * Infinity : roundFloat(x, 7, -126)
+    case 'f8e4m3':
+      return Math.abs(x) > 448 ? Math.sign(x) * 448 : roundFloat(x, 3, -6)
+    case 'f8e5m2':
+      return Math.abs(x) >= f8e5m2Infinity ? Math.sign(x) * Infinity : roundFloat(x, 2, -14)
+    case 'i8':
+      return (x << 24) >> 24
+    case 'u8':
+      return x & 0xff
+    case 'i32':
+      return x | 0
+    case 'u32':
+      return x >>> 0
+    case 'i64':
+      if (!Number.isSafeInteger(x)) throw new RangeError(`i64 result ${x} is beyond 2^53, where indices end`)
+      return x + 0
+    case 'bool':
+      return x !== 0 ? 1 : 0
+    default:
+      return dtype satisfies never
+  }
+}
+
+/** `cast`: to an integer it truncates towards zero and saturates, as GPUs do; to a float it rounds; to bool it tests. */
+export function cast(from: DType, to: DType, x: number): number {
+  const target = dtypes[to]
+  if (target.kind === 'int' && dtypes[from].kind === 'float') {
+    if (Number.isNaN(x)) return 0
+    return Math.min(Math.max(Math.trunc(x), target.min), target.max) + 0
+  }
+  return round(to, x)
+}

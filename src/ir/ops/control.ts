@@ -1,0 +1,158 @@
+/**
+ * Control flow. State is carried: a loop takes initial values, its block takes and yields the current ones, and `result`
+ * nodes read what the loop leaves.
+ *
+ *   for         (low, high, step, …init)      block (index, …state) -> state
+ *   while       (…init)                       block (…state) -> bool; block (…state) -> state
+ *   if          (condition)                   block () -> values; block () -> values
+ *   persistent  (program, programs, …extents, …init)  block (…indices, …state) -> state: the tiles program,
+ *                                             program + programs, … of the space, last axis fastest
+ *   pipeline    (…extents, …init)             block (…indices, …state) -> state; its waits and global-to-shared copies
+ *                                             run ahead of the rest by up to `stages` - 1 iterations
+ *   roles       ()                            one block a role: the program's warpgroups part and meet again
+ *   teams       (program, …sizes)             one block (program, programs) a team: programs of the launch divide the work
+ *   last        ()                            block () run by the program of this rank that gets here last, after the others
+ */
+import type { Block, Node } from '../node.ts'
+import { sameType, typeName, valueType, voidType, type Type } from '../type.ts'
+import { expectScalar, fail, type Op, type Unplaced } from './op.ts'
+
+function expectTypes(actual: readonly Node[], wanted: readonly Type[], what: string): void {
+  if (actual.length !== wanted.length)
+    fail(`${what}: ${actual.length} values where ${wanted.length} are carried`)
+  actual.forEach((node, i) => {
+    if (!sameType(node.type, wanted[i]))
+      fail(`${what}: value ${i} is ${typeName(node.type)}, carried as ${typeName(wanted[i])}`)
+  })
+}
+
+function expectBlocks(node: Unplaced, count: number): readonly Block[] {
+  if (node.blocks.length !== count) fail(`owns ${count} blocks, has ${node.blocks.length}`)
+  return node.blocks
+}
+
+const i32 = valueType('i32')
+const types = (nodes: readonly Node[]): Type[] => nodes.map((node) => node.type)
+
+function expectCarriable(init: readonly Node[]): void {
+  for (const node of init)
+    if (node.type.kind !== 'value')
+      fail(`only values are carried, not ${typeName(node.type)}: memory is named, not carried`)
+}
+
+/** A loop over a space of `axes` extents, which follow `leading` other scalars. */
+function expectSpaceLoop(node: Unplaced, leading: number): Type {
+  const [body] = expectBlocks(node, 1)
+  const axes = node.attributes.axes as number
+  for (const extent of node.inputs.slice(0, leading + axes)) expectScalar(extent, 'an extent', ['i32'])
+  const init = node.inputs.slice(leading + axes)
+  expectCarriable(init)
+  const indices = Array.from({ length: axes }, () => i32)
+  expectTypes(body.params, [...indices, ...types(init)], 'the parameters of the body')
+  expectTypes(body.results, types(init), 'the body returns other state than it was given')
+  return voidType
+}
+
+export const controlOps = {
+  param: {
+    effect: 'pure',
+    summary: 'a parameter of a kernel or of a block',
+    infer: () => fail('is made by its block'),
+  },
+  result: {
+    effect: 'pure',
+    summary: 'one of the values a control node leaves',
+    infer(node): Type {
+      const from: Node | undefined = node.inputs[0]
+      const block: Block | undefined = from?.blocks[from.op === 'while' ? 1 : 0]
+      const value: Node | undefined = block?.results[node.attributes.index as number]
+      return value?.type ?? fail('there is no such result')
+    },
+  },
+  for: {
+    effect: 'control',
+    summary: 'index from low up to high, exclusive',
+    infer(node) {
+      const [body] = expectBlocks(node, 1)
+      for (const bound of node.inputs.slice(0, 3)) expectScalar(bound, 'a bound of the loop', ['i32'])
+      const init = node.inputs.slice(3)
+      expectCarriable(init)
+      expectTypes(body.params, [i32, ...types(init)], 'the parameters of the body')
+      expectTypes(body.results, types(init), 'the body returns other state than it was given')
+      return voidType
+    },
+  },
+  while: {
+    effect: 'control',
+    summary: 'as long as the condition holds',
+    infer(node) {
+      const [condition, body] = expectBlocks(node, 2)
+      expectCarriable(node.inputs)
+      expectTypes(condition.params, types(node.inputs), 'the parameters of the condition')
+      expectTypes(condition.results, [valueType('bool')], 'the condition')
+      expectTypes(body.params, types(node.inputs), 'the parameters of the body')
+      expectTypes(body.results, types(node.inputs), 'the body returns other state than it was given')
+      return voidType
+    },
+  },
+  if: {
+    effect: 'control',
+    summary: 'one of two blocks',
+    infer(node) {
+      const [yes, no] = expectBlocks(node, 2)
+      expectScalar(node.inputs[0], 'the condition', ['bool'])
+      expectCarriable(yes.results)
+      expectTypes(no.results, types(yes.results), 'the two branches return different values')
+      return voidType
+    },
+  },
+  persistent: {
+    effect: 'control',
+    summary: 'the tiles of a space dealt out to the programs of the launch',
+    infer: (node) => expectSpaceLoop(node, 2),
+  },
+  pipeline: {
+    effect: 'control',
+    summary: 'a loop whose copies into shared memory run ahead',
+    infer(node) {
+      const stages = node.attributes.stages as number
+      if (!Number.isInteger(stages) || stages < 1) fail(`a pipeline of ${stages} stages`)
+      return expectSpaceLoop(node, 0)
+    },
+  },
+  roles: {
+    effect: 'control',
+    summary: 'warpgroups of a program with different work',
+    infer(node) {
+      const names = node.attributes.names as readonly string[]
+      for (const block of expectBlocks(node, names.length)) {
+        expectTypes(block.params, [], 'a role')
+        expectTypes(block.results, [], 'a role returns nothing: roles meet through shared memory')
+      }
+      return voidType
+    },
+  },
+  teams: {
+    effect: 'control',
+    summary: 'programs of a launch with different work',
+    infer(node) {
+      const names = node.attributes.names as readonly string[]
+      if (node.inputs.length !== names.length + 1) fail('one size a team')
+      for (const input of node.inputs) expectScalar(input, 'a size', ['i32'])
+      for (const block of expectBlocks(node, names.length)) {
+        expectTypes(block.params, [i32, i32], 'a team')
+        expectTypes(block.results, [], 'a team returns nothing')
+      }
+      return voidType
+    },
+  },
+  last: {
+    effect: 'control',
+    summary: "run once a rank, by the last of the rank's programs to get here",
+    infer(node) {
+      const [body] = expectBlocks(node, 1)
+      expectTypes(body.results, [], 'last')
+      return voidType
+    },
+  },
+} as const satisfies Record<string, Op>

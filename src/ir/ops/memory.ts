@@ -1,0 +1,190 @@
+/**
+ * Memory: loads, stores, copies, atomics, shared tiles.
+ *
+ * A load or store without an order is weak: it must not race. With an order it is a strong access of single elements.
+ * Inputs that may be absent come last: load (ref, mask, other), store (ref, value, mask), copy (source, target, mask),
+ * atomics (ref, value, [desired of cas], mask).
+ */
+import { dtypes, type DType } from '../dtype.ts'
+import type { Node } from '../node.ts'
+import { refType, sameShape, typeName, valueType, voidType, type RefType, type Shape } from '../type.ts'
+import {
+  expectDType,
+  expectInputs,
+  expectRef,
+  expectShape,
+  expectValue,
+  fail,
+  type Op,
+  type Unplaced,
+} from './op.ts'
+import { maximum, minimum } from './values.ts'
+
+export const orders = ['relaxed', 'acquire', 'release', 'acqRel', 'seqCst'] as const
+export type Order = (typeof orders)[number]
+export const scopes = ['block', 'device', 'system'] as const
+export type Scope = (typeof scopes)[number]
+
+function expectMask(mask: Node | undefined, shape: Shape): void {
+  if (!mask) return
+  const type = expectValue(mask, 'the mask')
+  if (type.dtype !== 'bool') fail(`the mask must be bool, not ${typeName(type)}`)
+  if (!sameShape(type.shape, shape))
+    fail(`the mask has shape [${type.shape.join('x')}], the places [${shape.join('x')}]`)
+}
+
+function expectOrder(node: Unplaced, allowed: readonly (Order | undefined)[]): void {
+  const { order, scope } = node.attributes
+  if (!allowed.includes(order as Order | undefined))
+    fail(`order ${order ?? 'weak'} is not one of ${allowed.map((one) => one ?? 'weak').join(', ')}`)
+  if (order !== undefined && !scopes.includes(scope as Scope))
+    fail(`scope ${scope} is not one of ${scopes.join(', ')}`)
+}
+
+function expectMatch(ref: RefType, value: Node | undefined, what: string): void {
+  const type = expectValue(value, what)
+  if (type.dtype !== ref.dtype)
+    fail(`${what} is ${type.dtype}, the places hold ${ref.dtype}: cast it, with .to(${ref.dtype})`)
+  if (!sameShape(type.shape, ref.shape))
+    fail(`${what} has shape [${type.shape.join('x')}], the places [${ref.shape.join('x')}]`)
+}
+
+const atomicDtypes: readonly DType[] = ['i32', 'u32', 'i64', 'f32']
+const bitwiseDtypes: readonly DType[] = ['i32', 'u32', 'i64']
+
+function atomic(summary: string, allowed: readonly DType[], values = 1): Op {
+  return {
+    effect: 'write',
+    summary: `${summary}; yields what was there before`,
+    infer(node) {
+      expectInputs(node, 1 + values, 2 + values)
+      const ref = expectRef(node.inputs[0], 'the target')
+      if (!allowed.includes(ref.dtype)) fail(`is defined on ${allowed.join(', ')}, not on ${ref.dtype}`)
+      for (const value of node.inputs.slice(1, 1 + values)) expectMatch(ref, value, 'the operand')
+      expectMask(node.inputs[1 + values], ref.shape)
+      expectOrder(node, ['relaxed', 'acquire', 'release', 'acqRel'])
+      return valueType(ref.dtype, ref.shape)
+    },
+  }
+}
+
+export const memoryOps = {
+  shared: {
+    effect: 'declare',
+    summary: "a tile in the program's shared memory; holds nothing at first",
+    infer(node) {
+      const shape = expectShape(node.attributes.shape as Shape, 'a shared tile', 3)
+      const dtype = expectDType(node.attributes.dtype)
+      if (dtype === 'bool') fail('a mask is not stored: keep it as i32, with .to(i32)')
+      return refType('shared', dtype, shape)
+    },
+  },
+  load: {
+    effect: 'read',
+    summary: 'places to registers; where the mask is off, `other` (0 by default)',
+    infer(node) {
+      expectInputs(node, 1, 3)
+      const ref = expectRef(node.inputs[0], 'the source')
+      if (ref.shape.length > 2) fail(`a fragment has at most two axes: pick() a stage of ${typeName(ref)}`)
+      expectMask(node.inputs[1], ref.shape)
+      if (node.inputs[2]) expectMatch(ref, node.inputs[2], '`other`')
+      expectOrder(node, [undefined, 'relaxed', 'acquire'])
+      return valueType(ref.dtype, ref.shape)
+    },
+  },
+  store: {
+    effect: 'write',
+    summary: 'registers to places, where the mask is on',
+    infer(node) {
+      expectInputs(node, 2, 3)
+      const ref = expectRef(node.inputs[0], 'the target')
+      expectMatch(ref, node.inputs[1], 'the value')
+      expectMask(node.inputs[2], ref.shape)
+      expectOrder(node, [undefined, 'relaxed', 'release'])
+      return voidType
+    },
+  },
+  copy: {
+    effect: 'write',
+    summary:
+      'places to places, without passing through the author’s hands; sequential as far as its role can tell',
+    infer(node) {
+      expectInputs(node, 2, 3)
+      expectCopy(node)
+      expectMask(node.inputs[2], (node.inputs[0].type as RefType).shape)
+      return voidType
+    },
+  },
+  'copy.async': {
+    effect: 'write',
+    summary: 'global to shared, complete when the phase of the barrier it is attached to completes',
+    infer(node) {
+      expectInputs(node, 3)
+      const { source, target } = expectCopy(node)
+      if (source.space !== 'global' || target.space !== 'shared')
+        fail('an asynchronous copy goes from global to shared memory')
+      const barrier = node.inputs[2].type
+      if (barrier.kind !== 'barriers' || barrier.count !== 0)
+        fail(`completes on one barrier, not on ${typeName(barrier)}`)
+      return voidType
+    },
+  },
+  'atomic.add': atomic('adds', atomicDtypes),
+  'atomic.sub': atomic('subtracts', atomicDtypes),
+  'atomic.cas': atomic('stores `desired` if the place holds `expected`', bitwiseDtypes, 2),
+  'atomic.xchg': atomic('stores', atomicDtypes),
+  'atomic.and': atomic('bitwise and', bitwiseDtypes),
+  'atomic.or': atomic('bitwise or', bitwiseDtypes),
+  'atomic.xor': atomic('bitwise exclusive or', bitwiseDtypes),
+  'atomic.min': atomic('keeps the smaller', atomicDtypes),
+  'atomic.max': atomic('keeps the larger', atomicDtypes),
+} as const satisfies Record<string, Op>
+
+function expectCopy(node: Unplaced): { source: RefType; target: RefType } {
+  const source = expectRef(node.inputs[0], 'the source')
+  const target = expectRef(node.inputs[1], 'the target')
+  if (source.dtype !== target.dtype)
+    fail(
+      `the source holds ${source.dtype}, the target ${target.dtype}: load, cast with .to(${target.dtype}) and store`,
+    )
+  if (!sameShape(source.shape, target.shape))
+    fail(`the source is [${source.shape.join('x')}], the target [${target.shape.join('x')}]`)
+  return { source, target }
+}
+
+/** The new value an atomic leaves, given what was there. The meaning of all nine in one place. */
+export function atomicMeaning(
+  op: string,
+  round: (x: number) => number,
+): (old: number, value: number, desired: number) => number {
+  switch (op) {
+    case 'atomic.add':
+      return (old, value) => round(old + value)
+    case 'atomic.sub':
+      return (old, value) => round(old - value)
+    case 'atomic.cas':
+      return (old, expected, desired) => (old === expected ? desired : old)
+    case 'atomic.xchg':
+      return (_, value) => value
+    case 'atomic.and':
+      return (old, value) => round(bitwise(old, value, (a, b) => a & b))
+    case 'atomic.or':
+      return (old, value) => round(bitwise(old, value, (a, b) => a | b))
+    case 'atomic.xor':
+      return (old, value) => round(bitwise(old, value, (a, b) => a ^ b))
+    case 'atomic.min':
+      return minimum
+    case 'atomic.max':
+      return maximum
+    default:
+      throw new Error(`${op} is not an atomic`)
+  }
+}
+
+/** JavaScript's own operators see 32 bits; an i64 has more. */
+function bitwise(a: number, b: number, f: (a: bigint, b: bigint) => bigint): number {
+  return Number(BigInt.asIntN(64, f(BigInt(a), BigInt(b))))
+}
+
+export const bytesOf = (type: RefType): number =>
+  type.shape.reduce((n, extent) => n * extent, dtypes[type.dtype].bytes)

@@ -1,0 +1,113 @@
+/**
+ * Synchronisation: flags between programs and ranks, barriers between the roles of a program, fences.
+ *
+ * A flag set counts epochs apart for the two sides: how many launches on this rank have signalled it, and how many have
+ * waited for it. `signal` says "this launch's part is done"; `wait` wants what the matching launch signalled, or, with
+ * lag L, what the launch L before that did.
+ */
+import { barriersType, typeName, valueType, voidType } from '../type.ts'
+import type { Node } from '../node.ts'
+import { scopes, type Scope } from './memory.ts'
+import { expectInputs, expectScalar, fail, type Op, type Unplaced } from './op.ts'
+
+function expectFlag(node: Node | undefined): void {
+  if (node?.type.kind !== 'flags') fail(`needs a flag, not ${node ? typeName(node.type) : 'nothing'}`)
+  if (node.type.rank !== 0) fail(`needs one flag of the ${typeName(node.type)}: choose it with .at([…])`)
+}
+
+function expectBarrier(node: Node | undefined): void {
+  if (node?.type.kind !== 'barriers' || node.type.count !== 0)
+    fail(`needs one barrier, not ${node ? typeName(node.type) : 'nothing'}: choose it with .at(i)`)
+}
+
+function expectOrderIn(node: Unplaced, allowed: readonly string[]): void {
+  const { order, scope } = node.attributes
+  if (!allowed.includes(order as string)) fail(`order ${order} is not one of ${allowed.join(', ')}`)
+  if (!scopes.includes(scope as Scope)) fail(`scope ${scope} is not one of ${scopes.join(', ')}`)
+}
+
+export const syncOps = {
+  epoch: {
+    effect: 'pure',
+    summary:
+      "this launch's epoch of a flag set (1 in the first launch), on the signalling or the waiting side",
+    infer(node) {
+      expectInputs(node, 1)
+      if (node.inputs[0].type.kind !== 'flags') fail(`needs flags, not ${typeName(node.inputs[0].type)}`)
+      if (!['signal', 'wait'].includes(node.attributes.side as string))
+        fail(`side ${node.attributes.side} is not signal or wait`)
+      return valueType('u32')
+    },
+  },
+  signal: {
+    effect: 'sync',
+    summary: 'releases what this role did before, then marks the flag for this epoch',
+    infer(node) {
+      expectInputs(node, 1)
+      expectFlag(node.inputs[0])
+      expectOrderIn(node, ['release', 'relaxed'])
+      return voidType
+    },
+  },
+  wait: {
+    effect: 'sync',
+    summary:
+      'blocks until the flag is marked for this epoch (less `lag`), then acquires what the signaller released',
+    infer(node) {
+      expectInputs(node, 1)
+      expectFlag(node.inputs[0])
+      expectOrderIn(node, ['acquire', 'relaxed'])
+      const lag = node.attributes.lag as number
+      if (!Number.isInteger(lag) || lag < 0) fail(`lag ${lag} is not a whole number of launches`)
+      return voidType
+    },
+  },
+  fence: {
+    effect: 'sync',
+    summary: 'orders the accesses before it against those after it, at a scope',
+    infer(node) {
+      expectInputs(node, 0)
+      expectOrderIn(node, ['acquire', 'release', 'acqRel', 'seqCst'])
+      return voidType
+    },
+  },
+  barrier: {
+    effect: 'sync',
+    summary: 'all roles of the program meet',
+    infer(node) {
+      expectInputs(node, 0)
+      return voidType
+    },
+  },
+  barriers: {
+    effect: 'declare',
+    summary: 'arrival barriers; a phase completes after `arrivals` arrivals and the copies attached to it',
+    infer(node) {
+      const count = node.attributes.count as number
+      const arrivals = node.attributes.arrivals as number
+      if (!(count >= 1 && Number.isInteger(count))) fail(`${count} barriers`)
+      if (!(arrivals >= 1 && Number.isInteger(arrivals))) fail(`a barrier of ${arrivals} arrivals`)
+      return barriersType(count, arrivals)
+    },
+  },
+  'barrier.arrive': {
+    effect: 'sync',
+    summary: 'counts towards the current phase and releases what this role did before',
+    infer(node) {
+      expectInputs(node, 1)
+      expectBarrier(node.inputs[0])
+      return voidType
+    },
+  },
+  'barrier.wait': {
+    effect: 'sync',
+    summary:
+      'blocks until phase `phase` (0, 1, …; -1 has passed) completes; the hardware keeps its parity only',
+    infer(node) {
+      expectInputs(node, 2)
+      expectBarrier(node.inputs[0])
+      expectScalar(node.inputs[1], 'the phase', ['i32'])
+      return voidType
+    },
+  },
+} as const satisfies Record<string, Op>

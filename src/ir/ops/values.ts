@@ -1,0 +1,454 @@
+/** Ops on values: constants, ids, elementwise arithmetic, shape changes, reductions, the matrix product. */
+import { cast, dtypes, round, type DType } from '../dtype.ts'
+import { attribute, type Node } from '../node.ts'
+import {
+  broadcastShapes,
+  elements,
+  refType,
+  sameShape,
+  sameType,
+  typeName,
+  valueType,
+  type Shape,
+  type ValueType,
+} from '../type.ts'
+import {
+  expectArithmetic,
+  expectDType,
+  expectInputs,
+  expectScalar,
+  expectShape,
+  expectValue,
+  fail,
+  type Datum,
+  type Op,
+} from './op.ts'
+
+const dtypeOf = (node: Node): DType => (node.type as ValueType).dtype
+const shapeOf = (node: Node): Shape => (node.type as ValueType).shape
+
+/** Apply a function of numbers elementwise; inputs have one shape. */
+function map(count: number, inputs: readonly Datum[], f: (...x: number[]) => number): Datum {
+  if (typeof inputs[0] === 'number') return f(...(inputs as number[]))
+  const out = new Float64Array(count)
+  const [a, b, c] = inputs as Float64Array[]
+  if (inputs.length === 1) for (let i = 0; i < count; i++) out[i] = f(a[i])
+  else if (inputs.length === 2) for (let i = 0; i < count; i++) out[i] = f(a[i], b[i])
+  else for (let i = 0; i < count; i++) out[i] = f(a[i], b[i], c[i])
+  return out
+}
+
+type ElementMeaning = (dtype: DType) => (...x: number[]) => number
+
+function unary(summary: string, allowed: readonly DType[], meaning: ElementMeaning): Op {
+  return {
+    effect: 'pure',
+    summary,
+    infer(node) {
+      expectInputs(node, 1)
+      const type = expectValue(node.inputs[0], 'the operand')
+      if (!allowed.includes(type.dtype))
+        fail(`is defined on ${allowed.join(', ')}, not on ${type.dtype}: cast first, with .to(…)`)
+      return type
+    },
+    evaluate: (node, inputs) => map(elements(shapeOf(node)), inputs, meaning(dtypeOf(node))),
+  }
+}
+
+function binary(
+  summary: string,
+  allowed: readonly DType[],
+  meaning: ElementMeaning,
+  resultDtype: (dtype: DType) => DType = (dtype) => dtype,
+): Op {
+  return {
+    effect: 'pure',
+    summary,
+    infer(node) {
+      expectInputs(node, 2)
+      const a = expectValue(node.inputs[0], 'the left operand')
+      const b = expectValue(node.inputs[1], 'the right operand')
+      if (!allowed.includes(a.dtype))
+        fail(`is defined on ${allowed.join(', ')}, not on ${a.dtype}: cast first, with .to(…)`)
+      if (!sameType(a, b)) fail(`the operands differ: ${typeName(a)} and ${typeName(b)}`)
+      return valueType(resultDtype(a.dtype), a.shape)
+    },
+    evaluate: (node, inputs) => map(elements(shapeOf(node)), inputs, meaning(dtypeOf(node.inputs[0]))),
+  }
+}
+
+const arithmetic: readonly DType[] = ['f32', 'i32', 'u32', 'i64']
+const integers: readonly DType[] = ['i32', 'u32', 'i64']
+const bits: readonly DType[] = ['i32', 'u32', 'i64', 'bool']
+const floats: readonly DType[] = ['f32']
+const comparable: readonly DType[] = [...arithmetic, 'bool']
+const toBool = (): DType => 'bool'
+const rounding =
+  (f: (a: number, b: number) => number): ElementMeaning =>
+  (dtype) =>
+  (a, b) =>
+    round(dtype, f(a, b))
+const compare =
+  (f: (a: number, b: number) => boolean): ElementMeaning =>
+  () =>
+  (a, b) =>
+    f(a, b) ? 1 : 0
+const float =
+  (f: (x: number) => number): ElementMeaning =>
+  () =>
+  (x) =>
+    Math.fround(f(x))
+
+/** Bitwise on 53-bit indices goes through BigInt; on 32 bits JavaScript's own operators do. */
+const bitwise =
+  (narrow: (a: number, b: number) => number, wide: (a: bigint, b: bigint) => bigint): ElementMeaning =>
+  (dtype) =>
+    dtype === 'i64'
+      ? (a, b) => round(dtype, Number(BigInt.asIntN(64, wide(BigInt(a), BigInt(b)))))
+      : (a, b) => round(dtype, narrow(a, b))
+
+function divide(dtype: DType, a: number, b: number): number {
+  if (dtypes[dtype].kind === 'float') return Math.fround(a / b)
+  if (b === 0) throw new RangeError('integer division by zero')
+  return round(dtype, Math.trunc(a / b))
+}
+
+function remainder(dtype: DType, a: number, b: number): number {
+  if (b === 0) throw new RangeError('integer remainder by zero')
+  return round(dtype, a % b) + 0
+}
+
+/** As the hardware's: a NaN loses against a number. */
+export const minimum = (a: number, b: number): number =>
+  Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.min(a, b)
+export const maximum = (a: number, b: number): number =>
+  Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.max(a, b)
+
+function reduction(
+  summary: string,
+  start: number | undefined,
+  combine: (a: number, b: number) => number,
+): Op {
+  return {
+    effect: 'pure',
+    summary,
+    infer(node) {
+      expectInputs(node, 1)
+      const type = expectValue(node.inputs[0], 'the operand')
+      const axis = node.attributes.axis as number
+      expectArithmetic(type, 'a reduction')
+      if (axis < 0 || axis >= type.shape.length) fail(`axis ${axis} is outside ${typeName(type)}`)
+      return valueType(
+        type.dtype,
+        type.shape.filter((_, i) => i !== axis),
+      )
+    },
+    evaluate(node, [input]) {
+      const source = node.inputs[0].type as ValueType
+      const axis = attribute<number>(node, 'axis')
+      const data = input as Float64Array
+      const inner = elements(source.shape.slice(axis + 1))
+      const extent = source.shape[axis]
+      const out = new Float64Array(elements(shapeOf(node)))
+      for (let i = 0; i < out.length; i++) {
+        const base = Math.floor(i / inner) * extent * inner + (i % inner)
+        let total = start ?? data[base]
+        for (let k = start === undefined ? 1 : 0; k < extent; k++)
+          total = combine(total, data[base + k * inner])
+        out[i] = round(source.dtype, total)
+      }
+      return shapeOf(node).length === 0 ? out[0] : out
+    },
+  }
+}
+
+function id(summary: string): Op {
+  return { effect: 'pure', summary, infer: () => valueType('i32') }
+}
+
+export const valueOps = {
+  const: {
+    effect: 'pure',
+    summary: 'a number known when recording',
+    infer: (node) => valueType(expectDType(node.attributes.dtype)),
+    evaluate: (node) => attribute<number>(node, 'value'),
+  },
+  iota: {
+    effect: 'pure',
+    summary: '0, 1, 2, … as a fragment of i32',
+    infer: (node) => valueType('i32', expectShape([node.attributes.extent as number], 'a fragment')),
+    evaluate: (node) => Float64Array.from({ length: attribute<number>(node, 'extent') }, (_, i) => i),
+  },
+  rank: id('the rank this program runs on'),
+  program: id('the number of this program in its launch, on its rank'),
+  programs: id('how many programs the launch has on this rank'),
+
+  neg: unary('-x', arithmetic, (dtype) => (x) => round(dtype, -x)),
+  abs: unary('|x|', ['f32', 'i32', 'i64'], (dtype) => (x) => round(dtype, Math.abs(x))),
+  not: unary('bitwise complement; of a bool, negation', bits, (dtype) =>
+    dtype === 'bool' ? (x) => (x ? 0 : 1) : (x) => round(dtype, dtype === 'i64' ? -x - 1 : ~x),
+  ),
+  exp2: unary(
+    '2 to the x',
+    floats,
+    float((x) => 2 ** x),
+  ),
+  log2: unary('logarithm to base 2', floats, float(Math.log2)),
+  sqrt: unary('square root', floats, float(Math.sqrt)),
+  rsqrt: unary(
+    '1 / square root',
+    floats,
+    float((x) => 1 / Math.sqrt(x)),
+  ),
+  tanh: unary('hyperbolic tangent', floats, float(Math.tanh)),
+  sigmoid: unary(
+    '1 / (1 + e^-x)',
+    floats,
+    float((x) => 1 / (1 + Math.exp(-x))),
+  ),
+
+  add: binary(
+    'a + b',
+    arithmetic,
+    rounding((a, b) => a + b),
+  ),
+  sub: binary(
+    'a - b',
+    arithmetic,
+    rounding((a, b) => a - b),
+  ),
+  mul: binary('a * b', arithmetic, (dtype) =>
+    dtype === 'i32'
+      ? Math.imul
+      : dtype === 'u32'
+        ? (a, b) => Math.imul(a, b) >>> 0
+        : (a, b) => round(dtype, a * b),
+  ),
+  div: binary('a / b; of integers, towards zero', arithmetic, (dtype) => (a, b) => divide(dtype, a, b)),
+  mod: binary('remainder of div, with the sign of a', integers, (dtype) => (a, b) => remainder(dtype, a, b)),
+  min: binary('the smaller; a NaN loses', arithmetic, () => minimum),
+  max: binary('the larger; a NaN loses', arithmetic, () => maximum),
+  and: binary(
+    'bitwise and; of bools, logical',
+    bits,
+    bitwise(
+      (a, b) => a & b,
+      (a, b) => a & b,
+    ),
+  ),
+  or: binary(
+    'bitwise or; of bools, logical',
+    bits,
+    bitwise(
+      (a, b) => a | b,
+      (a, b) => a | b,
+    ),
+  ),
+  xor: binary(
+    'bitwise exclusive or',
+    bits,
+    bitwise(
+      (a, b) => a ^ b,
+      (a, b) => a ^ b,
+    ),
+  ),
+  shl: binary(
+    'shift left',
+    integers,
+    bitwise(
+      (a, b) => a << b,
+      (a, b) => a << b,
+    ),
+  ),
+  shr: binary('shift right; of signed integers, arithmetic', integers, (dtype) =>
+    dtype === 'u32'
+      ? (a, b) => (a >>> b) >>> 0
+      : dtype === 'i64'
+        ? (a, b) => Math.floor(a / 2 ** b)
+        : (a, b) => a >> b,
+  ),
+
+  eq: binary(
+    'a = b',
+    comparable,
+    compare((a, b) => a === b),
+    toBool,
+  ),
+  ne: binary(
+    'a ≠ b',
+    comparable,
+    compare((a, b) => a !== b),
+    toBool,
+  ),
+  lt: binary(
+    'a < b',
+    arithmetic,
+    compare((a, b) => a < b),
+    toBool,
+  ),
+  le: binary(
+    'a ≤ b',
+    arithmetic,
+    compare((a, b) => a <= b),
+    toBool,
+  ),
+  gt: binary(
+    'a > b',
+    arithmetic,
+    compare((a, b) => a > b),
+    toBool,
+  ),
+  ge: binary(
+    'a ≥ b',
+    arithmetic,
+    compare((a, b) => a >= b),
+    toBool,
+  ),
+
+  select: {
+    effect: 'pure',
+    summary: 'a where the condition holds, else b',
+    infer(node) {
+      expectInputs(node, 3)
+      const condition = expectValue(node.inputs[0], 'the condition')
+      const a = expectValue(node.inputs[1], 'the first choice')
+      const b = expectValue(node.inputs[2], 'the second choice')
+      if (condition.dtype !== 'bool') fail(`the condition must be bool, not ${typeName(condition)}`)
+      if (!sameType(a, b)) fail(`the choices differ: ${typeName(a)} and ${typeName(b)}`)
+      if (!sameShape(condition.shape, a.shape)) fail(`the condition has another shape than the choices`)
+      return a
+    },
+    evaluate: (node, inputs) => map(elements(shapeOf(node)), inputs, (c, a, b) => (c ? a : b)),
+  },
+  cast: {
+    effect: 'pure',
+    summary: 'the same numbers in another dtype',
+    infer(node) {
+      expectInputs(node, 1)
+      return valueType(expectDType(node.attributes.dtype), expectValue(node.inputs[0], 'the operand').shape)
+    },
+    evaluate(node, inputs) {
+      const from = dtypeOf(node.inputs[0])
+      const to = dtypeOf(node)
+      return map(elements(shapeOf(node)), inputs, (x) => cast(from, to, x))
+    },
+  },
+
+  'reduce.sum': reduction('sum along an axis', 0, (a, b) => a + b),
+  'reduce.max': reduction('largest along an axis', undefined, maximum),
+  'reduce.min': reduction('smallest along an axis', undefined, minimum),
+
+  expand: {
+    effect: 'pure',
+    summary: 'a new axis of extent 1',
+    infer(node) {
+      expectInputs(node, 1)
+      const type = expectValue(node.inputs[0], 'the operand')
+      const axis = node.attributes.axis as number
+      if (axis < 0 || axis > type.shape.length) fail(`axis ${axis} is outside ${typeName(type)}`)
+      const shape = [...type.shape.slice(0, axis), 1, ...type.shape.slice(axis)]
+      return valueType(type.dtype, expectShape(shape, 'a fragment'))
+    },
+    evaluate: (_, [input]) => (typeof input === 'number' ? Float64Array.of(input) : input),
+  },
+  broadcast: {
+    effect: 'pure',
+    summary: 'stretch axes of extent 1, and scalars, to a shape',
+    infer(node) {
+      expectInputs(node, 1)
+      const type = expectValue(node.inputs[0], 'the operand')
+      const shape = expectShape(node.attributes.shape as Shape, 'a fragment')
+      const common = broadcastShapes(type.shape, shape)
+      if (!common || !sameShape(common, shape))
+        fail(`${typeName(type)} does not stretch to [${shape.join('x')}]`)
+      return valueType(type.dtype, shape)
+    },
+    evaluate(node, [input]) {
+      const shape = shapeOf(node)
+      const out = new Float64Array(elements(shape))
+      if (typeof input === 'number') return out.fill(input)
+      const from = shapeOf(node.inputs[0])
+      const [rows, columns] = shape.length === 1 ? [1, shape[0]] : [shape[0], shape[1]]
+      const fromColumns = from[from.length - 1]
+      const fromRows = from.length === 2 ? from[0] : 1
+      for (let i = 0; i < rows; i++)
+        for (let j = 0; j < columns; j++)
+          out[i * columns + j] = input[(fromRows === 1 ? 0 : i) * fromColumns + (fromColumns === 1 ? 0 : j)]
+      return out
+    },
+  },
+  transpose: {
+    effect: 'pure',
+    summary: 'rows and columns exchanged; of a shared tile, another view of the same places',
+    infer(node) {
+      expectInputs(node, 1)
+      const type = node.inputs[0].type
+      if ((type.kind !== 'value' && type.kind !== 'ref') || type.shape.length !== 2)
+        fail(`needs a fragment or a shared tile of two axes, not ${typeName(type)}`)
+      const shape = [type.shape[1], type.shape[0]]
+      if (type.kind === 'value') return valueType(type.dtype, shape)
+      if (type.space !== 'shared') fail('a global tile is transposed after it was copied to shared memory')
+      return refType('shared', type.dtype, shape)
+    },
+    evaluate(node, [input]) {
+      const [rows, columns] = shapeOf(node)
+      const data = input as Float64Array
+      const out = new Float64Array(data.length)
+      for (let i = 0; i < rows; i++)
+        for (let j = 0; j < columns; j++) out[i * columns + j] = data[j * rows + i]
+      return out
+    },
+  },
+  dot: {
+    effect: 'read',
+    summary:
+      'accumulator + a x b; products are exact and sums are kept in f32 (i32 for i8) by the hardware, in f64 here',
+    infer(node) {
+      expectInputs(node, 3)
+      const [a, b, acc] = node.inputs.map((input) => input.type)
+      for (const [type, name] of [
+        [a, 'a'],
+        [b, 'b'],
+      ] as const) {
+        if ((type.kind !== 'value' && type.kind !== 'ref') || type.shape.length !== 2)
+          fail(`operand ${name} must be a shared tile or a fragment of two axes, not ${typeName(type)}`)
+        if (type.kind === 'ref' && type.space !== 'shared')
+          fail(
+            `operand ${name} lies in global memory: copy it to a shared tile first, or load it into a fragment`,
+          )
+      }
+      const left = a as ValueType
+      const right = b as ValueType
+      if (left.dtype !== right.dtype) fail(`the operands differ: ${left.dtype} and ${right.dtype}`)
+      if (!['f32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'i8'].includes(left.dtype))
+        fail(`is not defined on ${left.dtype}`)
+      const wanted = valueType(left.dtype === 'i8' ? 'i32' : 'f32', [left.shape[0], right.shape[1]])
+      if (left.shape[1] !== right.shape[0])
+        fail(`the inner extents differ: [${left.shape.join('x')}] x [${right.shape.join('x')}]`)
+      if (!sameType(acc, wanted)) fail(`the accumulator must be ${typeName(wanted)}, not ${typeName(acc)}`)
+      return wanted
+    },
+    evaluate(node, inputs) {
+      const [a, b, acc] = inputs as Float64Array[]
+      const [m, n] = shapeOf(node)
+      const k = (node.inputs[0].type as ValueType).shape[1]
+      const dtype = dtypeOf(node)
+      const out = new Float64Array(m * n)
+      for (let i = 0; i < m; i++)
+        for (let j = 0; j < n; j++) {
+          let sum = acc[i * n + j]
+          for (let l = 0; l < k; l++) sum += a[i * k + l] * b[l * n + j]
+          out[i * n + j] = round(dtype, sum)
+        }
+      return out
+    },
+  },
+} as const satisfies Record<string, Op>
+
+/** Used by `at`: an index may be a scalar or a fragment. */
+export function expectIndex(node: Node | undefined, what: string): ValueType {
+  const type = expectValue(node, what)
+  if (type.shape.length === 0) return expectScalar(node, what)
+  if (type.dtype !== 'i32') fail(`${what} must be i32, not ${typeName(type)}`)
+  return type
+}

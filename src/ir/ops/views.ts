@@ -1,0 +1,145 @@
+/** Views: which rank's copy, which part of it. They compute places and touch no memory. */
+import { attribute, type Node } from '../node.ts'
+import {
+  barriersType,
+  flagsType,
+  refType,
+  sameShape,
+  tensorType,
+  typeName,
+  valueType,
+  type Shape,
+  type TensorType,
+} from '../type.ts'
+import { expectInputs, expectScalar, expectShape, expectValue, fail, type Op } from './op.ts'
+import { expectIndex } from './values.ts'
+
+function expectTensor(node: Node | undefined): TensorType {
+  if (node?.type.kind !== 'tensor') fail(`needs a tensor, not ${node ? typeName(node.type) : 'nothing'}`)
+  return node.type
+}
+
+export const viewOps = {
+  on: {
+    effect: 'pure',
+    summary: "another rank's copy of a symmetric tensor or flag set",
+    infer(node) {
+      expectInputs(node, 2)
+      const type = node.inputs[0].type
+      if (type.kind !== 'tensor' && type.kind !== 'flags')
+        fail(`needs a tensor or flags, not ${typeName(type)}`)
+      expectScalar(node.inputs[1], 'the rank')
+      return type
+    },
+  },
+  dim: {
+    effect: 'pure',
+    summary: 'an extent of a tensor or flag set',
+    infer(node) {
+      expectInputs(node, 1)
+      const type = node.inputs[0].type
+      if (type.kind !== 'tensor' && type.kind !== 'flags')
+        fail(`needs a tensor or flags, not ${typeName(type)}`)
+      const axis = node.attributes.axis as number
+      if (!(axis >= 0 && axis < type.rank)) fail(`axis ${axis} is outside ${typeName(type)}`)
+      return valueType('i32')
+    },
+  },
+  slice: {
+    effect: 'pure',
+    summary: 'a window of one axis: [start, start + size)',
+    infer(node) {
+      expectInputs(node, 3)
+      const type = expectTensor(node.inputs[0])
+      expectScalar(node.inputs[1], 'the start')
+      expectScalar(node.inputs[2], 'the size')
+      const axis = node.attributes.axis as number
+      if (!(axis >= 0 && axis < type.rank)) fail(`axis ${axis} is outside ${typeName(type)}`)
+      return type
+    },
+  },
+  pick: {
+    effect: 'pure',
+    summary: 'one index of the first axis: of a tensor, of a staged shared tile, of an array of barriers',
+    infer(node) {
+      expectInputs(node, 2)
+      expectScalar(node.inputs[1], 'the index')
+      const type = node.inputs[0].type
+      if (type.kind === 'tensor' && type.rank > 1) return tensorType(type.dtype, type.rank - 1)
+      if (type.kind === 'ref' && type.space === 'shared' && type.shape.length > 1)
+        return refType('shared', type.dtype, type.shape.slice(1))
+      if (type.kind === 'barriers' && type.count > 0) return barriersType(0, type.arrivals)
+      return fail(`${typeName(type)} has no first axis to pick from`)
+    },
+  },
+  tile: {
+    effect: 'pure',
+    summary: 'a tile of static shape at a tile index; places beyond the tensor read as 0 and are not written',
+    infer(node) {
+      const type = expectTensor(node.inputs[0])
+      const shape = node.attributes.shape as Shape
+      if (type.rank > 2)
+        fail(`tiles are cut from one or two axes: pick() the first ones of ${typeName(type)}`)
+      if (shape.length !== type.rank) fail(`the tile has ${shape.length} axes, the tensor ${type.rank}`)
+      expectShape(shape, 'a tile')
+      expectInputs(node, 1 + type.rank)
+      for (const index of node.inputs.slice(1)) expectScalar(index, 'a tile index')
+      return refType('global', type.dtype, shape)
+    },
+  },
+  rows: {
+    effect: 'pure',
+    summary: 'gathered rows: row indices x a tile of columns; rows outside the tensor are an error',
+    infer(node) {
+      expectInputs(node, 3)
+      const type = expectTensor(node.inputs[0])
+      if (type.rank !== 2) fail(`rows are gathered from a tensor of two axes, not ${typeName(type)}`)
+      const indices = expectValue(node.inputs[1], 'the row indices')
+      if (indices.dtype !== 'i32' || indices.shape.length !== 1)
+        fail(`the row indices must be i32[n], not ${typeName(indices)}`)
+      expectScalar(node.inputs[2], 'the column tile')
+      const shape = [indices.shape[0], node.attributes.width as number]
+      return refType('global', type.dtype, expectShape(shape, 'rows'))
+    },
+  },
+  at: {
+    effect: 'pure',
+    summary: 'single elements: one scalar or fragment of indices an axis; one flag of a set',
+    infer(node) {
+      const type = node.inputs[0].type
+      const indices = node.inputs.slice(1)
+      if (type.kind === 'flags') {
+        if (indices.length !== type.rank) fail(`takes ${type.rank} indices, has ${indices.length}`)
+        for (const index of indices) expectScalar(index, 'a flag index')
+        return flagsType(0, type.arrivals)
+      }
+      if (type.kind !== 'tensor' && !(type.kind === 'ref' && type.space === 'shared'))
+        fail(`needs a tensor, a shared tile or flags, not ${typeName(type)}`)
+      const rank = type.kind === 'tensor' ? type.rank : type.shape.length
+      if (indices.length !== rank) fail(`takes ${rank} indices, has ${indices.length}`)
+      const shapes = indices.map((index) => expectIndex(index, 'an index').shape)
+      if (shapes.some((shape) => !sameShape(shape, shapes[0]))) fail('the indices have different shapes')
+      return refType(type.kind === 'tensor' ? 'global' : 'shared', type.dtype, shapes[0])
+    },
+  },
+} as const satisfies Record<string, Op>
+
+/** The tensor or flag-set parameter a view was made from, and the rank it lies on (undefined: this one). */
+export function origin(view: Node): { readonly base: Node; readonly owner: Node | undefined } {
+  let base = view
+  let owner: Node | undefined
+  while (['on', 'slice', 'pick', 'tile', 'rows', 'at', 'transpose'].includes(base.op)) {
+    if (base.op === 'on') owner ??= base.inputs[1]
+    base = base.inputs[0]
+  }
+  return { base, owner }
+}
+
+/** Whether a view may lie on another rank. `x.on(t.rank)` is local. */
+export function isRemote(view: Node): boolean {
+  const { owner } = origin(view)
+  return owner !== undefined && owner.op !== 'rank'
+}
+
+export const paramName = (node: Node): string =>
+  node.op === 'param' ? attribute<string>(node, 'name') : node.op

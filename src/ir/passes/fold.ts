@@ -1,0 +1,131 @@
+/**
+ * Folding: scalar arithmetic on known numbers is done now, neutral operations vanish, equal pure nodes of one scope merge,
+ * and a branch whose condition is known is replaced by the branch taken.
+ */
+import { attribute, type Attributes, type Block, type KernelIR, type Node } from '../node.ts'
+import { ops } from '../ops/index.ts'
+import { Copier } from '../rewrite.ts'
+import type { ValueType } from '../type.ts'
+
+const isScalar = (node: Node): boolean => node.type.kind === 'value' && node.type.shape.length === 0
+/** A role captures none from outside, so it computes its own. */
+const isFragment = (node: Node): boolean => node.type.kind === 'value' && node.type.shape.length > 0
+/** JSON has no infinities, no NaN and no -0. */
+const keyOf = (attributes: Attributes): string =>
+  JSON.stringify(attributes, (_, value: unknown) =>
+    typeof value === 'number' ? (Object.is(value, -0) ? '-0' : String(value)) : value,
+  )
+const known = (node: Node): number | undefined =>
+  node.op === 'const' ? attribute<number>(node, 'value') : undefined
+
+export function fold(ir: KernelIR): KernelIR {
+  /** Pure scalars by what they compute; an entry is valid in the block it was made in and in those inside. */
+  let available = new Map<string, Node>()
+  const ids = new Map<Node, number>()
+  const id = (node: Node): number => {
+    let number = ids.get(node)
+    if (number === undefined) ids.set(node, (number = ids.size))
+    return number
+  }
+
+  const copier: Copier = new Copier((node) => {
+    if (node.op === 'if') return foldIf(node, copier)
+    if (node.op === 'result' && spliced.has(node.inputs[0]))
+      return spliced.get(node.inputs[0])![attribute<number>(node, 'index')]
+    if (node.blocks.length > 0) return copyControl(node)
+    if (ops[node.op].effect !== 'pure' || node.op === 'result') return undefined
+    const inputs = node.inputs.map((input) => copier.get(input))
+    if (isScalar(node)) {
+      const simpler = simplify(node, inputs, copier)
+      if (simpler) return simpler
+    }
+    const key = `${node.op}(${inputs.map(id).join()})${keyOf(node.attributes)}`
+    const same = available.get(key)
+    if (same) return same
+    const made = copier.emit(node.op, inputs, node.attributes, [], node.site)
+    available.set(key, made)
+    return made
+  })
+  const spliced = new Map<Node, readonly Node[]>()
+
+  function copyControl(node: Node): Node {
+    const outer = available
+    const blocks = node.blocks.map((block) => {
+      available = new Map([...outer].filter(([, made]) => node.op !== 'roles' || !isFragment(made)))
+      return copier.copyBlock(block)
+    })
+    available = outer
+    return copier.emit(
+      node.op,
+      node.inputs.map((input) => copier.get(input)),
+      node.attributes,
+      blocks,
+      node.site,
+    )
+  }
+
+  function foldIf(node: Node, into: Copier): Node | 'drop' {
+    const condition = known(into.get(node.inputs[0]))
+    if (condition === undefined) return copyControl(node)
+    const taken: Block = node.blocks[condition ? 0 : 1]
+    into.copyNodes(taken)
+    spliced.set(
+      node,
+      taken.results.map((result) => into.get(result)),
+    )
+    return 'drop'
+  }
+
+  const body = copier.copyBlock(ir.body)
+  return { ...ir, body }
+}
+
+/** A constant, or one of the inputs, that equals the node. */
+function simplify(node: Node, inputs: readonly Node[], copier: Copier): Node | undefined {
+  const record = ops[node.op]
+  const { dtype } = node.type as ValueType
+  const values = inputs.map(known)
+  if (inputs.length > 0 && record.evaluate && values.every((value) => value !== undefined)) {
+    try {
+      return copier.emit(
+        'const',
+        [],
+        { dtype, value: record.evaluate(node, values) as number },
+        [],
+        node.site,
+      )
+    } catch {
+      return undefined // a division by zero stays where the author wrote it
+    }
+  }
+  const [a, b] = values
+  const isInteger = dtype !== 'f32'
+  switch (node.op) {
+    case 'add':
+    case 'or':
+    case 'xor':
+      return isInteger ? (b === 0 ? inputs[0] : a === 0 ? inputs[1] : undefined) : undefined
+    case 'sub':
+    case 'shl':
+    case 'shr':
+      return isInteger && b === 0 ? inputs[0] : undefined
+    case 'mul':
+      return b === 1
+        ? inputs[0]
+        : a === 1
+          ? inputs[1]
+          : isInteger && b === 0
+            ? inputs[1]
+            : isInteger && a === 0
+              ? inputs[0]
+              : undefined
+    case 'div':
+      return b === 1 ? inputs[0] : undefined
+    case 'mod':
+      return b === 1 ? copier.emit('const', [], { dtype, value: 0 }, [], node.site) : undefined
+    case 'select':
+      return a === undefined ? undefined : inputs[a ? 1 : 2]
+    default:
+      return undefined
+  }
+}

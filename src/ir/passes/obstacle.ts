@@ -1,0 +1,146 @@
+/**
+ * What keeps a block from being split into producer and consumer: everything by which running ahead could be told from
+ * sequential execution. Each obstacle is a reason for the author, with the line it stands on.
+ */
+import { walk, type Block, type KernelIR, type Node } from '../node.ts'
+import { ops, origin, paramName } from '../ops/index.ts'
+import { containsPipeline, isProducerCopy, standsBeforePipelines, type Slice } from './slice.ts'
+
+/** Pipelines that share tiles; they share a ring. */
+export interface Group {
+  readonly tiles: ReadonlySet<Node>
+  readonly pipelines: readonly Node[]
+}
+
+export function findObstacle(
+  block: Block,
+  pipelines: readonly Node[],
+  slice: Slice,
+  groups: readonly Group[],
+  ir: KernelIR,
+): string | undefined {
+  if (slice.obstacle) return slice.obstacle
+  const filled = new Set(groups.flatMap((group) => [...group.tiles]))
+  return (
+    misplaced(block, pipelines) ??
+    usedOutside(ir, pipelines, filled) ??
+    first(pipelines, (pipeline) => misfilled(pipeline, filled)) ??
+    readAndWritten(block, slice, filled) ??
+    acquiredByConsumer(block) ??
+    first(pipelines, (pipeline) => signalledBeforeWait(pipeline.blocks[0]))
+  )
+}
+
+function first<T>(list: readonly T[], find: (one: T) => string | undefined): string | undefined {
+  for (const one of list) {
+    const found = find(one)
+    if (found) return found
+  }
+  return undefined
+}
+
+function misplaced(block: Block, pipelines: readonly Node[]): string | undefined {
+  const teams = [...walk(block)].find((node) => node.op === 'teams' && containsPipeline(node))
+  if (teams) return `the teams at ${teams.site} stand in a loop or a branch, or beside another pipeline`
+  const roles = [...walk(block)].find((node) => node.op === 'roles')
+  if (roles) return `the roles at ${roles.site} stand beside it, and roles are not nested`
+  if (pipelines.some((pipeline) => pipeline.blocks[0].nodes.some(containsPipeline)))
+    return 'a pipeline stands inside a pipeline; give one pipeline a space of several axes'
+  return undefined
+}
+
+function usedOutside(
+  ir: KernelIR,
+  pipelines: readonly Node[],
+  filled: ReadonlySet<Node>,
+): string | undefined {
+  const inside = new Set(pipelines.flatMap((pipeline) => [...walk(pipeline.blocks[0])]))
+  for (const node of walk(ir.body))
+    if (!inside.has(node) && node.inputs.some((input) => filled.has(input)))
+      return `the shared tile that it fills is also used at ${node.site}, outside the pipeline`
+  return undefined
+}
+
+/** An iteration has a slot of its own: it must fill a tile once, before using it, and finds nothing of earlier iterations. */
+function misfilled(pipeline: Node, filled: ReadonlySet<Node>): string | undefined {
+  interface Filled {
+    /** Tiles filled on every path here, and those filled on some. */
+    readonly surely: Set<Node>
+    readonly maybe: Map<Node, Node>
+  }
+  let obstacle: string | undefined
+  const visit = (block: Block, before: Filled, inLoop: boolean): Filled => {
+    let { surely, maybe } = { surely: new Set(before.surely), maybe: new Map(before.maybe) }
+    for (const node of block.nodes) {
+      const tile = node.inputs.find((input) => filled.has(input))
+      if (tile && isProducerCopy(node)) {
+        const earlier = maybe.get(tile)
+        if (inLoop) obstacle ??= `the copy at ${node.site} stands in a loop inside the pipeline`
+        if (earlier)
+          obstacle ??= `an iteration fills one shared tile twice, at ${earlier.site} and ${node.site}`
+        surely.add(tile)
+        maybe.set(tile, node)
+      } else if (tile && !surely.has(tile))
+        obstacle ??= `the shared tile is used at ${node.site} without a copy before it in the same iteration`
+      const after = node.blocks.map((inner) => visit(inner, { surely, maybe }, inLoop || node.op !== 'if'))
+      if (node.op !== 'if') continue
+      const [yes, no] = after
+      surely = new Set([...yes.surely].filter((one) => no.surely.has(one)))
+      maybe = new Map([...yes.maybe, ...no.maybe])
+    }
+    return { surely, maybe }
+  }
+  visit(pipeline.blocks[0], { surely: new Set(), maybe: new Map() }, false)
+  return obstacle
+}
+
+function readAndWritten(block: Block, slice: Slice, filled: ReadonlySet<Node>): string | undefined {
+  const read = new Map<Node, Node>()
+  for (const node of [...slice.moved, ...slice.loads])
+    if (node.op !== 'wait') read.set(origin(node.inputs[0]).base, node)
+  for (const load of slice.loads)
+    if (filled.has(origin(load.inputs[0]).base))
+      return `what it copies depends on the load at ${load.site} from a shared tile that it fills itself`
+  for (const node of walk(block)) {
+    const target = writtenRef(node)
+    const reader = target && read.get(origin(target).base)
+    if (reader && !slice.moved.has(node))
+      return `it reads ${paramName(origin(target).base)} (${reader.site}), which is written at ${node.site}`
+  }
+  return undefined
+}
+
+function writtenRef(node: Node): Node | undefined {
+  if (node.op === 'copy') return node.inputs[1]
+  return node.op === 'store' || node.op.startsWith('atomic.') ? node.inputs[0] : undefined
+}
+
+/** The producer executes waits for flags itself; other acquires order only the role that executes them. */
+function acquiredByConsumer(block: Block): string | undefined {
+  const acquires = (node: Node): boolean =>
+    node.op === 'barrier.wait' ||
+    (node.op !== 'wait' && ['acquire', 'acqRel', 'seqCst'].includes(String(node.attributes.order)))
+  const [found] = standsBeforePipelines(block, acquires)
+  return (
+    found && `what it copies may be ordered by ${found.op} at ${found.site}, which only the consumer executes`
+  )
+}
+
+/** The consumer starts an iteration after the producer's waits in it: another rank may need the signal to end such a wait. */
+function signalledBeforeWait(body: Block): string | undefined {
+  let signal: Node | undefined
+  let obstacle: string | undefined
+  const visit = (block: Block): void => {
+    for (const node of block.nodes) {
+      if (node.op === 'wait' && signal)
+        obstacle ??= `${signal.op} at ${signal.site} stands before the wait at ${node.site} in one iteration`
+      const { effect } = ops[node.op]
+      const isStrong = effect === 'write' && node.attributes.order !== undefined
+      if (isStrong || node.op === 'signal' || node.op === 'barrier.arrive') signal ??= node
+      const times = node.op === 'if' || node.blocks.length === 0 ? 1 : 2 // a loop comes round again
+      for (let i = 0; i < times; i++) node.blocks.forEach(visit)
+    }
+  }
+  visit(body)
+  return obstacle
+}

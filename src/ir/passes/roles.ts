@@ -1,0 +1,186 @@
+/**
+ * One role's version of a pipelined block. The producer executes its slice, the consumer all but what moved to the producer,
+ * and `sequential` everything, with pipelines as plain loops. The rings' positions are carried through every loop around a
+ * pipeline, behind the author's own state.
+ */
+import { attribute, walk, type Block, type Node } from '../node.ts'
+import { Copier } from '../rewrite.ts'
+import { valueType } from '../type.ts'
+import { isProducerCopy, leadingInputs, stateCount, type Slice } from './slice.ts'
+
+export interface Ring {
+  readonly stages: number
+  readonly pipelines: readonly Node[]
+  /** Shared tiles of the author, and the staged ones that take their place. */
+  readonly tiles: ReadonlyMap<Node, Node>
+  readonly full: Node
+  readonly empty: Node
+}
+
+/** Where each ring stands. */
+type Positions = readonly Node[]
+
+export class RoleBuilder {
+  readonly #role: 'producer' | 'consumer' | 'sequential'
+  readonly #into: Copier
+  readonly #rings: readonly Ring[]
+  readonly #slice: Slice | undefined
+  /** What became of the results of control nodes. */
+  readonly #results = new Map<Node, ReadonlyMap<number, Node>>()
+
+  constructor(
+    role: 'producer' | 'consumer' | 'sequential',
+    into: Copier,
+    rings: readonly Ring[] = [],
+    slice?: Slice,
+  ) {
+    this.#role = role
+    this.#into = into
+    this.#rings = rings
+    this.#slice = slice
+  }
+
+  build(block: Block): void {
+    this.#nodes(
+      block,
+      this.#rings.map(() => this.#into.constant(0)),
+    )
+  }
+
+  #nodes(block: Block, positions: Positions, full?: Node): Positions {
+    return block.nodes.reduce((current, node) => this.#node(node, current, full), positions)
+  }
+
+  /** Copies a node; `full` is the barrier of the slot being filled, inside a pipeline. */
+  #node(node: Node, positions: Positions, full: Node | undefined): Positions {
+    const into = this.#into
+    if (into.map.has(node) && node.type.kind === 'ref') return positions // declared at the top
+    if (node.op === 'barrier' && this.#role !== 'sequential') return positions // a role is sequential already
+    if (this.#role === 'producer' && !this.#slice?.needed.has(node)) return positions
+    if (this.#role === 'consumer' && this.#slice?.moved.has(node)) return positions
+    if (node.op === 'result') {
+      into.map.set(node, this.#results.get(node.inputs[0])!.get(attribute<number>(node, 'index'))!)
+      return positions
+    }
+    if (node.op === 'pipeline') return this.#pipeline(node, positions)
+    if (node.blocks.length > 0) return this.#control(node, positions, full)
+    if (this.#role === 'producer' && isProducerCopy(node) && full)
+      into.emit('copy.async', [into.get(node.inputs[0]), into.get(node.inputs[1]), full], {}, [], node.site)
+    else into.map.set(node, into.copyAsIs(node))
+    return positions
+  }
+
+  /** Indices of the state this role carries through a control node. */
+  #kept(node: Node): readonly number[] {
+    const all = Array.from({ length: stateCount(node) }, (_, i) => i)
+    return this.#role === 'producer' ? all.filter((i) => this.#slice?.keeps(node, i)) : all
+  }
+
+  #containsRing(node: Node): boolean {
+    const inside = new Set(node.blocks.flatMap((block) => [...walk(block)]))
+    return this.#rings.some((ring) => ring.pipelines.some((pipeline) => inside.has(pipeline)))
+  }
+
+  #control(node: Node, positions: Positions, full: Node | undefined): Positions {
+    const into = this.#into
+    const isIf = node.op === 'if'
+    const kept = this.#kept(node)
+    const carried = this.#containsRing(node) ? positions : []
+    const inputs = node.inputs.slice(0, leadingInputs(node)).map((input) => into.get(input))
+    const init = isIf ? [] : kept.map((i) => into.get(node.inputs[leadingInputs(node) + i]))
+    const blocks = node.blocks.map((block, which) => {
+      const leading = isIf ? block.params.length : block.params.length - stateCount(node)
+      const params = [
+        ...block.params.slice(0, leading),
+        ...(isIf ? [] : kept.map((i) => block.params[leading + i])),
+      ]
+      const ringParams = isIf ? [] : carried.map((_, i) => ({ type: valueType('i32'), name: `ring${i}` }))
+      const specs = params.map((param) => ({
+        type: param.type,
+        name: String(param.attributes.name),
+        site: param.site,
+      }))
+      return into.block([...specs, ...ringParams], (fresh) => {
+        params.forEach((param, i) => into.map.set(param, fresh[i]))
+        const after = this.#nodes(block, isIf ? carried : fresh.slice(params.length), full)
+        if (node.op === 'while' && which === 0) return block.results.map((result) => into.get(result))
+        return [...kept.map((i) => into.get(block.results[i])), ...after]
+      })
+    })
+    const made = into.emit(
+      node.op,
+      [...inputs, ...init, ...(isIf ? [] : carried)],
+      node.attributes,
+      blocks,
+      node.site,
+    )
+    const result = (i: number): Node => into.emit('result', [made], { index: i }, [], node.site)
+    this.#results.set(node, new Map(kept.map((old, now) => [old, result(now)])))
+    return carried.length > 0 ? carried.map((_, i) => result(kept.length + i)) : positions
+  }
+
+  /** One `for` an axis; innermost, the body. */
+  #pipeline(node: Node, positions: Positions): Positions {
+    const into = this.#into
+    const which = this.#rings.findIndex((ring) => ring.pipelines.includes(node))
+    const ring: Ring | undefined = this.#rings[which]
+    const axes = attribute<number>(node, 'axes')
+    const body = node.blocks[0]
+    const kept = this.#kept(node)
+    const extents = node.inputs.slice(0, axes).map((extent) => into.get(extent))
+    const level = (axis: number, indices: readonly Node[], state: readonly Node[]): readonly Node[] => {
+      if (axis === axes) return this.#iteration(node, ring, indices, state, kept)
+      const params = [
+        { type: valueType('i32'), name: `i${axis}` },
+        ...kept.map((i) => ({ type: body.params[axes + i].type, name: `state${i}` })),
+        ...(ring ? [{ type: valueType('i32'), name: 'ring' }] : []),
+      ]
+      const block = into.block(params, ([index, ...inner]) => level(axis + 1, [...indices, index], inner))
+      const loop = into.emit(
+        'for',
+        [into.constant(0), extents[axis], into.constant(1), ...state],
+        {},
+        [block],
+        node.site,
+      )
+      return state.map((_, i) => into.emit('result', [loop], { index: i }, [], node.site))
+    }
+    const start = [...kept.map((i) => into.get(node.inputs[axes + i])), ...(ring ? [positions[which]] : [])]
+    const after = level(0, [], start)
+    this.#results.set(node, new Map(kept.map((old, now) => [old, after[now]])))
+    return positions.map((old, i) => (i === which ? after[kept.length] : old))
+  }
+
+  #iteration(
+    node: Node,
+    ring: Ring | undefined,
+    indices: readonly Node[],
+    state: readonly Node[],
+    kept: readonly number[],
+  ): readonly Node[] {
+    const into = this.#into
+    const { site } = node
+    const body = node.blocks[0]
+    indices.forEach((index, i) => into.map.set(body.params[i], index))
+    kept.forEach((i, now) => into.map.set(body.params[indices.length + i], state[now]))
+    const results = (): Node[] => kept.map((i) => into.get(body.results[i]))
+    if (!ring) {
+      this.#nodes(body, [])
+      return results()
+    }
+    const position = state[state.length - 1]
+    const stages = into.constant(ring.stages)
+    const slot = into.emit('mod', [position, stages], {}, [], site)
+    const phase = into.emit('div', [position, stages], {}, [], site)
+    const full = into.emit('pick', [ring.full, slot], {}, [], site)
+    const empty = into.emit('pick', [ring.empty, slot], {}, [], site)
+    for (const [tile, staged] of ring.tiles)
+      into.map.set(tile, into.emit('pick', [staged, slot], {}, [], tile.site))
+    const fills = this.#role === 'producer'
+    const awaited = fills ? into.emit('sub', [phase, into.constant(1)], {}, [], site) : phase
+    into.emit('barrier.wait', [fills ? empty : full, awaited], {}, [], site)
+    this.#nodes(body, [], full)
+    into.emit('barrier.arrive', [fills ? full : empty], {}, [], site)
+    return [...results(), into.emit('add', [position, into.constant(1)], {}, [], site)]
+  }
+}

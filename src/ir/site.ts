@@ -1,0 +1,78 @@
+/**
+ * Where in the author's source a node was recorded.
+ *
+ * Taking a site must be cheap (it happens for every node), so it keeps an Error, whose stack the engine formats, with
+ * source maps where they are enabled, only when somebody reads it.
+ */
+export interface SourcePosition {
+  readonly file: string
+  readonly line: number
+  readonly column: number
+}
+
+const marker = /[/\\](?:src|dist)[/\\]ir[/\\]site\.[jt]s/.exec(import.meta.url)
+const ownRoot = marker ? import.meta.url.slice(0, marker.index + marker[0].lastIndexOf('ir') - 1) : ''
+/** Frames of these folders are Arke's own; the first frame outside them is the author's. Operations are author code. */
+const ownFolders = ['lang', 'ir', 'targets', 'world'].map((folder) => `${ownRoot}/${folder}/`)
+
+export class Site {
+  readonly #trace: Error
+  #position: SourcePosition | null | undefined
+
+  private constructor(trace: Error) {
+    this.#trace = trace
+  }
+
+  static here(): Site {
+    const limit = Error.stackTraceLimit
+    Error.stackTraceLimit = 24
+    const trace = new Error()
+    Error.stackTraceLimit = limit
+    return new Site(trace)
+  }
+
+  get position(): SourcePosition | undefined {
+    if (this.#position === undefined) this.#position = authorFrame(this.#trace.stack ?? '') ?? null
+    return this.#position ?? undefined
+  }
+
+  toString(): string {
+    const at = this.position
+    return at ? `${shorten(at.file)}:${at.line}:${at.column}` : '(unknown line)'
+  }
+}
+
+function authorFrame(stack: string): SourcePosition | undefined {
+  for (const line of stack.split('\n').slice(1)) {
+    const match = /(?:\(|at |@)((?:async )?[^()\s]*?):(\d+):(\d+)\)?$/.exec(line.trim())
+    if (!match) continue
+    const file = match[1]
+    if (file.startsWith('node:') || file.includes('node_modules')) continue
+    const url = file.startsWith('/') ? `file://${file}` : file
+    if (ownFolders.some((folder) => url.startsWith(folder)) && !/\.test\.[jt]s$/.test(url)) continue
+    return {
+      file: file.replace(/^file:\/\//, '').replace(/\?.*$/, ''),
+      line: Number(match[2]),
+      column: Number(match[3]),
+    }
+  }
+  return undefined
+}
+
+function shorten(file: string): string {
+  const folder = typeof process === 'undefined' ? '' : `${process.cwd()}/`
+  return folder && file.startsWith(folder) ? file.slice(folder.length) : file
+}
+
+/** A mistake in a kernel, found while recording or verifying it: what is wrong, where, and what to do. */
+export class KernelError extends Error {
+  readonly site: Site | undefined
+  readonly problem: string
+
+  constructor(problem: string, site?: Site) {
+    super(site ? `${site}: ${problem}` : problem)
+    this.name = 'KernelError'
+    this.problem = problem
+    this.site = site
+  }
+}

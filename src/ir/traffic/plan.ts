@@ -1,0 +1,117 @@
+/**
+ * What must be executed to know a kernel's traffic: the accesses themselves, the loops and branches around them, and
+ * backwards from these everything that they depend on. Loaded data ends the search: it is not known before the launch.
+ */
+import { attribute, type Block, type KernelIR, type Node } from '../node.ts'
+import { ops } from '../ops/index.ts'
+import { removeDead } from '../passes/dead.ts'
+import { fold } from '../passes/fold.ts'
+import { leadingInputs, stateCount } from '../passes/slice.ts'
+import type { Site } from '../site.ts'
+
+export interface Plan {
+  readonly ir: KernelIR
+  /** Accesses of global memory, signals and waits. */
+  readonly counted: ReadonlySet<Node>
+  /** Nodes to execute, the counted ones among them. */
+  readonly needed: ReadonlySet<Node>
+}
+
+const plans = new WeakMap<KernelIR, Plan>()
+
+export function plan(ir: KernelIR): Plan {
+  let known = plans.get(ir)
+  // What lowering removes is not traffic of the recorded kernel either.
+  if (!known) plans.set(ir, (known = makePlan(ir.stage === 'recorded' ? removeDead(fold(ir)) : ir)))
+  return known
+}
+
+/** The places that a node accesses, and its mask. */
+export interface AccessParts {
+  readonly source?: Node
+  readonly target?: Node
+  readonly mask?: Node
+}
+
+export function accessParts(node: Node): AccessParts | undefined {
+  const { inputs } = node
+  switch (node.op) {
+    case 'load':
+      return { source: inputs[0], mask: inputs[1] }
+    case 'store':
+      return { target: inputs[0], mask: inputs[2] }
+    case 'copy':
+      return { source: inputs[0], target: inputs[1], mask: inputs[2] }
+    case 'copy.async':
+      return { source: inputs[0], target: inputs[1] }
+    default:
+      if (!node.op.startsWith('atomic.')) return undefined
+      return { source: inputs[0], target: inputs[0], mask: inputs[node.op === 'atomic.cas' ? 3 : 2] }
+  }
+}
+
+const isGlobal = (node: Node | undefined): boolean =>
+  node?.type.kind === 'ref' && node.type.space === 'global'
+
+function makePlan(ir: KernelIR): Plan {
+  const parents = new Map<Node, Node>()
+  const owners = new Map<Node, { readonly control: Node; readonly block: Block }>()
+  const counted = new Set<Node>()
+  /** The role that counts a site: what another role does again for it is served by the cache. */
+  const roleOfSite = new Map<Site, Block>()
+  const index = (block: Block, control: Node | undefined, role: Block | undefined): void => {
+    for (const param of block.params) if (control) owners.set(param, { control, block })
+    for (const node of block.nodes) {
+      if (control) parents.set(node, control)
+      if (isCounted(node) && (roleOfSite.get(node.site!) ?? role) === role) {
+        counted.add(node)
+        if (role && node.site) roleOfSite.set(node.site, role)
+      }
+      for (const inner of node.blocks) index(inner, node, node.op === 'roles' ? inner : role)
+    }
+  }
+  index(ir.body, undefined, undefined)
+
+  const needed = new Set<Node>()
+  const kept = new Map<Node, Set<number>>()
+  const pending: Node[] = [...counted]
+  const keep = (control: Node, i: number): void => {
+    const indices = kept.get(control) ?? new Set<number>()
+    kept.set(control, indices)
+    if (indices.has(i)) return
+    indices.add(i)
+    for (const block of control.op === 'while' ? control.blocks.slice(1) : control.blocks)
+      pending.push(block.results[i])
+    if (control.op !== 'if') pending.push(control.inputs[leadingInputs(control) + i])
+  }
+  for (let node = pending.pop(); node; node = pending.pop()) {
+    const owner = owners.get(node)
+    if (owner) {
+      const state = owner.block.params.indexOf(node) - (owner.block.params.length - stateCount(owner.control))
+      if (state >= 0) keep(owner.control, state)
+      continue
+    }
+    if (needed.has(node)) continue
+    needed.add(node)
+    const parent = parents.get(node)
+    if (parent) pending.push(parent)
+    const parts = accessParts(node)
+    if (parts) {
+      if (counted.has(node))
+        for (const part of Object.values(parts) as (Node | undefined)[]) if (part) pending.push(part)
+    } else if (node.op === 'result') {
+      pending.push(node.inputs[0])
+      keep(node.inputs[0], attribute<number>(node, 'index'))
+    } else if (ops[node.op].effect === 'control') {
+      pending.push(...node.inputs.slice(0, leadingInputs(node)))
+      if (node.op === 'while') pending.push(...node.blocks[0].results)
+    } else if (node.op !== 'dot') pending.push(...node.inputs)
+  }
+  return { ir, counted, needed }
+}
+
+function isCounted(node: Node): boolean {
+  if (node.op === 'signal' || node.op === 'wait') return true
+  const parts = accessParts(node)
+  return parts !== undefined && (isGlobal(parts.source) || isGlobal(parts.target))
+}

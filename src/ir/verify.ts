@@ -1,0 +1,95 @@
+/**
+ * The written spec of the IR, checked after recording and after every pass.
+ *
+ *  1. A node's inputs stand before it, in its block or in one around it.
+ *  2. Its type is what its op infers from its inputs, attributes and blocks.
+ *  3. A `result` belongs to a control node; each `param` to exactly one block.
+ *  4. A role captures no fragment: registers belong to the warpgroups that computed them. (Scalars are uniform.)
+ *  5. `roles` are not nested, `teams` stand outside roles, and `pipeline` stands in none: it becomes roles itself.
+ *  6. Shared tiles and barriers are declared at the top of the kernel: every program has them from start to end.
+ *  7. A lowered kernel holds no `pipeline`.
+ */
+import type { Block, KernelIR, Node } from './node.ts'
+import { ops, SpecError } from './ops/index.ts'
+import { KernelError } from './site.ts'
+import { sameType, typeName } from './type.ts'
+
+interface Place {
+  readonly inRole: Block | undefined
+  readonly depth: number
+}
+
+export function verify(ir: KernelIR): void {
+  /** Nodes in scope, and where they stand. */
+  const home = new Map<Node, Place>()
+  const placed = new Set<Node>()
+  const fail = (node: Node, problem: string): never => {
+    throw new KernelError(`${ir.name}: ${node.op}: ${problem}`, node.site)
+  }
+
+  const visit = (block: Block, place: Place): void => {
+    const defined: Node[] = []
+    const define = (node: Node): void => {
+      if (placed.has(node)) fail(node, 'stands in two places')
+      placed.add(node)
+      home.set(node, place)
+      defined.push(node)
+    }
+    for (const param of block.params) {
+      if (param.op !== 'param') fail(param, 'stands in a list of params')
+      define(param)
+    }
+    const expectOwn = (input: Node, user: Node | undefined): void => {
+      const from = home.get(input)
+      const uses = user ? 'uses' : 'is what a block yields:'
+      if (!from)
+        return fail(user ?? input, `${uses} ${input.op}, which does not stand before it in its scope`)
+      const isFragment = input.type.kind === 'value' && input.type.shape.length > 0
+      if (place.inRole && from.inRole !== place.inRole && isFragment)
+        fail(
+          user ?? input,
+          `a role ${uses} the fragment made at ${input.site} outside it: pass it through shared memory, or compute it in the role`,
+        )
+    }
+    for (const node of block.nodes) {
+      for (const input of node.inputs) expectOwn(input, node)
+      if (node.op === 'param') fail(node, 'a param stands in the list of params')
+      if (
+        node.op === 'result' &&
+        !['for', 'while', 'if', 'persistent', 'pipeline'].includes(node.inputs[0]?.op)
+      )
+        fail(node, 'of a node without results')
+      expectPlace(node, place)
+      expectType(node)
+      node.blocks.forEach((inner) =>
+        visit(inner, { inRole: node.op === 'roles' ? inner : place.inRole, depth: place.depth + 1 }),
+      )
+      define(node)
+    }
+    for (const result of block.results) expectOwn(result, undefined)
+    if (place.depth > 0) for (const node of defined) home.delete(node)
+  }
+  const expectPlace = (node: Node, place: Place): void => {
+    if (place.inRole && ['roles', 'teams', 'pipeline'].includes(node.op))
+      fail(
+        node,
+        `stands inside a role; ${node.op === 'pipeline' ? 'a pipeline becomes roles itself' : 'put it around the roles'}`,
+      )
+    if (ops[node.op].effect === 'declare' && place.depth > 0)
+      fail(node, 'declare it at the top of the kernel, outside loops, branches and roles')
+    if (ir.stage === 'lowered' && node.op === 'pipeline') fail(node, 'is left in lowered IR')
+  }
+
+  const expectType = (node: Node): void => {
+    try {
+      const type = ops[node.op].infer(node)
+      if (!sameType(type, node.type))
+        fail(node, `has type ${typeName(node.type)}, which should be ${typeName(type)}`)
+    } catch (error) {
+      if (error instanceof SpecError) fail(node, error.message)
+      throw error
+    }
+  }
+
+  visit(ir.body, { inRole: undefined, depth: 0 })
+}

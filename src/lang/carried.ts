@@ -1,0 +1,50 @@
+/** Carried state: a value, or an array or record of them, flattened for the IR and put together again for the author. */
+import type { Node } from '../ir/node.ts'
+import { KernelError, Site } from '../ir/site.ts'
+import { expectSynchronous, type Recorder } from './recorder.ts'
+import { Value, type Rank } from './value.ts'
+import type { DType } from '../ir/dtype.ts'
+
+interface AnyValue {
+  readonly node: Node
+  readonly dtype: DType
+  readonly rank: Rank
+  /** Memory has no conversions: that tells it apart. */
+  readonly to: unknown
+}
+export type Carried = AnyValue | readonly Carried[] | { readonly [name: string]: Carried }
+
+export function flatten(state: unknown, what: string): Node[] {
+  expectSynchronous(state, what)
+  if (state instanceof Value) return [state.node]
+  if (Array.isArray(state)) return state.flatMap((part) => flatten(part, what))
+  if (typeof state === 'object' && state !== null && Object.getPrototypeOf(state) === Object.prototype)
+    return Object.keys(state)
+      .sort()
+      .flatMap((key) => flatten((state as Record<string, unknown>)[key], what))
+  throw new KernelError(
+    `${what}: ${state === undefined ? 'nothing was returned; return the carried state' : `${describe(state)} is not a value`}` +
+      ' (values, arrays and records of values are carried; a number becomes one with t.constant(dtype, x))',
+    Site.here(),
+  )
+}
+
+/** Put flat nodes into the form of `like`. */
+export function unflatten<C>(recorder: Recorder, like: C, nodes: readonly Node[]): C {
+  let next = 0
+  const build = (part: unknown): unknown => {
+    if (part instanceof Value) return new Value(recorder, nodes[next++])
+    if (Array.isArray(part)) return part.map(build)
+    const record = part as Record<string, unknown>
+    return Object.fromEntries(
+      Object.keys(record)
+        .sort()
+        .map((key) => [key, build(record[key])]),
+    )
+  }
+  return build(like) as C
+}
+
+function describe(thing: unknown): string {
+  return typeof thing === 'object' ? (thing?.constructor.name ?? 'null') : `${typeof thing} ${String(thing)}`
+}

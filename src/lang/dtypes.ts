@@ -1,0 +1,12 @@
+/** The dtypes, as values to pass around. */
+export const f32 = 'f32'
+export const f16 = 'f16'
+export const bf16 = 'bf16'
+export const f8e4m3 = 'f8e4m3'
+export const f8e5m2 = 'f8e5m2'
+export const i8 = 'i8'
+export const u8 = 'u8'
+export const i32 = 'i32'
+export const u32 = 'u32'
+export const i64 = 'i64'
+export const bool = 'bool'

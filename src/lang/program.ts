@@ -1,0 +1,430 @@
+/**
+ * `t`: what a kernel's body can do. Every method appends IR; none computes. The kernel is one *program* of a launch: it runs
+ * `t.programs` times on each of `t.world` ranks.
+ */
+import type { DotDType, DType, StorageDType } from '../ir/dtype.ts'
+import { Block, type Attributes, type Node } from '../ir/node.ts'
+import type { OpName, Order, Scope } from '../ir/ops/index.ts'
+import { KernelError, Site } from '../ir/site.ts'
+import { valueType } from '../ir/type.ts'
+import { access, Atomics, operand, type Access, type Masked, type Operand } from './access.ts'
+import { flatten, unflatten, type Carried } from './carried.ts'
+import { expectSynchronous, type Recorder } from './recorder.ts'
+import {
+  Barrier,
+  Barriers,
+  Flags,
+  Ref,
+  Shared,
+  TileSpace,
+  type Flag,
+  type Tensor,
+  type TensorRank,
+  type Tuple,
+} from './tensor.ts'
+import {
+  constant,
+  index,
+  stretch,
+  Value,
+  type Fragment,
+  type Index,
+  type Rank,
+  type Scalar,
+} from './value.ts'
+
+export interface LoopRange {
+  readonly from?: Index
+  readonly to: Index
+  readonly step?: Index
+}
+export interface PipelineOptions {
+  /** How many tiles are in flight; 1 does not overlap. The default is 2. */
+  readonly stages?: number
+}
+type FragmentShape = readonly [number] | readonly [number, number]
+type Indices<E extends readonly Index[]> = { readonly [K in keyof E]: Scalar<'i32'> }
+type Body = () => void
+type RoleBody = Body | { readonly warps: number; readonly body: Body }
+type Yielded = Carried | void
+const nothing = (): void => undefined
+
+export class Program {
+  /** How many ranks there are: known when recording. */
+  readonly world: number
+  readonly atomic: Atomics
+  readonly #recorder: Recorder
+  /** Inside a team, programs are numbered anew. */
+  readonly #numbering: { program: Node; programs: Node }[] = []
+
+  constructor(recorder: Recorder) {
+    this.#recorder = recorder
+    this.world = recorder.world
+    this.atomic = new Atomics(recorder)
+  }
+
+  #emit(
+    op: OpName,
+    inputs: readonly Node[] = [],
+    attributes: Attributes = {},
+    blocks: readonly Block[] = [],
+  ): Node {
+    return this.#recorder.emit(op, inputs, attributes, blocks)
+  }
+  #value<D extends DType, R extends Rank>(node: Node): Value<D, R> {
+    return new Value<D, R>(this.#recorder, node)
+  }
+  #index(at: Index): Node {
+    return index(this.#recorder, at)
+  }
+
+  // Who am I
+
+  get rank(): Scalar<'i32'> {
+    return this.#value(this.#emit('rank'))
+  }
+  /** This program's number among the programs of its rank, or of its team. */
+  get program(): Scalar<'i32'> {
+    return this.#value(this.#numbering.at(-1)?.program ?? this.#emit('program'))
+  }
+  get programs(): Scalar<'i32'> {
+    return this.#value(this.#numbering.at(-1)?.programs ?? this.#emit('programs'))
+  }
+
+  // Values
+
+  constant<D extends DType>(dtype: D, value: number): Value<D, 0> {
+    return constant(this.#recorder, dtype, value)
+  }
+  full<D extends DType, const S extends FragmentShape>(
+    dtype: D,
+    shape: S,
+    value: number,
+  ): Value<D, S['length']> {
+    return stretch(this.constant(dtype, value), shape) as Value<D, S['length']>
+  }
+  zeros<D extends DType, const S extends FragmentShape>(dtype: D, shape: S): Value<D, S['length']> {
+    return this.full(dtype, shape, 0)
+  }
+  /** 0, 1, …, extent - 1. */
+  arange(extent: number): Fragment<'i32', 1> {
+    return this.#value(this.#emit('iota', [], { extent }))
+  }
+  /**
+   * accumulator + a x b. `a` may be a shared tile or a fragment; `b` too, though a GPU's matrix unit wants it shared.
+   */
+  dot<D extends DotDType>(
+    a: Shared<D, 2> | Fragment<D, 2>,
+    b: Shared<NoInfer<D>, 2> | Fragment<NoInfer<D>, 2>,
+    accumulator: Fragment<D extends 'i8' ? 'i32' : 'f32', 2>,
+  ): Fragment<D extends 'i8' ? 'i32' : 'f32', 2> {
+    return this.#value(this.#emit('dot', [a.node, b.node, accumulator.node]))
+  }
+
+  // Memory
+
+  /** A tile in shared memory; with three extents, stages of a tile. */
+  shared<
+    D extends StorageDType,
+    const S extends readonly [number] | readonly [number, number] | readonly [number, number, number],
+  >(dtype: D, shape: S): Shared<D, S['length']> {
+    return new Shared(this.#recorder, this.#emit('shared', [], { dtype, shape }))
+  }
+  load<D extends DType, R extends number>(
+    from: Ref<D, R>,
+    options: Access & Masked<NoInfer<R>> & { readonly other?: Operand<D, R> } = {},
+  ): Value<D, R & Rank> {
+    const inputs = [from.node]
+    if (options.mask) inputs.push(stretch(options.mask, from.shape).node)
+    if (options.other !== undefined) {
+      if (!options.mask)
+        throw new KernelError('load: `other` stands where the mask is off; give a mask too', Site.here())
+      inputs.push(operand(this.#recorder, from, options.other))
+    }
+    return this.#value(this.#emit('load', inputs, access(options)))
+  }
+  store<D extends DType, R extends number>(
+    to: Ref<D, R>,
+    value: Operand<D, R>,
+    options: Access & Masked<NoInfer<R>> = {},
+  ): void {
+    const inputs = [to.node, operand(this.#recorder, to, value)]
+    if (options.mask) inputs.push(stretch(options.mask, to.shape).node)
+    this.#emit('store', inputs, access(options))
+  }
+  /** Between memories, or from a fragment to memory. Of global tiles, only what lies inside both is copied. */
+  copy<D extends DType, R extends number>(
+    from: Ref<NoInfer<D>, NoInfer<R>> | Value<NoInfer<D>, NoInfer<R> & Rank>,
+    to: Ref<D, R>,
+    options: Masked<NoInfer<R>> = {},
+  ): void {
+    if (from instanceof Value) return this.store(to, from as Value<D, R & Rank>, options)
+    const inputs = [from.node, to.node]
+    if (options.mask) inputs.push(stretch(options.mask, to.shape).node)
+    this.#emit('copy', inputs)
+  }
+  /** From another rank's memory into this one's. */
+  get<D extends DType, R extends number>(
+    from: Ref<NoInfer<D>, NoInfer<R>, 'global'>,
+    to: Ref<D, R>,
+    options: Masked<NoInfer<R>> = {},
+  ): void {
+    this.copy(from, to, options)
+  }
+  /** From this rank's memory into another one's. */
+  put<D extends DType, R extends number>(
+    from: Ref<NoInfer<D>, NoInfer<R>>,
+    to: Ref<D, R, 'global'>,
+    options: Masked<NoInfer<R>> = {},
+  ): void {
+    this.copy(from, to, options)
+  }
+  /** Global to shared; complete when the current phase of `barrier` is, for which the issuing role must also arrive. */
+  copyAsync<D extends DType, R extends 1 | 2>(
+    from: Ref<NoInfer<D>, NoInfer<R>, 'global'>,
+    to: Shared<D, R>,
+    barrier: Barrier,
+  ): void {
+    this.#emit('copy.async', [from.node, to.node, barrier.node])
+  }
+
+  // Synchronisation
+
+  /** Everything this role did before is visible to whoever waits for the flag. */
+  signal(flag: Flag, options: Access = {}): void {
+    this.#emit('signal', [flag.node], access(options, 'release'))
+  }
+  /** `signal` the same flag on every rank, this one first. */
+  signalAll(flag: Flag, options: Access = {}): void {
+    this.for(this.world, (step) =>
+      this.signal(new Flags<0>(this.#recorder, flag.node).on(this.rank.add(step).mod(this.world)), options),
+    )
+  }
+  /** Until the flag is signalled in this epoch; with `lag` L, in the L-th epoch before it. */
+  wait(flag: Flag, options?: Access & { readonly lag?: number }): void
+  /** Until phase `phase` of the barrier is complete. Phase -1 is. */
+  wait(barrier: Barrier, phase: Index): void
+  wait(on: Flag | Barrier, how: (Access & { readonly lag?: number }) | Index = {}): void {
+    if (on instanceof Barrier) {
+      this.#emit('barrier.wait', [on.node, this.#index(how as Index)])
+      return
+    }
+    const { lag = 0, ...options } = how as Access & { lag?: number }
+    this.#emit('wait', [on.node], { ...access(options, 'acquire'), lag })
+  }
+  /** This launch's epoch of a flag set: 1 in the first launch that signals it (or waits for it), then 2, … */
+  epoch(flags: Flags, side: 'signal' | 'wait' = 'signal'): Scalar<'u32'> {
+    return this.#value(this.#emit('epoch', [flags.node], { side }))
+  }
+  fence(order: Exclude<Order, 'relaxed'>, scope: Scope = 'system'): void {
+    this.#emit('fence', [], { order, scope })
+  }
+  /** All roles of this program meet. */
+  barrier(): void {
+    this.#emit('barrier')
+  }
+  /** `count` arrival barriers, each of whose phases completes after `arrivals` arrivals. */
+  barriers(count: number, arrivals = 1): Barriers {
+    return new Barriers(this.#recorder, this.#emit('barriers', [], { count, arrivals }))
+  }
+  arrive(barrier: Barrier): void {
+    this.#emit('barrier.arrive', [barrier.node])
+  }
+
+  // Control flow
+
+  for(range: Index | LoopRange, body: (i: Scalar<'i32'>) => void): void
+  for<const C extends Carried>(
+    range: Index | LoopRange,
+    init: C,
+    body: (i: Scalar<'i32'>, state: C) => NoInfer<C>,
+  ): C
+  for<C extends Carried>(
+    range: Index | LoopRange,
+    ...rest: [(i: Scalar<'i32'>) => void] | [C, (i: Scalar<'i32'>, state: C) => NoInfer<C>]
+  ) {
+    const {
+      from = 0,
+      to,
+      step = 1,
+    } = typeof range === 'number' || range instanceof Value ? { to: range } : range
+    if (typeof step === 'number' && step < 1)
+      throw new KernelError(`for: a step of ${step}; loops count up, by at least 1`, Site.here())
+    const [init, body] = rest.length === 1 ? [undefined, rest[0]] : rest
+    const bounds = [from, to, step].map((bound) => this.#index(bound))
+    return this.#loop('for', bounds, 1, init, body as (...args: unknown[]) => unknown)
+  }
+  /** As long as `condition` holds. The state is what changes between iterations. */
+  while<const C extends Carried>(
+    init: C,
+    condition: (state: C) => Scalar<'bool'>,
+    body: (state: C) => NoInfer<C>,
+  ): C {
+    const recorder = this.#recorder
+    const start = flatten(init, 'while')
+    const block = (record: (state: C) => unknown) => {
+      const inner = new Block()
+      const params = start.map((node, i) => recorder.param(inner, node.type, `state${i}`))
+      return recorder.within(inner, () => flatten(record(unflatten(recorder, init, params)), 'while'))
+    }
+    return this.#results(this.#emit('while', start, {}, [block(condition), block(body)]), init)
+  }
+  if<const C extends Carried>(condition: Scalar<'bool'>, then: () => C, otherwise: () => NoInfer<C>): C
+  if(condition: Scalar<'bool'>, then: () => void, otherwise?: () => void): void
+  if<C extends Carried>(condition: Scalar<'bool'>, then: () => Yielded, otherwise: () => Yielded = nothing) {
+    let form: C | undefined
+    const block = (record: () => unknown) =>
+      this.#recorder.within(new Block(), () => {
+        const result = record() as C | undefined
+        expectSynchronous(result, 'if')
+        if (otherwise === nothing || result === undefined) return []
+        form ??= result
+        return flatten(result, 'if')
+      })
+    const node = this.#emit('if', [condition.node], {}, [block(then), block(otherwise)])
+    return form === undefined ? undefined : this.#results(node, form)
+  }
+  /** The tiles of a space, dealt out to the programs of the launch (or of the team) in turn. */
+  persistent<D extends StorageDType, R extends TensorRank>(
+    space: TileSpace<D, R>,
+    body: (tile: Ref<D, R, 'global'>, at: Tuple<Scalar<'i32'>, R>) => void,
+  ): void
+  persistent<const E extends readonly Index[]>(space: E, body: (at: Indices<E>) => void): void
+  persistent<const E extends readonly Index[], const C extends Carried>(
+    space: E,
+    init: C,
+    body: (at: Indices<E>, state: C) => NoInfer<C>,
+  ): C
+  persistent(space: TileSpace<StorageDType, TensorRank> | readonly Index[], ...rest: unknown[]): unknown {
+    const [init, body] = (rest.length === 1 ? [undefined, rest[0]] : rest) as [
+      Carried | undefined,
+      (...args: unknown[]) => unknown,
+    ]
+    const extents = (space instanceof TileSpace ? space.extents() : space).map((extent) =>
+      this.#index(extent),
+    )
+    const record = (...args: unknown[]): unknown => {
+      const at = args.slice(0, extents.length)
+      if (!(space instanceof TileSpace)) return body(at, ...args.slice(extents.length))
+      const tensor = space.tensor as Tensor<StorageDType, 2>
+      return body(tensor.tile(at as never, space.shape as never), at)
+    }
+    const bounds = [this.program.node, this.programs.node, ...extents]
+    return this.#loop('persistent', bounds, extents.length, init, record, { axes: extents.length })
+  }
+  /**
+   * A loop over a space whose waits and global-to-shared copies run ahead of the rest of its body by up to `stages` - 1
+   * iterations. The copies fill the shared tiles declared before it; the target gives each as many buffers as stages.
+   */
+  pipeline<const E extends readonly Index[]>(
+    extents: E,
+    body: (at: Indices<E>) => void,
+    options?: PipelineOptions,
+  ): void
+  pipeline<const E extends readonly Index[], const C extends Carried>(
+    extents: E,
+    init: C,
+    body: (at: Indices<E>, state: C) => NoInfer<C>,
+    options?: PipelineOptions,
+  ): C
+  pipeline(extents: readonly Index[], ...rest: unknown[]): unknown {
+    const stateless = typeof rest[0] === 'function'
+    const [init, body, options] = (stateless ? [undefined, ...rest] : rest) as [
+      Carried | undefined,
+      (...args: unknown[]) => unknown,
+      PipelineOptions?,
+    ]
+    const bounds = extents.map((extent) => this.#index(extent))
+    const record = (...args: unknown[]): unknown =>
+      body(args.slice(0, bounds.length), ...(init === undefined ? [] : [args[bounds.length]]))
+    return this.#loop('pipeline', bounds, bounds.length, init, record, {
+      axes: bounds.length,
+      stages: options?.stages ?? 2,
+    })
+  }
+  /** Warpgroups of this program with different work; they meet through shared memory and barriers. */
+  roles(bodies: Readonly<Record<string, RoleBody>>): void {
+    const names = Object.keys(bodies)
+    const blocks = names.map((name) => {
+      const role = bodies[name]
+      return this.#recorder.within(new Block(), () => {
+        expectSynchronous(typeof role === 'function' ? role() : role.body(), `the role ${name}`)
+        return []
+      })
+    })
+    const warps = names.map((name) => (typeof bodies[name] === 'function' ? 4 : bodies[name].warps))
+    this.#emit('roles', [], { names, warps }, blocks)
+  }
+  /**
+   * Programs of the launch with different work: each team has a number of programs (the last takes the rest by giving
+   * 'rest'), and `t.program`, `t.programs` and `t.persistent` count within the team.
+   */
+  teams(teams: Readonly<Record<string, { readonly programs: Index | 'rest'; readonly body: Body }>>): void {
+    const names = Object.keys(teams)
+    let taken: Scalar<'i32'> = this.constant('i32', 0)
+    const sizes = names.map((name, i) => {
+      const size = teams[name].programs
+      if (size === 'rest' && i !== names.length - 1)
+        throw new KernelError("teams: only the last team takes 'rest'", Site.here())
+      const count = size === 'rest' ? this.programs.sub(taken) : this.#value<'i32', 0>(this.#index(size))
+      taken = taken.add(count)
+      return count.node
+    })
+    const program = this.program.node
+    const blocks = names.map((name) => {
+      const inner = new Block()
+      const numbering = {
+        program: this.#recorder.param(inner, valueType('i32'), 'program'),
+        programs: this.#recorder.param(inner, valueType('i32'), 'programs'),
+      }
+      this.#numbering.push(numbering)
+      try {
+        return this.#recorder.within(inner, () => {
+          expectSynchronous(teams[name].body(), `the team ${name}`)
+          return []
+        })
+      } finally {
+        this.#numbering.pop()
+      }
+    })
+    this.#emit('teams', [program, ...sizes], { names }, blocks)
+  }
+  /** Done once a rank, by its last program to get here, after everything the others did before they got here. */
+  last(body: Body): void {
+    const block = this.#recorder.within(new Block(), () => {
+      expectSynchronous(body(), 'last')
+      return []
+    })
+    this.#emit('last', [], {}, [block])
+  }
+
+  #loop(
+    op: 'for' | 'persistent' | 'pipeline',
+    bounds: readonly Node[],
+    indices: number,
+    init: Carried | undefined,
+    body: (...args: unknown[]) => unknown,
+    attributes: Attributes = {},
+  ): unknown {
+    const recorder = this.#recorder
+    const start = init === undefined ? [] : flatten(init, op)
+    const inner = new Block()
+    const at = Array.from({ length: indices }, (_, axis) =>
+      this.#value(recorder.param(inner, valueType('i32'), `i${axis}`)),
+    )
+    const state = start.map((node, i) => recorder.param(inner, node.type, `state${i}`))
+    recorder.within(inner, () => {
+      const result = body(...at, ...(init === undefined ? [] : [unflatten(recorder, init, state)]))
+      expectSynchronous(result, op)
+      return init === undefined ? [] : flatten(result, op)
+    })
+    const node = this.#emit(op, [...bounds, ...start], attributes, [inner])
+    return init === undefined ? undefined : this.#results(node, init)
+  }
+
+  #results<C>(from: Node, form: C): C {
+    const count = flatten(form, from.op).length
+    const nodes = Array.from({ length: count }, (_, i) => this.#emit('result', [from], { index: i }))
+    return unflatten(this.#recorder, form, nodes)
+  }
+}

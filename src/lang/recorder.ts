@@ -1,0 +1,91 @@
+/**
+ * The recorder: appends nodes to the block that is open, keeps track of which values may be used where, and turns a
+ * violated signature into an error at the author's line.
+ */
+import { Block, Node, type Attributes } from '../ir/node.ts'
+import { ops, SpecError, type OpName } from '../ir/ops/index.ts'
+import { KernelError, Site } from '../ir/site.ts'
+import type { Type } from '../ir/type.ts'
+
+/** A body is recorded while it runs: what it did after an `await` would be lost. */
+export function expectSynchronous(returned: unknown, what: string, site = Site.here()): void {
+  if (!(returned instanceof Promise)) return
+  returned.catch(() => undefined) // it cannot succeed, and this error says why
+  throw new KernelError(
+    `${what}: its body is recorded at once and cannot be async; await before the kernel`,
+    site,
+  )
+}
+
+export class Recorder {
+  readonly world: number
+  readonly root = new Block()
+  readonly #open: Block[] = [this.root]
+  readonly #home = new WeakMap<Node, Block>()
+  #closed = false
+
+  constructor(world: number) {
+    this.world = world
+  }
+
+  emit(
+    op: OpName,
+    inputs: readonly Node[],
+    attributes: Attributes = {},
+    blocks: readonly Block[] = [],
+  ): Node {
+    const site = Site.here()
+    if (this.#closed)
+      throw new KernelError(`${op} after the kernel was recorded: keep its symbols inside the body`, site)
+    for (const input of inputs) this.#expectInScope(input, op, site)
+    let type: Type
+    try {
+      type = ops[op].infer({ inputs, attributes, blocks })
+    } catch (error) {
+      if (error instanceof SpecError) throw new KernelError(`${op}: ${error.message}`, site)
+      throw error
+    }
+    const node = new Node(op, type, inputs, attributes, blocks, site)
+    const block = this.#open[this.#open.length - 1]
+    block.nodes.push(node)
+    this.#home.set(node, block)
+    return node
+  }
+
+  param(block: Block, type: Type, name: string): Node {
+    const node = new Node('param', type, [], { name }, [], Site.here())
+    block.params.push(node)
+    this.#home.set(node, block)
+    return node
+  }
+
+  /** Record `body` into `block`; what it returns are the block's results. */
+  within(block: Block, body: () => readonly Node[]): Block {
+    this.#open.push(block)
+    try {
+      const results = body()
+      const site = Site.here()
+      for (const result of results) this.#expectInScope(result, 'the result of a block', site)
+      block.results = results
+    } finally {
+      this.#open.pop()
+    }
+    return block
+  }
+
+  close(): void {
+    this.#closed = true
+  }
+
+  #expectInScope(node: Node, op: string, site: Site): void {
+    const home = this.#home.get(node)
+    if (!home)
+      throw new KernelError(`${op}: its operand belongs to another kernel or another recording`, site)
+    if (!this.#open.includes(home))
+      throw new KernelError(
+        `${op}: the value made at ${node.site} does not exist here: it belongs to a loop, branch or role that has ended. ` +
+          'Return it from that block, as carried state or as a result of if()',
+        site,
+      )
+  }
+}

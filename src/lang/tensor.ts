@@ -1,0 +1,202 @@
+/** Memory as an author sees it: tensors on the symmetric heap, places in them, shared tiles, flags and barriers. */
+import type { DType, StorageDType } from '../ir/dtype.ts'
+import { KernelError, Site } from '../ir/site.ts'
+import type { RefType, Shape, Space, TensorType } from '../ir/type.ts'
+import type { Recorder } from './recorder.ts'
+import {
+  index,
+  stretch,
+  Symbolic,
+  Value,
+  type Fragment,
+  type Index,
+  type Rank,
+  type Scalar,
+} from './value.ts'
+import { broadcastShapes } from '../ir/type.ts'
+
+export type TensorRank = 1 | 2 | 3 | 4
+export type Tuple<T, R extends number> = R extends 0
+  ? readonly []
+  : R extends 1
+    ? readonly [T]
+    : R extends 2
+      ? readonly [T, T]
+      : R extends 3
+        ? readonly [T, T, T]
+        : R extends 4
+          ? readonly [T, T, T, T]
+          : never
+type Less<R extends number> = R extends 4 ? 3 : R extends 3 ? 2 : R extends 2 ? 1 : 0
+type Vector = Fragment<'i32', 1>
+type Matrix = Fragment<'i32', 2>
+
+/** Places in memory: a tile, single elements, or a shared tile. */
+export class Ref<
+  D extends DType = DType,
+  R extends number = number,
+  S extends Space = Space,
+> extends Symbolic {
+  get dtype(): D {
+    return (this.node.type as RefType).dtype as D
+  }
+  get shape(): Shape {
+    return (this.node.type as RefType).shape
+  }
+  declare readonly rank: R
+  declare readonly space: S
+}
+
+/** A tile in the program's shared memory. With a leading axis of stages, `pick(i)` is stage i. */
+export class Shared<D extends DType = DType, R extends 1 | 2 | 3 = 1 | 2 | 3> extends Ref<D, R, 'shared'> {
+  pick(this: R extends 1 ? never : Shared<D, R>, i: Index): Shared<D, Less<R> & (1 | 2 | 3)> {
+    const { recorder, node } = this as Shared<D, R>
+    return new Shared(recorder, recorder.emit('pick', [node, index(recorder, i)]))
+  }
+  /** The same places with rows and columns exchanged; costs nothing. */
+  transpose(this: R extends 2 ? Shared<D, R> : never): Shared<D, 2> {
+    const { recorder, node } = this as Shared<D, R>
+    return new Shared(recorder, recorder.emit('transpose', [node]))
+  }
+  at(indices: Tuple<Index, R>): Ref<D, 0, 'shared'>
+  at(indices: Tuple<Index | Vector, R>): Ref<D, 1, 'shared'>
+  at(indices: Tuple<Index | Vector | Matrix, R>): Ref<D, 2, 'shared'>
+  at(indices: readonly (Index | Vector | Matrix)[]): Ref<D, Rank, 'shared'> {
+    return places(this, indices)
+  }
+}
+
+export class Tensor<
+  D extends StorageDType = StorageDType,
+  R extends TensorRank = TensorRank,
+> extends Symbolic {
+  get dtype(): D {
+    return (this.node.type as TensorType).dtype as D
+  }
+  declare readonly rank: R
+
+  #view<E extends TensorRank>(...args: Parameters<Recorder['emit']>): Tensor<D, E> {
+    return new Tensor<D, E>(this.recorder, this.recorder.emit(...args))
+  }
+
+  /** Rank `rank`'s copy of this tensor. */
+  on(rank: Index): Tensor<D, R> {
+    return this.#view('on', [this.node, index(this.recorder, rank)])
+  }
+  dim(axis: number): Scalar<'i32'> {
+    return new Value(this.recorder, this.recorder.emit('dim', [this.node], { axis }))
+  }
+  /** The window [start, start + size) of an axis. */
+  slice(axis: number, start: Index, size: Index): Tensor<D, R> {
+    const { recorder, node } = this
+    return this.#view('slice', [node, index(recorder, start), index(recorder, size)], { axis })
+  }
+  /** Index `i` of the first axis. */
+  pick(this: R extends 1 ? never : Tensor<D, R>, i: Index): Tensor<D, Less<R> & TensorRank> {
+    const tensor = this as Tensor<D, R>
+    return tensor.#view('pick', [tensor.node, index(tensor.recorder, i)])
+  }
+  /** The tile of `shape` at a tile index. Its edge is masked: places outside read as 0 and are not written. */
+  tile(
+    this: R extends 1 | 2 ? Tensor<D, R> : never,
+    at: Tuple<Index, R>,
+    shape: Tuple<number, R>,
+  ): Ref<D, R, 'global'> {
+    const { recorder, node } = this as Tensor<D, R>
+    const indices = (at as readonly Index[]).map((i) => index(recorder, i))
+    return new Ref(recorder, recorder.emit('tile', [node, ...indices], { shape: shape as readonly number[] }))
+  }
+  /** All tiles of `shape`, for `t.persistent`. */
+  tiles(this: R extends 1 | 2 ? Tensor<D, R> : never, shape: Tuple<number, R>): TileSpace<D, R> {
+    return new TileSpace(this as Tensor<D, R>, shape)
+  }
+  /** Rows by their indices (a page table, an expert's tokens). */
+  rows(this: R extends 2 ? Tensor<D, R> : never, indices: Vector): Rows<D> {
+    return new Rows(this as unknown as Tensor<D, 2>, indices)
+  }
+  at(indices: Tuple<Index, R>): Ref<D, 0, 'global'>
+  at(indices: Tuple<Index | Vector, R>): Ref<D, 1, 'global'>
+  at(indices: Tuple<Index | Vector | Matrix, R>): Ref<D, 2, 'global'>
+  at(indices: readonly (Index | Vector | Matrix)[]): Ref<D, Rank, 'global'> {
+    return places(this, indices)
+  }
+}
+
+export class Rows<D extends StorageDType> {
+  readonly #tensor: Tensor<D, 2>
+  readonly #indices: Vector
+  constructor(tensor: Tensor<D, 2>, indices: Vector) {
+    this.#tensor = tensor
+    this.#indices = indices
+  }
+  /** Column tile `j` of width `width` of the rows. */
+  tile(j: Index, width: number): Ref<D, 2, 'global'> {
+    const { recorder, node } = this.#tensor
+    return new Ref(recorder, recorder.emit('rows', [node, this.#indices.node, index(recorder, j)], { width }))
+  }
+}
+
+/** The tiles that cover a tensor; edge tiles reach over. */
+export class TileSpace<D extends StorageDType, R extends TensorRank> {
+  readonly tensor: Tensor<D, R>
+  readonly shape: Tuple<number, R>
+  constructor(tensor: Tensor<D, R>, shape: Tuple<number, R>) {
+    this.tensor = tensor
+    this.shape = shape
+  }
+  /** How many tiles along each axis. */
+  extents(): Scalar<'i32'>[] {
+    return (this.shape as readonly number[]).map((extent, axis) => ceilDiv(this.tensor.dim(axis), extent))
+  }
+}
+
+export function ceilDiv(value: Scalar<'i32'>, by: number): Scalar<'i32'> {
+  return value.add(by - 1).div(by)
+}
+
+/** A flag set, or one of its flags: a view of one rank's copy. */
+export class Flags<R extends 0 | 1 | 2 | 3 = 0 | 1 | 2 | 3> extends Symbolic {
+  declare readonly rank: R
+  on(rank: Index): Flags<R> {
+    return new Flags(this.recorder, this.recorder.emit('on', [this.node, index(this.recorder, rank)]))
+  }
+  at(indices: Tuple<Index, R>): Flag {
+    const nodes = (indices as readonly Index[]).map((i) => index(this.recorder, i))
+    return new Flags(this.recorder, this.recorder.emit('at', [this.node, ...nodes]))
+  }
+  dim(axis: number): Scalar<'i32'> {
+    return new Value(this.recorder, this.recorder.emit('dim', [this.node], { axis }))
+  }
+}
+export type Flag = Flags<0>
+
+/** Arrival barriers between the roles of a program. */
+export class Barriers extends Symbolic {
+  at(i: Index): Barrier {
+    return new Barrier(this.recorder, this.recorder.emit('pick', [this.node, index(this.recorder, i)]))
+  }
+}
+export class Barrier extends Symbolic {
+  declare readonly isBarrier: true
+}
+
+function places<D extends DType, S extends Space>(
+  of: Symbolic,
+  indices: readonly (Index | Vector | Matrix)[],
+): Ref<D, Rank, S> {
+  const { recorder, node } = of
+  const shape = indices.reduce<Shape | undefined>(
+    (common, i) => (common && typeof i !== 'number' ? broadcastShapes(common, i.shape) : common),
+    [],
+  )
+  if (!shape)
+    throw new KernelError(
+      'at: the indices have shapes that do not meet; expand() adds an axis of extent 1',
+      Site.here(),
+    )
+  const nodes = indices.map((i) => {
+    const value: Value = typeof i === 'number' ? new Value(recorder, index(recorder, i)) : i
+    return stretch(value, shape).node
+  })
+  return new Ref(recorder, recorder.emit('at', [node, ...nodes]))
+}
