@@ -1,0 +1,134 @@
+/**
+ * An agent is a role of a program: what executes sequentially. It carries its vector clock and what its fences and relaxed
+ * reads have left pending.
+ */
+import type { Scope } from '../../ir/ops/index.ts'
+import type { Site } from '../../ir/site.ts'
+import { Clock, mix } from './clock.ts'
+import type { Code } from './code.ts'
+import type { Location, Message } from './atomics.ts'
+import type { Launch, ProgramInstance } from './machine.ts'
+
+/** Who, for scopes and for reports. A copy in flight has the identity of the role that issued it. */
+export interface Identity {
+  readonly component: number
+  readonly rank: number
+  readonly stream: number
+  readonly program: number
+  readonly role: string
+}
+
+/** What a component keeps from one launch to the next: its time never goes back. */
+export interface ComponentRecord extends Identity {
+  time: number
+  history: number
+  history2: number
+  messages: number
+}
+
+export function describe(who: Identity): string {
+  if (who.rank < 0) return 'the host'
+  return `rank ${who.rank}, program ${who.program}${who.role ? `, ${who.role}` : ''}`
+}
+
+/** Whether an operation of `by` at `scope` covers `other`. */
+export function covers(scope: Scope, by: Identity, other: Identity): boolean {
+  if (by.rank < 0 || other.rank < 0 || scope === 'system') return true
+  if (by.rank !== other.rank) return false
+  return scope === 'device' || (by.program === other.program && by.stream === other.stream)
+}
+
+/** Something an acquire can synchronise with: a release by an agent at a scope, with what it knew then. */
+export interface Release {
+  readonly by: Identity
+  readonly scope: Scope
+  readonly clock: Clock
+}
+
+/** An iteration of a `while` that changed nothing: what it read, to wait for news of. */
+export interface Spin {
+  effects: boolean
+  readonly reads: Map<Location, Message>
+}
+
+export class Agent implements Identity {
+  readonly component: number
+  readonly rank: number
+  readonly stream: number
+  readonly program: number
+  readonly role: string
+  readonly instance: ProgramInstance
+  readonly launch: Launch
+  readonly code: Code
+  readonly registers: unknown[]
+  readonly clock: Clock
+  readonly parent: Agent | undefined
+  pc = 0
+  done = false
+  /** Roles that have not ended. */
+  children = 0
+
+  /** The latest release fence at each scope. */
+  readonly releaseFences = new Map<Scope, Release>()
+  /** Releases seen by relaxed reads, for an acquire fence to come. */
+  pending: Release[] = []
+
+  readonly spins = new Map<number, { state: readonly unknown[]; spin: Spin }>()
+  /** Locations whose value must not be read again in a loop that changes nothing. */
+  readonly stale = new Map<Location, Message>()
+
+  readonly record: ComponentRecord
+  /** Components for copies in flight; one is free again when this agent knows that its copy is complete. */
+  readonly engines: ComponentRecord[] = []
+
+  constructor(
+    record: ComponentRecord,
+    instance: ProgramInstance,
+    registers: unknown[],
+    clock: Clock,
+    pc: number,
+    parent?: Agent,
+  ) {
+    this.record = record
+    this.component = record.component
+    this.rank = record.rank
+    this.stream = record.stream
+    this.program = record.program
+    this.role = record.role
+    this.instance = instance
+    this.launch = instance.launch
+    this.code = instance.launch.code
+    this.registers = registers
+    this.clock = clock
+    this.pc = pc
+    this.parent = parent
+    clock.set(record.component, ++record.time)
+  }
+
+  get time(): number {
+    return this.clock.get(this.component)
+  }
+
+  /** What happened up to now becomes a past that others can learn of. */
+  snapshot(): Clock {
+    const copy = this.clock.copy()
+    this.clock.tick(this.component)
+    this.record.time = this.time
+    return copy
+  }
+
+  /** Add to the digest of what this agent has done and seen. */
+  note(value: number): void {
+    const { record } = this
+    record.history = mix(record.history, value)
+    record.history2 = mix(record.history2 + 0x51ed27, value ^ 0x2545f491)
+  }
+
+  noteEffect(): void {
+    for (const { spin } of this.spins.values()) spin.effects = true
+  }
+
+  get site(): Site | undefined {
+    return this.code.instructions[this.pc]?.node.site
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * Histories of locations that are accessed with an order. A location keeps its stores in modification order; a read may return
+ * any store that is not older than one it must know of, and a store may take its place before stores that it need not know
+ * of. That gives every behaviour of scoped release/acquire without load buffering (docs/memory-model.md), and is
+ * compared with an independent axiomatic enumeration by the litmus tests.
+ */
+import type { Node } from '../../ir/node.ts'
+import type { Order, Scope } from '../../ir/ops/index.ts'
+import { covers, type Agent, type Identity, type Release } from './agent.ts'
+
+/** An agent's accesses to one message. */
+interface Touch {
+  readonly by: Identity
+  readonly scope: Scope
+  readonly writes: boolean
+  readonly first: number
+  last: number
+  node: Node | undefined
+}
+
+export interface Message {
+  readonly value: number
+  /** What an acquiring reader may synchronise with. */
+  readonly releases: readonly Release[]
+  readonly touches: Touch[]
+  /** The store that a read-modify-write read; nothing may come between the two. */
+  readonly readFrom: Message | undefined
+  /** Identifies the message in histories. */
+  readonly id: number
+  /** For counting flags: the epoch it was counted for. */
+  readonly epoch: number | undefined
+}
+
+export class Location {
+  /** In modification order. */
+  readonly messages: Message[]
+  readonly describe: () => string
+
+  constructor(initial: Message, describe: () => string) {
+    this.messages = [initial]
+    this.describe = describe
+  }
+
+  get newest(): Message {
+    return this.messages[this.messages.length - 1]
+  }
+
+  /** The oldest message an agent may still read: the newest it must know of. */
+  floor(agent: Agent): number {
+    const barred = agent.stale.get(this)
+    for (let i = this.messages.length - 1; i > 0; i--) {
+      const message = this.messages[i]
+      if (message === barred) return Math.min(i + 1, this.messages.length - 1)
+      for (const touch of message.touches) if (agent.clock.get(touch.by.component) >= touch.first) return i
+    }
+    return this.messages[0] === barred ? Math.min(1, this.messages.length - 1) : 0
+  }
+
+  /** Where a plain store by the agent may be placed: an index into the messages. */
+  places(agent: Agent): number[] {
+    const places: number[] = []
+    for (let i = this.floor(agent) + 1; i <= this.messages.length; i++)
+      if (i === this.messages.length || this.messages[i].readFrom !== this.messages[i - 1]) places.push(i)
+    return places
+  }
+
+  /** Messages a read-modify-write by the agent may read. */
+  modifiable(agent: Agent): number[] {
+    const found: number[] = []
+    for (let i = this.floor(agent); i < this.messages.length; i++)
+      if (i + 1 === this.messages.length || this.messages[i + 1].readFrom !== this.messages[i]) found.push(i)
+    return found
+  }
+
+  /** The store that a morally strong read of this message would read from. */
+  static writer(message: Message): Touch | undefined {
+    return message.touches.find((touch) => touch.writes)
+  }
+}
+
+export function touch(message: Message, agent: Agent, scope: Scope, writes: boolean, node: Node): void {
+  const known = message.touches.find(
+    (one) => one.by.component === agent.component && one.scope === scope && one.writes === writes,
+  )
+  if (known) {
+    known.last = agent.time
+    known.node = node
+  } else message.touches.push({ by: agent, scope, writes, first: agent.time, last: agent.time, node })
+}
+
+/** A strong access by somebody else that neither is ordered before this one nor meets it at a common scope. */
+export function scopeConflict(
+  location: Location,
+  agent: Agent,
+  scope: Scope,
+  writes: boolean,
+): Touch | undefined {
+  for (const message of location.messages)
+    for (const one of message.touches)
+      if (
+        (writes || one.writes) &&
+        one.by.component !== agent.component &&
+        agent.clock.get(one.by.component) < one.last &&
+        !(covers(scope, agent, one.by) && covers(one.scope, one.by, agent))
+      )
+        return one
+  return undefined
+}
+
+const isRelease = (order: Order): boolean => order === 'release' || order === 'acqRel' || order === 'seqCst'
+const isAcquire = (order: Order): boolean => order === 'acquire' || order === 'acqRel' || order === 'seqCst'
+
+/** What a store at `scope` publishes: the agent's release fences, and itself if it releases. */
+export function releasesOf(agent: Agent, order: Order, scope: Scope): Release[] {
+  const releases = [...agent.releaseFences.values()]
+  if (isRelease(order)) releases.push({ by: agent, scope, clock: agent.snapshot() })
+  return releases
+}
+
+/** The reading side: what was published becomes known now, or at an acquire fence. */
+export function acquire(agent: Agent, message: Message, order: Order, scope: Scope): void {
+  const writer = Location.writer(message)
+  if (!writer || !(covers(scope, agent, writer.by) && covers(writer.scope, writer.by, agent))) return
+  for (const release of message.releases) {
+    if (isAcquire(order) && synchronises(release, agent, scope)) agent.clock.join(release.clock)
+    else agent.pending.push(release)
+  }
+}
+
+export function synchronises(release: Release, agent: Agent, scope: Scope): boolean {
+  return covers(release.scope, release.by, agent) && covers(scope, agent, release.by)
+}
+
+/** The releases that a read-modify-write passes on from the message it read. */
+export function inherited(agent: Agent, message: Message, scope: Scope): readonly Release[] {
+  const writer = Location.writer(message)
+  return writer && covers(scope, agent, writer.by) && covers(writer.scope, writer.by, agent)
+    ? message.releases
+    : []
+}
+
+/** A fence: `seqCst` ones are totally ordered and synchronise with those before them that they meet at a common scope. */
+export function fence(agent: Agent, order: Order, scope: Scope, sequential: Release[]): void {
+  if (isAcquire(order)) {
+    agent.pending = agent.pending.filter((release) => {
+      if (!synchronises(release, agent, scope)) return true
+      agent.clock.join(release.clock)
+      return false
+    })
+  }
+  if (order === 'seqCst')
+    for (const earlier of sequential) if (synchronises(earlier, agent, scope)) agent.clock.join(earlier.clock)
+  if (isRelease(order)) {
+    const release: Release = { by: agent, scope, clock: agent.snapshot() }
+    agent.releaseFences.set(scope, release)
+    if (order === 'seqCst') sequential.push(release)
+  }
+}

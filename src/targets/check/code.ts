@@ -1,0 +1,446 @@
+/**
+ * IR made executable: blocks become one list of instructions with jumps, values live in numbered registers. An instruction that
+ * is a point of scheduling says so; the machine runs an agent from one such point to the next.
+ */
+import { attribute, walk, type Block, type KernelIR, type Node } from '../../ir/node.ts'
+import { ops, origin, type Datum } from '../../ir/ops/index.ts'
+import type { Agent } from './agent.ts'
+import { memoryInstruction, viewInstruction } from './instructions.ts'
+import type { Machine } from './machine.ts'
+
+export interface Instruction {
+  readonly node: Node
+  /** Others may run before it. */
+  readonly sync: boolean
+  /** Whether it can run now; a sync instruction without it always can. */
+  readonly ready?: (agent: Agent, machine: Machine) => boolean
+  readonly run: (agent: Agent, machine: Machine) => void
+  /** What a blocked agent is waiting for. */
+  readonly waiting?: (agent: Agent, machine: Machine) => string
+}
+
+export interface Code {
+  readonly ir: KernelIR
+  readonly instructions: readonly Instruction[]
+  readonly registers: number
+  readonly params: readonly { readonly register: number; readonly name: string }[]
+  /** Flag-set parameters that the kernel signals and waits for. */
+  readonly signals: ReadonlySet<string>
+  readonly waits: ReadonlySet<string>
+  /** A node that makes programs depend on others running at the same time, if there is one. */
+  readonly needsResidency: Node | undefined
+}
+
+const cache = new WeakMap<KernelIR, Code>()
+
+export function compile(ir: KernelIR): Code {
+  let code = cache.get(ir)
+  if (!code) cache.set(ir, (code = new Compiler(ir).code()))
+  return code
+}
+
+export class Compiler {
+  readonly #ir: KernelIR
+  readonly #instructions: Instruction[] = []
+  readonly #registers = new Map<Node, number>()
+  /** Where a control node keeps its carried state. */
+  readonly #state = new Map<Node, readonly number[]>()
+  #next = 0
+
+  constructor(ir: KernelIR) {
+    this.#ir = ir
+  }
+
+  code(): Code {
+    const { body } = this.#ir
+    const params = body.params.map((param) => ({
+      register: this.register(param),
+      name: attribute<string>(param, 'name'),
+    }))
+    this.#block(body)
+    const end = body.nodes[body.nodes.length - 1] ?? body.params[0]
+    this.#push({ node: end, sync: false, run: (agent, machine) => machine.endProgram(agent) })
+    const nodes = [...walk(body)]
+    const flagsOf = (op: string): Set<string> =>
+      new Set(
+        nodes
+          .filter((node) => node.op === op)
+          .map((node) => attribute<string>(origin(node.inputs[0]).base, 'name')),
+      )
+    return {
+      ir: this.#ir,
+      instructions: this.#instructions,
+      registers: this.#next,
+      params,
+      signals: flagsOf('signal'),
+      waits: flagsOf('wait'),
+      needsResidency: nodes.find((node) => node.op === 'wait' || node.op === 'while'),
+    }
+  }
+
+  register(node: Node): number {
+    let register = this.#registers.get(node)
+    if (register === undefined) this.#registers.set(node, (register = this.#next++))
+    return register
+  }
+
+  #push(instruction: Instruction): number {
+    return this.#instructions.push(instruction) - 1
+  }
+
+  #patch(at: number, instruction: Instruction): void {
+    this.#instructions[at] = instruction
+  }
+
+  #jump(node: Node, to: number): void {
+    this.#push({ node, sync: false, run: (agent) => void (agent.pc = to) })
+  }
+
+  #block(block: Block): void {
+    for (const node of block.nodes) this.#node(node)
+  }
+
+  #node(node: Node): void {
+    switch (node.op) {
+      case 'for':
+        return this.#for(node)
+      case 'persistent':
+      case 'pipeline':
+        return this.#space(node)
+      case 'while':
+        return this.#while(node)
+      case 'if':
+        return this.#if(node)
+      case 'roles':
+        return this.#roles(node)
+      case 'teams':
+        return this.#teams(node)
+      case 'last':
+        return this.#last(node)
+      case 'result': {
+        const from = this.#state.get(node.inputs[0])![attribute<number>(node, 'index')]
+        const to = this.register(node)
+        this.#push({ node, sync: false, run: (agent) => void (agent.registers[to] = agent.registers[from]) })
+        return
+      }
+      default:
+        this.#push(this.#plain(node))
+    }
+  }
+
+  #plain(node: Node): Instruction {
+    const out = this.register(node)
+    const inputs = node.inputs.map((input) => this.register(input))
+    switch (node.op) {
+      case 'const': {
+        const value = attribute<number>(node, 'value')
+        return { node, sync: false, run: (agent) => void (agent.registers[out] = value) }
+      }
+      case 'rank':
+        return { node, sync: false, run: (agent) => void (agent.registers[out] = agent.rank) }
+      case 'program':
+        return { node, sync: false, run: (agent) => void (agent.registers[out] = agent.program) }
+      case 'programs':
+        return { node, sync: false, run: (agent) => void (agent.registers[out] = agent.launch.grid) }
+    }
+    const { evaluate } = ops[node.op]
+    if (evaluate && node.op !== 'dot' && node.type.kind === 'value') {
+      const [a, b, c] = inputs
+      const run =
+        inputs.length === 1
+          ? (agent: Agent): void =>
+              void (agent.registers[out] = evaluate(node, [agent.registers[a] as Datum]))
+          : inputs.length === 2
+            ? (agent: Agent): void => {
+                const { registers } = agent
+                registers[out] = evaluate(node, [registers[a] as Datum, registers[b] as Datum])
+              }
+            : (agent: Agent): void => {
+                const { registers } = agent
+                registers[out] = evaluate(
+                  node,
+                  inputs.length === 0
+                    ? []
+                    : [registers[a] as Datum, registers[b] as Datum, registers[c] as Datum],
+                )
+              }
+      return { node, sync: false, run }
+    }
+    return viewInstruction(node, out, inputs) ?? memoryInstruction(node, out, inputs)
+  }
+
+  /** Registers for the carried state of a control node; the params of `block` from `leading` on are these registers. */
+  #carry(node: Node, leading: number, blocks: readonly Block[]): readonly number[] {
+    const count = blocks[0].params.length - leading
+    const state = Array.from({ length: count }, () => this.#next++)
+    for (const block of blocks)
+      block.params.slice(leading).forEach((param, i) => this.#registers.set(param, state[i]))
+    this.#state.set(node, state)
+    return state
+  }
+
+  /** Assign several registers at once. */
+  #assign(node: Node, to: readonly number[], from: readonly number[]): void {
+    if (to.length === 0) return
+    if (to.length === 1)
+      this.#push({
+        node,
+        sync: false,
+        run: (agent) => void (agent.registers[to[0]] = agent.registers[from[0]]),
+      })
+    else
+      this.#push({
+        node,
+        sync: false,
+        run(agent) {
+          const values = from.map((register) => agent.registers[register])
+          to.forEach((register, i) => (agent.registers[register] = values[i]))
+        },
+      })
+  }
+
+  #for(node: Node): void {
+    const [body] = node.blocks
+    const [low, high, step] = node.inputs.slice(0, 3).map((input) => this.register(input))
+    const state = this.#carry(node, 1, [body])
+    const i = this.register(body.params[0])
+    this.#assign(node, [i, ...state], [low, ...node.inputs.slice(3).map((input) => this.register(input))])
+    const head = this.#push({ node, sync: false, run: () => undefined })
+    this.#block(body)
+    this.#assign(
+      node,
+      state,
+      body.results.map((result) => this.register(result)),
+    )
+    this.#push({
+      node,
+      sync: false,
+      run(agent) {
+        const { registers } = agent
+        registers[i] = (registers[i] as number) + (registers[step] as number)
+        agent.pc = head
+      },
+    })
+    const end = this.#instructions.length
+    this.#patch(head, {
+      node,
+      sync: false,
+      run(agent) {
+        const { registers } = agent
+        if ((registers[step] as number) <= 0)
+          throw new RangeError('a loop must step up: its step is not positive')
+        if ((registers[i] as number) >= (registers[high] as number)) agent.pc = end
+      },
+    })
+  }
+
+  /** `persistent` and `pipeline`: one flat counter over the space, its indices by division. */
+  #space(node: Node): void {
+    const [body] = node.blocks
+    const axes = attribute<number>(node, 'axes')
+    const leading = node.op === 'persistent' ? 2 : 0
+    const inputs = node.inputs.map((input) => this.register(input))
+    const extents = inputs.slice(leading, leading + axes)
+    const state = this.#carry(node, axes, [body])
+    const indices = body.params.slice(0, axes).map((param) => this.register(param))
+    const counter = this.#next++
+    this.#assign(node, state, inputs.slice(leading + axes))
+    const first = leading ? inputs[0] : undefined
+    const stride = leading ? inputs[1] : undefined
+    this.#push({
+      node,
+      sync: false,
+      run: (agent) => void (agent.registers[counter] = first === undefined ? 0 : agent.registers[first]),
+    })
+    const head = this.#push({ node, sync: false, run: () => undefined })
+    this.#block(body)
+    this.#assign(
+      node,
+      state,
+      body.results.map((result) => this.register(result)),
+    )
+    this.#push({
+      node,
+      sync: false,
+      run(agent) {
+        const { registers } = agent
+        registers[counter] =
+          (registers[counter] as number) + (stride === undefined ? 1 : (registers[stride] as number))
+        agent.pc = head
+      },
+    })
+    const end = this.#instructions.length
+    this.#patch(head, {
+      node,
+      sync: false,
+      run(agent) {
+        const { registers } = agent
+        let rest = registers[counter] as number
+        let total = 1
+        for (const extent of extents) total *= Math.max(registers[extent] as number, 0)
+        if (rest >= total) {
+          agent.pc = end
+          return
+        }
+        for (let axis = axes - 1; axis >= 0; axis--) {
+          const extent = registers[extents[axis]] as number
+          registers[indices[axis]] = rest % extent
+          rest = Math.floor(rest / extent)
+        }
+      },
+    })
+  }
+
+  #while(node: Node): void {
+    const [condition, body] = node.blocks
+    const state = this.#carry(node, 0, [condition, body])
+    this.#assign(
+      node,
+      state,
+      node.inputs.map((input) => this.register(input)),
+    )
+    const loop = this.#instructions.length
+    this.#push({ node, sync: false, run: (agent) => void agent.spins.delete(loop) })
+    const head = this.#push({
+      node,
+      sync: true,
+      ready: (agent, machine) => machine.canIterate(agent, loop, state),
+      run: (agent, machine) => machine.iterate(agent, loop, state),
+      waiting: () => 'spins in a loop whose condition no longer changes',
+    })
+    this.#block(condition)
+    const test = this.#push({ node, sync: false, run: () => undefined })
+    this.#block(body)
+    this.#assign(
+      node,
+      state,
+      body.results.map((result) => this.register(result)),
+    )
+    this.#jump(node, head)
+    const end = this.#instructions.length
+    const holds = this.register(condition.results[0])
+    this.#patch(test, {
+      node,
+      sync: false,
+      run(agent) {
+        if (agent.registers[holds]) return
+        agent.spins.delete(loop)
+        agent.stale.clear()
+        agent.pc = end
+      },
+    })
+  }
+
+  #if(node: Node): void {
+    const [yes, no] = node.blocks
+    const state = yes.results.map(() => this.#next++)
+    this.#state.set(node, state)
+    const condition = this.register(node.inputs[0])
+    const test = this.#push({ node, sync: false, run: () => undefined })
+    this.#block(yes)
+    this.#assign(
+      node,
+      state,
+      yes.results.map((result) => this.register(result)),
+    )
+    const skip = this.#push({ node, sync: false, run: () => undefined })
+    const otherwise = this.#instructions.length
+    this.#block(no)
+    this.#assign(
+      node,
+      state,
+      no.results.map((result) => this.register(result)),
+    )
+    const end = this.#instructions.length
+    this.#patch(test, {
+      node,
+      sync: false,
+      run: (agent) => void (agent.registers[condition] || (agent.pc = otherwise)),
+    })
+    this.#patch(skip, { node, sync: false, run: (agent) => void (agent.pc = end) })
+  }
+
+  #roles(node: Node): void {
+    const names = attribute<readonly string[]>(node, 'names')
+    const fork = this.#push({ node, sync: false, run: () => undefined })
+    const starts = node.blocks.map((block) => {
+      const start = this.#instructions.length
+      this.#block(block)
+      this.#push({ node, sync: false, run: (agent, machine) => machine.endRole(agent) })
+      return start
+    })
+    const join = this.#push({
+      node,
+      sync: true,
+      ready: (agent) => agent.children === 0,
+      run: (agent, machine) => machine.joinRoles(agent),
+      waiting: () => 'waits for its roles to end',
+    })
+    this.#patch(fork, {
+      node,
+      sync: false,
+      run(agent, machine) {
+        agent.pc = join
+        machine.startRoles(agent, names, starts)
+      },
+    })
+  }
+
+  #teams(node: Node): void {
+    const inputs = node.inputs.map((input) => this.register(input))
+    const choose = this.#push({ node, sync: false, run: () => undefined })
+    const starts: number[] = []
+    const exits: number[] = []
+    for (const block of node.blocks) {
+      starts.push(this.#instructions.length)
+      this.#block(block)
+      exits.push(this.#push({ node, sync: false, run: () => undefined }))
+    }
+    const end = this.#instructions.length
+    for (const exit of exits) this.#patch(exit, { node, sync: false, run: (agent) => void (agent.pc = end) })
+    const params = node.blocks.map((block) => block.params.map((param) => this.register(param)))
+    this.#patch(choose, {
+      node,
+      sync: false,
+      run(agent) {
+        const { registers } = agent
+        let number = registers[inputs[0]] as number
+        for (let team = 0; team < starts.length; team++) {
+          const size = registers[inputs[team + 1]] as number
+          if (number < size) {
+            registers[params[team][0]] = number
+            registers[params[team][1]] = size
+            agent.pc = starts[team]
+            return
+          }
+          number -= size
+        }
+        agent.pc = end
+      },
+    })
+  }
+
+  #last(node: Node): void {
+    const gate = this.#push({ node, sync: true, run: () => undefined })
+    this.#block(node.blocks[0])
+    const end = this.#instructions.length
+    // Inside a team, the programs of the team count; the team's own params say how many.
+    const team = this.#teamAround(node)
+    const programs = team && this.register(team)
+    this.#patch(gate, {
+      node,
+      sync: true,
+      run(agent, machine) {
+        const count = programs === undefined ? agent.launch.grid : (agent.registers[programs] as number)
+        if (!machine.arriveLast(agent, node, count)) agent.pc = end
+      },
+    })
+  }
+
+  #teamAround(node: Node): Node | undefined {
+    for (const teams of walk(this.#ir.body))
+      if (teams.op === 'teams')
+        for (const block of teams.blocks) if ([...walk(block)].includes(node)) return block.params[1]
+    return undefined
+  }
+}

@@ -1,0 +1,52 @@
+/** What the checker reports: a kind, both sides with their source lines, and how to see it again. */
+import type { Site } from '../../ir/site.ts'
+
+export type FindingKind =
+  | 'race'
+  | 'scope-race'
+  | 'deadlock'
+  | 'livelock'
+  | 'out-of-bounds'
+  | 'uninitialised'
+  | 'residency'
+  | 'flag-reuse'
+  | 'phase'
+  | 'asymmetric-allocation'
+  | 'error'
+  | 'wrong-result'
+
+/** One of the agents involved, and what it did. */
+export interface Party {
+  /** Such as "rank 1, program 0, consumer". */
+  readonly who: string
+  /** Such as "writes inbox[3, 4] of rank 0". */
+  readonly what: string
+  readonly site: Site | undefined
+}
+
+export interface Finding {
+  readonly kind: FindingKind
+  readonly kernel: string
+  readonly message: string
+  readonly parties: readonly Party[]
+}
+
+/** The same mistake seen again has the same key. */
+export function findingKey(finding: Finding): string {
+  return `${finding.kind}|${finding.parties.map((party) => String(party.site)).join('|')}`
+}
+
+export function formatFinding(finding: Finding): string {
+  const lines = [`${finding.kind} in ${finding.kernel}: ${finding.message}`]
+  for (const { who, what, site } of finding.parties) lines.push(`    ${site ?? '(host)'}  ${who} ${what}`)
+  return lines.join('\n')
+}
+
+/** Ends the run at once: there is nothing sensible to go on with. */
+export class StopRun extends Error {
+  readonly finding: Finding
+  constructor(finding: Finding) {
+    super(finding.message)
+    this.finding = finding
+  }
+}

@@ -1,0 +1,430 @@
+/**
+ * The checking machine: programs of all ranks, their roles, launches queued on streams, one run at a time. It asks a scheduler
+ * which agent goes next at every point where that can matter, and stops when all is done or nothing can move.
+ */
+import type { Node } from '../../ir/node.ts'
+import { describe, Agent, type ComponentRecord } from './agent.ts'
+import { Memory, type Choices, type FlagSet } from './access.ts'
+import { Clock, mix } from './clock.ts'
+import type { Code } from './code.ts'
+import { findingKey, StopRun, type Finding, type FindingKind } from './findings.ts'
+import type { Accessor } from './memory.ts'
+
+export interface Scheduler extends Choices {
+  /** One of the enabled agents; `current` ran last and may be among them. */
+  next(enabled: readonly Agent[], current: Agent | undefined, machine: Machine): Agent
+}
+
+export interface BarrierState {
+  readonly arrivals: number
+  arrived: number
+  completed: number
+  /** What arrivals and copies of the running phase publish, and what the last complete phase published. */
+  gathered: Clock
+  published: Clock
+}
+
+/** A kernel launched on one rank. */
+export interface Launch {
+  readonly kernel: string
+  readonly code: Code
+  readonly rank: number
+  readonly stream: number
+  readonly grid: number
+  /** Values of the kernel's parameters on this rank. */
+  readonly args: Readonly<Record<string, unknown>>
+  /** What the host knew when it launched. */
+  readonly hostClock: Clock
+  readonly lasts: Map<Node, { count: number; clock: Clock }>
+  remaining: number
+  end: Clock
+}
+
+/** One program of a launch: what its roles share. */
+export interface ProgramInstance {
+  readonly launch: Launch
+  readonly program: number
+  roles: Agent[]
+  /** Roles that a barrier has let go and that have not moved on yet. */
+  readonly released: Set<Agent>
+}
+
+export interface MachineOptions {
+  readonly ranks: number
+  /** Scheduling points after which a run counts as not making progress. */
+  readonly stepLimit?: number
+}
+
+const HOST = 0
+
+export class Machine {
+  readonly ranks: number
+  readonly memory: Memory
+  readonly findings = new Map<string, Finding>()
+  readonly #scheduler: Scheduler
+  readonly #components: ComponentRecord[] = []
+  readonly #componentOf = new Map<string, number>()
+  readonly #queues = new Map<string, { pending: Launch[]; active: Launch | undefined; end: Clock }>()
+  readonly #agents: Agent[] = []
+  readonly #stepLimit: number
+  readonly hostClock = new Clock()
+  steps = 0
+
+  constructor(scheduler: Scheduler, options: MachineOptions) {
+    this.ranks = options.ranks
+    this.#scheduler = scheduler
+    this.#stepLimit = options.stepLimit ?? 200_000
+    this.memory = new Memory(
+      scheduler,
+      (finding) => this.report(finding),
+      (component) => this.#components[component],
+    )
+    this.#component(-1, -1, -1, 'host', 0)
+    this.hostClock.set(HOST, 1)
+  }
+
+  // The host
+
+  /** How the host accesses memory. */
+  get host(): Accessor {
+    return { identity: this.#components[HOST], clock: this.hostClock, node: undefined }
+  }
+
+  enqueue(launch: Omit<Launch, 'hostClock' | 'lasts' | 'remaining' | 'end'>): void {
+    const hostClock = this.hostClock.copy()
+    this.hostClock.tick(HOST)
+    const key = `${launch.rank}/${launch.stream}`
+    let queue = this.#queues.get(key)
+    if (!queue) this.#queues.set(key, (queue = { pending: [], active: undefined, end: new Clock() }))
+    queue.pending.push({ ...launch, hostClock, lasts: new Map(), remaining: launch.grid, end: new Clock() })
+  }
+
+  /** Launches on a rank that have not ended, other streams' included. */
+  *unfinished(rank: number): Generator<Launch> {
+    for (const queue of this.#queues.values())
+      for (const launch of [...(queue.active ? [queue.active] : []), ...queue.pending])
+        if (launch.rank === rank) yield launch
+  }
+
+  /** Run everything enqueued; afterwards the host knows all that happened. */
+  run(): void {
+    let current: Agent | undefined
+    for (;;) {
+      this.#startLaunches()
+      const enabled = this.#agents.filter((agent) => this.#isEnabled(agent))
+      if (enabled.length === 0) {
+        if (this.#agents.length > 0) this.#deadlock()
+        break
+      }
+      if (++this.steps > this.#stepLimit) this.#livelock(enabled)
+      current = this.#scheduler.next(enabled, current?.done ? undefined : current, this)
+      this.#advance(current, true)
+    }
+    for (const queue of this.#queues.values()) this.hostClock.join(queue.end)
+  }
+
+  report(finding: Finding): void {
+    const key = findingKey(finding)
+    if (!this.findings.has(key)) this.findings.set(key, finding)
+  }
+
+  /** A mistake after which the program cannot go on. */
+  stop(agent: Agent, node: Node, kind: FindingKind, message: string): never {
+    throw new StopRun({
+      kind,
+      kernel: agent.launch.kernel,
+      message,
+      parties: [{ who: describe(agent), what: `executes ${node.op}`, site: node.site }],
+    })
+  }
+
+  /** A digest of the partial order so far: equal digests mean equal states. */
+  digest(): string {
+    let a = 1
+    let b = 2
+    for (const { component, history, history2 } of this.#components) {
+      a = mix(mix(a, history), component)
+      b = mix(mix(b, history2), component)
+    }
+    for (const agent of this.#agents) {
+      a = mix(a, agent.component * 8191 + agent.pc)
+      b = mix(b, agent.pc * 131 + agent.component)
+    }
+    return `${a},${b}`
+  }
+
+  // Running agents
+
+  #isEnabled(agent: Agent): boolean {
+    const instruction = agent.code.instructions[agent.pc]
+    return instruction.ready?.(agent, this) ?? true
+  }
+
+  /** Execute up to the next scheduling point; with `granted`, the one the agent stands at is executed too. */
+  #advance(agent: Agent, granted: boolean): void {
+    let go = granted
+    const { instructions } = agent.code
+    while (!agent.done) {
+      const at = agent.pc
+      const instruction = instructions[at]
+      if (instruction.sync) {
+        if (!go) return
+        go = false
+        agent.note(at)
+      }
+      agent.pc = at + 1
+      try {
+        instruction.run(agent, this)
+      } catch (error) {
+        if (error instanceof RangeError) this.stop(agent, instruction.node, 'error', error.message)
+        throw error
+      }
+    }
+  }
+
+  #component(rank: number, stream: number, program: number, role: string, slot: number): ComponentRecord {
+    const key = `${rank}/${stream}/${program}/${role}/${slot}`
+    const known = this.#componentOf.get(key)
+    if (known !== undefined) return this.#components[known]
+    const record: ComponentRecord = {
+      component: this.#components.length,
+      rank,
+      stream,
+      program,
+      role,
+      time: 0,
+      history: 0,
+      history2: 0,
+      messages: 0,
+    }
+    this.#componentOf.set(key, record.component)
+    this.#components.push(record)
+    return record
+  }
+
+  #startLaunches(): void {
+    for (const queue of this.#queues.values()) {
+      while (!queue.active && queue.pending.length > 0) {
+        const launch = queue.pending.shift()!
+        queue.active = launch
+        launch.end.join(queue.end)
+        launch.end.join(launch.hostClock)
+        if (launch.grid === 0) {
+          this.#endLaunch(launch)
+          continue
+        }
+        const start = launch.end.copy()
+        for (let program = 0; program < launch.grid; program++) this.#startProgram(launch, program, start)
+      }
+    }
+  }
+
+  #startProgram(launch: Launch, program: number, start: Clock): void {
+    const registers = new Array<unknown>(launch.code.registers)
+    for (const { register, name } of launch.code.params) registers[register] = launch.args[name]
+    const instance: ProgramInstance = { launch, program, roles: [], released: new Set() }
+    const record = this.#component(launch.rank, launch.stream, program, '', 0)
+    const agent = new Agent(record, instance, registers, start.copy(), 0)
+    this.#agents.push(agent)
+    this.#advance(agent, false)
+  }
+
+  endProgram(agent: Agent): void {
+    this.#retire(agent)
+    const { launch } = agent
+    launch.end.join(agent.clock)
+    if (--launch.remaining === 0) this.#endLaunch(launch)
+  }
+
+  #endLaunch(launch: Launch): void {
+    const queue = this.#queues.get(`${launch.rank}/${launch.stream}`)!
+    queue.end.join(launch.end)
+    queue.active = undefined
+    // The rank's last program advances the epochs of the flags the kernel used.
+    const flagsOf = (names: ReadonlySet<string>): FlagSet[] =>
+      [...names].map((name) => (launch.args[name] as { flags: FlagSet }).flags)
+    for (const flags of new Set(flagsOf(launch.code.signals))) flags.signalled[launch.rank]++
+    for (const flags of new Set(flagsOf(launch.code.waits))) flags.waited[launch.rank]++
+  }
+
+  #retire(agent: Agent): void {
+    agent.done = true
+    agent.record.time = agent.time
+    this.#agents.splice(this.#agents.indexOf(agent), 1)
+  }
+
+  // Roles
+
+  /** The roles start from what the program knew; what they learn comes together at the join. */
+  startRoles(parent: Agent, names: readonly string[], starts: readonly number[]): void {
+    const { instance } = parent
+    const start = parent.snapshot()
+    const roles = names.map((name, slot) => {
+      const record = this.#component(parent.rank, parent.stream, parent.program, name, slot + 1)
+      return new Agent(record, instance, parent.registers, start.copy(), starts[slot], parent)
+    })
+    parent.children = roles.length
+    instance.roles = roles
+    this.#agents.push(...roles)
+    for (const role of roles) this.#advance(role, false)
+  }
+
+  endRole(role: Agent): void {
+    this.#retire(role)
+    role.parent!.children--
+  }
+
+  joinRoles(parent: Agent): void {
+    for (const role of parent.instance.roles) parent.clock.join(role.clock)
+    parent.instance.roles = []
+    parent.note(parent.clock.hash())
+  }
+
+  /** Roles that a program-wide barrier still waits for. */
+  missing(agent: Agent): string[] {
+    return agent.instance.roles
+      .filter((role) => role !== agent && !this.#isAtBarrier(role))
+      .map((role) => (role.done ? `${role.role}, which has ended` : role.role))
+  }
+
+  #isAtBarrier(role: Agent): boolean {
+    return !role.done && role.code.instructions[role.pc]?.node.op === 'barrier'
+  }
+
+  canMeet(agent: Agent): boolean {
+    if (!agent.parent || agent.instance.released.has(agent)) return true
+    return agent.instance.released.size === 0 && agent.instance.roles.every((role) => this.#isAtBarrier(role))
+  }
+
+  /** The first to pass lets all of them pass, with everything that any of them did before. */
+  meet(agent: Agent): void {
+    const { instance } = agent
+    if (!agent.parent || instance.released.delete(agent)) return
+    const all = new Clock()
+    for (const role of instance.roles) all.join(role.snapshot())
+    for (const role of instance.roles) {
+      role.clock.join(all)
+      role.note(role.clock.hash())
+      if (role !== agent) instance.released.add(role)
+    }
+  }
+
+  // Barriers inside a program
+
+  newBarrier(arrivals: number): BarrierState {
+    return { arrivals, arrived: 0, completed: 0, gathered: new Clock(), published: new Clock() }
+  }
+
+  arrive(agent: Agent, barrier: BarrierState): void {
+    agent.noteEffect()
+    barrier.gathered.join(agent.snapshot())
+    if (++barrier.arrived < barrier.arrivals) return
+    barrier.arrived = 0
+    barrier.completed++
+    barrier.published = barrier.gathered
+    barrier.gathered = new Clock()
+  }
+
+  awaitBarrier(agent: Agent, node: Node, barrier: BarrierState, phase: number): void {
+    if (barrier.completed !== phase + 1)
+      this.report({
+        kind: 'phase',
+        kernel: agent.launch.kernel,
+        message: `a wait for phase ${phase} passes though ${barrier.completed} phases are complete: a barrier tells only odd phases from even ones`,
+        parties: [{ who: describe(agent), what: `waits for phase ${phase}`, site: node.site }],
+      })
+    agent.clock.join(barrier.published)
+    agent.note(agent.clock.hash())
+  }
+
+  /** A copy in flight is a component of its own, until its issuer knows that it is complete. */
+  beginCopy(agent: Agent, node: Node): Accessor {
+    let engine = agent.engines.find((one) => agent.clock.get(one.component) >= one.time)
+    if (!engine) {
+      const role = `${agent.role || 'main'} (asynchronous copy)`
+      engine = this.#component(agent.rank, agent.stream, agent.program, role, 1000 + agent.engines.length)
+      agent.engines.push(engine)
+    }
+    const clock = agent.clock.copy()
+    clock.set(engine.component, ++engine.time)
+    agent.clock.tick(agent.component)
+    agent.record.time = agent.time
+    return { identity: engine, clock, node }
+  }
+
+  // The rank's last program
+
+  arriveLast(agent: Agent, node: Node, programs: number): boolean {
+    const { lasts } = agent.launch
+    let gate = lasts.get(node)
+    if (!gate) lasts.set(node, (gate = { count: 0, clock: new Clock() }))
+    agent.clock.join(gate.clock)
+    gate.clock.join(agent.snapshot())
+    agent.noteEffect()
+    agent.note(agent.clock.hash())
+    if (++gate.count < programs) return false
+    gate.count = 0
+    return true
+  }
+
+  // Loops that may not end
+
+  canIterate(agent: Agent, loop: number, state: readonly number[]): boolean {
+    const previous = agent.spins.get(loop)
+    if (!previous || previous.spin.effects || !sameState(agent, previous.state, state)) return true
+    for (const [location, message] of previous.spin.reads) if (location.newest !== message) return true
+    return false
+  }
+
+  iterate(agent: Agent, loop: number, state: readonly number[]): void {
+    const previous = agent.spins.get(loop)
+    agent.stale.clear()
+    if (previous && !previous.spin.effects && sameState(agent, previous.state, state))
+      for (const [location, message] of previous.spin.reads) agent.stale.set(location, message)
+    agent.spins.set(loop, {
+      state: state.map((register) => agent.registers[register]),
+      spin: { effects: false, reads: new Map() },
+    })
+  }
+
+  // When nothing moves
+
+  #deadlock(): never {
+    const blocked = this.#agents.filter((agent) => !(agent.children > 0))
+    const parties = blocked.slice(0, 12).map((agent) => {
+      const instruction = agent.code.instructions[agent.pc]
+      return {
+        who: describe(agent),
+        what: instruction.waiting?.(agent, this) ?? 'waits',
+        site: instruction.node.site,
+      }
+    })
+    const more = blocked.length > parties.length ? `, ${blocked.length - parties.length} more not shown` : ''
+    throw new StopRun({
+      kind: 'deadlock',
+      kernel: blocked[0].launch.kernel,
+      message: `${blocked.length} ${blocked.length === 1 ? 'agent waits' : 'agents wait'} for what will not come${more}`,
+      parties,
+    })
+  }
+
+  #livelock(enabled: readonly Agent[]): never {
+    throw new StopRun({
+      kind: 'livelock',
+      kernel: enabled[0].launch.kernel,
+      message: `still running after ${this.#stepLimit} scheduling points`,
+      parties: enabled
+        .slice(0, 4)
+        .map((agent) => ({ who: describe(agent), what: 'is still running', site: agent.site })),
+    })
+  }
+}
+
+function sameState(agent: Agent, before: readonly unknown[], registers: readonly number[]): boolean {
+  return registers.every((register, i) => {
+    const now = agent.registers[register]
+    const then = before[i]
+    if (typeof now === 'number') return Object.is(now, then)
+    return (now as Float64Array).every((x, j) => Object.is(x, (then as Float64Array)[j]))
+  })
+}

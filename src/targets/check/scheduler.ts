@@ -1,0 +1,138 @@
+/**
+ * Schedulers. A random one, reproducible by its seed, and one that walks through all schedules with at most a number of
+ * preemptions, all values that reads may return and all places that stores may take.
+ */
+import type { Agent } from './agent.ts'
+import type { Machine, Scheduler } from './machine.ts'
+
+/** A small seeded generator (SplitMix32). */
+export function randomSource(seed: number): () => number {
+  let state = seed | 0
+  return () => {
+    state = (state + 0x9e3779b9) | 0
+    let z = state
+    z = Math.imul(z ^ (z >>> 16), 0x21f0aaad)
+    z = Math.imul(z ^ (z >>> 15), 0x735a2d97)
+    return ((z ^ (z >>> 15)) >>> 0) / 4294967296
+  }
+}
+
+/**
+ * Each run draws a style: agents chosen evenly; by priorities that change now and then, which makes some agents very slow;
+ * or one rank held back for as long as the others can move.
+ */
+export class RandomScheduler implements Scheduler {
+  readonly #random: () => number
+  readonly #style: 'even' | 'priorities' | 'straggler'
+  readonly #priorities = new Map<number, number>()
+  #slowRank = -1
+
+  constructor(seed: number) {
+    this.#random = randomSource(seed)
+    this.#random()
+    const draw = this.#random()
+    this.#style = draw < 0.4 ? 'even' : draw < 0.8 ? 'priorities' : 'straggler'
+  }
+
+  pick(count: number): number {
+    if (count <= 1 || this.#random() < 0.5) return 0
+    return Math.floor(this.#random() * count)
+  }
+
+  next(enabled: readonly Agent[], current: Agent | undefined, machine: Machine): Agent {
+    const any = (agents: readonly Agent[]): Agent => agents[Math.floor(this.#random() * agents.length)]
+    if (enabled.length === 1) return enabled[0]
+    if (this.#style === 'even') return any(enabled)
+    if (this.#style === 'straggler') {
+      if (this.#slowRank < 0 || this.#random() < 0.01)
+        this.#slowRank = Math.floor(this.#random() * machine.ranks)
+      const others = enabled.filter((agent) => agent.rank !== this.#slowRank)
+      return any(others.length > 0 ? others : enabled)
+    }
+    if (this.#random() < 0.05 && current) this.#priorities.set(current.component, this.#random() - 1)
+    let best = enabled[0]
+    for (const agent of enabled) if (this.#priority(agent) > this.#priority(best)) best = agent
+    // A loop that polls must let others move in the end.
+    if (best === current && this.#random() < 0.02) return any(enabled)
+    return best
+  }
+
+  #priority(agent: Agent): number {
+    let priority = this.#priorities.get(agent.component)
+    if (priority === undefined) this.#priorities.set(agent.component, (priority = this.#random()))
+    return priority
+  }
+}
+
+/** Thrown to end a run whose continuation has been seen. */
+export class Seen extends Error {}
+
+interface Decision {
+  readonly count: number
+  taken: number
+}
+
+/** How long one agent may keep the others waiting before it has to let them move. */
+const patience = 400
+
+export class ExhaustiveSearch implements Scheduler {
+  readonly #preemptions: number
+  #trail: Decision[] = []
+  #position = 0
+  #left = 0
+  #streak = 0
+  /** States by digest, with the most preemptions that were left there. */
+  readonly #seen = new Map<string, number>()
+
+  constructor(preemptions: number) {
+    this.#preemptions = preemptions
+  }
+
+  /** Prepare the next run. */
+  begin(): void {
+    this.#position = 0
+    this.#left = this.#preemptions
+    this.#streak = 0
+  }
+
+  /** Move on to the next unexplored schedule; false when there is none. */
+  advance(): boolean {
+    this.#trail.length = this.#position
+    while (this.#trail.length > 0) {
+      const last = this.#trail[this.#trail.length - 1]
+      if (++last.taken < last.count) return true
+      this.#trail.pop()
+    }
+    return false
+  }
+
+  pick(count: number): number {
+    if (count <= 1) return 0
+    const at = this.#position++
+    if (at === this.#trail.length) this.#trail.push({ count, taken: 0 })
+    return this.#trail[at].taken
+  }
+
+  next(enabled: readonly Agent[], current: Agent | undefined, machine: Machine): Agent {
+    const stays = current !== undefined && enabled.includes(current)
+    const mustYield = stays && enabled.length > 1 && this.#streak > patience
+    const others = stays ? enabled.filter((agent) => agent !== current) : enabled
+    const options = mustYield ? others : stays ? [current, ...(this.#left > 0 ? others : [])] : others
+    if (options.length === 1) return this.#take(options[0], current)
+    if (this.#position === this.#trail.length) {
+      const from = stays && Number.isFinite(this.#left) ? current.component : -1
+      const key = `${machine.digest()}/${from}`
+      const left = this.#seen.get(key)
+      if (left !== undefined && left >= this.#left) throw new Seen()
+      this.#seen.set(key, this.#left)
+    }
+    const chosen = options[this.pick(options.length)]
+    if (stays && !mustYield && chosen !== current) this.#left--
+    return this.#take(chosen, current)
+  }
+
+  #take(agent: Agent, current: Agent | undefined): Agent {
+    this.#streak = agent === current ? this.#streak + 1 : 0
+    return agent
+  }
+}
