@@ -1,0 +1,286 @@
+// The CUDA driver through koffi: finding it, and its functions as calls that throw.
+// Contract: nothing is loaded until `findCuda()`; a machine without koffi, driver or device gets `available: false` and
+// the reason. Handles and device pointers are bigints; out-parameters are typed arrays. This file knows no policy.
+
+import { createRequire } from 'node:module'
+import { existsSync, readdirSync, realpathSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
+
+type Koffi = typeof import('koffi').default
+
+/** What may be passed to a driver function: numbers, handles, memory to read or fill, strings, null. */
+export type Argument = number | bigint | ArrayBufferView | string | readonly string[] | null
+
+/** A failed CUDA call: `code` and `errorName` are the library's, e.g. 700 and CUDA_ERROR_ILLEGAL_ADDRESS. */
+export class CudaError extends Error {
+  override readonly name = 'CudaError'
+  constructor(
+    readonly call: string,
+    readonly code: number,
+    readonly errorName: string,
+    readonly description: string,
+  ) {
+    super(`${call} failed: ${errorName} (${code}): ${description}`)
+  }
+}
+
+// Arguments of every driver function used; each returns CUresult. P is any pointer: memory, or an address as bigint.
+const P = 'void *'
+const U32 = 'uint32_t'
+const I32 = 'int32_t'
+const U64 = 'uint64_t'
+const SIGNATURES = {
+  cuInit: [U32],
+  cuDriverGetVersion: [P],
+  cuDeviceGetCount: [P],
+  cuDeviceGet: [P, I32],
+  cuDeviceGetName: [P, I32, I32],
+  cuDeviceGetAttribute: [P, I32, I32],
+  cuDeviceTotalMem_v2: [P, I32],
+  cuDevicePrimaryCtxRetain: [P, I32],
+  cuDevicePrimaryCtxRelease_v2: [I32],
+  cuCtxSetCurrent: [P],
+  cuCtxSynchronize: [],
+  cuMemAlloc_v2: [P, U64],
+  cuMemFree_v2: [U64],
+  cuMemHostAlloc: [P, U64, U32],
+  cuMemFreeHost: [P],
+  cuMemcpyHtoDAsync_v2: [U64, P, U64, P],
+  cuMemcpyDtoHAsync_v2: [P, U64, U64, P],
+  cuMemcpyDtoDAsync_v2: [U64, U64, U64, P],
+  cuMemsetD8Async: [U64, 'uint8_t', U64, P],
+  cuStreamCreate: [P, U32],
+  cuStreamDestroy_v2: [P],
+  cuStreamSynchronize: [P],
+  cuStreamQuery: [P],
+  cuStreamWaitEvent: [P, P, U32],
+  cuEventCreate: [P, U32],
+  cuEventDestroy_v2: [P],
+  cuEventRecord: [P, P],
+  cuEventSynchronize: [P],
+  cuEventQuery: [P],
+  cuEventElapsedTime: [P, P, P],
+  cuLibraryLoadData: [P, P, P, P, U32, P, P, U32],
+  cuLibraryUnload: [P],
+  cuLibraryGetKernel: [P, P, 'str'],
+  cuKernelGetAttribute: [P, I32, P, I32],
+  cuKernelSetAttribute: [I32, I32, P, I32],
+  cuKernelGetFunction: [P, P],
+  cuOccupancyMaxActiveBlocksPerMultiprocessor: [P, P, I32, U64],
+  cuOccupancyMaxActiveClusters: [P, P, P],
+  cuLaunchKernelEx: [P, P, P, P],
+  cuTensorMapEncodeTiled: [P, I32, U32, P, P, P, P, P, I32, I32, I32, I32],
+  cuDeviceGetDevResource: [I32, P, I32],
+  cuDevSmResourceSplitByCount: [P, P, P, P, U32, U32],
+  cuDevResourceGenerateDesc: [P, P, U32],
+  cuGreenCtxCreate: [P, P, I32, U32],
+  cuGreenCtxDestroy: [P],
+  cuGreenCtxStreamCreate: [P, P, U32, I32],
+  cuCtxFromGreenCtx: [P, P],
+} as const
+
+export type DriverFunction = keyof typeof SIGNATURES
+
+/** Every driver function by its exported name; a result other than success is thrown as a CudaError. */
+export type Driver = { readonly [F in DriverFunction]: (...args: Argument[]) => void }
+
+/** Results a caller may ask to be told instead of thrown. */
+export const CUDA_ERROR_NOT_READY = 600
+
+export interface CudaFound {
+  available: true
+  driver: Driver
+  /** The highest CUDA version the driver serves, e.g. 13000. */
+  driverVersion: number
+  deviceCount: number
+  libraryPath: string
+}
+
+export interface CudaMissing {
+  available: false
+  /** One sentence for a person: what is missing and what to do. */
+  reason: string
+}
+
+let found: CudaFound | CudaMissing | undefined
+
+/** Looks for the driver once; later calls give the same answer. */
+export function findCuda(): CudaFound | CudaMissing {
+  return (found ??= lookForCuda())
+}
+
+function lookForCuda(): CudaFound | CudaMissing {
+  const missing = (reason: string): CudaMissing => ({ available: false, reason })
+  if (!loadKoffi()) return missing('the optional package koffi is not installed: npm install koffi')
+  const library = openLibrary(
+    ['libcuda.so.1', 'libcuda.so', 'nvcuda.dll'],
+    [
+      '/usr/local/nvidia/lib64',
+      '/usr/lib/x86_64-linux-gnu',
+      '/usr/lib/aarch64-linux-gnu',
+      '/usr/lib64',
+      '/usr/lib/wsl/lib',
+    ],
+  )
+  if (!library) return missing('no NVIDIA driver: libcuda.so.1 was not found')
+  // Kernels that wait for each other must not meet a module load half way, nor share a hardware queue.
+  process.env.CUDA_MODULE_LOADING ??= 'EAGER'
+  process.env.CUDA_DEVICE_MAX_CONNECTIONS ??= '32'
+  const driver = bindDriver(library)
+  try {
+    const number = new Int32Array(1)
+    driver.cuInit(0)
+    driver.cuDriverGetVersion(number)
+    const driverVersion = number[0]
+    driver.cuDeviceGetCount(number)
+    if (number[0] === 0) return missing('the NVIDIA driver is here but shows no device')
+    return { available: true, driver, driverVersion, deviceCount: number[0], libraryPath: library.path }
+  } catch (error) {
+    return missing(`the NVIDIA driver is here but does not start: ${(error as Error).message}`)
+  }
+}
+
+function bindDriver(library: OpenLibrary): Driver {
+  const text = (getter: 'cuGetErrorName' | 'cuGetErrorString') => {
+    const call = library.bind(getter, I32, [I32, P])
+    return (code: number) => {
+      const pointer = new BigUint64Array(1)
+      return call(code, pointer) === 0 ? koffi().decode.string(pointer[0]) : 'unknown'
+    }
+  }
+  const errorName = text('cuGetErrorName')
+  const errorString = text('cuGetErrorString')
+  return bindChecked(
+    library,
+    SIGNATURES,
+    (call, code) => new CudaError(call, code, errorName(code), errorString(code)),
+  )
+}
+
+/** Binds the functions of a table on first use; a result other than 0 is thrown as what `failure` makes of it. */
+export function bindChecked<T extends Record<string, readonly string[]>>(
+  library: OpenLibrary,
+  signatures: T,
+  failure: (call: string, code: number) => Error,
+): { readonly [F in keyof T]: (...args: Argument[]) => void } {
+  const bound: Record<string, (...args: Argument[]) => void> = {}
+  for (const [name, types] of Object.entries(signatures)) {
+    bound[name] = (...args) => {
+      const call = library.bind(name, I32, types)
+      bound[name] = (...later) => {
+        const code = call(...later) as number
+        if (code !== 0) throw failure(name, code)
+      }
+      bound[name](...args)
+    }
+  }
+  return bound as { readonly [F in keyof T]: (...args: Argument[]) => void }
+}
+
+export interface OpenLibrary {
+  readonly path: string
+  bind(name: string, result: string, types: readonly string[]): (...args: Argument[]) => unknown
+}
+
+/** Opens the first library that loads: each name as the system finds it, then in each folder. */
+export function openLibrary(names: readonly string[], folders: readonly string[]): OpenLibrary | undefined {
+  const paths = [
+    ...names,
+    ...folders.flatMap((folder) => names.map((name) => join(folder, name)).filter(existsSync)),
+  ]
+  for (const path of paths) {
+    try {
+      const library = koffi().load(path)
+      return {
+        path,
+        bind(name, result, types) {
+          try {
+            return library.func(name, result, [...types])
+          } catch {
+            throw new Error(`${path} has no function ${name}: this needs a newer version of it`)
+          }
+        },
+      }
+    } catch {
+      // Not there, or not for this machine: the next place.
+    }
+  }
+  return undefined
+}
+
+/** Folders where toolkit libraries (NVRTC, cuBLAS) usually lie, newest toolkit first; Python wheels included. */
+export function toolkitFolders(): string[] {
+  const folders: string[] = []
+  const under = (base: string, pattern: RegExp) =>
+    existsSync(base)
+      ? readdirSync(base)
+          .filter((name) => pattern.test(name))
+          .sort()
+          .reverse()
+          .map((name) => join(base, name))
+      : []
+  for (const home of [process.env.CUDA_HOME, process.env.CUDA_PATH, ...under('/usr/local', /^cuda/)]) {
+    if (home) folders.push(join(home, 'lib64'), join(home, 'targets/x86_64-linux/lib'))
+  }
+  const environments = [process.env.VIRTUAL_ENV, process.env.CONDA_PREFIX]
+  for (const folder of (process.env.PATH ?? '').split(delimiter)) {
+    if (folder && existsSync(join(folder, 'python3'))) environments.push(dirname(safeRealPath(folder)))
+  }
+  for (const environment of new Set(environments)) {
+    if (!environment) continue
+    for (const python of under(join(environment, 'lib'), /^python3/)) {
+      for (const part of under(join(python, 'site-packages', 'nvidia'), /./)) folders.push(join(part, 'lib'))
+    }
+  }
+  return [...new Set(folders)].filter(existsSync)
+}
+
+function safeRealPath(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return path
+  }
+}
+
+let loadedKoffi: Koffi | null | undefined
+
+function loadKoffi(): Koffi | null {
+  if (loadedKoffi === undefined) {
+    try {
+      loadedKoffi = createRequire(import.meta.url)('koffi') as Koffi
+    } catch {
+      loadedKoffi = null
+    }
+  }
+  return loadedKoffi
+}
+
+function koffi(): Koffi {
+  const loaded = loadKoffi()
+  if (!loaded) throw new Error('the optional package koffi is not installed: npm install koffi')
+  return loaded
+}
+
+/** Memory outside the JavaScript heap at a fixed address, aligned to 128 bytes; `view` shows it. */
+export class NativeBlock {
+  readonly address: bigint
+  readonly view: ArrayBuffer
+  private allocation: bigint | null
+
+  constructor(bytes: number) {
+    this.allocation = koffi().alloc('uint8_t', bytes + 128) as bigint
+    this.address = (this.allocation + 127n) & ~127n
+    this.view = koffi().view(this.address, bytes)
+  }
+
+  free(): void {
+    if (this.allocation !== null) koffi().free(this.allocation)
+    this.allocation = null
+  }
+}
+
+/** Shows host memory that a library owns (pinned memory, say) as an ArrayBuffer; it must outlive the view. */
+export function viewNative(address: bigint, bytes: number): ArrayBuffer {
+  return koffi().view(address, bytes)
+}

@@ -1,0 +1,239 @@
+// The device functions that emitted CUDA C++ is written in: barriers, bulk tensor copies, wgmma, flags.
+// Contract: `prelude(options)` is self-contained CUDA C++ for sm_90a without any #include; every function is a thin,
+// named wrapper of one PTX instruction or a short fixed sequence. Shared memory is addressed by 32-bit shared-window
+// addresses throughout. Nothing here knows a kernel or an operation.
+
+/** One wgmma shape to define: m64 x n x k16, D in f32. */
+export interface WgmmaShape {
+  /** Columns of the result: a multiple of 8 from 8 to 256. */
+  n: number
+  dtype: 'bf16' | 'f16'
+  /** Where the left operand lives; the right one is always in shared memory. */
+  a: 'shared' | 'registers'
+}
+
+export interface PreludeOptions {
+  wgmma?: readonly WgmmaShape[]
+}
+
+/** The wrapper's name, e.g. `wgmma_m64n256k16_bf16` or `wgmma_m64n64k16_f16_ra` with A in registers. */
+export function wgmmaName(shape: WgmmaShape): string {
+  return `wgmma_m64n${shape.n}k16_${shape.dtype}${shape.a === 'registers' ? '_ra' : ''}`
+}
+
+export function prelude(options: PreludeOptions = {}): string {
+  const shapes = new Map((options.wgmma ?? []).map((shape) => [wgmmaName(shape), shape]))
+  return [TYPES, BARRIERS, TENSOR_COPIES, MATRIX, ...[...shapes.values()].map(wgmmaWrapper), FLAGS].join('\n')
+}
+
+/**
+ * The wrapper takes the accumulators (n / 2 floats a thread) by reference. `TransposeA`/`TransposeB` are 1 when that
+ * shared operand is stored with its M (or N) axis contiguous instead of K.
+ */
+function wgmmaWrapper(shape: WgmmaShape): string {
+  const { n, dtype, a } = shape
+  if (n % 8 !== 0 || n < 8 || n > 256) {
+    throw new RangeError(`wgmma has no shape with n = ${n}: n must be a multiple of 8 from 8 to 256`)
+  }
+  const count = n / 2
+  const registersA = a === 'registers'
+  const d = (i: number) => `"+f"(d[${i}])`
+  const rows = (items: string[], per: number, indent: string) => {
+    const lines: string[] = []
+    for (let i = 0; i < items.length; i += per) lines.push(items.slice(i, i + per).join(', '))
+    return lines.join(`,\n${indent}`)
+  }
+  const operands = Array.from({ length: count }, (_, i) => `%${i}`)
+  const next = (i: number) => `%${count + i}`
+  const aText = registersA ? `{${[0, 1, 2, 3].map(next).join(', ')}}` : next(0)
+  const bAt = registersA ? 4 : 1
+  const template = registersA ? 'template <int TransposeB>' : 'template <int TransposeA, int TransposeB>'
+  const parameters = registersA ? 'const u32 (&a)[4], u64 b' : 'u64 a, u64 b'
+  const flags = registersA ? `1, 1, 1, ${next(5)}` : `1, 1, 1, ${next(2)}, ${next(3)}`
+  const inputs = registersA
+    ? '"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(TransposeB)'
+    : '"l"(a), "l"(b), "n"(TransposeA), "n"(TransposeB)'
+  return `${template}
+__device__ __forceinline__ void ${wgmmaName(shape)}(float (&d)[${count}], ${parameters}) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n${n}k16.f32.${dtype}.${dtype} {"
+               "${rows(operands, 16, '').replaceAll('\n', '"\n               "')}"
+               "}, ${aText}, ${next(bAt)}, ${flags};"
+               : ${rows(
+                 operands.map((_, i) => d(i)),
+                 6,
+                 '                 ',
+               )}
+               : ${inputs});
+}
+`
+}
+
+const TYPES = `typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int i32;
+typedef long long i64;
+
+struct alignas(64) TensorMap { u64 opaque[16]; };
+
+__device__ __forceinline__ u32 shared_address(const void* p) {
+  u32 address;
+  asm("{ .reg .u64 wide; cvta.to.shared.u64 wide, %1; cvt.u32.u64 %0, wide; }" : "=r"(address) : "l"(p));
+  return address;
+}
+__device__ __forceinline__ u32 cluster_rank() { u32 r; asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r)); return r; }
+__device__ __forceinline__ u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }
+__device__ __forceinline__ u32 ceil_div(u32 a, u32 b) { return (a + b - 1) / b; }
+
+// Two floats as packed bf16, the first in the low half.
+__device__ __forceinline__ u32 pack_bf16(float low, float high) {
+  u32 packed;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+__device__ __forceinline__ float bf16_low(u32 packed) { return __uint_as_float(packed << 16); }
+__device__ __forceinline__ float bf16_high(u32 packed) { return __uint_as_float(packed & 0xffff0000u); }
+
+// Registers of this warpgroup: a role that needs few gives them up to roles that need many.
+template <int Count> __device__ __forceinline__ void registers_raise() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(Count)); }
+template <int Count> __device__ __forceinline__ void registers_lower() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(Count)); }
+
+// A barrier of \`threads\` threads of this program; id 0 is the whole program's.
+__device__ __forceinline__ void group_barrier(u32 id, u32 threads) { asm volatile("bar.sync %0, %1;" :: "r"(id), "r"(threads) : "memory"); }
+__device__ __forceinline__ void cluster_barrier() {
+  asm volatile("barrier.cluster.arrive.release;\\n\\tbarrier.cluster.wait.acquire;" ::: "memory");
+}
+`
+
+const BARRIERS = `// mbarriers, by shared address (8 bytes each).
+__device__ __forceinline__ void barrier_init(u32 barrier, u32 arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(arrivals) : "memory"); }
+__device__ __forceinline__ void barrier_init_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void barrier_arrive(u32 barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory"); }
+__device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory"); }
+// Arrive at the barrier with the same shared address in another program of the cluster. It orders nothing: it hands a
+// slot back whose reads a wgmma_wait has completed (a release at cluster scope is a full memory barrier every time).
+__device__ __forceinline__ void barrier_arrive_cluster(u32 barrier, u32 program) {
+  asm volatile("{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1; mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [remote]; }"
+               :: "r"(barrier), "r"(program) : "memory");
+}
+__device__ __forceinline__ bool barrier_try(u32 barrier, u32 phase) {
+  u32 done;
+  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+               : "=r"(done) : "r"(barrier), "r"(phase) : "memory");
+  return done != 0;
+}
+// Returns once the phase of that parity has completed; a fresh barrier counts as having completed parity 1.
+__device__ __forceinline__ void barrier_wait(u32 barrier, u32 phase) { while (!barrier_try(barrier, phase)) {} }
+// The same where programs of the cluster arrive with barrier_arrive_cluster.
+__device__ __forceinline__ void barrier_wait_cluster(u32 barrier, u32 phase) {
+  u32 done = 0;
+  while (!done) {
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done) : "r"(barrier), "r"(phase) : "memory");
+  }
+}
+
+// Ordering between ordinary accesses and those of the copy engine and the tensor cores.
+__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
+__device__ __forceinline__ void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+`
+
+const TENSOR_COPIES = `// Bulk tensor copies. Coordinates are in elements, innermost first. Reads out of bounds give zeros and still count
+// their bytes; writes out of bounds are dropped.
+__device__ __forceinline__ void tma_prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory"); }
+__device__ __forceinline__ void tma_load_2d(u32 to, const TensorMap& map, u32 barrier, i32 x, i32 y) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
+               :: "r"(to), "l"(&map), "r"(barrier), "r"(x), "r"(y) : "memory");
+}
+__device__ __forceinline__ void tma_load_3d(u32 to, const TensorMap& map, u32 barrier, i32 x, i32 y, i32 z) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];"
+               :: "r"(to), "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z) : "memory");
+}
+// To the same shared address, completing on the same barrier address, of every program of the cluster in the mask.
+__device__ __forceinline__ void tma_load_2d_multicast(u32 to, const TensorMap& map, u32 barrier, i32 x, i32 y, u16 programs) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;"
+               :: "r"(to), "l"(&map), "r"(barrier), "r"(x), "r"(y), "h"(programs) : "memory");
+}
+__device__ __forceinline__ void tma_store_2d(const TensorMap& map, u32 from, i32 x, i32 y) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" :: "l"(&map), "r"(from), "r"(x), "r"(y) : "memory");
+}
+__device__ __forceinline__ void tma_store_3d(const TensorMap& map, u32 from, i32 x, i32 y, i32 z) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];"
+               :: "l"(&map), "r"(from), "r"(x), "r"(y), "r"(z) : "memory");
+}
+__device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// At most Pending groups of this thread still read their shared memory (_read) or are not yet written (_done).
+template <int Pending> __device__ __forceinline__ void tma_store_wait_read() { asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(Pending) : "memory"); }
+template <int Pending> __device__ __forceinline__ void tma_store_wait_done() { asm volatile("cp.async.bulk.wait_group %0;" :: "n"(Pending) : "memory"); }
+`
+
+const MATRIX = `// wgmma. A shared operand is a stack of 128-byte rows in the 128-byte swizzle, its tile aligned to 1024 bytes.
+// K contiguous: rows are M (or N), 64 k each; \`leading\` is ignored, \`stride\` is the bytes from 8 rows to the next 8.
+// M (or N) contiguous: rows are k, 64 columns each; \`leading\` is the bytes from 64 columns to the next 64, \`stride\`
+// from 8 k to the next 8.
+__device__ __forceinline__ u64 wgmma_operand(u32 address, u32 leading, u32 stride) {
+  return (u64)((address & 0x3ffffu) >> 4) | ((u64)(leading >> 4) << 16) | ((u64)(stride >> 4) << 32) | (1ull << 62);
+}
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int Pending> __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(Pending) : "memory"); }
+
+// Ties a fragment to this point of the program: reads of it stay after a wgmma_wait, writes before a wgmma_fence.
+template <int Count> __device__ __forceinline__ void fragment_fence(float (&d)[Count]) {
+  #pragma unroll
+  for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(d[i]) :: "memory");
+}
+
+// Four 8x8 tiles of 16-bit elements, one row address a thread.
+__device__ __forceinline__ void store_matrix_x4(u32 address, u32 a, u32 b, u32 c, u32 d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(address), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+`
+
+const FLAGS = `// Flags between programs and ranks. Values are epochs: compared wrap-safe.
+__device__ __forceinline__ u32 flag_load(const u32* flag) {
+  u32 value;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+  return value;
+}
+__device__ __forceinline__ void flag_store(u32* flag, u32 value) { asm volatile("st.release.sys.global.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory"); }
+__device__ __forceinline__ void flag_add(u32* flag, u32 value) { asm volatile("red.release.sys.global.add.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory"); }
+__device__ __forceinline__ bool flag_reached(u32 value, u32 wanted) { return (i32)(value - wanted) >= 0; }
+
+// In memory the host and the device both see: the abort word, then one record a program of what it waited for.
+struct WaitRecord { u32 site; u32 index; u32 value; u32 wanted; };
+struct Control { u32 abort; u32 unused[3]; WaitRecord waits[1]; };
+
+__device__ __forceinline__ bool abort_raised(const Control* control) {
+  u32 value;
+  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(&control->abort) : "memory");
+  return value != 0;
+}
+// Spins until the flag has reached the wanted epoch. False when the launch was aborted: the program then runs on
+// without waiting, and what it computes is discarded by the host.
+__device__ __forceinline__ bool flag_wait(const u32* flag, u32 wanted, Control* control, u32 site, u32 index) {
+  for (u32 spins = 1;; ++spins) {
+    const u32 value = flag_load(flag);
+    if (flag_reached(value, wanted)) return true;
+    if (spins % 64 == 0 && abort_raised(control)) {
+      WaitRecord* record = &control->waits[blockIdx.x];
+      record->index = index;
+      record->value = value;
+      record->wanted = wanted;
+      asm volatile("st.release.sys.global.u32 [%0], %1;" :: "l"(&record->site), "r"(site) : "memory");
+      return false;
+    }
+  }
+}
+
+// True in exactly one program of the launch, the last to come; what the others did before is then visible to it.
+// Called by one thread after a barrier of the program. The counter is left at zero for the next launch.
+__device__ __forceinline__ bool last_program(u32* counter, u32 programs) {
+  u32 before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  if (before + 1 != programs) return false;
+  *counter = 0;
+  return true;
+}
+`
