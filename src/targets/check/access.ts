@@ -38,6 +38,11 @@ export interface FlagSet {
   readonly waited: number[]
 }
 
+/** How an agent accesses memory, executing a node. */
+export function accessOf(agent: Agent, node: Node): Accessor {
+  return { identity: agent, clock: agent.clock, time: agent.time, node }
+}
+
 /** Decides what a run leaves open: which of several values a read returns, where a store goes. 0 is the newest. */
 export interface Choices {
   pick(count: number): number
@@ -126,7 +131,7 @@ export class Memory {
     scope: Scope,
     writes: boolean,
   ): void {
-    const by = { identity: agent, clock: agent.clock, node }
+    const by = accessOf(agent, node)
     const kernel = agent.launch.kernel
     const conflict = buffer.conflictingWrite(i, by) ?? (writes ? buffer.conflictingRead(i, by) : undefined)
     if (conflict) this.#race(by, kernel, buffer, i, conflict, writes)
@@ -163,8 +168,7 @@ export class Memory {
   }
 
   load(agent: Agent, node: Node, buffer: Buffer, i: number, order: Order, scope: Scope): number {
-    if (!buffer.isWritten(i))
-      return this.read({ identity: agent, clock: agent.clock, node }, agent.launch.kernel, buffer, i)
+    if (!buffer.isWritten(i)) return this.read(accessOf(agent, node), agent.launch.kernel, buffer, i)
     const location = this.#location(buffer, i)
     this.#checkStrong(agent, node, buffer, i, location, scope, false)
     const floor = location.floor(agent)
@@ -236,8 +240,7 @@ export class Memory {
     scope: Scope,
     epoch?: number,
   ): number {
-    if (!buffer.isWritten(i))
-      this.read({ identity: agent, clock: agent.clock, node }, agent.launch.kernel, buffer, i)
+    if (!buffer.isWritten(i)) this.read(accessOf(agent, node), agent.launch.kernel, buffer, i)
     const location = this.#location(buffer, i)
     const candidates = location.modifiable(agent)
     const from = candidates[candidates.length - 1 - this.#choices.pick(candidates.length)]
@@ -341,7 +344,7 @@ export class Memory {
           what: `signals epoch ${early[0].epoch}`,
           site: signal?.node?.site,
         },
-        this.#party({ identity: agent, clock: agent.clock, node }, `waits for epoch ${epoch}`),
+        this.#party(accessOf(agent, node), `waits for epoch ${epoch}`),
       ],
     )
   }

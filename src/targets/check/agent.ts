@@ -16,10 +16,13 @@ export interface Identity {
   readonly stream: number
   readonly program: number
   readonly role: string
+  /** The team its program plays in, if the kernel has teams. */
+  readonly team: string | undefined
 }
 
 /** What a component keeps from one launch to the next: its time never goes back. */
 export interface ComponentRecord extends Identity {
+  team: string | undefined
   time: number
   history: number
   history2: number
@@ -28,7 +31,7 @@ export interface ComponentRecord extends Identity {
 
 export function describe(who: Identity): string {
   if (who.rank < 0) return 'the host'
-  return `rank ${who.rank}, program ${who.program}${who.role ? `, ${who.role}` : ''}`
+  return [`rank ${who.rank}`, `program ${who.program}`, who.team, who.role].filter(Boolean).join(', ')
 }
 
 /** Whether an operation of `by` at `scope` covers `other`. */
@@ -105,6 +108,10 @@ export class Agent implements Identity {
     clock.set(record.component, ++record.time)
   }
 
+  get team(): string | undefined {
+    return this.record.team
+  }
+
   get time(): number {
     return this.clock.get(this.component)
   }
@@ -112,9 +119,19 @@ export class Agent implements Identity {
   /** What happened up to now becomes a past that others can learn of. */
   snapshot(): Clock {
     const copy = this.clock.copy()
+    this.tick()
+    return copy
+  }
+
+  /** Publish the past into `clock`. */
+  release(clock: Clock): void {
+    clock.join(this.clock)
+    this.tick()
+  }
+
+  tick(): void {
     this.clock.tick(this.component)
     this.record.time = this.time
-    return copy
   }
 
   /** Add to the digest of what this agent has done and seen. */

@@ -1,8 +1,11 @@
 /** Vector clocks: for each component (an agent, or a copy in flight) how much of its past is known. */
+/** New clocks are as long as the longest so far, so that they rarely grow. */
+let usualLength = 16
+
 export class Clock {
   #times: Int32Array
 
-  constructor(times: Int32Array = new Int32Array(16)) {
+  constructor(times: Int32Array = new Int32Array(usualLength)) {
     this.#times = times
   }
 
@@ -40,6 +43,7 @@ export class Clock {
   #grow(length: number): void {
     let size = this.#times.length
     while (size < length) size *= 2
+    usualLength = Math.max(usualLength, size)
     const grown = new Int32Array(size)
     grown.set(this.#times)
     this.#times = grown

@@ -387,6 +387,7 @@ export class Compiler {
   }
 
   #teams(node: Node): void {
+    const names = attribute<readonly string[]>(node, 'names')
     const inputs = node.inputs.map((input) => this.register(input))
     const choose = this.#push({ node, sync: false, run: () => undefined })
     const starts: number[] = []
@@ -410,6 +411,7 @@ export class Compiler {
           if (number < size) {
             registers[params[team][0]] = number
             registers[params[team][1]] = size
+            agent.record.team = names[team]
             agent.pc = starts[team]
             return
           }

@@ -1,5 +1,6 @@
 /** Running a scenario under many schedules: a number of random ones, or all of a bounded search. */
-import type { Scenario } from '../../world/world.ts'
+import { KernelError } from '../../ir/site.ts'
+import { WorldError, type Scenario } from '../../world/world.ts'
 import { findingKey, StopRun, type Finding } from './findings.ts'
 import type { Scheduler } from './machine.ts'
 import { ExhaustiveSearch, RandomScheduler, Seen } from './scheduler.ts'
@@ -68,8 +69,16 @@ async function runOnce(
   }
 }
 
-function wrongResult(name: string, error: Error): Finding {
-  return { kind: 'wrong-result', kernel: name, message: error.message, parties: [] }
+/** Errors of the scenario itself, as opposed to results that are not what it expects. */
+function isMisuse(error: unknown): boolean {
+  return [KernelError, WorldError, TypeError, ReferenceError, SyntaxError].some(
+    (misuse) => error instanceof misuse,
+  )
+}
+
+function wrongResult(name: string, error: unknown): Finding {
+  const message = error instanceof Error ? error.message : String(error)
+  return { kind: 'wrong-result', kernel: name, message, parties: [] }
 }
 
 async function exploreRandom(

@@ -31,9 +31,10 @@ export interface Finding {
   readonly parties: readonly Party[]
 }
 
-/** The same mistake seen again has the same key. */
+/** The same mistake seen again has the same key, whoever came first. */
 export function findingKey(finding: Finding): string {
-  return `${finding.kind}|${finding.parties.map((party) => String(party.site)).join('|')}`
+  const sites = finding.parties.map((party) => String(party.site))
+  return `${finding.kind}|${sites.sort().join('|')}`
 }
 
 export function formatFinding(finding: Finding): string {

@@ -3,7 +3,7 @@ import type { DType } from '../../ir/dtype.ts'
 import { attribute, type Node } from '../../ir/node.ts'
 import { ops, type Datum, type Order, type Scope } from '../../ir/ops/index.ts'
 import { elements, type RefType, type Shape } from '../../ir/type.ts'
-import { atomicChange, MASKED, OUTSIDE, type FlagSet, type Places } from './access.ts'
+import { accessOf, atomicChange, MASKED, OUTSIDE, type FlagSet, type Places } from './access.ts'
 import type { Agent } from './agent.ts'
 import type { Instruction } from './code.ts'
 import type { BarrierState, Machine } from './machine.ts'
@@ -258,14 +258,29 @@ function readPlaces(
   mask: unknown,
   other: unknown,
 ): Float64Array {
-  const out = new Float64Array(places.index.length)
+  const { buffer, index } = places
+  const out = new Float64Array(index.length)
   for (let i = 0; i < out.length; i++) {
-    const at = places.index[i]
-    if (!taking(mask, i)) out[i] = other === undefined ? 0 : element(other, i)
-    else if (at >= 0) out[i] = machine.memory.read(by, agent.launch.kernel, places.buffer, at)
-    else if (at === OUTSIDE) machine.memory.outside(by, agent.launch.kernel, places.buffer, 'reads')
+    const at = index[i]
+    if (mask !== undefined && !taking(mask, i)) out[i] = other === undefined ? 0 : element(other, i)
+    else if (at >= 0)
+      out[i] = buffer.readQuickly(at, by)
+        ? buffer.data[at]
+        : machine.memory.read(by, agent.launch.kernel, buffer, at)
+    else if (at === OUTSIDE) machine.memory.outside(by, agent.launch.kernel, buffer, 'reads')
   }
   return out
+}
+
+function readAll(agent: Agent, machine: Machine, node: Node, register: number): Float64Array {
+  return readPlaces(
+    accessOf(agent, node),
+    agent,
+    machine,
+    agent.registers[register] as Places,
+    undefined,
+    undefined,
+  )
 }
 
 function writePlaces(
@@ -287,7 +302,6 @@ function writePlaces(
 
 export function memoryInstruction(node: Node, out: number, inputs: readonly number[]): Instruction {
   const [first, second, third] = inputs
-  const accessor = (agent: Agent): Accessor => ({ identity: agent, clock: agent.clock, node })
   const order = node.attributes.order as Order | undefined
   const scope = node.attributes.scope as Scope | undefined
   const plain = (run: (agent: Agent, machine: Machine) => void): Instruction => ({ node, sync: false, run })
@@ -320,7 +334,7 @@ export function memoryInstruction(node: Node, out: number, inputs: readonly numb
       if (order === undefined)
         return plain((agent, machine) => {
           const data = readPlaces(
-            accessor(agent),
+            accessOf(agent, node),
             agent,
             machine,
             agent.registers[first] as Places,
@@ -346,7 +360,7 @@ export function memoryInstruction(node: Node, out: number, inputs: readonly numb
       if (order === undefined)
         return plain((agent, machine) =>
           writePlaces(
-            accessor(agent),
+            accessOf(agent, node),
             agent,
             machine,
             agent.registers[first] as Places,
@@ -371,7 +385,7 @@ export function memoryInstruction(node: Node, out: number, inputs: readonly numb
     case 'copy':
       return plain((agent, machine) =>
         copyPlaces(
-          accessor(agent),
+          accessOf(agent, node),
           agent,
           machine,
           agent.registers[first] as Places,
@@ -390,28 +404,14 @@ export function memoryInstruction(node: Node, out: number, inputs: readonly numb
           agent.registers[second] as Places,
           undefined,
         )
-        const barrier = agent.registers[third] as BarrierState
-        barrier.gathered.join(by.clock)
+        machine.attachCopy(by, agent.registers[third] as BarrierState)
       })
     case 'dot': {
       const refs = node.inputs.slice(0, 2).map((input) => input.type.kind === 'ref')
       return plain((agent, machine) => {
-        const operand = (which: 0 | 1): Float64Array =>
-          refs[which]
-            ? readPlaces(
-                accessor(agent),
-                agent,
-                machine,
-                agent.registers[inputs[which]] as Places,
-                undefined,
-                undefined,
-              )
-            : (agent.registers[inputs[which]] as Float64Array)
-        agent.registers[out] = ops.dot.evaluate!(node, [
-          operand(0),
-          operand(1),
-          agent.registers[third] as Float64Array,
-        ])
+        const a = refs[0] ? readAll(agent, machine, node, first) : (agent.registers[first] as Float64Array)
+        const b = refs[1] ? readAll(agent, machine, node, second) : (agent.registers[second] as Float64Array)
+        agent.registers[out] = ops.dot.evaluate!(node, [a, b, agent.registers[third] as Float64Array])
       })
     }
     case 'signal':
@@ -509,12 +509,7 @@ function forTaking(
     const at = places.index[i]
     if (at >= 0) act(i, at)
     else if (at === OUTSIDE)
-      machine.memory.outside(
-        { identity: agent, clock: agent.clock, node },
-        agent.launch.kernel,
-        places.buffer,
-        verb,
-      )
+      machine.memory.outside(accessOf(agent, node), agent.launch.kernel, places.buffer, verb)
   }
 }
 
@@ -531,13 +526,21 @@ function copyPlaces(
   const { memory } = machine
   const { kernel } = agent.launch
   for (let i = 0; i < to.index.length; i++) {
-    if (!taking(mask, i)) continue
+    if (mask !== undefined && !taking(mask, i)) continue
     const source = from.index[i]
     const target = to.index[i]
     if (source === OUTSIDE) memory.outside(by, kernel, from.buffer, 'reads')
     else if (target === OUTSIDE) memory.outside(by, kernel, to.buffer, 'writes')
     else if (target >= 0 && source >= 0)
-      memory.write(by, kernel, to.buffer, target, memory.read(by, kernel, from.buffer, source))
+      memory.write(
+        by,
+        kernel,
+        to.buffer,
+        target,
+        from.buffer.readQuickly(source, by)
+          ? from.buffer.data[source]
+          : memory.read(by, kernel, from.buffer, source),
+      )
     else if (target >= 0 && to.buffer.rank < 0) memory.write(by, kernel, to.buffer, target, 0)
   }
 }

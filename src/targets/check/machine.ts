@@ -87,7 +87,12 @@ export class Machine {
 
   /** How the host accesses memory. */
   get host(): Accessor {
-    return { identity: this.#components[HOST], clock: this.hostClock, node: undefined }
+    return {
+      identity: this.#components[HOST],
+      clock: this.hostClock,
+      time: this.hostClock.get(HOST),
+      node: undefined,
+    }
   }
 
   enqueue(launch: Omit<Launch, 'hostClock' | 'lasts' | 'remaining' | 'end'>): void {
@@ -192,6 +197,7 @@ export class Machine {
       stream,
       program,
       role,
+      team: undefined,
       time: 0,
       history: 0,
       history2: 0,
@@ -224,6 +230,7 @@ export class Machine {
     for (const { register, name } of launch.code.params) registers[register] = launch.args[name]
     const instance: ProgramInstance = { launch, program, roles: [], released: new Set() }
     const record = this.#component(launch.rank, launch.stream, program, '', 0)
+    record.team = undefined
     const agent = new Agent(record, instance, registers, start.copy(), 0)
     this.#agents.push(agent)
     this.#advance(agent, false)
@@ -261,6 +268,7 @@ export class Machine {
     const start = parent.snapshot()
     const roles = names.map((name, slot) => {
       const record = this.#component(parent.rank, parent.stream, parent.program, name, slot + 1)
+      record.team = parent.team
       return new Agent(record, instance, parent.registers, start.copy(), starts[slot], parent)
     })
     parent.children = roles.length
@@ -301,7 +309,7 @@ export class Machine {
     const { instance } = agent
     if (!agent.parent || instance.released.delete(agent)) return
     const all = new Clock()
-    for (const role of instance.roles) all.join(role.snapshot())
+    for (const role of instance.roles) role.release(all)
     for (const role of instance.roles) {
       role.clock.join(all)
       role.note(role.clock.hash())
@@ -317,7 +325,7 @@ export class Machine {
 
   arrive(agent: Agent, barrier: BarrierState): void {
     agent.noteEffect()
-    barrier.gathered.join(agent.snapshot())
+    agent.release(barrier.gathered)
     if (++barrier.arrived < barrier.arrivals) return
     barrier.arrived = 0
     barrier.completed++
@@ -343,13 +351,15 @@ export class Machine {
     if (!engine) {
       const role = `${agent.role || 'main'} (asynchronous copy)`
       engine = this.#component(agent.rank, agent.stream, agent.program, role, 1000 + agent.engines.length)
+      engine.team = agent.team
       agent.engines.push(engine)
     }
-    const clock = agent.clock.copy()
-    clock.set(engine.component, ++engine.time)
-    agent.clock.tick(agent.component)
-    agent.record.time = agent.time
-    return { identity: engine, clock, node }
+    return { identity: engine, clock: agent.clock, time: ++engine.time, node }
+  }
+
+  /** The phase of the barrier is not complete before the copy is. */
+  attachCopy(copy: Accessor, barrier: BarrierState): void {
+    barrier.gathered.set(copy.identity.component, copy.time)
   }
 
   // The rank's last program
@@ -359,7 +369,7 @@ export class Machine {
     let gate = lasts.get(node)
     if (!gate) lasts.set(node, (gate = { count: 0, clock: new Clock() }))
     agent.clock.join(gate.clock)
-    gate.clock.join(agent.snapshot())
+    agent.release(gate.clock)
     agent.noteEffect()
     agent.note(agent.clock.hash())
     if (++gate.count < programs) return false

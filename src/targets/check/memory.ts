@@ -26,6 +26,8 @@ export interface Allocation {
 export interface Accessor {
   readonly identity: Identity
   readonly clock: Clock
+  /** The time of the component itself. */
+  readonly time: number
   readonly node: Node | undefined
 }
 
@@ -80,9 +82,18 @@ export class Buffer {
     return undefined
   }
 
+  /** Read where nothing can be wrong; false where somebody has to look closer, and nothing was noted. */
+  readQuickly(i: number, by: Accessor): boolean {
+    const writer = this.#writer[i]
+    if (writer < 0 || by.clock.get(writer) < this.#writeTime[i]) return false
+    if (this.locations.size > 0 && this.locations.has(i)) return false
+    this.noteRead(i, by)
+    return true
+  }
+
   noteRead(i: number, by: Accessor): void {
     const { component } = by.identity
-    const time = by.clock.get(component)
+    const { time } = by
     for (let at = this.#firstReader[i]; at >= 0; at = this.#readers[at * 3 + 2])
       if (this.#readers[at * 3] === component) {
         this.#readers[at * 3 + 1] = time
@@ -105,7 +116,7 @@ export class Buffer {
   noteWrite(i: number, by: Accessor): void {
     const { component } = by.identity
     this.#writer[i] = component
-    this.#writeTime[i] = by.clock.get(component)
+    this.#writeTime[i] = by.time
     this.#writeNode[i] = by.node
     this.#firstReader[i] = -1
   }

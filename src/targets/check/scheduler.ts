@@ -40,21 +40,24 @@ export class RandomScheduler implements Scheduler {
   }
 
   next(enabled: readonly Agent[], current: Agent | undefined, machine: Machine): Agent {
-    const any = (agents: readonly Agent[]): Agent => agents[Math.floor(this.#random() * agents.length)]
     if (enabled.length === 1) return enabled[0]
-    if (this.#style === 'even') return any(enabled)
+    if (this.#style === 'even') return this.#any(enabled)
     if (this.#style === 'straggler') {
       if (this.#slowRank < 0 || this.#random() < 0.01)
         this.#slowRank = Math.floor(this.#random() * machine.ranks)
       const others = enabled.filter((agent) => agent.rank !== this.#slowRank)
-      return any(others.length > 0 ? others : enabled)
+      return this.#any(others.length > 0 ? others : enabled)
     }
     if (this.#random() < 0.05 && current) this.#priorities.set(current.component, this.#random() - 1)
     let best = enabled[0]
     for (const agent of enabled) if (this.#priority(agent) > this.#priority(best)) best = agent
     // A loop that polls must let others move in the end.
-    if (best === current && this.#random() < 0.02) return any(enabled)
+    if (best === current && this.#random() < 0.02) return this.#any(enabled)
     return best
+  }
+
+  #any(agents: readonly Agent[]): Agent {
+    return agents[Math.floor(this.#random() * agents.length)]
   }
 
   #priority(agent: Agent): number {

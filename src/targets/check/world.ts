@@ -142,6 +142,8 @@ export class CheckWorld implements World {
       const at = this.#requests[rank].push({ text, site }) - 1
       heap = this.#heaps[at] ??= make(`x${at}`)
     }
+    // What one rank fills must be what all of them allocated.
+    this.#expectSymmetric('so far')
     return heap!
   }
 
@@ -217,14 +219,17 @@ export class CheckWorld implements World {
     return storage as Allocation
   }
 
-  #expectSymmetric(): void {
+  /** 'so far': a rank may have allocated less than the others yet. */
+  #expectSymmetric(when: 'so far' | 'now' = 'now'): void {
     const texts = this.#requests.map((requests) => requests.map((request) => request.text))
     const longest = Math.max(...texts.map((list) => list.length))
     for (let at = 0; at < longest; at++) {
       const byText = new Map<string, number[]>()
-      texts.forEach((list, rank) =>
-        byText.set(list[at] ?? 'nothing', [...(byText.get(list[at] ?? 'nothing') ?? []), rank]),
-      )
+      texts.forEach((list, rank) => {
+        if (list[at] === undefined && when === 'so far') return
+        const text = list[at] ?? 'nothing'
+        byText.set(text, [...(byText.get(text) ?? []), rank])
+      })
       if (byText.size < 2) continue
       const parties = [...byText].map(([text, ranks]) => ({
         who: `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.join(', ')}`,
@@ -253,10 +258,11 @@ export class CheckWorld implements World {
     const code = compile(ir)
     this.#expectArguments(kernel, args)
     const ranks = options.ranks ?? this.#everyRank()
+    const stream = options.stream ?? 0
     for (const rank of ranks) {
       this.#expectRank(rank)
       const grid = this.#grid(options.grid, rank)
-      if (code.needsResidency) this.#expectResident(kernel.name, code.needsResidency.site, grid, rank)
+      if (code.needsResidency) this.#expectResident(kernel.name, code.needsResidency.site, grid, rank, stream)
       const values = Object.fromEntries(
         Object.keys(kernel.params).map((name) => [name, this.#bind(args[name] as never, rank)]),
       )
@@ -283,17 +289,20 @@ export class CheckWorld implements World {
     return programs
   }
 
-  #expectResident(kernel: string, site: Site | undefined, grid: number, rank: number): void {
+  #expectResident(kernel: string, site: Site | undefined, grid: number, rank: number, stream: number): void {
     if (this.#residency === undefined) return
-    let running = 0
+    // Streams run beside each other; within one, launches follow each other.
+    const beside = new Map<number, number>()
     for (const launch of this.machine.unfinished(rank))
-      if (launch.code.needsResidency && launch.stream !== 0) running += launch.grid
+      if (launch.code.needsResidency && launch.stream !== stream)
+        beside.set(launch.stream, Math.max(beside.get(launch.stream) ?? 0, launch.grid))
+    const running = [...beside.values()].reduce((sum, programs) => sum + programs, 0)
     if (grid + running <= this.#residency) return
-    const beside = running > 0 ? ` beside ${running} that may be waiting` : ''
+    const others = running > 0 ? ` beside ${running} that may be waiting` : ''
     throw new StopRun({
       kind: 'residency',
       kernel,
-      message: `${grid} programs${beside} do not fit: ${this.#residency} run at once on rank ${rank}, and a program that waits for one that has not started waits forever. Launch at most ${Math.max(this.#residency - running, 0)}, or grid: 'resident'`,
+      message: `${grid} programs${others} do not fit: ${this.#residency} run at once on rank ${rank}, and a program that waits for one that has not started waits forever. Launch at most ${Math.max(this.#residency - running, 0)}, or grid: 'resident'`,
       parties: [{ who: `rank ${rank}`, what: 'may wait here', site }],
     })
   }

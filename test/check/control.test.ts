@@ -1,0 +1,328 @@
+/** Flags and epochs, roles and barriers, teams and `last`, loops that poll: what right kernels may rely on. */
+import { describe, expect, it } from 'vitest'
+import { f32, flags, i32, kernel, scalar, tensor, u32 } from '../../src/index.ts'
+import { explore, type Exploration } from '../../src/targets/check/explore.ts'
+import { formatFinding } from '../../src/targets/check/findings.ts'
+import { scenario, type World } from '../../src/world/world.ts'
+
+async function everywhere(
+  ranks: number,
+  run: (world: World) => Promise<unknown>,
+  residency?: number,
+): Promise<unknown[]> {
+  const values: unknown[] = []
+  const subject = scenario('control', { ranks, residency }, run)
+  for (const stage of ['recorded', 'lowered'] as const)
+    for (const how of [{ preemptions: 2 }, { schedules: 200 }]) {
+      const { findings, results } = await explore(subject, { ranks, stage, ...how })
+      expect(findings.map(formatFinding), stage).toEqual([])
+      values.push(...results.map(({ value }) => value))
+    }
+  expect(values.length).toBeGreaterThan(0)
+  return values
+}
+
+async function findingsOf(
+  ranks: number,
+  run: (world: World) => Promise<unknown>,
+  residency?: number,
+): Promise<Exploration> {
+  return explore(scenario('control', { ranks, residency }, run), { ranks, preemptions: 2 })
+}
+
+describe('flags', () => {
+  it('advance by themselves: ten launches without a reset, a rank may run ahead', async () => {
+    const ranks = 2
+    const exchange = kernel(
+      'exchange',
+      { inbox: tensor(i32, 2), seen: tensor(i32, 1), arrived: flags(1), round: scalar(i32) },
+      (t, { inbox, seen, arrived, round }) => {
+        const slot = t.epoch(arrived).mod(2).to(i32)
+        t.for(t.world, (step) => {
+          const peer = t.rank.add(step).mod(t.world)
+          t.store(inbox.on(peer).at([slot, t.rank]), round.mul(10).add(t.rank))
+          t.signal(arrived.on(peer).at([t.rank]))
+        })
+        const sum = t.for(t.world, t.constant(i32, 0), (peer, total) => {
+          t.wait(arrived.at([peer]))
+          return total.add(t.load(inbox.at([slot, peer])))
+        })
+        t.store(seen.at([0]), sum)
+      },
+    )
+    const subject = scenario('exchange', { ranks }, async (world) => {
+      const args = { inbox: world.empty(i32, [2, ranks]), arrived: world.flags([ranks]) }
+      const sums = Array.from({ length: 10 }, () => world.empty(i32, [1]))
+      sums.forEach((seen, round) => world.launch(exchange, { ...args, seen, round }, { grid: 1 }))
+      return Promise.all(sums.map(async (seen) => (await world.read(seen, 1))[0]))
+    })
+    const { findings, results } = await explore(subject, { ranks, schedules: 300 })
+    expect(findings.map(formatFinding)).toEqual([])
+    for (const { value } of results)
+      expect(value).toEqual(Array.from({ length: 10 }, (_, round) => round * 20 + 1))
+  })
+
+  it('count arrivals: a wait ends after all of them', async () => {
+    const gather = kernel(
+      'gather',
+      { cells: tensor(i32, 1), out: tensor(i32, 1), all: flags(0, { arrivals: 3 }) },
+      (t, { cells, out, all }) => {
+        t.store(cells.on(0).at([t.rank]), t.rank.add(1))
+        t.signal(all.on(0))
+        t.if(t.rank.eq(0), () => {
+          t.wait(all)
+          t.store(out.at([0]), t.load(cells.tile([0], [3])).sum())
+        })
+      },
+    )
+    const values = await everywhere(3, async (world) => {
+      const out = world.empty(i32, [1])
+      world.launch(
+        gather,
+        { cells: world.empty(i32, [3]), out, all: world.flags([], { arrivals: 3 }) },
+        { grid: 1 },
+      )
+      return (await world.read(out, 0))[0]
+    })
+    expect(new Set(values)).toEqual(new Set([6]))
+  })
+
+  it('with lag 1 give credit for the launch before', async () => {
+    const send = kernel(
+      'send',
+      { inbox: tensor(i32, 1), full: flags(), free: flags(), round: scalar(i32) },
+      (t, { inbox, full, free, round }) => {
+        t.if(t.rank.eq(0), () => {
+          t.wait(free, { lag: 1 })
+          t.store(inbox.on(1).at([0]), round)
+          t.signal(full.on(1))
+        })
+        t.if(t.rank.eq(1), () => {
+          t.wait(full)
+          t.atomic.add(inbox.at([1]), t.load(inbox.at([0])))
+          t.signal(free.on(0))
+        })
+      },
+    )
+    const values = await everywhere(2, async (world) => {
+      const inbox = world.from(i32, [2], [0, 0])
+      const args = { inbox, full: world.flags(), free: world.flags() }
+      for (const round of [1, 10, 100]) world.launch(send, { ...args, round }, { grid: 1 })
+      return (await world.read(inbox, 1))[1]
+    })
+    expect(new Set(values)).toEqual(new Set([111]))
+  })
+})
+
+describe('roles', () => {
+  it('hand tiles over a ring of barriers, and meet', async () => {
+    const ring = kernel(
+      'ring',
+      { x: tensor(f32, 1), out: tensor(f32, 1) },
+      { STAGES: 2, T: 5 },
+      (t, { x, out }, { STAGES, T }) => {
+        const tiles = t.shared(f32, [STAGES, 4])
+        const total = t.shared(f32, [4])
+        const full = t.barriers(STAGES)
+        const empty = t.barriers(STAGES)
+        t.roles({
+          producer: () => {
+            t.for(T, (i) => {
+              const slot = i.mod(STAGES)
+              t.wait(empty.at(slot), i.div(STAGES).sub(1))
+              t.copyAsync(x.tile([i], [4]), tiles.pick(slot), full.at(slot))
+              t.arrive(full.at(slot))
+            })
+            t.barrier()
+            t.copy(total, out.tile([0], [4]))
+          },
+          consumer: () => {
+            const sum = t.for(T, t.zeros(f32, [4]), (i, acc) => {
+              const slot = i.mod(STAGES)
+              t.wait(full.at(slot), i.div(STAGES))
+              const tile = t.load(tiles.pick(slot))
+              t.arrive(empty.at(slot))
+              return acc.add(tile)
+            })
+            t.store(total, sum)
+            t.barrier()
+          },
+        })
+      },
+    )
+    const values = await everywhere(1, async (world) => {
+      const out = world.empty(f32, [4])
+      world.launch(
+        ring,
+        {
+          x: world.from(
+            f32,
+            [20],
+            Array.from({ length: 20 }, (_, i) => i),
+          ),
+          out,
+        },
+        { grid: 1 },
+      )
+      return [...(await world.read(out, 0))]
+    })
+    for (const value of values) expect(value).toEqual([40, 45, 50, 55])
+  })
+})
+
+describe('teams and last', () => {
+  it('divide the programs, and the last of a rank runs once', async () => {
+    const divide = kernel(
+      'divide',
+      { sent: tensor(i32, 1), computed: tensor(i32, 1), ends: tensor(i32, 1) },
+      (t, { sent, computed, ends }) => {
+        t.teams({
+          senders: {
+            programs: 1,
+            body: () => t.persistent([3], ([i]) => t.store(sent.at([i]), t.programs.mul(10).add(t.program))),
+          },
+          compute: {
+            programs: 'rest',
+            body: () =>
+              t.persistent([4], ([i]) => t.store(computed.at([i]), t.programs.mul(10).add(t.program))),
+          },
+        })
+        t.last(() =>
+          t.store(
+            ends.at([0]),
+            t
+              .load(sent.tile([0], [3]))
+              .sum()
+              .add(t.load(computed.tile([0], [4])).sum()),
+          ),
+        )
+      },
+    )
+    const values = await everywhere(2, async (world) => {
+      const args = {
+        sent: world.empty(i32, [3]),
+        computed: world.empty(i32, [4]),
+        ends: world.empty(i32, [1]),
+      }
+      world.launch(divide, args, { grid: 3 })
+      return [
+        [...(await world.read(args.sent, 1))],
+        [...(await world.read(args.computed, 1))],
+        [...(await world.read(args.ends, 1))],
+      ]
+    })
+    for (const value of values) expect(value).toEqual([[10, 10, 10], [20, 21, 20, 21], [112]])
+  })
+})
+
+describe('loops that poll', () => {
+  const polling = (stores: boolean) =>
+    kernel(
+      'polling',
+      { cell: tensor(u32, 1), data: tensor(i32, 1), out: tensor(i32, 1) },
+      (t, { cell, data, out }) => {
+        t.if(
+          t.rank.eq(0),
+          () => {
+            t.store(data.on(1).at([0]), 42)
+            if (stores) t.store(cell.on(1).at([0]), 1, { order: 'release' })
+          },
+          () => {
+            t.while(
+              t.constant(u32, 0),
+              (seen) => seen.eq(0),
+              () => t.load(cell.at([0]), { order: 'acquire' }),
+            )
+            t.store(out.at([0]), t.load(data.at([0])))
+          },
+        )
+      },
+    )
+  const run =
+    (stores: boolean) =>
+    async (world: World): Promise<unknown> => {
+      const out = world.empty(i32, [1])
+      world.launch(
+        polling(stores),
+        { cell: world.zeros(u32, [1]), data: world.empty(i32, [1]), out },
+        { grid: 1 },
+      )
+      return (await world.read(out, 1))[0]
+    }
+
+  it('end when the value comes', async () => {
+    expect(new Set(await everywhere(2, run(true)))).toEqual(new Set([42]))
+  })
+
+  it('are a deadlock when it never comes', async () => {
+    const { findings } = await findingsOf(2, run(false))
+    expect(findings.map((finding) => finding.kind)).toEqual(['deadlock'])
+    expect(findings[0].parties[0].what).toContain('spins')
+  })
+
+  it('take a lock one after the other', async () => {
+    const lock = kernel('lock', { lock: tensor(u32, 1), count: tensor(i32, 1) }, (t, { lock, count }) => {
+      t.while(
+        t.constant(u32, 1),
+        (taken) => taken.ne(0),
+        () => t.atomic.cas(lock.on(0).at([0]), 0, 1, { order: 'acquire' }),
+      )
+      t.store(count.on(0).at([0]), t.load(count.on(0).at([0])).add(1))
+      t.store(lock.on(0).at([0]), 0, { order: 'release' })
+    })
+    const values = await everywhere(3, async (world) => {
+      const count = world.zeros(i32, [1])
+      world.launch(lock, { lock: world.zeros(u32, [1]), count }, { grid: 1 })
+      return (await world.read(count, 0))[0]
+    })
+    expect(new Set(values)).toEqual(new Set([3]))
+  })
+})
+
+describe('reports', () => {
+  it('name the flag, its value and the value wanted in a deadlock', async () => {
+    const stuck = kernel('stuck', { ready: flags(1) }, (t, { ready }) => t.wait(ready.on(0).at([2])))
+    const { findings } = await findingsOf(2, async (world) => {
+      world.launch(stuck, { ready: world.flags([3], { name: 'ready' }) }, { grid: 1 })
+      await world.synchronize()
+    })
+    expect(findings).toHaveLength(1)
+    expect(findings[0].parties.map(({ who, what }) => `${who} ${what}`)).toEqual([
+      'rank 0, program 0 waits for flag ready[2] of rank 0: it is 0, wanted 1',
+      'rank 1, program 0 waits for flag ready[2] of rank 0: it is 0, wanted 1',
+    ])
+  })
+
+  it('say how many programs fit', async () => {
+    const waits = kernel('waits', { ready: flags() }, (t, { ready }) => {
+      t.signal(ready)
+      t.wait(ready)
+    })
+    const run = async (world: World): Promise<void> => {
+      world.launch(waits, { ready: world.flags() }, { grid: 3 })
+      await world.synchronize()
+    }
+    const { findings } = await findingsOf(1, run, 2)
+    expect(findings.map((finding) => finding.kind)).toEqual(['residency'])
+    expect(findings[0].message).toContain('Launch at most 2')
+    expect((await findingsOf(1, run, 3)).findings).toEqual([])
+  })
+
+  it('are the same for the same seed', async () => {
+    const racy = kernel('racy', { cell: tensor(i32, 1) }, (t, { cell }) =>
+      t.store(cell.on(0).at([0]), t.rank),
+    )
+    const run = scenario('racy', { ranks: 3 }, async (world) => {
+      const cell = world.empty(i32, [1], { name: 'cell' })
+      world.launch(racy, { cell }, { grid: 1 })
+      return [...(await world.read(cell, 0))]
+    })
+    const [first, second] = [
+      await explore(run, { ranks: 3, seed: 9 }),
+      await explore(run, { ranks: 3, seed: 9 }),
+    ]
+    expect(first.findings.map(formatFinding)).toEqual(second.findings.map(formatFinding))
+    expect(first.results).toEqual(second.results)
+    expect(first.seed).toBe(9)
+  })
+})
