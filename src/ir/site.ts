@@ -11,9 +11,17 @@ export interface SourcePosition {
 }
 
 const marker = /[/\\](?:src|dist)[/\\]ir[/\\]site\.[jt]s/.exec(import.meta.url)
-const ownRoot = marker ? import.meta.url.slice(0, marker.index + marker[0].lastIndexOf('ir') - 1) : ''
-/** Frames of these folders are Arke's own; the first frame outside them is the author's. Operations are author code. */
-const ownFolders = ['lang', 'ir', 'targets', 'world'].map((folder) => `${ownRoot}/${folder}/`)
+const ownRoot = marker ? import.meta.url.slice(0, marker.index) : ''
+/**
+ * Frames of these folders are Arke's own; the first frame outside them is the author's. Operations are author code. With source
+ * maps, frames of the built files stand in the source folder.
+ */
+const ownFolders = ['src', 'dist'].flatMap((root) =>
+  ['lang', 'ir', 'targets', 'world'].map((folder) => `${ownRoot}/${root}/${folder}/`),
+)
+
+/** Arke's own frames between a node and its author are fewer than this; more would only cost time. */
+const frames = 14
 
 export class Site {
   readonly #trace: Error
@@ -25,7 +33,7 @@ export class Site {
 
   static here(): Site {
     const limit = Error.stackTraceLimit
-    Error.stackTraceLimit = 24
+    Error.stackTraceLimit = frames
     const trace = new Error()
     Error.stackTraceLimit = limit
     return new Site(trace)

@@ -5,7 +5,7 @@
 import { round, type DType } from '../../ir/dtype.ts'
 import { attribute, type Node } from '../../ir/node.ts'
 import { atomicMeaning, type Order, type Scope } from '../../ir/ops/index.ts'
-import { describe, type Agent, type Identity, type Release } from './agent.ts'
+import { describe, type Agent, type ComponentRecord, type Release } from './agent.ts'
 import {
   acquire,
   fence,
@@ -46,18 +46,30 @@ export function accessOf(agent: Agent, node: Node): Accessor {
 /** Decides what a run leaves open: which of several values a read returns, where a store goes. 0 is the newest. */
 export interface Choices {
   pick(count: number): number
+  /** A search looks only at the order of accesses to places that several agents access; see `Sharing`. */
+  readonly sharing?: Sharing
+}
+
+/**
+ * Places whose accesses do not commute, learnt as the search goes on: several agents write them, or one reads what another writes.
+ * (A wait is no such read: it ends once its flag is signalled, and nothing takes that back.) The order of anything else makes
+ * no difference, so it needs no exploring.
+ */
+export interface Sharing {
+  isShared(place: string): boolean
+  share(place: string): void
 }
 
 export class Memory {
   readonly #choices: Choices
   readonly #report: (finding: Finding) => void
-  readonly #identify: (component: number) => Identity
+  readonly #identify: (component: number) => ComponentRecord
   readonly #sequentialFences: Release[] = []
 
   constructor(
     choices: Choices,
     report: (finding: Finding) => void,
-    identify: (component: number) => Identity,
+    identify: (component: number) => ComponentRecord,
   ) {
     this.#choices = choices
     this.#report = report
@@ -91,6 +103,8 @@ export class Memory {
     }
     buffer.noteWrite(i, by)
     buffer.data[i] = value
+    // The history starts anew, but who uses the place is not forgotten.
+    if (location) this.#location(buffer, i).inheritUse(location, by.identity.component)
   }
 
   outside(by: Accessor, kernel: string, buffer: Buffer, verb: string): void {
@@ -171,6 +185,7 @@ export class Memory {
     if (!buffer.isWritten(i)) return this.read(accessOf(agent, node), agent.launch.kernel, buffer, i)
     const location = this.#location(buffer, i)
     this.#checkStrong(agent, node, buffer, i, location, scope, false)
+    this.#noteSharing(agent, buffer, i, location, 'reads')
     const floor = location.floor(agent)
     const choice = this.#choices.pick(location.messages.length - floor)
     const message = location.messages[location.messages.length - 1 - choice]
@@ -189,7 +204,7 @@ export class Memory {
     time: number,
   ): void {
     const { record } = agent
-    const id = mix(mix(agent.component + 1, 0x1234567), ++record.messages)
+    const id = mix(mix(record.key, 0x1234567), ++record.messages)
     const made: Message = {
       ...message,
       id,
@@ -212,6 +227,7 @@ export class Memory {
   ): void {
     const location = this.#location(buffer, i)
     this.#checkStrong(agent, node, buffer, i, location, scope, true)
+    this.#noteSharing(agent, buffer, i, location, 'writes')
     const places = location.places(agent)
     const at = places[places.length - 1 - this.#choices.pick(places.length)]
     const { time } = agent
@@ -242,6 +258,7 @@ export class Memory {
   ): number {
     if (!buffer.isWritten(i)) this.read(accessOf(agent, node), agent.launch.kernel, buffer, i)
     const location = this.#location(buffer, i)
+    this.#noteSharing(agent, buffer, i, location, 'writes')
     const candidates = location.modifiable(agent)
     const from = candidates[candidates.length - 1 - this.#choices.pick(candidates.length)]
     const message = location.messages[from]
@@ -269,7 +286,7 @@ export class Memory {
 
   fence(agent: Agent, order: Order, scope: Scope): void {
     fence(agent, order, scope, this.#sequentialFences)
-    agent.note(agent.clock.hash())
+    agent.note(this.#hash(agent))
   }
 
   // Flags
@@ -313,10 +330,12 @@ export class Memory {
     const { location, found } = this.#awaited(agent, flags, rank, i, wanted)!
     const buffer = flags.buffers[rank]
     this.#checkStrong(agent, node, buffer, i, location, scope, false)
-    const message = found[found.length - 1 - this.#choices.pick(found.length)]
+    // Of one signaller's signals the first that suffices tells least, so that a search need not try the others.
+    const first = this.#choices.sharing && !this.isShared(buffer, i)
+    const message = first ? found[0] : found[found.length - 1 - this.#choices.pick(found.length)]
     this.#readMessage(agent, node, location, message, order, scope)
     if (flags.arrivals > 1) this.#checkCounting(agent, node, buffer, i, location, message, epoch, wanted)
-    agent.note(agent.clock.hash())
+    agent.note(this.#hash(agent))
   }
 
   /** A wait for epoch e must not have counted a signal of a later epoch. */
@@ -347,6 +366,37 @@ export class Memory {
         this.#party(accessOf(agent, node), `waits for epoch ${epoch}`),
       ],
     )
+  }
+
+  #hash(agent: Agent): number {
+    return agent.clock.hash((component) => this.#identify(component).key)
+  }
+
+  // Sharing
+
+  /** Whether the order of this access against those of others can matter. */
+  isShared(buffer: Buffer, i: number): boolean {
+    return this.#choices.sharing?.isShared(`${buffer.key}/${i}`) ?? true
+  }
+
+  #noteSharing(
+    agent: Agent,
+    buffer: Buffer,
+    i: number,
+    location: Location,
+    accesses: 'reads' | 'writes',
+  ): void {
+    const { sharing } = this.#choices
+    if (!sharing) return
+    const { component } = agent
+    const others = accesses === 'writes' ? location.users : location.writers
+    for (const other of others)
+      if (other !== component) {
+        sharing.share(`${buffer.key}/${i}`)
+        break
+      }
+    location.users.add(component)
+    if (accesses === 'writes') location.writers.add(component)
   }
 
   // Reports

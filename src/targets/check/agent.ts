@@ -22,6 +22,8 @@ export interface Identity {
 
 /** What a component keeps from one launch to the next: its time never goes back. */
 export interface ComponentRecord extends Identity {
+  /** Tells components apart by who they are: numbers depend on who came first. */
+  readonly key: number
   team: string | undefined
   time: number
   history: number

@@ -35,10 +35,20 @@ export class Location {
   /** In modification order. */
   readonly messages: Message[]
   readonly describe: () => string
+  /** Components that have written it, and those that have written it or read it other than by a wait. */
+  readonly writers = new Set<number>()
+  readonly users = new Set<number>()
 
   constructor(initial: Message, describe: () => string) {
     this.messages = [initial]
     this.describe = describe
+  }
+
+  inheritUse(from: Location, writer: number): void {
+    for (const one of from.users) this.users.add(one)
+    for (const one of from.writers) this.writers.add(one)
+    this.users.add(writer)
+    this.writers.add(writer)
   }
 
   get newest(): Message {

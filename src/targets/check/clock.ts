@@ -33,10 +33,11 @@ export class Clock {
     return new Clock(this.#times.slice())
   }
 
-  hash(): number {
+  /** A digest that does not depend on how components happen to be numbered. */
+  hash(keyOf: (component: number) => number): number {
     let hash = 17
     const times = this.#times
-    for (let i = 0; i < times.length; i++) if (times[i] !== 0) hash = mix(hash, i * 65599 + times[i])
+    for (let i = 0; i < times.length; i++) if (times[i] !== 0) hash = (hash + mix(keyOf(i), times[i])) | 0
     return hash
   }
 

@@ -15,6 +15,8 @@ export interface Instruction {
   /** Whether it can run now; a sync instruction without it always can. */
   readonly ready?: (agent: Agent, machine: Machine) => boolean
   readonly run: (agent: Agent, machine: Machine) => void
+  /** Whether it can be exchanged with anything that others do: then a search need not try both orders. */
+  readonly commutes?: (agent: Agent, machine: Machine) => boolean
   /** What a blocked agent is waiting for. */
   readonly waiting?: (agent: Agent, machine: Machine) => string
 }
@@ -30,6 +32,8 @@ export interface Code {
   /** A node that makes programs depend on others running at the same time, if there is one. */
   readonly needsResidency: Node | undefined
 }
+
+export const always = (): boolean => true
 
 const cache = new WeakMap<KernelIR, Code>()
 
@@ -374,6 +378,7 @@ export class Compiler {
       sync: true,
       ready: (agent) => agent.children === 0,
       run: (agent, machine) => machine.joinRoles(agent),
+      commutes: always,
       waiting: () => 'waits for its roles to end',
     })
     this.#patch(fork, {

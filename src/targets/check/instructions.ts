@@ -5,7 +5,7 @@ import { ops, type Datum, type Order, type Scope } from '../../ir/ops/index.ts'
 import { elements, type RefType, type Shape } from '../../ir/type.ts'
 import { accessOf, atomicChange, MASKED, OUTSIDE, type FlagSet, type Places } from './access.ts'
 import type { Agent } from './agent.ts'
-import type { Instruction } from './code.ts'
+import { always, type Instruction } from './code.ts'
 import type { BarrierState, Machine } from './machine.ts'
 import { Buffer, type Accessor, type Allocation } from './memory.ts'
 
@@ -305,7 +305,13 @@ export function memoryInstruction(node: Node, out: number, inputs: readonly numb
   const order = node.attributes.order as Order | undefined
   const scope = node.attributes.scope as Scope | undefined
   const plain = (run: (agent: Agent, machine: Machine) => void): Instruction => ({ node, sync: false, run })
-  const sync = (run: (agent: Agent, machine: Machine) => void): Instruction => ({ node, sync: true, run })
+  /** Strong accesses of the places in the first input commute with all others while nobody shares the places. */
+  const strong = (run: (agent: Agent, machine: Machine) => void): Instruction => ({
+    node,
+    sync: true,
+    run,
+    commutes: (agent, machine) => isPrivate(machine, agent.registers[first] as Places),
+  })
 
   switch (node.op) {
     case 'shared': {
@@ -316,7 +322,7 @@ export function memoryInstruction(node: Node, out: number, inputs: readonly numb
       return plain(
         (agent) =>
           void (agent.registers[out] = {
-            buffer: new Buffer(name, -1, shape, count),
+            buffer: new Buffer(name, `${agent.rank}.${agent.program}.${out}`, -1, shape, count),
             index,
           } satisfies Places),
       )
@@ -343,7 +349,7 @@ export function memoryInstruction(node: Node, out: number, inputs: readonly numb
           )
           agent.registers[out] = scalar ? data[0] : data
         })
-      return sync((agent, machine) => {
+      return strong((agent, machine) => {
         const places = agent.registers[first] as Places
         const data = new Float64Array(places.index.length)
         forTaking(agent, machine, node, places, second, 'reads', (i, at) => {
@@ -368,7 +374,7 @@ export function memoryInstruction(node: Node, out: number, inputs: readonly numb
             optional(agent, third),
           ),
         )
-      return sync((agent, machine) => {
+      return strong((agent, machine) => {
         const places = agent.registers[first] as Places
         forTaking(agent, machine, node, places, third, 'writes', (i, at) => {
           machine.memory.store(
@@ -415,10 +421,18 @@ export function memoryInstruction(node: Node, out: number, inputs: readonly numb
       })
     }
     case 'signal':
-      return sync((agent, machine) => {
-        const { flags, rank, index } = agent.registers[first] as FlagView
-        machine.memory.signal(agent, node, flags, rank, index, flags.signalled[agent.rank] + 1)
-      })
+      return {
+        node,
+        sync: true,
+        run(agent, machine) {
+          const { flags, rank, index } = agent.registers[first] as FlagView
+          machine.memory.signal(agent, node, flags, rank, index, flags.signalled[agent.rank] + 1)
+        },
+        commutes(agent, machine) {
+          const { flags, rank, index } = agent.registers[first] as FlagView
+          return !machine.memory.isShared(flags.buffers[rank], index)
+        },
+      }
     case 'wait': {
       const lag = attribute<number>(node, 'lag')
       const epoch = (agent: Agent, flags: FlagSet): number => Math.max(flags.waited[agent.rank] + 1 - lag, 0)
@@ -433,6 +447,7 @@ export function memoryInstruction(node: Node, out: number, inputs: readonly numb
           const { flags, rank, index } = agent.registers[first] as FlagView
           machine.memory.wait(agent, node, flags, rank, index, epoch(agent, flags))
         },
+        commutes: always,
         waiting(agent) {
           const { flags, rank, index } = agent.registers[first] as FlagView
           const buffer = flags.buffers[rank]
@@ -441,13 +456,19 @@ export function memoryInstruction(node: Node, out: number, inputs: readonly numb
       }
     }
     case 'fence':
-      return sync((agent, machine) => machine.memory.fence(agent, order!, scope!))
+      return {
+        node,
+        sync: true,
+        run: (agent, machine) => machine.memory.fence(agent, order!, scope!),
+        commutes: () => order !== 'seqCst',
+      }
     case 'barrier':
       return {
         node,
         sync: true,
         ready: (agent, machine) => machine.canMeet(agent),
         run: (agent, machine) => machine.meet(agent),
+        commutes: always,
         waiting: (agent, machine) => `waits at a barrier for ${machine.missing(agent).join(' and ')}`,
       }
     case 'barrier.arrive':
@@ -459,6 +480,7 @@ export function memoryInstruction(node: Node, out: number, inputs: readonly numb
         ready: (agent) => barrierReady(agent.registers[first] as BarrierState, number(agent, second)),
         run: (agent, machine) =>
           machine.awaitBarrier(agent, node, agent.registers[first] as BarrierState, number(agent, second)),
+        commutes: always,
         waiting(agent) {
           const barrier = agent.registers[first] as BarrierState
           return `waits for phase ${number(agent, second)} of a barrier that has completed ${barrier.completed} phases and counts ${barrier.arrived} of ${barrier.arrivals} arrivals`
@@ -469,7 +491,7 @@ export function memoryInstruction(node: Node, out: number, inputs: readonly numb
       const { dtype } = node.type as { dtype: DType }
       const operands = node.op === 'atomic.cas' ? 2 : 1
       const scalar = isScalar(node.inputs[0])
-      return sync((agent, machine) => {
+      return strong((agent, machine) => {
         const places = agent.registers[first] as Places
         const data = new Float64Array(places.index.length)
         forTaking(agent, machine, node, places, inputs[1 + operands], 'updates', (i, at) => {
@@ -489,6 +511,10 @@ export function memoryInstruction(node: Node, out: number, inputs: readonly numb
       })
     }
   }
+}
+
+function isPrivate(machine: Machine, places: Places): boolean {
+  return places.index.every((at) => at < 0 || !machine.memory.isShared(places.buffer, at))
 }
 
 export const barrierReady = (barrier: BarrierState, phase: number): boolean =>

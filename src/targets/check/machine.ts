@@ -122,6 +122,11 @@ export class Machine {
         break
       }
       if (++this.steps > this.#stepLimit) this.#livelock(enabled)
+      const free = enabled.find((agent) => this.#runsAtOnce(agent))
+      if (free) {
+        this.#advance(free, true)
+        continue
+      }
       current = this.#scheduler.next(enabled, current?.done ? undefined : current, this)
       this.#advance(current, true)
     }
@@ -147,15 +152,19 @@ export class Machine {
   digest(): string {
     let a = 1
     let b = 2
-    for (const { component, history, history2 } of this.#components) {
-      a = mix(mix(a, history), component)
-      b = mix(mix(b, history2), component)
+    for (const { key, history, history2 } of this.#components) {
+      a = (a + mix(key, history)) | 0
+      b = (b + mix(history2, key)) | 0
     }
     for (const agent of this.#agents) {
-      a = mix(a, agent.component * 8191 + agent.pc)
-      b = mix(b, agent.pc * 131 + agent.component)
+      a = (a + mix(agent.record.key, agent.pc)) | 0
+      b = (b + mix(agent.pc, agent.record.key)) | 0
     }
     return `${a},${b}`
+  }
+
+  #hash(agent: Agent): number {
+    return agent.clock.hash((component) => this.#components[component].key)
   }
 
   // Running agents
@@ -163,6 +172,13 @@ export class Machine {
   #isEnabled(agent: Agent): boolean {
     const instruction = agent.code.instructions[agent.pc]
     return instruction.ready?.(agent, this) ?? true
+  }
+
+  /** In a search: whether the agent can go on, and when it does makes no difference to anybody. */
+  #runsAtOnce(agent: Agent): boolean {
+    if (!this.#scheduler.sharing) return false
+    const { commutes, ready } = agent.code.instructions[agent.pc]
+    return (commutes?.(agent, this) ?? false) && (ready?.(agent, this) ?? true)
   }
 
   /** Execute up to the next scheduling point; with `granted`, the one the agent stands at is executed too. */
@@ -173,7 +189,7 @@ export class Machine {
       const at = agent.pc
       const instruction = instructions[at]
       if (instruction.sync) {
-        if (!go) return
+        if (!go && !this.#runsAtOnce(agent)) return
         go = false
         agent.note(at)
       }
@@ -193,6 +209,7 @@ export class Machine {
     if (known !== undefined) return this.#components[known]
     const record: ComponentRecord = {
       component: this.#components.length,
+      key: [...key].reduce((hash, letter) => mix(hash, letter.charCodeAt(0)), 7),
       rank,
       stream,
       program,
@@ -285,7 +302,7 @@ export class Machine {
   joinRoles(parent: Agent): void {
     for (const role of parent.instance.roles) parent.clock.join(role.clock)
     parent.instance.roles = []
-    parent.note(parent.clock.hash())
+    parent.note(this.#hash(parent))
   }
 
   /** Roles that a program-wide barrier still waits for. */
@@ -312,7 +329,7 @@ export class Machine {
     for (const role of instance.roles) role.release(all)
     for (const role of instance.roles) {
       role.clock.join(all)
-      role.note(role.clock.hash())
+      role.note(this.#hash(role))
       if (role !== agent) instance.released.add(role)
     }
   }
@@ -342,7 +359,7 @@ export class Machine {
         parties: [{ who: describe(agent), what: `waits for phase ${phase}`, site: node.site }],
       })
     agent.clock.join(barrier.published)
-    agent.note(agent.clock.hash())
+    agent.note(this.#hash(agent))
   }
 
   /** A copy in flight is a component of its own, until its issuer knows that it is complete. */
@@ -371,7 +388,7 @@ export class Machine {
     agent.clock.join(gate.clock)
     agent.release(gate.clock)
     agent.noteEffect()
-    agent.note(agent.clock.hash())
+    agent.note(this.#hash(agent))
     if (++gate.count < programs) return false
     gate.count = 0
     return true

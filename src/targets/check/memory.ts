@@ -37,6 +37,8 @@ export interface Conflict {
 
 export class Buffer {
   readonly name: string
+  /** The same in every run, and unlike any other buffer's. */
+  readonly key: string
   readonly rank: number
   readonly shape: readonly number[]
   readonly data: Float64Array
@@ -51,8 +53,9 @@ export class Buffer {
   /** Histories of elements that were accessed with an order. */
   readonly locations = new Map<number, Location>()
 
-  constructor(name: string, rank: number, shape: readonly number[], elements: number) {
+  constructor(name: string, key: string, rank: number, shape: readonly number[], elements: number) {
     this.name = name
+    this.key = key
     this.rank = rank
     this.shape = shape
     this.data = new Float64Array(elements).fill(NaN)

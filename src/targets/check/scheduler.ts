@@ -2,6 +2,7 @@
  * Schedulers. A random one, reproducible by its seed, and one that walks through all schedules with at most a number of
  * preemptions, all values that reads may return and all places that stores may take.
  */
+import type { Sharing } from './access.ts'
 import type { Agent } from './agent.ts'
 import type { Machine, Scheduler } from './machine.ts'
 
@@ -79,6 +80,16 @@ interface Decision {
 const patience = 400
 
 export class ExhaustiveSearch implements Scheduler {
+  readonly #shared = new Set<string>()
+  #learnt = false
+  readonly sharing: Sharing = {
+    isShared: (place) => this.#shared.has(place),
+    share: (place) => {
+      if (this.#shared.has(place)) return
+      this.#shared.add(place)
+      this.#learnt = true
+    },
+  }
   readonly #preemptions: number
   #trail: Decision[] = []
   #position = 0
@@ -100,6 +111,13 @@ export class ExhaustiveSearch implements Scheduler {
 
   /** Move on to the next unexplored schedule; false when there is none. */
   advance(): boolean {
+    if (this.#learnt) {
+      // Orders that did not seem to matter do: start over with what is known now.
+      this.#learnt = false
+      this.#trail = []
+      this.#seen.clear()
+      return true
+    }
     this.#trail.length = this.#position
     while (this.#trail.length > 0) {
       const last = this.#trail[this.#trail.length - 1]

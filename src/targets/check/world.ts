@@ -162,7 +162,9 @@ export class CheckWorld implements World {
       throw new WorldError(`a tensor of shape [${shape.join(', ')}]: one to four extents, whole numbers`)
     const { handle } = this.#heap(ranks, `${dtype}[${shape.join(', ')}]`, (fallback) => {
       const name = options.name ?? fallback
-      const buffers = this.#everyRank().map((rank) => new Buffer(name, rank, shape, count(shape)))
+      const buffers = this.#everyRank().map(
+        (rank) => new Buffer(name, `${fallback}@${rank}`, rank, shape, count(shape)),
+      )
       const made: SymmetricTensor<D> = { kind: 'tensor', name, dtype, shape: [...shape] }
       const storage: Allocation = { name, dtype, shape: [...shape], strides: rowMajor(shape), buffers }
       this.#storage.set(made, storage)
@@ -183,7 +185,9 @@ export class CheckWorld implements World {
     const arrivals = options.arrivals ?? 1
     const { handle } = this.#heap(ranks, `flags[${shape.join(', ')}] of ${arrivals} arrivals`, (fallback) => {
       const name = options.name ?? fallback
-      const buffers = this.#everyRank().map((rank) => new Buffer(name, rank, shape, count(shape)))
+      const buffers = this.#everyRank().map(
+        (rank) => new Buffer(name, `${fallback}@${rank}`, rank, shape, count(shape)),
+      )
       for (const buffer of buffers)
         for (let i = 0; i < buffer.data.length; i++)
           this.machine.memory.write(this.machine.host, 'the host', buffer, i, 0)
