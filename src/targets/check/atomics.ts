@@ -6,6 +6,7 @@
  */
 import type { Node } from '../../ir/node.ts'
 import type { Order, Scope } from '../../ir/ops/index.ts'
+import type { Buffer } from './memory.ts'
 import { covers, type Agent, type Identity, type Release } from './agent.ts'
 
 /** An agent's accesses to one message. */
@@ -34,14 +35,12 @@ export interface Message {
 export class Location {
   /** In modification order. */
   readonly messages: Message[]
-  readonly describe: () => string
   /** Components that have written it, and those that have written it or read it other than by a wait. */
   readonly writers = new Set<number>()
   readonly users = new Set<number>()
 
-  constructor(initial: Message, describe: () => string) {
+  constructor(initial: Message) {
     this.messages = [initial]
-    this.describe = describe
   }
 
   inheritUse(from: Location, writer: number): void {
@@ -86,6 +85,24 @@ export class Location {
   static writer(message: Message): Touch | undefined {
     return message.touches.find((touch) => touch.writes)
   }
+}
+
+/** The history of a place; it begins with what the place holds. */
+export function historyOf(buffer: Buffer, i: number): Location {
+  let location = buffer.locations.get(i)
+  if (!location) {
+    const initial: Message = {
+      value: buffer.data[i],
+      releases: [],
+      touches: [],
+      readFrom: undefined,
+      id: 0,
+      epoch: undefined,
+    }
+    location = new Location(initial)
+    buffer.locations.set(i, location)
+  }
+  return location
 }
 
 export function touch(message: Message, agent: Agent, scope: Scope, writes: boolean, node: Node): void {

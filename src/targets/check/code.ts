@@ -5,8 +5,9 @@
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../ir/node.ts'
 import { ops, origin, type Datum } from '../../ir/ops/index.ts'
 import type { Agent } from './agent.ts'
-import { memoryInstruction, viewInstruction } from './instructions.ts'
+import { memoryInstruction } from './instructions.ts'
 import type { Machine } from './machine.ts'
+import { viewInstruction } from './views.ts'
 
 export interface Instruction {
   readonly node: Node

@@ -4,11 +4,13 @@
  */
 import type { Node } from '../../ir/node.ts'
 import { describe, Agent, type ComponentRecord } from './agent.ts'
-import { Memory, type Choices, type FlagSet } from './access.ts'
+import { Memory } from './access.ts'
 import { Clock, mix } from './clock.ts'
 import type { Code } from './code.ts'
+import { FlagMemory, type FlagView } from './flags.ts'
 import { findingKey, StopRun, type Finding, type FindingKind } from './findings.ts'
 import type { Accessor } from './memory.ts'
+import { StrongMemory, type Choices } from './strong.ts'
 
 export interface Scheduler extends Choices {
   /** One of the enabled agents; `current` ran last and may be among them. */
@@ -22,6 +24,8 @@ export interface BarrierState {
   /** What arrivals and copies of the running phase publish, and what the last complete phase published. */
   gathered: Clock
   published: Clock
+  /** The latest wait of each role. */
+  readonly waits: Map<Agent, { readonly phase: number; readonly time: number; readonly node: Node }>
 }
 
 /** A kernel launched on one rank. */
@@ -60,6 +64,8 @@ const HOST = 0
 export class Machine {
   readonly ranks: number
   readonly memory: Memory
+  readonly strong: StrongMemory
+  readonly flags: FlagMemory
   readonly findings = new Map<string, Finding>()
   readonly #scheduler: Scheduler
   readonly #components: ComponentRecord[] = []
@@ -74,11 +80,10 @@ export class Machine {
     this.ranks = options.ranks
     this.#scheduler = scheduler
     this.#stepLimit = options.stepLimit ?? 200_000
-    this.memory = new Memory(
-      scheduler,
-      (finding) => this.report(finding),
-      (component) => this.#components[component],
-    )
+    const identify = (component: number): ComponentRecord => this.#components[component]
+    this.memory = new Memory((finding) => this.report(finding), identify)
+    this.strong = new StrongMemory(this.memory, scheduler, identify)
+    this.flags = new FlagMemory(this.memory, this.strong)
     this.#component(-1, -1, -1, 'host', 0)
     this.hostClock.set(HOST, 1)
   }
@@ -91,6 +96,7 @@ export class Machine {
       identity: this.#components[HOST],
       clock: this.hostClock,
       time: this.hostClock.get(HOST),
+      kernel: 'the host program',
       node: undefined,
     }
   }
@@ -161,10 +167,6 @@ export class Machine {
       b = (b + mix(agent.pc, agent.record.key)) | 0
     }
     return `${a},${b}`
-  }
-
-  #hash(agent: Agent): number {
-    return agent.clock.hash((component) => this.#components[component].key)
   }
 
   // Running agents
@@ -265,8 +267,8 @@ export class Machine {
     queue.end.join(launch.end)
     queue.active = undefined
     // The rank's last program advances the epochs of the flags the kernel used.
-    const flagsOf = (names: ReadonlySet<string>): FlagSet[] =>
-      [...names].map((name) => (launch.args[name] as { flags: FlagSet }).flags)
+    const flagsOf = (names: ReadonlySet<string>): FlagView['flags'][] =>
+      [...names].map((name) => (launch.args[name] as FlagView).flags)
     for (const flags of new Set(flagsOf(launch.code.signals))) flags.signalled[launch.rank]++
     for (const flags of new Set(flagsOf(launch.code.waits))) flags.waited[launch.rank]++
   }
@@ -302,7 +304,7 @@ export class Machine {
   joinRoles(parent: Agent): void {
     for (const role of parent.instance.roles) parent.clock.join(role.clock)
     parent.instance.roles = []
-    parent.note(this.#hash(parent))
+    this.strong.noteClock(parent)
   }
 
   /** Roles that a program-wide barrier still waits for. */
@@ -329,7 +331,7 @@ export class Machine {
     for (const role of instance.roles) role.release(all)
     for (const role of instance.roles) {
       role.clock.join(all)
-      role.note(this.#hash(role))
+      this.strong.noteClock(role)
       if (role !== agent) instance.released.add(role)
     }
   }
@@ -337,13 +339,15 @@ export class Machine {
   // Barriers inside a program
 
   newBarrier(arrivals: number): BarrierState {
-    return { arrivals, arrived: 0, completed: 0, gathered: new Clock(), published: new Clock() }
+    const clocks = { gathered: new Clock(), published: new Clock() }
+    return { arrivals, arrived: 0, completed: 0, ...clocks, waits: new Map() }
   }
 
-  arrive(agent: Agent, barrier: BarrierState): void {
+  arrive(agent: Agent, node: Node, barrier: BarrierState): void {
     agent.noteEffect()
     agent.release(barrier.gathered)
     if (++barrier.arrived < barrier.arrivals) return
+    this.#expectPassed(agent, node, barrier)
     barrier.arrived = 0
     barrier.completed++
     barrier.published = barrier.gathered
@@ -358,8 +362,26 @@ export class Machine {
         message: `a wait for phase ${phase} passes though ${barrier.completed} phases are complete: a barrier tells only odd phases from even ones`,
         parties: [{ who: describe(agent), what: `waits for phase ${phase}`, site: node.site }],
       })
+    barrier.waits.set(agent, { phase, time: agent.time, node })
     agent.clock.join(barrier.published)
-    agent.note(this.#hash(agent))
+    this.strong.noteClock(agent)
+  }
+
+  /** Whoever waits for a phase must have passed before the next one completes: the parity would tell it to wait on. */
+  #expectPassed(agent: Agent, node: Node, barrier: BarrierState): void {
+    const completing = barrier.completed
+    for (const [waiter, wait] of barrier.waits) {
+      if (wait.phase !== completing - 1 || barrier.gathered.get(waiter.component) >= wait.time) continue
+      this.report({
+        kind: 'phase',
+        kernel: agent.launch.kernel,
+        message: `phase ${completing} of a barrier may complete before a wait for phase ${wait.phase} has passed, which then waits for a phase that is over`,
+        parties: [
+          { who: describe(waiter), what: `waits for phase ${wait.phase}`, site: wait.node.site },
+          { who: describe(agent), what: `completes phase ${completing}`, site: node.site },
+        ],
+      })
+    }
   }
 
   /** A copy in flight is a component of its own, until its issuer knows that it is complete. */
@@ -371,7 +393,7 @@ export class Machine {
       engine.team = agent.team
       agent.engines.push(engine)
     }
-    return { identity: engine, clock: agent.clock, time: ++engine.time, node }
+    return { identity: engine, clock: agent.clock, time: ++engine.time, kernel: agent.launch.kernel, node }
   }
 
   /** The phase of the barrier is not complete before the copy is. */
@@ -388,7 +410,7 @@ export class Machine {
     agent.clock.join(gate.clock)
     agent.release(gate.clock)
     agent.noteEffect()
-    agent.note(this.#hash(agent))
+    this.strong.noteClock(agent)
     if (++gate.count < programs) return false
     gate.count = 0
     return true

@@ -28,6 +28,7 @@ export interface Accessor {
   readonly clock: Clock
   /** The time of the component itself. */
   readonly time: number
+  readonly kernel: string
   readonly node: Node | undefined
 }
 

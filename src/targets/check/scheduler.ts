@@ -2,9 +2,9 @@
  * Schedulers. A random one, reproducible by its seed, and one that walks through all schedules with at most a number of
  * preemptions, all values that reads may return and all places that stores may take.
  */
-import type { Sharing } from './access.ts'
 import type { Agent } from './agent.ts'
 import type { Machine, Scheduler } from './machine.ts'
+import type { Sharing } from './strong.ts'
 
 /** A small seeded generator (SplitMix32). */
 export function randomSource(seed: number): () => number {

@@ -18,12 +18,12 @@ import {
   type SymmetricTensor,
   type World,
 } from '../../world/world.ts'
-import type { FlagSet } from './access.ts'
 import { compile } from './code.ts'
 import { StopRun, type Finding } from './findings.ts'
-import type { FlagView, TensorView } from './instructions.ts'
+import type { FlagSet, FlagView } from './flags.ts'
 import { Machine, type Scheduler } from './machine.ts'
 import { Buffer, rowMajor, type Allocation } from './memory.ts'
+import type { TensorView } from './views.ts'
 
 export interface CheckWorldOptions {
   readonly ranks: number
@@ -190,7 +190,7 @@ export class CheckWorld implements World {
       )
       for (const buffer of buffers)
         for (let i = 0; i < buffer.data.length; i++)
-          this.machine.memory.write(this.machine.host, 'the host', buffer, i, 0)
+          this.machine.memory.write(this.machine.host, buffer, i, 0)
       const made: SymmetricFlags = { kind: 'flags', name, shape: [...shape], arrivals }
       const zeros = (): number[] => this.#everyRank().map(() => 0)
       const storage: FlagSet = {
@@ -214,7 +214,7 @@ export class CheckWorld implements World {
         `${tensor.name} is [${shape.join(', ')}], ${count(shape)} elements, but ${contents.length} were given for rank ${rank}`,
       )
     for (let i = 0; i < contents.length; i++)
-      this.machine.memory.write(this.machine.host, 'the host', buffers[rank], i, round(dtype, contents[i]))
+      this.machine.memory.write(this.machine.host, buffers[rank], i, round(dtype, contents[i]))
   }
 
   #allocation(tensor: SymmetricTensor): Allocation {

@@ -1,0 +1,113 @@
+/** Flags: signals and waits for epochs, on the histories of strong accesses. */
+import { attribute, type Node } from '../../ir/node.ts'
+import type { Order, Scope } from '../../ir/ops/index.ts'
+import { accessOf, partyOf, type Memory } from './access.ts'
+import { describe, type Agent } from './agent.ts'
+import { Location, type Message } from './atomics.ts'
+import type { Buffer } from './memory.ts'
+import type { StrongAccess, StrongMemory } from './strong.ts'
+
+export interface FlagSet {
+  readonly name: string
+  readonly shape: readonly number[]
+  readonly arrivals: number
+  readonly buffers: readonly Buffer[]
+  /** Launches that have signalled, and waited, on each rank. */
+  readonly signalled: number[]
+  readonly waited: number[]
+}
+
+/** One flag of a set, on one rank. */
+export interface FlagView {
+  readonly flags: FlagSet
+  readonly rank: number
+  readonly index: number
+}
+
+export class FlagMemory {
+  readonly #memory: Memory
+  readonly #strong: StrongMemory
+
+  constructor(memory: Memory, strong: StrongMemory) {
+    this.#memory = memory
+    this.#strong = strong
+  }
+
+  signal(agent: Agent, node: Node, flag: FlagView): void {
+    const epoch = flag.flags.signalled[agent.rank] + 1
+    const access = { ...strongAccess(agent, node, flag), epoch }
+    agent.noteEffect()
+    if (flag.flags.arrivals === 1) this.#strong.store(access, epoch >>> 0)
+    else this.#strong.modify(access, (old) => (old + 1) >>> 0)
+  }
+
+  /** The epoch a wait of this launch wants. */
+  wantedEpoch(agent: Agent, node: Node, { flags }: FlagView): number {
+    return Math.max(flags.waited[agent.rank] + 1 - attribute<number>(node, 'lag'), 0)
+  }
+
+  canWait(agent: Agent, node: Node, flag: FlagView): boolean {
+    const wanted = this.wantedEpoch(agent, node, flag) * flag.flags.arrivals
+    if (wanted === 0) return true
+    const location = flag.flags.buffers[flag.rank].locations.get(flag.index)
+    if (!location) return false
+    if (suffices(location.newest, wanted)) return true
+    return location.messages.slice(location.floor(agent)).some((message) => suffices(message, wanted))
+  }
+
+  wait(agent: Agent, node: Node, flag: FlagView): void {
+    const epoch = this.wantedEpoch(agent, node, flag)
+    const wanted = epoch * flag.flags.arrivals
+    if (wanted === 0) return
+    const buffer = flag.flags.buffers[flag.rank]
+    const location = buffer.locations.get(flag.index)!
+    const found = location.messages
+      .slice(location.floor(agent))
+      .filter((message) => suffices(message, wanted))
+    // Of one signaller's signals the first that suffices tells least, so that a search need not try the others.
+    const shared = this.#strong.isShared(buffer, flag.index)
+    const message = shared ? found[found.length - 1 - this.#strong.pick(found.length)] : found[0]
+    this.#strong.read(strongAccess(agent, node, flag), location, message)
+    this.#strong.noteClock(agent)
+    if (flag.flags.arrivals > 1) this.#checkCounting(agent, node, flag, location, message, epoch)
+  }
+
+  /** A wait for epoch e must not have counted a signal of a later epoch. */
+  #checkCounting(
+    agent: Agent,
+    node: Node,
+    flag: FlagView,
+    location: Location,
+    message: Message,
+    epoch: number,
+  ): void {
+    const counted = location.messages.slice(1, location.messages.indexOf(message) + 1)
+    const early = counted.filter((one) => one.epoch !== undefined && one.epoch > epoch)
+    if (early.length === 0 || counted.length - early.length >= epoch * flag.flags.arrivals) return
+    const signal = Location.writer(early[0])
+    const by = accessOf(agent, node)
+    this.#memory.say(
+      'flag-reuse',
+      by,
+      `${describeFlag(flag)} counts a signal of epoch ${early[0].epoch} for epoch ${epoch}: a signaller ran ahead before this epoch was complete`,
+      [
+        {
+          who: signal ? describe(signal.by) : 'somebody',
+          what: `signals epoch ${early[0].epoch}`,
+          site: signal?.node?.site,
+        },
+        partyOf(by, `waits for epoch ${epoch}`),
+      ],
+    )
+  }
+}
+
+/** Counters wrap; what counts is the difference. */
+const suffices = (message: Message, wanted: number): boolean => ((message.value - wanted) | 0) >= 0
+
+export const describeFlag = ({ flags, rank, index }: FlagView): string => flags.buffers[rank].describe(index)
+
+function strongAccess(agent: Agent, node: Node, { flags, rank, index }: FlagView): StrongAccess {
+  const { order, scope } = node.attributes as { order: Order; scope: Scope }
+  return { agent, node, buffer: flags.buffers[rank], i: index, order, scope }
+}

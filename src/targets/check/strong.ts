@@ -1,0 +1,195 @@
+/**
+ * Strong accesses: loads, stores and read-modify-writes with an order and a scope, and fences. What the model leaves open (which
+ * store a load returns, where a store takes its place) is the scheduler's choice.
+ */
+import { round, type DType } from '../../ir/dtype.ts'
+import type { Node } from '../../ir/node.ts'
+import { atomicMeaning, type Order, type Scope } from '../../ir/ops/index.ts'
+import { accessOf, partyOf, type Memory } from './access.ts'
+import { describe, type Agent, type ComponentRecord, type Release } from './agent.ts'
+import {
+  acquire,
+  fence,
+  historyOf,
+  inherited,
+  releasesOf,
+  scopeConflict,
+  touch,
+  type Location,
+  type Message,
+} from './atomics.ts'
+import { mix } from './clock.ts'
+import type { Buffer } from './memory.ts'
+
+/** One strong access of one place. */
+export interface StrongAccess {
+  readonly agent: Agent
+  readonly node: Node
+  readonly buffer: Buffer
+  readonly i: number
+  readonly order: Order
+  readonly scope: Scope
+  /** Of a signal. */
+  readonly epoch?: number
+}
+
+/** Decides what a run leaves open. Of several, 0 is the newest. */
+export interface Choices {
+  pick(count: number): number
+  /** A search looks only at the order of accesses to places that several agents access. */
+  readonly sharing?: Sharing
+}
+
+/**
+ * Places whose accesses do not commute, learnt as a search goes on: several agents write them, or one reads what another writes.
+ * (A wait is no such read: it ends once its flag is signalled, and nothing takes that back.) The order of anything else makes
+ * no difference, so it needs no exploring.
+ */
+export interface Sharing {
+  isShared(place: string): boolean
+  share(place: string): void
+}
+
+export class StrongMemory {
+  readonly #memory: Memory
+  readonly #choices: Choices
+  readonly #keyOf: (component: number) => number
+  readonly #sequentialFences: Release[] = []
+
+  constructor(memory: Memory, choices: Choices, identify: (component: number) => ComponentRecord) {
+    this.#memory = memory
+    this.#choices = choices
+    this.#keyOf = (component) => identify(component).key
+  }
+
+  load(access: StrongAccess): number {
+    const { agent, node, buffer, i } = access
+    if (!buffer.isWritten(i)) return this.#memory.read(accessOf(agent, node), buffer, i)
+    const location = historyOf(buffer, i)
+    this.#noteSharing(access, location, false)
+    const choice = this.#choices.pick(location.messages.length - location.floor(agent))
+    return this.read(access, location, location.messages[location.messages.length - 1 - choice])
+  }
+
+  store(access: StrongAccess, value: number): void {
+    const { agent, buffer, i, order, scope, epoch } = access
+    const location = historyOf(buffer, i)
+    this.#check(access, location, true)
+    this.#noteSharing(access, location, true)
+    const places = location.places(agent)
+    const at = places[places.length - 1 - this.#choices.pick(places.length)]
+    if (location.newest.value !== value) agent.noteEffect()
+    const { time } = agent
+    const releases = releasesOf(agent, order, scope)
+    this.#insert(access, location, at, time, { value, releases, readFrom: undefined, epoch })
+  }
+
+  /** A read-modify-write; `change` gives undefined if it leaves the place alone, which makes it a plain read. */
+  modify(access: StrongAccess, change: (old: number) => number | undefined): number {
+    const { agent, node, buffer, i, order, scope, epoch } = access
+    if (!buffer.isWritten(i)) this.#memory.read(accessOf(agent, node), buffer, i)
+    const location = historyOf(buffer, i)
+    this.#noteSharing(access, location, true)
+    const candidates = location.modifiable(agent)
+    const from = candidates[candidates.length - 1 - this.#choices.pick(candidates.length)]
+    const message = location.messages[from]
+    const value = change(message.value)
+    const old = this.read(access, location, message, value !== undefined)
+    if (value === undefined) return old
+    if (value !== old) agent.noteEffect()
+    const { time } = agent
+    const releases = [...inherited(agent, message, scope), ...releasesOf(agent, order, scope)]
+    this.#insert(access, location, from + 1, time, { value, releases, readFrom: message, epoch })
+    return old
+  }
+
+  /** Read a message that was chosen. */
+  read(access: StrongAccess, location: Location, message: Message, writes = false): number {
+    const { agent, node, order, scope } = access
+    this.#check(access, location, writes)
+    touch(message, agent, scope, false, node)
+    acquire(agent, message, order, scope)
+    for (const { spin } of agent.spins.values()) spin.reads.set(location, message)
+    agent.note(mix(message.id, 3))
+    return message.value
+  }
+
+  fence(agent: Agent, order: Order, scope: Scope): void {
+    fence(agent, order, scope, this.#sequentialFences)
+    this.noteClock(agent)
+  }
+
+  /** What the agent knows becomes part of its digest; only a search looks at digests. */
+  noteClock(agent: Agent): void {
+    if (this.#choices.sharing) agent.note(agent.clock.hash(this.#keyOf))
+  }
+
+  /** Whether the order of accesses to a place can matter. */
+  isShared(buffer: Buffer, i: number): boolean {
+    return this.#choices.sharing?.isShared(`${buffer.key}/${i}`) ?? true
+  }
+
+  pick(count: number): number {
+    return this.#choices.pick(count)
+  }
+
+  #insert(
+    access: StrongAccess,
+    location: Location,
+    at: number,
+    time: number,
+    content: Omit<Message, 'touches' | 'id'>,
+  ): void {
+    const { agent, node, buffer, i, scope } = access
+    const { value, releases, readFrom, epoch } = content
+    const { messages } = location
+    const id = mix(mix(agent.record.key, 0x1234567), ++agent.record.messages)
+    agent.note(mix(mix(id, messages[at - 1].id), messages[at]?.id ?? 1))
+    const touches = [{ by: agent, scope, writes: true, first: time, last: time, node }]
+    messages.splice(at, 0, { value, releases, readFrom, epoch, id, touches })
+    buffer.noteStrongWrite(i, location.newest.value)
+  }
+
+  #noteSharing(access: StrongAccess, location: Location, writes: boolean): void {
+    const { sharing } = this.#choices
+    if (!sharing) return
+    const { component } = access.agent
+    for (const other of writes ? location.users : location.writers)
+      if (other !== component) {
+        sharing.share(`${access.buffer.key}/${access.i}`)
+        break
+      }
+    location.users.add(component)
+    if (writes) location.writers.add(component)
+  }
+
+  #check(access: StrongAccess, location: Location, writes: boolean): void {
+    const { agent, node, buffer, i, scope } = access
+    const by = accessOf(agent, node)
+    this.#memory.checkWeak(by, buffer, i, writes)
+    const other = scopeConflict(location, agent, scope, writes)
+    if (!other) return
+    const verb = (write: boolean, at: Scope): string => `${write ? 'writes' : 'reads'} it at ${at} scope`
+    this.#memory.say(
+      'scope-race',
+      by,
+      `${buffer.describe(i)} is shared by agents that the scopes used (${other.scope} and ${scope}) do not cover: neither need ever see the other`,
+      [
+        { who: describe(other.by), what: verb(other.writes, other.scope), site: other.node?.site },
+        partyOf(by, verb(writes, scope)),
+      ],
+    )
+  }
+}
+
+/** The change an atomic node makes, as a function of the old value. A compare-and-swap that fails changes nothing. */
+export function atomicChange(
+  node: Node,
+  dtype: DType,
+  value: number,
+  desired: number,
+): (old: number) => number | undefined {
+  if (node.op === 'atomic.cas') return (old) => (old === value ? desired : undefined)
+  const meaning = atomicMeaning(node.op, (x) => round(dtype, x))
+  return (old) => meaning(old, value, desired)
+}

@@ -1,0 +1,236 @@
+/** Views as instructions: which rank's copy, which places of it. Places outside are found here or when they are accessed. */
+import { attribute, type Node } from '../../ir/node.ts'
+import type { Datum } from '../../ir/ops/index.ts'
+import { elements, type RefType, type Shape } from '../../ir/type.ts'
+import { MASKED, OUTSIDE, type Places } from './access.ts'
+import type { Agent } from './agent.ts'
+import type { Instruction } from './code.ts'
+import type { FlagView } from './flags.ts'
+import type { BarrierState, Machine } from './machine.ts'
+import type { Allocation } from './memory.ts'
+
+export interface TensorView {
+  readonly allocation: Allocation
+  readonly rank: number
+  readonly offset: number
+  readonly shape: readonly number[]
+  readonly strides: readonly number[]
+}
+
+const number = (agent: Agent, register: number): number => agent.registers[register] as number
+
+export function viewInstruction(node: Node, out: number, inputs: readonly number[]): Instruction | undefined {
+  const plain = (run: (agent: Agent, machine: Machine) => unknown): Instruction => ({
+    node,
+    sync: false,
+    run: (agent, machine) => void (agent.registers[out] = run(agent, machine)),
+  })
+  const [from] = inputs
+  const kind = node.inputs[0]?.type.kind
+  switch (node.op) {
+    case 'on':
+      return plain((agent, machine) => {
+        const rank = number(agent, inputs[1])
+        if (rank < 0 || rank >= machine.ranks)
+          machine.stop(
+            agent,
+            node,
+            'out-of-bounds',
+            `there is no rank ${rank} in a world of ${machine.ranks}`,
+          )
+        return { ...(agent.registers[from] as TensorView | FlagView), rank }
+      })
+    case 'dim': {
+      const axis = attribute<number>(node, 'axis')
+      return plain((agent) =>
+        kind === 'tensor'
+          ? (agent.registers[from] as TensorView).shape[axis]
+          : (agent.registers[from] as FlagView).flags.shape[axis],
+      )
+    }
+    case 'epoch': {
+      const side = attribute<string>(node, 'side')
+      return plain((agent) => {
+        const { flags } = agent.registers[from] as FlagView
+        return (side === 'signal' ? flags.signalled : flags.waited)[agent.rank] + 1
+      })
+    }
+    case 'slice': {
+      const axis = attribute<number>(node, 'axis')
+      return plain((agent, machine) => {
+        const view = agent.registers[from] as TensorView
+        const start = number(agent, inputs[1])
+        const size = number(agent, inputs[2])
+        if (start < 0 || size < 0 || start + size > view.shape[axis])
+          machine.stop(
+            agent,
+            node,
+            'out-of-bounds',
+            `the slice [${start}, ${start + size}) of axis ${axis} of ${view.allocation.name} leaves its extent ${view.shape[axis]}`,
+          )
+        const shape = view.shape.map((extent, i) => (i === axis ? size : extent))
+        return { ...view, shape, offset: view.offset + start * view.strides[axis] } satisfies TensorView
+      })
+    }
+    case 'pick':
+      return plain((agent, machine) => {
+        const i = number(agent, inputs[1])
+        const check = (extent: number, name: string): void => {
+          if (i < 0 || i >= extent)
+            machine.stop(agent, node, 'out-of-bounds', `index ${i} is outside the ${extent} of ${name}`)
+        }
+        if (kind === 'tensor') {
+          const view = agent.registers[from] as TensorView
+          check(view.shape[0], view.allocation.name)
+          return {
+            ...view,
+            shape: view.shape.slice(1),
+            strides: view.strides.slice(1),
+            offset: view.offset + i * view.strides[0],
+          } satisfies TensorView
+        }
+        if (kind === 'barriers') {
+          const barriers = agent.registers[from] as BarrierState[]
+          check(barriers.length, 'the barriers')
+          return barriers[i]
+        }
+        const places = agent.registers[from] as Places
+        const { shape } = node.inputs[0].type as RefType
+        check(shape[0], places.buffer.name)
+        const size = elements(shape) / shape[0]
+        return {
+          buffer: places.buffer,
+          index: places.index.subarray(i * size, (i + 1) * size),
+        } satisfies Places
+      })
+    case 'tile':
+      return plain((agent, machine) => tilePlaces(agent, machine, node, inputs))
+    case 'rows': {
+      const width = attribute<number>(node, 'width')
+      return plain((agent) => {
+        const view = agent.registers[from] as TensorView
+        const rows = agent.registers[inputs[1]] as Float64Array
+        const start = number(agent, inputs[2]) * width
+        const index = new Int32Array(rows.length * width)
+        for (let i = 0; i < rows.length; i++)
+          for (let j = 0; j < width; j++)
+            index[i * width + j] =
+              rows[i] < 0 || rows[i] >= view.shape[0]
+                ? OUTSIDE
+                : start + j >= view.shape[1]
+                  ? MASKED
+                  : view.offset + rows[i] * view.strides[0] + (start + j) * view.strides[1]
+        return { buffer: view.allocation.buffers[view.rank], index } satisfies Places
+      })
+    }
+    case 'at':
+      return plain((agent, machine) => {
+        if (kind === 'flags') return flagAt(agent, machine, node, inputs)
+        return kind === 'tensor' ? elementPlaces(agent, inputs) : sharedPlaces(agent, node, inputs)
+      })
+    case 'transpose':
+      return kind === 'ref'
+        ? plain((agent) => {
+            const places = agent.registers[from] as Places
+            const [rows, columns] = (node.type as RefType).shape
+            const index = new Int32Array(rows * columns)
+            for (let i = 0; i < rows; i++)
+              for (let j = 0; j < columns; j++) index[i * columns + j] = places.index[j * rows + i]
+            return { buffer: places.buffer, index } satisfies Places
+          })
+        : undefined
+    default:
+      return undefined
+  }
+}
+
+function tilePlaces(agent: Agent, machine: Machine, node: Node, inputs: readonly number[]): Places {
+  const view = agent.registers[inputs[0]] as TensorView
+  const shape = attribute<Shape>(node, 'shape')
+  const start = shape.map((extent, axis) => number(agent, inputs[1 + axis]) * extent)
+  start.forEach((from, axis) => {
+    if (from < 0 || from >= Math.max(view.shape[axis], 1)) {
+      const at = start.map((one, i) => one / shape[i]).join(', ')
+      machine.stop(
+        agent,
+        node,
+        'out-of-bounds',
+        `tile [${at}] of ${shape.join(' x ')} lies wholly outside ${view.allocation.name}, which is ${view.shape.join(' x ')}`,
+      )
+    }
+  })
+  const [rows, columns] = shape.length === 1 ? [1, shape[0]] : shape
+  const [top, left] = shape.length === 1 ? [0, start[0]] : start
+  const [height, width] = shape.length === 1 ? [1, view.shape[0]] : view.shape
+  const [down, right] = shape.length === 1 ? [0, view.strides[0]] : view.strides
+  const index = new Int32Array(rows * columns)
+  for (let i = 0; i < rows; i++) {
+    const row = view.offset + (top + i) * down
+    for (let j = 0; j < columns; j++)
+      index[i * columns + j] = top + i < height && left + j < width ? row + (left + j) * right : MASKED
+  }
+  return { buffer: view.allocation.buffers[view.rank], index }
+}
+
+function elementPlaces(agent: Agent, inputs: readonly number[]): Places {
+  const view = agent.registers[inputs[0]] as TensorView
+  const indices = inputs.slice(1).map((register) => agent.registers[register] as Datum)
+  return {
+    buffer: view.allocation.buffers[view.rank],
+    index: flatten(indices, view.shape, view.strides, view.offset),
+  }
+}
+
+function sharedPlaces(agent: Agent, node: Node, inputs: readonly number[]): Places {
+  const places = agent.registers[inputs[0]] as Places
+  const { shape } = node.inputs[0].type as RefType
+  const strides = shape.map((_, axis) => elements(shape.slice(axis + 1)))
+  const flat = flatten(
+    inputs.slice(1).map((register) => agent.registers[register] as Datum),
+    shape,
+    strides,
+    0,
+  )
+  return { buffer: places.buffer, index: flat.map((i) => (i < 0 ? i : places.index[i])) }
+}
+
+function flatten(
+  indices: readonly Datum[],
+  shape: readonly number[],
+  strides: readonly number[],
+  offset: number,
+): Int32Array {
+  const count = typeof indices[0] === 'number' ? 1 : indices[0].length
+  const out = new Int32Array(count)
+  for (let i = 0; i < count; i++) {
+    let flat = offset
+    for (let axis = 0; axis < indices.length; axis++) {
+      const all = indices[axis]
+      const at = typeof all === 'number' ? all : all[i]
+      if (at < 0 || at >= shape[axis]) {
+        flat = OUTSIDE
+        break
+      }
+      flat += at * strides[axis]
+    }
+    out[i] = flat
+  }
+  return out
+}
+
+function flagAt(agent: Agent, machine: Machine, node: Node, inputs: readonly number[]): FlagView {
+  const view = agent.registers[inputs[0]] as FlagView
+  const at = inputs.slice(1).map((register) => number(agent, register))
+  let index = 0
+  at.forEach((i, axis) => {
+    if (i < 0 || i >= view.flags.shape[axis])
+      machine.stop(
+        agent,
+        node,
+        'out-of-bounds',
+        `flag [${at.join(', ')}] is outside ${view.flags.name}, which is ${view.flags.shape.join(' x ')}`,
+      )
+    index = index * view.flags.shape[axis] + i
+  })
+  return { ...view, index }
+}
