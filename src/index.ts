@@ -23,5 +23,24 @@ export {
   type TileSpace,
 } from './lang/tensor.ts'
 export { type Fragment, type Index, type Scalar, type Value } from './lang/value.ts'
-export { KernelError } from './ir/site.ts'
+export { KernelError, type SourcePosition } from './ir/site.ts'
 export { type DType, type StorageDType } from './ir/dtype.ts'
+
+export { FindingsError, openWorld, type OpenOptions } from './world/open.ts'
+export {
+  expectClose,
+  scenario,
+  WorldError,
+  type AllocationOptions,
+  type Allocator,
+  type LaunchArguments,
+  type LaunchOptions,
+  type PerRank,
+  type Scenario,
+  type ScenarioOptions,
+  type SymmetricFlags,
+  type SymmetricTensor,
+  type World,
+} from './world/world.ts'
+export { explore, type Exploration, type ExploreOptions } from './targets/check/explore.ts'
+export { formatFinding, type Finding, type FindingKind, type Party } from './targets/check/findings.ts'

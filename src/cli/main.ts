@@ -1,2 +1,191 @@
 #!/usr/bin/env node
-console.log('arke')
+/**
+ * The `arke` command. Exit codes: 0 all well, 1 something was found, 2 the command or its input is wrong (one line on
+ * stderr), 130 interrupted. Commands are loaded when they are used.
+ */
+import { readFileSync } from 'node:fs'
+import { Command, CommanderError, Option } from 'commander'
+import type { Stage } from './check.ts'
+import { describeError } from './errors.ts'
+import type { Source } from './load.ts'
+import { whole } from './options.ts'
+
+// Positions in errors and findings are the author's, not those of what was made of the source.
+process.setSourceMapsEnabled(true)
+
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+  version: string
+}
+const print = (text: string): void => void process.stdout.write(`${text}\n`)
+/** The reader of a pipe may leave early. */
+process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 2))
+
+const ranks = whole(1, 64)
+const program = new Command('arke')
+program
+  .description(
+    'Tile kernels with communication inside: check them for races and deadlocks, see what they become',
+  )
+  .version(version)
+  .exitOverride()
+  .configureOutput({
+    outputError: (text, write) =>
+      write(
+        `arke: ${text
+          .replace(/^error: /, '')
+          .trim()
+          .replace(/\s*\n\s*/g, ' ')}\n`,
+      ),
+  })
+
+program
+  .command('check')
+  .description('run the scenarios in files under many schedules; find races, deadlocks and bad accesses')
+  .argument('<file...>', 'files that export kernels and scenarios')
+  .option('--ranks <n>', "world size, 1 to 64 (default: the scenario's own)", ranks)
+  .option('--schedules <n>', 'random schedules for each scenario, 0 for none', whole(0), 1000)
+  .option('--seed <s>', 'seed of the first random schedule', whole(0, 2 ** 31 - 1), 1)
+  .option('--preemptions <n>', 'the search sees all schedules with at most this many', whole(0), 2)
+  .option('--limit <n>', 'schedules after which the search stops, 0 for no search', whole(0), 10_000)
+  .addOption(
+    new Option('--stage <stage>', 'which form of the kernels')
+      .choices(['recorded', 'lowered', 'both'])
+      .default('both'),
+  )
+  .option('--json', 'print one JSON document')
+  .addHelpText(
+    'after',
+    `
+Examples:
+  arke check examples/06-message-passing.ts
+  arke check kernels/*.ts --ranks 8 --schedules 5000
+  arke check kernel.ts --limit 0 --schedules 1 --seed 42    see one random schedule again
+
+Exits with 1 if anything was found.`,
+  )
+  .action(async (files: string[], options: CheckCommand) => {
+    const { check } = await import('./check.ts')
+    const { load } = await import('./load.ts')
+    const { Progress } = await import('./progress.ts')
+    const report = await import('./report.ts')
+    // What the author's files print must not get into the document.
+    if (options.json) console.log = console.info = console.debug = console.error
+    const sources: Source[] = []
+    for (const file of files) sources.push(await load(file))
+    const progress = new Progress(process.stderr)
+    let heading = ''
+    const stages: Stage[] = options.stage === 'both' ? ['recorded', 'lowered'] : [options.stage]
+    const checked = await interruptible(() =>
+      check(
+        sources,
+        { ...options, stages },
+        {
+          onProgress: (run, schedules) =>
+            progress.show(() => `${run.scenario}, ${run.ranks} ranks, ${run.stage}: ${schedules} schedules`),
+          onRun(run) {
+            if (options.json) return
+            progress.clear()
+            const title = `${run.file}: ${run.scenario}`
+            if (title !== heading) print((heading = title))
+            print(`  ${report.runLine(run)}`)
+            for (const found of run.findings) print(`\n${report.findingBlock(found, run)}\n`)
+          },
+        },
+      ),
+    )
+    progress.clear()
+    if (options.json) print(JSON.stringify(report.toJson(checked, version), undefined, 2))
+    else {
+      for (const kernel of checked.kernels) {
+        for (const note of kernel.notes) print(`note: ${note}`)
+        if (kernel.scenarios.length === 0) print(report.unlaunchedNote(kernel))
+      }
+      print(report.closingLine(checked))
+    }
+    if (checked.runs.some((run) => run.findings.length > 0)) process.exitCode = 1
+  })
+
+program
+  .command('emit')
+  .description('print what a kernel becomes')
+  .argument('<file>', 'a file that exports kernels')
+  .option('--kernel <name>', 'one of its kernels (default: all)')
+  .option(
+    '--stage <stage>',
+    'recorded: as written; lowered: with roles, asynchronous copies and barriers',
+    'recorded',
+  )
+  .option('--ranks <n>', 'world size it is specialised for, 1 to 64', ranks, 2)
+  .option('--meta <key=value...>', "meta-parameters that differ from the kernel's defaults")
+  .option('--sites', "append the author's line to each operation")
+  .addHelpText(
+    'after',
+    `
+Examples:
+  arke emit examples/06-message-passing.ts
+  arke emit examples/07-all-gather-gemm.ts --kernel allGatherGemm --stage lowered --meta BM=64 BN=64`,
+  )
+  .action(async (file: string, options: EmitCommand) => {
+    const { load } = await import('./load.ts')
+    const { emit } = await import('./emit.ts')
+    const { stage: form, meta = [], ...rest } = options
+    process.stdout.write(emit(await load(file), { ...rest, form, meta }))
+  })
+
+program
+  .command('targets')
+  .description('list the targets, and why one cannot be used here')
+  .addHelpText('after', '\nExample:\n  arke targets')
+  .action(async () => {
+    const { targetStatus, targetTable } = await import('./targets.ts')
+    print(targetTable(await targetStatus()))
+  })
+
+program
+  .command('demo')
+  .description('run the examples on the checker, and see a race caught')
+  .addHelpText('after', '\nExample:\n  arke demo')
+  .action(async () => {
+    const { demo } = await import('./demo.ts')
+    const { Progress } = await import('./progress.ts')
+    if (!(await interruptible(() => demo(print, new Progress(process.stderr))))) process.exitCode = 1
+  })
+
+interface CheckCommand {
+  readonly ranks?: number
+  readonly schedules: number
+  readonly seed: number
+  readonly preemptions: number
+  readonly limit: number
+  readonly stage: Stage | 'both'
+  readonly json?: boolean
+}
+interface EmitCommand {
+  readonly kernel?: string
+  readonly stage: string
+  readonly ranks: number
+  readonly meta?: string[]
+  readonly sites?: boolean
+}
+
+/** While `work` runs, an interrupt ends the process with 130. Elsewhere the default does, even in a loop that never ends. */
+async function interruptible<T>(work: () => Promise<T>): Promise<T> {
+  const stop = (): void => process.exit(130)
+  process.once('SIGINT', stop)
+  try {
+    return await work()
+  } finally {
+    process.off('SIGINT', stop)
+  }
+}
+
+try {
+  if (process.argv.length <= 2) program.outputHelp()
+  else await program.parseAsync()
+} catch (error) {
+  if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2
+  else {
+    process.stderr.write(`arke: ${describeError(error)}\n`)
+    process.exitCode = 2
+  }
+}

@@ -39,6 +39,11 @@ export class Site {
     return new Site(trace)
   }
 
+  /** Where an error was thrown. */
+  static of(error: Error): Site {
+    return new Site(error)
+  }
+
   get position(): SourcePosition | undefined {
     if (this.#position === undefined) this.#position = authorFrame(this.#trace.stack ?? '') ?? null
     return this.#position ?? undefined
@@ -50,21 +55,25 @@ export class Site {
   }
 }
 
+/** The first frame that is not Arke's; one of a package only if there is no other. */
 function authorFrame(stack: string): SourcePosition | undefined {
+  let packaged: SourcePosition | undefined
   for (const line of stack.split('\n').slice(1)) {
     const match = /(?:\(|at |@)((?:async )?[^()\s]*?):(\d+):(\d+)\)?$/.exec(line.trim())
     if (!match) continue
     const file = match[1]
-    if (file.startsWith('node:') || file.includes('node_modules')) continue
+    if (file.startsWith('node:')) continue
     const url = file.startsWith('/') ? `file://${file}` : file
     if (ownFolders.some((folder) => url.startsWith(folder)) && !/\.test\.[jt]s$/.test(url)) continue
-    return {
+    const position = {
       file: file.replace(/^file:\/\//, '').replace(/\?.*$/, ''),
       line: Number(match[2]),
       column: Number(match[3]),
     }
+    if (!file.includes('node_modules')) return position
+    packaged ??= position
   }
-  return undefined
+  return packaged
 }
 
 function shorten(file: string): string {

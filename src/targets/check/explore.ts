@@ -1,6 +1,6 @@
 /** Running a scenario under many schedules: a number of random ones, or all of a bounded search. */
-import { KernelError } from '../../ir/site.ts'
-import { WorldError, type Scenario } from '../../world/world.ts'
+import { Site } from '../../ir/site.ts'
+import type { Scenario } from '../../world/world.ts'
 import { findingKey, StopRun, type Finding } from './findings.ts'
 import type { Scheduler } from './machine.ts'
 import { ExhaustiveSearch, RandomScheduler, Seen } from './scheduler.ts'
@@ -63,42 +63,80 @@ async function runOnce(
     if (error instanceof StopRun) return { findings: [...world.findings, error.finding] }
     // What comes after a race is its consequence.
     if (world.findings.length > 0) return { findings: world.findings }
-    if (error instanceof Error && error.name === 'Error')
-      return { findings: [wrongResult(scenario.name, error)] }
-    throw error
+    if (isMisuse(error)) throw error
+    return { findings: [wrongResult(scenario.name, error)] }
   }
 }
 
 /** Errors of the scenario itself, as opposed to results that are not what it expects. */
 function isMisuse(error: unknown): boolean {
-  return [KernelError, WorldError, TypeError, ReferenceError, SyntaxError].some(
-    (misuse) => error instanceof misuse,
-  )
+  // By name: a scenario may have been loaded with another copy of this package.
+  const misuses = ['KernelError', 'WorldError', 'TypeError', 'ReferenceError', 'SyntaxError']
+  return error instanceof Error && misuses.includes(error.name)
 }
 
 function wrongResult(name: string, error: unknown): Finding {
   const message = error instanceof Error ? error.message : String(error)
-  return { kind: 'wrong-result', kernel: name, message, parties: [] }
+  const parties =
+    error instanceof Error ? [{ who: 'the scenario', what: 'expects otherwise', site: Site.of(error) }] : []
+  return { kind: 'wrong-result', kernel: name, message, parties }
 }
+
+/** A wrong result names no line: so many more schedules are tried for a finding that does. */
+const lookOn = 100
+
+/** What runs have found, each mistake once. */
+class Found {
+  readonly #byKey = new Map<string, { readonly finding: Finding; readonly run: number }>()
+  #first: number | undefined
+
+  add(findings: readonly Finding[], run: number): void {
+    for (const finding of findings) {
+      this.#first ??= run
+      const key = findingKey(finding)
+      if (!this.#byKey.has(key)) this.#byKey.set(key, { finding, run })
+    }
+  }
+
+  isEnough(run: number): boolean {
+    if (this.#first === undefined) return false
+    return this.#ordered().some(({ finding }) => hasLine(finding)) || run - this.#first >= lookOn
+  }
+
+  /** Those that name a line come first. */
+  #ordered(): { finding: Finding; run: number }[] {
+    return [...this.#byKey.values()].sort((a, b) => Number(hasLine(b.finding)) - Number(hasLine(a.finding)))
+  }
+
+  get findings(): Finding[] {
+    return this.#ordered().map(({ finding }) => finding)
+  }
+
+  /** The run that showed the first of the findings. */
+  get run(): number | undefined {
+    return this.#ordered()[0]?.run
+  }
+}
+
+const hasLine = (finding: Finding): boolean => finding.parties.length > 0
 
 async function exploreRandom(
   scenario: Pick<Scenario, 'name' | 'run' | 'residency'>,
   options: ExploreOptions,
 ): Promise<Exploration> {
   const schedules = options.schedules ?? 1000
-  const seed = options.seed ?? 1
-  const found = new Map<string, Finding>()
+  const first = options.seed ?? 1
+  const found = new Found()
   const results: { value: unknown; clean: boolean }[] = []
-  for (let i = 0; i < schedules; i++) {
-    const run = await runOnce(scenario, options, new RandomScheduler(seed + i))
-    for (const finding of run.findings)
-      if (!found.has(findingKey(finding))) found.set(findingKey(finding), finding)
+  let done = 0
+  while (done < schedules && (options.keepGoing || !found.isEnough(done))) {
+    const run = await runOnce(scenario, options, new RandomScheduler(first + done))
+    found.add(run.findings, done)
     if (run.ended) results.push(run.ended)
-    if (run.findings.length > 0 && !options.keepGoing)
-      return { findings: [...found.values()], schedules: i + 1, complete: false, seed: seed + i, results }
-    options.onProgress?.(i + 1)
+    options.onProgress?.(++done)
   }
-  return { findings: [...found.values()], schedules, complete: false, results }
+  const seed = found.run === undefined ? undefined : first + found.run
+  return { findings: found.findings, schedules: done, complete: false, seed, results }
 }
 
 async function exploreAll(
@@ -108,18 +146,18 @@ async function exploreAll(
 ): Promise<Exploration> {
   const limit = options.limit ?? 50_000
   const search = new ExhaustiveSearch(preemptions)
-  const found = new Map<string, Finding>()
+  const found = new Found()
   const results: { value: unknown; clean: boolean }[] = []
   for (let schedules = 1; ; schedules++) {
     search.begin()
     const run = await runOnce(scenario, options, search)
-    for (const finding of run.findings)
-      if (!found.has(findingKey(finding))) found.set(findingKey(finding), finding)
+    found.add(run.findings, schedules)
     if (run.ended) results.push(run.ended)
     options.onProgress?.(schedules)
-    const stop = found.size > 0 && !options.keepGoing
-    const more = !stop && search.advance()
-    if (!more) return { findings: [...found.values()], schedules, complete: !stop, results }
-    if (schedules >= limit) return { findings: [...found.values()], schedules, complete: false, results }
+    const { findings } = found
+    if (!options.keepGoing && found.isEnough(schedules))
+      return { findings, schedules, complete: false, results }
+    if (!search.advance()) return { findings, schedules, complete: true, results }
+    if (schedules >= limit) return { findings, schedules, complete: false, results }
   }
 }

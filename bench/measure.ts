@@ -1,0 +1,74 @@
+/** Measuring: variants interleaved in one process, medians with a 95 % interval, one table and one JSON form for all benches. */
+
+export interface Figure {
+  readonly name: string
+  readonly unit: string
+  readonly median: number
+  /** A 95 % interval of the median, by order statistics. */
+  readonly interval: readonly [number, number]
+  readonly samples: number
+  readonly goal?: string
+  readonly reached?: boolean
+}
+
+export interface Variant {
+  readonly name: string
+  readonly unit: string
+  /** One sample in the unit. */
+  readonly sample: () => number | Promise<number>
+  readonly goal?: { readonly text: string; readonly reached: (median: number) => boolean }
+}
+
+/** Each round samples every variant once, so that what disturbs the machine disturbs them all. */
+export async function measure(variants: readonly Variant[], rounds: number): Promise<Figure[]> {
+  const samples = variants.map((): number[] => [])
+  for (const variant of variants) await variant.sample()
+  for (let round = 0; round < rounds; round++) {
+    for (const [i, variant] of variants.entries()) samples[i].push(await variant.sample())
+    if (process.stderr.isTTY) process.stderr.write(`\rround ${round + 1} of ${rounds} `)
+  }
+  if (process.stderr.isTTY) process.stderr.write('\r\x1b[K')
+  return variants.map(({ name, unit, goal }, i) => {
+    const sorted = samples[i].sort((a, b) => a - b)
+    const reach = (0.98 * Math.sqrt(sorted.length)) | 0
+    const middle = (sorted.length - 1) / 2
+    const at = (index: number): number => sorted[Math.min(Math.max(Math.round(index), 0), sorted.length - 1)]
+    const median = (at(Math.floor(middle)) + at(Math.ceil(middle))) / 2
+    return {
+      name,
+      unit,
+      median,
+      interval: [at(middle - reach), at(middle + reach)],
+      samples: sorted.length,
+      goal: goal?.text,
+      reached: goal?.reached(median),
+    }
+  })
+}
+
+/** Print a table, or with --json on the command line one JSON document. */
+export function present(title: string, figures: readonly Figure[]): void {
+  if (process.argv.includes('--json')) {
+    const machine = { node: process.version, platform: `${process.platform} ${process.arch}` }
+    console.log(JSON.stringify({ title, machine, figures }, undefined, 2))
+    return
+  }
+  const number = (x: number): string => (x >= 100 ? x.toFixed(0) : x.toPrecision(3))
+  const rows = figures.map(({ name, unit, median, interval, goal, reached }) => [
+    name,
+    `${number(median)} ${unit}`,
+    `${number(interval[0])} … ${number(interval[1])}`,
+    goal ?? '',
+    reached === undefined ? '' : reached ? 'yes' : 'NO',
+  ])
+  const table = [['', 'median', '95 % interval', 'goal', 'reached'], ...rows]
+  const widths = table[0].map((_, column) => Math.max(...table.map((row) => row[column].length)))
+  console.log(`${title} (Node ${process.version})`)
+  for (const row of table)
+    console.log(
+      `  ${row
+        .map((cell, i) => cell.padEnd(widths[i]))
+        .join('  ')
+        .trimEnd()}`,
+    )
+}

@@ -1,0 +1,15 @@
+/** Runs an example's scenario when its file is the one that was started, and prints the lines the scenario returns. */
+import { realpathSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { openWorld, type Scenario } from 'arke'
+
+export async function show(url: string, scenario: Scenario): Promise<void> {
+  const started = process.argv[1]
+  if (!started || realpathSync(started) !== fileURLToPath(url)) return
+  for (const ranks of scenario.ranks) {
+    const world = await openWorld({ ranks })
+    const lines = (await scenario.run(world)) as string[]
+    await world.close()
+    console.log([`${scenario.name}, ${ranks} ranks:`, ...lines].join('\n  '))
+  }
+}

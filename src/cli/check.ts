@@ -1,0 +1,172 @@
+/**
+ * What `arke check` does, as data: every scenario of every file on every world size and stage, first a search of all
+ * schedules with few preemptions, then random ones. Kernels that no scenario launches are recorded, verified and lowered.
+ */
+import { lower } from '../ir/stages.ts'
+import type { Kernel, Meta, Specialisation } from '../lang/kernel.ts'
+import { explore } from '../targets/check/explore.ts'
+import { findingKey, type Finding } from '../targets/check/findings.ts'
+import type { Scenario, World } from '../world/world.ts'
+import type { Source } from './load.ts'
+
+export type Stage = 'recorded' | 'lowered'
+
+export interface CheckOptions {
+  /** In place of the scenario's own world sizes. */
+  readonly ranks?: number
+  /** Random schedules, 0 for none. */
+  readonly schedules: number
+  readonly seed: number
+  readonly preemptions: number
+  /** Schedules of the search, 0 for no search. */
+  readonly limit: number
+  readonly stages: readonly Stage[]
+}
+
+/** One scenario on one world size at one stage. */
+export interface Run {
+  readonly file: string
+  readonly scenario: string
+  readonly ranks: number
+  readonly stage: Stage
+  readonly search?: { readonly preemptions: number; readonly schedules: number; readonly complete: boolean }
+  readonly random?: { readonly seed: number; readonly schedules: number }
+  /** Those that no earlier run of the scenario had, and how many it had already. */
+  readonly findings: readonly FoundBy[]
+  readonly repeated: number
+}
+
+export interface FoundBy {
+  readonly finding: Finding
+  /** Of the random schedule that showed it; the search needs none to show it again. */
+  readonly seed?: number
+}
+
+export interface CheckedKernel {
+  readonly file: string
+  readonly kernel: Kernel
+  readonly scenarios: readonly string[]
+  /** What lowering has to say about it. */
+  readonly notes: readonly string[]
+}
+
+export interface Checked {
+  readonly scenarios: number
+  readonly runs: readonly Run[]
+  readonly kernels: readonly CheckedKernel[]
+}
+
+export interface CheckEvents {
+  readonly onProgress?: (run: Pick<Run, 'scenario' | 'ranks' | 'stage'>, schedules: number) => void
+  readonly onRun?: (run: Run) => void
+}
+
+export async function check(
+  sources: readonly Source[],
+  options: CheckOptions,
+  events: CheckEvents = {},
+): Promise<Checked> {
+  const runs: Run[] = []
+  const launched = new Map<Kernel, Launched>()
+  for (const { file, scenarios } of sources)
+    for (const scenario of scenarios) {
+      const known = new Set<string>()
+      const watched = watch(scenario, launched)
+      for (const ranks of options.ranks === undefined ? scenario.ranks : [options.ranks])
+        for (const stage of options.stages) {
+          const run = await checkOnce(file, watched, ranks, stage, options, known, events)
+          runs.push(run)
+          events.onRun?.(run)
+        }
+    }
+  return {
+    scenarios: sources.reduce((sum, source) => sum + source.scenarios.length, 0),
+    runs,
+    kernels: sources.flatMap(({ file, kernels }) =>
+      kernels.map((kernel) => {
+        const by = launched.get(kernel)
+        const notes = by?.notes ?? notesOf(kernel, { world: options.ranks ?? 2 })
+        return { file, kernel, scenarios: [...(by?.scenarios ?? [])], notes }
+      }),
+    ),
+  }
+}
+
+async function checkOnce(
+  file: string,
+  scenario: Scenario,
+  ranks: number,
+  stage: Stage,
+  options: CheckOptions,
+  known: Set<string>,
+  events: CheckEvents,
+): Promise<Run> {
+  const { preemptions, limit, schedules, seed } = options
+  const what = { file, scenario: scenario.name, ranks, stage }
+  let done = 0
+  const onProgress = (): void => events.onProgress?.(what, ++done)
+  const search =
+    limit > 0 ? await explore(scenario, { ranks, stage, preemptions, limit, onProgress }) : undefined
+  const random =
+    schedules > 0 && !search?.findings.length
+      ? await explore(scenario, { ranks, stage, schedules, seed, onProgress })
+      : undefined
+  const found = [
+    ...(search?.findings ?? []).map((finding): FoundBy => ({ finding })),
+    ...(random?.findings ?? []).map((finding): FoundBy => ({ finding, seed: random?.seed })),
+  ]
+  const findings = found.filter(({ finding }) => !known.has(findingKey(finding)))
+  for (const { finding } of findings) known.add(findingKey(finding))
+  return {
+    ...what,
+    search: search && { preemptions, schedules: search.schedules, complete: search.complete },
+    random: random && { seed, schedules: random.schedules },
+    findings,
+    repeated: found.length - findings.length,
+  }
+}
+
+/** How long the process may be deaf to signals. */
+const breath = 50
+
+interface Launched {
+  readonly scenarios: Set<string>
+  readonly notes: readonly string[]
+}
+
+function notesOf(kernel: Kernel, specialisation: Specialisation): readonly string[] {
+  return lower(kernel.record(specialisation)).notes ?? []
+}
+
+/** The same scenario; notes which kernels it launches, and lets the process hear signals now and then. */
+function watch(scenario: Scenario, launched: Map<Kernel, Launched>): Scenario {
+  let last = performance.now()
+  return {
+    ...scenario,
+    async run(world) {
+      if (performance.now() - last > breath) {
+        await new Promise((resolve) => setImmediate(resolve))
+        last = performance.now()
+      }
+      const launch: World['launch'] = (kernel, args, options) => {
+        world.launch(kernel, args, options)
+        const plain = kernel as unknown as Kernel
+        const known = launched.get(plain)
+        if (known) known.scenarios.add(scenario.name)
+        else {
+          const notes = notesOf(plain, { world: world.ranks, meta: options.meta as Meta | undefined })
+          launched.set(plain, { scenarios: new Set([scenario.name]), notes })
+        }
+      }
+      return scenario.run(
+        new Proxy(world, {
+          get(target, name) {
+            if (name === 'launch') return launch
+            const value: unknown = Reflect.get(target, name, target)
+            return typeof value === 'function' ? (value.bind(target) as unknown) : value
+          },
+        }),
+      )
+    },
+  }
+}

@@ -1,0 +1,80 @@
+/** `arke emit`: what becomes of a kernel, as text, stage by stage. */
+import type { KernelIR } from '../ir/node.ts'
+import { print, type PrintOptions } from '../ir/print.ts'
+import { lower } from '../ir/stages.ts'
+import type { Kernel, Meta, MetaValue } from '../lang/kernel.ts'
+import { UsageError } from './errors.ts'
+import type { Source } from './load.ts'
+
+interface Form {
+  readonly summary: string
+  readonly text: (recorded: KernelIR, options: PrintOptions) => string
+}
+
+const withNotes = (ir: KernelIR, options: PrintOptions): string =>
+  print(ir, options) + (ir.notes ?? []).map((note) => `// note: ${note}\n`).join('')
+
+/** Every form a kernel can be printed in, in the order of processing. */
+export const forms: Readonly<Record<string, Form>> = {
+  recorded: { summary: 'as the author wrote it', text: withNotes },
+  lowered: {
+    summary: 'pipelines as roles with asynchronous copies and barriers',
+    text: (recorded, options) => withNotes(lower(recorded), options),
+  },
+}
+
+const stageNames = Object.entries(forms)
+  .map(([name, { summary }]) => `${name} (${summary})`)
+  .join(', ')
+
+export interface EmitOptions extends PrintOptions {
+  readonly kernel?: string
+  readonly form: string
+  readonly ranks: number
+  /** As KEY=VALUE. */
+  readonly meta: readonly string[]
+}
+
+export function emit(source: Source, options: EmitOptions): string {
+  const form = Object.hasOwn(forms, options.form) ? forms[options.form] : undefined
+  if (!form) throw new UsageError(`--stage ${options.form}: there is no such stage; there are ${stageNames}`)
+  const kernels = source.kernels.filter(({ name }) => options.kernel === undefined || name === options.kernel)
+  const names = source.kernels.map(({ name }) => name).join(', ')
+  if (kernels.length === 0)
+    throw new UsageError(
+      source.kernels.length === 0
+        ? `${source.file}: exports no kernel; export what kernel(…) returns`
+        : `${source.file}: has no kernel ${options.kernel}; it has ${names}`,
+    )
+  if (options.meta.length > 0 && kernels.length > 1)
+    throw new UsageError(`${source.file}: has several kernels: choose one with --kernel, of ${names}`)
+  return kernels
+    .map((kernel) => {
+      const recorded = kernel.record({ world: options.ranks, meta: parseMeta(kernel, options.meta) })
+      return form.text(recorded, options)
+    })
+    .join('\n')
+}
+
+function parseMeta(kernel: Kernel, given: readonly string[]): Meta {
+  const meta: Record<string, MetaValue> = {}
+  const known = Object.keys(kernel.meta).join(', ') || 'none'
+  for (const one of given) {
+    const [, key, text] = /^([^=]+)=(.*)$/.exec(one) ?? []
+    if (key === undefined)
+      throw new UsageError(`--meta ${one}: write KEY=VALUE, and name the file before --meta`)
+    if (!Object.hasOwn(kernel.meta, key))
+      throw new UsageError(`--meta ${one}: ${kernel.name} has no meta-parameter ${key}; it has ${known}`)
+    meta[key] = parseValue(one, text, kernel.meta[key])
+  }
+  return meta
+}
+
+function parseValue(given: string, text: string, like: MetaValue): MetaValue {
+  if (typeof like === 'string') return text
+  const value = typeof like === 'number' ? (text.trim() === '' ? NaN : Number(text)) : text === 'true'
+  if (Number.isNaN(value)) throw new UsageError(`--meta ${given}: must be a number, as ${like} is`)
+  if (typeof like === 'boolean' && !['true', 'false'].includes(text))
+    throw new UsageError(`--meta ${given}: must be true or false`)
+  return value
+}

@@ -1,0 +1,90 @@
+/**
+ * Loads the author's files and finds what they export: kernels and scenarios, alone or in arrays.
+ *
+ * TypeScript goes through tsx, which is imported only when a TypeScript file is given. Things are told by their form and not
+ * by `instanceof`: the author's file may import another copy of this package than the command does.
+ */
+import { spawnSync } from 'node:child_process'
+import { existsSync, statSync } from 'node:fs'
+import { extname, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { Kernel } from '../lang/kernel.ts'
+import type { Scenario } from '../world/world.ts'
+import { describeError, UsageError } from './errors.ts'
+
+export interface Source {
+  /** As the user gave it. */
+  readonly file: string
+  readonly kernels: readonly Kernel[]
+  readonly scenarios: readonly Scenario[]
+}
+
+const typescript = ['.ts', '.mts', '.cts', '.tsx']
+const javascript = ['.js', '.mjs', '.cjs']
+
+export async function load(file: string): Promise<Source> {
+  const path = resolve(file)
+  if (!existsSync(path)) throw new UsageError(`${file}: there is no such file`)
+  if (!statSync(path).isFile()) throw new UsageError(`${file}: is not a file; name the files in it`)
+  const isTypeScript = typescript.includes(extname(path))
+  if (!isTypeScript && !javascript.includes(extname(path)))
+    throw new UsageError(`${file}: kernels are in TypeScript or JavaScript files (.ts, .js, .mjs)`)
+  if (isTypeScript) await enableTypeScript()
+  let exported: Record<string, unknown>
+  try {
+    exported = (await import(pathToFileURL(path).href)) as Record<string, unknown>
+  } catch (error) {
+    const place = error instanceof SyntaxError && !isTypeScript ? syntaxErrorPlace(path) : ''
+    throw new UsageError(`${file} does not load: ${place}${describeError(error)}`, { cause: error })
+  }
+  const things = collect(exported)
+  const kernels = things.filter(isKernel)
+  const scenarios = things.filter(isScenario)
+  if (kernels.length === 0 && scenarios.length === 0)
+    throw new UsageError(
+      `${file}: exports no kernel and no scenario; export what kernel(…) and scenario(…) return`,
+    )
+  return { file, kernels, scenarios }
+}
+
+/** Whether TypeScript loads already: this file itself may run from its source. */
+let enabled = import.meta.url.endsWith('.ts')
+
+async function enableTypeScript(): Promise<void> {
+  if (enabled) return
+  enabled = true
+  const [esm, cjs] = await Promise.all([import('tsx/esm/api'), import('tsx/cjs/api')])
+  cjs.register()
+  esm.register()
+}
+
+/** Node tells the line of a syntax error only when it prints it. */
+function syntaxErrorPlace(path: string): string {
+  const { stderr } = spawnSync(process.execPath, ['--check', path], { encoding: 'utf8' })
+  const line = /:(\d+)\r?\n/.exec(stderr)?.[1]
+  return line ? `line ${line}: ` : ''
+}
+
+/** Exported values without repetition; a CommonJS file's exports are also its default. */
+function collect(exported: Record<string, unknown>): unknown[] {
+  const found = new Set<unknown>()
+  const visit = (thing: unknown): void => {
+    if (Array.isArray(thing)) thing.forEach(visit)
+    else found.add(thing)
+  }
+  Object.values(exported).forEach(visit)
+  const whole = exported.default
+  if (typeof whole === 'object' && whole !== null && !isKernel(whole) && !isScenario(whole))
+    Object.values(whole).forEach(visit)
+  return [...found]
+}
+
+function isKernel(thing: unknown): thing is Kernel {
+  if (typeof thing !== 'object' || thing === null) return false
+  const { name, params, meta, record } = thing as Partial<Kernel>
+  return [typeof name, typeof params, typeof meta, typeof record].join() === 'string,object,object,function'
+}
+
+function isScenario(thing: unknown): thing is Scenario {
+  return typeof thing === 'object' && thing !== null && (thing as { kind?: unknown }).kind === 'scenario'
+}

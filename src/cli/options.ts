@@ -1,0 +1,15 @@
+/** Values of options, read strictly: a number is a whole number in its range, a choice is one of a list. */
+import { InvalidArgumentError } from 'commander'
+
+export function whole(least: number, most = Number.MAX_SAFE_INTEGER): (text: string) => number {
+  return (text) => {
+    const value = /^-?\d+$/.test(text) ? Number(text) : NaN
+    if (!(value >= least && value <= most))
+      throw new InvalidArgumentError(
+        most === Number.MAX_SAFE_INTEGER
+          ? `It must be a whole number from ${least} up.`
+          : `It must be a whole number from ${least} to ${most}.`,
+      )
+    return value
+  }
+}

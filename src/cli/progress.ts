@@ -1,0 +1,23 @@
+/** One line on a terminal that says what is going on; nothing where nobody watches. */
+export class Progress {
+  readonly #stream: NodeJS.WriteStream | undefined
+  #last = 0
+  #shown = false
+
+  constructor(stream: NodeJS.WriteStream) {
+    this.#stream = stream.isTTY ? stream : undefined
+  }
+
+  show(text: () => string): void {
+    const now = performance.now()
+    if (!this.#stream || now - this.#last < 80) return
+    this.#last = now
+    this.#shown = true
+    this.#stream.write(`\r\u001b[2K${text().slice(0, (this.#stream.columns ?? 80) - 1)}`)
+  }
+
+  clear(): void {
+    if (this.#shown) this.#stream?.write('\r\u001b[2K')
+    this.#shown = false
+  }
+}

@@ -1,0 +1,27 @@
+/** C = A x B on one rank: the building block that fused variants are compared with. Shapes need not be multiples of tiles. */
+import { bf16, f32 } from '../lang/dtypes.ts'
+import { kernel, tensor } from '../lang/kernel.ts'
+import { ceilDiv } from '../lang/tensor.ts'
+
+export const gemm = kernel(
+  'gemm',
+  { a: tensor(bf16, 2), b: tensor(bf16, 2), c: tensor(bf16, 2) },
+  { BM: 128, BN: 256, BK: 64, stages: 4 },
+  (t, { a, b, c }, { BM, BN, BK, stages }) => {
+    const as = t.shared(bf16, [BM, BK])
+    const bs = t.shared(bf16, [BK, BN])
+    t.persistent(c.tiles([BM, BN]), (ci, [i, j]) => {
+      const acc = t.pipeline(
+        [ceilDiv(a.dim(1), BK)],
+        t.zeros(f32, [BM, BN]),
+        ([k], acc) => {
+          t.copy(a.tile([i, k], [BM, BK]), as)
+          t.copy(b.tile([k, j], [BK, BN]), bs)
+          return t.dot(as, bs, acc)
+        },
+        { stages },
+      )
+      t.copy(acc.to(bf16), ci)
+    })
+  },
+)

@@ -1,0 +1,92 @@
+/**
+ * `openWorld`: a world on a target, by name. The one place that knows which targets can run kernels.
+ *
+ * A world on the checker is one schedule, chosen by its seed. What the checker finds is thrown when the host next waits for
+ * the ranks (`synchronize`, `barrier`, `read`, `close`): results after a race mean nothing, so they are not handed out.
+ * To try many schedules, give a scenario to `explore` or to `arke check`.
+ */
+import type { Kernel, Meta, Params } from '../lang/kernel.ts'
+import { formatFinding, StopRun, type Finding } from '../targets/check/findings.ts'
+import { RandomScheduler } from '../targets/check/scheduler.ts'
+import { CheckWorld } from '../targets/check/world.ts'
+import { WorldError, type LaunchArguments, type LaunchOptions, type World } from './world.ts'
+
+export interface OpenOptions {
+  /** `check` by default. */
+  readonly target?: string
+  /** How many ranks, 1 to 64. */
+  readonly ranks: number
+  /** Programs that run at once on a rank; undefined is no limit. */
+  readonly residency?: number
+  /** Of the schedule, where the target chooses one. */
+  readonly seed?: number
+}
+
+export const mostRanks = 64
+
+type Open = (options: OpenOptions) => World | Promise<World>
+
+/** Every target that can run kernels. */
+export const worlds: Readonly<Record<string, Open>> = {
+  check: ({ ranks, residency, seed = 1 }) =>
+    new ReportingWorld({ ranks, residency, scheduler: new RandomScheduler(seed) }),
+}
+
+export async function openWorld(options: OpenOptions): Promise<World> {
+  const { target = 'check', ranks } = options
+  const open = Object.hasOwn(worlds, target) ? worlds[target] : undefined
+  if (!open)
+    throw new WorldError(
+      `there is no target ${JSON.stringify(target)}; there is ${Object.keys(worlds).join(', ')}`,
+    )
+  if (!Number.isInteger(ranks) || ranks < 1 || ranks > mostRanks)
+    throw new WorldError(`a world of ${ranks} ranks: it has 1 to ${mostRanks}`)
+  return open(options)
+}
+
+/** What the checker found, thrown where the host waits. */
+export class FindingsError extends Error {
+  override readonly name = 'FindingsError'
+  readonly findings: readonly Finding[]
+  constructor(findings: readonly Finding[]) {
+    super(findings.map(formatFinding).join('\n'))
+    this.findings = findings
+  }
+}
+
+class ReportingWorld extends CheckWorld {
+  #stopped: Finding | undefined
+
+  override launch<P extends Params, M extends Meta>(
+    kernel: Kernel<P, M>,
+    args: LaunchArguments<P>,
+    options: LaunchOptions<M>,
+  ): void {
+    try {
+      super.launch(kernel, args, options)
+    } catch (error) {
+      this.#stop(error)
+    }
+  }
+
+  /** Every way to wait ends here. */
+  override async synchronize(): Promise<void> {
+    try {
+      if (!this.#stopped) await super.synchronize()
+    } catch (error) {
+      this.#stop(error)
+    }
+    this.#expectNothingFound()
+  }
+
+  #stop(error: unknown): void {
+    if (!(error instanceof StopRun)) throw error
+    this.#stopped = error.finding
+    this.#expectNothingFound()
+  }
+
+  #expectNothingFound(): void {
+    const found = [...this.findings, ...(this.#stopped ? [this.#stopped] : [])]
+    if (found.length > 0) throw new FindingsError(found)
+  }
+}

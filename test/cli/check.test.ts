@@ -1,0 +1,219 @@
+/** `arke check`: what it prints and how it ends. */
+import { describe, expect, it } from 'vitest'
+import { arke, authorFolder, placeOf, start } from './arke.ts'
+
+const file = authorFolder()
+
+const racing = `import { expectClose, f32, flags, kernel, scenario, tensor } from 'arke'
+
+interface Unused { readonly text: string } // gone after compilation: columns and lines must not move
+
+export const racing = kernel(
+  'racing',
+  { inbox: tensor(f32, 1), out: tensor(f32, 1), ready: flags() },
+  (t, { inbox, out, ready }) => {
+    t.if(t.rank.eq(0), () => {
+      t.signal(ready.on(1))
+      t.store(inbox.on(1).at([0]), 7)
+    }, () => {
+      t.wait(ready)
+      t.store(out.at([0]), t.load(inbox.at([0])))
+    })
+  },
+)
+export const passing = scenario('racing', { ranks: 2 }, async (world) => {
+  const inbox = world.zeros(f32, [1], { name: 'inbox' })
+  const out = world.empty(f32, [1], { name: 'out' })
+  world.launch(racing, { inbox, out, ready: world.flags() }, { grid: 1 })
+  expectClose(await world.read(out, 1), [7])
+})
+`
+
+/** Correct unless rank 1 comes first, which no schedule without preemptions does. */
+const fragile = `import { expectClose, i32, kernel, scenario, tensor } from 'arke'
+export const fragile = kernel('fragile', { place: tensor(i32, 1) }, (t, { place }) => {
+  t.atomic.xchg(place.on(0).at([0]), t.rank)
+})
+export const last = scenario('the last rank wins', { ranks: 3 }, async (world) => {
+  const place = world.full(i32, [1], -1, { name: 'place' })
+  world.launch(fragile, { place }, { grid: 1 })
+  expectClose(await world.read(place, 0), [2])
+})
+`
+
+const clean = `
+export const fill = kernel('fill', { x: tensor(f32, 1) }, (t, { x }) => t.store(x.at([0]), t.rank.to(f32)))
+export const scenarios = [1, 2].map((count) =>
+  scenario('fill ' + count, { ranks: [1, 3] }, async (world) => {
+    const x = world.empty(f32, [1])
+    for (let i = 0; i < count; i++) world.launch(fill, { x }, { grid: 1 })
+    for (let rank = 0; rank < world.ranks; rank++) expectClose(await world.read(x, rank), [rank])
+  }),
+)
+`
+const fromSource = "import { expectClose, f32, kernel, scenario, tensor } from '../../src/index.ts'\n"
+
+describe('a race', () => {
+  const path = file('racing.ts', racing)
+  const store = placeOf(racing, 'store(inbox')
+  const load = placeOf(racing, 'load(inbox')
+
+  it("is reported at the author's lines, with their text, and ends with 1", async () => {
+    const { code, stdout, stderr } = await arke('check', path, '--schedules', '10')
+    expect(stderr).toBe('')
+    expect(stdout).toContain('race in racing: two accesses of inbox[0] of rank 1 are not ordered')
+    expect(stdout).toContain(
+      `${path}:${store.line}:${store.column}  rank 0, program 0 writes inbox[0] of rank 1`,
+    )
+    expect(stdout).toContain(`${store.line} |       t.store(inbox.on(1).at([0]), 7)`)
+    expect(stdout).toContain(
+      `${path}:${load.line}:${load.column}  rank 1, program 0 reads inbox[0] of rank 1`,
+    )
+    expect(stdout).toContain(`${load.line} |       t.store(out.at([0]), t.load(inbox.at([0])))`)
+    expect(stdout).toContain(
+      `again: arke check ${path} --ranks 2 --stage recorded --preemptions 2 --schedules 0`,
+    )
+    expect(stdout.trimEnd().split('\n').at(-1)).toBe('1 scenario, 1 finding')
+    expect(code).toBe(1)
+  })
+
+  it('is one JSON document with --json, whatever the file prints', async () => {
+    const talking = file('talking.ts', `${racing}console.log('loaded')\n`)
+    const { code, stdout, stderr } = await arke('check', talking, '--json', '--stage', 'recorded')
+    const report = JSON.parse(stdout) as {
+      kernels: { name: string; line: number; scenarios: string[] }[]
+      scenarios: unknown[]
+      findings: { kind: string; parties: Record<string, unknown>[] }[]
+    }
+    expect(stderr).toBe('loaded\n')
+    expect(code).toBe(1)
+    expect(report.kernels).toMatchObject([{ name: 'racing', scenarios: ['racing'] }])
+    expect(report.kernels[0].line).toBe(placeOf(racing, 'kernel(').line)
+    expect(report.scenarios).toEqual([
+      {
+        name: 'racing',
+        file: talking,
+        ranks: 2,
+        stage: 'recorded',
+        search: { preemptions: 2, schedules: expect.any(Number) as number, complete: false },
+        findings: 1,
+      },
+    ])
+    expect(report.findings).toMatchObject([
+      {
+        kind: 'race',
+        kernel: 'racing',
+        scenario: 'racing',
+        ranks: 2,
+        stage: 'recorded',
+        parties: [
+          { rank: 0, program: 0, ...store, source: 't.store(inbox.on(1).at([0]), 7)' },
+          { rank: 1, program: 0, ...load },
+        ],
+      },
+    ])
+  })
+})
+
+describe('a finding of a random schedule', () => {
+  it('has a seed that shows it again', async () => {
+    const path = file('fragile.ts', fragile)
+    const first = await arke('check', path, '--stage', 'recorded', '--limit', '0')
+    expect(first.code).toBe(1)
+    expect(first.stdout).toContain('wrong-result')
+    const again = /again: arke (.+)/.exec(first.stdout)?.[1] ?? ''
+    expect(again).toMatch(/--limit 0 --schedules 1 --seed \d+$/)
+    const second = await arke(...again.split(' '))
+    expect(second.code).toBe(1)
+    expect(second.stdout).toContain('1 scenario, 1 finding')
+    const seed = Number(/--seed (\d+)/.exec(again)?.[1])
+    if (seed > 1) {
+      const before = await arke(
+        'check',
+        path,
+        '--limit',
+        '0',
+        '--schedules',
+        String(seed - 1),
+        '--stage',
+        'recorded',
+      )
+      expect(before.code).toBe(0)
+    }
+  })
+})
+
+describe('files without a mistake', () => {
+  it.each(['clean.ts', 'clean.js', 'clean.mjs'])(
+    '%s: arrays of scenarios, each on its own world sizes',
+    async (name) => {
+      const { code, stdout } = await arke('check', file(name, fromSource + clean), '--schedules', '20')
+      expect(code).toBe(0)
+      expect(stdout).toContain('fill 1')
+      expect(stdout).toMatch(/1 rank, recorded: .*: ok/)
+      expect(stdout).toMatch(/3 ranks, lowered: search \d+ schedules? \(all with up to 2 preemptions\)/)
+      expect(stdout.trimEnd().split('\n').at(-1)).toBe('2 scenarios, 0 findings')
+    },
+  )
+
+  it('--ranks takes the place of the world sizes of the scenarios', async () => {
+    const { stdout } = await arke(
+      'check',
+      file('sized.ts', fromSource + clean),
+      '--ranks',
+      '5',
+      '--schedules',
+      '5',
+    )
+    expect(stdout).toContain('5 ranks, recorded')
+    expect(stdout).not.toContain('3 ranks')
+  })
+
+  it('says when the search is cut off', async () => {
+    const { code, stdout } = await arke(
+      'check',
+      'examples/04-atomic-add.ts',
+      ...['--limit', '5', '--schedules', '5', '--ranks', '2'],
+    )
+    expect(code).toBe(0)
+    expect(stdout).toContain('search 5 schedules (incomplete: a larger --limit sees more)')
+  })
+})
+
+describe('a kernel that nothing launches', () => {
+  const alone = fromSource + clean.split('export const scenarios')[0]
+
+  it('is recorded and lowered, with a note on how to run it', async () => {
+    const { code, stdout } = await arke('check', file('alone.ts', alone))
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/note: no scenario in .*alone\.ts launches fill: .*export scenario\(/)
+    expect(stdout).toContain('0 scenarios, 0 findings')
+  })
+
+  it('is refused if it cannot be recorded, at its line', async () => {
+    const text = alone.replace('t.rank.to(f32))', 't.rank.to(f32).add(t.arange(2)))')
+    const path = file('unrecordable.ts', text)
+    const { code, stderr } = await arke('check', path)
+    expect(stderr).toMatch(new RegExp(`^arke: ${path}:${placeOf(text, 'arange').line}:\\d+: .+\n$`))
+    expect(code).toBe(2)
+  })
+})
+
+describe('an interrupt', () => {
+  it('ends the command with 130', async () => {
+    const text = (fromSource + clean).replace(
+      'const x =',
+      "process.stderr.write('running\\n')\n    const x =",
+    )
+    const { child, ended } = start([
+      'check',
+      file('endless.ts', text),
+      '--limit',
+      '0',
+      '--schedules',
+      '100000000',
+    ])
+    child.stderr?.once('data', () => child.kill('SIGINT'))
+    expect((await ended).code).toBe(130)
+  })
+})

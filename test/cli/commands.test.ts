@@ -1,0 +1,214 @@
+/** The other commands: emit, targets, demo, help and version; and the command as it is built for a package. */
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Progress } from '../../src/cli/progress.ts'
+import { arke, authorFolder, placeOf, root, start } from './arke.ts'
+
+const file = authorFolder()
+
+describe('emit', () => {
+  const path = file(
+    'scale.ts',
+    `import { f32, kernel, tensor } from 'arke'
+export const scale = kernel('scale', { x: tensor(f32, 1) }, { B: 4, by: 2 }, (t, { x }, { B, by }) => {
+  t.persistent(x.tiles([B]), (tile) => t.store(tile, t.load(tile).mul(by)))
+})
+export const nothing = kernel('nothing', { x: tensor(f32, 1) }, () => {})
+`,
+  )
+
+  it('prints every kernel of a file', async () => {
+    const { code, stdout } = await arke('emit', path)
+    expect(code).toBe(0)
+    expect(stdout).toContain('kernel scale(x: tensor<f32,1>)  // recorded, world=2, B=4, by=2')
+    expect(stdout).toContain('kernel nothing(')
+  })
+
+  it('prints one of them, specialised, with the lines it was made from', async () => {
+    const args = [
+      '--kernel',
+      'scale',
+      '--ranks',
+      '8',
+      '--meta',
+      'B=16',
+      'by=3',
+      '--stage',
+      'lowered',
+      '--sites',
+    ]
+    const { stdout } = await arke('emit', path, ...args)
+    expect(stdout).toContain('// lowered, world=8, B=16, by=3')
+    expect(stdout).toMatch(/load\(.*\): f32\[16\] {3}\/\/ .*scale\.ts:3:\d+/)
+    expect(stdout).not.toContain('nothing')
+  })
+
+  it('shows what a pipeline becomes', async () => {
+    const { stdout } = await arke(
+      'emit',
+      'examples/07-all-gather-gemm.ts',
+      ...['--kernel', 'allGatherGemm', '--stage', 'lowered'],
+    )
+    expect(stdout).toContain('roles(')
+    expect(stdout).toContain('copy.async(')
+    expect(stdout).not.toContain('pipeline(')
+  })
+})
+
+describe('targets', () => {
+  it('names those that exist, and a reason for each that cannot be used', async () => {
+    const { code, stdout } = await arke('targets')
+    expect(code).toBe(0)
+    const lines = stdout.trimEnd().split('\n')
+    expect(lines.map((line) => line.split(' ')[0])).toEqual(['check', 'cuda'])
+    expect(lines[0]).toMatch(/^check +yes /)
+    expect(lines[1]).toMatch(/^cuda +(yes|no) +\S/)
+  })
+})
+
+describe('demo', () => {
+  it('climbs the ladder, catches a race at its line and says what to do next', async () => {
+    const { code, stdout } = await arke('demo')
+    const broken = 'examples/broken/message-passing.ts'
+    const { line, column } = placeOf(readFileSync(join(root, broken), 'utf8'), 'store(inbox')
+    expect(stdout).toContain('rank 0 loaded 101 from rank 1')
+    expect(stdout).toContain('rank 0 received 10 11 12 13 from rank 1')
+    expect(stdout.match(/nothing found/g)).toHaveLength(8)
+    expect(stdout).toContain('race in signalTooEarly')
+    expect(stdout).toContain(`${broken}:${line}:${column}`)
+    expect(stdout).toContain('Next:')
+    expect(code).toBe(0)
+  })
+})
+
+describe('help', () => {
+  it.each([
+    [[], ['check', 'emit', 'targets', 'demo']],
+    [['--help'], ['check', 'emit', 'targets', 'demo']],
+    [
+      ['check', '--help'],
+      ['--schedules', '--preemptions', 'Examples:', 'arke check '],
+    ],
+    [
+      ['emit', '--help'],
+      ['--meta', 'Examples:', 'arke emit '],
+    ],
+    [
+      ['targets', '--help'],
+      ['Example:', 'arke targets'],
+    ],
+    [
+      ['demo', '--help'],
+      ['Example:', 'arke demo'],
+    ],
+  ])('%j', async (args, words) => {
+    const { code, stdout } = await arke(...args)
+    for (const word of words) expect(stdout).toContain(word)
+    expect(code).toBe(0)
+  })
+
+  it('--version is the version of the package', async () => {
+    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
+    expect(await arke('--version')).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' })
+  })
+})
+
+describe('progress', () => {
+  const stream = (isTTY: boolean) => {
+    const written: string[] = []
+    const fake = { isTTY, columns: 10, write: (text: string) => written.push(text) > 0 }
+    return { written, stream: fake as unknown as NodeJS.WriteStream }
+  }
+  it('is one line on a terminal, wiped at the end, and nothing elsewhere', () => {
+    const terminal = stream(true)
+    const shown = new Progress(terminal.stream)
+    shown.show(() => 'a line that is too long')
+    shown.clear()
+    expect(terminal.written).toEqual(['\r\u001b[2Ka line th', '\r\u001b[2K'])
+    const pipe = stream(false)
+    const silent = new Progress(pipe.stream)
+    silent.show(() => 'text')
+    silent.clear()
+    expect(pipe.written).toEqual([])
+  })
+})
+
+describe('the built package', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'arke-package-'))
+  const installed = join(folder, 'node_modules/arke')
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+  /** A project outside this repository with the package as npm would put it there, dependencies beside it. */
+  beforeAll(() => {
+    mkdirSync(installed, { recursive: true })
+    cpSync(join(root, 'src'), join(installed, 'src'), { recursive: true })
+    cpSync(join(root, 'package.json'), join(installed, 'package.json'))
+    const modules = join(root, 'node_modules')
+    for (const name of ['commander', 'tsx', '@types', 'koffi'])
+      symlinkSync(join(modules, name), join(folder, 'node_modules', name))
+    const config = {
+      extends: join(root, 'tsconfig.build.json'),
+      compilerOptions: { rootDir: './src', outDir: './dist', declaration: false, noCheck: true, types: [] },
+      include: ['src'],
+      exclude: ['src/**/*.test.ts'],
+    }
+    writeFileSync(join(installed, 'tsconfig.json'), JSON.stringify(config))
+    execFileSync(process.execPath, [join(modules, 'typescript/bin/tsc'), '-p', installed])
+    // What is published is the built code alone.
+    rmSync(join(installed, 'src'), { recursive: true })
+    rmSync(join(installed, 'tsconfig.json'))
+  })
+
+  const text = readFileSync(join(root, 'examples/broken/message-passing.ts'), 'utf8')
+  const main = join(installed, 'dist/cli/main.js')
+  /** Ends the process as soon as anything of tsx is resolved. */
+  const guard = join(folder, 'guard.mjs')
+  const hooks =
+    "export const resolve = (name, context, next) => { if (name.startsWith('tsx')) throw new Error('tsx was loaded'); return next(name, context) }"
+
+  it('checks JavaScript without TypeScript support being loaded', async () => {
+    writeFileSync(join(folder, 'hooks.mjs'), hooks)
+    writeFileSync(guard, "import { register } from 'node:module'\nregister('./hooks.mjs', import.meta.url)\n")
+    writeFileSync(join(folder, 'kernel.mjs'), text) // it has no types in it
+    const { stdout, stderr, code } = await start(['check', 'kernel.mjs'], ['--import', guard, main], folder)
+      .ended
+    const { line, column } = placeOf(text, 'store(inbox')
+    expect(stderr).toBe('')
+    expect(stdout).toContain(`kernel.mjs:${line}:${column}  rank 0, program 0 writes inbox[0] of rank 1`)
+    expect(code).toBe(1)
+    writeFileSync(join(folder, 'guarded.ts'), text)
+    const guarded = await start(['check', 'guarded.ts'], ['--import', guard, main], folder).ended
+    expect(guarded.stderr).toContain('tsx was loaded') // the guard works
+  })
+
+  it("checks TypeScript at the author's lines, in a project of CommonJS too", async () => {
+    const { line, column } = placeOf(text, 'store(inbox')
+    for (const type of ['module', 'commonjs']) {
+      writeFileSync(join(folder, 'package.json'), JSON.stringify({ type }))
+      writeFileSync(join(folder, 'kernel.ts'), text)
+      const { stdout, code } = await start(['check', 'kernel.ts'], [main], folder).ended
+      expect(stdout).toContain(`kernel.ts:${line}:${column}  rank 0, program 0 writes inbox[0] of rank 1`)
+      expect(code).toBe(1)
+      // An error of the language is one whatever copy of it was loaded.
+      const refused = text.replace('t.wait(arrived)', 'void `${arrived}`')
+      writeFileSync(join(folder, 'refused.ts'), refused)
+      const ended = await start(['check', 'refused.ts'], [main], folder).ended
+      const at = placeOf(refused, 'void `').line
+      expect(ended.stderr).toMatch(
+        new RegExp(`^arke: refused\\.ts:${at}:\\d+: a symbolic value has no number.*\n$`),
+      )
+      expect(ended.code).toBe(2)
+    }
+  })
+
+  it('has the demo', async () => {
+    cpSync(join(root, 'examples'), join(installed, 'examples'), { recursive: true })
+    const { stdout, stderr, code } = await start(['demo'], [main], folder).ended
+    expect(stderr).toBe('')
+    expect(stdout).toMatch(/message-passing\.ts:15:11 {2}rank 0, program 0 writes inbox\[0\]/)
+    expect(code).toBe(0)
+  })
+})

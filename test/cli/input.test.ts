@@ -1,0 +1,100 @@
+/** What the command refuses: one line on stderr that says what is wrong and where, exit code 2, nothing on stdout. */
+import { describe, expect, it } from 'vitest'
+import { arke, authorFolder, placeOf } from './arke.ts'
+
+const file = authorFolder()
+const fromSource = "import { f32, i32, kernel, scenario, tensor } from '../../src/index.ts'\n"
+const fill = `${fromSource}
+export const fill = kernel('fill', { x: tensor(f32, 1) }, { B: 4, fast: true, tag: 'a' }, (t, { x }, { B }) => {
+  t.store(x.tile([0], [B]), 1)
+})
+`
+
+async function refused(args: readonly string[], problem: RegExp): Promise<void> {
+  const { code, stdout, stderr } = await arke(...args)
+  expect(stderr).toMatch(problem)
+  expect(stderr.split('\n')).toHaveLength(2)
+  expect(stderr).toMatch(/^arke: /)
+  expect(stdout).toBe('')
+  expect(code).toBe(2)
+}
+
+describe('files', () => {
+  it('that do not exist', () => refused(['check', 'none.ts'], /none\.ts: there is no such file/))
+  it('that are folders', () => refused(['check', 'examples'], /examples: is not a file/))
+  it('that hold no program', () => refused(['check', 'package.json'], /\.ts, \.js, \.mjs/))
+  it('that export no kernel', () =>
+    refused(['check', file('empty.ts', 'export const x = 1\n')], /exports no kernel and no scenario/))
+
+  it('that throw while loading, in TypeScript', () => {
+    const text = "interface A { a: 1 }\nexport const a: A = { a: 1 }\n  throw new Error('not\\ntoday')\n"
+    const path = file('throws.ts', text)
+    return refused(['check', path], new RegExp(`${path}:3:9: not today`))
+  })
+  it('that throw while loading, in JavaScript', () => {
+    const path = file('throws.mjs', '\nnull.x\n')
+    return refused(['emit', path], new RegExp(`${path}:2:6: TypeError: `))
+  })
+  it('that are not TypeScript', () => {
+    const path = file('syntax.ts', 'export const x = 1\nconst = 2\n')
+    return refused(['check', path], new RegExp(`${path}:2:6`))
+  })
+  it('that are not JavaScript', () =>
+    refused(
+      ['check', file('syntax.mjs', 'export const x = 1\nconst = 2\n')],
+      /does not load: line 2: SyntaxError/,
+    ))
+  it('that import what is not there', () =>
+    refused(['check', file('imports.ts', "import './nothing.ts'\n")], /does not load: Cannot find module/))
+})
+
+describe('kernels', () => {
+  it('that cannot be recorded', () => {
+    const text = fill.replace('t.store(', 'void `${x as unknown as string}`\n  t.store(')
+    const path = file('coerced.ts', text)
+    const { line } = placeOf(text, 'void `')
+    return refused(['check', path], new RegExp(`${path}:${line}:\\d+: a symbolic value has no number`))
+  })
+  it('that throw while they are recorded', () => {
+    const text = fill.replace('t.store(', "JSON.parse('{')\n  t.store(")
+    const path = file('throwing.ts', text)
+    return refused(
+      ['emit', path],
+      new RegExp(`${path}:${placeOf(text, 'JSON.parse').line}:\\d+: SyntaxError`),
+    )
+  })
+  it('that a scenario launches wrongly', () => {
+    const text = `${fill}
+export const wrong = scenario('wrong', {}, async (world) => {
+  const x = world.empty(i32, [1])
+  world.launch(fill, { x: x as never }, { grid: 1 })
+})
+`
+    const path = file('wrong.ts', text)
+    const { line } = placeOf(text, 'world.launch')
+    return refused(['check', path], new RegExp(`${path}:${line}:\\d+: fill: argument x holds i32`))
+  })
+  it('that the file does not have', () =>
+    refused(['emit', file('named.ts', fill), '--kernel', 'pour'], /has no kernel pour; it has fill/))
+})
+
+describe('options', () => {
+  const path = file('fill.ts', fill)
+  it.each([
+    [['check', path, '--ranks', '0'], /--ranks.*from 1 to 64/],
+    [['check', path, '--ranks', '65'], /--ranks.*from 1 to 64/],
+    [['check', path, '--ranks', 'two'], /'two' is invalid.*from 1 to 64/],
+    [['check', path, '--schedules', '1.5'], /--schedules.*whole number from 0 up/],
+    [['check', path, '--preemptions', '-1'], /--preemptions.*whole number from 0 up/],
+    [['check', path, '--stage', 'raw'], /recorded, lowered, both/],
+    [['check', path, '--rank', '2'], /unknown option '--rank'.*--ranks/],
+    [['check'], /missing required argument 'file'/],
+    [['emit', path, '--ranks', '100'], /--ranks.*from 1 to 64/],
+    [['emit', path, '--stage', 'ptx'], /no such stage; there are recorded \(.*\), lowered \(/],
+    [['emit', path, '--meta', 'C=1'], /fill has no meta-parameter C; it has B, fast, tag/],
+    [['emit', path, '--meta', 'B=x'], /B=x: must be a number/],
+    [['emit', path, '--meta', 'fast=1'], /fast=1: must be true or false/],
+    [['emit', path, '--meta', 'B'], /write KEY=VALUE/],
+    [['chekc'], /unknown command 'chekc'.*check/],
+  ])('%j', (args, problem) => refused(args as string[], problem as RegExp))
+})

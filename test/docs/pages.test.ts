@@ -1,0 +1,67 @@
+/** The other pages are true: README's code and output are real, links lead somewhere, the folder map is the folders. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { arke } from '../cli/arke.ts'
+import { fences, root } from './snippets.ts'
+
+const read = (file: string): string => readFileSync(join(root, file), 'utf8')
+const pages = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)]
+
+describe('README', () => {
+  it('shows a kernel that is an example, word for word', () => {
+    const shown = fences('README.md', 'ts')
+    expect(shown).toHaveLength(1)
+    expect(read('examples/07-all-gather-gemm.ts')).toContain(shown[0].text)
+  })
+
+  it('shows what the command prints', async () => {
+    const [{ text }] = fences('README.md', 'console')
+    const [command, ...lines] = text.split('\n')
+    const args = command.replace('$ npx tsx src/cli/main.ts ', '').split(' ')
+    const { stdout } = await arke(...args)
+    expect(stdout).toContain(lines.join('\n'))
+  })
+
+  it('names every command', async () => {
+    const { stdout } = await arke('--help')
+    const commands = [...stdout.matchAll(/^ {2}(\w+) .*/gm)].map(([, name]) => name)
+    expect(commands).toContain('check')
+    for (const name of commands.filter((one) => one !== 'help'))
+      expect(read('README.md')).toContain(`\`arke ${name}`)
+  })
+})
+
+describe('links', () => {
+  const anchor = (heading: string): string =>
+    heading
+      .toLowerCase()
+      .replace(/[^\w\- ]/g, '')
+      .replaceAll(' ', '-')
+
+  it.each(pages)('%s', (page) => {
+    for (const [, target] of read(page).matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^https?:/.test(target)) continue
+      const [file, fragment] = target.split('#')
+      const path = file ? join(dirname(page), file) : page
+      expect(existsSync(join(root, path)), `${page} links to ${target}`).toBe(true)
+      const headings = () => [...read(path).matchAll(/^#+ (.*)$/gm)].map(([, heading]) => anchor(heading))
+      if (fragment) expect(headings(), `${page} links to ${target}`).toContain(fragment)
+    }
+  })
+})
+
+describe('docs/architecture.md', () => {
+  const [here] = read('docs/architecture.md').split('\nPlanned')
+  it('names every folder', () => {
+    const folders = (path: string): string[] =>
+      readdirSync(join(root, path), { withFileTypes: true })
+        .filter((entry) => entry.isDirectory())
+        .map(({ name }) => `${path}/${name}`)
+    for (const folder of [...folders('src'), ...folders('src/targets')]) expect(here).toContain(folder)
+  })
+  it('names nothing that is not there', () => {
+    for (const [, path] of here.matchAll(/(src\/[\w/.]+)/g))
+      expect(existsSync(join(root, path)), path).toBe(true)
+  })
+})

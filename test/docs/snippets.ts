@@ -1,0 +1,47 @@
+/** The TypeScript in a Markdown file: its fenced blocks, with what follows `ts` on the fence. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
+
+export const root = fileURLToPath(new URL('../..', import.meta.url))
+
+export interface Snippet {
+  /** Where it starts in the file. */
+  readonly line: number
+  readonly kind: string
+  readonly text: string
+}
+
+export function fences(file: string, language: string): Snippet[] {
+  const found: Snippet[] = []
+  let open: { line: number; kind: string; text: string[] } | undefined
+  readFileSync(join(root, file), 'utf8')
+    .split('\n')
+    .forEach((line, i) => {
+      const fence = /^```(\w*) ?(\w*)$/.exec(line)
+      if (open && fence) {
+        found.push({ ...open, text: open.text.join('\n') })
+        open = undefined
+      } else if (open) open.text.push(line)
+      else if (fence?.[1] === language) open = { line: i + 2, kind: fence[2], text: [] }
+      else if (fence) open = { line: -1, kind: 'other', text: [] }
+    })
+  return found.filter(({ line }) => line > 0)
+}
+
+/** What the repository's compiler has to say about files, one line each. */
+export function compile(files: readonly string[]): string[] {
+  const config = ts.getParsedCommandLineOfConfigFile(join(root, 'tsconfig.json'), undefined, {
+    ...ts.sys,
+    onUnRecoverableConfigFileDiagnostic: (problem) => {
+      throw new Error(String(problem.messageText))
+    },
+  })!
+  const program = ts.createProgram([...files], { ...config.options, noEmit: true })
+  return ts.getPreEmitDiagnostics(program).map((problem) => {
+    const at = problem.file?.getLineAndCharacterOfPosition(problem.start ?? 0)
+    const text = ts.flattenDiagnosticMessageText(problem.messageText, ' ')
+    return `${problem.file?.fileName}:${(at?.line ?? -1) + 1}: ${text}`
+  })
+}

@@ -1,0 +1,88 @@
+/** Every example runs when started by itself, and is clean under all schedules of the search and 1000 random ones. */
+import { execFileSync } from 'node:child_process'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { explore, formatFinding, type Kernel, type Scenario } from 'arke'
+import { describe, expect, it } from 'vitest'
+import { load as loadFile, type Source } from '../../src/cli/load.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const folder = join(root, 'examples')
+
+/** What each prints when it is started, in part: worked out by hand. */
+const says: Readonly<Record<string, readonly string[]>> = {
+  '00-load.ts': ['rank 0 loaded 101 from rank 1', 'rank 3 loaded 100 from rank 0'],
+  '01-store.ts': ['rank 0 found 1 in its inbox', 'rank 2 found 1 in its inbox'],
+  '02-all-load.ts': ['every rank has the sum 11 22 33 44 55 66', 'every rank has the sum 1111 2222'],
+  '03-all-store.ts': ['every rank has the rows 0 1 2 3 10 11 12 13', '30 31 32 33'],
+  '04-atomic-add.ts': ['2 ranks:', '3 ranks:', 'rank 2 drew'],
+  '05-atomic-exchange.ts': ['found nobody', 'came last'],
+  '06-message-passing.ts': ['rank 1 received 0 1 2 3 from rank 0', 'rank 0 received 30 31 32 33 from rank 3'],
+  '07-all-gather-gemm.ts': ['every rank has the product'],
+}
+const files = Object.keys(says)
+
+it('covers every example', () => {
+  const entries = readdirSync(folder, { withFileTypes: true })
+  const examples = entries.filter((entry) => entry.isFile() && entry.name !== 'show.ts')
+  expect(examples.map(({ name }) => name).sort()).toEqual(files)
+})
+
+describe.each(files)('%s', (file) => {
+  it('runs by itself', () => {
+    const output = execFileSync(process.execPath, ['--import', 'tsx', join(folder, file)], {
+      cwd: root,
+      encoding: 'utf8',
+    })
+    for (const text of says[file]) expect(output).toContain(text)
+  })
+
+  it('is clean, as written and lowered', async () => {
+    const source: Source = await loadFile(join(folder, file))
+    expect(source.kernels.length).toBeGreaterThan(0)
+    expect(source.scenarios.length).toBeGreaterThan(0)
+    for (const scenario of source.scenarios) await expectClean(scenario)
+  })
+
+  it('launches every kernel that it exports', async () => {
+    const { kernels, scenarios } = await loadFile(join(folder, file))
+    const launched = new Set<Kernel>()
+    for (const scenario of scenarios)
+      await explore(
+        {
+          ...scenario,
+          run: (world) => {
+            const launch = world.launch.bind(world)
+            world.launch = (kernel, args, options) => {
+              launched.add(kernel as unknown as Kernel)
+              launch(kernel, args, options)
+            }
+            return scenario.run(world)
+          },
+        },
+        { ranks: scenario.ranks[0], schedules: 1 },
+      )
+    expect([...launched]).toEqual(expect.arrayContaining([...kernels]))
+  })
+})
+
+async function expectClean(scenario: Scenario): Promise<void> {
+  for (const ranks of scenario.ranks)
+    for (const stage of ['recorded', 'lowered'] as const) {
+      const search = await explore(scenario, { ranks, stage, preemptions: 2, limit: 50_000 })
+      const random = await explore(scenario, { ranks, stage, schedules: 1000 })
+      const context = `${scenario.name}, ${ranks} ranks, ${stage}`
+      expect([...search.findings, ...random.findings].map(formatFinding), context).toEqual([])
+      expect(search.complete, context).toBe(true)
+      expect(random.results, context).toHaveLength(1000)
+    }
+}
+
+it('the broken one is found', async () => {
+  const { scenarios } = await loadFile(join(folder, 'broken/message-passing.ts'))
+  for (const scenario of scenarios) {
+    const { findings } = await explore(scenario, { ranks: 2, preemptions: 2 })
+    expect(findings.map(({ kind }) => kind)).toEqual(['race'])
+  }
+})
