@@ -1,6 +1,10 @@
 import js from '@eslint/js'
 import { defineConfig, globalIgnores } from 'eslint/config'
+import { tsImport } from 'tsx/esm/api'
 import tseslint from 'typescript-eslint'
+
+// The plugin of this repository, from its source.
+const { default: arke } = await tsImport('./src/lint/index.ts', import.meta.url)
 
 export default defineConfig([
   globalIgnores(['dist', 'coverage', '.arke-cache', '.bundle', 'scratch']),
@@ -26,5 +30,9 @@ export default defineConfig([
       '@typescript-eslint/no-floating-promises': 'error',
       '@typescript-eslint/no-misused-promises': 'error',
     },
+  },
+  {
+    files: ['src/ops/**/*.ts', 'examples/**/*.ts', 'test/**/*.ts', 'bench/**/*.ts'],
+    extends: [arke.configs.recommended],
   },
 ])

@@ -55,10 +55,15 @@ export function tensor<D extends StorageDType, R extends TensorRank>(dtype: D, r
 }
 
 /** A set of flags with `rank` axes, on every rank. A flag counts as signalled after `arrivals` signals an epoch. */
-export function flags<R extends 0 | 1 | 2 | 3 = 0>(
-  rank: R = 0 as R,
+export function flags(): FlagsParam<0>
+export function flags<R extends 0 | 1 | 2 | 3>(
+  rank: R,
+  options?: { readonly arrivals?: number },
+): FlagsParam<R>
+export function flags(
+  rank: 0 | 1 | 2 | 3 = 0,
   options: { readonly arrivals?: number } = {},
-): FlagsParam<R> {
+): FlagsParam<0 | 1 | 2 | 3> {
   const arrivals = options.arrivals ?? 1
   if (!Number.isInteger(arrivals) || arrivals < 1)
     throw new KernelError(`flags of ${arrivals} arrivals an epoch`, Site.here())

@@ -1,6 +1,6 @@
 /**
- * What must be executed to know a kernel's traffic: the accesses themselves, the loops and branches around them, and
- * backwards from these everything that they depend on. Loaded data ends the search: it is not known before the launch.
+ * What must be executed to know the traffic of one access: the loops and branches around it, and backwards from these and from
+ * its places everything that they depend on. Loaded data ends the search: it is not known before the launch.
  */
 import { attribute, type Block, type KernelIR, type Node } from '../node.ts'
 import { ops } from '../ops/index.ts'
@@ -9,12 +9,15 @@ import { fold } from '../passes/fold.ts'
 import { leadingInputs, stateCount } from '../passes/slice.ts'
 import type { Site } from '../site.ts'
 
+/** One access of global memory, signal or wait, and what it depends on. */
+export interface Slice {
+  readonly counted: Node
+  /** Nodes to execute, the counted one among them. */
+  readonly needed: ReadonlySet<Node>
+}
 export interface Plan {
   readonly ir: KernelIR
-  /** Accesses of global memory, signals and waits. */
-  readonly counted: ReadonlySet<Node>
-  /** Nodes to execute, the counted ones among them. */
-  readonly needed: ReadonlySet<Node>
+  readonly slices: readonly Slice[]
 }
 
 const plans = new WeakMap<KernelIR, Plan>()
@@ -50,13 +53,19 @@ export function accessParts(node: Node): AccessParts | undefined {
   }
 }
 
-const isGlobal = (node: Node | undefined): boolean =>
+const isGlobal = (node: Node | undefined): node is Node =>
   node?.type.kind === 'ref' && node.type.space === 'global'
+
+interface Structure {
+  readonly parents: ReadonlyMap<Node, Node>
+  /** The block a param belongs to, and its control node. */
+  readonly owners: ReadonlyMap<Node, { readonly control: Node; readonly block: Block }>
+}
 
 function makePlan(ir: KernelIR): Plan {
   const parents = new Map<Node, Node>()
   const owners = new Map<Node, { readonly control: Node; readonly block: Block }>()
-  const counted = new Set<Node>()
+  const counted: Node[] = []
   /** The role that counts a site: what another role does again for it is served by the cache. */
   const roleOfSite = new Map<Site, Block>()
   const index = (block: Block, control: Node | undefined, role: Block | undefined): void => {
@@ -64,24 +73,27 @@ function makePlan(ir: KernelIR): Plan {
     for (const node of block.nodes) {
       if (control) parents.set(node, control)
       if (isCounted(node) && (roleOfSite.get(node.site!) ?? role) === role) {
-        counted.add(node)
+        counted.push(node)
         if (role && node.site) roleOfSite.set(node.site, role)
       }
       for (const inner of node.blocks) index(inner, node, node.op === 'roles' ? inner : role)
     }
   }
   index(ir.body, undefined, undefined)
+  return { ir, slices: counted.map((node) => makeSlice(node, { parents, owners })) }
+}
 
+function makeSlice(counted: Node, { parents, owners }: Structure): Slice {
   const needed = new Set<Node>()
   const kept = new Map<Node, Set<number>>()
-  const pending: Node[] = [...counted]
+  const pending: Node[] = [counted]
   const keep = (control: Node, i: number): void => {
     const indices = kept.get(control) ?? new Set<number>()
     kept.set(control, indices)
     if (indices.has(i)) return
     indices.add(i)
-    for (const block of control.op === 'while' ? control.blocks.slice(1) : control.blocks)
-      pending.push(block.results[i])
+    const blocks = control.op === 'while' ? control.blocks.slice(1) : control.blocks
+    pending.push(...blocks.map((block) => block.results[i]))
     if (control.op !== 'if') pending.push(control.inputs[leadingInputs(control) + i])
   }
   for (let node = pending.pop(); node; node = pending.pop()) {
@@ -97,8 +109,8 @@ function makePlan(ir: KernelIR): Plan {
     if (parent) pending.push(parent)
     const parts = accessParts(node)
     if (parts) {
-      if (counted.has(node))
-        for (const part of Object.values(parts) as (Node | undefined)[]) if (part) pending.push(part)
+      if (node === counted) pending.push(...[parts.source, parts.target].filter(isGlobal))
+      if (node === counted && parts.mask) pending.push(parts.mask)
     } else if (node.op === 'result') {
       pending.push(node.inputs[0])
       keep(node.inputs[0], attribute<number>(node, 'index'))
@@ -107,7 +119,7 @@ function makePlan(ir: KernelIR): Plan {
       if (node.op === 'while') pending.push(...node.blocks[0].results)
     } else if (node.op !== 'dot') pending.push(...node.inputs)
   }
-  return { ir, counted, needed }
+  return { counted, needed }
 }
 
 function isCounted(node: Node): boolean {

@@ -72,6 +72,13 @@ export const at = (view: TensorView, shape: Shape): Places =>
     shape.map((extent) => [0, extent] as const),
   )
 
+/** Equal for equal views. */
+export function key(view: View): string {
+  const axes =
+    view.kind === 'places' ? [view.shape, view.inside] : view.axes.map((axis) => [axis.extent, axis.inside])
+  return `${view.name}@${view.owner}${JSON.stringify(axes)}`
+}
+
 /** How many elements lie inside all of the places and have their mask on; undefined if that is not known. */
 export function lanes(all: readonly Places[], mask: Datum | undefined): number | undefined {
   const [{ shape }] = all

@@ -1,0 +1,315 @@
+/**
+ * Executes a slice of a kernel: one access, and what it depends on. A loop that was executed before with the same values from
+ * outside leaves the same counts, so these are kept: of a product's A tiles, one row of tiles serves all columns.
+ */
+import { dtypes } from '../dtype.ts'
+import { attribute, walk, type Block, type Node } from '../node.ts'
+import { ops, origin, paramName, type Datum } from '../ops/index.ts'
+import type { Binding } from '../traffic.ts'
+import type { RefType } from '../type.ts'
+import { accessParts, type Slice } from './plan.ts'
+import * as views from './views.ts'
+import type { Places, TensorView, View } from './views.ts'
+
+/** Bytes of the source and of the target of an access, or how often a flag (as source) is used: on this rank and on others. */
+export interface Counts {
+  source: { local: number; remote: number }
+  target: { local: number; remote: number }
+}
+/** Called where a node's traffic depends on data. */
+export type GiveUp = (node: Node, reason: string) => void
+
+/** Undefined is what cannot be known. */
+type Known = Datum | View | undefined
+
+interface Remembered {
+  readonly results: readonly Known[]
+  readonly counts: Counts
+}
+
+/** What a loop sees of the outside: values, and whether it asks which program it is. */
+interface Captured {
+  readonly nodes: readonly Node[]
+  readonly ids: boolean
+}
+
+/** A `while` that goes on for longer than this is not followed. */
+const longestLoop = 2 ** 22
+const loops: ReadonlySet<string> = new Set(['for', 'while', 'persistent', 'pipeline'])
+
+export class Execution {
+  readonly #slice: Slice
+  readonly #giveUp: GiveUp
+  #binding!: Binding
+  readonly #values = new Map<Node, Known>()
+  /** What control nodes left. */
+  readonly #results = new Map<Node, readonly Known[]>()
+  #counts: Counts = noCounts()
+  readonly #captured = new Map<Node, Captured>()
+  readonly #remembered = new Map<Node, Map<string, Remembered>>()
+
+  constructor(slice: Slice, giveUp: GiveUp) {
+    this.#slice = slice
+    this.#giveUp = giveUp
+  }
+
+  /** Counts of one program. What is remembered holds for bindings that differ in rank, program and scalars only. */
+  run(body: Block, binding: Binding): Counts {
+    this.#binding = binding
+    this.#counts = noCounts()
+    for (const param of body.params) this.#values.set(param, this.#argument(param))
+    this.#block(body, [])
+    return this.#counts
+  }
+
+  #argument(param: Node): Known {
+    const name = attribute<string>(param, 'name')
+    const { extents, scalars, rank } = this.#binding
+    if (param.type.kind === 'tensor' || param.type.kind === 'flags')
+      return views.whole(param.type.kind, name, rank, extents[name] ?? [])
+    return scalars?.[name]
+  }
+
+  /** Execute a block with values for its params; its results. */
+  #block(block: Block, values: readonly Known[]): readonly Known[] {
+    values.forEach((value, i) => this.#values.set(block.params[i], value))
+    for (const node of block.nodes) if (this.#slice.needed.has(node)) this.#node(node)
+    return block.results.map((result) => this.#values.get(result))
+  }
+
+  #node(node: Node): void {
+    if (node === this.#slice.counted) this.#count(node)
+    else if (ops[node.op].effect === 'control')
+      this.#results.set(node, loops.has(node.op) ? this.#remember(node) : this.#control(node))
+    else this.#values.set(node, this.#evaluate(node))
+  }
+
+  #number(node: Node): number | undefined {
+    const value = this.#values.get(node)
+    return typeof value === 'number' ? value : undefined
+  }
+
+  #evaluate(node: Node): Known {
+    switch (node.op) {
+      case 'rank':
+        return this.#binding.rank
+      case 'program':
+        return this.#binding.program
+      case 'programs':
+        return this.#binding.programs
+      case 'epoch':
+        return this.#binding.epochs?.[paramName(origin(node.inputs[0]).base)]
+      case 'result':
+        return this.#results.get(node.inputs[0])?.[attribute<number>(node, 'index')]
+    }
+    const inputs = node.inputs.map((input) => this.#values.get(input))
+    const [first] = inputs
+    if (typeof first === 'object' && 'kind' in first) return this.#view(node, first as TensorView)
+    const meaning = ops[node.op].evaluate
+    if (!meaning || node.op === 'dot' || !inputs.every(isDatum)) return undefined
+    try {
+      return meaning(node, inputs)
+    } catch {
+      return undefined // a division by zero is the program's to meet
+    }
+  }
+
+  #view(node: Node, view: TensorView): Known {
+    const numbers = node.inputs.slice(1).map((input) => this.#number(input))
+    const shape = (node.type as RefType).shape
+    switch (node.op) {
+      case 'dim':
+        return view.axes[attribute<number>(node, 'axis')].extent
+      case 'on':
+        return views.on(view, numbers[0])
+      case 'slice':
+        return views.slice(view, attribute<number>(node, 'axis'), numbers[0], numbers[1])
+      case 'pick':
+        return views.pick(view)
+      case 'tile':
+        return views.tile(view, numbers, shape)
+      case 'rows':
+        return views.rows(view, numbers[1], shape)
+      case 'at':
+        return view.kind === 'flags' ? view : views.at(view, shape)
+      default:
+        return undefined
+    }
+  }
+
+  #count(node: Node): void {
+    const parts = accessParts(node)
+    if (!parts) {
+      const { owner } = this.#values.get(node.inputs[0]) as TensorView
+      if (owner === undefined) this.#giveUp(node, 'the rank of the flag depends on loaded data')
+      else this.#add('source', owner, 1)
+      return
+    }
+    const source = parts.source && (this.#values.get(parts.source) as Places | undefined)
+    const target = parts.target && (this.#values.get(parts.target) as Places | undefined)
+    const global = [source, target].filter((places) => places !== undefined)
+    const mask = parts.mask && this.#values.get(parts.mask)
+    const count = views.lanes(global, isDatum(mask) ? mask : undefined)
+    if (count === undefined) return this.#giveUp(node, 'the place depends on loaded data')
+    if (count > 0 && global.some((places) => places.owner === undefined))
+      return this.#giveUp(node, 'the rank it lies on depends on loaded data')
+    const bytes = count * dtypes[((parts.source ?? parts.target)!.type as RefType).dtype].bytes
+    if (source) this.#add('source', source.owner, bytes)
+    if (target) this.#add('target', target.owner, bytes)
+  }
+
+  #add(side: keyof Counts, owner: number | undefined, amount: number): void {
+    this.#counts[side][owner === this.#binding.rank ? 'local' : 'remote'] += amount
+  }
+
+  /** Execute a loop, unless it was with these values. */
+  #remember(node: Node): readonly Known[] {
+    const key = this.#key(node)
+    if (key === undefined) return this.#control(node)
+    const known = this.#remembered.get(node) ?? new Map<string, Remembered>()
+    this.#remembered.set(node, known)
+    let entry = known.get(key)
+    if (!entry) {
+      const outer = this.#counts
+      this.#counts = noCounts()
+      const results = this.#control(node)
+      known.set(key, (entry = { results, counts: this.#counts }))
+      this.#counts = outer
+    }
+    addCounts(this.#counts, entry.counts)
+    return entry.results
+  }
+
+  /** The values from outside that a loop sees, as text; undefined if there are fragments among them. */
+  #key(node: Node): string | undefined {
+    let captured = this.#captured.get(node)
+    if (!captured) this.#captured.set(node, (captured = this.#capturedBy(node)))
+    const { rank, program, programs } = this.#binding
+    const parts: unknown[] = captured.ids ? [rank, program, programs] : [rank]
+    for (const node of captured.nodes) {
+      const value = this.#values.get(node)
+      if (value instanceof Float64Array) return undefined
+      parts.push(typeof value === 'object' ? views.key(value) : value)
+    }
+    return parts.join()
+  }
+
+  #capturedBy(node: Node): Captured {
+    const inside = new Set(node.blocks.flatMap((block) => [...walk(block)]))
+    const params = new Set([...inside, node].flatMap((one) => one.blocks.flatMap((block) => block.params)))
+    const used = [node, ...inside].filter((one) => one === node || this.#slice.needed.has(one))
+    const inputs = used.flatMap((one) => [...one.inputs, ...one.blocks.flatMap((block) => block.results)])
+    const outside = inputs.filter(
+      (input) => !inside.has(input) && !params.has(input) && input.type.kind !== 'void',
+    )
+    const ids = used.some((one) => ['program', 'programs', 'last'].includes(one.op))
+    return { nodes: [...new Set(outside)], ids }
+  }
+
+  /** Execute a control node; what it leaves. */
+  #control(node: Node): readonly Known[] {
+    const numbers = node.inputs.map((input) => this.#number(input))
+    const state = (leading: number): readonly Known[] =>
+      node.inputs.slice(leading).map((input) => this.#values.get(input))
+    const [body] = node.blocks
+    switch (node.op) {
+      case 'for': {
+        const [low, high, step] = numbers
+        if (low === undefined || high === undefined || !step || step < 1) return this.#endless(node)
+        let current = state(3)
+        for (let i = low; i < high; i += step) current = this.#block(body, [i, ...current])
+        return current
+      }
+      case 'persistent':
+      case 'pipeline': {
+        const leading = node.op === 'persistent' ? 2 : 0
+        const axes = attribute<number>(node, 'axes')
+        const bounds = numbers.slice(0, leading + axes)
+        const extents = bounds.slice(leading)
+        const empty = extents.findIndex((extent) => extent !== undefined && extent <= 0)
+        if (empty >= 0 && !extents.slice(0, empty).includes(undefined)) return state(leading + axes)
+        if (!bounds.every((bound) => bound !== undefined)) return this.#endless(node)
+        const [start, stride] = leading === 2 ? bounds : [0, 1]
+        return this.#space(body, bounds.slice(leading), start, stride, state(leading + axes))
+      }
+      case 'while': {
+        let current = state(0)
+        for (let turn = 0; turn < longestLoop; turn++) {
+          const [goesOn] = this.#block(body, current)
+          if (goesOn === undefined) return this.#endless(node)
+          if (!goesOn) return current
+          current = this.#block(node.blocks[1], current)
+        }
+        return this.#endless(node)
+      }
+      case 'if': {
+        const [condition] = numbers
+        if (condition !== undefined) return this.#block(node.blocks[condition ? 0 : 1], [])
+        if (this.#contains(node)) this.#giveUp(node, 'the condition depends on loaded data')
+        return []
+      }
+      case 'roles':
+        node.blocks.forEach((role) => this.#block(role, []))
+        return []
+      case 'teams':
+        return this.#teams(node, numbers)
+      case 'last':
+        if (this.#binding.program === this.#binding.programs - 1) this.#block(body, [])
+        return []
+      default:
+        throw new Error(`traffic: ${node.op} is not control flow`)
+    }
+  }
+
+  #contains(node: Node): boolean {
+    return node.blocks.some((block) => [...walk(block)].includes(this.#slice.counted))
+  }
+
+  #endless(node: Node): readonly Known[] {
+    if (this.#contains(node)) this.#giveUp(node, 'the number of iterations depends on loaded data')
+    return []
+  }
+
+  /** Every `stride`-th point of a space from `start` on, the last axis fastest. */
+  #space(body: Block, extents: readonly number[], start: number, stride: number, init: readonly Known[]) {
+    const points = extents.reduce((product, extent) => product * Math.max(0, extent), 1)
+    let current = init
+    for (let point = start; point < points; point += stride) {
+      const index: Known[] = []
+      let rest = point
+      for (let axis = extents.length - 1; axis >= 0; axis--) {
+        index[axis] = rest % extents[axis]
+        rest = Math.floor(rest / extents[axis])
+      }
+      current = this.#block(body, [...index, ...current])
+    }
+    return current
+  }
+
+  #teams(node: Node, [program, ...sizes]: readonly (number | undefined)[]): readonly Known[] {
+    let before = 0
+    for (const [i, block] of node.blocks.entries()) {
+      const size = sizes[i]
+      if (program === undefined || size === undefined) {
+        if (this.#contains(node)) this.#giveUp(node, 'the size of a team depends on loaded data')
+        return []
+      }
+      if (program >= before && program < before + size) this.#block(block, [program - before, size])
+      before += size
+    }
+    return []
+  }
+}
+
+const noCounts = (): Counts => ({ source: { local: 0, remote: 0 }, target: { local: 0, remote: 0 } })
+
+function addCounts(to: Counts, counts: Counts): void {
+  for (const side of ['source', 'target'] as const) {
+    to[side].local += counts[side].local
+    to[side].remote += counts[side].remote
+  }
+}
+
+function isDatum(value: Known): value is Datum {
+  return typeof value === 'number' || value instanceof Float64Array
+}

@@ -1,0 +1,121 @@
+/**
+ * Symbolic values used as if they were numbers or booleans, where JavaScript does not let them object: a symbol is an object,
+ * so a condition on it always holds and comparing it with === asks whether two objects are the same. Arithmetic and < are
+ * refused when recording too; here they are found before.
+ *
+ * A test of whether an optional value was given (`if (options.mask)`, `x === undefined`) is left alone.
+ */
+import type { Rule } from 'eslint'
+import type { Type, TypeChecker } from 'typescript'
+
+/** What typescript-eslint's parser offers to typed rules; written out so that this file needs neither at run time. */
+interface ParserServices {
+  readonly program?: { getTypeChecker(): TypeChecker } | null
+  getTypeAtLocation?(node: unknown): Type
+}
+type Expression = Rule.Node | { readonly type: string }
+
+const comparisons = new Set(['===', '!==', '==', '!=', '<', '<=', '>', '>='])
+const equalities = new Set(['===', '!==', '==', '!='])
+const arithmetic = new Set(['+', '-', '*', '/', '%', '**', '&', '|', '^', '<<', '>>', '>>>'])
+
+export const noSymbolCoercion: Rule.RuleModule = {
+  meta: {
+    type: 'problem',
+    docs: {
+      description: "disallow symbolic values of a kernel where JavaScript's own operators cannot see them",
+    },
+    messages: {
+      condition:
+        'A symbolic value is an object, so this condition is the same for every value it may have: use t.if(…), t.while(…) or x.select(…).',
+      comparison:
+        "JavaScript's {{operator}} compares the symbol, not the values it stands for: use x.eq(…), x.ne(…), x.lt(…), x.le(…), x.gt(…) or x.ge(…).",
+      arithmetic:
+        "A symbolic value has no number for JavaScript's {{operator}}: use x.add(…), x.mul(…) and the like.",
+    },
+    schema: [],
+  },
+
+  create(context) {
+    const services = context.sourceCode.parserServices as ParserServices
+    if (!services.program || !services.getTypeAtLocation)
+      throw new Error(
+        'arke/no-symbol-coercion needs type information: set parserOptions.projectService for typescript-eslint’s parser',
+      )
+    const checker = services.program.getTypeChecker()
+    const typeOf = (node: Expression): Type => services.getTypeAtLocation!(node)
+    const isSymbol = (node: Expression): boolean =>
+      parts(typeOf(node), checker).some((type) => isSymbolic(type, checker))
+    const isNullish = (node: Expression): boolean =>
+      parts(typeOf(node), checker).some((type) => isMissing(type, checker))
+    const report = (node: Expression, messageId: string, operator = ''): void =>
+      context.report({ node: node as Rule.Node, messageId, data: { operator } })
+
+    const condition = (test: Expression | null | undefined): void => {
+      if (test && isSymbol(test) && !isNullish(test)) report(test, 'condition')
+    }
+    const onlyMissing = (node: Expression): boolean =>
+      parts(typeOf(node), checker).every((type) => isMissing(type, checker))
+    const operation = (node: Expression, operator: string, left: Expression, right: Expression): void => {
+      const isComparison = comparisons.has(operator)
+      if (!isComparison && !arithmetic.has(operator)) return
+      if (!isSymbol(left) && !isSymbol(right)) return
+      if (equalities.has(operator) && (onlyMissing(left) || onlyMissing(right))) return
+      report(node, isComparison ? 'comparison' : 'arithmetic', operator)
+    }
+
+    return {
+      IfStatement: ({ test }) => condition(test),
+      ConditionalExpression: ({ test }) => condition(test),
+      WhileStatement: ({ test }) => condition(test),
+      DoWhileStatement: ({ test }) => condition(test),
+      ForStatement: ({ test }) => condition(test),
+      LogicalExpression: ({ left, operator }) => operator !== '??' && condition(left),
+      UnaryExpression(node) {
+        if (node.operator === '!') condition(node.argument)
+        else if (['+', '-', '~'].includes(node.operator) && isSymbol(node.argument))
+          report(node, 'arithmetic', node.operator)
+      },
+      BinaryExpression: (node) => operation(node, node.operator, node.left, node.right),
+      AssignmentExpression(node) {
+        const { operator, left, right } = node
+        if (operator === '&&=' || operator === '||=') condition(left)
+        else operation(node, operator.slice(0, -1), left, right)
+      },
+      UpdateExpression(node) {
+        if (isSymbol(node.argument)) report(node, 'arithmetic', node.operator)
+      },
+      SwitchStatement({ discriminant }) {
+        if (isSymbol(discriminant)) report(discriminant, 'comparison', '===')
+      },
+    }
+  },
+}
+
+/** The members of a union, and what type parameters stand for. */
+function parts(type: Type, checker: TypeChecker): readonly Type[] {
+  const constraint = type.isTypeParameter() ? checker.getBaseConstraintOfType(type) : undefined
+  if (constraint) return parts(constraint, checker)
+  return type.isUnionOrIntersection() ? type.types.flatMap((one) => parts(one, checker)) : [type]
+}
+
+/** Told by its name: the compiler's numbers for kinds of types change between versions. */
+function isMissing(type: Type, checker: TypeChecker): boolean {
+  return ['undefined', 'null', 'void'].includes(checker.typeToString(type))
+}
+
+/** Whether a type is the language's class Symbolic, or derived from it. */
+function isSymbolic(type: Type, checker: TypeChecker): boolean {
+  const symbol = type.getSymbol()
+  if (symbol?.name === 'Symbolic') {
+    const files = symbol.getDeclarations()?.map((declaration) => declaration.getSourceFile().fileName) ?? []
+    return files.some((file) => /[/\\]lang[/\\]value\.(d\.)?ts$/.test(file))
+  }
+  if (!type.isClassOrInterface() && !isReference(type)) return false
+  const declared = isReference(type) ? type.target : type
+  return (checker.getBaseTypes(declared as never) ?? []).some((base) => isSymbolic(base, checker))
+}
+
+function isReference(type: Type): type is Type & { readonly target: Type } {
+  return 'target' in type
+}

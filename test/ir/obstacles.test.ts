@@ -1,0 +1,227 @@
+/** What makes a pipeline a plain loop: each obstacle leads to a note that names its lines, and the meaning stays. */
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { f32, i32, type Program } from 'arke'
+import { lowered, ops, type Args } from './lowered.ts'
+
+const lines = readFileSync(fileURLToPath(import.meta.url), 'utf8').split('\n')
+const lineOf = (marker: string): string =>
+  `obstacles.test.ts:${lines.findIndex((l) => l.endsWith(`// ${marker}`)) + 1}:`
+
+describe('obstacles', () => {
+  /** The note, after making sure that the pipeline became a plain loop that means the same. */
+  const obstacle = (body: (t: Program, args: Args) => void): string => {
+    const ir = lowered(body)
+    expect(ops(ir.body)).not.toContain('copy.async')
+    expect(ir.notes).toHaveLength(1)
+    return ir.notes![0]
+  }
+  const copyAndStore = (t: Program, { a, c }: Args, as: ReturnType<Program['shared']>, row = 0) =>
+    t.pipeline([3], ([k]) => {
+      t.copy(a.tile([row, k], [2, 2]), as as never)
+      t.store(c.tile([row, k], [2, 2]), t.load(as) as never)
+    })
+
+  it('a tile used outside', () => {
+    const note = obstacle((t, { a, c }) => {
+      const as = t.shared(f32, [2, 2])
+      t.pipeline([3], ([k]) => { // outside: pipeline
+        t.copy(a.tile([0, k], [2, 2]), as)
+        t.store(c.tile([0, k], [2, 2]), t.load(as))
+      }) // prettier-ignore
+      t.store(c.tile([1, 0], [2, 2]), t.load(as)) // outside: use
+    })
+    expect(note).toContain(`${lineOf('outside: pipeline')}`)
+    expect(note).toMatch(/the pipeline runs without overlap: the shared tile that it fills is also used at/)
+    expect(note).toContain(lineOf('outside: use'))
+  })
+  it('a tensor that the pipeline reads and the block writes', () => {
+    const note = obstacle((t, { a, n }) => {
+      const as = t.shared(f32, [2, 2])
+      t.for(n, (i) => {
+        t.pipeline([2], ([k]) => {
+          t.copy(a.tile([i, k], [2, 2]), as) // reads a
+          t.store(a.tile([i, k.add(1)], [2, 2]), t.load(as)) // writes a
+        })
+      })
+    })
+    expect(note).toMatch(/it reads a \(.*\), which is written at/)
+    expect(note).toContain(lineOf('reads a'))
+    expect(note).toContain(lineOf('writes a'))
+  })
+  it('bounds that the block writes', () => {
+    const note = obstacle((t, args) => {
+      const as = t.shared(f32, [2, 2])
+      t.for(args.n, (i) => {
+        const size = t
+          .load(args.counter.at([0]))
+          .min(2)
+          .add(1)
+        t.pipeline([size], ([k]) => {
+          t.copy(args.a.tile([0, k], [2, 2]), as)
+          t.store(args.c.tile([0, k], [2, 2]), t.load(as))
+        })
+        t.store(args.counter.at([0]), i) // writes the bound
+      })
+    })
+    expect(note).toMatch(/it reads counter/)
+    expect(note).toContain(lineOf('writes the bound'))
+  })
+  it('a dependence on an atomic', () => {
+    const note = obstacle((t, { a, c, counter }) => {
+      const as = t.shared(f32, [2, 2])
+      const row = t.atomic.add(counter.at([0]), 1) // atomic
+      t.pipeline([3], ([k]) => {
+        t.copy(a.tile([row, k], [2, 2]), as)
+        t.store(c.tile([0, k], [2, 2]), t.load(as))
+      })
+    })
+    expect(note).toMatch(/what it copies depends on atomic\.add at/)
+    expect(note).toContain(lineOf('atomic'))
+  })
+  it('a dependence on what the consumer computes', () => {
+    const note = obstacle((t, { a, c }) => {
+      const as = t.shared(f32, [2, 2])
+      const row = t.pipeline([3], t.constant(i32, 0), ([k], row) => {
+        t.copy(a.tile([row, k], [2, 2]), as)
+        return t.load(as).sum(0).sum().to(i32).and(1) // from the tile
+      })
+      t.store(c.at([0, row]), 1)
+    })
+    expect(note).toMatch(/depends on the load at .* from a shared tile that it fills itself/)
+    expect(note).toContain(lineOf('from the tile'))
+  })
+  it('a dependence on a product', () => {
+    const note = obstacle((t, { a, c }) => {
+      const as = t.shared(f32, [2, 2])
+      const acc = t.dot(t.full(f32, [2, 2], 1), t.full(f32, [2, 2], 0), t.zeros(f32, [2, 2])) // product
+      const row = acc.sum(0).sum().to(i32)
+      t.pipeline([3], ([k]) => {
+        t.copy(a.tile([row, k], [2, 2]), as)
+        t.store(c.tile([0, k], [2, 2]), t.load(as))
+      })
+    })
+    expect(note).toMatch(/depends on dot at/)
+    expect(note).toContain(lineOf('product'))
+  })
+  it('an acquire that only the consumer would execute', () => {
+    const note = obstacle((t, args) => {
+      const as = t.shared(f32, [2, 2])
+      t.load(args.counter.at([0]), { order: 'acquire' }) // acquire
+      copyAndStore(t, args, as as never)
+    })
+    expect(note).toMatch(/what it copies may be ordered by load at/)
+    expect(note).toContain(lineOf('acquire'))
+  })
+  it('but not a relaxed load, nor an acquire after it', () => {
+    const ir = lowered((t, args) => {
+      const as = t.shared(f32, [2, 2])
+      t.load(args.counter.at([0]), { order: 'relaxed' })
+      copyAndStore(t, args, as as never)
+      t.fence('acquire')
+    })
+    expect(ir.notes).toEqual([])
+  })
+  it('a copy in a loop inside', () => {
+    const note = obstacle((t, { a, c }) => {
+      const as = t.shared(f32, [2, 2])
+      t.pipeline([2], ([i]) => {
+        t.for(3, (k) => {
+          t.copy(a.tile([i, k], [2, 2]), as) // looped copy
+          t.store(c.tile([i, k], [2, 2]), t.load(as))
+        })
+      })
+    })
+    expect(note).toMatch(/stands in a loop inside the pipeline/)
+    expect(note).toContain(lineOf('looped copy'))
+  })
+  it('a tile filled twice in an iteration', () => {
+    const note = obstacle((t, { a, b, c }) => {
+      const as = t.shared(f32, [2, 2])
+      t.pipeline([3], ([k]) => {
+        t.copy(a.tile([0, k], [2, 2]), as) // first fill
+        t.store(c.tile([0, k], [2, 2]), t.load(as))
+        t.copy(b.tile([k, 0], [2, 2]), as) // second fill
+        t.store(c.tile([1, k], [2, 2]), t.load(as))
+      })
+    })
+    expect(note).toMatch(/fills one shared tile twice/)
+    expect(note).toContain(lineOf('first fill'))
+    expect(note).toContain(lineOf('second fill'))
+  })
+  it('a tile filled in some iterations only', () => {
+    const note = obstacle((t, { a, c }) => {
+      const as = t.shared(f32, [2, 2])
+      t.pipeline([3], ([k]) => {
+        t.if(k.eq(0), () => t.copy(a.tile([0, k], [2, 2]), as))
+        t.store(c.tile([0, k], [2, 2]), t.load(as)) // use of an old tile
+      })
+    })
+    expect(note).toMatch(/used at .* without a copy before it in the same iteration/)
+    expect(note).toContain(lineOf('use of an old tile'))
+  })
+  it('a tile used before it is filled', () => {
+    const note = obstacle((t, { a, c }) => {
+      const as = t.shared(f32, [2, 2])
+      t.pipeline([3], ([k]) => {
+        t.store(as, 4) // overwritten
+        t.copy(a.tile([0, k], [2, 2]), as)
+        t.store(c.tile([0, k], [2, 2]), t.load(as))
+      })
+    })
+    expect(note).toContain(lineOf('overwritten'))
+  })
+  it('a signal before a wait: a peer may answer the one with the other', () => {
+    const note = obstacle((t, { a, c, ready, done }) => {
+      const as = t.shared(f32, [2, 2])
+      t.pipeline([3], ([k]) => {
+        t.signal(done) // request
+        t.wait(ready) // answer
+        t.copy(a.tile([0, k], [2, 2]), as)
+        t.store(c.tile([0, k], [2, 2]), t.load(as))
+      })
+    })
+    expect(note).toMatch(/signal at .* stands before the wait at/)
+    expect(note).toContain(lineOf('request'))
+    expect(note).toContain(lineOf('answer'))
+  })
+  it('roles of the author beside it', () => {
+    const note = obstacle((t, args) => {
+      const as = t.shared(f32, [2, 2])
+      copyAndStore(t, args, as as never)
+      t.roles({ one: () => t.store(args.c.at([5, 5]), 1) }) // roles
+    })
+    expect(note).toContain(lineOf('roles'))
+  })
+  it('a pipeline in a pipeline', () => {
+    const note = obstacle((t, { a, c, n }) => {
+      const as = t.shared(f32, [2, 2])
+      t.pipeline([n], ([i]) => {
+        t.pipeline([3], ([k]) => {
+          t.copy(a.tile([i, k], [2, 2]), as)
+          t.store(c.tile([i, k], [2, 2]), t.load(as))
+        })
+      })
+    })
+    expect(note).toMatch(/a pipeline stands inside a pipeline; give one pipeline a space of several axes/)
+  })
+  it('teams and a pipeline outside them', () => {
+    const note = obstacle((t, args) => {
+      const as = t.shared(f32, [2, 2])
+      const bs = t.shared(f32, [2, 2])
+      t.teams({ one: { programs: 'rest', body: () => void copyAndStore(t, args, as as never) } }) // teams
+      copyAndStore(t, args, bs as never, 1)
+    })
+    expect(note).toMatch(/the teams at .* stand in a loop or a branch, or beside another pipeline/)
+    expect(note).toContain(lineOf('teams'))
+  })
+  it('last() around it', () => {
+    const note = obstacle((t, args) => {
+      const as = t.shared(f32, [2, 2])
+      t.last(() => void copyAndStore(t, args, as as never)) // last
+    })
+    expect(note).toMatch(/stands in last\(\)/)
+    expect(note).toContain(lineOf('last'))
+  })
+})

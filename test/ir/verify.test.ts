@@ -1,0 +1,232 @@
+/** The spec of the IR: each rule, broken once by IR that recording cannot make, is reported. */
+import { describe, expect, it } from 'vitest'
+import { Node, type Block, type KernelIR } from '../../src/ir/node.ts'
+import { KernelError } from '../../src/ir/site.ts'
+import { barriersType, refType, tensorType, valueType, voidType } from '../../src/ir/type.ts'
+import { verify } from '../../src/ir/verify.ts'
+import { block, kernelOf, node, param } from './build.ts'
+
+const i32 = valueType('i32')
+const one = () => node('const', [], { dtype: 'i32', value: 1 })
+const zeros = () => {
+  const zero = node('const', [], { dtype: 'f32', value: 0 })
+  return [zero, node('broadcast', [zero], { shape: [4] })] as const
+}
+const loop = (bounds: readonly Node[], body: Block, init: readonly Node[] = []): Node =>
+  node('for', [...bounds, ...init], {}, [body])
+
+function refuses(ir: KernelIR, problem: RegExp): void {
+  expect(() => verify(ir)).toThrow(KernelError)
+  expect(() => verify(ir)).toThrow(problem)
+}
+
+it('accepts an empty kernel and a plain one', () => {
+  verify(kernelOf(block([], [])))
+  const [n, x] = [param(i32, 'n'), one()]
+  const index = param(i32, 'i')
+  const state = param(i32, 'state')
+  const sum = node('add', [state, index])
+  const total = loop([x, n, x], block([index, state], [sum], [sum]), [n])
+  verify(kernelOf(block([n], [x, total, node('result', [total], { index: 0 })])))
+})
+
+describe('1. inputs stand before their users, in scope', () => {
+  it('a node used before it stands', () => {
+    const x = one()
+    refuses(
+      kernelOf(block([], [node('neg', [x]), x])),
+      /neg: uses const, which does not stand before it in its scope/,
+    )
+  })
+  it('a node that stands nowhere', () => {
+    refuses(kernelOf(block([], [node('neg', [one()])])), /neg: uses const/)
+  })
+  it('a node of a loop used after it', () => {
+    const [x, index] = [one(), param(i32)]
+    const inner = node('neg', [index])
+    const body = block([index], [inner])
+    refuses(
+      kernelOf(block([], [x, loop([x, x, x], body), node('neg', [inner])])),
+      /uses neg, which does not stand/,
+    )
+  })
+  it('a param of a loop used after it', () => {
+    const [x, index] = [one(), param(i32)]
+    refuses(kernelOf(block([], [x, loop([x, x, x], block([index], [])), node('neg', [index])])), /uses param/)
+  })
+  it('a node of one branch used in the other', () => {
+    const condition = node('const', [], { dtype: 'bool', value: 1 })
+    const x = one()
+    const branch = node('if', [condition], {}, [block([], [x]), block([], [node('neg', [x])])])
+    refuses(kernelOf(block([], [condition, branch])), /uses const/)
+  })
+  it('a block that yields what is not in its scope', () => {
+    const [x, index, stranger] = [one(), param(i32), one()]
+    const state = param(i32, 'state')
+    const total = loop([x, x, x], block([index, state], [], [stranger]), [x])
+    refuses(
+      kernelOf(block([], [x, total])),
+      /const: is what a block yields: const, which does not stand before it/,
+    )
+  })
+  it('a control node used in its own block', () => {
+    const [x, index] = [one(), param(i32)]
+    const body = block([index], [])
+    const total = loop([x, x, x], body)
+    body.nodes.push(new Node('result', i32, [total], { index: 0 }))
+    refuses(kernelOf(block([], [x, total])), /uses for/)
+  })
+})
+
+describe('2. types are what ops infer', () => {
+  it('a wrong type', () => {
+    const x = one()
+    const wrong = new Node('neg', valueType('f32'), [x])
+    refuses(kernelOf(block([], [x, wrong])), /neg: has type f32, which should be i32/)
+  })
+  it('inputs that the op refuses', () => {
+    const [x, zero] = [one(), node('const', [], { dtype: 'f32', value: 0 })]
+    refuses(
+      kernelOf(block([], [x, zero, new Node('add', i32, [x, zero])])),
+      /add: the operands differ: i32 and f32/,
+    )
+  })
+  it('blocks that the op refuses', () => {
+    const [x, index] = [one(), param(valueType('f32'))]
+    refuses(
+      kernelOf(block([], [x, new Node('for', voidType, [x, x, x], {}, [block([index], [])])])),
+      /the parameters of the body: value 0 is f32, carried as i32/,
+    )
+    refuses(kernelOf(block([], [x, new Node('for', voidType, [x, x, x])])), /for: owns 1 blocks, has 0/)
+  })
+  it('attributes that the op refuses', () => {
+    const x = one()
+    refuses(kernelOf(block([], [x, new Node('cast', i32, [x], { dtype: 'f64' })])), /f64 is not a dtype/)
+  })
+})
+
+describe('3. results and params have one owner', () => {
+  it('a result of a node that leaves none', () => {
+    const x = one()
+    refuses(
+      kernelOf(block([], [x, new Node('result', i32, [x], { index: 0 })])),
+      /result: of a node without results/,
+    )
+  })
+  it('a result of roles', () => {
+    const roles = node('roles', [], { names: ['a'], warps: [4] }, [block([], [])])
+    refuses(
+      kernelOf(block([], [roles, new Node('result', i32, [roles], { index: 0 })])),
+      /of a node without results/,
+    )
+  })
+  it('a result that does not exist', () => {
+    const [x, index] = [one(), param(i32)]
+    const total = loop([x, x, x], block([index], []))
+    refuses(
+      kernelOf(block([], [x, total, new Node('result', i32, [total], { index: 0 })])),
+      /result: there is no such result/,
+    )
+  })
+  it('a param among the nodes', () => {
+    refuses(kernelOf(block([], [param(i32)])), /param: a param stands in the list of params/)
+  })
+  it('a node among the params', () => {
+    refuses(kernelOf(block([one()], [])), /const: stands in a list of params/)
+  })
+  it('a param of two blocks, one inside the other', () => {
+    const [x, n] = [one(), param(i32)]
+    refuses(kernelOf(block([n], [x, loop([x, x, x], block([n], []))])), /param: stands in two places/)
+  })
+  it('a param of two blocks, one after the other', () => {
+    const [x, index] = [one(), param(i32)]
+    const loops = [loop([x, x, x], block([index], [])), loop([x, x, x], block([index], []))]
+    refuses(kernelOf(block([], [x, ...loops])), /param: stands in two places/)
+  })
+  it('a node in two places', () => {
+    const x = one()
+    refuses(kernelOf(block([], [x, x])), /const: stands in two places/)
+  })
+  it('a block of two nodes', () => {
+    const [x, index] = [one(), param(i32)]
+    const body = block([index], [one()])
+    refuses(kernelOf(block([], [x, loop([x, x, x], body), loop([x, x, x], body)])), /stands in two places/)
+  })
+})
+
+describe('4. a role captures no fragment', () => {
+  const role = (body: Block): Node => node('roles', [], { names: ['a'], warps: [4] }, [body])
+  it('as an input', () => {
+    const [zero, fragment] = zeros()
+    refuses(
+      kernelOf(block([], [zero, fragment, role(block([], [node('neg', [fragment])]))])),
+      /neg: a role uses the fragment made at .* outside it: pass it through shared memory/,
+    )
+  })
+  it('deep inside', () => {
+    const [zero, fragment] = zeros()
+    const [x, index] = [one(), param(i32)]
+    const inner = loop([x, x, x], block([index], [node('neg', [fragment])]))
+    refuses(kernelOf(block([], [zero, fragment, x, role(block([], [inner]))])), /a role uses the fragment/)
+  })
+  it('as what a block of it yields', () => {
+    const [zero, fragment] = zeros()
+    const condition = node('const', [], { dtype: 'bool', value: 1 })
+    const choice = node('if', [condition], {}, [block([], [], [fragment]), block([], [], [fragment])])
+    refuses(
+      kernelOf(block([], [zero, fragment, condition, role(block([], [choice]))])),
+      /broadcast: a role is what a block yields: the fragment/,
+    )
+  })
+  it('but scalars, views and its own fragments', () => {
+    const [x, tensor] = [one(), param(tensorType('f32', 1), 'v')]
+    const [zero, own] = zeros()
+    const tile = node('tile', [tensor, x], { shape: [4] })
+    const store = node('store', [tile, own])
+    verify(kernelOf(block([tensor], [x, role(block([], [zero, own, tile, store]))])))
+  })
+})
+
+describe('5. roles are not nested, teams and pipelines stand outside them', () => {
+  const inRole = (inner: Node, before: readonly Node[] = []): KernelIR =>
+    kernelOf(block([], [...before, node('roles', [], { names: ['a'], warps: [4] }, [block([], [inner])])]))
+  it('roles in a role', () => {
+    const inner = node('roles', [], { names: ['b'], warps: [4] }, [block([], [])])
+    refuses(inRole(inner), /roles: stands inside a role; put it around the roles/)
+  })
+  it('teams in a role', () => {
+    const x = one()
+    const team = block([param(i32, 'program'), param(i32, 'programs')], [])
+    refuses(inRole(node('teams', [x, x], { names: ['b'] }, [team]), [x]), /teams: stands inside a role/)
+  })
+  it('a pipeline in a role', () => {
+    const x = one()
+    const inner = node('pipeline', [x], { axes: 1, stages: 2 }, [block([param(i32)], [])])
+    refuses(inRole(inner, [x]), /pipeline: stands inside a role; a pipeline becomes roles itself/)
+  })
+})
+
+describe('6. shared memory and barriers are declared at the top', () => {
+  it.each([
+    ['shared', { dtype: 'f32', shape: [4] }, refType('shared', 'f32', [4])],
+    ['barriers', { count: 2, arrivals: 1 }, barriersType(2, 1)],
+  ] as const)('%s in a loop', (op, attributes, type) => {
+    const [x, index] = [one(), param(i32)]
+    const declaration = new Node(op, type, [], attributes)
+    refuses(
+      kernelOf(block([], [x, loop([x, x, x], block([index], [declaration]))])),
+      /declare it at the top of the kernel, outside loops, branches and roles/,
+    )
+  })
+})
+
+describe('7. lowered', () => {
+  const x = one()
+  const pipeline = () => node('pipeline', [x], { axes: 1, stages: 2 }, [block([param(i32)], [])])
+  it('a pipeline is left', () => {
+    refuses(kernelOf(block([], [x, pipeline()]), 'lowered'), /pipeline: is left in lowered IR/)
+  })
+  it('but a recorded kernel has them', () => {
+    verify(kernelOf(block([], [x, pipeline()])))
+  })
+})

@@ -1,0 +1,368 @@
+/**
+ * What the language's types accept and refuse. Compiled by `npm run typecheck` and never executed: a line that
+ * `@ts-expect-error` stands before must not compile, every other line must.
+ */
+import {
+  bf16,
+  bool,
+  f32,
+  flags,
+  i32,
+  i64,
+  scalar,
+  tensor,
+  type Arguments,
+  type Flags,
+  type Fragment,
+  type Program,
+  type Ref,
+  type Scalar,
+  type Shared,
+  type Tensor,
+  type Value,
+} from 'arke'
+
+/** Fails to compile unless the two types are the same. */
+type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
+export const exactly =
+  <A>() =>
+  <B>(_value: B, ..._wrong: Equal<A, B> extends true ? [] : ['another type']): void => {}
+
+export const params = {
+  a: tensor(bf16, 2),
+  b: tensor(bf16, 2),
+  c: tensor(f32, 2),
+  v: tensor(f32, 1),
+  cube: tensor(bf16, 3),
+  counts: tensor(i32, 1),
+  n: scalar(i32),
+  scale: scalar(f32),
+  ready: flags(),
+  grid: flags(2),
+}
+
+export function arguments_(args: Arguments<typeof params>): void {
+  exactly<Tensor<'bf16', 2>>()(args.a)
+  exactly<Tensor<'bf16', 3>>()(args.cube)
+  exactly<Scalar<'i32'>>()(args.n)
+  exactly<Value<'f32', 0>>()(args.scale)
+  exactly<Flags<0>>()(args.ready)
+  exactly<Flags<2>>()(args.grid)
+  // @ts-expect-error there is no such argument
+  void args.missing
+}
+
+// @ts-expect-error a mask is not stored
+export const masks = tensor(bool, 1)
+// @ts-expect-error a tensor has one to four axes
+export const tooMany = tensor(f32, 5)
+// @ts-expect-error nor none
+export const tooFew = tensor(f32, 0)
+// @ts-expect-error f64 is not a dtype
+export const noSuchDtype = tensor('f64', 1)
+// @ts-expect-error a launch passes numbers of 32 or 64 bits
+export const smallScalar = scalar(bf16)
+
+export function arithmetic(
+  x: Scalar<'f32'>,
+  n: Scalar<'i32'>,
+  row: Fragment<'f32', 1>,
+  matrix: Fragment<'f32', 2>,
+  half: Fragment<'bf16', 2>,
+  mask: Fragment<'bool', 2>,
+): void {
+  exactly<Value<'f32', 0>>()(x.neg())
+  const sum = matrix.add(matrix)
+  exactly<Value<'f32', 2>>()(sum)
+  const scaled = matrix.mul(x)
+  exactly<Value<'f32', 2>>()(scaled)
+  const turned = x.mul(matrix)
+  exactly<Value<'f32', 2>>()(turned)
+  const shifted = matrix.sub(1.5)
+  exactly<Value<'f32', 2>>()(shifted)
+  const less = row.lt(x)
+  exactly<Value<'bool', 1>>()(less)
+  const column = row.expand(1)
+  exactly<Value<'f32', 2>>()(column)
+  const stretched = matrix.add(row.expand(0))
+  exactly<Value<'f32', 2>>()(stretched)
+  const rows = matrix.sum(1)
+  exactly<Value<'f32', 1>>()(rows)
+  const total = row.maximum()
+  exactly<Value<'f32', 0>>()(total)
+  const cast = half.to(f32)
+  exactly<Value<'f32', 2>>()(cast)
+  const chosen = mask.select(matrix, -Infinity)
+  exactly<Value<'f32', 2>>()(chosen)
+  const both = mask.and(matrix.gt(0))
+  exactly<Value<'bool', 2>>()(both)
+  const wide = x.broadcast([3, 4])
+  exactly<Value<'f32', 2>>()(wide)
+  n.add(1).mod(n).shl(2).xor(n).not().to(i64).div(3)
+
+  // @ts-expect-error the dtypes differ
+  matrix.add(half)
+  // @ts-expect-error the dtypes differ
+  x.add(n)
+  // @ts-expect-error bf16 is storage: cast first
+  half.add(half)
+  // @ts-expect-error not even a number
+  half.mul(2)
+  // @ts-expect-error nor compared
+  half.lt(half)
+  // @ts-expect-error nor reduced
+  half.sum(1)
+  // @ts-expect-error a vector meets a matrix after expand()
+  matrix.add(row)
+  // @ts-expect-error on either side
+  row.add(matrix)
+  // @ts-expect-error a remainder is of integers
+  x.mod(2)
+  // @ts-expect-error bits are of integers
+  x.and(x)
+  // @ts-expect-error a shift is of integers
+  matrix.shl(1)
+  // @ts-expect-error an exponential is of floats
+  n.exp2()
+  // @ts-expect-error arithmetic on masks
+  mask.add(mask)
+  // @ts-expect-error only masks select
+  matrix.select(matrix, matrix)
+  // @ts-expect-error the choices differ
+  mask.select(matrix, half)
+  // @ts-expect-error a matrix is not expanded
+  matrix.expand(0)
+  // @ts-expect-error nor a scalar
+  x.expand(0)
+  // @ts-expect-error a vector has nothing to transpose
+  row.transpose()
+  // @ts-expect-error f64 is not a dtype
+  x.to('f64')
+  // @ts-expect-error a scalar has no number
+  void (n + 1) // eslint-disable-line arke/no-symbol-coercion
+}
+
+export function products(
+  t: Program,
+  as: Shared<'bf16', 2>,
+  hs: Shared<'f16', 2>,
+  bytes: Shared<'i8', 2>,
+  half: Fragment<'bf16', 2>,
+  acc: Fragment<'f32', 2>,
+  counts: Fragment<'i32', 2>,
+  line: Shared<'bf16', 1>,
+): void {
+  const sum = t.dot(as, as.transpose(), acc)
+  exactly<Value<'f32', 2>>()(sum)
+  t.dot(half, as, acc)
+  t.dot(as, half.transpose(), acc)
+  const exact = t.dot(bytes, bytes, counts)
+  exactly<Value<'i32', 2>>()(exact)
+  // @ts-expect-error the operands differ
+  t.dot(as, hs, acc)
+  // @ts-expect-error the operands differ
+  t.dot(half, hs, acc)
+  // @ts-expect-error products of bf16 are summed in f32
+  t.dot(as, as, counts)
+  // @ts-expect-error products of bf16 are summed in f32
+  t.dot(as, as, half)
+  // @ts-expect-error products of i8 are summed in i32
+  t.dot(bytes, bytes, acc)
+  // @ts-expect-error i32 is not multiplied by the matrix unit
+  t.dot(counts, counts, counts)
+  // @ts-expect-error an operand has two axes
+  t.dot(line, as, acc)
+  // @ts-expect-error the accumulator has two axes
+  t.dot(as, as, acc.sum(1))
+}
+
+export function places(
+  t: Program,
+  a: Tensor<'bf16', 2>,
+  v: Tensor<'f32', 1>,
+  cube: Tensor<'bf16', 3>,
+  i: Scalar<'i32'>,
+  indices: Fragment<'i32', 1>,
+): void {
+  const tile = a.tile([i, 0], [16, 32])
+  exactly<Ref<'bf16', 2, 'global'>>()(tile)
+  const line = v.tile([i], [16])
+  exactly<Ref<'f32', 1, 'global'>>()(line)
+  const page = cube.pick(i)
+  exactly<Tensor<'bf16', 2>>()(page)
+  const one = a.at([i, 3])
+  exactly<Ref<'bf16', 0, 'global'>>()(one)
+  const some = a.at([indices, 3])
+  exactly<Ref<'bf16', 1, 'global'>>()(some)
+  const square = a.at([indices.expand(1), indices.expand(0)])
+  exactly<Ref<'bf16', 2, 'global'>>()(square)
+  const gathered = a.rows(indices).tile(0, 64)
+  exactly<Ref<'bf16', 2, 'global'>>()(gathered)
+  const remote = a.on(t.rank.add(1)).slice(0, i, 16)
+  exactly<Tensor<'bf16', 2>>()(remote)
+  cube.at([i, i, i])
+
+  // @ts-expect-error a tile of a matrix has two indices
+  a.tile([i], [16, 32])
+  // @ts-expect-error and two extents
+  a.tile([i, i], [16])
+  // @ts-expect-error a tile of a vector has one
+  v.tile([i, i], [16, 16])
+  // @ts-expect-error tiles are cut from one or two axes
+  cube.tile([i, i, i], [1, 16, 16])
+  // @ts-expect-error nor covered by them
+  cube.tiles([1, 16, 16])
+  // @ts-expect-error two indices
+  a.at([i])
+  // @ts-expect-error three indices
+  cube.at([i, i])
+  // @ts-expect-error an index is an integer
+  a.at([i, t.constant(f32, 1)])
+  // @ts-expect-error rows are gathered from a matrix
+  v.rows(indices)
+  // @ts-expect-error by a vector
+  a.rows(i)
+  // @ts-expect-error a vector has no axis to give away
+  v.pick(i)
+  // @ts-expect-error an extent of a tile is a number
+  a.tile([i, i], [i, 16])
+}
+
+export function memory(
+  t: Program,
+  a: Tensor<'bf16', 2>,
+  c: Tensor<'f32', 2>,
+  v: Tensor<'f32', 1>,
+  as: Shared<'bf16', 2>,
+  hs: Shared<'f16', 2>,
+  acc: Fragment<'f32', 2>,
+  mask: Fragment<'bool', 2>,
+  short: Fragment<'bool', 1>,
+): void {
+  const tile = a.tile([0, 0], [16, 16])
+  const out = c.tile([0, 0], [16, 16])
+  const loaded = t.load(tile)
+  exactly<Value<'bf16', 2>>()(loaded)
+  const single = t.load(v.at([3]), { order: 'acquire', scope: 'device' })
+  exactly<Value<'f32', 0>>()(single)
+  t.load(tile, { mask, other: 0 })
+  t.load(out, { mask, other: acc })
+  t.store(out, acc, { mask })
+  t.store(out, 0)
+  t.store(out, t.constant(f32, 1))
+  t.store(v.at([0]), 1, { order: 'release', scope: 'system' })
+  t.copy(tile, as)
+  t.copy(as, tile)
+  t.copy(tile, a.on(1).tile([0, 0], [16, 16]), { mask })
+  t.copy(acc, out)
+  t.copy(acc.to(bf16), as)
+  t.get(a.on(1).tile([0, 0], [16, 16]), as)
+  t.put(as, a.on(1).tile([0, 0], [16, 16]))
+  const staged = t.shared(bf16, [2, 16, 16])
+  exactly<Shared<'bf16', 3>>()(staged)
+  const stage = staged.pick(0)
+  exactly<Shared<'bf16', 2>>()(stage)
+  const full = t.barriers(2)
+  t.copyAsync(tile, stage, full.at(0))
+
+  // @ts-expect-error the dtypes differ: cast
+  t.store(tile, acc)
+  // @ts-expect-error the ranks differ
+  t.store(out, acc.sum(1))
+  // @ts-expect-error the ranks differ
+  t.store(v.tile([0], [16]), acc)
+  // @ts-expect-error the dtypes differ
+  t.copy(tile, hs)
+  // @ts-expect-error the dtypes differ
+  t.copy(acc, tile)
+  // @ts-expect-error the ranks differ
+  t.copy(v.tile([0], [16]), out)
+  // @ts-expect-error the mask has another rank
+  t.store(out, acc, { mask: short })
+  // @ts-expect-error a mask is bool
+  t.store(out, acc, { mask: acc })
+  // @ts-expect-error `other` has another dtype
+  t.load(tile, { mask, other: acc })
+  // @ts-expect-error get reads global memory
+  t.get(as, as)
+  // @ts-expect-error put writes global memory
+  t.put(as, as)
+  // @ts-expect-error an asynchronous copy ends in shared memory
+  t.copyAsync(tile, tile, full.at(0))
+  // @ts-expect-error it completes on one barrier
+  t.copyAsync(tile, stage, full)
+  // @ts-expect-error no such scope
+  t.load(tile, { order: 'acquire', scope: 'cluster' })
+  // @ts-expect-error no such order
+  t.load(tile, { order: 'strong' })
+  // @ts-expect-error a tensor is not a place
+  t.load(a)
+  // @ts-expect-error a shared tile has one to three extents
+  t.shared(bf16, [1, 2, 3, 4])
+  // @ts-expect-error a mask is not stored
+  t.shared(bool, [4])
+  // @ts-expect-error a fragment has at most two axes
+  t.zeros(f32, [2, 3, 4])
+  // @ts-expect-error a fragment has at most two axes
+  t.full(f32, [2, 3, 4], 1)
+}
+
+export function atomics(
+  t: Program,
+  counts: Tensor<'i32', 1>,
+  sums: Tensor<'f32', 1>,
+  halves: Tensor<'bf16', 1>,
+  lanes: Fragment<'i32', 1>,
+): void {
+  const before = t.atomic.add(counts.at([0]), 1)
+  exactly<Value<'i32', 0>>()(before)
+  const each = t.atomic.max(counts.at([lanes]), lanes, { order: 'acqRel', scope: 'device' })
+  exactly<Value<'i32', 1>>()(each)
+  t.atomic.add(sums.at([lanes]), 0.5, { mask: lanes.lt(4) })
+  t.atomic.cas(counts.at([0]), 0, 1)
+  t.atomic.xchg(sums.at([0]), 2)
+  t.atomic.or(counts.at([0]), 1)
+  // @ts-expect-error compare-and-swap is of integers
+  t.atomic.cas(sums.at([0]), 0, 1)
+  // @ts-expect-error bits are of integers
+  t.atomic.xor(sums.at([0]), 1)
+  // @ts-expect-error bf16 has no atomics
+  t.atomic.add(halves.at([0]), 1)
+  // @ts-expect-error the operand has another dtype
+  t.atomic.add(sums.at([lanes]), lanes)
+  // @ts-expect-error the operand has another rank
+  t.atomic.add(counts.at([0]), lanes)
+}
+
+export function synchronisation(t: Program, ready: Flags<0>, grid: Flags<2>, i: Scalar<'i32'>): void {
+  t.signal(ready)
+  t.signal(ready.on(i), { order: 'relaxed', scope: 'device' })
+  t.wait(grid.on(1).at([i, 0]), { lag: 1 })
+  t.signalAll(grid.at([t.rank, 0]))
+  const epoch = t.epoch(grid)
+  exactly<Value<'u32', 0>>()(epoch)
+  const full = t.barriers(3)
+  t.wait(full.at(i), 0)
+  t.arrive(full.at(0))
+  t.fence('seqCst', 'device')
+  // @ts-expect-error one flag of the set
+  t.signal(grid)
+  // @ts-expect-error two indices
+  grid.at([i])
+  // @ts-expect-error no indices
+  ready.at([i])
+  // @ts-expect-error a barrier's phase
+  t.wait(full.at(0))
+  // @ts-expect-error one barrier
+  t.arrive(full)
+  // @ts-expect-error a flag is not a barrier
+  t.arrive(ready)
+  // @ts-expect-error a barrier is not a flag
+  t.signal(full.at(0))
+  // @ts-expect-error a relaxed fence does nothing
+  t.fence('relaxed')
+  // @ts-expect-error no such scope
+  t.signal(ready, { scope: 'cluster' })
+  // @ts-expect-error a set has at most three axes
+  flags(4)
+}
