@@ -79,7 +79,7 @@ export class Agent implements Identity {
   pending: Release[] = []
 
   readonly spins = new Map<number, { state: readonly unknown[]; spin: Spin }>()
-  /** Locations whose value must not be read again in a loop that changes nothing. */
+  /** In a loop that changed nothing: what it read, whose value need not be read again if there is news. */
   readonly stale = new Map<Location, Message>()
 
   readonly record: ComponentRecord

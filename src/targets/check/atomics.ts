@@ -56,13 +56,28 @@ export class Location {
 
   /** The oldest message an agent may still read: the newest it must know of. */
   floor(agent: Agent): number {
+    const known = this.#newestKnown(agent)
     const barred = agent.stale.get(this)
-    for (let i = this.messages.length - 1; i > 0; i--) {
-      const message = this.messages[i]
-      if (message === barred) return Math.min(i + 1, this.messages.length - 1)
-      for (const touch of message.touches) if (agent.clock.get(touch.by.component) >= touch.first) return i
-    }
-    return this.messages[0] === barred ? Math.min(1, this.messages.length - 1) : 0
+    return barred ? Math.max(known, this.#news(barred)) : known
+  }
+
+  #newestKnown(agent: Agent): number {
+    for (let i = this.messages.length - 1; i > 0; i--)
+      for (const touch of this.messages[i].touches)
+        if (agent.clock.get(touch.by.component) >= touch.first) return i
+    return 0
+  }
+
+  /** The first store of another value after a message, or 0. */
+  #news(since: Message): number {
+    const from = this.messages.indexOf(since)
+    for (let i = from + 1; i < this.messages.length; i++) if (this.messages[i].value !== since.value) return i
+    return 0
+  }
+
+  /** Whether a store of another value came after a message. */
+  hasNews(since: Message): boolean {
+    return this.#news(since) > 0
   }
 
   /** Where a plain store by the agent may be placed: an index into the messages. */

@@ -29,6 +29,10 @@ export class Clock {
     for (let i = 0; i < theirs.length; i++) if (theirs[i] > ours[i]) ours[i] = theirs[i]
   }
 
+  clear(): void {
+    this.#times.fill(0)
+  }
+
   copy(): Clock {
     return new Clock(this.#times.slice())
   }

@@ -133,7 +133,8 @@ async function exploreRandom(
     const run = await runOnce(scenario, options, new RandomScheduler(first + done))
     found.add(run.findings, done)
     if (run.ended) results.push(run.ended)
-    options.onProgress?.(++done)
+    done++
+    options.onProgress?.(done)
   }
   const seed = found.run === undefined ? undefined : first + found.run
   return { findings: found.findings, schedules: done, complete: false, seed, results }

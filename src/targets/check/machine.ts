@@ -128,7 +128,7 @@ export class Machine {
         break
       }
       if (++this.steps > this.#stepLimit) this.#livelock(enabled)
-      const free = enabled.find((agent) => this.#runsAtOnce(agent))
+      const free = this.#scheduler.sharing && enabled.find((agent) => this.#runsAtOnce(agent))
       if (free) {
         this.#advance(free, true)
         continue
@@ -350,8 +350,10 @@ export class Machine {
     this.#expectPassed(agent, node, barrier)
     barrier.arrived = 0
     barrier.completed++
+    const spent = barrier.published
     barrier.published = barrier.gathered
-    barrier.gathered = new Clock()
+    barrier.gathered = spent
+    spent.clear()
   }
 
   awaitBarrier(agent: Agent, node: Node, barrier: BarrierState, phase: number): void {
@@ -421,7 +423,7 @@ export class Machine {
   canIterate(agent: Agent, loop: number, state: readonly number[]): boolean {
     const previous = agent.spins.get(loop)
     if (!previous || previous.spin.effects || !sameState(agent, previous.state, state)) return true
-    for (const [location, message] of previous.spin.reads) if (location.newest !== message) return true
+    for (const [location, message] of previous.spin.reads) if (location.hasNews(message)) return true
     return false
   }
 

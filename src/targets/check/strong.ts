@@ -109,7 +109,9 @@ export class StrongMemory {
     this.#check(access, location, writes)
     touch(message, agent, scope, false, node)
     acquire(agent, message, order, scope)
-    for (const { spin } of agent.spins.values()) spin.reads.set(location, message)
+    // Of several reads the first counts: had it seen what a later one saw, the iteration might have gone otherwise.
+    for (const { spin } of agent.spins.values())
+      if (!spin.reads.has(location)) spin.reads.set(location, message)
     agent.note(mix(message.id, 3))
     return message.value
   }
