@@ -1,18 +1,25 @@
 // The emitter's probes (test/cuda/probes.ts) on a device, each against what plain TypeScript computes.
 
 import { lower } from '../../src/ir/stages.ts'
-import type { Kernel } from '../../src/lang/kernel.ts'
+import type { Kernel, Meta } from '../../src/lang/kernel.ts'
 import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { factsOf } from '../../src/targets/cuda/emit/recipe.ts'
 import { LaunchWorld, type HeapTensor, type LaunchArgument } from '../../src/targets/cuda/launch.ts'
 import type { Device } from '../../src/targets/cuda/runtime.ts'
+import { flashDecodeFused } from '../../src/ops/flashDecode/fused.ts'
 import { attention, elements, teams, transposedGemm } from '../../test/cuda/probes.ts'
 import { asNumbers, fromBits, randomBf16 } from './data.ts'
 
 type Judge = (what: string, right: boolean, figures: object) => void
 type Arguments = Readonly<Record<string, LaunchArgument>>
 
-function load(world: LaunchWorld, kernel: Pick<Kernel, 'record'>, args: Arguments, ranks = 1) {
+function load(
+  world: LaunchWorld,
+  kernel: Pick<Kernel, 'record'>,
+  args: Arguments,
+  ranks = 1,
+  meta: Meta = {},
+) {
   const tensors = Object.fromEntries(
     Object.entries(args)
       .filter(
@@ -20,7 +27,7 @@ function load(world: LaunchWorld, kernel: Pick<Kernel, 'record'>, args: Argument
       )
       .map(([name, { shape }]) => [name, factsOf(shape)]),
   )
-  return world.load(emitCuda(lower(kernel.record({ world: ranks })), { tensors }))
+  return world.load(emitCuda(lower(kernel.record({ world: ranks, meta })), { tensors }))
 }
 
 export function runProbes(device: Device, judge: Judge): void {
@@ -28,6 +35,7 @@ export function runProbes(device: Device, judge: Judge): void {
   checkTransposed(device, judge)
   checkElements(device, judge)
   checkTeams(device, judge)
+  checkFlashDecode(device, judge)
 }
 
 function relative(out: ArrayLike<number>, reference: ArrayLike<number>): number {
@@ -181,5 +189,76 @@ function checkTeams(device: Device, judge: Judge): void {
   const expected = [10, 10, 30, 30, 60, 60]
   const right = seen.every(([low, high], i) => low === expected[i] && high === expected[i])
   judge('teams: counted flags between ranks over three launches', right, { seen })
+  world.close()
+}
+
+/** Ragged shards, empty ones included, over four launches, so that both slots of the inbox are used again. */
+function checkFlashDecode(device: Device, judge: Judge): void {
+  const [ranks, batch, heads, G, D, capacity] = [2, 3, 2, 64, 128, 200]
+  const world = new LaunchWorld(device, { ranks, heapBytes: 16 << 20 })
+  const tiles = batch * heads
+  const args = {
+    q: world.tensor('bf16', [batch, heads, G, D]),
+    k: world.tensor('bf16', [batch, heads, capacity, D]),
+    v: world.tensor('bf16', [batch, heads, capacity, D]),
+    lengths: world.tensor('i32', [batch]),
+    out: world.tensor('bf16', [batch, heads, G, D]),
+    inbox: world.tensor('f32', [2, ranks * tiles, G, D]),
+    stats: world.tensor('f32', [2, ranks * tiles, 2, G]),
+    arrived: world.flags([ranks, batch, heads]),
+    done: world.flags([ranks]),
+  }
+  const loaded = load(world, flashDecodeFused, args, ranks, { G, D })
+  const launches = world.ranks.map((_, rank) => world.prepare(loaded, args, rank, 5))
+  const errors: number[] = []
+  for (let launch = 0; launch < 4; launch++) {
+    const q = randomBf16(tiles * G * D)
+    const shards = world.ranks.map((_, rank) => {
+      const lengths = Int32Array.of(rank === 0 ? 0 : 77, 200 - 60 * launch, launch === 3 ? 0 : 64 + rank)
+      const [k, v] = [randomBf16(tiles * capacity * D), randomBf16(tiles * capacity * D)]
+      world.write(args.q, rank, q)
+      world.write(args.k, rank, k)
+      world.write(args.v, rank, v)
+      world.write(args.lengths, rank, lengths)
+      world.poison(args.out, rank)
+      return { lengths, k: asNumbers(k), v: asNumbers(v) }
+    })
+    launches.forEach((one, rank) => one.on(world.ranks[rank].stream))
+    world.synchronize()
+    const outs = world.ranks.map((_, rank) => {
+      const out = new Uint16Array(tiles * G * D)
+      world.read(args.out, rank, out)
+      return out
+    })
+    const [x, reference, actual] = [
+      asNumbers(q),
+      new Float64Array(tiles * G * D),
+      new Float64Array(tiles * G * D),
+    ]
+    for (let tile = 0; tile < tiles; tile++)
+      for (let g = 0; g < G; g++) {
+        const row = (tile * G + g) * D
+        let total = 0
+        for (const { lengths, k, v } of shards)
+          for (let token = 0; token < lengths[Math.floor(tile / heads)]; token++) {
+            const at = (tile * capacity + token) * D
+            let dot = 0
+            for (let d = 0; d < D; d++) dot += x[row + d] * k[at + d]
+            const weight = Math.exp(dot * 0.08838834764831845)
+            total += weight
+            for (let d = 0; d < D; d++) reference[row + d] += weight * v[at + d]
+          }
+        for (let d = 0; d < D; d++) {
+          reference[row + d] /= total || 1
+          actual[row + d] = fromBits(outs[tile % ranks][row + d])
+        }
+      }
+    errors.push(relative(actual, reference))
+  }
+  judge(
+    'flash decode, fused, 64 query heads a KV head',
+    errors.every((error) => error < 1e-2),
+    { errors },
+  )
   world.close()
 }

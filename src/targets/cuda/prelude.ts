@@ -168,12 +168,13 @@ template <int Pending> __device__ __forceinline__ void tma_store_wait_read() { a
 template <int Pending> __device__ __forceinline__ void tma_store_wait_done() { asm volatile("cp.async.bulk.wait_group %0;" :: "n"(Pending) : "memory"); }
 `
 
-const MATRIX = `// wgmma. A shared operand is a stack of 128-byte rows in the 128-byte swizzle, its tile aligned to 1024 bytes.
-// K contiguous: rows are M (or N), 64 k each; \`leading\` is ignored, \`stride\` is the bytes from 8 rows to the next 8.
-// M (or N) contiguous: rows are k, 64 columns each; \`leading\` is the bytes from 64 columns to the next 64, \`stride\`
-// from 8 k to the next 8.
-__device__ __forceinline__ u64 wgmma_operand(u32 address, u32 leading, u32 stride) {
-  return (u64)((address & 0x3ffffu) >> 4) | ((u64)(leading >> 4) << 16) | ((u64)(stride >> 4) << 32) | (1ull << 62);
+const MATRIX = `// wgmma. A shared operand is a stack of rows of Span (128, 64, 32) bytes in the swizzle of that size, its tile aligned to
+// 1024 bytes. K contiguous: rows are M (or N); \`leading\` is ignored, \`stride\` is the bytes from 8 rows to the next 8.
+// M (or N) contiguous: rows are k; \`leading\` is the bytes from one row's columns to the next ones, \`stride\` from 8 k to
+// the next 8.
+template <u32 Span> __device__ __forceinline__ u64 wgmma_operand(u32 address, u32 leading, u32 stride) {
+  const u64 swizzle = Span == 128 ? 1 : Span == 64 ? 2 : 3;
+  return (u64)((address & 0x3ffffu) >> 4) | ((u64)(leading >> 4) << 16) | ((u64)(stride >> 4) << 32) | (swizzle << 62);
 }
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }

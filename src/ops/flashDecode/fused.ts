@@ -1,0 +1,107 @@
+/**
+ * Flash Decode over a KV cache that is sharded along the sequence: one token of `G` query heads that share a KV head (GQA),
+ * for every batch and KV head. Each rank attends over its own shard and pushes the partial result (accumulator, maximum
+ * and sum of the softmax) straight to the rank that owns the (batch, head); the owner merges them as they arrive.
+ *
+ *   q, out    [batch, kv heads, G, D]; `out` is written by the owner of a (batch, head)
+ *   k, v      [batch, kv heads, capacity, D]: this rank's shard, of which `lengths[batch]` tokens exist; 0 is allowed
+ *   inbox     [2, world x batch x kv heads, G, D] and stats [2, world x batch x kv heads, 2, G], in two slots by epoch
+ *   arrived   [world, batch, kv heads]: the source's partial result lies in the inbox
+ *   done      [world]: that rank has read its inbox; a slot is written again two launches later
+ *
+ * Scores are in powers of two. -1e30 stands for "nothing yet": unlike -Infinity it can be subtracted from itself.
+ */
+import { bf16, f32, i32 } from '../../lang/dtypes.ts'
+import { flags, kernel, tensor } from '../../lang/kernel.ts'
+import { ceilDiv } from '../../lang/tensor.ts'
+
+const NOTHING = -1e30
+
+export const flashDecodeFused = kernel(
+  'flashDecodeFused',
+  {
+    q: tensor(bf16, 4),
+    k: tensor(bf16, 4),
+    v: tensor(bf16, 4),
+    lengths: tensor(i32, 1),
+    out: tensor(bf16, 4),
+    inbox: tensor(f32, 4),
+    stats: tensor(f32, 4),
+    arrived: flags(3),
+    done: flags(1),
+  },
+  { G: 16, D: 128, BN: 64, stages: 2, scale: 0.08838834764831845 },
+  (t, { q, k, v, lengths, out, inbox, stats, arrived, done }, { G, D, BN, stages, scale }) => {
+    const [batch, heads] = [q.dim(0), q.dim(1)]
+    const slot = t.epoch(arrived).mod(2).to(i32)
+    const ks = t.shared(bf16, [BN, D])
+    const vs = t.shared(bf16, [BN, D])
+
+    t.persistent([batch, heads], ([b, h]) => {
+      const query = t.load(q.pick(b).pick(h).tile([0, 0], [G, D]))
+      const length = t.load(lengths.at([b]))
+      const keys = k.pick(b).pick(h).slice(0, 0, length)
+      const values = v.pick(b).pick(h).slice(0, 0, length)
+      const start = { m: t.full(f32, [G], NOTHING), l: t.zeros(f32, [G]), acc: t.zeros(f32, [G, D]) }
+      const part = t.pipeline(
+        [ceilDiv(length, BN)],
+        start,
+        ([j], { m, l, acc }) => {
+          t.copy(keys.tile([j, 0], [BN, D]), ks)
+          t.copy(values.tile([j, 0], [BN, D]), vs)
+          const token = t.arange(BN).add(j.mul(BN)).expand(0).broadcast([G, BN])
+          const scores = t.dot(query, ks.transpose(), t.zeros(f32, [G, BN])).mul(scale * Math.LOG2E)
+          const masked = token.lt(length).select(scores, NOTHING)
+          const next = m.max(masked.maximum(1))
+          const p = masked.sub(next.expand(1)).exp2()
+          const kept = m.sub(next).exp2()
+          return {
+            m: next,
+            l: l.mul(kept).add(p.sum(1)),
+            acc: t.dot(p.to(bf16), vs, acc.mul(kept.expand(1))),
+          }
+        },
+        { stages },
+      )
+      const tile = b.mul(heads).add(h)
+      const owner = tile.mod(t.world)
+      const at = t.rank.mul(batch).mul(heads).add(tile)
+      t.wait(done.at([owner]), { lag: 2 })
+      t.store(inbox.on(owner).pick(slot).pick(at).tile([0, 0], [G, D]), part.acc)
+      t.store(stats.on(owner).pick(slot).pick(at).pick(0).tile([0], [G]), part.m)
+      t.store(stats.on(owner).pick(slot).pick(at).pick(1).tile([0], [G]), part.l)
+      t.signal(arrived.on(owner).at([t.rank, b, h]))
+    })
+
+    const owned = batch
+      .mul(heads)
+      .sub(t.rank)
+      .add(t.world - 1)
+      .div(t.world)
+    t.persistent([owned], ([n]) => {
+      const tile = n.mul(t.world).add(t.rank)
+      const [b, h] = [tile.div(heads), tile.mod(heads)]
+      const start = { m: t.full(f32, [G], NOTHING), l: t.zeros(f32, [G]), acc: t.zeros(f32, [G, D]) }
+      const { l, acc } = t.for(t.world, start, (source, { m, l, acc }) => {
+        const at = source.mul(batch).mul(heads).add(tile)
+        t.wait(arrived.at([source, b, h]))
+        const from = {
+          m: t.load(stats.pick(slot).pick(at).pick(0).tile([0], [G])),
+          l: t.load(stats.pick(slot).pick(at).pick(1).tile([0], [G])),
+          acc: t.load(inbox.pick(slot).pick(at).tile([0, 0], [G, D])),
+        }
+        const next = m.max(from.m)
+        const [kept, added] = [m.sub(next).exp2(), from.m.sub(next).exp2()]
+        return {
+          m: next,
+          l: l.mul(kept).add(from.l.mul(added)),
+          acc: acc.mul(kept.expand(1)).add(from.acc.mul(added.expand(1))),
+        }
+      })
+      const some = l.gt(0)
+      const result = acc.div(some.select(l, 1).expand(1))
+      t.copy(result.to(bf16), out.pick(b).pick(h).tile([0, 0], [G, D]))
+    })
+    t.last(() => t.signalAll(done.at([t.rank])))
+  },
+)

@@ -1,0 +1,156 @@
+/**
+ * Copy planning: how each copy between global and shared memory, and each store of an accumulator, moves its bytes.
+ *
+ *   tensor   the copy engine (TMA), by a tensor map; rank is the map's outermost axis where the tile is another rank's
+ *   vector   16 bytes a thread, where rows are known to start at multiples of 16 bytes
+ *   element  one element a thread, each masked by itself
+ *
+ * The engine masks at the tensor's edge, so a window (`slice`) is served only if tiles are known not to cross its end.
+ */
+import { dtypes } from '../../../ir/dtype.ts'
+import { attribute, type Node } from '../../../ir/node.ts'
+import type { RefType } from '../../../ir/type.ts'
+import type { Swizzle } from '../tensormap.ts'
+import type { Layout } from './layout.ts'
+import type { Ranges } from './ranges.ts'
+import { hasAlignedRows, type EmitFacts } from './recipe.ts'
+import { swizzleOf, tileRoot, type Tile } from './tiles.ts'
+import { tileOf, type TileView } from './views.ts'
+
+/** A tensor map that the kernel needs; equal ones are one parameter. */
+export interface MapPlan {
+  readonly tensor: string
+  readonly box: readonly number[]
+  readonly swizzle: Swizzle
+  readonly ranked: boolean
+}
+
+/** One box of a tile: where it starts, in the tile's elements and in shared memory. */
+export interface Box {
+  readonly row: number
+  readonly column: number
+  readonly offset: number
+}
+
+export interface TensorPlan {
+  readonly how: 'tensor'
+  readonly map: MapPlan
+  readonly boxes: readonly Box[]
+  readonly bytes: number
+}
+export type CopyPlan = TensorPlan | { readonly how: 'vector' } | { readonly how: 'element' }
+
+const MAX_BOX = 256
+
+export class CopyPlanner {
+  readonly #facts: EmitFacts
+  readonly #ranges: Ranges
+  readonly #tiles: ReadonlyMap<Node, Tile>
+  readonly #plans = new Map<Node, CopyPlan>()
+
+  constructor(facts: EmitFacts, ranges: Ranges, tiles: ReadonlyMap<Node, Tile>) {
+    this.#facts = facts
+    this.#ranges = ranges
+    this.#tiles = tiles
+  }
+
+  /** Of `copy.async` and `copy`. */
+  ofCopy(node: Node): CopyPlan {
+    let plan = this.#plans.get(node)
+    if (!plan) this.#plans.set(node, (plan = this.#planCopy(node)))
+    return plan
+  }
+
+  #planCopy(node: Node): CopyPlan {
+    const [source, target] = node.inputs
+    if (node.op === 'copy.async' && source.op === 'tile' && target.op !== 'transpose') {
+      const tile = this.#tiles.get(tileRoot(target))!
+      const plan = this.#isServed(tileOf(source)) && tensorPlan(tileOf(source), tile, target)
+      if (plan) return plan
+    }
+    const isWide = [source, target].every((ref) => this.hasWideRows(ref))
+    return { how: isWide ? 'vector' : 'element' }
+  }
+
+  /** Of a store of a fragment to a global tile: through shared memory by the engine, or undefined. */
+  ofStore(node: Node, layout: Layout): TensorPlan | undefined {
+    const [target, value, mask] = node.inputs
+    if (target.op !== 'tile' || mask || node.attributes.order !== undefined) return undefined
+    const { dtype, shape } = value.type as RefType
+    const { bytes } = dtypes[dtype]
+    if (layout.kind !== 'accumulator' || !['bf16', 'f16', 'f32'].includes(dtype)) return undefined
+    const view = tileOf(target)
+    if ((shape[1] * bytes) % 128 !== 0 || !this.#isServed(view)) return undefined
+    const width = 128 / bytes
+    const boxes: Box[] = []
+    for (let row = 0; row < (layout.count * 2) / shape[1]; row++)
+      for (let column = 0; column < shape[1]; column += width)
+        boxes.push({ row: 64 * row, column, offset: 0 })
+    return { how: 'tensor', map: mapOf(view, [width, 64], '128B'), boxes, bytes: 64 * 128 }
+  }
+
+  /** Whether 16-byte chunks of a place are aligned and lie inside or outside as a whole. */
+  hasWideRows(ref: Node): boolean {
+    const { dtype } = ref.type as RefType
+    return this.alignment(ref) * dtypes[dtype].bytes === 16
+  }
+
+  /** How many elements, up to 16 bytes, can be accessed at once at every multiple of that many in a row of the place. */
+  alignment(ref: Node): number {
+    const { dtype, shape } = ref.type as RefType
+    const most = 16 / dtypes[dtype].bytes
+    if (ref.op === 'at' || ref.op === 'transpose' || ref.op === 'rows' || shape.length === 0) return 1
+    const inTile = commonPower(most, shape[shape.length - 1])
+    if ((ref.type as RefType).space === 'shared') return inTile
+    const view = tileOf(ref)
+    const facts = this.#facts.tensors[attribute<string>(view.base, 'name')]
+    if (!facts?.aligned) return 1
+    const inner = view.axes[view.axes.length - 1]
+    const known = [...inner.starts, ...(inner.size ? [inner.size] : [])].map((node) =>
+      this.#ranges.divisor(node),
+    )
+    return [...known, facts.divisors[facts.divisors.length - 1]].reduce(commonPower, inTile)
+  }
+
+  #isServed(view: TileView): boolean {
+    const type = view.base.type
+    if (type.kind !== 'tensor' || !['bf16', 'f16', 'f32', 'i32', 'u32'].includes(type.dtype)) return false
+    const facts = this.#facts.tensors[attribute<string>(view.base, 'name')]
+    if (!facts || !hasAlignedRows(facts, type.dtype)) return false
+    return view.axes.every(({ size }, i) => !size || this.#ranges.isMultipleOf(size, view.shape[i]))
+  }
+}
+
+function tensorPlan(view: TileView, tile: Tile, target: Node): TensorPlan | undefined {
+  const { bytes } = dtypes[tile.dtype]
+  const shape = (target.type as RefType).shape
+  const columns = shape[shape.length - 1]
+  const rows = shape.length === 2 ? shape[0] : 1
+  // A row of a tile of several rows, as a stage: its start must suit the engine.
+  if (shape.length === 1 && target.op === 'pick' && (tile.columns * bytes) % 128 !== 0) return undefined
+  if ((columns * bytes) % 16 !== 0) return undefined
+  const width = tile.span === 0 ? columns : tile.span / bytes
+  if (width > MAX_BOX) return undefined
+  const height = Math.min(rows, MAX_BOX)
+  if (rows % height !== 0) return undefined
+  const boxes: Box[] = []
+  for (let column = 0; column < columns; column += width)
+    for (let row = 0; row < rows; row += height)
+      boxes.push({ row, column, offset: column * bytes * rows + row * width * bytes })
+  const box = shape.length === 1 ? [width] : [width, height]
+  return { how: 'tensor', map: mapOf(view, box, swizzleOf(tile)), boxes, bytes: rows * columns * bytes }
+}
+
+function mapOf(view: TileView, box: readonly number[], swizzle: Swizzle): MapPlan {
+  return {
+    tensor: attribute<string>(view.base, 'name'),
+    box: [...box, ...view.picks.map(() => 1)],
+    swizzle,
+    ranked: view.owner !== undefined,
+  }
+}
+
+/** The largest power of two that divides both; `a` is one, and 0 is divided by all. */
+function commonPower(a: number, b: number): number {
+  return b === 0 ? a : Math.min(a, b & -b)
+}

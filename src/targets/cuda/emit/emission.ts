@@ -1,0 +1,341 @@
+/**
+ * The state of writing one kernel: the plans made before, the group whose code is being written, and the C++ text that
+ * stands for each IR node so far. Renderers of ops (render/) know this and their own op, nothing else.
+ */
+import { attribute, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
+import { KernelError, type Site } from '../../../ir/site.ts'
+import type { ValueType } from '../../../ir/type.ts'
+import type { WgmmaShape } from '../prelude.ts'
+import { isFragment, isSplat } from './assign.ts'
+import type { StrongAccess } from './device.ts'
+import { strongAccess, tensorCopy } from './device.ts'
+import type { Group, RolesPlan } from './groups.ts'
+import { accessesOf, Hazards, type Plans } from './hazards.ts'
+import type { Layout } from './layout.ts'
+import type { Overlap } from './overlap.ts'
+import { Params } from './params.ts'
+import type { Ranges } from './ranges.ts'
+import type { EmitFacts } from './recipe.ts'
+import { is16Bit, registerType, type Operand } from './spell.ts'
+import type { Region, Tile } from './tiles.ts'
+import type { Uses } from './uses.ts'
+import { lineOf, Names, Writer } from './writer.ts'
+
+/** A fragment as text: its register for an index, and its array where it has one. */
+export interface FragmentText {
+  readonly layout: Layout
+  /** The element in register `i`; of 16-bit elements, its bits. */
+  element(i: string): string
+  /** Elements, or for 16-bit elements pairs of them. */
+  readonly array: string | undefined
+  /** What is computed from indices alone can be had at any place, in any layout: one text an axis. */
+  at?(place: readonly string[]): string
+}
+
+/** Where things lie in shared memory. */
+export interface SharedPlan {
+  readonly tiles: ReadonlyMap<Node, Region>
+  readonly barriers: ReadonlyMap<Node, Region>
+  /** Two boxes a warpgroup for stores by the copy engine. */
+  readonly staging: ReadonlyMap<Group, Region>
+  /** Where a group's threads exchange what one of them found, or partial results. */
+  readonly exchange: ReadonlyMap<Group, Region>
+}
+
+export interface EmissionPlans extends Plans {
+  readonly ir: KernelIR
+  readonly facts: EmitFacts
+  readonly ranges: Ranges
+  readonly uses: Uses
+  readonly roles: RolesPlan
+  readonly tiles: ReadonlyMap<Node, Tile>
+  readonly overlaps: readonly Overlap[]
+  readonly shared: SharedPlan
+  /** Threads that arrive for one `barrier.arrive`: one a warp of the arriving group, or 1. */
+  readonly arrivers: ReadonlyMap<Node, number>
+  /** The first of the barriers at which the warpgroups of a group meet, each by itself. */
+  readonly warpgroupBarriers: ReadonlyMap<Group, number>
+  /** Rows of tiles that `persistent` walks together, the same in every role; 1: plain order. */
+  readonly tileGroup: number
+  /** Tensors and shared tiles that the kernel writes with ordinary stores. */
+  readonly written: ReadonlySet<Node>
+  /** Whether anything is copied by the copy engine. */
+  readonly usesCopyEngine: boolean
+}
+
+export class Emission {
+  readonly plans: EmissionPlans
+  readonly out = new Writer()
+  readonly names = new Names()
+  readonly params: Params
+  readonly wgmma: WgmmaShape[] = []
+  readonly functions = new Map<string, string>()
+  readonly waitSites: string[] = []
+  readonly signals = new Set<string>()
+  readonly waits = new Set<string>()
+  group: Group
+  hazards = new Hazards()
+  /** Declared before the group's code: what its renderers remember from one iteration to the next. */
+  remembered: string[] = []
+  /** Declared at the start of the kernel. */
+  readonly epochs = new Map<string, { readonly flags: string; readonly side: 'signal' | 'wait' }>()
+  /** Names of shared tiles and of arrays of barriers: their addresses. */
+  readonly addresses = new Map<Node, string>()
+  /** Names of what control nodes leave. */
+  readonly results = new Map<Node, readonly string[]>()
+  /** Arrivals that a product in flight puts off, and the variables that hold their barriers until then. */
+  readonly deferred = new Map<Node, string>()
+  readonly #scalars = new Map<Node, string>()
+  readonly #fragments = new Map<Node, FragmentText>()
+  readonly #renderBlock: (block: Block, emission: Emission) => void
+
+  constructor(plans: EmissionPlans, renderBlock: (block: Block, emission: Emission) => void) {
+    this.plans = plans
+    this.params = new Params(plans.ir, this.names)
+    this.group = plans.roles.whole
+    this.#renderBlock = renderBlock
+  }
+
+  refuse(node: Node, problem: string): never {
+    throw new KernelError(`${node.op}: ${problem}`, node.site)
+  }
+
+  // Code of blocks and groups
+
+  block(block: Block): void {
+    this.#renderBlock(block, this)
+  }
+
+  /** A role's code, in names and order of its own. */
+  within(group: Group, body: () => void): void {
+    const outer = { group: this.group, hazards: this.hazards, remembered: this.remembered }
+    this.group = group
+    this.hazards = new Hazards()
+    this.remembered = []
+    this.names.scope(() => {
+      const lines = this.out.aside(body)
+      for (const line of this.remembered) this.out.line(line)
+      this.out.append(lines)
+    })
+    Object.assign(this, outer)
+  }
+
+  /** Something a group keeps from one iteration to the next: declared at its start. */
+  remember(base: string, declare: (name: string) => string): string {
+    const name = `${base}_${this.remembered.length + 1}` // of its own kind: it outlives the scope it is needed in
+    this.remembered.push(declare(name))
+    return name
+  }
+
+  // Threads of the group
+
+  get leader(): string {
+    return this.group.solo ? 'true' : 'thread == 0'
+  }
+
+  /** A statement that one thread executes. */
+  byLeader(statement: string, site?: Site): void {
+    this.out.line(this.group.solo ? statement : `if (thread == 0) ${statement}`, site)
+  }
+
+  meet(site?: Site): void {
+    this.hazards.meet()
+    if (this.group.solo) return
+    const { barrier, threads } = this.group
+    this.out.line(barrier === 0 ? '__syncthreads();' : `group_barrier(${barrier}, ${threads});`, site)
+  }
+
+  /** Bytes of this group's own in shared memory, as an address. */
+  exchange(): string {
+    return `shared + ${this.plans.shared.exchange.get(this.group)!.at}`
+  }
+
+  /** What one thread computes, in all of them. */
+  fromLeader(type: string, name: string, expression: string, site?: Site): void {
+    if (this.group.solo) return this.out.line(`const ${type} ${name} = ${expression};`, site)
+    this.out.line(`if (thread == 0) shared_store<${type}>(${this.exchange()}, ${expression});`, site)
+    this.meet()
+    this.out.line(`const ${type} ${name} = shared_load<${type}>(${this.exchange()});`)
+    this.meet()
+  }
+
+  /** Before a node that accesses memory: what its group did before must be seen. */
+  settle(node: Node): void {
+    const accesses = accessesOf(node, this.plans)
+    const need = this.hazards.need(accesses)
+    if (need.drain) this.drain()
+    if (need.fenceShared) this.out.line('fence_async_shared();', node.site)
+    if (need.fenceGlobal) this.out.line('fence_async();', node.site)
+    if (need.meet) this.meet(node.site)
+    this.hazards.add(accesses)
+  }
+
+  /** Stores of the copy engine are complete, and so can be released. */
+  drain(): void {
+    if (!this.hazards.hasStoresUnderWay) return
+    this.out.line('if (thread % 128 == 0) tma_store_wait_done<0>();')
+    this.hazards.drained()
+  }
+
+  // Values
+
+  /** The text of a scalar. */
+  scalar(node: Node): string {
+    const text = this.#scalars.get(node)
+    if (text === undefined) throw new Error(`${node.op} at ${node.site} has no text yet`)
+    return text
+  }
+
+  setScalar(node: Node, text: string): void {
+    this.#scalars.set(node, text)
+  }
+
+  operand(node: Node): Operand {
+    return { text: this.scalar(node), nonNegative: this.plans.ranges.isNonNegative(node) }
+  }
+
+  /** Gives a scalar a name, unless its one use can as well show the expression. */
+  defineScalar(node: Node, expression: string, base: string, inline = true): void {
+    const { dtype } = node.type as ValueType
+    const uses = this.plans.uses.count(node)
+    if (uses === 0) return
+    if (inline && uses === 1 && expression.length <= 48 && !this.#isUsedByLoop(node))
+      return this.setScalar(node, expression)
+    const name = this.names.take(base)
+    this.out.line(`const ${registerType(dtype, node)} ${name} = ${bare(expression)};`, node.site)
+    this.setScalar(node, name)
+  }
+
+  #isUsedByLoop(node: Node): boolean {
+    const [user] = this.plans.uses.users(node)
+    if (!user) return false
+    if (user.op === 'for' || user.op === 'persistent') return true
+    const outer = new Set(this.plans.uses.around(node))
+    return [...this.plans.uses.around(user)].some((one) => one.op !== 'if' && !outer.has(one))
+  }
+
+  fragment(node: Node): FragmentText {
+    const known = this.#fragments.get(node)
+    if (!known) throw new Error(`${node.op} at ${node.site} has no text yet`)
+    return known
+  }
+
+  setFragment(node: Node, text: FragmentText): void {
+    this.#fragments.set(node, text)
+  }
+
+  /** A value of any shape as an element for register `i`. */
+  element(node: Node, i: string): Operand {
+    if (!isFragment(node) || isSplat(node)) return this.operand(node)
+    const isIndex = (node.type as ValueType).dtype === 'i32'
+    return {
+      text: this.fragment(node).element(i),
+      nonNegative: isIndex && this.plans.ranges.isNonNegative(node),
+    }
+  }
+
+  /** Declares registers for a fragment and makes them its text. */
+  declareFragment(node: Node, base: string): string {
+    const name = this.names.take(base)
+    const { dtype } = node.type as ValueType
+    const layout = this.plans.layouts.of(node)
+    const [type, count] = registers(dtype, layout.count, node)
+    this.out.line(`${type} ${name}[${count}];`, node.site)
+    this.setFragment(node, arrayText(name, dtype, layout))
+    return name
+  }
+
+  aliasFragment(node: Node, array: string): void {
+    const { dtype } = node.type as ValueType
+    this.setFragment(node, arrayText(array, dtype, this.plans.layouts.of(node)))
+  }
+
+  /** A fragment in an array of its own, whatever stood for it before. */
+  inArray(node: Node, base = 'fragment'): string {
+    if (!isSplat(node)) {
+      const { array } = this.fragment(node)
+      if (array) return array
+    }
+    const name = this.names.take(base)
+    const { dtype } = node.type as ValueType
+    const layout = this.plans.layouts.of(node)
+    const [type, count] = registers(dtype, layout.count, node)
+    this.out.line(`${type} ${name}[${count}];`, node.site)
+    this.fill(name, node)
+    return name
+  }
+
+  /** Copies a fragment's elements to an array in the layout of `like`: one scalar for all has none of its own. */
+  fill(array: string, node: Node, like = node): void {
+    const { dtype } = node.type as ValueType
+    const { count } = this.plans.layouts.of(isSplat(node) ? like : node)
+    const text = isSplat(node) ? undefined : this.fragment(node).array
+    if (text === array) return
+    const at = (i: string): string => this.element(node, i).text
+    if (!is16Bit(dtype)) return this.out.unrolled(count, `${array}[i] = ${at('i')};`, node.site)
+    const pair = text ? `${text}[p]` : `pack_bits(${at('(2 * p)')}, ${at('(2 * p + 1)')})`
+    this.out.unrolled(Math.ceil(count / 2), `${array}[p] = ${pair};`, node.site, 'p')
+  }
+
+  // What the kernel is made of besides its own text
+
+  strong(access: StrongAccess, node: Node): string {
+    const made = strongAccess(access)
+    if (!made) return this.refuse(node, `${access.dtype} has no access with an order in CUDA`)
+    this.functions.set(made.name, made.text)
+    return made.name
+  }
+
+  tensorCopy(kind: 'load' | 'store', axes: number): string {
+    const { name, text } = tensorCopy(kind, axes)!
+    if (text) this.functions.set(name, text)
+    return name
+  }
+
+  /** The name of this launch's epoch of a flag set. */
+  epoch(flags: string, side: 'signal' | 'wait'): string {
+    const name = `${flags}_${side}_epoch`
+    this.epochs.set(name, { flags, side })
+    return name
+  }
+
+  /** The barrier of the executing thread's warpgroup. */
+  warpgroupBarrier(): string {
+    const first = this.plans.warpgroupBarriers.get(this.group)!
+    return this.group.warps === 4 ? String(first) : `${first} + thread / 128`
+  }
+
+  waitSite(site: Site | undefined): number {
+    const where = lineOf(site) ?? '(unknown line)'
+    const known = this.waitSites.indexOf(where)
+    return known >= 0 ? known + 1 : this.waitSites.push(where)
+  }
+
+  paramName(node: Node): string {
+    return attribute<string>(node, 'name')
+  }
+}
+
+export function registers(
+  dtype: ValueType['dtype'],
+  count: number,
+  node: Node,
+): [type: string, count: number] {
+  return is16Bit(dtype) ? ['u32', Math.ceil(count / 2)] : [registerType(dtype, node), count]
+}
+
+function arrayText(array: string, dtype: ValueType['dtype'], layout: Layout): FragmentText {
+  const element = (i: string): string => (is16Bit(dtype) ? `half_at(${array}, ${i})` : `${array}[${i}]`)
+  return { layout, element, array }
+}
+
+/** Without the parentheses around the whole. */
+export function bare(text: string): string {
+  if (!text.startsWith('(') || !text.endsWith(')')) return text
+  let depth = 0
+  for (let i = 0; i < text.length - 1; i++) {
+    if (text[i] === '(') depth++
+    if (text[i] === ')' && --depth === 0) return text
+  }
+  return text.slice(1, -1)
+}

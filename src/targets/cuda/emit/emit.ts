@@ -1,0 +1,101 @@
+/**
+ * Lowered IR to CUDA C++: text and the recipe to launch it, no driver calls. The same IR and facts give the same text.
+ *
+ * The kernel's frame is written here: its parameters, shared memory, barriers, epochs, and, at the end, the rank's last
+ * program advancing the epochs. Everything between is written by the renderers of the ops, each looking at its own op and
+ * at the plans made before.
+ */
+import { attribute, walk, type KernelIR } from '../../../ir/node.ts'
+import { KernelError } from '../../../ir/site.ts'
+import { prelude } from '../prelude.ts'
+import { COMMON, STAGING } from './device.ts'
+import { Emission } from './emission.ts'
+import { plan } from './plan.ts'
+import type { EmitFacts, EmittedKernel } from './recipe.ts'
+import { renderBlock } from './render/index.ts'
+
+export function emitCuda(ir: KernelIR, facts: EmitFacts): EmittedKernel {
+  if (ir.stage !== 'lowered')
+    throw new KernelError(`${ir.name} is ${ir.stage}: lower() it before emitting CUDA`)
+  const plans = plan(ir, facts)
+  const emission = new Emission(plans, renderBlock)
+  for (const param of ir.body.params)
+    if (param.type.kind === 'value')
+      emission.setScalar(param, emission.params.scalar(attribute<string>(param, 'name')))
+  const body = emission.out.aside(() =>
+    emission.within(plans.roles.whole, () => renderBlock(ir.body, emission)),
+  )
+  const end = emission.out.aside(() => advanceEpochs(emission))
+  const start = emission.out.aside(() => prologue(emission))
+  const { block } = plans.roles
+  const params = emission.params.all
+  const declarations = params.map(({ type, name }) => `    ${type} ${name}`).join(',\n')
+  const meta = Object.entries(ir.meta).map(([name, value]) => `${name} = ${String(value)}`)
+  const source = [
+    prelude({ wgmma: emission.wgmma }),
+    COMMON,
+    ...(plans.stores.size > 0 ? [STAGING] : []),
+    ...emission.functions.values(),
+    `// ${ir.name}, for ${ir.world} ${ir.world === 1 ? 'rank' : 'ranks'}${meta.length > 0 ? `; ${meta.join(', ')}` : ''}`,
+    `extern "C" __global__ void __launch_bounds__(${block}, 1) ${ir.name}(\n${declarations}) {`,
+    ...start,
+    ...body,
+    ...end,
+    '}\n',
+  ].join('\n')
+  return {
+    name: ir.name,
+    source,
+    architecture: 'sm_90a',
+    block,
+    sharedBytes: plans.sharedBytes,
+    params: params.map(({ recipe }) => recipe),
+    signals: [...emission.signals],
+    waits: [...emission.waits],
+    waitSites: emission.waitSites,
+  }
+}
+
+/** Addresses, epochs and barriers: what every program needs before its first statement. */
+function prologue(emission: Emission): void {
+  const { out, plans, params } = emission
+  out.line('extern __shared__ u8 shared_memory[];')
+  out.line('const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;')
+  out.line('const u32 thread = threadIdx.x;')
+  for (const [name, { flags, side }] of emission.epochs)
+    out.line(
+      `const u32 ${name} = *(volatile u32*)(${params.epochs(flags)} + ${side === 'signal' ? 0 : 1}) + 1;`,
+    )
+  const barriers = [...walk(plans.ir.body)].filter((node) => node.op === 'barriers')
+  if (barriers.length === 0) return
+  out.block('if (thread == 0)', () => {
+    for (const map of params.maps) out.line(`tma_prefetch(${map});`)
+    for (const node of barriers) {
+      const { at } = plans.shared.barriers.get(node)!
+      const arrivals = attribute<number>(node, 'arrivals') * (plans.arrivers.get(node) ?? 1)
+      out.line(
+        `for (u32 i = 0; i < ${attribute<number>(node, 'count')}; ++i) barrier_init(shared + ${at} + i * 8, ${arrivals});`,
+        node.site,
+      )
+    }
+    out.line('barrier_init_fence();')
+    out.line('fence_async_shared();')
+  })
+  out.line('__syncthreads();')
+}
+
+/** All programs have read the epochs when the last one arrives. */
+function advanceEpochs(emission: Emission): void {
+  const { out, params } = emission
+  if (emission.epochs.size === 0) return
+  const sides = [
+    ...[...emission.signals].map((flags) => ({ flags, side: 'signal' as const })),
+    ...[...emission.waits].map((flags) => ({ flags, side: 'wait' as const })),
+  ]
+  if (sides.length === 0) return
+  out.line('__syncthreads();')
+  out.block(`if (thread == 0 && last_program(${params.counter()}, gridDim.x))`, () => {
+    for (const { flags, side } of sides)
+      out.line(`${params.epochs(flags)}[${side === 'signal' ? 0 : 1}] = ${emission.epoch(flags, side)};`)
+  })
+}

@@ -1,0 +1,130 @@
+/** Kernel parameters, asked for while the body is written and declared in a fixed order afterwards. */
+import { attribute, type KernelIR, type Node } from '../../../ir/node.ts'
+import type { TensorType, ValueType } from '../../../ir/type.ts'
+import type { MapPlan } from './copies.ts'
+import type { ParamRecipe } from './recipe.ts'
+import { registerType } from './spell.ts'
+import type { Names } from './writer.ts'
+
+interface Declared {
+  readonly recipe: ParamRecipe
+  readonly name: string
+  readonly type: string
+}
+
+const order: readonly ParamRecipe['kind'][] = [
+  'pointer',
+  'dim',
+  'scalar',
+  'map',
+  'flags',
+  'epochs',
+  'rank',
+  'heapStride',
+  'counters',
+  'control',
+]
+
+const suffixes = [
+  ...['_dim0', '_dim1', '_dim2', '_dim3', '_epochs', '_signal_epoch', '_wait_epoch'],
+  ...['_map', '_all_ranks_map'].flatMap((map) => [map, ...[2, 3, 4, 5, 6, 7, 8].map((i) => `${map}_${i}`)]),
+]
+
+export class Params {
+  readonly #names: ReadonlyMap<string, string>
+  readonly #nodes: ReadonlyMap<string, Node>
+  readonly #declared = new Map<string, Declared>()
+  #counters = 0
+
+  /** Takes the names that parameters can have before any variable does. */
+  constructor(ir: KernelIR, names: Names) {
+    this.#nodes = new Map(ir.body.params.map((node) => [attribute<string>(node, 'name'), node]))
+    this.#names = new Map([...this.#nodes.keys()].map((name) => [name, names.take(name)]))
+    for (const base of this.#names.values()) for (const suffix of suffixes) names.take(`${base}${suffix}`)
+  }
+
+  #base(of: string): string {
+    return this.#names.get(of)!
+  }
+
+  #ask(recipe: ParamRecipe, base: string, type: string): string {
+    const key = JSON.stringify(recipe)
+    let declared = this.#declared.get(key)
+    if (!declared) {
+      const taken = new Set([...this.#declared.values()].map(({ name }) => name))
+      let name = base
+      for (let i = 2; taken.has(name); i++) name = `${base}_${i}`
+      this.#declared.set(key, (declared = { recipe, name, type }))
+    }
+    return declared.name
+  }
+
+  pointer(tensor: string): string {
+    const node = this.#nodes.get(tensor)!
+    return this.#ask(
+      { kind: 'pointer', tensor },
+      this.#base(tensor),
+      `${registerType((node.type as TensorType).dtype, node)}*`,
+    )
+  }
+  dim(of: string, axis: number): string {
+    return this.#ask({ kind: 'dim', of, axis }, `${this.#base(of)}_dim${axis}`, 'i32')
+  }
+  scalar(name: string): string {
+    const node = this.#nodes.get(name)!
+    const { dtype } = node.type as ValueType
+    return this.#ask({ kind: 'scalar', name, dtype }, this.#base(name), registerType(dtype, node))
+  }
+  map(plan: MapPlan): string {
+    const { tensor, box, swizzle, ranked } = plan
+    return this.#ask(
+      { kind: 'map', tensor, box, swizzle, ranked },
+      `${this.#base(tensor)}_${ranked ? 'all_ranks_' : ''}map`,
+      'const __grid_constant__ TensorMap',
+    )
+  }
+  flags(flags: string): string {
+    return this.#ask({ kind: 'flags', flags }, this.#base(flags), 'u32*')
+  }
+  epochs(flags: string): string {
+    return this.#ask({ kind: 'epochs', flags }, `${this.#base(flags)}_epochs`, 'u32*')
+  }
+  get rank(): string {
+    return this.#ask({ kind: 'rank' }, 'rank', 'i32')
+  }
+  get heapStride(): string {
+    return this.#ask({ kind: 'heapStride' }, 'heap_stride', 'i64')
+  }
+  get control(): string {
+    return this.#ask({ kind: 'control' }, 'control', 'Control*')
+  }
+  /** A word of this launch's own; the text is its address. */
+  counter(): string {
+    return `counters + ${this.#counters++}`
+  }
+
+  get maps(): readonly string[] {
+    return this.all.filter(({ recipe }) => recipe.kind === 'map').map(({ name }) => name)
+  }
+
+  /** In the order of the signature. */
+  get all(): readonly Declared[] {
+    const declared = [...this.#declared.values()]
+    if (this.#counters > 0)
+      declared.push({ recipe: { kind: 'counters', words: this.#counters }, name: 'counters', type: 'u32*' })
+    const tensors = [...this.#nodes.keys()]
+    const subject = ({ recipe }: Declared): number => {
+      if ('tensor' in recipe) return tensors.indexOf(recipe.tensor)
+      if ('of' in recipe) return tensors.indexOf(recipe.of)
+      if ('flags' in recipe) return tensors.indexOf(recipe.flags)
+      return 'name' in recipe ? tensors.indexOf(recipe.name) : 0
+    }
+    const axis = ({ recipe }: Declared): number => (recipe.kind === 'dim' ? recipe.axis : 0)
+    return declared.sort(
+      (a, b) =>
+        order.indexOf(a.recipe.kind) - order.indexOf(b.recipe.kind) ||
+        subject(a) - subject(b) ||
+        axis(a) - axis(b),
+    )
+  }
+}

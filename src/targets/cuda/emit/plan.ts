@@ -1,0 +1,171 @@
+/** All analyses of a lowered kernel, in the order in which they need each other. */
+
+import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
+import { origin } from '../../../ir/ops/index.ts'
+import { assignLayouts, isFragment, isSplat } from './assign.ts'
+import { CopyPlanner, type TensorPlan } from './copies.ts'
+import type { EmissionPlans, SharedPlan } from './emission.ts'
+import { planRoles, type Group, type RolesPlan } from './groups.ts'
+import { planOverlap } from './overlap.ts'
+import { Ranges } from './ranges.ts'
+import type { EmitFacts } from './recipe.ts'
+import { exchangeBytes } from './render/reductions.ts'
+import { STAGING_BOX } from './render/store.ts'
+import {
+  BASE_ALIGNMENT,
+  expectFits,
+  planTiles,
+  SHARED_LIMIT,
+  SharedSpace,
+  type Region,
+  type Tile,
+} from './tiles.ts'
+import { Uses } from './uses.ts'
+
+export interface KernelPlan extends EmissionPlans {
+  /** Shared memory of a program, the room to align its base included. */
+  readonly sharedBytes: number
+}
+
+export function plan(ir: KernelIR, facts: EmitFacts): KernelPlan {
+  const ranges = new Ranges(ir.body, facts)
+  const tiles = planTiles(ir)
+  const copies = new CopyPlanner(facts, ranges, tiles)
+  const roles = planRoles(ir, copies)
+  const groupOf = groupsOf(ir, roles)
+  const layouts = assignLayouts(ir, roles)
+  const stores = new Map<Node, TensorPlan>()
+  for (const node of walk(ir.body)) {
+    if (node.op !== 'store' || !isFragment(node.inputs[1]) || isSplat(node.inputs[1])) continue
+    const made = copies.ofStore(node, layouts.of(node.inputs[1]))
+    if (made) stores.set(node, made)
+  }
+  const space = new SharedSpace()
+  const shared = planShared(ir, tiles, stores, groupOf, roles, space)
+  expectFits(space.used, ir, [...tiles.values()])
+  const arrivers = planArrivers(ir, groupOf)
+  const all = [...walk(ir.body)]
+  return {
+    ir,
+    facts,
+    ranges,
+    tiles,
+    copies,
+    roles,
+    layouts,
+    stores,
+    shared,
+    uses: new Uses(ir.body),
+    overlaps: planOverlap(ir).filter(({ dot, arrivals }) =>
+      arrivals.every((arrival) => arrivers.get(arrival.inputs[0].inputs[0]) === groupOf.get(dot)!.warps),
+    ),
+    arrivers,
+    warpgroupBarriers: planWarpgroupBarriers(stores, groupOf, roles),
+    tileGroup: all.some(isOrderSeen) ? 1 : (facts.tileGroup ?? 8),
+    written: new Set(all.flatMap((node) => writtenBases(node, stores))),
+    usesCopyEngine: all.some((node) => node.op === 'copy.async' && copies.ofCopy(node).how === 'tensor'),
+    sharedBytes: space.used + BASE_ALIGNMENT,
+  }
+}
+
+/** The group that executes each node. */
+function groupsOf(ir: KernelIR, roles: RolesPlan): ReadonlyMap<Node, Group> {
+  const groups = new Map<Node, Group>()
+  const visit = (block: Block, group: Group): void => {
+    for (const node of block.nodes) {
+      groups.set(node, group)
+      node.blocks.forEach((inner) => visit(inner, roles.groups.get(inner) ?? group))
+    }
+  }
+  visit(ir.body, roles.whole)
+  return groups
+}
+
+function planShared(
+  ir: KernelIR,
+  tiles: ReadonlyMap<Node, Tile>,
+  stores: Map<Node, TensorPlan>,
+  groupOf: ReadonlyMap<Node, Group>,
+  roles: RolesPlan,
+  space: SharedSpace,
+): SharedPlan {
+  const places = new Map<Node, Region>()
+  const bySize = [...tiles.values()].sort((a, b) => Number(a.span === 0) - Number(b.span === 0))
+  for (const tile of bySize)
+    places.set(tile.node, space.take(tile.stages * tile.stageBytes, tile.span === 0 ? 128 : 1024))
+  const barriers = new Map<Node, Region>()
+  const nodes = [...walk(ir.body)].filter((node) => node.op === 'barriers')
+  const exchange = new Map<Group, number>([...roles.groups.values(), roles.whole].map((group) => [group, 16]))
+  for (const [node, group] of groupOf)
+    if (node.op.startsWith('reduce.'))
+      exchange.set(group, Math.max(exchange.get(group)!, exchangeBytes(node, group.warps)))
+  const small =
+    nodes.reduce((sum, node) => sum + 8 * attribute<number>(node, 'count'), 0) +
+    [...exchange.values()].reduce((sum, bytes) => sum + bytes + 16, 0)
+  const staging = planStaging(stores, groupOf, space, small)
+  for (const node of nodes) barriers.set(node, space.take(8 * attribute<number>(node, 'count'), 8))
+  const exchanges = new Map([...exchange].map(([group, bytes]) => [group, space.take(bytes, 16)]))
+  return { tiles: places, barriers, staging, exchange: exchanges }
+}
+
+/** Staging for stores by the engine, one area a group for all its stores; where it does not fit, threads store themselves. */
+function planStaging(
+  stores: Map<Node, TensorPlan>,
+  groupOf: ReadonlyMap<Node, Group>,
+  space: SharedSpace,
+  small: number,
+): Map<Group, Region> {
+  const staging = new Map<Group, Region>()
+  for (const node of [...stores.keys()]) {
+    const group = groupOf.get(node)!
+    if (staging.has(group)) continue
+    const bytes = (2 * group.warps * STAGING_BOX) / 4
+    if (space.used + 1024 + bytes + small + BASE_ALIGNMENT <= SHARED_LIMIT)
+      staging.set(group, space.take(bytes, 1024))
+    else stores.delete(node)
+  }
+  return staging
+}
+
+function planWarpgroupBarriers(
+  stores: ReadonlyMap<Node, TensorPlan>,
+  groupOf: ReadonlyMap<Node, Group>,
+  roles: RolesPlan,
+): ReadonlyMap<Group, number> {
+  const barriers = new Map<Group, number>()
+  let next = roles.freeBarrier
+  for (const node of stores.keys()) {
+    const group = groupOf.get(node)!
+    if (barriers.has(group)) continue
+    barriers.set(group, next)
+    next += group.warps / 4
+  }
+  return barriers
+}
+
+/** One arrival a warp where all that arrive at a barrier have equally many warps, else one a group. */
+function planArrivers(ir: KernelIR, groupOf: ReadonlyMap<Node, Group>): ReadonlyMap<Node, number> {
+  const arrivers = new Map<Node, number>()
+  for (const node of walk(ir.body)) {
+    if (node.op !== 'barrier.arrive') continue
+    const group = groupOf.get(node)!
+    const count = group.solo ? 1 : group.warps
+    const barriers = node.inputs[0].inputs[0]
+    arrivers.set(barriers, (arrivers.get(barriers) ?? count) === count ? count : 1)
+  }
+  return arrivers
+}
+
+/** Whether other programs can tell in which order this one comes to its tiles. */
+function isOrderSeen(node: Node): boolean {
+  const isPublished = (one: Node): boolean =>
+    one.op === 'signal' || ['release', 'acqRel', 'seqCst'].includes(String(one.attributes.order))
+  return node.op === 'persistent' && [...walk(node.blocks[0])].some(isPublished)
+}
+
+function writtenBases(node: Node, stores: ReadonlyMap<Node, TensorPlan>): Node[] {
+  if (stores.has(node)) return []
+  if (node.op === 'copy') return [origin(node.inputs[1]).base]
+  if (node.op === 'store' || node.op.startsWith('atomic.')) return [origin(node.inputs[0]).base]
+  return []
+}

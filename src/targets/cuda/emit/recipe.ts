@@ -1,0 +1,81 @@
+/**
+ * What the emitter is given and what it hands back. `EmittedKernel` is text and plain data: a runtime that follows its
+ * recipe, one entry a kernel parameter, can launch it without knowing the kernel.
+ */
+import type { DType, StorageDType } from '../../../ir/dtype.ts'
+import { dtypes } from '../../../ir/dtype.ts'
+import type { Swizzle } from '../tensormap.ts'
+
+/** What is known of a tensor when the kernel is compiled; part of what a compiled kernel is cached by. */
+export interface TensorFacts {
+  /** Its address, on every rank, is a multiple of 16 bytes. */
+  readonly aligned: boolean
+  /** For each axis, the largest power of two up to 1024 that divides the extent. */
+  readonly divisors: readonly number[]
+}
+
+export interface EmitFacts {
+  readonly tensors: Readonly<Record<string, TensorFacts>>
+  readonly architecture?: 'sm_90a'
+  /**
+   * Rows of tiles that `persistent` walks together, so that programs that run at the same time share tiles in the L2. 1 is
+   * the plain order. It is used only where no other program can tell: two axes, and nothing signalled inside.
+   */
+  readonly tileGroup?: number
+}
+
+export function factsOf(shape: readonly number[]): TensorFacts {
+  const divisor = (extent: number): number => {
+    let power = 1
+    while (power < 1024 && extent % (2 * power) === 0) power *= 2
+    return power
+  }
+  return { aligned: true, divisors: shape.map(divisor) }
+}
+
+/** Whether every row starts at a multiple of 16 bytes, given that the tensor does. */
+export function hasAlignedRows(facts: TensorFacts, dtype: StorageDType | DType): boolean {
+  const inner = facts.divisors[facts.divisors.length - 1]
+  return facts.aligned && (inner * dtypes[dtype].bytes) % 16 === 0
+}
+
+/** Where the value of a kernel parameter comes from. */
+export type ParamRecipe =
+  | { readonly kind: 'pointer'; readonly tensor: string }
+  | { readonly kind: 'dim'; readonly of: string; readonly axis: number }
+  | {
+      readonly kind: 'map'
+      readonly tensor: string
+      /** Elements of one copy, innermost axis first; the tensor's axes that are picked from have 1. */
+      readonly box: readonly number[]
+      readonly swizzle: Swizzle
+      /** All ranks' copies as one tensor: rank is the outermost axis, the heap stride its stride. */
+      readonly ranked: boolean
+    }
+  | { readonly kind: 'flags'; readonly flags: string }
+  /** Two u32 on this rank: how many launches have signalled the set, how many have waited for it. */
+  | { readonly kind: 'epochs'; readonly flags: string }
+  | { readonly kind: 'scalar'; readonly name: string; readonly dtype: DType }
+  | { readonly kind: 'rank' }
+  /** Bytes from one rank's heap to the next one's. */
+  | { readonly kind: 'heapStride' }
+  /** u32 words of this launch's own on this rank, zero at first and left so. */
+  | { readonly kind: 'counters'; readonly words: number }
+  /** The abort word and a record of waiting for each program, in memory that host and device see. */
+  | { readonly kind: 'control' }
+
+export interface EmittedKernel {
+  readonly name: string
+  readonly source: string
+  readonly architecture: 'sm_90a'
+  /** Threads of one program. */
+  readonly block: number
+  /** Dynamic shared memory of one program. */
+  readonly sharedBytes: number
+  readonly params: readonly ParamRecipe[]
+  /** Flag sets whose epochs a launch advances, by side. */
+  readonly signals: readonly string[]
+  readonly waits: readonly string[]
+  /** The author's lines of waits: entry i - 1 is what a wait record calls site i. */
+  readonly waitSites: readonly string[]
+}

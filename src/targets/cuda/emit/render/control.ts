@@ -1,0 +1,343 @@
+/** Control flow: carried state becomes variables that a block's end assigns. */
+import { attribute, walk, type Block, type Node } from '../../../../ir/node.ts'
+import type { ValueType } from '../../../../ir/type.ts'
+import { isFragment, isSplat } from '../assign.ts'
+import { bare, registers, type Emission } from '../emission.ts'
+import type { Group } from '../groups.ts'
+import { registerType } from '../spell.ts'
+import type { Renderer } from './renderer.ts'
+import { acquire, release } from './sync.ts'
+
+/** Variables for what a loop carries; a fragment that nothing else needs is carried in its own registers. */
+function declareState(
+  node: Node,
+  init: readonly Node[],
+  params: readonly Node[],
+  emission: Emission,
+): string[] {
+  return init.map((value, i) => {
+    const param = params[i]
+    const base = emission.paramName(param)
+    if (!isFragment(param)) {
+      const name = emission.names.take(base)
+      const { dtype } = param.type as ValueType
+      emission.out.line(`${registerType(dtype, node)} ${name} = ${emission.scalar(value)};`, node.site)
+      return name
+    }
+    const own = isSplat(value) ? undefined : emission.fragment(value).array
+    if (own && emission.plans.uses.diesAt(value, node)) return own
+    const isAccumulator = emission.plans.layouts.of(param).kind === 'accumulator'
+    const name = emission.names.take(isAccumulator ? 'acc' : base)
+    const { dtype } = param.type as ValueType
+    const [type, count] = registers(dtype, emission.plans.layouts.of(param).count, node)
+    emission.out.line(`${type} ${name}[${count}];`, node.site)
+    emission.fill(name, value, param)
+    return name
+  })
+}
+
+function bindState(names: readonly string[], params: readonly Node[], emission: Emission): void {
+  params.forEach((param, i) => {
+    if (isFragment(param)) emission.aliasFragment(param, names[i])
+    else emission.setScalar(param, names[i])
+  })
+}
+
+/** All results are read before any variable changes. */
+function assignState(
+  names: readonly string[],
+  block: Block,
+  params: readonly Node[],
+  emission: Emission,
+): void {
+  const { out } = emission
+  const pending: string[] = []
+  block.results.forEach((result, i) => {
+    if (isFragment(params[i])) {
+      const array = isSplat(result) ? undefined : emission.fragment(result).array
+      if (array === names[i]) return
+      if (array && names.includes(array)) {
+        const copy = emission.names.take('next')
+        const { dtype } = params[i].type as ValueType
+        const [type, count] = registers(dtype, emission.plans.layouts.of(params[i]).count, result)
+        out.line(`${type} ${copy}[${count}];`)
+        emission.fill(copy, result)
+        pending.push(`for (u32 i = 0; i < ${count}; ++i) ${names[i]}[i] = ${copy}[i];`)
+      } else emission.fill(names[i], result, params[i])
+      return
+    }
+    const text = emission.scalar(result)
+    if (text === names[i]) return
+    const readsOther = names.some((name, j) => j !== i && new RegExp(`\\b${name}\\b`).test(text))
+    if (!readsOther) return void pending.push(`${names[i]} = ${bare(text)};`)
+    const copy = emission.names.take('next')
+    out.line(`const ${registerType((params[i].type as ValueType).dtype, result)} ${copy} = ${text};`)
+    pending.push(`${names[i]} = ${copy};`)
+  })
+  for (const line of pending) {
+    if (line.startsWith('for')) out.line('#pragma unroll')
+    out.line(line)
+  }
+}
+
+function loopBody(block: Block, names: readonly string[], params: readonly Node[], emission: Emission): void {
+  emission.names.scope(() => {
+    emission.block(block)
+    assignState(names, block, params, emission)
+  })
+}
+
+export const result: Renderer = (node, emission) => {
+  const name = emission.results.get(node.inputs[0])![attribute<number>(node, 'index')]
+  if (isFragment(node)) emission.aliasFragment(node, name)
+  else emission.setScalar(node, name)
+}
+
+export const forLoop: Renderer = (node, emission) => {
+  const { out, plans } = emission
+  const [body] = node.blocks
+  const [low, high, step] = node.inputs
+  const [index, ...params] = body.params
+  const names = declareState(node, node.inputs.slice(3), params, emission)
+  const overlap = plans.overlaps.find((one) => one.loop === node)
+  if (overlap) {
+    for (const [i, param] of params.entries()) if (isFragment(param)) out.line(`fragment_fence(${names[i]});`)
+    for (const arrival of overlap.arrivals) {
+      const name = emission.names.take('to_hand_back')
+      out.line(`u32 ${name} = 0;`)
+      emission.deferred.set(arrival, name)
+    }
+  }
+  const before = emission.hazards.snapshot()
+  emission.hazards.enterLoop(node, plans)
+  emission.names.scope(() => {
+    const i = emission.names.take(emission.paramName(index))
+    emission.setScalar(index, i)
+    bindState(names, params, emission)
+    const by = emission.scalar(step)
+    out.block(
+      `for (i32 ${i} = ${emission.scalar(low)}; ${i} < ${emission.scalar(high)}; ${by === '1' ? `++${i}` : `${i} += ${by}`})`,
+      () => loopBody(body, names, params, emission),
+      node.site,
+    )
+  })
+  emission.hazards.restore(before, emission.hazards.snapshot())
+  if (overlap) {
+    out.line('wgmma_wait<0>();')
+    for (const [i, param] of params.entries()) if (isFragment(param)) out.line(`fragment_fence(${names[i]});`)
+    for (const arrival of overlap.arrivals) {
+      const name = emission.deferred.get(arrival)!
+      out.line(`if (thread % 32 == 0 && ${name} != 0) barrier_arrive(${name});`, arrival.site)
+    }
+  }
+  emission.results.set(node, names)
+}
+
+export const persistent: Renderer = (node, emission) => {
+  const { out, plans } = emission
+  const [body] = node.blocks
+  const axes = attribute<number>(node, 'axes')
+  const [program, programs] = node.inputs
+  const extents = node.inputs.slice(2, 2 + axes).map((extent) => emission.scalar(extent))
+  const counts = node.inputs.slice(2, 2 + axes).map((extent, axis) => {
+    const isCount = plans.ranges.isNonNegative(extent)
+    return isCount ? `(u32)${extents[axis]}` : `(${extents[axis]} > 0 ? (u32)${extents[axis]} : 0u)`
+  })
+  const params = body.params.slice(axes)
+  const names = declareState(node, node.inputs.slice(2 + axes), params, emission)
+  const before = emission.hazards.snapshot()
+  emission.hazards.enterLoop(node, plans)
+  const count = emission.names.take('tiles')
+  out.line(`const u32 ${count} = ${counts.join(' * ')};`, node.site)
+  emission.names.scope(() => {
+    const tile = emission.names.take('tile')
+    bindState(names, params, emission)
+    out.block(
+      `for (u32 ${tile} = ${emission.scalar(program)}; ${tile} < ${count}; ${tile} += ${emission.scalar(programs)})`,
+      () => {
+        declareIndices(body.params.slice(0, axes), tile, extents, emission)
+        loopBody(body, names, params, emission)
+      },
+      node.site,
+    )
+  })
+  emission.hazards.restore(before, emission.hazards.snapshot())
+  emission.results.set(node, names)
+}
+
+function declareIndices(
+  indices: readonly Node[],
+  tile: string,
+  extents: readonly string[],
+  emission: Emission,
+): void {
+  const names = indices.map((index) => emission.names.take(emission.paramName(index)))
+  indices.forEach((index, i) => emission.setScalar(index, names[i]))
+  const group = emission.plans.tileGroup
+  if (indices.length === 2 && group > 1) {
+    const at = emission.names.take('at')
+    emission.out.line(
+      `const TileIndex ${at} = grouped_tile(${tile}, ${extents[0]}, ${extents[1]}, ${group});`,
+    )
+    emission.out.line(`const i32 ${names[0]} = ${at}.row, ${names[1]} = ${at}.column;`)
+    return
+  }
+  let rest = tile
+  for (let axis = indices.length - 1; axis >= 0; axis--) {
+    const text = axis === 0 ? rest : `${rest} % (u32)${extents[axis]}`
+    emission.out.line(`const i32 ${names[axis]} = (i32)(${text});`)
+    rest = `(${rest} / (u32)${extents[axis]})`
+  }
+}
+
+/** A loop without a bound looks for the abort word now and then; all threads of the group decide alike. */
+export const whileLoop: Renderer = (node, emission) => {
+  const { out, plans, group } = emission
+  const [condition, body] = node.blocks
+  const names = declareState(node, node.inputs, body.params, emission)
+  const before = emission.hazards.snapshot()
+  emission.hazards.enterLoop(node, plans)
+  bindState(names, condition.params, emission)
+  bindState(names, body.params, emission)
+  const turns = emission.names.take('turns')
+  const raised = `abort_raised(${emission.params.control})`
+  const aborted = group.solo
+    ? raised
+    : `group_any(${group.barrier}, ${group.threads}, thread == 0 && ${raised})`
+  out.block(
+    `for (u32 ${turns} = 1;; ++${turns})`,
+    () => {
+      emission.names.scope(() => {
+        emission.block(condition)
+        out.line(`if (!${emission.scalar(condition.results[0])}) break;`, node.site)
+        out.line(`if (${turns} % 64 == 0 && ${aborted}) break;`)
+        loopBody(body, names, body.params, emission)
+      })
+    },
+    node.site,
+  )
+  emission.hazards.restore(before, emission.hazards.snapshot())
+  emission.results.set(node, names)
+}
+
+export const ifElse: Renderer = (node, emission) => {
+  const { out } = emission
+  const [yes, no] = node.blocks
+  const names = yes.results.map((value, i) => {
+    const { dtype } = value.type as ValueType
+    if (!isFragment(value)) {
+      const name = emission.names.take('chosen')
+      out.line(`${registerType(dtype, node)} ${name};`, node.site)
+      return name
+    }
+    const like = isSplat(value) ? no.results[i] : value
+    if (isSplat(like))
+      emission.refuse(node, 'whose branches both give a constant fragment: choose the constant instead')
+    const name = emission.names.take('chosen')
+    const [type, count] = registers(dtype, emission.plans.layouts.of(like).count, node)
+    out.line(`${type} ${name}[${count}];`, node.site)
+    return name
+  })
+  const before = emission.hazards.snapshot()
+  const branch = (block: Block): void => {
+    emission.hazards.restore(before)
+    emission.names.scope(() => {
+      emission.block(block)
+      assignState(
+        names,
+        block,
+        block.results.map((value, i) =>
+          isSplat(value) ? node.blocks.map((one) => one.results[i]).find((one) => !isSplat(one))! : value,
+        ),
+        emission,
+      )
+    })
+  }
+  let afterYes: readonly unknown[] = []
+  const hasElse = no.nodes.length > 0 || no.results.length > 0
+  out.block(
+    `if (${bare(emission.scalar(node.inputs[0]))})`,
+    () => {
+      branch(yes)
+      afterYes = emission.hazards.snapshot()
+    },
+    node.site,
+    hasElse ? '} else {' : '}',
+  )
+  emission.hazards.restore(before)
+  if (hasElse) {
+    out.indented(() => branch(no))
+    out.line('}')
+  }
+  emission.hazards.restore(afterYes, emission.hazards.snapshot())
+  emission.results.set(node, names)
+}
+
+export const roles: Renderer = (node, emission) => {
+  const { out, plans } = emission
+  emission.drain()
+  if (!emission.hazards.isClear) emission.meet(node.site)
+  const groups = node.blocks.map((block) => ({ block, group: plans.roles.groups.get(block)! }))
+  groups.sort((a, b) => a.group.first - b.group.first)
+  groups.forEach(({ block, group }, i) => {
+    const head = i === 0 ? 'if' : '} else if'
+    out.line(`${head} (threadIdx.x < ${group.first + 32 * group.warps}) {  // ${group.name}`)
+    out.indented(() => role(block, group, emission))
+  })
+  out.line('}')
+  out.line('__syncthreads();')
+  emission.hazards.meet()
+}
+
+function role(block: Block, group: Group, emission: Emission): void {
+  const { out } = emission
+  if (group.registers) out.line(`registers_${group.registers.change}<${group.registers.count}>();`)
+  const body = (): void =>
+    emission.within(group, () => {
+      emission.block(block)
+      emission.drain()
+    })
+  if (group.solo) return out.block(`if (threadIdx.x == ${group.first})`, body)
+  out.line(`const u32 thread = threadIdx.x${group.first === 0 ? '' : ` - ${group.first}`};`)
+  body()
+}
+
+export const teams: Renderer = (node, emission) => {
+  const { out } = emission
+  const [program, ...sizes] = node.inputs
+  const names = attribute<readonly string[]>(node, 'names')
+  let rest = emission.scalar(program)
+  node.blocks.forEach((block, i) => {
+    const size = emission.scalar(sizes[i])
+    const before = emission.hazards.snapshot()
+    out.line(`${i === 0 ? 'if' : '} else if'} (${rest} < ${size}) {  // ${names[i]}`)
+    out.indented(() =>
+      emission.names.scope(() => {
+        const [own, all] = block.params
+        emission.setScalar(own, rest)
+        emission.setScalar(all, size)
+        emission.block(block)
+      }),
+    )
+    emission.hazards.restore(before, emission.hazards.snapshot())
+    rest = `(${rest} - ${size})`
+  })
+  out.line('}')
+}
+
+/** One thread counts the program in; if it was the last, the group does the work, after all that the others did. */
+export const last: Renderer = (node, emission) => {
+  const { out } = emission
+  release(node, emission)
+  const team = [...emission.plans.uses.around(node)].find((one) => one.op === 'teams')
+  const block = team?.blocks.find((one) => [...walk(one)].includes(node))
+  const programs = block ? `(u32)${emission.scalar(block.params[1])}` : 'gridDim.x'
+  const name = emission.names.take('is_last')
+  emission.fromLeader('u32', name, `(u32)last_program(${emission.params.counter()}, ${programs})`, node.site)
+  const before = emission.hazards.snapshot()
+  out.block(`if (${name})`, () => {
+    if (emission.plans.usesCopyEngine) acquire(node, emission)
+    emission.names.scope(() => emission.block(node.blocks[0]))
+  })
+  emission.hazards.restore(before, emission.hazards.snapshot())
+}

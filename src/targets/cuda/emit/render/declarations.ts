@@ -1,0 +1,41 @@
+/** Shared tiles and barriers: names for their addresses. A tile is called after the tensor that fills it. */
+import { walk, type Node } from '../../../../ir/node.ts'
+import { origin, paramName } from '../../../../ir/ops/index.ts'
+import type { Emission } from '../emission.ts'
+import { tileRoot } from '../tiles.ts'
+import { sum, scaled } from './places.ts'
+import type { Renderer } from './renderer.ts'
+
+export const shared: Renderer = (node, emission) => {
+  const source = filledFrom(node, emission)
+  const name = emission.names.take(source ? `${source}_tile` : 'tile')
+  const { at } = emission.plans.shared.tiles.get(node)!
+  emission.addresses.set(node, name)
+  emission.out.line(`const u32 ${name} = ${sum('shared', String(at))};`, node.site)
+}
+
+function filledFrom(tile: Node, emission: Emission): string | undefined {
+  for (const node of walk(emission.plans.ir.body))
+    if ((node.op === 'copy' || node.op === 'copy.async') && tileRoot(node.inputs[1]) === tile) {
+      const { base } = origin(node.inputs[0])
+      if (base.op === 'param') return paramName(base)
+    }
+  return undefined
+}
+
+export const barriers: Renderer = (node, emission) => {
+  const isCopied = [...walk(emission.plans.ir.body)].some(
+    (one) => one.op === 'copy.async' && one.inputs[2].inputs[0] === node,
+  )
+  const name = emission.names.take(isCopied ? 'full' : 'empty')
+  const { at } = emission.plans.shared.barriers.get(node)!
+  emission.addresses.set(node, name)
+  emission.out.line(`const u32 ${name} = ${sum('shared', String(at))};`, node.site)
+}
+
+/** Of barriers, an address; of tensors and tiles, whoever uses it looks at it. */
+export const pick: Renderer = (node, emission) => {
+  const [of, index] = node.inputs
+  if (of.type.kind !== 'barriers') return
+  emission.setScalar(node, sum(emission.addresses.get(of)!, scaled(emission.scalar(index), 8)))
+}

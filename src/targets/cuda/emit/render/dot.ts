@@ -1,0 +1,143 @@
+/**
+ * The matrix product: wgmma on shared operands, the left one also from registers. A warpgroup multiplies its own rows, 64 at
+ * a time, by up to 256 columns a time. Where the overlap plan says so, a product is left in flight and the one before it is
+ * waited for; what that one read is then handed back.
+ */
+import type { Node } from '../../../../ir/node.ts'
+import type { ValueType } from '../../../../ir/type.ts'
+import { isFragment, isSplat } from '../assign.ts'
+import type { Emission } from '../emission.ts'
+import type { Overlap } from '../overlap.ts'
+import { wgmmaName } from '../../prelude.ts'
+import { scaled, sharedView, sum, type SharedView } from './places.ts'
+import type { Renderer } from './renderer.ts'
+
+const MAX_COLUMNS = 256
+
+export const dot: Renderer = (node, emission) => {
+  const { out, plans } = emission
+  const overlap = plans.overlaps.find((one) => one.dot === node)
+  emission.settle(node)
+  const acc = accumulator(node, emission)
+  if (!overlap) out.line(`fragment_fence(${acc});`, node.site)
+  out.line('wgmma_fence();', node.site)
+  multiply(node, acc, emission)
+  out.line('wgmma_commit();')
+  if (overlap) return handBack(overlap, emission)
+  out.line('wgmma_wait<0>();')
+  out.line(`fragment_fence(${acc});`)
+}
+
+/** The registers that are added to: those of the accumulator if nothing else needs them, else a copy. */
+function accumulator(node: Node, emission: Emission): string {
+  const from = node.inputs[2]
+  const array = isSplat(from) ? undefined : emission.fragment(from).array
+  if (array && emission.plans.uses.diesAt(from, node)) {
+    emission.aliasFragment(node, array)
+    return array
+  }
+  const name = emission.declareFragment(node, 'acc')
+  emission.fill(name, from, node)
+  return name
+}
+
+function multiply(node: Node, acc: string, emission: Emission): void {
+  const { out, plans } = emission
+  const [a, b] = node.inputs
+  const { dtype, shape } = a.type as ValueType
+  const depth = shape[1]
+  const columns = (node.type as ValueType).shape[1]
+  if (dtype !== 'bf16' && dtype !== 'f16')
+    emission.refuse(node, `of ${dtype} is not lowered to CUDA yet: bf16 and f16 are`)
+  if (depth % 16 !== 0)
+    emission.refuse(node, `with an inner extent of ${depth}: the matrix unit wants a multiple of 16`)
+  if (isFragment(b))
+    emission.refuse(
+      node,
+      'with the right operand in registers: the matrix unit reads it from shared memory; store it to a shared tile',
+    )
+  const perTile = columns / 2
+  const tiles = plans.layouts.of(node).count / perTile
+  const chunks = Math.ceil(columns / MAX_COLUMNS)
+  const width = columns / chunks
+  if (width % 8 !== 0)
+    emission.refuse(node, `of ${columns} columns: more than 256 must divide into equal multiples of 8`)
+  const wgmma = { n: width, dtype, a: isFragment(a) ? ('registers' as const) : ('shared' as const) }
+  emission.wgmma.push(wgmma)
+  const steps = depth / 16
+  const right = operandOf(sharedView(b, emission), 'right')
+  const left = isFragment(a) ? undefined : operandOf(sharedView(a, emission), 'left')
+  const registersA = isFragment(a) ? emission.inArray(a, 'left') : ''
+  const row = emission.group.warps === 4 ? '0' : 'thread / 128'
+
+  out.block('', () => {
+    for (let chunk = 0; chunk < chunks; chunk++)
+      out.line(`const u64 right${chunk} = ${right.descriptor(String(chunk * width))};`)
+    if (left)
+      for (let tile = 0; tile < tiles; tile++) {
+        const first = sum(scaled(row, 64 * tiles), String(64 * tile))
+        out.line(`const u64 left${tile} = ${left.descriptor(first)};`)
+      }
+    out.line('#pragma unroll')
+    out.block(`for (u32 step = 0; step < ${steps}; ++step)`, () => {
+      for (let tile = 0; tile < tiles; tile++)
+        for (let chunk = 0; chunk < chunks; chunk++) {
+          const part =
+            tiles * chunks === 1 ? acc : `part<${width / 2}>(${acc}, ${tile * perTile + (chunk * width) / 2})`
+          const from = left
+            ? `left${tile} + ${left.step}`
+            : `part<4>(${registersA}, ${sum(String((tile * depth) / 4), 'step * 4')})`
+          const flags = left ? `${left.transposed}, ${right.transposed}` : right.transposed
+          out.line(`${wgmmaName(wgmma)}<${flags}>(${part}, ${from}, right${chunk} + ${right.step});`)
+        }
+    })
+  })
+}
+
+interface OperandText {
+  /** The descriptor of the part that starts at a row of the product (of the right operand: at a column). */
+  descriptor(first: string): string
+  /** Added to a descriptor for a step of 16 k, in units of 16 bytes. */
+  readonly step: string
+  /** 1 where the inner axis is not the contiguous one. */
+  readonly transposed: 0 | 1
+}
+
+function operandOf(view: SharedView, side: 'left' | 'right'): OperandText {
+  const { tile, base } = view
+  const { span, rows } = tile
+  const panel = rows * span
+  const isDepthInner = (side === 'left') !== view.transposed
+  if (isDepthInner) {
+    const perPanel = span / 32
+    const step =
+      tile.columns * 2 <= span ? 'step * 2' : `(step / ${perPanel} * ${panel / 16} + step % ${perPanel} * 2)`
+    return {
+      descriptor: (first) =>
+        `wgmma_operand<${span}>(${sum(base, scaled(parenthesised(first), span))}, 16, ${8 * span})`,
+      step,
+      transposed: 0,
+    }
+  }
+  const perPanel = span / 2
+  return {
+    descriptor: (first) =>
+      `wgmma_operand<${span}>(${sum(base, scaled(parenthesised(divided(first, perPanel)), panel))}, ${panel}, ${8 * span})`,
+    step: `step * ${span}`,
+    transposed: 1,
+  }
+}
+
+const parenthesised = (text: string): string => (/^[\w]+$/.test(text) ? text : `(${text})`)
+const divided = (text: string, by: number): string =>
+  /^\d+$/.test(text) ? String(Number(text) / by) : `(${text}) / ${by}`
+
+/** The product before this one is complete: what it read is free. */
+function handBack(overlap: Overlap, emission: Emission): void {
+  const { out } = emission
+  out.line('wgmma_wait<1>();  // the product of the iteration before has read its slot')
+  for (const arrival of overlap.arrivals) {
+    const name = emission.deferred.get(arrival)!
+    out.line(`if (thread % 32 == 0 && ${name} != 0) barrier_arrive(${name});`, arrival.site)
+  }
+}

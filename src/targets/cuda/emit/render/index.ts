@@ -1,0 +1,106 @@
+/** Every op and what renders it. */
+import type { Block } from '../../../../ir/node.ts'
+import type { OpName } from '../../../../ir/ops/index.ts'
+import type { Emission } from '../emission.ts'
+import { atomic } from './atomics.ts'
+import * as control from './control.ts'
+import * as declarations from './declarations.ts'
+import { dot } from './dot.ts'
+import * as memory from './memory.ts'
+import { reduce } from './reductions.ts'
+import { silent, type Renderer } from './renderer.ts'
+import * as sync from './sync.ts'
+import * as values from './values.ts'
+
+const { elementwise } = values
+
+export const renderers: Readonly<Record<OpName, Renderer>> = {
+  const: values.constant,
+  iota: values.iota,
+  rank: values.rank,
+  program: values.program,
+  programs: values.programs,
+  neg: elementwise,
+  abs: elementwise,
+  not: elementwise,
+  exp2: elementwise,
+  log2: elementwise,
+  sqrt: elementwise,
+  rsqrt: elementwise,
+  tanh: elementwise,
+  sigmoid: elementwise,
+  add: elementwise,
+  sub: elementwise,
+  mul: elementwise,
+  div: elementwise,
+  mod: elementwise,
+  min: elementwise,
+  max: elementwise,
+  and: elementwise,
+  or: elementwise,
+  xor: elementwise,
+  shl: elementwise,
+  shr: elementwise,
+  eq: elementwise,
+  ne: elementwise,
+  lt: elementwise,
+  le: elementwise,
+  gt: elementwise,
+  ge: elementwise,
+  select: elementwise,
+  cast: elementwise,
+  'reduce.sum': reduce,
+  'reduce.max': reduce,
+  'reduce.min': reduce,
+  expand: values.expand,
+  broadcast: values.broadcast,
+  transpose: values.transpose,
+  dot,
+
+  on: silent,
+  dim: values.dim,
+  slice: silent,
+  pick: declarations.pick,
+  tile: silent,
+  rows: silent,
+  at: silent,
+
+  shared: declarations.shared,
+  load: memory.load,
+  store: memory.store,
+  copy: memory.copy,
+  'copy.async': memory.copyAsync,
+  'atomic.add': atomic,
+  'atomic.sub': atomic,
+  'atomic.cas': atomic,
+  'atomic.xchg': atomic,
+  'atomic.and': atomic,
+  'atomic.or': atomic,
+  'atomic.xor': atomic,
+  'atomic.min': atomic,
+  'atomic.max': atomic,
+
+  epoch: sync.epoch,
+  signal: sync.signal,
+  wait: sync.wait,
+  fence: sync.fence,
+  barrier: sync.barrier,
+  barriers: declarations.barriers,
+  'barrier.arrive': sync.barrierArrive,
+  'barrier.wait': sync.barrierWait,
+
+  param: silent,
+  result: control.result,
+  for: control.forLoop,
+  while: control.whileLoop,
+  if: control.ifElse,
+  persistent: control.persistent,
+  pipeline: (node, emission) => emission.refuse(node, 'is left: emit the lowered kernel'),
+  roles: control.roles,
+  teams: control.teams,
+  last: control.last,
+}
+
+export function renderBlock(block: Block, emission: Emission): void {
+  for (const node of block.nodes) renderers[node.op](node, emission)
+}

@@ -1,0 +1,180 @@
+/** Places in memory as text: addresses of elements of tiles, shared tiles and single elements, and when they exist. */
+import { dtypes, type DType } from '../../../../ir/dtype.ts'
+import { attribute, type Node } from '../../../../ir/node.ts'
+import type { RefType } from '../../../../ir/type.ts'
+import type { Emission } from '../emission.ts'
+import type { Tile } from '../tiles.ts'
+import { tileOf, viewOf, type TensorView, type ViewAxis } from '../views.ts'
+
+export interface Place {
+  readonly space: 'global' | 'shared'
+  readonly dtype: DType
+  /**
+   * The address, a pointer or a number in shared memory, of the element at a place of the tile; register `i` of a fragment
+   * holds it, which is what single elements go by.
+   */
+  address(at: readonly string[], i: string): string
+  /** When the element lies inside the tensor; undefined: always. */
+  inside(at: readonly string[]): string | undefined
+}
+
+export function placeOf(ref: Node, emission: Emission): Place {
+  const { dtype, space } = ref.type as RefType
+  if (space === 'shared') return sharedPlace(ref, emission)
+  switch (ref.op) {
+    case 'tile': {
+      const view = tileOf(ref)
+      const coordinates = (at: readonly string[]): string[] =>
+        view.shape.map((extent, i) => sum(scaled(emission.scalar(view.indices[i]), extent), `(i32)${at[i]}`))
+      return {
+        space,
+        dtype,
+        address: (at) => addressText(view, coordinates(at), emission),
+        inside: (at) =>
+          coordinates(at)
+            .map((coordinate, i) => `${coordinate} < ${extentText(view, view.axes[i], emission)}`)
+            .join(' && '),
+      }
+    }
+    case 'at': {
+      const view = viewOf(ref.inputs[0])
+      const indices = ref.inputs.slice(1)
+      return {
+        space,
+        dtype,
+        address: (_, i) =>
+          addressText(
+            view,
+            indices.map((index) => emission.element(index, i).text),
+            emission,
+          ),
+        inside: () => undefined,
+      }
+    }
+    default:
+      return emission.refuse(ref, 'is not lowered to CUDA yet: copy the rows one tile at a time')
+  }
+}
+
+/** A shared tile or a view of it. */
+export interface SharedView {
+  readonly tile: Tile
+  /** Where it starts, as an address. */
+  readonly base: string
+  readonly transposed: boolean
+  /** The row a one-dimensional view is of a tile of several. */
+  readonly row: string | undefined
+}
+
+export function sharedView(ref: Node, emission: Emission): SharedView {
+  switch (ref.op) {
+    case 'shared': {
+      const tile = emission.plans.tiles.get(ref)!
+      return { tile, base: emission.addresses.get(ref)!, transposed: false, row: undefined }
+    }
+    case 'transpose': {
+      const view = sharedView(ref.inputs[0], emission)
+      return { ...view, transposed: !view.transposed }
+    }
+    case 'pick': {
+      const view = sharedView(ref.inputs[0], emission)
+      const index = emission.scalar(ref.inputs[1])
+      if ((ref.type as RefType).shape.length === 1) return { ...view, row: index }
+      return { ...view, base: sum(view.base, scaled(index, view.tile.stageBytes)) }
+    }
+    default:
+      return emission.refuse(ref, 'is not a shared tile')
+  }
+}
+
+function sharedPlace(ref: Node, emission: Emission): Place {
+  const { dtype } = ref.type as RefType
+  const isElements = ref.op === 'at'
+  const view = sharedView(isElements ? ref.inputs[0] : ref, emission)
+  const indices = isElements ? ref.inputs.slice(1) : []
+  return {
+    space: 'shared',
+    dtype,
+    address(at, i) {
+      const places = isElements ? indices.map((index) => emission.element(index, i).text) : at
+      return sharedAddress(view, places)
+    },
+    inside: () => undefined,
+  }
+}
+
+export function sharedAddress(view: SharedView, at: readonly string[]): string {
+  const { tile } = view
+  const { bytes } = dtypes[tile.dtype]
+  const stage = at.length === 3 ? [at[0]] : []
+  const [first, second] = at.slice(stage.length)
+  const [row, column] =
+    second === undefined ? [view.row ?? '0', first] : view.transposed ? [second, first] : [first, second]
+  const base = stage.length > 0 ? sum(view.base, scaled(stage[0], tile.stageBytes)) : view.base
+  if (tile.span > 0) return `${base} + swizzled<${tile.span}, ${tile.rows}>(${row}, ${scaled(column, bytes)})`
+  return `${base} + ${scaled(`(${sum(scaled(row, tile.columns), column)})`, bytes)}`
+}
+
+/** The extent of an axis of a view. */
+export function extentText(view: TensorView, axis: ViewAxis, emission: Emission): string {
+  return axis.size
+    ? emission.scalar(axis.size)
+    : emission.params.dim(attribute<string>(view.base, 'name'), axis.axis)
+}
+
+/** A pointer to this rank's, or the owner's, copy. */
+export function pointerText(view: TensorView, emission: Emission): string {
+  const pointer = emission.params.pointer(attribute<string>(view.base, 'name'))
+  return view.owner ? onRank(pointer, view.owner, emission) : pointer
+}
+
+export function onRank(pointer: string, owner: Node, emission: Emission): string {
+  const { rank, heapStride } = emission.params
+  return `on_rank(${pointer}, ${emission.scalar(owner)} - ${rank}, ${heapStride})`
+}
+
+/** Coordinates in the tensor's own axes, windows and picks added. */
+function tensorCoordinates(view: TensorView, at: readonly string[], emission: Emission): string[] {
+  const rank = view.axes.length + view.picks.length
+  const coordinates = new Array<string>(rank)
+  const add = (starts: readonly Node[], text: string): string =>
+    starts.reduce((total, start) => sum(emission.scalar(start), total), text)
+  for (const { axis, index, starts } of view.picks) coordinates[axis] = add(starts, emission.scalar(index))
+  view.axes.forEach(({ axis, starts }, i) => (coordinates[axis] = add(starts, at[i])))
+  return coordinates
+}
+
+function addressText(view: TensorView, at: readonly string[], emission: Emission): string {
+  const coordinates = tensorCoordinates(view, at, emission)
+  const name = attribute<string>(view.base, 'name')
+  const offset = coordinates.reduce(
+    (total, coordinate, axis) =>
+      axis === 0 ? coordinate : `((i64)(${total}) * ${emission.params.dim(name, axis)} + ${coordinate})`,
+    '',
+  )
+  return `${pointerText(view, emission)} + ${offset.startsWith('(') ? offset : `(${offset})`}`
+}
+
+/** Coordinates of a tile's box for the copy engine: innermost axis first, the owner last. */
+export function engineCoordinates(
+  view: TensorView & { readonly indices: readonly Node[]; readonly shape: readonly number[] },
+  box: readonly string[],
+  ranked: boolean,
+  emission: Emission,
+): string[] {
+  const at = view.shape.map((extent, i) => sum(scaled(emission.scalar(view.indices[i]), extent), box[i]))
+  const coordinates = tensorCoordinates(view, at, emission).reverse()
+  if (!ranked) return coordinates
+  return [...coordinates, view.owner ? emission.scalar(view.owner) : emission.params.rank]
+}
+
+export function sum(a: string, b: string): string {
+  if (a === '0' || a === '(i32)0') return b
+  return b === '0' || b === '(i32)0' ? a : `${a} + ${b}`
+}
+
+export function scaled(a: string, by: number): string {
+  if (by === 1) return a
+  if (/^\d+$/.test(a)) return String(Number(a) * by)
+  return `${a} * ${by}`
+}

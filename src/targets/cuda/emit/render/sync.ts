@@ -1,0 +1,152 @@
+/** Flags between programs and ranks, barriers between roles, fences. */
+import { attribute, type Node } from '../../../../ir/node.ts'
+import type { Order, Scope } from '../../../../ir/ops/index.ts'
+import type { FlagsType } from '../../../../ir/type.ts'
+import { fenceText } from '../device.ts'
+import type { Emission } from '../emission.ts'
+import { onRank, sum } from './places.ts'
+import type { Renderer } from './renderer.ts'
+
+/** All that the group did is done, and one of its threads may say so to others. */
+export function release(node: Node, emission: Emission): void {
+  emission.drain()
+  emission.meet(node.site)
+}
+
+/** What one thread of the group has learned holds for all of them, and for the copies they start. */
+export function acquire(node: Node, emission: Emission): void {
+  if (emission.plans.usesCopyEngine) emission.out.line('fence_async();', node.site)
+  emission.meet(node.site)
+}
+
+interface FlagText {
+  readonly name: string
+  readonly pointer: string
+  /** Which flag of the set on which rank, for the record of a wait. */
+  readonly index: string
+  readonly arrivals: number
+}
+
+function flagOf(node: Node, emission: Emission): FlagText {
+  let base = node
+  let owner: Node | undefined
+  let indices: readonly Node[] = []
+  while (base.op === 'on' || base.op === 'at') {
+    if (base.op === 'on') owner ??= base.inputs[1]
+    else indices = base.inputs.slice(1)
+    base = base.inputs[0]
+  }
+  const name = emission.paramName(base)
+  const flags = emission.params.flags(name)
+  const local = !owner || owner.op === 'rank'
+  const pointer = local ? flags : onRank(flags, owner!, emission)
+  const offset = indices.reduce(
+    (total, index, axis) =>
+      axis === 0
+        ? emission.scalar(index)
+        : `(${total} * ${emission.params.dim(name, axis)} + ${emission.scalar(index)})`,
+    '0',
+  )
+  const { arrivals } = base.type as FlagsType
+  return {
+    name,
+    pointer: sum(pointer, offset),
+    index: local ? emission.params.rank : emission.scalar(owner!),
+    arrivals,
+  }
+}
+
+export const epoch: Renderer = (node, emission) => {
+  let base = node.inputs[0]
+  while (base.op === 'on' || base.op === 'at') base = base.inputs[0]
+  emission.setScalar(
+    node,
+    emission.epoch(emission.paramName(base), attribute<'signal' | 'wait'>(node, 'side')),
+  )
+}
+
+export const signal: Renderer = (node, emission) => {
+  const flag = flagOf(node.inputs[0], emission)
+  const value = emission.epoch(flag.name, 'signal')
+  emission.signals.add(flag.name)
+  if (attribute<Order>(node, 'order') === 'release') release(node, emission)
+  emission.byLeader(
+    flag.arrivals === 1 ? `flag_store(${flag.pointer}, ${value});` : `flag_add(${flag.pointer}, 1);`,
+    node.site,
+  )
+}
+
+/**
+ * Inside a loop a wait for the flag that was waited for last is over: flags only advance, and a launch waits for one epoch.
+ */
+export const wait: Renderer = (node, emission) => {
+  const { out } = emission
+  const flag = flagOf(node.inputs[0], emission)
+  const lag = attribute<number>(node, 'lag')
+  emission.waits.add(flag.name)
+  const epochText = emission.epoch(flag.name, 'wait')
+  const wanted = lag === 0 ? epochText : `(${epochText} - ${lag})`
+  const value = flag.arrivals === 1 ? wanted : `${wanted} * ${flag.arrivals}`
+  const site = emission.waitSite(node.site)
+  const block = (pointer: string): void => {
+    emission.byLeader(
+      `flag_wait(${pointer}, ${value}, ${emission.params.control}, ${site}, ${flag.index});`,
+      node.site,
+    )
+    acquire(node, emission)
+  }
+  const isRepeated = [...emission.plans.uses.around(node)].some((one) =>
+    ['for', 'while', 'persistent'].includes(one.op),
+  )
+  if (!isRepeated) return block(flag.pointer)
+  const awaited = emission.remember(
+    'awaited',
+    (name) => `const u32* ${name} = 0;  // the flag waited for last`,
+  )
+  const name = emission.names.take(`${flag.name}_flag`)
+  out.line(`const u32* ${name} = ${flag.pointer};`, node.site)
+  out.block(`if (${name} != ${awaited})`, () => {
+    block(name)
+    out.line(`${awaited} = ${name};`)
+  })
+}
+
+export const fence: Renderer = (node, emission) => {
+  emission.drain()
+  emission.meet(node.site)
+  emission.out.line(fenceText(attribute<Order>(node, 'order'), attribute<Scope>(node, 'scope')), node.site)
+  if (emission.plans.usesCopyEngine) emission.out.line('fence_async();')
+  emission.meet()
+}
+
+export const barrier: Renderer = (node, emission) => {
+  const { group, plans } = emission
+  emission.drain()
+  emission.hazards.meet()
+  const isWhole = group === plans.roles.whole
+  emission.out.line(isWhole ? '__syncthreads();' : `group_barrier(0, ${group.together});`, node.site)
+}
+
+export const barrierArrive: Renderer = (node, emission) => {
+  const { out, group, plans } = emission
+  const [picked] = node.inputs
+  const address = emission.scalar(picked)
+  const deferred = emission.deferred.get(node)
+  if (deferred) return out.line(`${deferred} = ${address};`, node.site)
+  if (emission.hazards.hasSharedWrites) out.line('fence_async_shared();', node.site)
+  if (group.solo) return out.line(`barrier_arrive(${address});`, node.site)
+  if (plans.arrivers.get(picked.inputs[0]) === 1) {
+    emission.meet(node.site)
+    return emission.byLeader(`barrier_arrive(${address});`, node.site)
+  }
+  out.line('__syncwarp();', node.site)
+  out.line(`if (thread % 32 == 0) barrier_arrive(${address});`, node.site)
+}
+
+export const barrierWait: Renderer = (node, emission) => {
+  const [picked, phase] = node.inputs
+  emission.out.line(
+    `barrier_await(${emission.scalar(picked)}, ${emission.scalar(phase)} & 1, ${emission.params.control});`,
+    node.site,
+  )
+}

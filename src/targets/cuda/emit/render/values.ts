@@ -1,0 +1,156 @@
+/** Values: constants, ids, elementwise arithmetic, shape changes. */
+import { attribute, type Node } from '../../../../ir/node.ts'
+import type { ValueType } from '../../../../ir/type.ts'
+import { isFragment, isIndexed, isSplat, shapeOf } from '../assign.ts'
+import type { Emission } from '../emission.ts'
+import { sliceIndex } from '../layout.ts'
+import { is16Bit, literal, spellElement, type Operand } from '../spell.ts'
+import { viewOf } from '../views.ts'
+import { extentText } from './places.ts'
+import type { Renderer } from './renderer.ts'
+
+export const constant: Renderer = (node, emission) => {
+  const { dtype } = node.type as ValueType
+  const text = literal(dtype, attribute<number>(node, 'value'))
+  emission.setScalar(node, text.startsWith('-') ? `(${text})` : text)
+}
+
+export const rank: Renderer = (node, emission) => emission.setScalar(node, emission.params.rank)
+export const program: Renderer = (node, emission) => emission.setScalar(node, '(i32)blockIdx.x')
+export const programs: Renderer = (node, emission) => emission.setScalar(node, '(i32)gridDim.x')
+
+export const dim: Renderer = (node, emission) => {
+  const [of] = node.inputs
+  const axis = attribute<number>(node, 'axis')
+  if (of.type.kind === 'flags') {
+    let base = of
+    while (base.op === 'on') base = base.inputs[0]
+    return emission.setScalar(node, emission.params.dim(emission.paramName(base), axis))
+  }
+  const view = viewOf(of)
+  emission.setScalar(node, extentText(view, view.axes[axis], emission))
+}
+
+export const iota: Renderer = (node, emission) => {
+  const layout = emission.plans.layouts.of(node)
+  const at = ([index]: readonly string[]): string => `(i32)${index}`
+  emission.setFragment(node, { layout, array: undefined, element: (i) => at(layout.place(i)), at })
+}
+
+const words: Partial<Record<Node['op'], string>> = {
+  add: 'plus',
+  sub: 'minus',
+  mul: 'times',
+  div: 'over',
+  mod: 'mod',
+}
+
+/** What a scalar computes, in words, while that is short. */
+function nameOf(node: Node, emission: Emission): string {
+  const describe = (one: Node): string => {
+    if (one.op === 'const') return String(attribute<number>(one, 'value')).replace('-', 'minus_')
+    const [x, y] = one.inputs
+    const word = words[one.op]
+    if (!word) return known(one)
+    if (one.op === 'div' && y.op === 'const' && isRoundedUp(x, attribute<number>(y, 'value')))
+      return `${describe(x.inputs[0])}_ceil_${describe(y)}`
+    return `${describe(x)}_${word}_${describe(y)}`
+  }
+  const known = (one: Node): string => {
+    const text = one === node ? '' : emission.scalar(one)
+    return /^\w+$/.test(text) ? text : one.op
+  }
+  const name = describe(node)
+  return name.length <= 32 ? name : node.op
+}
+
+const isRoundedUp = (sum: Node, by: number): boolean =>
+  sum.op === 'add' && sum.inputs[1].op === 'const' && attribute<number>(sum.inputs[1], 'value') === by - 1
+
+export const elementwise: Renderer = (node, emission) => {
+  const splat = isSplat(node)
+  if (!isFragment(node) || splat) {
+    const operands = node.inputs.map((input) => emission.operand(input))
+    const expression = spellElement(node, operands)
+    return emission.defineScalar(node, expression, nameOf(node, emission))
+  }
+  const { dtype } = node.type as ValueType
+  const { count } = emission.plans.layouts.of(node)
+  const at = (i: string): string =>
+    spellElement(
+      node,
+      node.inputs.map((input) => emission.element(input, i)),
+    )
+  if (isIndexed(node) && !is16Bit(dtype)) return indexed(node, emission)
+  const name = emission.declareFragment(node, node.op === 'cast' ? `as_${dtype}` : node.op)
+  if (!is16Bit(dtype)) return emission.out.unrolled(count, `${name}[i] = ${at('i')};`, node.site)
+  const [source] = node.inputs
+  const isPacked = node.op === 'cast' && (source.type as ValueType).dtype === 'f32'
+  const pair = isPacked
+    ? `pack_${dtype}(${emission.element(source, '2 * p').text}, ${emission.element(source, '2 * p + 1').text})`
+    : `pack_bits(${at('(2 * p)')}, ${at('(2 * p + 1)')})`
+  emission.out.unrolled(Math.ceil(count / 2), `${name}[p] = ${pair};`, node.site, 'p')
+}
+
+/** Computed where it is needed. */
+function indexed(node: Node, emission: Emission): void {
+  const layout = emission.plans.layouts.of(node)
+  const at = (place: readonly string[]): string =>
+    spellElement(
+      node,
+      node.inputs.map((input) =>
+        isSplat(input) ? emission.operand(input) : indexedOperand(input, place, emission),
+      ),
+    )
+  emission.setFragment(node, { layout, array: undefined, element: (i) => at(layout.place(i)), at })
+}
+
+function indexedOperand(node: Node, place: readonly string[], emission: Emission): Operand {
+  return { text: emission.fragment(node).at!(place), nonNegative: emission.plans.ranges.isNonNegative(node) }
+}
+
+export const expand: Renderer = (node, emission) => {
+  const [source] = node.inputs
+  if (isSplat(node)) return emission.setScalar(node, emission.scalar(source))
+  const from = emission.fragment(source)
+  const kept = attribute<number>(node, 'axis') === 0 ? 1 : 0
+  emission.setFragment(node, {
+    ...from,
+    layout: emission.plans.layouts.of(node),
+    ...(from.at && { at: (place: readonly string[]) => from.at!([place[kept]]) }),
+  })
+}
+
+export const broadcast: Renderer = (node, emission) => {
+  const [source] = node.inputs
+  if (isSplat(node)) return emission.setScalar(node, emission.scalar(source))
+  const layout = emission.plans.layouts.of(node)
+  const from = emission.fragment(source)
+  const kind = from.layout.kind
+  const isSlice = layout.kind === 'accumulator' && (kind === 'rows' || kind === 'columns')
+  if (from.at && !isSlice) {
+    const shape = shapeOf(source)
+    const at = (place: readonly string[]): string =>
+      from.at!(place.slice(-shape.length).map((index, axis) => (shape[axis] === 1 ? '0' : index)))
+    return emission.setFragment(node, { layout, array: undefined, element: (i) => at(layout.place(i)), at })
+  }
+  if (!isSlice)
+    emission.refuse(
+      node,
+      `[${shapeOf(source).join('x')}] stretched to [${shapeOf(node).join('x')}] apart from a matrix product is not ` +
+        'lowered to CUDA yet: load the vector with indices of the full shape, with .at([…])',
+    )
+  emission.setFragment(node, {
+    layout,
+    array: undefined,
+    element: (i) => from.element(sliceIndex(kind as 'rows' | 'columns', layout, i)),
+  })
+}
+
+export const transpose: Renderer = (node, emission) => {
+  if (node.type.kind === 'value')
+    emission.refuse(
+      node,
+      'of a fragment is not lowered to CUDA yet: transpose the shared tile it is loaded from or stored to, which is free',
+    )
+}

@@ -1,0 +1,150 @@
+// allGatherGemmPull, for 2 ranks; BM = 64, BN = 64, BK = 32, slices = 5, stages = 3
+extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPull(
+    i32 a_dim1,
+    i32 c_dim0,
+    i32 c_dim1,
+    const __grid_constant__ TensorMap a_all_ranks_map,
+    const __grid_constant__ TensorMap b_map,
+    const __grid_constant__ TensorMap c_map,
+    u32* ready,
+    u32* done,
+    u32* ready_epochs,
+    u32* done_epochs,
+    i32 rank,
+    i64 heap_stride,
+    u32* counters,
+    Control* control) {
+  extern __shared__ u8 shared_memory[];
+  const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
+  const u32 thread = threadIdx.x;
+  const u32 ready_wait_epoch = *(volatile u32*)(ready_epochs + 1) + 1;
+  const u32 done_signal_epoch = *(volatile u32*)(done_epochs + 0) + 1;
+  if (thread == 0) {
+    tma_prefetch(a_all_ranks_map);
+    tma_prefetch(b_map);
+    tma_prefetch(c_map);
+    for (u32 i = 0; i < 3; ++i) barrier_init(shared + 40960 + i * 8, 1);  // src/ops/allGatherGemm/pull.ts:23
+    for (u32 i = 0; i < 3; ++i) barrier_init(shared + 40984 + i * 8, 4);
+    barrier_init_fence();
+    fence_async_shared();
+  }
+  __syncthreads();
+  const u32 a_tile = shared;  // src/ops/allGatherGemm/pull.ts:19
+  const u32 b_tile = shared + 12288;  // src/ops/allGatherGemm/pull.ts:20
+  const u32 full = shared + 40960;  // src/ops/allGatherGemm/pull.ts:23
+  const u32 empty = shared + 40984;
+  if (threadIdx.x < 128) {  // producer
+    if (threadIdx.x == 0) {
+      const u32* awaited_1 = 0;  // the flag waited for last
+      const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/allGatherGemm/pull.ts:22
+      const i32 c_dim1_ceil_64 = (i32)((u32)(c_dim1 + 63) / 64u);
+      i32 ring0 = 0;
+      const u32 tiles = (u32)c_dim0_ceil_64 * (u32)c_dim1_ceil_64;
+      for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+        const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
+        const i32 i0 = at.row, i1 = at.column;
+        i32 ring = ring0;  // src/ops/allGatherGemm/pull.ts:23
+        for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {
+          i32 ring_2 = ring;
+          for (i32 i1_2 = 0; i1_2 < 5; ++i1_2) {
+            const i32 ring_2_mod_3 = (i32)((u32)ring_2 % 3u);
+            barrier_await(empty + ring_2_mod_3 * 8, ((i32)((u32)ring_2 / 3u) - 1) & 1, control);
+            const i32 rank_plus_i0_2_mod_2 = (i32)((u32)(rank + i0_2) % 2u);  // src/ops/allGatherGemm/pull.ts:27
+            const u32* ready_flag = on_rank(ready, rank_plus_i0_2_mod_2 - rank, heap_stride);  // src/ops/allGatherGemm/pull.ts:28
+            if (ready_flag != awaited_1) {
+              flag_wait(ready_flag, ready_wait_epoch, control, 1, rank_plus_i0_2_mod_2);
+              fence_async();
+              awaited_1 = ready_flag;
+            }
+            barrier_expect_bytes(full + ring_2_mod_3 * 8, 4096);  // src/ops/allGatherGemm/pull.ts:29
+            tma_load_3d(a_tile + ring_2_mod_3 * 4096, a_all_ranks_map, full + ring_2_mod_3 * 8, i1_2 * 32, i0 * 64, rank_plus_i0_2_mod_2);
+            barrier_expect_bytes(full + ring_2_mod_3 * 8, 4096);  // src/ops/allGatherGemm/pull.ts:30
+            tma_load_2d(b_tile + ring_2_mod_3 * 4096, b_map, full + ring_2_mod_3 * 8, i1 * 64, (rank_plus_i0_2_mod_2 * a_dim1) + i1_2 * 32);
+            barrier_arrive(full + ring_2_mod_3 * 8);  // src/ops/allGatherGemm/pull.ts:23
+            ring_2 = ring_2 + 1;
+          }
+          ring = ring_2;
+        }
+        ring0 = ring;
+      }
+    }
+  } else if (threadIdx.x < 256) {  // consumer
+    const u32 thread = threadIdx.x - 128;
+    const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/allGatherGemm/pull.ts:22
+    const i32 c_dim1_ceil_64 = (i32)((u32)(c_dim1 + 63) / 64u);
+    i32 ring0 = 0;
+    const u32 tiles = (u32)c_dim0_ceil_64 * (u32)c_dim1_ceil_64;
+    for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+      const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
+      const i32 i0 = at.row, i1 = at.column;
+      float acc[32];  // src/ops/allGatherGemm/pull.ts:23
+      #pragma unroll
+      for (u32 i = 0; i < 32; ++i) acc[i] = 0.0f;  // src/ops/allGatherGemm/pull.ts:25
+      i32 ring = ring0;  // src/ops/allGatherGemm/pull.ts:23
+      fragment_fence(acc);
+      u32 to_hand_back = 0;
+      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {
+        i32 ring_2 = ring;
+        for (i32 i1_2 = 0; i1_2 < 5; ++i1_2) {
+          const i32 ring_2_mod_3 = (i32)((u32)ring_2 % 3u);
+          barrier_await(full + ring_2_mod_3 * 8, (i32)((u32)ring_2 / 3u) & 1, control);
+          wgmma_fence();  // src/ops/allGatherGemm/pull.ts:31
+          {
+            const u64 right0 = wgmma_operand<128>(b_tile + ring_2_mod_3 * 4096, 4096, 1024);
+            const u64 left0 = wgmma_operand<64>(a_tile + ring_2_mod_3 * 4096, 16, 512);
+            #pragma unroll
+            for (u32 step = 0; step < 2; ++step) {
+              wgmma_m64n64k16_bf16<0, 1>(acc, left0 + step * 2, right0 + step * 128);
+            }
+          }
+          wgmma_commit();
+          wgmma_wait<1>();  // the product of the iteration before has read its slot
+          if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);  // src/ops/allGatherGemm/pull.ts:23
+          to_hand_back = empty + ring_2_mod_3 * 8;
+          ring_2 = ring_2 + 1;
+        }
+        ring = ring_2;
+      }
+      wgmma_wait<0>();
+      fragment_fence(acc);
+      if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);
+      u32 as_bf16[16];  // src/ops/allGatherGemm/pull.ts:35
+      #pragma unroll
+      for (u32 p = 0; p < 16; ++p) as_bf16[p] = pack_bf16(acc[2 * p], acc[2 * p + 1]);
+      #pragma unroll
+      for (u32 box = 0; box < 1; ++box) {
+        const u32 staging = shared + 24576 + box % 2 * 8192;
+        if (thread % 128 == 0) tma_store_wait_read<1>();  // the box before last has left its staging tile
+        group_barrier(3, 128);
+        stage_halves(staging, as_bf16, box * 16, thread);
+        fence_async_shared();
+        group_barrier(3, 128);
+        if (thread % 128 == 0) {
+          tma_store_2d(c_map, staging, i1 * 64 + (i32)(box * 64), i0 * 64);
+          tma_store_commit();
+        }
+      }
+      ring0 = ring;
+    }
+    if (thread % 128 == 0) tma_store_wait_done<0>();
+    group_barrier(2, 128);  // src/ops/allGatherGemm/pull.ts:37
+    if (thread == 0) shared_store<u32>(shared + 41024, (u32)last_program(counters + 0, gridDim.x));
+    group_barrier(2, 128);
+    const u32 is_last = shared_load<u32>(shared + 41024);
+    group_barrier(2, 128);
+    if (is_last) {
+      fence_async();
+      group_barrier(2, 128);
+      for (i32 i0 = 0; i0 < 2; ++i0) {
+        group_barrier(2, 128);
+        if (thread == 0) flag_store(on_rank(done, (i32)((u32)(rank + i0) % 2u) - rank, heap_stride) + rank, done_signal_epoch);
+      }
+    }
+  }
+  __syncthreads();
+  __syncthreads();
+  if (thread == 0 && last_program(counters + 1, gridDim.x)) {
+    done_epochs[0] = done_signal_epoch;
+    ready_epochs[1] = ready_wait_epoch;
+  }
+}

@@ -1,0 +1,375 @@
+// flashDecodeFused, for 2 ranks; G = 64, D = 128, BN = 64, stages = 2, scale = 0.08838834764831845
+extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
+    u16* q,
+    u16* k,
+    u16* v,
+    i32* lengths,
+    float* inbox,
+    float* stats,
+    i32 q_dim0,
+    i32 q_dim1,
+    i32 q_dim2,
+    i32 q_dim3,
+    i32 k_dim1,
+    i32 k_dim2,
+    i32 k_dim3,
+    i32 v_dim1,
+    i32 v_dim2,
+    i32 v_dim3,
+    i32 inbox_dim1,
+    i32 inbox_dim2,
+    i32 inbox_dim3,
+    i32 stats_dim1,
+    i32 stats_dim2,
+    i32 stats_dim3,
+    i32 arrived_dim1,
+    i32 arrived_dim2,
+    const __grid_constant__ TensorMap out_map,
+    const __grid_constant__ TensorMap inbox_all_ranks_map,
+    u32* arrived,
+    u32* done,
+    u32* arrived_epochs,
+    u32* done_epochs,
+    i32 rank,
+    i64 heap_stride,
+    u32* counters,
+    Control* control) {
+  extern __shared__ u8 shared_memory[];
+  const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
+  const u32 thread = threadIdx.x;
+  const u32 done_wait_epoch = *(volatile u32*)(done_epochs + 1) + 1;
+  const u32 arrived_signal_epoch = *(volatile u32*)(arrived_epochs + 0) + 1;
+  const u32 arrived_wait_epoch = *(volatile u32*)(arrived_epochs + 1) + 1;
+  const u32 done_signal_epoch = *(volatile u32*)(done_epochs + 0) + 1;
+  if (thread == 0) {
+    tma_prefetch(out_map);
+    tma_prefetch(inbox_all_ranks_map);
+    for (u32 i = 0; i < 2; ++i) barrier_init(shared + 81920 + i * 8, 4);  // src/ops/flashDecode/fused.ts:46
+    for (u32 i = 0; i < 2; ++i) barrier_init(shared + 81936 + i * 8, 4);
+    barrier_init_fence();
+    fence_async_shared();
+  }
+  __syncthreads();
+  const u32 k_tile = shared;  // src/ops/flashDecode/fused.ts:37
+  const u32 v_tile = shared + 32768;  // src/ops/flashDecode/fused.ts:38
+  const u32 full = shared + 81920;  // src/ops/flashDecode/fused.ts:46
+  const u32 empty = shared + 81936;
+  if (threadIdx.x < 128) {  // producer
+    const u32 thread = threadIdx.x;
+    const u32* awaited_1 = 0;  // the flag waited for last
+    i32 ring0 = 0;  // src/ops/flashDecode/fused.ts:40
+    const u32 tiles = (u32)q_dim0 * (u32)q_dim1;
+    for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+      const i32 i1 = (i32)(tile % (u32)q_dim1);
+      const i32 i0 = (i32)((tile / (u32)q_dim1));
+      const i32 loaded = *(lengths + (i0));  // src/ops/flashDecode/fused.ts:42
+      const i32 loaded_ceil_64 = (i32)((u32)loaded + 63u) / 64;  // src/ops/flashDecode/fused.ts:47
+      i32 ring = ring0;  // src/ops/flashDecode/fused.ts:46
+      for (i32 i0_2 = 0; i0_2 < loaded_ceil_64; ++i0_2) {
+        const i32 ring_mod_2 = (i32)((u32)ring % 2u);
+        barrier_await(empty + ring_mod_2 * 8, ((i32)((u32)ring / 2u) - 1) & 1, control);
+        #pragma unroll 4
+        for (u32 chunk = thread; chunk < 1024; chunk += 128) {  // src/ops/flashDecode/fused.ts:50
+          const u32 row = chunk / 16, column = chunk % 16 * 8;
+          Chunk value = {};
+          if (i0_2 * 64 + (i32)row < loaded && (i32)column < k_dim3) value = *((Chunk*)(k + ((i64)(((i64)(((i64)(i0) * k_dim1 + i1)) * k_dim2 + i0_2 * 64 + (i32)row)) * k_dim3 + (i32)column)));
+          shared_store<Chunk>(k_tile + ring_mod_2 * 16384 + swizzled<128, 64>(row, column * 2), value);
+        }
+        fence_async_shared();
+        #pragma unroll 4
+        for (u32 chunk = thread; chunk < 1024; chunk += 128) {  // src/ops/flashDecode/fused.ts:51
+          const u32 row = chunk / 16, column = chunk % 16 * 8;
+          Chunk value = {};
+          if (i0_2 * 64 + (i32)row < loaded && (i32)column < v_dim3) value = *((Chunk*)(v + ((i64)(((i64)(((i64)(i0) * v_dim1 + i1)) * v_dim2 + i0_2 * 64 + (i32)row)) * v_dim3 + (i32)column)));
+          shared_store<Chunk>(v_tile + ring_mod_2 * 16384 + swizzled<128, 64>(row, column * 2), value);
+        }
+        fence_async_shared();
+        __syncwarp();  // src/ops/flashDecode/fused.ts:46
+        if (thread % 32 == 0) barrier_arrive(full + ring_mod_2 * 8);
+        ring = ring + 1;
+      }
+      const u32* done_flag = done + (i32)((u32)((i0 * q_dim1) + i1) % 2u);  // src/ops/flashDecode/fused.ts:69
+      if (done_flag != awaited_1) {
+        if (thread == 0) flag_wait(done_flag, (done_wait_epoch - 2), control, 1, rank);
+        group_barrier(1, 128);
+        awaited_1 = done_flag;
+      }
+      ring0 = ring;
+    }
+  } else if (threadIdx.x < 256) {  // consumer
+    const u32 thread = threadIdx.x - 128;
+    const u32* awaited_1 = 0;  // the flag waited for last
+    const u32* awaited_2 = 0;  // the flag waited for last
+    const i32 cast = (i32)(arrived_signal_epoch % 2u);  // src/ops/flashDecode/fused.ts:36
+    i32 ring0 = 0;  // src/ops/flashDecode/fused.ts:40
+    const u32 tiles = (u32)q_dim0 * (u32)q_dim1;
+    for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+      const i32 i1 = (i32)(tile % (u32)q_dim1);
+      const i32 i0 = (i32)((tile / (u32)q_dim1));
+      u32 loaded_bf16[32];  // src/ops/flashDecode/fused.ts:41
+      #pragma unroll
+      for (u32 i = 0; i < 32; ++i) loaded_bf16[i] = 0;
+      #pragma unroll
+      for (u32 i = 0; i < 64; i += 2) if ((i32)(fragment_row(i, thread)) < q_dim2 && (i32)fragment_column(i, thread) < q_dim3) load_words<4>(loaded_bf16, i / 2, q + ((i64)(((i64)(((i64)(i0) * q_dim1 + i1)) * q_dim2 + (i32)(fragment_row(i, thread)))) * q_dim3 + (i32)fragment_column(i, thread)));
+      const i32 loaded = *(lengths + (i0));  // src/ops/flashDecode/fused.ts:42
+      const i32 loaded_ceil_64 = (i32)((u32)loaded + 63u) / 64;  // src/ops/flashDecode/fused.ts:47
+      float acc[64];  // src/ops/flashDecode/fused.ts:46
+      #pragma unroll
+      for (u32 i = 0; i < 64; ++i) acc[i] = 0.0f;  // src/ops/flashDecode/fused.ts:45
+      float state1[2];  // src/ops/flashDecode/fused.ts:46
+      #pragma unroll
+      for (u32 i = 0; i < 2; ++i) state1[i] = 0.0f;  // src/ops/flashDecode/fused.ts:45
+      float state2[2];  // src/ops/flashDecode/fused.ts:46
+      #pragma unroll
+      for (u32 i = 0; i < 2; ++i) state2[i] = (-1.0000000150474662e+30f);  // src/ops/flashDecode/fused.ts:45
+      i32 ring = ring0;  // src/ops/flashDecode/fused.ts:46
+      for (i32 i0_2 = 0; i0_2 < loaded_ceil_64; ++i0_2) {
+        const i32 ring_mod_2 = (i32)((u32)ring % 2u);
+        barrier_await(full + ring_mod_2 * 8, (i32)((u32)ring / 2u) & 1, control);
+        float acc_2[32];  // src/ops/flashDecode/fused.ts:53
+        #pragma unroll
+        for (u32 i = 0; i < 32; ++i) acc_2[i] = 0.0f;
+        fragment_fence(acc_2);
+        wgmma_fence();
+        {
+          const u64 right0 = wgmma_operand<128>(k_tile + ring_mod_2 * 16384, 16, 1024);
+          #pragma unroll
+          for (u32 step = 0; step < 8; ++step) {
+            wgmma_m64n64k16_bf16_ra<0>(acc_2, part<4>(loaded_bf16, step * 4), right0 + (step / 4 * 512 + step % 4 * 2));
+          }
+        }
+        wgmma_commit();
+        wgmma_wait<0>();
+        fragment_fence(acc_2);
+        float mul[32];
+        #pragma unroll
+        for (u32 i = 0; i < 32; ++i) mul[i] = (acc_2[i] * 0.127517431974411f);
+        float select[32];  // src/ops/flashDecode/fused.ts:54
+        #pragma unroll
+        for (u32 i = 0; i < 32; ++i) select[i] = (((i32)((u32)(i32)fragment_column(i, thread) + (u32)(i0_2 * 64)) < loaded) ? mul[i] : (-1.0000000150474662e+30f));
+        float row_max[2];  // src/ops/flashDecode/fused.ts:55
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) row_max[i] = __int_as_float(0xff800000);
+        #pragma unroll
+        for (u32 i = 0; i < 32; ++i) row_max[i / 2 % 2] = fmaxf(row_max[i / 2 % 2], select[i]);
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) row_max[i] = across<1, 4>(row_max[i], [](float a, float b) { return fmaxf(a, b); });
+        float max[2];
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) max[i] = fmaxf(state2[i], row_max[i]);
+        float sub[32];  // src/ops/flashDecode/fused.ts:56
+        #pragma unroll
+        for (u32 i = 0; i < 32; ++i) sub[i] = (select[i] - max[i / 2 % 2]);
+        float exp2[32];
+        #pragma unroll
+        for (u32 i = 0; i < 32; ++i) exp2[i] = exp2f(sub[i]);
+        float sub_2[2];  // src/ops/flashDecode/fused.ts:57
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) sub_2[i] = (state2[i] - max[i]);
+        float exp2_2[2];
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) exp2_2[i] = exp2f(sub_2[i]);
+        float mul_2[2];  // src/ops/flashDecode/fused.ts:60
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) mul_2[i] = (state1[i] * exp2_2[i]);
+        float row_sum[2];
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) row_sum[i] = 0.0f;
+        #pragma unroll
+        for (u32 i = 0; i < 32; ++i) row_sum[i / 2 % 2] = row_sum[i / 2 % 2] + exp2[i];
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) row_sum[i] = across<1, 4>(row_sum[i], [](float a, float b) { return a + b; });
+        float add[2];
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) add[i] = (mul_2[i] + row_sum[i]);
+        u32 as_bf16[16];  // src/ops/flashDecode/fused.ts:61
+        #pragma unroll
+        for (u32 p = 0; p < 16; ++p) as_bf16[p] = pack_bf16(exp2[2 * p], exp2[2 * p + 1]);
+        float mul_3[64];
+        #pragma unroll
+        for (u32 i = 0; i < 64; ++i) mul_3[i] = (acc[i] * exp2_2[i / 2 % 2]);
+        fragment_fence(mul_3);
+        wgmma_fence();
+        {
+          const u64 right0 = wgmma_operand<128>(v_tile + ring_mod_2 * 16384, 8192, 1024);
+          #pragma unroll
+          for (u32 step = 0; step < 4; ++step) {
+            wgmma_m64n128k16_bf16_ra<1>(mul_3, part<4>(as_bf16, step * 4), right0 + step * 128);
+          }
+        }
+        wgmma_commit();
+        wgmma_wait<0>();
+        fragment_fence(mul_3);
+        __syncwarp();  // src/ops/flashDecode/fused.ts:46
+        if (thread % 32 == 0) barrier_arrive(empty + ring_mod_2 * 8);
+        #pragma unroll
+        for (u32 i = 0; i < 64; ++i) acc[i] = mul_3[i];  // src/ops/flashDecode/fused.ts:61
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) state1[i] = add[i];  // src/ops/flashDecode/fused.ts:60
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) state2[i] = max[i];  // src/ops/flashDecode/fused.ts:55
+        ring = ring + 1;
+      }
+      const i32 i0_times_q_dim1_plus_i1 = (i0 * q_dim1) + i1;  // src/ops/flashDecode/fused.ts:66
+      const i32 i0_times_q_dim1_plus_i1_mod_2 = (i32)((u32)i0_times_q_dim1_plus_i1 % 2u);  // src/ops/flashDecode/fused.ts:67
+      const i32 add = ((rank * q_dim0) * q_dim1) + i0_times_q_dim1_plus_i1;  // src/ops/flashDecode/fused.ts:68
+      const u32* done_flag = done + i0_times_q_dim1_plus_i1_mod_2;  // src/ops/flashDecode/fused.ts:69
+      if (done_flag != awaited_1) {
+        if (thread == 0) flag_wait(done_flag, (done_wait_epoch - 2), control, 1, rank);
+        group_barrier(2, 128);
+        awaited_1 = done_flag;
+      }
+      if (thread % 128 == 0) tma_store_wait_done<0>();
+      group_barrier(2, 128);  // src/ops/flashDecode/fused.ts:70
+      #pragma unroll
+      for (u32 box = 0; box < 4; ++box) {
+        const u32 staging = shared + 65536 + box % 2 * 8192;
+        if (thread % 128 == 0) tma_store_wait_read<1>();  // the box before last has left its staging tile
+        group_barrier(3, 128);
+        stage_floats(staging, acc, box * 16, thread);
+        fence_async_shared();
+        group_barrier(3, 128);
+        if (thread % 128 == 0) {
+          tma_store_5d(inbox_all_ranks_map, staging, (i32)(box * 32), 0, add, cast, i0_times_q_dim1_plus_i1_mod_2);
+          tma_store_commit();
+        }
+      }
+      #pragma unroll
+      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread)) < stats_dim3) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 0)) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))), state2, i);  // src/ops/flashDecode/fused.ts:71
+      group_barrier(2, 128);  // src/ops/flashDecode/fused.ts:72
+      #pragma unroll
+      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread)) < stats_dim3) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 1)) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))), state1, i);
+      if (thread % 128 == 0) tma_store_wait_done<0>();
+      group_barrier(2, 128);  // src/ops/flashDecode/fused.ts:73
+      if (thread == 0) flag_store(on_rank(arrived, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((rank * arrived_dim1 + i0) * arrived_dim2 + i1), arrived_signal_epoch);
+      ring0 = ring;
+    }
+    const i32 div = (i32)((u32)((q_dim0 * q_dim1) - rank) + 1u) / 2;  // src/ops/flashDecode/fused.ts:80
+    const u32 tiles_2 = (div > 0 ? (u32)div : 0u);  // src/ops/flashDecode/fused.ts:81
+    for (u32 tile = (i32)blockIdx.x; tile < tiles_2; tile += (i32)gridDim.x) {
+      const i32 i0 = (i32)(tile);
+      const i32 i0_times_2_plus_rank = (i0 * 2) + rank;  // src/ops/flashDecode/fused.ts:82
+      const i32 i0_times_2_plus_rank_over_q_dim1 = (i32)((u32)i0_times_2_plus_rank / (u32)q_dim1);  // src/ops/flashDecode/fused.ts:83
+      const i32 i0_times_2_plus_rank_mod_q_dim1 = (i32)((u32)i0_times_2_plus_rank % (u32)q_dim1);
+      float acc[64];  // src/ops/flashDecode/fused.ts:85
+      #pragma unroll
+      for (u32 i = 0; i < 64; ++i) acc[i] = 0.0f;  // src/ops/flashDecode/fused.ts:84
+      float state1[2];  // src/ops/flashDecode/fused.ts:85
+      #pragma unroll
+      for (u32 i = 0; i < 2; ++i) state1[i] = 0.0f;  // src/ops/flashDecode/fused.ts:84
+      float state2[2];  // src/ops/flashDecode/fused.ts:85
+      #pragma unroll
+      for (u32 i = 0; i < 2; ++i) state2[i] = (-1.0000000150474662e+30f);  // src/ops/flashDecode/fused.ts:84
+      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/fused.ts:85
+        const i32 add = ((i0_2 * q_dim0) * q_dim1) + i0_times_2_plus_rank;  // src/ops/flashDecode/fused.ts:86
+        const u32* arrived_flag = arrived + ((i0_2 * arrived_dim1 + i0_times_2_plus_rank_over_q_dim1) * arrived_dim2 + i0_times_2_plus_rank_mod_q_dim1);  // src/ops/flashDecode/fused.ts:87
+        if (arrived_flag != awaited_2) {
+          if (thread == 0) flag_wait(arrived_flag, arrived_wait_epoch, control, 2, rank);
+          group_barrier(2, 128);
+          awaited_2 = arrived_flag;
+        }
+        float loaded_f32[2];  // src/ops/flashDecode/fused.ts:89
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) loaded_f32[i] = 0;
+        #pragma unroll
+        for (u32 i = 0; i < 2; i += 1) if ((i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread)) < stats_dim3) load_words<4>(loaded_f32, i, stats + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 0)) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))));
+        float loaded_f32_2[2];  // src/ops/flashDecode/fused.ts:90
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) loaded_f32_2[i] = 0;
+        #pragma unroll
+        for (u32 i = 0; i < 2; i += 1) if ((i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread)) < stats_dim3) load_words<4>(loaded_f32_2, i, stats + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 1)) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))));
+        float loaded_f32_3[64];  // src/ops/flashDecode/fused.ts:91
+        #pragma unroll
+        for (u32 i = 0; i < 64; ++i) loaded_f32_3[i] = 0;
+        #pragma unroll
+        for (u32 i = 0; i < 64; i += 2) if ((i32)(fragment_row(i, thread)) < inbox_dim2 && (i32)fragment_column(i, thread) < inbox_dim3) load_words<8>(loaded_f32_3, i, inbox + ((i64)(((i64)(((i64)(cast) * inbox_dim1 + add)) * inbox_dim2 + (i32)(fragment_row(i, thread)))) * inbox_dim3 + (i32)fragment_column(i, thread)));
+        float max[2];  // src/ops/flashDecode/fused.ts:93
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) max[i] = fmaxf(state2[i], loaded_f32[i]);
+        float sub[2];  // src/ops/flashDecode/fused.ts:94
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) sub[i] = (state2[i] - max[i]);
+        float exp2[2];
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) exp2[i] = exp2f(sub[i]);
+        float sub_2[2];
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) sub_2[i] = (loaded_f32[i] - max[i]);
+        float exp2_2[2];
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) exp2_2[i] = exp2f(sub_2[i]);
+        float mul[2];  // src/ops/flashDecode/fused.ts:97
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) mul[i] = (state1[i] * exp2[i]);
+        float mul_2[2];
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) mul_2[i] = (loaded_f32_2[i] * exp2_2[i]);
+        float add_2[2];
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) add_2[i] = (mul[i] + mul_2[i]);
+        float mul_3[64];  // src/ops/flashDecode/fused.ts:98
+        #pragma unroll
+        for (u32 i = 0; i < 64; ++i) mul_3[i] = (acc[i] * exp2[i / 2 % 2]);
+        float mul_4[64];
+        #pragma unroll
+        for (u32 i = 0; i < 64; ++i) mul_4[i] = (loaded_f32_3[i] * exp2_2[i / 2 % 2]);
+        float add_3[64];
+        #pragma unroll
+        for (u32 i = 0; i < 64; ++i) add_3[i] = (mul_3[i] + mul_4[i]);
+        #pragma unroll
+        for (u32 i = 0; i < 64; ++i) acc[i] = add_3[i];
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) state1[i] = add_2[i];  // src/ops/flashDecode/fused.ts:97
+        #pragma unroll
+        for (u32 i = 0; i < 2; ++i) state2[i] = max[i];  // src/ops/flashDecode/fused.ts:93
+      }
+      bool gt[2];  // src/ops/flashDecode/fused.ts:101
+      #pragma unroll
+      for (u32 i = 0; i < 2; ++i) gt[i] = (state1[i] > 0.0f);
+      float select[2];  // src/ops/flashDecode/fused.ts:102
+      #pragma unroll
+      for (u32 i = 0; i < 2; ++i) select[i] = (gt[i] ? state1[i] : 1.0f);
+      float div_2[64];
+      #pragma unroll
+      for (u32 i = 0; i < 64; ++i) div_2[i] = (acc[i] / select[i / 2 % 2]);
+      u32 as_bf16[32];  // src/ops/flashDecode/fused.ts:103
+      #pragma unroll
+      for (u32 p = 0; p < 32; ++p) as_bf16[p] = pack_bf16(div_2[2 * p], div_2[2 * p + 1]);
+      if (thread % 128 == 0) tma_store_wait_done<0>();
+      group_barrier(2, 128);
+      #pragma unroll
+      for (u32 box = 0; box < 2; ++box) {
+        const u32 staging = shared + 65536 + box % 2 * 8192;
+        if (thread % 128 == 0) tma_store_wait_read<1>();  // the box before last has left its staging tile
+        group_barrier(3, 128);
+        stage_halves(staging, as_bf16, box * 16, thread);
+        fence_async_shared();
+        group_barrier(3, 128);
+        if (thread % 128 == 0) {
+          tma_store_4d(out_map, staging, (i32)(box * 64), 0, i0_times_2_plus_rank_mod_q_dim1, i0_times_2_plus_rank_over_q_dim1);
+          tma_store_commit();
+        }
+      }
+    }
+    if (thread % 128 == 0) tma_store_wait_done<0>();
+    group_barrier(2, 128);  // src/ops/flashDecode/fused.ts:105
+    if (thread == 0) shared_store<u32>(shared + 81968, (u32)last_program(counters + 0, gridDim.x));
+    group_barrier(2, 128);
+    const u32 is_last = shared_load<u32>(shared + 81968);
+    group_barrier(2, 128);
+    if (is_last) {
+      for (i32 i0 = 0; i0 < 2; ++i0) {
+        group_barrier(2, 128);
+        if (thread == 0) flag_store(on_rank(done, (i32)((u32)(rank + i0) % 2u) - rank, heap_stride) + rank, done_signal_epoch);
+      }
+    }
+  }
+  __syncthreads();
+  __syncthreads();
+  if (thread == 0 && last_program(counters + 1, gridDim.x)) {
+    arrived_epochs[0] = arrived_signal_epoch;
+    done_epochs[0] = done_signal_epoch;
+    done_epochs[1] = done_wait_epoch;
+    arrived_epochs[1] = arrived_wait_epoch;
+  }
+}

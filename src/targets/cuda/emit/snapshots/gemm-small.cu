@@ -1,0 +1,109 @@
+// gemm, for 1 rank; BM = 64, BN = 64, BK = 32, stages = 3
+extern "C" __global__ void __launch_bounds__(256, 1) gemm(
+    i32 a_dim1,
+    i32 c_dim0,
+    i32 c_dim1,
+    const __grid_constant__ TensorMap a_map,
+    const __grid_constant__ TensorMap b_map,
+    const __grid_constant__ TensorMap c_map,
+    Control* control) {
+  extern __shared__ u8 shared_memory[];
+  const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
+  const u32 thread = threadIdx.x;
+  if (thread == 0) {
+    tma_prefetch(a_map);
+    tma_prefetch(b_map);
+    tma_prefetch(c_map);
+    for (u32 i = 0; i < 3; ++i) barrier_init(shared + 40960 + i * 8, 1);  // src/ops/gemm.ts:14
+    for (u32 i = 0; i < 3; ++i) barrier_init(shared + 40984 + i * 8, 4);
+    barrier_init_fence();
+    fence_async_shared();
+  }
+  __syncthreads();
+  const u32 a_tile = shared;  // src/ops/gemm.ts:11
+  const u32 b_tile = shared + 12288;  // src/ops/gemm.ts:12
+  const u32 full = shared + 40960;  // src/ops/gemm.ts:14
+  const u32 empty = shared + 40984;
+  if (threadIdx.x < 128) {  // producer
+    if (threadIdx.x == 0) {
+      const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/gemm.ts:13
+      const i32 c_dim1_ceil_64 = (i32)((u32)(c_dim1 + 63) / 64u);
+      i32 ring0 = 0;
+      const u32 tiles = (u32)c_dim0_ceil_64 * (u32)c_dim1_ceil_64;
+      for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+        const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
+        const i32 i0 = at.row, i1 = at.column;
+        const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/gemm.ts:15
+        i32 ring = ring0;  // src/ops/gemm.ts:14
+        for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_32; ++i0_2) {
+          const i32 ring_mod_3 = (i32)((u32)ring % 3u);
+          barrier_await(empty + ring_mod_3 * 8, ((i32)((u32)ring / 3u) - 1) & 1, control);
+          barrier_expect_bytes(full + ring_mod_3 * 8, 4096);  // src/ops/gemm.ts:18
+          tma_load_2d(a_tile + ring_mod_3 * 4096, a_map, full + ring_mod_3 * 8, i0_2 * 32, i0 * 64);
+          barrier_expect_bytes(full + ring_mod_3 * 8, 4096);  // src/ops/gemm.ts:19
+          tma_load_2d(b_tile + ring_mod_3 * 4096, b_map, full + ring_mod_3 * 8, i1 * 64, i0_2 * 32);
+          barrier_arrive(full + ring_mod_3 * 8);  // src/ops/gemm.ts:14
+          ring = ring + 1;
+        }
+        ring0 = ring;
+      }
+    }
+  } else if (threadIdx.x < 256) {  // consumer
+    const u32 thread = threadIdx.x - 128;
+    const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/gemm.ts:13
+    const i32 c_dim1_ceil_64 = (i32)((u32)(c_dim1 + 63) / 64u);
+    i32 ring0 = 0;
+    const u32 tiles = (u32)c_dim0_ceil_64 * (u32)c_dim1_ceil_64;
+    for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+      const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
+      const i32 i0 = at.row, i1 = at.column;
+      const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/gemm.ts:15
+      float acc[32];  // src/ops/gemm.ts:14
+      #pragma unroll
+      for (u32 i = 0; i < 32; ++i) acc[i] = 0.0f;  // src/ops/gemm.ts:16
+      i32 ring = ring0;  // src/ops/gemm.ts:14
+      fragment_fence(acc);
+      u32 to_hand_back = 0;
+      for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_32; ++i0_2) {
+        const i32 ring_mod_3 = (i32)((u32)ring % 3u);
+        barrier_await(full + ring_mod_3 * 8, (i32)((u32)ring / 3u) & 1, control);
+        wgmma_fence();  // src/ops/gemm.ts:20
+        {
+          const u64 right0 = wgmma_operand<128>(b_tile + ring_mod_3 * 4096, 4096, 1024);
+          const u64 left0 = wgmma_operand<64>(a_tile + ring_mod_3 * 4096, 16, 512);
+          #pragma unroll
+          for (u32 step = 0; step < 2; ++step) {
+            wgmma_m64n64k16_bf16<0, 1>(acc, left0 + step * 2, right0 + step * 128);
+          }
+        }
+        wgmma_commit();
+        wgmma_wait<1>();  // the product of the iteration before has read its slot
+        if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);  // src/ops/gemm.ts:14
+        to_hand_back = empty + ring_mod_3 * 8;
+        ring = ring + 1;
+      }
+      wgmma_wait<0>();
+      fragment_fence(acc);
+      if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);
+      u32 as_bf16[16];  // src/ops/gemm.ts:24
+      #pragma unroll
+      for (u32 p = 0; p < 16; ++p) as_bf16[p] = pack_bf16(acc[2 * p], acc[2 * p + 1]);
+      #pragma unroll
+      for (u32 box = 0; box < 1; ++box) {
+        const u32 staging = shared + 24576 + box % 2 * 8192;
+        if (thread % 128 == 0) tma_store_wait_read<1>();  // the box before last has left its staging tile
+        group_barrier(3, 128);
+        stage_halves(staging, as_bf16, box * 16, thread);
+        fence_async_shared();
+        group_barrier(3, 128);
+        if (thread % 128 == 0) {
+          tma_store_2d(c_map, staging, i1 * 64 + (i32)(box * 64), i0 * 64);
+          tma_store_commit();
+        }
+      }
+      ring0 = ring;
+    }
+    if (thread % 128 == 0) tma_store_wait_done<0>();
+  }
+  __syncthreads();
+}

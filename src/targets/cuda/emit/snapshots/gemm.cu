@@ -1,0 +1,114 @@
+// gemm, for 1 rank; BM = 128, BN = 256, BK = 64, stages = 4
+extern "C" __global__ void __launch_bounds__(384, 1) gemm(
+    i32 a_dim1,
+    i32 c_dim0,
+    i32 c_dim1,
+    const __grid_constant__ TensorMap a_map,
+    const __grid_constant__ TensorMap b_map,
+    const __grid_constant__ TensorMap c_map,
+    Control* control) {
+  extern __shared__ u8 shared_memory[];
+  const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
+  const u32 thread = threadIdx.x;
+  if (thread == 0) {
+    tma_prefetch(a_map);
+    tma_prefetch(b_map);
+    tma_prefetch(c_map);
+    for (u32 i = 0; i < 4; ++i) barrier_init(shared + 229376 + i * 8, 1);  // src/ops/gemm.ts:14
+    for (u32 i = 0; i < 4; ++i) barrier_init(shared + 229408 + i * 8, 8);
+    barrier_init_fence();
+    fence_async_shared();
+  }
+  __syncthreads();
+  const u32 a_tile = shared;  // src/ops/gemm.ts:11
+  const u32 b_tile = shared + 65536;  // src/ops/gemm.ts:12
+  const u32 full = shared + 229376;  // src/ops/gemm.ts:14
+  const u32 empty = shared + 229408;
+  if (threadIdx.x < 128) {  // producer
+    registers_lower<40>();
+    if (threadIdx.x == 0) {
+      const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // src/ops/gemm.ts:13
+      const i32 c_dim1_ceil_256 = (i32)((u32)(c_dim1 + 255) / 256u);
+      i32 ring0 = 0;
+      const u32 tiles = (u32)c_dim0_ceil_128 * (u32)c_dim1_ceil_256;
+      for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+        const TileIndex at = grouped_tile(tile, c_dim0_ceil_128, c_dim1_ceil_256, 8);
+        const i32 i0 = at.row, i1 = at.column;
+        const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/gemm.ts:15
+        i32 ring = ring0;  // src/ops/gemm.ts:14
+        for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_64; ++i0_2) {
+          const i32 ring_mod_4 = (i32)((u32)ring % 4u);
+          barrier_await(empty + ring_mod_4 * 8, ((i32)((u32)ring / 4u) - 1) & 1, control);
+          barrier_expect_bytes(full + ring_mod_4 * 8, 16384);  // src/ops/gemm.ts:18
+          tma_load_2d(a_tile + ring_mod_4 * 16384, a_map, full + ring_mod_4 * 8, i0_2 * 64, i0 * 128);
+          barrier_expect_bytes(full + ring_mod_4 * 8, 32768);  // src/ops/gemm.ts:19
+          tma_load_2d(b_tile + ring_mod_4 * 32768, b_map, full + ring_mod_4 * 8, i1 * 256, i0_2 * 64);
+          tma_load_2d(b_tile + ring_mod_4 * 32768 + 8192, b_map, full + ring_mod_4 * 8, i1 * 256 + 64, i0_2 * 64);
+          tma_load_2d(b_tile + ring_mod_4 * 32768 + 16384, b_map, full + ring_mod_4 * 8, i1 * 256 + 128, i0_2 * 64);
+          tma_load_2d(b_tile + ring_mod_4 * 32768 + 24576, b_map, full + ring_mod_4 * 8, i1 * 256 + 192, i0_2 * 64);
+          barrier_arrive(full + ring_mod_4 * 8);  // src/ops/gemm.ts:14
+          ring = ring + 1;
+        }
+        ring0 = ring;
+      }
+    }
+  } else if (threadIdx.x < 384) {  // consumer
+    registers_raise<232>();
+    const u32 thread = threadIdx.x - 128;
+    const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // src/ops/gemm.ts:13
+    const i32 c_dim1_ceil_256 = (i32)((u32)(c_dim1 + 255) / 256u);
+    i32 ring0 = 0;
+    const u32 tiles = (u32)c_dim0_ceil_128 * (u32)c_dim1_ceil_256;
+    for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+      const TileIndex at = grouped_tile(tile, c_dim0_ceil_128, c_dim1_ceil_256, 8);
+      const i32 i0 = at.row, i1 = at.column;
+      const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/gemm.ts:15
+      float acc[128];  // src/ops/gemm.ts:14
+      #pragma unroll
+      for (u32 i = 0; i < 128; ++i) acc[i] = 0.0f;  // src/ops/gemm.ts:16
+      i32 ring = ring0;  // src/ops/gemm.ts:14
+      fragment_fence(acc);
+      u32 to_hand_back = 0;
+      for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_64; ++i0_2) {
+        const i32 ring_mod_4 = (i32)((u32)ring % 4u);
+        barrier_await(full + ring_mod_4 * 8, (i32)((u32)ring / 4u) & 1, control);
+        wgmma_fence();  // src/ops/gemm.ts:20
+        {
+          const u64 right0 = wgmma_operand<128>(b_tile + ring_mod_4 * 32768, 8192, 1024);
+          const u64 left0 = wgmma_operand<128>(a_tile + ring_mod_4 * 16384 + (thread / 128 * 64) * 128, 16, 1024);
+          #pragma unroll
+          for (u32 step = 0; step < 4; ++step) {
+            wgmma_m64n256k16_bf16<0, 1>(acc, left0 + step * 2, right0 + step * 128);
+          }
+        }
+        wgmma_commit();
+        wgmma_wait<1>();  // the product of the iteration before has read its slot
+        if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);  // src/ops/gemm.ts:14
+        to_hand_back = empty + ring_mod_4 * 8;
+        ring = ring + 1;
+      }
+      wgmma_wait<0>();
+      fragment_fence(acc);
+      if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);
+      u32 as_bf16[64];  // src/ops/gemm.ts:24
+      #pragma unroll
+      for (u32 p = 0; p < 64; ++p) as_bf16[p] = pack_bf16(acc[2 * p], acc[2 * p + 1]);
+      #pragma unroll
+      for (u32 box = 0; box < 4; ++box) {
+        const u32 staging = shared + 196608 + (thread / 128 * 2 + box % 2) * 8192;
+        if (thread % 128 == 0) tma_store_wait_read<1>();  // the box before last has left its staging tile
+        group_barrier(3 + thread / 128, 128);
+        stage_halves(staging, as_bf16, box * 16, thread);
+        fence_async_shared();
+        group_barrier(3 + thread / 128, 128);
+        if (thread % 128 == 0) {
+          tma_store_2d(c_map, staging, i1 * 256 + (i32)(box * 64), i0 * 128 + (i32)(thread / 128 * 64));
+          tma_store_commit();
+        }
+      }
+      ring0 = ring;
+    }
+    if (thread % 128 == 0) tma_store_wait_done<0>();
+  }
+  __syncthreads();
+}

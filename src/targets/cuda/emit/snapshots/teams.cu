@@ -1,0 +1,59 @@
+// teams, for 2 ranks; B = 64
+extern "C" __global__ void __launch_bounds__(128, 1) teams(
+    float* x,
+    float* sum,
+    i32 x_dim0,
+    i32 x_dim1,
+    i32 sum_dim0,
+    i32 sum_dim1,
+    u32* made,
+    u32* made_epochs,
+    i32 rank,
+    i64 heap_stride,
+    u32* counters,
+    Control* control) {
+  extern __shared__ u8 shared_memory[];
+  const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
+  const u32 thread = threadIdx.x;
+  const u32 made_signal_epoch = *(volatile u32*)(made_epochs + 0) + 1;
+  const u32 made_wait_epoch = *(volatile u32*)(made_epochs + 1) + 1;
+  const u32* awaited_1 = 0;  // the flag waited for last
+  if ((i32)blockIdx.x < 2) {  // make
+    const float cast = (float)(((i32)blockIdx.x + (rank * 2)) + 1);  // test/cuda/probes.ts:128
+    for (i32 i0 = 0; i0 < 2; ++i0) {  // test/cuda/probes.ts:129
+      #pragma unroll
+      for (u32 i = 0; i < 32; ++i) add_relaxed_sys_f32(on_rank(x, i0 - rank, heap_stride) + ((i64)((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * x_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)), cast);  // test/cuda/probes.ts:130
+      __syncthreads();  // test/cuda/probes.ts:136
+      if (thread == 0) flag_add(on_rank(made, i0 - rank, heap_stride) + rank, 1);
+    }
+  } else if (((i32)blockIdx.x - 2) < ((i32)gridDim.x - 2)) {  // add
+    for (i32 i0 = 0; i0 < 2; ++i0) {  // test/cuda/probes.ts:143
+      const u32* made_flag = made + i0;
+      if (made_flag != awaited_1) {
+        if (thread == 0) flag_wait(made_flag, made_wait_epoch * 2, control, 1, rank);
+        __syncthreads();
+        awaited_1 = made_flag;
+      }
+    }
+    float loaded_f32[32];  // test/cuda/probes.ts:144
+    #pragma unroll
+    for (u32 i = 0; i < 32; ++i) loaded_f32[i] = 0;
+    #pragma unroll
+    for (u32 i = 0; i < 32; i += 4) if ((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64) < x_dim0 && (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64) < x_dim1) load_words<16>(loaded_f32, i, x + ((i64)((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * x_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)));
+    float loaded_f32_2[32];  // test/cuda/probes.ts:145
+    #pragma unroll
+    for (u32 i = 0; i < 32; ++i) loaded_f32_2[i] = 0;
+    #pragma unroll
+    for (u32 i = 0; i < 32; i += 4) if ((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64) < sum_dim0 && (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64) < sum_dim1) load_words<16>(loaded_f32_2, i, sum + ((i64)((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * sum_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)));
+    float add[32];  // test/cuda/probes.ts:146
+    #pragma unroll
+    for (u32 i = 0; i < 32; ++i) add[i] = (loaded_f32_2[i] + loaded_f32[i]);
+    #pragma unroll
+    for (u32 i = 0; i < 32; i += 4) if ((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64) < sum_dim0 && (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64) < sum_dim1) store_words<16>(sum + ((i64)((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * sum_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)), add, i);
+  }
+  __syncthreads();
+  if (thread == 0 && last_program(counters + 0, gridDim.x)) {
+    made_epochs[0] = made_signal_epoch;
+    made_epochs[1] = made_wait_epoch;
+  }
+}

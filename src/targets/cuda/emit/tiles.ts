@@ -1,0 +1,108 @@
+/**
+ * The shared-memory plan: what every shared tile looks like inside, and where everything lies.
+ *
+ * A tile that the matrix unit reads is *swizzled*: panels of 128 (64, 32) bytes of columns, each panel all rows of the tile,
+ * 16-byte chunks permuted within 8 rows as the copy engine and wgmma do it. Other tiles are plain: rows one after another.
+ */
+import { dtypes, type DType } from '../../../ir/dtype.ts'
+import { walk, type KernelIR, type Node } from '../../../ir/node.ts'
+import { KernelError } from '../../../ir/site.ts'
+import type { RefType, Shape } from '../../../ir/type.ts'
+import type { Swizzle } from '../tensormap.ts'
+
+export interface Tile {
+  readonly node: Node
+  readonly dtype: DType
+  /** Of one stage. */
+  readonly rows: number
+  readonly columns: number
+  readonly stages: number
+  /** Bytes of a panel's row; 0: plain. */
+  readonly span: 0 | 32 | 64 | 128
+  readonly stageBytes: number
+}
+
+export const swizzleOf = (tile: Tile): Swizzle =>
+  tile.span === 0 ? 'none' : (`${tile.span}B` as Exclude<Swizzle, 'none'>)
+
+/** The shared tile a view was made from. */
+export function tileRoot(ref: Node): Node {
+  let root = ref
+  while (root.op === 'pick' || root.op === 'transpose' || root.op === 'at') root = root.inputs[0]
+  return root
+}
+
+/** Shared tiles and how each is laid out, from the ways it is used. */
+export function planTiles(ir: KernelIR): ReadonlyMap<Node, Tile> {
+  const multiplied = new Map<Node, Node>()
+  for (const node of walk(ir.body))
+    if (node.op === 'dot')
+      for (const operand of node.inputs.slice(0, 2))
+        if (operand.type.kind === 'ref') multiplied.set(tileRoot(operand), node)
+  const tiles = new Map<Node, Tile>()
+  for (const node of walk(ir.body)) {
+    if (node.op !== 'shared') continue
+    const { dtype, shape } = node.type as RefType
+    const { rows, columns, stages } = splitStages(shape)
+    const { bytes } = dtypes[dtype]
+    const dot = multiplied.get(node)
+    const span = dot ? spanOf(columns * bytes, dot) : 0
+    const alignment = span === 0 ? 128 : 1024
+    const stageBytes = Math.ceil((rows * columns * bytes) / alignment) * alignment
+    tiles.set(node, { node, dtype, rows, columns, stages, span, stageBytes })
+  }
+  return tiles
+}
+
+function splitStages(shape: Shape): Pick<Tile, 'rows' | 'columns' | 'stages'> {
+  if (shape.length === 3) return { stages: shape[0], rows: shape[1], columns: shape[2] }
+  if (shape.length === 1) return { stages: 1, rows: 1, columns: shape[0] }
+  return { stages: 1, rows: shape[0], columns: shape[1] }
+}
+
+function spanOf(rowBytes: number, dot: Node): 32 | 64 | 128 {
+  for (const span of [128, 64, 32] as const)
+    if (rowBytes % span === 0 && (span === 128 || rowBytes === span)) return span
+  throw new KernelError(
+    `dot: a shared operand with rows of ${rowBytes} bytes: the matrix unit wants 32, 64 or a multiple of 128`,
+    dot.site,
+  )
+}
+
+/** A stretch of shared memory, from the program's base. */
+export interface Region {
+  readonly at: number
+  readonly bytes: number
+}
+
+/** Hands out shared memory; tiles first, so that their alignment costs nothing. */
+export class SharedSpace {
+  #end = 0
+
+  take(bytes: number, alignment: number): Region {
+    const at = Math.ceil(this.#end / alignment) * alignment
+    this.#end = at + bytes
+    return { at, bytes }
+  }
+
+  get used(): number {
+    return this.#end
+  }
+}
+
+/** What a program of sm_90 can have, less what aligning its base by hand costs. */
+export const SHARED_LIMIT = 227 * 1024
+export const BASE_ALIGNMENT = 1024
+
+export function expectFits(used: number, ir: KernelIR, tiles: readonly Tile[]): void {
+  if (used + BASE_ALIGNMENT <= SHARED_LIMIT) return
+  const list = tiles.map(
+    (tile) =>
+      `${tile.stages}x${tile.rows}x${tile.columns} ${tile.dtype} (${tile.stages * tile.stageBytes} bytes, ${tile.node.site})`,
+  )
+  throw new KernelError(
+    `${ir.name} needs ${used + BASE_ALIGNMENT} bytes of shared memory, a program has ${SHARED_LIMIT}: use smaller tiles or ` +
+      `fewer stages. Its tiles: ${list.join('; ')}`,
+    tiles[0]?.node.site,
+  )
+}

@@ -1,0 +1,71 @@
+/** Who uses what, and whether a use is the last: what allows a value to be overwritten in place. */
+import type { Block, Node } from '../../../ir/node.ts'
+
+export class Uses {
+  readonly #home = new Map<Node, Block>()
+  readonly #owner = new Map<Block, Node>()
+  readonly #users = new Map<Node, Node[]>()
+  readonly #yields = new Map<Node, Block[]>()
+
+  constructor(body: Block) {
+    const visit = (block: Block): void => {
+      for (const param of block.params) this.#home.set(param, block)
+      for (const node of block.nodes) {
+        this.#home.set(node, block)
+        for (const input of node.inputs) append(this.#users, input, node)
+        for (const inner of node.blocks) {
+          this.#owner.set(inner, node)
+          visit(inner)
+        }
+      }
+      for (const result of block.results) append(this.#yields, result, block)
+    }
+    visit(body)
+  }
+
+  count(node: Node): number {
+    return (this.#users.get(node)?.length ?? 0) + (this.#yields.get(node)?.length ?? 0)
+  }
+
+  users(node: Node): readonly Node[] {
+    return this.#users.get(node) ?? []
+  }
+
+  /** The loops and branches around a node, innermost first. */
+  *around(node: Node): Generator<Node> {
+    let block = this.#home.get(node)
+    while (block) {
+      const owner = this.#owner.get(block)
+      if (!owner) return
+      yield owner
+      block = this.#home.get(owner)
+    }
+  }
+
+  /** `value` is not needed once `user`, which uses it once, has begun. */
+  diesAt(value: Node, user: Node): boolean {
+    const block = this.#home.get(value)
+    if (!block || this.#home.get(user) !== block) return false
+    const last = block.nodes.indexOf(user)
+    const users = this.#users.get(value) ?? []
+    const places = [...users.map((one) => this.#home.get(one)!), ...(this.#yields.get(value) ?? [])]
+    if (this.#yields.get(value)?.includes(block) || users.filter((one) => one === user).length !== 1)
+      return false
+    return places.every((place, i) => {
+      if (i < users.length && place === block) return block.nodes.indexOf(users[i]) <= last
+      return block.nodes.indexOf(this.#ownerIn(block, place)) < last
+    })
+  }
+
+  #ownerIn(block: Block, inner: Block): Node {
+    let owner = this.#owner.get(inner)!
+    while (this.#home.get(owner) !== block) owner = this.#owner.get(this.#home.get(owner)!)!
+    return owner
+  }
+}
+
+function append<K, V>(map: Map<K, V[]>, key: K, value: V): void {
+  const list = map.get(key)
+  if (list) list.push(value)
+  else map.set(key, [value])
+}

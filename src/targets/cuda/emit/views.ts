@@ -1,0 +1,60 @@
+/** Views taken apart: which tensor, on which rank, which windows and indices of its axes. In terms of IR, not of text. */
+import { attribute, type Node } from '../../../ir/node.ts'
+import type { Shape } from '../../../ir/type.ts'
+
+/** An axis of the tensor that the view still has. */
+export interface ViewAxis {
+  readonly axis: number
+  /** Starts of the windows around it; they add up. */
+  readonly starts: readonly Node[]
+  /** The extent of the innermost window; undefined: the tensor's own. */
+  readonly size: Node | undefined
+}
+
+export interface TensorView {
+  readonly base: Node
+  /** The rank whose copy it is; undefined: this one's. */
+  readonly owner: Node | undefined
+  readonly axes: readonly ViewAxis[]
+  /** Axes that were picked from, with the index. */
+  readonly picks: readonly { readonly axis: number; readonly index: Node; readonly starts: readonly Node[] }[]
+}
+
+/** A tensor-typed node as a view of its parameter. */
+export function viewOf(node: Node): TensorView {
+  if (node.op === 'param') {
+    const rank = node.type.kind === 'tensor' ? node.type.rank : 0
+    const axes = Array.from({ length: rank }, (_, axis) => ({ axis, starts: [], size: undefined }))
+    return { base: node, owner: undefined, axes, picks: [] }
+  }
+  const view = viewOf(node.inputs[0])
+  switch (node.op) {
+    case 'on':
+      return { ...view, owner: node.inputs[1].op === 'rank' ? undefined : node.inputs[1] }
+    case 'slice': {
+      const at = attribute<number>(node, 'axis')
+      const [, start, size] = node.inputs
+      const axes = view.axes.map((axis, i) =>
+        i === at ? { ...axis, starts: [...axis.starts, start], size } : axis,
+      )
+      return { ...view, axes }
+    }
+    case 'pick': {
+      const [first, ...axes] = view.axes
+      const picks = [...view.picks, { axis: first.axis, index: node.inputs[1], starts: first.starts }]
+      return { ...view, axes, picks }
+    }
+    default:
+      throw new Error(`${node.op} is not a view of a tensor`)
+  }
+}
+
+/** A `tile` of a tensor: the view it is cut from, its indices and its shape. */
+export interface TileView extends TensorView {
+  readonly indices: readonly Node[]
+  readonly shape: Shape
+}
+
+export function tileOf(node: Node): TileView {
+  return { ...viewOf(node.inputs[0]), indices: node.inputs.slice(1), shape: attribute<Shape>(node, 'shape') }
+}

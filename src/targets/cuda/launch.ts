@@ -1,0 +1,248 @@
+/**
+ * Launching emitted kernels: ranks with a symmetric heap each, tensors and flags on it, and kernel parameters made from
+ * an emitted kernel's recipe. Contract: an allocation lies at the same offset of every rank's heap; nothing is freed before
+ * `close`; `prepare` refuses a grid that cannot run at once. Launches are asynchronous on their rank's stream.
+ */
+import { dtypes, type StorageDType } from '../../ir/dtype.ts'
+import type { EmittedKernel, ParamRecipe } from './emit/recipe.ts'
+import { compileCuda } from './nvrtc.ts'
+import { createVirtualRanks } from './ranks.ts'
+import type { Device, HostMemory, Kernel, KernelArgument, Launch, Stream } from './runtime.ts'
+import { bytes, f32, i32, u32, u64 } from './runtime.ts'
+import type { TensorMapType } from './tensormap.ts'
+
+export interface HeapTensor {
+  readonly kind: 'tensor'
+  readonly dtype: StorageDType
+  readonly shape: readonly number[]
+  readonly offset: number
+}
+export interface HeapFlags {
+  readonly kind: 'flags'
+  readonly shape: readonly number[]
+  readonly offset: number
+  /** Two words: how many launches have signalled, how many have waited. */
+  readonly epochsOffset: number
+}
+export type LaunchArgument = HeapTensor | HeapFlags | number
+
+interface HeapRank {
+  readonly stream: Stream
+  readonly heap: bigint
+}
+
+/** A kernel on a device, with the counters that each rank's launches of it need. */
+export interface LoadedKernel {
+  readonly emitted: EmittedKernel
+  readonly kernel: Kernel
+}
+
+const ALIGNMENT = 256
+const WAIT_RECORD_WORDS = 4
+const MOST_PROGRAMS = 4096
+
+export class LaunchWorld {
+  readonly device: Device
+  readonly ranks: readonly HeapRank[]
+  readonly heapStride: number
+  readonly heapBytes: number
+  readonly #control: HostMemory
+  readonly #close: () => void
+  #used = 0
+
+  /** One rank has the whole device; several share it out. */
+  constructor(device: Device, options: { readonly ranks: number; readonly heapBytes: number }) {
+    this.device = device
+    this.heapBytes = options.heapBytes
+    this.#control = device.allocateHost(16 + 4 * WAIT_RECORD_WORDS * MOST_PROGRAMS)
+    if (options.ranks === 1) {
+      const heap = device.allocate(options.heapBytes)
+      const stream = device.createStream()
+      this.ranks = [{ stream, heap }]
+      this.heapStride = options.heapBytes
+      this.#close = () => {
+        stream.close()
+        device.free(heap)
+      }
+    } else {
+      const shared = createVirtualRanks(device, { world: options.ranks, heapBytes: options.heapBytes })
+      this.ranks = shared.ranks.map(({ stream }, rank) => ({ stream, heap: shared.heapOf(rank) }))
+      this.heapStride = shared.heapStride
+      this.#close = () => shared.close()
+    }
+  }
+
+  #allocate(size: number): number {
+    const offset = this.#used
+    this.#used = Math.ceil((offset + size) / ALIGNMENT) * ALIGNMENT
+    if (this.#used > this.heapBytes)
+      throw new RangeError(
+        `the heap of ${this.heapBytes} bytes has no room for ${size} more: ask for a larger one`,
+      )
+    return offset
+  }
+
+  tensor(dtype: StorageDType, shape: readonly number[]): HeapTensor {
+    const elements = shape.reduce((product, extent) => product * extent, 1)
+    return { kind: 'tensor', dtype, shape, offset: this.#allocate(elements * dtypes[dtype].bytes) }
+  }
+
+  flags(shape: readonly number[] = []): HeapFlags {
+    const count = shape.reduce((product, extent) => product * extent, 1)
+    return { kind: 'flags', shape, offset: this.#zeroed(4 * count), epochsOffset: this.#zeroed(8) }
+  }
+
+  #zeroed(size: number): number {
+    const offset = this.#allocate(size)
+    for (const { stream, heap } of this.ranks) {
+      stream.fillBytes(heap + BigInt(offset), 0, size)
+      stream.synchronize()
+    }
+    return offset
+  }
+
+  addressOf(tensor: HeapTensor, rank: number): bigint {
+    return this.ranks[rank].heap + BigInt(tensor.offset)
+  }
+
+  write(tensor: HeapTensor, rank: number, contents: ArrayBufferView): void {
+    const { stream } = this.ranks[rank]
+    stream.copyIn(this.addressOf(tensor, rank), contents)
+    stream.synchronize()
+  }
+
+  read(tensor: HeapTensor, rank: number, into: ArrayBufferView): void {
+    this.ranks[rank].stream.copyOut(into, this.addressOf(tensor, rank))
+  }
+
+  /** Sets every byte, so that what a kernel does not write shows. */
+  poison(tensor: HeapTensor, rank: number): void {
+    const elements = tensor.shape.reduce((product, extent) => product * extent, 1)
+    const { stream } = this.ranks[rank]
+    stream.fillBytes(this.addressOf(tensor, rank), 0xff, elements * dtypes[tensor.dtype].bytes)
+    stream.synchronize()
+  }
+
+  load(emitted: EmittedKernel): LoadedKernel {
+    const cubin = compileCuda(emitted.source, {
+      name: `${emitted.name}.cu`,
+      architecture: emitted.architecture,
+      lineInfo: true,
+    })
+    return { emitted, kernel: this.device.loadModule(cubin.bytes).kernel(emitted.name) }
+  }
+
+  /** Programs of a kernel that run at once on a rank. */
+  residency(loaded: LoadedKernel, rank: number): number {
+    const { block, sharedBytes } = loaded.emitted
+    return loaded.kernel.programsPerSm({ block, sharedBytes }) * this.ranks[rank].stream.sms
+  }
+
+  /** A launch on one rank; by default with as many programs as run at once. */
+  prepare(
+    loaded: LoadedKernel,
+    args: Readonly<Record<string, LaunchArgument>>,
+    rank: number,
+    grid = this.residency(loaded, rank),
+  ): Launch {
+    const { emitted, kernel } = loaded
+    const most = this.residency(loaded, rank)
+    if (grid > most)
+      throw new RangeError(`${emitted.name}: ${grid} programs on rank ${rank}, where ${most} can run at once`)
+    const { block, sharedBytes } = emitted
+    const values = emitted.params.map((param) => this.#argument(param, args, rank))
+    return kernel.prepare({ grid, block, sharedBytes }, values)
+  }
+
+  #argument(
+    param: ParamRecipe,
+    args: Readonly<Record<string, LaunchArgument>>,
+    rank: number,
+  ): KernelArgument {
+    const { heap } = this.ranks[rank]
+    const tensor = (name: string): HeapTensor => expectKind(args[name], 'tensor', name)
+    const flags = (name: string): HeapFlags => expectKind(args[name], 'flags', name)
+    switch (param.kind) {
+      case 'pointer':
+        return u64(heap + BigInt(tensor(param.tensor).offset))
+      case 'dim':
+        return i32((args[param.of] as HeapTensor | HeapFlags).shape[param.axis])
+      case 'map':
+        return bytes(this.#tensorMap(param, tensor(param.tensor), rank))
+      case 'flags':
+        return u64(heap + BigInt(flags(param.flags).offset))
+      case 'epochs':
+        return u64(heap + BigInt(flags(param.flags).epochsOffset))
+      case 'scalar': {
+        const value = args[param.name] as number
+        if (param.dtype === 'f32') return f32(value)
+        if (param.dtype === 'i64') return u64(BigInt.asUintN(64, BigInt(value)))
+        return param.dtype === 'u32' ? u32(value) : i32(value)
+      }
+      case 'rank':
+        return i32(rank)
+      case 'heapStride':
+        return u64(BigInt(this.heapStride))
+      case 'counters':
+        return u64(heap + BigInt(this.#zeroed(4 * param.words)))
+      case 'control':
+        return u64(this.#control.address)
+      default:
+        return param satisfies never
+    }
+  }
+
+  #tensorMap(param: ParamRecipe & { kind: 'map' }, tensor: HeapTensor, rank: number): Uint8Array {
+    const size = dtypes[tensor.dtype].bytes
+    const dims = [...tensor.shape].reverse()
+    const strides = dims.map((_, axis) =>
+      dims.slice(0, axis + 1).reduce((product, extent) => product * extent, size),
+    )
+    return this.device.tensorMap(this.addressOf(tensor, param.ranked ? 0 : rank), {
+      dtype: tensor.dtype as TensorMapType,
+      dims: param.ranked ? [...dims, this.ranks.length] : dims,
+      strides: param.ranked ? [...strides.slice(0, -1), this.heapStride] : strides.slice(0, -1),
+      box: param.ranked ? [...param.box, 1] : param.box,
+      swizzle: param.swizzle,
+    })
+  }
+
+  synchronize(): void {
+    for (const { stream } of this.ranks) stream.synchronize()
+  }
+
+  /** Tells every program that waits to stop waiting; what they compute is void. */
+  abort(): void {
+    new Uint32Array(this.#control.view)[0] = 1
+  }
+
+  /** What programs waited for when they were stopped: the author's line, the rank asked, the value and the one wanted. */
+  waitRecords(emitted: EmittedKernel): { site: string; owner: number; value: number; wanted: number }[] {
+    const words = new Uint32Array(this.#control.view)
+    const records = []
+    for (let at = WAIT_RECORD_WORDS; at < words.length; at += WAIT_RECORD_WORDS)
+      if (words[at] > 0)
+        records.push({
+          site: emitted.waitSites[words[at] - 1],
+          owner: words[at + 1],
+          value: words[at + 2],
+          wanted: words[at + 3],
+        })
+    return records
+  }
+
+  close(): void {
+    this.#close()
+    this.#control.free()
+  }
+}
+
+function expectKind<K extends 'tensor' | 'flags'>(
+  argument: LaunchArgument | undefined,
+  kind: K,
+  name: string,
+): Extract<LaunchArgument, { kind: K }> {
+  if (typeof argument !== 'object' || argument.kind !== kind)
+    throw new TypeError(`no ${kind} was given for ${name}`)
+  return argument as Extract<LaunchArgument, { kind: K }>
+}
