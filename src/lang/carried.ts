@@ -29,6 +29,20 @@ export function flatten(state: unknown, what: string): Node[] {
   )
 }
 
+/** What each flat node is called: by its key in a record, else by its place. */
+export function namesOf(state: unknown): string[] {
+  const names = (part: unknown, name: string): string[] => {
+    if (part instanceof Value) return [name]
+    const entries = Array.isArray(part)
+      ? part.map((inner, i): [string, unknown] => [`${name}${i}`, inner])
+      : Object.keys(part as object)
+          .sort()
+          .map((key): [string, unknown] => [key, (part as Record<string, unknown>)[key]])
+    return entries.flatMap(([key, inner]) => names(inner, key))
+  }
+  return state instanceof Value ? ['state0'] : names(state, 'state')
+}
+
 /** Put flat nodes into the form of `like`. */
 export function unflatten<C>(recorder: Recorder, like: C, nodes: readonly Node[]): C {
   let next = 0

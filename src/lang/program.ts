@@ -8,7 +8,7 @@ import type { OpName, Order, Scope } from '../ir/ops/index.ts'
 import { KernelError, Site } from '../ir/site.ts'
 import { valueType } from '../ir/type.ts'
 import { access, Atomics, operand, type Access, type Masked, type Operand } from './access.ts'
-import { flatten, unflatten, type Carried } from './carried.ts'
+import { flatten, namesOf, unflatten, type Carried } from './carried.ts'
 import { expectSynchronous, type Recorder } from './recorder.ts'
 import {
   Barrier,
@@ -262,9 +262,10 @@ export class Program {
   ): C {
     const recorder = this.#recorder
     const start = flatten(init, 'while')
+    const names = namesOf(init)
     const block = (record: (state: C) => unknown) => {
       const inner = new Block()
-      const params = start.map((node, i) => recorder.param(inner, node.type, `state${i}`))
+      const params = start.map((node, i) => recorder.param(inner, node.type, names[i]))
       return recorder.within(inner, () => flatten(record(unflatten(recorder, init, params)), 'while'))
     }
     return this.#results(this.#emit('while', start, {}, [block(condition), block(body)]), init)
@@ -412,7 +413,8 @@ export class Program {
     const at = Array.from({ length: indices }, (_, axis) =>
       this.#value(recorder.param(inner, valueType('i32'), `i${axis}`)),
     )
-    const state = start.map((node, i) => recorder.param(inner, node.type, `state${i}`))
+    const names = init === undefined ? [] : namesOf(init)
+    const state = start.map((node, i) => recorder.param(inner, node.type, names[i]))
     recorder.within(inner, () => {
       const result = body(...at, ...(init === undefined ? [] : [unflatten(recorder, init, state)]))
       expectSynchronous(result, op)

@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest'
 import { flags, i32, kernel, tensor } from '../../src/index.ts'
 import { explore } from '../../src/targets/check/explore.ts'
 import { formatFinding } from '../../src/targets/check/findings.ts'
-import { scenario } from '../../src/world/world.ts'
+import { scenario, type Scenario } from '../../src/world/world.ts'
 
 type Scope = 'device' | 'system'
 interface Step {
@@ -106,8 +106,7 @@ function verdictOf(program: RandomProgram): Verdict {
   return { race, scopeRace }
 }
 
-async function check(program: RandomProgram): Promise<Verdict & { finals: unknown[]; others: string[] }> {
-  const { agents, steps } = program
+function asScenario({ agents, steps }: RandomProgram): { subject: Scenario; ranks: number } {
   const ranks = Math.max(...agents.map(({ rank }) => rank)) + 1
   const programs = Math.max(...agents.map((agent) => agent.program)) + 1
   const body = kernel(
@@ -134,6 +133,11 @@ async function check(program: RandomProgram): Promise<Verdict & { finals: unknow
     world.launch(body, { cells, sink, set: world.flags([steps.length]) }, { grid: programs })
     return [...(await world.read(cells, 0))]
   })
+  return { subject, ranks }
+}
+
+async function check(program: RandomProgram): Promise<Verdict & { finals: unknown[]; others: string[] }> {
+  const { subject, ranks } = asScenario(program)
   const random = await explore(subject, { ranks, schedules: 5, seed: 77, keepGoing: true })
   const all = await explore(subject, { ranks, preemptions: 0, keepGoing: true, limit: 500 })
   const findings = [...random.findings, ...all.findings]
@@ -167,5 +171,25 @@ describe('random programs of writes, reads, signals and waits', () => {
     )
     // The generator must not drift into a corner where only one verdict occurs.
     expect(Math.min(seen.race, seen.scopeRace, seen.clean)).toBeGreaterThan(5)
+  })
+
+  it('have the same findings and results in a search with and without the reduction', async () => {
+    await fc.assert(
+      fc.asyncProperty(randomProgram, async (program) => {
+        const { subject, ranks } = asScenario(program)
+        const [reduced, full] = await Promise.all(
+          [true, false].map((reduce) => explore(subject, { ranks, preemptions: 2, keepGoing: true, reduce })),
+        )
+        expect([reduced.complete, full.complete]).toEqual([true, true])
+        const kinds = ({ findings }: typeof full): string[] =>
+          [...new Set(findings.map(({ kind }) => kind))].sort()
+        expect(kinds(reduced)).toEqual(kinds(full))
+        const clean = ({ results }: typeof full): string[] =>
+          [...new Set(results.filter((result) => result.clean).map(({ value }) => String(value)))].sort()
+        if (full.findings.length === 0) expect(clean(reduced)).toEqual(clean(full))
+        expect(reduced.schedules).toBeLessThanOrEqual(2 * full.schedules)
+      }),
+      { numRuns: 60, seed: 21 },
+    )
   })
 })

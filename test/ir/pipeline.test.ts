@@ -31,8 +31,8 @@ describe('the ring', () => {
       "kernel k(a: tensor<f32,2>, b: tensor<f32,2>, c: tensor<f32,2>, offsets: tensor<i32,1>, counter: tensor<i32,1>, n: i32, ready: flag, done: flag)  // lowered, world=2
         %0 = shared(dtype=f32, shape=[3,2,4]): shared<f32[3x2x4]>
         %1 = shared(dtype=f32, shape=[3,4,2]): shared<f32[3x4x2]>
-        %2 = barriers(count=3, arrivals=1): barriers<3>
-        %3 = barriers(count=3, arrivals=1): barriers<3>
+        %2 = barriers(count=3, arrivals=1, ring=full): barriers<3>
+        %3 = barriers(count=3, arrivals=1, ring=empty): barriers<3>
         roles(names=[producer,consumer], warps=[4,4])
           producer() {
             %4 = dim(c, axis=0): i32
@@ -43,62 +43,68 @@ describe('the ring', () => {
             %9 = div(%8, 2): i32
             %10 = program(): i32
             %11 = programs(): i32
-            persistent(%10, %11, %6, %9, 0, axes=2)
-              do(i0: i32, i1: i32, ring0: i32) {
-                %12 = for(0, 3, 1, ring0)
-                  do(i0.1: i32, ring: i32) {
-                    %13 = mod(ring, 3): i32
-                    %14 = div(ring, 3): i32
-                    %15 = pick(%2, %13): barrier
-                    %16 = pick(%3, %13): barrier
-                    %17 = pick(%0, %13): shared<f32[2x4]>
-                    %18 = pick(%1, %13): shared<f32[4x2]>
-                    %19 = sub(%14, 1): i32
-                    barrier.wait(%16, %19)
+            persistent(%10, %11, %6, %9, 0, 0, axes=2)
+              do(i0: i32, i1: i32, slot: i32, phase: i32) {
+                %12 = for(0, 3, 1, slot, phase)
+                  do(i0.1: i32, slot.1: i32, phase.1: i32) {
+                    %13 = pick(%2, slot.1): barrier
+                    %14 = pick(%3, slot.1): barrier
+                    %15 = pick(%0, slot.1): shared<f32[2x4]>
+                    %16 = pick(%1, slot.1): shared<f32[4x2]>
+                    %17 = sub(phase.1, 1): i32
+                    barrier.wait(%14, %17)
                     wait(ready, order=acquire, scope=system, lag=0)
-                    %20 = tile(a, i0, i0.1, shape=[2,4]): global<f32[2x4]>
-                    copy.async(%20, %17, %15)
-                    %21 = tile(b, i0.1, i1, shape=[4,2]): global<f32[4x2]>
-                    copy.async(%21, %18, %15)
-                    barrier.arrive(%15)
-                    %22 = add(ring, 1): i32
-                    yield %22
+                    %18 = tile(a, i0, i0.1, shape=[2,4]): global<f32[2x4]>
+                    copy.async(%18, %15, %13)
+                    %19 = tile(b, i0.1, i1, shape=[4,2]): global<f32[4x2]>
+                    copy.async(%19, %16, %13)
+                    barrier.arrive(%13)
+                    %20 = add(slot.1, 1): i32
+                    %21 = eq(%20, 3): bool
+                    %22 = add(phase.1, 1): i32
+                    %23 = select(%21, 0, %20): i32
+                    %24 = select(%21, %22, phase.1): i32
+                    yield %23, %24
                   }
-                %23 = result %12(index=0): i32
-                yield %23
+                %25 = result %12(index=0): i32
+                %26 = result %12(index=1): i32
+                yield %25, %26
               }
           }
           consumer() {
-            %24 = dim(c, axis=0): i32
-            %25 = add(%24, 1): i32
-            %26 = div(%25, 2): i32
-            %27 = dim(c, axis=1): i32
+            %27 = dim(c, axis=0): i32
             %28 = add(%27, 1): i32
             %29 = div(%28, 2): i32
-            %30 = program(): i32
-            %31 = programs(): i32
-            persistent(%30, %31, %26, %29, 0, axes=2)
-              do(i0.2: i32, i1.1: i32, ring0.1: i32) {
-                %32 = tile(c, i0.2, i1.1, shape=[2,2]): global<f32[2x2]>
-                %33 = broadcast(0, shape=[2,2]): f32[2x2]
-                %34 = for(0, 3, 1, %33, ring0.1)
-                  do(i0.3: i32, state0: f32[2x2], ring.1: i32) {
-                    %35 = mod(ring.1, 3): i32
-                    %36 = div(ring.1, 3): i32
-                    %37 = pick(%2, %35): barrier
-                    %38 = pick(%3, %35): barrier
-                    %39 = pick(%0, %35): shared<f32[2x4]>
-                    %40 = pick(%1, %35): shared<f32[4x2]>
-                    barrier.wait(%37, %36)
-                    %41 = dot(%39, %40, state0): f32[2x2]
-                    barrier.arrive(%38)
-                    %42 = add(ring.1, 1): i32
-                    yield %41, %42
+            %30 = dim(c, axis=1): i32
+            %31 = add(%30, 1): i32
+            %32 = div(%31, 2): i32
+            %33 = program(): i32
+            %34 = programs(): i32
+            persistent(%33, %34, %29, %32, 0, 0, axes=2)
+              do(i0.2: i32, i1.1: i32, slot.2: i32, phase.2: i32) {
+                %35 = tile(c, i0.2, i1.1, shape=[2,2]): global<f32[2x2]>
+                %36 = broadcast(0, shape=[2,2]): f32[2x2]
+                %37 = for(0, 3, 1, %36, slot.2, phase.2)
+                  do(i0.3: i32, state0: f32[2x2], slot.3: i32, phase.3: i32) {
+                    %38 = pick(%2, slot.3): barrier
+                    %39 = pick(%3, slot.3): barrier
+                    %40 = pick(%0, slot.3): shared<f32[2x4]>
+                    %41 = pick(%1, slot.3): shared<f32[4x2]>
+                    barrier.wait(%38, phase.3)
+                    %42 = dot(%40, %41, state0): f32[2x2]
+                    barrier.arrive(%39)
+                    %43 = add(slot.3, 1): i32
+                    %44 = eq(%43, 3): bool
+                    %45 = add(phase.3, 1): i32
+                    %46 = select(%44, 0, %43): i32
+                    %47 = select(%44, %45, phase.3): i32
+                    yield %42, %46, %47
                   }
-                %43 = result %34(index=0): f32[2x2]
-                %44 = result %34(index=1): i32
-                store(%32, %43)
-                yield %44
+                %48 = result %37(index=0): f32[2x2]
+                %49 = result %37(index=1): i32
+                %50 = result %37(index=2): i32
+                store(%35, %48)
+                yield %49, %50
               }
           }
       "
@@ -277,8 +283,8 @@ describe('who executes what', () => {
     const outer = (block: Block): Node => block.nodes.find((node) => node.op === 'for')!
     const state = (block: Block): string[] =>
       outer(block).blocks[0].params.map((param) => String(param.attributes.name))
-    expect(state(producer)).toEqual(['i0', 'state1', 'ring0'])
-    expect(state(consumer)).toEqual(['i0', 'state0', 'state1', 'ring0'])
+    expect(state(producer)).toEqual(['i0', 'state1', 'slot', 'phase'])
+    expect(state(consumer)).toEqual(['i0', 'state0', 'state1', 'slot', 'phase'])
   })
 
   it('state of the pipeline itself that decides what is copied', () => {

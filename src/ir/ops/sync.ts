@@ -81,7 +81,9 @@ export const syncOps = {
   },
   barriers: {
     effect: 'declare',
-    summary: 'arrival barriers; a phase completes after `arrivals` arrivals and the copies attached to it',
+    summary:
+      'arrival barriers; a phase completes after `arrivals` arrivals and the copies attached to it. Those of a pipeline say ' +
+      'which side of its ring they are: `full` slots are waited for in order, `empty` ones when the ring comes round',
     infer(node) {
       const count = node.attributes.count as number
       const arrivals = node.attributes.arrivals as number

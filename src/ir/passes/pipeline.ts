@@ -99,9 +99,10 @@ function makeRing(group: Group, copier: Copier): Ring {
     const { dtype, shape } = tile.type as RefType
     return copier.emit('shared', [], { dtype, shape: [stages, ...shape] }, [], tile.site)
   }
-  const barriers = (): Node => copier.emit('barriers', [], { count: stages, arrivals: 1 }, [], site)
+  const barriers = (side: 'full' | 'empty'): Node =>
+    copier.emit('barriers', [], { count: stages, arrivals: 1, ring: side }, [], site)
   const tiles = new Map([...group.tiles].map((tile) => [tile, stage(tile)]))
-  return { stages, pipelines: group.pipelines, tiles, full: barriers(), empty: barriers() }
+  return { stages, pipelines: group.pipelines, tiles, full: barriers('full'), empty: barriers('empty') }
 }
 
 /** Pipelines that wait or copy, those that share tiles together. The others have nothing to overlap and are plain loops. */

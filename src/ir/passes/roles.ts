@@ -5,7 +5,8 @@
  */
 import { attribute, walk, type Block, type Node } from '../node.ts'
 import { Copier } from '../rewrite.ts'
-import { valueType } from '../type.ts'
+import type { Site } from '../site.ts'
+import { valueType, type Type } from '../type.ts'
 import { isProducerCopy, leadingInputs, stateCount, type Slice } from './slice.ts'
 
 export interface Ring {
@@ -17,7 +18,7 @@ export interface Ring {
   readonly empty: Node
 }
 
-/** Where each ring stands. */
+/** Where each ring stands: its slot, then its phase (how often it has come round). */
 type Positions = readonly Node[]
 
 export class RoleBuilder {
@@ -43,7 +44,7 @@ export class RoleBuilder {
   build(block: Block): void {
     this.#nodes(
       block,
-      this.#rings.map(() => this.#into.constant(0)),
+      this.#rings.flatMap(() => [this.#into.constant(0), this.#into.constant(0)]),
     )
   }
 
@@ -94,12 +95,10 @@ export class RoleBuilder {
         ...block.params.slice(0, leading),
         ...(isIf ? [] : kept.map((i) => block.params[leading + i])),
       ]
-      const ringParams = isIf ? [] : carried.map((_, i) => ({ type: valueType('i32'), name: `ring${i}` }))
-      const specs = params.map((param) => ({
-        type: param.type,
-        name: String(param.attributes.name),
-        site: param.site,
-      }))
+      const ringParams = isIf
+        ? []
+        : carried.map((_, i) => ({ type: valueType('i32'), name: i % 2 ? 'phase' : 'slot' }))
+      const specs = params.map(paramLike)
       return into.block([...specs, ...ringParams], (fresh) => {
         params.forEach((param, i) => into.map.set(param, fresh[i]))
         const after = this.#nodes(block, isIf ? carried : fresh.slice(params.length), full)
@@ -131,9 +130,9 @@ export class RoleBuilder {
     const level = (axis: number, indices: readonly Node[], state: readonly Node[]): readonly Node[] => {
       if (axis === axes) return this.#iteration(node, ring, indices, state, kept)
       const params = [
-        { type: valueType('i32'), name: `i${axis}` },
-        ...kept.map((i) => ({ type: body.params[axes + i].type, name: `state${i}` })),
-        ...(ring ? [{ type: valueType('i32'), name: 'ring' }] : []),
+        paramLike(body.params[axis]),
+        ...kept.map((i) => paramLike(body.params[axes + i])),
+        ...(ring ? ['slot', 'phase'] : []).map((name) => ({ type: valueType('i32'), name })),
       ]
       const block = into.block(params, ([index, ...inner]) => level(axis + 1, [...indices, index], inner))
       const loop = into.emit(
@@ -145,10 +144,12 @@ export class RoleBuilder {
       )
       return state.map((_, i) => into.emit('result', [loop], { index: i }, [], node.site))
     }
-    const start = [...kept.map((i) => into.get(node.inputs[axes + i])), ...(ring ? [positions[which]] : [])]
-    const after = level(0, [], start)
+    const position = ring ? positions.slice(2 * which, 2 * which + 2) : []
+    const after = level(0, [], [...kept.map((i) => into.get(node.inputs[axes + i])), ...position])
     this.#results.set(node, new Map(kept.map((old, now) => [old, after[now]])))
-    return positions.map((old, i) => (i === which ? after[kept.length] : old))
+    return ring
+      ? positions.map((old, i) => (i >> 1 === which ? after[kept.length + (i & 1)] : old))
+      : positions
   }
 
   #iteration(
@@ -168,10 +169,7 @@ export class RoleBuilder {
       this.#nodes(body, [])
       return results()
     }
-    const position = state[state.length - 1]
-    const stages = into.constant(ring.stages)
-    const slot = into.emit('mod', [position, stages], {}, [], site)
-    const phase = into.emit('div', [position, stages], {}, [], site)
+    const [slot, phase] = state.slice(-2)
     const full = into.emit('pick', [ring.full, slot], {}, [], site)
     const empty = into.emit('pick', [ring.empty, slot], {}, [], site)
     for (const [tile, staged] of ring.tiles)
@@ -181,6 +179,23 @@ export class RoleBuilder {
     into.emit('barrier.wait', [fills ? empty : full, awaited], {}, [], site)
     this.#nodes(body, [], full)
     into.emit('barrier.arrive', [fills ? full : empty], {}, [], site)
-    return [...results(), into.emit('add', [position, into.constant(1)], {}, [], site)]
+    return [...results(), ...this.#step(ring, slot, phase, site)]
   }
+
+  /** The position after this one. Counting with a wrap is cheaper than dividing, and says what it is. */
+  #step(ring: Ring, slot: Node, phase: Node, site: Site | undefined): readonly Node[] {
+    const into = this.#into
+    const one = into.constant(1)
+    const next = into.emit('add', [slot, one], {}, [], site)
+    const wraps = into.emit('eq', [next, into.constant(ring.stages)], {}, [], site)
+    const round = into.emit('add', [phase, one], {}, [], site)
+    return [
+      into.emit('select', [wraps, into.constant(0), next], {}, [], site),
+      into.emit('select', [wraps, round, phase], {}, [], site),
+    ]
+  }
+}
+
+function paramLike(param: Node): { type: Type; name: string; site: Site | undefined } {
+  return { type: param.type, name: String(param.attributes.name), site: param.site }
 }

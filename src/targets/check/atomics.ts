@@ -38,9 +38,18 @@ export class Location {
   /** Components that have written it, and those that have written it or read it other than by a wait. */
   readonly writers = new Set<number>()
   readonly users = new Set<number>()
+  readonly #buffer: Buffer
+  readonly #i: number
 
-  constructor(initial: Message) {
+  constructor(initial: Message, buffer: Buffer, i: number) {
     this.messages = [initial]
+    this.#buffer = buffer
+    this.#i = i
+  }
+
+  /** "lock[0] of rank 0, which is 1" */
+  describe(): string {
+    return `${this.#buffer.describe(this.#i)}, which is ${this.newest.value}`
   }
 
   inheritUse(from: Location, writer: number): void {
@@ -114,7 +123,7 @@ export function historyOf(buffer: Buffer, i: number): Location {
       id: 0,
       epoch: undefined,
     }
-    location = new Location(initial)
+    location = new Location(initial, buffer, i)
     buffer.locations.set(i, location)
   }
   return location

@@ -311,7 +311,10 @@ export class Compiler {
       sync: true,
       ready: (agent, machine) => machine.canIterate(agent, loop, state),
       run: (agent, machine) => machine.iterate(agent, loop, state),
-      waiting: () => 'spins in a loop whose condition no longer changes',
+      waiting(agent) {
+        const places = [...(agent.spins.get(loop)?.spin.reads.keys() ?? [])].map((place) => place.describe())
+        return `spins in a loop that nothing ends${places.length > 0 ? `, on ${places.join(' and ')}` : ''}`
+      },
     })
     this.#block(condition)
     const test = this.#push({ node, sync: false, run: () => undefined })

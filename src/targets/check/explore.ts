@@ -16,6 +16,8 @@ export interface ExploreOptions {
   /** Walk all schedules with at most this many preemptions, up to `limit` of them. */
   readonly preemptions?: number
   readonly limit?: number
+  /** Whether the search leaves out orders that make no difference; true unless the reduction itself is in question. */
+  readonly reduce?: boolean
   /** Go on after the first run with a finding. */
   readonly keepGoing?: boolean
   readonly onProgress?: (done: number) => void
@@ -82,7 +84,7 @@ function wrongResult(name: string, error: unknown): Finding {
   return { kind: 'wrong-result', kernel: name, message, parties }
 }
 
-/** A wrong result names no line: so many more schedules are tried for a finding that does. */
+/** A wrong result names no line of a kernel: so many more schedules are tried for a finding that does. */
 const lookOn = 100
 
 /** What runs have found, each mistake once. */
@@ -100,12 +102,14 @@ class Found {
 
   isEnough(run: number): boolean {
     if (this.#first === undefined) return false
-    return this.#ordered().some(({ finding }) => hasLine(finding)) || run - this.#first >= lookOn
+    return this.#ordered().some(({ finding }) => isLocated(finding)) || run - this.#first >= lookOn
   }
 
-  /** Those that name a line come first. */
+  /** Those that name a line of a kernel come first. */
   #ordered(): { finding: Finding; run: number }[] {
-    return [...this.#byKey.values()].sort((a, b) => Number(hasLine(b.finding)) - Number(hasLine(a.finding)))
+    return [...this.#byKey.values()].sort(
+      (a, b) => Number(isLocated(b.finding)) - Number(isLocated(a.finding)),
+    )
   }
 
   get findings(): Finding[] {
@@ -118,7 +122,7 @@ class Found {
   }
 }
 
-const hasLine = (finding: Finding): boolean => finding.parties.length > 0
+const isLocated = (finding: Finding): boolean => finding.kind !== 'wrong-result'
 
 async function exploreRandom(
   scenario: Pick<Scenario, 'name' | 'run' | 'residency'>,
@@ -146,7 +150,7 @@ async function exploreAll(
   preemptions: number,
 ): Promise<Exploration> {
   const limit = options.limit ?? 50_000
-  const search = new ExhaustiveSearch(preemptions)
+  const search = new ExhaustiveSearch(preemptions, options.reduce)
   const found = new Found()
   const results: { value: unknown; clean: boolean }[] = []
   for (let schedules = 1; ; schedules++) {

@@ -55,7 +55,7 @@ function declaration(node: Node, out: number): Instruction {
   const index = Int32Array.from({ length: count }, (_, i) => i)
   const run: Run = (agent) => {
     const key = `${agent.rank}.${agent.program}.${out}`
-    const buffer = new Buffer(`the shared tile of ${node.site}`, key, -1, shape, count)
+    const buffer = new Buffer('shared tile', key, -1, shape, count, ` (declared at ${node.site})`)
     agent.registers[out] = { buffer, index } satisfies Places
   }
   return { node, sync: false, run }

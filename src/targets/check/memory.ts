@@ -43,6 +43,7 @@ export class Buffer {
   readonly rank: number
   readonly shape: readonly number[]
   readonly data: Float64Array
+  readonly #note: string
   readonly #writer: Int32Array
   readonly #writeTime: Int32Array
   readonly #writeNode: (Node | undefined)[]
@@ -54,8 +55,17 @@ export class Buffer {
   /** Histories of elements that were accessed with an order. */
   readonly locations = new Map<number, Location>()
 
-  constructor(name: string, key: string, rank: number, shape: readonly number[], elements: number) {
+  /** `note` ends its description. */
+  constructor(
+    name: string,
+    key: string,
+    rank: number,
+    shape: readonly number[],
+    elements: number,
+    note = rank >= 0 ? ` of rank ${rank}` : '',
+  ) {
     this.name = name
+    this.#note = note
     this.key = key
     this.rank = rank
     this.shape = shape
@@ -139,7 +149,7 @@ export class Buffer {
       rest = Math.floor(rest / this.shape[axis])
     }
     const at = indices.length > 0 ? `[${indices.join(', ')}]` : ''
-    return `${this.name}${at}${this.rank >= 0 ? ` of rank ${this.rank}` : ''}`
+    return `${this.name}${at}${this.#note}`
   }
 }
 

@@ -80,16 +80,10 @@ interface Decision {
 const patience = 400
 
 export class ExhaustiveSearch implements Scheduler {
+  readonly searching = true
+  readonly sharing: Sharing | undefined
   readonly #shared = new Set<string>()
   #learnt = false
-  readonly sharing: Sharing = {
-    isShared: (place) => this.#shared.has(place),
-    share: (place) => {
-      if (this.#shared.has(place)) return
-      this.#shared.add(place)
-      this.#learnt = true
-    },
-  }
   readonly #preemptions: number
   #trail: Decision[] = []
   #position = 0
@@ -98,8 +92,18 @@ export class ExhaustiveSearch implements Scheduler {
   /** States by digest, with the most preemptions that were left there. */
   readonly #seen = new Map<string, number>()
 
-  constructor(preemptions: number) {
+  /** Without `reduce`, orders that make no difference are tried too: slow, and a check of the reduction itself. */
+  constructor(preemptions: number, reduce = true) {
     this.#preemptions = preemptions
+    if (!reduce) return
+    this.sharing = {
+      isShared: (place) => this.#shared.has(place),
+      share: (place) => {
+        if (this.#shared.has(place)) return
+        this.#shared.add(place)
+        this.#learnt = true
+      },
+    }
   }
 
   /** Prepare the next run. */

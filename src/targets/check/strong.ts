@@ -36,7 +36,9 @@ export interface StrongAccess {
 /** Decides what a run leaves open. Of several, 0 is the newest. */
 export interface Choices {
   pick(count: number): number
-  /** A search looks only at the order of accesses to places that several agents access. */
+  /** Whether runs are compared by their digests. */
+  readonly searching?: boolean
+  /** With it, a search looks only at the order of accesses to places that several agents access. */
   readonly sharing?: Sharing
 }
 
@@ -123,7 +125,7 @@ export class StrongMemory {
 
   /** What the agent knows becomes part of its digest; only a search looks at digests. */
   noteClock(agent: Agent): void {
-    if (this.#choices.sharing) agent.note(agent.clock.hash(this.#keyOf))
+    if (this.#choices.searching) agent.note(agent.clock.hash(this.#keyOf))
   }
 
   /** Whether the order of accesses to a place can matter. */

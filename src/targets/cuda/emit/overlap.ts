@@ -1,10 +1,9 @@
 /**
  * Products in flight: where a loop over a ring of tiles may start the next product before the last one is done.
  *
- * The pattern is what `pipeline` lowers to: a nest of loops that carries the accumulator; in the innermost, one `dot` on
- * slot `position mod stages`, then arrivals that hand the slot back. The arrivals of an iteration may be put off until the
- * next product has been started, because nobody waits for them before the ring comes round: every wait for such a barrier
- * is for the phase before `position div stages` of slot `position mod stages`, and there are at least two slots.
+ * The pattern is what `pipeline` lowers to: a nest of loops that carries the accumulator; in the innermost, one `dot` on a slot of
+ * a ring, then arrivals that hand the slot back. The arrivals of an iteration may be put off until the next product has been
+ * started, because nobody waits for them before the ring comes round, and there are at least two slots.
  */
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { ops } from '../../../ir/ops/index.ts'
@@ -18,11 +17,10 @@ export interface Overlap {
 }
 
 export function planOverlap(ir: KernelIR): readonly Overlap[] {
-  const safe = handBackBarriers(ir)
   const found: Overlap[] = []
   const visit = (block: Block): void => {
     for (const node of block.nodes) {
-      const overlap = node.op === 'for' ? matchNest(node, safe) : undefined
+      const overlap = node.op === 'for' ? matchNest(node) : undefined
       if (overlap) found.push(overlap)
       else node.blocks.forEach(visit)
     }
@@ -31,41 +29,17 @@ export function planOverlap(ir: KernelIR): readonly Overlap[] {
   return found
 }
 
-/** Arrays of barriers that are only waited for when the ring has come round. */
-function handBackBarriers(ir: KernelIR): ReadonlySet<Node> {
-  const waits = [...walk(ir.body)].filter((node) => node.op === 'barrier.wait')
-  const safe = new Set<Node>()
-  for (const node of walk(ir.body)) {
-    if (node.op !== 'barriers' || attribute<number>(node, 'count') < 2) continue
-    const own = waits.filter((wait) => wait.inputs[0].inputs[0] === node)
-    if (own.length > 0 && own.every((wait) => waitsForLastRound(wait, node))) safe.add(node)
-  }
-  return safe
+/** The empty side of a ring of at least two slots: it is only waited for when the ring has come round. */
+function isHandBack(barriers: Node): boolean {
+  return barriers.attributes.ring === 'empty' && attribute<number>(barriers, 'count') >= 2
 }
 
-function waitsForLastRound(wait: Node, barriers: Node): boolean {
-  const [pick, phase] = wait.inputs
-  const slot = pick.inputs[1]
-  if (phase.op !== 'sub' || !isConstant(phase.inputs[1], 1) || slot.op !== 'mod') return false
-  const round = phase.inputs[0]
-  const count = attribute<number>(barriers, 'count')
-  return (
-    round.op === 'div' &&
-    round.inputs[0] === slot.inputs[0] &&
-    isConstant(round.inputs[1], count) &&
-    isConstant(slot.inputs[1], count)
-  )
-}
-
-const isConstant = (node: Node, value: number): boolean =>
-  node.op === 'const' && attribute<number>(node, 'value') === value
-
-function matchNest(loop: Node, safe: ReadonlySet<Node>): Overlap | undefined {
+function matchNest(loop: Node): Overlap | undefined {
   const [body] = loop.blocks
   const inner = body.nodes.filter((node) => node.op === 'for')
   const dots = body.nodes.filter((node) => node.op === 'dot')
   if (inner.length === 1 && dots.length === 0) {
-    const match = matchNest(inner[0], safe)
+    const match = matchNest(inner[0])
     if (!match || !onlyScalars(body, inner[0])) return undefined
     const at = carriedAt(match.dot, inner[0])
     const result = body.nodes.find(
@@ -86,7 +60,7 @@ function matchNest(loop: Node, safe: ReadonlySet<Node>): Overlap | undefined {
   if (arrivals.length === 0 || others.some((node) => ops[node.op].effect !== 'pure')) return undefined
   if (after.some((node) => node.op === 'barrier.wait')) return undefined
   if (dot.inputs.slice(0, 2).some((operand) => operand.type.kind !== 'ref')) return undefined
-  if (!arrivals.every((arrival) => safe.has(arrival.inputs[0].inputs[0]))) return undefined
+  if (!arrivals.every((arrival) => isHandBack(arrival.inputs[0].inputs[0]))) return undefined
   return isPassedOn(body, dot, dot.inputs[2]) ? { loop, dot, arrivals } : undefined
 }
 

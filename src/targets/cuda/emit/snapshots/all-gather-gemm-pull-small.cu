@@ -38,17 +38,19 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPull(
       const u32* awaited_1 = 0;  // the flag waited for last
       const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/allGatherGemm/pull.ts:22
       const i32 c_dim1_ceil_64 = (i32)((u32)(c_dim1 + 63) / 64u);
-      i32 ring0 = 0;
+      i32 slot = 0;
+      i32 phase = 0;
       const u32 tiles = (u32)c_dim0_ceil_64 * (u32)c_dim1_ceil_64;
       for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
         const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
         const i32 i0 = at.row, i1 = at.column;
-        i32 ring = ring0;  // src/ops/allGatherGemm/pull.ts:23
+        i32 slot_2 = slot;  // src/ops/allGatherGemm/pull.ts:23
+        i32 phase_2 = phase;
         for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {
-          i32 ring_2 = ring;
+          i32 slot_3 = slot_2;
+          i32 phase_3 = phase_2;
           for (i32 i1_2 = 0; i1_2 < 5; ++i1_2) {
-            const i32 ring_2_mod_3 = (i32)((u32)ring_2 % 3u);
-            barrier_await(empty + ring_2_mod_3 * 8, ((i32)((u32)ring_2 / 3u) - 1) & 1, control);
+            barrier_await(empty + slot_3 * 8, (phase_3 - 1) & 1, control);
             const i32 rank_plus_i0_2_mod_2 = (i32)((u32)(rank + i0_2) % 2u);  // src/ops/allGatherGemm/pull.ts:27
             const u32* ready_flag = on_rank(ready, rank_plus_i0_2_mod_2 - rank, heap_stride);  // src/ops/allGatherGemm/pull.ts:28
             if (ready_flag != awaited_1) {
@@ -56,23 +58,29 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPull(
               fence_async();
               awaited_1 = ready_flag;
             }
-            barrier_expect_bytes(full + ring_2_mod_3 * 8, 4096);  // src/ops/allGatherGemm/pull.ts:29
-            tma_load_3d(a_tile + ring_2_mod_3 * 4096, a_all_ranks_map, full + ring_2_mod_3 * 8, i1_2 * 32, i0 * 64, rank_plus_i0_2_mod_2);
-            barrier_expect_bytes(full + ring_2_mod_3 * 8, 4096);  // src/ops/allGatherGemm/pull.ts:30
-            tma_load_2d(b_tile + ring_2_mod_3 * 4096, b_map, full + ring_2_mod_3 * 8, i1 * 64, (rank_plus_i0_2_mod_2 * a_dim1) + i1_2 * 32);
-            barrier_arrive(full + ring_2_mod_3 * 8);  // src/ops/allGatherGemm/pull.ts:23
-            ring_2 = ring_2 + 1;
+            barrier_expect_bytes(full + slot_3 * 8, 4096);  // src/ops/allGatherGemm/pull.ts:29
+            tma_load_3d(a_tile + slot_3 * 4096, a_all_ranks_map, full + slot_3 * 8, i1_2 * 32, i0 * 64, rank_plus_i0_2_mod_2);
+            barrier_expect_bytes(full + slot_3 * 8, 4096);  // src/ops/allGatherGemm/pull.ts:30
+            tma_load_2d(b_tile + slot_3 * 4096, b_map, full + slot_3 * 8, i1 * 64, (rank_plus_i0_2_mod_2 * a_dim1) + i1_2 * 32);
+            barrier_arrive(full + slot_3 * 8);  // src/ops/allGatherGemm/pull.ts:23
+            const i32 slot_3_plus_1 = slot_3 + 1;
+            const bool eq = slot_3_plus_1 == 3;
+            slot_3 = eq ? 0 : slot_3_plus_1;
+            phase_3 = eq ? (phase_3 + 1) : phase_3;
           }
-          ring = ring_2;
+          slot_2 = slot_3;
+          phase_2 = phase_3;
         }
-        ring0 = ring;
+        slot = slot_2;
+        phase = phase_2;
       }
     }
   } else if (threadIdx.x < 256) {  // consumer
     const u32 thread = threadIdx.x - 128;
     const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/allGatherGemm/pull.ts:22
     const i32 c_dim1_ceil_64 = (i32)((u32)(c_dim1 + 63) / 64u);
-    i32 ring0 = 0;
+    i32 slot = 0;
+    i32 phase = 0;
     const u32 tiles = (u32)c_dim0_ceil_64 * (u32)c_dim1_ceil_64;
     for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
       const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
@@ -80,18 +88,19 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPull(
       float acc[32];  // src/ops/allGatherGemm/pull.ts:23
       #pragma unroll
       for (u32 i = 0; i < 32; ++i) acc[i] = 0.0f;  // src/ops/allGatherGemm/pull.ts:25
-      i32 ring = ring0;  // src/ops/allGatherGemm/pull.ts:23
+      i32 slot_2 = slot;  // src/ops/allGatherGemm/pull.ts:23
+      i32 phase_2 = phase;
       fragment_fence(acc);
       u32 to_hand_back = 0;
       for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {
-        i32 ring_2 = ring;
+        i32 slot_3 = slot_2;
+        i32 phase_3 = phase_2;
         for (i32 i1_2 = 0; i1_2 < 5; ++i1_2) {
-          const i32 ring_2_mod_3 = (i32)((u32)ring_2 % 3u);
-          barrier_await(full + ring_2_mod_3 * 8, (i32)((u32)ring_2 / 3u) & 1, control);
+          barrier_await(full + slot_3 * 8, phase_3 & 1, control);
           wgmma_fence();  // src/ops/allGatherGemm/pull.ts:31
           {
-            const u64 right0 = wgmma_operand<128>(b_tile + ring_2_mod_3 * 4096, 4096, 1024);
-            const u64 left0 = wgmma_operand<64>(a_tile + ring_2_mod_3 * 4096, 16, 512);
+            const u64 right0 = wgmma_operand<128>(b_tile + slot_3 * 4096, 4096, 1024);
+            const u64 left0 = wgmma_operand<64>(a_tile + slot_3 * 4096, 16, 512);
             #pragma unroll
             for (u32 step = 0; step < 2; ++step) {
               wgmma_m64n64k16_bf16<0, 1>(acc, left0 + step * 2, right0 + step * 128);
@@ -100,10 +109,14 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPull(
           wgmma_commit();
           wgmma_wait<1>();  // the product of the iteration before has read its slot
           if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);  // src/ops/allGatherGemm/pull.ts:23
-          to_hand_back = empty + ring_2_mod_3 * 8;
-          ring_2 = ring_2 + 1;
+          to_hand_back = empty + slot_3 * 8;
+          const i32 slot_3_plus_1 = slot_3 + 1;
+          const bool eq = slot_3_plus_1 == 3;
+          slot_3 = eq ? 0 : slot_3_plus_1;
+          phase_3 = eq ? (phase_3 + 1) : phase_3;
         }
-        ring = ring_2;
+        slot_2 = slot_3;
+        phase_2 = phase_3;
       }
       wgmma_wait<0>();
       fragment_fence(acc);
@@ -124,7 +137,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPull(
           tma_store_commit();
         }
       }
-      ring0 = ring;
+      slot = slot_2;
+      phase = phase_2;
     }
     if (thread % 128 == 0) tma_store_wait_done<0>();
     group_barrier(2, 128);  // src/ops/allGatherGemm/pull.ts:37

@@ -32,32 +32,38 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
     registers_lower<40>();
     if (threadIdx.x == 0) {
       const i32 q_dim0_ceil_128 = (i32)((u32)(q_dim0 + 127) / 128u);  // test/cuda/probes.ts:19
-      i32 ring0 = 0;
+      i32 slot = 0;
+      i32 phase = 0;
       const u32 tiles = (u32)q_dim0_ceil_128;
       for (u32 tile_2 = (i32)blockIdx.x; tile_2 < tiles; tile_2 += (i32)gridDim.x) {
         const i32 i0 = (i32)(tile_2);
         const i32 k_dim0_ceil_64 = (i32)((u32)(k_dim0 + 63) / 64u);  // test/cuda/probes.ts:22
-        i32 ring = ring0;  // test/cuda/probes.ts:21
+        i32 slot_2 = slot;  // test/cuda/probes.ts:21
+        i32 phase_2 = phase;
         for (i32 i0_2 = 0; i0_2 < k_dim0_ceil_64; ++i0_2) {
-          const i32 ring_mod_2 = (i32)((u32)ring % 2u);
-          barrier_await(empty + ring_mod_2 * 8, ((i32)((u32)ring / 2u) - 1) & 1, control);
-          barrier_expect_bytes(full + ring_mod_2 * 8, 16384);  // test/cuda/probes.ts:25
-          tma_load_2d(q_tile + ring_mod_2 * 16384, q_map, full + ring_mod_2 * 8, 0, i0 * 128);
-          barrier_expect_bytes(full + ring_mod_2 * 8, 8192);  // test/cuda/probes.ts:26
-          tma_load_2d(k_tile + ring_mod_2 * 8192, k_map, full + ring_mod_2 * 8, 0, i0_2 * 64);
-          barrier_expect_bytes(full + ring_mod_2 * 8, 8192);  // test/cuda/probes.ts:27
-          tma_load_2d(v_tile + ring_mod_2 * 8192, v_map, full + ring_mod_2 * 8, 0, i0_2 * 64);
-          barrier_arrive(full + ring_mod_2 * 8);  // test/cuda/probes.ts:21
-          ring = ring + 1;
+          barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control);
+          barrier_expect_bytes(full + slot_2 * 8, 16384);  // test/cuda/probes.ts:25
+          tma_load_2d(q_tile + slot_2 * 16384, q_map, full + slot_2 * 8, 0, i0 * 128);
+          barrier_expect_bytes(full + slot_2 * 8, 8192);  // test/cuda/probes.ts:26
+          tma_load_2d(k_tile + slot_2 * 8192, k_map, full + slot_2 * 8, 0, i0_2 * 64);
+          barrier_expect_bytes(full + slot_2 * 8, 8192);  // test/cuda/probes.ts:27
+          tma_load_2d(v_tile + slot_2 * 8192, v_map, full + slot_2 * 8, 0, i0_2 * 64);
+          barrier_arrive(full + slot_2 * 8);  // test/cuda/probes.ts:21
+          const i32 slot_2_plus_1 = slot_2 + 1;
+          const bool eq = slot_2_plus_1 == 2;
+          slot_2 = eq ? 0 : slot_2_plus_1;
+          phase_2 = eq ? (phase_2 + 1) : phase_2;
         }
-        ring0 = ring;
+        slot = slot_2;
+        phase = phase_2;
       }
     }
   } else if (threadIdx.x < 384) {  // consumer
     registers_raise<232>();
     const u32 thread = threadIdx.x - 128;
     const i32 q_dim0_ceil_128 = (i32)((u32)(q_dim0 + 127) / 128u);  // test/cuda/probes.ts:19
-    i32 ring0 = 0;
+    i32 slot = 0;
+    i32 phase = 0;
     const u32 tiles = (u32)q_dim0_ceil_128;
     for (u32 tile_2 = (i32)blockIdx.x; tile_2 < tiles; tile_2 += (i32)gridDim.x) {
       const i32 i0 = (i32)(tile_2);
@@ -65,24 +71,24 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
       float acc[32];  // test/cuda/probes.ts:21
       #pragma unroll
       for (u32 i = 0; i < 32; ++i) acc[i] = 0.0f;  // test/cuda/probes.ts:20
-      float state1[2];  // test/cuda/probes.ts:21
+      float l[2];  // test/cuda/probes.ts:21
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) state1[i] = 0.0f;  // test/cuda/probes.ts:20
-      float state2[2];  // test/cuda/probes.ts:21
+      for (u32 i = 0; i < 2; ++i) l[i] = 0.0f;  // test/cuda/probes.ts:20
+      float m[2];  // test/cuda/probes.ts:21
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) state2[i] = (-1.0000000150474662e+30f);  // test/cuda/probes.ts:20
-      i32 ring = ring0;  // test/cuda/probes.ts:21
+      for (u32 i = 0; i < 2; ++i) m[i] = (-1.0000000150474662e+30f);  // test/cuda/probes.ts:20
+      i32 slot_2 = slot;  // test/cuda/probes.ts:21
+      i32 phase_2 = phase;
       for (i32 i0_2 = 0; i0_2 < k_dim0_ceil_64; ++i0_2) {
-        const i32 ring_mod_2 = (i32)((u32)ring % 2u);
-        barrier_await(full + ring_mod_2 * 8, (i32)((u32)ring / 2u) & 1, control);
+        barrier_await(full + slot_2 * 8, phase_2 & 1, control);
         float acc_2[32];  // test/cuda/probes.ts:29
         #pragma unroll
         for (u32 i = 0; i < 32; ++i) acc_2[i] = 0.0f;  // test/cuda/probes.ts:20
         fragment_fence(acc_2);  // test/cuda/probes.ts:29
         wgmma_fence();
         {
-          const u64 right0 = wgmma_operand<128>(k_tile + ring_mod_2 * 8192, 16, 1024);
-          const u64 left0 = wgmma_operand<128>(q_tile + ring_mod_2 * 16384 + (thread / 128 * 64) * 128, 16, 1024);
+          const u64 right0 = wgmma_operand<128>(k_tile + slot_2 * 8192, 16, 1024);
+          const u64 left0 = wgmma_operand<128>(q_tile + slot_2 * 16384 + (thread / 128 * 64) * 128, 16, 1024);
           #pragma unroll
           for (u32 step = 0; step < 4; ++step) {
             wgmma_m64n64k16_bf16<0, 0>(acc_2, left0 + step * 2, right0 + step * 2);
@@ -106,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
         for (u32 i = 0; i < 2; ++i) row_max[i] = across<1, 4>(row_max[i], [](float a, float b) { return fmaxf(a, b); });
         float max[2];
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) max[i] = fmaxf(state2[i], row_max[i]);
+        for (u32 i = 0; i < 2; ++i) max[i] = fmaxf(m[i], row_max[i]);
         float sub[32];  // test/cuda/probes.ts:32
         #pragma unroll
         for (u32 i = 0; i < 32; ++i) sub[i] = (select[i] - max[i / 2 % 2]);
@@ -115,13 +121,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
         for (u32 i = 0; i < 32; ++i) exp2[i] = exp2f(sub[i]);
         float sub_2[2];  // test/cuda/probes.ts:33
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) sub_2[i] = (state2[i] - max[i]);
+        for (u32 i = 0; i < 2; ++i) sub_2[i] = (m[i] - max[i]);
         float exp2_2[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) exp2_2[i] = exp2f(sub_2[i]);
         float mul_2[2];  // test/cuda/probes.ts:34
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) mul_2[i] = (state1[i] * exp2_2[i]);
+        for (u32 i = 0; i < 2; ++i) mul_2[i] = (l[i] * exp2_2[i]);
         float row_sum[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) row_sum[i] = 0.0f;
@@ -141,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
         fragment_fence(mul_3);
         wgmma_fence();
         {
-          const u64 right0 = wgmma_operand<128>(v_tile + ring_mod_2 * 8192, 8192, 1024);
+          const u64 right0 = wgmma_operand<128>(v_tile + slot_2 * 8192, 8192, 1024);
           #pragma unroll
           for (u32 step = 0; step < 4; ++step) {
             wgmma_m64n64k16_bf16_ra<1>(mul_3, part<4>(as_bf16, step * 4), right0 + step * 128);
@@ -152,18 +158,21 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
         fragment_fence(mul_3);
         fence_async_shared();  // test/cuda/probes.ts:21
         __syncwarp();
-        if (thread % 32 == 0) barrier_arrive(empty + ring_mod_2 * 8);
+        if (thread % 32 == 0) barrier_arrive(empty + slot_2 * 8);
+        const i32 slot_2_plus_1 = slot_2 + 1;
+        const bool eq = slot_2_plus_1 == 2;
         #pragma unroll
         for (u32 i = 0; i < 32; ++i) acc[i] = mul_3[i];  // test/cuda/probes.ts:35
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) state1[i] = add[i];  // test/cuda/probes.ts:34
+        for (u32 i = 0; i < 2; ++i) l[i] = add[i];  // test/cuda/probes.ts:34
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) state2[i] = max[i];  // test/cuda/probes.ts:31
-        ring = ring + 1;
+        for (u32 i = 0; i < 2; ++i) m[i] = max[i];  // test/cuda/probes.ts:31
+        slot_2 = eq ? 0 : slot_2_plus_1;
+        phase_2 = eq ? (phase_2 + 1) : phase_2;
       }
       float div[32];  // test/cuda/probes.ts:39
       #pragma unroll
-      for (u32 i = 0; i < 32; ++i) div[i] = (acc[i] / state1[i / 2 % 2]);
+      for (u32 i = 0; i < 32; ++i) div[i] = (acc[i] / l[i / 2 % 2]);
       u32 as_bf16[16];
       #pragma unroll
       for (u32 p = 0; p < 16; ++p) as_bf16[p] = pack_bf16(div[2 * p], div[2 * p + 1]);
@@ -176,7 +185,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
         const u32 row = chunk / 8, column = chunk % 8 * 8;
         if (i0 * 128 + (i32)row < out_dim0 && (i32)column < out_dim1) *((Chunk*)(out + ((i64)(i0 * 128 + (i32)row) * out_dim1 + (i32)column))) = shared_load<Chunk>(tile + (row * 64 + column) * 2);
       }
-      ring0 = ring;
+      slot = slot_2;
+      phase = phase_2;
     }
   }
   __syncthreads();

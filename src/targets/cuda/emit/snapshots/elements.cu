@@ -81,15 +81,15 @@ extern "C" __global__ void __launch_bounds__(128, 1) elements(
     __syncthreads();
     if (thread == 0) store_release_gpu_u32(words + (6), 1u);
   }
-  u32 state0 = 1u;  // test/cuda/probes.ts:106
+  u32 taken = 1u;  // test/cuda/probes.ts:106
   for (u32 turns_2 = 1;; ++turns_2) {
-    if (!(state0 != 0u)) break;
+    if (!(taken != 0u)) break;
     if (turns_2 % 64 == 0 && group_any(0, 128, thread == 0 && abort_raised(control))) break;
     if (thread == 0) shared_store<u32>(shared + 1024, cas_acquire_gpu_u32(words + (7), 0u, 1u));  // test/cuda/probes.ts:109
     __syncthreads();
     const u32 before_cas = shared_load<u32>(shared + 1024);
     __syncthreads();
-    state0 = before_cas;
+    taken = before_cas;
   }
   const i32 loaded = *(turns + (0));  // test/cuda/probes.ts:111
   __syncthreads();  // test/cuda/probes.ts:112

@@ -57,23 +57,24 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
   if (threadIdx.x < 128) {  // producer
     const u32 thread = threadIdx.x;
     const u32* awaited_1 = 0;  // the flag waited for last
-    i32 ring0 = 0;  // src/ops/flashDecode/fused.ts:40
+    i32 slot = 0;  // src/ops/flashDecode/fused.ts:40
+    i32 phase = 0;
     const u32 tiles = (u32)q_dim0 * (u32)q_dim1;
     for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
       const i32 i1 = (i32)(tile % (u32)q_dim1);
       const i32 i0 = (i32)((tile / (u32)q_dim1));
       const i32 loaded = *(lengths + (i0));  // src/ops/flashDecode/fused.ts:42
       const i32 loaded_ceil_64 = (i32)((u32)loaded + 63u) / 64;  // src/ops/flashDecode/fused.ts:47
-      i32 ring = ring0;  // src/ops/flashDecode/fused.ts:46
+      i32 slot_2 = slot;  // src/ops/flashDecode/fused.ts:46
+      i32 phase_2 = phase;
       for (i32 i0_2 = 0; i0_2 < loaded_ceil_64; ++i0_2) {
-        const i32 ring_mod_2 = (i32)((u32)ring % 2u);
-        barrier_await(empty + ring_mod_2 * 8, ((i32)((u32)ring / 2u) - 1) & 1, control);
+        barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control);
         #pragma unroll 4
         for (u32 chunk = thread; chunk < 1024; chunk += 128) {  // src/ops/flashDecode/fused.ts:50
           const u32 row = chunk / 16, column = chunk % 16 * 8;
           Chunk value = {};
           if (i0_2 * 64 + (i32)row < loaded && (i32)column < k_dim3) value = *((Chunk*)(k + ((i64)(((i64)(((i64)(i0) * k_dim1 + i1)) * k_dim2 + i0_2 * 64 + (i32)row)) * k_dim3 + (i32)column)));
-          shared_store<Chunk>(k_tile + ring_mod_2 * 16384 + swizzled<128, 64>(row, column * 2), value);
+          shared_store<Chunk>(k_tile + slot_2 * 16384 + swizzled<128, 64>(row, column * 2), value);
         }
         fence_async_shared();
         #pragma unroll 4
@@ -81,12 +82,15 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
           const u32 row = chunk / 16, column = chunk % 16 * 8;
           Chunk value = {};
           if (i0_2 * 64 + (i32)row < loaded && (i32)column < v_dim3) value = *((Chunk*)(v + ((i64)(((i64)(((i64)(i0) * v_dim1 + i1)) * v_dim2 + i0_2 * 64 + (i32)row)) * v_dim3 + (i32)column)));
-          shared_store<Chunk>(v_tile + ring_mod_2 * 16384 + swizzled<128, 64>(row, column * 2), value);
+          shared_store<Chunk>(v_tile + slot_2 * 16384 + swizzled<128, 64>(row, column * 2), value);
         }
         fence_async_shared();
         __syncwarp();  // src/ops/flashDecode/fused.ts:46
-        if (thread % 32 == 0) barrier_arrive(full + ring_mod_2 * 8);
-        ring = ring + 1;
+        if (thread % 32 == 0) barrier_arrive(full + slot_2 * 8);
+        const i32 slot_2_plus_1 = slot_2 + 1;
+        const bool eq = slot_2_plus_1 == 2;
+        slot_2 = eq ? 0 : slot_2_plus_1;
+        phase_2 = eq ? (phase_2 + 1) : phase_2;
       }
       const u32* done_flag = done + (i32)((u32)((i0 * q_dim1) + i1) % 2u);  // src/ops/flashDecode/fused.ts:69
       if (done_flag != awaited_1) {
@@ -94,14 +98,16 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         group_barrier(1, 128);
         awaited_1 = done_flag;
       }
-      ring0 = ring;
+      slot = slot_2;
+      phase = phase_2;
     }
   } else if (threadIdx.x < 256) {  // consumer
     const u32 thread = threadIdx.x - 128;
     const u32* awaited_1 = 0;  // the flag waited for last
     const u32* awaited_2 = 0;  // the flag waited for last
     const i32 cast = (i32)(arrived_signal_epoch % 2u);  // src/ops/flashDecode/fused.ts:36
-    i32 ring0 = 0;  // src/ops/flashDecode/fused.ts:40
+    i32 slot = 0;  // src/ops/flashDecode/fused.ts:40
+    i32 phase = 0;
     const u32 tiles = (u32)q_dim0 * (u32)q_dim1;
     for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
       const i32 i1 = (i32)(tile % (u32)q_dim1);
@@ -116,23 +122,23 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
       float acc[64];  // src/ops/flashDecode/fused.ts:46
       #pragma unroll
       for (u32 i = 0; i < 64; ++i) acc[i] = 0.0f;  // src/ops/flashDecode/fused.ts:45
-      float state1[2];  // src/ops/flashDecode/fused.ts:46
+      float l[2];  // src/ops/flashDecode/fused.ts:46
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) state1[i] = 0.0f;  // src/ops/flashDecode/fused.ts:45
-      float state2[2];  // src/ops/flashDecode/fused.ts:46
+      for (u32 i = 0; i < 2; ++i) l[i] = 0.0f;  // src/ops/flashDecode/fused.ts:45
+      float m[2];  // src/ops/flashDecode/fused.ts:46
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) state2[i] = (-1.0000000150474662e+30f);  // src/ops/flashDecode/fused.ts:45
-      i32 ring = ring0;  // src/ops/flashDecode/fused.ts:46
+      for (u32 i = 0; i < 2; ++i) m[i] = (-1.0000000150474662e+30f);  // src/ops/flashDecode/fused.ts:45
+      i32 slot_2 = slot;  // src/ops/flashDecode/fused.ts:46
+      i32 phase_2 = phase;
       for (i32 i0_2 = 0; i0_2 < loaded_ceil_64; ++i0_2) {
-        const i32 ring_mod_2 = (i32)((u32)ring % 2u);
-        barrier_await(full + ring_mod_2 * 8, (i32)((u32)ring / 2u) & 1, control);
+        barrier_await(full + slot_2 * 8, phase_2 & 1, control);
         float acc_2[32];  // src/ops/flashDecode/fused.ts:53
         #pragma unroll
         for (u32 i = 0; i < 32; ++i) acc_2[i] = 0.0f;
         fragment_fence(acc_2);
         wgmma_fence();
         {
-          const u64 right0 = wgmma_operand<128>(k_tile + ring_mod_2 * 16384, 16, 1024);
+          const u64 right0 = wgmma_operand<128>(k_tile + slot_2 * 16384, 16, 1024);
           #pragma unroll
           for (u32 step = 0; step < 8; ++step) {
             wgmma_m64n64k16_bf16_ra<0>(acc_2, part<4>(loaded_bf16, step * 4), right0 + (step / 4 * 512 + step % 4 * 2));
@@ -156,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         for (u32 i = 0; i < 2; ++i) row_max[i] = across<1, 4>(row_max[i], [](float a, float b) { return fmaxf(a, b); });
         float max[2];
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) max[i] = fmaxf(state2[i], row_max[i]);
+        for (u32 i = 0; i < 2; ++i) max[i] = fmaxf(m[i], row_max[i]);
         float sub[32];  // src/ops/flashDecode/fused.ts:56
         #pragma unroll
         for (u32 i = 0; i < 32; ++i) sub[i] = (select[i] - max[i / 2 % 2]);
@@ -165,13 +171,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         for (u32 i = 0; i < 32; ++i) exp2[i] = exp2f(sub[i]);
         float sub_2[2];  // src/ops/flashDecode/fused.ts:57
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) sub_2[i] = (state2[i] - max[i]);
+        for (u32 i = 0; i < 2; ++i) sub_2[i] = (m[i] - max[i]);
         float exp2_2[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) exp2_2[i] = exp2f(sub_2[i]);
         float mul_2[2];  // src/ops/flashDecode/fused.ts:60
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) mul_2[i] = (state1[i] * exp2_2[i]);
+        for (u32 i = 0; i < 2; ++i) mul_2[i] = (l[i] * exp2_2[i]);
         float row_sum[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) row_sum[i] = 0.0f;
@@ -191,7 +197,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         fragment_fence(mul_3);
         wgmma_fence();
         {
-          const u64 right0 = wgmma_operand<128>(v_tile + ring_mod_2 * 16384, 8192, 1024);
+          const u64 right0 = wgmma_operand<128>(v_tile + slot_2 * 16384, 8192, 1024);
           #pragma unroll
           for (u32 step = 0; step < 4; ++step) {
             wgmma_m64n128k16_bf16_ra<1>(mul_3, part<4>(as_bf16, step * 4), right0 + step * 128);
@@ -201,14 +207,17 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         wgmma_wait<0>();
         fragment_fence(mul_3);
         __syncwarp();  // src/ops/flashDecode/fused.ts:46
-        if (thread % 32 == 0) barrier_arrive(empty + ring_mod_2 * 8);
+        if (thread % 32 == 0) barrier_arrive(empty + slot_2 * 8);
+        const i32 slot_2_plus_1 = slot_2 + 1;
+        const bool eq = slot_2_plus_1 == 2;
         #pragma unroll
         for (u32 i = 0; i < 64; ++i) acc[i] = mul_3[i];  // src/ops/flashDecode/fused.ts:61
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) state1[i] = add[i];  // src/ops/flashDecode/fused.ts:60
+        for (u32 i = 0; i < 2; ++i) l[i] = add[i];  // src/ops/flashDecode/fused.ts:60
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) state2[i] = max[i];  // src/ops/flashDecode/fused.ts:55
-        ring = ring + 1;
+        for (u32 i = 0; i < 2; ++i) m[i] = max[i];  // src/ops/flashDecode/fused.ts:55
+        slot_2 = eq ? 0 : slot_2_plus_1;
+        phase_2 = eq ? (phase_2 + 1) : phase_2;
       }
       const i32 i0_times_q_dim1_plus_i1 = (i0 * q_dim1) + i1;  // src/ops/flashDecode/fused.ts:66
       const i32 i0_times_q_dim1_plus_i1_mod_2 = (i32)((u32)i0_times_q_dim1_plus_i1 % 2u);  // src/ops/flashDecode/fused.ts:67
@@ -235,14 +244,15 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         }
       }
       #pragma unroll
-      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread)) < stats_dim3) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 0)) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))), state2, i);  // src/ops/flashDecode/fused.ts:71
+      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread)) < stats_dim3) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 0)) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))), m, i);  // src/ops/flashDecode/fused.ts:71
       group_barrier(2, 128);  // src/ops/flashDecode/fused.ts:72
       #pragma unroll
-      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread)) < stats_dim3) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 1)) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))), state1, i);
+      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread)) < stats_dim3) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 1)) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))), l, i);
       if (thread % 128 == 0) tma_store_wait_done<0>();
       group_barrier(2, 128);  // src/ops/flashDecode/fused.ts:73
       if (thread == 0) flag_store(on_rank(arrived, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((rank * arrived_dim1 + i0) * arrived_dim2 + i1), arrived_signal_epoch);
-      ring0 = ring;
+      slot = slot_2;
+      phase = phase_2;
     }
     const i32 div = (i32)((u32)((q_dim0 * q_dim1) - rank) + 1u) / 2;  // src/ops/flashDecode/fused.ts:80
     const u32 tiles_2 = (div > 0 ? (u32)div : 0u);  // src/ops/flashDecode/fused.ts:81
@@ -254,12 +264,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
       float acc[64];  // src/ops/flashDecode/fused.ts:85
       #pragma unroll
       for (u32 i = 0; i < 64; ++i) acc[i] = 0.0f;  // src/ops/flashDecode/fused.ts:84
-      float state1[2];  // src/ops/flashDecode/fused.ts:85
+      float l[2];  // src/ops/flashDecode/fused.ts:85
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) state1[i] = 0.0f;  // src/ops/flashDecode/fused.ts:84
-      float state2[2];  // src/ops/flashDecode/fused.ts:85
+      for (u32 i = 0; i < 2; ++i) l[i] = 0.0f;  // src/ops/flashDecode/fused.ts:84
+      float m[2];  // src/ops/flashDecode/fused.ts:85
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) state2[i] = (-1.0000000150474662e+30f);  // src/ops/flashDecode/fused.ts:84
+      for (u32 i = 0; i < 2; ++i) m[i] = (-1.0000000150474662e+30f);  // src/ops/flashDecode/fused.ts:84
       for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/fused.ts:85
         const i32 add = ((i0_2 * q_dim0) * q_dim1) + i0_times_2_plus_rank;  // src/ops/flashDecode/fused.ts:86
         const u32* arrived_flag = arrived + ((i0_2 * arrived_dim1 + i0_times_2_plus_rank_over_q_dim1) * arrived_dim2 + i0_times_2_plus_rank_mod_q_dim1);  // src/ops/flashDecode/fused.ts:87
@@ -285,10 +295,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         for (u32 i = 0; i < 64; i += 2) if ((i32)(fragment_row(i, thread)) < inbox_dim2 && (i32)fragment_column(i, thread) < inbox_dim3) load_words<8>(loaded_f32_3, i, inbox + ((i64)(((i64)(((i64)(cast) * inbox_dim1 + add)) * inbox_dim2 + (i32)(fragment_row(i, thread)))) * inbox_dim3 + (i32)fragment_column(i, thread)));
         float max[2];  // src/ops/flashDecode/fused.ts:93
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) max[i] = fmaxf(state2[i], loaded_f32[i]);
+        for (u32 i = 0; i < 2; ++i) max[i] = fmaxf(m[i], loaded_f32[i]);
         float sub[2];  // src/ops/flashDecode/fused.ts:94
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) sub[i] = (state2[i] - max[i]);
+        for (u32 i = 0; i < 2; ++i) sub[i] = (m[i] - max[i]);
         float exp2[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) exp2[i] = exp2f(sub[i]);
@@ -300,7 +310,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         for (u32 i = 0; i < 2; ++i) exp2_2[i] = exp2f(sub_2[i]);
         float mul[2];  // src/ops/flashDecode/fused.ts:97
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) mul[i] = (state1[i] * exp2[i]);
+        for (u32 i = 0; i < 2; ++i) mul[i] = (l[i] * exp2[i]);
         float mul_2[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) mul_2[i] = (loaded_f32_2[i] * exp2_2[i]);
@@ -319,16 +329,16 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         #pragma unroll
         for (u32 i = 0; i < 64; ++i) acc[i] = add_3[i];
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) state1[i] = add_2[i];  // src/ops/flashDecode/fused.ts:97
+        for (u32 i = 0; i < 2; ++i) l[i] = add_2[i];  // src/ops/flashDecode/fused.ts:97
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) state2[i] = max[i];  // src/ops/flashDecode/fused.ts:93
+        for (u32 i = 0; i < 2; ++i) m[i] = max[i];  // src/ops/flashDecode/fused.ts:93
       }
       bool gt[2];  // src/ops/flashDecode/fused.ts:101
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) gt[i] = (state1[i] > 0.0f);
+      for (u32 i = 0; i < 2; ++i) gt[i] = (l[i] > 0.0f);
       float select[2];  // src/ops/flashDecode/fused.ts:102
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) select[i] = (gt[i] ? state1[i] : 1.0f);
+      for (u32 i = 0; i < 2; ++i) select[i] = (gt[i] ? l[i] : 1.0f);
       float div_2[64];
       #pragma unroll
       for (u32 i = 0; i < 64; ++i) div_2[i] = (acc[i] / select[i / 2 % 2]);

@@ -28,31 +28,37 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     if (threadIdx.x == 0) {
       const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/gemm.ts:13
       const i32 c_dim1_ceil_64 = (i32)((u32)(c_dim1 + 63) / 64u);
-      i32 ring0 = 0;
+      i32 slot = 0;
+      i32 phase = 0;
       const u32 tiles = (u32)c_dim0_ceil_64 * (u32)c_dim1_ceil_64;
       for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
         const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
         const i32 i0 = at.row, i1 = at.column;
         const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/gemm.ts:15
-        i32 ring = ring0;  // src/ops/gemm.ts:14
+        i32 slot_2 = slot;  // src/ops/gemm.ts:14
+        i32 phase_2 = phase;
         for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_32; ++i0_2) {
-          const i32 ring_mod_3 = (i32)((u32)ring % 3u);
-          barrier_await(empty + ring_mod_3 * 8, ((i32)((u32)ring / 3u) - 1) & 1, control);
-          barrier_expect_bytes(full + ring_mod_3 * 8, 4096);  // src/ops/gemm.ts:18
-          tma_load_2d(a_tile + ring_mod_3 * 4096, a_map, full + ring_mod_3 * 8, i0_2 * 32, i0 * 64);
-          barrier_expect_bytes(full + ring_mod_3 * 8, 4096);  // src/ops/gemm.ts:19
-          tma_load_2d(b_tile + ring_mod_3 * 4096, b_map, full + ring_mod_3 * 8, i1 * 64, i0_2 * 32);
-          barrier_arrive(full + ring_mod_3 * 8);  // src/ops/gemm.ts:14
-          ring = ring + 1;
+          barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control);
+          barrier_expect_bytes(full + slot_2 * 8, 4096);  // src/ops/gemm.ts:18
+          tma_load_2d(a_tile + slot_2 * 4096, a_map, full + slot_2 * 8, i0_2 * 32, i0 * 64);
+          barrier_expect_bytes(full + slot_2 * 8, 4096);  // src/ops/gemm.ts:19
+          tma_load_2d(b_tile + slot_2 * 4096, b_map, full + slot_2 * 8, i1 * 64, i0_2 * 32);
+          barrier_arrive(full + slot_2 * 8);  // src/ops/gemm.ts:14
+          const i32 slot_2_plus_1 = slot_2 + 1;
+          const bool eq = slot_2_plus_1 == 3;
+          slot_2 = eq ? 0 : slot_2_plus_1;
+          phase_2 = eq ? (phase_2 + 1) : phase_2;
         }
-        ring0 = ring;
+        slot = slot_2;
+        phase = phase_2;
       }
     }
   } else if (threadIdx.x < 256) {  // consumer
     const u32 thread = threadIdx.x - 128;
     const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/gemm.ts:13
     const i32 c_dim1_ceil_64 = (i32)((u32)(c_dim1 + 63) / 64u);
-    i32 ring0 = 0;
+    i32 slot = 0;
+    i32 phase = 0;
     const u32 tiles = (u32)c_dim0_ceil_64 * (u32)c_dim1_ceil_64;
     for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
       const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
@@ -61,16 +67,16 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
       float acc[32];  // src/ops/gemm.ts:14
       #pragma unroll
       for (u32 i = 0; i < 32; ++i) acc[i] = 0.0f;  // src/ops/gemm.ts:16
-      i32 ring = ring0;  // src/ops/gemm.ts:14
+      i32 slot_2 = slot;  // src/ops/gemm.ts:14
+      i32 phase_2 = phase;
       fragment_fence(acc);
       u32 to_hand_back = 0;
       for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_32; ++i0_2) {
-        const i32 ring_mod_3 = (i32)((u32)ring % 3u);
-        barrier_await(full + ring_mod_3 * 8, (i32)((u32)ring / 3u) & 1, control);
+        barrier_await(full + slot_2 * 8, phase_2 & 1, control);
         wgmma_fence();  // src/ops/gemm.ts:20
         {
-          const u64 right0 = wgmma_operand<128>(b_tile + ring_mod_3 * 4096, 4096, 1024);
-          const u64 left0 = wgmma_operand<64>(a_tile + ring_mod_3 * 4096, 16, 512);
+          const u64 right0 = wgmma_operand<128>(b_tile + slot_2 * 4096, 4096, 1024);
+          const u64 left0 = wgmma_operand<64>(a_tile + slot_2 * 4096, 16, 512);
           #pragma unroll
           for (u32 step = 0; step < 2; ++step) {
             wgmma_m64n64k16_bf16<0, 1>(acc, left0 + step * 2, right0 + step * 128);
@@ -79,8 +85,11 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
         wgmma_commit();
         wgmma_wait<1>();  // the product of the iteration before has read its slot
         if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);  // src/ops/gemm.ts:14
-        to_hand_back = empty + ring_mod_3 * 8;
-        ring = ring + 1;
+        to_hand_back = empty + slot_2 * 8;
+        const i32 slot_2_plus_1 = slot_2 + 1;
+        const bool eq = slot_2_plus_1 == 3;
+        slot_2 = eq ? 0 : slot_2_plus_1;
+        phase_2 = eq ? (phase_2 + 1) : phase_2;
       }
       wgmma_wait<0>();
       fragment_fence(acc);
@@ -101,7 +110,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
           tma_store_commit();
         }
       }
-      ring0 = ring;
+      slot = slot_2;
+      phase = phase_2;
     }
     if (thread % 128 == 0) tma_store_wait_done<0>();
   }

@@ -1,0 +1,61 @@
+/**
+ * Every mutant is found, by the search and within a thousand random schedules, as recorded and as lowered: the first finding is of
+ * the right kind and names exactly the lines of the mistake.
+ */
+import { afterAll, describe, expect, it } from 'vitest'
+import { formatFinding, type Finding } from '../../src/targets/check/findings.ts'
+import { originals } from './originals.ts'
+import { linesOf, markersOf, randomly, search, stages, type Original, type Symptom } from './suite.ts'
+
+const rows: string[] = []
+afterAll(() =>
+  console.log(['mutant, stage, finding, schedules until found: search, random', ...rows].join('\n')),
+)
+
+const symptomOf = (finding: Finding, of: Original): Symptom => ({
+  kind: finding.kind,
+  lines: linesOf(finding, of),
+})
+const sorted = ({ kind, lines }: Symptom): Symptom => ({ kind, lines: [...lines].sort() })
+
+describe.each(originals.map((of) => [of.name, of] as const))('%s', (name, of) => {
+  it.each(Object.entries(of.mutants))('%s', async (mutation, expected) => {
+    const mutant = of.scenario(mutation)
+    for (const stage of stages) {
+      const { says = [], also = [], ...symptom } = (stage === 'lowered' && expected.lowered) || expected
+      const searched = await search(of, mutant, stage)
+      expect(searched.findings.length, `${stage}: the search found nothing`).toBeGreaterThan(0)
+      const [finding] = searched.findings
+      const report = formatFinding(finding)
+      expect(symptomOf(finding, of), `${stage}: ${report}`).toEqual(sorted(symptom))
+      for (const words of says) expect(report).toContain(words)
+
+      const drawn = await randomly(of, mutant, stage)
+      expect(drawn.findings.length, `${stage}: 1,000 random schedules found nothing`).toBeGreaterThan(0)
+      const known = [symptom, ...also].map(sorted)
+      expect(known, formatFinding(drawn.findings[0])).toContainEqual(symptomOf(drawn.findings[0], of))
+
+      const [{ kind, lines }] = [sorted(symptom)]
+      rows.push(
+        `  ${`${name}/${mutation}`.padEnd(52)}${stage.padEnd(9)} ${`${kind} ${lines.join(', ')}`.padEnd(64)}` +
+          `${String(searched.schedules).padStart(4)} ${String(drawn.schedules).padStart(4)}`,
+      )
+    }
+  })
+})
+
+describe('the suite', () => {
+  it('has enough originals and mutants', () => {
+    expect(originals.length).toBeGreaterThanOrEqual(12)
+    expect(originals.flatMap((of) => Object.keys(of.mutants)).length).toBeGreaterThanOrEqual(36)
+  })
+
+  it('marks every line that a report is expected to name', () => {
+    for (const of of originals) {
+      const marked = new Set([...markersOf(of.file).values()])
+      for (const { lines, also = [], lowered } of Object.values(of.mutants))
+        for (const line of [lines, ...also.map((one) => one.lines), lowered?.lines ?? []].flat())
+          if (line !== 'host') expect(marked, `${of.name} has no line ${line}`).toContain(line)
+    }
+  })
+})

@@ -1,0 +1,17 @@
+/** All originals of the suite. */
+import { collectives } from './kernels/collectives.ts'
+import { gemms } from './kernels/gemms.ts'
+import { locks } from './kernels/locks.ts'
+import { passing } from './kernels/passing.ts'
+import { reductions } from './kernels/reduce.ts'
+import { roles } from './kernels/roles.ts'
+import type { Original } from './suite.ts'
+
+export const originals: readonly Original[] = [
+  ...passing,
+  ...collectives,
+  ...gemms,
+  ...reductions,
+  ...locks,
+  ...roles,
+]

@@ -1,0 +1,14 @@
+/** The originals are right: a thousand random schedules of each find nothing and give the results of the reference. */
+import { describe, expect, it } from 'vitest'
+import { formatFinding } from '../../src/targets/check/findings.ts'
+import { originals } from './originals.ts'
+import { randomly, stages } from './suite.ts'
+
+describe.each(stages)('random schedules of a right kernel are right, %s', (stage) => {
+  it.each(originals.map((of) => [of.name, of] as const))('%s', async (_name, of) => {
+    const { findings, schedules, results } = await randomly(of, of.scenario(), stage)
+    expect(findings.map(formatFinding)).toEqual([])
+    expect(schedules).toBe(1000)
+    expect(results.length).toBe(1000)
+  })
+})
