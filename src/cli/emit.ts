@@ -3,12 +3,14 @@ import type { KernelIR } from '../ir/node.ts'
 import { print, type PrintOptions } from '../ir/print.ts'
 import { lower } from '../ir/stages.ts'
 import type { Kernel, Meta, MetaValue } from '../lang/kernel.ts'
+import { emitCuda } from '../targets/cuda/emit/emit.ts'
+import { factsOf, type TensorFacts } from '../targets/cuda/emit/recipe.ts'
 import { UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 
 interface Form {
   readonly summary: string
-  readonly text: (recorded: KernelIR, options: PrintOptions) => string
+  readonly text: (recorded: KernelIR, options: EmitOptions) => string
 }
 
 const withNotes = (ir: KernelIR, options: PrintOptions): string =>
@@ -21,6 +23,44 @@ export const forms: Readonly<Record<string, Form>> = {
     summary: 'pipelines as roles with asynchronous copies and barriers',
     text: (recorded, options) => withNotes(lower(recorded), options),
   },
+  cuda: {
+    summary: 'CUDA C++ for sm_90a',
+    text: (recorded, options) =>
+      emitCuda(lower(recorded), { tensors: tensorFacts(recorded, options.shapes) }).source,
+  },
+}
+
+/** Extents that the copy engine likes, where --shape does not say otherwise. */
+const usualExtent = 1024
+
+/** What the emitter may assume of each tensor, from --shape NAME=4096x4096. */
+function tensorFacts(ir: KernelIR, shapes: readonly string[]): Record<string, TensorFacts> {
+  const given = new Map(
+    shapes.map((one): [string, number[]] => {
+      const [, name, extents] = /^(\w+)=(\d+(?:x\d+)*)$/.exec(one) ?? []
+      if (name === undefined)
+        throw new UsageError(`--shape ${one}: write NAME=4096x4096, and name the file before --shape`)
+      return [name, extents.split('x').map(Number)]
+    }),
+  )
+  const tensors = ir.body.params.flatMap((param) =>
+    param.type.kind === 'tensor' ? [{ name: String(param.attributes.name), rank: param.type.rank }] : [],
+  )
+  for (const [name, shape] of given) {
+    const tensor = tensors.find((one) => one.name === name)
+    if (!tensor)
+      throw new UsageError(
+        `--shape ${name}: ${ir.name} has no tensor ${name}; it has ${tensors.map((one) => one.name).join(', ') || 'none'}`,
+      )
+    if (shape.length !== tensor.rank)
+      throw new UsageError(`--shape ${name}: ${tensor.rank} extents are wanted, not ${shape.length}`)
+  }
+  return Object.fromEntries(
+    tensors.map(({ name, rank }) => [
+      name,
+      factsOf(given.get(name) ?? new Array<number>(rank).fill(usualExtent)),
+    ]),
+  )
 }
 
 const stageNames = Object.entries(forms)
@@ -33,6 +73,8 @@ export interface EmitOptions extends PrintOptions {
   readonly ranks: number
   /** As KEY=VALUE. */
   readonly meta: readonly string[]
+  /** As NAME=4096x4096. */
+  readonly shapes: readonly string[]
 }
 
 export function emit(source: Source, options: EmitOptions): string {

@@ -112,8 +112,13 @@ program
   .option('--kernel <name>', 'one of its kernels (default: all)')
   .option(
     '--stage <stage>',
-    'recorded: as written; lowered: with roles, asynchronous copies and barriers',
+    'recorded: as written; lowered: with roles, asynchronous copies and barriers; cuda: CUDA C++',
     'recorded',
+  )
+  .option('--target <target>', 'the text of a target: the same as --stage cuda')
+  .option(
+    '--shape <name=extents...>',
+    'extents that CUDA may rely on, such as a=4096x4096 (default: multiples of 1024)',
   )
   .option('--ranks <n>', 'world size it is specialised for, 1 to 64', ranks, 2)
   .option('--meta <key=value...>', "meta-parameters that differ from the kernel's defaults")
@@ -123,13 +128,14 @@ program
     `
 Examples:
   arke emit examples/06-message-passing.ts
-  arke emit examples/07-all-gather-gemm.ts --kernel allGatherGemm --stage lowered --meta BM=64 BN=64`,
+  arke emit examples/07-all-gather-gemm.ts --kernel allGatherGemm --stage lowered --meta BM=64 BN=64
+  arke emit examples/07-all-gather-gemm.ts --target cuda --shape a=4096x1024 b=8192x4096`,
   )
   .action(async (file: string, options: EmitCommand) => {
     const { load } = await import('./load.ts')
     const { emit } = await import('./emit.ts')
-    const { stage: form, meta = [], ...rest } = options
-    process.stdout.write(emit(await load(file), { ...rest, form, meta }))
+    const { stage, target, meta = [], shape = [], ...rest } = options
+    process.stdout.write(emit(await load(file), { ...rest, form: target ?? stage, meta, shapes: shape }))
   })
 
 program
@@ -163,6 +169,8 @@ interface CheckCommand {
 interface EmitCommand {
   readonly kernel?: string
   readonly stage: string
+  readonly target?: string
+  readonly shape?: string[]
   readonly ranks: number
   readonly meta?: string[]
   readonly sites?: boolean

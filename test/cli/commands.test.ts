@@ -56,6 +56,37 @@ export const nothing = kernel('nothing', { x: tensor(f32, 1) }, () => {})
     expect(stdout).toContain('copy.async(')
     expect(stdout).not.toContain('pipeline(')
   })
+
+  it('writes CUDA, by the copy engine where the shapes allow it', async () => {
+    const fused = ['emit', 'examples/07-all-gather-gemm.ts', '--kernel', 'allGatherGemm', '--target', 'cuda']
+    const { code, stdout } = await arke(...fused)
+    expect(code).toBe(0)
+    expect(stdout).toContain('__global__ void __launch_bounds__(384, 1) allGatherGemm(')
+    expect(stdout).toContain('tma_load_3d(')
+    const odd = await arke(...fused, '--shape', 'a=4096x1001')
+    expect(odd.code).toBe(0)
+    expect(odd.stdout).not.toContain('tma_load_3d(a_tile')
+  })
+
+  it.each([
+    [['--target', 'cuda', '--shape', 'a'], '--shape a: write NAME=4096x4096'],
+    [['--target', 'cuda', '--shape', 'q=3'], '--shape q: allGatherGemm has no tensor q; it has a, b, c'],
+    [['--target', 'cuda', '--shape', 'a=3'], '--shape a: 2 extents are wanted, not 1'],
+    [['--target', 'metal'], 'there is no such stage'],
+    [['--target', 'cuda', '--meta', 'BM=100'], 'examples/07-all-gather-gemm.ts:'],
+  ])('refuses %j in one line', async (args, message) => {
+    const { code, stdout, stderr } = await arke(
+      'emit',
+      'examples/07-all-gather-gemm.ts',
+      '--kernel',
+      'allGatherGemm',
+      ...args,
+    )
+    expect(code).toBe(2)
+    expect(stdout).toBe('')
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1)
+    expect(stderr).toContain(message)
+  })
 })
 
 describe('targets', () => {

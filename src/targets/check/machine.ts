@@ -72,6 +72,7 @@ export class Machine {
   readonly #componentOf = new Map<string, number>()
   readonly #queues = new Map<string, { pending: Launch[]; active: Launch | undefined; end: Clock }>()
   readonly #agents: Agent[] = []
+  readonly #scratch: Agent[] = []
   readonly #stepLimit: number
   readonly hostClock = new Clock()
   steps = 0
@@ -122,7 +123,7 @@ export class Machine {
     let current: Agent | undefined
     for (;;) {
       this.#startLaunches()
-      const enabled = this.#agents.filter((agent) => this.#isEnabled(agent))
+      const enabled = this.#enabled()
       if (enabled.length === 0) {
         if (this.#agents.length > 0) this.#deadlock()
         break
@@ -171,9 +172,15 @@ export class Machine {
 
   // Running agents
 
-  #isEnabled(agent: Agent): boolean {
-    const instruction = agent.code.instructions[agent.pc]
-    return instruction.ready?.(agent, this) ?? true
+  /** Agents that can go on. This is asked at every step, so it allocates nothing. */
+  #enabled(): readonly Agent[] {
+    const found = this.#scratch
+    found.length = 0
+    for (const agent of this.#agents) {
+      const { ready } = agent.code.instructions[agent.pc]
+      if (ready === undefined || ready(agent, this)) found.push(agent)
+    }
+    return found
   }
 
   /** In a search: whether the agent can go on, and when it does makes no difference to anybody. */
