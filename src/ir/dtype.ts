@@ -55,6 +55,9 @@ export const dtypes: Readonly<Record<DType, DTypeInfo>> = {
   bool: { bytes: 1, kind: 'bool', arithmetic: false, min: 0, max: 1 },
 }
 
+/** Arithmetic that has no result: a mistake of the kernel, not of the program that evaluates it. */
+export class ArithmeticError extends RangeError {}
+
 export function isDType(name: unknown): name is DType {
   return typeof name === 'string' && Object.hasOwn(dtypes, name)
 }
@@ -101,7 +104,8 @@ export function round(dtype: DType, x: number): number {
     case 'u32':
       return x >>> 0
     case 'i64':
-      if (!Number.isSafeInteger(x)) throw new RangeError(`i64 result ${x} is beyond 2^53, where indices end`)
+      if (!Number.isSafeInteger(x))
+        throw new ArithmeticError(`i64 result ${x} is beyond 2^53, where indices end`)
       return x + 0
     case 'bool':
       return x !== 0 ? 1 : 0

@@ -114,6 +114,66 @@ describe('flags', () => {
   })
 })
 
+describe('flags misused', () => {
+  it('are reported when a late signaller takes a later epoch back', async () => {
+    const turn = kernel('turn', { go: flags() }, (t, { go }) => t.signal(go.on(2)))
+    const listen = kernel('listen', { go: flags() }, (t, { go }) => t.wait(go))
+    const { findings } = await findingsOf(3, async (world) => {
+      const go = world.flags([], { name: 'go' })
+      // Rank 0 signals the first epoch; rank 1 signals twice, so that its second is epoch 2.
+      world.launch(turn, { go }, { grid: 1, ranks: [1] })
+      world.launch(turn, { go }, { grid: 1, ranks: [1] })
+      world.launch(turn, { go }, { grid: 1, ranks: [0] })
+      world.launch(listen, { go }, { grid: 1, ranks: [2] })
+      await world.synchronize()
+    })
+    expect(findings.map(({ kind }) => kind)).toEqual(['flag-reuse'])
+    expect(findings[0].message).toContain('takes back epoch 2 of go of rank 2')
+  })
+
+  it('are reported when launches that run at once share a side of a set, and keep their epoch when they do not', async () => {
+    const twice = kernel('twice', { go: flags(), seen: tensor(u32, 1) }, (t, { go, seen }) => {
+      t.store(seen.at([0]), t.epoch(go))
+      t.signal(go)
+      t.store(seen.at([1]), t.epoch(go))
+    })
+    const run =
+      (shared: boolean) =>
+      async (world: World): Promise<number[]> => {
+        const sets = [world.flags([], { name: 'go' }), world.flags()]
+        const seen = [world.empty(u32, [2]), world.empty(u32, [2])]
+        for (const stream of [0, 1])
+          world.launch(twice, { go: sets[shared ? 0 : stream], seen: seen[stream] }, { grid: 1, stream })
+        return [...(await world.read(seen[0], 0)), ...(await world.read(seen[1], 0))]
+      }
+    const { findings } = await findingsOf(1, run(true))
+    expect(findings.map(({ kind }) => kind)).toEqual(['flag-reuse'])
+    for (const value of await everywhere(1, run(false))) expect(value).toEqual([1, 1, 1, 1])
+  })
+
+  it('end a run for good, whatever the host program catches', async () => {
+    const stuck = kernel('stuck', { go: flags() }, (t, { go }) => t.wait(go))
+    const { findings } = await findingsOf(1, async (world) => {
+      world.launch(stuck, { go: world.flags() }, { grid: 1 })
+      await world.synchronize().catch(() => undefined)
+    })
+    expect(findings.map(({ kind }) => kind)).toEqual(['deadlock'])
+  })
+})
+
+describe('arguments', () => {
+  it('are refused when a kernel would write one tensor under two names', async () => {
+    const copy = kernel('copy', { from: tensor(i32, 1), to: tensor(i32, 1) }, (t, { from, to }) =>
+      t.copy(from.tile([0], [4]), to.tile([0], [4])),
+    )
+    const run = async (world: World): Promise<void> => {
+      const x = world.zeros(i32, [4])
+      world.launch(copy, { from: x, to: x }, { grid: 1 })
+    }
+    await expect(findingsOf(1, run)).rejects.toThrow('from and to are the same tensor')
+  })
+})
+
 describe('roles', () => {
   it('hand tiles over a ring of barriers, and meet', async () => {
     const ring = kernel(

@@ -1,5 +1,5 @@
 /** Ops on values: constants, ids, elementwise arithmetic, shape changes, reductions, the matrix product. */
-import { cast, dtypes, round, type DType } from '../dtype.ts'
+import { ArithmeticError, cast, dtypes, round, type DType } from '../dtype.ts'
 import { attribute, type Node } from '../node.ts'
 import {
   broadcastShapes,
@@ -109,12 +109,12 @@ const bitwise =
 
 function divide(dtype: DType, a: number, b: number): number {
   if (dtypes[dtype].kind === 'float') return Math.fround(a / b)
-  if (b === 0) throw new RangeError('integer division by zero')
+  if (b === 0) throw new ArithmeticError('integer division by zero')
   return round(dtype, Math.trunc(a / b))
 }
 
 function remainder(dtype: DType, a: number, b: number): number {
-  if (b === 0) throw new RangeError('integer remainder by zero')
+  if (b === 0) throw new ArithmeticError('integer remainder by zero')
   return round(dtype, a % b) + 0
 }
 

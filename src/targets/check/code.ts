@@ -2,6 +2,7 @@
  * IR made executable: blocks become one list of instructions with jumps, values live in numbered registers. An instruction that
  * is a point of scheduling says so; the machine runs an agent from one such point to the next.
  */
+import { ArithmeticError } from '../../ir/dtype.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../ir/node.ts'
 import { ops, origin, type Datum } from '../../ir/ops/index.ts'
 import type { Agent } from './agent.ts'
@@ -30,6 +31,8 @@ export interface Code {
   /** Flag-set parameters that the kernel signals and waits for. */
   readonly signals: ReadonlySet<string>
   readonly waits: ReadonlySet<string>
+  /** Tensor parameters that the kernel writes. */
+  readonly writes: ReadonlySet<string>
   /** A node that makes programs depend on others running at the same time, if there is one. */
   readonly needsResidency: Node | undefined
 }
@@ -79,6 +82,7 @@ export class Compiler {
       params,
       signals: flagsOf('signal'),
       waits: flagsOf('wait'),
+      writes: new Set(nodes.flatMap(writtenParam)),
       needsResidency: nodes.find((node) => node.op === 'wait' || node.op === 'while'),
     }
   }
@@ -233,7 +237,7 @@ export class Compiler {
       run(agent) {
         const { registers } = agent
         if ((registers[step] as number) <= 0)
-          throw new RangeError('a loop must step up: its step is not positive')
+          throw new ArithmeticError('a loop must step up: its step is not positive')
         if ((registers[i] as number) >= (registers[high] as number)) agent.pc = end
       },
     })
@@ -454,4 +458,15 @@ export class Compiler {
         for (const block of teams.blocks) if ([...walk(block)].includes(node)) return block.params[1]
     return undefined
   }
+}
+
+function writtenParam(node: Node): string[] {
+  const target =
+    node.op === 'copy'
+      ? node.inputs[1]
+      : node.op === 'store' || node.op.startsWith('atomic.')
+        ? node.inputs[0]
+        : undefined
+  const base = target && origin(target).base
+  return base?.op === 'param' ? [attribute<string>(base, 'name')] : []
 }

@@ -34,16 +34,44 @@ export class FlagMemory {
   }
 
   signal(agent: Agent, node: Node, flag: FlagView): void {
-    const epoch = flag.flags.signalled[agent.rank] + 1
+    const epoch = agent.launch.epochs.get(flag.flags)!.signal
     const access = { ...strongAccess(agent, node, flag), epoch }
     agent.noteEffect()
-    if (flag.flags.arrivals === 1) this.#strong.store(access, epoch >>> 0)
-    else this.#strong.modify(access, (old) => (old + 1) >>> 0)
+    if (flag.flags.arrivals === 1) {
+      this.#strong.store(access, epoch >>> 0)
+      this.#checkAdvance(agent, node, flag, epoch)
+    } else this.#strong.modify(access, (old) => (old + 1) >>> 0)
+  }
+
+  /** Of several signallers a late one must not take back a later epoch: whoever waits for that would wait forever. */
+  #checkAdvance(agent: Agent, node: Node, flag: FlagView, epoch: number): void {
+    const { messages } = flag.flags.buffers[flag.rank].locations.get(flag.index)!
+    const at = messages.findLastIndex(
+      (message) => Location.writer(message)?.by === agent && message.epoch === epoch,
+    )
+    const later = messages.slice(0, at).find((message) => (message.epoch ?? 0) > epoch)
+    const earlier = messages
+      .slice(at + 1)
+      .find((message) => message.epoch !== undefined && message.epoch < epoch)
+    const other = later ?? earlier
+    const writer = other && Location.writer(other)
+    if (!other || !writer) return
+    const by = accessOf(agent, node)
+    const [first, second] = [Math.min(epoch, other.epoch!), Math.max(epoch, other.epoch!)]
+    this.#memory.say(
+      'flag-reuse',
+      by,
+      `a signal of epoch ${first} takes back epoch ${second} of ${describeFlag(flag)}: a flag of one arrival has one signaller, or signallers that are ordered`,
+      [
+        { who: describe(writer.by), what: `signals epoch ${other.epoch}`, site: writer.node?.site },
+        partyOf(by, `signals epoch ${epoch}`),
+      ],
+    )
   }
 
   /** The epoch a wait of this launch wants. */
   wantedEpoch(agent: Agent, node: Node, { flags }: FlagView): number {
-    return Math.max(flags.waited[agent.rank] + 1 - attribute<number>(node, 'lag'), 0)
+    return Math.max(agent.launch.epochs.get(flags)!.wait - attribute<number>(node, 'lag'), 0)
   }
 
   canWait(agent: Agent, node: Node, flag: FlagView): boolean {

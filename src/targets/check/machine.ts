@@ -2,12 +2,13 @@
  * The checking machine: programs of all ranks, their roles, launches queued on streams, one run at a time. It asks a scheduler
  * which agent goes next at every point where that can matter, and stops when all is done or nothing can move.
  */
+import { ArithmeticError } from '../../ir/dtype.ts'
 import type { Node } from '../../ir/node.ts'
 import { describe, Agent, type ComponentRecord } from './agent.ts'
 import { Memory } from './access.ts'
 import { Clock, mix } from './clock.ts'
 import type { Code } from './code.ts'
-import { FlagMemory, type FlagView } from './flags.ts'
+import { FlagMemory, type FlagSet, type FlagView } from './flags.ts'
 import { findingKey, StopRun, type Finding, type FindingKind } from './findings.ts'
 import type { Accessor } from './memory.ts'
 import { StrongMemory, type Choices } from './strong.ts'
@@ -40,6 +41,8 @@ export interface Launch {
   /** What the host knew when it launched. */
   readonly hostClock: Clock
   readonly lasts: Map<Node, { count: number; clock: Clock }>
+  /** This launch's epochs of its flag sets, read when it starts. */
+  readonly epochs: Map<FlagSet, { readonly signal: number; readonly wait: number }>
   remaining: number
   end: Clock
 }
@@ -102,13 +105,20 @@ export class Machine {
     }
   }
 
-  enqueue(launch: Omit<Launch, 'hostClock' | 'lasts' | 'remaining' | 'end'>): void {
+  enqueue(launch: Omit<Launch, 'hostClock' | 'lasts' | 'epochs' | 'remaining' | 'end'>): void {
     const hostClock = this.hostClock.copy()
     this.hostClock.tick(HOST)
     const key = `${launch.rank}/${launch.stream}`
     let queue = this.#queues.get(key)
     if (!queue) this.#queues.set(key, (queue = { pending: [], active: undefined, end: new Clock() }))
-    queue.pending.push({ ...launch, hostClock, lasts: new Map(), remaining: launch.grid, end: new Clock() })
+    queue.pending.push({
+      ...launch,
+      hostClock,
+      lasts: new Map(),
+      epochs: new Map(),
+      remaining: launch.grid,
+      end: new Clock(),
+    })
   }
 
   /** Launches on a rank that have not ended, other streams' included. */
@@ -206,7 +216,7 @@ export class Machine {
       try {
         instruction.run(agent, this)
       } catch (error) {
-        if (error instanceof RangeError) this.stop(agent, instruction.node, 'error', error.message)
+        if (error instanceof ArithmeticError) this.stop(agent, instruction.node, 'error', error.message)
         throw error
       }
     }
@@ -241,6 +251,10 @@ export class Machine {
         queue.active = launch
         launch.end.join(queue.end)
         launch.end.join(launch.hostClock)
+        for (const { flags } of flagArguments(launch)) {
+          const [signalled, waited] = [flags.signalled[launch.rank], flags.waited[launch.rank]]
+          launch.epochs.set(flags, { signal: signalled + 1, wait: waited + 1 })
+        }
         if (launch.grid === 0) {
           this.#endLaunch(launch)
           continue
@@ -485,4 +499,10 @@ function sameState(agent: Agent, before: readonly unknown[], registers: readonly
     if (typeof now === 'number') return Object.is(now, then)
     return (now as Float64Array).every((x, j) => Object.is(x, (then as Float64Array)[j]))
   })
+}
+
+function flagArguments(launch: Launch): FlagView[] {
+  return Object.values(launch.args).filter(
+    (arg): arg is FlagView => typeof arg === 'object' && arg !== null && 'flags' in arg,
+  )
 }

@@ -44,7 +44,7 @@ export interface Choices {
 
 /**
  * Places whose accesses do not commute, learnt as a search goes on: several agents write them, or one reads what another writes.
- * (A wait is no such read: it ends once its flag is signalled, and nothing takes that back.) The order of anything else makes
+ * (A wait is no such read: it ends once its flag is signalled, and that a signal is taken back is a finding.) The order of anything else makes
  * no difference, so it needs no exploring.
  */
 export interface Sharing {

@@ -52,7 +52,7 @@ export function viewInstruction(node: Node, out: number, inputs: readonly number
       const side = attribute<string>(node, 'side')
       return plain((agent) => {
         const { flags } = agent.registers[from] as FlagView
-        return (side === 'signal' ? flags.signalled : flags.waited)[agent.rank] + 1
+        return agent.launch.epochs.get(flags)![side as 'signal' | 'wait']
       })
     }
     case 'slice': {

@@ -18,10 +18,11 @@ import {
   type SymmetricTensor,
   type World,
 } from '../../world/world.ts'
-import { compile } from './code.ts'
+import { compile, type Code } from './code.ts'
 import { StopRun, type Finding } from './findings.ts'
 import type { FlagSet, FlagView } from './flags.ts'
 import { Machine, type Scheduler } from './machine.ts'
+import { Seen } from './scheduler.ts'
 import { Buffer, rowMajor, type Allocation } from './memory.ts'
 import type { TensorView } from './views.ts'
 
@@ -59,6 +60,7 @@ export class CheckWorld implements World {
   readonly #heaps: Heap[] = []
   readonly #storage = new Map<SymmetricTensor | SymmetricFlags, Allocation | FlagSet>()
   readonly #requests: Request[][]
+  #stopped: StopRun | Seen | undefined
 
   constructor(options: CheckWorldOptions) {
     this.ranks = options.ranks
@@ -256,6 +258,14 @@ export class CheckWorld implements World {
     args: LaunchArguments<P>,
     options: LaunchOptions<M>,
   ): void {
+    this.#remember(() => this.#launch(kernel, args, options))
+  }
+
+  #launch<P extends Params, M extends Meta>(
+    kernel: Kernel<P, M>,
+    args: LaunchArguments<P>,
+    options: LaunchOptions<M>,
+  ): void {
     this.#expectSymmetric()
     const recorded = kernel.record({ world: this.ranks, meta: options.meta as Meta })
     const ir: KernelIR = this.#stage === 'lowered' ? lower(recorded) : recorded
@@ -270,14 +280,53 @@ export class CheckWorld implements World {
       const values = Object.fromEntries(
         Object.keys(kernel.params).map((name) => [name, this.#bind(args[name] as never, rank)]),
       )
+      this.#expectOwnEpochs(kernel.name, code, values, rank, stream)
+      expectDistinct(kernel.name, code, values)
       this.machine.enqueue({
         kernel: kernel.name,
         code,
         rank,
-        stream: options.stream ?? 0,
+        stream,
         grid,
         args: values,
       })
+    }
+  }
+
+  /** Launches that may run at the same time do not share a side of a flag set: it has one epoch counter a rank. */
+  #expectOwnEpochs(
+    kernel: string,
+    code: Code,
+    args: Readonly<Record<string, unknown>>,
+    rank: number,
+    stream: number,
+  ): void {
+    const flagsOf = (names: ReadonlySet<string>, of: Readonly<Record<string, unknown>>): FlagSet[] =>
+      [...names].map((name) => (of[name] as FlagView).flags)
+    for (const launch of this.machine.unfinished(rank)) {
+      if (launch.stream === stream) continue
+      for (const side of ['signals', 'waits'] as const) {
+        const theirs = flagsOf(launch.code[side], launch.args)
+        const shared = flagsOf(code[side], args).find((flags) => theirs.includes(flags))
+        if (!shared) continue
+        this.machine.report({
+          kind: 'flag-reuse',
+          kernel,
+          message: `${launch.kernel} (stream ${launch.stream}) and ${kernel} (stream ${stream}) may run at once on rank ${rank}, and both ${side === 'signals' ? 'signal' : 'wait for'} ${shared.name}, whose epochs are counted once a rank: give each launch flags of its own`,
+          parties: [],
+        })
+      }
+    }
+  }
+
+  /** What ended the run ends it for good, even if the host program catches the error. */
+  #remember<T>(act: () => T): T {
+    if (this.#stopped) throw this.#stopped
+    try {
+      return act()
+    } catch (error) {
+      if (error instanceof StopRun || error instanceof Seen) this.#stopped = error
+      throw error
     }
   }
 
@@ -357,8 +406,10 @@ export class CheckWorld implements World {
   // Waiting and reading
 
   async synchronize(): Promise<void> {
-    this.#expectSymmetric()
-    this.machine.run()
+    this.#remember(() => {
+      this.#expectSymmetric()
+      this.machine.run()
+    })
     return Promise.resolve()
   }
   async barrier(): Promise<void> {
@@ -375,5 +426,20 @@ export class CheckWorld implements World {
   }
   async close(): Promise<void> {
     await this.synchronize()
+  }
+}
+
+/** Targets take two tensor parameters for two tensors. */
+function expectDistinct(kernel: string, code: Code, args: Readonly<Record<string, unknown>>): void {
+  const seen = new Map<Allocation, string>()
+  for (const [name, value] of Object.entries(args)) {
+    const allocation = (value as Partial<TensorView>).allocation
+    if (!allocation) continue
+    const other = seen.get(allocation)
+    if (other && (code.writes.has(name) || code.writes.has(other)))
+      throw new WorldError(
+        `${kernel}: ${other} and ${name} are the same tensor, and the kernel writes it: pass it once`,
+      )
+    seen.set(allocation, name)
   }
 }
