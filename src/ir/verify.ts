@@ -8,14 +8,18 @@
  *  5. `roles` are not nested, `teams` stand outside roles, and `pipeline` stands in none: it becomes roles itself.
  *  6. Shared tiles and barriers are declared at the top of the kernel: every program has them from start to end.
  *  7. A lowered kernel holds no `pipeline`.
+ *  8. `last` stands in no loop: it counts one arrival a program.
  */
 import type { Block, KernelIR, Node } from './node.ts'
 import { ops, SpecError } from './ops/index.ts'
 import { KernelError } from './site.ts'
 import { sameType, typeName } from './type.ts'
 
+const loops: readonly string[] = ['for', 'while', 'persistent', 'pipeline']
+
 interface Place {
   readonly inRole: Block | undefined
+  readonly inLoop: boolean
   readonly depth: number
 }
 
@@ -62,7 +66,11 @@ export function verify(ir: KernelIR): void {
       expectPlace(node, place)
       expectType(node)
       node.blocks.forEach((inner) =>
-        visit(inner, { inRole: node.op === 'roles' ? inner : place.inRole, depth: place.depth + 1 }),
+        visit(inner, {
+          inRole: node.op === 'roles' ? inner : place.inRole,
+          inLoop: place.inLoop || loops.includes(node.op),
+          depth: place.depth + 1,
+        }),
       )
       define(node)
     }
@@ -75,6 +83,8 @@ export function verify(ir: KernelIR): void {
         node,
         `stands inside a role; ${node.op === 'pipeline' ? 'a pipeline becomes roles itself' : 'put it around the roles'}`,
       )
+    if (node.op === 'last' && place.inLoop)
+      fail(node, 'stands in a loop, but it counts one arrival a program: put it behind the loop')
     if (ops[node.op].effect === 'declare' && place.depth > 0)
       fail(node, 'declare it at the top of the kernel, outside loops, branches and roles')
     if (ir.stage === 'lowered' && node.op === 'pipeline') fail(node, 'is left in lowered IR')
@@ -91,5 +101,5 @@ export function verify(ir: KernelIR): void {
     }
   }
 
-  visit(ir.body, { inRole: undefined, depth: 0 })
+  visit(ir.body, { inRole: undefined, inLoop: false, depth: 0 })
 }

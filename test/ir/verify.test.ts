@@ -230,3 +230,11 @@ describe('7. lowered', () => {
     verify(kernelOf(block([], [x, pipeline()])))
   })
 })
+
+describe('8. last stands in no loop', () => {
+  it('in a loop', () => {
+    const [x, index] = [one(), param(i32)]
+    const body = block([index], [node('last', [], {}, [block([], [])])])
+    refuses(kernelOf(block([], [x, loop([x, x, x], body)])), /last: stands in a loop/)
+  })
+})
