@@ -7,11 +7,14 @@ import type { Kernel, Meta, Specialisation } from '../lang/kernel.ts'
 import { explore } from '../targets/check/explore.ts'
 import { findingKey, type Finding } from '../targets/check/findings.ts'
 import type { Scenario, World } from '../world/world.ts'
+import { UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 
 export type Stage = 'recorded' | 'lowered'
 
 export interface CheckOptions {
+  /** Only scenarios of this name, and the kernels that they launch. */
+  readonly scenario?: string
   /** In place of the scenario's own world sizes. */
   readonly ranks?: number
   /** Random schedules, 0 for none. */
@@ -29,11 +32,19 @@ export interface Run {
   readonly scenario: string
   readonly ranks: number
   readonly stage: Stage
-  readonly search?: { readonly preemptions: number; readonly schedules: number; readonly complete: boolean }
+  readonly search?: Search
   readonly random?: { readonly seed: number; readonly schedules: number }
   /** Those that no earlier run of the scenario had, and how many it had already. */
   readonly findings: readonly FoundBy[]
   readonly repeated: number
+}
+
+export interface Search {
+  readonly preemptions: number
+  readonly limit: number
+  /** Orders that were tried. */
+  readonly schedules: number
+  readonly complete: boolean
 }
 
 export interface FoundBy {
@@ -68,7 +79,8 @@ export async function check(
 ): Promise<Checked> {
   const runs: Run[] = []
   const launched = new Map<Kernel, Launched>()
-  for (const { file, scenarios } of sources)
+  const chosen = choose(sources, options.scenario)
+  for (const { file, scenarios } of chosen)
     for (const scenario of scenarios) {
       const known = new Set<string>()
       const watched = watch(scenario, launched)
@@ -80,16 +92,31 @@ export async function check(
         }
     }
   return {
-    scenarios: sources.reduce((sum, source) => sum + source.scenarios.length, 0),
+    scenarios: chosen.reduce((sum, source) => sum + source.scenarios.length, 0),
     runs,
-    kernels: sources.flatMap(({ file, kernels }) =>
-      kernels.map((kernel) => {
+    kernels: chosen.flatMap(({ file, kernels }) =>
+      kernels.flatMap((kernel) => {
         const by = launched.get(kernel)
+        if (!by && options.scenario !== undefined) return []
         const notes = by?.notes ?? notesOf(kernel, { world: options.ranks ?? 2 })
         return { file, kernel, scenarios: [...(by?.scenarios ?? [])], notes }
       }),
     ),
   }
+}
+
+/** The sources with no other scenarios than those of that name. */
+function choose(sources: readonly Source[], name: string | undefined): readonly Source[] {
+  if (name === undefined) return sources
+  const chosen = sources.map((source) => ({
+    ...source,
+    scenarios: source.scenarios.filter((scenario) => scenario.name === name),
+  }))
+  if (chosen.some(({ scenarios }) => scenarios.length > 0)) return chosen
+  const names = new Set(sources.flatMap(({ scenarios }) => scenarios.map((one) => JSON.stringify(one.name))))
+  throw new UsageError(
+    `--scenario ${JSON.stringify(name)}: there is no such scenario; there is ${[...names].join(', ') || 'none'}`,
+  )
 }
 
 async function checkOnce(
@@ -113,13 +140,13 @@ async function checkOnce(
       : undefined
   const found = [
     ...(search?.findings ?? []).map((finding): FoundBy => ({ finding })),
-    ...(random?.findings ?? []).map((finding): FoundBy => ({ finding, seed: random?.seed })),
+    ...(random?.findings ?? []).map((finding, i): FoundBy => ({ finding, seed: random?.seeds?.[i] })),
   ]
   const findings = found.filter(({ finding }) => !known.has(findingKey(finding)))
   for (const { finding } of findings) known.add(findingKey(finding))
   return {
     ...what,
-    search: search && { preemptions, schedules: search.schedules, complete: search.complete },
+    search: search && { preemptions, limit, schedules: search.schedules, complete: search.complete },
     random: random && { seed, schedules: random.schedules },
     findings,
     repeated: found.length - findings.length,

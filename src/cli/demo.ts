@@ -3,15 +3,15 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { openWorld } from '../world/open.ts'
-import { check, type CheckOptions, type Checked } from './check.ts'
+import { check, type CheckOptions, type Checked, type Run } from './check.ts'
 import { UsageError } from './errors.ts'
+import { arke } from './invocation.ts'
 import { load } from './load.ts'
 import type { Progress } from './progress.ts'
-import { findingBlock } from './report.ts'
+import { findingBlock, plural } from './report.ts'
 
-const folder = fileURLToPath(new URL('../../examples/', import.meta.url))
-/** How the reader starts this command: from a checkout, or installed. */
-const arke = import.meta.url.endsWith('.ts') ? 'npx tsx src/cli/main.ts' : 'npx arke'
+const root = fileURLToPath(new URL('../../', import.meta.url))
+const folder = join(root, 'examples')
 const options: CheckOptions = {
   schedules: 200,
   seed: 1,
@@ -27,8 +27,13 @@ export async function demo(print: (text: string) => void, progress: Progress): P
   const onProgress = (run: { scenario: string; ranks: number }, schedules: number): void =>
     progress.show(() => `checking "${run.scenario}" on ${run.ranks} ranks: ${schedules} schedules`)
 
-  print('Kernels that talk to each other, on ranks that this process plays. Each runs once, then under')
-  print('many schedules, as written and as lowered.\n')
+  print(
+    'Kernels that talk to each other, on ranks that this process plays. Each runs once. Then, on each world',
+  )
+  print('size, as written and as lowered, the orders that can make a difference are searched (with up to')
+  print(
+    `${options.preemptions} preemptions, at most ${options.limit}), and ${options.schedules} random schedules follow.\n`,
+  )
   let clean = true
   for (const file of readdirSync(folder).filter((name) => /^\d\d-.*\.ts$/.test(name))) {
     const source = await load(shortly(file))
@@ -52,7 +57,8 @@ export async function demo(print: (text: string) => void, progress: Progress): P
   for (const run of caught.runs) for (const found of run.findings) print(findingBlock(found, run))
 
   print('\nNext:')
-  print('  read    docs/language.md (the language on one page), then an example')
+  const language = relative(process.cwd(), join(root, 'docs/language.md'))
+  print(`  read    ${language} (the language on one page), then an example`)
   print(`  change  ${shortly('06-message-passing.ts')}: swap the put and the signal`)
   print(`  check   ${arke} check ${shortly('06-message-passing.ts')}`)
   print(`  look    ${arke} emit ${shortly('07-all-gather-gemm.ts')} --kernel allGatherGemm --stage lowered`)
@@ -62,11 +68,19 @@ export async function demo(print: (text: string) => void, progress: Progress): P
 const findings = (checked: Checked): number => checked.runs.reduce((sum, run) => sum + run.findings.length, 0)
 
 function summary(checked: Checked): string {
-  const schedules = checked.runs.reduce(
-    (sum, run) => sum + (run.search?.schedules ?? 0) + (run.random?.schedules ?? 0),
-    0,
+  const total = (of: (run: Run) => number | undefined): number =>
+    checked.runs.reduce((sum, run) => sum + (of(run) ?? 0), 0)
+  const orders = plural(
+    total((run) => run.search?.schedules),
+    'order',
+  )
+  const extent = checked.runs.every((run) => run.search?.complete) ? 'all' : 'not all'
+  const random = plural(
+    total((run) => run.random?.schedules),
+    'random schedule',
   )
   const sizes = [...new Set(checked.runs.map((run) => run.ranks))].join(' and ')
   const found = findings(checked)
-  return `${schedules} schedules on ${sizes} ranks: ${found === 0 ? 'nothing found' : `${found} findings`}`
+  const outcome = found === 0 ? 'nothing found' : plural(found, 'finding')
+  return `${orders} searched (${extent}), ${random}, on ${sizes} ranks: ${outcome}`
 }

@@ -5,29 +5,27 @@ import { lower } from '../ir/stages.ts'
 import type { Kernel, Meta, MetaValue } from '../lang/kernel.ts'
 import { emitCuda } from '../targets/cuda/emit/emit.ts'
 import { factsOf, type TensorFacts } from '../targets/cuda/emit/recipe.ts'
+import type { Stage } from './check.ts'
 import { UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 
-interface Form {
-  readonly summary: string
-  readonly text: (recorded: KernelIR, options: EmitOptions) => string
-}
+export type Target = 'cuda'
+
+type Form = (recorded: KernelIR, options: EmitOptions) => string
 
 const withNotes = (ir: KernelIR, options: PrintOptions): string =>
   print(ir, options) + (ir.notes ?? []).map((note) => `// note: ${note}\n`).join('')
 
-/** Every form a kernel can be printed in, in the order of processing. */
-export const forms: Readonly<Record<string, Form>> = {
-  recorded: { summary: 'as the author wrote it', text: withNotes },
-  lowered: {
-    summary: 'pipelines as roles with asynchronous copies and barriers',
-    text: (recorded, options) => withNotes(lower(recorded), options),
-  },
-  cuda: {
-    summary: 'CUDA C++ for sm_90a',
-    text: (recorded, options) =>
-      emitCuda(lower(recorded), { tensors: tensorFacts(recorded, options.shapes) }).source,
-  },
+/** What the author wrote; and pipelines as roles, with asynchronous copies and barriers. */
+const stages: Readonly<Record<Stage, Form>> = {
+  recorded: withNotes,
+  lowered: (recorded, options) => withNotes(lower(recorded), options),
+}
+
+/** The texts of targets, made from the lowered kernel. */
+const targets: Readonly<Record<Target, Form>> = {
+  cuda: (recorded, options) =>
+    emitCuda(lower(recorded), { tensors: tensorFacts(recorded, options.shapes) }).source,
 }
 
 /** Extents that the copy engine likes, where --shape does not say otherwise. */
@@ -63,13 +61,11 @@ function tensorFacts(ir: KernelIR, shapes: readonly string[]): Record<string, Te
   )
 }
 
-const stageNames = Object.entries(forms)
-  .map(([name, { summary }]) => `${name} (${summary})`)
-  .join(', ')
-
 export interface EmitOptions extends PrintOptions {
   readonly kernel?: string
-  readonly form: string
+  /** `recorded` by default. */
+  readonly stage?: Stage
+  readonly target?: Target
   readonly ranks: number
   /** As KEY=VALUE. */
   readonly meta: readonly string[]
@@ -78,8 +74,12 @@ export interface EmitOptions extends PrintOptions {
 }
 
 export function emit(source: Source, options: EmitOptions): string {
-  const form = Object.hasOwn(forms, options.form) ? forms[options.form] : undefined
-  if (!form) throw new UsageError(`--stage ${options.form}: there is no such stage; there are ${stageNames}`)
+  const { stage, target } = options
+  if (target && stage === 'recorded')
+    throw new UsageError(`--target ${target} --stage recorded: a target's text is made of the lowered kernel`)
+  if (!target && options.shapes.length > 0)
+    throw new UsageError(`--shape ${options.shapes[0]}: only --target cuda asks for extents`)
+  const form = target ? targets[target] : stages[stage ?? 'recorded']
   const kernels = source.kernels.filter(({ name }) => options.kernel === undefined || name === options.kernel)
   const names = source.kernels.map(({ name }) => name).join(', ')
   if (kernels.length === 0)
@@ -93,7 +93,7 @@ export function emit(source: Source, options: EmitOptions): string {
   return kernels
     .map((kernel) => {
       const recorded = kernel.record({ world: options.ranks, meta: parseMeta(kernel, options.meta) })
-      return form.text(recorded, options)
+      return form(recorded, options)
     })
     .join('\n')
 }

@@ -6,9 +6,10 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, Option } from 'commander'
 import type { Stage } from './check.ts'
-import { describeError } from './errors.ts'
+import type { Target } from './emit.ts'
+import { describeError, UsageError } from './errors.ts'
 import type { Source } from './load.ts'
-import { whole } from './options.ts'
+import { checkDefaults, whole } from './options.ts'
 
 // Positions in errors and findings are the author's, not those of what was made of the source.
 process.setSourceMapsEnabled(true)
@@ -42,11 +43,27 @@ program
   .command('check')
   .description('run the scenarios in files under many schedules; find races, deadlocks and bad accesses')
   .argument('<file...>', 'files that export kernels and scenarios')
+  .option('--scenario <name>', 'only the scenario of this name (default: all)')
   .option('--ranks <n>', "world size, 1 to 64 (default: the scenario's own)", ranks)
-  .option('--schedules <n>', 'random schedules for each scenario, 0 for none', whole(0), 1000)
-  .option('--seed <s>', 'seed of the first random schedule', whole(0, 2 ** 31 - 1), 1)
-  .option('--preemptions <n>', 'the search sees all schedules with at most this many', whole(0), 2)
-  .option('--limit <n>', 'schedules after which the search stops, 0 for no search', whole(0), 10_000)
+  .option(
+    '--schedules <n>',
+    'random schedules for each scenario, 0 for none',
+    whole(0),
+    checkDefaults.schedules,
+  )
+  .option('--seed <s>', 'seed of the first random schedule', whole(0, 2 ** 31 - 1), checkDefaults.seed)
+  .option(
+    '--preemptions <n>',
+    'the search sees all orders with at most this many',
+    whole(0),
+    checkDefaults.preemptions,
+  )
+  .option(
+    '--limit <n>',
+    'orders after which the search stops, 0 for no search',
+    whole(0),
+    checkDefaults.limit,
+  )
   .addOption(
     new Option('--stage <stage>', 'which form of the kernels')
       .choices(['recorded', 'lowered', 'both'])
@@ -64,6 +81,10 @@ Examples:
 Exits with 1 if anything was found.`,
   )
   .action(async (files: string[], options: CheckCommand) => {
+    if (options.limit === 0 && options.schedules === 0)
+      throw new UsageError(
+        '--limit 0 --schedules 0: neither a search nor random schedules; leave one of them out',
+      )
     const { check } = await import('./check.ts')
     const { load } = await import('./load.ts')
     const { Progress } = await import('./progress.ts')
@@ -110,15 +131,20 @@ program
   .description('print what a kernel becomes')
   .argument('<file>', 'a file that exports kernels')
   .option('--kernel <name>', 'one of its kernels (default: all)')
-  .option(
-    '--stage <stage>',
-    'recorded: as written; lowered: with roles, asynchronous copies and barriers; cuda: CUDA C++',
-    'recorded',
+  .addOption(
+    new Option(
+      '--stage <stage>',
+      'recorded: as written (default); lowered: with roles, asynchronous copies and barriers',
+    ).choices(['recorded', 'lowered']),
   )
-  .option('--target <target>', 'the text of a target: the same as --stage cuda')
+  .addOption(
+    new Option('--target <target>', 'what a target makes of the lowered kernel; cuda: CUDA C++').choices([
+      'cuda',
+    ]),
+  )
   .option(
     '--shape <name=extents...>',
-    'extents that CUDA may rely on, such as a=4096x4096 (default: multiples of 1024)',
+    'extents that --target cuda may rely on, such as a=4096x4096 (default: multiples of 1024)',
   )
   .option('--ranks <n>', 'world size it is specialised for, 1 to 64', ranks, 2)
   .option('--meta <key=value...>', "meta-parameters that differ from the kernel's defaults")
@@ -134,8 +160,8 @@ Examples:
   .action(async (file: string, options: EmitCommand) => {
     const { load } = await import('./load.ts')
     const { emit } = await import('./emit.ts')
-    const { stage, target, meta = [], shape = [], ...rest } = options
-    process.stdout.write(emit(await load(file), { ...rest, form: target ?? stage, meta, shapes: shape }))
+    const { meta = [], shape = [], ...rest } = options
+    process.stdout.write(emit(await load(file), { ...rest, meta, shapes: shape }))
   })
 
 program
@@ -158,6 +184,7 @@ program
   })
 
 interface CheckCommand {
+  readonly scenario?: string
   readonly ranks?: number
   readonly schedules: number
   readonly seed: number
@@ -168,8 +195,8 @@ interface CheckCommand {
 }
 interface EmitCommand {
   readonly kernel?: string
-  readonly stage: string
-  readonly target?: string
+  readonly stage?: Stage
+  readonly target?: Target
   readonly shape?: string[]
   readonly ranks: number
   readonly meta?: string[]

@@ -1,4 +1,4 @@
-/** Values of options, read strictly: a number is a whole number in its range, a choice is one of a list. */
+/** Values of options, read strictly: a number is a whole number in its range; and their defaults. */
 import { InvalidArgumentError } from 'commander'
 
 export function whole(least: number, most = Number.MAX_SAFE_INTEGER): (text: string) => number {
@@ -13,3 +13,6 @@ export function whole(least: number, most = Number.MAX_SAFE_INTEGER): (text: str
     return value
   }
 }
+
+/** What `check` does where the command does not say otherwise. */
+export const checkDefaults = { schedules: 1000, seed: 1, preemptions: 2, limit: 10_000 }

@@ -2,33 +2,33 @@
 import { readFileSync } from 'node:fs'
 import type { Site } from '../ir/site.ts'
 import type { Party } from '../targets/check/findings.ts'
-import type { Checked, CheckedKernel, FoundBy, Run } from './check.ts'
+import type { Checked, CheckedKernel, FoundBy, Run, Search } from './check.ts'
+import { arke, quote } from './invocation.ts'
+import { checkDefaults } from './options.ts'
 
-const plural = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`
+export const plural = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`
 
 /** "2 ranks, recorded: …" */
 export function runLine(run: Run): string {
   const { search, random, findings, repeated } = run
-  const parts: string[] = []
-  if (search) {
-    const extent = search.complete
-      ? `all with up to ${plural(search.preemptions, 'preemption')}`
-      : findings.length + repeated > 0
-        ? 'until a finding'
-        : 'incomplete: a larger --limit sees more'
-    parts.push(`search ${plural(search.schedules, 'schedule')} (${extent})`)
-  }
-  if (random) parts.push(`random ${plural(random.schedules, 'schedule')} (seeds from ${random.seed})`)
+  // Where the search finds something, no random schedules follow.
+  const parts = [
+    ...(search ? [searchPart(search, !random && findings.length + repeated > 0)] : []),
+    ...(random ? [`${plural(random.schedules, 'random schedule')} (seeds from ${random.seed})`] : []),
+  ]
   const found = [
     ...(findings.length > 0 ? [plural(findings.length, 'finding')] : []),
     ...(repeated > 0 ? [`${plural(repeated, 'finding')} seen above`] : []),
   ]
-  const outcome = found.join(', ') || (parts.length > 0 ? 'ok' : 'not run')
-  return [
-    `${plural(run.ranks, 'rank')}, ${run.stage}`,
-    ...(parts.length > 0 ? [parts.join(', ')] : []),
-    outcome,
-  ].join(': ')
+  return [`${plural(run.ranks, 'rank')}, ${run.stage}`, parts.join('; '), found.join(', ') || 'ok'].join(': ')
+}
+
+/** Orders that make no difference are not tried: a few may stand for all there are. */
+function searchPart({ complete, schedules, preemptions }: Search, isFound: boolean): string {
+  const orders = plural(schedules, 'order')
+  if (complete)
+    return `search complete, ${orders} ${schedules === 1 ? 'stands' : 'stand'} for all with up to ${plural(preemptions, 'preemption')}`
+  return isFound ? `search stopped at a finding, after ${orders}` : `search stopped at ${orders} (--limit)`
 }
 
 /** One block a finding: what, both places with their source, and how to see it again. */
@@ -36,16 +36,24 @@ export function findingBlock({ finding, seed }: FoundBy, run: Run): string {
   const lines = [`${finding.kind} in ${finding.kernel}: ${finding.message}`]
   for (const { who, what, site } of finding.parties) {
     lines.push(`  ${site ?? '(host)'}  ${who} ${what}`)
-    const quote = site && quoted(site)
-    if (quote) lines.push(...quote.map((line) => `    ${line}`))
+    const source = site && quoted(site)
+    if (source) lines.push(...source.map((line) => `    ${line}`))
   }
-  const how = [`arke check ${run.file} --ranks ${run.ranks} --stage ${run.stage}`]
-  if (seed === undefined) how.push(`--preemptions ${run.search?.preemptions ?? 0} --schedules 0`)
-  else how.push(`--limit 0 --schedules 1 --seed ${seed}`)
   const origin = seed === undefined ? 'found by the search' : `found with seed ${seed}`
   lines.push(`  scenario "${run.scenario}", ${plural(run.ranks, 'rank')}, ${run.stage}; ${origin}`)
-  lines.push(`  again: ${how.join(' ')}`)
+  lines.push(`  again: ${again(run, seed)}`)
   return lines.join('\n')
+}
+
+/** The command that shows the finding, and no other scenario. */
+function again({ file, scenario, ranks, stage, search }: Run, seed: number | undefined): string {
+  const how = [`${arke} check ${quote(file)} --scenario ${quote(scenario)} --ranks ${ranks} --stage ${stage}`]
+  if (seed !== undefined) how.push(`--limit 0 --schedules 1 --seed ${seed}`)
+  else if (search) {
+    how.push(`--preemptions ${search.preemptions} --schedules 0`)
+    if (search.limit !== checkDefaults.limit) how.push(`--limit ${search.limit}`)
+  }
+  return how.join(' ')
 }
 
 export function unlaunchedNote({ kernel, file }: CheckedKernel): string {

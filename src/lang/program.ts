@@ -202,7 +202,10 @@ export class Program {
   }
   /** Until the flag is signalled in this epoch; with `lag` L, in the L-th epoch before it. */
   wait(flag: Flag, options?: Access & { readonly lag?: number }): void
-  /** Until phase `phase` of the barrier is complete. Phase -1 is. */
+  /**
+   * Until phase `phase` of the barrier is complete. A barrier keeps only the parity of its phase: wait for the phase that
+   * runs or for the one just before it, which of a fresh barrier is phase -1.
+   */
   wait(barrier: Barrier, phase: Index): void
   wait(on: Flag | Barrier, how: (Access & { readonly lag?: number }) | Index = {}): void {
     if (on instanceof Barrier) {
@@ -390,7 +393,10 @@ export class Program {
     })
     this.#emit('teams', [program, ...sizes], { names }, blocks)
   }
-  /** Done once a rank, by its last program to get here, after everything the others did before they got here. */
+  /**
+   * Done once a rank (or team), by its last program to get here, after everything the others did before they got here.
+   * It counts arrivals: it belongs outside loops, where every program passes once.
+   */
   last(body: Body): void {
     const block = this.#recorder.within(new Block(), () => {
       expectSynchronous(body(), 'last')

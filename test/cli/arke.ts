@@ -1,5 +1,5 @@
 /** Runs the command from its source, as a user would, and gives back what it printed and how it ended. */
-import { spawn, type ChildProcess } from 'node:child_process'
+import { exec, spawn, type ChildProcess } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -32,6 +32,13 @@ export function start(
 }
 
 export const arke = (...args: string[]): Promise<Ended> => start(args).ended
+
+/** What a reader types at the root of the repository. */
+export async function inShell(line: string): Promise<Pick<Ended, 'code' | 'stdout'>> {
+  return new Promise((resolve) => {
+    const child = exec(line, { cwd: root }, (_error, stdout) => resolve({ code: child.exitCode, stdout }))
+  })
+}
 
 /** A folder in the repository for the author's files of a test, gone when the test file is done. */
 export function authorFolder(): (name: string, text: string) => string {

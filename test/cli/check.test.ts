@@ -1,6 +1,6 @@
 /** `arke check`: what it prints and how it ends. */
 import { describe, expect, it } from 'vitest'
-import { arke, authorFolder, placeOf, start } from './arke.ts'
+import { arke, authorFolder, inShell, placeOf, start } from './arke.ts'
 
 const file = authorFolder()
 
@@ -41,6 +41,22 @@ export const last = scenario('the last rank wins', { ranks: 3 }, async (world) =
 })
 `
 
+const importsOfRacing = "import { f32, flags } from 'arke'\n"
+
+/** Always wrong, and a race if rank 7 comes first. */
+const rare = `import { expectClose, i32, kernel, scenario, tensor } from 'arke'
+export const rare = kernel('rare', { place: tensor(i32, 1), cell: tensor(i32, 1) }, (t, { place, cell }) => {
+  const before = t.atomic.add(place.on(0).at([0]), 1)
+  t.if(t.rank.eq(0), () => t.store(cell.at([0]), 0))
+  t.if(t.rank.eq(7), () => t.if(before.eq(0), () => t.store(cell.on(0).at([0]), 1)))
+})
+export const never = scenario('never right', { ranks: 8 }, async (world) => {
+  const place = world.zeros(i32, [1], { name: 'place' })
+  world.launch(rare, { place, cell: world.zeros(i32, [1], { name: 'cell' }) }, { grid: 1 })
+  expectClose(await world.read(place, 0), [-1])
+})
+`
+
 const clean = `
 export const fill = kernel('fill', { x: tensor(f32, 1) }, (t, { x }) => t.store(x.at([0]), t.rank.to(f32)))
 export const scenarios = [1, 2].map((count) =>
@@ -71,8 +87,9 @@ describe('a race', () => {
     )
     expect(stdout).toContain(`${load.line} |       t.store(out.at([0]), t.load(inbox.at([0])))`)
     expect(stdout).toContain(
-      `again: arke check ${path} --ranks 2 --stage recorded --preemptions 2 --schedules 0`,
+      `again: npx tsx src/cli/main.ts check ${path} --scenario racing --ranks 2 --stage recorded --preemptions 2 --schedules 0\n`,
     )
+    expect(stdout).toContain('2 ranks, recorded: search stopped at a finding, after 1 order: 1 finding\n')
     expect(stdout.trimEnd().split('\n').at(-1)).toBe('1 scenario, 1 finding')
     expect(code).toBe(1)
   })
@@ -95,7 +112,7 @@ describe('a race', () => {
         file: talking,
         ranks: 2,
         stage: 'recorded',
-        search: { preemptions: 2, schedules: expect.any(Number) as number, complete: false },
+        search: { preemptions: 2, limit: 10_000, schedules: expect.any(Number) as number, complete: false },
         findings: 1,
       },
     ])
@@ -121,9 +138,11 @@ describe('a finding of a random schedule', () => {
     const first = await arke('check', path, '--stage', 'recorded', '--limit', '0')
     expect(first.code).toBe(1)
     expect(first.stdout).toContain('wrong-result')
-    const again = /again: arke (.+)/.exec(first.stdout)?.[1] ?? ''
-    expect(again).toMatch(/--limit 0 --schedules 1 --seed \d+$/)
-    const second = await arke(...again.split(' '))
+    const again = /again: (.+)/.exec(first.stdout)?.[1] ?? ''
+    expect(again).toContain(
+      `check ${path} --scenario 'the last rank wins' --ranks 3 --stage recorded --limit 0 --schedules 1 --seed `,
+    )
+    const second = await inShell(again)
     expect(second.code).toBe(1)
     expect(second.stdout).toContain('1 scenario, 1 finding')
     const seed = Number(/--seed (\d+)/.exec(again)?.[1])
@@ -141,6 +160,33 @@ describe('a finding of a random schedule', () => {
       expect(before.code).toBe(0)
     }
   })
+
+  it('has its own seed, where others are found with others', async () => {
+    const path = file('rare.ts', rare)
+    const report = async (...args: string[]): Promise<{ kind: string; seed: number }[]> => {
+      const { stdout } = await arke('check', path, '--json', '--stage', 'recorded', '--limit', '0', ...args)
+      return (JSON.parse(stdout) as { findings: { kind: string; seed: number }[] }).findings
+    }
+    const found = await report()
+    expect(found.map(({ kind }) => kind)).toEqual(['race', 'wrong-result'])
+    expect(found[0].seed).not.toBe(found[1].seed)
+    for (const { kind, seed } of found)
+      expect(await report('--schedules', '1', '--seed', String(seed))).toMatchObject([{ kind, seed }])
+  })
+})
+
+describe('--scenario', () => {
+  it('runs that one alone, and says nothing of kernels of others', async () => {
+    const path = file('both.ts', fragile + racing.replace(/^import .*\n/, importsOfRacing))
+    const args = ['check', path, '--schedules', '5', '--limit', '77']
+    const { stdout, code } = await arke(...args, '--scenario', 'the last rank wins')
+    expect(code).toBe(1)
+    expect(stdout).not.toContain('racing')
+    expect(stdout.trimEnd().split('\n').at(-1)).toBe('1 scenario, 1 finding')
+    const again = /again: (.+)/.exec(stdout)?.[1] ?? ''
+    expect(again).toMatch(/--preemptions 2 --schedules 0 --limit 77$/)
+    expect((await inShell(again)).stdout).toContain('1 scenario, 1 finding')
+  })
 })
 
 describe('files without a mistake', () => {
@@ -151,7 +197,9 @@ describe('files without a mistake', () => {
       expect(code).toBe(0)
       expect(stdout).toContain('fill 1')
       expect(stdout).toMatch(/1 rank, recorded: .*: ok/)
-      expect(stdout).toMatch(/3 ranks, lowered: search \d+ schedules? \(all with up to 2 preemptions\)/)
+      expect(stdout).toContain(
+        '3 ranks, lowered: search complete, 1 order stands for all with up to 2 preemptions; 20 random schedules (seeds from 1): ok',
+      )
       expect(stdout.trimEnd().split('\n').at(-1)).toBe('2 scenarios, 0 findings')
     },
   )
@@ -176,7 +224,7 @@ describe('files without a mistake', () => {
       ...['--limit', '5', '--schedules', '5', '--ranks', '2'],
     )
     expect(code).toBe(0)
-    expect(stdout).toContain('search 5 schedules (incomplete: a larger --limit sees more)')
+    expect(stdout).toContain('search stopped at 5 orders (--limit); 5 random schedules (seeds from 1): ok')
   })
 })
 

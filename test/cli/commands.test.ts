@@ -66,13 +66,17 @@ export const nothing = kernel('nothing', { x: tensor(f32, 1) }, () => {})
     const odd = await arke(...fused, '--shape', 'a=4096x1001')
     expect(odd.code).toBe(0)
     expect(odd.stdout).not.toContain('tma_load_3d(a_tile')
+    expect((await arke(...fused, '--stage', 'lowered')).stdout).toBe(stdout)
   })
 
   it.each([
     [['--target', 'cuda', '--shape', 'a'], '--shape a: write NAME=4096x4096'],
     [['--target', 'cuda', '--shape', 'q=3'], '--shape q: allGatherGemm has no tensor q; it has a, b, c'],
     [['--target', 'cuda', '--shape', 'a=3'], '--shape a: 2 extents are wanted, not 1'],
-    [['--target', 'metal'], 'there is no such stage'],
+    [['--target', 'metal'], "argument 'metal' is invalid. Allowed choices are cuda."],
+    [['--target', 'cuda', '--stage', 'recorded'], '--target cuda --stage recorded: '],
+    [['--stage', 'cuda'], "argument 'cuda' is invalid. Allowed choices are recorded, lowered."],
+    [['--shape', 'a=8x8'], '--shape a=8x8: only --target cuda asks for extents'],
     [['--target', 'cuda', '--meta', 'BM=100'], 'examples/07-all-gather-gemm.ts:'],
   ])('refuses %j in one line', async (args, message) => {
     const { code, stdout, stderr } = await arke(
@@ -108,6 +112,9 @@ describe('demo', () => {
     expect(stdout).toContain('rank 0 loaded 101 from rank 1')
     expect(stdout).toContain('rank 0 received 10 11 12 13 from rank 1')
     expect(stdout.match(/nothing found/g)).toHaveLength(8)
+    expect(stdout).toMatch(
+      /\d+ orders searched \(all\), 800 random schedules, on 2 and 4 ranks: nothing found/,
+    )
     expect(stdout).toContain('race in signalTooEarly')
     expect(stdout).toContain(`${broken}:${line}:${column}`)
     expect(stdout).toContain('Next:')
@@ -240,6 +247,8 @@ describe('the built package', () => {
     const { stdout, stderr, code } = await start(['demo'], [main], folder).ended
     expect(stderr).toBe('')
     expect(stdout).toMatch(/message-passing\.ts:15:11 {2}rank 0, program 0 writes inbox\[0\]/)
+    expect(stdout).toContain('again: npx arke check ')
+    expect(stdout).toContain('node_modules/arke/docs/language.md')
     expect(code).toBe(0)
   })
 })

@@ -29,7 +29,9 @@ export interface Exploration {
   readonly schedules: number
   /** Of a search: whether it saw everything within its bound. */
   readonly complete: boolean
-  /** Of a random run that found something: its seed, to see it again. */
+  /** Of random runs: for each of the findings the seed of the run that showed it, to see it again. */
+  readonly seeds?: readonly number[]
+  /** The first of them. */
   readonly seed?: number
   /** What the scenario returned, from each run that came to its end, and whether anything was found on the way. */
   readonly results: readonly { readonly value: unknown; readonly clean: boolean }[]
@@ -116,9 +118,9 @@ class Found {
     return this.#ordered().map(({ finding }) => finding)
   }
 
-  /** The run that showed the first of the findings. */
-  get run(): number | undefined {
-    return this.#ordered()[0]?.run
+  /** For each of the findings, the run that showed it. */
+  get runs(): number[] {
+    return this.#ordered().map(({ run }) => run)
   }
 }
 
@@ -140,8 +142,8 @@ async function exploreRandom(
     done++
     options.onProgress?.(done)
   }
-  const seed = found.run === undefined ? undefined : first + found.run
-  return { findings: found.findings, schedules: done, complete: false, seed, results }
+  const seeds = found.runs.map((run) => first + run)
+  return { findings: found.findings, schedules: done, complete: false, seeds, seed: seeds[0], results }
 }
 
 async function exploreAll(
