@@ -1,7 +1,8 @@
 /**
  * Launching emitted kernels: ranks with a symmetric heap each, tensors and flags on it, and kernel parameters made from
  * an emitted kernel's recipe. Contract: an allocation lies at the same offset of every rank's heap; nothing is freed before
- * `close`; `prepare` refuses a grid that cannot run at once. Launches are asynchronous on their rank's stream.
+ * `close`; `prepare` refuses a grid that cannot run at once, and memory given twice where the kernel writes it. Launches
+ * are asynchronous on their rank's stream, one after the other.
  */
 import { dtypes, type StorageDType } from '../../ir/dtype.ts'
 import type { EmittedKernel, ParamRecipe } from './emit/recipe.ts'
@@ -31,15 +32,31 @@ interface HeapRank {
   readonly heap: bigint
 }
 
-/** A kernel on a device, with the counters that each rank's launches of it need. */
+/** A kernel on a device. */
 export interface LoadedKernel {
   readonly emitted: EmittedKernel
   readonly kernel: Kernel
+  /** Where its counters lie on every rank's heap; a rank's launches run one after the other and leave them at zero. */
+  readonly countersOffset: number
+}
+
+/** What a program waited for when it was stopped. */
+export interface WaitRecord {
+  readonly rank: number
+  readonly program: number
+  /** The author's line. */
+  readonly site: string
+  /** The rank whose flag it was. */
+  readonly owner: number
+  readonly value: number
+  readonly wanted: number
 }
 
 const ALIGNMENT = 256
 const WAIT_RECORD_WORDS = 4
 const MOST_PROGRAMS = 4096
+/** A rank's abort word, three unused ones, and a record for each of its programs. */
+const CONTROL_WORDS = 4 + WAIT_RECORD_WORDS * MOST_PROGRAMS
 
 export class LaunchWorld {
   readonly device: Device
@@ -54,7 +71,7 @@ export class LaunchWorld {
   constructor(device: Device, options: { readonly ranks: number; readonly heapBytes: number }) {
     this.device = device
     this.heapBytes = options.heapBytes
-    this.#control = device.allocateHost(16 + 4 * WAIT_RECORD_WORDS * MOST_PROGRAMS)
+    this.#control = device.allocateHost(4 * CONTROL_WORDS * options.ranks)
     if (options.ranks === 1) {
       const heap = device.allocate(options.heapBytes)
       const stream = device.createStream()
@@ -129,13 +146,19 @@ export class LaunchWorld {
       architecture: emitted.architecture,
       lineInfo: true,
     })
-    return { emitted, kernel: this.device.loadModule(cubin.bytes).kernel(emitted.name) }
+    const words = emitted.params.reduce(
+      (sum, param) => sum + (param.kind === 'counters' ? param.words : 0),
+      0,
+    )
+    const kernel = this.device.loadModule(cubin.bytes).kernel(emitted.name)
+    return { emitted, kernel, countersOffset: words > 0 ? this.#zeroed(4 * words) : 0 }
   }
 
-  /** Programs of a kernel that run at once on a rank. */
+  /** Programs of a kernel that run at once on a rank; no more than can record what they wait for. */
   residency(loaded: LoadedKernel, rank: number): number {
     const { block, sharedBytes } = loaded.emitted
-    return loaded.kernel.programsPerSm({ block, sharedBytes }) * this.ranks[rank].stream.sms
+    const programs = loaded.kernel.programsPerSm({ block, sharedBytes }) * this.ranks[rank].stream.sms
+    return Math.min(programs, MOST_PROGRAMS)
   }
 
   /** A launch on one rank; by default with as many programs as run at once. */
@@ -149,13 +172,15 @@ export class LaunchWorld {
     const most = this.residency(loaded, rank)
     if (grid > most)
       throw new RangeError(`${emitted.name}: ${grid} programs on rank ${rank}, where ${most} can run at once`)
+    expectDistinct(emitted, args)
     const { block, sharedBytes } = emitted
-    const values = emitted.params.map((param) => this.#argument(param, args, rank))
+    const values = emitted.params.map((param) => this.#argument(param, loaded, args, rank))
     return kernel.prepare({ grid, block, sharedBytes }, values)
   }
 
   #argument(
     param: ParamRecipe,
+    loaded: LoadedKernel,
     args: Readonly<Record<string, LaunchArgument>>,
     rank: number,
   ): KernelArgument {
@@ -184,9 +209,9 @@ export class LaunchWorld {
       case 'heapStride':
         return u64(BigInt(this.heapStride))
       case 'counters':
-        return u64(heap + BigInt(this.#zeroed(4 * param.words)))
+        return u64(heap + BigInt(loaded.countersOffset))
       case 'control':
-        return u64(this.#control.address)
+        return u64(this.#control.address + BigInt(4 * CONTROL_WORDS * rank))
       default:
         return param satisfies never
     }
@@ -213,28 +238,43 @@ export class LaunchWorld {
 
   /** Tells every program that waits to stop waiting; what they compute is void. */
   abort(): void {
-    new Uint32Array(this.#control.view)[0] = 1
+    const words = new Uint32Array(this.#control.view)
+    for (let rank = 0; rank < this.ranks.length; rank++) words[rank * CONTROL_WORDS] = 1
   }
 
-  /** What programs waited for when they were stopped: the author's line, the rank asked, the value and the one wanted. */
-  waitRecords(emitted: EmittedKernel): { site: string; owner: number; value: number; wanted: number }[] {
+  /** What programs of a kernel waited for when they were stopped. */
+  waitRecords(emitted: EmittedKernel): WaitRecord[] {
     const words = new Uint32Array(this.#control.view)
-    const records = []
-    for (let at = WAIT_RECORD_WORDS; at < words.length; at += WAIT_RECORD_WORDS)
-      if (words[at] > 0)
-        records.push({
-          site: emitted.waitSites[words[at] - 1],
-          owner: words[at + 1],
-          value: words[at + 2],
-          wanted: words[at + 3],
-        })
-    return records
+    return this.ranks.flatMap((_, rank) =>
+      Array.from({ length: MOST_PROGRAMS }, (_, program): WaitRecord[] => {
+        const at = rank * CONTROL_WORDS + 4 + program * WAIT_RECORD_WORDS
+        const [site, owner, value, wanted] = words.subarray(at, at + WAIT_RECORD_WORDS)
+        return site > 0 ? [{ rank, program, site: emitted.waitSites[site - 1], owner, value, wanted }] : []
+      }).flat(),
+    )
   }
 
   close(): void {
     this.#close()
     this.#control.free()
   }
+}
+
+/** A kernel takes its tensors to be different memory: none that it writes may overlap another. */
+export function expectDistinct(emitted: EmittedKernel, args: Readonly<Record<string, LaunchArgument>>): void {
+  const tensors = new Map<string, HeapTensor>()
+  for (const param of emitted.params)
+    if ('tensor' in param) tensors.set(param.tensor, expectKind(args[param.tensor], 'tensor', param.tensor))
+  const end = ({ dtype, shape, offset }: HeapTensor): number =>
+    offset + shape.reduce((product, extent) => product * extent, dtypes[dtype].bytes)
+  for (const written of emitted.writes)
+    for (const [name, other] of tensors) {
+      const own = tensors.get(written)
+      if (!own || name === written || own.offset >= end(other) || other.offset >= end(own)) continue
+      throw new TypeError(
+        `${emitted.name}: ${written} and ${name} are the same memory, and the kernel writes ${written}: give it a tensor of its own`,
+      )
+    }
 }
 
 function expectKind<K extends 'tensor' | 'flags'>(

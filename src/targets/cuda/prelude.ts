@@ -1,5 +1,6 @@
 // The device functions that emitted CUDA C++ is written in: barriers, bulk tensor copies, wgmma, flags.
-// Contract: `prelude(options)` is self-contained CUDA C++ for sm_90a without any #include; every function is a thin,
+// Contract: `prelude(options)` is all of them, self-contained CUDA C++ for sm_90a without any #include, of which a kernel
+// gets what it uses; top-level declarations start on a line of their own, after their comment. Every function is a thin,
 // named wrapper of one PTX instruction or a short fixed sequence. Shared memory is addressed by 32-bit shared-window
 // addresses throughout. Nothing here knows a kernel or an operation.
 
@@ -82,9 +83,7 @@ __device__ __forceinline__ u32 shared_address(const void* p) {
   asm("{ .reg .u64 wide; cvta.to.shared.u64 wide, %1; cvt.u32.u64 %0, wide; }" : "=r"(address) : "l"(p));
   return address;
 }
-__device__ __forceinline__ u32 cluster_rank() { u32 r; asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r)); return r; }
 __device__ __forceinline__ u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }
-__device__ __forceinline__ u32 ceil_div(u32 a, u32 b) { return (a + b - 1) / b; }
 
 // Two floats as packed bf16, the first in the low half.
 __device__ __forceinline__ u32 pack_bf16(float low, float high) {
@@ -92,8 +91,6 @@ __device__ __forceinline__ u32 pack_bf16(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
   return packed;
 }
-__device__ __forceinline__ float bf16_low(u32 packed) { return __uint_as_float(packed << 16); }
-__device__ __forceinline__ float bf16_high(u32 packed) { return __uint_as_float(packed & 0xffff0000u); }
 
 // Registers of this warpgroup: a role that needs few gives them up to roles that need many.
 template <int Count> __device__ __forceinline__ void registers_raise() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(Count)); }
@@ -101,37 +98,18 @@ template <int Count> __device__ __forceinline__ void registers_lower() { asm vol
 
 // A barrier of \`threads\` threads of this program; id 0 is the whole program's.
 __device__ __forceinline__ void group_barrier(u32 id, u32 threads) { asm volatile("bar.sync %0, %1;" :: "r"(id), "r"(threads) : "memory"); }
-__device__ __forceinline__ void cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.release;\\n\\tbarrier.cluster.wait.acquire;" ::: "memory");
-}
 `
 
 const BARRIERS = `// mbarriers, by shared address (8 bytes each).
 __device__ __forceinline__ void barrier_init(u32 barrier, u32 arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void barrier_init_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void barrier_arrive(u32 barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory"); }
-__device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory"); }
-// Arrive at the barrier with the same shared address in another program of the cluster. It orders nothing: it hands a
-// slot back whose reads a wgmma_wait has completed (a release at cluster scope is a full memory barrier every time).
-__device__ __forceinline__ void barrier_arrive_cluster(u32 barrier, u32 program) {
-  asm volatile("{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1; mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [remote]; }"
-               :: "r"(barrier), "r"(program) : "memory");
-}
+// Whether the phase of that parity has completed; a fresh barrier counts as having completed parity 1.
 __device__ __forceinline__ bool barrier_try(u32 barrier, u32 phase) {
   u32 done;
   asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
                : "=r"(done) : "r"(barrier), "r"(phase) : "memory");
   return done != 0;
-}
-// Returns once the phase of that parity has completed; a fresh barrier counts as having completed parity 1.
-__device__ __forceinline__ void barrier_wait(u32 barrier, u32 phase) { while (!barrier_try(barrier, phase)) {} }
-// The same where programs of the cluster arrive with barrier_arrive_cluster.
-__device__ __forceinline__ void barrier_wait_cluster(u32 barrier, u32 phase) {
-  u32 done = 0;
-  while (!done) {
-    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                 : "=r"(done) : "r"(barrier), "r"(phase) : "memory");
-  }
 }
 
 // Ordering between ordinary accesses and those of the copy engine and the tensor cores.
@@ -139,32 +117,11 @@ __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async;
 __device__ __forceinline__ void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 `
 
-const TENSOR_COPIES = `// Bulk tensor copies. Coordinates are in elements, innermost first. Reads out of bounds give zeros and still count
-// their bytes; writes out of bounds are dropped.
-__device__ __forceinline__ void tma_prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory"); }
-__device__ __forceinline__ void tma_load_2d(u32 to, const TensorMap& map, u32 barrier, i32 x, i32 y) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
-               :: "r"(to), "l"(&map), "r"(barrier), "r"(x), "r"(y) : "memory");
-}
-__device__ __forceinline__ void tma_load_3d(u32 to, const TensorMap& map, u32 barrier, i32 x, i32 y, i32 z) {
-  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];"
-               :: "r"(to), "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z) : "memory");
-}
-// To the same shared address, completing on the same barrier address, of every program of the cluster in the mask.
-__device__ __forceinline__ void tma_load_2d_multicast(u32 to, const TensorMap& map, u32 barrier, i32 x, i32 y, u16 programs) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;"
-               :: "r"(to), "l"(&map), "r"(barrier), "r"(x), "r"(y), "h"(programs) : "memory");
-}
-__device__ __forceinline__ void tma_store_2d(const TensorMap& map, u32 from, i32 x, i32 y) {
-  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" :: "l"(&map), "r"(from), "r"(x), "r"(y) : "memory");
-}
-__device__ __forceinline__ void tma_store_3d(const TensorMap& map, u32 from, i32 x, i32 y, i32 z) {
-  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];"
-               :: "l"(&map), "r"(from), "r"(x), "r"(y), "r"(z) : "memory");
-}
+const TENSOR_COPIES = `__device__ __forceinline__ void tma_prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory"); }
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-// At most Pending groups of this thread still read their shared memory (_read) or are not yet written (_done).
+// At most Pending groups of this thread still read their shared memory.
 template <int Pending> __device__ __forceinline__ void tma_store_wait_read() { asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(Pending) : "memory"); }
+// At most Pending groups of this thread are not yet written.
 template <int Pending> __device__ __forceinline__ void tma_store_wait_done() { asm volatile("cp.async.bulk.wait_group %0;" :: "n"(Pending) : "memory"); }
 `
 
@@ -202,8 +159,9 @@ __device__ __forceinline__ void flag_store(u32* flag, u32 value) { asm volatile(
 __device__ __forceinline__ void flag_add(u32* flag, u32 value) { asm volatile("red.release.sys.global.add.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory"); }
 __device__ __forceinline__ bool flag_reached(u32 value, u32 wanted) { return (i32)(value - wanted) >= 0; }
 
-// In memory the host and the device both see: the abort word, then one record a program of what it waited for.
-struct WaitRecord { u32 site; u32 index; u32 value; u32 wanted; };
+// What a program waited for when it was stopped: the author's line, the rank whose flag it was.
+struct WaitRecord { u32 site; u32 owner; u32 value; u32 wanted; };
+// A rank's, in memory the host and the device both see: the abort word, then one record a program.
 struct Control { u32 abort; u32 unused[3]; WaitRecord waits[1]; };
 
 __device__ __forceinline__ bool abort_raised(const Control* control) {
@@ -213,13 +171,13 @@ __device__ __forceinline__ bool abort_raised(const Control* control) {
 }
 // Spins until the flag has reached the wanted epoch. False when the launch was aborted: the program then runs on
 // without waiting, and what it computes is discarded by the host.
-__device__ __forceinline__ bool flag_wait(const u32* flag, u32 wanted, Control* control, u32 site, u32 index) {
+__device__ __forceinline__ bool flag_wait(const u32* flag, u32 wanted, Control* control, u32 site, u32 owner) {
   for (u32 spins = 1;; ++spins) {
     const u32 value = flag_load(flag);
     if (flag_reached(value, wanted)) return true;
     if (spins % 64 == 0 && abort_raised(control)) {
       WaitRecord* record = &control->waits[blockIdx.x];
-      record->index = index;
+      record->owner = owner;
       record->value = value;
       record->wanted = wanted;
       asm volatile("st.release.sys.global.u32 [%0], %1;" :: "l"(&record->site), "r"(site) : "memory");

@@ -1,6 +1,7 @@
 /**
  * Device functions that emitted kernels are written in, beside the prelude's: fragments, shared memory, element accesses with
- * an order and a scope. A kernel gets those it uses, in the order of this file.
+ * an order and a scope. A kernel gets those it uses, in the order of this file; top-level declarations start on a line of
+ * their own, after their comment.
  */
 import { dtypes, type DType } from '../../../ir/dtype.ts'
 import type { Order, Scope } from '../../../ir/ops/index.ts'
@@ -113,10 +114,12 @@ template <int Count> ${inline} void stage_floats(u32 staging, const float (&x)[C
 }
 `
 
-/** Bulk tensor copies of the numbers of axes that the prelude has none for. */
-export function tensorCopy(kind: 'load' | 'store', axes: number): { name: string; text: string } | undefined {
+/**
+ * A bulk tensor copy of tensors with that many axes. Coordinates are in elements, innermost first. Reads out of bounds give
+ * zeros and still count their bytes; writes out of bounds are dropped.
+ */
+export function tensorCopy(kind: 'load' | 'store', axes: number): { name: string; text: string } {
   const name = `tma_${kind}_${axes}d`
-  if (axes === 2 || axes === 3) return { name, text: '' }
   const coordinates = ['x', 'y', 'z', 'v', 'w'].slice(0, axes)
   const params = coordinates.map((c) => `i32 ${c}`).join(', ')
   const operands = coordinates.map((c) => `"r"(${c})`).join(', ')

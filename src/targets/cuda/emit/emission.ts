@@ -287,8 +287,8 @@ export class Emission {
   }
 
   tensorCopy(kind: 'load' | 'store', axes: number): string {
-    const { name, text } = tensorCopy(kind, axes)!
-    if (text) this.functions.set(name, text)
+    const { name, text } = tensorCopy(kind, axes)
+    this.functions.set(name, text)
     return name
   }
 

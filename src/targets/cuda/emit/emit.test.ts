@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -12,8 +12,11 @@ import { publish } from '../../../ops/allGatherGemm/publish.ts'
 import { allGatherGemmPull } from '../../../ops/allGatherGemm/pull.ts'
 import { flashDecodeFused } from '../../../ops/flashDecode/fused.ts'
 import { gemm } from '../../../ops/gemm.ts'
+import { prelude } from '../prelude.ts'
 import type { KernelIR } from '../../../ir/node.ts'
 import { emitCuda } from './emit.ts'
+import { COMMON, STAGING } from './device.ts'
+import { declarations, usedOf } from './library.ts'
 import { factsOf, type EmittedKernel } from './recipe.ts'
 
 const names = 'a b c q k v out x y sum sums total words turns source lengths inbox stats'.split(' ')
@@ -121,6 +124,132 @@ describe('order inside a group', () => {
       t.store(tile, t.load(tile).mul(2))
     })
     expect(bodyOf(emit(doubled.record({ world: 1 }), [128]))).not.toContain('__syncthreads')
+  })
+
+  /** The kernel's text from one place to the next. */
+  const between = (text: string, from: string, to: string): string => {
+    const start = text.indexOf(from)
+    const end = text.indexOf(to, start + from.length)
+    expect(Math.min(start, end), `${from} … ${to} in\n${text}`).toBeGreaterThan(0)
+    return text.slice(start, end)
+  }
+
+  it('does not count on a meeting that a wait in a loop leaves out', () => {
+    const skipped = kernel(
+      'skipped',
+      { x: tensor(f32, 1), y: tensor(f32, 1), ready: flags() },
+      (t, { x, y, ready }) => {
+        t.for(4, (i) => {
+          t.store(x.tile([0], [64]), t.arange(64).to(f32).mul(i.to(f32)))
+          t.wait(ready)
+          t.store(y.at([i]), t.load(x.at([63])))
+        })
+      },
+    )
+    const text = bodyOf(emit(skipped.record({ world: 2 }), [64]))
+    expect(between(text, 'awaited_1 = ready_flag;', 'loaded = ')).toMatch(/}\n\s*__syncthreads\(\);/)
+  })
+
+  it('meets between lanes that may be one element, and not between lanes that count up', () => {
+    const lanes = (name: string, repeat: boolean) =>
+      kernel(name, { x: tensor(i32, 1), y: tensor(i32, 1) }, (t, { x, y }) => {
+        const i = t.arange(64)
+        const places = x.at([repeat ? i.div(2) : i.add(3)])
+        t.atomic.add(places, 1)
+        t.store(y.at([i]), t.load(places))
+      })
+    expect(bodyOf(emit(lanes('repeated', true).record({ world: 1 }), [128]))).toContain('__syncthreads')
+    expect(bodyOf(emit(lanes('counted', false).record({ world: 1 }), [128]))).not.toContain('__syncthreads')
+  })
+
+  it('keeps what the condition of a loop read until after the loop', () => {
+    const counted = kernel('counted', { turns: tensor(i32, 1) }, (t, { turns }) => {
+      t.while(
+        { i: t.constant(i32, 0) },
+        ({ i }) => i.lt(t.load(turns.at([0]))),
+        ({ i }) => {
+          t.fence('acqRel')
+          return { i: i.add(1) }
+        },
+      )
+      t.store(turns.at([0]), 100)
+    })
+    const text = bodyOf(emit(counted.record({ world: 1 }), [64]))
+    expect(between(text, '+ 1u);', '= 100;')).toMatch(/}\n\s*__syncthreads\(\);/)
+  })
+
+  describe('from one iteration to the next', () => {
+    const x = { x: tensor(f32, 1) }
+    const textOf = (body: Parameters<typeof kernel<typeof x>>[2]): string =>
+      bodyOf(emit(kernel('again', x, body).record({ world: 1 }), [1024]))
+
+    it('lets threads meet where a window moves over elements of other threads', () => {
+      const text = textOf((t, { x }) =>
+        t.for(4, (i) => {
+          const window = x.slice(0, i, 64).tile([0], [64])
+          t.store(window, t.load(window).add(1))
+        }),
+      )
+      expect(between(text, 'for (i32', 'loaded_f32[')).toContain('__syncthreads();')
+    })
+
+    it('does not take tiles for others where the window moves against the index', () => {
+      const text = textOf((t, { x }) =>
+        t.for(4, (i) => {
+          const window = x.slice(0, t.constant(i32, 256).sub(i.mul(65)), 512).tile([i], [64])
+          t.store(window, t.load(window).add(1))
+        }),
+      )
+      expect(between(text, 'for (i32', 'loaded_f32[')).toContain('__syncthreads();')
+    })
+
+    it('does not let them meet between tiles that are other ones or dealt out alike', () => {
+      const text = textOf((t, { x }) =>
+        t.for(4, () =>
+          t.for(4, (j) => {
+            const tile = x.slice(0, 64, 512).tile([j], [64])
+            t.store(tile, t.load(tile).add(1))
+          }),
+        ),
+      )
+      expect(text).not.toContain('__syncthreads')
+    })
+  })
+})
+
+describe('device functions', () => {
+  const library = [prelude({}), COMMON, STAGING].join('\n')
+
+  it('are given to a kernel that uses them, with those they use, in order', () => {
+    const names = declarations(usedOf(library, '// sigmoid_f32\nbarrier_await(b, 0, control);')).map(
+      ({ name }) => name,
+    )
+    expect(names).toEqual(['u32', 'barrier_try', 'WaitRecord', 'Control', 'abort_raised', 'barrier_await'])
+  })
+
+  it('leave little before a small kernel', () => {
+    const set = kernel('set', { x: tensor(f32, 1) }, (t, { x }) => t.store(x.at([0]), 1))
+    const { source } = emit(set.record({ world: 1 }))
+    expect(source.indexOf('// set, for')).toBeLessThan(500)
+  })
+
+  it('are each used by the emitter or by another', () => {
+    const folder = import.meta.dirname
+    const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    const renderers = files
+      .filter((file) => file.endsWith('.ts') && !/test\.ts$|device\.ts$/.test(file))
+      .map((file) => readFileSync(join(folder, file), 'utf8'))
+      .join('\n')
+    // Names that renderers put together from parts.
+    const composed = /^(registers_(raise|lower)|stage_(halves|floats)|pack_b?f16|b?f16_to_f32|f32_to_b?f16)$/
+    const all = declarations(library)
+    const unused = all.filter(
+      ({ name }) =>
+        !composed.test(name) &&
+        !new RegExp(`\\b${name}\\b`).test(renderers) &&
+        !all.some((other) => other.name !== name && new RegExp(`\\b${name}\\b`).test(other.text)),
+    )
+    expect(unused).toEqual([])
   })
 })
 

@@ -10,7 +10,8 @@ import { KernelError } from '../../../ir/site.ts'
 import { prelude } from '../prelude.ts'
 import { COMMON, STAGING } from './device.ts'
 import { Emission } from './emission.ts'
-import { plan } from './plan.ts'
+import { usedOf } from './library.ts'
+import { plan, writtenBases } from './plan.ts'
 import type { EmitFacts, EmittedKernel } from './recipe.ts'
 import { renderBlock } from './render/index.ts'
 
@@ -31,11 +32,7 @@ export function emitCuda(ir: KernelIR, facts: EmitFacts): EmittedKernel {
   const params = emission.params.all
   const declarations = params.map(({ type, name }) => `    ${type} ${name}`).join(',\n')
   const meta = Object.entries(ir.meta).map(([name, value]) => `${name} = ${String(value)}`)
-  const source = [
-    prelude({ wgmma: emission.wgmma }),
-    COMMON,
-    ...(plans.stores.size > 0 ? [STAGING] : []),
-    ...emission.functions.values(),
+  const text = [
     `// ${ir.name}, for ${ir.world} ${ir.world === 1 ? 'rank' : 'ranks'}${meta.length > 0 ? `; ${meta.join(', ')}` : ''}`,
     `extern "C" __global__ void __launch_bounds__(${block}, 1) ${ir.name}(\n${declarations}) {`,
     ...start,
@@ -43,13 +40,16 @@ export function emitCuda(ir: KernelIR, facts: EmitFacts): EmittedKernel {
     ...end,
     '}\n',
   ].join('\n')
+  const library = [prelude({ wgmma: emission.wgmma }), COMMON, STAGING, ...emission.functions.values()]
+  const written = new Set([...walk(ir.body)].flatMap(writtenBases))
   return {
     name: ir.name,
-    source,
+    source: `${usedOf(library.join('\n'), text)}\n${text}`,
     architecture: 'sm_90a',
     block,
     sharedBytes: plans.sharedBytes,
     params: params.map(({ recipe }) => recipe),
+    writes: ir.body.params.filter((param) => written.has(param)).map((param) => emission.paramName(param)),
     signals: [...emission.signals],
     waits: [...emission.waits],
     waitSites: emission.waitSites,

@@ -2,12 +2,14 @@
  * Order inside a group. The language promises that a role is sequential; a group has many threads, and the copy engine and
  * the matrix unit besides. This keeps track of the accesses since the threads last met, and says what must happen before
  * the next one: a meeting, a fence between ordinary accesses and those of the engines, or the end of stores under way.
+ * Different parameters are taken to be different memory: a launch refuses a tensor given twice where either is written.
  */
 import { attribute, walk, type Block, type Node } from '../../../ir/node.ts'
-import { origin } from '../../../ir/ops/index.ts'
+import { ops, origin } from '../../../ir/ops/index.ts'
 import type { RefType } from '../../../ir/type.ts'
 import { isFragment, type Layouts } from './assign.ts'
 import type { CopyPlanner, TensorPlan } from './copies.ts'
+import { viewOf, type TensorView } from './views.ts'
 
 export interface Access {
   /** The tensor parameter or shared tile. */
@@ -146,20 +148,86 @@ function conflict(then: Pending, now: Access): boolean {
   if (then.base !== now.base || !(then.writes || now.writes)) return false
   if (then.by === 'engine' && now.by === 'engine') return false
   if (then.dealt === 'leader' && now.dealt === 'leader') return false
-  if (then.ref !== now.ref) return true
+  if (then.ref !== now.ref || mayRepeat(now.ref)) return true
   if (then.before && isDistinct(now.ref, then.before)) return false
-  return then.dealt !== now.dealt || then.by !== 'threads' || then.dealt === 'all'
+  if (then.dealt !== now.dealt || then.by !== 'threads' || then.dealt === 'all') return true
+  return then.before !== undefined && !isAligned(now.ref, then.before)
 }
 
-/** Whether a tile is another one in every iteration of a loop: all the loop's indices choose it. */
+/** Whether two lanes of single elements, held by different threads, may be the same element. */
+function mayRepeat(ref: Node): boolean {
+  if (ref.op !== 'at' || ref.type.kind !== 'ref' || ref.type.shape.length === 0) return false
+  return ref.type.shape.length > 1 || !ref.inputs.slice(1).some(countsUp)
+}
+
+/** 0, 1, 2, …, or that plus one scalar for all lanes. */
+function countsUp(node: Node): boolean {
+  if (node.op === 'iota') return true
+  if (node.op !== 'add') return false
+  const [a, b] = node.inputs
+  return (countsUp(a) && b.op === 'broadcast') || (countsUp(b) && a.op === 'broadcast')
+}
+
+/** Whether a tile is another one in every iteration of a loop: each of the loop's indices chooses on an axis that stays. */
 function isDistinct(ref: Node, loop: Node): boolean {
-  if (ref.op !== 'tile' || (loop.op !== 'for' && loop.op !== 'persistent')) return false
+  if (loop.op !== 'for' && loop.op !== 'persistent') return false
+  const view = ref.op === 'tile' ? tensorView(ref.inputs[0]) : undefined
+  if (!view) return false
   const [body] = loop.blocks
   const indices = body.params.slice(0, loop.op === 'for' ? 1 : attribute<number>(loop, 'axes'))
-  const chosen = new Set(ref.inputs.slice(1))
-  for (let view = ref.inputs[0]; view.op !== 'param'; view = view.inputs[0])
-    if (view.op === 'pick') chosen.add(view.inputs[1])
-  return indices.every((index) => chosen.has(index))
+  const chosen = [
+    ...view.axes.map(({ starts }, i) => ({ index: ref.inputs[1 + i], starts })),
+    ...view.picks,
+  ].filter(({ starts }) => starts.every((start) => isInvariant(start, loop)))
+  return indices.every((own) => chosen.some(({ index }) => index === own))
+}
+
+/**
+ * Whether what a ref stands for in two iterations of a loop is the same elements or has none in common. Tiles of windows
+ * that stay are so, whatever chooses among them; so are copies on different ranks.
+ */
+function isAligned(ref: Node, loop: Node): boolean {
+  if (isInvariant(ref, loop)) return true
+  if (ref.op === 'pick' && ref.inputs[0].type.kind === 'ref') return isAligned(ref.inputs[0], loop)
+  const view = ref.op === 'tile' || ref.op === 'at' ? tensorView(ref.inputs[0]) : undefined
+  if (!view) return false
+  const starts = [...view.axes, ...view.picks].flatMap((axis) => axis.starts)
+  const fixed = ref.op === 'tile' ? starts : [...starts, ...ref.inputs.slice(1)]
+  return fixed.every((one) => isInvariant(one, loop))
+}
+
+/** A tensor as windows and picks of a parameter; undefined for gathered rows. */
+function tensorView(node: Node): TensorView | undefined {
+  for (let view = node; view.op !== 'param'; view = view.inputs[0])
+    if (view.op !== 'on' && view.op !== 'slice' && view.op !== 'pick') return undefined
+  return viewOf(node)
+}
+
+/** Whether a node stands for the same in every iteration of a loop. */
+function isInvariant(node: Node, loop: Node): boolean {
+  const inside = insideOf(loop)
+  const visit = (one: Node): boolean =>
+    !inside.has(one) ||
+    (one.op !== 'param' && ['pure', 'declare'].includes(ops[one.op].effect) && one.inputs.every(visit))
+  return visit(node)
+}
+
+const insides = new WeakMap<Node, ReadonlySet<Node>>()
+
+/** The nodes of a loop's blocks and those of all blocks inside, their params included. */
+function insideOf(loop: Node): ReadonlySet<Node> {
+  const known = insides.get(loop)
+  if (known) return known
+  const inside = new Set<Node>()
+  for (const block of loop.blocks) {
+    block.params.forEach((param) => inside.add(param))
+    for (const node of walk(block)) {
+      inside.add(node)
+      for (const { params } of node.blocks) params.forEach((param) => inside.add(param))
+    }
+  }
+  insides.set(loop, inside)
+  return inside
 }
 
 /** Whether a block stores through the copy engine. */

@@ -98,7 +98,7 @@ export class Params {
   get control(): string {
     return this.#ask({ kind: 'control' }, 'control', 'Control*')
   }
-  /** A word of this launch's own; the text is its address. */
+  /** A word of this kernel's own; the text is its address. */
   counter(): string {
     return `counters + ${this.#counters++}`
   }

@@ -62,7 +62,7 @@ export function plan(ir: KernelIR, facts: EmitFacts): KernelPlan {
     arrivers,
     warpgroupBarriers: planWarpgroupBarriers(stores, groupOf, roles),
     tileGroup: all.some(isOrderSeen) ? 1 : (facts.tileGroup ?? 8),
-    written: new Set(all.flatMap((node) => writtenBases(node, stores))),
+    written: new Set(all.filter((node) => !stores.has(node)).flatMap(writtenBases)),
     usesCopyEngine: all.some((node) => node.op === 'copy.async' && copies.ofCopy(node).how === 'tensor'),
     sharedBytes: space.used + BASE_ALIGNMENT,
   }
@@ -163,8 +163,8 @@ function isOrderSeen(node: Node): boolean {
   return node.op === 'persistent' && [...walk(node.blocks[0])].some(isPublished)
 }
 
-function writtenBases(node: Node, stores: ReadonlyMap<Node, TensorPlan>): Node[] {
-  if (stores.has(node)) return []
+/** The tensors and shared tiles that a node writes itself. */
+export function writtenBases(node: Node): Node[] {
   if (node.op === 'copy') return [origin(node.inputs[1]).base]
   if (node.op === 'store' || node.op.startsWith('atomic.')) return [origin(node.inputs[0]).base]
   return []

@@ -59,9 +59,9 @@ export type ParamRecipe =
   | { readonly kind: 'rank' }
   /** Bytes from one rank's heap to the next one's. */
   | { readonly kind: 'heapStride' }
-  /** u32 words of this launch's own on this rank, zero at first and left so. */
+  /** u32 words of this kernel's own on this rank, zero at first and left so by every launch. */
   | { readonly kind: 'counters'; readonly words: number }
-  /** The abort word and a record of waiting for each program, in memory that host and device see. */
+  /** This rank's abort word and a record of waiting for each of its programs, in memory that host and device see. */
   | { readonly kind: 'control' }
 
 export interface EmittedKernel {
@@ -73,6 +73,8 @@ export interface EmittedKernel {
   /** Dynamic shared memory of one program. */
   readonly sharedBytes: number
   readonly params: readonly ParamRecipe[]
+  /** Tensors that the kernel writes, on this rank or another: no other parameter may be the same memory. */
+  readonly writes: readonly string[]
   /** Flag sets whose epochs a launch advances, by side. */
   readonly signals: readonly string[]
   readonly waits: readonly string[]

@@ -190,12 +190,15 @@ function declareIndices(
   }
 }
 
-/** A loop without a bound looks for the abort word now and then; all threads of the group decide alike. */
+/**
+ * A loop without a bound looks for the abort word now and then; all threads of the group decide alike. It is left after
+ * its condition, so that what the condition read is pending then, whatever the body did.
+ */
 export const whileLoop: Renderer = (node, emission) => {
   const { out, plans, group } = emission
   const [condition, body] = node.blocks
   const names = declareState(node, node.inputs, body.params, emission)
-  const before = emission.hazards.snapshot()
+  let atExit: readonly unknown[] = []
   emission.hazards.enterLoop(node, plans)
   bindState(names, condition.params, emission)
   bindState(names, body.params, emission)
@@ -209,6 +212,7 @@ export const whileLoop: Renderer = (node, emission) => {
     () => {
       emission.names.scope(() => {
         emission.block(condition)
+        atExit = emission.hazards.snapshot()
         out.line(`if (!${emission.scalar(condition.results[0])}) break;`, node.site)
         out.line(`if (${turns} % 64 == 0 && ${aborted}) break;`)
         loopBody(body, names, body.params, emission)
@@ -216,7 +220,7 @@ export const whileLoop: Renderer = (node, emission) => {
     },
     node.site,
   )
-  emission.hazards.restore(before, emission.hazards.snapshot())
+  emission.hazards.restore(atExit)
   emission.results.set(node, names)
 }
 

@@ -22,8 +22,8 @@ export function acquire(node: Node, emission: Emission): void {
 interface FlagText {
   readonly name: string
   readonly pointer: string
-  /** Which flag of the set on which rank, for the record of a wait. */
-  readonly index: string
+  /** The rank whose flag it is, for the record of a wait. */
+  readonly owner: string
   readonly arrivals: number
 }
 
@@ -51,7 +51,7 @@ function flagOf(node: Node, emission: Emission): FlagText {
   return {
     name,
     pointer: sum(pointer, offset),
-    index: local ? emission.params.rank : emission.scalar(owner!),
+    owner: local ? emission.params.rank : emission.scalar(owner!),
     arrivals,
   }
 }
@@ -78,6 +78,7 @@ export const signal: Renderer = (node, emission) => {
 
 /**
  * Inside a loop a wait for the flag that was waited for last is over: flags only advance, and a launch waits for one epoch.
+ * The threads do not meet then, so that what was pending before stays so.
  */
 export const wait: Renderer = (node, emission) => {
   const { out } = emission
@@ -90,7 +91,7 @@ export const wait: Renderer = (node, emission) => {
   const site = emission.waitSite(node.site)
   const block = (pointer: string): void => {
     emission.byLeader(
-      `flag_wait(${pointer}, ${value}, ${emission.params.control}, ${site}, ${flag.index});`,
+      `flag_wait(${pointer}, ${value}, ${emission.params.control}, ${site}, ${flag.owner});`,
       node.site,
     )
     acquire(node, emission)
@@ -105,10 +106,12 @@ export const wait: Renderer = (node, emission) => {
   )
   const name = emission.names.take(`${flag.name}_flag`)
   out.line(`const u32* ${name} = ${flag.pointer};`, node.site)
+  const before = emission.hazards.snapshot()
   out.block(`if (${name} != ${awaited})`, () => {
     block(name)
     out.line(`${awaited} = ${name};`)
   })
+  emission.hazards.restore(before, emission.hazards.snapshot())
 }
 
 export const fence: Renderer = (node, emission) => {

@@ -21,8 +21,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) teams(
   if ((i32)blockIdx.x < 2) {  // make
     const float cast = (float)(((i32)blockIdx.x + (rank * 2)) + 1);  // test/cuda/probes.ts:128
     for (i32 i0 = 0; i0 < 2; ++i0) {  // test/cuda/probes.ts:129
+      __syncthreads();  // test/cuda/probes.ts:130
       #pragma unroll
-      for (u32 i = 0; i < 32; ++i) add_relaxed_sys_f32(on_rank(x, i0 - rank, heap_stride) + ((i64)((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * x_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)), cast);  // test/cuda/probes.ts:130
+      for (u32 i = 0; i < 32; ++i) add_relaxed_sys_f32(on_rank(x, i0 - rank, heap_stride) + ((i64)((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * x_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)), cast);
       __syncthreads();  // test/cuda/probes.ts:136
       if (thread == 0) flag_add(on_rank(made, i0 - rank, heap_stride) + rank, 1);
     }
