@@ -1,0 +1,45 @@
+/**
+ * Kernels that communicate, by their names: those of the collective libraries, and those that move data between ranks
+ * from inside a kernel and are called otherwise. And the words for collectives, in one spelling.
+ */
+
+const libraries: readonly (readonly [library: string, pattern: RegExp])[] = [
+  ['deep_ep', /deep_?ep\b|deep_?ep::/i],
+  ['nvshmem', /nvshmem/i],
+  ['rocshmem', /rocshmem|roc_shmem/i],
+  ['iris', /\biris(::|_)|(^|_)iris_/i],
+  ['mscclpp', /mscclpp|\bmsccl/i],
+  ['mori', /\bmori::/i],
+  ['flashinfer', /flashinfer::(comm|trtllm_(allreduce|moe_allreduce|alltoall))/i],
+  ['trtllm', /tensorrt_llm::.*(allreduce|all_reduce|alltoall|lamport)/i],
+  ['vllm', /\bcross_device_reduce_[12]stage\b|vllm::.*all_?reduce/i],
+  ['symm_mem', /(one|two)_shot_all_reduce|multimem_(all_gather|all_reduce|one_shot|two_shot)|symm_mem/i],
+  ['rccl', /rccl/i],
+  ['nccl', /\bnccl(Dev)?Kernel|\bnccl(DevKernel|Kernel|_?symm|_?all|_?reduce|_?send)|^nccl/i],
+]
+
+/** The library whose communication kernel has this name, or null. */
+export function communicationLibrary(kernel: string): string | null {
+  for (const [library, pattern] of libraries) if (pattern.test(kernel)) return library
+  return null
+}
+
+const collectives: readonly (readonly [collective: string, pattern: RegExp])[] = [
+  ['reduceScatter', /reduce_?scatter/],
+  ['allReduce', /all_?reduce|cross_device_reduce/],
+  ['allGather', /all_?gather/],
+  ['allToAll', /all_?to_?all|alltoall/],
+  ['broadcast', /broadcast/],
+  ['sendRecv', /send_?recv|\bsend\b|\brecv\b/],
+  ['barrier', /barrier/],
+  ['dispatch', /dispatch/],
+  ['combine', /combine/],
+  ['reduce', /reduce(?!_?scatter)/],
+]
+
+/** The collective that a name, of a kernel or in the metadata, speaks of; null where it does not. */
+export function collectiveOf(name: string): string | null {
+  const text = name.toLowerCase()
+  for (const [collective, pattern] of collectives) if (pattern.test(text)) return collective
+  return null
+}

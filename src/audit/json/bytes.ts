@@ -1,0 +1,115 @@
+/**
+ * Walking over JSON in bytes without making anything of it. Every function takes the position of a value's first byte
+ * and returns the position after the value, or `MORE` where the bytes end inside it, or `BAD` where it is no JSON.
+ * Inside a skipped value only strings and brackets are looked at.
+ */
+
+export const MORE = -1
+export const BAD = -2
+
+export const QUOTE = 0x22
+export const BACKSLASH = 0x5c
+export const COMMA = 0x2c
+export const COLON = 0x3a
+export const OPEN_OBJECT = 0x7b
+export const CLOSE_OBJECT = 0x7d
+export const OPEN_ARRAY = 0x5b
+export const CLOSE_ARRAY = 0x5d
+
+/** No event nests deeper; damaged input must not make one value of the whole file. */
+const DEPTH_LIMIT = 64
+
+const PLAIN = 0
+const STRING = 1
+const OPEN = 2
+const CLOSE = 3
+const STRUCTURE = new Uint8Array(256)
+STRUCTURE[QUOTE] = STRING
+STRUCTURE[OPEN_OBJECT] = STRUCTURE[OPEN_ARRAY] = OPEN
+STRUCTURE[CLOSE_OBJECT] = STRUCTURE[CLOSE_ARRAY] = CLOSE
+
+/** Control characters count as white space: that is one comparison instead of four. */
+export const isSpace = (byte: number): boolean => byte <= 0x20
+
+/** Position of the next byte that is no white space, or `end`. */
+export function skipSpace(data: Uint8Array, at: number, end: number): number {
+  while (at < end && isSpace(data[at])) at++
+  return at
+}
+
+export function skipString(data: Uint8Array, at: number, end: number): number {
+  at++
+  while (at < end) {
+    const byte = data[at]
+    if (byte === QUOTE) return at + 1
+    if (byte < 0x20) return BAD
+    at += byte === BACKSLASH ? 2 : 1
+  }
+  return MORE
+}
+
+/** The rest of an object or array of which `depth` levels are open. */
+export function skipRest(data: Uint8Array, at: number, end: number, depth: number): number {
+  while (at < end) {
+    const what = STRUCTURE[data[at++]]
+    if (what === PLAIN) continue
+    if (what === STRING) {
+      let byte = 0
+      while (at < end && (byte = data[at++]) !== QUOTE) {
+        if (byte === BACKSLASH) at++
+        else if (byte < 0x20) return BAD
+      }
+      if (byte !== QUOTE) return MORE
+    } else if (what === OPEN) {
+      if (++depth > DEPTH_LIMIT) return BAD
+    } else if (--depth === 0) return at
+  }
+  return MORE
+}
+
+export function skipScalar(data: Uint8Array, at: number, end: number): number {
+  const from = at
+  while (at < end) {
+    const byte = data[at]
+    if (byte === COMMA || byte === CLOSE_OBJECT || byte === CLOSE_ARRAY || isSpace(byte))
+      return at > from ? at : BAD
+    if (byte === QUOTE || byte === COLON || byte < 0x20) return BAD
+    at++
+  }
+  return MORE
+}
+
+export function skipValue(data: Uint8Array, at: number, end: number): number {
+  const byte = data[at]
+  if (byte === QUOTE) return skipString(data, at, end)
+  if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) return skipRest(data, at + 1, end, 1)
+  return skipScalar(data, at, end)
+}
+
+/** Skips a value that comes in pieces and may be of any size. */
+export class ValueSkipper {
+  private depth = 0
+  private inString = false
+  private escaped = false
+
+  /** The position after the value that began in this or an earlier piece, or `MORE`. */
+  skip(data: Uint8Array, at: number, end: number): number {
+    for (; at < end; at++) {
+      const byte = data[at]
+      if (this.inString) {
+        if (this.escaped) this.escaped = false
+        else if (byte === BACKSLASH) this.escaped = true
+        else if (byte === QUOTE) {
+          this.inString = false
+          if (this.depth === 0) return at + 1
+        }
+      } else if (byte === QUOTE) this.inString = true
+      else if (STRUCTURE[byte] === OPEN) this.depth++
+      else if (STRUCTURE[byte] === CLOSE) {
+        if (this.depth === 0) return at
+        if (--this.depth === 0) return at + 1
+      } else if (this.depth === 0 && byte === COMMA) return at
+    }
+    return MORE
+  }
+}

@@ -1,0 +1,102 @@
+/** The fields of an event that the audit wants; all others are skipped unread. To want another, name it here. */
+
+/** Keys of the event itself. */
+export const Field = {
+  phase: 0,
+  category: 1,
+  name: 2,
+  process: 3,
+  thread: 4,
+  time: 5,
+  duration: 6,
+  args: 7,
+} as const
+
+/** Numbers among its args. */
+export const NumberField = {
+  correlation: 0,
+  externalId: 1,
+  stream: 2,
+  device: 3,
+  bytes: 4,
+  groupSize: 5,
+  elementsIn: 6,
+  elementsOut: 7,
+  sequence: 8,
+  source: 9,
+  destination: 10,
+} as const
+
+/** Texts among its args; an array or a number is taken as it is written. */
+export const TextField = {
+  collective: 0,
+  group: 1,
+  groupDescription: 2,
+  groupRanks: 3,
+  communicator: 4,
+  dtype: 5,
+} as const
+
+/** Keys with the number of their field; keys of one length are told apart by their bytes. */
+export class Keys {
+  private readonly byLength: { bytes: Uint8Array; field: number }[][] = []
+
+  constructor(keys: Record<string, number>) {
+    for (const [key, field] of Object.entries(keys)) {
+      const bytes = new TextEncoder().encode(key)
+      ;(this.byLength[bytes.length] ??= []).push({ bytes, field })
+    }
+    for (let length = 0; length < this.byLength.length; length++) this.byLength[length] ??= []
+  }
+
+  /** The field of the key between `from` and `to`, or -1. */
+  find(data: Uint8Array, from: number, to: number): number {
+    const length = to - from
+    if (length >= this.byLength.length) return -1
+    const candidates = this.byLength[length]
+    search: for (let i = 0; i < candidates.length; i++) {
+      const { bytes, field } = candidates[i]
+      for (let j = 0; j < length; j++) if (bytes[j] !== data[from + j]) continue search
+      return field
+    }
+    return -1
+  }
+}
+
+export const eventKeys = new Keys({
+  ph: Field.phase,
+  cat: Field.category,
+  name: Field.name,
+  pid: Field.process,
+  tid: Field.thread,
+  ts: Field.time,
+  dur: Field.duration,
+  args: Field.args,
+})
+
+/** A text field is written as `FIRST_TEXT` plus its number. */
+export const FIRST_TEXT = 64
+
+export const argKeys = new Keys({
+  correlation: NumberField.correlation,
+  'External id': NumberField.externalId,
+  'external id': NumberField.externalId, // 2021
+  stream: NumberField.stream,
+  device: NumberField.device,
+  bytes: NumberField.bytes,
+  'Group size': NumberField.groupSize,
+  'In msg nelems': NumberField.elementsIn,
+  'Out msg nelems': NumberField.elementsOut,
+  'In msg size': NumberField.elementsIn,
+  'Out msg size': NumberField.elementsOut,
+  Seq: NumberField.sequence,
+  'Src Rank': NumberField.source,
+  'Dst Rank': NumberField.destination,
+  'Collective name': FIRST_TEXT + TextField.collective,
+  'Process Group Name': FIRST_TEXT + TextField.group,
+  'Process Group Description': FIRST_TEXT + TextField.groupDescription,
+  'Process Group Ranks': FIRST_TEXT + TextField.groupRanks,
+  'comms id': FIRST_TEXT + TextField.communicator,
+  'Comms Id': FIRST_TEXT + TextField.communicator,
+  dtype: FIRST_TEXT + TextField.dtype,
+})

@@ -1,0 +1,247 @@
+/**
+ * A streaming reader of the Chrome trace format as PyTorch writes it: an object with `traceEvents` and metadata, or a
+ * bare array of events. Bytes go in by `push`, in pieces of any size; wanted events come out by a callback while they
+ * are read, metadata at the end. What nobody wants is passed over unread.
+ *
+ * It never throws on bad input. After a damaged event it looks for the next `{ "ph"`; at the end of truncated input it
+ * has given what came before; each says so in the warnings. It holds one event or one metadata value at a time, and
+ * gives up on one of more than `VALUE_LIMIT` bytes.
+ */
+import type { Warnings } from '../warnings.ts'
+import {
+  BAD,
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COLON,
+  COMMA,
+  MORE,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+} from './bytes.ts'
+import { skipSpace, skipString, skipValue, ValueSkipper } from './bytes.ts'
+import { EventReader, type TraceEvent } from './event.ts'
+import { ByteStrings } from './strings.ts'
+
+export const VALUE_LIMIT = 8 << 20
+
+export interface TraceSink {
+  /** Whether events of this phase and category are wanted; the answer for phase X must not change. */
+  accept(phase: string, category: string): boolean
+  event(event: TraceEvent): void
+}
+
+/** What a document says of itself, as far as it does. */
+export interface TraceMetadata {
+  schemaVersion?: unknown
+  displayTimeUnit?: unknown
+  distributedInfo?: unknown
+  deviceProperties?: unknown
+  /** A bigint, because a double cannot hold it. */
+  baseTimeNanoseconds?: bigint
+}
+
+const wantedMetadata = ['schemaVersion', 'displayTimeUnit', 'distributedInfo', 'deviceProperties']
+const BASE_TIME = 'baseTimeNanoseconds'
+
+type State = 'outside' | 'object' | 'events' | 'skip' | 'lost'
+
+export class TraceScanner {
+  readonly strings = new ByteStrings()
+  /** One for each document. */
+  readonly documents: TraceMetadata[] = []
+  /** All events, wanted or not. */
+  events = 0
+  private readonly reader: EventReader
+  private readonly sink: TraceSink
+  private readonly warnings: Warnings
+  private state: State = 'outside'
+  private skipper = new ValueSkipper()
+  /** The events are the document, not a member of it. */
+  private bare = false
+  private needsComma = false
+  /** Bytes that are needed again, and how many came before them. */
+  private rest: Uint8Array = new Uint8Array(0)
+  private passed = 0
+
+  constructor(sink: TraceSink, warnings: Warnings) {
+    this.sink = sink
+    this.warnings = warnings
+    this.reader = new EventReader(this.strings, (phase, category) => sink.accept(phase, category))
+  }
+
+  push(piece: Uint8Array): void {
+    let data = new Uint8Array(piece.buffer, piece.byteOffset, piece.length)
+    if (this.rest.length > 0) {
+      data = new Uint8Array(this.rest.length + piece.length)
+      data.set(this.rest)
+      data.set(piece, this.rest.length)
+    }
+    this.advance(data, 0)
+    while (this.rest.length > VALUE_LIMIT) {
+      const where = this.passed
+      this.warnings.add('too-large', () => `the value at byte ${where} has more than ${VALUE_LIMIT} bytes`)
+      this.abandon()
+    }
+  }
+
+  end(): void {
+    // What is left may be one unfinished event, or whole events swallowed by a stray quote.
+    while (this.rest.length > 0 && this.state !== 'lost') {
+      const where = this.passed
+      this.warnings.add('truncated', () => `the input ends inside a value that begins at byte ${where}`)
+      this.abandon()
+    }
+    if (this.state !== 'outside' && this.state !== 'lost')
+      this.warnings.add('truncated', () => `the input ends inside a document, at byte ${this.passed}`)
+    if (this.strings.overflowed)
+      this.warnings.add('too-large', () => 'there are too many distinct names; the rest have none')
+  }
+
+  private advance(data: Uint8Array, from: number): void {
+    const at = this.scan(data, from, data.length)
+    this.passed += at
+    // A copy, so that the piece can be reused or freed.
+    this.rest = new Uint8Array(data.subarray(at))
+  }
+
+  /** Gives up on the value that is being read, and looks for an event behind its beginning. */
+  private abandon(): void {
+    this.state = 'lost'
+    this.advance(this.rest, 1)
+  }
+
+  /** Goes on as far as it can; returns the position of the first byte that it needs again. */
+  private scan(data: Uint8Array, at: number, end: number): number {
+    for (;;) {
+      at = this.state === 'lost' || this.state === 'skip' ? at : skipSpace(data, at, end)
+      if (at >= end) return end
+      let next: number
+      if (this.state === 'events') next = this.inEvents(data, at, end)
+      else if (this.state === 'object') next = this.inObject(data, at, end)
+      else if (this.state === 'outside') next = this.outside(data, at)
+      else if (this.state === 'skip') {
+        next = this.skipper.skip(data, at, end)
+        if (next === MORE) return end
+        this.state = 'object'
+      } else {
+        next = this.find(data, at, end)
+        if (this.state === 'lost') return next
+      }
+      if (next === MORE) return at
+      if (next === BAD) {
+        const where = this.passed + at
+        this.warnings.add('garbage', () => `no trace event at byte ${where}; looking for the next one`)
+        this.state = 'lost'
+        next = at + 1
+      }
+      at = next
+    }
+  }
+
+  private outside(data: Uint8Array, at: number): number {
+    const byte = data[at]
+    const isByteOrderMark = byte === 0xef || byte === 0xbb || byte === 0xbf
+    if (isByteOrderMark && this.passed + at < 3) return at + 1
+    if (byte !== OPEN_OBJECT && byte !== OPEN_ARRAY) return BAD
+    this.open()
+    this.bare = byte === OPEN_ARRAY
+    this.state = this.bare ? 'events' : 'object'
+    this.needsComma = false
+    return at + 1
+  }
+
+  private open(): void {
+    if (this.documents.length > 0)
+      this.warnings.add('documents', () => 'there are several JSON documents in one file; each is read')
+    this.documents.push({})
+  }
+
+  /** Between the members of a document. */
+  private inObject(data: Uint8Array, at: number, end: number): number {
+    if (data[at] === CLOSE_OBJECT) {
+      this.state = 'outside'
+      return at + 1
+    }
+    if (this.needsComma) {
+      if (data[at] !== COMMA) return BAD
+      this.needsComma = false
+      return at + 1
+    }
+    if (data[at] !== QUOTE) return BAD
+    const afterKey = skipString(data, at, end)
+    if (afterKey < 0) return afterKey
+    let value = skipSpace(data, afterKey, end)
+    if (value < end && data[value] !== COLON) return BAD
+    value = skipSpace(data, value + 1, end)
+    if (value >= end) return MORE
+
+    const key = Buffer.from(data.buffer, data.byteOffset + at + 1, afterKey - at - 2).toString()
+    if (key === 'traceEvents' && data[value] === OPEN_ARRAY) {
+      this.state = 'events'
+      this.needsComma = false
+      return value + 1
+    }
+    if (key !== BASE_TIME && !wantedMetadata.includes(key)) {
+      this.needsComma = true
+      this.state = 'skip'
+      this.skipper = new ValueSkipper()
+      return value
+    }
+    const after = skipValue(data, value, end)
+    if (after < 0) return after
+    this.needsComma = true
+    this.keep(key, Buffer.from(data.buffer, data.byteOffset + value, after - value).toString())
+    return after
+  }
+
+  private keep(key: string, text: string): void {
+    const document = this.documents[this.documents.length - 1]
+    try {
+      if (key === BASE_TIME) document.baseTimeNanoseconds = BigInt(text.replace(/^"(.*)"$/, '$1'))
+      else document[key as 'distributedInfo'] = JSON.parse(text)
+    } catch {
+      this.warnings.add('garbage', () => `${key} is not readable`)
+    }
+  }
+
+  private inEvents(data: Uint8Array, at: number, end: number): number {
+    const byte = data[at]
+    if (byte === CLOSE_ARRAY) {
+      this.state = this.bare ? 'outside' : 'object'
+      this.needsComma = true
+      return at + 1
+    }
+    if (this.needsComma) {
+      if (byte !== COMMA) return BAD
+      this.needsComma = false
+      return at + 1
+    }
+    if (byte !== OPEN_OBJECT) return BAD
+    const after = this.reader.read(data, at, end)
+    if (after < 0) return after
+    this.needsComma = true
+    this.events++
+    if (this.reader.accepted) {
+      this.reader.event.document = this.documents.length - 1
+      this.sink.event(this.reader.event)
+    }
+    return after
+  }
+
+  /** Looks for `{ "ph"`; returns its position, or, still lost, that of what may be its beginning. */
+  private find(data: Uint8Array, at: number, end: number): number {
+    for (; at < end; at++) {
+      if (data[at] !== OPEN_OBJECT) continue
+      const key = skipSpace(data, at + 1, Math.min(end, at + 65))
+      if (key + 4 > end) return at
+      if (data[key] !== QUOTE || data[key + 1] !== 0x70 || data[key + 2] !== 0x68 || data[key + 3] !== QUOTE)
+        continue
+      if (this.documents.length === 0) this.open()
+      this.state = 'events'
+      this.needsComma = false
+      return at
+    }
+    return end
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * Bytes of a trace: a file or a buffer, plain or compressed by gzip (told by its first two bytes, not by its name), in
+ * pieces, decompressed. A damaged or truncated input gives what is readable before the damage, and a warning.
+ */
+import { createReadStream } from 'node:fs'
+import { Readable } from 'node:stream'
+import { constants, createGunzip } from 'node:zlib'
+import type { Warnings } from '../warnings.ts'
+
+const PIECE = 1 << 20
+
+export interface SourceOptions {
+  /** Called with the number of raw (maybe compressed) bytes read so far. */
+  onProgress?: (bytes: number) => void
+}
+
+/** Gives the bytes of `source` (a path or a buffer) to `push`, piece by piece; returns how many there were. */
+export async function readBytes(
+  source: string | Uint8Array,
+  push: (piece: Uint8Array) => void,
+  warnings: Warnings,
+  { onProgress }: SourceOptions = {},
+): Promise<number> {
+  const input =
+    typeof source === 'string'
+      ? createReadStream(source, { highWaterMark: PIECE })
+      : Readable.from(pieces(source), { objectMode: true })
+  let raw = 0
+  let total = 0
+  const give = (piece: Uint8Array): void => {
+    total += piece.length
+    push(piece)
+  }
+  let gunzip: Gunzip | undefined
+  let first: Uint8Array = new Uint8Array(0)
+  try {
+    for await (const piece of input as AsyncIterable<Uint8Array>) {
+      if (raw < 2) first = Buffer.concat([first, piece])
+      raw += piece.length
+      onProgress?.(raw)
+      if (raw < 2) continue
+      const bytes = first.length > 0 ? first : piece
+      if (first.length > 0 && bytes[0] === 0x1f && bytes[1] === 0x8b) gunzip = new Gunzip(give)
+      first = new Uint8Array(0)
+      if (!gunzip) give(bytes)
+      else if (!(await gunzip.write(bytes))) break
+    }
+    if (raw === 1) give(first)
+  } catch (error) {
+    warnings.add('unreadable', () => (error as Error).message)
+  }
+  const problem = await gunzip?.finish()
+  if (problem) warnings.add('gzip', () => `the compressed data is damaged: ${problem}`)
+  return total
+}
+
+function* pieces(bytes: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += PIECE) yield bytes.subarray(at, at + PIECE)
+}
+
+/** Decompresses one piece after the other. Truncated input is no error here: the document will be seen to end early. */
+class Gunzip {
+  private problem: string | undefined
+  private readonly stream = createGunzip({ chunkSize: PIECE, finishFlush: constants.Z_SYNC_FLUSH })
+  private readonly closed: Promise<void>
+
+  constructor(give: (piece: Uint8Array) => void) {
+    this.stream.on('data', give)
+    this.closed = new Promise((resolve) => {
+      this.stream.on('end', resolve)
+      this.stream.on('close', resolve)
+      this.stream.on('error', (error: Error) => {
+        this.problem = error.message
+        resolve()
+      })
+    })
+  }
+
+  /** False when there is no point in writing more. */
+  async write(piece: Uint8Array): Promise<boolean> {
+    const written = new Promise<void>((resolve) => this.stream.write(piece, () => resolve()))
+    await Promise.race([written, this.closed])
+    return this.problem === undefined && !this.stream.destroyed && !this.stream.readableEnded
+  }
+
+  async finish(): Promise<string | undefined> {
+    if (this.problem === undefined) this.stream.end()
+    await this.closed
+    return this.problem
+  }
+}

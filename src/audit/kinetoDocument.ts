@@ -1,0 +1,300 @@
+/**
+ * The events of one Kineto document, linked: device work to the host call that enqueued it by correlation id, both to
+ * the operator by external id, or, where a trace has no usable one, to the innermost operator that was running on the
+ * calling thread.
+ */
+import { RankBuilder, type TimelineBuilder } from '../timeline/builder.ts'
+import { Column, float64 } from '../timeline/columns.ts'
+import { type Communication, isDeviceWork, Kind, NONE } from '../timeline/timeline.ts'
+import { collectiveOf, communicationLibrary } from './communication.ts'
+import { hostCallKind } from './hostCalls.ts'
+import { IntegerMap } from './integerMap.ts'
+import type { TraceEvent } from './json/event.ts'
+import { NumberField, TextField } from './json/fields.ts'
+import type { TraceMetadata } from './json/scanner.ts'
+import type { ByteStrings } from './json/strings.ts'
+import type { WarningClass, Warnings } from './warnings.ts'
+
+type Role = 'kernel' | 'memcpy' | 'memset' | 'wait' | 'call' | 'operator' | 'annotation' | 'device annotation'
+
+/** By category; the capitalised ones are of 2021. */
+const roles: Readonly<Record<string, Role>> = {
+  kernel: 'kernel',
+  Kernel: 'kernel',
+  concurrent_kernel: 'kernel',
+  gpu_memcpy: 'memcpy',
+  Memcpy: 'memcpy',
+  gpu_memset: 'memset',
+  Memset: 'memset',
+  cuda_sync: 'wait',
+  cuda_runtime: 'call',
+  cuda_driver: 'call',
+  hip_runtime: 'call',
+  hip_driver: 'call',
+  hip_api: 'call',
+  runtime: 'call',
+  Runtime: 'call',
+  privateuse1_runtime: 'call',
+  privateuse1_driver: 'call',
+  cpu_op: 'operator',
+  Operator: 'operator',
+  user_annotation: 'annotation',
+  gpu_user_annotation: 'device annotation',
+}
+
+export const roleOf = (category: string): Role | undefined =>
+  Object.hasOwn(roles, category) ? roles[category] : undefined
+
+const step = /^ProfilerStep\s?#\s?\d+/
+
+export class KinetoDocument {
+  private readonly rank = new RankBuilder()
+  private readonly timeline: TimelineBuilder
+  private readonly strings: ByteStrings
+  private readonly warnings: Warnings
+  /** By string: the timeline's name, the library of a kernel, the kind of a call. */
+  private readonly names: number[] = []
+  private readonly libraries: (string | null | undefined)[] = []
+  private readonly calls: (Kind | undefined)[] = []
+  private readonly roles: (Role | undefined)[] = []
+  private readonly communications = new Map<string, number>()
+  /** By event: ids to link by, NaN where it has none. */
+  private readonly correlations = new Column(float64)
+  private readonly externalIds = new Column(float64)
+  /** Microseconds that are time 0. */
+  private origin = NaN
+
+  constructor(timeline: TimelineBuilder, strings: ByteStrings, warnings: Warnings) {
+    this.timeline = timeline
+    this.strings = strings
+    this.warnings = warnings
+  }
+
+  add(event: TraceEvent): void {
+    const role = (this.roles[event.category] ??= roleOf(this.strings.text(event.category)))
+    if (role === undefined) return
+    const name = event.name < 0 ? '' : this.strings.text(event.name)
+    if (!event.timed) return this.warn('time', role, name, 'has no readable time; left out')
+    if (Number.isNaN(this.origin)) this.origin = event.time.whole
+    const start = (event.time.whole - this.origin) * 1000 + event.time.nanoseconds
+    let duration = event.duration
+    if (Number.isNaN(duration)) {
+      this.warn('time', role, name, 'has no readable duration; taken as 0')
+      duration = 0
+    }
+    if (duration < 0) {
+      this.warn('negative-duration', role, name, 'has a negative duration; taken as 0')
+      duration = 0
+    }
+    if (!Number.isSafeInteger(start) || !Number.isSafeInteger(start + duration))
+      return this.warn('time', role, name, 'is more than 104 days away; left out')
+    const kind = this.kind(role, event, name)
+    const id =
+      event.name < 0 ? this.timeline.intern('') : (this.names[event.name] ??= this.timeline.intern(name))
+    const added = this.rank.add(kind, this.track(role, event), id, start, duration)
+    const { numbers } = event
+    this.correlations.push(numbers[NumberField.correlation])
+    this.externalIds.push(numbers[NumberField.externalId])
+    if (numbers[NumberField.bytes] > 0) this.rank.setBytes(added, numbers[NumberField.bytes])
+    if (kind === Kind.communication) this.describe(added, event, name)
+  }
+
+  /** Links the events; nothing can be added afterwards. */
+  finish(metadata: TraceMetadata): RankBuilder {
+    const origin = Number.isNaN(this.origin) ? 0n : BigInt(this.origin) * 1000n
+    this.rank.base = (metadata.baseTimeNanoseconds ?? 0n) + origin
+    this.linkOperators(this.link())
+    return this.rank
+  }
+
+  private warn(kind: WarningClass, role: Role, name: string, what: string): void {
+    this.warnings.add(kind, () => `${role} ${name.slice(0, 60)} ${what}`)
+  }
+
+  private kind(role: Role, event: TraceEvent, name: string): Kind {
+    switch (role) {
+      case 'kernel': {
+        const library = (this.libraries[event.name] ??= communicationLibrary(name))
+        const told = event.texts[TextField.collective] >= 0
+        return library !== null || told ? Kind.communication : Kind.kernel
+      }
+      case 'memcpy':
+        return Kind.memcpy
+      case 'memset':
+        return Kind.memset
+      case 'wait':
+        return Kind.wait
+      case 'call':
+        return (this.calls[event.name] ??= hostCallKind(name))
+      case 'operator':
+        return step.test(name) ? Kind.step : Kind.operator
+      case 'annotation':
+      case 'device annotation':
+        return step.test(name) ? Kind.step : Kind.annotation
+      default:
+        return role satisfies never
+    }
+  }
+
+  private track(role: Role, event: TraceEvent): number {
+    const { process, thread, numbers } = event
+    if (role === 'call' || role === 'operator' || role === 'annotation')
+      return this.rank.track('thread', orNone(process), orNone(thread))
+    const device = numbers[NumberField.device]
+    const stream = numbers[NumberField.stream]
+    return this.rank.track(
+      role === 'device annotation' ? 'annotations' : 'stream',
+      orNone(Number.isNaN(device) ? process : device),
+      orNone(Number.isNaN(stream) ? thread : stream),
+    )
+  }
+
+  private describe(added: number, event: TraceEvent, kernel: string): void {
+    const { numbers, texts } = event
+    // Most calls repeat an earlier one in all but the sequence number.
+    let key = `${event.name}`
+    for (let i = 0; i < texts.length; i++) key += ` ${texts[i]}`
+    for (let i: number = NumberField.groupSize; i < numbers.length; i++)
+      if (i !== NumberField.sequence) key += ` ${numbers[i]}`
+    let communication = this.communications.get(key)
+    if (communication === undefined) {
+      communication = this.rank.communication(this.communication(event, kernel))
+      this.communications.set(key, communication)
+    }
+    const sequence = numbers[NumberField.sequence]
+    const fits = sequence >= 0 && sequence < 2 ** 31
+    this.rank.setCommunication(added, communication, fits ? sequence : NONE)
+  }
+
+  private communication(event: TraceEvent, kernel: string): Communication {
+    const { numbers } = event
+    const collective = this.text(event, TextField.collective)
+    return {
+      collective: (collective === null ? null : collectiveOf(collective)) ?? collectiveOf(kernel),
+      library: this.libraries[event.name] ?? null,
+      group: this.text(event, TextField.group),
+      groupDescription: this.text(event, TextField.groupDescription),
+      groupRanks: ranksOf(this.text(event, TextField.groupRanks)),
+      groupSize: orNull(numbers[NumberField.groupSize]),
+      communicator: this.text(event, TextField.communicator),
+      dtype: this.text(event, TextField.dtype),
+      elementsIn: orNull(numbers[NumberField.elementsIn]),
+      elementsOut: orNull(numbers[NumberField.elementsOut]),
+      source: orNull(numbers[NumberField.source]),
+      destination: orNull(numbers[NumberField.destination]),
+    }
+  }
+
+  private text({ texts }: TraceEvent, field: number): string | null {
+    return texts[field] < 0 ? null : this.strings.text(texts[field])
+  }
+
+  /** Links by ids; returns the host calls that are left without an operator. */
+  private link(): number[] {
+    const { rank } = this
+    const calls = new IntegerMap()
+    const operators = new IntegerMap()
+    for (let event = 0; event < rank.length; event++) {
+      const kind = rank.kind(event)
+      const correlation = this.correlations.get(event)
+      const externalId = this.externalIds.get(event)
+      if (isCall(kind) && correlation > 0) {
+        const known = calls.get(correlation)
+        if (known === NONE || (rank.kind(known) !== Kind.launch && kind === Kind.launch))
+          calls.set(correlation, event)
+        else if (kind === Kind.launch)
+          this.warnings.add(
+            'duplicate-correlation',
+            () => `two launches have correlation ${correlation}; the first counts`,
+          )
+      } else if (kind === Kind.operator && externalId >= 0 && operators.get(externalId) === NONE)
+        operators.set(externalId, event)
+    }
+
+    const alone: number[] = []
+    for (let event = 0; event < rank.length; event++) {
+      if (!isCall(rank.kind(event))) continue
+      const operator = this.operator(event, event, operators)
+      if (operator !== NONE) rank.linkOperator(event, operator)
+      else alone.push(event)
+    }
+    let missing = 0
+    for (let event = 0; event < rank.length; event++) {
+      if (!isDeviceWork(rank.kind(event)) && rank.kind(event) !== Kind.wait) continue
+      const correlation = this.correlations.get(event)
+      const call = correlation > 0 ? calls.get(correlation) : NONE
+      if (call !== NONE) rank.linkLaunch(event, call)
+      else if (rank.kind(event) !== Kind.wait) missing++
+      const operator = this.operator(event, call, operators)
+      if (operator !== NONE) rank.linkOperator(event, operator)
+    }
+    if (missing > 0)
+      this.warnings.add('correlation', () => 'device work without the host call that enqueued it', missing)
+    return alone
+  }
+
+  /**
+   * The operator that an event's external id names. Some traces write the correlation id there, which then is no
+   * operator, or is a wrong one by chance: such a one must be running when the call is made.
+   */
+  private operator(event: number, call: number, operators: IntegerMap): number {
+    const { rank } = this
+    const externalId = this.externalIds.get(event)
+    const operator = externalId >= 0 ? operators.get(externalId) : NONE
+    if (operator === NONE || externalId !== this.correlations.get(event)) return operator
+    const running =
+      call !== NONE &&
+      rank.trackIndex(operator) === rank.trackIndex(call) &&
+      rank.start(operator) <= rank.start(call) &&
+      rank.start(call) <= rank.end(operator)
+    return running ? operator : NONE
+  }
+
+  /** Gives calls without an operator the innermost one that is running on their thread, and passes it on to device work. */
+  private linkOperators(calls: readonly number[]): void {
+    const { rank } = this
+    if (calls.length > 0) {
+      const events = [...calls]
+      for (let event = 0; event < rank.length; event++)
+        if (rank.kind(event) === Kind.operator) events.push(event)
+      const outerFirst = (a: number, b: number): number =>
+        Number(isCall(rank.kind(a))) - Number(isCall(rank.kind(b))) || rank.end(b) - rank.end(a)
+      events.sort(
+        (a, b) =>
+          rank.trackIndex(a) - rank.trackIndex(b) ||
+          rank.start(a) - rank.start(b) ||
+          outerFirst(a, b) ||
+          a - b,
+      )
+      let running: number[] = []
+      let track = NONE
+      for (const event of events) {
+        if (rank.trackIndex(event) !== track) {
+          track = rank.trackIndex(event)
+          running = []
+        }
+        while (running.length > 0 && rank.end(running[running.length - 1]) <= rank.start(event)) running.pop()
+        if (rank.kind(event) === Kind.operator) running.push(event)
+        else if (running.length > 0) rank.linkOperator(event, running[running.length - 1])
+      }
+    }
+    for (let event = 0; event < rank.length; event++) {
+      if (rank.operatorOf(event) !== NONE || isCall(rank.kind(event))) continue
+      const call = rank.launchOf(event)
+      if (call !== NONE) rank.linkOperator(event, rank.operatorOf(call))
+    }
+  }
+}
+
+const orNone = (value: number): number => (Number.isNaN(value) ? NONE : value)
+const orNull = (value: number): number | null => (Number.isNaN(value) ? null : value)
+
+const isCall = (kind: Kind): boolean =>
+  kind === Kind.launch || kind === Kind.synchronize || kind === Kind.runtime
+
+/** Ranks as written, `[0, 1]`; null where the list is shortened or unreadable. */
+function ranksOf(text: string | null): number[] | null {
+  if (text === null) return null
+  const found = /^\[\s*(\d+(?:\s*,\s*\d+)*)\s*\]$/.exec(text)
+  return found ? found[1].split(',').map(Number) : null
+}

@@ -1,0 +1,44 @@
+/**
+ * What was wrong with an input, by class: the first occurrence in words and how often there was another. A reader
+ * never throws on bad input; it goes on with what is good and says here what it left out.
+ */
+
+export type WarningClass =
+  | 'garbage' // bytes that are no trace
+  | 'truncated' // the input ends inside a document
+  | 'gzip' // the compressed stream is damaged
+  | 'documents' // several JSON documents in one file
+  | 'too-large' // a value or a set of names beyond the limit
+  | 'unreadable' // the file cannot be read
+  | 'no-events' // nothing to audit
+  | 'time' // a time that is absent or not a number
+  | 'negative-duration'
+  | 'correlation' // device work without the host call that enqueued it
+  | 'duplicate-correlation'
+  | 'duplicate-event'
+  | 'duplicate-rank'
+  | 'rank' // the rank is guessed
+  | 'overlap' // two events of one stream at once
+  | 'before-launch' // device work starts before the call that enqueued it
+
+export interface Warning {
+  readonly class: WarningClass
+  /** The first one. */
+  readonly message: string
+  readonly count: number
+}
+
+export class Warnings {
+  private readonly byClass = new Map<WarningClass, { message: string; count: number }>()
+
+  /** `message` is only called for the first of its class. */
+  add(kind: WarningClass, message: () => string, count = 1): void {
+    const known = this.byClass.get(kind)
+    if (known) known.count += count
+    else this.byClass.set(kind, { message: message(), count })
+  }
+
+  list(): Warning[] {
+    return [...this.byClass].map(([kind, { message, count }]) => ({ class: kind, message, count }))
+  }
+}

@@ -1,0 +1,225 @@
+/**
+ * Makes a timeline. Readers add events in any order and link them by the index that `add` returned; `freeze` orders
+ * each track by start and renumbers the links. Names are interned: one copy for all ranks.
+ */
+import { Column, float64, int32, uint32, uint8 } from './columns.ts'
+import { isDeviceWork, NONE } from './timeline.ts'
+import type { Communication, Events, Kind, RankTimeline, Timeline, Track } from './timeline.ts'
+
+export class TimelineBuilder {
+  private readonly ranks = new Map<number, RankBuilder>()
+  private readonly names: string[] = []
+  private readonly ids = new Map<string, number>()
+
+  intern(name: string): number {
+    let id = this.ids.get(name)
+    if (id === undefined) {
+      id = this.names.length
+      this.names.push(name)
+      this.ids.set(name, id)
+    }
+    return id
+  }
+
+  has(rank: number): boolean {
+    return this.ranks.has(rank)
+  }
+
+  /** A new rank. */
+  rank(rank: number): RankBuilder {
+    const made = new RankBuilder()
+    this.adopt(rank, made)
+    return made
+  }
+
+  /** Makes of `events` the rank of that number, for a reader that learns the number last. */
+  adopt(rank: number, events: RankBuilder): void {
+    if (this.ranks.has(rank)) throw new Error(`rank ${rank} is in the timeline already; merge or renumber it`)
+    this.ranks.set(rank, events)
+  }
+
+  /** The builder and its ranks are empty afterwards. */
+  freeze(): Timeline {
+    const ranks = [...this.ranks].sort(([a], [b]) => a - b).map(([rank, events]) => events.freeze(rank))
+    this.ranks.clear()
+    return { ranks, names: this.names }
+  }
+}
+
+export class RankBuilder {
+  /** What time 0 of the added events is on the machine's clock. */
+  base = 0n
+
+  private readonly tracks: Omit<Track, 'from' | 'to'>[] = []
+  private lastTrack = 0
+  private readonly trackIds = new Map<string, number>()
+  private readonly communications: Communication[] = []
+  private readonly communicationIds = new Map<string, number>()
+  private readonly starts = new Column(float64)
+  private readonly durations = new Column(float64)
+  private readonly bytes = new Column(float64)
+  private readonly kinds = new Column(uint8)
+  private readonly names = new Column(uint32)
+  private readonly trackOf = new Column(uint32)
+  private readonly launches = new Column(int32)
+  private readonly operators = new Column(int32)
+  private readonly communicationOf = new Column(int32)
+  private readonly sequences = new Column(int32)
+
+  get length(): number {
+    return this.starts.length
+  }
+
+  track(role: Track['role'], owner: number, id: number): number {
+    // Most events are on the track of the one before.
+    const last = this.tracks[this.lastTrack]
+    if (last !== undefined && last.id === id && last.owner === owner && last.role === role)
+      return this.lastTrack
+    const key = `${role} ${owner} ${id}`
+    let index = this.trackIds.get(key)
+    if (index === undefined) {
+      index = this.tracks.length
+      this.tracks.push({ role, owner, id })
+      this.trackIds.set(key, index)
+    }
+    this.lastTrack = index
+    return index
+  }
+
+  /** Adds an event; times are integers below 2^53, `start` may be negative. Returns its index until `freeze`. */
+  add(kind: Kind, track: number, name: number, start: number, duration: number): number {
+    if (!Number.isSafeInteger(start) || !Number.isSafeInteger(start + duration) || !(duration >= 0))
+      throw new RangeError(`an event from ${start} for ${duration} ns does not fit the timeline`)
+    this.starts.push(start)
+    this.durations.push(duration)
+    this.bytes.push(0)
+    this.kinds.push(kind)
+    this.names.push(name)
+    this.trackOf.push(track)
+    this.launches.push(NONE)
+    this.operators.push(NONE)
+    this.communicationOf.push(NONE)
+    this.sequences.push(NONE)
+    return this.starts.length - 1
+  }
+
+  start(event: number): number {
+    return this.starts.get(event)
+  }
+
+  end(event: number): number {
+    return this.starts.get(event) + this.durations.get(event)
+  }
+
+  kind(event: number): Kind {
+    return this.kinds.get(event) as Kind
+  }
+
+  trackIndex(event: number): number {
+    return this.trackOf.get(event)
+  }
+
+  setBytes(event: number, bytes: number): void {
+    this.bytes.set(event, bytes)
+  }
+
+  linkLaunch(event: number, launch: number): void {
+    this.launches.set(event, launch)
+  }
+
+  launchOf(event: number): number {
+    return this.launches.get(event)
+  }
+
+  linkOperator(event: number, operator: number): void {
+    this.operators.set(event, operator)
+  }
+
+  operatorOf(event: number): number {
+    return this.operators.get(event)
+  }
+
+  /** The number of a record; records that say the same have the same one. */
+  communication(communication: Communication): number {
+    const key = JSON.stringify(communication)
+    let index = this.communicationIds.get(key)
+    if (index === undefined) {
+      index = this.communications.length
+      this.communications.push(communication)
+      this.communicationIds.set(key, index)
+    }
+    return index
+  }
+
+  setCommunication(event: number, communication: number, sequence: number): void {
+    this.communicationOf.set(event, communication)
+    this.sequences.set(event, sequence)
+  }
+
+  freeze(rank: number): RankTimeline {
+    const { order, bounds } = this.order()
+    const position = new Int32Array(order.length)
+    for (let i = 0; i < order.length; i++) position[order[i]] = i
+    const renumber = (links: Int32Array): Int32Array => {
+      for (let i = 0; i < links.length; i++) if (links[i] !== NONE) links[i] = position[links[i]]
+      return links
+    }
+
+    const start = this.starts.take(order)
+    const first = start.reduce((least, one) => Math.min(least, one), Infinity)
+    const shift = order.length > 0 ? first : 0
+    for (let i = 0; i < start.length; i++) start[i] -= shift
+    const events: Events = {
+      length: order.length,
+      start,
+      duration: this.durations.take(order),
+      bytes: this.bytes.take(order),
+      kind: this.kinds.take(order),
+      name: this.names.take(order),
+      track: this.trackOf.take(order),
+      launch: renumber(this.launches.take(order)),
+      operator: renumber(this.operators.take(order)),
+      communication: this.communicationOf.take(order),
+      sequence: this.sequences.take(order),
+    }
+    return {
+      rank,
+      base: this.base + BigInt(shift),
+      tracks: this.tracks.map((track, i) => ({ ...track, from: bounds[i], to: bounds[i + 1] })),
+      events,
+      communications: this.communications,
+      deviceSpan: deviceSpan(events),
+    }
+  }
+
+  /** Events by track, then start, then the longer first; and where each track begins. */
+  private order(): { order: Uint32Array; bounds: Uint32Array } {
+    const bounds = new Uint32Array(this.tracks.length + 1)
+    for (let i = 0; i < this.length; i++) bounds[this.trackOf.get(i) + 1]++
+    for (let i = 0; i < this.tracks.length; i++) bounds[i + 1] += bounds[i]
+    const order = new Uint32Array(this.length)
+    const next = bounds.slice()
+    for (let i = 0; i < this.length; i++) order[next[this.trackOf.get(i)]++] = i
+
+    const compare = (a: number, b: number): number =>
+      this.starts.get(a) - this.starts.get(b) || this.durations.get(b) - this.durations.get(a) || a - b
+    for (let track = 0; track < this.tracks.length; track++) {
+      const events = order.subarray(bounds[track], bounds[track + 1])
+      // Most profilers write a track in order.
+      let sorted = true
+      for (let i = 1; i < events.length && sorted; i++) sorted = compare(events[i - 1], events[i]) < 0
+      if (!sorted) events.sort(compare)
+    }
+    return { order, bounds }
+  }
+}
+
+function deviceSpan(events: Events): readonly [number, number] | null {
+  let [from, to] = [Infinity, -Infinity]
+  for (let i = 0; i < events.length; i++) {
+    if (!isDeviceWork(events.kind[i])) continue
+    from = Math.min(from, events.start[i])
+    to = Math.max(to, events.start[i] + events.duration[i])
+  }
+  return from <= to ? [from, to] : null
+}

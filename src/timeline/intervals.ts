@@ -1,0 +1,114 @@
+/**
+ * Sets of time, as sorted disjoint intervals: `[from, to, from, to, …]`, half open, none empty, none touching the
+ * next. All arithmetic is on integers below 2^53, so busy and idle add up to the nanosecond.
+ */
+import { isDeviceWork, type RankTimeline } from './timeline.ts'
+
+export type Intervals = Float64Array
+
+/** The union of events that come in order of their start; others are left out by `select`. */
+export function unionInOrder(
+  starts: ArrayLike<number>,
+  durations: ArrayLike<number>,
+  from: number,
+  to: number,
+  select: (event: number) => boolean = () => true,
+): Intervals {
+  const out = new Float64Array(2 * (to - from))
+  let length = 0
+  for (let event = from; event < to; event++) {
+    if (durations[event] <= 0 || !select(event)) continue
+    const stop = starts[event] + durations[event]
+    if (length > 0 && starts[event] <= out[length - 1]) {
+      if (stop > out[length - 1]) out[length - 1] = stop
+    } else {
+      out[length++] = starts[event]
+      out[length++] = stop
+    }
+  }
+  return out.slice(0, length)
+}
+
+/** Time in either. */
+export function union(a: Intervals, b: Intervals): Intervals {
+  if (a.length === 0) return b
+  if (b.length === 0) return a
+  const out = new Float64Array(a.length + b.length)
+  let [i, j, length] = [0, 0, 0]
+  while (i < a.length || j < b.length) {
+    const takeA = j >= b.length || (i < a.length && a[i] <= b[j])
+    const from = takeA ? a[i] : b[j]
+    const to = takeA ? a[i + 1] : b[j + 1]
+    if (takeA) i += 2
+    else j += 2
+    if (length > 0 && from <= out[length - 1]) out[length - 1] = Math.max(out[length - 1], to)
+    else {
+      out[length++] = from
+      out[length++] = to
+    }
+  }
+  return out.slice(0, length)
+}
+
+/** Time in both. */
+export function intersection(a: Intervals, b: Intervals): Intervals {
+  const out = new Float64Array(a.length + b.length)
+  let [i, j, length] = [0, 0, 0]
+  while (i < a.length && j < b.length) {
+    const from = Math.max(a[i], b[j])
+    const to = Math.min(a[i + 1], b[j + 1])
+    if (from < to) {
+      out[length++] = from
+      out[length++] = to
+    }
+    if (a[i + 1] < b[j + 1]) i += 2
+    else j += 2
+  }
+  return out.slice(0, length)
+}
+
+/** The part of the window that is not in `a`. */
+export function complement(a: Intervals, from: number, to: number): Intervals {
+  const out = new Float64Array(a.length + 2)
+  let length = 0
+  let at = from
+  for (let i = 0; i < a.length && a[i] < to; i += 2) {
+    if (a[i] > at) {
+      out[length++] = at
+      out[length++] = a[i]
+    }
+    at = Math.max(at, a[i + 1])
+  }
+  if (at < to) {
+    out[length++] = at
+    out[length++] = to
+  }
+  return out.slice(0, length)
+}
+
+/** Time in `a` and not in `b`. */
+export function difference(a: Intervals, b: Intervals): Intervals {
+  if (a.length === 0 || b.length === 0) return a
+  return intersection(a, complement(b, a[0], a[a.length - 1]))
+}
+
+export const clip = (a: Intervals, from: number, to: number): Intervals =>
+  from < to ? intersection(a, Float64Array.of(from, to)) : new Float64Array(0)
+
+export function total(a: Intervals): number {
+  let sum = 0
+  for (let i = 0; i < a.length; i += 2) sum += a[i + 1] - a[i]
+  return sum
+}
+
+/** When any stream of the rank has an event that `select` takes; by default, when the device is busy. */
+export function activity(
+  rank: RankTimeline,
+  select: (event: number) => boolean = (event) => isDeviceWork(rank.events.kind[event]),
+): Intervals {
+  let busy: Intervals = new Float64Array(0)
+  for (const { role, from, to } of rank.tracks)
+    if (role === 'stream')
+      busy = union(busy, unionInOrder(rank.events.start, rank.events.duration, from, to, select))
+  return busy
+}

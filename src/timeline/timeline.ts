@@ -1,0 +1,136 @@
+/**
+ * The one timeline model, for traces of other programs and for our own runs: a world of ranks; a rank has tracks
+ * (device streams, host threads, device annotations), a track has events in order of their start.
+ *
+ * Times are integer nanoseconds. An event's `start` is relative to its rank's `base`, a bigint, because profilers
+ * write nanoseconds since 1970, which a double cannot hold; relative to the rank's first event they are exact for
+ * 104 days (below 2^53 ns). Ranks have different bases: compare times of two ranks through `offsetBetween`.
+ *
+ * Events are columns, 49 bytes each. An event is named by its index in its rank; the events of a track are
+ * neighbours. A timeline is made by a `TimelineBuilder` and does not change afterwards.
+ */
+
+/** What an event is. Below `wait` a device works; a wait or a transfer is time inside or beside that work. */
+export const Kind = {
+  kernel: 0,
+  memcpy: 1,
+  memset: 2,
+  /** A kernel that moves data between ranks, or waits for them. */
+  communication: 3,
+  /** A stream or a program waits for an event or a flag. */
+  wait: 4,
+  /** A copy between ranks from inside a kernel. */
+  transfer: 5,
+  /** A host call that enqueues device work and returns. */
+  launch: 6,
+  /** A host call that blocks until device work is done, blocking copies included. */
+  synchronize: 7,
+  /** Any other call of the runtime or the driver. */
+  runtime: 8,
+  operator: 9,
+  annotation: 10,
+  /** An annotation that delimits one step of the program. */
+  step: 11,
+} as const
+export type Kind = (typeof Kind)[keyof typeof Kind]
+
+/** Whether events of this kind keep the device busy. */
+export const isDeviceWork = (kind: number): boolean => kind <= Kind.communication
+
+/** No event, no communication, no sequence number. */
+export const NONE = -1
+
+export interface Track {
+  /** Device annotations span the events of a stream, so they have a track of their own beside it. */
+  readonly role: 'stream' | 'thread' | 'annotations'
+  /** The device of a stream, the process of a thread. */
+  readonly owner: number
+  /** The stream's or thread's number. */
+  readonly id: number
+  /** Its events are those from `from` up to, without, `to`. */
+  readonly from: number
+  readonly to: number
+}
+
+/** What is known of a communication, shared by all events of which the same is known. */
+export interface Communication {
+  /** allReduce, allGather, reduceScatter, allToAll, broadcast, reduce, sendRecv, barrier; null where unknown. */
+  readonly collective: string | null
+  /** The library whose kernel it is. */
+  readonly library: string | null
+  readonly group: string | null
+  readonly groupDescription: string | null
+  /** Ranks of the group, where the trace lists them all. */
+  readonly groupRanks: readonly number[] | null
+  readonly groupSize: number | null
+  readonly communicator: string | null
+  readonly dtype: string | null
+  readonly elementsIn: number | null
+  readonly elementsOut: number | null
+  /** The ranks of a point-to-point message. */
+  readonly source: number | null
+  readonly destination: number | null
+}
+
+/** The columns of a rank's events. */
+export interface Events {
+  readonly length: number
+  /** Nanoseconds after the rank's base. */
+  readonly start: Float64Array
+  readonly duration: Float64Array
+  /** Bytes that a copy, a fill or a transfer moves; 0 where unknown. */
+  readonly bytes: Float64Array
+  /** One of `Kind`. */
+  readonly kind: Uint8Array
+  /** Index into the timeline's names. */
+  readonly name: Uint32Array
+  /** Index into the rank's tracks. */
+  readonly track: Uint32Array
+  /** The host call that enqueued a device event, or `NONE`. */
+  readonly launch: Int32Array
+  /** The host operator that a device event or a host call belongs to, or `NONE`. */
+  readonly operator: Int32Array
+  /** Index into the rank's communications, or `NONE`. */
+  readonly communication: Int32Array
+  /** The communication's number on its communicator, or `NONE`. */
+  readonly sequence: Int32Array
+}
+
+export interface RankTimeline {
+  readonly rank: number
+  /** What `start` 0 is on the clock of the rank's machine, in nanoseconds. */
+  readonly base: bigint
+  readonly tracks: readonly Track[]
+  readonly events: Events
+  readonly communications: readonly Communication[]
+  /** From the first start to the last end of device work, relative to the base; null without device work. */
+  readonly deviceSpan: readonly [from: number, to: number] | null
+}
+
+export interface Timeline {
+  /** In order of their number; numbers may be missing. */
+  readonly ranks: readonly RankTimeline[]
+  readonly names: readonly string[]
+}
+
+export const end = (events: Events, event: number): number => events.start[event] + events.duration[event]
+
+export const streams = (rank: RankTimeline): readonly Track[] =>
+  rank.tracks.filter(({ role }) => role === 'stream')
+
+export const threads = (rank: RankTimeline): readonly Track[] =>
+  rank.tracks.filter(({ role }) => role === 'thread')
+
+/** The events of a track in order of their start; of two that start at once, the longer first. */
+export function* eventsOf(track: Track): Generator<number> {
+  for (let event = track.from; event < track.to; event++) yield event
+}
+
+/** What to add to a time of `from` to have it relative to the base of `to`. */
+export function offsetBetween(from: RankTimeline, to: RankTimeline): number {
+  const offset = from.base - to.base
+  const exact = Number(offset)
+  if (!Number.isSafeInteger(exact))
+    throw new RangeError(`ranks ${from.rank} and ${to.rank} are ${offset} ns apart, more than 104 days`)
+  return exact
+}
