@@ -313,13 +313,15 @@ export class Machine {
     })
     parent.children = roles.length
     instance.roles = roles
-    this.#agents.push(...roles)
+    // Until they meet again, there is nothing to ask the parent.
+    this.#agents.splice(this.#agents.indexOf(parent), 1, ...roles)
     for (const role of roles) this.#advance(role, false)
   }
 
   endRole(role: Agent): void {
     this.#retire(role)
-    role.parent!.children--
+    const parent = role.parent!
+    if (--parent.children === 0) this.#agents.push(parent)
   }
 
   joinRoles(parent: Agent): void {
@@ -462,7 +464,7 @@ export class Machine {
   // When nothing moves
 
   #deadlock(): never {
-    const blocked = this.#agents.filter((agent) => !(agent.children > 0))
+    const blocked = this.#agents
     const parties = blocked.slice(0, 12).map((agent) => {
       const instruction = agent.code.instructions[agent.pc]
       return {

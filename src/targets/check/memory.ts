@@ -105,15 +105,18 @@ export class Buffer {
     return true
   }
 
+  /** A read that comes after an earlier one stands for it: whoever is ordered after this one is ordered after both. */
   noteRead(i: number, by: Accessor): void {
     const { component } = by.identity
     const { time } = by
-    for (let at = this.#firstReader[i]; at >= 0; at = this.#readers[at * 3 + 2])
-      if (this.#readers[at * 3] === component) {
-        this.#readers[at * 3 + 1] = time
-        this.#readerNodes[at] = by.node
-        return
-      }
+    for (let at = this.#firstReader[i]; at >= 0; at = this.#readers[at * 3 + 2]) {
+      const reader = this.#readers[at * 3]
+      if (reader !== component && by.clock.get(reader) < this.#readers[at * 3 + 1]) continue
+      this.#readers[at * 3] = component
+      this.#readers[at * 3 + 1] = time
+      this.#readerNodes[at] = by.node
+      return
+    }
     const at = this.#readerCount++
     if (at * 3 >= this.#readers.length) {
       const grown = new Int32Array(this.#readers.length * 2)
