@@ -5,9 +5,10 @@ import { ops, type Order, type Scope } from '../../ir/ops/index.ts'
 import { elements, type RefType } from '../../ir/type.ts'
 import { accessOf, OUTSIDE, type Places } from './access.ts'
 import type { Agent } from './agent.ts'
+import { ArrivalBarrier } from './barrier.ts'
 import { always, type Instruction } from './code.ts'
 import { describeFlag, type FlagView } from './flags.ts'
-import type { BarrierState, Machine } from './machine.ts'
+import type { Machine } from './machine.ts'
 import { Buffer, type Accessor } from './memory.ts'
 import { atomicChange } from './strong.ts'
 
@@ -45,8 +46,8 @@ function declaration(node: Node, out: number): Instruction {
   if (node.op === 'barriers') {
     const count = attribute<number>(node, 'count')
     const arrivals = attribute<number>(node, 'arrivals')
-    const make: Run = (agent, machine) => {
-      agent.registers[out] = Array.from({ length: count }, () => machine.newBarrier(arrivals))
+    const make: Run = (agent) => {
+      agent.registers[out] = Array.from({ length: count }, () => new ArrivalBarrier(arrivals))
     }
     return { node, sync: false, run: make }
   }
@@ -105,7 +106,8 @@ function weakAccess(node: Node, out: number, inputs: readonly number[]): Instruc
         const by = machine.beginCopy(agent, node)
         const [from, to] = [agent.registers[first] as Places, agent.registers[second] as Places]
         copyPlaces(by, agent, machine, from, to, undefined)
-        machine.attachCopy(by, agent.registers[third] as BarrierState)
+        const barrier = agent.registers[third] as ArrivalBarrier
+        barrier.attach(by)
       })
     default: {
       const inMemory = node.inputs.map((input) => input.type.kind === 'ref')
@@ -259,11 +261,8 @@ function flagInstruction(node: Node, [first]: readonly number[]): Instruction {
 
 // Barriers inside a program
 
-export const barrierReady = (barrier: BarrierState, phase: number): boolean =>
-  ((barrier.completed - (phase + 1)) & 1) === 0
-
 function barrierInstruction(node: Node, [first, second]: readonly number[]): Instruction {
-  const barrier = (agent: Agent): BarrierState => agent.registers[first] as BarrierState
+  const barrier = (agent: Agent): ArrivalBarrier => agent.registers[first] as ArrivalBarrier
   const phase = (agent: Agent): number => agent.registers[second] as number
   if (node.op === 'barrier')
     return {
@@ -275,16 +274,13 @@ function barrierInstruction(node: Node, [first, second]: readonly number[]): Ins
       waiting: (agent, machine) => `waits at a barrier for ${machine.missing(agent).join(' and ')}`,
     }
   if (node.op === 'barrier.arrive')
-    return { node, sync: false, run: (agent, machine) => machine.arrive(agent, node, barrier(agent)) }
+    return { node, sync: false, run: (agent, machine) => barrier(agent).arrive(agent, node, machine) }
   return {
     node,
     sync: true,
-    ready: (agent) => barrierReady(barrier(agent), phase(agent)),
-    run: (agent, machine) => machine.awaitBarrier(agent, node, barrier(agent), phase(agent)),
+    ready: (agent) => barrier(agent).isReady(phase(agent)),
+    run: (agent, machine) => barrier(agent).wait(agent, node, phase(agent), machine),
     commutes: always,
-    waiting(agent) {
-      const { completed, arrived, arrivals } = barrier(agent)
-      return `waits for phase ${phase(agent)} of a barrier that has completed ${completed} phases and counts ${arrived} of ${arrivals} arrivals`
-    },
+    waiting: (agent) => `waits for phase ${phase(agent)} of a barrier ${barrier(agent).describe()}`,
   }
 }

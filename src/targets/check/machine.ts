@@ -18,17 +18,6 @@ export interface Scheduler extends Choices {
   next(enabled: readonly Agent[], current: Agent | undefined, machine: Machine): Agent
 }
 
-export interface BarrierState {
-  readonly arrivals: number
-  arrived: number
-  completed: number
-  /** What arrivals and copies of the running phase publish, and what the last complete phase published. */
-  gathered: Clock
-  published: Clock
-  /** The latest wait of each role. */
-  readonly waits: Map<Agent, { readonly phase: number; readonly time: number; readonly node: Node }>
-}
-
 /** A kernel launched on one rank. */
 export interface Launch {
   readonly kernel: string
@@ -359,55 +348,7 @@ export class Machine {
     }
   }
 
-  // Barriers inside a program
-
-  newBarrier(arrivals: number): BarrierState {
-    const clocks = { gathered: new Clock(), published: new Clock() }
-    return { arrivals, arrived: 0, completed: 0, ...clocks, waits: new Map() }
-  }
-
-  arrive(agent: Agent, node: Node, barrier: BarrierState): void {
-    agent.noteEffect()
-    agent.release(barrier.gathered)
-    if (++barrier.arrived < barrier.arrivals) return
-    this.#expectPassed(agent, node, barrier)
-    barrier.arrived = 0
-    barrier.completed++
-    const spent = barrier.published
-    barrier.published = barrier.gathered
-    barrier.gathered = spent
-    spent.clear()
-  }
-
-  awaitBarrier(agent: Agent, node: Node, barrier: BarrierState, phase: number): void {
-    if (barrier.completed !== phase + 1)
-      this.report({
-        kind: 'phase',
-        kernel: agent.launch.kernel,
-        message: `a wait for phase ${phase} passes though ${barrier.completed} phases are complete: a barrier tells only odd phases from even ones`,
-        parties: [{ who: describe(agent), what: `waits for phase ${phase}`, site: node.site }],
-      })
-    barrier.waits.set(agent, { phase, time: agent.time, node })
-    agent.clock.join(barrier.published)
-    this.strong.noteClock(agent)
-  }
-
-  /** Whoever waits for a phase must have passed before the next one completes: the parity would tell it to wait on. */
-  #expectPassed(agent: Agent, node: Node, barrier: BarrierState): void {
-    const completing = barrier.completed
-    for (const [waiter, wait] of barrier.waits) {
-      if (wait.phase !== completing - 1 || barrier.gathered.get(waiter.component) >= wait.time) continue
-      this.report({
-        kind: 'phase',
-        kernel: agent.launch.kernel,
-        message: `phase ${completing} of a barrier may complete before a wait for phase ${wait.phase} has passed, which then waits for a phase that is over`,
-        parties: [
-          { who: describe(waiter), what: `waits for phase ${wait.phase}`, site: wait.node.site },
-          { who: describe(agent), what: `completes phase ${completing}`, site: node.site },
-        ],
-      })
-    }
-  }
+  // Copies in flight
 
   /** A copy in flight is a component of its own, until its issuer knows that it is complete. */
   beginCopy(agent: Agent, node: Node): Accessor {
@@ -419,11 +360,6 @@ export class Machine {
       agent.engines.push(engine)
     }
     return { identity: engine, clock: agent.clock, time: ++engine.time, kernel: agent.launch.kernel, node }
-  }
-
-  /** The phase of the barrier is not complete before the copy is. */
-  attachCopy(copy: Accessor, barrier: BarrierState): void {
-    barrier.gathered.set(copy.identity.component, copy.time)
   }
 
   // The rank's last program

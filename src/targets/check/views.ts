@@ -4,9 +4,10 @@ import type { Datum } from '../../ir/ops/index.ts'
 import { elements, type RefType, type Shape } from '../../ir/type.ts'
 import { MASKED, OUTSIDE, type Places } from './access.ts'
 import type { Agent } from './agent.ts'
+import type { ArrivalBarrier } from './barrier.ts'
 import type { Instruction } from './code.ts'
 import type { FlagView } from './flags.ts'
-import type { BarrierState, Machine } from './machine.ts'
+import type { Machine } from './machine.ts'
 import type { Allocation } from './memory.ts'
 
 export interface TensorView {
@@ -90,7 +91,7 @@ export function viewInstruction(node: Node, out: number, inputs: readonly number
           } satisfies TensorView
         }
         if (kind === 'barriers') {
-          const barriers = agent.registers[from] as BarrierState[]
+          const barriers = agent.registers[from] as ArrivalBarrier[]
           check(barriers.length, 'the barriers')
           return barriers[i]
         }
