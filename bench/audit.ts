@@ -6,7 +6,7 @@
  */
 import { readKineto } from '../src/audit/kineto.ts'
 import { TraceScanner } from '../src/audit/json/scanner.ts'
-import { Warnings } from '../src/audit/warnings.ts'
+import { Warnings } from '../src/timeline/warnings.ts'
 import { roleOf } from '../src/audit/kinetoDocument.ts'
 import { TimelineBuilder } from '../src/timeline/builder.ts'
 import { makeTrace } from '../test/audit/trace.ts'

@@ -1,6 +1,6 @@
 /** What a rank's timeline itself shows to be odd, whatever trace it came from. */
 import { isDeviceWork, NONE, type RankTimeline } from '../timeline/timeline.ts'
-import type { Warnings } from './warnings.ts'
+import type { Warnings } from '../timeline/warnings.ts'
 
 export function inspect(rank: RankTimeline, names: readonly string[], warnings: Warnings): void {
   const { start, duration, kind, name, launch } = rank.events

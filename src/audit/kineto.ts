@@ -10,7 +10,7 @@ import { inspect } from './inspect.ts'
 import { TraceScanner, type TraceMetadata } from './json/scanner.ts'
 import { readBytes, type SourceOptions } from './json/source.ts'
 import { KinetoDocument, roleOf } from './kinetoDocument.ts'
-import { type Warning, Warnings } from './warnings.ts'
+import { type Warning, Warnings } from '../timeline/warnings.ts'
 
 export interface KinetoOptions extends SourceOptions {
   /** The rank, where neither the trace nor its name tells. */

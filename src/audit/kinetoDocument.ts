@@ -13,7 +13,7 @@ import type { TraceEvent } from './json/event.ts'
 import { NumberField, TextField } from './json/fields.ts'
 import type { TraceMetadata } from './json/scanner.ts'
 import type { ByteStrings } from './json/strings.ts'
-import type { WarningClass, Warnings } from './warnings.ts'
+import type { WarningClass, Warnings } from '../timeline/warnings.ts'
 
 type Role = 'kernel' | 'memcpy' | 'memset' | 'wait' | 'call' | 'operator' | 'annotation' | 'device annotation'
 

@@ -4,7 +4,7 @@
  */
 import { Column, float64, int32, uint32, uint8 } from './columns.ts'
 import { isDeviceWork, NONE } from './timeline.ts'
-import type { Communication, Events, Kind, RankTimeline, Timeline, Track } from './timeline.ts'
+import type { Communication, Events, Kind, Operands, RankTimeline, Timeline, Track } from './timeline.ts'
 
 export class TimelineBuilder {
   private readonly ranks = new Map<number, RankBuilder>()
@@ -49,6 +49,8 @@ export class TimelineBuilder {
 export class RankBuilder {
   /** What time 0 of the added events is on the machine's clock. */
   base = 0n
+  /** The name of the device. */
+  device: string | null = null
 
   private readonly tracks: Omit<Track, 'from' | 'to'>[] = []
   private lastTrack = 0
@@ -65,6 +67,8 @@ export class RankBuilder {
   private readonly operators = new Column(int32)
   private readonly communicationOf = new Column(int32)
   private readonly sequences = new Column(int32)
+  private readonly operands: Operands[] = []
+  private readonly operandsOf = new Column(int32)
 
   get length(): number {
     return this.starts.length
@@ -100,6 +104,7 @@ export class RankBuilder {
     this.operators.push(NONE)
     this.communicationOf.push(NONE)
     this.sequences.push(NONE)
+    this.operandsOf.push(NONE)
     return this.starts.length - 1
   }
 
@@ -156,6 +161,15 @@ export class RankBuilder {
     this.sequences.set(event, sequence)
   }
 
+  /** The number of a new record; the caller sees to it that calls with the same share one. */
+  addOperands(operands: Operands): number {
+    return this.operands.push(operands) - 1
+  }
+
+  setOperands(event: number, operands: number): void {
+    this.operandsOf.set(event, operands)
+  }
+
   freeze(rank: number): RankTimeline {
     const { order, bounds } = this.order()
     const position = new Int32Array(order.length)
@@ -181,6 +195,7 @@ export class RankBuilder {
       operator: renumber(this.operators.take(order)),
       communication: this.communicationOf.take(order),
       sequence: this.sequences.take(order),
+      operands: this.operandsOf.take(order),
     }
     return {
       rank,
@@ -188,6 +203,8 @@ export class RankBuilder {
       tracks: this.tracks.map((track, i) => ({ ...track, from: bounds[i], to: bounds[i + 1] })),
       events,
       communications: this.communications,
+      operands: this.operands,
+      device: this.device,
       deviceSpan: deviceSpan(events),
     }
   }

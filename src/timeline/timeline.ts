@@ -6,7 +6,7 @@
  * write nanoseconds since 1970, which a double cannot hold; relative to the rank's first event they are exact for
  * 104 days (below 2^53 ns). Ranks have different bases: compare times of two ranks through `offsetBetween`.
  *
- * Events are columns, 49 bytes each. An event is named by its index in its rank; the events of a track are
+ * Events are columns, 53 bytes each. An event is named by its index in its rank; the events of a track are
  * neighbours. A timeline is made by a `TimelineBuilder` and does not change afterwards.
  */
 
@@ -72,6 +72,14 @@ export interface Communication {
   readonly destination: number | null
 }
 
+/** What an operator was called with, shared by all calls with the same. */
+export interface Operands {
+  /** The extents of each, in order; empty for a scalar or an absent one. */
+  readonly shapes: readonly (readonly number[])[]
+  /** As the trace writes them: `c10::BFloat16`, `float`, `Scalar`; empty where it does not. */
+  readonly types: readonly string[]
+}
+
 /** The columns of a rank's events. */
 export interface Events {
   readonly length: number
@@ -94,6 +102,8 @@ export interface Events {
   readonly communication: Int32Array
   /** The communication's number on its communicator, or `NONE`. */
   readonly sequence: Int32Array
+  /** Index into the rank's operands, or `NONE`; of operators. */
+  readonly operands: Int32Array
 }
 
 export interface RankTimeline {
@@ -103,6 +113,9 @@ export interface RankTimeline {
   readonly tracks: readonly Track[]
   readonly events: Events
   readonly communications: readonly Communication[]
+  readonly operands: readonly Operands[]
+  /** The name of the device that the streams are on, where the trace tells. */
+  readonly device: string | null
   /** From the first start to the last end of device work, relative to the base; null without device work. */
   readonly deviceSpan: readonly [from: number, to: number] | null
 }

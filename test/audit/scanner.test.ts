@@ -8,7 +8,7 @@ import { NumberField, TextField } from '../../src/audit/json/fields.ts'
 import { TraceScanner, VALUE_LIMIT } from '../../src/audit/json/scanner.ts'
 import { readBytes } from '../../src/audit/json/source.ts'
 import { ByteStrings, OTHER } from '../../src/audit/json/strings.ts'
-import { Warnings } from '../../src/audit/warnings.ts'
+import { Warnings } from '../../src/timeline/warnings.ts'
 import { makeTrace, microseconds, random } from './trace.ts'
 
 interface Seen {

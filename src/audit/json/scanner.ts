@@ -7,7 +7,7 @@
  * has given what came before; each says so in the warnings. It holds one event or one metadata value at a time, and
  * gives up on one of more than `VALUE_LIMIT` bytes.
  */
-import type { Warnings } from '../warnings.ts'
+import type { Warnings } from '../../timeline/warnings.ts'
 import {
   BAD,
   CLOSE_ARRAY,

@@ -5,7 +5,7 @@
 import { createReadStream } from 'node:fs'
 import { Readable } from 'node:stream'
 import { constants, createGunzip } from 'node:zlib'
-import type { Warnings } from '../warnings.ts'
+import type { Warnings } from '../../timeline/warnings.ts'
 
 const PIECE = 1 << 20
 

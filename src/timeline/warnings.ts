@@ -1,6 +1,7 @@
 /**
  * What was wrong with an input, by class: the first occurrence in words and how often there was another. A reader
- * never throws on bad input; it goes on with what is good and says here what it left out.
+ * never throws on bad input; it goes on with what is good and says here what it left out. An analysis says here what
+ * it had to assume.
  */
 
 export type WarningClass =
@@ -20,6 +21,15 @@ export type WarningClass =
   | 'rank' // the rank is guessed
   | 'overlap' // two events of one stream at once
   | 'before-launch' // device work starts before the call that enqueued it
+  | 'before-recording' // device work that was enqueued before the recording began
+  | 'several-ranks' // more than one rank in one document
+  | 'missing-ranks' // ranks of a group that have no trace
+  | 'unmatched' // a collective without its counterpart on another rank
+  | 'clock' // clocks of ranks that disagree
+  | 'steps' // steps that are absent, empty, detected or not the same on all ranks
+  | 'shapes' // operators without the shapes of their operands
+  | 'device' // a device whose memory is not known
+  | 'format' // a file that is no trace of a known kind
 
 export interface Warning {
   readonly class: WarningClass

@@ -1,0 +1,172 @@
+/**
+ * The audit as one JSON document: what `arke audit --json` prints, what the terminal and the HTML page show, and what
+ * `--compare` reads back. Times are microseconds (with the nanoseconds as fractions), `null` is "unknowable from these
+ * traces". `startUs` of events is on the common clock, from the first device event of all ranks.
+ */
+
+export interface AuditDocument {
+  /** The version of Arke that wrote it. */
+  readonly arke: string
+  readonly sources: readonly SourceDocument[]
+  /** The steps that were asked for, or null for all. */
+  readonly chosenSteps: readonly [first: number, last: number] | null
+  readonly ranks: readonly RankDocument[]
+  readonly steps: readonly StepDocument[]
+  readonly groups: readonly GroupDocument[]
+  readonly collectives: readonly CollectiveDocument[]
+  readonly clocks: readonly ClockDocument[]
+  readonly stragglers: readonly StragglerDocument[]
+  readonly candidates: readonly CandidateDocument[]
+  /** The biggest tax, the culprit, the first thing to fix. */
+  readonly summary: readonly string[]
+  readonly warnings: readonly WarningDocument[]
+}
+
+export interface SourceDocument {
+  readonly path: string
+  readonly format: string
+  readonly bytes: number
+  readonly ranks: readonly number[]
+}
+
+/** One rank over the whole window, or over one step. */
+export interface RankDocument {
+  readonly rank: number
+  readonly startUs: number
+  readonly wallUs: number
+  readonly busyUs: number
+  readonly idleUs: number
+  readonly computeUs: number
+  readonly commUs: number
+  readonly copyUs: number
+  /** How much of the communication runs under compute; null without communication. */
+  readonly overlapPct: number | null
+  readonly idle: {
+    readonly dispatchUs: number
+    readonly hostBlockedUs: number
+    readonly hostAbsentUs: number
+    readonly dependencyUs: number
+    readonly gapUs: number
+    readonly unattributedUs: number
+  }
+  readonly taxes: {
+    /** dispatch + gap */
+    readonly launchUs: number
+    /** Exposed, so that the parts add up; `hiddenWaitUs` is what lies under compute. */
+    readonly waitUs: number | null
+    readonly exposedTransferUs: number | null
+    readonly hiddenWaitUs: number | null
+    /** Inside busy time: "of which". Null where the trace has no shapes. */
+    readonly localityBytes: number | null
+    readonly localityUs: readonly [low: number, high: number] | null
+    /** wall − compute − launch − wait − exposed transfer; its parts are below. */
+    readonly otherUs: number
+  }
+  readonly other: {
+    readonly exposedCopyUs: number
+    readonly hostBlockedUs: number
+    readonly hostAbsentUs: number
+    readonly dependencyUs: number
+    readonly unattributedUs: number
+    /** Exposed communication that cannot be split into wait and transfer. */
+    readonly unsplitCommUs: number
+  }
+  /** wait + exposed transfer + what cannot be split. */
+  readonly exposedCommUs: number
+  readonly launches: number
+}
+
+export interface StepDocument {
+  readonly name: string
+  readonly number: number
+  readonly ranks: readonly RankDocument[]
+}
+
+export interface GroupDocument {
+  readonly group: string
+  readonly description: string | null
+  readonly ranks: readonly number[]
+  readonly collectives: number
+  /** Sums over its ranks. */
+  readonly commUs: number
+  readonly waitUs: number | null
+  readonly transferUs: number | null
+}
+
+export interface CollectiveDocument {
+  readonly kind: string | null
+  readonly group: string | null
+  readonly library: string | null
+  readonly matchedBy: string | null
+  readonly complete: boolean
+  readonly lastRank: number | null
+  readonly endSkewUs: number
+  readonly perRank: readonly {
+    readonly rank: number
+    readonly startUs: number
+    readonly durUs: number
+    readonly waitUs: number | null
+    readonly transferUs: number | null
+  }[]
+}
+
+export interface ClockDocument {
+  readonly rank: number
+  readonly aligned: boolean
+  /** What was added to the rank's times. */
+  readonly correctionUs: number
+  readonly driftPpm: number
+  readonly residualUs: number | null
+}
+
+/** A rank that others waited for, the worst first. */
+export interface StragglerDocument {
+  readonly rank: number
+  /** Summed over the ranks that waited. */
+  readonly keptWaitingUs: number
+  /** How late it was, summed over the collectives at which it was last: from the arrival of the one before it. */
+  readonly lateUs: number
+  readonly collectives: number
+  readonly waiters: readonly { readonly rank: number; readonly waitUs: number }[]
+  readonly worst: readonly {
+    /** Index into `collectives`. */
+    readonly collective: number
+    readonly kind: string | null
+    readonly group: string | null
+    readonly startUs: number
+    readonly keptWaitingUs: number
+    readonly lateUs: number
+  }[]
+  /** What it did while the first of the others was waiting already, the longest first. */
+  readonly meanwhile: readonly { readonly what: string; readonly name: string | null; readonly us: number }[]
+}
+
+/** Work that one fused kernel could do, the greatest saving first. */
+export interface CandidateDocument {
+  readonly kind: 'compute-collective-compute' | 'small-kernels'
+  /** The operators or kernels, in order. */
+  readonly chain: readonly string[]
+  /** How often, over all ranks. */
+  readonly count: number
+  readonly ranks: readonly number[]
+  /** At most, summed over ranks; the parts are below. */
+  readonly savesUs: number
+  readonly saves: {
+    readonly launchUs: number
+    readonly waitUs: number | null
+    readonly exposedTransferUs: number | null
+    /** The high end of what the locality costs. */
+    readonly localityUs: number | null
+  }
+  readonly localityBytes: number | null
+  /** An operation of Arke whose shapes match, with those shapes; null where there is none. */
+  readonly operation: { readonly name: string; readonly shapes: string } | null
+  /** Where the costliest one is. */
+  readonly example: { readonly rank: number; readonly startUs: number; readonly durUs: number }
+}
+
+export interface WarningDocument {
+  readonly class: string
+  readonly message: string
+  readonly count: number
+}
