@@ -3,6 +3,8 @@
  * from inside a kernel and are called otherwise. And the words for collectives, in one spelling.
  */
 
+import type { Communication } from '../timeline/timeline.ts'
+
 const libraries: readonly (readonly [library: string, pattern: RegExp])[] = [
   ['deep_ep', /deep_?ep\b|deep_?ep::/i],
   ['nvshmem', /nvshmem/i],
@@ -42,4 +44,24 @@ export function collectiveOf(name: string): string | null {
   const text = name.toLowerCase()
   for (const [collective, pattern] of collectives) if (pattern.test(text)) return collective
   return null
+}
+
+/** What a kernel's name alone tells of a communication; null for a kernel that does not communicate. */
+export function describeKernel(kernel: string): Communication | null {
+  const library = communicationLibrary(kernel)
+  if (library === null) return null
+  return {
+    collective: collectiveOf(kernel),
+    library,
+    group: null,
+    groupDescription: null,
+    groupRanks: null,
+    groupSize: null,
+    communicator: null,
+    dtype: null,
+    elementsIn: null,
+    elementsOut: null,
+    source: null,
+    destination: null,
+  }
 }

@@ -1,16 +1,25 @@
 /**
- * PyTorch profiler traces (Kineto, 2021 to 2026, CUDA and ROCm) to the timeline. One file is usually one rank; every
- * JSON document in it becomes a rank of its own. Bad input is left out and named in the warnings, never thrown.
+ * PyTorch profiler traces (Kineto, 2021 to 2026, CUDA and ROCm) to the timeline: an object with `traceEvents`, or a
+ * bare array of events; events with a duration (phase X) or as a begin and an end (B, E). One file is usually one rank;
+ * every JSON document in it becomes a rank of its own, and so does every device in a document that has kernels on
+ * several. Bad input is left out and named in the warnings, never thrown.
  *
- * The rank is `distributedInfo.rank`, else the number in the file's name, else `options.rank`, else 0.
+ * The rank is `distributedInfo.rank`, else the number in the file's or its folder's name, else `options.rank`, else 0.
  */
 import { TimelineBuilder } from '../timeline/builder.ts'
-import type { Timeline } from '../timeline/timeline.ts'
+import type { RankTimeline, Timeline } from '../timeline/timeline.ts'
 import { inspect } from './inspect.ts'
+import type { TraceEvent } from './json/event.ts'
 import { TraceScanner, type TraceMetadata } from './json/scanner.ts'
 import { readBytes, type SourceOptions } from './json/source.ts'
 import { KinetoDocument, roleOf } from './kinetoDocument.ts'
+import { EventPairs } from './pairs.ts'
+import { rankFromPath } from './rankName.ts'
+import { splitByDevice } from './split.ts'
+import type { FileRank, RankOrigin } from './traceFile.ts'
 import { type Warning, Warnings } from '../timeline/warnings.ts'
+
+export { rankFromName } from './rankName.ts'
 
 export interface KinetoOptions extends SourceOptions {
   /** The rank, where neither the trace nor its name tells. */
@@ -28,46 +37,67 @@ export interface KinetoFile {
   readonly events: number
 }
 
-/** Adds the ranks in `source`, a path or the bytes themselves, to `timeline`. */
+/** The ranks in `source`, a path or the bytes themselves; their names are those of `timeline`. */
+export async function readKinetoRanks(
+  source: string | Uint8Array,
+  timeline: TimelineBuilder,
+  warnings: Warnings,
+  options: KinetoOptions = {},
+): Promise<{ ranks: (FileRank & { readonly metadata: TraceMetadata })[]; bytes: number; events: number }> {
+  const documents: KinetoDocument[] = []
+  const add = (event: TraceEvent): void => {
+    const document = (documents[event.document] ??= new KinetoDocument(timeline, scanner.strings, warnings))
+    document.add(event)
+  }
+  const scanner: TraceScanner = new TraceScanner(
+    {
+      accept: (phase, category) =>
+        phase === 'X' ? roleOf(category) !== undefined : phase === 'B' || phase === 'E',
+      event: (event) => {
+        if (event.phase === 'X') return add(event)
+        if (event.phase === 'B') return pairs.begin(event)
+        if (pairs.end(event) && event.category >= 0) add(event)
+      },
+    },
+    warnings,
+  )
+  const pairs = new EventPairs(scanner.strings, warnings)
+  const bytes = await readBytes(source, (piece) => scanner.push(piece), warnings, options)
+  scanner.end()
+  pairs.finish()
+
+  const name = options.name ?? (typeof source === 'string' ? source : '')
+  const ranks = scanner.documents.flatMap((metadata, i) => {
+    if (!documents[i]) return []
+    const recording = documents[i].finish(metadata).freeze(0)
+    return numbered(splitByDevice(recording, warnings), metadata, name, options.rank)
+  })
+  return { ranks, bytes, events: scanner.events }
+}
+
+/** Adds the ranks in `source` to `timeline`. */
 export async function readKineto(
   source: string | Uint8Array,
   timeline: TimelineBuilder,
   options: KinetoOptions = {},
 ): Promise<KinetoFile> {
   const warnings = new Warnings()
-  const documents: KinetoDocument[] = []
-  const scanner: TraceScanner = new TraceScanner(
-    {
-      accept: (phase, category) => phase === 'X' && roleOf(category) !== undefined,
-      event: (event) => {
-        const document = (documents[event.document] ??= new KinetoDocument(
-          timeline,
-          scanner.strings,
-          warnings,
-        ))
-        document.add(event)
-      },
-    },
-    warnings,
-  )
-  const bytes = await readBytes(source, (piece) => scanner.push(piece), warnings, options)
-  scanner.end()
-
-  const name = options.name ?? (typeof source === 'string' ? source : '')
+  const file = await readKinetoRanks(source, timeline, warnings, options)
   const ranks: { rank: number; metadata: TraceMetadata }[] = []
-  scanner.documents.forEach((metadata, i) => {
-    const document = documents[i]
-    if (!document) return
-    const rank = rankOf(metadata, name, options.rank, warnings)
+  for (const { timeline: frozen, origin, metadata } of file.ranks) {
+    const { rank } = frozen
+    if (origin === 'guess')
+      warnings.add('rank', () => `neither the trace nor its name tells its rank; taken as ${rank}`)
     if (timeline.has(rank)) {
       warnings.add('duplicate-rank', () => `rank ${rank} is there already; this one is left out`)
-      return
+      continue
     }
-    timeline.adopt(rank, document.finish(metadata))
+    timeline.adopt(rank, { freeze: () => frozen })
     ranks.push({ rank, metadata })
-  })
-  if (documents.length === 0) warnings.add('no-events', () => 'there is no event of a device or a host in it')
-  return { ranks, warnings: warnings.list(), bytes, events: scanner.events }
+  }
+  if (file.ranks.length === 0)
+    warnings.add('no-events', () => 'there is no event of a device or a host in it')
+  return { ranks, warnings: warnings.list(), bytes: file.bytes, events: file.events }
 }
 
 /** One file as a timeline of its own, inspected. */
@@ -83,33 +113,42 @@ export async function readKinetoFile(
   return { ...file, warnings: [...file.warnings, ...found.list()], timeline }
 }
 
-const rankInName = [
-  /rank[-_]?(\d+)/i,
-  /(?:^|[^0-9a-z])(\d+)of\d+/i,
-  /worker[-_]?(\d+)/i,
-  /(?:^|[^0-9a-z])r(\d+)(?=[._-])/i,
-]
-
-/** The rank that a file's name tells, or undefined. */
-export function rankFromName(path: string): number | undefined {
-  const name = path.slice(Math.max(path.lastIndexOf('/'), path.lastIndexOf('\\')) + 1)
-  for (const pattern of rankInName) {
-    const found = pattern.exec(name)
-    if (found) return Number(found[1])
-  }
-  return undefined
-}
-
-function rankOf(
+/**
+ * The ranks of one document, which are several where it has several devices: then each has the number of its device, or
+ * one that is still to be found where the document has a rank of its own.
+ */
+function numbered(
+  timelines: readonly RankTimeline[],
   metadata: TraceMetadata,
   name: string,
   option: number | undefined,
-  warnings: Warnings,
-): number {
-  const info = metadata.distributedInfo as { rank?: unknown } | null | undefined
-  if (Number.isSafeInteger(info?.rank) && (info?.rank as number) >= 0) return info?.rank as number
-  const told = rankFromName(name) ?? option
-  if (told === undefined)
-    warnings.add('rank', () => 'neither the trace nor its name tells its rank; taken as 0')
-  return told ?? 0
+): (FileRank & { readonly metadata: TraceMetadata })[] {
+  const info = metadata.distributedInfo as { rank?: unknown; world_size?: unknown } | null | undefined
+  const told = isCount(info?.rank) ? info.rank : undefined
+  const worldSize = isCount(info?.world_size) ? info.world_size : null
+  const named = rankFromPath(name)
+  return timelines.map((timeline, i) => {
+    const device = deviceName(timeline, metadata)
+    let rank = told ?? named ?? option ?? 0
+    let origin: RankOrigin =
+      told !== undefined ? 'trace' : named !== undefined ? 'name' : option !== undefined ? 'option' : 'guess'
+    if (timelines.length > 1 && (origin === 'guess' || i > 0)) {
+      rank = timeline.rank
+      origin = 'device'
+    }
+    return { timeline: { ...timeline, rank, device }, origin, worldSize, metadata }
+  })
+}
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
+
+/** The name of the device that most device events ran on. */
+function deviceName({ tracks }: RankTimeline, { deviceProperties }: TraceMetadata): string | null {
+  if (!Array.isArray(deviceProperties)) return null
+  const streams = tracks
+    .filter(({ role }) => role === 'stream')
+    .sort((a, b) => b.to - b.from - (a.to - a.from))
+  const properties = deviceProperties as ({ id?: unknown; name?: unknown } | null)[]
+  const found = properties.find((one) => one !== null && streams.length > 0 && one.id === streams[0].owner)
+  return typeof found?.name === 'string' ? found.name : null
 }

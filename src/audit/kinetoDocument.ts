@@ -13,6 +13,8 @@ import type { TraceEvent } from './json/event.ts'
 import { NumberField, TextField } from './json/fields.ts'
 import type { TraceMetadata } from './json/scanner.ts'
 import type { ByteStrings } from './json/strings.ts'
+import { OperandRecords } from './operands.ts'
+import { isCall, linkRunningOperators } from './operators.ts'
 import type { WarningClass, Warnings } from '../timeline/warnings.ts'
 
 type Role = 'kernel' | 'memcpy' | 'memset' | 'wait' | 'call' | 'operator' | 'annotation' | 'device annotation'
@@ -58,6 +60,7 @@ export class KinetoDocument {
   private readonly calls: (Kind | undefined)[] = []
   private readonly roles: (Role | undefined)[] = []
   private readonly communications = new Map<string, number>()
+  private readonly operands: OperandRecords
   /** By event: ids to link by, NaN where it has none. */
   private readonly correlations = new Column(float64)
   private readonly externalIds = new Column(float64)
@@ -68,6 +71,7 @@ export class KinetoDocument {
     this.timeline = timeline
     this.strings = strings
     this.warnings = warnings
+    this.operands = new OperandRecords(this.rank, warnings)
   }
 
   add(event: TraceEvent): void {
@@ -97,13 +101,14 @@ export class KinetoDocument {
     this.externalIds.push(numbers[NumberField.externalId])
     if (numbers[NumberField.bytes] > 0) this.rank.setBytes(added, numbers[NumberField.bytes])
     if (kind === Kind.communication) this.describe(added, event, name)
+    if (kind === Kind.operator) this.operands.set(added, event)
   }
 
   /** Links the events; nothing can be added afterwards. */
   finish(metadata: TraceMetadata): RankBuilder {
     const origin = Number.isNaN(this.origin) ? 0n : BigInt(this.origin) * 1000n
     this.rank.base = (metadata.baseTimeNanoseconds ?? 0n) + origin
-    this.linkOperators(this.link())
+    linkRunningOperators(this.rank, this.link())
     return this.rank
   }
 
@@ -249,48 +254,10 @@ export class KinetoDocument {
       rank.start(call) <= rank.end(operator)
     return running ? operator : NONE
   }
-
-  /** Gives calls without an operator the innermost one that is running on their thread, and passes it on to device work. */
-  private linkOperators(calls: readonly number[]): void {
-    const { rank } = this
-    if (calls.length > 0) {
-      const events = [...calls]
-      for (let event = 0; event < rank.length; event++)
-        if (rank.kind(event) === Kind.operator) events.push(event)
-      const outerFirst = (a: number, b: number): number =>
-        Number(isCall(rank.kind(a))) - Number(isCall(rank.kind(b))) || rank.end(b) - rank.end(a)
-      events.sort(
-        (a, b) =>
-          rank.trackIndex(a) - rank.trackIndex(b) ||
-          rank.start(a) - rank.start(b) ||
-          outerFirst(a, b) ||
-          a - b,
-      )
-      let running: number[] = []
-      let track = NONE
-      for (const event of events) {
-        if (rank.trackIndex(event) !== track) {
-          track = rank.trackIndex(event)
-          running = []
-        }
-        while (running.length > 0 && rank.end(running[running.length - 1]) <= rank.start(event)) running.pop()
-        if (rank.kind(event) === Kind.operator) running.push(event)
-        else if (running.length > 0) rank.linkOperator(event, running[running.length - 1])
-      }
-    }
-    for (let event = 0; event < rank.length; event++) {
-      if (rank.operatorOf(event) !== NONE || isCall(rank.kind(event))) continue
-      const call = rank.launchOf(event)
-      if (call !== NONE) rank.linkOperator(event, rank.operatorOf(call))
-    }
-  }
 }
 
 const orNone = (value: number): number => (Number.isNaN(value) ? NONE : value)
 const orNull = (value: number): number | null => (Number.isNaN(value) ? null : value)
-
-const isCall = (kind: Kind): boolean =>
-  kind === Kind.launch || kind === Kind.synchronize || kind === Kind.runtime
 
 /** Ranks as written, `[0, 1]`; null where the list is shortened or unreadable. */
 function ranksOf(text: string | null): number[] | null {

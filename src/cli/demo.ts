@@ -1,8 +1,12 @@
-/** `arke demo`: the example ladder on the checker, from one load to a fused operation, and a race caught at its line. */
+/**
+ * `arke demo`: an audit of a job with a planted straggler; then the example ladder on the checker, from one load to a
+ * fused operation, and a race caught at its line.
+ */
 import { existsSync, readdirSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { openWorld } from '../world/open.ts'
+import { auditCommand } from './audit.ts'
 import { check, type CheckOptions, type Checked, type Run } from './check.ts'
 import { UsageError } from './errors.ts'
 import { arke } from './invocation.ts'
@@ -21,8 +25,15 @@ const options: CheckOptions = {
 }
 
 /** Whether all went as it should: the ladder clean, the mistake found. */
-export async function demo(print: (text: string) => void, progress: Progress): Promise<boolean> {
+export async function demo(
+  print: (text: string) => void,
+  progress: Progress,
+  version: string,
+): Promise<boolean> {
   if (!existsSync(folder)) throw new UsageError('the examples are not here; the demo needs them')
+  print('What the taxes cost: the traces of a job on 8 ranks, made here, with a straggler planted in it.\n')
+  await auditCommand([], { demo: true }, version, print, progress)
+  print('\nWhat removes them: kernels that communicate from inside.\n')
   const shortly = (file: string): string => relative(process.cwd(), join(folder, file)) || file
   const onProgress = (run: { scenario: string; ranks: number }, schedules: number): void =>
     progress.show(() => `checking "${run.scenario}" on ${run.ranks} ranks: ${schedules} schedules`)
@@ -61,6 +72,9 @@ export async function demo(print: (text: string) => void, progress: Progress): P
   print(`  read    ${language} (the language on one page), then an example`)
   print(`  change  ${shortly('06-message-passing.ts')}: swap the put and the signal`)
   print(`  check   ${arke} check ${shortly('06-message-passing.ts')}`)
+  print(
+    `  audit   ${arke} audit TRACES (${relative(process.cwd(), join(root, 'docs/audit.md'))} says how to record them)`,
+  )
   print(`  look    ${arke} emit ${shortly('07-all-gather-gemm.ts')} --kernel allGatherGemm --stage lowered`)
   return clean && findings(caught) > 0
 }

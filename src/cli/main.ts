@@ -5,11 +5,12 @@
  */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, Option } from 'commander'
+import type { AuditCommand } from './audit.ts'
 import type { Stage } from './check.ts'
 import type { Target } from './emit.ts'
 import { describeError, UsageError } from './errors.ts'
 import type { Source } from './load.ts'
-import { checkDefaults, whole } from './options.ts'
+import { checkDefaults, positive, whole } from './options.ts'
 
 // Positions in errors and findings are the author's, not those of what was made of the source.
 process.setSourceMapsEnabled(true)
@@ -25,7 +26,7 @@ const ranks = whole(1, 64)
 const program = new Command('arke')
 program
   .description(
-    'Tile kernels with communication inside: check them for races and deadlocks, see what they become',
+    'The three taxes of distributed LLM workloads: audit traces for them, and write, check and emit the kernels that remove them',
   )
   .version(version)
   .exitOverride()
@@ -127,6 +128,45 @@ Exits with 1 if anything was found.`,
   })
 
 program
+  .command('audit')
+  .description(
+    'read profiler traces of a job: what the three taxes cost, who made whom wait, what to fuse first',
+  )
+  .argument(
+    '[path...]',
+    'traces, folders or globs: PyTorch .json(.gz), Nsight Systems .sqlite, rocprofv3 .json',
+  )
+  .option('--steps <a..b>', 'only these steps, both included, by the numbers that the program gave them')
+  .option('--json', 'print one JSON document, and write no page unless --html is given')
+  .option('--html <file>', 'where the page goes (default: arke-report.html)')
+  .option('--no-html', 'write no page')
+  .option('--trace <file>', 'write all ranks on one clock as a Chrome trace, for Perfetto')
+  .option(
+    '--compare <other>',
+    'set another audit beside it: traces, or the output of --json (PATH is before, OTHER after)',
+  )
+  .option('--rank <n>', 'the rank of a single trace that does not tell it', whole(0, 2 ** 31 - 1))
+  .option('--bandwidth <GB/s>', "of the devices' memory, where Arke does not know the device", positive)
+  .option('--demo', 'make the traces of an 8-rank job with a planted straggler, and audit those')
+  .addHelpText(
+    'after',
+    `
+Examples:
+  arke audit --demo
+  arke audit traces/                                  all ranks of a job
+  arke audit 'run7/rank*.json.gz' --steps 5..8
+  arke audit before/ --compare after/
+  arke audit trace.json.gz --json > before.json
+
+docs/audit.md says how to record a good trace. Exits with 2 and one line if there is nothing to audit.`,
+  )
+  .action(async (paths: string[], options: AuditCommand) => {
+    const { auditCommand } = await import('./audit.ts')
+    const { Progress } = await import('./progress.ts')
+    await interruptible(() => auditCommand(paths, options, version, print, new Progress(process.stderr)))
+  })
+
+program
   .command('emit')
   .description('print what a kernel becomes')
   .argument('<file>', 'a file that exports kernels')
@@ -175,12 +215,12 @@ program
 
 program
   .command('demo')
-  .description('run the examples on the checker, and see a race caught')
+  .description('audit a job with a planted straggler, run the examples on the checker, and see a race caught')
   .addHelpText('after', '\nExample:\n  arke demo')
   .action(async () => {
     const { demo } = await import('./demo.ts')
     const { Progress } = await import('./progress.ts')
-    if (!(await interruptible(() => demo(print, new Progress(process.stderr))))) process.exitCode = 1
+    if (!(await interruptible(() => demo(print, new Progress(process.stderr), version)))) process.exitCode = 1
   })
 
 interface CheckCommand {

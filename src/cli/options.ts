@@ -16,3 +16,9 @@ export function whole(least: number, most = Number.MAX_SAFE_INTEGER): (text: str
 
 /** What `check` does where the command does not say otherwise. */
 export const checkDefaults = { schedules: 1000, seed: 1, preemptions: 2, limit: 10_000 }
+
+export function positive(text: string): number {
+  const value = Number(text)
+  if (!(value > 0) || !Number.isFinite(value)) throw new InvalidArgumentError('A number above 0 is wanted.')
+  return value
+}

@@ -87,10 +87,17 @@ export interface GroupDocument {
   readonly description: string | null
   readonly ranks: readonly number[]
   readonly collectives: number
-  /** Sums over its ranks. */
+  /** Sums over its ranks. Waits and transfers are the exposed ones, as in the ledger of a rank. */
   readonly commUs: number
   readonly waitUs: number | null
-  readonly transferUs: number | null
+  readonly exposedTransferUs: number | null
+  readonly perRank: readonly {
+    readonly rank: number
+    readonly collectives: number
+    readonly commUs: number
+    readonly waitUs: number | null
+    readonly exposedTransferUs: number | null
+  }[]
 }
 
 export interface CollectiveDocument {
@@ -138,12 +145,18 @@ export interface StragglerDocument {
     readonly lateUs: number
   }[]
   /** What it did while the first of the others was waiting already, the longest first. */
-  readonly meanwhile: readonly { readonly what: string; readonly name: string | null; readonly us: number }[]
+  readonly meanwhile: readonly {
+    /** compute, collective, copy, or a part of idle time. */
+    readonly what: string
+    readonly name: string | null
+    readonly operator: string | null
+    readonly us: number
+  }[]
 }
 
 /** Work that one fused kernel could do, the greatest saving first. */
 export interface CandidateDocument {
-  readonly kind: 'compute-collective-compute' | 'small-kernels'
+  readonly kind: 'compute-collective-compute' | 'small-kernels' | 'producer-consumer'
   /** The operators or kernels, in order. */
   readonly chain: readonly string[]
   /** How often, over all ranks. */
@@ -155,6 +168,8 @@ export interface CandidateDocument {
     readonly launchUs: number
     readonly waitUs: number | null
     readonly exposedTransferUs: number | null
+    /** Exposed communication that cannot be split into the two. */
+    readonly unsplitCommUs: number
     /** The high end of what the locality costs. */
     readonly localityUs: number | null
   }

@@ -48,4 +48,6 @@ export interface Partition {
   readonly copying: Intervals
   /** All waiting in collectives, hidden by compute or not. */
   readonly waiting: Intervals
+  /** All time in collectives after the last rank had arrived. */
+  readonly transferring: Intervals
 }

@@ -7,7 +7,7 @@ import { isDeviceWork, NONE } from './timeline.ts'
 import type { Communication, Events, Kind, Operands, RankTimeline, Timeline, Track } from './timeline.ts'
 
 export class TimelineBuilder {
-  private readonly ranks = new Map<number, RankBuilder>()
+  private readonly ranks = new Map<number, Pick<RankBuilder, 'freeze'>>()
   private readonly names: string[] = []
   private readonly ids = new Map<string, number>()
 
@@ -33,7 +33,7 @@ export class TimelineBuilder {
   }
 
   /** Makes of `events` the rank of that number, for a reader that learns the number last. */
-  adopt(rank: number, events: RankBuilder): void {
+  adopt(rank: number, events: Pick<RankBuilder, 'freeze'>): void {
     if (this.ranks.has(rank)) throw new Error(`rank ${rank} is in the timeline already; merge or renumber it`)
     this.ranks.set(rank, events)
   }
@@ -231,7 +231,8 @@ export class RankBuilder {
   }
 }
 
-function deviceSpan(events: Events): readonly [number, number] | null {
+/** From the first start to the last end of device work, or null without any. */
+export function deviceSpan(events: Events): readonly [number, number] | null {
   let [from, to] = [Infinity, -Infinity]
   for (let i = 0; i < events.length; i++) {
     if (!isDeviceWork(events.kind[i])) continue

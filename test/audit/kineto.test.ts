@@ -178,6 +178,95 @@ describe('variants', () => {
   })
 })
 
+describe('operands', () => {
+  const operators = (...args: Json[]) =>
+    read(args.map((one, i) => event('cpu_op', 'aten::add', 10 * i, 5, { 'External id': i, ...one })))
+  const shapes = async (...args: Json[]) => {
+    const { timeline } = await operators(...args)
+    const { events, operands } = timeline.ranks[0]
+    return [...events.operands].map((record) => (record === NONE ? null : operands[record]))
+  }
+
+  it('are the extents and types that the trace writes; strides are ignored', async () => {
+    const call = {
+      'Input Dims': [[4096, 1024], [], [1024]],
+      'Input type': ['c10::BFloat16', 'Scalar', 'float'],
+      'Input Strides': [[1024, 1], [], [1]],
+    }
+    expect(await shapes(call, {})).toEqual([{ shapes: call['Input Dims'], types: call['Input type'] }, null])
+    expect(await shapes({ 'Input dims': [[2]], 'Input type': ['float'] })).toEqual([
+      { shapes: [[2]], types: ['float'] },
+    ])
+  })
+
+  it('of a list are its tensors, each with the type of the list', async () => {
+    const call = {
+      'Input Dims': [[[4, 8], [2], [[3]]], [], [5]],
+      'Input type': ['TensorList', 'Scalar', 'int'],
+    }
+    expect(await shapes(call)).toEqual([
+      {
+        shapes: [[4, 8], [2], [3], [], [5]],
+        types: ['TensorList', 'TensorList', 'TensorList', 'Scalar', 'int'],
+      },
+    ])
+  })
+
+  it('of calls with the same are one record', async () => {
+    const call = { 'Input Dims': [[4]], 'Input type': ['float'] }
+    const other = { 'Input Dims': [[4]], 'Input type': ['int'] }
+    const { timeline } = await operators(call, other, call, { 'Input Dims': [[4]] })
+    const { events, operands } = timeline.ranks[0]
+    expect([...events.operands]).toEqual([0, 1, 0, 2])
+    expect(operands).toEqual([
+      { shapes: [[4]], types: ['float'] },
+      { shapes: [[4]], types: ['int'] },
+      { shapes: [[4]], types: [''] },
+    ])
+  })
+
+  it('that are malformed are left out', async () => {
+    const types = ['float']
+    const malformed = [[4], [[-1]], [[1.5]], [['4']], 'none', 7, { a: 1 }, [[4, [2]]], null]
+    const calls = malformed.map((dims) => ({ 'Input Dims': dims, 'Input type': types }))
+    expect(await shapes(...calls, { 'Input Dims': [[4]], 'Input type': 'float' })).toEqual([
+      ...malformed.map(() => null),
+      null,
+    ])
+    expect(await shapes({ 'Input Dims': [[4], [5]], 'Input type': [3] })).toEqual([
+      { shapes: [[4], [5]], types: ['', ''] },
+    ])
+  })
+
+  it('are bounded: past the limit they are left out, and a warning says so', async () => {
+    const calls = Array.from({ length: 70_000 }, (_, i) => ({
+      'Input Dims': [[i, 3]],
+      'Input type': ['float'],
+    }))
+    const file = await operators(...calls, calls[5])
+    const [{ operands, events }] = file.timeline.ranks
+    expect(operands).toHaveLength(2 ** 16)
+    expect(events.operands[70_000]).toBe(5)
+    expect(events.operands[69_999]).toBe(NONE)
+    expect(file.warnings).toMatchObject([{ class: 'too-large', count: 70_000 - 2 ** 16 }])
+  })
+
+  it('do not crowd out names, however long they are', async () => {
+    const list = Array.from({ length: 1000 }, (_, i) => [i, 4096])
+    const calls = Array.from({ length: 1000 }, (_, i) => ({
+      'Input Dims': [[...list, [i]]],
+      'Input type': ['TensorList'],
+    }))
+    const file = await operators(...calls)
+    const named = file.timeline.ranks[0].events.name.every(
+      (name) => file.timeline.names[name] === 'aten::add',
+    )
+    expect(named).toBe(true)
+    expect(classes(file)).toEqual(['too-large'])
+    expect(file.timeline.ranks[0].operands.length).toBeGreaterThan(100)
+  })
+})
+
 describe('warnings', () => {
   const kernel = (name: string, ts: number, dur: number, correlation: number): Json =>
     event('kernel', name, ts, dur, { device: 0, stream: 7, correlation })

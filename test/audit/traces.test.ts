@@ -7,8 +7,10 @@ import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { readKinetoFile } from '../../src/audit/kineto.ts'
-import { activity, clip, total } from '../../src/timeline/intervals.ts'
+import { readTraces } from '../../src/audit/open.ts'
+import { audit } from '../../src/taxes/audit.ts'
 import { Kind, NONE } from '../../src/timeline/timeline.ts'
+import { Warnings } from '../../src/timeline/warnings.ts'
 import { root } from '../docs/snippets.ts'
 
 const folder = join(root, '../shared/traces/kineto')
@@ -85,21 +87,18 @@ describe.skipIf(!here)('real traces', () => {
     const expected = Object.fromEntries(
       lines.map((line) => line.split(',')).map(([type, time]) => [type, Number(time)]),
     )
-    const { timeline } = await readKinetoFile(join(folder, 'h100-qwen1.5-0.5b.json.gz'))
-    const [rank] = timeline.ranks
-    const { kind, launch } = rank.events
     // TraceLens leaves out device work whose launch was not recorded: that of the step before.
-    const counted = (...kinds: Kind[]) =>
-      activity(rank, (event) => kinds.includes(kind[event] as Kind) && launch[event] !== NONE)
-    const busy = counted(Kind.kernel, Kind.memset, Kind.memcpy, Kind.communication)
-    const [from, to] = [busy[0], busy[busy.length - 1]]
+    const { timeline } = await readTraces([join(folder, 'h100-qwen1.5-0.5b.json.gz')])
+    const [{ ledger }] = audit(timeline, new Warnings()).ranks
     const milliseconds = {
-      computation_time: total(counted(Kind.kernel, Kind.memset)) / 1e6,
-      busy_time: total(busy) / 1e6,
-      idle_time: (to - from - total(clip(busy, from, to))) / 1e6,
-      total_time: (to - from) / 1e6,
-      total_memcpy_time: total(counted(Kind.memcpy)) / 1e6,
-      total_comm_time: total(counted(Kind.communication)) / 1e6,
+      computation_time: ledger.compute / 1e6,
+      exposed_comm_time: ledger.parts.communication / 1e6,
+      exposed_memcpy_time: ledger.parts.copy / 1e6,
+      busy_time: ledger.busy / 1e6,
+      idle_time: ledger.idle / 1e6,
+      total_time: ledger.wall / 1e6,
+      total_memcpy_time: ledger.copy / 1e6,
+      total_comm_time: ledger.communication / 1e6,
     }
     for (const [type, time] of Object.entries(milliseconds))
       expect(Math.abs(time - expected[type]), type).toBeLessThanOrEqual(expected[type] * 0.001)

@@ -16,11 +16,14 @@ describe('README', () => {
   })
 
   it('shows what the command prints', async () => {
-    const [{ text }] = fences('README.md', 'console')
-    const [command, ...lines] = text.split('\n')
-    const args = command.replace('$ npx tsx src/cli/main.ts ', '').split(' ')
-    const { stdout } = await arke(...args)
-    expect(stdout).toContain(lines.join('\n'))
+    const shown = fences('README.md', 'console')
+    expect(shown).toHaveLength(2)
+    for (const { text } of shown) {
+      const [command, ...lines] = text.split('\n')
+      const args = command.replace('$ npx tsx src/cli/main.ts ', '').split(' ')
+      const { stdout } = await arke(...args)
+      expect(stdout).toContain(lines.join('\n'))
+    }
   })
 
   it('names every command', async () => {

@@ -113,3 +113,18 @@ export class ValueSkipper {
     return MORE
   }
 }
+
+/** A piece behind what is left of the one before, in a buffer that is used again and again. */
+export class JoinedPieces {
+  private buffer = new Uint8Array(0)
+
+  /** Valid until the next call. */
+  after(rest: Uint8Array, piece: Uint8Array): Uint8Array {
+    if (rest.length === 0) return new Uint8Array(piece.buffer, piece.byteOffset, piece.length)
+    const length = rest.length + piece.length
+    if (this.buffer.length < length) this.buffer = new Uint8Array(length + (length >> 2))
+    this.buffer.set(rest)
+    this.buffer.set(piece, rest.length)
+    return this.buffer.subarray(0, length)
+  }
+}

@@ -5,13 +5,16 @@
  */
 import { BAD, CLOSE_OBJECT, COLON, COMMA, MORE, OPEN_OBJECT, QUOTE } from './bytes.ts'
 import { skipRest, skipSpace, skipString, skipValue } from './bytes.ts'
-import { argKeys, eventKeys, Field, FIRST_TEXT, NumberField, TextField } from './fields.ts'
+import { argKeys, eventKeys, Field, FIRST_OPERAND, FIRST_TEXT } from './fields.ts'
+import { NumberField, OperandField, TextField } from './fields.ts'
 import { Microseconds } from './microseconds.ts'
-import type { ByteStrings } from './strings.ts'
+import { ByteStrings } from './strings.ts'
 
 const NUMBERS = Object.keys(NumberField).length
 const TEXTS = Object.keys(TextField).length
 const NULL = 0x6e
+/** Of distinct texts of operands. A list of all of a model's parameters has tens of kilobytes. */
+const OPERAND_LIMIT = 8 << 20
 
 export class TraceEvent {
   /** Which JSON document of the input it is in, from 0. */
@@ -33,6 +36,10 @@ export class TraceEvent {
   readonly numbers = new Float64Array(NUMBERS)
   /** By `TextField`; -1 where absent. */
   readonly texts = new Int32Array(TEXTS)
+  /** Numbers of `operandTexts`; -1 where absent. */
+  shapes = -1
+  types = -1
+  readonly operandTexts = new ByteStrings(OPERAND_LIMIT, 3)
 
   clear(): void {
     this.phase = ''
@@ -44,6 +51,8 @@ export class TraceEvent {
     this.duration = NaN
     for (let i = 0; i < NUMBERS; i++) this.numbers[i] = NaN
     for (let i = 0; i < TEXTS; i++) this.texts[i] = -1
+    this.shapes = -1
+    this.types = -1
   }
 }
 
@@ -161,7 +170,8 @@ export class EventReader {
       const from = at
       at = skipValue(data, at, end)
       if (at < 0) return at
-      if (field >= FIRST_TEXT) this.event.texts[field - FIRST_TEXT] = this.text(data, from, at)
+      if (field >= FIRST_OPERAND) this.operand(field - FIRST_OPERAND, data, from, at)
+      else if (field >= FIRST_TEXT) this.event.texts[field - FIRST_TEXT] = this.text(data, from, at)
       else if (field >= 0) this.event.numbers[field] = this.number(data, from, at)
       at = skipSpace(data, at, end)
       if (at >= end) return MORE
@@ -169,6 +179,12 @@ export class EventReader {
       if (data[at] !== COMMA) return BAD
       at = skipSpace(data, at + 1, end)
     }
+  }
+
+  private operand(field: number, data: Uint8Array, from: number, to: number): void {
+    const id = this.event.operandTexts.intern(data, from, to)
+    if (field === OperandField.shapes) this.event.shapes = id
+    else this.event.types = id
   }
 
   private text(data: Uint8Array, from: number, to: number): number {

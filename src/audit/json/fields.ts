@@ -25,6 +25,8 @@ export const NumberField = {
   sequence: 8,
   source: 9,
   destination: 10,
+  /** The number of a record, in our own traces. */
+  communication: 11,
 } as const
 
 /** Texts among its args; an array or a number is taken as it is written. */
@@ -35,6 +37,13 @@ export const TextField = {
   groupRanks: 3,
   communicator: 4,
   dtype: 5,
+  library: 6,
+} as const
+
+/** What an operator is called with, as it is written; interned apart, so that many shapes leave room for the names. */
+export const OperandField = {
+  shapes: 0,
+  types: 1,
 } as const
 
 /** Keys with the number of their field; keys of one length are told apart by their bytes. */
@@ -74,8 +83,9 @@ export const eventKeys = new Keys({
   args: Field.args,
 })
 
-/** A text field is written as `FIRST_TEXT` plus its number. */
+/** A text field is written as `FIRST_TEXT` plus its number, an operand field as `FIRST_OPERAND` plus its number. */
 export const FIRST_TEXT = 64
+export const FIRST_OPERAND = 128
 
 export const argKeys = new Keys({
   correlation: NumberField.correlation,
@@ -92,6 +102,7 @@ export const argKeys = new Keys({
   Seq: NumberField.sequence,
   'Src Rank': NumberField.source,
   'Dst Rank': NumberField.destination,
+  communication: NumberField.communication,
   'Collective name': FIRST_TEXT + TextField.collective,
   'Process Group Name': FIRST_TEXT + TextField.group,
   'Process Group Description': FIRST_TEXT + TextField.groupDescription,
@@ -99,4 +110,8 @@ export const argKeys = new Keys({
   'comms id': FIRST_TEXT + TextField.communicator,
   'Comms Id': FIRST_TEXT + TextField.communicator,
   dtype: FIRST_TEXT + TextField.dtype,
+  library: FIRST_TEXT + TextField.library,
+  'Input Dims': FIRST_OPERAND + OperandField.shapes,
+  'Input dims': FIRST_OPERAND + OperandField.shapes, // 2021
+  'Input type': FIRST_OPERAND + OperandField.types,
 })

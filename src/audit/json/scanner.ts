@@ -19,7 +19,7 @@ import {
   OPEN_OBJECT,
   QUOTE,
 } from './bytes.ts'
-import { skipSpace, skipString, skipValue, ValueSkipper } from './bytes.ts'
+import { JoinedPieces, skipSpace, skipString, skipValue, ValueSkipper } from './bytes.ts'
 import { EventReader, type TraceEvent } from './event.ts'
 import { ByteStrings } from './strings.ts'
 
@@ -37,11 +37,13 @@ export interface TraceMetadata {
   displayTimeUnit?: unknown
   distributedInfo?: unknown
   deviceProperties?: unknown
+  /** In our own traces: how they are to be read. */
+  arke?: unknown
   /** A bigint, because a double cannot hold it. */
   baseTimeNanoseconds?: bigint
 }
 
-const wantedMetadata = ['schemaVersion', 'displayTimeUnit', 'distributedInfo', 'deviceProperties']
+const wantedMetadata = ['schemaVersion', 'displayTimeUnit', 'distributedInfo', 'deviceProperties', 'arke']
 const BASE_TIME = 'baseTimeNanoseconds'
 
 type State = 'outside' | 'object' | 'events' | 'skip' | 'lost'
@@ -62,6 +64,7 @@ export class TraceScanner {
   private needsComma = false
   /** Bytes that are needed again, and how many came before them. */
   private rest: Uint8Array = new Uint8Array(0)
+  private readonly joined = new JoinedPieces()
   private passed = 0
 
   constructor(sink: TraceSink, warnings: Warnings) {
@@ -71,12 +74,7 @@ export class TraceScanner {
   }
 
   push(piece: Uint8Array): void {
-    let data = new Uint8Array(piece.buffer, piece.byteOffset, piece.length)
-    if (this.rest.length > 0) {
-      data = new Uint8Array(this.rest.length + piece.length)
-      data.set(this.rest)
-      data.set(piece, this.rest.length)
-    }
+    const data = this.joined.after(this.rest, piece)
     this.advance(data, 0)
     while (this.rest.length > VALUE_LIMIT) {
       const where = this.passed

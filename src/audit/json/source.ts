@@ -2,8 +2,7 @@
  * Bytes of a trace: a file or a buffer, plain or compressed by gzip (told by its first two bytes, not by its name), in
  * pieces, decompressed. A damaged or truncated input gives what is readable before the damage, and a warning.
  */
-import { createReadStream } from 'node:fs'
-import { Readable } from 'node:stream'
+import { open } from 'node:fs/promises'
 import { constants, createGunzip } from 'node:zlib'
 import type { Warnings } from '../../timeline/warnings.ts'
 
@@ -14,17 +13,17 @@ export interface SourceOptions {
   onProgress?: (bytes: number) => void
 }
 
-/** Gives the bytes of `source` (a path or a buffer) to `push`, piece by piece; returns how many there were. */
+/**
+ * Gives the bytes of `source` (a path or a buffer) to `push`, piece by piece; returns how many there were. A piece is
+ * valid until `push` returns.
+ */
 export async function readBytes(
   source: string | Uint8Array,
   push: (piece: Uint8Array) => void,
   warnings: Warnings,
   { onProgress }: SourceOptions = {},
 ): Promise<number> {
-  const input =
-    typeof source === 'string'
-      ? createReadStream(source, { highWaterMark: PIECE })
-      : Readable.from(pieces(source), { objectMode: true })
+  const input = typeof source === 'string' ? piecesOfFile(source) : pieces(source)
   let raw = 0
   let total = 0
   const give = (piece: Uint8Array): void => {
@@ -34,7 +33,7 @@ export async function readBytes(
   let gunzip: Gunzip | undefined
   let first: Uint8Array = new Uint8Array(0)
   try {
-    for await (const piece of input as AsyncIterable<Uint8Array>) {
+    for await (const piece of input) {
       if (raw < 2) first = Buffer.concat([first, piece])
       raw += piece.length
       onProgress?.(raw)
@@ -52,6 +51,26 @@ export async function readBytes(
   const problem = await gunzip?.finish()
   if (problem) warnings.add('gzip', () => `the compressed data is damaged: ${problem}`)
   return total
+}
+
+/** One piece is read while the one before is used, into the same two buffers in turns. */
+async function* piecesOfFile(path: string): AsyncGenerator<Uint8Array> {
+  const file = await open(path)
+  try {
+    let [current, other] = [new Uint8Array(PIECE), new Uint8Array(PIECE)]
+    let reading = file.read(current, 0, PIECE, null)
+    for (;;) {
+      const { bytesRead } = await reading
+      if (bytesRead === 0) return
+      reading = file.read(other, 0, PIECE, null)
+      // Who stops early leaves this one unawaited.
+      reading.catch(() => undefined)
+      yield current.subarray(0, bytesRead)
+      ;[current, other] = [other, current]
+    }
+  } finally {
+    await file.close()
+  }
 }
 
 function* pieces(bytes: Uint8Array): Generator<Uint8Array> {

@@ -8,18 +8,15 @@ export const OTHER = 0
 const FACTOR = 0x01000193
 const OTHER_TEXT = '(beyond the limit of distinct names)'
 
-/**
- * A hash of the length, both ends and every seventh byte between: kernels' names have hundreds of bytes, differ in
- * many of them, and are compared whole anyway.
- */
-function hashOf(data: Uint8Array, from: number, to: number): number {
+/** A hash of the length, both ends and every `stride`-th byte between. */
+function hashOf(data: Uint8Array, from: number, to: number, stride: number): number {
   let hash = (to - from) | 0
   if (to - from <= 24) {
     for (let i = from; i < to; i++) hash = Math.imul(hash ^ data[i], FACTOR)
     return hash
   }
   for (let i = from; i < from + 8; i++) hash = Math.imul(hash ^ data[i], FACTOR)
-  for (let i = from + 8; i < to - 16; i += 7) hash = Math.imul(hash ^ data[i], FACTOR)
+  for (let i = from + 8; i < to - 16; i += stride) hash = Math.imul(hash ^ data[i], FACTOR)
   for (let i = to - 16; i < to; i++) hash = Math.imul(hash ^ data[i], FACTOR)
   return hash
 }
@@ -27,6 +24,7 @@ function hashOf(data: Uint8Array, from: number, to: number): number {
 export class ByteStrings {
   overflowed = false
   private readonly limit: number
+  private readonly stride: number
   private arena = new Uint8Array(1 << 16)
   private used = 0
   private readonly ends: number[] = [0]
@@ -34,9 +32,14 @@ export class ByteStrings {
   private readonly texts: (string | undefined)[] = [OTHER_TEXT]
   private slots = new Int32Array(1 << 12)
 
-  /** At most `limit` bytes of distinct strings, and an eighth as many strings. */
-  constructor(limit = 64 << 20) {
+  /**
+   * At most `limit` bytes of distinct strings, and an eighth as many strings. Kernels' names have hundreds of bytes,
+   * differ in many of them and are compared whole anyway, so every seventh byte is enough to hash them by; strings
+   * that differ in a digit want a smaller stride.
+   */
+  constructor(limit = 64 << 20, stride = 7) {
     this.limit = limit
+    this.stride = stride
   }
 
   get size(): number {
@@ -45,7 +48,7 @@ export class ByteStrings {
 
   /** The number of the string with these bytes, as between the quotes, escapes included. */
   intern(data: Uint8Array, from: number, to: number): number {
-    const hash = hashOf(data, from, to)
+    const hash = hashOf(data, from, to, this.stride)
     const mask = this.slots.length - 1
     let slot = (hash ^ (hash >>> 15)) & mask
     for (let id = this.slots[slot]; id !== 0; id = this.slots[slot]) {

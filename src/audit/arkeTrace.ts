@@ -1,0 +1,220 @@
+/**
+ * Chrome traces that Arke wrote (src/timeline/chrome.ts), of its own runs or of an audit, back to the timeline they were
+ * written from. Damage is left out and named in the warnings: an event that is lost takes only its links with it.
+ */
+import { RankBuilder, TimelineBuilder } from '../timeline/builder.ts'
+import { categories, CHROME_VERSION, type ChromeRank, COMMUNICATION_EVENT } from '../timeline/chrome.ts'
+import { Column, float64 } from '../timeline/columns.ts'
+import { type Communication, Kind, NONE, type RankTimeline, type Track } from '../timeline/timeline.ts'
+import { Warnings } from '../timeline/warnings.ts'
+import { IntegerMap } from './integerMap.ts'
+import type { TraceEvent } from './json/event.ts'
+import { NumberField, TextField } from './json/fields.ts'
+import { TraceScanner } from './json/scanner.ts'
+import { readBytes } from './json/source.ts'
+import type { ByteStrings } from './json/strings.ts'
+import { OperandRecords } from './operands.ts'
+import { isCall } from './operators.ts'
+import type { TraceFile, TraceFileOptions } from './traceFile.ts'
+
+const kinds = new Map(categories.map((category, kind) => [category, kind as Kind]))
+
+export async function readArkeTrace(
+  source: string | Uint8Array,
+  options: TraceFileOptions = {},
+): Promise<TraceFile> {
+  const warnings = new Warnings()
+  const builder = new TimelineBuilder()
+  const documents: ArkeDocument[] = []
+  const scanner: TraceScanner = new TraceScanner(
+    {
+      accept: (phase, category) => phase === 'M' || (phase === 'X' && kinds.has(category)),
+      event: (event) => {
+        const document = (documents[event.document] ??= new ArkeDocument(
+          scanner.documents[event.document].arke,
+          builder,
+          scanner.strings,
+          warnings,
+        ))
+        document.add(event)
+      },
+    },
+    warnings,
+  )
+  const bytes = await readBytes(source, (piece) => scanner.push(piece), warnings, options)
+  scanner.end()
+  const timelines = documents.flatMap((document) => document.finish())
+  const { names } = builder.freeze()
+  return {
+    format: 'arke',
+    bytes,
+    names,
+    ranks: timelines.map((timeline) => ({ timeline, origin: 'trace', worldSize: null })),
+    warnings: warnings.list(),
+  }
+}
+
+class ArkeDocument {
+  private readonly ranks = new Map<number, ArkeRank>()
+  private readonly strings: ByteStrings
+  private readonly warnings: Warnings
+
+  constructor(arke: unknown, timeline: TimelineBuilder, strings: ByteStrings, warnings: Warnings) {
+    this.strings = strings
+    this.warnings = warnings
+    const described = arke as { version?: unknown; origin?: unknown; ranks?: unknown } | undefined
+    if (described?.version !== CHROME_VERSION || !Array.isArray(described.ranks)) {
+      this.unreadable(`it is of version ${String(described?.version)}, not ${CHROME_VERSION}`)
+      return
+    }
+    for (const one of described.ranks as ChromeRank[])
+      try {
+        const rank = new ArkeRank(one, BigInt(String(described.origin)), timeline, strings, warnings)
+        this.ranks.set(one.process, rank)
+      } catch {
+        this.unreadable('a rank of it is not readable')
+      }
+  }
+
+  add(event: TraceEvent): void {
+    const rank = this.ranks.get(event.process)
+    if (event.phase === 'X') {
+      if (rank) rank.add(event)
+      else
+        this.warnings.add('garbage', () => `an event of process ${event.process}, which is no rank; left out`)
+    } else if (event.name >= 0 && this.strings.text(event.name) === COMMUNICATION_EVENT) rank?.describe(event)
+  }
+
+  finish(): RankTimeline[] {
+    return [...this.ranks.values()].map((rank) => rank.finish())
+  }
+
+  private unreadable(why: string): void {
+    this.warnings.add('garbage', () => `the description of the trace is not readable: ${why}`)
+  }
+}
+
+class ArkeRank {
+  private readonly builder = new RankBuilder()
+  private readonly described: ChromeRank
+  private readonly base: bigint
+  /** The rank's time 0, in whole microseconds and nanoseconds of the trace. */
+  private readonly whole: number
+  private readonly nanoseconds: number
+  private readonly tracks: readonly number[]
+  private readonly timeline: TimelineBuilder
+  private readonly strings: ByteStrings
+  private readonly warnings: Warnings
+  private readonly names: number[] = []
+  private readonly operands: OperandRecords
+  private readonly communications = new Map<number, number>()
+  /** By event: ids to link by, NaN where it has none. */
+  private readonly correlations = new Column(float64)
+  private readonly externalIds = new Column(float64)
+
+  constructor(
+    described: ChromeRank,
+    origin: bigint,
+    timeline: TimelineBuilder,
+    strings: ByteStrings,
+    warnings: Warnings,
+  ) {
+    this.described = described
+    this.timeline = timeline
+    this.strings = strings
+    this.warnings = warnings
+    this.base = BigInt(described.base)
+    this.whole = Number((this.base - origin) / 1000n)
+    this.nanoseconds = Number((this.base - origin) % 1000n)
+    if (!Number.isSafeInteger(described.rank) || described.rank < 0) throw new Error('no rank')
+    this.tracks = described.tracks.map(([role, owner, id]) =>
+      this.builder.track(role as Track['role'], owner, id),
+    )
+    this.operands = new OperandRecords(this.builder, warnings)
+  }
+
+  add(event: TraceEvent): void {
+    const { builder } = this
+    const name = event.name < 0 ? '' : this.strings.text(event.name)
+    const kind = kinds.get(this.strings.text(event.category))
+    const track = this.tracks[event.thread - this.described.thread]
+    const start = (event.time.whole - this.whole) * 1000 + event.time.nanoseconds - this.nanoseconds
+    const { duration, numbers } = event
+    if (kind === undefined || track === undefined)
+      return this.warnings.add('garbage', () => `${name.slice(0, 60)} is on no track of its rank; left out`)
+    const readable = event.timed && duration >= 0
+    if (!readable || !Number.isSafeInteger(start) || !Number.isSafeInteger(start + duration))
+      return this.warnings.add('time', () => `${name.slice(0, 60)} has no readable time; left out`)
+    const id =
+      event.name < 0 ? this.timeline.intern('') : (this.names[event.name] ??= this.timeline.intern(name))
+    const added = builder.add(kind, track, id, start, duration)
+    this.correlations.push(numbers[NumberField.correlation])
+    this.externalIds.push(numbers[NumberField.externalId])
+    if (numbers[NumberField.bytes] > 0) builder.setBytes(added, numbers[NumberField.bytes])
+    const communication = this.communications.get(numbers[NumberField.communication]) ?? NONE
+    const sequence = numbers[NumberField.sequence]
+    const fits = sequence >= 0 && sequence < 2 ** 31
+    if (communication !== NONE || fits) builder.setCommunication(added, communication, fits ? sequence : NONE)
+    this.operands.set(added, event)
+  }
+
+  describe(event: TraceEvent): void {
+    const { numbers } = event
+    const text = (field: number): string | null =>
+      event.texts[field] < 0 ? null : this.strings.text(event.texts[field])
+    const number = (field: number): number | null => (Number.isNaN(numbers[field]) ? null : numbers[field])
+    const record: Communication = {
+      collective: text(TextField.collective),
+      library: text(TextField.library),
+      group: text(TextField.group),
+      groupDescription: text(TextField.groupDescription),
+      groupRanks: ranksOf(text(TextField.groupRanks)),
+      groupSize: number(NumberField.groupSize),
+      communicator: text(TextField.communicator),
+      dtype: text(TextField.dtype),
+      elementsIn: number(NumberField.elementsIn),
+      elementsOut: number(NumberField.elementsOut),
+      source: number(NumberField.source),
+      destination: number(NumberField.destination),
+    }
+    this.communications.set(numbers[NumberField.communication], this.builder.communication(record))
+  }
+
+  finish(): RankTimeline {
+    const { builder } = this
+    const calls = new IntegerMap()
+    const operators = new IntegerMap()
+    for (let event = 0; event < builder.length; event++) {
+      const kind = builder.kind(event)
+      const ids = isCall(kind) ? this.correlations : kind === Kind.operator ? this.externalIds : null
+      if (ids && !Number.isNaN(ids.get(event))) (isCall(kind) ? calls : operators).set(ids.get(event), event)
+    }
+    let lost = 0
+    const find = (ids: IntegerMap, id: number): number => {
+      if (Number.isNaN(id)) return NONE
+      const found = ids.get(id)
+      if (found === NONE) lost++
+      return found
+    }
+    for (let event = 0; event < builder.length; event++) {
+      const kind = builder.kind(event)
+      if (!isCall(kind)) builder.linkLaunch(event, find(calls, this.correlations.get(event)))
+      if (kind !== Kind.operator) builder.linkOperator(event, find(operators, this.externalIds.get(event)))
+    }
+    if (lost > 0)
+      this.warnings.add('correlation', () => 'events whose launch or operator is not in the trace', lost)
+    builder.base = this.base
+    builder.device = typeof this.described.device === 'string' ? this.described.device : null
+    return builder.freeze(this.described.rank)
+  }
+}
+
+function ranksOf(text: string | null): number[] | null {
+  if (text === null) return null
+  try {
+    const ranks = JSON.parse(text) as unknown
+    return Array.isArray(ranks) && ranks.every(Number.isSafeInteger) ? (ranks as number[]) : null
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,166 @@
+/**
+ * Where the time of a laid-out job goes: read off its layout, span by span, without any code of the analysis. Traces of
+ * some ranks may be missing: then a collective's last arrival is the last known one, and a collective of which one rank
+ * is known cannot be split.
+ */
+import { type Part, partNames } from '../../taxes/ledger.ts'
+import type { Laid, LaidRank, Span } from './laid.ts'
+
+export interface Tally {
+  readonly wall: number
+  readonly busy: number
+  readonly idle: number
+  /** Any compute, any communication, any copy, hidden or not. */
+  readonly compute: number
+  readonly communication: number
+  readonly copy: number
+  /** Waiting under compute, or beside a transfer. */
+  readonly hiddenWait: number
+  readonly parts: Readonly<Record<Part, number>>
+}
+
+export interface RankTruth extends Tally {
+  readonly rank: number
+  readonly from: number
+  readonly to: number
+  /** From the first work of the step to that of the next; of the last one, to its last work. */
+  readonly steps: readonly Tally[]
+}
+
+export interface CollectiveTruth {
+  readonly kind: string
+  readonly group: string
+  readonly lastRank: number | null
+  /** Two or more arrived last at once. */
+  readonly tied: boolean
+  readonly complete: boolean
+  readonly perRank: readonly {
+    readonly rank: number
+    readonly start: number
+    readonly duration: number
+    readonly wait: number | null
+    readonly transfer: number | null
+  }[]
+}
+
+export interface Truth {
+  readonly ranks: readonly RankTruth[]
+  readonly collectives: readonly CollectiveTruth[]
+  /** By the rank that was last, then by the rank that waited: for how long; ties count for the lower rank. */
+  readonly keptWaiting: readonly (readonly number[])[]
+}
+
+/** The truth of a job of which the traces of `known` ranks are there. */
+export function truthOf(laid: Laid, known: readonly number[] = laid.ranks.map(({ rank }) => rank)): Truth {
+  const keptWaiting = laid.ranks.map(() => laid.ranks.map(() => 0))
+  const collectives = laid.collectives.map(
+    ({ work, group, starts, end }): CollectiveTruth & { last: number } => {
+      const members = group.ranks
+        .map((rank, i) => ({ rank, start: starts[i] }))
+        .filter(({ rank }) => known.includes(rank))
+        .sort((a, b) => a.rank - b.rank)
+      const last = members.length < 2 ? NaN : Math.max(...members.map(({ start }) => start))
+      const late = members.filter(({ start }) => start === last)
+      if (late.length > 0)
+        for (const { rank, start } of members) keptWaiting[late[0].rank][rank] += last - start
+      return {
+        kind: work.collective,
+        group: group.name,
+        last,
+        lastRank: late[0]?.rank ?? null,
+        tied: late.length > 1,
+        complete: members.length === group.ranks.length,
+        perRank: members.map(({ rank, start }) => ({
+          rank,
+          start,
+          duration: end - start,
+          wait: late.length > 0 ? last - start : null,
+          transfer: late.length > 0 ? end - last : null,
+        })),
+      }
+    },
+  )
+  const lasts = collectives.map(({ last }) => last)
+  return {
+    ranks: laid.ranks.filter(({ rank }) => known.includes(rank)).map((rank) => truthOfRank(rank, lasts)),
+    collectives: collectives.filter(({ perRank }) => perRank.length > 0),
+    keptWaiting,
+  }
+}
+
+function truthOfRank(laid: LaidRank, lasts: readonly number[]): RankTruth {
+  const pieces = laid.spans.flatMap((span) => piecesOf(span, lasts))
+  const from = laid.spans[0].from
+  return {
+    rank: laid.rank,
+    from,
+    to: laid.end,
+    ...tally(pieces, from, laid.end),
+    steps: laid.steps.map(({ device }, i) => tally(pieces, device, laid.steps[i + 1]?.device ?? laid.end)),
+  }
+}
+
+interface Piece {
+  readonly from: number
+  readonly to: number
+  readonly part: Part
+  readonly compute: boolean
+  readonly communication: boolean
+  readonly copy: boolean
+  readonly wait: boolean
+}
+
+/** Cuts a span where something begins, ends, or the last rank of a collective arrives; each piece is of one part. */
+function piecesOf(span: Span, lasts: readonly number[]): Piece[] {
+  const { from, to } = span
+  if (span.part !== 'busy')
+    return [{ from, to, part: span.part, compute: false, communication: false, copy: false, wait: false }]
+  const cuts = new Set([from, to])
+  for (const work of span.works) {
+    cuts.add(work.from)
+    cuts.add(work.to)
+    const last = work.collective === undefined ? NaN : lasts[work.collective]
+    if (last > from && last < to) cuts.add(last)
+  }
+  const times = [...cuts].sort((a, b) => a - b)
+  return times.slice(1).map((end, i): Piece => {
+    const running = span.works.filter((work) => work.from <= times[i] && end <= work.to)
+    const inside = running.filter(({ collective }) => collective !== undefined)
+    const last = inside.map(({ collective }) => lasts[collective as number])
+    const compute = running.some(({ kind }) => kind === 'compute')
+    const wait = last.some((arrival) => end <= arrival)
+    return {
+      from: times[i],
+      to: end,
+      part: compute
+        ? 'compute'
+        : last.some((arrival) => times[i] >= arrival)
+          ? 'transfer'
+          : wait
+            ? 'wait'
+            : inside.length > 0
+              ? 'communication'
+              : 'copy',
+      compute,
+      communication: inside.length > 0,
+      copy: running.some(({ kind }) => kind === 'copy'),
+      wait,
+    }
+  })
+}
+
+function tally(pieces: readonly Piece[], from: number, to: number): Tally {
+  const parts = Object.fromEntries(partNames.map((part) => [part, 0])) as Record<Part, number>
+  let [wall, busy, compute, communication, copy, hiddenWait] = [0, 0, 0, 0, 0, 0]
+  for (const piece of pieces) {
+    const time = Math.max(0, Math.min(piece.to, to) - Math.max(piece.from, from))
+    wall += time
+    parts[piece.part] += time
+    if (piece.compute || piece.communication || piece.copy) busy += time
+    if (piece.compute) compute += time
+    if (piece.communication) communication += time
+    if (piece.copy) copy += time
+    if (piece.wait && piece.part !== 'wait') hiddenWait += time
+  }
+  return { wall, busy, idle: wall - busy, compute, communication, copy, hiddenWait, parts }
+}

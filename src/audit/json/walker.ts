@@ -1,0 +1,177 @@
+/**
+ * Walks through a JSON document of any size and gives the values at chosen places, one at a time, as text. Bytes go in by
+ * `push`, in pieces of any size; it holds one value at a time, of at most `VALUE_LIMIT` bytes.
+ *
+ * A place is the list of keys that lead to it; an element of an array has the key `*`. Damage between values ends the
+ * walk with a warning: what came before has been given.
+ */
+import type { Warnings } from '../../timeline/warnings.ts'
+import {
+  BAD,
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COLON,
+  COMMA,
+  MORE,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+} from './bytes.ts'
+import { JoinedPieces, skipSpace, skipString, skipValue, ValueSkipper } from './bytes.ts'
+import { VALUE_LIMIT } from './scanner.ts'
+
+/** What to do with a value: go into an object or an array, take it whole, or pass over it. */
+export type Visit = 'enter' | 'take' | 'skip'
+
+export interface WalkSink {
+  visit(path: readonly string[]): Visit
+  value(path: readonly string[], text: string): void
+  /** The end of an object or array that was entered. */
+  leave(path: readonly string[]): void
+}
+
+export class JsonWalker {
+  private readonly sink: WalkSink
+  private readonly warnings: Warnings
+  private readonly path: string[] = []
+  /** What is open: for an array what to do with its elements, for an object null. */
+  private readonly open: (Visit | null)[] = []
+  private expect: 'value' | 'key' | 'next' | 'end' | 'lost' = 'value'
+  /** Nothing was read yet in the open object or array. */
+  private fresh = false
+  private skipper: ValueSkipper | undefined
+  private rest: Uint8Array = new Uint8Array(0)
+  private readonly joined = new JoinedPieces()
+  private passed = 0
+
+  constructor(sink: WalkSink, warnings: Warnings) {
+    this.sink = sink
+    this.warnings = warnings
+  }
+
+  push(piece: Uint8Array): void {
+    if (this.expect === 'lost') return
+    const data = this.joined.after(this.rest, piece)
+    const at = this.scan(data, 0, data.length)
+    this.passed += at
+    this.rest = new Uint8Array(data.subarray(at))
+    if (this.rest.length <= VALUE_LIMIT) return
+    const where = this.passed
+    this.warnings.add('too-large', () => `the value at byte ${where} has more than ${VALUE_LIMIT} bytes`)
+    this.skipper = new ValueSkipper()
+    const large = this.rest
+    this.rest = new Uint8Array(0)
+    this.push(large)
+  }
+
+  end(): void {
+    if (this.expect !== 'end' && this.expect !== 'lost')
+      this.warnings.add('truncated', () => `the input ends inside a document, at byte ${this.passed}`)
+  }
+
+  /** Goes on as far as it can; returns the position of the first byte that it needs again. */
+  private scan(data: Uint8Array, at: number, end: number): number {
+    for (;;) {
+      let next: number
+      if (this.skipper) {
+        next = this.skipper.skip(data, at, end)
+        if (next === MORE) return end
+        this.skipper = undefined
+        this.done()
+      } else {
+        at = skipSpace(data, at, end)
+        if (at >= end) return end
+        if (this.expect === 'value') next = this.value(data, at, end)
+        else if (this.expect === 'key') next = this.key(data, at, end)
+        else if (this.expect === 'next') next = this.next(data, at)
+        else next = this.expect === 'end' ? BAD : end
+      }
+      if (next === MORE) return at
+      if (next === BAD) {
+        const where = this.passed + at
+        this.warnings.add('garbage', () => `no JSON at byte ${where}; the rest is left out`)
+        this.expect = 'lost'
+        return end
+      }
+      at = next
+    }
+  }
+
+  private value(data: Uint8Array, at: number, end: number): number {
+    const byte = data[at]
+    const inside = this.open.at(-1)
+    if (byte === CLOSE_ARRAY && this.fresh && inside) return this.close(at)
+    this.fresh = false
+    const what = inside ?? this.sink.visit(this.path)
+    if (what === 'enter' && (byte === OPEN_OBJECT || byte === OPEN_ARRAY)) {
+      if (byte === OPEN_ARRAY) {
+        this.path.push('*')
+        this.open.push(this.sink.visit(this.path))
+        this.expect = 'value'
+      } else {
+        this.open.push(null)
+        this.expect = 'key'
+      }
+      this.fresh = true
+      return at + 1
+    }
+    if (what !== 'take') {
+      this.skipper = new ValueSkipper()
+      return at
+    }
+    const after = skipValue(data, at, end)
+    if (after < 0) return after
+    this.sink.value(this.path, Buffer.from(data.buffer, data.byteOffset + at, after - at).toString())
+    this.done()
+    return after
+  }
+
+  /** After a value. */
+  private done(): void {
+    const inside = this.open.at(-1)
+    if (inside === null) this.path.pop()
+    this.expect = inside === undefined ? 'end' : 'next'
+  }
+
+  private key(data: Uint8Array, at: number, end: number): number {
+    if (data[at] === CLOSE_OBJECT && this.fresh) return this.close(at)
+    if (data[at] !== QUOTE) return BAD
+    const after = skipString(data, at, end)
+    if (after < 0) return after
+    const colon = skipSpace(data, after, end)
+    if (colon >= end) return MORE
+    if (data[colon] !== COLON) return BAD
+    this.path.push(keyOf(Buffer.from(data.buffer, data.byteOffset + at, after - at).toString()))
+    this.fresh = false
+    this.expect = 'value'
+    return colon + 1
+  }
+
+  private next(data: Uint8Array, at: number): number {
+    const array = this.open.at(-1) !== null
+    if (data[at] === COMMA) {
+      this.expect = array ? 'value' : 'key'
+      return at + 1
+    }
+    return data[at] === (array ? CLOSE_ARRAY : CLOSE_OBJECT) ? this.close(at) : BAD
+  }
+
+  private close(at: number): number {
+    if (this.open.pop() !== null) this.path.pop()
+    this.fresh = false
+    this.sink.leave(this.path)
+    this.done()
+    return at + 1
+  }
+}
+
+/** A key as it is meant; `text` has its quotes. */
+function keyOf(text: string): string {
+  if (text.includes('\\'))
+    try {
+      return JSON.parse(text) as string
+    } catch {
+      // Nobody asks for a key with a damaged escape.
+    }
+  return text.slice(1, -1)
+}

@@ -1,0 +1,246 @@
+/**
+ * From the paths of a command line to one timeline of all ranks. Files of any known format are found, read (several at
+ * a time where it pays), their ranks numbered, joined and inspected.
+ *
+ * Numbers: what a trace or its name tells stands, and a second trace with the same number is left out with a warning.
+ * A number that is only that of a device, or that nothing tells, gives way: it becomes the next one free.
+ *
+ * Bad input is named in the warnings; an `AuditError` is thrown only where it leaves nothing to audit.
+ */
+import { statSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+import { joinTimelines } from '../timeline/join.ts'
+import type { RankTimeline, Timeline } from '../timeline/timeline.ts'
+import { type Warning, type WarningClass, Warnings } from '../timeline/warnings.ts'
+import { AuditError } from './auditError.ts'
+import { inspect } from './inspect.ts'
+import { tracePaths } from './paths.ts'
+import { readFiles } from './pool.ts'
+import type { FileRank, TraceFile, TraceFormat } from './traceFile.ts'
+
+export { AuditError } from './auditError.ts'
+
+export interface ReadOptions {
+  /** The rank of a single file, where neither it nor its name tells. */
+  rank?: number
+  /** Called with the raw (maybe compressed) bytes of all files read so far, and the path that is being read. */
+  onProgress?: (bytesRead: number, bytesTotal: number, path: string) => void
+  /** Threads to read on; by default several where there are several files of some size. */
+  threads?: number
+}
+
+export interface TraceSource {
+  readonly path: string
+  readonly format: TraceFormat
+  /** Uncompressed. */
+  readonly bytes: number
+  readonly ranks: readonly number[]
+}
+
+export interface Traces {
+  readonly timeline: Timeline
+  readonly sources: readonly TraceSource[]
+  readonly warnings: readonly Warning[]
+}
+
+/** Below this many bytes of JSON starting a thread takes longer than it saves. */
+const WORTH_THREADS = 16 << 20
+const MOST_THREADS = 8
+/** How much smaller traces are compressed, about. */
+const COMPRESSION = 10
+
+export async function readTraces(inputs: readonly string[], options: ReadOptions = {}): Promise<Traces> {
+  const paths = tracePaths(inputs)
+  if (paths.length === 0)
+    throw new AuditError('there is nothing to audit; give a trace, a folder or a pattern')
+  if (options.rank !== undefined && paths.length > 1)
+    throw new AuditError(`a rank was given for ${paths.length} files; give it for a single one`)
+  const sizes = paths.map(sizeOf)
+  const files = await readAll(paths, sizes, options)
+  const found = new WarningList(paths)
+  files.forEach((file, index) => found.addAll(index, file.warnings))
+
+  const numbered = numberRanks(paths, files, found)
+  const timeline = joinTimelines(
+    files
+      .map(({ names }, index) => ({ names, ranks: numbered[index] }))
+      .filter(({ ranks }) => ranks.length > 0),
+  )
+  paths.forEach((path, index) => {
+    if (files[index].ranks.length === 0) found.add(index, 'no-events', noEvents(path))
+  })
+  if (!timeline.ranks.some(({ deviceSpan }) => deviceSpan !== null))
+    throw nothingToAudit(paths, files, timeline)
+  for (const { rank, deviceSpan } of timeline.ranks)
+    if (deviceSpan === null) found.add(null, 'no-events', `rank ${rank} has no event of a device`)
+  const missing = missingRanks(timeline.ranks, files)
+  if (missing.length > 0)
+    found.add(
+      null,
+      'missing-ranks',
+      `there is no trace of rank${missing.length > 1 ? 's' : ''} ${rangesOf(missing)}`,
+      missing.length,
+    )
+  const odd = new Warnings()
+  for (const rank of timeline.ranks) inspect(rank, timeline.names, odd)
+  found.addAll(null, odd.list())
+
+  const sources = paths.map((path, index) => ({
+    path,
+    format: files[index].format,
+    bytes: files[index].bytes,
+    ranks: numbered[index].map(({ rank }) => rank),
+  }))
+  return { timeline, sources, warnings: found.list }
+}
+
+function sizeOf(path: string): number {
+  try {
+    return statSync(path).size
+  } catch {
+    return 0
+  }
+}
+
+async function readAll(
+  paths: readonly string[],
+  sizes: readonly number[],
+  { rank, onProgress, threads }: ReadOptions,
+): Promise<TraceFile[]> {
+  const total = sizes.reduce((sum, size) => sum + size, 0)
+  const amount = paths.reduce((sum, path, i) => sum + sizes[i] * (path.endsWith('.gz') ? COMPRESSION : 1), 0)
+  const wanted = threads ?? (amount > WORTH_THREADS ? Math.min(availableParallelism(), MOST_THREADS) : 1)
+  const read = paths.map(() => 0)
+  let sum = 0
+  const progress = (index: number, bytes: number): void => {
+    const now = Math.min(bytes, sizes[index])
+    sum += now - read[index]
+    read[index] = now
+    onProgress?.(sum, total, paths[index])
+  }
+  const tasks = paths.map((path, index) => ({ path, rank, bytes: sizes[index] }))
+  return readFiles(tasks, wanted, progress)
+}
+
+/** By file: its ranks with their final numbers. */
+function numberRanks(
+  paths: readonly string[],
+  files: readonly TraceFile[],
+  found: WarningList,
+): RankTimeline[][] {
+  /** By number: the file. */
+  const taken = new Map<number, number>()
+  const numbered: RankTimeline[][] = files.map(() => [])
+  const give = (file: number, timeline: RankTimeline, rank: number): void => {
+    taken.set(rank, file)
+    numbered[file].push({ ...timeline, rank })
+  }
+  const nextFree = (): number => {
+    let rank = 0
+    while (taken.has(rank)) rank++
+    return rank
+  }
+  const each = (visit: (rank: FileRank, file: number) => void): void =>
+    files.forEach(({ ranks }, file) => ranks.forEach((rank) => visit(rank, file)))
+
+  each(({ timeline, origin }, file) => {
+    if (origin === 'guess' || origin === 'device') return
+    const { rank } = timeline
+    const other = taken.get(rank)
+    if (other === undefined) return give(file, timeline, rank)
+    const where = other === file ? 'in this file' : `in ${paths[other]}`
+    found.add(file, 'duplicate-rank', `rank ${rank} is ${where} already; the second is left out`)
+  })
+  each(({ timeline, origin }, file) => {
+    if (origin !== 'device') return
+    const rank = taken.has(timeline.rank) ? nextFree() : timeline.rank
+    if (rank !== timeline.rank)
+      found.add(
+        file,
+        'rank',
+        `rank ${timeline.rank} is another's; that of device ${timeline.rank} is taken as ${rank}`,
+      )
+    give(file, timeline, rank)
+  })
+  each(({ timeline, origin }, file) => {
+    if (origin !== 'guess') return
+    const rank = nextFree()
+    found.add(file, 'rank', `neither the trace nor its name tells its rank; taken as ${rank}`)
+    give(file, timeline, rank)
+  })
+  return numbered
+}
+
+function missingRanks(ranks: readonly RankTimeline[], files: readonly TraceFile[]): number[] {
+  const sizes = files.flatMap((file) => file.ranks.map(({ worldSize }) => worldSize ?? 0))
+  const present = new Set(ranks.map(({ rank }) => rank))
+  const told = Math.max(0, ...sizes)
+  const count = Math.max(told, ...[...present].map((rank) => rank + 1))
+  // A damaged number must not make a list of billions.
+  if (count > 1 << 20) return []
+  return Array.from({ length: count }, (_, rank) => rank).filter((rank) => !present.has(rank))
+}
+
+/** `[1, 2, 3, 7]` as `1-3, 7`. */
+export function rangesOf(numbers: readonly number[]): string {
+  const ranges: string[] = []
+  for (let at = 0; at < numbers.length;) {
+    let to = at
+    while (to + 1 < numbers.length && numbers[to + 1] === numbers[to] + 1) to++
+    ranges.push(to > at ? `${numbers[at]}-${numbers[to]}` : `${numbers[at]}`)
+    at = to + 1
+  }
+  return ranges.join(', ')
+}
+
+const unreadableFormats: readonly (readonly [name: RegExp, what: string])[] = [
+  [/\.(nsys-rep|qdrep|qdstrm)$/i, 'is a report of Nsight Systems; export it by `nsys export --type sqlite`'],
+  [/\.(pftrace|perfetto-trace)$/i, 'is a Perfetto trace; record with `--output-format json`'],
+  [/\.(rocpd|db)$/i, 'is a database of rocprofv3; record with `--output-format json`'],
+]
+
+const noEvents = (path: string): string =>
+  unreadableFormats.find(([name]) => name.test(path))?.[1].replace(/^is/, 'it is') ??
+  'there is no event of a device or a host in it'
+
+function nothingToAudit(
+  paths: readonly string[],
+  files: readonly TraceFile[],
+  timeline: Timeline,
+): AuditError {
+  const which = paths.length === 1 ? paths[0] : `${paths.length} files, ${basename(paths[0])} first`
+  const format = paths.length === 1 ? unreadableFormats.find(([name]) => name.test(paths[0])) : undefined
+  if (format) return new AuditError(`${which}: this ${format[1]}`)
+  const unreadable = files.flatMap(({ warnings }) => warnings).find((one) => one.class === 'unreadable')
+  if (unreadable && timeline.ranks.length === 0)
+    return new AuditError(`${which}: not readable (${unreadable.message}); check the file`)
+  const damage = files.flatMap(({ warnings }) => warnings).map((one) => one.message)
+  const what =
+    timeline.ranks.length > 0
+      ? 'there are events of a host but none of a device; record the GPU as well'
+      : 'there is no event of a device; give traces of PyTorch, Nsight Systems (.sqlite), rocprofv3 (JSON) or Arke'
+  return new AuditError(`${which}: ${what}${damage.length > 0 ? ` (${damage[0]})` : ''}`)
+}
+
+/** The warnings of all files, each with its file's name where there are several; same ones of a file are counted. */
+class WarningList {
+  readonly list: Warning[] = []
+  /** By file; with its folder where that is what tells files apart. */
+  private readonly called: readonly string[]
+
+  constructor(paths: readonly string[]) {
+    const names = paths.map((path) => basename(path))
+    const unique = new Set(names).size === names.length
+    this.called = unique ? names : paths.map((path) => join(basename(dirname(path)), basename(path)))
+  }
+
+  add(file: number | null, kind: WarningClass, message: string, count = 1): void {
+    const prefix = file === null || this.called.length < 2 ? '' : `${this.called[file]}: `
+    this.list.push({ class: kind, message: prefix + message, count })
+  }
+
+  addAll(file: number | null, warnings: readonly Warning[]): void {
+    for (const { class: kind, message, count } of warnings) this.add(file, kind, message, count)
+  }
+}

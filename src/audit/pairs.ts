@@ -1,0 +1,78 @@
+/**
+ * Events that a Chrome trace writes as a begin and an end (phases B and E) made into events with a duration. Pairs nest
+ * on their thread: an end closes the latest begin that is open there.
+ */
+import type { TraceEvent } from './json/event.ts'
+import type { ByteStrings } from './json/strings.ts'
+import type { Warnings } from '../timeline/warnings.ts'
+
+/** What is kept of an event until its end comes. */
+interface Begun {
+  readonly category: number
+  readonly name: number
+  readonly timed: boolean
+  readonly whole: number
+  readonly nanoseconds: number
+  readonly numbers: Float64Array
+  readonly texts: Int32Array
+  readonly shapes: number
+  readonly types: number
+}
+
+export class EventPairs {
+  private readonly open = new Map<string, Begun[]>()
+  private readonly strings: ByteStrings
+  private readonly warnings: Warnings
+
+  constructor(strings: ByteStrings, warnings: Warnings) {
+    this.strings = strings
+    this.warnings = warnings
+  }
+
+  begin(event: TraceEvent): void {
+    const { category, name, timed, shapes, types } = event
+    const { whole, nanoseconds } = event.time
+    const numbers = event.numbers.slice()
+    const texts = event.texts.slice()
+    const begun = { category, name, timed, whole, nanoseconds, numbers, texts, shapes, types }
+    const key = keyOf(event)
+    const open = this.open.get(key)
+    if (open) open.push(begun)
+    else this.open.set(key, [begun])
+  }
+
+  /** Makes of an end the event that it completes; false where nothing is open. */
+  end(event: TraceEvent): boolean {
+    const begun = this.open.get(keyOf(event))?.pop()
+    if (!begun) {
+      this.warnings.add('time', () => 'an event ends that did not begin; left out')
+      return false
+    }
+    const { time, numbers, texts } = event
+    event.phase = 'X'
+    event.category = begun.category
+    event.name = begun.name
+    const duration = (time.whole - begun.whole) * 1000 + time.nanoseconds - begun.nanoseconds
+    event.duration = event.timed && begun.timed && Number.isSafeInteger(duration) ? duration : NaN
+    event.timed = begun.timed
+    time.whole = begun.whole
+    time.nanoseconds = begun.nanoseconds
+    for (let i = 0; i < numbers.length; i++) if (Number.isNaN(numbers[i])) numbers[i] = begun.numbers[i]
+    for (let i = 0; i < texts.length; i++) if (texts[i] < 0) texts[i] = begun.texts[i]
+    if (event.shapes < 0) event.shapes = begun.shapes
+    if (event.types < 0) event.types = begun.types
+    return true
+  }
+
+  /** Says what is still open. */
+  finish(): void {
+    for (const open of this.open.values())
+      for (const { name } of open)
+        this.warnings.add('time', () => {
+          const called = name < 0 ? 'an event' : this.strings.text(name).slice(0, 60)
+          return `${called} begins and does not end; left out`
+        })
+  }
+}
+
+const keyOf = ({ document, process, thread }: TraceEvent): string => `${document} ${process} ${thread}`

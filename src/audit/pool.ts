@@ -1,0 +1,100 @@
+/**
+ * Reads files, several at a time on threads of their own, the largest first, or one after the other on this one. Where a
+ * thread cannot be had or dies, its file is read here.
+ */
+import { createRequire } from 'node:module'
+import { pathToFileURL } from 'node:url'
+import { Worker } from 'node:worker_threads'
+import { readTraceFile } from './readFile.ts'
+import type { TraceFile } from './traceFile.ts'
+import type { WorkerAnswer, WorkerTask } from './worker.ts'
+
+export interface PoolTask extends WorkerTask {
+  /** Of the file. */
+  readonly bytes: number
+}
+
+/** The files in the order of the tasks; `progress` is called with the index of a task and the bytes read so far. */
+export async function readFiles(
+  tasks: readonly PoolTask[],
+  threads: number,
+  progress: (task: number, bytes: number) => void,
+  start: () => Worker = startWorker,
+): Promise<TraceFile[]> {
+  const files: TraceFile[] = []
+  const queue = tasks.map((_, index) => index).sort((a, b) => tasks[b].bytes - tasks[a].bytes || a - b)
+  const readHere = async (index: number): Promise<void> => {
+    const { path, rank } = tasks[index]
+    files[index] = await readTraceFile(path, { rank, onProgress: (bytes) => progress(index, bytes) })
+  }
+  if (threads < 2 || tasks.length < 2) {
+    for (let index = 0; index < tasks.length; index++) await readHere(index)
+    return files
+  }
+
+  const left: number[] = []
+  const serve = async (): Promise<void> => {
+    let worker: Worker | undefined
+    for (let index = queue.shift(); index !== undefined; index = queue.shift()) {
+      try {
+        worker ??= start()
+        const task = index
+        files[task] = await ask(worker, tasks[task], (bytes) => progress(task, bytes))
+      } catch {
+        left.push(index)
+        void worker?.terminate()
+        worker = undefined
+      }
+    }
+    await worker?.terminate()
+  }
+  await Promise.all(Array.from({ length: Math.min(threads, tasks.length) }, serve))
+  for (const index of left) await readHere(index)
+  return files
+}
+
+/** A thread of `worker.ts`, from source or built. */
+export function startWorker(): Worker {
+  // From source there is only TypeScript. A thread must register its loader itself, found from here, not from the
+  // working directory; what `require` finds under `tsx/esm/api` is for CommonJS and does not work in threads.
+  if (import.meta.url.endsWith('.ts')) {
+    const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx'))
+    const loader = JSON.stringify(new URL('./esm/api/index.mjs', tsx).href)
+    const source = JSON.stringify(new URL('./worker.ts', import.meta.url).href)
+    const start = `import(${loader}).then(({ register }) => { register(); return import(${source}) })`
+    return new Worker(start, { eval: true, execArgv: [] })
+  }
+  return new Worker(new URL('./worker.js', import.meta.url))
+}
+
+function ask(
+  worker: Worker,
+  { path, rank }: WorkerTask,
+  progress: (bytes: number) => void,
+): Promise<TraceFile> {
+  return new Promise((resolve, reject) => {
+    const done = (): void => {
+      worker.off('message', onMessage)
+      worker.off('error', onError)
+      worker.off('exit', onExit)
+    }
+    const onMessage = (answer: WorkerAnswer): void => {
+      if ('progress' in answer) return progress(answer.progress)
+      done()
+      if ('file' in answer) resolve(answer.file)
+      else reject(new Error(answer.failed))
+    }
+    const onError = (error: Error): void => {
+      done()
+      reject(error)
+    }
+    const onExit = (code: number): void => {
+      done()
+      reject(new Error(`the thread ended with ${code}`))
+    }
+    worker.on('message', onMessage)
+    worker.on('error', onError)
+    worker.on('exit', onExit)
+    worker.postMessage({ path, rank } satisfies WorkerTask)
+  })
+}

@@ -1,0 +1,74 @@
+/**
+ * One file of any known format. The format is told by content: the first bytes of an SQLite database, the first key of
+ * rocprofv3's and of our own JSON. All else is read as a PyTorch trace, whose reader finds events even where the
+ * beginning is damaged.
+ */
+import { open } from 'node:fs/promises'
+import { constants, gunzipSync } from 'node:zlib'
+import { TimelineBuilder } from '../timeline/builder.ts'
+import { Warnings } from '../timeline/warnings.ts'
+import { readArkeTrace } from './arkeTrace.ts'
+import { readKinetoRanks } from './kineto.ts'
+import { readNsys } from './nsys.ts'
+import { readRocprof, ROCPROF_KEY } from './rocprof.ts'
+import { SQLITE_MAGIC } from './sqlite/database.ts'
+import type { TraceFile, TraceFileOptions, TraceFormat } from './traceFile.ts'
+
+const HEAD = 4096
+
+export async function readTraceFile(path: string, options: TraceFileOptions = {}): Promise<TraceFile> {
+  let format: TraceFormat
+  try {
+    format = formatOf(await headOf(path))
+  } catch (error) {
+    const warnings = new Warnings()
+    warnings.add('unreadable', () => (error as Error).message)
+    return { format: 'kineto', bytes: 0, names: [], ranks: [], warnings: warnings.list() }
+  }
+  switch (format) {
+    case 'nsys':
+      return readNsys(path, options)
+    case 'rocprof':
+      return readRocprof(path, options)
+    case 'arke':
+      return readArkeTrace(path, options)
+    case 'kineto':
+      return readKinetoFileRanks(path, options)
+    default:
+      return format satisfies never
+  }
+}
+
+async function readKinetoFileRanks(path: string, options: TraceFileOptions): Promise<TraceFile> {
+  const warnings = new Warnings()
+  const builder = new TimelineBuilder()
+  const { ranks, bytes } = await readKinetoRanks(path, builder, warnings, options)
+  const { names } = builder.freeze()
+  const only = ranks.map(({ timeline, origin, worldSize }) => ({ timeline, origin, worldSize }))
+  return { format: 'kineto', bytes, names, ranks: only, warnings: warnings.list() }
+}
+
+/** The format of a file that begins, decompressed, with these bytes. */
+export function formatOf(head: Uint8Array): TraceFormat {
+  const text = Buffer.from(head.buffer, head.byteOffset, head.length).toString('latin1')
+  if (text.startsWith(SQLITE_MAGIC)) return 'nsys'
+  const firstKey = /^[\s\xef\xbb\xbf]*\{\s*"([^"]*)"/.exec(text)?.[1]
+  if (firstKey === ROCPROF_KEY) return 'rocprof'
+  return firstKey === 'arke' ? 'arke' : 'kineto'
+}
+
+async function headOf(path: string): Promise<Uint8Array> {
+  const file = await open(path)
+  try {
+    const { buffer, bytesRead } = await file.read(new Uint8Array(HEAD), 0, HEAD, 0)
+    const head = buffer.subarray(0, bytesRead)
+    if (head[0] !== 0x1f || head[1] !== 0x8b) return head
+    try {
+      return gunzipSync(head, { finishFlush: constants.Z_SYNC_FLUSH })
+    } catch {
+      return head
+    }
+  } finally {
+    await file.close()
+  }
+}

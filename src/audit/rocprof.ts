@@ -1,0 +1,349 @@
+/**
+ * rocprofv3 JSON (`rocprofv3 --output-format json`) to the timeline: `{ "rocprofiler-sdk-tool": [process, ...] }`, where
+ * a process has agents, kernel symbols, strings and arrays of records by kind. Each GPU agent becomes a rank. Records
+ * are parsed one at a time and kept as columns until all names are known. Times are nanoseconds since the machine
+ * started.
+ *
+ * A dispatch is linked to the HIP call with the same correlation id. Its track is the HIP stream, else the queue.
+ */
+import { RankBuilder, TimelineBuilder } from '../timeline/builder.ts'
+import { Column, float64 } from '../timeline/columns.ts'
+import { Kind, type RankTimeline } from '../timeline/timeline.ts'
+import { Warnings } from '../timeline/warnings.ts'
+import { describeKernel } from './communication.ts'
+import { hostCallKind } from './hostCalls.ts'
+import { IntegerMap } from './integerMap.ts'
+import { readBytes } from './json/source.ts'
+import { JsonWalker, type Visit } from './json/walker.ts'
+import { isCall, linkRunningOperators } from './operators.ts'
+import { rangeOf } from './ranges.ts'
+import { splitByDevice } from './split.ts'
+import { numberDevices, type TraceFile, type TraceFileOptions } from './traceFile.ts'
+
+export const ROCPROF_KEY = 'rocprofiler-sdk-tool'
+
+/** Kinds of records that are read, by their key. */
+const recordKinds = ['kernel_dispatch', 'memory_copy', 'hip_api', 'rccl_api', 'marker_api'] as const
+type RecordKind = (typeof recordKinds)[number]
+const isRecordKind = (key: string): key is RecordKind => (recordKinds as readonly string[]).includes(key)
+
+/** As far as they are used; any field may be absent. */
+interface RocprofRecord {
+  kind?: number
+  operation?: number
+  thread_id?: number
+  correlation_id?: { internal?: number }
+  start_timestamp?: number
+  end_timestamp?: number
+  dispatch_info?: { agent_id?: Handle; queue_id?: Handle; kernel_id?: number }
+  stream_id?: Handle
+  src_agent_id?: Handle
+  dst_agent_id?: Handle
+  bytes?: number
+}
+interface Handle {
+  handle?: number
+}
+interface Agent {
+  id?: Handle
+  type?: number
+  product_name?: string
+  name?: string
+  logical_node_type_id?: number
+}
+interface KernelSymbol {
+  kernel_id?: number
+  formatted_kernel_name?: string
+  kernel_name?: string
+}
+
+const GPU_AGENT = 2
+
+export async function readRocprof(
+  source: string | Uint8Array,
+  options: TraceFileOptions = {},
+): Promise<TraceFile> {
+  const warnings = new Warnings()
+  const builder = new TimelineBuilder()
+  const reader = new RocprofReader(builder, warnings)
+  const walker = new JsonWalker(reader, warnings)
+  const bytes = await readBytes(source, (piece) => walker.push(piece), warnings, options)
+  walker.end()
+  const timelines = reader.finish()
+  const { names } = builder.freeze()
+  const name = options.name ?? (typeof source === 'string' ? source : '')
+  return {
+    format: 'rocprof',
+    bytes,
+    names,
+    ranks: numberDevices(timelines, name, options.rank),
+    warnings: warnings.list(),
+  }
+}
+
+class RocprofReader {
+  private readonly timeline: TimelineBuilder
+  private readonly warnings: Warnings
+  private readonly rank = new RankBuilder()
+  private readonly deviceNames = new Map<number, string>()
+  private process = new RocprofProcess()
+  private processes = 0
+  private readonly calls = new IntegerMap()
+  private origin = NaN
+  private missing = 0
+
+  constructor(timeline: TimelineBuilder, warnings: Warnings) {
+    this.timeline = timeline
+    this.warnings = warnings
+  }
+
+  visit(path: readonly string[]): Visit {
+    if (path.length <= 2) return path.length === 0 || path[0] === ROCPROF_KEY ? 'enter' : 'skip'
+    const [, , part, key] = path
+    if (path.length === 3)
+      return part === 'metadata'
+        ? 'take'
+        : ['agents', 'kernel_symbols', 'strings', 'buffer_records', 'callback_records'].includes(part)
+          ? 'enter'
+          : 'skip'
+    if (part === 'agents' || part === 'kernel_symbols') return 'take'
+    if (part === 'strings') {
+      if (key === 'buffer_records' || key === 'callback_records') return path.length === 4 ? 'enter' : 'take'
+      return key === 'marker_api' ? (path.length === 4 ? 'enter' : 'take') : 'skip'
+    }
+    if (!isRecordKind(key)) return 'skip'
+    return path.length === 4 ? 'enter' : 'take'
+  }
+
+  value(path: readonly string[], text: string): void {
+    let value: unknown
+    try {
+      value = JSON.parse(text)
+    } catch {
+      this.warnings.add('garbage', () => `a value of ${path.slice(2).join('.')} is not readable; left out`)
+      return
+    }
+    if (typeof value !== 'object' || value === null) return
+    const [, , part, key] = path
+    const { process } = this
+    if (part === 'metadata') process.id = numberOr((value as { pid?: unknown }).pid, -1)
+    else if (part === 'agents') process.agent(value as Agent)
+    else if (part === 'kernel_symbols') process.symbol(value as KernelSymbol)
+    else if (part === 'strings') process.text(key, value)
+    else if (isRecordKind(key)) process.record(key, part, value as RocprofRecord)
+  }
+
+  leave(path: readonly string[]): void {
+    if (path.length === 2) this.add()
+  }
+
+  finish(): RankTimeline[] {
+    // A process that the input ends in.
+    this.add()
+    const { rank } = this
+    if (rank.length === 0) return []
+    if (this.missing > 0)
+      this.warnings.add(
+        'correlation',
+        () => 'device work without the host call that enqueued it (record with --hip-trace)',
+        this.missing,
+      )
+    const calls: number[] = []
+    for (let event = 0; event < rank.length; event++) if (isCall(rank.kind(event))) calls.push(event)
+    linkRunningOperators(rank, calls)
+    rank.base = BigInt(this.origin)
+    return splitByDevice(rank.freeze(0), this.warnings, { expected: true }).map((timeline) => {
+      const owner = timeline.tracks.find(({ role }) => role === 'stream')?.owner ?? timeline.rank
+      return { ...timeline, rank: Math.max(owner, 0), device: this.deviceNames.get(owner) ?? null }
+    })
+  }
+
+  /** Adds the events of the process that was read. */
+  private add(): void {
+    const { process, rank } = this
+    this.process = new RocprofProcess()
+    const offset = this.processes++ * 2 ** 44
+    for (const { device, name } of process.agents.values())
+      if (device >= 0 && name !== '') this.deviceNames.set(device, name)
+
+    for (const key of ['hip_api', 'rccl_api', 'marker_api'] as const)
+      process.records[key].each((row) => {
+        const name = process.operation(row.source, row.kind, row.operation)
+        const range = key === 'marker_api' ? rangeOf(process.markers.get(row.correlation) ?? '') : null
+        if (range?.name === '') return
+        const kind = key === 'hip_api' ? hostCallKind(name) : (range?.kind ?? Kind.operator)
+        const track = rank.track('thread', process.id, row.thread)
+        const event = this.event(kind, track, range?.name ?? name, row)
+        if (event >= 0 && key === 'hip_api' && row.correlation > 0)
+          this.calls.set(offset + row.correlation, event)
+      })
+
+    const described = new Map<string, number>()
+    process.records.kernel_dispatch.each((row) => {
+      const name = process.symbols.get(row.kernel) ?? `kernel ${row.kernel}`
+      let communication = described.get(name)
+      if (communication === undefined) {
+        const record = describeKernel(name)
+        communication = record ? rank.communication(record) : -1
+        described.set(name, communication)
+      }
+      const track = rank.track('stream', process.device(row.agent), row.stream)
+      const kind = communication >= 0 ? Kind.communication : blitKind(name)
+      const event = this.event(kind, track, name, row)
+      if (event < 0) return
+      this.link(event, offset, row.correlation)
+      if (communication >= 0) rank.setCommunication(event, communication, -1)
+    })
+    process.records.memory_copy.each((row) => {
+      const to = process.device(row.agent)
+      const track = rank.track('stream', to >= 0 ? to : process.device(row.otherAgent), row.stream)
+      const event = this.event(
+        Kind.memcpy,
+        track,
+        process.operation(row.source, row.kind, row.operation),
+        row,
+      )
+      if (event < 0) return
+      this.link(event, offset, row.correlation)
+      if (row.bytes > 0) rank.setBytes(event, row.bytes)
+    })
+  }
+
+  private link(event: number, offset: number, correlation: number): void {
+    const call = correlation > 0 ? this.calls.get(offset + correlation) : -1
+    if (call >= 0) this.rank.linkLaunch(event, call)
+    else this.missing++
+  }
+
+  /** Adds an event, or says why not and returns -1. */
+  private event(kind: Kind, track: number, name: string, { start, end }: RecordRow): number {
+    if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end)) {
+      this.warnings.add('time', () => `${name.slice(0, 60)} has no readable time; left out`)
+      return -1
+    }
+    if (Number.isNaN(this.origin)) this.origin = start
+    if (end < start)
+      this.warnings.add('negative-duration', () => `${name.slice(0, 60)} has a negative duration; taken as 0`)
+    const from = start - this.origin
+    const duration = Math.max(0, end - start)
+    if (!Number.isSafeInteger(from) || !Number.isSafeInteger(from + duration)) {
+      this.warnings.add('time', () => `${name.slice(0, 60)} is more than 104 days away; left out`)
+      return -1
+    }
+    return this.rank.add(kind, track, this.timeline.intern(name), from, duration)
+  }
+}
+
+/** The runtime copies and fills by kernels of its own. */
+const blitKind = (name: string): Kind =>
+  !name.startsWith('__amd_rocclr_')
+    ? Kind.kernel
+    : name.includes('copy')
+      ? Kind.memcpy
+      : name.includes('fill')
+        ? Kind.memset
+        : Kind.kernel
+
+const numberOr = (value: unknown, otherwise: number): number =>
+  typeof value === 'number' ? value : otherwise
+
+/** What one process of the file says, until it is complete. */
+class RocprofProcess {
+  id = -1
+  readonly agents = new Map<number, { device: number; name: string }>()
+  readonly symbols = new Map<number, string>()
+  readonly markers = new Map<number, string>()
+  readonly records: Readonly<Record<RecordKind, RecordColumns>> = {
+    kernel_dispatch: new RecordColumns(),
+    memory_copy: new RecordColumns(),
+    hip_api: new RecordColumns(),
+    rccl_api: new RecordColumns(),
+    marker_api: new RecordColumns(),
+  }
+  /** By where the records are, by kind. */
+  private readonly operations: Record<string, { kind?: string; operations?: string[] }[]> = {}
+  private gpus = 0
+
+  agent({ id, type, name, product_name: product, logical_node_type_id: number }: Agent): void {
+    if (typeof id?.handle !== 'number') return
+    const device = type === GPU_AGENT ? numberOr(number, this.gpus++) : -1
+    this.agents.set(id.handle, { device, name: product || name || '' })
+  }
+
+  /** The device's number, -1 for none. */
+  device(agent: number): number {
+    return this.agents.get(agent)?.device ?? -1
+  }
+
+  symbol({ kernel_id: id, formatted_kernel_name: formatted, kernel_name: name }: KernelSymbol): void {
+    if (typeof id === 'number') this.symbols.set(id, formatted || name || '')
+  }
+
+  text(key: string, value: object): void {
+    if (key === 'marker_api') {
+      const { key: correlation, value: text } = value as { key?: unknown; value?: unknown }
+      if (typeof correlation === 'number' && typeof text === 'string') this.markers.set(correlation, text)
+    } else (this.operations[key] ??= []).push(value)
+  }
+
+  operation(source: number, kind: number, operation: number): string {
+    const kinds = this.operations[sources[source]] ?? []
+    const operations = kinds[kind]?.operations
+    const name = Array.isArray(operations) ? operations[operation] : undefined
+    return typeof name === 'string' ? name : `operation ${kind}.${operation}`
+  }
+
+  record(key: RecordKind, source: string, record: RocprofRecord): void {
+    this.records[key].push(sources.indexOf(source), record)
+  }
+}
+
+const sources = ['buffer_records', 'callback_records']
+
+/** One record, filled anew for each. */
+class RecordRow {
+  source = 0
+  kind = 0
+  operation = 0
+  thread = 0
+  correlation = 0
+  start = 0
+  end = 0
+  agent = 0
+  otherAgent = 0
+  stream = 0
+  kernel = 0
+  bytes = 0
+}
+const fields = Object.keys(new RecordRow()) as (keyof RecordRow)[]
+
+class RecordColumns {
+  private readonly columns = fields.map(() => new Column(float64))
+  private readonly row = new RecordRow()
+
+  push(source: number, record: RocprofRecord): void {
+    const { row } = this
+    const { dispatch_info: dispatch } = record
+    row.source = source
+    row.kind = numberOr(record.kind, -1)
+    row.operation = numberOr(record.operation, -1)
+    row.thread = numberOr(record.thread_id, -1)
+    row.correlation = numberOr(record.correlation_id?.internal, 0)
+    row.start = numberOr(record.start_timestamp, NaN)
+    row.end = numberOr(record.end_timestamp, NaN)
+    row.agent = numberOr(dispatch ? dispatch.agent_id?.handle : record.dst_agent_id?.handle, -1)
+    row.otherAgent = numberOr(record.src_agent_id?.handle, -1)
+    row.stream = numberOr(record.stream_id?.handle, numberOr(dispatch?.queue_id?.handle, -1))
+    row.kernel = numberOr(dispatch?.kernel_id, -1)
+    row.bytes = numberOr(record.bytes, 0)
+    for (let i = 0; i < fields.length; i++) this.columns[i].push(row[fields[i]])
+  }
+
+  each(visit: (row: RecordRow) => void): void {
+    const { row, columns } = this
+    for (let at = 0; at < columns[0].length; at++) {
+      for (let i = 0; i < fields.length; i++) row[fields[i]] = columns[i].get(at)
+      visit(row)
+    }
+  }
+}

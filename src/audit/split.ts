@@ -1,0 +1,134 @@
+/**
+ * Several devices in one recording, each made a rank of its own. A rank keeps the streams of its device, and the host
+ * threads that launched on no other device. A thread that launched on several belongs to each of them; a thread that
+ * launched nothing goes with its process.
+ */
+import { deviceSpan } from '../timeline/builder.ts'
+import { type Events, isDeviceWork, Kind, NONE, type RankTimeline, type Track } from '../timeline/timeline.ts'
+import type { Warnings } from '../timeline/warnings.ts'
+
+/**
+ * One timeline a device, numbered by it, where kernels ran on several; else the recording as it is. Several devices are
+ * worth a warning unless they are `expected` of such recordings, where a copy is enough to make a device a rank.
+ */
+export function splitByDevice(
+  recording: RankTimeline,
+  warnings: Warnings,
+  { expected = false }: { expected?: boolean } = {},
+): RankTimeline[] {
+  const { tracks, events } = recording
+  /** By thread, by its process, by device. */
+  const devicesOf = new Map<number, Set<number>>()
+  const devicesOfProcess = new Map<number, Set<number>>()
+  const processesOf = new Map<number, Set<number>>()
+  let [lastStream, lastThread] = [NONE, NONE]
+  for (let event = 0; event < events.length; event++) {
+    if (!isDeviceWork(events.kind[event]) || events.launch[event] === NONE) continue
+    const stream = events.track[event]
+    const thread = events.track[events.launch[event]]
+    // Most work of a stream is launched by the thread that launched the work before.
+    if (stream === lastStream && thread === lastThread) continue
+    lastStream = stream
+    lastThread = thread
+    const device = tracks[stream].owner
+    note(devicesOf, thread, device)
+    note(devicesOfProcess, tracks[thread].owner, device)
+    note(processesOf, device, tracks[thread].owner)
+  }
+  for (const [device, processes] of processesOf)
+    if (processes.size > 1)
+      warnings.add(
+        'several-ranks',
+        () =>
+          `processes ${[...processes].sort((a, b) => a - b).join(', ')} launch on device ${device}: ` +
+          'if several ranks were merged, audit their own traces',
+      )
+  const isKernel = (kind: number): boolean => kind === Kind.kernel || kind === Kind.communication
+  if (devicesWith(recording, expected ? isDeviceWork : isKernel).length < 2) return [recording]
+  const devices = devicesWith(recording, isDeviceWork)
+
+  if (!expected)
+    warnings.add('several-ranks', () => `kernels on devices ${devices.join(', ')}; each is taken as a rank`)
+  const belongs = (track: Track, index: number, device: number): boolean => {
+    if (track.role !== 'thread') return track.owner === device
+    const launched = devicesOf.get(index) ?? devicesOfProcess.get(track.owner)
+    return launched === undefined || launched.has(device)
+  }
+  return devices.map((device) => ({
+    ...pickTracks(recording, (track, index) => belongs(track, index, device)),
+    rank: device,
+  }))
+}
+
+function devicesWith({ tracks, events }: RankTimeline, wanted: (kind: number) => boolean): number[] {
+  const devices = new Set<number>()
+  for (const { role, owner, from, to } of tracks) {
+    if (role !== 'stream' || devices.has(owner)) continue
+    for (let event = from; event < to; event++)
+      if (wanted(events.kind[event])) {
+        devices.add(owner)
+        break
+      }
+  }
+  return [...devices].sort((a, b) => a - b)
+}
+
+function note(sets: Map<number, Set<number>>, key: number, value: number): void {
+  const known = sets.get(key)
+  if (known) known.add(value)
+  else sets.set(key, new Set([value]))
+}
+
+/** The same rank with some of its tracks only; links to events of other tracks are gone. */
+export function pickTracks(
+  rank: RankTimeline,
+  wanted: (track: Track, index: number) => boolean,
+): RankTimeline {
+  const { events } = rank
+  const kept = rank.tracks
+    .map((track, index) => ({ track, index }))
+    .filter((one) => wanted(one.track, one.index))
+  const length = kept.reduce((sum, { track }) => sum + track.to - track.from, 0)
+  const position = new Int32Array(events.length).fill(NONE)
+  const tracks: Track[] = []
+  let next = 0
+  let first = Infinity
+  for (const { track } of kept) {
+    if (track.to > track.from) first = Math.min(first, events.start[track.from])
+    tracks.push({ ...track, from: next, to: next + track.to - track.from })
+    for (let event = track.from; event < track.to; event++) position[event] = next++
+  }
+  const shift = length > 0 ? first : 0
+  const take = <T extends Float64Array | Int32Array | Uint32Array | Uint8Array>(column: T, made: T): T => {
+    let at = 0
+    for (const { track } of kept) {
+      made.set(column.subarray(track.from, track.to), at)
+      at += track.to - track.from
+    }
+    return made
+  }
+  const links = (column: Int32Array): Int32Array =>
+    take(column, new Int32Array(length)).map((event) => (event === NONE ? NONE : position[event]))
+  const picked: Events = {
+    length,
+    start: take(events.start, new Float64Array(length)).map((start) => start - shift),
+    duration: take(events.duration, new Float64Array(length)),
+    bytes: take(events.bytes, new Float64Array(length)),
+    kind: take(events.kind, new Uint8Array(length)),
+    name: take(events.name, new Uint32Array(length)),
+    track: take(events.track, new Uint32Array(length)),
+    launch: links(events.launch),
+    operator: links(events.operator),
+    communication: take(events.communication, new Int32Array(length)),
+    sequence: take(events.sequence, new Int32Array(length)),
+    operands: take(events.operands, new Int32Array(length)),
+  }
+  tracks.forEach(({ from, to }, index) => picked.track.fill(index, from, to))
+  return {
+    ...rank,
+    base: rank.base + BigInt(shift),
+    tracks,
+    events: picked,
+    deviceSpan: deviceSpan(picked),
+  }
+}

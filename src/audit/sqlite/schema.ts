@@ -1,0 +1,52 @@
+/** The columns of a table, from the statement that made it. */
+
+export interface Columns {
+  readonly names: readonly string[]
+  /** The column that is the row's number, which records do not repeat; -1 without one. */
+  readonly rowNumber: number
+}
+
+const constraint = /^(constraint|primary|unique|check|foreign)\b/i
+
+export function columnsOf(sql: string): Columns {
+  const names: string[] = []
+  let rowNumber = -1
+  for (const definition of definitionsOf(sql)) {
+    const text = definition.trim()
+    if (text === '') continue
+    const found = /^(?:"((?:[^"]|"")*)"|`([^`]*)`|\[([^\]]*)\]|([^\s(,]+))/.exec(text)
+    if (!found || (found[4] !== undefined && constraint.test(text))) continue
+    if (/^\s*integer\s+(?:not\s+null\s+)?primary\s+key\b(?!\s+desc)/i.test(text.slice(found[0].length)))
+      rowNumber = names.length
+    names.push(found[1]?.replaceAll('""', '"') ?? found[2] ?? found[3] ?? found[4])
+  }
+  return { names, rowNumber }
+}
+
+/** What is between the commas of the outermost brackets, without comments. */
+function definitionsOf(sql: string): string[] {
+  const tokens =
+    sql.match(/--[^\n]*|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|[\s\S]/g) ?? []
+  const definitions: string[] = []
+  let depth = 0
+  let current = ''
+  for (const token of tokens) {
+    if (token.startsWith('--') || token.startsWith('/*')) {
+      current += ' '
+      continue
+    }
+    if (token === '(' && depth++ === 0) {
+      current = ''
+      continue
+    }
+    if (token === ')' && --depth === 0) {
+      definitions.push(current)
+      break
+    }
+    if (token === ',' && depth === 1) {
+      definitions.push(current)
+      current = ''
+    } else current += token
+  }
+  return definitions
+}

@@ -1,0 +1,63 @@
+/**
+ * What a reader makes of one file: ranks, whose numbers are not final. Only who sees all files can tell two ranks with
+ * the same number from one, so a rank comes with how its number was found. Everything here can be sent to another
+ * thread.
+ */
+import { rankFromPath } from './rankName.ts'
+import type { RankTimeline } from '../timeline/timeline.ts'
+import type { Warning } from '../timeline/warnings.ts'
+
+/** `arke`: a Chrome trace that Arke wrote. */
+export type TraceFormat = 'kineto' | 'arke' | 'nsys' | 'rocprof'
+
+/** How a rank's number was found; `device`: it is the number of its device; `guess`: nothing tells it. */
+export type RankOrigin = 'trace' | 'name' | 'option' | 'device' | 'guess'
+
+export interface FileRank {
+  readonly timeline: RankTimeline
+  readonly origin: RankOrigin
+  /** How many ranks the job had, where the trace tells. */
+  readonly worldSize: number | null
+}
+
+export interface TraceFile {
+  readonly format: TraceFormat
+  /** Uncompressed. */
+  readonly bytes: number
+  readonly names: readonly string[]
+  readonly ranks: readonly FileRank[]
+  readonly warnings: readonly Warning[]
+}
+
+export interface TraceFileOptions {
+  /** The rank, where neither the trace nor its name tells. */
+  rank?: number
+  /** The name of a trace that is given as bytes. */
+  name?: string
+  /** Called with the number of raw (maybe compressed) bytes read so far. */
+  onProgress?: (bytes: number) => void
+}
+
+/**
+ * The ranks of a file whose profiler numbers devices, not ranks: a device alone may have its number from the file's
+ * name; several have those of their devices.
+ */
+export function numberDevices(
+  timelines: readonly RankTimeline[],
+  name: string,
+  option: number | undefined,
+): FileRank[] {
+  if (timelines.length === 1) {
+    const named = rankFromPath(name)
+    const rank = named ?? option
+    if (rank !== undefined)
+      return [
+        {
+          timeline: { ...timelines[0], rank },
+          origin: named === undefined ? 'option' : 'name',
+          worldSize: null,
+        },
+      ]
+  }
+  return timelines.map((timeline) => ({ timeline, origin: 'device', worldSize: null }))
+}

@@ -1,0 +1,33 @@
+/**
+ * A thread that reads whole files: a message with a path comes in; the file's ranks, whose columns change hands without
+ * a copy, go out, with messages about progress before.
+ */
+import { parentPort } from 'node:worker_threads'
+import type { RankTimeline } from '../timeline/timeline.ts'
+import { readTraceFile } from './readFile.ts'
+import type { TraceFile } from './traceFile.ts'
+
+export interface WorkerTask {
+  readonly path: string
+  readonly rank: number | undefined
+}
+
+export type WorkerAnswer =
+  { readonly progress: number } | { readonly file: TraceFile } | { readonly failed: string }
+
+/** The memory of a rank's columns. */
+function buffersOf({ events }: RankTimeline): ArrayBuffer[] {
+  return Object.values(events)
+    .filter((column: unknown) => ArrayBuffer.isView(column))
+    .map((column) => (column as Float64Array).buffer as ArrayBuffer)
+}
+
+const port = parentPort
+port?.on('message', ({ path, rank }: WorkerTask) => {
+  const answer = (message: WorkerAnswer, transfer: ArrayBuffer[] = []): void =>
+    port.postMessage(message, transfer)
+  readTraceFile(path, { rank, onProgress: (progress) => answer({ progress }) }).then(
+    (file) => answer({ file }, [...new Set(file.ranks.flatMap(({ timeline }) => buffersOf(timeline)))]),
+    (error: unknown) => answer({ failed: String(error) }),
+  )
+})

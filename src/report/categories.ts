@@ -1,0 +1,126 @@
+/**
+ * What a stretch of time was spent on, as the report shows it, and its colours: one meaning a colour in bars, tracks
+ * and tables. The colours were chosen for the greatest distance between any two (and to the paper) for normal sight
+ * and for the three kinds of colour blindness; waiting is hatched besides, so that it stays apart in grey print.
+ */
+import { Kind } from '../timeline/timeline.ts'
+import { partNames, type Part } from '../taxes/ledger.ts'
+
+export interface Category {
+  readonly name: string
+  readonly label: string
+  readonly meaning: string
+  readonly light: string
+  readonly dark: string
+}
+
+/** A category's code is its place here. */
+export const categories = [
+  {
+    name: 'compute',
+    label: 'Compute',
+    meaning: 'a kernel or a fill runs',
+    light: '#1e5693',
+    dark: '#4c95f5',
+  },
+  {
+    name: 'launch',
+    label: 'Launch',
+    meaning: 'idle: the host is still dispatching (dispatch), or the device is between two kernels (gap)',
+    light: '#fbc92f',
+    dark: '#ddb839',
+  },
+  {
+    name: 'wait',
+    label: 'Wait',
+    meaning: 'inside a collective that its last rank has not reached yet',
+    light: '#a92503',
+    dark: '#d2490b',
+  },
+  {
+    name: 'transfer',
+    label: 'Exposed transfer',
+    meaning: 'a collective moves data, and nothing is computed meanwhile',
+    light: '#71d9f7',
+    dark: '#47d6fd',
+  },
+  {
+    name: 'unsplit',
+    label: 'Communication, unsplit',
+    meaning: 'exposed communication whose waiting is unknowable, as traces of other ranks are missing',
+    light: '#ca72dd',
+    dark: '#9e6192',
+  },
+  {
+    name: 'copy',
+    label: 'Exposed copy',
+    meaning: 'a copy runs, and nothing else',
+    light: '#8db17c',
+    dark: '#d2f0ba',
+  },
+  {
+    name: 'other',
+    label: 'Other idle',
+    meaning: 'idle: the host waits, is elsewhere, or an event of another stream is awaited',
+    light: '#787b80',
+    dark: '#44484e',
+  },
+] as const satisfies readonly Category[]
+
+export type CategoryName = (typeof categories)[number]['name']
+
+export const categoryCount = categories.length
+export const codeOf = (name: CategoryName): number =>
+  categories.findIndex((category) => category.name === name)
+
+const COMPUTE = codeOf('compute')
+export const WAIT = codeOf('wait')
+export const TRANSFER = codeOf('transfer')
+const UNSPLIT = codeOf('unsplit')
+const COPY = codeOf('copy')
+const OTHER = codeOf('other')
+
+function categoryOfPart(part: Part): number {
+  switch (part) {
+    case 'compute':
+      return COMPUTE
+    case 'transfer':
+      return TRANSFER
+    case 'wait':
+      return WAIT
+    case 'communication':
+      return UNSPLIT
+    case 'copy':
+      return COPY
+    case 'dispatch':
+    case 'gap':
+      return codeOf('launch')
+    case 'hostBlocked':
+    case 'hostAbsent':
+    case 'dependency':
+    case 'unattributed':
+      return OTHER
+    default:
+      part satisfies never
+      return OTHER
+  }
+}
+
+/** By the part's place in `partNames`. */
+export const categoryOfPartCode: readonly number[] = partNames.map(categoryOfPart)
+
+/** Of an event on a stream; communication is `unsplit` until its wait is known. */
+export function categoryOfKind(kind: number): number {
+  switch (kind) {
+    case Kind.memcpy:
+      return COPY
+    case Kind.communication:
+      return UNSPLIT
+    case Kind.wait:
+      return WAIT
+    case Kind.transfer:
+      return TRANSFER
+    default:
+      return COMPUTE
+  }
+}

@@ -1,0 +1,98 @@
+/**
+ * Two audits side by side, before and after: means over ranks, of a step where both have steps, so that recordings of
+ * different length compare; else of the whole window.
+ */
+import type { AuditDocument, RankDocument } from './document.ts'
+import { bytes, columns, duration } from './format.ts'
+
+export interface Comparison {
+  readonly basis: 'step' | 'window'
+  readonly figures: readonly ComparedFigure[]
+  /** Mean wall of each rank that both have. */
+  readonly ranks: readonly { readonly rank: number; readonly beforeUs: number; readonly afterUs: number }[]
+}
+
+/** Null where one of the audits does not know it. */
+export interface ComparedFigure {
+  readonly name: string
+  readonly unit: 'us' | 'bytes' | 'count'
+  readonly before: number | null
+  readonly after: number | null
+  /** after / before. */
+  readonly ratio: number | null
+}
+
+type Of = (rank: RankDocument) => number | null
+
+const compared: readonly (readonly [name: string, unit: ComparedFigure['unit'], of: Of])[] = [
+  ['wall', 'us', (rank) => rank.wallUs],
+  ['compute', 'us', (rank) => rank.computeUs],
+  ['launch tax', 'us', (rank) => rank.taxes.launchUs],
+  ['  dispatch', 'us', (rank) => rank.idle.dispatchUs],
+  ['  gap', 'us', (rank) => rank.idle.gapUs],
+  ['wait', 'us', (rank) => rank.taxes.waitUs],
+  ['exposed transfer', 'us', (rank) => rank.taxes.exposedTransferUs],
+  ['exposed communication', 'us', (rank) => rank.exposedCommUs],
+  ['other', 'us', (rank) => rank.taxes.otherUs],
+  ['locality', 'bytes', (rank) => rank.taxes.localityBytes],
+  ['locality, at most', 'us', (rank) => rank.taxes.localityUs?.[1] ?? null],
+  ['launches', 'count', (rank) => rank.launches],
+]
+
+export function compare(before: AuditDocument, after: AuditDocument): Comparison {
+  const basis = before.steps.length > 0 && after.steps.length > 0 ? 'step' : 'window'
+  const [a, b] = [ledgers(before, basis), ledgers(after, basis)]
+  const figures = compared.map(([name, unit, of]): ComparedFigure => {
+    const [was, is] = [meanOf(a, of), meanOf(b, of)]
+    return { name, unit, before: was, after: is, ratio: was && is !== null ? is / was : null }
+  })
+  const ranks = before.ranks.flatMap(({ rank }) => {
+    const wall = (all: readonly RankDocument[]): number | null =>
+      meanOf(
+        all.filter((one) => one.rank === rank),
+        (one) => one.wallUs,
+      )
+    const [beforeUs, afterUs] = [wall(a), wall(b)]
+    return beforeUs === null || afterUs === null ? [] : { rank, beforeUs, afterUs }
+  })
+  return { basis, figures, ranks }
+}
+
+const ledgers = (document: AuditDocument, basis: Comparison['basis']): readonly RankDocument[] =>
+  basis === 'step' ? document.steps.flatMap(({ ranks }) => ranks) : document.ranks
+
+/** Over those that know it. */
+function meanOf(ledgers: readonly RankDocument[], of: Of): number | null {
+  const known = ledgers.flatMap((one) => of(one) ?? [])
+  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length
+}
+
+export function comparisonTable({ basis, figures, ranks }: Comparison): string[] {
+  const show = (value: number | null, unit: ComparedFigure['unit']): string => {
+    if (value === null) return '?'
+    return unit === 'us' ? duration(value) : unit === 'bytes' ? bytes(value) : value.toFixed(0)
+  }
+  const lines = columns([
+    [
+      `mean over ranks, ${basis === 'step' ? 'a step' : 'the whole window'}`,
+      'before',
+      'after',
+      'after/before',
+    ],
+    ...figures.map(({ name, unit, before, after, ratio }) => [
+      name,
+      show(before, unit),
+      show(after, unit),
+      ratio === null ? '–' : ratio.toFixed(3),
+    ]),
+  ])
+  if (ranks.length > 1) {
+    const worst = ranks.reduce((most, one) =>
+      one.afterUs / one.beforeUs > most.afterUs / most.beforeUs ? one : most,
+    )
+    lines.push(
+      `  Of ${ranks.length} ranks in both, rank ${worst.rank} gained least: ${duration(worst.beforeUs)} to ${duration(worst.afterUs)}.`,
+    )
+  }
+  return lines
+}

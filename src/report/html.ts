@@ -1,0 +1,147 @@
+/**
+ * The audit as one self-contained HTML file: tables that need no script, and bars and tracks whose data is embedded
+ * and compressed. Nothing is loaded from anywhere, which the page's own policy enforces; the same input gives the
+ * same bytes.
+ */
+import { createHash } from 'node:crypto'
+import { gzipSync } from 'node:zlib'
+import { pageFiles } from './bundle.ts'
+import { categories } from './categories.ts'
+import { html, Markup } from './markup.ts'
+import { pack, type ReportInput } from './pack.ts'
+import { headerBlock, type PackedHeader } from './packed.ts'
+import { clocksSection, figuresSection } from './figures.ts'
+import { candidatesSection, headerSection, stragglersSection, titleOf } from './sections.ts'
+
+export type { ReportInput } from './pack.ts'
+
+/** The file in pieces, of which the largest is the data of one rank. */
+export function* writeReport(input: ReportInput): Generator<string, void> {
+  const { document } = input
+  const { script, style } = pageFiles()
+  // A script's text ends at its first end tag, wherever that stands.
+  const code = script.trim().replace(/<\/(script)/gi, '<\\/$1')
+  const hash = createHash('sha256').update(code).digest('base64')
+  yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+  yield `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-${hash}'">\n`
+  yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="color-scheme" content="light dark">\n'
+  yield html`<meta name="generator" content="arke ${document.arke}" /><link rel="icon" href="data:," />
+    <title>arke audit: ${titleOf(document)}</title> `.text
+  yield `<style>${colours()}${style.trim()}</style>\n</head>\n<body>\n`
+  yield '<a class="skip" href="#timeline">Skip to the timeline</a>\n'
+  yield headerSection(document).text
+  yield '<main>\n'
+  yield barsSection.text
+  yield timelineSection.text
+  for (const section of [stragglersSection, candidatesSection, figuresSection, clocksSection])
+    yield section(document).text
+  yield html`</main>\n<footer><p>Written by arke ${document.arke}. Wait and exposed transfer are shown apart everywhere; locality lies inside busy time.</p></footer>\n`
+    .text
+
+  const blocks = pack(input)
+  let next = blocks.next()
+  while (!next.done) {
+    yield block(next.value.id, next.value.bytes)
+    next = blocks.next()
+  }
+  yield block(headerBlock, Buffer.from(JSON.stringify(next.value satisfies PackedHeader)))
+  yield `<script>${code}</script>\n</body>\n</html>\n`
+}
+
+function block(id: string, bytes: Uint8Array): string {
+  const packed = gzipSync(bytes, { level: 6 })
+  // The system that compressed is named in the header's tenth byte; the output must not depend on it.
+  packed[9] = 255
+  return `<script type="application/octet-stream" id="${id}">${packed.toString('base64')}</script>\n`
+}
+
+const colours = (): string =>
+  `:root{${categories.map(({ name, light, dark }) => `--${name}:light-dark(${light},${dark})`).join(';')}}` +
+  categories.map(({ name }) => `.is-${name}{background-color:var(--${name})}`).join('')
+
+const barsSection: Markup = html`<section aria-labelledby="bars-title">
+  <h2 id="bars-title">Where the time went</h2>
+  <div class="controls">
+    <fieldset class="choice" id="bars-by">
+      <legend class="visually-hidden">Bars</legend>
+      <label><input type="radio" name="bars-by" value="rank" checked /><span>By rank</span></label>
+      <label><input type="radio" name="bars-by" value="step" /><span>By step</span></label>
+    </fieldset>
+    <label class="which"
+      ><span id="bars-which-label">of</span>
+      <select id="bars-which"></select
+    ></label>
+    <fieldset class="choice">
+      <legend class="visually-hidden">Scale</legend>
+      <label><input type="radio" name="bars-scale" value="time" checked /><span>Time</span></label>
+      <label><input type="radio" name="bars-scale" value="share" /><span>Share</span></label>
+    </fieldset>
+  </div>
+  <ul class="legend" id="legend" aria-label="Legend; choose one to read its figures"></ul>
+  <ul class="bars" id="bars"></ul>
+</section>`
+
+const timelineSection: Markup = html`<section id="timeline" aria-labelledby="timeline-title">
+  <h2 id="timeline-title">Timeline of all ranks</h2>
+  <p id="status" role="status">Reading the tracks…</p>
+  <noscript
+    ><p>The bars and the timeline need JavaScript; the tables below are complete without it.</p></noscript
+  >
+  <div class="controls" role="toolbar" aria-label="Timeline">
+    <span class="buttons">
+      <button type="button" id="zoom-in" aria-label="Zoom in" title="Zoom in (+ or w)">+</button>
+      <button type="button" id="zoom-out" aria-label="Zoom out" title="Zoom out (- or s)">−</button>
+      <button type="button" id="zoom-fit" title="Show all (0)">Fit</button>
+      <button type="button" id="pan-left" aria-label="Earlier" title="Earlier (left arrow or a)">←</button>
+      <button type="button" id="pan-right" aria-label="Later" title="Later (right arrow or d)">→</button>
+    </span>
+    <span class="buttons">
+      <button type="button" id="collective-before" title="The collective before ([)">‹ Collective</button>
+      <button
+        type="button"
+        id="collective-after"
+        aria-label="Next collective"
+        title="The next collective (])"
+      >
+        ›
+      </button>
+    </span>
+    <button type="button" id="fold" aria-pressed="false" title="Show only where each rank's time went">
+      Fold streams
+    </button>
+    <label class="find"
+      ><span class="visually-hidden">Find a kernel</span
+      ><input type="search" id="search" placeholder="Find a kernel" autocomplete="off" spellcheck="false"
+    /></label>
+    <output id="search-result" for="search"></output>
+  </div>
+  <canvas
+    id="overview"
+    aria-hidden="true"
+    title="All ranks over the whole time; drag to move the part that is shown"
+  ></canvas>
+  <div class="stage" id="stage">
+    <div class="tracks" id="tracks">
+      <div id="tracks-content">
+        <canvas
+          id="tracks-canvas"
+          tabindex="0"
+          role="application"
+          aria-label="Timeline of all ranks. Arrow keys move, plus and minus zoom, 0 shows all, brackets go to the collective before and the next, Escape leaves."
+          aria-describedby="tracks-list"
+        ></canvas>
+      </div>
+    </div>
+    <div class="panel" id="panel" role="region" aria-label="Selection" aria-live="polite">
+      <p class="hint">
+        The thin track of each rank tells why its device was busy or idle; the tracks below it are its
+        streams. A column is as high as its share of the time under that pixel. Click an event for its
+        details, a collective for every rank's arrival. Drag to move; Ctrl and wheel, or the wheel alone after
+        a click, to zoom; Shift and drag to measure and zoom into a stretch; click a rank's name to fold it.
+        Keys: ← → + − 0 [ ].
+      </p>
+    </div>
+  </div>
+  <ul class="visually-hidden" id="tracks-list"></ul>
+  <p class="hint" id="tracks-hidden"></p>
+</section>`

@@ -1,0 +1,56 @@
+/** Variable-length integers from 0 to 2^53, seven bits a byte, the lowest first. */
+
+export class IntegerWriter {
+  private bytes = new Uint8Array(1 << 16)
+  private length = 0
+
+  push(value: number): void {
+    if (this.length + 8 > this.bytes.length) {
+      const grown = new Uint8Array(2 * this.bytes.length)
+      grown.set(this.bytes)
+      this.bytes = grown
+    }
+    let rest = value
+    // Beyond 31 bits the shifts would lose the upper ones.
+    while (rest > 0x7fffffff) {
+      this.bytes[this.length++] = (rest % 128) | 128
+      rest = Math.floor(rest / 128)
+    }
+    while (rest > 127) {
+      this.bytes[this.length++] = (rest & 127) | 128
+      rest >>>= 7
+    }
+    this.bytes[this.length++] = rest
+  }
+
+  take(): Uint8Array {
+    return this.bytes.subarray(0, this.length)
+  }
+}
+
+export class IntegerReader {
+  private at = 0
+  private readonly bytes: Uint8Array
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes
+  }
+
+  next(): number {
+    const bytes = this.bytes
+    let byte = bytes[this.at++]
+    if (byte < 128) return byte
+    let value = byte & 127
+    let scale = 128
+    do {
+      byte = bytes[this.at++]
+      value += (byte & 127) * scale
+      scale *= 128
+    } while (byte > 127)
+    return value
+  }
+}
+
+/** Signed numbers as unsigned ones, small for small: 0, −1, 1, −2, … */
+export const fold = (value: number): number => (value >= 0 ? 2 * value : -2 * value - 1)
+export const unfold = (value: number): number => (value % 2 === 0 ? value / 2 : -(value + 1) / 2)

@@ -1,0 +1,348 @@
+/**
+ * Packs a timeline for the page: events of streams as columns of small integers on the common clock, where each
+ * rank's time went, and the collectives with the events that are their members. See packed.ts for the format.
+ */
+import { toCommon, type Clock } from '../taxes/collective.ts'
+import { partNames, type Partition } from '../taxes/ledger.ts'
+import {
+  isDeviceWork,
+  Kind,
+  NONE,
+  type RankTimeline,
+  type Timeline,
+  type Track,
+} from '../timeline/timeline.ts'
+import { Boundaries } from './boundaries.ts'
+import type { AuditDocument } from './document.ts'
+import { fold, IntegerWriter } from './integers.ts'
+import {
+  blockOfRank,
+  collectivesBlock,
+  UNCLAIMED,
+  type PackedHeader,
+  type PackedLane,
+  type PackedRank,
+} from './packed.ts'
+
+export interface ReportInput {
+  readonly document: AuditDocument
+  readonly timeline: Timeline
+  readonly clocks: readonly Clock[]
+  /** In the order of the timeline's ranks. */
+  readonly partitions: readonly Partition[]
+}
+
+export interface Block {
+  readonly id: string
+  readonly bytes: Uint8Array
+}
+
+/** Rows of one stream for work at the same time. */
+const ROWS = 6
+
+/** How many boundaries of events may lie in one part before its length is written out. */
+const STEPS = 8
+
+/** How far a collective's start may be from its event's, for rounding on the way through the document. */
+const TOLERANCE = 1000
+
+/** The blocks, one rank at a time; the header is complete only after them. */
+export function* pack(input: ReportInput): Generator<Block, PackedHeader> {
+  const { document, timeline } = input
+  const clocks = timeline.ranks.map(
+    ({ rank }) => input.clocks.find((clock) => clock.rank === rank) ?? still(rank),
+  )
+  const origin = originOf(input, clocks)
+  const common = (rank: number, time: number): number => Math.round(toCommon(clocks[rank], time) - origin)
+
+  const collectives = packCollectives(document, timeline)
+  yield { id: collectivesBlock, bytes: collectives.bytes }
+
+  const names = new Names(timeline.names)
+  const ranks: PackedRank[] = []
+  const window: [number, number] = [Infinity, -Infinity]
+  for (const [i, rank] of timeline.ranks.entries()) {
+    const clock = (time: number): number => common(i, time)
+    const out = new IntegerWriter()
+    const lanes: PackedLane[] = []
+    const times: Times[] = []
+    for (const track of [...rank.tracks].sort((a, b) => a.owner - b.owner || a.id - b.id))
+      if (track.role === 'stream')
+        lanes.push(...packStream(rank, track, clock, names, collectives.byRank[i], times, out))
+    const partition = input.partitions[i]
+    const packed = partition
+      ? packPartition(partition, clock, new Boundaries(times), out)
+      : { from: 0, length: 0 }
+    if (partition && partition.to > partition.from) {
+      window[0] = Math.min(window[0], clock(partition.from))
+      window[1] = Math.max(window[1], clock(partition.to))
+    }
+    ranks.push({ rank: rank.rank, device: rank.device, lanes, partition: packed })
+    yield { id: blockOfRank(i), bytes: out.take() }
+  }
+  return {
+    names: names.used,
+    ranks,
+    window: window[0] < window[1] ? window : [0, 1],
+    labels: collectives.labels,
+    collectives: document.collectives.length,
+    members: collectives.members,
+    figures: document.ranks,
+    steps: document.steps,
+  }
+}
+
+/** Time 0 of the document on the common clock, by a rank of which both know the start. */
+function originOf({ document, timeline, partitions }: ReportInput, clocks: readonly Clock[]): number {
+  for (const { rank, startUs } of document.ranks) {
+    const i = timeline.ranks.findIndex((one) => one.rank === rank)
+    if (i >= 0 && partitions[i]) return toCommon(clocks[i], partitions[i].from) - 1000 * startUs
+  }
+  return 0
+}
+
+const still = (rank: number): Clock => ({
+  rank,
+  offset: 0,
+  drift: 0,
+  aligned: false,
+  correction: 0,
+  residual: null,
+  collectives: 0,
+})
+
+/** The names that the page needs, numbered as they come. */
+class Names {
+  readonly used: string[] = []
+  private readonly numbers: Int32Array
+  private readonly all: readonly string[]
+
+  constructor(all: readonly string[]) {
+    this.all = all
+    this.numbers = new Int32Array(all.length).fill(-1)
+  }
+
+  number(name: number): number {
+    if (this.numbers[name] < 0) this.numbers[name] = this.used.push(this.all[name]) - 1
+    return this.numbers[name]
+  }
+}
+
+/** Of the events of a lane, on the common clock. */
+interface Times {
+  readonly start: Float64Array
+  readonly end: Float64Array
+}
+
+interface Members {
+  /** In order, with the member of each. */
+  readonly starts: Float64Array
+  readonly durations: Float64Array
+  readonly members: Uint32Array
+}
+
+function packStream(
+  rank: RankTimeline,
+  track: Track,
+  clock: (time: number) => number,
+  names: Names,
+  members: Members,
+  times: Times[],
+  out: IntegerWriter,
+): PackedLane[] {
+  const { events } = rank
+  const shown = (event: number): boolean =>
+    isDeviceWork(events.kind[event]) ||
+    events.kind[event] === Kind.wait ||
+    events.kind[event] === Kind.transfer
+
+  // Each event goes to the first row that is free at its start.
+  const row = new Int8Array(track.to - track.from).fill(-1)
+  const counts = new Array<number>(ROWS).fill(0)
+  const ends = new Array<number>(ROWS).fill(-Infinity)
+  let hidden = 0
+  for (let event = track.from; event < track.to; event++) {
+    if (!shown(event)) continue
+    const start = clock(events.start[event])
+    let free = 0
+    while (free < ROWS && ends[free] > start) free++
+    if (free === ROWS) {
+      hidden++
+      continue
+    }
+    row[event - track.from] = free
+    ends[free] = Math.max(start, clock(events.start[event] + events.duration[event]))
+    counts[free]++
+  }
+
+  const lanes: PackedLane[] = []
+  for (let r = 0; r < ROWS && counts[r] > 0; r++) {
+    const chosen = new Uint32Array(counts[r])
+    for (let event = track.from, n = 0; event < track.to; event++)
+      if (row[event - track.from] === r) chosen[n++] = event
+    const starts = new Float64Array(chosen.length)
+    const stops = new Float64Array(chosen.length)
+    for (let n = 0; n < chosen.length; n++) {
+      const event = chosen[n]
+      starts[n] = clock(events.start[event])
+      stops[n] = Math.max(starts[n], clock(events.start[event] + events.duration[event]))
+    }
+    times.push({ start: starts, end: stops })
+    for (let n = 0; n < chosen.length; n++) out.push(n === 0 ? 0 : starts[n] - stops[n - 1])
+    for (let n = 0; n < chosen.length; n++) out.push(stops[n] - starts[n])
+    for (const event of chosen) out.push(events.kind[event])
+    for (const event of chosen) out.push(names.number(events.name[event]))
+    for (const event of chosen) {
+      const launch = events.launch[event]
+      const own = events.operator[event]
+      const operator = own !== NONE || launch === NONE ? own : events.operator[launch]
+      out.push(operator === NONE ? 0 : names.number(events.name[operator]) + 1)
+    }
+    for (const event of chosen) {
+      const launch = events.launch[event]
+      out.push(launch === NONE ? 0 : fold(events.start[event] - events.start[launch]) + 1)
+    }
+    const found = packMembers(chosen, starts, stops, rank, members, out)
+    lanes.push({
+      device: track.owner,
+      stream: track.id,
+      row: r,
+      events: chosen.length,
+      members: found,
+      hidden: r === 0 ? hidden : 0,
+      from: starts[0],
+    })
+  }
+  return lanes
+}
+
+/** Which events are members of collectives: by their start, and of several by the duration. */
+function packMembers(
+  chosen: Uint32Array,
+  starts: Float64Array,
+  stops: Float64Array,
+  rank: RankTimeline,
+  members: Members,
+  out: IntegerWriter,
+): number {
+  const found: [event: number, member: number][] = []
+  let low = 0
+  for (let n = 0; n < chosen.length; n++) {
+    if (rank.events.kind[chosen[n]] !== Kind.communication) continue
+    while (low < members.starts.length && members.starts[low] < starts[n] - TOLERANCE) low++
+    let [best, distance] = [-1, Infinity]
+    for (let m = low; m < members.starts.length && members.starts[m] <= starts[n] + TOLERANCE; m++) {
+      const away =
+        Math.abs(members.starts[m] - starts[n]) + Math.abs(members.durations[m] - (stops[n] - starts[n]))
+      if (away < distance) [best, distance] = [m, away]
+    }
+    if (best >= 0 && distance <= 2 * TOLERANCE) found.push([n, members.members[best]])
+  }
+  let last = 0
+  for (const [event] of found) {
+    out.push(event - last)
+    last = event
+  }
+  last = 0
+  for (const [, member] of found) {
+    out.push(fold(member - last))
+    last = member
+  }
+  return found.length
+}
+
+/** The parts of a partition in order of time; what none claims is said so. */
+function packPartition(
+  partition: Partition,
+  clock: (time: number) => number,
+  boundaries: Boundaries,
+  out: IntegerWriter,
+): PackedRank['partition'] {
+  const sets = partNames.map((part) => partition.parts[part])
+  const at = new Uint32Array(sets.length)
+  const codes: number[] = []
+  const from = clock(partition.from)
+  let now = from
+  const emit = (to: number, code: number): void => {
+    if (to <= now) return
+    const steps = stepsTo(boundaries, now, to)
+    out.push(steps)
+    if (steps === 0) out.push(to - now)
+    codes.push(code)
+    now = to
+  }
+  for (;;) {
+    let next = -1
+    for (let i = 0; i < sets.length; i++)
+      if (at[i] < sets[i].length && (next < 0 || sets[i][at[i]] < sets[next][at[next]])) next = i
+    if (next < 0) break
+    emit(clock(sets[next][at[next]]), UNCLAIMED)
+    emit(clock(sets[next][at[next] + 1]), next)
+    at[next] += 2
+  }
+  emit(clock(partition.to), UNCLAIMED)
+  for (const code of codes) out.push(code)
+  return { from, length: codes.length }
+}
+
+/** How many boundaries to go on from `now` to be at `to`; 0 where it is none of the next few. */
+function stepsTo(boundaries: Boundaries, now: number, to: number): number {
+  let time = now
+  for (let steps = 1; steps <= STEPS; steps++) {
+    time = boundaries.after(time)
+    if (time === to) return steps
+    if (time > to) return 0
+  }
+  return 0
+}
+
+function packCollectives(
+  document: AuditDocument,
+  timeline: Timeline,
+): { bytes: Uint8Array; labels: string[]; members: number; byRank: Members[] } {
+  const { collectives } = document
+  const places = new Map(timeline.ranks.map(({ rank }, i) => [rank, i]))
+  const labels: string[] = ['']
+  const numbers = new Map<string, number>()
+  const label = (text: string | null): number => {
+    if (text === null) return 0
+    let number = numbers.get(text)
+    if (number === undefined) numbers.set(text, (number = labels.push(text) - 1))
+    return number
+  }
+  const nanoseconds = (us: number): number => Math.round(us * 1000)
+  const orNone = (us: number | null): number => (us === null ? 0 : Math.max(0, nanoseconds(us)) + 1)
+  const membersOf = collectives.map(({ perRank }) => perRank.filter(({ rank }) => places.has(rank)))
+
+  const out = new IntegerWriter()
+  for (const { kind } of collectives) out.push(label(kind))
+  for (const { group } of collectives) out.push(label(group))
+  for (const { library } of collectives) out.push(label(library))
+  for (const { matchedBy } of collectives) out.push(label(matchedBy))
+  for (const { complete } of collectives) out.push(complete ? 1 : 0)
+  for (const { lastRank } of collectives) out.push(lastRank === null ? 0 : (places.get(lastRank) ?? -1) + 1)
+  for (const { endSkewUs } of collectives) out.push(Math.max(0, nanoseconds(endSkewUs)))
+  for (const members of membersOf) out.push(members.length)
+  const flat = membersOf.flat()
+  for (const { rank } of flat) out.push(places.get(rank) as number)
+  let last = 0
+  for (const { startUs } of flat) {
+    out.push(fold(nanoseconds(startUs) - last))
+    last = nanoseconds(startUs)
+  }
+  for (const { durUs } of flat) out.push(Math.max(0, nanoseconds(durUs)))
+  for (const { waitUs } of flat) out.push(orNone(waitUs))
+  for (const { transferUs } of flat) out.push(orNone(transferUs))
+
+  const lists = timeline.ranks.map((): number[] => [])
+  for (const [member, { rank }] of flat.entries()) lists[places.get(rank) as number].push(member)
+  const byRank = lists.map((list): Members => {
+    list.sort((a, b) => flat[a].startUs - flat[b].startUs || a - b)
+    return {
+      starts: Float64Array.from(list, (member) => nanoseconds(flat[member].startUs)),
+      durations: Float64Array.from(list, (member) => nanoseconds(flat[member].durUs)),
+      members: Uint32Array.from(list),
+    }
+  })
+  return { bytes: out.take(), labels, members: flat.length, byRank }
+}

@@ -1,0 +1,262 @@
+/** What is drawn over the raster of the tracks: axis, labels, the edges and names of wide events, what is selected. */
+import { categoryOfKind, TRANSFER } from '../categories.ts'
+import { time } from '../units.ts'
+import { shortName } from './model.ts'
+import { AXIS, hatching, type Tracks } from './tracks.ts'
+import type { Row } from './layout.ts'
+import { markDistance } from './view.ts'
+
+const FONT = '11px ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace'
+const LABELS = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
+
+export function drawOverlay(tracks: Tracks, context: CanvasRenderingContext2D): void {
+  const { gutter, width, height } = tracks
+  context.save()
+  context.beginPath()
+  context.rect(gutter, AXIS, width - gutter, height - AXIS)
+  context.clip()
+  drawSteps(tracks, context)
+  for (const row of tracks.layout.rows) {
+    const top = AXIS + row.top - tracks.scroll
+    if (top + row.height < AXIS || top > height) continue
+    drawEvents(tracks, context, row, top)
+    drawMatches(tracks, context, row, top)
+  }
+  drawSelection(tracks, context)
+  context.restore()
+  drawAxis(tracks, context)
+  drawLabels(tracks, context)
+  drawBand(tracks, context)
+}
+
+function drawAxis(tracks: Tracks, context: CanvasRenderingContext2D): void {
+  const { view, gutter, plotWidth, ink, width, height } = tracks
+  const distance = markDistance(view.span, plotWidth, 120)
+  const [unit, size] =
+    distance >= 1e8 ? ['s', 1e9] : distance >= 1e5 ? ['ms', 1e6] : distance >= 100 ? ['µs', 1e3] : ['ns', 1]
+  const digits = Math.max(0, Math.ceil(-Math.log10(distance / (size as number)) - 1e-9))
+  context.font = LABELS
+  context.textBaseline = 'middle'
+  context.textAlign = 'left'
+  for (let mark = Math.ceil(view.from / distance) * distance; mark < view.to; mark += distance) {
+    const x = Math.round(gutter + view.x(mark, plotWidth)) + 0.5
+    context.fillStyle = ink.line
+    context.globalAlpha = 0.35
+    context.fillRect(x - 0.5, AXIS, 1, height - AXIS)
+    context.globalAlpha = 1
+    context.fillRect(x - 0.5, AXIS - 6, 1, 6)
+    context.fillStyle = ink.faint
+    const label = `${(mark / (size as number)).toFixed(digits)} ${unit}`
+    if (x + 4 + 6.5 * label.length < width) context.fillText(label, x + 4, AXIS / 2)
+  }
+  context.fillStyle = ink.line
+  context.fillRect(0, AXIS - 1, width, 1)
+}
+
+function drawLabels(tracks: Tracks, context: CanvasRenderingContext2D): void {
+  const { layout, ink, gutter, scroll, height } = tracks
+  const narrow = gutter < 80
+  context.save()
+  context.beginPath()
+  context.rect(0, AXIS, gutter, height - AXIS)
+  context.clip()
+  context.textBaseline = 'middle'
+  context.textAlign = 'left'
+  for (const row of layout.rows) {
+    const y = AXIS + row.top - scroll + row.height / 2
+    if (y < AXIS - 10 || y > height + 10) continue
+    context.fillStyle = row.lane === null ? ink.text : ink.faint
+    context.font = row.lane === null ? `600 ${LABELS}` : LABELS.replace('12px', '11px')
+    context.fillText(
+      narrow ? row.label.replace('stream ', 's ') : row.label,
+      row.lane === null ? 6 : 14,
+      y + 0.5,
+    )
+  }
+  context.restore()
+  context.fillStyle = ink.line
+  context.fillRect(gutter - 1, AXIS, 1, height - AXIS)
+}
+
+/** Where each rank's steps begin, once they are far enough apart to tell. */
+function drawSteps(tracks: Tracks, context: CanvasRenderingContext2D): void {
+  const { model, view, plotWidth, gutter, ink, layout, scroll } = tracks
+  const { steps } = model.header
+  if (steps.length === 0) return
+  context.font = LABELS.replace('12px', '10px')
+  context.textBaseline = 'alphabetic'
+  context.textAlign = 'left'
+  context.fillStyle = ink.faint
+  for (const [r, { rank }] of model.ranks.entries()) {
+    const { top, height } = layout.groups[r]
+    let labelled = -Infinity
+    for (const { name, ranks } of steps) {
+      const step = ranks.find((one) => one.rank === rank)
+      if (step === undefined) continue
+      const x = gutter + view.x(step.startUs * 1000, plotWidth)
+      if (x < gutter - 200 || x > gutter + plotWidth || x < labelled + 24) continue
+      context.fillRect(Math.round(x), AXIS + top - scroll - 4, 1, height + 4)
+      labelled = x
+      if (r === 0 && x + 6 * name.length < gutter + plotWidth) {
+        context.fillText(name, x + 4, AXIS + top - scroll - 5)
+        labelled = x + 6 * name.length
+      }
+    }
+  }
+}
+
+/** Edges and names, where events are wide enough for them. */
+function drawEvents(tracks: Tracks, context: CanvasRenderingContext2D, { lane }: Row, top: number): void {
+  if (lane === null) return
+  const { view, plotWidth, gutter, model, palette, ink } = tracks
+  const { segments, start, end } = lane
+  const from = segments.endingAfter(view.from)
+  const to = segments.startingFrom(view.to, from)
+  if (to - from === 0 || (to - from) * 4 > plotWidth) return
+  const whole = segments.length === start.length
+  const first = whole ? from : Math.max(0, lowerBound(end, view.from))
+  const last = whole ? to : lowerBound(start, view.to)
+  context.font = FONT
+  context.textBaseline = 'middle'
+  context.textAlign = 'left'
+  for (let event = first; event < last; event++) {
+    const left = gutter + view.x(start[event], plotWidth)
+    const right = gutter + view.x(end[event], plotWidth)
+    if (right - left < 3) continue
+    const [a, b] = [Math.max(left, gutter - 2), Math.min(right, gutter + plotWidth + 2)]
+    // Neighbours of one colour are told apart by a tint of their name and an edge.
+    context.fillStyle = `rgba(255, 255, 255, ${(((lane.name[event] * 2654435761) >>> 28) / 15) * 0.24})`
+    if (lane.member === null) context.fillRect(a, top, b - a, 18)
+    context.fillStyle = ink.paper
+    context.fillRect(Math.round(left), top, 1, 18)
+    const room = Math.floor((b - a - 8) / 6.62)
+    if (room < 3) continue
+    const name = shortName(model.header.names[lane.name[event]])
+    const member = lane.member ? lane.member[event] : -1
+    const wait = member >= 0 ? model.collectives.wait[member] : -1
+    const category = member >= 0 && wait >= 0 ? TRANSFER : categoryOfKind(lane.kind[event])
+    const text = name.length > room ? `${name.slice(0, room - 1)}…` : name
+    let x = a + 4
+    if (wait > 0) {
+      // On the part that moves data, since the hatching of the other is hard to read on.
+      const arrival = gutter + view.x(start[event] + wait, plotWidth)
+      const after = Math.floor((b - Math.max(arrival, a) - 8) / 6.62)
+      if (after < 3) continue
+      x = Math.max(arrival, a) + 4
+      context.fillStyle = inkOn(palette.css[category])
+      context.fillText(name.length > after ? `${name.slice(0, after - 1)}…` : name, x, top + 9.5)
+      continue
+    }
+    context.fillStyle = inkOn(palette.css[category])
+    context.fillText(text, x, top + 9.5)
+  }
+}
+
+function drawMatches(
+  tracks: Tracks,
+  context: CanvasRenderingContext2D,
+  { rank, lane }: Row,
+  top: number,
+): void {
+  if (tracks.matches === null || lane === null) return
+  const { view, plotWidth, gutter, ink, model } = tracks
+  const found = tracks.matches[rank][model.ranks[rank].lanes.indexOf(lane)]
+  context.fillStyle = ink.text
+  const step = view.span / plotWidth
+  let i = lowerBound(found, lowerBound(lane.end, view.from))
+  // At most one mark a pixel.
+  while (i < found.length) {
+    const event = found[i]
+    if (lane.start[event] > view.to) break
+    const x = gutter + view.x(lane.start[event], plotWidth)
+    const wide = Math.max(2, ((lane.end[event] - lane.start[event]) / view.span) * plotWidth)
+    context.fillRect(x, top - 1, wide, 3)
+    i = lowerBound(found, lowerBound(lane.start, lane.start[event] + step, event + 1), i + 1)
+  }
+}
+
+function drawSelection(tracks: Tracks, context: CanvasRenderingContext2D): void {
+  const { selection, view, plotWidth, gutter, ink, model, layout, scroll, palette, width, height } = tracks
+  if (selection === null) return
+  const x = (at: number): number => gutter + view.x(at, plotWidth)
+  if (selection.kind === 'event') {
+    const { lane, event, rank } = selection.place
+    const row = layout.rows.find((one) => one.rank === rank && one.lane === lane)
+    if (row === undefined) return
+    context.strokeStyle = ink.text
+    context.lineWidth = 2
+    const left = x(lane.start[event])
+    context.strokeRect(left, AXIS + row.top - scroll, Math.max(2, x(lane.end[event]) - left), row.height)
+    return
+  }
+  context.fillStyle = ink.paper
+  context.globalAlpha = 0.62
+  context.fillRect(gutter, AXIS, width - gutter, height - AXIS)
+  context.globalAlpha = 1
+  const hatch = hatching(context, palette)
+  const { start, duration, wait, rank } = model.collectives
+  for (const member of model.members(selection.index)) {
+    const lane = model.places[member]?.lane
+    const row =
+      layout.rows.find((one) => one.rank === rank[member] && one.lane !== null && one.lane === lane) ??
+      layout.rows.find((one) => one.rank === rank[member])
+    if (row === undefined) continue
+    const top = AXIS + row.top - scroll
+    const [left, right] = [x(start[member]), x(start[member] + duration[member])]
+    const known = wait[member] >= 0
+    const arrival = known ? x(start[member] + Math.min(wait[member], duration[member])) : left
+    context.fillStyle = hatch
+    context.fillRect(left, top, arrival - left, row.height)
+    context.fillStyle = palette.css[known ? TRANSFER : TRANSFER + 1]
+    context.fillRect(arrival, top, Math.max(1.5, right - arrival), row.height)
+    context.fillStyle = ink.text
+    context.fillRect(left - 1, top - 3, 2, row.height + 6)
+  }
+  const last = model.lastArrival(selection.index)
+  if (last === null) return
+  const at = Math.round(x(last))
+  context.fillStyle = ink.accent
+  context.fillRect(at - 1, AXIS, 2, height - AXIS)
+  const label = `last arrival: rank ${model.ranks[model.collectives.last[selection.index]].rank}, ${time(last)}`
+  context.font = `600 ${LABELS}`
+  const wide = context.measureText(label).width + 12
+  const left = at + wide + 4 > width ? at - wide - 2 : at + 2
+  context.fillRect(left, AXIS + 2, wide, 20)
+  context.fillStyle = ink.paper
+  context.textBaseline = 'middle'
+  context.fillText(label, left + 6, AXIS + 12.5)
+}
+
+function drawBand(tracks: Tracks, context: CanvasRenderingContext2D): void {
+  if (tracks.band === null) return
+  const { view, plotWidth, gutter, ink, height } = tracks
+  const [a, b] = [Math.min(...tracks.band), Math.max(...tracks.band)]
+  context.fillStyle = ink.accent
+  context.globalAlpha = 0.2
+  context.fillRect(gutter + a, AXIS, b - a, height - AXIS)
+  context.globalAlpha = 1
+  context.font = `600 ${LABELS}`
+  context.textBaseline = 'middle'
+  context.textAlign = 'left'
+  const label = time(((b - a) / plotWidth) * view.span)
+  context.fillRect(gutter + a, AXIS, context.measureText(label).width + 12, 20)
+  context.fillStyle = ink.paper
+  context.fillText(label, gutter + a + 6, AXIS + 10.5)
+}
+
+/** Black or white, whichever is easier to read on a colour. */
+function inkOn(hex: string): string {
+  const value = parseInt(hex.slice(1), 16)
+  const luminance = 0.299 * (value >>> 16) + 0.587 * ((value >>> 8) & 255) + 0.114 * (value & 255)
+  return luminance > 130 ? '#000000' : '#ffffff'
+}
+
+function lowerBound(values: ArrayLike<number>, value: number, low = 0): number {
+  let high = values.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (values[middle] >= value) high = middle
+    else low = middle + 1
+  }
+  return low
+}

@@ -1,0 +1,137 @@
+/** The page's start: reads the embedded blocks, shows the bars as soon as the header is read, then the tracks. */
+import { blockOfRank, collectivesBlock, headerBlock, type PackedHeader } from '../packed.ts'
+import { count } from '../units.ts'
+import { Bars } from './bars.ts'
+import { byId, element, Tooltip } from './dom.ts'
+import { listen } from './input.ts'
+import { Model } from './model.ts'
+import { Overview } from './overview.ts'
+import { Panel } from './panel.ts'
+import { Search } from './search.ts'
+import { watchTheme } from './theme.ts'
+import { Tracks } from './tracks.ts'
+import { unpackCollectives, unpackRank } from './unpack.ts'
+
+async function inflate(id: string): Promise<Uint8Array> {
+  const holder = byId(id)
+  const bytes = decode(holder.textContent ?? '')
+  holder.remove()
+  const { readable, writable } = new DecompressionStream('gzip')
+  const writer = writable.getWriter()
+  // Errors reach the reader too, which is where they are handled.
+  writer.write(bytes).catch(() => undefined)
+  writer.close().catch(() => undefined)
+  // The last four bytes tell the length.
+  const inflated = new Uint8Array(new DataView(bytes.buffer).getUint32(bytes.length - 4, true))
+  const reader = readable.getReader()
+  let length = 0
+  for (let next = await reader.read(); !next.done; next = await reader.read()) {
+    inflated.set(next.value, length)
+    length += next.value.length
+  }
+  return inflated
+}
+
+function decode(base64: string): Uint8Array<ArrayBuffer> {
+  const native = Uint8Array as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> }
+  if (native.fromBase64) return native.fromBase64(base64)
+  const text = atob(base64)
+  const bytes = new Uint8Array(text.length)
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i)
+  return bytes
+}
+
+async function start(): Promise<void> {
+  const status = byId('status')
+  const recolour: (() => void)[] = []
+  watchTheme(() => recolour.forEach((one) => one()))
+  if (typeof DecompressionStream === 'undefined') {
+    status.textContent =
+      'This browser cannot decompress the data of the tracks and bars (it lacks DecompressionStream). The tables below are complete; a browser of 2023 or later shows the rest.'
+    return
+  }
+  const header = JSON.parse(new TextDecoder().decode(await inflate(headerBlock))) as PackedHeader
+  const tooltip = new Tooltip()
+  new Bars(header, tooltip)
+  performance.mark('arke-bars')
+
+  const collectives = unpackCollectives(header, await inflate(collectivesBlock))
+  const ranks = await Promise.all(
+    header.ranks.map(async (packed, i) => unpackRank(packed, collectives, await inflate(blockOfRank(i)))),
+  )
+  const model = new Model(header, ranks, collectives)
+  performance.mark('arke-unpacked')
+  const tracks = new Tracks(model)
+  const panel = new Panel(model, tracks)
+  const overview = new Overview(tracks)
+  listen(tracks, panel, tooltip)
+  new Search(model, tracks, panel)
+  listTracks(model)
+  recolour.push(
+    () => overview.recolour(),
+    () => tracks.recolour(),
+  )
+  jumps(tracks, panel)
+
+  status.textContent = ''
+  const first = (): void => {
+    tracks.drawn.splice(tracks.drawn.indexOf(first), 1)
+    // After the frame that holds the drawing has been handed over.
+    setTimeout(() => {
+      performance.mark('arke-drawn')
+      document.documentElement.dataset.state = 'ready'
+    })
+  }
+  tracks.drawn.push(first)
+  tracks.invalidate()
+}
+
+/** The tracks for those who cannot see them. */
+function listTracks({ ranks }: Model): void {
+  byId('tracks-list').replaceChildren(
+    ...ranks.map(({ rank, device, lanes }) =>
+      element(
+        'li',
+        { 'data-rank': String(rank) },
+        `Rank ${rank}${device === null ? '' : ` on ${device}`}: `,
+        lanes
+          .map(
+            ({ stream, row, events }) =>
+              `stream ${stream}${row > 0 ? ` row ${row + 1}` : ''}, ${count(events)} events`,
+          )
+          .join('; '),
+      ),
+    ),
+  )
+  const hidden = ranks.reduce(
+    (sum, { lanes }) => sum + lanes.reduce((part, lane) => part + lane.hidden, 0),
+    0,
+  )
+  if (hidden > 0)
+    byId('tracks-hidden').textContent =
+      `${count(hidden)} events are not drawn, since more than six overlap on one stream.`
+}
+
+/** Buttons in the tables that lead to a place on the tracks. */
+function jumps(tracks: Tracks, panel: Panel): void {
+  document.addEventListener('click', (event) => {
+    const button = event.target instanceof Element ? event.target.closest<HTMLElement>('[data-jump]') : null
+    if (button === null) return
+    const { from, to, rank, collective } = button.dataset
+    const place = tracks.model.ranks.findIndex((one) => String(one.rank) === rank)
+    if (collective !== undefined && Number(collective) < tracks.model.collectives.length) {
+      panel.showCollective(Number(collective))
+      tracks.goTo(...tracks.model.span(Number(collective)), null)
+    } else {
+      panel.clear()
+      tracks.goTo(Number(from), Number(to), place < 0 ? null : place)
+    }
+    byId('timeline').scrollIntoView({ block: 'start' })
+    tracks.canvas.focus({ preventScroll: true })
+  })
+}
+
+start().catch((error: unknown) => {
+  byId('status').textContent = `The tracks cannot be shown: ${String(error)}`
+  throw error
+})

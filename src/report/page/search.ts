@@ -1,0 +1,114 @@
+/** Finds kernels by a part of their name: marks them on the tracks, counts them and goes from one to the next. */
+import { count, time } from '../units.ts'
+import { byId } from './dom.ts'
+import type { Model, Place } from './model.ts'
+import type { Panel } from './panel.ts'
+import type { Tracks } from './tracks.ts'
+
+export class Search {
+  private readonly model: Model
+  private readonly tracks: Tracks
+  private readonly panel: Panel
+  private readonly input = byId<HTMLInputElement>('search')
+  private readonly result = byId('search-result')
+  private last: Place | null = null
+
+  constructor(model: Model, tracks: Tracks, panel: Panel) {
+    this.model = model
+    this.tracks = tracks
+    this.panel = panel
+    let pending = 0
+    this.input.addEventListener('input', () => {
+      clearTimeout(pending)
+      pending = setTimeout(() => this.find(), 120)
+    })
+    this.input.addEventListener('keydown', (event) => {
+      if (event.key !== 'Enter') return
+      event.preventDefault()
+      clearTimeout(pending)
+      if (this.tracks.matches === null) this.find()
+      this.next()
+    })
+  }
+
+  private find(): void {
+    const wanted = this.input.value.trim().toLowerCase()
+    this.last = null
+    this.tracks.invalidate()
+    if (wanted === '') {
+      this.tracks.matches = null
+      this.result.textContent = ''
+      return
+    }
+    const { names } = this.model.header
+    const matching = Uint8Array.from(names, (name) => (name.toLowerCase().includes(wanted) ? 1 : 0))
+    let [events, nanoseconds] = [0, 0]
+    const used = new Set<number>()
+    this.tracks.matches = this.model.ranks.map(({ lanes }) =>
+      lanes.map((lane) => {
+        const found: number[] = []
+        for (let event = 0; event < lane.name.length; event++) {
+          if (matching[lane.name[event]] === 0) continue
+          found.push(event)
+          nanoseconds += lane.end[event] - lane.start[event]
+          used.add(lane.name[event])
+        }
+        events += found.length
+        return Uint32Array.from(found)
+      }),
+    )
+    this.result.textContent =
+      events === 0
+        ? 'no event'
+        : `${count(events)} events of ${count(used.size)} names, ${time(nanoseconds)} in all; Enter: the next`
+  }
+
+  /** The match that starts next after the last one shown, over all ranks. */
+  private next(): void {
+    if (this.tracks.matches === null) return
+    const after = this.last === null ? this.tracks.view.from : this.last.lane.start[this.last.event]
+    const later = (place: Place): number => place.lane.start[place.event]
+    let best: Place | null = null
+    let passed = this.last === null
+    for (const [rank, lanes] of this.tracks.matches.entries())
+      for (const [l, found] of lanes.entries()) {
+        const lane = this.model.ranks[rank].lanes[l]
+        for (let i = firstFrom(lane.start, found, after); i < found.length; i++) {
+          const place = { rank, lane, event: found[i] }
+          // Of those that start at once, the ones after the last in order of rank and lane.
+          if (later(place) === after && !passed) {
+            if (this.last?.lane === lane && this.last.event === found[i]) passed = true
+            continue
+          }
+          if (best === null || later(place) < later(best)) best = place
+          break
+        }
+      }
+    if (best === null) {
+      this.last = null
+      return
+    }
+    this.last = best
+    const { lane, event, rank } = best
+    this.panel.showEvent(best)
+    const { view } = this.tracks
+    const length = lane.end[event] - lane.start[event]
+    if (length < 0.002 * view.span || length > view.span)
+      this.tracks.goTo(lane.start[event], lane.end[event], rank)
+    else {
+      const middle = lane.start[event] + length / 2
+      const half = view.span / 2
+      this.tracks.goTo(middle - half / 2.2, middle + half / 2.2, rank)
+    }
+  }
+}
+
+function firstFrom(start: Float64Array, found: Uint32Array, time: number): number {
+  let [low, high] = [0, found.length]
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (start[found[middle]] >= time) high = middle
+    else low = middle + 1
+  }
+  return low
+}

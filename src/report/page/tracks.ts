@@ -1,0 +1,250 @@
+/**
+ * The aligned tracks of all ranks on one canvas. A frame is drawn only when something changed, at most once a
+ * display frame, and costs by the pixels it shows, not by the events.
+ */
+import { categoryCount, WAIT } from '../categories.ts'
+import { byId, element } from './dom.ts'
+import { layOut, rowAt, type Layout, type Row } from './layout.ts'
+import type { Model, Place } from './model.ts'
+import { drawOverlay } from './overlay.ts'
+import { makePalette, Raster, type Palette } from './raster.ts'
+import { colour, isDark } from './theme.ts'
+import { View } from './view.ts'
+
+export const AXIS = 26
+
+export type Selection =
+  { readonly kind: 'event'; readonly place: Place } | { readonly kind: 'collective'; readonly index: number }
+
+/** What is under a point. */
+export interface Hit {
+  readonly row: Row
+  /** The events, or parts, from `from` up to `to`. */
+  readonly from: number
+  readonly to: number
+  /** The stretch of time under the point's pixel. */
+  readonly left: number
+  readonly right: number
+}
+
+export interface Ink {
+  readonly text: string
+  readonly faint: string
+  readonly line: string
+  readonly paper: string
+  readonly accent: string
+}
+
+export class Tracks {
+  readonly model: Model
+  readonly view: View
+  readonly canvas = byId<HTMLCanvasElement>('tracks-canvas')
+  readonly scroller = byId('tracks')
+  layout: Layout
+  palette: Palette
+  ink: Ink
+  selection: Selection | null = null
+  /** Events to mark, per rank and lane in order of time; of a search. */
+  matches: readonly (readonly Uint32Array[])[] | null = null
+  /** A stretch that is being marked out, in CSS pixels of the plot. */
+  band: readonly [number, number] | null = null
+  gutter = 96
+  width = 0
+  height = 0
+  /** Called after each frame. */
+  readonly drawn: (() => void)[] = []
+
+  private readonly content = byId('tracks-content')
+  private readonly context: CanvasRenderingContext2D
+  private readonly folded: boolean[]
+  private coverage = new Float32Array(0)
+  private image: ImageData | null = null
+  private raster: Raster | null = null
+  private requested = false
+
+  constructor(model: Model) {
+    this.model = model
+    this.view = new View(model.first, model.last)
+    this.view.show(...model.header.window)
+    this.folded = model.ranks.map(() => model.ranks.length > 24)
+    this.layout = layOut(model.ranks, this.folded)
+    const context = this.canvas.getContext('2d', { alpha: false })
+    if (context === null) throw new Error('this browser has no canvas')
+    this.context = context
+    this.palette = makePalette(isDark(), '#ffffff', '#ffffff')
+    this.ink = { text: '#000', faint: '#000', line: '#000', paper: '#fff', accent: '#000' }
+    this.recolour()
+    this.relayout()
+    new ResizeObserver(() => this.resize()).observe(this.scroller)
+    this.scroller.addEventListener('scroll', () => this.invalidate(), { passive: true })
+  }
+
+  recolour(): void {
+    this.ink = {
+      text: colour('--ink'),
+      faint: colour('--ink-faint'),
+      line: colour('--line'),
+      paper: colour('--paper'),
+      accent: colour('--accent'),
+    }
+    this.palette = makePalette(isDark(), this.ink.paper, colour('--lane'))
+    this.invalidate()
+  }
+
+  fold(rank: number): void {
+    this.folded[rank] = !this.folded[rank]
+    this.relayout()
+  }
+
+  foldAll(folded: boolean): void {
+    this.folded.fill(folded)
+    this.relayout()
+  }
+
+  /** How far the plot is scrolled down. */
+  get scroll(): number {
+    return this.scroller.scrollTop
+  }
+
+  get plotWidth(): number {
+    return Math.max(1, this.width - this.gutter)
+  }
+
+  /** Shows a stretch with some room around it, and the rank, if it has one. */
+  goTo(from: number, to: number, rank: number | null): void {
+    const room = 0.6 * Math.max(to - from, 1000)
+    this.view.show(from - room, to + room)
+    if (rank !== null) {
+      const { top, height } = this.layout.groups[rank]
+      const visible = this.height - AXIS
+      if (top < this.scroll || top + height > this.scroll + visible)
+        this.scroller.scrollTop = top - Math.max(0, (visible - height) / 2)
+    }
+    this.invalidate()
+  }
+
+  select(selection: Selection | null): void {
+    this.selection = selection
+    this.invalidate()
+  }
+
+  invalidate(): void {
+    if (this.requested) return
+    this.requested = true
+    requestAnimationFrame(() => {
+      this.requested = false
+      this.draw()
+    })
+  }
+
+  /** What is at a point of the canvas, give or take three pixels. */
+  hit(x: number, y: number): Hit | null {
+    const row = rowAt(this.layout, y - AXIS + this.scroll)
+    if (row === undefined || x < this.gutter || y < AXIS) return null
+    const segments = row.lane ?? this.model.ranks[row.rank].partition
+    const at = (offset: number): number => this.view.time(x - this.gutter + offset, this.plotWidth)
+    const search = row.lane ? row.lane.segments : this.model.ranks[row.rank].partition
+    for (const reach of [0.5, 3]) {
+      const [left, right] = [at(-reach), at(reach)]
+      const [from, to] =
+        search.length === segments.start.length ? range(search, left, right) : rangeOf(row, left, right)
+      if (from < to) return { row, from, to, left, right }
+    }
+    return null
+  }
+
+  private relayout(): void {
+    this.layout = layOut(this.model.ranks, this.folded)
+    this.content.style.height = `${AXIS + this.layout.height}px`
+    this.resize()
+  }
+
+  private resize(): void {
+    const ratio = window.devicePixelRatio || 1
+    this.width = this.scroller.clientWidth
+    this.height = Math.min(this.scroller.clientHeight, AXIS + this.layout.height)
+    this.gutter = this.width < 560 ? 58 : 96
+    const [width, height] = [Math.round(this.width * ratio), Math.round(this.height * ratio)]
+    if (this.canvas.width !== width || this.canvas.height !== height) {
+      this.canvas.width = width
+      this.canvas.height = height
+      this.canvas.style.width = `${this.width}px`
+      this.canvas.style.height = `${this.height}px`
+    }
+    this.invalidate()
+  }
+
+  private draw(): void {
+    const ratio = window.devicePixelRatio || 1
+    const columns = Math.round(this.plotWidth * ratio)
+    const lines = Math.round((this.height - AXIS) * ratio)
+    if (columns < 1 || lines < 1) return
+    if (this.image === null || this.image.width !== columns || this.image.height !== lines) {
+      this.image = new ImageData(columns, lines)
+      this.raster = new Raster(columns, lines, this.image.data.buffer)
+      this.coverage = new Float32Array(columns * categoryCount)
+    }
+    const raster = this.raster as Raster
+    raster.clear(this.palette.paper)
+    const { view, scroll } = this
+    for (const row of this.layout.rows) {
+      const top = row.top - scroll
+      if (top + row.height < 0 || top > this.height - AXIS) continue
+      const segments = row.lane ? row.lane.segments : this.model.ranks[row.rank].partition
+      segments.coverage(view.from, view.to, columns, this.coverage, true)
+      const [from, to] = [Math.round(top * ratio), Math.round((top + row.height) * ratio)]
+      raster.lane(from, to - from, this.coverage, this.palette, Math.round(3 * ratio))
+    }
+    this.context.setTransform(1, 0, 0, 1, 0, 0)
+    this.context.fillStyle = this.ink.paper
+    this.context.fillRect(0, 0, this.canvas.width, Math.round(AXIS * ratio))
+    this.context.fillRect(0, 0, Math.round(this.gutter * ratio), this.canvas.height)
+    this.context.putImageData(this.image, this.canvas.width - columns, this.canvas.height - lines)
+    this.context.setTransform(ratio, 0, 0, ratio, 0, 0)
+    drawOverlay(this, this.context)
+    this.canvas.dataset.from = String(view.from)
+    this.canvas.dataset.to = String(view.to)
+    for (const done of this.drawn) done()
+  }
+}
+
+function range(
+  segments: { endingAfter(time: number): number; startingFrom(time: number, low?: number): number },
+  left: number,
+  right: number,
+): [number, number] {
+  const from = segments.endingAfter(left)
+  return [from, segments.startingFrom(right, from)]
+}
+
+/** Events of a lane whose segments are cut. */
+function rangeOf({ lane }: Row, left: number, right: number): [number, number] {
+  if (lane === null) return [0, 0]
+  let [low, high] = [0, lane.end.length]
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (lane.end[middle] > left) high = middle
+    else low = middle + 1
+  }
+  let to = low
+  while (to < lane.start.length && lane.start[to] < right) to++
+  return [low, to]
+}
+
+/** Hatching for what is drawn over the raster. */
+export function hatching(context: CanvasRenderingContext2D, palette: Palette): CanvasPattern | string {
+  const tile = element('canvas', { width: '8', height: '8' })
+  const paint = tile.getContext('2d')
+  if (paint === null) return palette.css[WAIT]
+  paint.fillStyle = palette.css[WAIT]
+  paint.fillRect(0, 0, 8, 8)
+  paint.strokeStyle = 'rgba(255, 255, 255, 0.55)'
+  paint.lineWidth = 2
+  for (const x of [-8, 0, 8]) {
+    paint.beginPath()
+    paint.moveTo(x, 8)
+    paint.lineTo(x + 8, 0)
+    paint.stroke()
+  }
+  return context.createPattern(tile, 'repeat') ?? palette.css[WAIT]
+}

@@ -1,0 +1,63 @@
+/** The stretch of time that the tracks show: it stays inside the audited time and never shrinks to nothing. */
+
+/** Nanoseconds; below this a pixel is a fraction of a clock tick. */
+const LEAST = 200
+
+export class View {
+  from: number
+  to: number
+  readonly first: number
+  readonly last: number
+
+  constructor(first: number, last: number) {
+    const margin = 0.01 * (last - first)
+    this.first = first - margin
+    this.last = Math.max(last + margin, this.first + LEAST)
+    this.from = this.first
+    this.to = this.last
+  }
+
+  get span(): number {
+    return this.to - this.from
+  }
+
+  show(from: number, to: number): void {
+    const span = Math.min(Math.max(to - from, LEAST), this.last - this.first)
+    const middle = (from + to) / 2
+    this.from = Math.min(Math.max(middle - span / 2, this.first), this.last - span)
+    this.to = this.from + span
+  }
+
+  /** Magnifies; the time at `share` of the width stays where it is. */
+  zoom(factor: number, share: number): void {
+    const span = Math.min(Math.max(this.span / factor, LEAST), this.last - this.first)
+    const from = this.from + (this.span - span) * share
+    this.show(from, from + span)
+  }
+
+  /** Moves by a share of the width. */
+  pan(share: number): void {
+    const by = this.span * share
+    this.show(this.from + by, this.to + by)
+  }
+
+  fit(): void {
+    this.show(this.first, this.last)
+  }
+
+  x(time: number, width: number): number {
+    return ((time - this.from) / this.span) * width
+  }
+
+  time(x: number, width: number): number {
+    return this.from + (x / width) * this.span
+  }
+}
+
+/** The distance of an axis' marks: 1, 2 or 5 of a decade, at least `pixels` apart. */
+export function markDistance(span: number, width: number, pixels: number): number {
+  const least = (span / width) * pixels
+  const decade = 10 ** Math.floor(Math.log10(least))
+  for (const factor of [1, 2, 5]) if (factor * decade >= least) return Math.max(1, factor * decade)
+  return Math.max(1, 10 * decade)
+}

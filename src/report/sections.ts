@@ -1,0 +1,319 @@
+/** The report's head and its findings, complete without a script: who waited for whom, and what to fuse. */
+import type { AuditDocument, CandidateDocument, RankDocument, StragglerDocument } from './document.ts'
+import { bytes, ranges } from './format.ts'
+import { html, Markup, scroll } from './markup.ts'
+import { count, timeOfUs } from './units.ts'
+
+const nanoseconds = (us: number): string => String(Math.round(us * 1000))
+
+/** Leads to a place on the tracks. */
+const jump = (
+  text: string,
+  label: string,
+  to: { from: number; to: number; rank: number; collective?: number },
+): Markup =>
+  html`<button
+    type="button"
+    class="jump"
+    data-jump
+    data-from="${nanoseconds(to.from)}"
+    data-to="${nanoseconds(to.to)}"
+    data-rank="${to.rank}"
+    ${to.collective === undefined ? null : html`data-collective="${to.collective}"`}
+    aria-label="${label}"
+  >
+    ${text}
+  </button>`
+
+export function headerSection(document: AuditDocument): Markup {
+  const { sources, ranks, steps, warnings, summary, chosenSteps } = document
+  const sizes = sources.reduce((sum, source) => sum + source.bytes, 0)
+  const title = titleOf(document)
+  const launches = ranks.reduce((sum, rank) => sum + rank.launches, 0)
+  const facts = [
+    `${ranks.length} ${ranks.length === 1 ? 'rank' : 'ranks'}`,
+    chosenSteps ? `steps ${chosenSteps[0]} to ${chosenSteps[1]}` : `${steps.length} steps`,
+    `${count(document.collectives.length)} collectives`,
+    `${count(launches)} launches`,
+    bytes(sizes),
+  ]
+  return html`<header>
+    <div class="top">
+      <p class="brand">arke audit</p>
+      <button type="button" id="theme">Theme</button>
+    </div>
+    <h1>${title}</h1>
+    <p class="facts">${facts.join(' · ')}</p>
+    <ol class="summary">
+      ${summary.map((sentence) => html`<li>${sentence}</li>`)}
+    </ol>
+    ${
+      warnings.length > 0
+        ? html`<details class="warnings">
+            <summary>
+              ${warnings.length} ${warnings.length === 1 ? 'kind of warning' : 'kinds of warnings'}: what was
+              assumed or left out
+            </summary>
+            <ul>
+              ${warnings.map(
+                (warning) =>
+                  html`<li>
+                    <b>${warning.class}</b>
+                    ${warning.count > 1 ? html`<i>×${count(warning.count)}</i> ` : null}${warning.message}
+                  </li>`,
+              )}
+            </ul>
+          </details>`
+        : null
+    }
+    <details class="sources">
+      <summary>Sources</summary>
+      <ul>
+        ${sources.map(
+          (source) =>
+            html`<li>
+              <code>${source.path}</code> (${source.format}, ${bytes(source.bytes)}, rank
+              ${ranges(source.ranks)})
+            </li>`,
+        )}
+      </ul>
+    </details>
+  </header>`
+}
+
+/** The trace's name, or that of the folder that holds them all. */
+export function titleOf({ sources }: AuditDocument): string {
+  if (sources.length === 1) return baseName(sources[0].path)
+  const folders = new Set(sources.map(({ path }) => baseName(path.replace(/[\\/][^\\/]*$/, ''))))
+  const [folder] = folders
+  return folders.size === 1 && sources[0].path.match(/[\\/]/)
+    ? `${folder}, ${sources.length} traces`
+    : `${sources.length} traces`
+}
+
+const baseName = (path: string): string => path.split(/[\\/]/).filter(Boolean).at(-1) ?? path
+
+export function stragglersSection({ stragglers, ranks }: AuditDocument): Markup {
+  return html`<section aria-labelledby="stragglers-title">
+    <h2 id="stragglers-title">Who waited for whom</h2>
+    ${
+      stragglers.length === 0
+        ? html`<p>
+            ${
+              ranks.length === 1
+                ? 'One rank alone does not tell who waited for whom; record the others too.'
+                : 'No rank kept another waiting, as far as these traces tell.'
+            }
+          </p>`
+        : html`<p class="hint">Rows waited, columns were waited for; time in collectives, summed.</p>
+            ${scroll('Straggler matrix', matrix(stragglers, ranks))}
+            <h3>The ranks that were waited for</h3>
+            ${scroll('Stragglers', stragglerTable(stragglers))}`
+    }
+  </section>`
+}
+
+/** A world of hundreds of ranks has as many rows, and the worst as columns. */
+const COLUMNS = 32
+
+function matrix(stragglers: readonly StragglerDocument[], ranks: readonly RankDocument[]): Markup {
+  const columns = stragglers.slice(0, COLUMNS).sort((a, b) => a.rank - b.rank)
+  const known = new Set(ranks.map(({ rank }) => rank))
+  for (const { waiters } of columns) for (const { rank } of waiters) known.add(rank)
+  const rows = [...known].sort((a, b) => a - b)
+  const waits = columns.map(({ waiters }) => new Map(waiters.map(({ rank, waitUs }) => [rank, waitUs])))
+  const most = Math.max(1e-9, ...waits.flatMap((column) => [...column.values()]))
+  const cell = (us: number): Markup =>
+    us > 0
+      ? html`<td style="--heat:${Math.sqrt(us / most).toFixed(3)}">${timeOfUs(us)}</td>`
+      : html`<td class="none">–</td>`
+  return html`<table class="matrix">
+    <thead>
+      <tr>
+        <th scope="col">waited</th>
+        ${columns.map(({ rank }) => html`<th scope="col">for ${rank}</th>`)}
+        <th scope="col" class="sum">in all</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${rows.map((row) => {
+        const all = waits.reduce((sum, column) => sum + (column.get(row) ?? 0), 0)
+        return html`<tr>
+          <th scope="row">rank ${row}</th>
+          ${columns.map(({ rank }, i) =>
+            rank === row ? html`<td class="self" aria-label="itself"></td>` : cell(waits[i].get(row) ?? 0),
+          )}
+          <td class="sum">${timeOfUs(all)}</td>
+        </tr>`
+      })}
+    </tbody>
+    <tfoot>
+      <tr>
+        <th scope="row">in all</th>
+        ${columns.map(({ keptWaitingUs }) => html`<td class="sum">${timeOfUs(keptWaitingUs)}</td>`)}
+        <td></td>
+      </tr>
+    </tfoot>
+  </table>`
+}
+
+function stragglerTable(stragglers: readonly StragglerDocument[]): Markup {
+  return html`<table>
+    <thead>
+      <tr>
+        <th scope="col">Rank</th>
+        <th scope="col" class="number">Kept others waiting</th>
+        <th scope="col" class="number">Late</th>
+        <th scope="col" class="number">Collectives</th>
+        <th scope="col">What it did meanwhile</th>
+        <th scope="col">Worst places</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${stragglers.map(
+        (one) =>
+          html`<tr>
+            <th scope="row">rank ${one.rank}</th>
+            <td class="number">${timeOfUs(one.keptWaitingUs)}</td>
+            <td class="number">${timeOfUs(one.lateUs)}</td>
+            <td class="number">${count(one.collectives)}</td>
+            <td>
+              <ul class="meanwhile">
+                ${one.meanwhile
+                  .slice(0, 4)
+                  .map(
+                    ({ what, name, operator, us }) =>
+                      html`<li>
+                        <b>${timeOfUs(us)}</b> ${what}
+                        ${operator === null ? null : html`<code>${operator}</code>`}
+                        ${name === null ? null : html`<code class="short" title="${name}">${name}</code>`}
+                      </li>`,
+                  )}
+              </ul>
+            </td>
+            <td class="places">
+              ${one.worst
+                .slice(0, 3)
+                .map((place) =>
+                  jump(
+                    `${place.kind ?? 'collective'}, ${timeOfUs(place.keptWaitingUs)}`,
+                    `Show the ${place.kind ?? 'collective'} at which rank ${one.rank} was ${timeOfUs(place.lateUs)} late`,
+                    { from: place.startUs, to: place.startUs, rank: one.rank, collective: place.collective },
+                  ),
+                )}
+            </td>
+          </tr>`,
+      )}
+    </tbody>
+  </table>`
+}
+
+/** What a candidate saves, by tax; a column that would be empty is left out. */
+const savings: readonly [label: string, value: (candidate: CandidateDocument) => number | null][] = [
+  ['Launch', ({ saves }) => saves.launchUs],
+  ['Wait', ({ saves }) => saves.waitUs],
+  ['Transfer', ({ saves }) => saves.exposedTransferUs],
+  ['Unsplit', ({ saves }) => saves.unsplitCommUs],
+  ['Locality', ({ saves }) => saves.localityUs],
+]
+
+export function candidatesSection({ candidates }: AuditDocument): Markup {
+  const most = Math.max(1e-9, ...candidates.map(({ savesUs }) => savesUs))
+  const columns = savings.filter(([, value]) => candidates.some((candidate) => (value(candidate) ?? 0) > 0))
+  return html`<section aria-labelledby="candidates-title">
+    <h2 id="candidates-title">What to fuse</h2>
+    ${
+      candidates.length === 0
+        ? html`<p>No chain of kernels stands out.</p>`
+        : html`<p class="hint">Ordered by what a fused kernel would save at most, summed over ranks.</p>
+            ${scroll(
+              'Fusion candidates',
+              html`<table>
+                <thead>
+                  <tr>
+                    <th scope="col">Chain</th>
+                    <th scope="col" class="number">Saves at most</th>
+                    ${columns.map(([label]) => html`<th scope="col" class="number">${label}</th>`)}
+                    <th scope="col" class="number">Locality bytes</th>
+                    <th scope="col" class="number">Times</th>
+                    <th scope="col">Ranks</th>
+                    <th scope="col">Operation of Arke</th>
+                    <th scope="col">Example</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  ${candidates.map((candidate) =>
+                    candidateRow(
+                      candidate,
+                      most,
+                      columns.map(([, value]) => value(candidate)),
+                    ),
+                  )}
+                </tbody>
+              </table>`,
+            )}`
+    }
+  </section>`
+}
+
+/** Longer chains show their beginning, and the rest on demand. */
+const CHAIN = 6
+
+function chainOf(chain: readonly string[]): Markup {
+  const links = (names: readonly string[]): Markup[] =>
+    names.map(
+      (name, i) => html`${i > 0 ? html`<span aria-hidden="true"> → </span>` : null}<code>${name}</code>`,
+    )
+  if (chain.length <= CHAIN + 1) return html`${links(chain)}`
+  const rest = chain.slice(CHAIN)
+  return html`${links(chain.slice(0, CHAIN))}
+    <details>
+      <summary>and ${rest.length} more</summary>
+      ${links(rest)}
+    </details>`
+}
+
+const candidateKinds: Readonly<Record<CandidateDocument['kind'], string>> = {
+  'compute-collective-compute': 'compute, collective, compute',
+  'small-kernels': 'small kernels',
+  'producer-consumer': 'handed over through memory',
+}
+
+function candidateRow(
+  candidate: CandidateDocument,
+  most: number,
+  columns: readonly (number | null)[],
+): Markup {
+  const { saves, savesUs, chain, example, operation, localityBytes } = candidate
+  const piece = (category: string, us: number | null): Markup =>
+    html`<span
+      class="is-${category}"
+      style="width:${((100 * Math.max(0, us ?? 0)) / most).toFixed(2)}%"
+    ></span>`
+  return html`<tr>
+    <td class="chain">
+      <span class="kind">${candidateKinds[candidate.kind]}</span>
+      ${chainOf(chain)}
+    </td>
+    <td class="number">
+      <b>${timeOfUs(savesUs)}</b>
+      <div class="savings" aria-hidden="true">
+        ${piece('launch', saves.launchUs)}${piece('wait', saves.waitUs)}${piece('transfer', saves.exposedTransferUs)}${piece('unsplit', saves.unsplitCommUs)}${piece('locality', saves.localityUs)}
+      </div>
+    </td>
+    ${columns.map((us) => html`<td class="number">${us === null ? '–' : timeOfUs(us)}</td>`)}
+    <td class="number">${localityBytes === null ? '–' : bytes(localityBytes)}</td>
+    <td class="number">${count(candidate.count)}</td>
+    <td>${ranges(candidate.ranks)}</td>
+    <td>
+      ${operation === null ? '–' : html`<b>${operation.name}</b><br /><small>${operation.shapes}</small>`}
+    </td>
+    <td>
+      ${jump('Show', `Show the costliest one, on rank ${example.rank}`, {
+        from: example.startUs,
+        to: example.startUs + example.durUs,
+        rank: example.rank,
+      })}
+    </td>
+  </tr>`
+}

@@ -1,0 +1,274 @@
+/** The audit in nanoseconds, as the document in microseconds that everything else shows. */
+import type { Audit, AuditOptions, GroupTime, Ledger } from '../taxes/audit.ts'
+import type { Candidate } from '../taxes/candidates.ts'
+import { type Collective, toCommon } from '../taxes/collective.ts'
+import type { Straggler } from '../taxes/stragglers.ts'
+import type { Timeline } from '../timeline/timeline.ts'
+import type { Warning } from '../timeline/warnings.ts'
+import type {
+  AuditDocument,
+  CandidateDocument,
+  CollectiveDocument,
+  GroupDocument,
+  RankDocument,
+  SourceDocument,
+  StepDocument,
+  StragglerDocument,
+} from './document.ts'
+import { summarise } from './summary.ts'
+
+export interface Audited {
+  readonly timeline: Timeline
+  readonly audit: Audit
+  readonly options: AuditOptions
+  readonly sources: readonly SourceDocument[]
+  readonly warnings: readonly Warning[]
+  /** Of Arke. */
+  readonly version: string
+}
+
+export function toDocument(audited: Audited): AuditDocument {
+  const { audit, options, sources, warnings, version } = audited
+  const scribe = new Scribe(audited)
+  const figures = {
+    arke: version,
+    sources,
+    chosenSteps: options.steps ?? null,
+    ranks: audit.ranks.map(({ index, ledger }) => scribe.rank(index, ledger)),
+    steps: scribe.steps(),
+    groups: scribe.groups(audit.groups),
+    collectives: audit.collectives.map((one) => scribe.collective(one)),
+    clocks: audit.clocks.map(({ rank, aligned, correction, drift, residual }) => ({
+      rank,
+      aligned,
+      correctionUs: microseconds(correction),
+      driftPpm: drift * 1e6,
+      residualUs: residual === null ? null : microseconds(residual),
+    })),
+    stragglers: audit.stragglers.map((one) => scribe.straggler(one)),
+    candidates: audit.candidates.map((one) => scribe.candidate(one)),
+    warnings,
+  }
+  return { ...figures, summary: summarise(figures) }
+}
+
+const microseconds = (nanoseconds: number): number => Math.round(nanoseconds) / 1000
+const orNull = (nanoseconds: number | null): number | null =>
+  nanoseconds === null ? null : microseconds(nanoseconds)
+
+class Scribe {
+  private readonly timeline: Timeline
+  private readonly audit: Audit
+  /** The first device work of all ranks, on the common clock. */
+  private readonly origin: number
+
+  constructor({ timeline, audit }: Audited) {
+    this.timeline = timeline
+    this.audit = audit
+    this.origin = Math.min(
+      ...audit.ranks.map(({ index, ledger }) => toCommon(audit.clocks[index], ledger.from)),
+    )
+  }
+
+  private at(rank: number, time: number): number {
+    return microseconds(toCommon(this.audit.clocks[rank], time) - this.origin)
+  }
+
+  private number(rank: number): number {
+    return this.timeline.ranks[rank].rank
+  }
+
+  rank(index: number, ledger: Ledger): RankDocument {
+    const { parts, unsplit, locality, communication } = ledger
+    const launch = parts.dispatch + parts.gap
+    const other = ledger.wall - parts.compute - launch - parts.wait - parts.transfer
+    return {
+      rank: this.number(index),
+      startUs: this.at(index, ledger.from),
+      wallUs: microseconds(ledger.wall),
+      busyUs: microseconds(ledger.busy),
+      idleUs: microseconds(ledger.idle),
+      computeUs: microseconds(parts.compute),
+      commUs: microseconds(communication),
+      copyUs: microseconds(ledger.copy),
+      overlapPct: communication === 0 ? null : (100 * ledger.overlap) / communication,
+      idle: {
+        dispatchUs: microseconds(parts.dispatch),
+        hostBlockedUs: microseconds(parts.hostBlocked),
+        hostAbsentUs: microseconds(parts.hostAbsent),
+        dependencyUs: microseconds(parts.dependency),
+        gapUs: microseconds(parts.gap),
+        unattributedUs: microseconds(parts.unattributed),
+      },
+      taxes: {
+        launchUs: microseconds(launch),
+        waitUs: unsplit ? null : microseconds(parts.wait),
+        exposedTransferUs: unsplit ? null : microseconds(parts.transfer),
+        hiddenWaitUs: unsplit ? null : microseconds(ledger.hiddenWait),
+        localityBytes: locality && locality.bytes,
+        localityUs: locality?.time
+          ? [microseconds(locality.time.low), microseconds(locality.time.high)]
+          : null,
+        otherUs: microseconds(other),
+      },
+      other: {
+        exposedCopyUs: microseconds(parts.copy),
+        hostBlockedUs: microseconds(parts.hostBlocked),
+        hostAbsentUs: microseconds(parts.hostAbsent),
+        dependencyUs: microseconds(parts.dependency),
+        unattributedUs: microseconds(parts.unattributed),
+        unsplitCommUs: microseconds(parts.communication),
+      },
+      exposedCommUs: microseconds(parts.wait + parts.transfer + parts.communication),
+      launches: ledger.launches,
+    }
+  }
+
+  /** By number; a rank that lacks a step is absent from it. */
+  steps(): StepDocument[] {
+    const steps = new Map<number, { name: string; number: number; ranks: RankDocument[] }>()
+    for (const { index, steps: own } of this.audit.ranks)
+      for (const { step, ledger } of own) {
+        let known = steps.get(step.number)
+        if (!known) steps.set(step.number, (known = { name: step.name, number: step.number, ranks: [] }))
+        known.ranks.push(this.rank(index, ledger))
+      }
+    return [...steps.values()].sort((a, b) => a.number - b.number)
+  }
+
+  groups(groups: readonly GroupTime[]): GroupDocument[] {
+    const byGroup = new Map<string, GroupTime[]>()
+    for (const one of groups) {
+      const key = `${one.group} ${one.description}`
+      const known = byGroup.get(key)
+      if (known) known.push(one)
+      else byGroup.set(key, [one])
+    }
+    return [...byGroup.values()].map((members) => {
+      const perRank = members.map(({ rank, collectives, communication, wait, transfer }) => ({
+        rank: this.number(rank),
+        collectives,
+        commUs: microseconds(communication),
+        waitUs: orNull(wait),
+        exposedTransferUs: orNull(transfer),
+      }))
+      const sum = (of: (one: GroupTime) => number | null): number | null =>
+        members.reduce<number | null>(
+          (all, one) => (of(one) === null ? all : (all ?? 0) + (of(one) ?? 0)),
+          null,
+        )
+      return {
+        group: members[0].group,
+        description: members[0].description,
+        ranks: perRank.map(({ rank }) => rank),
+        collectives: Math.max(...perRank.map(({ collectives }) => collectives)),
+        commUs: microseconds(sum((one) => one.communication) ?? 0),
+        waitUs: orNull(sum((one) => one.wait)),
+        exposedTransferUs: orNull(sum((one) => one.transfer)),
+        perRank,
+      }
+    })
+  }
+
+  collective({
+    kind,
+    group,
+    groupDescription,
+    library,
+    matchedBy,
+    complete,
+    last,
+    endSkew,
+    members,
+  }: Collective): CollectiveDocument {
+    return {
+      kind,
+      group: group ?? groupDescription,
+      library,
+      matchedBy,
+      complete,
+      lastRank: last === null ? null : this.number(last),
+      endSkewUs: microseconds(endSkew),
+      perRank: members.map(({ rank, event, wait, transfer }) => {
+        const { start, duration } = this.timeline.ranks[rank].events
+        return {
+          rank: this.number(rank),
+          startUs: this.at(rank, start[event]),
+          durUs: microseconds(duration[event]),
+          waitUs: orNull(wait),
+          transferUs: orNull(transfer),
+        }
+      }),
+    }
+  }
+
+  straggler({
+    rank,
+    keptWaiting,
+    late,
+    collectives,
+    waiters,
+    worst,
+    meanwhile,
+  }: Straggler): StragglerDocument {
+    return {
+      rank: this.number(rank),
+      keptWaitingUs: microseconds(keptWaiting),
+      lateUs: microseconds(late),
+      collectives,
+      waiters: waiters.map((one) => ({ rank: this.number(one.rank), waitUs: microseconds(one.wait) })),
+      worst: worst.map(({ collective, keptWaiting: kept, late: by }) => {
+        const { kind, group, groupDescription, members } = this.audit.collectives[collective]
+        const own = members.find((member) => member.rank === rank) ?? members[0]
+        return {
+          collective,
+          kind,
+          group: group ?? groupDescription,
+          startUs: this.at(own.rank, this.timeline.ranks[own.rank].events.start[own.event]),
+          keptWaitingUs: microseconds(kept),
+          lateUs: microseconds(by),
+        }
+      }),
+      meanwhile: meanwhile.map(({ what, name, operator, time }) => ({
+        what,
+        name,
+        operator,
+        us: microseconds(time),
+      })),
+    }
+  }
+
+  candidate({
+    kind,
+    chain,
+    count,
+    ranks,
+    saves,
+    savings,
+    localityBytes,
+    operation,
+    example,
+  }: Candidate): CandidateDocument {
+    return {
+      kind,
+      chain,
+      count,
+      ranks: ranks.map((rank) => this.number(rank)),
+      savesUs: microseconds(saves),
+      saves: {
+        launchUs: microseconds(savings.launch),
+        waitUs: orNull(savings.wait),
+        exposedTransferUs: orNull(savings.transfer),
+        unsplitCommUs: microseconds(savings.communication),
+        localityUs: orNull(savings.locality),
+      },
+      localityBytes,
+      operation,
+      example: {
+        rank: this.number(example.rank),
+        startUs: this.at(example.rank, example.from),
+        durUs: microseconds(example.to - example.from),
+      },
+    }
+  }
+}

@@ -1,0 +1,18 @@
+/** Times and counts in words, the same in the page's tables and in its tooltips; down to the nanosecond. */
+import { digits } from './format.ts'
+
+/** Nanoseconds in the unit that fits, with three digits. */
+export function time(nanoseconds: number): string {
+  const size = Math.abs(nanoseconds)
+  const sign = nanoseconds < 0 ? '−' : ''
+  if (size < 999.5) return `${sign}${Math.round(size)} ns`
+  if (size < 999.5e3) return `${sign}${digits(size / 1e3)} µs`
+  if (size < 999.5e6) return `${sign}${digits(size / 1e6)} ms`
+  return `${sign}${digits(size / 1e9)} s`
+}
+
+export const timeOfUs = (microseconds: number | null): string =>
+  microseconds === null ? 'unknown' : time(microseconds * 1e3)
+
+/** 12345 as 12 345, whatever the locale. */
+export const count = (value: number): string => String(value).replace(/\B(?=(\d{3})+$)/g, '\u202f')

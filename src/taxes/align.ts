@@ -1,0 +1,286 @@
+/**
+ * Two ranks' calls in order, of which some may be missing on either side, and whose clocks may be any distance apart:
+ * which are the same? All ranks leave a collective at nearly the same time, so the distance between ends on the two
+ * clocks is nearly one number for all true pairs and scattered for false ones. `align` looks for that number among the
+ * pairs that a shift of the order by a few calls gives, then walks along both sequences and follows it as it drifts.
+ */
+
+/** What is known of one side. Both are in order; times are the side's own. */
+export interface Spans {
+  readonly signatures: Int32Array
+  readonly loose: Uint8Array
+  readonly starts: Float64Array
+  readonly ends: Float64Array
+}
+
+/** What to add to times of `b` to have them on the clock of `a`, as far as it is known before. */
+export interface Hint {
+  readonly distance: number
+  /** Found on surer calls; else it is only what the traces say. */
+  readonly trusted: boolean
+}
+
+export interface Alignment {
+  /** By call of `b`: the call of `a`, or -1. */
+  readonly pairs: Int32Array
+  /** By call of `b`: what to add to its time to have it on the clock of `a`. */
+  readonly distances: Float64Array
+  matched: number
+  /** How many of these end together, as calls of different groups do by chance only. */
+  readonly together: number
+  /** The median distance of paired ends from each other, after that. */
+  readonly skew: number
+  /** The greatest. */
+  readonly maximumSkew: number
+}
+
+/** By how many calls the order may be shifted, from the beginning, from the end, and around the hint. */
+const BAND = 16
+/** Calls whose distances vote; more would not decide better. */
+const VOTERS = 256
+/** Over more than this, drift would scatter the votes. */
+const VOTING_SPAN = 2e9
+/** How far apart ends of one collective are, in nanoseconds: the finest at which the votes agree counts. */
+const SCALES = [4e3, 4e4, 4e5] as const
+/** Clocks drift by less than this. */
+const MAXIMUM_DRIFT = 1e-4
+const MINIMUM_SLACK = 2e4
+/** Ends are together within this share of the transfer, or within the slack. */
+const TOGETHER = 0.1
+
+export function align(a: Spans, b: Spans, hint: Hint | null): Alignment {
+  const votes = hint?.trusted ? null : vote(a, b, hint)
+  const distance = votes?.distance ?? hint?.distance ?? identity(a, b)
+  const slack = Math.max(MINIMUM_SLACK, votes?.scale ?? 0)
+  const walk = new Walk(a, b, slack)
+  const [i, j] = seed(a, b, distance)
+  walk.go(i, j, distance, 1)
+  walk.go(i - 1, j - 1, distance, -1)
+  walk.fillDistances(distance)
+  return walk.result()
+}
+
+/** The distance on which most pairs agree, at the finest scale at which at least half do. */
+function vote(a: Spans, b: Spans, hint: Hint | null): { distance: number; scale: number } | null {
+  const [na, nb] = [a.ends.length, b.ends.length]
+  let from = Math.max(0, (nb - VOTERS) >> 1)
+  let to = Math.min(nb, from + VOTERS)
+  while (to - from > 8 && b.ends[to - 1] - b.ends[from] > VOTING_SPAN) {
+    from++
+    to--
+  }
+  const distances = new Float64Array((to - from) * 3 * (2 * BAND + 1))
+  let count = 0
+  let voters = 0
+  for (let j = from; j < to; j++) {
+    const before = count
+    // The bands overlap as a rule: each pair votes once.
+    let next = 0
+    const centres = [j, j + na - nb]
+    if (hint) centres.push(lowerBound(a.ends, b.ends[j] + hint.distance))
+    centres.sort((one, other) => one - other)
+    for (const centre of centres) {
+      const last = Math.min(na - 1, centre + BAND)
+      for (let i = Math.max(next, centre - BAND); i <= last; i++)
+        if (a.signatures[i] === b.signatures[j]) distances[count++] = a.ends[i] - b.ends[j]
+      next = Math.max(next, last + 1)
+    }
+    if (count > before) voters++
+  }
+  if (voters === 0) return null
+  const sorted = distances.subarray(0, count).sort()
+  for (const scale of SCALES) {
+    const [best, middle] = densest(sorted, scale)
+    if (best < Math.min(voters, na) / 2) continue
+    // Where several distances do as well, as in a strictly regular trace, the trace's clock or the order decides.
+    for (const preferred of [hint?.distance ?? null, na === nb ? identity(a, b) : null]) {
+      if (preferred === null) continue
+      const low = lowerBound(sorted, preferred - scale / 2)
+      const high = lowerBound(sorted, preferred + scale / 2)
+      if (high - low >= 0.9 * best) return { distance: sorted[(low + high) >> 1], scale }
+    }
+    return { distance: middle, scale }
+  }
+  return null
+}
+
+/** The greatest number of values within `width` of each other, and the middle one of them. */
+function densest(sorted: Float64Array, width: number): [count: number, middle: number] {
+  let [best, middle] = [0, 0]
+  for (let low = 0, high = 0; low < sorted.length; low++) {
+    while (high < sorted.length && sorted[high] - sorted[low] <= width) high++
+    if (high - low > best) {
+      best = high - low
+      middle = sorted[(low + high) >> 1]
+    }
+  }
+  return [best, middle]
+}
+
+/** The distance if the order were the same from the first call on. */
+function identity(a: Spans, b: Spans): number {
+  const length = Math.min(a.ends.length, b.ends.length, VOTERS)
+  const distances = new Float64Array(length)
+  for (let i = 0; i < length; i++) distances[i] = a.ends[i] - b.ends[i]
+  return median(distances)
+}
+
+/** The pair of calls whose ends agree best among those around the middle. */
+function seed(a: Spans, b: Spans, distance: number): [number, number] {
+  const [na, nb] = [a.ends.length, b.ends.length]
+  const from = Math.max(0, (nb - VOTERS) >> 1)
+  let [best, at, to] = [Infinity, 0, 0]
+  for (let j = from; j < Math.min(nb, from + VOTERS); j++) {
+    const near = lowerBound(a.ends, b.ends[j] + distance)
+    for (let i = Math.max(0, near - 1); i <= Math.min(na - 1, near + 1); i++) {
+      const skew = Math.abs(a.ends[i] - b.ends[j] - distance)
+      if (skew < best && a.signatures[i] === b.signatures[j]) [best, at, to] = [skew, i, j]
+    }
+  }
+  return [at, to]
+}
+
+class Walk {
+  private readonly a: Spans
+  private readonly b: Spans
+  private readonly slack: number
+  private readonly pairs: Int32Array
+  private readonly distances: Float64Array
+
+  constructor(a: Spans, b: Spans, slack: number) {
+    this.a = a
+    this.b = b
+    this.slack = slack
+    this.pairs = new Int32Array(b.ends.length).fill(-1)
+    this.distances = new Float64Array(b.ends.length).fill(NaN)
+  }
+
+  /** Pairs calls from `i` and `j` on, forwards or backwards, beginning at a known distance of the clocks. */
+  go(i: number, j: number, distance: number, step: 1 | -1): void {
+    const { a, b, pairs, distances } = this
+    const [na, nb] = [a.ends.length, b.ends.length]
+    let last = j >= 0 && j < nb ? b.ends[j] : 0
+    while (i >= 0 && i < na && j >= 0 && j < nb) {
+      const skew = a.ends[i] - b.ends[j] - distance
+      const slack = this.slack + MAXIMUM_DRIFT * Math.abs(b.ends[j] - last)
+      if (this.same(i, j, distance, slack) && !this.betterElsewhere(i, j, distance, step, skew, slack)) {
+        pairs[j] = i
+        distances[j] = distance
+        distance += Math.max(-slack, Math.min(slack, skew)) / 2
+        last = b.ends[j]
+        i += step
+        j += step
+      } else if (skew * step < 0) i += step
+      else j += step
+    }
+  }
+
+  /**
+   * No rank leaves before the other has arrived, so ends are no further apart than the transfer lasts, which is the
+   * shorter one.
+   */
+  private same(i: number, j: number, distance: number, slack: number): boolean {
+    const { a, b } = this
+    if (a.signatures[i] !== b.signatures[j]) return false
+    const shorter = Math.min(a.ends[i] - a.starts[i], b.ends[j] - b.starts[j])
+    return (
+      b.ends[j] + distance >= a.starts[i] - slack &&
+      a.ends[i] >= b.starts[j] + distance - slack &&
+      Math.abs(a.ends[i] - b.ends[j] - distance) <= shorter + slack
+    )
+  }
+
+  /** Whether the next call of either side agrees much better with the other's. */
+  private betterElsewhere(
+    i: number,
+    j: number,
+    distance: number,
+    step: number,
+    skew: number,
+    slack: number,
+  ): boolean {
+    const { a, b } = this
+    const bound = Math.abs(skew) / 4
+    if (4 * bound <= slack / 4) return false
+    const skipA = i + step
+    const skipB = j + step
+    return (
+      (skipA >= 0 &&
+        skipA < a.ends.length &&
+        Math.abs(a.ends[skipA] - b.ends[j] - distance) < bound &&
+        this.same(skipA, j, distance, slack)) ||
+      (skipB >= 0 &&
+        skipB < b.ends.length &&
+        Math.abs(a.ends[i] - b.ends[skipB] - distance) < bound &&
+        this.same(i, skipB, distance, slack))
+    )
+  }
+
+  /** Gives calls without a counterpart the distance of the nearest one before, or else after. */
+  fillDistances(distance: number): void {
+    const { distances } = this
+    let known = distances.find((one) => !Number.isNaN(one)) ?? distance
+    for (let j = 0; j < distances.length; j++) {
+      if (Number.isNaN(distances[j])) distances[j] = known
+      else known = distances[j]
+    }
+  }
+
+  result(): Alignment {
+    const { a, b, pairs, distances } = this
+    const skews = new Float64Array(pairs.length)
+    let [matched, together] = [0, 0]
+    for (let j = 0; j < pairs.length; j++) {
+      const i = pairs[j]
+      if (i < 0) continue
+      const skew = Math.abs(a.ends[i] - b.ends[j] - distances[j])
+      const shorter = Math.min(a.ends[i] - a.starts[i], b.ends[j] - b.starts[j])
+      if (skew <= Math.max(MINIMUM_SLACK, TOGETHER * shorter)) together++
+      skews[matched++] = skew
+    }
+    if (matched === 0) return { pairs, distances, matched, together, skew: Infinity, maximumSkew: Infinity }
+    const skew = median(skews.subarray(0, matched))
+    return { pairs, distances, matched, together, skew, maximumSkew: skews[matched - 1] }
+  }
+}
+
+/**
+ * Pairs what lies between two pairs and has the same number and signatures on both sides, where a rank may leave early:
+ * there, ends say nothing, and the order is all there is. Returns how many.
+ */
+export function pairByOrder(a: Spans, b: Spans, pairs: Int32Array): number {
+  let added = 0
+  let [i, j] = [0, 0]
+  for (let k = 0; k <= pairs.length; k++) {
+    if (k < pairs.length && pairs[k] < 0) continue
+    const stop = k < pairs.length ? pairs[k] : a.ends.length
+    if (k - j === stop - i && orderDecides(a, b, i, j, k - j)) for (; j < k; i++, j++, added++) pairs[j] = i
+    i = stop + 1
+    j = k + 1
+  }
+  return added
+}
+
+function orderDecides(a: Spans, b: Spans, i: number, j: number, length: number): boolean {
+  for (let k = 0; k < length; k++)
+    if (!b.loose[j + k] || a.signatures[i + k] !== b.signatures[j + k]) return false
+  return true
+}
+
+/** The first place in ascending values that is not below `value`. */
+export function lowerBound(values: Float64Array, value: number): number {
+  let [low, high] = [0, values.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (values[middle] < value) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** The median; of an even number the lower middle one, so that equal integers stay what they are. Sorts the values. */
+export function median(values: Float64Array): number {
+  if (values.length === 0) return 0
+  values.sort()
+  return values[(values.length - 1) >> 1]
+}

@@ -1,0 +1,287 @@
+/**
+ * The whole audit of a timeline, in nanoseconds: collectives over ranks and clocks first, since waiting is known only
+ * from all ranks; then where each rank's time went, over all and in each step; then who kept whom waiting and what to
+ * fuse. What had to be assumed is in the warnings.
+ */
+import { difference, intersection, total, clip, unionInOrder, union } from '../timeline/intervals.ts'
+import type { Intervals } from '../timeline/intervals.ts'
+import { isDeviceWork, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
+import type { Warnings } from '../timeline/warnings.ts'
+import { type Candidate, candidatesOf } from './candidates.ts'
+import type { Clock, Collective } from './collective.ts'
+import { collectivesOf } from './collectives.ts'
+import { idleParts, type Part, partNames, type Partition } from './ledger.ts'
+import { type Locality, localityIn, localityOf, type LocalityTime } from './locality.ts'
+import { communicationTimes, partitionOf, recordedSpan } from './partition.ts'
+import { type Step, stepsOf } from './steps.ts'
+import { type Straggler, stragglersOf } from './stragglers.ts'
+
+export interface AuditOptions {
+  /** Only steps of these numbers, both included. */
+  readonly steps?: readonly [first: number, last: number]
+  /** Of the devices' memory in bytes a second, where it is not known by the device's name. */
+  readonly bandwidth?: number
+}
+
+export interface Audit {
+  /** Those with device work in the window; `index` is the rank's in the timeline. */
+  readonly ranks: readonly AuditedRank[]
+  readonly collectives: readonly Collective[]
+  /** By rank of the timeline. */
+  readonly clocks: readonly Clock[]
+  readonly partitions: readonly Partition[]
+  readonly groups: readonly GroupTime[]
+  readonly stragglers: readonly Straggler[]
+  readonly candidates: readonly Candidate[]
+}
+
+export interface AuditedRank {
+  readonly index: number
+  readonly ledger: Ledger
+  readonly steps: readonly { readonly step: Step; readonly ledger: Ledger }[]
+}
+
+/** A window of one rank, in nanoseconds. */
+export interface Ledger {
+  readonly from: number
+  readonly to: number
+  readonly wall: number
+  readonly busy: number
+  readonly idle: number
+  readonly compute: number
+  readonly communication: number
+  readonly copy: number
+  /** Communication under compute. */
+  readonly overlap: number
+  /** Waiting under compute or beside a transfer. */
+  readonly hiddenWait: number
+  /** Disjoint; they add up to wall. */
+  readonly parts: Readonly<Record<Part, number>>
+  /** Whether there is communication, and none of it can be split. */
+  readonly unsplit: boolean
+  /** An estimate; null where the trace has no shapes. */
+  readonly locality: LocalityTime | null
+  readonly launches: number
+}
+
+/** One process group on one rank. */
+export interface GroupTime {
+  readonly group: string
+  readonly description: string | null
+  /** Index into the timeline's ranks. */
+  readonly rank: number
+  readonly collectives: number
+  readonly communication: number
+  /** Exposed; null where nothing of it can be split. */
+  readonly wait: number | null
+  readonly transfer: number | null
+}
+
+export function audit(timeline: Timeline, warnings: Warnings, options: AuditOptions = {}): Audit {
+  const { ranks, names } = timeline
+  const { collectives: all, clocks } = collectivesOf(timeline, warnings)
+  const steps = allSteps(timeline, warnings)
+  const spans = ranks.map((rank, i) => chosenSpan(rank, steps[i], options.steps, warnings))
+  const collectives = all.filter(({ members }) =>
+    members.some(({ rank, event }) => {
+      const { start, duration } = ranks[rank].events
+      return start[event] < spans[rank][1] && start[event] + duration[event] > spans[rank][0]
+    }),
+  )
+  const times = communicationTimes(timeline, collectives)
+  const partitions = ranks.map((rank, i) => partitionOf(rank, names, spans[i], times[i]))
+  const localities = ranks.map((rank) => localityOf(rank, names, warnings, { bandwidth: options.bandwidth }))
+  return {
+    ranks: ranks.flatMap((rank, index) => {
+      const { from, to } = partitions[index]
+      if (to <= from) return []
+      const inWindow = steps[index].filter((step) => step.from >= from && step.to <= to)
+      const ledgers = ledgersOf(rank, partitions[index], localities[index], [{ from, to }, ...inWindow])
+      return {
+        index,
+        ledger: ledgers[0],
+        steps: inWindow.map((step, i) => ({ step, ledger: ledgers[i + 1] })),
+      }
+    }),
+    collectives,
+    clocks,
+    partitions,
+    groups: groupTimes(timeline, collectives, partitions),
+    stragglers: stragglersOf(timeline, collectives, clocks, partitions),
+    candidates: candidatesOf(timeline, collectives, partitions, localities),
+  }
+}
+
+function allSteps({ ranks, names }: Timeline, warnings: Warnings): readonly (readonly Step[])[] {
+  const found = ranks.map((rank) => stepsOf(rank, names, warnings))
+  const detected = found.find(({ period }) => period !== null)
+  if (detected)
+    warnings.add(
+      'steps',
+      () =>
+        `the trace names no steps; a period of ${detected.period} kernels that repeats is taken as one ` +
+        '(torch.profiler names them if you call its step())',
+    )
+  const numbers = found.map(({ steps }) => steps.map(({ number }) => number).join(' '))
+  const different = numbers.findIndex((one) => one !== numbers[0])
+  if (different > 0)
+    warnings.add(
+      'steps',
+      () => `ranks ${ranks[0].rank} and ${ranks[different].rank} do not have the same steps recorded`,
+    )
+  return found.map(({ steps }) => steps)
+}
+
+/** Empty where the rank has no device work in it. */
+function chosenSpan(
+  rank: RankTimeline,
+  steps: readonly Step[],
+  chosen: AuditOptions['steps'],
+  warnings: Warnings,
+): readonly [number, number] {
+  const span = recordedSpan(rank)
+  if (!span) {
+    warnings.add('no-events', () => `rank ${rank.rank} has no device work`)
+    return [0, 0]
+  }
+  if (chosen) {
+    const [first, last] = chosen
+    const inside = steps.filter(({ number }) => number >= first && number <= last)
+    if (inside.length > 0) return [inside[0].from, inside[inside.length - 1].to]
+    warnings.add('steps', () => `rank ${rank.rank} has no steps ${first} to ${last}; it is left out`)
+    return [0, 0]
+  }
+  const { start, kind } = rank.events
+  let before = 0
+  for (const { role, from, to } of rank.tracks)
+    if (role === 'stream')
+      for (let event = from; event < to && start[event] < span[0]; event++)
+        if (isDeviceWork(kind[event])) before++
+  if (before > 0)
+    warnings.add(
+      'before-recording',
+      () => `rank ${rank.rank}: device work that was enqueued before the recording began is left out`,
+      before,
+    )
+  return span
+}
+
+function ledgersOf(
+  rank: RankTimeline,
+  partition: Partition,
+  locality: Locality | null,
+  windows: readonly { readonly from: number; readonly to: number }[],
+): Ledger[] {
+  const { computing, communicating, copying, waiting, transferring } = partition
+  const overlapping = intersection(computing, communicating)
+  const hidden = difference(waiting, partition.parts.wait)
+  const started = launchTimes(rank)
+  return windows.map(({ from, to }) => {
+    const within = (set: Intervals): number => total(clip(set, from, to))
+    const parts = Object.fromEntries(
+      partNames.map((part) => [part, within(partition.parts[part])]),
+    ) as Record<Part, number>
+    const idle = idleParts.reduce((sum, part) => sum + parts[part], 0)
+    const communication = within(communicating)
+    return {
+      from,
+      to,
+      wall: to - from,
+      busy: to - from - idle,
+      idle,
+      compute: parts.compute,
+      communication,
+      copy: within(copying),
+      overlap: within(overlapping),
+      hiddenWait: within(hidden),
+      parts,
+      unsplit: communication > 0 && within(waiting) + within(transferring) === 0,
+      locality: locality && localityIn(locality, from, to),
+      launches: countIn(started, from, to),
+    }
+  })
+}
+
+/** When the first work of each launch started, in order. */
+function launchTimes(rank: RankTimeline): Float64Array {
+  const { start, kind, launch } = rank.events
+  const first = new Map<number, number>()
+  for (const { role, from, to } of rank.tracks)
+    if (role === 'stream')
+      for (let event = from; event < to; event++)
+        if (isDeviceWork(kind[event]) && launch[event] !== NONE) {
+          const known = first.get(launch[event])
+          if (known === undefined || start[event] < known) first.set(launch[event], start[event])
+        }
+  return Float64Array.from(first.values()).sort()
+}
+
+function countIn(sorted: Float64Array, from: number, to: number): number {
+  const below = (time: number): number => {
+    let [low, high] = [0, sorted.length]
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (sorted[middle] < time) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+  return below(to) - below(from)
+}
+
+function groupTimes(
+  { ranks }: Timeline,
+  collectives: readonly Collective[],
+  partitions: readonly Partition[],
+): GroupTime[] {
+  interface Group {
+    group: string
+    description: string | null
+    rank: number
+    events: number[]
+    split: boolean
+  }
+  const groups = new Map<string, Group>()
+  for (const { group, groupDescription, library, members } of collectives)
+    for (const { rank, event, wait } of members) {
+      const name = group ?? groupDescription ?? library ?? 'unknown'
+      const key = `${rank} ${name} ${groupDescription}`
+      let known = groups.get(key)
+      if (!known)
+        groups.set(
+          key,
+          (known = { group: name, description: groupDescription, rank, events: [], split: false }),
+        )
+      known.events.push(event)
+      known.split ||= wait !== null
+    }
+  return [...groups.values()].map(({ group, description, rank, events, split }) => {
+    const time = eventTime(ranks[rank], events)
+    const { from, to, parts } = partitions[rank]
+    return {
+      group,
+      description,
+      rank,
+      collectives: events.length,
+      communication: total(clip(time, from, to)),
+      wait: split ? total(intersection(time, parts.wait)) : null,
+      transfer: split ? total(intersection(time, parts.transfer)) : null,
+    }
+  })
+}
+
+function eventTime(
+  { tracks, events: { start, duration, track } }: RankTimeline,
+  events: number[],
+): Intervals {
+  const chosen = new Set(events)
+  let time: Intervals = new Float64Array(0)
+  for (const index of new Set(events.map((event) => track[event]))) {
+    const { from, to } = tracks[index]
+    time = union(
+      time,
+      unionInOrder(start, duration, from, to, (event) => chosen.has(event)),
+    )
+  }
+  return time
+}

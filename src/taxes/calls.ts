@@ -1,0 +1,263 @@
+/**
+ * Communication calls, sorted into lanes: all ranks' calls that can only match among themselves, in the order each rank
+ * made them. A lane is a communicator or a process group, where the trace names one, else a stream of a library's
+ * kernels.
+ */
+import { type Communication, Kind, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
+import type { MatchedBy } from './collective.ts'
+
+/** One rank's calls of a lane, in order, on the rank's own clock. */
+export interface Calls {
+  /** Index into the timeline's ranks. */
+  readonly rank: number
+  readonly events: Int32Array
+  /** Calls with different ones cannot be the same. */
+  readonly signatures: Int32Array
+  /** 1 where a rank may leave before all have arrived. */
+  readonly loose: Uint8Array
+  readonly starts: Float64Array
+  readonly ends: Float64Array
+}
+
+export interface Lane {
+  readonly by: MatchedBy
+  /** Whether calls with the same sequence number are the same: there is no order to find. */
+  readonly numbered: boolean
+  /** Whether the lane is one group by its key; else it may be several groups that look alike. */
+  readonly oneGroup: boolean
+  /** How many ranks one group has; null where unknown. */
+  readonly size: number | null
+  readonly ranks: readonly Calls[]
+}
+
+/** Kinds of which no rank is done before all have arrived. Others let a sender or a root leave early. */
+const synchronisingKinds: ReadonlySet<string> = new Set([
+  'allReduce',
+  'allGather',
+  'reduceScatter',
+  'allToAll',
+  'barrier',
+])
+
+export const isSynchronising = (kind: string | null): boolean => kind !== null && synchronisingKinds.has(kind)
+
+export const communicationOf = (rank: RankTimeline, event: number): Communication | null =>
+  rank.events.communication[event] === NONE ? null : rank.communications[rank.events.communication[event]]
+
+/** The numbers of the ranks that exchange a point-to-point message, or null where the trace does not tell. */
+export function peersOf(
+  call: Communication,
+  self: number,
+): readonly [source: number, destination: number] | null {
+  if (call.source === null && call.destination === null) return null
+  // Some recorders count ranks within the group.
+  const numbered = (rank: number | null): number =>
+    rank === null
+      ? self
+      : call.groupRanks !== null && !call.groupRanks.includes(rank)
+        ? (call.groupRanks[rank] ?? rank)
+        : rank
+  const [source, destination] = [numbered(call.source), numbered(call.destination)]
+  return source !== destination && (source === self || destination === self) ? [source, destination] : null
+}
+
+/** The ranks, by number, that take part in a call, or null where the trace does not list them. */
+export function participantsOf(call: Communication | null, self: number): readonly number[] | null {
+  if (call === null) return null
+  const peers = peersOf(call, self)
+  return peers === null ? call.groupRanks : peers[0] < peers[1] ? peers : [peers[1], peers[0]]
+}
+
+interface Draft {
+  readonly by: MatchedBy
+  readonly numbered: boolean
+  readonly oneGroup: boolean
+  readonly size: number | null
+  readonly events: number[][]
+}
+
+/** All communication on the streams of all ranks, in lanes. */
+export function lanesOf(timeline: Timeline): Lane[] {
+  const { ranks } = timeline
+  const drafts = new Map<string, Draft>()
+  const trustCommunicators = communicatorsAreShared(timeline)
+  const streamName = streamNames(timeline)
+  const signatures = new Signatures()
+
+  const draftOf = (key: string, draft: Omit<Draft, 'events'>): Draft => {
+    let known = drafts.get(key)
+    if (known === undefined) drafts.set(key, (known = { ...draft, events: ranks.map(() => []) }))
+    return known
+  }
+
+  ranks.forEach((rank, index) => {
+    const { kind, communication, sequence } = rank.events
+    /** By record, apart with and without a sequence number; null where the record names no group. */
+    const byRecord: (Draft | null | undefined)[] = []
+    rank.tracks.forEach((track, trackIndex) => {
+      if (track.role !== 'stream') return
+      let ofStream: Draft | undefined
+      for (let event = track.from; event < track.to; event++) {
+        if (kind[event] !== Kind.communication) continue
+        const record = communication[event]
+        const slot = 2 * record + (sequence[event] === NONE ? 0 : 1)
+        let draft = record === NONE ? null : byRecord[slot]
+        if (draft === undefined) {
+          const named = describe(
+            rank.communications[record],
+            rank.rank,
+            sequence[event] !== NONE,
+            trustCommunicators,
+          )
+          draft = byRecord[slot] = named && draftOf(named.key, named.draft)
+        }
+        draft ??= ofStream ??= draftOf(`stream ${streamName(index, trackIndex)}`, {
+          by: 'order on the stream',
+          numbered: false,
+          oneGroup: false,
+          size: null,
+        })
+        draft.events[index].push(event)
+      }
+    })
+  })
+
+  return [...drafts.values()].map(({ events, ...draft }) => ({
+    ...draft,
+    ranks: events
+      .map((calls, rank) => ({ calls, rank }))
+      .filter(({ calls }) => calls.length > 0)
+      .map(({ calls, rank }) => columns(timeline, rank, calls, signatures)),
+  }))
+}
+
+/** The lane that a call's metadata names; null where there is none. */
+function describe(
+  call: Communication,
+  self: number,
+  hasSequence: boolean,
+  trustCommunicators: boolean,
+): { key: string; draft: Omit<Draft, 'events'> } | null {
+  const communicator = trustCommunicators ? call.communicator : null
+  const peers = peersOf(call, self)
+  const between = peers === null ? '' : `${peers[0]} to ${peers[1]}`
+  const size = peers !== null ? 2 : (call.groupRanks?.length ?? call.groupSize)
+  if (communicator !== null && hasSequence)
+    return {
+      key: JSON.stringify(['communicator', communicator, call.collective, between]),
+      draft: { by: 'communicator and sequence', numbered: true, oneGroup: true, size },
+    }
+  if (communicator === null && call.group === null && call.groupRanks === null && peers === null) return null
+  const oneGroup = communicator !== null || call.groupRanks !== null || peers !== null
+  const numbered = oneGroup && hasSequence
+  return {
+    key: JSON.stringify([
+      numbered ? 'sequence' : 'order',
+      communicator,
+      call.group,
+      call.groupDescription,
+      call.groupRanks ?? call.groupSize,
+      between,
+      numbered ? call.collective : null,
+    ]),
+    draft: { by: 'group and order', numbered, oneGroup, size },
+  }
+}
+
+/** Whether the same communicator id occurs on several ranks; in some traces it is a pointer of the process. */
+function communicatorsAreShared({ ranks }: Timeline): boolean {
+  const seen = new Set<string>()
+  for (const { communications } of ranks) {
+    const own = new Set<string>()
+    for (const { communicator } of communications) if (communicator !== null) own.add(communicator)
+    for (const communicator of own) {
+      if (seen.has(communicator)) return true
+      seen.add(communicator)
+    }
+  }
+  return ranks.length < 2
+}
+
+/** Names for streams that are the same on corresponding streams: their number, or their place among the rank's. */
+function streamNames({ ranks }: Timeline): (rank: number, track: number) => string {
+  const communicating = ranks.map(({ tracks, events }) =>
+    tracks
+      .map((track, index) => ({ ...track, index }))
+      .filter(({ role, from, to }) => role === 'stream' && holdsCommunication(events.kind, from, to))
+      .sort((a, b) => a.owner - b.owner || a.id - b.id),
+  )
+  // Numbers mean the same on all ranks where every rank has one in common with another.
+  const uses = new Map<number, number>()
+  for (const tracks of communicating)
+    for (const id of new Set(tracks.map((track) => track.id))) uses.set(id, (uses.get(id) ?? 0) + 1)
+  const numbersAgree = communicating.every(
+    (tracks) => tracks.length === 0 || tracks.some(({ id }) => (uses.get(id) ?? 0) > 1),
+  )
+  return (rank, track) => {
+    const tracks = communicating[rank]
+    const place = tracks.findIndex(({ index }) => index === track)
+    return numbersAgree ? `number ${tracks[place].id}` : `place ${place}`
+  }
+}
+
+function holdsCommunication(kind: Uint8Array, from: number, to: number): boolean {
+  for (let event = from; event < to; event++) if (kind[event] === Kind.communication) return true
+  return false
+}
+
+/** Numbers for what two calls must have in common to be the same: kind, type and counts, or else the kernel. */
+class Signatures {
+  private readonly numbers = new Map<string, number>()
+
+  number(text: string): number {
+    let number = this.numbers.get(text)
+    if (number === undefined) this.numbers.set(text, (number = this.numbers.size))
+    return number
+  }
+}
+
+function signatureOf(call: Communication): string {
+  // What is exchanged piece by piece may differ in size between ranks.
+  const pieces = call.collective === 'allToAll' || call.collective === 'sendRecv'
+  const counts = pieces ? [] : [call.elementsIn, call.elementsOut]
+  return JSON.stringify([call.collective, call.dtype, ...counts])
+}
+
+function columns(timeline: Timeline, index: number, calls: readonly number[], signatures: Signatures): Calls {
+  const rank = timeline.ranks[index]
+  const { start, duration, communication, name } = rank.events
+  const events = inOrder(rank, calls)
+  const byRecord: (number | undefined)[] = []
+  const byName: (number | undefined)[] = []
+  const out = {
+    rank: index,
+    events,
+    signatures: new Int32Array(events.length),
+    loose: new Uint8Array(events.length),
+    starts: new Float64Array(events.length),
+    ends: new Float64Array(events.length),
+  }
+  for (let i = 0; i < events.length; i++) {
+    const event = events[i]
+    const record = communication[event]
+    const collective = record === NONE ? null : rank.communications[record].collective
+    out.signatures[i] =
+      collective === null
+        ? (byName[name[event]] ??= signatures.number(timeline.names[name[event]]))
+        : (byRecord[record] ??= signatures.number(signatureOf(rank.communications[record])))
+    out.loose[i] = isSynchronising(collective) ? 0 : 1
+    out.starts[i] = start[event]
+    out.ends[i] = start[event] + duration[event]
+  }
+  return out
+}
+
+/** By start; calls of several streams by when the host made them, where that is known of all. */
+function inOrder({ events: { start, launch, track } }: RankTimeline, calls: readonly number[]): Int32Array {
+  const order = Int32Array.from(calls)
+  const severalStreams = calls.some((event) => track[event] !== track[calls[0]])
+  if (!severalStreams) return order
+  if (calls.every((event) => launch[event] !== NONE))
+    return order.sort((a, b) => start[launch[a]] - start[launch[b]] || start[a] - start[b] || a - b)
+  return order.sort((a, b) => start[a] - start[b] || a - b)
+}

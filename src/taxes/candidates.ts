@@ -1,0 +1,152 @@
+/**
+ * What one fused kernel could do instead of several, ordered by what that would save at most. There are three
+ * kinds: a collective between the compute that feeds it and the compute that uses it (chains.ts), runs of small kernels
+ * (runs.ts), and kernels that hand data to each other through memory (handovers.ts). The same chain of operators counts as one candidate, over steps and ranks.
+ *
+ * Each saving is time that the ledger has in that tax, so it is an upper bound: a fused kernel still moves the data, and
+ * takes as long as its slowest part. No nanosecond counts twice in one candidate, nor in two of one kind.
+ */
+import type { Timeline } from '../timeline/timeline.ts'
+import { chainsOf } from './chains.ts'
+import type { Collective } from './collective.ts'
+import { handoversOf } from './handovers.ts'
+import { Labels } from './labels.ts'
+import type { Partition } from './ledger.ts'
+import type { Locality } from './locality.ts'
+import type { Operation } from './operations.ts'
+import { runsOf } from './runs.ts'
+
+/** Nanoseconds in each tax. */
+export interface Savings {
+  /** Idle time inside the chain that is launch tax. */
+  readonly launch: number
+  /** Exposed; null where it cannot be split from the transfer. */
+  readonly wait: number | null
+  readonly transfer: number | null
+  /** Exposed communication that cannot be split into wait and transfer. */
+  readonly communication: number
+  /** The high end; null where shapes or the device are not known. */
+  readonly locality: number | null
+}
+
+export interface Candidate {
+  readonly kind: 'compute-collective-compute' | 'small-kernels' | 'producer-consumer'
+  /** Operators, or kernels that have none, in order; it ends in `…` where the same one or two come again and again. */
+  readonly chain: readonly string[]
+  /** How often, over all ranks. */
+  readonly count: number
+  /** Indexes into the timeline's ranks. */
+  readonly ranks: readonly number[]
+  /** The sum of its savings. */
+  readonly saves: number
+  readonly savings: Savings
+  readonly localityBytes: number | null
+  readonly operation: Operation | null
+  /** The costliest one: index into the timeline's ranks, and its time there. */
+  readonly example: { readonly rank: number; readonly from: number; readonly to: number }
+}
+
+/** One chain at one time on one rank. */
+export interface Occurrence {
+  /** Numbers of labels. */
+  readonly chain: readonly number[]
+  readonly from: number
+  readonly to: number
+  readonly savings: Savings
+  readonly localityBytes: number | null
+  readonly operation: Operation | null
+}
+
+const MOST = 50
+
+export function candidatesOf(
+  timeline: Timeline,
+  collectives: readonly Collective[],
+  partitions: readonly Partition[],
+  localities: readonly (Locality | null)[],
+): Candidate[] {
+  const labels = new Labels(timeline.names)
+  const members = timeline.ranks.map((): { event: number; kind: string | null; split: boolean }[] => [])
+  for (const { kind, members: ranks } of collectives)
+    for (const { rank, event, wait } of ranks) members[rank].push({ event, kind, split: wait !== null })
+
+  const groups = new Map<string, Group>()
+  timeline.ranks.forEach((rank, index) => {
+    if (!(partitions[index].from < partitions[index].to)) return
+    const all = [rank, partitions[index], localities[index], labels] as const
+    const add = (kind: Candidate['kind'], occurrence: Occurrence): void => {
+      const { operation, chain } = occurrence
+      const key = `${kind} ${operation ? `${operation.name} ${operation.shapes}` : ''} ${chain.join(' ')}`
+      let group = groups.get(key)
+      if (!group) groups.set(key, (group = new Group(kind, occurrence)))
+      group.add(index, occurrence)
+    }
+    for (const one of chainsOf(...all, timeline.names, members[index])) add('compute-collective-compute', one)
+    for (const one of runsOf(...all)) add('small-kernels', one)
+    for (const one of handoversOf(...all)) add('producer-consumer', one)
+  })
+  return [...groups.values()]
+    .filter(({ saves }) => saves > 0)
+    .sort((a, b) => b.saves - a.saves || b.count - a.count)
+    .slice(0, MOST)
+    .map((group) => group.candidate(labels))
+}
+
+export const sumOf = ({ launch, wait, transfer, communication, locality }: Savings): number =>
+  launch + (wait ?? 0) + (transfer ?? 0) + communication + (locality ?? 0)
+
+const plus = (a: number | null, b: number | null): number | null => (a === null ? b : a + (b ?? 0))
+
+class Group {
+  saves = 0
+  count = 0
+  private readonly kind: Candidate['kind']
+  private readonly ranks: number[] = []
+  private savings: Savings = { launch: 0, wait: null, transfer: null, communication: 0, locality: null }
+  private bytes: number | null = null
+  private costliest: Occurrence
+  private most = -1
+  private rankOfCostliest = 0
+
+  constructor(kind: Candidate['kind'], first: Occurrence) {
+    this.kind = kind
+    this.costliest = first
+  }
+
+  /** Ranks come in order. */
+  add(rank: number, occurrence: Occurrence): void {
+    const { savings, localityBytes } = occurrence
+    const saves = sumOf(savings)
+    this.saves += saves
+    this.count++
+    if (this.ranks[this.ranks.length - 1] !== rank) this.ranks.push(rank)
+    this.savings = {
+      launch: this.savings.launch + savings.launch,
+      wait: plus(this.savings.wait, savings.wait),
+      transfer: plus(this.savings.transfer, savings.transfer),
+      communication: this.savings.communication + savings.communication,
+      locality: plus(this.savings.locality, savings.locality),
+    }
+    this.bytes = plus(this.bytes, localityBytes)
+    if (saves > this.most) {
+      this.most = saves
+      this.costliest = occurrence
+      this.rankOfCostliest = rank
+    }
+  }
+
+  candidate(labels: Labels): Candidate {
+    const { chain, from, to, operation } = this.costliest
+    return {
+      kind: this.kind,
+      chain: chain.map((label) => labels.text(label)),
+      count: this.count,
+      ranks: this.ranks,
+      saves: this.saves,
+      savings: this.savings,
+      localityBytes: this.bytes,
+      operation,
+      example: { rank: this.rankOfCostliest, from, to },
+    }
+  }
+}

@@ -1,0 +1,296 @@
+/**
+ * The ranks' clocks, on the clock of the first rank. All ranks leave a synchronising collective at nearly the same time,
+ * so the ends of shared collectives tell how far two clocks are apart. Where they agree with the trace's own clocks
+ * within what ends scatter anyway, the trace's clocks stand; else they are corrected, by the median distance of ends
+ * and, where that fits clearly better, by a drift.
+ *
+ * Ranks that share no collective with the first one are reached through others (the tree of the most shared
+ * collectives); those that are not reached keep the trace's clock, which a warning says.
+ */
+import type { Timeline } from '../timeline/timeline.ts'
+import type { Warnings } from '../timeline/warnings.ts'
+import { median } from './align.ts'
+import { communicationOf, isSynchronising } from './calls.ts'
+import type { Clock } from './collective.ts'
+import type { Match } from './match.ts'
+
+/** Clocks that differ by less than this are left as they are: ends of one collective scatter by as much. */
+export const AGREEMENT = 10_000
+/** A difference counts where it is more than this often the median scatter of ends. */
+const SIGNIFICANCE = 3
+/** The share of collectives that a rank may leave before another arrived, before its clock is corrected. */
+const MAXIMUM_VIOLATIONS = 0.05
+/** A drift is looked for in this many ends or more, over this long or longer, and up to this size. */
+const DRIFT = { ends: 16, span: 1e8, effect: 1_000, largest: 1e-3 } as const
+
+/** Of more ends than this, medians are of as many, evenly chosen. */
+const ENDS = 1 << 13
+
+function evenly(values: readonly number[]): readonly number[] {
+  if (values.length <= ENDS) return values
+  return Array.from({ length: ENDS }, (_, i) => values[Math.floor((i * values.length) / ENDS)])
+}
+
+/** What to add to a time of the rank to have it on the first rank's clock, by the trace; null beyond 2^52 ns. */
+export function traceOffset({ ranks }: Timeline, rank: number): number | null {
+  const offset = ranks[rank].base - ranks[0].base
+  const limit = 1n << 52n
+  return offset > -limit && offset < limit ? Number(offset) : null
+}
+
+/** Two ranks that share collectives. `far` is reached from `near`. */
+interface Edge {
+  readonly near: number
+  readonly far: number
+  /** Ends on the far clock, ascending as a rule, and what to add to have them on the near clock. */
+  readonly times: number[]
+  readonly distances: number[]
+  /** Between which the distance must be for neither rank to leave before the other arrived. */
+  readonly least: number[]
+  readonly most: number[]
+  /** Whether a rank may leave these calls early: then ends that differ say nothing against the trace's clocks. */
+  readonly loose: boolean
+}
+
+export function clocksOf(timeline: Timeline, matches: readonly Match[], warnings: Warnings | null): Clock[] {
+  const { ranks } = timeline
+  const offsets = ranks.map((_, rank) => traceOffset(timeline, rank))
+  const clocks: { offset: number; drift: number; reached: boolean }[] = offsets.map((offset) => ({
+    offset: offset ?? 0,
+    drift: 0,
+    reached: false,
+  }))
+  const tree = spanningTree(timeline, edgesOf(timeline, matches))
+  // From each component's lowest rank outwards; of the first component that is the first rank as a rule.
+  ranks.forEach((_, root) => {
+    if (clocks[root].reached) return
+    clocks[root].reached = true
+    const open = [root]
+    for (let near = open.pop(); near !== undefined; near = open.pop()) {
+      for (const edge of tree[near]) {
+        if (clocks[edge.far].reached) continue
+        const [from, to] = [offsets[near], offsets[edge.far]]
+        const fit = fitClock(edge, from === null || to === null ? null : to - from)
+        const base = clocks[near]
+        clocks[edge.far] = {
+          offset: Math.round(base.offset + fit.offset * (1 + base.drift)),
+          drift: base.drift + fit.drift + base.drift * fit.drift,
+          reached: true,
+        }
+        open.push(edge.far)
+      }
+    }
+  })
+
+  const { residuals, counts } = residualsOf(timeline, matches, clocks)
+  const made = clocks.map(({ offset, drift }, rank): Clock => {
+    const middle = ranks[rank].deviceSpan ? (ranks[rank].deviceSpan[0] + ranks[rank].deviceSpan[1]) / 2 : 0
+    const before = offsets[rank] ?? Number(ranks[rank].base - ranks[0].base)
+    const correction = Math.round(offset - before + drift * middle)
+    return {
+      rank: ranks[rank].rank,
+      offset,
+      drift,
+      aligned: offset !== before || drift !== 0,
+      correction,
+      residual: residuals[rank],
+      collectives: counts[rank],
+    }
+  })
+  if (warnings) warn(made, offsets, tree, warnings)
+  return made
+}
+
+/** Every shared collective ties all its ranks to its first one. */
+function edgesOf(timeline: Timeline, matches: readonly Match[]): Edge[] {
+  const { ranks } = timeline
+  const strict = new Map<number, Edge>()
+  const loose = new Map<number, Edge>()
+  for (const { members, events } of matches) {
+    if (members.length < 2) continue
+    const near = members[0]
+    const first = ranks[near].events
+    const kind = communicationOf(ranks[near], events[0])?.collective ?? null
+    const edges = isSynchronising(kind) ? strict : loose
+    const nearStart = first.start[events[0]]
+    const nearEnd = nearStart + first.duration[events[0]]
+    for (let k = 1; k < members.length; k++) {
+      const far = members[k]
+      const key = near * ranks.length + far
+      let edge = edges.get(key)
+      if (edge === undefined)
+        edges.set(
+          key,
+          (edge = { near, far, times: [], distances: [], most: [], least: [], loose: edges === loose }),
+        )
+      const { start, duration } = ranks[far].events
+      const farStart = start[events[k]]
+      const farEnd = farStart + duration[events[k]]
+      edge.times.push(farEnd)
+      edge.distances.push(nearEnd - farEnd)
+      edge.least.push(nearStart - farEnd)
+      edge.most.push(nearEnd - farStart)
+    }
+  }
+  // Collectives that a rank may leave early tie two ranks only where nothing better does.
+  const order = (a: Edge, b: Edge): number =>
+    b.times.length - a.times.length || a.near - b.near || a.far - b.far
+  return [...[...strict.values()].sort(order), ...[...loose.values()].sort(order)]
+}
+
+/** By rank, the edges of a spanning forest from it, the most shared collectives first. */
+function spanningTree({ ranks }: Timeline, edges: readonly Edge[]): Edge[][] {
+  const parent = ranks.map((_, rank) => rank)
+  const find = (rank: number): number => {
+    while (parent[rank] !== rank) rank = parent[rank] = parent[parent[rank]]
+    return rank
+  }
+  const tree: Edge[][] = ranks.map(() => [])
+  for (const edge of edges) {
+    const [a, b] = [find(edge.near), find(edge.far)]
+    if (a === b) continue
+    parent[a] = b
+    tree[edge.near].push(edge)
+    tree[edge.far].push(reversed(edge))
+  }
+  return tree
+}
+
+const reversed = ({ near, far, times, distances, most, least, loose }: Edge): Edge => ({
+  near: far,
+  far: near,
+  times: times.map((time, i) => time + distances[i]),
+  distances: distances.map((distance) => -distance),
+  most: least.map((distance) => -distance),
+  least: most.map((distance) => -distance),
+  loose,
+})
+
+/** What to add to a time of the far rank: what the trace says (`expected`), or what ends say where they disagree. */
+function fitClock(edge: Edge, expected: number | null): { offset: number; drift: number } {
+  const times = evenly(edge.times)
+  const distances = evenly(edge.distances)
+  const fitted = fitLine(times, distances)
+  if (expected === null) return fitted
+  const agreed = { offset: expected, drift: 0 }
+
+  let violations = 0
+  for (let i = 0; i < edge.most.length; i++)
+    if (expected > edge.most[i] + AGREEMENT || expected < edge.least[i] - AGREEMENT) violations++
+  if (violations > MAXIMUM_VIOLATIONS * edge.most.length) return fitted
+  if (edge.loose) return agreed
+
+  const length = distances.length
+  const errors = new Float64Array(length)
+  for (let i = 0; i < length; i++)
+    errors[i] = Math.abs(distances[i] - fitted.offset - fitted.drift * times[i])
+  const scatter = median(errors)
+  // The correction at both ends of the trace, so that a drift counts even where it is nought in the middle.
+  let furthest = 0
+  for (const at of [times[0], times[length - 1]])
+    furthest = Math.max(furthest, Math.abs(fitted.offset + fitted.drift * at - expected))
+  return furthest > AGREEMENT && furthest > SIGNIFICANCE * scatter ? fitted : agreed
+}
+
+/** A line through the distances, that a minority of wild ones does not move: a constant unless a slope fits clearly better. */
+function fitLine(times: readonly number[], distances: readonly number[]): { offset: number; drift: number } {
+  const length = times.length
+  const values = Float64Array.from(distances)
+  const constant = median(values)
+  for (let i = 0; i < length; i++) values[i] = Math.abs(distances[i] - constant)
+  const scatter = median(values)
+
+  const half = length >> 1
+  const span = length > 0 ? times[length - 1] - times[0] : 0
+  if (length < DRIFT.ends || span < DRIFT.span) return { offset: constant, drift: 0 }
+  const slopes = new Float64Array(length - half)
+  let count = 0
+  for (let i = 0; i + half < length; i++) {
+    const run = times[i + half] - times[i]
+    if (run > span / 8) slopes[count++] = (distances[i + half] - distances[i]) / run
+  }
+  if (count === 0) return { offset: constant, drift: 0 }
+  const drift = median(slopes.subarray(0, count))
+  for (let i = 0; i < length; i++) values[i] = distances[i] - drift * times[i]
+  const offset = median(values)
+  for (let i = 0; i < length; i++) values[i] = Math.abs(distances[i] - drift * times[i] - offset)
+  const clear =
+    Math.abs(drift) * span > DRIFT.effect && Math.abs(drift) < DRIFT.largest && 2 * median(values) < scatter
+  return clear ? { offset: Math.round(offset), drift } : { offset: constant, drift: 0 }
+}
+
+/** By rank: the median distance of its ends from the middle one of each collective, and of how many. */
+function residualsOf(
+  { ranks }: Timeline,
+  matches: readonly Match[],
+  clocks: readonly { offset: number; drift: number }[],
+): { residuals: (number | null)[]; counts: number[] } {
+  const distances: number[][] = ranks.map(() => [])
+  const sorted = new Float64Array(ranks.length)
+  const ends = new Float64Array(ranks.length)
+  for (const { members, events } of matches) {
+    if (members.length < 2) continue
+    for (let k = 0; k < members.length; k++) {
+      const { start, duration } = ranks[members[k]].events
+      const { offset, drift } = clocks[members[k]]
+      const time = start[events[k]] + duration[events[k]]
+      ends[k] = time + offset + drift * time
+      // Insertion: there are few, and they are nearly equal.
+      let at = k
+      for (; at > 0 && sorted[at - 1] > ends[k]; at--) sorted[at] = sorted[at - 1]
+      sorted[at] = ends[k]
+    }
+    const half = members.length >> 1
+    const common = members.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2
+    for (let k = 0; k < members.length; k++) distances[members[k]].push(Math.abs(ends[k] - common))
+  }
+  return {
+    residuals: distances.map((of) =>
+      of.length > 0 ? Math.round(median(Float64Array.from(evenly(of)))) : null,
+    ),
+    counts: distances.map((of) => of.length),
+  }
+}
+
+function warn(
+  clocks: readonly Clock[],
+  offsets: readonly (number | null)[],
+  tree: readonly (readonly Edge[])[],
+  warnings: Warnings,
+): void {
+  const microseconds = (time: number): string => `${(time / 1000).toFixed(3)} us`
+  const sentences: string[] = []
+  const aligned = clocks.filter(({ aligned, correction }) => aligned && correction !== 0)
+  if (aligned.length > 0) {
+    const worst = aligned.reduce((one, other) =>
+      Math.abs(other.correction) > Math.abs(one.correction) ? other : one,
+    )
+    const residual = Math.max(...aligned.map((clock) => clock.residual ?? 0))
+    sentences.push(
+      (aligned.length === 1
+        ? `the clock of rank ${worst.rank} disagrees with collective ends by `
+        : `the clocks of ${aligned.length} ranks disagree with collective ends, rank ${worst.rank}'s by `) +
+        `${microseconds(Math.abs(worst.correction))}; aligned, ends are ${microseconds(residual)} from ` +
+        `the common one at the median`,
+    )
+  }
+  const reached = componentOf(0, tree)
+  const alone = clocks.filter((_, rank) => !reached.has(rank))
+  const unknown = clocks.filter((_, rank) => !reached.has(rank) && offsets[rank] === null)
+  if (alone.length > 0)
+    sentences.push(
+      `no matched collective ties ${alone.length} ranks (rank ${alone[0].rank} among them) to rank ${clocks[0].rank}; ` +
+        `they keep the trace's clock` +
+        (unknown.length > 0 ? ', or where that is years away, begin together with it' : ''),
+    )
+  if (sentences.length > 0) warnings.add('clock', () => sentences.join('; '), aligned.length + alone.length)
+}
+
+function componentOf(root: number, tree: readonly (readonly Edge[])[]): Set<number> {
+  const reached = new Set([root])
+  for (const rank of reached) for (const { far } of tree[rank] ?? []) reached.add(far)
+  return reached
+}
+
+/** The rank's time at which the common clock shows `time`. */
+export const fromCommon = ({ offset, drift }: Clock, time: number): number => (time - offset) / (1 + drift)

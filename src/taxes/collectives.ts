@@ -1,0 +1,203 @@
+/**
+ * The collectives of all ranks: which calls are the same, on one clock, and what each rank spent in them waiting for the
+ * last one. A rank waits from its own arrival to the last one's, but no longer than it was inside; the rest moves data.
+ */
+import type { Communication, Timeline } from '../timeline/timeline.ts'
+import type { Warnings } from '../timeline/warnings.ts'
+import { communicationOf, participantsOf } from './calls.ts'
+import { clocksOf } from './clocks.ts'
+import { type Clock, type Collective, type Participation, toCommon } from './collective.ts'
+import { type Match, matchCalls } from './match.ts'
+
+/**
+ * All communication, in order of the first arrival on the common clock. `world` is how many ranks the job has, where
+ * the traces tell: calls that name no group are complete when all of these take part.
+ */
+export function collectivesOf(
+  timeline: Timeline,
+  warnings: Warnings,
+  world: number | null = null,
+): { collectives: Collective[]; clocks: Clock[] } {
+  const { ranks } = timeline
+  if (ranks.length === 0) return { collectives: [], clocks: [] }
+  const matches = matchCalls(timeline)
+  const clocks = clocksOf(timeline, matches, warnings)
+  const groups = new Groups(timeline, world)
+
+  const collectives = new Array<Collective>(matches.length)
+  const arrivals = new Float64Array(matches.length)
+  matches.forEach((match, i) => {
+    const made = collectiveOf(timeline, match, clocks, groups)
+    collectives[i] = made.collective
+    arrivals[i] = made.firstArrival
+  })
+  groups.warn(warnings, world)
+  const order = Uint32Array.from(collectives, (_, i) => i).sort((a, b) => arrivals[a] - arrivals[b] || a - b)
+  return { collectives: Array.from(order, (i) => collectives[i]), clocks }
+}
+
+function collectiveOf(
+  { ranks }: Timeline,
+  { by, members, events }: Match,
+  clocks: readonly Clock[],
+  groups: Groups,
+): { collective: Collective; firstArrival: number } {
+  let [first, last, lastArrival, firstEnd, lastEnd] = [Infinity, 0, -Infinity, Infinity, -Infinity]
+  for (let k = 0; k < members.length; k++) {
+    const { start, duration } = ranks[members[k]].events
+    const clock = clocks[members[k]]
+    const arrival = toCommon(clock, start[events[k]])
+    const leave = toCommon(clock, start[events[k]] + duration[events[k]])
+    if (arrival > lastArrival) {
+      lastArrival = arrival
+      last = members[k]
+    }
+    first = Math.min(first, arrival)
+    firstEnd = Math.min(firstEnd, leave)
+    lastEnd = Math.max(lastEnd, leave)
+  }
+
+  const call = communicationOf(ranks[members[0]], events[0])
+  const { complete, groupSize } = groups.judge(members, events)
+  const alone = members.length < 2
+  const split = !alone || (complete && groupSize === 1)
+  const participations = new Array<Participation>(members.length)
+  for (let k = 0; k < members.length; k++) {
+    const { start, duration } = ranks[members[k]].events
+    const whole = duration[events[k]]
+    const late = Math.round(lastArrival - toCommon(clocks[members[k]], start[events[k]]))
+    const wait = Math.max(0, Math.min(whole, late))
+    participations[k] = {
+      rank: members[k],
+      event: events[k],
+      wait: split ? wait : null,
+      transfer: split ? whole - wait : null,
+    }
+  }
+  return {
+    firstArrival: first,
+    collective: {
+      kind: call?.collective ?? null,
+      library: call?.library ?? null,
+      group: call?.group ?? null,
+      groupDescription: call?.groupDescription ?? null,
+      groupSize,
+      matchedBy: alone ? null : by,
+      complete,
+      members: participations,
+      last: alone ? null : last,
+      endSkew: Math.round(lastEnd - firstEnd),
+    },
+  }
+}
+
+/** Who should take part in a call. */
+interface Group {
+  readonly size: number | null
+  /** How many of them have a trace. */
+  readonly present: number
+  /** Those that have none, by number, where the trace lists the group. */
+  readonly missing: readonly number[]
+  /** How many have none, where the trace does not list them. */
+  readonly unlisted: number
+}
+
+/** Which ranks of which groups are missing. */
+class Groups {
+  private readonly timeline: Timeline
+  private readonly world: number
+  /** Numbers of ranks that have a trace. */
+  private readonly present: ReadonlySet<number>
+  private readonly known = new Map<Communication | null, Group>()
+  private readonly counted = new Set<Group>()
+  private readonly missing = new Set<number>()
+  private unlisted = 0
+  private unmatched = 0
+  private example: string | null = null
+
+  constructor(timeline: Timeline, world: number | null) {
+    const { ranks } = timeline
+    this.timeline = timeline
+    this.present = new Set(ranks.map(({ rank }) => rank))
+    // Nobody communicates alone, unless the trace says so.
+    let atLeast = Math.max(2, world ?? 0, ranks[ranks.length - 1].rank + 1)
+    for (const { communications } of ranks)
+      for (const { groupSize } of communications) atLeast = Math.max(atLeast, groupSize ?? 0)
+    this.world = atLeast
+  }
+
+  judge(
+    members: readonly number[],
+    events: readonly number[],
+  ): { complete: boolean; groupSize: number | null } {
+    const rank = this.timeline.ranks[members[0]]
+    const call = communicationOf(rank, events[0])
+    let group = this.known.get(call)
+    if (group === undefined) this.known.set(call, (group = this.groupOf(call, rank.rank)))
+    const groupSize = group.size
+    if (members.length >= (groupSize ?? this.world)) return { complete: true, groupSize }
+
+    // A group counts once; most collectives are of one that has.
+    if (!this.counted.has(group)) {
+      this.counted.add(group)
+      for (const one of group.missing) this.missing.add(one)
+    }
+    this.unlisted = Math.max(this.unlisted, group.unlisted)
+    if (members.length < 2 && group.present > 1) {
+      this.unmatched++
+      this.example ??=
+        `rank ${rank.rank}'s ${call?.collective ?? 'communication'}` +
+        (call?.group ? ` of group ${call.group}` : '')
+    }
+    return { complete: false, groupSize }
+  }
+
+  private groupOf(call: Communication | null, self: number): Group {
+    const participants = participantsOf(call, self)
+    if (participants === null) {
+      const size = call?.groupSize ?? null
+      const unlisted = Math.max(0, (size ?? this.world) - this.present.size)
+      return { size, present: Math.min(size ?? Infinity, this.present.size), missing: [], unlisted }
+    }
+    const missing = participants.filter((rank) => !this.present.has(rank))
+    const size = participants.length
+    return { size, present: size - missing.length, missing, unlisted: 0 }
+  }
+
+  warn(warnings: Warnings, world: number | null): void {
+    if (this.unmatched > 0)
+      warnings.add(
+        'unmatched',
+        () => `no other rank has a call that is the same as ${this.example}; how long it waited is not known`,
+        this.unmatched,
+      )
+    if (world !== null && this.unlisted > 0)
+      for (let rank = 0; rank < world; rank++) if (!this.present.has(rank)) this.missing.add(rank)
+    const missing = [...this.missing].sort((a, b) => a - b)
+    const known = 'of their collectives, waiting is a lower bound or unknown'
+    if (missing.length > 0)
+      warnings.add(
+        'missing-ranks',
+        () => `there is no trace of ranks ${ranges(missing)}; ${known}`,
+        missing.length,
+      )
+    else if (this.unlisted > 0)
+      warnings.add(
+        'missing-ranks',
+        () => `there is no trace of at least ${this.unlisted} more ranks, which no trace lists; ${known}`,
+        this.unlisted,
+      )
+  }
+}
+
+/** Ascending numbers as `0-3, 7`. */
+export function ranges(numbers: readonly number[]): string {
+  const parts: string[] = []
+  for (let i = 0; i < numbers.length;) {
+    let j = i
+    while (j + 1 < numbers.length && numbers[j + 1] === numbers[j] + 1) j++
+    parts.push(i === j ? `${numbers[i]}` : `${numbers[i]}-${numbers[j]}`)
+    i = j + 1
+  }
+  return parts.join(', ')
+}

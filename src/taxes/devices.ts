@@ -1,0 +1,57 @@
+/**
+ * Memory of devices by the name that traces give them: bandwidth and the last cache before it. The figures are those
+ * of the vendors' public datasheets, which no program reaches: times made of them are the least that moving so many
+ * bytes takes. A device that is not listed is unknown; whoever knows its bandwidth says so by an option.
+ */
+
+export interface DeviceMemory {
+  /** Bytes a second. */
+  readonly bandwidth: number
+  /** Bytes that the last-level cache holds; 0 where unknown. */
+  readonly cache: number
+}
+
+const GB = 1e9
+const MiB = 2 ** 20
+
+/** The first that matches counts, so variants come before the plain name. Gigabytes a second, mebibytes of cache. */
+const devices: readonly (readonly [name: RegExp, bandwidth: number, cache: number])[] = [
+  [/\bG?B(100|200|300)\b/, 8000, 126],
+  [/\bGH200\b.*144/, 4900, 50],
+  [/\bGH200\b/, 4000, 50],
+  [/\bH200\b/, 4800, 50],
+  [/\bH20\b/, 4000, 60],
+  [/\bH[18]00\b.*NVL/, 3900, 50],
+  [/\bH[18]00\b.*PCIe/i, 2000, 50],
+  [/\bH[18]00\b/, 3350, 50],
+  [/\bA[18]00\b.*80GB.*PCIe|\bA[18]00\b.*PCIe.*80GB/i, 1935, 40],
+  [/\bA[18]00\b.*80GB/, 2039, 40],
+  [/\bA[18]00\b/, 1555, 40],
+  [/\bV100S\b/, 1134, 6],
+  [/\bV100\b/, 900, 6],
+  [/\bP100\b/, 732, 4],
+  [/\bT4\b/, 320, 4],
+  [/\bL40S?\b/, 864, 96],
+  [/\bL4\b/, 300, 48],
+  [/\bA40\b/, 696, 6],
+  [/\bA30\b/, 933, 24],
+  [/\bA10G?\b/, 600, 6],
+  [/\bRTX A6000\b/, 768, 6],
+  [/\bRTX 6000 Ada\b/, 960, 96],
+  [/\bRTX 5090\b(?!.*Laptop)/, 1792, 96],
+  [/\bRTX 4090\b(?!.*Laptop)/, 1008, 72],
+  [/\bRTX 3090 Ti\b/, 1008, 6],
+  [/\bRTX 3090\b/, 936, 6],
+  [/\bMI35[05]X?\b/, 8000, 256],
+  [/\bMI325X?\b/, 6000, 256],
+  [/\bMI300[XA]?\b/, 5300, 256],
+  // A device in a trace is one of the two dies of an MI250.
+  [/\bMI2[15]0X?\b/, 1638, 8],
+  [/\bMI100\b/, 1229, 8],
+]
+
+export function deviceMemory(name: string): DeviceMemory | null {
+  for (const [pattern, bandwidth, cache] of devices)
+    if (pattern.test(name)) return { bandwidth: bandwidth * GB, cache: cache * MiB }
+  return null
+}

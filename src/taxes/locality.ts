@@ -1,0 +1,323 @@
+/**
+ * The inter-kernel data locality tax of one rank: bytes that one kernel writes to device memory and the next ones read
+ * back, where one fused kernel would have kept them on chip. An estimate, from the shapes of operators:
+ *
+ * - An operation is the kernels of one operator call that follow each other on a stream, or one communication. What it
+ *   reads and writes is told by its operator's rule (shapes.ts) or by the communication's message sizes. Copies to and
+ *   from the host are neither.
+ * - An intermediate is a tensor that an operation writes and one of the next four operations of its stream reads: same
+ *   number of elements, same type. From or to a communication on a stream of its own, the four are those of the
+ *   compute stream that ended before it, or start after it. Two communications never pass something on, and two products
+ *   of matrices are taken not to: queries, keys and values, or the two gradients of a layer, share an operand and have
+ *   results of its size.
+ * - A written tensor counts once, for its first reader; a read tensor counts once, for its nearest writer. So the bytes
+ *   are never more than what is written, nor than what is read, and a tensor with several readers counts as one.
+ *
+ * It is too low where operators have no rule, inside operators of several kernels (a split GEMM and its reduction), for
+ * products that do follow each other, and for CUDA graphs, whose kernels have no operator of their own; too high where
+ * a tensor of the same size and type is taken for another. `known` of `operations` says how much was seen.
+ *
+ * As time it is an interval. High: all bytes over the memory's bandwidth. Low: only intermediates larger than the
+ * last-level cache; smaller ones may never have reached memory. It lies inside busy time.
+ */
+import { isDeviceWork, Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
+import type { Warnings } from '../timeline/warnings.ts'
+import { type DeviceMemory, deviceMemory } from './devices.ts'
+import { communicationTraffic, type Tensor, type Traffic, trafficOf } from './shapes.ts'
+
+export interface LocalityOptions {
+  /** Of the device's memory in bytes a second; by default that of the device's datasheet. */
+  readonly bandwidth?: number
+}
+
+/** Intermediates in order of their consumer's start. */
+export interface Locality {
+  /** Null where the device is not known. */
+  readonly memory: DeviceMemory | null
+  /** Events of the rank. */
+  readonly producer: Int32Array
+  readonly consumer: Int32Array
+  readonly bytes: Float64Array
+  /** 1 where the consumer is a product of matrices, or attention. */
+  readonly intoProduct: Uint8Array
+  /** The consumers' starts. */
+  readonly start: Float64Array
+  /** Sums of all before, one more than there are intermediates: of all bytes, and of those beyond the cache. */
+  readonly sums: Float64Array
+  readonly largeSums: Float64Array
+  /** How many operations there are, and of how many the traffic is known. */
+  readonly operations: number
+  readonly known: number
+}
+
+/** Of the intermediates whose consumer starts in the window. Times are nanoseconds, null for an unknown device. */
+export interface LocalityTime {
+  readonly bytes: number
+  readonly time: { readonly low: number; readonly high: number } | null
+}
+
+const REACH = 4
+const NANOSECONDS = 1e9
+
+/** Null, with a warning, for a rank whose trace has no shapes. */
+export function localityOf(
+  rank: RankTimeline,
+  names: readonly string[],
+  warnings: Warnings,
+  options: LocalityOptions = {},
+): Locality | null {
+  if (rank.operands.length === 0) {
+    if (rank.deviceSpan)
+      warnings.add(
+        'shapes',
+        () =>
+          `the trace of rank ${rank.rank} has no shapes of operands, so its locality tax is unknown; ` +
+          'record with record_shapes=True',
+      )
+    return null
+  }
+  const memory = memoryOf(rank, warnings, options)
+  const found = new Matcher(rank, names)
+  found.run()
+  if (found.known * 2 < found.operations)
+    warnings.add(
+      'shapes',
+      () =>
+        `rank ${rank.rank}: what ${found.operations - found.known} of ${found.operations} operations read and ` +
+        'write is unknown (no operator, no shapes, or no rule for it); the locality tax leaves them out',
+    )
+  return located(rank, memory, found)
+}
+
+export function localityIn(
+  { memory, start, sums, largeSums }: Locality,
+  from: number,
+  to: number,
+): LocalityTime {
+  const [first, last] = [below(start, from), below(start, to)]
+  const bytes = last > first ? sums[last] - sums[first] : 0
+  const large = last > first ? largeSums[last] - largeSums[first] : 0
+  return { bytes, time: memory && { low: nanoseconds(large, memory), high: nanoseconds(bytes, memory) } }
+}
+
+/** How long the memory takes for so many bytes. */
+export const nanoseconds = (bytes: number, { bandwidth }: DeviceMemory): number =>
+  Math.round((bytes / bandwidth) * NANOSECONDS)
+
+function memoryOf(
+  rank: RankTimeline,
+  warnings: Warnings,
+  { bandwidth }: LocalityOptions,
+): DeviceMemory | null {
+  const listed = rank.device === null ? null : deviceMemory(rank.device)
+  if (bandwidth !== undefined && bandwidth > 0) return { bandwidth, cache: listed?.cache ?? 0 }
+  if (!listed)
+    warnings.add('device', () =>
+      rank.device === null
+        ? `rank ${rank.rank} does not say on which device it ran; give the bandwidth of its memory`
+        : `the memory of ${rank.device} (rank ${rank.rank}) is not known; give its bandwidth`,
+    )
+  return listed
+}
+
+function located(rank: RankTimeline, memory: DeviceMemory | null, found: Matcher): Locality {
+  const { events } = rank
+  const { producers, consumers, sizes, operations, known } = found
+  const length = producers.length
+  const locality = {
+    memory,
+    producer: Int32Array.from(producers),
+    consumer: Int32Array.from(consumers),
+    bytes: Float64Array.from(sizes),
+    intoProduct: Uint8Array.from(found.intoProduct),
+    start: new Float64Array(length),
+    sums: new Float64Array(length + 1),
+    largeSums: new Float64Array(length + 1),
+    operations,
+    known,
+  }
+  for (let i = 0; i < length; i++) {
+    locality.start[i] = events.start[consumers[i]]
+    locality.sums[i + 1] = locality.sums[i] + sizes[i]
+    locality.largeSums[i + 1] = locality.largeSums[i] + (memory && sizes[i] > memory.cache ? sizes[i] : 0)
+  }
+  return locality
+}
+
+/** How many of the sorted values are below. */
+function below(sorted: Float64Array, value: number): number {
+  let [low, high] = [0, sorted.length]
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (sorted[middle] < value) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** A stream on the way through its events. */
+interface Cursor {
+  readonly owner: number
+  readonly to: number
+  /** The event that comes next. */
+  next: number
+  /** Its last operations, at most `REACH` of them, the latest last. */
+  readonly recent: Operation[]
+}
+
+interface Operation {
+  readonly operator: number
+  readonly communicates: boolean
+  readonly start: number
+  end: number
+  /** The last of its kernels, which has written what it writes. */
+  last: number
+  readonly traffic: Traffic | null
+  /** Which of its writes have found a reader, as bits; rules have a handful. */
+  taken: number
+}
+
+/** Walks over all streams at once in order of start, and pairs what is read with what was written. */
+class Matcher {
+  readonly producers: number[] = []
+  readonly consumers: number[] = []
+  readonly sizes: number[] = []
+  readonly intoProduct: number[] = []
+  operations = 0
+  known = 0
+  private readonly rank: RankTimeline
+  private readonly names: readonly string[]
+  private readonly cursors: Cursor[]
+  private readonly byCall = new Map<number, Traffic | null>()
+  private readonly byCommunication: (Traffic | null | undefined)[] = []
+
+  constructor(rank: RankTimeline, names: readonly string[]) {
+    this.rank = rank
+    this.names = names
+    this.cursors = rank.tracks
+      .filter(({ role }) => role === 'stream')
+      .map(({ owner, from, to }) => ({ owner, to, next: from, recent: [] }))
+  }
+
+  run(): void {
+    const { start } = this.rank.events
+    for (const cursor of this.cursors) this.skip(cursor)
+    for (;;) {
+      let first: Cursor | null = null
+      for (const cursor of this.cursors)
+        if (cursor.next < cursor.to && (first === null || start[cursor.next] < start[first.next]))
+          first = cursor
+      if (first === null) return
+      this.take(first)
+    }
+  }
+
+  /** Moves on to the next device work. */
+  private skip(cursor: Cursor): void {
+    const { kind } = this.rank.events
+    while (cursor.next < cursor.to && !isDeviceWork(kind[cursor.next])) cursor.next++
+  }
+
+  private take(cursor: Cursor): void {
+    const { start, duration, kind, operator } = this.rank.events
+    const event = cursor.next++
+    this.skip(cursor)
+    const end = start[event] + duration[event]
+    const { recent } = cursor
+    const previous = recent.length > 0 ? recent[recent.length - 1] : null
+    const communicates = kind[event] === Kind.communication
+    if (
+      previous &&
+      !communicates &&
+      !previous.communicates &&
+      operator[event] !== NONE &&
+      previous.operator === operator[event]
+    ) {
+      previous.last = event
+      previous.end = Math.max(previous.end, end)
+      return
+    }
+    const traffic = this.traffic(event)
+    const operation: Operation = {
+      operator: operator[event],
+      communicates,
+      start: start[event],
+      end,
+      last: event,
+      traffic,
+      taken: 0,
+    }
+    this.operations++
+    if (traffic) {
+      this.known++
+      this.match(event, operation, cursor, traffic.reads)
+    }
+    if (recent.length === REACH) recent.shift()
+    recent.push(operation)
+  }
+
+  private match(event: number, reader: Operation, cursor: Cursor, reads: readonly Tensor[]): void {
+    let free = (1 << Math.min(reads.length, 30)) - 1
+    for (let i = cursor.recent.length - 1; i >= 0 && free !== 0; i--)
+      free = this.pair(event, reader, reads, free, cursor.recent[i])
+    if (free === 0) return
+    const horizon = cursor.recent.length === REACH ? cursor.recent[0].start : -Infinity
+    for (const other of this.cursors) {
+      if (other === cursor || other.owner !== cursor.owner) continue
+      for (let i = other.recent.length - 1; i >= 0 && free !== 0; i--) {
+        const writer = other.recent[i]
+        if (writer.communicates === reader.communicates || writer.end > reader.start) continue
+        if (writer.communicates && writer.end <= horizon) continue
+        free = this.pair(event, reader, reads, free, writer)
+      }
+    }
+  }
+
+  /** Pairs writes of `writer` with reads that are still free; returns those that are afterwards. */
+  private pair(
+    event: number,
+    reader: Operation,
+    reads: readonly Tensor[],
+    free: number,
+    writer: Operation,
+  ): number {
+    if (!writer.traffic || (writer.communicates && reader.communicates)) return free
+    if (writer.traffic.product && reader.traffic?.product) return free
+    const { writes } = writer.traffic
+    for (let i = 0; i < writes.length; i++) {
+      if ((writer.taken & (1 << i)) !== 0) continue
+      for (let j = 0; j < reads.length; j++) {
+        if ((free & (1 << j)) === 0) continue
+        if (reads[j].elements !== writes[i].elements || reads[j].type !== writes[i].type) continue
+        free &= ~(1 << j)
+        writer.taken |= 1 << i
+        this.producers.push(writer.last)
+        this.consumers.push(event)
+        this.sizes.push(writes[i].bytes)
+        this.intoProduct.push(reader.traffic?.product || reader.traffic?.attention ? 1 : 0)
+        break
+      }
+    }
+    return free
+  }
+
+  private traffic(event: number): Traffic | null {
+    const { kind, name, communication, operator, operands } = this.rank.events
+    if (kind[event] === Kind.memcpy && !/DtoD|Device -> Device/.test(this.names[name[event]])) return null
+    if (communication[event] !== NONE) {
+      const told = (this.byCommunication[communication[event]] ??= communicationTraffic(
+        this.rank.communications[communication[event]],
+      ))
+      if (told) return told
+    }
+    const call = operator[event]
+    if (call === NONE || operands[call] === NONE) return null
+    const key = name[call] * this.rank.operands.length + operands[call]
+    let traffic = this.byCall.get(key)
+    if (traffic === undefined) {
+      traffic = trafficOf(this.names[name[call]], this.rank.operands[operands[call]])
+      this.byCall.set(key, traffic)
+    }
+    return traffic
+  }
+}

@@ -1,0 +1,275 @@
+/**
+ * Which calls of several ranks are the same: by communicator and sequence number where the trace has both, else by
+ * process group and order, else by order on the stream. Orders are aligned (`align.ts`), because recordings begin and
+ * stop at different calls, and a call counts as the same only where the ranks were inside at the same time.
+ */
+import type { Timeline } from '../timeline/timeline.ts'
+import { align, pairByOrder, type Alignment, type Hint, type Spans } from './align.ts'
+import { type Calls, type Lane, lanesOf } from './calls.ts'
+import { clocksOf, fromCommon } from './clocks.ts'
+import { type Clock, type MatchedBy, toCommon } from './collective.ts'
+
+/** One collective: which ranks' calls are it. */
+export interface Match {
+  /** Null where only one rank is known. */
+  readonly by: MatchedBy | null
+  /** Indices into the timeline's ranks, ascending. */
+  readonly members: number[]
+  /** The event of each. */
+  readonly events: number[]
+}
+
+/** Lanes with fewer calls are matched last, when the clocks are known from the others. */
+const SHORT = 16
+/** Up to this many ranks, every two are compared to find groups that look alike. */
+const ALL_PAIRS = 16
+/** Calls that are compared for that. */
+const SAMPLE = 128
+/** One numbered call is at most this many kernels, on average. */
+const KERNELS_PER_CALL = 8
+/** Ends this close, in nanoseconds, and of most calls, leave no doubt that ranks are in one group. */
+const CERTAIN = 4e3
+/** Where few calls match, the probability below which that is no chance. */
+const CHANCE = 1e-4
+
+/** The share of calls of one group that end together. */
+const MOST = 0.75
+
+/** Every communication call of the timeline is in exactly one of them. */
+export function matchCalls(timeline: Timeline): Match[] {
+  const lanes = lanesOf(timeline)
+  const matches: Match[] = []
+  const callsOf = (lane: Lane): number => lane.ranks.reduce((sum, { events }) => sum + events.length, 0)
+
+  const numbered = lanes.filter((lane) => lane.numbered && numbersTell(timeline, lane))
+  for (const lane of numbered) matchNumbers(timeline, lane, matches)
+  const ordered = lanes
+    .filter((lane) => !numbered.includes(lane))
+    .sort((a, b) => Number(b.oneGroup) - Number(a.oneGroup) || callsOf(b) - callsOf(a))
+  const isShort = (lane: Lane): boolean => lane.ranks.every(({ events }) => events.length < SHORT)
+  for (const some of [ordered.filter((lane) => !isShort(lane)), ordered.filter(isShort)]) {
+    if (some.length === 0) continue
+    const clocks = new KnownClocks(timeline, matches)
+    for (const lane of some)
+      for (const group of groupsOf(lane, clocks)) matchOrder(lane, group, clocks, matches)
+  }
+  return matches
+}
+
+/** Whether calls have numbers of their own; where most share one, it is no number of the call. */
+function numbersTell({ ranks }: Timeline, lane: Lane): boolean {
+  return lane.ranks.every(({ rank, events }) => {
+    const { sequence } = ranks[rank].events
+    const numbers = new Set<number>()
+    for (const event of events) numbers.add(sequence[event])
+    return KERNELS_PER_CALL * numbers.size >= events.length
+  })
+}
+
+function matchNumbers({ ranks }: Timeline, lane: Lane, matches: Match[]): void {
+  const known = new Map<number, Match>()
+  for (const { rank, events } of lane.ranks) {
+    const { sequence } = ranks[rank].events
+    const times = new Map<number, number>()
+    for (const event of events) {
+      // Several kernels of one call have one number; the k-th is the k-th on all ranks.
+      const number = sequence[event]
+      const time = times.get(number) ?? 0
+      times.set(number, time + 1)
+      const key = number * 2 ** 21 + time
+      let match = known.get(key)
+      if (match === undefined) known.set(key, (match = { by: lane.by, members: [], events: [] }))
+      match.members.push(rank)
+      match.events.push(event)
+    }
+  }
+  for (const match of known.values()) matches.push(match.members.length > 1 ? match : { ...match, by: null })
+}
+
+/** What is known of the clocks before a lane is matched. */
+class KnownClocks {
+  private readonly clocks: readonly Clock[]
+  private readonly timeline: Timeline
+  /** By rank; ranks that matched collectives tie together have the same. */
+  private readonly tied: number[]
+
+  constructor(timeline: Timeline, matches: readonly Match[]) {
+    this.timeline = timeline
+    this.clocks = clocksOf(timeline, matches, null)
+    this.tied = timeline.ranks.map((_, rank) => rank)
+    for (const { members } of matches) for (const member of members) this.tie(members[0], member)
+  }
+
+  private tie(a: number, b: number): void {
+    const [one, other] = [this.tied[a], this.tied[b]]
+    if (one !== other)
+      for (let rank = 0; rank < this.tied.length; rank++) if (this.tied[rank] === other) this.tied[rank] = one
+  }
+
+  /** What to add to a time of `from` around `at` to have it on the clock of `to`. */
+  hint(from: number, to: number, at: number): Hint | null {
+    const [one, other] = [this.clocks[from], this.clocks[to]]
+    const trusted = this.tied[from] === this.tied[to]
+    const gap = this.timeline.ranks[from].base - this.timeline.ranks[to].base
+    if (!trusted && (gap > 2n ** 52n || gap < -(2n ** 52n))) return null
+    return { distance: trusted ? fromCommon(other, toCommon(one, at)) - at : Number(gap), trusted }
+  }
+}
+
+const middleOf = ({ ends }: Spans): number => (ends[0] + ends[ends.length - 1]) / 2
+
+/** The calls of a lane, apart by group where the lane holds several that the trace does not tell apart. */
+function groupsOf(lane: Lane, clocks: KnownClocks): (readonly Calls[])[] {
+  const { size, ranks } = lane
+  if (lane.oneGroup || size === null || size >= ranks.length) return [ranks]
+  if (size < 2) return ranks.map((calls) => [calls])
+  return ranks.length <= ALL_PAIRS ? groupsByPairs(ranks, size, clocks) : groupsByPlace(ranks, size, clocks)
+}
+
+const sample = (calls: Calls): Spans => ({
+  signatures: calls.signatures.subarray(0, SAMPLE),
+  loose: calls.loose.subarray(0, SAMPLE),
+  starts: calls.starts.subarray(0, SAMPLE),
+  ends: calls.ends.subarray(0, SAMPLE),
+})
+
+/** How far ends of two ranks are apart where they match at all, else infinity. */
+function disagreement(a: Calls, b: Calls, clocks: KnownClocks): number {
+  const [one, other] = [sample(a), sample(b)]
+  const found = align(one, other, clocks.hint(b.rank, a.rank, middleOf(other)))
+  return holds(found, one, other) ? found.skew : Infinity
+}
+
+/** Ranks whose ends agree best come together first, up to the size of a group. */
+function groupsByPairs(ranks: readonly Calls[], size: number, clocks: KnownClocks): Calls[][] {
+  const pairs: { a: number; b: number; skew: number }[] = []
+  for (let a = 0; a < ranks.length; a++)
+    for (let b = a + 1; b < ranks.length; b++)
+      pairs.push({ a, b, skew: disagreement(ranks[a], ranks[b], clocks) })
+  pairs.sort((one, other) => one.skew - other.skew || one.a - other.a || one.b - other.b)
+  const groups = ranks.map((calls) => [calls])
+  const groupOf = ranks.map((_, index) => index)
+  for (const { a, b, skew } of pairs) {
+    const [into, from] = [groupOf[a], groupOf[b]]
+    if (skew === Infinity || into === from || groups[into].length + groups[from].length > size) continue
+    groups[into].push(...groups[from])
+    groups[from] = []
+    for (let i = 0; i < groupOf.length; i++) if (groupOf[i] === from) groupOf[i] = into
+  }
+  return groups
+    .filter((group) => group.length > 0)
+    .map((group) => group.sort((one, other) => one.rank - other.rank))
+}
+
+/** Neighbouring ranks, or ranks at equal distances, whichever agrees better: so groups are laid out as a rule. */
+function groupsByPlace(ranks: readonly Calls[], size: number, clocks: KnownClocks): Calls[][] {
+  const groups = Math.ceil(ranks.length / size)
+  const layouts = [
+    (place: number): number => Math.floor(place / size),
+    (place: number): number => place % groups,
+  ]
+  const tried = layouts.map((groupOf) => {
+    const made: Calls[][] = Array.from({ length: groups }, () => [])
+    ranks.forEach((calls, place) => made[groupOf(place)].push(calls))
+    let sum = 0
+    for (const [first, ...others] of made)
+      for (const other of others) sum += Math.min(1e9, disagreement(first, other, clocks))
+    return { made, sum }
+  })
+  return tried[0].sum <= tried[1].sum ? tried[0].made : tried[1].made
+}
+
+/** Whether an alignment of ranks that need not be in one group is more than chance. */
+function holds({ matched, together, maximumSkew }: Alignment, a: Spans, b: Spans): boolean {
+  const [na, nb] = [a.ends.length, b.ends.length]
+  if (matched === 0 || together < MOST * matched) return false
+  if (matched >= MOST * Math.min(na, nb)) return true
+  // How many calls of ranks that have nothing to do with each other would end as close as these do; Poisson's law.
+  const span = Math.max(b.ends[nb - 1] - b.ends[0], a.ends[na - 1] - a.ends[0])
+  const expected = (na * nb * 2 * maximumSkew) / span
+  if (expected >= 1) return false
+  let chance = 1
+  for (let k = 1; k <= matched && chance > 0; k++) chance *= expected / k
+  return chance < CHANCE
+}
+
+/** Adds one rank after the other to what is known of the group, or of another that looks alike. */
+function matchOrder(lane: Lane, group: readonly Calls[], clocks: KnownClocks, matches: Match[]): void {
+  const merged: Merged[] = []
+  for (const calls of group) {
+    let best: { into: Merged; found: Alignment } | null = null
+    // Neighbours are in one group as a rule.
+    for (const into of merged.toReversed()) {
+      const found = align(into.spans, calls, clocks.hint(calls.rank, into.rank, middleOf(calls)))
+      if (lane.oneGroup) found.matched += pairByOrder(into.spans, calls, found.pairs)
+      else if (!holds(found, into.spans, calls)) continue
+      if (best === null || isBetter(found, best.found)) best = { into, found }
+      if (found.matched >= MOST * calls.events.length && found.skew <= CERTAIN) break
+    }
+    if (best === null) merged.push(new Merged(calls))
+    else best.into.add(calls, best.found)
+  }
+  for (const { matches: found } of merged)
+    for (const match of found) matches.push(match.members.length > 1 ? { ...match, by: lane.by } : match)
+}
+
+/** Clearly more calls, or about as many whose ends agree better. */
+const isBetter = (one: Alignment, other: Alignment): boolean =>
+  one.matched > 1.1 * other.matched || (one.matched > 0.9 * other.matched && one.skew < other.skew)
+
+/** The calls of several ranks in one order, on the clock of the first of them. */
+class Merged {
+  readonly rank: number
+  spans: Spans
+  matches: Match[]
+
+  constructor({ rank, events, signatures, loose, starts, ends }: Calls) {
+    this.rank = rank
+    this.spans = { signatures, loose, starts: starts.slice(), ends }
+    this.matches = Array.from(events, (event) => ({ by: null, members: [rank], events: [event] }))
+  }
+
+  add(calls: Calls, { pairs, distances, matched }: Alignment): void {
+    const { starts } = this.spans
+    for (let j = 0; j < pairs.length; j++) {
+      if (pairs[j] < 0) continue
+      const { members, events } = this.matches[pairs[j]]
+      members.push(calls.rank)
+      events.push(calls.events[j])
+      starts[pairs[j]] = Math.max(starts[pairs[j]], calls.starts[j] + distances[j])
+    }
+    if (matched < pairs.length) this.insert(calls, pairs, distances)
+  }
+
+  /** Puts the calls that only this rank has where they belong in the order, for the ranks that follow. */
+  private insert(calls: Calls, pairs: Int32Array, distances: Float64Array): void {
+    const old = this.spans
+    const entries: { own: number; other: number; end: number }[] = []
+    const following = new Int32Array(pairs.length + 1).fill(old.ends.length)
+    for (let j = pairs.length - 1; j >= 0; j--) following[j] = pairs[j] < 0 ? following[j + 1] : pairs[j]
+    let i = 0
+    for (let j = 0; j <= pairs.length; j++) {
+      if (j < pairs.length && pairs[j] < 0) {
+        const end = calls.ends[j] + distances[j]
+        while (i < following[j] && old.ends[i] <= end) entries.push({ own: i, other: -1, end: old.ends[i++] })
+        entries.push({ own: -1, other: j, end })
+      } else {
+        const stop = j < pairs.length ? pairs[j] + 1 : old.ends.length
+        while (i < stop) entries.push({ own: i, other: -1, end: old.ends[i++] })
+      }
+    }
+    const take = (own: Int32Array | Uint8Array, other: Int32Array | Uint8Array): number[] =>
+      entries.map((entry) => (entry.own >= 0 ? own[entry.own] : other[entry.other]))
+    this.spans = {
+      signatures: Int32Array.from(take(old.signatures, calls.signatures)),
+      loose: Uint8Array.from(take(old.loose, calls.loose)),
+      starts: Float64Array.from(entries, ({ own, other }) =>
+        own >= 0 ? old.starts[own] : calls.starts[other] + distances[other],
+      ),
+      ends: Float64Array.from(entries, ({ end }) => end),
+    }
+    this.matches = entries.map(({ own, other }) =>
+      own >= 0 ? this.matches[own] : { by: null, members: [calls.rank], events: [calls.events[other]] },
+    )
+  }
+}

@@ -1,0 +1,271 @@
+/**
+ * Where a rank's time went: every nanosecond of the window in exactly one part (ledger.ts has the list). Busy time is
+ * split by what hides what; idle time by what kept the next work from running:
+ *
+ * an idle interval ends when some work starts, which some call enqueued. After that call has returned, the work waits
+ * for an event of another stream (dependency) or for nothing but the device (gap). Before, it is the host's doing: the
+ * thread of that call was waiting for the device (hostBlocked), was inside operators or calls (dispatch), or, if
+ * neither it nor any other thread that enqueues work was running anything, it was elsewhere (hostAbsent).
+ */
+import {
+  activity,
+  clip,
+  complement,
+  difference,
+  intersection,
+  union,
+  unionInOrder,
+} from '../timeline/intervals.ts'
+import type { Intervals } from '../timeline/intervals.ts'
+import {
+  isDeviceWork,
+  Kind,
+  NONE,
+  type RankTimeline,
+  type Timeline,
+  type Track,
+} from '../timeline/timeline.ts'
+import type { Collective } from './collective.ts'
+import type { Partition } from './ledger.ts'
+
+/** How a rank's communication divides; sets that need not be disjoint. */
+export interface CommunicationTime {
+  readonly waiting: Intervals
+  readonly transferring: Intervals
+}
+
+/**
+ * The window of a whole recording: from the first device work that was enqueued while it ran to the last end of any.
+ * Work before that was enqueued before the recording began, and nothing is known of why it ran when it did. A trace
+ * without any launch is taken whole.
+ */
+export function recordedSpan(rank: RankTimeline): readonly [from: number, to: number] | null {
+  const { start, kind, launch } = rank.events
+  if (!rank.deviceSpan) return null
+  let first = Infinity
+  for (const { role, from, to } of rank.tracks) {
+    if (role !== 'stream') continue
+    for (let event = from; event < to; event++)
+      if (launch[event] !== NONE && isDeviceWork(kind[event])) {
+        first = Math.min(first, start[event])
+        break
+      }
+  }
+  return [first === Infinity ? rank.deviceSpan[0] : first, rank.deviceSpan[1]]
+}
+
+/** By rank of the timeline: when it was in a collective before the last rank arrived, and when after. */
+export function communicationTimes(
+  { ranks }: Timeline,
+  collectives: readonly Collective[],
+): readonly CommunicationTime[] {
+  const waits = ranks.map((): number[] => [])
+  const transfers = ranks.map((): number[] => [])
+  for (const { members } of collectives)
+    for (const { rank, event, wait } of members) {
+      if (wait === null) continue
+      const { start, duration } = ranks[rank].events
+      const from = start[event]
+      const split = from + wait
+      const to = from + duration[event]
+      if (split > from) waits[rank].push(from, split)
+      if (to > split) transfers[rank].push(split, to)
+    }
+  return ranks.map((_, i) => ({ waiting: normalised(waits[i]), transferring: normalised(transfers[i]) }))
+}
+
+export function partitionOf(
+  rank: RankTimeline,
+  names: readonly string[],
+  [from, to]: readonly [number, number],
+  { waiting, transferring }: CommunicationTime,
+): Partition {
+  const { kind } = rank.events
+  const all = {
+    computing: activity(rank, (event) => kind[event] === Kind.kernel || kind[event] === Kind.memset),
+    communicating: activity(rank, (event) => kind[event] === Kind.communication),
+    copying: activity(rank, (event) => kind[event] === Kind.memcpy),
+  }
+  const computing = clip(all.computing, from, to)
+  const communicating = clip(all.communicating, from, to)
+  const copying = clip(all.copying, from, to)
+  const exposed = difference(communicating, computing)
+  const transfer = intersection(exposed, transferring)
+  const notTransferring = difference(exposed, transferring)
+  const busy = union(computing, communicating)
+  return {
+    from,
+    to,
+    computing,
+    communicating,
+    copying,
+    waiting: clip(waiting, from, to),
+    transferring: clip(transferring, from, to),
+    parts: {
+      compute: computing,
+      transfer,
+      wait: intersection(notTransferring, waiting),
+      communication: difference(notTransferring, waiting),
+      copy: difference(copying, busy),
+      ...idleCauses(rank, names, complement(union(busy, copying), from, to)),
+    },
+  }
+}
+
+type IdleCauses = Pick<
+  Partition['parts'],
+  'dispatch' | 'gap' | 'hostBlocked' | 'hostAbsent' | 'dependency' | 'unattributed'
+>
+
+function idleCauses(rank: RankTimeline, names: readonly string[], idle: Intervals): IdleCauses {
+  const { start, duration, kind, track, launch } = rank.events
+  const next = nextWork(rank)
+  const waits = new StreamWaits(rank, names)
+  const gap: number[] = []
+  const dependency: number[] = []
+  const unattributed: number[] = []
+  const inCall: number[] = []
+  /** By thread: idle time before the call that ended it. */
+  const before = new Map<number, number[]>()
+  for (let i = 0; i < idle.length; i += 2) {
+    const [from, to] = [idle[i], idle[i + 1]]
+    const work = next(to)
+    const call = work === NONE ? NONE : launch[work]
+    if (call === NONE) {
+      unattributed.push(from, to)
+      continue
+    }
+    const enqueued = Math.min(Math.max(start[call] + duration[call], from), to)
+    if (enqueued < to) (waits.before(work, call) ? dependency : gap).push(enqueued, to)
+    if (enqueued === from) continue
+    // A call that enqueues a copy and waits for it is not waiting yet.
+    const called = kind[call] === Kind.synchronize ? Math.max(start[call], from) : enqueued
+    if (called < enqueued) inCall.push(called, enqueued)
+    if (called > from) {
+      let times = before.get(track[call])
+      if (!times) before.set(track[call], (times = []))
+      times.push(from, Math.min(called, enqueued))
+    }
+  }
+  return {
+    ...hostCauses(rank, before, normalised(inCall)),
+    gap: normalised(gap),
+    dependency: normalised(dependency),
+    unattributed: normalised(unattributed),
+  }
+}
+
+/** Divides idle time, given by the thread that would end it, by what the host did. */
+function hostCauses(
+  rank: RankTimeline,
+  before: ReadonlyMap<number, readonly number[]>,
+  inCall: Intervals,
+): Pick<IdleCauses, 'dispatch' | 'hostBlocked' | 'hostAbsent'> {
+  const threads = new Map<number, { blocked: Intervals; running: Intervals }>()
+  let anyRunning: Intervals = new Float64Array(0)
+  let anyBlocked: Intervals = new Float64Array(0)
+  rank.tracks.forEach((track, i) => {
+    if (track.role !== 'thread' || !enqueues(rank, track)) return
+    const thread = hostTime(rank, track)
+    threads.set(i, thread)
+    anyRunning = union(anyRunning, thread.running)
+    anyBlocked = union(anyBlocked, thread.blocked)
+  })
+  let dispatch = inCall
+  let hostBlocked: Intervals = new Float64Array(0)
+  let hostAbsent: Intervals = new Float64Array(0)
+  for (const [thread, times] of before) {
+    const { blocked, running } = threads.get(thread) ?? hostTime(rank, rank.tracks[thread])
+    let left: Intervals = normalised(times)
+    const take = (of: Intervals): Intervals => {
+      const taken = intersection(left, of)
+      left = difference(left, taken)
+      return taken
+    }
+    hostBlocked = union(hostBlocked, take(blocked))
+    dispatch = union(dispatch, take(running))
+    dispatch = union(dispatch, take(anyRunning))
+    hostBlocked = union(hostBlocked, take(anyBlocked))
+    hostAbsent = union(hostAbsent, left)
+  }
+  return { dispatch, hostBlocked, hostAbsent }
+}
+
+function hostTime(rank: RankTimeline, { from, to }: Track): { blocked: Intervals; running: Intervals } {
+  const { start, duration, kind } = rank.events
+  const blocked = unionInOrder(start, duration, from, to, (event) => kind[event] === Kind.synchronize)
+  const any = unionInOrder(
+    start,
+    duration,
+    from,
+    to,
+    (event) => kind[event] >= Kind.launch && kind[event] <= Kind.operator,
+  )
+  return { blocked, running: difference(any, blocked) }
+}
+
+function enqueues({ events: { kind } }: RankTimeline, { from, to }: Track): boolean {
+  for (let event = from; event < to; event++) if (kind[event] === Kind.launch) return true
+  return false
+}
+
+/** Finds the work that starts at a time; times must ascend. Of several, one whose launch is known. */
+function nextWork(rank: RankTimeline): (time: number) => number {
+  const { start, duration, kind, launch } = rank.events
+  const streams = rank.tracks.filter(({ role }) => role === 'stream')
+  const at = streams.map(({ from }) => from)
+  return (time) => {
+    let found = NONE
+    for (let i = 0; i < streams.length; i++) {
+      const { to } = streams[i]
+      while (at[i] < to && start[at[i]] < time) at[i]++
+      for (let event = at[i]; event < to && start[event] === time; event++)
+        if (isDeviceWork(kind[event]) && duration[event] > 0 && (found === NONE || launch[found] === NONE))
+          found = event
+    }
+    return found
+  }
+}
+
+/** Which work had to wait for an event of another stream, as far as the trace shows. */
+class StreamWaits {
+  private readonly rank: RankTimeline
+  /** By name: whether it is a stream's wait, on the device or as the host's call. */
+  private readonly isWait: Uint8Array
+
+  constructor(rank: RankTimeline, names: readonly string[]) {
+    this.rank = rank
+    this.isWait = Uint8Array.from(names, (name) => Number(/stream\s?wait/i.test(name)))
+  }
+
+  /** Between the work ahead of it on its stream, or the thread's launch before its own, and the work. */
+  before(work: number, call: number): boolean {
+    const { kind, name, track } = this.rank.events
+    const { isWait } = this
+    const stream = this.rank.tracks[track[work]]
+    for (let event = work - 1; event >= stream.from && !isDeviceWork(kind[event]); event--)
+      if (kind[event] === Kind.wait && isWait[name[event]]) return true
+    const thread = this.rank.tracks[track[call]]
+    for (let event = call - 1; event >= thread.from && kind[event] !== Kind.launch; event--)
+      if (kind[event] === Kind.runtime && isWait[name[event]]) return true
+    return false
+  }
+}
+
+/** Intervals in any order, as a set. */
+function normalised(pairs: readonly number[]): Intervals {
+  let sorted = true
+  for (let i = 2; i < pairs.length && sorted; i += 2) sorted = pairs[i] >= pairs[i - 2]
+  let starts: ArrayLike<number>
+  let durations: ArrayLike<number>
+  const count = pairs.length / 2
+  if (sorted) {
+    starts = Float64Array.from({ length: count }, (_, i) => pairs[2 * i])
+    durations = Float64Array.from({ length: count }, (_, i) => pairs[2 * i + 1] - pairs[2 * i])
+  } else {
+    const order = Uint32Array.from({ length: count }, (_, i) => i).sort((a, b) => pairs[2 * a] - pairs[2 * b])
+    starts = Float64Array.from(order, (i) => pairs[2 * i])
+    durations = Float64Array.from(order, (i) => pairs[2 * i + 1] - pairs[2 * i])
+  }
+  return unionInOrder(starts, durations, 0, count)
+}

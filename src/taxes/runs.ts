@@ -1,0 +1,196 @@
+/**
+ * Runs of small kernels on one rank: at least three kernels or fills that follow each other on a stream, each shorter
+ * than 10 microseconds, which is about twice what a launch costs, so that launching is as dear as computing. Other
+ * device work ends a run, and so does a wait for the host or for another stream, or launch tax of more than a
+ * millisecond at one place, in which the host did more than to launch the next kernel. The host's absence does not.
+ *
+ * Kernels go by their operator, but those of an operator that has three or more by their own names.
+ * What comes again and again in a run, like the layers of a model, is one chain that occurs so often; what lies between
+ * two of its occurrences is not saved. A chain saves the launch tax between its kernels, which where streams share an
+ * idle instant is the first stream's, and the locality among them.
+ */
+import { difference, type Intervals, union } from '../timeline/intervals.ts'
+import { isDeviceWork, Kind, NONE, type RankTimeline, type Track } from '../timeline/timeline.ts'
+import type { Occurrence } from './candidates.ts'
+import { FAR } from './chains.ts'
+import type { Labels } from './labels.ts'
+import type { Partition } from './ledger.ts'
+import { type Locality, nanoseconds } from './locality.ts'
+import { Measured } from './measured.ts'
+import { repetitions } from './repetitions.ts'
+
+export const SMALL = 10_000
+const FEWEST = 3
+/** In one chain; a longer one would be nobody's fused kernel. */
+const LONGEST = 128
+
+/** Some kernels of a run that are one occurrence; positions in its stream's kernels. */
+interface Piece {
+  readonly from: number
+  readonly to: number
+  readonly chain: readonly number[]
+  launch: number
+  bytes: number
+}
+
+export function runsOf(
+  rank: RankTimeline,
+  partition: Partition,
+  locality: Locality | null,
+  labels: Labels,
+): Occurrence[] {
+  const { start, duration } = rank.events
+  const { parts } = partition
+  const barred = new Measured(union(parts.hostBlocked, parts.dependency))
+  const pieceOf = locality ? new Int32Array(rank.events.length).fill(NONE) : null
+  const pieces: { piece: Piece; first: number; last: number }[] = []
+  const perCall = kernelsPerCall(rank)
+  const label = (event: number): number => {
+    const call = rank.events.operator[event]
+    return call !== NONE && perCall[call] >= FEWEST
+      ? labels.ofKernelItself(rank.events, event)
+      : labels.of(rank, event)
+  }
+  const again = labels.intern('…')
+  let free = union(parts.dispatch, parts.gap)
+  const launching = new Measured(free)
+  for (const track of rank.tracks) {
+    if (track.role !== 'stream') continue
+    const { kernels, runs } = findRuns(
+      rank,
+      track,
+      partition,
+      (from, to) => barred.within(from, to) > 0 || launching.within(from, to) > FAR,
+    )
+    if (runs.length === 0) continue
+    const launch = new Measured(free)
+    const saved: number[] = []
+    for (const [from, to] of runs) {
+      const own = new Int32Array(to - from)
+      for (let i = from; i < to; i++) own[i - from] = label(kernels[i])
+      for (const piece of split(own, again)) {
+        piece.launch = measure(rank, kernels.subarray(from + piece.from, from + piece.to), launch, saved)
+        if (pieceOf)
+          for (let i = from + piece.from; i < from + piece.to; i++) pieceOf[kernels[i]] = pieces.length
+        pieces.push({ piece, first: kernels[from + piece.from], last: kernels[from + piece.to - 1] })
+      }
+    }
+    free = difference(free, asIntervals(saved))
+  }
+  if (locality && pieceOf)
+    for (let i = 0; i < locality.bytes.length; i++) {
+      const piece = pieceOf[locality.consumer[i]]
+      if (piece !== NONE && piece === pieceOf[locality.producer[i]])
+        pieces[piece].piece.bytes += locality.bytes[i]
+    }
+  return pieces.map(({ piece: { chain, launch, bytes }, first, last }) => ({
+    chain,
+    from: start[first],
+    to: start[last] + duration[last],
+    savings: {
+      launch,
+      wait: null,
+      transfer: null,
+      communication: 0,
+      locality: locality?.memory ? nanoseconds(bytes, locality.memory) : null,
+    },
+    localityBytes: locality && bytes,
+    operation: null,
+  }))
+}
+
+/** By event: how many kernels the operator has, up to 255. */
+function kernelsPerCall({ events: { length, kind, operator } }: RankTimeline): Uint8Array {
+  const counts = new Uint8Array(length)
+  for (let event = 0; event < length; event++) {
+    const call = operator[event]
+    if (kind[event] === Kind.kernel && call !== NONE && counts[call] < 255) counts[call]++
+  }
+  return counts
+}
+
+/** The small kernels of a stream, and which of them are runs. */
+function findRuns(
+  { events }: RankTimeline,
+  { from, to }: Track,
+  window: Partition,
+  apart: (from: number, to: number) => boolean,
+): { kernels: Int32Array; runs: [from: number, to: number][] } {
+  const { start, duration, kind } = events
+  const kernels = new Int32Array(to - from)
+  const runs: [number, number][] = []
+  let length = 0
+  let begin = 0
+  let busyUntil = -Infinity
+  const close = (): void => {
+    if (length - begin >= FEWEST) runs.push([begin, length])
+    else length = begin
+    begin = length
+  }
+  for (let event = from; event < to; event++) {
+    if (!isDeviceWork(kind[event])) continue
+    const inside = start[event] >= window.from && start[event] + duration[event] <= window.to
+    const small = duration[event] < SMALL && (kind[event] === Kind.kernel || kind[event] === Kind.memset)
+    if (!small || !inside || (length > begin && apart(busyUntil, start[event]))) close()
+    if (small && inside) kernels[length++] = event
+    busyUntil = Math.max(busyUntil, start[event] + duration[event])
+  }
+  close()
+  return { kernels, runs }
+}
+
+/** A run as chains: what repeats, and what is left between. */
+function split(labels: Int32Array, again: number): Piece[] {
+  const pieces: Piece[] = []
+  const piece = (from: number, to: number, kernels: number): void => {
+    if (to - from < FEWEST) return
+    const chain = Array.from(labels.subarray(from, from + kernels))
+    if (to - from > kernels) chain.push(again)
+    pieces.push({ from, to, chain, launch: 0, bytes: 0 })
+  }
+  const alone = (from: number, to: number): void => {
+    for (let at = from; at < to; at += LONGEST)
+      piece(at, Math.min(to, at + LONGEST), Math.min(to - at, LONGEST))
+  }
+  let done = 0
+  for (const { from, period, times } of repetitions(labels, LONGEST, FEWEST)) {
+    alone(done, from)
+    done = from + period * times
+    // Two kernels are no run; many of them are.
+    if (period < FEWEST) piece(from, done, period)
+    else for (let at = from; at < done; at += period) piece(at, at + period, period)
+  }
+  alone(done, labels.length)
+  return pieces
+}
+
+/** The launch tax between kernels; what was counted is added to `saved`. */
+function measure({ events }: RankTimeline, kernels: Int32Array, launch: Measured, saved: number[]): number {
+  const { start, duration } = events
+  let sum = 0
+  let busyUntil = start[kernels[0]] + duration[kernels[0]]
+  for (let i = 1; i < kernels.length; i++) {
+    const next = start[kernels[i]]
+    const idle = launch.within(busyUntil, next)
+    if (idle > 0) {
+      sum += idle
+      saved.push(busyUntil, next)
+    }
+    busyUntil = Math.max(busyUntil, next + duration[kernels[i]])
+  }
+  return sum
+}
+
+/** Pairs in order, of which one may begin where the last ended. */
+function asIntervals(pairs: readonly number[]): Intervals {
+  const out = new Float64Array(pairs.length)
+  let length = 0
+  for (let i = 0; i < pairs.length; i += 2) {
+    if (length > 0 && pairs[i] <= out[length - 1]) out[length - 1] = Math.max(out[length - 1], pairs[i + 1])
+    else {
+      out[length++] = pairs[i]
+      out[length++] = pairs[i + 1]
+    }
+  }
+  return out.slice(0, length)
+}

@@ -1,0 +1,292 @@
+/**
+ * What an operator reads from device memory and writes to it, from the shapes and types it was called with. Each
+ * operator has one rule. What a rule does not know for sure is left out: the result of a reduction, whose dimensions
+ * are not among the shapes; the result of a conversion, whose type is not; lists of tensors, which come without a type.
+ * An operator without a rule is unknown: null, never a guess.
+ */
+import type { Communication, Operands } from '../timeline/timeline.ts'
+import { boolean, elementType, type ElementType, float32, isNarrower, promote } from './dtypes.ts'
+
+export interface Tensor {
+  readonly shape: readonly number[]
+  readonly elements: number
+  readonly type: ElementType
+  readonly bytes: number
+}
+
+/** As far as known. */
+export interface Traffic {
+  readonly reads: readonly Tensor[]
+  readonly writes: readonly Tensor[]
+  /** A product of matrices. */
+  readonly product?: boolean
+  /** Products of matrices are part of it. */
+  readonly attention?: boolean
+}
+
+/** The operands by position; null for what is no tensor of a known type. */
+type Inputs = readonly (Tensor | null)[]
+type Rule = (inputs: Inputs) => Traffic | null
+
+export function tensor(shape: readonly number[], type: ElementType): Tensor {
+  const elements = shape.reduce((product, extent) => product * extent, 1)
+  return { shape, elements, type, bytes: elements * type.bytes }
+}
+
+const present = (inputs: Inputs): Tensor[] => inputs.filter((one) => one !== null)
+const known = (...tensors: (Tensor | null | undefined)[]): Tensor[] =>
+  tensors.filter((one) => one !== null && one !== undefined)
+/** An operand that has extents; a tensor without is a number, read from anywhere. */
+const at = (inputs: Inputs, position: number): Tensor | null => {
+  const one = inputs.length > position ? inputs[position] : null
+  return one && one.shape.length > 0 ? one : null
+}
+
+function broadcast(tensors: readonly Tensor[]): number[] | null {
+  const shape: number[] = []
+  for (const one of tensors)
+    for (let i = 1; i <= one.shape.length; i++) {
+      const extent = one.shape[one.shape.length - i]
+      const wide = shape[i - 1] ?? 1
+      if (wide !== extent && wide !== 1 && extent !== 1) return null
+      shape[i - 1] = wide === 1 ? extent : wide
+    }
+  return shape.reverse()
+}
+
+/** Numbers among the tensors do not widen the result unless they are of another kind, and then it is not known here. */
+function promoted(tensors: readonly Tensor[]): ElementType | null {
+  const dimensioned = tensors.filter(({ shape }) => shape.length > 0)
+  const counted = dimensioned.length > 0 ? dimensioned : tensors
+  let result: ElementType | null = counted.length > 0 ? counted[0].type : null
+  for (const one of counted) result = result && promote(result, one.type)
+  return result && tensors.some((one) => isNarrower(result, one.type)) ? null : result
+}
+
+const made = (shape: readonly number[] | null, type: ElementType | null): Tensor[] =>
+  shape && type ? [tensor(shape, type)] : []
+
+/** One result of the shape that all tensors widen to; its type is theirs, or `always`. */
+const elementwise =
+  (always?: ElementType, from = 0): Rule =>
+  (inputs) => {
+    const reads = present(inputs)
+    return {
+      reads,
+      writes: made(broadcast(reads), always ?? promoted(present(inputs.slice(from)))),
+    }
+  }
+
+/** As `elementwise`, but a result of whole numbers is in a floating type that the trace does not name. */
+const floating: Rule = (inputs) => {
+  const traffic = elementwise()(inputs)
+  return (
+    traffic && {
+      ...traffic,
+      writes: traffic.writes.filter(({ type }) => type.category !== 'integer' && type.category !== 'boolean'),
+    }
+  )
+}
+
+/** Reads all operands, and writes over some of them or makes tensors just like them. */
+const over =
+  (...written: readonly number[]): Rule =>
+  (inputs) => ({ reads: present(inputs), writes: known(...written.map((position) => at(inputs, position))) })
+
+/** Reads the operands at the one list of positions and writes those at the other. */
+const between =
+  (reads: readonly number[], writes: readonly number[]): Rule =>
+  (inputs) => ({
+    reads: known(...reads.map((position) => at(inputs, position))),
+    writes: known(...writes.map((position) => at(inputs, position))),
+  })
+
+/** Reads all tensors; what it writes depends on what the trace does not tell. */
+const reading: Rule = (inputs) => ({ reads: present(inputs), writes: [] })
+
+/** Multiplies the operands at `a` and `b`, matrices of the last two extents; extents before them widen. */
+const product =
+  (a: number, b: number, transposed = false): Rule =>
+  (inputs) => {
+    const left = at(inputs, a)
+    const right = at(inputs, b)
+    if (!left || !right) return null
+    const shape = productShape(left.shape, right.shape, transposed)
+    const type = left.type === right.type ? left.type : null
+    return { reads: present(inputs), writes: made(shape, type), product: true }
+  }
+
+/** The extents of a product; the second operand of a linear layer is transposed. Null where they do not fit. */
+export function productShape(
+  left: readonly number[],
+  right: readonly number[],
+  transposed = false,
+): number[] | null {
+  if (left.length === 0 || right.length === 0) return null
+  const depth = left[left.length - 1]
+  if (transposed) return right.length === 2 && right[1] === depth ? [...left.slice(0, -1), right[0]] : null
+  if (right[Math.max(0, right.length - 2)] !== depth) return null
+  const outer = broadcastShapes(left.slice(0, -2), right.slice(0, -2))
+  return outer && [...outer, ...left.slice(-2, -1), ...(right.length > 1 ? right.slice(-1) : [])]
+}
+
+const broadcastShapes = (a: readonly number[], b: readonly number[]): number[] | null =>
+  broadcast([tensor(a, float32), tensor(b, float32)])
+
+/** Queries, keys and values at these positions; the result is as large as the queries, with the values' head extent. */
+const attention =
+  (q: number, v: number): Rule =>
+  (inputs) => {
+    const query = at(inputs, q)
+    const value = at(inputs, v)
+    if (!query || !value || query.shape.length < 3) return null
+    const shape = [...query.shape.slice(0, -1), value.shape[value.shape.length - 1]]
+    return { reads: present(inputs.slice(q, v + 1)), writes: [tensor(shape, query.type)], attention: true }
+  }
+
+const layerNorm: Rule = (inputs) => {
+  const input = at(inputs, 0)
+  return input && { reads: present(inputs), writes: [input] }
+}
+
+/** Rows of a table; of the table only those are read. */
+const embedding: Rule = (inputs) => {
+  const [table, indices] = [at(inputs, 0), inputs.length > 1 ? inputs[1] : null]
+  if (!table || !indices || table.shape.length !== 2) return null
+  return { reads: [indices], writes: [tensor([...indices.shape, table.shape[1]], table.type)] }
+}
+
+/** In half precision the result may be asked for in single. */
+const softmax: Rule = (inputs) => {
+  const input = at(inputs, 0)
+  return input && { reads: [input], writes: input.type.bytes >= 4 ? [input] : [] }
+}
+
+const words = (text: string): string[] => text.trim().split(/\s+/)
+const all = (names: string, rule: Rule): [string, Rule][] => words(names).map((name) => [name, rule])
+
+/** Without their namespace `aten::`; one that ends in `_` writes over its first operand. */
+const aten = new Map<string, Rule>([
+  ...all('mm bmm matmul', product(0, 1)),
+  ...all('addmm baddbmm _addmm_activation', product(1, 2)),
+  ...all('linear', product(0, 1, true)),
+  ...all(
+    '_scaled_mm sum mean amax amin prod norm linalg_vector_norm var std all any argmax argmin max min topk sort',
+    reading,
+  ),
+  ...all(
+    'convolution _convolution cudnn_convolution miopen_convolution conv2d convolution_backward',
+    reading,
+  ),
+  ...all('to _to_copy nll_loss_forward nll_loss index_select gather item _local_scalar_dense', reading),
+  ...all(
+    'add sub rsub mul pow neg abs clamp clamp_min clamp_max maximum minimum relu gelu silu hardtanh',
+    elementwise(),
+  ),
+  ...all(
+    'leaky_relu elu softplus mish fmod remainder bitwise_not bitwise_and bitwise_or bitwise_xor lerp',
+    elementwise(),
+  ),
+  ...all(
+    'addcmul addcdiv masked_fill floor ceil round trunc sign square nan_to_num threshold',
+    elementwise(),
+  ),
+  ...all('gelu_backward silu_backward threshold_backward sigmoid_backward tanh_backward', elementwise()),
+  ...all(
+    'elu_backward leaky_relu_backward hardtanh_backward dropout clone contiguous flip roll',
+    elementwise(),
+  ),
+  ...all(
+    'sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid erf reciprocal div',
+    floating,
+  ),
+  ...all('true_divide atan2', floating),
+  ...all(
+    'eq ne lt le gt ge logical_and logical_or logical_not logical_xor isnan isinf isfinite',
+    elementwise(boolean),
+  ),
+  ...all('where', elementwise(undefined, 1)),
+  ...all('softmax _softmax log_softmax _log_softmax', softmax),
+  ...all('_softmax_backward_data _log_softmax_backward_data', elementwise()),
+  ...all('layer_norm native_layer_norm rms_norm _fused_rms_norm group_norm native_group_norm', layerNorm),
+  ...all(
+    'batch_norm native_batch_norm cudnn_batch_norm miopen_batch_norm _native_batch_norm_legit',
+    layerNorm,
+  ),
+  ...all('native_layer_norm_backward', over(1)),
+  ...all('native_batch_norm_backward miopen_batch_norm_backward cudnn_batch_norm_backward', over(0)),
+  ...all('embedding', embedding),
+  ...all('copy_', between([1], [0])),
+  ...all('fill_ zero_ uniform_ normal_ random_ bernoulli_', between([], [0])),
+  ...all('native_dropout _fused_dropout', (inputs) => {
+    const input = at(inputs, 0)
+    return input && { reads: [input], writes: [input, tensor(input.shape, boolean)] }
+  }),
+  ...all('scaled_dot_product_attention _scaled_dot_product_flash_attention', attention(0, 2)),
+  ...all('_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention', attention(0, 2)),
+  ...all('_flash_attention_forward _efficient_attention_forward', attention(0, 2)),
+  ...all('_scaled_dot_product_flash_attention_backward _flash_attention_backward', over(1, 2, 3)),
+  ...all('_scaled_dot_product_cudnn_attention_backward', over(1, 2, 3)),
+])
+
+/** By their whole name. */
+const others = new Map<string, Rule>([
+  ...all('_C::rms_norm _C::static_scaled_fp8_quant', (inputs) => ({
+    reads: present(inputs.slice(1)),
+    writes: known(at(inputs, 0)),
+  })),
+  ...all('_C::fused_add_rms_norm', over(0, 1)),
+  ...all('_C::silu_and_mul _C::gelu_and_mul _C::gelu_tanh_and_mul _C::mul_and_silu', between([1], [0])),
+  ...all('sgl_kernel::silu_and_mul sgl_kernel::gelu_and_mul', between([1], [0])),
+  ...all('_C::rotary_embedding', between([0, 1, 2], [1, 2])),
+  ...all('_C_cache_ops::reshape_and_cache_flash _C_cache_ops::reshape_and_cache', between([0, 1], [])),
+  // Of the cache only the pages of the running sequences are read.
+  ...all('_C::paged_attention_v1', between([1], [0])),
+  ...all('_C::paged_attention_v2', between([4], [0])),
+  ...all('vllm::unified_attention_with_output', between([0, 1, 2], [3])),
+  ...all('flash_attn::_flash_attn_forward flash_attn::_flash_attn_varlen_forward', attention(0, 2)),
+  ...all('vllm::all_reduce', over(0)),
+  ...all('symm_mem::multimem_all_reduce_ symm_mem::two_shot_all_reduce_', over(0)),
+  ...all('symm_mem::one_shot_all_reduce', over(0)),
+  ...all('c10d::_allgather_base_ c10d::_reduce_scatter_base_', between([1], [0])),
+])
+
+/** Null where the operator has no rule, or was called with what its rule does not fit. */
+export function trafficOf(operator: string, { shapes, types }: Operands): Traffic | null {
+  const rule = ruleOf(operator)
+  if (!rule) return null
+  const inputs = shapes.map((shape, i) => {
+    const type = elementType(types[i] ?? '')
+    return type && tensor(shape, type)
+  })
+  return sane(rule(inputs))
+}
+
+/** No device holds more; extents that say so are damaged. */
+const MOST = 2 ** 46
+
+/** Without tensors that cannot be; null where nothing is left. */
+function sane(traffic: Traffic | null): Traffic | null {
+  if (!traffic) return null
+  const fits = ({ bytes }: Tensor): boolean => bytes <= MOST
+  const [reads, writes] = [traffic.reads.filter(fits), traffic.writes.filter(fits)]
+  return reads.length + writes.length > 0 ? { ...traffic, reads, writes } : null
+}
+
+function ruleOf(operator: string): Rule | undefined {
+  if (!operator.startsWith('aten::')) return others.get(operator)
+  const name = operator.slice('aten::'.length)
+  const rule = aten.get(name)
+  if (rule || !name.endsWith('_')) return rule
+  // The variant that writes over its first operand has the same operands.
+  return aten.has(name.slice(0, -1)) ? over(0) : undefined
+}
+
+/** What a rank gives to a communication and gets of it; null where the trace does not tell. */
+export function communicationTraffic({ dtype, elementsIn, elementsOut }: Communication): Traffic | null {
+  const type = elementType(dtype ?? '')
+  if (!type) return null
+  const of = (elements: number | null): Tensor[] =>
+    elements !== null && elements > 0 ? [tensor([elements], type)] : []
+  return sane({ reads: of(elementsIn), writes: of(elementsOut) })
+}

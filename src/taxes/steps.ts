@@ -1,0 +1,152 @@
+/**
+ * The steps of a rank as windows of device time. A step is what the program says it is (`ProfilerStep#N`): the device
+ * work that was enqueued while the host was in it. Its window goes from the first such work to the first of the next
+ * step, so that windows do not overlap and miss nothing in between; the last one's ends with its last work.
+ *
+ * Where the program says nothing, a period is looked for: kernels that come back in the same order, the whole trace
+ * through. Layers repeat as well, inside a step; but then other kernels are there once, which tells them apart.
+ */
+import { isDeviceWork, Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
+import type { Warnings } from '../timeline/warnings.ts'
+
+export interface Step {
+  readonly name: string
+  readonly number: number
+  /** Device time of the rank. */
+  readonly from: number
+  readonly to: number
+}
+
+export interface Steps {
+  readonly steps: readonly Step[]
+  /** The kernels of a period, where the steps are detected. */
+  readonly period: number | null
+}
+
+export function stepsOf(rank: RankTimeline, names: readonly string[], warnings: Warnings): Steps {
+  const named = namedSteps(rank, names)
+  if (named.length > 0) return { steps: windows(rank, named, warnings), period: null }
+  const period = periodOf(rank)
+  if (!period) return { steps: [], period: null }
+  const { start, duration } = rank.events
+  const { first, length, events } = period
+  const steps: Step[] = []
+  for (let at = first; at + length <= events.length; at += length) {
+    const last = events[at + length - 1]
+    const next = at + 2 * length <= events.length ? start[events[at + length]] : start[last] + duration[last]
+    steps.push({ name: `period ${steps.length}`, number: steps.length, from: start[events[at]], to: next })
+  }
+  return { steps, period: length }
+}
+
+interface NamedStep {
+  readonly name: string
+  readonly number: number
+  /** Host time. */
+  readonly from: number
+  readonly to: number
+}
+
+function namedSteps(rank: RankTimeline, names: readonly string[]): NamedStep[] {
+  const { start, duration, kind, name } = rank.events
+  const found = new Map<number, NamedStep>()
+  for (const track of rank.tracks) {
+    if (track.role !== 'thread') continue
+    for (let event = track.from; event < track.to; event++) {
+      if (kind[event] !== Kind.step) continue
+      const called = names[name[event]]
+      const number = Number(/\d+/.exec(called)?.[0] ?? found.size)
+      if (!found.has(number))
+        found.set(number, { name: called, number, from: start[event], to: start[event] + duration[event] })
+    }
+  }
+  return [...found.values()].sort((a, b) => a.from - b.from)
+}
+
+function windows(rank: RankTimeline, named: readonly NamedStep[], warnings: Warnings): Step[] {
+  const { start, duration, kind, launch } = rank.events
+  const first = new Float64Array(named.length).fill(Infinity)
+  const last = new Float64Array(named.length).fill(-Infinity)
+  for (const { role, from, to } of rank.tracks) {
+    if (role !== 'stream') continue
+    let step = 0
+    for (let event = from; event < to; event++) {
+      if (!isDeviceWork(kind[event]) || launch[event] === NONE) continue
+      const enqueued = start[launch[event]]
+      // Work of a stream is enqueued nearly in order.
+      while (step > 0 && enqueued < named[step].from) step--
+      while (step < named.length - 1 && enqueued >= named[step + 1].from) step++
+      if (enqueued < named[step].from || enqueued >= named[step].to) continue
+      first[step] = Math.min(first[step], start[event])
+      last[step] = Math.max(last[step], start[event] + duration[event])
+    }
+  }
+  const steps: Step[] = []
+  let ahead = NaN
+  let ends = -Infinity
+  for (let i = named.length - 1; i >= 0; i--) {
+    const { name, number } = named[i]
+    ends = Math.max(ends, last[i])
+    if (first[i] === Infinity) {
+      warnings.add('steps', () => `rank ${rank.rank}: ${name} enqueued no device work; it is left out`)
+      continue
+    }
+    const from = Number.isNaN(ahead) ? first[i] : Math.min(first[i], ahead)
+    steps.unshift({ name, number, from, to: Number.isNaN(ahead) ? ends : ahead })
+    ahead = from
+  }
+  return steps
+}
+
+interface Period {
+  /** The kernels of the stream with most of them. */
+  readonly events: Uint32Array
+  readonly first: number
+  readonly length: number
+}
+
+/** Share of kernels that must be the same as one period before. */
+const ALIKE = 0.95
+/** Share of kernel names that may occur less often than once a period. */
+const RARE = 0.15
+
+function periodOf(rank: RankTimeline): Period | null {
+  const { name } = rank.events
+  const events = busiestStream(rank)
+  const counts = new Map<number, number>()
+  for (const event of events) counts.set(name[event], (counts.get(name[event]) ?? 0) + 1)
+  const tried = new Set<number>()
+  for (const times of [...new Set(counts.values())].sort((a, b) => a - b)) {
+    if (times < 2) continue
+    const rarer = [...counts.values()].filter((count) => count < times).length
+    if (rarer > RARE * counts.size) return null
+    // A period begins with the same kernel on every rank: names are numbered alike on all.
+    for (const [rare, count] of [...counts].sort(([a], [b]) => a - b)) {
+      if (count !== times) continue
+      const first = events.findIndex((event) => name[event] === rare)
+      const second = events.findIndex((event, i) => i > first && name[event] === rare)
+      const length = second - first
+      if (tried.has(length) || 2 * length > events.length) continue
+      tried.add(length)
+      if (tried.size > 64) return null
+      let same = 0
+      for (let i = 0; i + length < events.length; i++)
+        if (name[events[i]] === name[events[i + length]]) same++
+      if (same >= ALIKE * (events.length - length)) return { events, first: first % length, length }
+    }
+  }
+  return null
+}
+
+function busiestStream(rank: RankTimeline): Uint32Array {
+  const { kind } = rank.events
+  let most = new Uint32Array(0)
+  for (const { role, from, to } of rank.tracks) {
+    if (role !== 'stream' || to - from <= most.length) continue
+    const kernels = Uint32Array.from({ length: to - from }, (_, i) => from + i).filter(
+      (event) => kind[event] === Kind.kernel || kind[event] === Kind.communication,
+    )
+    if (kernels.length > most.length) most = kernels
+  }
+  return most
+}

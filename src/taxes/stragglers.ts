@@ -1,0 +1,289 @@
+/**
+ * Who kept whom waiting. All waiting in a collective is for the rank that arrived last, so the time that ranks are kept
+ * waiting, summed over stragglers, is all the waiting there is. What a straggler did meanwhile is what its device and,
+ * where that was idle, its host did from the first arrival of another rank to its own.
+ */
+import { difference, intersection, total, type Intervals } from '../timeline/intervals.ts'
+import { Kind, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
+import { fromCommon } from './clocks.ts'
+import { type Clock, type Collective, toCommon } from './collective.ts'
+import { idleParts, type Part, type Partition } from './ledger.ts'
+
+/** A rank that others waited for. Times are nanoseconds. */
+export interface Straggler {
+  /** Index into the timeline's ranks. */
+  readonly rank: number
+  /** Summed over the ranks that waited. */
+  readonly keptWaiting: number
+  /** From the arrival of the one before it to its own, summed over the collectives at which it was last. */
+  readonly late: number
+  /** At how many collectives somebody waited for it. */
+  readonly collectives: number
+  /** Who waited, the longest first. */
+  readonly waiters: readonly { readonly rank: number; readonly wait: number }[]
+  /** The collectives with the most waiting, by index. */
+  readonly worst: readonly {
+    readonly collective: number
+    readonly keptWaiting: number
+    readonly late: number
+  }[]
+  /** The longest first. No instant counts twice. */
+  readonly meanwhile: readonly Meanwhile[]
+}
+
+/** What a straggler did while others waited. */
+export interface Meanwhile {
+  readonly what: 'compute' | 'waiting' | 'collective' | 'copy' | Part
+  /**
+   * The kernel of compute, the rank that it waited for itself, the collective's kind and group, the copy; null for idle
+   * time.
+   */
+  readonly name: string | null
+  /** The operator that a kernel belongs to, where it is known. */
+  readonly operator: string | null
+  readonly time: number
+}
+
+/** How many of the worst collectives are named. */
+const WORST = 10
+
+/** The worst first. `partitions` are by rank, as the timeline's; null or absent where a rank has none. */
+export function stragglersOf(
+  timeline: Timeline,
+  collectives: readonly Collective[],
+  clocks: readonly Clock[],
+  partitions: readonly (Partition | null)[],
+): Straggler[] {
+  const { ranks } = timeline
+  const drafts = ranks.map(() => new Draft(ranks.length))
+  collectives.forEach(({ last, members }, index) => {
+    if (last === null) return
+    let keptWaiting = 0
+    for (const { wait } of members) keptWaiting += wait ?? 0
+    if (keptWaiting === 0) return
+    let [first, before, own] = [Infinity, -Infinity, 0]
+    for (const { rank, event, wait } of members) {
+      const arrival = toCommon(clocks[rank], ranks[rank].events.start[event])
+      if (rank === last) own = arrival
+      else {
+        first = Math.min(first, arrival)
+        before = Math.max(before, arrival)
+        drafts[last].waits[rank] += wait ?? 0
+      }
+    }
+    drafts[last].add(
+      index,
+      keptWaiting,
+      Math.max(0, Math.round(own - before)),
+      Math.round(fromCommon(clocks[last], first)),
+      Math.round(fromCommon(clocks[last], own)),
+    )
+  })
+
+  const inside = insides(timeline, collectives)
+  return drafts
+    .map((draft, rank) => ({ draft, rank }))
+    .filter(({ draft }) => draft.keptWaiting > 0)
+    .sort((a, b) => b.draft.keptWaiting - a.draft.keptWaiting || a.rank - b.rank)
+    .map(({ draft, rank }) => ({
+      rank,
+      keptWaiting: draft.keptWaiting,
+      late: draft.late,
+      collectives: draft.count,
+      waiters: Array.from(draft.waits, (wait, waiter) => ({ rank: waiter, wait }))
+        .filter(({ wait }) => wait > 0)
+        .sort((a, b) => b.wait - a.wait || a.rank - b.rank),
+      worst: draft.worst,
+      meanwhile: meanwhileOf(
+        timeline,
+        rank,
+        collectives,
+        inside[rank],
+        partitions[rank] ?? null,
+        draft.windows(),
+      ),
+    }))
+}
+
+class Draft {
+  keptWaiting = 0
+  late = 0
+  count = 0
+  readonly waits: Float64Array
+  readonly worst: { collective: number; keptWaiting: number; late: number }[] = []
+  private readonly from: number[] = []
+  private readonly to: number[] = []
+
+  constructor(ranks: number) {
+    this.waits = new Float64Array(ranks)
+  }
+
+  add(collective: number, keptWaiting: number, late: number, from: number, to: number): void {
+    this.keptWaiting += keptWaiting
+    this.late += late
+    this.count++
+    this.from.push(from)
+    this.to.push(to)
+    const { worst } = this
+    if (worst.length === WORST && keptWaiting <= worst[WORST - 1].keptWaiting) return
+    let at = worst.length
+    while (at > 0 && worst[at - 1].keptWaiting < keptWaiting) at--
+    worst.splice(at, 0, { collective, keptWaiting, late })
+    if (worst.length > WORST) worst.pop()
+  }
+
+  /** When somebody waited for the rank, on its own clock. */
+  windows(): Intervals {
+    const { from, to } = this
+    const order = Uint32Array.from(from, (_, i) => i).sort((a, b) => from[a] - from[b])
+    const out = new Float64Array(2 * order.length)
+    let length = 0
+    for (const i of order) {
+      if (to[i] <= from[i]) continue
+      if (length > 0 && from[i] <= out[length - 1]) out[length - 1] = Math.max(out[length - 1], to[i])
+      else {
+        out[length++] = from[i]
+        out[length++] = to[i]
+      }
+    }
+    return out.slice(0, length)
+  }
+}
+
+/** What the rank did in the windows: compute hides communication, which hides copies; the rest is idle, by its cause. */
+function meanwhileOf(
+  timeline: Timeline,
+  index: number,
+  collectives: readonly Collective[],
+  inside: Inside,
+  partition: Partition | null,
+  windows: Intervals,
+): Meanwhile[] {
+  const rank = timeline.ranks[index]
+  const { name, operator, start } = rank.events
+  const sums = new Sums()
+  let open = windows
+
+  // By kernel and operator, as one number: there are too many events to make a text for each.
+  const names = timeline.names.length + 1
+  const compute = new Map<number, number>()
+  open = sweep(rank, open, [Kind.kernel, Kind.memset], (event, from, to) => {
+    const owner = operator[event] === NONE ? 0 : name[operator[event]] + 1
+    const key = name[event] * names + owner
+    compute.set(key, (compute.get(key) ?? 0) + to - from)
+  })
+  for (const [key, time] of compute)
+    sums.add(
+      'compute',
+      timeline.names[Math.floor(key / names)],
+      key % names === 0 ? null : timeline.names[(key % names) - 1],
+      time,
+    )
+  open = sweep(rank, open, [Kind.communication], (event, from, to) => {
+    const collective = inside.collective[event] < 0 ? null : collectives[inside.collective[event]]
+    const arrived = Math.max(from, Math.min(to, start[event] + inside.wait[event]))
+    if (collective !== null && collective.last !== null && arrived > from)
+      sums.add('waiting', `rank ${timeline.ranks[collective.last].rank}`, null, arrived - from)
+    if (to > arrived) sums.add('collective', describe(collective), null, to - arrived)
+  })
+  open = sweep(rank, open, [Kind.memcpy], (event, from, to) =>
+    sums.add('copy', timeline.names[name[event]], null, to - from),
+  )
+  if (partition !== null)
+    for (const part of idleParts) {
+      const idle = intersection(open, partition.parts[part])
+      sums.add(part, null, null, total(idle))
+      open = difference(open, idle)
+    }
+  sums.add('unattributed', null, null, total(open))
+  return sums.list()
+}
+
+const describe = (collective: Collective | null): string => {
+  const kind = collective?.kind ?? 'communication'
+  const group = collective === null ? null : (collective.groupDescription ?? collective.group)
+  return group === null ? kind : `${kind} of group ${group}`
+}
+
+/** By event of a rank: the collective that it is part of, or -1, and how long it waited in it. */
+interface Inside {
+  readonly collective: Int32Array
+  readonly wait: Float64Array
+}
+
+function insides({ ranks }: Timeline, collectives: readonly Collective[]): Inside[] {
+  const made = ranks.map(({ events: { length } }) => ({
+    collective: new Int32Array(length).fill(-1),
+    wait: new Float64Array(length),
+  }))
+  for (let i = 0; i < collectives.length; i++)
+    for (const { rank, event, wait } of collectives[i].members) {
+      made[rank].collective[event] = i
+      made[rank].wait[event] = wait ?? 0
+    }
+  return made
+}
+
+/**
+ * Gives `visit` each piece of `open` that an event of these kinds covers, each instant once, to the event that began
+ * first. Returns what no such event covers.
+ */
+function sweep(
+  { events, tracks }: RankTimeline,
+  open: Intervals,
+  kinds: readonly Kind[],
+  visit: (event: number, from: number, to: number) => void,
+): Intervals {
+  if (open.length === 0) return open
+  const { start, duration, kind } = events
+  const stop = open[open.length - 1]
+  let chosen = 0
+  for (const one of kinds) chosen |= 1 << one
+  const found: number[] = []
+  let streams = 0
+  for (const { role, from, to } of tracks) {
+    if (role !== 'stream') continue
+    const before = found.length
+    for (let event = from; event < to && start[event] < stop; event++)
+      if ((chosen >> kind[event]) & 1 && start[event] + duration[event] > open[0]) found.push(event)
+    if (found.length > before) streams++
+  }
+  const order = Uint32Array.from(found)
+  if (streams > 1) order.sort((a, b) => start[a] - start[b] || a - b)
+
+  const covered = new Float64Array(2 * order.length)
+  let length = 0
+  let at = -Infinity
+  let window = 0
+  for (const event of order) {
+    const from = Math.max(at, start[event])
+    const to = start[event] + duration[event]
+    if (to <= from) continue
+    at = to
+    if (length > 0 && from <= covered[length - 1]) covered[length - 1] = to
+    else {
+      covered[length++] = from
+      covered[length++] = to
+    }
+    while (window < open.length && open[window + 1] <= from) window += 2
+    for (let w = window; w < open.length && open[w] < to; w += 2)
+      visit(event, Math.max(from, open[w]), Math.min(to, open[w + 1]))
+  }
+  return difference(open, covered.slice(0, length))
+}
+
+class Sums {
+  private readonly sums = new Map<string, { -readonly [K in keyof Meanwhile]: Meanwhile[K] }>()
+
+  add(what: Meanwhile['what'], name: string | null, operator: string | null, time: number): void {
+    if (time <= 0) return
+    const key = `${what}\n${name ?? ''}\n${operator ?? ''}`
+    const known = this.sums.get(key)
+    if (known) known.time += time
+    else this.sums.set(key, { what, name, operator, time })
+  }
+
+  list(): Meanwhile[] {
+    return [...this.sums.values()].sort((a, b) => b.time - a.time)
+  }
+}

@@ -1,0 +1,185 @@
+/**
+ * A timeline as a Chrome trace, which Perfetto and chrome://tracing open, and from which `src/audit/arkeTrace.ts` makes
+ * the same timeline again. One process a rank, one thread a track.
+ *
+ *   { "arke": { version, ranks: [{ rank, process, thread, base, offset, device, tracks }] }, "traceEvents": [...] }
+ *
+ * `ts` is decimal microseconds on the common clock, from the earliest base of all ranks, exact to the nanosecond;
+ * `base` is what that rank's time 0 is on the common clock, and `offset` what was added for that. An event's category is
+ * its kind. Ids are those of Kineto: a host call has a `correlation` that is its own, device work that of its launch; an
+ * operator has an `External id` that is its own, all else that of its operator. Communications are metadata events,
+ * named by their number.
+ */
+import { Kind, NONE, type RankTimeline, type Timeline } from './timeline.ts'
+
+export const CHROME_VERSION = 1
+export const COMMUNICATION_EVENT = 'arke_communication'
+
+export interface ChromeOptions {
+  /** Nanoseconds to add to the times of a rank, to place all ranks on one clock. */
+  offset?: (rank: number) => number
+  /** Arrows from launches to device work; true by default. */
+  flows?: boolean
+}
+
+/** What `arke` says of a rank. */
+export interface ChromeRank {
+  readonly rank: number
+  /** The process of its events, and the thread of its first track; the others follow. */
+  readonly process: number
+  readonly thread: number
+  /** Decimal, because a double cannot hold it. */
+  readonly base: string
+  readonly offset: number
+  readonly device: string | null
+  readonly tracks: readonly (readonly [role: string, owner: number, id: number])[]
+}
+
+/** By kind. */
+export const categories: readonly string[] = Object.entries(Kind)
+  .sort(([, a], [, b]) => a - b)
+  .map(([name]) => name)
+
+const PIECE = 1 << 16
+
+/** The trace in pieces of some tens of kilobytes. */
+export function* writeChrome(
+  { ranks, names }: Timeline,
+  { offset = () => 0, flows = true }: ChromeOptions = {},
+): Generator<string> {
+  let threads = 1
+  const placed = ranks.map((rank, index) => {
+    const moved = offset(rank.rank)
+    if (!Number.isSafeInteger(moved))
+      throw new RangeError(`the offset of rank ${rank.rank} is ${moved}, no whole number of nanoseconds`)
+    const thread = threads
+    threads += rank.tracks.length
+    return { rank, process: index + 1, thread, offset: moved, base: rank.base + BigInt(moved) }
+  })
+  const origin = placed.reduce((least, { base }) => (base < least ? base : least), placed[0]?.base ?? 0n)
+  const described = placed.map(({ rank, process, thread, base, offset: moved }): ChromeRank => ({
+    rank: rank.rank,
+    process,
+    thread,
+    base: String(base),
+    offset: moved,
+    device: rank.device,
+    tracks: rank.tracks.map(({ role, owner, id }) => [role, owner, id]),
+  }))
+  const arke = { version: CHROME_VERSION, origin: String(origin), ranks: described }
+  yield `{"arke":${JSON.stringify(arke)},\n"displayTimeUnit":"ns","traceEvents":[`
+
+  const texts = names.map((name) => JSON.stringify(name))
+  let piece = ''
+  let separator = '\n'
+  for (const { rank, process, thread, base } of placed) {
+    for (const line of describe(rank, process, thread)) {
+      piece += separator + line
+      separator = ',\n'
+    }
+    const shift = base - origin
+    for (let event = 0; event < rank.events.length; event++) {
+      piece += separator + eventText(rank, event, texts, process, thread, shift)
+      separator = ',\n'
+      if (flows && rank.events.launch[event] !== NONE) piece += flowText(rank, event, process, thread, shift)
+      if (piece.length > PIECE) {
+        yield piece
+        piece = ''
+      }
+    }
+  }
+  yield `${piece}\n]}\n`
+}
+
+function* describe(rank: RankTimeline, process: number, thread: number): Generator<string> {
+  const metadata = (name: string, at: string, args: object): string =>
+    `{"ph":"M","name":"${name}","pid":${process}${at},"args":${JSON.stringify(args)}}`
+  const device = rank.device === null ? '' : ` (${rank.device})`
+  yield metadata('process_name', '', { name: `rank ${rank.rank}${device}` })
+  yield metadata('process_sort_index', '', { sort_index: rank.rank })
+  for (const [index, { role, owner, id }] of rank.tracks.entries()) {
+    const at = `,"tid":${thread + index}`
+    const name =
+      role === 'stream'
+        ? `stream ${id} of device ${owner}`
+        : role === 'annotations'
+          ? `annotations of stream ${id} of device ${owner}`
+          : `thread ${id} of process ${owner}`
+    yield metadata('thread_name', at, { name })
+    yield metadata('thread_sort_index', at, { sort_index: index })
+  }
+  for (const [index, one] of rank.communications.entries())
+    yield metadata(COMMUNICATION_EVENT, '', {
+      communication: index,
+      'Collective name': one.collective,
+      library: one.library,
+      'Process Group Name': one.group,
+      'Process Group Description': one.groupDescription,
+      'Process Group Ranks': one.groupRanks,
+      'Group size': one.groupSize,
+      'Comms Id': one.communicator,
+      dtype: one.dtype,
+      'In msg nelems': one.elementsIn,
+      'Out msg nelems': one.elementsOut,
+      'Src Rank': one.source,
+      'Dst Rank': one.destination,
+    })
+}
+
+function eventText(
+  rank: RankTimeline,
+  event: number,
+  texts: readonly string[],
+  process: number,
+  thread: number,
+  shift: bigint,
+): string {
+  const { events } = rank
+  const kind = events.kind[event]
+  const isCall = kind >= Kind.launch && kind <= Kind.runtime
+  const launch = isCall ? event : events.launch[event]
+  const operator = kind === Kind.operator ? event : events.operator[event]
+  let args = ''
+  if (launch !== NONE) args += `,"correlation":${launch + 1}`
+  if (operator !== NONE) args += `,"External id":${operator + 1}`
+  if (events.bytes[event] > 0) args += `,"bytes":${events.bytes[event]}`
+  const communication = events.communication[event]
+  if (communication !== NONE) {
+    args += `,"communication":${communication}`
+    const { collective, group } = rank.communications[communication]
+    if (collective !== null) args += `,"Collective name":${JSON.stringify(collective)}`
+    if (group !== null) args += `,"Process Group Name":${JSON.stringify(group)}`
+  }
+  if (events.sequence[event] !== NONE) args += `,"Seq":${events.sequence[event]}`
+  if (events.operands[event] !== NONE) {
+    const { shapes, types } = rank.operands[events.operands[event]]
+    args += `,"Input Dims":${JSON.stringify(shapes)},"Input type":${JSON.stringify(types)}`
+  }
+  return (
+    `{"ph":"X","cat":"${categories[kind]}","name":${texts[events.name[event]]},"pid":${process},` +
+    `"tid":${thread + events.track[event]},"ts":${microseconds(events.start[event], shift)},` +
+    `"dur":${microseconds(events.duration[event], 0n)}${args === '' ? '' : `,"args":{${args.slice(1)}}`}}`
+  )
+}
+
+function flowText(rank: RankTimeline, event: number, process: number, thread: number, shift: bigint): string {
+  const { start, track, launch } = rank.events
+  const end = (phase: string, at: number): string =>
+    `,\n{"ph":${phase},"cat":"launches","name":"launch","id":"${process}.${event}","pid":${process},` +
+    `"tid":${thread + track[at]},"ts":${microseconds(start[at], shift)}}`
+  return end('"s"', launch[event]) + end('"f","bp":"e"', event)
+}
+
+/** `nanoseconds` plus `shift` as decimal microseconds, exactly. */
+function microseconds(nanoseconds: number, shift: bigint): string {
+  const sum = nanoseconds + Number(shift)
+  if (Number.isSafeInteger(sum)) {
+    const rest = sum % 1000
+    return `${(sum - rest) / 1000}${fraction(rest)}`
+  }
+  const exact = BigInt(nanoseconds) + shift
+  return `${exact / 1000n}${fraction(Number(exact % 1000n))}`
+}
+
+const fraction = (nanoseconds: number): string =>
+  nanoseconds === 0 ? '' : `.${String(nanoseconds).padStart(3, '0')}`

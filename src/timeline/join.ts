@@ -1,0 +1,32 @@
+/**
+ * Timelines of several files made one. Each file has names of its own; the joined timeline has one copy of each, and
+ * the name columns are renumbered. The ranks must have different numbers.
+ */
+import type { RankTimeline, Timeline } from './timeline.ts'
+
+export function joinTimelines(parts: readonly Timeline[]): Timeline {
+  const names: string[] = []
+  const ids = new Map<string, number>()
+  const ranks: RankTimeline[] = []
+  for (const part of parts) {
+    let same = true
+    const renumbered = Uint32Array.from(part.names, (name, index) => {
+      let id = ids.get(name)
+      if (id === undefined) {
+        id = names.push(name) - 1
+        ids.set(name, id)
+      }
+      same &&= id === index
+      return id
+    })
+    for (const rank of part.ranks) {
+      const name = same ? rank.events.name : rank.events.name.map((old) => renumbered[old])
+      ranks.push({ ...rank, events: { ...rank.events, name } })
+    }
+  }
+  ranks.sort((a, b) => a.rank - b.rank)
+  for (let i = 1; i < ranks.length; i++)
+    if (ranks[i].rank === ranks[i - 1].rank)
+      throw new Error(`rank ${ranks[i].rank} is in two of the timelines`)
+  return { ranks, names }
+}

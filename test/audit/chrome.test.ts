@@ -1,0 +1,103 @@
+/** Our own Chrome traces: what is written is read back exactly, and other viewers can open it. */
+import { writeFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { readArkeTrace } from '../../src/audit/arkeTrace.ts'
+import { readTraces } from '../../src/audit/open.ts'
+import { TimelineBuilder } from '../../src/timeline/builder.ts'
+import { writeChrome } from '../../src/timeline/chrome.ts'
+import { Kind, type Timeline } from '../../src/timeline/timeline.ts'
+import { contents, timelines } from '../timeline/drawn.ts'
+
+const written = (timeline: Timeline, options = {}): string => [...writeChrome(timeline, options)].join('')
+const readBack = async (text: string) => {
+  const file = await readArkeTrace(Buffer.from(text))
+  const timeline: Timeline = { ranks: file.ranks.map((one) => one.timeline), names: file.names }
+  return { timeline, warnings: file.warnings }
+}
+
+describe('a Chrome trace of our own', () => {
+  it('comes back as it was: times to the nanosecond, links, tracks, communications, operands', async () => {
+    await fc.assert(
+      fc.asyncProperty(timelines, async (timeline) => {
+        const { timeline: back, warnings } = await readBack(written(timeline))
+        expect(warnings).toEqual([])
+        expect(contents(back)).toEqual(contents(timeline))
+      }),
+      { seed: 7, numRuns: 300 },
+    )
+  })
+
+  it('is JSON with one process a rank and one thread a track, and arrows inside it', () => {
+    interface Event {
+      ph: string
+      pid: number
+      tid: number
+      ts: number
+      id?: string
+    }
+    fc.assert(
+      fc.property(timelines, (timeline) => {
+        const { traceEvents } = JSON.parse(written(timeline)) as { traceEvents: Event[] }
+        const spans = traceEvents.filter(({ ph }) => ph === 'X')
+        expect(spans).toHaveLength(timeline.ranks.reduce((sum, { events }) => sum + events.length, 0))
+        const threads = new Map(spans.map(({ pid, tid }) => [tid, pid]))
+        for (const { pid, tid } of spans) expect(threads.get(tid)).toBe(pid)
+        expect(spans.every(({ pid, tid, ts }) => pid > 0 && tid > 0 && ts >= 0)).toBe(true)
+        const begins = traceEvents.filter(({ ph }) => ph === 's').map(({ id }) => id)
+        const ends = traceEvents.filter(({ ph }) => ph === 'f').map(({ id }) => id)
+        expect(begins).toEqual(ends)
+        expect(new Set(begins).size).toBe(begins.length)
+        expect(written(timeline, { flows: false })).not.toContain('"ph":"s"')
+      }),
+      { seed: 8, numRuns: 100 },
+    )
+  })
+
+  const twoRanks = (): Timeline => {
+    const builder = new TimelineBuilder()
+    for (const number of [0, 1]) {
+      const rank = builder.rank(number)
+      rank.base = 1_700_000_000_000_000_000n + BigInt(number) * 5_000n
+      rank.add(Kind.kernel, rank.track('stream', 0, 7), builder.intern('k'), 0, 10)
+    }
+    return builder.freeze()
+  }
+
+  it('places ranks on a common clock', async () => {
+    const text = written(twoRanks(), { offset: (rank: number) => (rank === 1 ? -4_990 : 0) })
+    const { traceEvents } = JSON.parse(text) as { traceEvents: { ph: string; ts: number }[] }
+    expect(traceEvents.filter(({ ph }) => ph === 'X').map(({ ts }) => ts)).toEqual([0, 0.01])
+    const { timeline } = await readBack(text)
+    expect(timeline.ranks.map(({ base }) => base)).toEqual([
+      1_700_000_000_000_000_000n,
+      1_700_000_000_000_000_010n,
+    ])
+    expect(() => written(twoRanks(), { offset: () => 0.5 })).toThrow('whole number')
+  })
+
+  it('is audited like any other trace', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'arke-chrome-'))
+    try {
+      writeFileSync(join(folder, 'run.json'), written(twoRanks()))
+      const { timeline, sources, warnings } = await readTraces([folder])
+      expect(sources).toMatchObject([{ format: 'arke', ranks: [0, 1] }])
+      expect(warnings).toEqual([])
+      expect(contents(timeline)).toEqual(contents(twoRanks()))
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
+  it('damaged, gives what is readable and says so', async () => {
+    const text = written(twoRanks())
+    const cut = await readBack(text.slice(0, text.lastIndexOf('{"ph":"X"') + 20))
+    expect(cut.timeline.ranks.map(({ events }) => events.length)).toEqual([1, 0])
+    expect(cut.warnings.map((one) => one.class)).toContain('truncated')
+    const future = await readBack(text.replace('"version":1', '"version":2'))
+    expect(future.timeline.ranks).toEqual([])
+    expect(future.warnings.map((one) => one.class)).toContain('garbage')
+  })
+})

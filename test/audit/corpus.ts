@@ -1,0 +1,115 @@
+/**
+ * Traces to corrupt: a slice of each real one, so that a try is cheap, and small generated ones. Real traces are not
+ * part of this repository; without them only the generated ones are there.
+ */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { gunzipSync } from 'node:zlib'
+import { demoJob, demoTraces, tracesOf } from '../../src/audit/demo/demo.ts'
+import { layOut } from '../../src/audit/demo/layout.ts'
+import { schemas } from '../../src/audit/demo/write.ts'
+import { readKineto } from '../../src/audit/kineto.ts'
+import { TimelineBuilder } from '../../src/timeline/builder.ts'
+import { writeChrome } from '../../src/timeline/chrome.ts'
+
+export interface CorpusItem {
+  readonly name: string
+  /** Uncompressed. */
+  readonly bytes: Uint8Array
+  /** The names of others that are audited together with it. */
+  readonly beside: readonly string[]
+  readonly real: boolean
+  /** Tried this often in a hundred, as whole files take long. */
+  readonly weight: number
+}
+
+const traces = fileURLToPath(new URL('../../../shared/traces', import.meta.url))
+export const haveRealTraces = existsSync(traces)
+
+const SLICE = 120_000
+
+export async function corpus(): Promise<CorpusItem[]> {
+  return [...(haveRealTraces ? realTraces() : []), ...generated(), await ownTrace()]
+}
+
+function realTraces(): CorpusItem[] {
+  const items: CorpusItem[] = []
+  const add = (name: string, bytes: Uint8Array, weight: number, beside: readonly string[] = []): void => {
+    items.push({ name, bytes, beside, real: true, weight })
+  }
+  const kineto = join(traces, 'kineto')
+  for (const file of readdirSync(kineto).filter((name) => name.endsWith('.json.gz'))) {
+    const whole = gunzipSync(readFileSync(join(kineto, file)))
+    const name = file.replace('.gz', '')
+    const other = name.includes('rank0of128') ? [name.replace('rank0', 'rank1')] : []
+    add(name, sliceOf(whole.toString()), 10, other)
+    if (whole.length < 2 << 20) add(`whole-${name}`, whole, 0.5)
+  }
+  const rocprof = JSON.parse(
+    gunzipSync(readFileSync(join(traces, 'rocprof/dispatches.json.gz'))).toString(),
+  ) as Rocprof
+  const [tool] = rocprof['rocprofiler-sdk-tool']
+  tool.buffer_records.kernel_dispatch = tool.buffer_records.kernel_dispatch.slice(0, 150)
+  const used = new Set(tool.buffer_records.kernel_dispatch.map((one) => one.dispatch_info?.kernel_id))
+  tool.kernel_symbols = tool.kernel_symbols.filter(({ kernel_id }) => used.has(kernel_id)).slice(0, 20)
+  tool.agents = tool.agents.slice(0, 4)
+  add('rocprof.json', Buffer.from(JSON.stringify(rocprof)), 12)
+  add('nsys.sqlite', readFileSync(join(traces, 'nsys/mfu-2gpu.sqlite')), 4)
+  return items
+}
+
+interface Rocprof {
+  'rocprofiler-sdk-tool': {
+    agents: unknown[]
+    kernel_symbols: { kernel_id: number }[]
+    buffer_records: { kernel_dispatch: { dispatch_info?: { kernel_id?: number } }[] }
+  }[]
+}
+
+/** The beginning and a stretch from the middle of the events, so that device events are among them, and all the rest. */
+function sliceOf(text: string): Buffer {
+  const from = text.indexOf('[', text.indexOf('"traceEvents"')) + 1
+  const to = text.lastIndexOf(']')
+  const head = text.slice(0, from)
+  const tail = text.slice(to)
+  const event = /\{\s*"(ph|name)"/g
+  const boundary = (at: number): number => {
+    event.lastIndex = at
+    return event.exec(text)?.index ?? to
+  }
+  const kernel = text.indexOf('"cat": "kernel"', from)
+  const middle = boundary(Math.max(from, kernel < 0 ? (from + to) >> 1 : kernel - 2000))
+  const cut = (begin: number, length: number): string =>
+    text.slice(boundary(begin), boundary(Math.min(to, begin + length))).replace(/,\s*$/, '')
+  const pieces = [cut(from, SLICE / 3), cut(middle, (2 * SLICE) / 3)].filter((piece) => piece.includes('{'))
+  return Buffer.from(head + pieces.join(',') + tail.slice(0, 20_000))
+}
+
+/** A small job in every schema, its ranks beside each other. */
+function generated(): CorpusItem[] {
+  return schemas.flatMap((schema) => {
+    const laid = layOut(demoJob({ layers: 1, steps: 2, unit: schema === '2021' ? 1000 : 1 }))
+    return tracesOf(laid, { schema })
+      .slice(0, 3)
+      .map(({ rank, text }, i): CorpusItem => {
+        const called = (number: number): string => `generated-${schema}-rank${number}.json`
+        return {
+          name: called(rank),
+          bytes: Buffer.from(text),
+          beside: i === 0 ? [called(1), called(2)] : [],
+          real: false,
+          weight: i === 0 ? 6 : 1,
+        }
+      })
+  })
+}
+
+/** Three ranks in the one file that Arke writes itself. */
+async function ownTrace(): Promise<CorpusItem> {
+  const builder = new TimelineBuilder()
+  for (const { name, text } of demoTraces({ layers: 1, steps: 1 }).slice(0, 3))
+    await readKineto(Buffer.from(text), builder, { name })
+  const text = [...writeChrome(builder.freeze())].join('')
+  return { name: 'own.json', bytes: Buffer.from(text), beside: [], real: false, weight: 10 }
+}

@@ -1,0 +1,55 @@
+/**
+ * Makes a trace file of any size for benchmarks: one rank of the demo, repeated until the file is large enough.
+ *
+ *   npx tsx test/audit/large.ts PATH [BYTES] [--python N] [--gzip]
+ */
+import { createWriteStream } from 'node:fs'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { fileURLToPath } from 'node:url'
+import { createGzip } from 'node:zlib'
+import { demoJob } from '../../src/audit/demo/demo.ts'
+import { layOut } from '../../src/audit/demo/layout.ts'
+import { kinetoText, type WriteOptions } from '../../src/audit/demo/write.ts'
+
+export interface LargeOptions extends WriteOptions {
+  rank?: number
+  gzip?: boolean
+}
+
+/** Writes a trace of about `bytes` uncompressed bytes; returns how many they are and how often the job is in it. */
+export async function writeLargeTrace(
+  path: string,
+  bytes: number,
+  { rank = 0, gzip = false, ...options }: LargeOptions = {},
+): Promise<{ bytes: number; repeat: number }> {
+  const laid = layOut(demoJob())
+  let once = 0
+  for (const piece of kinetoText(laid, rank, options)) once += piece.length
+  const repeat = Math.max(1, Math.ceil(bytes / once))
+  let written = 0
+  function* pieces(): Generator<Buffer> {
+    for (const piece of kinetoText(laid, rank, { ...options, repeat })) {
+      if (piece === '') continue
+      const buffer = Buffer.from(piece)
+      written += buffer.length
+      yield buffer
+    }
+  }
+  const file = createWriteStream(path)
+  if (gzip) await pipeline(Readable.from(pieces()), createGzip({ level: 1 }), file)
+  else await pipeline(Readable.from(pieces()), file)
+  return { bytes: written, repeat }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const words = process.argv.slice(2)
+  const flag = (name: string): number => words.indexOf(name)
+  const python = flag('--python') >= 0 ? Number(words[flag('--python') + 1]) : 0
+  const [path, size = '2e9'] = words.filter(
+    (word, i) => !word.startsWith('--') && words[i - 1] !== '--python',
+  )
+  if (path === undefined)
+    throw new Error('where to? npx tsx test/audit/large.ts PATH [BYTES] [--python N] [--gzip]')
+  console.log(await writeLargeTrace(path, Number(size), { python, gzip: flag('--gzip') >= 0 }))
+}

@@ -1,0 +1,93 @@
+/** The worked example of docs/taxes.md: its ledger follows from its events. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { audit } from '../../src/taxes/audit.ts'
+import { TimelineBuilder } from '../../src/timeline/builder.ts'
+import { Kind } from '../../src/timeline/timeline.ts'
+import { Warnings } from '../../src/timeline/warnings.ts'
+import { root } from './snippets.ts'
+
+const page = readFileSync(join(root, 'docs/taxes.md'), 'utf8')
+
+/** The rows of the table after a marker, by the table's heads. */
+function table(marker: string): Record<string, string>[] {
+  const lines = page
+    .slice(page.indexOf(`<!-- ${marker} -->`))
+    .split('\n')
+    .slice(2)
+  const rows = lines.slice(
+    0,
+    lines.findIndex((line) => !line.startsWith('|')),
+  )
+  const cells = rows.map((row) =>
+    row
+      .split('|')
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  )
+  return cells.slice(2).map((row) => Object.fromEntries(cells[0].map((head, i) => [head, row[i]])))
+}
+
+it('the ledger of the worked example follows from its events', () => {
+  const builder = new TimelineBuilder()
+  const ranks = new Map<string, ReturnType<TimelineBuilder['rank']>>()
+  const launches = new Map<string, number>()
+  for (const row of table('events')) {
+    let rank = ranks.get(row.rank)
+    if (!rank) ranks.set(row.rank, (rank = builder.rank(Number(row.rank))))
+    const kind = row.what === 'allReduce' ? Kind.communication : Kind[row.what as keyof typeof Kind]
+    const [from, to] = [Number(row.from) * 1000, Number(row.to) * 1000]
+    const track = rank.track(row.track as 'thread' | 'stream', 0, 0)
+    const event = rank.add(kind, track, builder.intern(row.name), from, to - from)
+    const call = `${row.rank} ${row['launched by']}`
+    if (row.what === 'launch') launches.set(call, event)
+    else if (row['launched by']) rank.linkLaunch(event, launches.get(call) as number)
+    if (row.what === 'allReduce')
+      rank.setCommunication(
+        event,
+        rank.communication({
+          collective: 'allReduce',
+          library: 'nccl',
+          group: '0',
+          groupDescription: null,
+          groupRanks: [0, 1],
+          groupSize: 2,
+          communicator: null,
+          dtype: null,
+          elementsIn: null,
+          elementsOut: null,
+          source: null,
+          destination: null,
+        }),
+        1,
+      )
+  }
+  const audited = audit(builder.freeze(), new Warnings())
+  const expected = table('ledger')
+  expect(expected).toHaveLength(2)
+  expect(
+    audited.ranks.map(({ index, ledger: { wall, parts } }) => ({
+      rank: index,
+      wall,
+      compute: parts.compute,
+      wait: parts.wait,
+      transfer: parts.transfer,
+      dispatch: parts.dispatch,
+      gap: parts.gap,
+      'host blocked': parts.hostBlocked,
+      'host absent': parts.hostAbsent,
+    })),
+  ).toEqual(
+    expected.map((row) =>
+      Object.fromEntries(
+        Object.entries(row).map(([head, cell]) => [
+          head,
+          head === 'rank' ? Number(cell) : Number(cell) * 1000,
+        ]),
+      ),
+    ),
+  )
+  for (const { ledger } of audited.ranks)
+    expect(Object.values(ledger.parts).reduce((sum, part) => sum + part, 0)).toBe(ledger.wall)
+})

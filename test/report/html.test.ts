@@ -1,0 +1,84 @@
+/** The text of the HTML report: self-contained, the same each time, and safe whatever the traces name their kernels. */
+import { describe, expect, test } from 'vitest'
+import { writeReport } from '../../src/report/html.ts'
+import { html } from '../../src/report/markup.ts'
+import { makeSample } from './sample.ts'
+
+const write = (options: Parameters<typeof makeSample>[0] = {}): string =>
+  [...writeReport(makeSample(options))].join('')
+
+/** What the reader sees without a script. */
+const plain = (text: string): string =>
+  text
+    .replace(/<(script|style)[^>]*>.*?<\/\1>/gs, '')
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/\s+/g, ' ')
+
+describe('the report', () => {
+  const text = write()
+
+  test('is the same for the same audit', () => {
+    expect(write()).toBe(text)
+  })
+
+  test('refers to nothing outside itself, and forbids it', () => {
+    expect(text).toContain("default-src 'none'")
+    expect(text).not.toMatch(/(?:src|href)="(?!#|data:,)/)
+    expect(text).not.toMatch(/url\(|@import|https?:/)
+  })
+
+  test('tells the summary, the warnings, the stragglers, the candidates and the figures without a script', () => {
+    const { document } = makeSample()
+    const seen = plain(text)
+    for (const sentence of document.summary) expect(seen).toContain(sentence)
+    for (const { message } of document.warnings) expect(seen).toContain(message)
+    for (const { rank } of document.ranks) expect(seen).toContain(`rank ${rank}`)
+    expect(seen).toContain('gemmReduceScatter')
+    expect(seen).toContain('41.0 MB')
+    expect(seen).toContain('12 collectives')
+  })
+
+  test('has a cell for each pair of a rank that waited and a rank that was waited for', () => {
+    const { document } = makeSample()
+    const matrix = /<table class="matrix">.*?<\/table>/s.exec(text)?.[0] ?? ''
+    expect(matrix.match(/<td class="self"/g)?.length).toBe(document.stragglers.length)
+    expect(matrix.match(/--heat:/g)?.length).toBe(
+      document.stragglers.reduce(
+        (sum, { waiters }) => sum + waiters.filter(({ waitUs }) => waitUs > 0).length,
+        0,
+      ),
+    )
+  })
+
+  test('shows an audit of nothing', () => {
+    const empty = makeSample()
+    const document = {
+      ...empty.document,
+      sources: [],
+      ranks: [],
+      steps: [],
+      groups: [],
+      collectives: [],
+      clocks: [],
+      stragglers: [],
+      candidates: [],
+      summary: [],
+      warnings: [],
+    }
+    const seen = plain(
+      [...writeReport({ document, timeline: { ranks: [], names: [] }, clocks: [], partitions: [] })].join(''),
+    )
+    expect(seen).toContain('No rank kept another waiting')
+    expect(seen).toContain('No chain of kernels stands out')
+  })
+})
+
+test('text becomes markup nowhere', () => {
+  expect(html`<b title="${'"><i>'}">${"<script>&'"}</b>`.text).toBe(
+    '<b title="&quot;&gt;&lt;i&gt;">&lt;script&gt;&amp;&#39;</b>',
+  )
+  const hostile = '</script><img src=x onerror="document.title=1">'
+  const text = write({ text: hostile })
+  expect(text).not.toContain('<img')
+  expect(text.match(/<script/g)?.length).toBe(text.match(/<\/script>/g)?.length)
+})

@@ -1,0 +1,188 @@
+/** Stragglers: all waiting is somebody's, and what a straggler did meanwhile is what was planted. */
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { collectivesOf } from '../../src/taxes/collectives.ts'
+import { type Part, partNames, type Partition } from '../../src/taxes/ledger.ts'
+import { stragglersOf } from '../../src/taxes/stragglers.ts'
+import { TimelineBuilder } from '../../src/timeline/builder.ts'
+import type { Intervals } from '../../src/timeline/intervals.ts'
+import { Kind, NONE } from '../../src/timeline/timeline.ts'
+import { Warnings } from '../../src/timeline/warnings.ts'
+import { type Call, jobOf, type JobOptions, record } from './job.ts'
+
+const jobs = fc.record({
+  seed: fc.nat(),
+  ranks: fc.integer({ min: 2, max: 8 }),
+  layouts: fc.constantFrom<JobOptions['layouts'][]>(
+    ['world'],
+    ['pairs', 'strides'],
+    ['world', 'pairs', 'strides'],
+  ),
+  rounds: fc.integer({ min: 12, max: 25 }),
+})
+
+type Span = readonly [from: number, to: number]
+
+/** Where two lists of spans meet, each instant once, by trying all. */
+function overlap(spans: readonly Span[], windows: readonly Span[]): number {
+  const merged: [number, number][] = []
+  for (const [from, to] of [...windows].sort((a, b) => a[0] - b[0])) {
+    const last = merged[merged.length - 1]
+    if (last && from <= last[1]) last[1] = Math.max(last[1], to)
+    else merged.push([from, to])
+  }
+  let sum = 0
+  for (const [from, to] of spans)
+    for (const [start, stop] of merged) sum += Math.max(0, Math.min(to, stop) - Math.max(from, start))
+  return sum
+}
+
+const lastOf = ({ parts }: Call): Call['parts'][number] =>
+  parts.reduce((latest, part) => (part.arrival > latest.arrival ? part : latest))
+
+/** What the planted rank did while others waited for it, in true time. */
+function plantedMeanwhile(calls: readonly Call[], rank: number): Map<string, number> {
+  const windows: Span[] = []
+  const did = new Map<string, Span[]>()
+  const add = (what: string, from: number, to: number): void => {
+    if (to > from) did.set(what, [...(did.get(what) ?? []), [from, to]])
+  }
+  for (const call of calls) {
+    const own = call.parts.find((part) => part.rank === rank)
+    if (!own) continue
+    const last = lastOf(call)
+    add(`compute ${own.kernel}`, own.computeFrom, own.arrival)
+    add(`waiting rank ${last.rank}`, own.arrival, last.arrival)
+    add(`collective ${call.kind} of group ${call.layout} group`, last.arrival, own.end)
+    if (last !== own) continue
+    const first = Math.min(...call.parts.filter((part) => part !== own).map(({ arrival }) => arrival))
+    windows.push([first, own.arrival])
+  }
+  const sums = [...did].map(([what, spans]) => [what, overlap(spans, windows)] as const)
+  return new Map(sums.filter(([, time]) => time > 0))
+}
+
+describe('stragglers', () => {
+  it('are kept accountable for all waiting, with what they did meanwhile', () => {
+    fc.assert(
+      fc.property(jobs, fc.bigInt(-50n, 50n), (options, apart) => {
+        const calls = jobOf(options)
+        const { timeline } = record(calls, options.ranks, {
+          metadata: 'ranks',
+          offset: (rank) => BigInt(rank) * apart * 1_000_000n,
+        })
+        const { collectives, clocks } = collectivesOf(timeline, new Warnings())
+        const stragglers = stragglersOf(timeline, collectives, clocks, [])
+
+        const waits = collectives.flatMap(({ members }) => members.map(({ wait }) => wait ?? 0))
+        const sum = (values: readonly number[]): number => values.reduce((total, one) => total + one, 0)
+        expect(sum(stragglers.map(({ keptWaiting }) => keptWaiting))).toBe(sum(waits))
+        for (const { rank, keptWaiting, late, waiters, worst, collectives: count, meanwhile } of stragglers) {
+          const own = calls.filter((call) => lastOf(call).rank === rank)
+          const lateness = own.map((call) => {
+            const [one, other] = call.parts.map(({ arrival }) => arrival).sort((a, b) => b - a)
+            return one - other
+          })
+          expect(count).toBe(own.length)
+          expect(late).toBe(sum(lateness))
+          expect(sum(waiters.map(({ wait }) => wait))).toBe(keptWaiting)
+          const kept = own.map((call) => sum(call.parts.map(({ arrival }) => lastOf(call).arrival - arrival)))
+          expect(worst.map((one) => one.keptWaiting)).toEqual(kept.sort((a, b) => b - a).slice(0, 10))
+          const found = meanwhile.filter(({ what }) => what !== 'unattributed')
+          expect(new Map(found.map(({ what, name, time }) => [`${what} ${name}`, time]))).toEqual(
+            plantedMeanwhile(calls, rank),
+          )
+          expect(meanwhile.map(({ time }) => time)).toEqual(
+            meanwhile.map(({ time }) => time).sort((a, b) => b - a),
+          )
+        }
+      }),
+      { seed: 1, numRuns: 60 },
+    )
+  })
+
+  it('say what the host did while the device was idle, which copy ran, and which operator a kernel is of', () => {
+    const builder = new TimelineBuilder()
+    const call = {
+      collective: 'allReduce',
+      library: 'nccl',
+      group: 'dp',
+      groupDescription: null,
+      groupRanks: [0, 1],
+      groupSize: 2,
+      communicator: null,
+      dtype: null,
+      elementsIn: null,
+      elementsOut: null,
+      source: null,
+      destination: null,
+    }
+    for (const number of [0, 1]) {
+      const rank = builder.rank(number)
+      const stream = rank.track('stream', 0, 1)
+      const thread = rank.track('thread', 9, 9)
+      rank.add(Kind.operator, thread, builder.intern('step'), 0, 100_000)
+      if (number === 1) {
+        const operator = rank.add(Kind.operator, thread, builder.intern('aten::mm'), 500, 100)
+        const gemm = rank.add(Kind.kernel, stream, builder.intern('gemm'), 5_000, 30_000)
+        rank.linkOperator(gemm, operator)
+        // Beside the first kernel and after it; only what is after it counts.
+        rank.add(Kind.kernel, rank.track('stream', 0, 4), builder.intern('norm'), 30_000, 8_000)
+        // Hidden by the kernels, but for its end.
+        const copies = rank.track('stream', 0, 3)
+        rank.add(Kind.memcpy, copies, builder.intern('Memcpy DtoH'), 20_000, 22_000)
+      }
+      const arrival = number === 0 ? 10_000 : 60_000
+      const event = rank.add(
+        Kind.communication,
+        rank.track('stream', 0, 2),
+        builder.intern('ncclDevKernel'),
+        arrival,
+        80_000 - arrival,
+      )
+      rank.setCommunication(event, rank.communication(call), NONE)
+    }
+    const timeline = builder.freeze()
+    const none: Intervals = new Float64Array(0)
+    const parts = Object.fromEntries(partNames.map((part) => [part, none])) as Record<Part, Intervals>
+    const partition: Partition = {
+      from: 0,
+      to: 80_000,
+      parts: {
+        ...parts,
+        hostBlocked: Float64Array.of(42_000, 48_000),
+        dispatch: Float64Array.of(0, 5_000, 48_000, 59_000),
+      },
+      computing: none,
+      communicating: none,
+      copying: none,
+      waiting: none,
+      transferring: none,
+    }
+    const { collectives, clocks } = collectivesOf(timeline, new Warnings())
+    expect(stragglersOf(timeline, collectives, clocks, [partition, partition])).toEqual([
+      {
+        rank: 1,
+        keptWaiting: 50_000,
+        late: 50_000,
+        collectives: 1,
+        waiters: [{ rank: 0, wait: 50_000 }],
+        worst: [{ collective: 0, keptWaiting: 50_000, late: 50_000 }],
+        meanwhile: [
+          { what: 'compute', name: 'gemm', operator: 'aten::mm', time: 25_000 },
+          { what: 'dispatch', name: null, operator: null, time: 11_000 },
+          { what: 'hostBlocked', name: null, operator: null, time: 6_000 },
+          { what: 'copy', name: 'Memcpy DtoH', operator: null, time: 4_000 },
+          { what: 'compute', name: 'norm', operator: null, time: 3_000 },
+          { what: 'unattributed', name: null, operator: null, time: 1_000 },
+        ],
+      },
+    ])
+  })
+
+  it('are none without collectives', () => {
+    const { timeline } = record([], 3, { metadata: 'ranks' })
+    const { collectives, clocks } = collectivesOf(timeline, new Warnings())
+    expect(stragglersOf(timeline, collectives, clocks, [])).toEqual([])
+  })
+})
