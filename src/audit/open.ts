@@ -11,6 +11,7 @@ import { statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { joinTimelines } from '../timeline/join.ts'
+import { ranges } from '../timeline/ranges.ts'
 import type { RankTimeline, Timeline } from '../timeline/timeline.ts'
 import { type Warning, type WarningClass, Warnings } from '../timeline/warnings.ts'
 import { AuditError } from './auditError.ts'
@@ -41,6 +42,8 @@ export interface TraceSource {
 export interface Traces {
   readonly timeline: Timeline
   readonly sources: readonly TraceSource[]
+  /** How many ranks the job had, where a trace tells. */
+  readonly world: number | null
   readonly warnings: readonly Warning[]
 }
 
@@ -79,7 +82,7 @@ export async function readTraces(inputs: readonly string[], options: ReadOptions
     found.add(
       null,
       'missing-ranks',
-      `there is no trace of rank${missing.length > 1 ? 's' : ''} ${rangesOf(missing)}`,
+      `there is no trace of rank${missing.length > 1 ? 's' : ''} ${ranges(missing)}`,
       missing.length,
     )
   const odd = new Warnings()
@@ -92,7 +95,7 @@ export async function readTraces(inputs: readonly string[], options: ReadOptions
     bytes: files[index].bytes,
     ranks: numbered[index].map(({ rank }) => rank),
   }))
-  return { timeline, sources, warnings: found.list }
+  return { timeline, sources, world: worldOf(files), warnings: found.list }
 }
 
 function sizeOf(path: string): number {
@@ -172,26 +175,17 @@ function numberRanks(
   return numbered
 }
 
+function worldOf(files: readonly TraceFile[]): number | null {
+  const sizes = files.flatMap((file) => file.ranks.flatMap(({ worldSize }) => worldSize ?? []))
+  return sizes.length > 0 ? Math.max(...sizes) : null
+}
+
 function missingRanks(ranks: readonly RankTimeline[], files: readonly TraceFile[]): number[] {
-  const sizes = files.flatMap((file) => file.ranks.map(({ worldSize }) => worldSize ?? 0))
   const present = new Set(ranks.map(({ rank }) => rank))
-  const told = Math.max(0, ...sizes)
-  const count = Math.max(told, ...[...present].map((rank) => rank + 1))
+  const count = Math.max(worldOf(files) ?? 0, ...[...present].map((rank) => rank + 1))
   // A damaged number must not make a list of billions.
   if (count > 1 << 20) return []
   return Array.from({ length: count }, (_, rank) => rank).filter((rank) => !present.has(rank))
-}
-
-/** `[1, 2, 3, 7]` as `1-3, 7`. */
-export function rangesOf(numbers: readonly number[]): string {
-  const ranges: string[] = []
-  for (let at = 0; at < numbers.length;) {
-    let to = at
-    while (to + 1 < numbers.length && numbers[to + 1] === numbers[to] + 1) to++
-    ranges.push(to > at ? `${numbers[at]}-${numbers[to]}` : `${numbers[at]}`)
-    at = to + 1
-  }
-  return ranges.join(', ')
 }
 
 const unreadableFormats: readonly (readonly [name: RegExp, what: string])[] = [

@@ -8,13 +8,14 @@ import { demoTraces } from '../audit/demo/demo.ts'
 import { AuditError, readTraces } from '../audit/open.ts'
 import { compare, comparisonTable } from '../report/compare.ts'
 import type { AuditDocument } from '../report/document.ts'
-import { bytes, percent, ranges } from '../report/format.ts'
+import { bytes, percent } from '../report/format.ts'
 import { screen } from '../report/terminal.ts'
 import { toDocument } from '../report/toDocument.ts'
 import { type Audit, audit } from '../taxes/audit.ts'
 import { stepsOf } from '../taxes/steps.ts'
+import { ranges } from '../timeline/ranges.ts'
 import type { Timeline } from '../timeline/timeline.ts'
-import { Warnings } from '../timeline/warnings.ts'
+import { type Warning, type WarningClass, Warnings } from '../timeline/warnings.ts'
 import { UsageError } from './errors.ts'
 import type { Progress } from './progress.ts'
 
@@ -118,6 +119,7 @@ async function auditPaths(
   const options = {
     steps: command.steps === undefined ? undefined : stepRange(command.steps),
     bandwidth: command.bandwidth === undefined ? undefined : command.bandwidth * 1e9,
+    world: read.world ?? undefined,
   }
   const found = audit(read.timeline, warnings, options)
   progress.clear()
@@ -132,10 +134,20 @@ async function auditPaths(
     audit: found,
     options,
     sources: read.sources,
-    warnings: [...read.warnings, ...warnings.list()],
+    warnings: merged(read.warnings, warnings.list()),
     version,
   })
   return { document, timeline: read.timeline, audit: found }
+}
+
+/** Leaves out what the reader says and the audit says better: of missing ranks, and of work from before the recording. */
+function merged(read: readonly Warning[], found: readonly Warning[]): Warning[] {
+  const count = (warnings: readonly Warning[], of: WarningClass): number =>
+    warnings.reduce((sum, one) => (one.class === of ? sum + one.count : sum), 0)
+  const said = new Set<WarningClass>()
+  if (count(found, 'missing-ranks') > 0) said.add('missing-ranks')
+  if (count(read, 'correlation') <= count(found, 'before-recording')) said.add('correlation')
+  return [...read.filter((one) => !said.has(one.class)), ...found]
 }
 
 function stepsThere({ ranks, names }: Timeline): string {

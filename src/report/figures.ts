@@ -1,6 +1,7 @@
 /** The report's figures: of each rank, of each process group, of the clocks. */
 import type { AuditDocument, RankDocument } from './document.ts'
-import { bytes, percent, ranges } from './format.ts'
+import { ranges } from '../timeline/ranges.ts'
+import { bytes, percent } from './format.ts'
 import { html, scroll, type Markup } from './markup.ts'
 import { count, timeOfUs } from './units.ts'
 

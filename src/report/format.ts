@@ -28,19 +28,6 @@ export function digits(value: number): string {
 
 export const plural = (count: number, thing: string): string => `${count} ${thing}${count === 1 ? '' : 's'}`
 
-/** `0-3, 5, 7`. */
-export function ranges(numbers: readonly number[]): string {
-  const out: string[] = []
-  const sorted = [...numbers].sort((a, b) => a - b)
-  for (let i = 0; i < sorted.length;) {
-    let j = i
-    while (j + 1 < sorted.length && sorted[j + 1] <= sorted[j] + 1) j++
-    out.push(j > i ? `${sorted[i]}-${sorted[j]}` : `${sorted[i]}`)
-    i = j + 1
-  }
-  return out.join(', ')
-}
-
 /** No longer than `width`, cut in the middle, where names differ least. */
 export function shorten(text: string, width: number): string {
   if (text.length <= width) return text

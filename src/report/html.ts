@@ -137,8 +137,8 @@ const timelineSection: Markup = html`<section id="timeline" aria-labelledby="tim
         The thin track of each rank tells why its device was busy or idle; the tracks below it are its
         streams. A column is as high as its share of the time under that pixel. Click an event for its
         details, a collective for every rank's arrival. Drag to move; Ctrl and wheel, or the wheel alone after
-        a click, to zoom; Shift and drag to measure and zoom into a stretch; click a rank's name to fold it.
-        Keys: ← → + − 0 [ ].
+        a click, to zoom; Shift and drag to measure and zoom into a stretch; click a rank's name to fold it,
+        or its quiet streams to see them. Keys: ← → + − 0 [ ].
       </p>
     </div>
   </div>

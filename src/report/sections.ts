@@ -1,6 +1,7 @@
 /** The report's head and its findings, complete without a script: who waited for whom, and what to fuse. */
 import type { AuditDocument, CandidateDocument, RankDocument, StragglerDocument } from './document.ts'
-import { bytes, ranges } from './format.ts'
+import { ranges } from '../timeline/ranges.ts'
+import { bytes } from './format.ts'
 import { html, Markup, scroll } from './markup.ts'
 import { count, timeOfUs } from './units.ts'
 

@@ -13,8 +13,18 @@ export function summarise(figures: Figures): string[] {
 const mean = (ranks: readonly RankDocument[], of: (rank: RankDocument) => number): number =>
   ranks.reduce((sum, rank) => sum + of(rank), 0) / ranks.length
 
+interface MeanTax {
+  readonly name: string
+  /** By which taxes are ordered: of the locality's interval the middle. */
+  readonly us: number
+  readonly amount: string
+  readonly detail: string
+}
+
 /** The taxes as means over the ranks, the greatest first. */
-export function meanTaxes(ranks: readonly RankDocument[]): { name: string; us: number; detail: string }[] {
+function meanTaxes(ranks: readonly RankDocument[]): MeanTax[] {
+  const wall = mean(ranks, ({ wallUs }) => wallUs)
+  const amount = (us: number): string => `${duration(us)} (${percent(us, wall)} of ${duration(wall)})`
   const unknown = ranks.every(({ taxes }) => taxes.waitUs === null)
   const wait = mean(ranks, ({ taxes }) => taxes.waitUs ?? 0)
   const transfer = mean(ranks, ({ taxes }) => taxes.exposedTransferUs ?? 0)
@@ -22,15 +32,19 @@ export function meanTaxes(ranks: readonly RankDocument[]): { name: string; us: n
   const launch = mean(ranks, ({ taxes }) => taxes.launchUs)
   const dispatch = mean(ranks, ({ idle }) => idle.dispatchUs)
   const synchronous = wait + transfer + unsplit
+  const [low, high] = [0, 1].map((end) => mean(ranks, ({ taxes }) => taxes.localityUs?.[end] ?? 0))
+  const local = mean(ranks, ({ taxes }) => taxes.localityBytes ?? 0)
   return [
     {
       name: 'kernel launch',
       us: launch,
+      amount: amount(launch),
       detail: `${duration(dispatch)} of it while the host was still in operators and launches, ${duration(launch - dispatch)} in gaps between work already enqueued`,
     },
     {
       name: 'bulk synchronous',
       us: synchronous,
+      amount: amount(synchronous),
       detail: unknown
         ? 'exposed communication; how much of it is waiting cannot be told without the traces of the other ranks'
         : `${duration(wait)} of it waiting for the last rank, ${duration(transfer)} exposed transfer` +
@@ -38,27 +52,32 @@ export function meanTaxes(ranks: readonly RankDocument[]): { name: string; us: n
     },
     {
       name: 'data locality',
-      us: mean(ranks, ({ taxes }) =>
-        taxes.localityUs ? (taxes.localityUs[0] + taxes.localityUs[1]) / 2 : 0,
-      ),
-      detail: `between ${duration(mean(ranks, ({ taxes }) => taxes.localityUs?.[0] ?? 0))} and ${duration(mean(ranks, ({ taxes }) => taxes.localityUs?.[1] ?? 0))}, for the ${bytes(mean(ranks, ({ taxes }) => taxes.localityBytes ?? 0))} that kernels write for the next to read back (estimated from shapes; inside busy time)`,
+      us: (low + high) / 2,
+      amount: `between ${duration(low)} and ${amount(high)}`,
+      detail: `inside its busy time, for the ${bytes(local)} that kernels write for the next to read back (estimated from shapes)`,
     },
   ].sort((a, b) => b.us - a.us)
 }
 
 function biggestTax({ ranks }: Figures): string {
-  const wall = mean(ranks, ({ wallUs }) => wallUs)
   const [tax] = meanTaxes(ranks)
   const who = ranks.length === 1 ? `rank ${ranks[0].rank}` : 'a rank, on average,'
   if (tax.us === 0) return `No tax: ${who} computes all the time.`
-  return `The biggest tax is ${tax.name}: ${who} pays ${duration(tax.us)} (${percent(tax.us, wall)} of ${duration(wall)}), ${tax.detail}.`
+  return `The biggest tax is ${tax.name}: ${who} pays ${tax.amount}, ${tax.detail}.`
 }
 
 function culprit({ ranks, stragglers, collectives }: Figures): string {
   const [worst] = stragglers
   if (!worst || worst.keptWaitingUs === 0) {
     if (ranks.length > 1 || collectives.length === 0) return mainIdle(ranks)
-    return 'Who was late cannot be told from one rank; record the others too.'
+    const unknown = mean(ranks, ({ idle }) => idle.unattributedUs)
+    const wall = mean(ranks, ({ wallUs }) => wallUs)
+    return (
+      'Who was late cannot be told from one rank; record the others too' +
+      (unknown > wall / 5
+        ? `, and the host: for ${percent(unknown, wall)} of wall the device is idle, and no recorded launch tells why.`
+        : '.')
+    )
   }
   const all = stragglers.reduce((sum, { keptWaitingUs }) => sum + keptWaitingUs, 0)
   return (

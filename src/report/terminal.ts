@@ -1,6 +1,7 @@
 /** The audit on one screen: what was read, the taxes of each rank, who was late, what to fuse, three sentences. */
 import type { AuditDocument, RankDocument } from './document.ts'
-import { bytes, columns, duration, percent, plural, ranges, shorten } from './format.ts'
+import { ranges } from '../timeline/ranges.ts'
+import { bytes, columns, duration, percent, plural, shorten } from './format.ts'
 import { activityOf, describe } from './summary.ts'
 
 /** Ranks that fit; of more, those with most waiting and those with least are shown. */

@@ -21,6 +21,8 @@ export interface AuditOptions {
   readonly steps?: readonly [first: number, last: number]
   /** Of the devices' memory in bytes a second, where it is not known by the device's name. */
   readonly bandwidth?: number
+  /** How many ranks the job had, where the traces tell. */
+  readonly world?: number
 }
 
 export interface Audit {
@@ -79,7 +81,7 @@ export interface GroupTime {
 
 export function audit(timeline: Timeline, warnings: Warnings, options: AuditOptions = {}): Audit {
   const { ranks, names } = timeline
-  const { collectives: all, clocks } = collectivesOf(timeline, warnings)
+  const { collectives: all, clocks } = collectivesOf(timeline, warnings, options.world ?? null)
   const steps = allSteps(timeline, warnings)
   const spans = ranks.map((rank, i) => chosenSpan(rank, steps[i], options.steps, warnings))
   const collectives = all.filter(({ members }) =>

@@ -132,6 +132,14 @@ function edgesOf(timeline: Timeline, matches: readonly Match[]): Edge[] {
       edge.most.push(nearEnd - farStart)
     }
   }
+  // Matches come lane by lane; a drift is looked for along time.
+  for (const edge of [...strict.values(), ...loose.values()]) {
+    const order = edge.times.map((_, i) => i).sort((a, b) => edge.times[a] - edge.times[b])
+    for (const column of [edge.times, edge.distances, edge.most, edge.least]) {
+      const sorted = order.map((i) => column[i])
+      for (let i = 0; i < sorted.length; i++) column[i] = sorted[i]
+    }
+  }
   // Collectives that a rank may leave early tie two ranks only where nothing better does.
   const order = (a: Edge, b: Edge): number =>
     b.times.length - a.times.length || a.near - b.near || a.far - b.far

@@ -2,6 +2,7 @@
  * The collectives of all ranks: which calls are the same, on one clock, and what each rank spent in them waiting for the
  * last one. A rank waits from its own arrival to the last one's, but no longer than it was inside; the rest moves data.
  */
+import { ranges } from '../timeline/ranges.ts'
 import type { Communication, Timeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
 import { communicationOf, participantsOf } from './calls.ts'
@@ -143,7 +144,7 @@ class Groups {
       for (const one of group.missing) this.missing.add(one)
     }
     this.unlisted = Math.max(this.unlisted, group.unlisted)
-    if (members.length < 2 && group.present > 1) {
+    if (members.length < group.present) {
       this.unmatched++
       this.example ??=
         `rank ${rank.rank}'s ${call?.collective ?? 'communication'}` +
@@ -168,7 +169,9 @@ class Groups {
     if (this.unmatched > 0)
       warnings.add(
         'unmatched',
-        () => `no other rank has a call that is the same as ${this.example}; how long it waited is not known`,
+        () =>
+          `ranks that have a trace have no call that is the same as ${this.example}; ` +
+          'its waiting is a lower bound or unknown',
         this.unmatched,
       )
     if (world !== null && this.unlisted > 0)
@@ -188,16 +191,4 @@ class Groups {
         this.unlisted,
       )
   }
-}
-
-/** Ascending numbers as `0-3, 7`. */
-export function ranges(numbers: readonly number[]): string {
-  const parts: string[] = []
-  for (let i = 0; i < numbers.length;) {
-    let j = i
-    while (j + 1 < numbers.length && numbers[j + 1] === numbers[j] + 1) j++
-    parts.push(i === j ? `${numbers[i]}` : `${numbers[i]}-${numbers[j]}`)
-    i = j + 1
-  }
-  return parts.join(', ')
 }

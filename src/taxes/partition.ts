@@ -240,11 +240,14 @@ class StreamWaits {
 
   /** Between the work ahead of it on its stream, or the thread's launch before its own, and the work. */
   before(work: number, call: number): boolean {
-    const { kind, name, track } = this.rank.events
+    const { kind, name, track, launch } = this.rank.events
     const { isWait } = this
     const stream = this.rank.tracks[track[work]]
-    for (let event = work - 1; event >= stream.from && !isDeviceWork(kind[event]); event--)
-      if (kind[event] === Kind.wait && isWait[name[event]]) return true
+    let ahead = work - 1
+    for (; ahead >= stream.from && !isDeviceWork(kind[ahead]); ahead--)
+      if (kind[ahead] === Kind.wait && isWait[name[ahead]]) return true
+    // Of the kernels of one graph launch only the first waited for what the host asked for.
+    if (ahead >= stream.from && launch[ahead] === call) return false
     const thread = this.rank.tracks[track[call]]
     for (let event = call - 1; event >= thread.from && kind[event] !== Kind.launch; event--)
       if (kind[event] === Kind.runtime && isWait[name[event]]) return true

@@ -5,7 +5,8 @@ import { dirname, join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { AuditError, rangesOf, readTraces } from '../../src/audit/open.ts'
+import { AuditError, readTraces } from '../../src/audit/open.ts'
+import { ranges } from '../../src/timeline/ranges.ts'
 import { expandBraces, partPattern } from '../../src/audit/paths.ts'
 import { readFiles, startWorker } from '../../src/audit/pool.ts'
 import { Kind, streams, threads } from '../../src/timeline/timeline.ts'
@@ -165,7 +166,7 @@ describe('ranks', () => {
     expect(said(await readTraces([folder]), 'missing-ranks')).toEqual(['there is no trace of ranks 2-127'])
     const gap = await readTraces([put('rank2.json', trace())])
     expect(said(gap, 'missing-ranks')).toEqual(['there is no trace of ranks 0-1'])
-    expect(rangesOf([1, 3, 4, 5, 9])).toBe('1, 3-5, 9')
+    expect(ranges([1, 3, 4, 5, 9])).toBe('1, 3-5, 9')
   })
 
   it('of files with the same name are told apart by their folders', async () => {

@@ -52,6 +52,10 @@ export class Chromium {
       ],
       { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] },
     )
+    this.child.once('exit', () => {
+      for (const { reject } of this.waiting.values()) reject(new Error('the browser has ended'))
+      this.waiting.clear()
+    })
     let rest = Buffer.alloc(0)
     const input = this.child.stdio[4] as Readable
     input.on('data', (chunk: Buffer) => {

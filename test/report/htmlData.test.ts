@@ -245,16 +245,32 @@ describe('the view', () => {
     const { ranks } = unpacked()
     const open = layOut(
       ranks,
-      ranks.map(() => false),
+      ranks.map(() => 'busy' as const),
     )
     expect(open.rows.length).toBe(8 * 4)
     for (const row of open.rows) expect(rowAt(open, row.top + row.height / 2)).toBe(row)
     expect(
       layOut(
         ranks,
-        ranks.map(() => true),
+        ranks.map(() => 'folded' as const),
       ).rows.map(({ label }) => label),
     ).toEqual(ranks.map(({ rank }) => `rank ${rank}`))
+  })
+
+  test('names streams that do little together, and shows them on demand', () => {
+    const builder = new TimelineBuilder()
+    const rank = builder.rank(0)
+    const name = builder.intern('kernel')
+    for (let stream = 0; stream < 20; stream++)
+      rank.add(Kind.kernel, rank.track('stream', 0, stream), name, 100 * stream, stream % 2 === 0 ? 50 : 1)
+    const { document } = makeSample()
+    const empty = { ...document, ranks: [], steps: [], collectives: [] }
+    const { ranks } = unpacked({ document: empty, timeline: builder.freeze(), clocks: [], partitions: [] })
+    const labels = (extent: 'busy' | 'all'): string[] =>
+      layOut(ranks, [extent]).rows.map(({ label }) => label)
+    const even = [0, 2, 4, 6, 8, 10, 12, 14].map((stream) => `stream ${stream}`)
+    expect(labels('busy')).toEqual(['rank 0', ...even, '+ 12 quiet'])
+    expect(labels('all')).toHaveLength(21)
   })
 })
 

@@ -360,6 +360,32 @@ describe.skipIf(program === null)('the page', () => {
     await old.close()
   })
 
+  test('opens with nothing to show', async () => {
+    const { document } = sample
+    const nothing = {
+      ranks: [],
+      steps: [],
+      groups: [],
+      collectives: [],
+      clocks: [],
+      stragglers: [],
+      candidates: [],
+    }
+    const other = await browser.page(800, 600)
+    await other.open(
+      save('nothing.html', {
+        document: { ...document, ...nothing },
+        timeline: { ranks: [], names: [] },
+        clocks: [],
+        partitions: [],
+      }),
+    )
+    await other.evaluate(`document.getElementById('zoom-in').click()`)
+    await other.frame()
+    expect(other.complaints).toEqual([])
+    await other.close()
+  })
+
   test('leaves no complaint behind', () => {
     expect(page.complaints).toEqual([])
   })

@@ -1,7 +1,8 @@
 /** Collectives of planted jobs: the same calls are found to be the same, and waits are those that were planted. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { collectivesOf, ranges } from '../../src/taxes/collectives.ts'
+import { collectivesOf } from '../../src/taxes/collectives.ts'
+import { ranges } from '../../src/timeline/ranges.ts'
 import { Warnings } from '../../src/timeline/warnings.ts'
 import { type JobOptions, jobOf, type Metadata, random, record } from './job.ts'
 import { brokenLaw, mismatch } from './planted.ts'

@@ -115,6 +115,15 @@ describe('idle time', () => {
       dependency: 6,
     })
   })
+  it('is a gap between the kernels of a graph, whatever the graph waited for', () => {
+    const host = [call(0, 3), waitEvent(3, 4), call(4, 6)]
+    const graph = [kernel(26, 30, 2, 1), kernel(31, 40, 2, 1), kernel(42, 50, 2, 1)]
+    expect(totals(partition(build(host, [kernel(10, 20, 0), ...graph])))).toEqual({
+      compute: 31,
+      dependency: 6,
+      gap: 3,
+    })
+  })
   it('is dispatch inside a blocking copy that has not begun on the device', () => {
     const host = [call(0, 3), sync(22, 40)]
     const copy: Device = { kind: Kind.memcpy, stream: 0, from: 28, to: 40, launch: 1 }
@@ -169,6 +178,11 @@ function partAt(
   if (next === undefined) return 'unattributed'
   const by = launch[next]
   if (time >= start[by] + duration[by]) {
+    const ahead = all.filter(
+      (event) => event < next && track[event] === track[next] && kind[event] <= Kind.communication,
+    )
+    // Of the kernels of one launch only the first waited for what the host asked for.
+    if (ahead.length > 0 && launch[ahead[ahead.length - 1]] === by) return 'gap'
     const lastLaunch = all.filter(
       (event) => event < by && track[event] === track[by] && kind[event] === Kind.launch,
     )

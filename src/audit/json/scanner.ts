@@ -211,9 +211,11 @@ export class TraceScanner {
       return at + 1
     }
     if (this.needsComma) {
-      if (byte !== COMMA) return BAD
+      if (byte !== COMMA && byte !== OPEN_OBJECT) return BAD
+      if (byte === OPEN_OBJECT)
+        this.warnings.add('garbage', () => `there is no comma before the event at byte ${this.passed + at}`)
       this.needsComma = false
-      return at + 1
+      return byte === COMMA ? at + 1 : at
     }
     if (byte !== OPEN_OBJECT) return BAD
     const after = this.reader.read(data, at, end)

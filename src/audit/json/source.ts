@@ -26,9 +26,16 @@ export async function readBytes(
   const input = typeof source === 'string' ? piecesOfFile(source) : pieces(source)
   let raw = 0
   let total = 0
+  // What goes wrong in `push` is no fault of the file, and must not end as one, nor inside a stream's callback.
+  let fault: { error: unknown } | undefined
   const give = (piece: Uint8Array): void => {
+    if (fault) return
     total += piece.length
-    push(piece)
+    try {
+      push(piece)
+    } catch (error) {
+      fault = { error }
+    }
   }
   let gunzip: Gunzip | undefined
   let first: Uint8Array = new Uint8Array(0)
@@ -43,6 +50,7 @@ export async function readBytes(
       first = new Uint8Array(0)
       if (!gunzip) give(bytes)
       else if (!(await gunzip.write(bytes))) break
+      if (fault) break
     }
     if (raw === 1) give(first)
   } catch (error) {
@@ -50,6 +58,7 @@ export async function readBytes(
   }
   const problem = await gunzip?.finish()
   if (problem) warnings.add('gzip', () => `the compressed data is damaged: ${problem}`)
+  if (fault) throw fault.error
   return total
 }
 
@@ -77,8 +86,16 @@ function* pieces(bytes: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += PIECE) yield bytes.subarray(at, at + PIECE)
 }
 
+/** What zlib made of the bytes of one write is lost if it finds damage in them: so few of a small file are written at once. */
+const SLICE = 1 << 16
+const FIRST_SLICES = 1 << 12
+/** The checksum and the length behind the data, whose being wrong is no reason to lose any. */
+const TRAILER = 8
+
 /** Decompresses one piece after the other. Truncated input is no error here: the document will be seen to end early. */
 class Gunzip {
+  private held = new Uint8Array(0)
+  private written = 0
   private problem: string | undefined
   private readonly stream = createGunzip({ chunkSize: PIECE, finishFlush: constants.Z_SYNC_FLUSH })
   private readonly closed: Promise<void>
@@ -97,12 +114,29 @@ class Gunzip {
 
   /** False when there is no point in writing more. */
   async write(piece: Uint8Array): Promise<boolean> {
-    const written = new Promise<void>((resolve) => this.stream.write(piece, () => resolve()))
+    const bytes = new Uint8Array(this.held.length + piece.length)
+    bytes.set(this.held)
+    bytes.set(piece, this.held.length)
+    const to = Math.max(0, bytes.length - TRAILER)
+    this.held = bytes.slice(to)
+    for (let at = 0; at < to;) {
+      const size = this.written < PIECE ? FIRST_SLICES : SLICE
+      if (!(await this.slice(bytes.subarray(at, Math.min(to, at + size))))) return false
+      at += size
+    }
+    return true
+  }
+
+  private async slice(bytes: Uint8Array): Promise<boolean> {
+    this.written += bytes.length
+    const written = new Promise<void>((resolve) => this.stream.write(bytes, () => resolve()))
     await Promise.race([written, this.closed])
     return this.problem === undefined && !this.stream.destroyed && !this.stream.readableEnded
   }
 
   async finish(): Promise<string | undefined> {
+    if (this.problem === undefined && !this.stream.destroyed && this.held.length > 0)
+      await this.slice(this.held)
     if (this.problem === undefined) this.stream.end()
     await this.closed
     return this.problem

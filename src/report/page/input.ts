@@ -3,6 +3,7 @@
  * held), so that a reader who only passes by is not caught.
  */
 import { byId, type Tooltip } from './dom.ts'
+import { rowAt } from './layout.ts'
 import type { Panel } from './panel.ts'
 import { AXIS, type Hit, type Tracks } from './tracks.ts'
 
@@ -94,11 +95,8 @@ export function listen(tracks: Tracks, panel: Panel, tooltip: Tooltip): void {
 
   function click({ x, y }: { x: number; y: number }): void {
     if (x < tracks.gutter && y > AXIS) {
-      const rank = tracks.layout.groups.findIndex(({ top, height }) => {
-        const at = y - AXIS + tracks.scroll
-        return at >= top && at < top + height
-      })
-      if (rank >= 0) tracks.fold(rank)
+      const row = rowAt(tracks.layout, y - AXIS + tracks.scroll)
+      if (row !== undefined) tracks.fold(row)
       return
     }
     const hit = tracks.hit(x, y)

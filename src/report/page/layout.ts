@@ -4,8 +4,10 @@ import type { Lane, Rank } from './unpack.ts'
 export interface Row {
   /** Index into the ranks. */
   readonly rank: number
-  /** Null for the row that shows where the rank's time went. */
+  /** Null for the row that shows where the rank's time went, and for the one that stands for quiet streams. */
   readonly lane: Lane | null
+  /** How many quiet streams it stands for. */
+  readonly quiet: number
   readonly label: string
   readonly top: number
   readonly height: number
@@ -18,37 +20,49 @@ export interface Layout {
   readonly height: number
 }
 
+/** What a rank shows: only where its time went, its busiest streams, or all. */
+export type Extent = 'folded' | 'busy' | 'all'
+
 const PARTITION = 14
 const STREAM = 18
 const SPACE = 12
+/** So many streams are busy ones; a few more are shown too rather than named. */
+const BUSY = 8
+const FEW = 3
 
-/** A folded rank shows only where its time went. */
-export function layOut(ranks: readonly Rank[], folded: readonly boolean[]): Layout {
+export function layOut(ranks: readonly Rank[], extents: readonly Extent[]): Layout {
   const rows: Row[] = []
   const groups: { top: number; height: number }[] = []
   // Room for the names of steps.
   let y = 18
   for (const [rank, { rank: number, lanes }] of ranks.entries()) {
     const top = y
-    rows.push({ rank, lane: null, label: `rank ${number}`, top: y, height: PARTITION })
-    y += PARTITION + 2
-    const devices = new Set(lanes.map(({ device }) => device)).size
-    if (!folded[rank])
-      for (const lane of lanes) {
+    const add = (lane: Lane | null, quiet: number, label: string, height: number): void => {
+      rows.push({ rank, lane, quiet, label, top: y, height })
+      y += height + 2
+    }
+    add(null, 0, `rank ${number}`, PARTITION)
+    if (extents[rank] !== 'folded') {
+      const shown = extents[rank] === 'all' ? lanes : busiest(lanes)
+      const devices = new Set(lanes.map(({ device }) => device)).size
+      for (const lane of shown) {
         const device = devices > 1 ? `gpu ${lane.device} ` : ''
-        rows.push({
-          rank,
-          lane,
-          label: lane.row === 0 ? `${device}stream ${lane.stream}` : '',
-          top: y,
-          height: STREAM,
-        })
-        y += STREAM + 2
+        add(lane, 0, lane.row === 0 ? `${device}stream ${lane.stream}` : '', STREAM)
       }
+      const quiet = lanes.length - shown.length
+      if (quiet > 0) add(null, quiet, `+ ${quiet} quiet`, PARTITION)
+    }
     groups.push({ top, height: y - top })
-    y += folded[rank] ? 4 : SPACE
+    y += extents[rank] === 'folded' ? 4 : SPACE
   }
   return { rows, groups, height: y }
+}
+
+/** In their order. */
+function busiest(lanes: readonly Lane[]): readonly Lane[] {
+  if (lanes.length <= BUSY + FEW) return lanes
+  const busy = new Set([...lanes].sort((a, b) => b.segments.total - a.segments.total).slice(0, BUSY))
+  return lanes.filter((lane) => busy.has(lane))
 }
 
 export function rowAt({ rows }: Layout, y: number): Row | undefined {

@@ -21,6 +21,8 @@ export class Model {
   readonly places: (Place | undefined)[]
   /** Collectives in order of their first arrival. */
   readonly order: readonly number[]
+  /** Of each rank, where its steps begin. */
+  readonly steps: readonly (readonly { readonly name: string; readonly start: number }[])[]
   /** The span of all events and partitions. */
   readonly first: number
   readonly last: number
@@ -39,6 +41,12 @@ export class Model {
           if (member >= 0) this.places[member] = { rank, lane, event }
         })
       }
+    const places = new Map(ranks.map(({ rank }, i) => [rank, i]))
+    const steps = ranks.map((): { name: string; start: number }[] => [])
+    for (const { name, ranks: own } of header.steps)
+      for (const { rank, startUs } of own)
+        steps[places.get(rank) ?? -1]?.push({ name, start: 1000 * startUs })
+    this.steps = steps
     this.first = first
     this.last = last
     const arrival = (collective: number): number => this.span(collective)[0]

@@ -65,13 +65,10 @@ function drawLabels(tracks: Tracks, context: CanvasRenderingContext2D): void {
   for (const row of layout.rows) {
     const y = AXIS + row.top - scroll + row.height / 2
     if (y < AXIS - 10 || y > height + 10) continue
-    context.fillStyle = row.lane === null ? ink.text : ink.faint
-    context.font = row.lane === null ? `600 ${LABELS}` : LABELS.replace('12px', '11px')
-    context.fillText(
-      narrow ? row.label.replace('stream ', 's ') : row.label,
-      row.lane === null ? 6 : 14,
-      y + 0.5,
-    )
+    const head = row.lane === null && row.quiet === 0
+    context.fillStyle = head ? ink.text : ink.faint
+    context.font = head ? `600 ${LABELS}` : LABELS.replace('12px', '11px')
+    context.fillText(narrow ? row.label.replace('stream ', 's ') : row.label, head ? 6 : 14, y + 0.5)
   }
   context.restore()
   context.fillStyle = ink.line
@@ -81,25 +78,22 @@ function drawLabels(tracks: Tracks, context: CanvasRenderingContext2D): void {
 /** Where each rank's steps begin, once they are far enough apart to tell. */
 function drawSteps(tracks: Tracks, context: CanvasRenderingContext2D): void {
   const { model, view, plotWidth, gutter, ink, layout, scroll } = tracks
-  const { steps } = model.header
-  if (steps.length === 0) return
   context.font = LABELS.replace('12px', '10px')
   context.textBaseline = 'alphabetic'
   context.textAlign = 'left'
   context.fillStyle = ink.faint
-  for (const [r, { rank }] of model.ranks.entries()) {
-    const { top, height } = layout.groups[r]
-    let labelled = -Infinity
-    for (const { name, ranks } of steps) {
-      const step = ranks.find((one) => one.rank === rank)
-      if (step === undefined) continue
-      const x = gutter + view.x(step.startUs * 1000, plotWidth)
-      if (x < gutter - 200 || x > gutter + plotWidth || x < labelled + 24) continue
+  for (const [rank, steps] of model.steps.entries()) {
+    const { top, height } = layout.groups[rank]
+    if (top + height < scroll || top > scroll + tracks.height) continue
+    let free = -Infinity
+    for (const { name, start } of steps) {
+      const x = gutter + view.x(start, plotWidth)
+      if (x < gutter || x > gutter + plotWidth || x < free) continue
       context.fillRect(Math.round(x), AXIS + top - scroll - 4, 1, height + 4)
-      labelled = x
-      if (r === 0 && x + 6 * name.length < gutter + plotWidth) {
+      free = x + 24
+      if (rank === 0 && x + 6 * name.length < gutter + plotWidth) {
         context.fillText(name, x + 4, AXIS + top - scroll - 5)
-        labelled = x + 6 * name.length
+        free = x + 6 * name.length
       }
     }
   }

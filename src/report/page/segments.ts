@@ -32,6 +32,11 @@ export class Segments {
     return this.start.length
   }
 
+  /** The time of all. */
+  get total(): number {
+    return this.before.subarray(-categoryCount).reduce((sum, time) => sum + time, 0)
+  }
+
   /** The first that ends after `time`, from `low` on. */
   endingAfter(time: number, low = 0): number {
     let high = this.length

@@ -4,7 +4,7 @@
  */
 import { categoryCount, WAIT } from '../categories.ts'
 import { byId, element } from './dom.ts'
-import { layOut, rowAt, type Layout, type Row } from './layout.ts'
+import { layOut, rowAt, type Extent, type Layout, type Row } from './layout.ts'
 import type { Model, Place } from './model.ts'
 import { drawOverlay } from './overlay.ts'
 import { makePalette, Raster, type Palette } from './raster.ts'
@@ -56,7 +56,7 @@ export class Tracks {
 
   private readonly content = byId('tracks-content')
   private readonly context: CanvasRenderingContext2D
-  private readonly folded: boolean[]
+  private readonly extents: Extent[]
   private coverage = new Float32Array(0)
   private image: ImageData | null = null
   private raster: Raster | null = null
@@ -66,8 +66,8 @@ export class Tracks {
     this.model = model
     this.view = new View(model.first, model.last)
     this.view.show(...model.header.window)
-    this.folded = model.ranks.map(() => model.ranks.length > 24)
-    this.layout = layOut(model.ranks, this.folded)
+    this.extents = model.ranks.map(() => (model.ranks.length > 24 ? 'folded' : 'busy'))
+    this.layout = layOut(model.ranks, this.extents)
     const context = this.canvas.getContext('2d', { alpha: false })
     if (context === null) throw new Error('this browser has no canvas')
     this.context = context
@@ -91,13 +91,14 @@ export class Tracks {
     this.invalidate()
   }
 
-  fold(rank: number): void {
-    this.folded[rank] = !this.folded[rank]
+  /** Folds a rank or opens it; its row of quiet streams opens those. */
+  fold(row: Row): void {
+    this.extents[row.rank] = row.quiet > 0 ? 'all' : this.extents[row.rank] === 'folded' ? 'busy' : 'folded'
     this.relayout()
   }
 
   foldAll(folded: boolean): void {
-    this.folded.fill(folded)
+    this.extents.fill(folded ? 'folded' : 'busy')
     this.relayout()
   }
 
@@ -125,6 +126,13 @@ export class Tracks {
 
   select(selection: Selection | null): void {
     this.selection = selection
+    if (selection?.kind === 'event') {
+      const { rank, lane } = selection.place
+      if (!this.layout.rows.some((row) => row.lane === lane)) {
+        this.extents[rank] = 'all'
+        this.relayout()
+      }
+    }
     this.invalidate()
   }
 
@@ -140,7 +148,7 @@ export class Tracks {
   /** What is at a point of the canvas, give or take three pixels. */
   hit(x: number, y: number): Hit | null {
     const row = rowAt(this.layout, y - AXIS + this.scroll)
-    if (row === undefined || x < this.gutter || y < AXIS) return null
+    if (row === undefined || row.quiet > 0 || x < this.gutter || y < AXIS) return null
     const segments = row.lane ?? this.model.ranks[row.rank].partition
     const at = (offset: number): number => this.view.time(x - this.gutter + offset, this.plotWidth)
     const search = row.lane ? row.lane.segments : this.model.ranks[row.rank].partition
@@ -154,7 +162,7 @@ export class Tracks {
   }
 
   private relayout(): void {
-    this.layout = layOut(this.model.ranks, this.folded)
+    this.layout = layOut(this.model.ranks, this.extents)
     this.content.style.height = `${AXIS + this.layout.height}px`
     this.resize()
   }
@@ -189,7 +197,7 @@ export class Tracks {
     const { view, scroll } = this
     for (const row of this.layout.rows) {
       const top = row.top - scroll
-      if (top + row.height < 0 || top > this.height - AXIS) continue
+      if (row.quiet > 0 || top + row.height < 0 || top > this.height - AXIS) continue
       const segments = row.lane ? row.lane.segments : this.model.ranks[row.rank].partition
       segments.coverage(view.from, view.to, columns, this.coverage, true)
       const [from, to] = [Math.round(top * ratio), Math.round((top + row.height) * ratio)]
