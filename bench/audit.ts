@@ -1,20 +1,33 @@
 /**
- * How fast traces are read.   npx tsx bench/audit.ts [--json]
+ * How fast traces are read.   npx tsx bench/audit.ts [--json] [--rounds N]
  *
- * A generated trace as PyTorch writes it, uncompressed and in memory: scanned, read to a linked timeline, and, beside
- * it and in turns, given whole to `JSON.parse`, which is what there is without a reader of our own.
+ * On one core: a generated trace as PyTorch writes it, uncompressed and in memory, scanned and read to a linked timeline;
+ * the real traces beside this checkout, where they are there; and, in turns with them, the same bytes given whole to
+ * `JSON.parse`, which is what there is without a reader of our own. On two cores: several files on disk. Then what
+ * comes after reading: the ledger of a million events.
  */
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { gunzipSync } from 'node:zlib'
 import { readKineto } from '../src/audit/kineto.ts'
-import { TraceScanner } from '../src/audit/json/scanner.ts'
-import { Warnings } from '../src/timeline/warnings.ts'
 import { roleOf } from '../src/audit/kinetoDocument.ts'
+import { TraceScanner } from '../src/audit/json/scanner.ts'
+import { readTraces } from '../src/audit/open.ts'
+import { audit } from '../src/taxes/audit.ts'
 import { TimelineBuilder } from '../src/timeline/builder.ts'
+import { Warnings } from '../src/timeline/warnings.ts'
 import { makeTrace } from '../test/audit/trace.ts'
-import { measure, present } from './measure.ts'
+import { makeSample } from '../test/report/sample.ts'
+import { measure, present, type Variant } from './measure.ts'
 
-const bytes = Buffer.from(makeTrace({ kernels: 25_000, python: 6 }).text)
-const megabytes = bytes.length / 1e6
-const rate = (start: number): number => (megabytes * 1000) / (performance.now() - start)
+const at = process.argv.indexOf('--rounds')
+const rounds = at > 0 ? Number(process.argv[at + 1]) : 9
+const FILES = 8
+
+const generated = Buffer.from(makeTrace({ kernels: 25_000, python: 6 }).text)
+const rate = (bytes: number, start: number): number => bytes / 1000 / (performance.now() - start)
 
 function scan(): number {
   const start = performance.now()
@@ -25,36 +38,94 @@ function scan(): number {
     event: () => void events++,
   }
   const scanner = new TraceScanner(sink, warnings)
-  for (let at = 0; at < bytes.length; at += 1 << 20) scanner.push(bytes.subarray(at, at + (1 << 20)))
+  for (let from = 0; from < generated.length; from += 1 << 20)
+    scanner.push(generated.subarray(from, from + (1 << 20)))
   scanner.end()
   if (events !== 75_000 || warnings.list().length > 0) throw new Error(`${events} events`)
-  return rate(start)
+  return rate(generated.length, start)
 }
 
-async function readTimeline(): Promise<number> {
+async function readTimeline(bytes: Uint8Array): Promise<number> {
   const start = performance.now()
   const builder = new TimelineBuilder()
-  const { warnings } = await readKineto(bytes, builder)
+  await readKineto(bytes, builder)
   const { ranks } = builder.freeze()
-  if (ranks[0].events.length !== 75_000 || warnings.length > 0)
-    throw new Error(`${ranks[0].events.length} events`)
-  return rate(start)
+  if (ranks[0].events.length === 0) throw new Error('no events')
+  return rate(bytes.length, start)
 }
 
-function parseWhole(): number {
+function parseWhole(bytes: Buffer): number {
   const start = performance.now()
   const { traceEvents } = JSON.parse(bytes.toString()) as { traceEvents: unknown[] }
-  if (traceEvents.length < 75_000) throw new Error(`${traceEvents.length} events`)
-  return rate(start)
+  if (traceEvents.length === 0) throw new Error('no events')
+  return rate(bytes.length, start)
 }
 
-const goal = { text: 'at least 100', reached: (median: number) => median >= 100 }
-const figures = await measure(
-  [
-    { name: 'scan the wanted events', unit: 'MB/s', sample: scan, goal },
-    { name: 'read to a linked timeline', unit: 'MB/s', sample: readTimeline, goal },
-    { name: 'JSON.parse of the whole, for comparison', unit: 'MB/s', sample: parseWhole },
-  ],
-  15,
-)
-present(`Reading a trace of ${megabytes.toFixed(0)} MB`, figures)
+const shared = fileURLToPath(new URL('../../shared/traces/kineto', import.meta.url))
+const real = existsSync(shared)
+  ? readdirSync(shared)
+      .filter((name) => /^(a100|b200|h100|mi300x).*\.gz$/.test(name))
+      .map((name) => ({ name, bytes: gunzipSync(readFileSync(join(shared, name))) }))
+  : []
+if (real.length === 0) console.error('The real traces are not beside this checkout; left out.')
+
+const folder = mkdtempSync(join(tmpdir(), 'arke-bench-'))
+for (let rank = 0; rank < FILES; rank++)
+  writeFileSync(join(folder, `rank${rank}.json`), makeTrace({ kernels: 25_000, python: 6, rank }).text)
+
+async function readFolder(threads: number): Promise<number> {
+  const start = performance.now()
+  const { timeline, sources } = await readTraces([folder], { threads })
+  if (timeline.ranks.length !== FILES) throw new Error(`${timeline.ranks.length} ranks`)
+  return rate(
+    sources.reduce((sum, { bytes }) => sum + bytes, 0),
+    start,
+  )
+}
+
+const million = makeSample({ ranks: 8, steps: 40, layers: 64, kernels: 48 }).timeline
+function attribute(): number {
+  const start = performance.now()
+  if (audit(million, new Warnings()).ranks.length !== 8) throw new Error('not all ranks')
+  return (performance.now() - start) / 1000
+}
+
+const atLeast = (least: number): Variant['goal'] => ({
+  text: `at least ${least}`,
+  reached: (median) => median >= least,
+})
+try {
+  const figures = await measure(
+    [
+      { name: 'scan the wanted events', unit: 'MB/s', sample: scan, goal: atLeast(100) },
+      {
+        name: 'read to a linked timeline',
+        unit: 'MB/s',
+        sample: () => readTimeline(generated),
+        goal: atLeast(100),
+      },
+      { name: 'JSON.parse of the same', unit: 'MB/s', sample: () => parseWhole(generated) },
+      ...real.flatMap(({ name, bytes }): Variant[] => [
+        { name: `read ${name}`, unit: 'MB/s', sample: () => readTimeline(bytes), goal: atLeast(100) },
+        { name: '  JSON.parse of it', unit: 'MB/s', sample: () => parseWhole(bytes) },
+      ]),
+      {
+        name: `read ${FILES} files, one thread`,
+        unit: 'MB/s',
+        sample: () => readFolder(1),
+        goal: atLeast(100),
+      },
+      {
+        name: `read ${FILES} files, two threads`,
+        unit: 'MB/s',
+        sample: () => readFolder(2),
+        goal: atLeast(180),
+      },
+      { name: 'the ledger of a million events', unit: 's', sample: attribute },
+    ],
+    rounds,
+  )
+  present(`Reading traces (generated: ${(generated.length / 1e6).toFixed(0)} MB a file)`, figures)
+} finally {
+  rmSync(folder, { recursive: true, force: true })
+}

@@ -1,7 +1,7 @@
 /**
  * The audit as one JSON document: what `arke audit --json` prints, what the terminal and the HTML page show, and what
  * `--compare` reads back. Times are microseconds (with the nanoseconds as fractions), `null` is "unknowable from these
- * traces". `startUs` of events is on the common clock, from the first device event of all ranks.
+ * traces". `startUs` is on the common clock, from the beginning of the first window of all ranks.
  */
 
 export interface AuditDocument {

@@ -218,43 +218,63 @@ const savings: readonly [label: string, value: (candidate: CandidateDocument) =>
   ['Locality', ({ saves }) => saves.localityUs],
 ]
 
+/** Those that matter; the others are folded away. */
+const CANDIDATES = 12
+
 export function candidatesSection({ candidates }: AuditDocument): Markup {
-  const most = Math.max(1e-9, ...candidates.map(({ savesUs }) => savesUs))
-  const columns = savings.filter(([, value]) => candidates.some((candidate) => (value(candidate) ?? 0) > 0))
+  const rest = candidates.slice(CANDIDATES)
   return html`<section aria-labelledby="candidates-title">
     <h2 id="candidates-title">What to fuse</h2>
     ${
       candidates.length === 0
         ? html`<p>No chain of kernels stands out.</p>`
         : html`<p class="hint">Ordered by what a fused kernel would save at most, summed over ranks.</p>
-            ${scroll(
-              'Fusion candidates',
-              html`<table>
-                <thead>
-                  <tr>
-                    <th scope="col">Chain</th>
-                    <th scope="col" class="number">Saves at most</th>
-                    ${columns.map(([label]) => html`<th scope="col" class="number">${label}</th>`)}
-                    <th scope="col" class="number">Locality bytes</th>
-                    <th scope="col" class="number">Times</th>
-                    <th scope="col">Ranks</th>
-                    <th scope="col">Operation of Arke</th>
-                    <th scope="col">Example</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${candidates.map((candidate) =>
-                    candidateRow(
-                      candidate,
-                      most,
-                      columns.map(([, value]) => value(candidate)),
-                    ),
-                  )}
-                </tbody>
-              </table>`,
-            )}`
+            ${candidateTable('Fusion candidates', candidates.slice(0, CANDIDATES), candidates)}`
+    }
+    ${
+      rest.length === 0
+        ? null
+        : html`<details>
+            <summary>${rest.length} more, each of which saves at most ${timeOfUs(rest[0].savesUs)}</summary>
+            ${candidateTable('Further fusion candidates', rest, candidates)}
+          </details>`
     }
   </section>`
+}
+
+function candidateTable(
+  label: string,
+  candidates: readonly CandidateDocument[],
+  all: readonly CandidateDocument[],
+): Markup {
+  const most = Math.max(1e-9, ...all.map(({ savesUs }) => savesUs))
+  const columns = savings.filter(([, value]) => all.some((candidate) => (value(candidate) ?? 0) > 0))
+  return scroll(
+    label,
+    html`<table>
+      <thead>
+        <tr>
+          <th scope="col">Chain</th>
+          <th scope="col" class="number">Saves at most</th>
+          ${columns.map(([name]) => html`<th scope="col" class="number">${name}</th>`)}
+          <th scope="col" class="number">Locality bytes</th>
+          <th scope="col" class="number">Times</th>
+          <th scope="col">Ranks</th>
+          <th scope="col">Operation of Arke</th>
+          <th scope="col">Example</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${candidates.map((candidate) =>
+          candidateRow(
+            candidate,
+            most,
+            columns.map(([, value]) => value(candidate)),
+          ),
+        )}
+      </tbody>
+    </table>`,
+  )
 }
 
 /** Longer chains show their beginning, and the rest on demand. */

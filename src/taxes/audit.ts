@@ -11,6 +11,7 @@ import { type Candidate, candidatesOf } from './candidates.ts'
 import type { Clock, Collective } from './collective.ts'
 import { collectivesOf } from './collectives.ts'
 import { idleParts, type Part, partNames, type Partition } from './ledger.ts'
+import { Measured } from './measured.ts'
 import { type Locality, localityIn, localityOf, type LocalityTime } from './locality.ts'
 import { communicationTimes, partitionOf, recordedSpan } from './partition.ts'
 import { type Step, stepsOf } from './steps.ts'
@@ -174,15 +175,23 @@ function ledgersOf(
   locality: Locality | null,
   windows: readonly { readonly from: number; readonly to: number }[],
 ): Ledger[] {
-  const { computing, communicating, copying, waiting, transferring } = partition
-  const overlapping = intersection(computing, communicating)
-  const hidden = difference(waiting, partition.parts.wait)
+  // There may be thousands of steps, so each asks sums, not the sets.
+  const part = Object.fromEntries(
+    partNames.map((name) => [name, new Measured(partition.parts[name])]),
+  ) as Record<Part, Measured>
+  const communicating = new Measured(partition.communicating)
+  const copying = new Measured(partition.copying)
+  const waiting = new Measured(partition.waiting)
+  const transferring = new Measured(partition.transferring)
+  const overlapping = new Measured(intersection(partition.computing, partition.communicating))
+  const hidden = new Measured(difference(partition.waiting, partition.parts.wait))
   const started = launchTimes(rank)
   return windows.map(({ from, to }) => {
-    const within = (set: Intervals): number => total(clip(set, from, to))
-    const parts = Object.fromEntries(
-      partNames.map((part) => [part, within(partition.parts[part])]),
-    ) as Record<Part, number>
+    const within = (set: Measured): number => set.within(from, to)
+    const parts = Object.fromEntries(partNames.map((name) => [name, within(part[name])])) as Record<
+      Part,
+      number
+    >
     const idle = idleParts.reduce((sum, part) => sum + parts[part], 0)
     const communication = within(communicating)
     return {

@@ -50,6 +50,17 @@ describe('the report', () => {
     )
   })
 
+  test('folds candidates beyond the first dozen away, and the links of a long chain', () => {
+    const input = makeSample()
+    const [one] = input.document.candidates
+    const chain = Array.from({ length: 20 }, (_, i) => `kernel${i}`)
+    const candidates = Array.from({ length: 15 }, () => ({ ...one, chain }))
+    const many = [...writeReport({ ...input, document: { ...input.document, candidates } })].join('')
+    expect(plain(many)).toContain('3 more, each of which saves at most')
+    expect(plain(many)).toContain('and 14 more')
+    expect(many.match(/<code>kernel19<\/code>/g)).toHaveLength(15)
+  })
+
   test('shows an audit of nothing', () => {
     const empty = makeSample()
     const document = {

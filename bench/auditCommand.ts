@@ -1,0 +1,112 @@
+/**
+ * `arke audit` as a user runs it, built: from the start of the process to its end, and the memory it takes.
+ *
+ *   npm run build && npx tsx bench/auditCommand.ts [--json] [--rounds N] [--bytes 2e9]
+ *
+ * A trace of 1 MB, with its page and without; beside it, in turns, a process that does nothing. Then one of 2 GB, once:
+ * its rate, and its peak memory against 350 MB plus 60 bytes a GPU event.
+ */
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { writeLargeTrace } from '../test/audit/large.ts'
+import { type Figure, measure, present } from './measure.ts'
+
+const option = (name: string, usual: number): number => {
+  const at = process.argv.indexOf(name)
+  return at > 0 ? Number(process.argv[at + 1]) : usual
+}
+const arke = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url))
+if (!existsSync(arke)) {
+  console.error('dist/ is not there: npm run build')
+  process.exit(1)
+}
+const folder = mkdtempSync(join(tmpdir(), 'arke-bench-'))
+
+function run(...args: string[]): { seconds: number; stdout: string } {
+  const start = performance.now()
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, {
+    encoding: 'utf8',
+    cwd: folder,
+    maxBuffer: 1 << 30,
+  })
+  if (status !== 0) throw new Error(stderr)
+  return { seconds: (performance.now() - start) / 1000, stdout }
+}
+
+function large(path: string): { megabytes: number; seconds: number; peak: number; limit: number } {
+  // The process tells its own peak when it ends, in kilobytes; launches count the GPU's events from below.
+  const code = `process.argv = [process.argv[0], ${JSON.stringify(arke)}, 'audit', ${JSON.stringify(path)}, '--json']
+    process.on('exit', () => require('node:fs').writeFileSync('peak', String(process.resourceUsage().maxRSS)))
+    import(${JSON.stringify(arke)})`
+  const { seconds, stdout } = run('-e', code)
+  const { ranks } = JSON.parse(stdout) as { ranks: { launches: number }[] }
+  const events = ranks.reduce((sum, { launches }) => sum + launches, 0)
+  const peakBytes = Number(run('-p', "require('node:fs').readFileSync('peak', 'utf8')").stdout) * 1024
+  return {
+    megabytes: statSync(path).size / 1e6,
+    seconds,
+    peak: peakBytes / 1e6,
+    limit: 350 + (60 * events) / 1e6,
+  }
+}
+
+try {
+  const small = join(folder, 'rank0.json')
+  await writeLargeTrace(small, 1e6)
+  const underHalf = { text: 'under 0.5', reached: (median: number) => median < 0.5 }
+  const figures: Figure[] = await measure(
+    [
+      {
+        name: 'audit of 1 MB, with its page',
+        unit: 's',
+        sample: () => run(arke, 'audit', small).seconds,
+        goal: underHalf,
+      },
+      {
+        name: 'audit of 1 MB, --no-html',
+        unit: 's',
+        sample: () => run(arke, 'audit', small, '--no-html').seconds,
+      },
+      { name: 'a process that does nothing', unit: 's', sample: () => run('-e', '0').seconds },
+    ],
+    option('--rounds', 15),
+  )
+  const bytes = option('--bytes', 2e9)
+  if (bytes > 0) {
+    const path = join(folder, 'rank1.json')
+    await writeLargeTrace(path, bytes)
+    const found = large(path)
+    const once = (name: string, unit: string, value: number, goal?: string, reached?: boolean): Figure => ({
+      name,
+      unit,
+      median: value,
+      interval: [value, value],
+      samples: 1,
+      goal,
+      reached,
+    })
+    const rate = found.megabytes / found.seconds
+    figures.push(
+      once(
+        `audit of ${found.megabytes.toFixed(0)} MB, whole command`,
+        'MB/s',
+        rate,
+        'at least 100',
+        rate >= 100,
+      ),
+      once(
+        'its peak memory',
+        'MB',
+        found.peak,
+        `at most ${found.limit.toFixed(0)}`,
+        found.peak <= found.limit,
+      ),
+    )
+  }
+  present('arke audit, as a process', figures)
+} finally {
+  rmSync(folder, { recursive: true, force: true })
+}
