@@ -4,7 +4,7 @@
  */
 import { RankBuilder, TimelineBuilder } from '../timeline/builder.ts'
 import { categories, CHROME_VERSION, type ChromeRank, COMMUNICATION_EVENT } from '../timeline/chrome.ts'
-import { Column, float64 } from '../timeline/columns.ts'
+import { Identifiers } from './identifiers.ts'
 import { type Communication, Kind, NONE, type RankTimeline, type Track } from '../timeline/timeline.ts'
 import { Warnings } from '../timeline/warnings.ts'
 import { IntegerMap } from './integerMap.ts'
@@ -109,8 +109,8 @@ class ArkeRank {
   private readonly operands: OperandRecords
   private readonly communications = new Map<number, number>()
   /** By event: ids to link by, NaN where it has none. */
-  private readonly correlations = new Column(float64)
-  private readonly externalIds = new Column(float64)
+  private readonly correlations = new Identifiers()
+  private readonly externalIds = new Identifiers()
 
   constructor(
     described: ChromeRank,

@@ -4,10 +4,10 @@
  * calling thread.
  */
 import { RankBuilder, type TimelineBuilder } from '../timeline/builder.ts'
-import { Column, float64 } from '../timeline/columns.ts'
 import { type Communication, isDeviceWork, Kind, NONE } from '../timeline/timeline.ts'
 import { collectiveOf, communicationLibrary } from './communication.ts'
 import { hostCallKind } from './hostCalls.ts'
+import { Identifiers } from './identifiers.ts'
 import { IntegerMap } from './integerMap.ts'
 import type { TraceEvent } from './json/event.ts'
 import { NumberField, TextField } from './json/fields.ts'
@@ -62,8 +62,8 @@ export class KinetoDocument {
   private readonly communications = new Map<string, number>()
   private readonly operands: OperandRecords
   /** By event: ids to link by, NaN where it has none. */
-  private readonly correlations = new Column(float64)
-  private readonly externalIds = new Column(float64)
+  private readonly correlations = new Identifiers()
+  private readonly externalIds = new Identifiers()
   /** Microseconds that are time 0. */
   private origin = NaN
 

@@ -109,18 +109,23 @@ export function pickTracks(
   }
   const links = (column: Int32Array): Int32Array =>
     take(column, new Int32Array(length)).map((event) => (event === NONE ? NONE : position[event]))
+  const keys = (values: ReadonlyMap<number, number>): Map<number, number> => {
+    const renumbered = new Map<number, number>()
+    for (const [event, value] of values) if (position[event] !== NONE) renumbered.set(position[event], value)
+    return renumbered
+  }
   const picked: Events = {
     length,
     start: take(events.start, new Float64Array(length)).map((start) => start - shift),
     duration: take(events.duration, new Float64Array(length)),
-    bytes: take(events.bytes, new Float64Array(length)),
+    bytes: keys(events.bytes),
     kind: take(events.kind, new Uint8Array(length)),
     name: take(events.name, new Uint32Array(length)),
     track: take(events.track, new Uint32Array(length)),
     launch: links(events.launch),
     operator: links(events.operator),
     communication: take(events.communication, new Int32Array(length)),
-    sequence: take(events.sequence, new Int32Array(length)),
+    sequence: keys(events.sequence),
     operands: take(events.operands, new Int32Array(length)),
   }
   tracks.forEach(({ from, to }, index) => picked.track.fill(index, from, to))

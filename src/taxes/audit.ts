@@ -3,6 +3,7 @@
  * from all ranks; then where each rank's time went, over all and in each step; then who kept whom waiting and what to
  * fuse. What had to be assumed is in the warnings.
  */
+import { Column, float64 } from '../timeline/columns.ts'
 import { difference, intersection, total, clip, unionInOrder, union } from '../timeline/intervals.ts'
 import type { Intervals } from '../timeline/intervals.ts'
 import { isDeviceWork, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
@@ -213,18 +214,20 @@ function ledgersOf(
   })
 }
 
-/** When the first work of each launch started, in order. */
+/** When the work of each launch started, in order; where a launch has work on several streams, on the first of them. */
 function launchTimes(rank: RankTimeline): Float64Array {
-  const { start, kind, launch } = rank.events
-  const first = new Map<number, number>()
+  const { start, kind, launch, length } = rank.events
+  const seen = new Uint8Array(length)
+  const times = new Column(float64)
   for (const { role, from, to } of rank.tracks)
     if (role === 'stream')
-      for (let event = from; event < to; event++)
-        if (isDeviceWork(kind[event]) && launch[event] !== NONE) {
-          const known = first.get(launch[event])
-          if (known === undefined || start[event] < known) first.set(launch[event], start[event])
-        }
-  return Float64Array.from(first.values()).sort()
+      for (let event = from; event < to; event++) {
+        const call = launch[event]
+        if (!isDeviceWork(kind[event]) || call === NONE || seen[call]) continue
+        seen[call] = 1
+        times.push(start[event])
+      }
+  return times.all().sort()
 }
 
 function countIn(sorted: Float64Array, from: number, to: number): number {

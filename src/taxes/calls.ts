@@ -100,13 +100,13 @@ export function lanesOf(timeline: Timeline): Lane[] {
       for (let event = track.from; event < track.to; event++) {
         if (kind[event] !== Kind.communication) continue
         const record = communication[event]
-        const slot = 2 * record + (sequence[event] === NONE ? 0 : 1)
+        const slot = 2 * record + (sequence.has(event) ? 1 : 0)
         let draft = record === NONE ? null : byRecord[slot]
         if (draft === undefined) {
           const named = describe(
             rank.communications[record],
             rank.rank,
-            sequence[event] !== NONE,
+            sequence.has(event),
             trustCommunicators,
           )
           draft = byRecord[slot] = named && draftOf(named.key, named.draft)

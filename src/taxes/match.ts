@@ -3,7 +3,7 @@
  * process group and order, else by order on the stream. Orders are aligned (`align.ts`), because recordings begin and
  * stop at different calls, and a call counts as the same only where the ranks were inside at the same time.
  */
-import type { Timeline } from '../timeline/timeline.ts'
+import { NONE, type Timeline } from '../timeline/timeline.ts'
 import { align, pairByOrder, type Alignment, type Hint, type Spans } from './align.ts'
 import { type Calls, type Lane, lanesOf } from './calls.ts'
 import { clocksOf, fromCommon } from './clocks.ts'
@@ -61,7 +61,7 @@ function numbersTell({ ranks }: Timeline, lane: Lane): boolean {
   return lane.ranks.every(({ rank, events }) => {
     const { sequence } = ranks[rank].events
     const numbers = new Set<number>()
-    for (const event of events) numbers.add(sequence[event])
+    for (const event of events) numbers.add(sequence.get(event) ?? NONE)
     return KERNELS_PER_CALL * numbers.size >= events.length
   })
 }
@@ -73,7 +73,7 @@ function matchNumbers({ ranks }: Timeline, lane: Lane, matches: Match[]): void {
     const times = new Map<number, number>()
     for (const event of events) {
       // Several kernels of one call have one number; the k-th is the k-th on all ranks.
-      const number = sequence[event]
+      const number = sequence.get(event) ?? NONE
       const time = times.get(number) ?? 0
       times.set(number, time + 1)
       const key = number * 2 ** 21 + time

@@ -59,14 +59,14 @@ export class RankBuilder {
   private readonly communicationIds = new Map<string, number>()
   private readonly starts = new Column(float64)
   private readonly durations = new Column(float64)
-  private readonly bytes = new Column(float64)
+  private bytes = new Map<number, number>()
   private readonly kinds = new Column(uint8)
   private readonly names = new Column(uint32)
   private readonly trackOf = new Column(uint32)
   private readonly launches = new Column(int32)
   private readonly operators = new Column(int32)
   private readonly communicationOf = new Column(int32)
-  private readonly sequences = new Column(int32)
+  private sequences = new Map<number, number>()
   private readonly operands: Operands[] = []
   private readonly operandsOf = new Column(int32)
 
@@ -96,14 +96,12 @@ export class RankBuilder {
       throw new RangeError(`an event from ${start} for ${duration} ns does not fit the timeline`)
     this.starts.push(start)
     this.durations.push(duration)
-    this.bytes.push(0)
     this.kinds.push(kind)
     this.names.push(name)
     this.trackOf.push(track)
     this.launches.push(NONE)
     this.operators.push(NONE)
     this.communicationOf.push(NONE)
-    this.sequences.push(NONE)
     this.operandsOf.push(NONE)
     return this.starts.length - 1
   }
@@ -125,7 +123,8 @@ export class RankBuilder {
   }
 
   setBytes(event: number, bytes: number): void {
-    this.bytes.set(event, bytes)
+    if (bytes > 0) this.bytes.set(event, bytes)
+    else this.bytes.delete(event)
   }
 
   linkLaunch(event: number, launch: number): void {
@@ -158,7 +157,8 @@ export class RankBuilder {
 
   setCommunication(event: number, communication: number, sequence: number): void {
     this.communicationOf.set(event, communication)
-    this.sequences.set(event, sequence)
+    if (sequence === NONE) this.sequences.delete(event)
+    else this.sequences.set(event, sequence)
   }
 
   /** The number of a new record; the caller sees to it that calls with the same share one. */
@@ -179,6 +179,12 @@ export class RankBuilder {
       return links
     }
 
+    const renumberKeys = (values: ReadonlyMap<number, number>): Map<number, number> => {
+      const renumbered = new Map<number, number>()
+      for (const [event, value] of values) renumbered.set(position[event], value)
+      return renumbered
+    }
+
     const start = this.starts.take(order)
     const first = start.reduce((least, one) => Math.min(least, one), Infinity)
     const shift = order.length > 0 ? first : 0
@@ -187,14 +193,14 @@ export class RankBuilder {
       length: order.length,
       start,
       duration: this.durations.take(order),
-      bytes: this.bytes.take(order),
+      bytes: renumberKeys(this.bytes),
       kind: this.kinds.take(order),
       name: this.names.take(order),
       track: this.trackOf.take(order),
       launch: renumber(this.launches.take(order)),
       operator: renumber(this.operators.take(order)),
       communication: this.communicationOf.take(order),
-      sequence: this.sequences.take(order),
+      sequence: renumberKeys(this.sequences),
       operands: this.operandsOf.take(order),
     }
     return {

@@ -142,7 +142,8 @@ function eventText(
   let args = ''
   if (launch !== NONE) args += `,"correlation":${launch + 1}`
   if (operator !== NONE) args += `,"External id":${operator + 1}`
-  if (events.bytes[event] > 0) args += `,"bytes":${events.bytes[event]}`
+  const bytes = events.bytes.get(event)
+  if (bytes !== undefined) args += `,"bytes":${bytes}`
   const communication = events.communication[event]
   if (communication !== NONE) {
     args += `,"communication":${communication}`
@@ -150,7 +151,8 @@ function eventText(
     if (collective !== null) args += `,"Collective name":${JSON.stringify(collective)}`
     if (group !== null) args += `,"Process Group Name":${JSON.stringify(group)}`
   }
-  if (events.sequence[event] !== NONE) args += `,"Seq":${events.sequence[event]}`
+  const sequence = events.sequence.get(event)
+  if (sequence !== undefined) args += `,"Seq":${sequence}`
   if (events.operands[event] !== NONE) {
     const { shapes, types } = rank.operands[events.operands[event]]
     args += `,"Input Dims":${JSON.stringify(shapes)},"Input type":${JSON.stringify(types)}`

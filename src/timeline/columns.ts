@@ -3,6 +3,9 @@
  * them cost tens of megabytes and a pass over one property reads only that property.
  */
 
+/** From here on a column grows by a quarter: half of what doubling adds would never be used, and count as memory. */
+const LARGE = 1 << 18
+
 type Numbers = Float64Array | Int32Array | Uint32Array | Uint8Array
 
 export class Column<T extends Numbers> {
@@ -37,8 +40,14 @@ export class Column<T extends Numbers> {
     return taken
   }
 
+  /** The values in the order in which they came. */
+  all(): T {
+    return this.values.slice(0, this.length) as T
+  }
+
   private grow(): void {
-    const grown = this.make(Math.max(64, this.values.length * 2))
+    const { length } = this.values
+    const grown = this.make(length < LARGE ? Math.max(64, length * 2) : Math.ceil(length * 1.25))
     grown.set(this.values)
     this.values = grown
   }

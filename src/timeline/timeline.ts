@@ -6,7 +6,7 @@
  * write nanoseconds since 1970, which a double cannot hold; relative to the rank's first event they are exact for
  * 104 days (below 2^53 ns). Ranks have different bases: compare times of two ranks through `offsetBetween`.
  *
- * Events are columns, 53 bytes each. An event is named by its index in its rank; the events of a track are
+ * Events are columns, 41 bytes each. An event is named by its index in its rank; the events of a track are
  * neighbours. A timeline is made by a `TimelineBuilder` and does not change afterwards.
  */
 
@@ -86,8 +86,8 @@ export interface Events {
   /** Nanoseconds after the rank's base. */
   readonly start: Float64Array
   readonly duration: Float64Array
-  /** Bytes that a copy, a fill or a transfer moves; 0 where unknown. */
-  readonly bytes: Float64Array
+  /** Bytes that a copy, a fill or a transfer moves, of the few events where it is known. */
+  readonly bytes: ReadonlyMap<number, number>
   /** One of `Kind`. */
   readonly kind: Uint8Array
   /** Index into the timeline's names. */
@@ -100,8 +100,8 @@ export interface Events {
   readonly operator: Int32Array
   /** Index into the rank's communications, or `NONE`. */
   readonly communication: Int32Array
-  /** The communication's number on its communicator, or `NONE`. */
-  readonly sequence: Int32Array
+  /** The communication's number on its communicator, of those that have one. */
+  readonly sequence: ReadonlyMap<number, number>
   /** Index into the rank's operands, or `NONE`; of operators. */
   readonly operands: Int32Array
 }

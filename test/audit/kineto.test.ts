@@ -73,7 +73,7 @@ describe('a generated trace', () => {
               : Kind.kernel,
         )
         if (found.kind[i] !== Kind.communication) return
-        expect(found.sequence[i]).toBe(position)
+        expect(found.sequence.get(i)).toBe(position)
         expect(communications[found.communication[i]]).toMatchObject({
           collective: 'allReduce',
           library: 'nccl',

@@ -197,7 +197,7 @@ describe('an export with two GPUs', () => {
     const [kernel, copy] = [...eventsOf(streams(first)[0])]
     expect(names[events.name[kernel]]).toBe('void gemm<float>(float*)')
     expect(absolute(kernel)).toBe(200)
-    expect([events.kind[copy], events.bytes[copy], names[events.name[copy]]]).toEqual([
+    expect([events.kind[copy], events.bytes.get(copy), names[events.name[copy]]]).toEqual([
       Kind.memcpy,
       4096,
       'Memcpy HtoD',

@@ -106,7 +106,7 @@ describe('a process with two GPUs', () => {
       expect(names[events.name[events.launch[kernel]]]).toBe('hipLaunchKernel')
       expect(first.base + BigInt(events.start[events.launch[fill]])).toBe(63_857_982_000_130n)
       const copy = events.kind.indexOf(Kind.memcpy)
-      expect([events.bytes[copy], names[events.name[copy]]]).toEqual([4096, 'MEMORY_COPY_HOST_TO_DEVICE'])
+      expect([events.bytes.get(copy), names[events.name[copy]]]).toEqual([4096, 'MEMORY_COPY_HOST_TO_DEVICE'])
       expect(names[events.name[events.launch[copy]]]).toBe('hipMemcpyAsync')
       expect(threads(first).map(({ owner, id }) => [owner, id])).toEqual([[32, 33]])
       expect([...events.kind].filter((kind) => kind === Kind.step)).toHaveLength(1)

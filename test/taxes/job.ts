@@ -172,6 +172,6 @@ export function record(calls: readonly Call[], ranks: number, recording: Recordi
   return {
     timeline,
     recorded,
-    callOf: (rank, event) => calls[timeline.ranks[rank].events.bytes[event] - 1],
+    callOf: (rank, event) => calls[timeline.ranks[rank].events.bytes.get(event)! - 1],
   }
 }

@@ -1,0 +1,26 @@
+/** A column of ids, NaN where an event has none: 4 bytes each, since nearly all fit. */
+import { Column, uint32 } from '../timeline/columns.ts'
+
+const ABSENT = 0xffff_ffff
+const ELSEWHERE = 0xffff_fffe
+
+export class Identifiers {
+  private readonly small = new Column(uint32)
+  /** Those that are large, negative or no integers, by event. */
+  private readonly others = new Map<number, number>()
+
+  push(id: number): void {
+    if (Number.isNaN(id)) this.small.push(ABSENT)
+    else if (id >= 0 && id < ELSEWHERE && Number.isInteger(id)) this.small.push(id)
+    else {
+      this.others.set(this.small.length, id)
+      this.small.push(ELSEWHERE)
+    }
+  }
+
+  get(event: number): number {
+    const id = this.small.get(event)
+    if (id < ELSEWHERE) return id
+    return id === ABSENT ? NaN : (this.others.get(event) ?? NaN)
+  }
+}
