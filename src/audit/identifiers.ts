@@ -18,6 +18,11 @@ export class Identifiers {
     }
   }
 
+  clear(): void {
+    this.small.clear()
+    this.others.clear()
+  }
+
   get(event: number): number {
     const id = this.small.get(event)
     if (id < ELSEWHERE) return id

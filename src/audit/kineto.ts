@@ -6,7 +6,7 @@
  *
  * The rank is `distributedInfo.rank`, else the number in the file's or its folder's name, else `options.rank`, else 0.
  */
-import { TimelineBuilder } from '../timeline/builder.ts'
+import { type Detail, TimelineBuilder } from '../timeline/builder.ts'
 import type { RankTimeline, Timeline } from '../timeline/timeline.ts'
 import { inspect } from './inspect.ts'
 import type { TraceEvent } from './json/event.ts'
@@ -26,6 +26,7 @@ export interface KinetoOptions extends SourceOptions {
   rank?: number
   /** The name of a trace that is given as bytes. */
   name?: string
+  detail?: Detail
 }
 
 export interface KinetoFile {
@@ -69,7 +70,7 @@ export async function readKinetoRanks(
   const name = options.name ?? (typeof source === 'string' ? source : '')
   const ranks = scanner.documents.flatMap((metadata, i) => {
     if (!documents[i]) return []
-    const recording = documents[i].finish(metadata).freeze(0)
+    const recording = documents[i].finish(metadata).freeze(0, options.detail)
     return numbered(splitByDevice(recording, warnings), metadata, name, options.rank)
   })
   return { ranks, bytes, events: scanner.events }

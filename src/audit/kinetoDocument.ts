@@ -108,7 +108,10 @@ export class KinetoDocument {
   finish(metadata: TraceMetadata): RankBuilder {
     const origin = Number.isNaN(this.origin) ? 0n : BigInt(this.origin) * 1000n
     this.rank.base = (metadata.baseTimeNanoseconds ?? 0n) + origin
-    linkRunningOperators(this.rank, this.link())
+    const alone = this.link()
+    this.correlations.clear()
+    this.externalIds.clear()
+    linkRunningOperators(this.rank, alone)
     return this.rank
   }
 
@@ -194,8 +197,8 @@ export class KinetoDocument {
     return texts[field] < 0 ? null : this.strings.text(texts[field])
   }
 
-  /** Links by ids; returns the host calls that are left without an operator. */
-  private link(): number[] {
+  /** Links by ids; returns whether host calls are left without an operator. */
+  private link(): boolean {
     const { rank } = this
     const calls = new IntegerMap()
     const operators = new IntegerMap()
@@ -216,12 +219,12 @@ export class KinetoDocument {
         operators.set(externalId, event)
     }
 
-    const alone: number[] = []
+    let alone = false
     for (let event = 0; event < rank.length; event++) {
       if (!isCall(rank.kind(event))) continue
       const operator = this.operator(event, event, operators)
       if (operator !== NONE) rank.linkOperator(event, operator)
-      else alone.push(event)
+      else alone = true
     }
     let missing = 0
     for (let event = 0; event < rank.length; event++) {

@@ -13,7 +13,7 @@ import { Warnings } from '../timeline/warnings.ts'
 import { describeKernel } from './communication.ts'
 import { hostCallKind } from './hostCalls.ts'
 import { IntegerMap } from './integerMap.ts'
-import { isCall, linkRunningOperators } from './operators.ts'
+import { linkRunningOperators } from './operators.ts'
 import { rangeOf } from './ranges.ts'
 import { splitByDevice } from './split.ts'
 import { SqliteDatabase } from './sqlite/database.ts'
@@ -113,9 +113,7 @@ class NsysReader {
       )
     const { rank } = this
     if (rank.length === 0) return []
-    const calls: number[] = []
-    for (let event = 0; event < rank.length; event++) if (isCall(rank.kind(event))) calls.push(event)
-    linkRunningOperators(rank, calls)
+    linkRunningOperators(rank, true)
     rank.base = this.base() + BigInt(this.origin)
     const split = splitByDevice(rank.freeze(0), this.warnings, { expected: true })
     return split.map((timeline) => {

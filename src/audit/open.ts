@@ -10,6 +10,7 @@
 import { statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { basename, dirname, join } from 'node:path'
+import type { Detail } from '../timeline/builder.ts'
 import { joinTimelines } from '../timeline/join.ts'
 import { ranges } from '../timeline/ranges.ts'
 import type { RankTimeline, Timeline } from '../timeline/timeline.ts'
@@ -29,6 +30,8 @@ export interface ReadOptions {
   onProgress?: (bytesRead: number, bytesTotal: number, path: string) => void
   /** Threads to read on; by default several where there are several files of some size. */
   threads?: number
+  /** What is kept of what the host did; `all` by default. */
+  detail?: Detail
 }
 
 export interface TraceSource {
@@ -64,7 +67,9 @@ export async function readTraces(inputs: readonly string[], options: ReadOptions
   const found = new WarningList(paths)
   files.forEach((file, index) => found.addAll(index, file.warnings))
 
+  severalJobs(paths, files, found)
   const numbered = numberRanks(paths, files, found)
+  if (options.rank !== undefined) unusedRank(options.rank, files[0], found)
   const timeline = joinTimelines(
     files
       .map(({ names }, index) => ({ names, ranks: numbered[index] }))
@@ -75,8 +80,6 @@ export async function readTraces(inputs: readonly string[], options: ReadOptions
   })
   if (!timeline.ranks.some(({ deviceSpan }) => deviceSpan !== null))
     throw nothingToAudit(paths, files, timeline)
-  for (const { rank, deviceSpan } of timeline.ranks)
-    if (deviceSpan === null) found.add(null, 'no-events', `rank ${rank} has no event of a device`)
   const missing = missingRanks(timeline.ranks, files)
   if (missing.length > 0)
     found.add(
@@ -109,7 +112,7 @@ function sizeOf(path: string): number {
 async function readAll(
   paths: readonly string[],
   sizes: readonly number[],
-  { rank, onProgress, threads }: ReadOptions,
+  { rank, onProgress, threads, detail }: ReadOptions,
 ): Promise<TraceFile[]> {
   const total = sizes.reduce((sum, size) => sum + size, 0)
   const amount = paths.reduce((sum, path, i) => sum + sizes[i] * (path.endsWith('.gz') ? COMPRESSION : 1), 0)
@@ -122,7 +125,7 @@ async function readAll(
     read[index] = now
     onProgress?.(sum, total, paths[index])
   }
-  const tasks = paths.map((path, index) => ({ path, rank, bytes: sizes[index] }))
+  const tasks = paths.map((path, index) => ({ path, rank, detail, bytes: sizes[index] }))
   return readFiles(tasks, wanted, progress)
 }
 
@@ -175,6 +178,39 @@ function numberRanks(
   return numbered
 }
 
+/** A number that was given gives way to what the file tells. */
+function unusedRank(rank: number, { ranks }: TraceFile, found: WarningList): void {
+  if (
+    ranks.length === 0 ||
+    ranks.some(({ origin, timeline }) => origin === 'option' || timeline.rank === rank)
+  )
+    return
+  const numbers = ranks.map(({ timeline }) => timeline.rank)
+  const where = ranks.some(({ origin }) => origin === 'name') ? "the file's name tells" : 'the trace has'
+  found.add(
+    0,
+    'rank',
+    `rank ${rank} was given and is not used: ${where} ${ranks.length > 1 ? 'ranks' : 'rank'} ${ranges(numbers)}`,
+  )
+}
+
+/** Traces of one job agree on how many ranks it had. */
+function severalJobs(paths: readonly string[], files: readonly TraceFile[], found: WarningList): void {
+  const first = new Map<number, number>()
+  files.forEach(({ ranks }, file) => {
+    for (const { worldSize } of ranks)
+      if (worldSize !== null && !first.has(worldSize)) first.set(worldSize, file)
+  })
+  if (first.size < 2) return
+  const said = [...first].map(([size, file]) => `${size} by ${basename(paths[file])}`)
+  const shown = said.length > 3 ? [...said.slice(0, 3), `${said.length - 3} others`] : said
+  found.add(
+    null,
+    'rank',
+    `the files look like traces of different jobs: they tell of different numbers of ranks (${shown.join(', ')})`,
+  )
+}
+
 function worldOf(files: readonly TraceFile[]): number | null {
   const sizes = files.flatMap((file) => file.ranks.flatMap(({ worldSize }) => worldSize ?? []))
   return sizes.length > 0 ? Math.max(...sizes) : null
@@ -209,7 +245,10 @@ function nothingToAudit(
   const unreadable = files.flatMap(({ warnings }) => warnings).find((one) => one.class === 'unreadable')
   if (unreadable && timeline.ranks.length === 0)
     return new AuditError(`${which}: not readable (${unreadable.message}); check the file`)
-  const damage = files.flatMap(({ warnings }) => warnings).map((one) => one.message)
+  // Of a file that was no trace from its first byte there is no damage to tell.
+  const damage = files
+    .filter(({ warnings }) => warnings[0]?.class !== 'garbage')
+    .flatMap(({ warnings }) => warnings.map((one) => one.message))
   const what =
     timeline.ranks.length > 0
       ? 'there are events of a host but none of a device; record the GPU as well'

@@ -5,28 +5,25 @@ import { Kind, NONE } from '../timeline/timeline.ts'
 export const isCall = (kind: Kind): boolean =>
   kind === Kind.launch || kind === Kind.synchronize || kind === Kind.runtime
 
-/** Gives these calls the innermost operator that is running on their thread, and device work that of its launch. */
-export function linkRunningOperators(rank: RankBuilder, calls: readonly number[]): void {
-  if (calls.length > 0) {
-    const events = [...calls]
-    for (let event = 0; event < rank.length; event++)
-      if (rank.kind(event) === Kind.operator) events.push(event)
-    const outerFirst = (a: number, b: number): number =>
-      Number(isCall(rank.kind(a))) - Number(isCall(rank.kind(b))) || rank.end(b) - rank.end(a)
-    events.sort(
-      (a, b) =>
-        rank.trackIndex(a) - rank.trackIndex(b) || rank.start(a) - rank.start(b) || outerFirst(a, b) || a - b,
-    )
-    let running: number[] = []
-    let track = NONE
-    for (const event of events) {
-      if (rank.trackIndex(event) !== track) {
-        track = rank.trackIndex(event)
-        running = []
+/**
+ * Gives calls that have no operator the innermost one that is running on their thread, and then device work that of
+ * its launch. `alone` is whether there are such calls.
+ */
+export function linkRunningOperators(rank: RankBuilder, alone: boolean): void {
+  if (alone) {
+    const { order, bounds } = rank.inOrder()
+    const running: number[] = []
+    for (let track = 0; track + 1 < bounds.length; track++) {
+      running.length = 0
+      for (let i = bounds[track]; i < bounds[track + 1]; i++) {
+        const event = order[i]
+        const kind = rank.kind(event)
+        const isOperator = kind === Kind.operator
+        if (!isOperator && (!isCall(kind) || rank.operatorOf(event) !== NONE)) continue
+        while (running.length > 0 && rank.end(running[running.length - 1]) <= rank.start(event)) running.pop()
+        if (isOperator) running.push(event)
+        else if (running.length > 0) rank.linkOperator(event, running[running.length - 1])
       }
-      while (running.length > 0 && rank.end(running[running.length - 1]) <= rank.start(event)) running.pop()
-      if (rank.kind(event) === Kind.operator) running.push(event)
-      else if (running.length > 0) rank.linkOperator(event, running[running.length - 1])
     }
   }
   for (let event = 0; event < rank.length; event++) {

@@ -24,8 +24,8 @@ export async function readFiles(
   const files: TraceFile[] = []
   const queue = tasks.map((_, index) => index).sort((a, b) => tasks[b].bytes - tasks[a].bytes || a - b)
   const readHere = async (index: number): Promise<void> => {
-    const { path, rank } = tasks[index]
-    files[index] = await readTraceFile(path, { rank, onProgress: (bytes) => progress(index, bytes) })
+    const { path, rank, detail } = tasks[index]
+    files[index] = await readTraceFile(path, { rank, detail, onProgress: (bytes) => progress(index, bytes) })
   }
   if (threads < 2 || tasks.length < 2) {
     for (let index = 0; index < tasks.length; index++) await readHere(index)
@@ -69,7 +69,7 @@ export function startWorker(): Worker {
 
 function ask(
   worker: Worker,
-  { path, rank }: WorkerTask,
+  { path, rank, detail }: WorkerTask,
   progress: (bytes: number) => void,
 ): Promise<TraceFile> {
   return new Promise((resolve, reject) => {
@@ -95,6 +95,6 @@ function ask(
     worker.on('message', onMessage)
     worker.on('error', onError)
     worker.on('exit', onExit)
-    worker.postMessage({ path, rank } satisfies WorkerTask)
+    worker.postMessage({ path, rank, detail } satisfies WorkerTask)
   })
 }

@@ -15,7 +15,7 @@ import { hostCallKind } from './hostCalls.ts'
 import { IntegerMap } from './integerMap.ts'
 import { readBytes } from './json/source.ts'
 import { JsonWalker, type Visit } from './json/walker.ts'
-import { isCall, linkRunningOperators } from './operators.ts'
+import { linkRunningOperators } from './operators.ts'
 import { rangeOf } from './ranges.ts'
 import { splitByDevice } from './split.ts'
 import { numberDevices, type TraceFile, type TraceFileOptions } from './traceFile.ts'
@@ -148,9 +148,7 @@ class RocprofReader {
         () => 'device work without the host call that enqueued it (record with --hip-trace)',
         this.missing,
       )
-    const calls: number[] = []
-    for (let event = 0; event < rank.length; event++) if (isCall(rank.kind(event))) calls.push(event)
-    linkRunningOperators(rank, calls)
+    linkRunningOperators(rank, true)
     rank.base = BigInt(this.origin)
     return splitByDevice(rank.freeze(0), this.warnings, { expected: true }).map((timeline) => {
       const owner = timeline.tracks.find(({ role }) => role === 'stream')?.owner ?? timeline.rank

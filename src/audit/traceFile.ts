@@ -4,6 +4,7 @@
  * thread.
  */
 import { rankFromPath } from './rankName.ts'
+import type { Detail } from '../timeline/builder.ts'
 import type { RankTimeline } from '../timeline/timeline.ts'
 import type { Warning } from '../timeline/warnings.ts'
 
@@ -34,6 +35,8 @@ export interface TraceFileOptions {
   rank?: number
   /** The name of a trace that is given as bytes. */
   name?: string
+  /** What is kept of what the host did, where there is much of it. */
+  detail?: Detail
   /** Called with the number of raw (maybe compressed) bytes read so far. */
   onProgress?: (bytes: number) => void
 }

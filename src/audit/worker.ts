@@ -3,6 +3,7 @@
  * a copy, go out, with messages about progress before.
  */
 import { parentPort } from 'node:worker_threads'
+import type { Detail } from '../timeline/builder.ts'
 import type { RankTimeline } from '../timeline/timeline.ts'
 import { readTraceFile } from './readFile.ts'
 import type { TraceFile } from './traceFile.ts'
@@ -10,6 +11,7 @@ import type { TraceFile } from './traceFile.ts'
 export interface WorkerTask {
   readonly path: string
   readonly rank: number | undefined
+  readonly detail?: Detail
 }
 
 export type WorkerAnswer =
@@ -23,10 +25,10 @@ function buffersOf({ events }: RankTimeline): ArrayBuffer[] {
 }
 
 const port = parentPort
-port?.on('message', ({ path, rank }: WorkerTask) => {
+port?.on('message', ({ path, rank, detail }: WorkerTask) => {
   const answer = (message: WorkerAnswer, transfer: ArrayBuffer[] = []): void =>
     port.postMessage(message, transfer)
-  readTraceFile(path, { rank, onProgress: (progress) => answer({ progress }) }).then(
+  readTraceFile(path, { rank, detail, onProgress: (progress) => answer({ progress }) }).then(
     (file) => answer({ file }, [...new Set(file.ranks.flatMap(({ timeline }) => buffersOf(timeline)))]),
     (error: unknown) => answer({ failed: String(error) }),
   )

@@ -1,14 +1,15 @@
 /** `arke audit`: traces to a document, a screen of text, an HTML page and a merged trace. */
-import { createWriteStream, existsSync, readFileSync, statSync } from 'node:fs'
-import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { basename, join } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import { demoTraces } from '../audit/demo/demo.ts'
 import { AuditError, readTraces } from '../audit/open.ts'
+import { tracePaths } from '../audit/paths.ts'
 import { compare, comparisonTable } from '../report/compare.ts'
 import type { AuditDocument } from '../report/document.ts'
 import { bytes, percent } from '../report/format.ts'
+import { jsonPieces } from '../report/json.ts'
+import { isDocument, readDocument } from '../report/readDocument.ts'
 import { screen } from '../report/terminal.ts'
 import { toDocument } from '../report/toDocument.ts'
 import { type Audit, audit } from '../taxes/audit.ts'
@@ -17,6 +18,7 @@ import { ranges } from '../timeline/ranges.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import { type Warning, type WarningClass, Warnings } from '../timeline/warnings.ts'
 import { UsageError } from './errors.ts'
+import { checkOutput, writeOutput } from './output.ts'
 import type { Progress } from './progress.ts'
 
 export interface AuditCommand {
@@ -37,55 +39,98 @@ const usualReport = 'arke-report.html'
 
 interface Audited {
   readonly document: AuditDocument
-  readonly timeline: Timeline
-  readonly audit: Audit
+  /** Null where only a document was read. */
+  readonly traces: { readonly timeline: Timeline; readonly audit: Audit } | null
 }
 
+/** `pour` writes a text that may be too long for one string; without it, what is printed is. */
 export async function auditCommand(
   paths: readonly string[],
   command: AuditCommand,
   version: string,
   print: (text: string) => void,
   progress: Progress,
+  pour: (pieces: Iterable<string>) => Promise<void> = async (pieces) => print([...pieces].join('').trimEnd()),
 ): Promise<void> {
   if (command.demo && paths.length > 0)
     throw new UsageError(`--demo makes its own traces; leave out ${paths[0]} or --demo`)
   if (!command.demo && paths.length === 0)
     throw new UsageError('name a trace, a folder or a glob; or try: arke audit --demo')
-  const audited = command.demo
-    ? await auditDemo(command, version, progress)
-    : await auditPaths(paths, command, version, progress)
-  const { document } = audited
+  const known = documentIn(paths, command)
+  const html = pageOf(command, known !== null)
+  if (html !== null) checkOutput(html, 'give another --html, or --no-html')
+  if (command.trace !== undefined) checkOutput(command.trace, 'give another --trace')
+  if (html !== null && command.trace !== undefined && resolve(html) === resolve(command.trace))
+    throw new UsageError(`${html}: given for --html and for --trace; give two names`)
+  if (command.compare !== undefined && !isDocument(command.compare)) tracePaths([command.compare])
+  const other =
+    command.compare !== undefined && isDocument(command.compare) ? readDocument(command.compare) : null
+
+  const audited = known
+    ? { document: readDocument(known), traces: null }
+    : command.demo
+      ? await auditDemo(command, version, progress)
+      : await auditPaths(paths, command, version, progress)
+  const { document, traces } = audited
 
   if (command.compare !== undefined) {
-    const other = await otherDocument(command.compare, command, version, progress)
-    const comparison = compare(document, other)
-    if (command.json) print(JSON.stringify({ ...document, compared: { comparison, with: other } }))
+    const after = other ?? (await auditPaths([command.compare], command, version, progress)).document
+    const comparison = compare(document, after)
+    if (command.json) await pour(jsonLine({ ...document, compared: { comparison, with: after } }))
     else {
       for (const line of comparisonTable(comparison)) print(line)
-      print(`\nBefore: ${document.summary.join(' ')}\n\nAfter: ${other.summary.join(' ')}`)
+      print(`\nBefore: ${document.summary.join(' ')}\n\nAfter: ${after.summary.join(' ')}`)
     }
-  } else if (command.json) print(JSON.stringify(document))
-  else for (const line of screen(document)) print(line)
+  } else if (command.json) await pour(jsonLine(document))
+  else {
+    for (const line of screen(document, html)) print(line)
+    if (known) print(`\nNo page: that needs the traces, and ${known} has only what was found in them.`)
+  }
 
-  // A program that reads JSON has not asked for a page.
-  const html = command.html ?? (command.json ? false : usualReport)
   const said: string[] = []
-  if (html !== false) {
+  if (html !== null && traces) {
     const { writeReport } = await import('../report/html.ts')
     progress.show(() => `writing ${html}`)
-    await write(html, writeReport({ ...audited, ...audited.audit }))
-    said.push(`${html} (open it in a browser)`)
+    await writeOutput(html, writeReport({ document, timeline: traces.timeline, ...traces.audit }))
+    said.push(`${html} (${command.compare === undefined ? '' : 'of the audit before; '}open it in a browser)`)
   }
-  if (command.trace !== undefined) {
+  if (command.trace !== undefined && traces) {
     const { writeChrome } = await import('../timeline/chrome.ts')
-    const corrections = new Map(audited.audit.clocks.map(({ rank, correction }) => [rank, correction]))
-    const offset = (rank: number): number => Math.round(corrections.get(rank) ?? 0)
-    await write(command.trace, writeChrome(audited.timeline, { offset }))
+    progress.show(() => `writing ${command.trace}`)
+    await writeOutput(command.trace, writeChrome(traces.timeline, { clocks: traces.audit.clocks }))
     said.push(`${command.trace} (open it in ui.perfetto.dev)`)
   }
   progress.clear()
   if (!command.json && said.length > 0) print(`\nWritten: ${said.join(', ')}`)
+}
+
+function* jsonLine(value: unknown): Generator<string> {
+  yield* jsonPieces(value)
+  yield '\n'
+}
+
+/** The one path, where it is a document of an earlier audit. */
+function documentIn(paths: readonly string[], command: AuditCommand): string | null {
+  const found = paths.find(isDocument)
+  if (found === undefined) return null
+  if (paths.length > 1)
+    throw new UsageError(
+      `${found}: this is the output of --json, no trace; compare two by arke audit ${found} --compare OTHER`,
+    )
+  const needs = (['html', 'trace', 'steps', 'rank', 'bandwidth'] as const).find(
+    (option) => command[option] !== undefined && command[option] !== false,
+  )
+  if (needs !== undefined)
+    throw new UsageError(
+      `${found}: --${needs} needs the traces, and this is the output of --json; give the traces`,
+    )
+  return found
+}
+
+/** Where the page goes; a program that reads JSON, or who compares, has not asked for one. */
+function pageOf({ html, json, compare: other }: AuditCommand, isRead: boolean): string | null {
+  if (html === false || isRead) return null
+  return html ?? (json || other !== undefined ? null : usualReport)
 }
 
 /** The demo's traces go through files, as everybody's do. */
@@ -112,6 +157,8 @@ async function auditPaths(
 ): Promise<Audited> {
   const read = await readTraces(paths, {
     rank: command.rank,
+    // Only a trace that is written out again needs all of the host.
+    detail: command.trace === undefined ? 'needed' : 'all',
     onProgress: (done, all, path) => progress.show(() => `${bar(done, all)} ${bytes(all)}  ${path}`),
   })
   progress.show(() => 'attributing time')
@@ -137,7 +184,7 @@ async function auditPaths(
     warnings: merged(read.warnings, warnings.list()),
     version,
   })
-  return { document, timeline: read.timeline, audit: found }
+  return { document, traces: { timeline: read.timeline, audit: found } }
 }
 
 /** Leaves out what the reader says and the audit says better: of missing ranks, and of work from before the recording. */
@@ -157,23 +204,6 @@ function stepsThere({ ranks, names }: Timeline): string {
     : `; there are steps ${ranges(steps.map(({ number }) => number))}`
 }
 
-/** Another audit: its document, or the traces themselves. */
-async function otherDocument(
-  path: string,
-  command: AuditCommand,
-  version: string,
-  progress: Progress,
-): Promise<AuditDocument> {
-  if (existsSync(path) && statSync(path).isFile() && path.endsWith('.json') && statSync(path).size < 64e6) {
-    const text = readFileSync(path, 'utf8')
-    if (text.startsWith('{"arke":')) {
-      const document = JSON.parse(text) as AuditDocument
-      if (Array.isArray(document.ranks)) return document
-    }
-  }
-  return (await auditPaths([path], { ...command, demo: false }, version, progress)).document
-}
-
 export function stepRange(text: string): readonly [number, number] {
   const found = /^(\d+)(?:\.\.(\d+))?$/.exec(text)
   const first = Number(found?.[1])
@@ -187,16 +217,4 @@ function bar(done: number, all: number): string {
   const width = 24
   const full = all > 0 ? Math.round((width * done) / all) : 0
   return `[${'#'.repeat(full).padEnd(width)}] ${percent(done, all).padStart(7)} of`
-}
-
-async function write(path: string, content: string | Iterable<string>): Promise<void> {
-  try {
-    if (typeof content === 'string') return await writeFile(path, content)
-    const stream = createWriteStream(path)
-    for (const piece of content) if (!stream.write(piece)) await once(stream, 'drain')
-    stream.end()
-    await once(stream, 'finish')
-  } catch (error) {
-    throw new UsageError(`${path}: cannot be written: ${(error as Error).message}`)
-  }
 }

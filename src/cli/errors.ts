@@ -12,8 +12,8 @@ const ownRoot = fileURLToPath(new URL('..', import.meta.url))
 
 export function describeError(error: unknown): string {
   if (!(error instanceof Error)) return flat(`something that is no Error was thrown: ${String(error)}`)
-  // An error of the language starts with its place; one of the command line needs none.
-  if (error.name === 'KernelError' || error.name === 'UsageError') return flat(error.message)
+  // An error of the language starts with its place; one of the command line or of its input needs none.
+  if (['KernelError', 'UsageError', 'AuditError'].includes(error.name)) return flat(error.message)
   const place = authorPlace(error.stack ?? '')
   const what = ['Error', 'WorldError'].includes(error.name) ? '' : `${error.name}: `
   const message = flat(`${what}${error.message}`)

@@ -3,6 +3,7 @@
  * The `arke` command. Exit codes: 0 all well, 1 something was found, 2 the command or its input is wrong (one line on
  * stderr), 130 interrupted. Commands are loaded when they are used.
  */
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, Option } from 'commander'
 import type { AuditCommand } from './audit.ts'
@@ -138,12 +139,12 @@ program
   )
   .option('--steps <a..b>', 'only these steps, both included, by the numbers that the program gave them')
   .option('--json', 'print one JSON document, and write no page unless --html is given')
-  .option('--html <file>', 'where the page goes (default: arke-report.html)')
+  .option('--html <file>', 'where the page goes (default: arke-report.html; none with --json and --compare)')
   .option('--no-html', 'write no page')
   .option('--trace <file>', 'write all ranks on one clock as a Chrome trace, for Perfetto')
   .option(
     '--compare <other>',
-    'set another audit beside it: traces, or the output of --json (PATH is before, OTHER after)',
+    'set another audit beside it, which came after: traces or the output of --json, as PATH may be here',
   )
   .option('--rank <n>', 'the rank of a single trace that does not tell it', whole(0, 2 ** 31 - 1))
   .option('--bandwidth <GB/s>', "of the devices' memory, where Arke does not know the device", positive)
@@ -157,13 +158,19 @@ Examples:
   arke audit 'run7/rank*.json.gz' --steps 5..8
   arke audit before/ --compare after/
   arke audit trace.json.gz --json > before.json
+  arke audit before.json --compare after.json
 
 docs/audit.md says how to record a good trace. Exits with 2 and one line if there is nothing to audit.`,
   )
   .action(async (paths: string[], options: AuditCommand) => {
     const { auditCommand } = await import('./audit.ts')
     const { Progress } = await import('./progress.ts')
-    await interruptible(() => auditCommand(paths, options, version, print, new Progress(process.stderr)))
+    const pour = async (pieces: Iterable<string>): Promise<void> => {
+      for (const piece of pieces) if (!process.stdout.write(piece)) await once(process.stdout, 'drain')
+    }
+    await interruptible(() =>
+      auditCommand(paths, options, version, print, new Progress(process.stderr), pour),
+    )
   })
 
 program

@@ -82,12 +82,17 @@ export interface StepDocument {
   readonly ranks: readonly RankDocument[]
 }
 
+/** A process group: a name and its ranks, since groups of different ranks may have one name. */
 export interface GroupDocument {
   readonly group: string
   readonly description: string | null
+  /** Those that have a trace. */
   readonly ranks: readonly number[]
   readonly collectives: number
-  /** Sums over its ranks. Waits and transfers are the exposed ones, as in the ledger of a rank. */
+  /**
+   * Sums over its ranks. Waits and transfers are the group's own that are exposed, as in the ledger of a rank; an instant
+   * at which two groups both wait, or both transfer, counts for each of them.
+   */
   readonly commUs: number
   readonly waitUs: number | null
   readonly exposedTransferUs: number | null
@@ -126,15 +131,21 @@ export interface ClockDocument {
   readonly residualUs: number | null
 }
 
-/** A rank that others waited for, the worst first. */
+/** A rank that others waited for, the one with the most exposed waiting first. */
 export interface StragglerDocument {
   readonly rank: number
-  /** Summed over the ranks that waited. */
+  /** Summed over the ranks that waited, each in its window. */
   readonly keptWaitingUs: number
+  /** What of it costs time: waiting neither under compute nor beside a transfer. */
+  readonly exposedWaitUs: number
   /** How late it was, summed over the collectives at which it was last: from the arrival of the one before it. */
   readonly lateUs: number
   readonly collectives: number
-  readonly waiters: readonly { readonly rank: number; readonly waitUs: number }[]
+  readonly waiters: readonly {
+    readonly rank: number
+    readonly waitUs: number
+    readonly exposedWaitUs: number
+  }[]
   readonly worst: readonly {
     /** Index into `collectives`. */
     readonly collective: number

@@ -18,7 +18,7 @@ const figures: readonly Figure[] = [
   ['Hidden wait', ({ taxes }) => timeOfUs(taxes.hiddenWaitUs)],
   ['Exposed transfer', ({ taxes }) => timeOfUs(taxes.exposedTransferUs)],
   ['Unsplit', ({ other }) => timeOfUs(other.unsplitCommUs)],
-  ['Other', ({ taxes }) => timeOfUs(taxes.otherUs)],
+  ['Other', ({ taxes, other }) => timeOfUs(Math.max(0, taxes.otherUs - other.unsplitCommUs))],
   [
     'Locality, within busy',
     ({ taxes }) =>
@@ -108,7 +108,8 @@ export function clocksSection({ clocks }: AuditDocument): Markup {
     <h2 id="clocks-title">Clocks</h2>
     <p class="hint">
       All times above are on the first rank's clock. The residual is what the ends of the same collective are
-      still apart: waits shorter than that mean nothing.
+      still apart: waits shorter than that mean nothing. A rank without one shares no collective with another,
+      and stands where its trace's clock says; the warnings tell of those that it cannot place.
     </p>
     ${scroll(
       'Clocks',
@@ -128,9 +129,9 @@ export function clocksSection({ clocks }: AuditDocument): Markup {
               html`<tr>
                 <th scope="row">rank ${clock.rank}</th>
                 <td>${clock.aligned ? 'yes' : 'no'}</td>
-                <td class="number">${timeOfUs(clock.correctionUs)}</td>
-                <td class="number">${clock.driftPpm.toFixed(2)} ppm</td>
-                <td class="number">${timeOfUs(clock.residualUs)}</td>
+                <td class="number">${clock.aligned ? timeOfUs(clock.correctionUs) : '–'}</td>
+                <td class="number">${clock.aligned ? `${clock.driftPpm.toFixed(2)} ppm` : '–'}</td>
+                <td class="number">${clock.residualUs === null ? '–' : timeOfUs(clock.residualUs)}</td>
               </tr>`,
           )}
         </tbody>

@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import { pageFiles } from './bundle.ts'
 import { categories } from './categories.ts'
+import { jsonPieces } from './json.ts'
 import { html, Markup } from './markup.ts'
 import { pack, type ReportInput } from './pack.ts'
 import { headerBlock, type PackedHeader } from './packed.ts'
@@ -44,7 +45,10 @@ export function* writeReport(input: ReportInput): Generator<string, void> {
     yield block(next.value.id, next.value.bytes)
     next = blocks.next()
   }
-  yield block(headerBlock, Buffer.from(JSON.stringify(next.value satisfies PackedHeader)))
+  yield block(
+    headerBlock,
+    Buffer.concat(Array.from(jsonPieces(next.value satisfies PackedHeader), (piece) => Buffer.from(piece))),
+  )
   yield `<script>${code}</script>\n</body>\n</html>\n`
 }
 

@@ -4,6 +4,7 @@ import { ranges } from '../timeline/ranges.ts'
 import { bytes } from './format.ts'
 import { html, Markup, scroll } from './markup.ts'
 import { count, timeOfUs } from './units.ts'
+import { byGravity } from './warningLines.ts'
 
 const nanoseconds = (us: number): string => String(Math.round(us * 1000))
 
@@ -26,16 +27,22 @@ const jump = (
     ${text}
   </button>`
 
+const counted = (number: number, one: string, many = `${one}s`): string =>
+  `${count(number)} ${number === 1 ? one : many}`
+
+const chosen = ([first, last]: readonly [number, number]): string =>
+  first === last ? `step ${first}` : `steps ${first} to ${last}`
+
 export function headerSection(document: AuditDocument): Markup {
   const { sources, ranks, steps, warnings, summary, chosenSteps } = document
   const sizes = sources.reduce((sum, source) => sum + source.bytes, 0)
   const title = titleOf(document)
   const launches = ranks.reduce((sum, rank) => sum + rank.launches, 0)
   const facts = [
-    `${ranks.length} ${ranks.length === 1 ? 'rank' : 'ranks'}`,
-    chosenSteps ? `steps ${chosenSteps[0]} to ${chosenSteps[1]}` : `${steps.length} steps`,
-    `${count(document.collectives.length)} collectives`,
-    `${count(launches)} launches`,
+    counted(ranks.length, 'rank'),
+    chosenSteps ? chosen(chosenSteps) : counted(steps.length, 'step'),
+    counted(document.collectives.length, 'collective'),
+    counted(launches, 'launch', 'launches'),
     bytes(sizes),
   ]
   return html`<header>
@@ -51,12 +58,9 @@ export function headerSection(document: AuditDocument): Markup {
     ${
       warnings.length > 0
         ? html`<details class="warnings">
-            <summary>
-              ${warnings.length} ${warnings.length === 1 ? 'kind of warning' : 'kinds of warnings'}: what was
-              assumed or left out
-            </summary>
+            <summary>${counted(warnings.length, 'warning')}: what was assumed or left out</summary>
             <ul>
-              ${warnings.map(
+              ${byGravity(warnings).map(
                 (warning) =>
                   html`<li>
                     <b>${warning.class}</b>
@@ -73,8 +77,8 @@ export function headerSection(document: AuditDocument): Markup {
         ${sources.map(
           (source) =>
             html`<li>
-              <code>${source.path}</code> (${source.format}, ${bytes(source.bytes)}, rank
-              ${ranges(source.ranks)})
+              <code>${source.path}</code> (${source.format}, ${bytes(source.bytes)},
+              ${source.ranks.length === 0 ? 'no rank' : `${source.ranks.length === 1 ? 'rank' : 'ranks'} ${ranges(source.ranks)}`})
             </li>`,
         )}
       </ul>
@@ -106,7 +110,10 @@ export function stragglersSection({ stragglers, ranks }: AuditDocument): Markup 
                 : 'No rank kept another waiting, as far as these traces tell.'
             }
           </p>`
-        : html`<p class="hint">Rows waited, columns were waited for; time in collectives, summed.</p>
+        : html`<p class="hint">
+              Rows waited, columns were waited for; time in collectives,
+              summed.${stragglers.length > COLUMNS ? ` Columns are the worst ${COLUMNS} of ${stragglers.length}; the sums at the end of a row are over all.` : null}
+            </p>
             ${scroll('Straggler matrix', matrix(stragglers, ranks))}
             <h3>The ranks that were waited for</h3>
             ${scroll('Stragglers', stragglerTable(stragglers))}`
@@ -120,10 +127,14 @@ const COLUMNS = 32
 function matrix(stragglers: readonly StragglerDocument[], ranks: readonly RankDocument[]): Markup {
   const columns = stragglers.slice(0, COLUMNS).sort((a, b) => a.rank - b.rank)
   const known = new Set(ranks.map(({ rank }) => rank))
-  for (const { waiters } of columns) for (const { rank } of waiters) known.add(rank)
+  for (const { waiters } of stragglers) for (const { rank } of waiters) known.add(rank)
   const rows = [...known].sort((a, b) => a - b)
   const waits = columns.map(({ waiters }) => new Map(waiters.map(({ rank, waitUs }) => [rank, waitUs])))
-  const most = Math.max(1e-9, ...waits.flatMap((column) => [...column.values()]))
+  const most = waits.reduce((all, column) => [...column.values()].reduce((a, b) => Math.max(a, b), all), 1e-9)
+  // Also for those that have no column.
+  const sums = new Map<number, number>()
+  for (const { waiters } of stragglers)
+    for (const { rank, waitUs } of waiters) sums.set(rank, (sums.get(rank) ?? 0) + waitUs)
   const cell = (us: number): Markup =>
     us > 0
       ? html`<td style="--heat:${Math.sqrt(us / most).toFixed(3)}">${timeOfUs(us)}</td>`
@@ -138,13 +149,12 @@ function matrix(stragglers: readonly StragglerDocument[], ranks: readonly RankDo
     </thead>
     <tbody>
       ${rows.map((row) => {
-        const all = waits.reduce((sum, column) => sum + (column.get(row) ?? 0), 0)
         return html`<tr>
           <th scope="row">rank ${row}</th>
           ${columns.map(({ rank }, i) =>
             rank === row ? html`<td class="self" aria-label="itself"></td>` : cell(waits[i].get(row) ?? 0),
           )}
-          <td class="sum">${timeOfUs(all)}</td>
+          <td class="sum">${timeOfUs(sums.get(row) ?? 0)}</td>
         </tr>`
       })}
     </tbody>
@@ -164,6 +174,7 @@ function stragglerTable(stragglers: readonly StragglerDocument[]): Markup {
       <tr>
         <th scope="col">Rank</th>
         <th scope="col" class="number">Kept others waiting</th>
+        <th scope="col" class="number">Exposed</th>
         <th scope="col" class="number">Late</th>
         <th scope="col" class="number">Collectives</th>
         <th scope="col">What it did meanwhile</th>
@@ -176,6 +187,7 @@ function stragglerTable(stragglers: readonly StragglerDocument[]): Markup {
           html`<tr>
             <th scope="row">rank ${one.rank}</th>
             <td class="number">${timeOfUs(one.keptWaitingUs)}</td>
+            <td class="number">${timeOfUs(one.exposedWaitUs)}</td>
             <td class="number">${timeOfUs(one.lateUs)}</td>
             <td class="number">${count(one.collectives)}</td>
             <td>

@@ -13,10 +13,14 @@ export function summarise(figures: Figures): string[] {
 const mean = (ranks: readonly RankDocument[], of: (rank: RankDocument) => number): number =>
   ranks.reduce((sum, rank) => sum + of(rank), 0) / ranks.length
 
+type TaxName = 'kernel launch' | 'bulk synchronous' | 'data locality'
+
 interface MeanTax {
-  readonly name: string
+  readonly name: TaxName
   /** By which taxes are ordered: of the locality's interval the middle. */
   readonly us: number
+  /** At most: of the locality's interval the high end. */
+  readonly most: number
   readonly amount: string
   readonly detail: string
 }
@@ -34,16 +38,18 @@ function meanTaxes(ranks: readonly RankDocument[]): MeanTax[] {
   const synchronous = wait + transfer + unsplit
   const [low, high] = [0, 1].map((end) => mean(ranks, ({ taxes }) => taxes.localityUs?.[end] ?? 0))
   const local = mean(ranks, ({ taxes }) => taxes.localityBytes ?? 0)
-  return [
+  const taxes: MeanTax[] = [
     {
       name: 'kernel launch',
       us: launch,
+      most: launch,
       amount: amount(launch),
       detail: `${duration(dispatch)} of it while the host was still in operators and launches, ${duration(launch - dispatch)} in gaps between work already enqueued`,
     },
     {
       name: 'bulk synchronous',
       us: synchronous,
+      most: synchronous,
       amount: amount(synchronous),
       detail: unknown
         ? 'exposed communication; how much of it is waiting cannot be told without the traces of the other ranks'
@@ -53,10 +59,12 @@ function meanTaxes(ranks: readonly RankDocument[]): MeanTax[] {
     {
       name: 'data locality',
       us: (low + high) / 2,
+      most: high,
       amount: `between ${duration(low)} and ${amount(high)}`,
       detail: `inside its busy time, for the ${bytes(local)} that kernels write for the next to read back (estimated from shapes)`,
     },
-  ].sort((a, b) => b.us - a.us)
+  ]
+  return taxes.sort((a, b) => b.us - a.us)
 }
 
 function biggestTax({ ranks }: Figures): string {
@@ -68,8 +76,8 @@ function biggestTax({ ranks }: Figures): string {
 
 function culprit({ ranks, stragglers, collectives }: Figures): string {
   const [worst] = stragglers
-  if (!worst || worst.keptWaitingUs === 0) {
-    if (ranks.length > 1 || collectives.length === 0) return mainIdle(ranks)
+  if (!worst || worst.exposedWaitUs === 0) {
+    if (ranks.length > 1 || collectives.length === 0) return mainIdle(ranks, worst !== undefined)
     const unknown = mean(ranks, ({ idle }) => idle.unattributedUs)
     const wall = mean(ranks, ({ wallUs }) => wallUs)
     return (
@@ -79,9 +87,9 @@ function culprit({ ranks, stragglers, collectives }: Figures): string {
         : '.')
     )
   }
-  const all = stragglers.reduce((sum, { keptWaitingUs }) => sum + keptWaitingUs, 0)
+  const all = stragglers.reduce((sum, { exposedWaitUs }) => sum + exposedWaitUs, 0)
   return (
-    `Rank ${worst.rank} kept the others waiting for ${duration(worst.keptWaitingUs)} in all (${percent(worst.keptWaitingUs, all)} of all waiting), ` +
+    `Rank ${worst.rank} kept the others waiting for ${duration(worst.exposedWaitUs)} in all (${percent(worst.exposedWaitUs, all)} of exposed waiting), ` +
     `last at ${plural(worst.collectives, 'collective')}${meanwhile(worst)}.`
   )
 }
@@ -95,7 +103,7 @@ export function activityOf({ what, name, operator }: StragglerDocument['meanwhil
   const named = shorten(kernelLabel(name ?? ''), 44)
   switch (what) {
     case 'compute':
-      return `running ${operator === null ? named : `${operator} (${named})`}`
+      return `running ${operator === null ? named : `${shorten(operator, 44)} (${named})`}`
     case 'waiting':
       return `waiting itself, for ${name}`
     case 'collective':
@@ -118,7 +126,7 @@ export function activityOf({ what, name, operator }: StragglerDocument['meanwhil
 }
 
 /** Without waiting, what holds a rank up is on its own host or device. */
-function mainIdle(ranks: readonly RankDocument[]): string {
+function mainIdle(ranks: readonly RankDocument[], hidden: boolean): string {
   const causes: readonly (readonly [string, (rank: RankDocument) => number])[] = [
     ['the host dispatching (operators and launches)', ({ idle }) => idle.dispatchUs],
     ['gaps between enqueued work', ({ idle }) => idle.gapUs],
@@ -129,27 +137,100 @@ function mainIdle(ranks: readonly RankDocument[]): string {
   ]
   const [name, of] = causes.reduce((most, one) => (mean(ranks, one[1]) > mean(ranks, most[1]) ? one : most))
   const idle = mean(ranks, ({ idleUs }) => idleUs)
-  if (idle === 0) return 'Nobody waits, and no device is idle.'
-  return `No rank waits for another; devices are idle for ${duration(idle)}, most of it (${duration(mean(ranks, of))}) because of ${name}.`
+  const waiting = hidden ? 'All waiting for other ranks is hidden' : 'No rank waits for another'
+  if (idle === 0) return `${waiting}, and no device is idle.`
+  return `${waiting}; devices are idle for ${duration(idle)}, most of it (${duration(mean(ranks, of))}) because of ${name}.`
 }
 
-function firstFix({ ranks, stragglers, candidates }: Figures): string {
-  const [candidate] = candidates
-  const [straggler] = stragglers
+/** Of the biggest tax, what a candidate must cover for the host not to be the first thing to fix. */
+const GOOD_PART = 1 / 5
+
+/** How long a sentence may become by what could be left out. */
+const LINE = 220
+
+/** What fusing saves by itself: the waiting that it would save too is for a straggler, and is the straggler's. */
+const ownSaving = ({ saves }: CandidateDocument): number =>
+  saves.launchUs + (saves.exposedTransferUs ?? 0) + saves.unsplitCommUs + (saves.localityUs ?? 0)
+
+/** The same, as far as it is in one tax. */
+function savingIn(tax: TaxName, { saves }: CandidateDocument): number {
+  switch (tax) {
+    case 'kernel launch':
+      return saves.launchUs
+    case 'bulk synchronous':
+      return (saves.exposedTransferUs ?? 0) + saves.unsplitCommUs
+    case 'data locality':
+      return saves.localityUs ?? 0
+    default:
+      return tax satisfies never
+  }
+}
+
+const most = <T>(things: readonly T[], of: (thing: T) => number): T | undefined =>
+  things.reduce<T | undefined>(
+    (best, one) => (of(one) > (best === undefined ? 0 : of(best)) ? one : best),
+    undefined,
+  )
+
+function firstFix(figures: Figures): string {
+  const { ranks, stragglers, candidates } = figures
+  const [{ name: tax, most: taxUs }] = meanTaxes(ranks)
   const perRank = (us: number): number => us / ranks.length
-  if (straggler && straggler.keptWaitingUs > (candidate?.savesUs ?? 0))
-    return (
-      `Fix first: why rank ${straggler.rank} is late (${duration(perRank(straggler.keptWaitingUs))} of waiting a rank)` +
-      (candidate ? `; then fuse ${describe(candidate)}.` : '.')
+  const ofTax = (us: number): string =>
+    us > 0
+      ? `with it ${percent(Math.min(perRank(us), taxUs), taxUs)} of the ${tax} tax`
+      : `but none of the ${tax} tax`
+  const candidate = most(candidates, ownSaving)
+  const [straggler] = stragglers
+  const thenFuse = (first: string): string => {
+    const both = candidate ? `${first}; then fuse ${brief(candidate)}.` : ''
+    return both !== '' && both.length <= LINE ? both : `${first}.`
+  }
+  const covered = Math.max(0, ...candidates.map((one) => savingIn(tax, one)))
+  if (tax === 'kernel launch' && taxUs > 0 && perRank(covered) < GOOD_PART * taxUs)
+    return thenFuse(`Fix first: ${host(figures)}`)
+  const late = straggler?.exposedWaitUs ?? 0
+  if (straggler && late > (candidate ? ownSaving(candidate) : 0))
+    return thenFuse(
+      `Fix first: why rank ${straggler.rank} is late; that saves at most ${duration(perRank(late))} of waiting a rank, ` +
+        ofTax(tax === 'bulk synchronous' ? late : 0),
     )
   if (candidate)
-    return `Fix first: fuse ${describe(candidate)}, which saves at most ${duration(perRank(candidate.savesUs))} a rank.`
+    return `Fix first: fuse ${brief(candidate)}; that saves at most ${duration(perRank(ownSaving(candidate)))} a rank, ${ofTax(savingIn(tax, candidate))}.`
   const launches = mean(ranks, ({ launches: count }) => count)
   return `Fix first: nothing stands out to fuse; ${digits(launches)} launches a rank are all there is to merge.`
+}
+
+/** What to do where launches cost most, and no chain of them stands out. */
+function host({ ranks, steps }: Figures): string {
+  const stepRanks = steps.flatMap(({ ranks: inStep }) => inStep)
+  const count = mean(stepRanks.length > 0 ? stepRanks : ranks, ({ launches }) => launches)
+  const launches = mean(ranks, (rank) => rank.launches)
+  const launch = mean(ranks, ({ taxes }) => taxes.launchUs)
+  const dispatch = mean(ranks, ({ idle }) => idle.dispatchUs)
+  const onHost = dispatch >= launch - dispatch
+  const time = onHost ? dispatch : launch - dispatch
+  return (
+    (onHost
+      ? 'the host (CUDA graphs, torch.compile, fewer and larger kernels): '
+      : 'the gaps between kernels (CUDA graphs, fewer and larger kernels): ') +
+    `${Math.round(10 * count) / 10} launches a rank${stepRanks.length > 0 ? ' and step' : ''}` +
+    (launches > 0 ? `, ${duration(time / launches)} of ${onHost ? 'dispatch' : 'gap'} each` : '') +
+    `, ${percent(time, launch)} of the kernel launch tax`
+  )
+}
+
+const repeated = (count: number): string => (count === 1 ? '' : ` (${count} times)`)
+
+/** In a sentence that has more to say. */
+function brief({ chain, count, operation }: CandidateDocument): string {
+  const shown = chain.length > 3 ? [...chain.slice(0, 2), `… ${chain.length - 2} more`] : chain
+  const ours = operation ? `, as ${operation.name} does` : ''
+  return `${shown.map((name) => shorten(name, 32)).join(' → ')}${repeated(count)}${ours}`
 }
 
 export function describe({ chain, count, operation }: CandidateDocument): string {
   const shown = chain.length > 4 ? [...chain.slice(0, 3), `… ${chain.length - 3} more`] : chain
   const ours = operation ? ` (${operation.name} does this: ${operation.shapes})` : ''
-  return `${shown.map((name) => shorten(name, 40)).join(' → ')} (${count} times)${ours}`
+  return `${shown.map((name) => shorten(name, 40)).join(' → ')}${repeated(count)}${ours}`
 }

@@ -1,40 +1,49 @@
 /** The audit on one screen: what was read, the taxes of each rank, who was late, what to fuse, three sentences. */
 import type { AuditDocument, RankDocument } from './document.ts'
 import { ranges } from '../timeline/ranges.ts'
-import { bytes, columns, duration, percent, plural, shorten } from './format.ts'
+import { bytes, columns, duration, percent, plural, shares, wrap } from './format.ts'
 import { activityOf, describe } from './summary.ts'
+import { warningLines } from './warningLines.ts'
 
 /** Ranks that fit; of more, those with most waiting and those with least are shown. */
 const SHOWN = 10
+const WARNINGS = 5
 
-export function screen(document: AuditDocument): string[] {
-  const { ranks, stragglers, candidates, warnings, summary } = document
+/** `page` is where the rest can be read; null where no page is written. */
+export function screen(document: AuditDocument, page: string | null): string[] {
+  const { ranks, stragglers, candidates, summary } = document
+  const rest = page === null ? 'shown by --json' : `in ${page}`
   const lines = [heading(document), '']
-  lines.push(...columns([rankHead, ...shownRanks(ranks).map(rankRow)]))
-  if (ranks.length > SHOWN) lines.push(`  … ${ranks.length - SHOWN} more ranks are in the report`)
+  lines.push(...rankTable(ranks))
+  if (ranks.length > SHOWN) lines.push(`  … ${plural(ranks.length - SHOWN, 'more rank')}, ${rest}`)
   lines.push(...clocks(document))
-  if (stragglers.length > 0) {
-    lines.push('', 'Who kept the others waiting')
-    const rows = stragglers
+  const late = stragglers.filter(({ exposedWaitUs }) => exposedWaitUs > 0)
+  if (late.length > 0) {
+    lines.push('', 'Who kept the others waiting (exposed, over all ranks)')
+    const rows = late
       .slice(0, 3)
-      .map(({ rank, keptWaitingUs, collectives, meanwhile: [first] }) => [
+      .map(({ rank, exposedWaitUs, collectives, meanwhile: [first] }) => [
         `rank ${rank}`,
-        duration(keptWaitingUs),
+        duration(exposedWaitUs),
         `last at ${plural(collectives, 'collective')}`,
         first ? activityOf(first) : '',
       ])
-    lines.push(...columns(rows))
+    lines.push(...columns(rows, [0, 2, 3]))
   }
   if (candidates.length > 0) {
     lines.push('', 'What to fuse (saved at most, over all ranks)')
     for (const candidate of candidates.slice(0, 3))
       lines.push(`  ${duration(candidate.savesUs).padStart(8)}  ${describe(candidate)}`)
   }
+  const warnings = warningLines({
+    ...document,
+    // The line under the table says so already.
+    warnings: document.warnings.filter(({ message }) => !/ disagrees? with collective ends/.test(message)),
+  })
   if (warnings.length > 0) {
-    lines.push('', 'Warnings')
-    for (const { message, count } of warnings.slice(0, 5))
-      lines.push(`  ${shorten(message, 150)}${count > 1 ? ` (${count} times)` : ''}`)
-    if (warnings.length > 5) lines.push(`  … ${warnings.length - 5} more kinds are in the report`)
+    lines.push('', 'Warnings', ...warnings.slice(0, WARNINGS).flatMap((line) => wrap(line)))
+    if (warnings.length > WARNINGS)
+      lines.push(`  … ${plural(warnings.length - WARNINGS, 'more warning')}, ${rest}`)
   }
   return [...lines, '', ...summary]
 }
@@ -50,25 +59,54 @@ function heading({ ranks, steps, sources, collectives }: AuditDocument): string 
   return `${some.join(', ')}. Shares of wall; a rank's row adds up to 100 %.`
 }
 
-const rankHead = ['rank', 'wall', 'compute', 'launch', 'wait', 'transfer', 'other', 'overlap', 'locality']
+type Column = readonly [name: string, of: (rank: RankDocument) => number | null]
 
-function rankRow({ rank, wallUs, computeUs, taxes, overlapPct }: RankDocument): string[] {
-  const share = (us: number | null): string => (us === null ? '?' : percent(us, wallUs))
+/**
+ * What a rank's wall is made of. Communication that cannot be split into wait and transfer has a column of its own: in
+ * their place where none can be, beside them where some can.
+ */
+function parts(ranks: readonly RankDocument[]): readonly Column[] {
+  const wait: Column = ['wait', ({ taxes }) => taxes.waitUs]
+  const transfer: Column = ['transfer', ({ taxes }) => taxes.exposedTransferUs]
+  const isUnsplit = ({ other, taxes }: RankDocument): boolean =>
+    other.unsplitCommUs > 0 || taxes.waitUs === null
+  const isSplit = ({ taxes }: RankDocument): boolean =>
+    (taxes.waitUs ?? 0) > 0 || (taxes.exposedTransferUs ?? 0) > 0
+  const communication: readonly Column[] = !ranks.some(isUnsplit)
+    ? [wait, transfer]
+    : ranks.some(isSplit)
+      ? [wait, transfer, ['unsplit', ({ other }) => other.unsplitCommUs]]
+      : [['exposed comm', ({ exposedCommUs }) => exposedCommUs]]
   return [
-    `${rank}`,
-    duration(wallUs),
-    share(computeUs),
-    share(taxes.launchUs),
-    share(taxes.waitUs),
-    share(taxes.exposedTransferUs),
-    share(taxes.otherUs),
-    overlapPct === null ? '–' : `${overlapPct.toFixed(0)} %`,
-    taxes.localityBytes === null
-      ? '?'
-      : taxes.localityUs === null
-        ? bytes(taxes.localityBytes)
-        : `≤ ${percent(taxes.localityUs[1], wallUs)}`,
+    ['compute', ({ computeUs }) => computeUs],
+    ['launch', ({ taxes }) => taxes.launchUs],
+    ...communication,
+    ['other', ({ taxes, other }) => taxes.otherUs - other.unsplitCommUs],
   ]
+}
+
+function rankTable(ranks: readonly RankDocument[]): string[] {
+  const shown = parts(ranks)
+  const rows = shownRanks(ranks).map((one) => {
+    const { rank, wallUs, taxes, overlapPct } = one
+    const values = shown.map(([, of]) => of(one))
+    const written = shares(
+      values.map((us) => us ?? 0),
+      wallUs,
+    )
+    return [
+      `${rank}`,
+      duration(wallUs),
+      ...written.map((share, i) => (values[i] === null ? '?' : share)),
+      overlapPct === null ? '–' : `${overlapPct.toFixed(0)} %`,
+      taxes.localityBytes === null
+        ? '?'
+        : taxes.localityUs === null
+          ? bytes(taxes.localityBytes)
+          : `≤ ${percent(taxes.localityUs[1], wallUs)}`,
+    ]
+  })
+  return columns([['rank', 'wall', ...shown.map(([name]) => name), 'overlap', 'locality'], ...rows])
 }
 
 function shownRanks(ranks: readonly RankDocument[]): readonly RankDocument[] {
@@ -81,9 +119,11 @@ function shownRanks(ranks: readonly RankDocument[]): readonly RankDocument[] {
 function clocks({ clocks: all }: AuditDocument): string[] {
   const moved = all.filter(({ aligned }) => aligned)
   if (moved.length === 0) return []
-  const residual = Math.max(...all.map(({ residualUs }) => residualUs ?? 0))
+  const [clock, was] = moved.length === 1 ? ['Clock of rank', 'was'] : ['Clocks of ranks', 'were']
+  const residuals = moved.flatMap(({ residualUs }) => residualUs ?? [])
   const most = Math.max(...moved.map(({ correctionUs }) => Math.abs(correctionUs)))
-  return [
-    `  Clocks of rank ${ranges(moved.map(({ rank }) => rank))} were set by collective ends, by up to ${duration(most)}; ends then agree to ${duration(residual)}.`,
-  ]
+  return wrap(
+    `${clock} ${ranges(moved.map(({ rank }) => rank))} ${was} set by collective ends, by up to ${duration(most)}` +
+      `${residuals.length > 0 ? `; ends then agree to ${duration(Math.max(...residuals))}` : ''}.`,
+  )
 }

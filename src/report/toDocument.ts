@@ -1,7 +1,8 @@
 /** The audit in nanoseconds, as the document in microseconds that everything else shows. */
-import type { Audit, AuditOptions, GroupTime, Ledger } from '../taxes/audit.ts'
+import type { Audit, AuditOptions, Ledger } from '../taxes/audit.ts'
 import type { Candidate } from '../taxes/candidates.ts'
 import { type Collective, toCommon } from '../taxes/collective.ts'
+import type { GroupRankTime, GroupTime } from '../taxes/groups.ts'
 import type { Straggler } from '../taxes/stragglers.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import type { Warning } from '../timeline/warnings.ts'
@@ -36,7 +37,7 @@ export function toDocument(audited: Audited): AuditDocument {
     chosenSteps: options.steps ?? null,
     ranks: audit.ranks.map(({ index, ledger }) => scribe.rank(index, ledger)),
     steps: scribe.steps(),
-    groups: scribe.groups(audit.groups),
+    groups: audit.groups.map((one) => scribe.group(one)),
     collectives: audit.collectives.map((one) => scribe.collective(one)),
     clocks: audit.clocks.map(({ rank, aligned, correction, drift, residual }) => ({
       rank,
@@ -136,38 +137,28 @@ class Scribe {
     return [...steps.values()].sort((a, b) => a.number - b.number)
   }
 
-  groups(groups: readonly GroupTime[]): GroupDocument[] {
-    const byGroup = new Map<string, GroupTime[]>()
-    for (const one of groups) {
-      const key = `${one.group} ${one.description}`
-      const known = byGroup.get(key)
-      if (known) known.push(one)
-      else byGroup.set(key, [one])
-    }
-    return [...byGroup.values()].map((members) => {
-      const perRank = members.map(({ rank, collectives, communication, wait, transfer }) => ({
+  group({ group, description, collectives, perRank }: GroupTime): GroupDocument {
+    const sum = (of: (one: GroupRankTime) => number | null): number | null =>
+      perRank.reduce<number | null>(
+        (all, one) => (of(one) === null ? all : (all ?? 0) + (of(one) ?? 0)),
+        null,
+      )
+    return {
+      group,
+      description,
+      ranks: perRank.map(({ rank }) => this.number(rank)),
+      collectives,
+      commUs: microseconds(sum((one) => one.communication) ?? 0),
+      waitUs: orNull(sum((one) => one.wait)),
+      exposedTransferUs: orNull(sum((one) => one.transfer)),
+      perRank: perRank.map(({ rank, collectives: calls, communication, wait, transfer }) => ({
         rank: this.number(rank),
-        collectives,
+        collectives: calls,
         commUs: microseconds(communication),
         waitUs: orNull(wait),
         exposedTransferUs: orNull(transfer),
-      }))
-      const sum = (of: (one: GroupTime) => number | null): number | null =>
-        members.reduce<number | null>(
-          (all, one) => (of(one) === null ? all : (all ?? 0) + (of(one) ?? 0)),
-          null,
-        )
-      return {
-        group: members[0].group,
-        description: members[0].description,
-        ranks: perRank.map(({ rank }) => rank),
-        collectives: Math.max(...perRank.map(({ collectives }) => collectives)),
-        commUs: microseconds(sum((one) => one.communication) ?? 0),
-        waitUs: orNull(sum((one) => one.wait)),
-        exposedTransferUs: orNull(sum((one) => one.transfer)),
-        perRank,
-      }
-    })
+      })),
+    }
   }
 
   collective({
@@ -205,6 +196,7 @@ class Scribe {
   straggler({
     rank,
     keptWaiting,
+    exposed,
     late,
     collectives,
     waiters,
@@ -214,9 +206,14 @@ class Scribe {
     return {
       rank: this.number(rank),
       keptWaitingUs: microseconds(keptWaiting),
+      exposedWaitUs: microseconds(exposed),
       lateUs: microseconds(late),
       collectives,
-      waiters: waiters.map((one) => ({ rank: this.number(one.rank), waitUs: microseconds(one.wait) })),
+      waiters: waiters.map((one) => ({
+        rank: this.number(one.rank),
+        waitUs: microseconds(one.wait),
+        exposedWaitUs: microseconds(one.exposed),
+      })),
       worst: worst.map(({ collective, keptWaiting: kept, late: by }) => {
         const { kind, group, groupDescription, members } = this.audit.collectives[collective]
         const own = members.find((member) => member.rank === rank) ?? members[0]

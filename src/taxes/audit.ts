@@ -4,13 +4,14 @@
  * fuse. What had to be assumed is in the warnings.
  */
 import { Column, float64 } from '../timeline/columns.ts'
-import { difference, intersection, total, clip, unionInOrder, union } from '../timeline/intervals.ts'
-import type { Intervals } from '../timeline/intervals.ts'
+import { difference, intersection } from '../timeline/intervals.ts'
+import { lowerBound } from '../timeline/search.ts'
 import { isDeviceWork, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
 import { type Candidate, candidatesOf } from './candidates.ts'
 import type { Clock, Collective } from './collective.ts'
 import { collectivesOf } from './collectives.ts'
+import { type GroupTime, groupTimes } from './groups.ts'
 import { idleParts, type Part, partNames, type Partition } from './ledger.ts'
 import { Measured } from './measured.ts'
 import { type Locality, localityIn, localityOf, type LocalityTime } from './locality.ts'
@@ -68,19 +69,6 @@ export interface Ledger {
   readonly launches: number
 }
 
-/** One process group on one rank. */
-export interface GroupTime {
-  readonly group: string
-  readonly description: string | null
-  /** Index into the timeline's ranks. */
-  readonly rank: number
-  readonly collectives: number
-  readonly communication: number
-  /** Exposed; null where nothing of it can be split. */
-  readonly wait: number | null
-  readonly transfer: number | null
-}
-
 export function audit(timeline: Timeline, warnings: Warnings, options: AuditOptions = {}): Audit {
   const { ranks, names } = timeline
   const { collectives: all, clocks } = collectivesOf(timeline, warnings, options.world ?? null)
@@ -125,6 +113,8 @@ function allSteps({ ranks, names }: Timeline, warnings: Warnings): readonly (rea
       () =>
         `the trace names no steps; a period of ${detected.period} kernels that repeats is taken as one ` +
         '(torch.profiler names them if you call its step())',
+      1,
+      'detected',
     )
   const numbers = found.map(({ steps }) => steps.map(({ number }) => number).join(' '))
   const different = numbers.findIndex((one) => one !== numbers[0])
@@ -132,6 +122,8 @@ function allSteps({ ranks, names }: Timeline, warnings: Warnings): readonly (rea
     warnings.add(
       'steps',
       () => `ranks ${ranks[0].rank} and ${ranks[different].rank} do not have the same steps recorded`,
+      1,
+      'different',
     )
   return found.map(({ steps }) => steps)
 }
@@ -152,7 +144,15 @@ function chosenSpan(
     const [first, last] = chosen
     const inside = steps.filter(({ number }) => number >= first && number <= last)
     if (inside.length > 0) return [inside[0].from, inside[inside.length - 1].to]
-    warnings.add('steps', () => `rank ${rank.rank} has no steps ${first} to ${last}; it is left out`)
+    warnings.add(
+      'steps',
+      () =>
+        first === last
+          ? `rank ${rank.rank} has no step ${first}; it is left out`
+          : `rank ${rank.rank} has no steps ${first} to ${last}; it is left out`,
+      1,
+      'absent',
+    )
     return [0, 0]
   }
   const { start, kind } = rank.events
@@ -209,7 +209,7 @@ function ledgersOf(
       parts,
       unsplit: communication > 0 && within(waiting) + within(transferring) === 0,
       locality: locality && localityIn(locality, from, to),
-      launches: countIn(started, from, to),
+      launches: lowerBound(started, to) - lowerBound(started, from),
     }
   })
 }
@@ -228,74 +228,4 @@ function launchTimes(rank: RankTimeline): Float64Array {
         times.push(start[event])
       }
   return times.all().sort()
-}
-
-function countIn(sorted: Float64Array, from: number, to: number): number {
-  const below = (time: number): number => {
-    let [low, high] = [0, sorted.length]
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if (sorted[middle] < time) low = middle + 1
-      else high = middle
-    }
-    return low
-  }
-  return below(to) - below(from)
-}
-
-function groupTimes(
-  { ranks }: Timeline,
-  collectives: readonly Collective[],
-  partitions: readonly Partition[],
-): GroupTime[] {
-  interface Group {
-    group: string
-    description: string | null
-    rank: number
-    events: number[]
-    split: boolean
-  }
-  const groups = new Map<string, Group>()
-  for (const { group, groupDescription, library, members } of collectives)
-    for (const { rank, event, wait } of members) {
-      const name = group ?? groupDescription ?? library ?? 'unknown'
-      const key = `${rank} ${name} ${groupDescription}`
-      let known = groups.get(key)
-      if (!known)
-        groups.set(
-          key,
-          (known = { group: name, description: groupDescription, rank, events: [], split: false }),
-        )
-      known.events.push(event)
-      known.split ||= wait !== null
-    }
-  return [...groups.values()].map(({ group, description, rank, events, split }) => {
-    const time = eventTime(ranks[rank], events)
-    const { from, to, parts } = partitions[rank]
-    return {
-      group,
-      description,
-      rank,
-      collectives: events.length,
-      communication: total(clip(time, from, to)),
-      wait: split ? total(intersection(time, parts.wait)) : null,
-      transfer: split ? total(intersection(time, parts.transfer)) : null,
-    }
-  })
-}
-
-function eventTime(
-  { tracks, events: { start, duration, track } }: RankTimeline,
-  events: number[],
-): Intervals {
-  const chosen = new Set(events)
-  let time: Intervals = new Float64Array(0)
-  for (const index of new Set(events.map((event) => track[event]))) {
-    const { from, to } = tracks[index]
-    time = union(
-      time,
-      unionInOrder(start, duration, from, to, (event) => chosen.has(event)),
-    )
-  }
-  return time
 }

@@ -32,14 +32,14 @@ interface Chain {
   readonly members: Member[]
 }
 
-export function chainsOf(
+export function* chainsOf(
   rank: RankTimeline,
   partition: Partition,
   locality: Locality | null,
   labels: Labels,
   names: readonly string[],
   members: readonly Member[],
-): Occurrence[] {
+): Generator<Occurrence> {
   const { start, duration } = rank.events
   const { parts } = partition
   const flow = flowOf(rank, partition, locality)
@@ -49,7 +49,7 @@ export function chainsOf(
   )
   let chained = -Infinity
   let communicated = -Infinity
-  return findChains(rank, partition, flow, members).map(({ before, after, members: own }) => {
+  for (const { before, after, members: own } of findChains(rank, partition, flow, members)) {
     const savings = { launch: 0, wait: 0, transfer: 0, communication: 0 }
     let bytes = 0
     let ended = start[before] + duration[before]
@@ -72,12 +72,12 @@ export function chainsOf(
     launchUntil(start[after])
     const split = own.some((one) => one.split)
     const last = own[own.length - 1]
-    return {
-      chain: [
+    yield {
+      chain: labels.chain([
         labels.of(rank, before),
         ...own.map(({ event, kind }) => (kind === null ? labels.of(rank, event) : labels.intern(kind))),
         labels.of(rank, after),
-      ],
+      ]),
       from: start[before],
       to: start[after] + duration[after],
       savings: {
@@ -89,7 +89,7 @@ export function chainsOf(
       localityBytes: locality && bytes,
       operation: own.length === 1 ? operationOf(rank, names, last.kind, before, last.event, after) : null,
     }
-  })
+  }
 }
 
 /** What the locality knows of communications: which events feed and use them, and how many bytes that is. */

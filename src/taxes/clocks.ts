@@ -5,9 +5,11 @@
  * and, where that fits clearly better, by a drift.
  *
  * Ranks that share no collective with the first one are reached through others (the tree of the most shared
- * collectives); those that are not reached keep the trace's clock, which a warning says.
+ * collectives); those that are not reached keep the trace's clock, or where that is years away begin together with the
+ * first rank, which a warning says. Neither is a correction: there, nothing tells what the clock should be.
  */
-import type { Timeline } from '../timeline/timeline.ts'
+import { ranges } from '../timeline/ranges.ts'
+import { NONE, type Timeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
 import { median } from './align.ts'
 import { communicationOf, isSynchronising } from './calls.ts'
@@ -31,9 +33,9 @@ function evenly(values: readonly number[]): readonly number[] {
   return Array.from({ length: ENDS }, (_, i) => values[Math.floor((i * values.length) / ENDS)])
 }
 
-/** What to add to a time of the rank to have it on the first rank's clock, by the trace; null beyond 2^52 ns. */
-export function traceOffset({ ranks }: Timeline, rank: number): number | null {
-  const offset = ranks[rank].base - ranks[0].base
+/** What to add to a time of the rank to have it on the other's clock, by the trace; null beyond 2^52 ns. */
+export function traceOffset({ ranks }: Timeline, rank: number, other = 0): number | null {
+  const offset = ranks[rank].base - ranks[other].base
   const limit = 1n << 52n
   return offset > -limit && offset < limit ? Number(offset) : null
 }
@@ -55,27 +57,26 @@ interface Edge {
 export function clocksOf(timeline: Timeline, matches: readonly Match[], warnings: Warnings | null): Clock[] {
   const { ranks } = timeline
   const offsets = ranks.map((_, rank) => traceOffset(timeline, rank))
-  const clocks: { offset: number; drift: number; reached: boolean }[] = offsets.map((offset) => ({
+  const clocks: { offset: number; drift: number; root: number }[] = offsets.map((offset) => ({
     offset: offset ?? 0,
     drift: 0,
-    reached: false,
+    root: NONE,
   }))
   const tree = spanningTree(timeline, edgesOf(timeline, matches))
   // From each component's lowest rank outwards; of the first component that is the first rank as a rule.
   ranks.forEach((_, root) => {
-    if (clocks[root].reached) return
-    clocks[root].reached = true
+    if (clocks[root].root !== NONE) return
+    clocks[root].root = root
     const open = [root]
     for (let near = open.pop(); near !== undefined; near = open.pop()) {
       for (const edge of tree[near]) {
-        if (clocks[edge.far].reached) continue
-        const [from, to] = [offsets[near], offsets[edge.far]]
-        const fit = fitClock(edge, from === null || to === null ? null : to - from)
+        if (clocks[edge.far].root !== NONE) continue
+        const fit = fitClock(edge, traceOffset(timeline, edge.far, near))
         const base = clocks[near]
         clocks[edge.far] = {
           offset: Math.round(base.offset + fit.offset * (1 + base.drift)),
           drift: base.drift + fit.drift + base.drift * fit.drift,
-          reached: true,
+          root,
         }
         open.push(edge.far)
       }
@@ -83,16 +84,16 @@ export function clocksOf(timeline: Timeline, matches: readonly Match[], warnings
   })
 
   const { residuals, counts } = residualsOf(timeline, matches, clocks)
-  const made = clocks.map(({ offset, drift }, rank): Clock => {
+  const made = clocks.map(({ offset, drift, root }, rank): Clock => {
     const middle = ranks[rank].deviceSpan ? (ranks[rank].deviceSpan[0] + ranks[rank].deviceSpan[1]) / 2 : 0
-    const before = offsets[rank] ?? Number(ranks[rank].base - ranks[0].base)
-    const correction = Math.round(offset - before + drift * middle)
+    // Where the trace's clocks would have it, seen from the rank by which its component is placed.
+    const before = clocks[root].offset + Number(ranks[rank].base - ranks[root].base)
     return {
       rank: ranks[rank].rank,
       offset,
       drift,
       aligned: offset !== before || drift !== 0,
-      correction,
+      correction: Math.round(offset - before + drift * middle),
       residual: residuals[rank],
       collectives: counts[rank],
     }
@@ -234,7 +235,7 @@ function residualsOf(
   clocks: readonly { offset: number; drift: number }[],
 ): { residuals: (number | null)[]; counts: number[] } {
   const distances: number[][] = ranks.map(() => [])
-  const sorted = new Float64Array(ranks.length)
+  const order = new Float64Array(ranks.length)
   const ends = new Float64Array(ranks.length)
   for (const { members, events } of matches) {
     if (members.length < 2) continue
@@ -243,11 +244,11 @@ function residualsOf(
       const { offset, drift } = clocks[members[k]]
       const time = start[events[k]] + duration[events[k]]
       ends[k] = time + offset + drift * time
-      // Insertion: there are few, and they are nearly equal.
-      let at = k
-      for (; at > 0 && sorted[at - 1] > ends[k]; at--) sorted[at] = sorted[at - 1]
-      sorted[at] = ends[k]
     }
+    const sorted = order.subarray(0, members.length)
+    sorted.set(ends.subarray(0, members.length))
+    if (members.length > FEW) sorted.sort()
+    else insertionSort(sorted)
     const half = members.length >> 1
     const common = members.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2
     for (let k = 0; k < members.length; k++) distances[members[k]].push(Math.abs(ends[k] - common))
@@ -260,6 +261,18 @@ function residualsOf(
   }
 }
 
+/** Up to this many, insertion beats the sort of typed arrays, which is called once a collective. */
+const FEW = 16
+
+function insertionSort(values: Float64Array): void {
+  for (let i = 1; i < values.length; i++) {
+    const value = values[i]
+    let at = i
+    for (; at > 0 && values[at - 1] > value; at--) values[at] = values[at - 1]
+    values[at] = value
+  }
+}
+
 function warn(
   clocks: readonly Clock[],
   offsets: readonly (number | null)[],
@@ -267,31 +280,49 @@ function warn(
   warnings: Warnings,
 ): void {
   const microseconds = (time: number): string => `${(time / 1000).toFixed(3)} us`
-  const sentences: string[] = []
+  const reached = componentOf(0, tree)
+  const untied = (is: (offset: number | null) => boolean): number[] =>
+    clocks.filter((_, rank) => !reached.has(rank) && is(offsets[rank])).map(({ rank }) => rank)
+  const alone = untied((offset) => offset !== null)
+  const those = (ranks: readonly number[]): string =>
+    `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranges(ranks)}`
+  if (alone.length > 0)
+    warnings.add(
+      'clock',
+      () =>
+        `no matched collective ties ${those(alone)} to rank ${clocks[0].rank}; ` +
+        `${alone.length === 1 ? 'it keeps' : 'they keep'} the trace's clock`,
+      alone.length,
+      'alone',
+    )
+  const placed = untied((offset) => offset === null)
+  if (placed.length > 0)
+    warnings.add(
+      'clock',
+      () =>
+        `no matched collective ties ${those(placed)} to rank ${clocks[0].rank}, and by the trace's clocks they were ` +
+        `recorded weeks or years apart; they are shown from the same beginning`,
+      placed.length,
+      'placed',
+    )
   const aligned = clocks.filter(({ aligned, correction }) => aligned && correction !== 0)
   if (aligned.length > 0) {
     const worst = aligned.reduce((one, other) =>
       Math.abs(other.correction) > Math.abs(one.correction) ? other : one,
     )
     const residual = Math.max(...aligned.map((clock) => clock.residual ?? 0))
-    sentences.push(
-      (aligned.length === 1
-        ? `the clock of rank ${worst.rank} disagrees with collective ends by `
-        : `the clocks of ${aligned.length} ranks disagree with collective ends, rank ${worst.rank}'s by `) +
+    warnings.add(
+      'clock',
+      () =>
+        (aligned.length === 1
+          ? `the clock of rank ${worst.rank} disagrees with collective ends by `
+          : `the clocks of ${aligned.length} ranks disagree with collective ends, rank ${worst.rank}'s by `) +
         `${microseconds(Math.abs(worst.correction))}; aligned, ends are ${microseconds(residual)} from ` +
         `the common one at the median`,
+      aligned.length,
+      'aligned',
     )
   }
-  const reached = componentOf(0, tree)
-  const alone = clocks.filter((_, rank) => !reached.has(rank))
-  const unknown = clocks.filter((_, rank) => !reached.has(rank) && offsets[rank] === null)
-  if (alone.length > 0)
-    sentences.push(
-      `no matched collective ties ${alone.length} ranks (rank ${alone[0].rank} among them) to rank ${clocks[0].rank}; ` +
-        `they keep the trace's clock` +
-        (unknown.length > 0 ? ', or where that is years away, begin together with it' : ''),
-    )
-  if (sentences.length > 0) warnings.add('clock', () => sentences.join('; '), aligned.length + alone.length)
 }
 
 function componentOf(root: number, tree: readonly (readonly Edge[])[]): Set<number> {

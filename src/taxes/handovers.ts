@@ -6,97 +6,142 @@
  * One fused kernel would save the bytes between them, and the launch tax between those that follow each other at once.
  * Where most kernels are small, launching is what costs, and the chain is left to the runs (runs.ts).
  */
-import { union } from '../timeline/intervals.ts'
+import { type Intervals, union } from '../timeline/intervals.ts'
 import { isDeviceWork, Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { Occurrence } from './candidates.ts'
 import { FAR } from './chains.ts'
 import type { Labels } from './labels.ts'
 import type { Partition } from './ledger.ts'
 import { type Locality, nanoseconds } from './locality.ts'
-import { Measured } from './measured.ts'
 import { SMALL } from './runs.ts'
 
 /** In one chain; a longer one would be nobody's fused kernel. */
 const LONGEST = 16
 
-interface Chain {
-  readonly events: number[]
-  bytes: number
-}
-
-export function handoversOf(
+export function* handoversOf(
   rank: RankTimeline,
-  { from, to, parts }: Partition,
+  partition: Partition,
   locality: Locality | null,
   labels: Labels,
-): Occurrence[] {
-  if (!locality) return []
-  const { start, duration, kind } = rank.events
-  const { producer, consumer, bytes, intoProduct, memory } = locality
-  const chainOf = new Map<number, Chain>()
-  const chains = new Set<Chain>()
-  for (let i = 0; i < bytes.length; i++) {
-    const [writer, reader] = [producer[i], consumer[i]]
-    if (intoProduct[i] || kind[writer] === Kind.communication || kind[reader] === Kind.communication) continue
-    if (start[writer] < from || start[reader] + duration[reader] > to) continue
-    let chain = chainOf.get(writer)
-    if (!chain || (chain.events.length >= LONGEST && !chain.events.includes(reader))) {
-      // A chain that is full goes on as another; the one who writes belongs to both.
-      chain = { events: [writer], bytes: 0 }
-      chains.add(chain)
-      chainOf.set(writer, chain)
-    }
-    if (!chainOf.has(reader)) {
-      chain.events.push(reader)
-      chainOf.set(reader, chain)
-    }
-    chain.bytes += bytes[i]
-  }
-
-  const kept = [...chains].filter(
-    ({ events }) =>
-      events.length > 1 && 2 * events.filter((event) => duration[event] >= SMALL).length >= events.length,
-  )
-  for (const { events } of kept) events.sort((a, b) => start[a] - start[b])
-  const between = launchBetween(rank, kept, new Measured(union(parts.dispatch, parts.gap)))
-  return kept.map(({ events, bytes: handed }, i) => {
+): Generator<Occurrence> {
+  if (!locality) return
+  const { start, duration } = rank.events
+  const { memory } = locality
+  const launch = new Claims(union(partition.parts.dispatch, partition.parts.gap))
+  const chains = new Chains(rank, partition, locality)
+  for (let chain = 0; chain < chains.length; chain++) {
+    const events = chains.events(chain)
+    const large = events.reduce((count, event) => count + Number(duration[event] >= SMALL), 0)
+    if (events.length < 2 || 2 * large < events.length) continue
+    let between = 0
+    for (let i = 1; i < events.length; i++)
+      if (workBefore(rank, events[i]) === events[i - 1])
+        between += launch.take(start[events[i - 1]] + duration[events[i - 1]], start[events[i]])
+    const bytes = chains.bytes[chain]
     const last = events[events.length - 1]
-    return {
-      chain: events.map((event) => labels.of(rank, event)),
+    yield {
+      chain: labels.chain(events.map((event) => labels.of(rank, event))),
       from: start[events[0]],
       to: start[last] + duration[last],
       savings: {
-        launch: between[i],
+        launch: between,
         wait: null,
         transfer: null,
         communication: 0,
-        locality: memory ? nanoseconds(handed, memory) : null,
+        locality: memory ? nanoseconds(bytes, memory) : null,
       },
-      localityBytes: handed,
+      localityBytes: bytes,
       operation: null,
     }
-  })
+  }
 }
 
-/** By chain: the launch tax between kernels that follow each other at once; where streams share an instant, counted once. */
-function launchBetween(rank: RankTimeline, chains: readonly Chain[], launch: Measured): Float64Array {
-  const { start, duration } = rank.events
-  const gaps: { chain: number; from: number; to: number }[] = []
-  chains.forEach(({ events }, chain) => {
-    for (let i = 1; i < events.length; i++)
-      if (workBefore(rank, events[i]) === events[i - 1])
-        gaps.push({ chain, from: start[events[i - 1]] + duration[events[i - 1]], to: start[events[i]] })
-  })
-  gaps.sort((a, b) => a.from - b.from)
-  const sums = new Float64Array(chains.length)
-  let counted = -Infinity
-  for (const { chain, from, to } of gaps) {
-    const idle = launch.within(Math.max(from, counted), to)
-    if (idle > FAR) continue
-    sums[chain] += idle
-    counted = Math.max(counted, to)
+/** Who hands to whom, as lists of events: there may be as many as kernels, so without an object for each. */
+class Chains {
+  readonly bytes: number[] = []
+  private readonly rank: RankTimeline
+  /** By chain: who wrote first, and who read last; and how many there are. */
+  private readonly heads: number[] = []
+  private readonly tails: number[] = []
+  private readonly sizes: number[] = []
+  /** By event: its chain, and who comes before it there. */
+  private readonly chainOf: Int32Array
+  private readonly previous: Int32Array
+
+  constructor(rank: RankTimeline, { from, to }: Partition, locality: Locality) {
+    this.rank = rank
+    const { start, duration, kind, length } = rank.events
+    this.chainOf = new Int32Array(length).fill(NONE)
+    this.previous = new Int32Array(length).fill(NONE)
+    const { producer, consumer, bytes, intoProduct } = locality
+    for (let i = 0; i < bytes.length; i++) {
+      const [writer, reader] = [producer[i], consumer[i]]
+      const communicates = kind[writer] === Kind.communication || kind[reader] === Kind.communication
+      if (intoProduct[i] || communicates) continue
+      if (start[writer] >= from && start[reader] + duration[reader] <= to) this.join(writer, reader, bytes[i])
+    }
   }
-  return sums
+
+  get length(): number {
+    return this.heads.length
+  }
+
+  /** In order of their start. */
+  events(chain: number): number[] {
+    const events = [this.heads[chain]]
+    for (let event = this.tails[chain]; event !== this.heads[chain]; event = this.previous[event])
+      events.push(event)
+    const { start } = this.rank.events
+    return events.sort((a, b) => start[a] - start[b])
+  }
+
+  private join(writer: number, reader: number, bytes: number): void {
+    const { chainOf, previous, heads, tails, sizes } = this
+    let chain = chainOf[writer]
+    if (chain === NONE || (sizes[chain] >= LONGEST && chainOf[reader] !== chain)) {
+      // A chain that is full goes on as another; the one who writes belongs to both.
+      chain = heads.push(writer) - 1
+      tails.push(writer)
+      sizes.push(1)
+      this.bytes.push(0)
+      chainOf[writer] = chain
+    }
+    if (chainOf[reader] === NONE) {
+      chainOf[reader] = chain
+      previous[reader] = tails[chain]
+      tails[chain] = reader
+      sizes[chain]++
+    }
+    this.bytes[chain] += bytes
+  }
+}
+
+/** Launch tax that is given out once, since streams share an idle instant; not what is far too long for a launch. */
+class Claims {
+  private readonly intervals: Intervals
+  private readonly taken: Uint8Array
+
+  constructor(intervals: Intervals) {
+    this.intervals = intervals
+    this.taken = new Uint8Array(intervals.length / 2)
+  }
+
+  take(from: number, to: number): number {
+    const { intervals, taken } = this
+    let [low, high] = [0, taken.length]
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (intervals[2 * middle + 1] <= from) low = middle + 1
+      else high = middle
+    }
+    let sum = 0
+    const first = low
+    for (; low < taken.length && intervals[2 * low] < to; low++)
+      if (!taken[low]) sum += Math.min(intervals[2 * low + 1], to) - Math.max(intervals[2 * low], from)
+    if (sum > FAR) return 0
+    taken.fill(1, first, low)
+    return sum
+  }
 }
 
 /** The device work ahead of it on its stream. */

@@ -28,6 +28,7 @@ export class Labels {
   private readonly names: readonly string[]
   private readonly texts: string[] = []
   private readonly ids = new Map<string, number>()
+  private readonly chains = new Map<string, readonly number[]>()
   /** By name. */
   private readonly operators: (number | undefined)[] = []
   private readonly kernels: (number | undefined)[] = []
@@ -52,6 +53,16 @@ export class Labels {
   /** By the kernel's name in any case, for work that the operator does not tell apart. */
   ofKernelItself({ name }: Events, event: number): number {
     return (this.kernels[name[event]] ??= this.intern(kernelLabel(this.names[name[event]])))
+  }
+
+  /** The same array for the same labels: chains come again and again. */
+  chain(labels: ArrayLike<number>): readonly number[] {
+    const chain = Array.from(labels)
+    const key = chain.join(' ')
+    const known = this.chains.get(key)
+    if (known) return known
+    this.chains.set(key, chain)
+    return chain
   }
 
   intern(text: string): number {

@@ -1,5 +1,6 @@
 /** A set of time that can be asked how much of it lies in a window, in the time of a binary search. */
 import type { Intervals } from '../timeline/intervals.ts'
+import { countBefore } from '../timeline/search.ts'
 
 export class Measured {
   private readonly intervals: Intervals
@@ -17,15 +18,17 @@ export class Measured {
     return from < to ? this.before(to) - this.before(from) : 0
   }
 
+  /** How much of it lies in another set. */
+  of(other: Intervals): number {
+    let sum = 0
+    for (let i = 0; i < other.length; i += 2) sum += this.within(other[i], other[i + 1])
+    return sum
+  }
+
   private before(time: number): number {
     const { intervals, sums } = this
-    let [low, high] = [0, sums.length - 1]
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if (intervals[2 * middle + 1] <= time) low = middle + 1
-      else high = middle
-    }
-    const inside = 2 * low < intervals.length ? Math.max(0, time - intervals[2 * low]) : 0
-    return sums[low] + inside
+    const past = countBefore(sums.length - 1, (i) => intervals[2 * i + 1] <= time)
+    const inside = 2 * past < intervals.length ? Math.max(0, time - intervals[2 * past]) : 0
+    return sums[past] + inside
   }
 }

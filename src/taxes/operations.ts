@@ -1,8 +1,9 @@
 /**
  * Which operation of Arke does what a chain does, where the shapes of both are known and match:
  *
- * - `allGatherGemm`: an all-gather in bf16 whose result has as many elements as the first operand of the product after
- *   it. A trace does not tell along which extent was gathered; Arke's A is sliced along K, so K must divide by the ranks.
+ * - `allGatherGemm`: an all-gather in bf16 whose result has as many elements as the first operand, M x K, of the product
+ *   after it, and to which each rank brings a slice along K: what the all-gather was called with, or what the kernel
+ *   before it wrote, is M x K over the ranks. Slices of rows, as of tokens, are not what Arke's operation gathers.
  * - `flashDecode`: attention of one query token a sequence in bf16, whose result goes into an all-gather or all-reduce.
  */
 import { NONE, type Operands, type RankTimeline } from '../timeline/timeline.ts'
@@ -48,7 +49,7 @@ export function operationOf(
   const traffic = messageOf(rank, names, collective)
   if (!traffic) return null
   return (
-    (kind === 'allGather' ? allGatherGemm(rank, names, traffic, collective, after) : null) ??
+    (kind === 'allGather' ? allGatherGemm(rank, names, traffic, before, collective, after) : null) ??
     flashDecode(rank, names, traffic, before)
   )
 }
@@ -74,6 +75,7 @@ function allGatherGemm(
   rank: RankTimeline,
   names: readonly string[],
   { reads, writes }: Traffic,
+  before: number,
   collective: number,
   after: number,
 ): Operation | null {
@@ -89,11 +91,23 @@ function allGatherGemm(
   const depth = left[left.length - 1]
   const world = worldOf(rank, collective) ?? (reads.length === 1 ? count(left) / reads[0].elements : NaN)
   if (!Number.isInteger(world) || depth % world !== 0) return null
+  const slice = [count(left) / depth, depth / world]
+  const brought = [
+    ...(callOf(rank, names, collective)?.[1].shapes ?? []),
+    ...(writesOf(rank, names, before) ?? []).map(({ shape }) => shape),
+  ]
+  if (!brought.some((shape) => shape.length === 2 && shape[0] === slice[0] && shape[1] === slice[1]))
+    return null
   const width = product[product.length - 1]
   return {
     name: 'allGatherGemm',
     shapes: `M=${count(left) / depth}, N=${width}, K=${depth} over ${world} ranks`,
   }
+}
+
+function writesOf(rank: RankTimeline, names: readonly string[], event: number): Traffic['writes'] | null {
+  const call = callOf(rank, names, event)
+  return call && (trafficOf(...call)?.writes ?? null)
 }
 
 function worldOf({ events, communications }: RankTimeline, event: number): number | null {

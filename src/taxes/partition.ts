@@ -15,6 +15,7 @@ import {
   intersection,
   union,
   unionInOrder,
+  unionOf,
 } from '../timeline/intervals.ts'
 import type { Intervals } from '../timeline/intervals.ts'
 import {
@@ -36,8 +37,8 @@ export interface CommunicationTime {
 
 /**
  * The window of a whole recording: from the first device work that was enqueued while it ran to the last end of any.
- * Work before that was enqueued before the recording began, and nothing is known of why it ran when it did. A trace
- * without any launch is taken whole.
+ * Work before that was enqueued before the recording began, and nothing is known of why it ran when it did. Where that
+ * would be more than half of all, launches are rather missing than early, and the trace is taken whole.
  */
 export function recordedSpan(rank: RankTimeline): readonly [from: number, to: number] | null {
   const { start, kind, launch } = rank.events
@@ -51,7 +52,8 @@ export function recordedSpan(rank: RankTimeline): readonly [from: number, to: nu
         break
       }
   }
-  return [first === Infinity ? rank.deviceSpan[0] : first, rank.deviceSpan[1]]
+  const [from, to] = rank.deviceSpan
+  return [first - from <= (to - from) / 2 ? first : from, to]
 }
 
 /** By rank of the timeline: when it was in a collective before the last rank arrived, and when after. */
@@ -71,7 +73,7 @@ export function communicationTimes(
       if (split > from) waits[rank].push(from, split)
       if (to > split) transfers[rank].push(split, to)
     }
-  return ranks.map((_, i) => ({ waiting: normalised(waits[i]), transferring: normalised(transfers[i]) }))
+  return ranks.map((_, i) => ({ waiting: unionOf(waits[i]), transferring: unionOf(transfers[i]) }))
 }
 
 export function partitionOf(
@@ -148,10 +150,10 @@ function idleCauses(rank: RankTimeline, names: readonly string[], idle: Interval
     }
   }
   return {
-    ...hostCauses(rank, before, normalised(inCall)),
-    gap: normalised(gap),
-    dependency: normalised(dependency),
-    unattributed: normalised(unattributed),
+    ...hostCauses(rank, before, unionOf(inCall)),
+    gap: unionOf(gap),
+    dependency: unionOf(dependency),
+    unattributed: unionOf(unattributed),
   }
 }
 
@@ -176,7 +178,7 @@ function hostCauses(
   let hostAbsent: Intervals = new Float64Array(0)
   for (const [thread, times] of before) {
     const { blocked, running } = threads.get(thread) ?? hostTime(rank, rank.tracks[thread])
-    let left: Intervals = normalised(times)
+    let left: Intervals = unionOf(times)
     const take = (of: Intervals): Intervals => {
       const taken = intersection(left, of)
       left = difference(left, taken)
@@ -232,43 +234,37 @@ class StreamWaits {
   private readonly rank: RankTimeline
   /** By name: whether it is a stream's wait, on the device or as the host's call. */
   private readonly isWait: Uint8Array
+  /** By call: whether its thread told a stream to wait after the call before it that enqueued work. */
+  private readonly told: Uint8Array
 
   constructor(rank: RankTimeline, names: readonly string[]) {
     this.rank = rank
     this.isWait = Uint8Array.from(names, (name) => Number(/stream\s?wait/i.test(name)))
+    const { length, kind, name, launch } = rank.events
+    // A blocking copy enqueues work as a launch does.
+    const enqueued = new Uint8Array(length)
+    for (let event = 0; event < length; event++) if (launch[event] !== NONE) enqueued[launch[event]] = 1
+    this.told = new Uint8Array(length)
+    for (const { role, from, to } of rank.tracks) {
+      if (role !== 'thread') continue
+      let told = 0
+      for (let event = from; event < to; event++) {
+        this.told[event] = told
+        if (kind[event] === Kind.launch || enqueued[event]) told = 0
+        else if (kind[event] === Kind.runtime && this.isWait[name[event]]) told = 1
+      }
+    }
   }
 
-  /** Between the work ahead of it on its stream, or the thread's launch before its own, and the work. */
+  /** Between the work ahead of it on its stream, or the thread's call before its own that enqueued work, and the work. */
   before(work: number, call: number): boolean {
     const { kind, name, track, launch } = this.rank.events
-    const { isWait } = this
     const stream = this.rank.tracks[track[work]]
     let ahead = work - 1
     for (; ahead >= stream.from && !isDeviceWork(kind[ahead]); ahead--)
-      if (kind[ahead] === Kind.wait && isWait[name[ahead]]) return true
+      if (kind[ahead] === Kind.wait && this.isWait[name[ahead]]) return true
     // Of the kernels of one graph launch only the first waited for what the host asked for.
     if (ahead >= stream.from && launch[ahead] === call) return false
-    const thread = this.rank.tracks[track[call]]
-    for (let event = call - 1; event >= thread.from && kind[event] !== Kind.launch; event--)
-      if (kind[event] === Kind.runtime && isWait[name[event]]) return true
-    return false
+    return this.told[call] === 1
   }
-}
-
-/** Intervals in any order, as a set. */
-function normalised(pairs: readonly number[]): Intervals {
-  let sorted = true
-  for (let i = 2; i < pairs.length && sorted; i += 2) sorted = pairs[i] >= pairs[i - 2]
-  let starts: ArrayLike<number>
-  let durations: ArrayLike<number>
-  const count = pairs.length / 2
-  if (sorted) {
-    starts = Float64Array.from({ length: count }, (_, i) => pairs[2 * i])
-    durations = Float64Array.from({ length: count }, (_, i) => pairs[2 * i + 1] - pairs[2 * i])
-  } else {
-    const order = Uint32Array.from({ length: count }, (_, i) => i).sort((a, b) => pairs[2 * a] - pairs[2 * b])
-    starts = Float64Array.from(order, (i) => pairs[2 * i])
-    durations = Float64Array.from(order, (i) => pairs[2 * i + 1] - pairs[2 * i])
-  }
-  return unionInOrder(starts, durations, 0, count)
 }

@@ -33,12 +33,12 @@ interface Piece {
   bytes: number
 }
 
-export function runsOf(
+export function* runsOf(
   rank: RankTimeline,
   partition: Partition,
   locality: Locality | null,
   labels: Labels,
-): Occurrence[] {
+): Generator<Occurrence> {
   const { start, duration } = rank.events
   const { parts } = partition
   const barred = new Measured(union(parts.hostBlocked, parts.dependency))
@@ -68,7 +68,7 @@ export function runsOf(
     for (const [from, to] of runs) {
       const own = new Int32Array(to - from)
       for (let i = from; i < to; i++) own[i - from] = label(kernels[i])
-      for (const piece of split(own, again)) {
+      for (const piece of split(own, again, labels)) {
         piece.launch = measure(rank, kernels.subarray(from + piece.from, from + piece.to), launch, saved)
         if (pieceOf)
           for (let i = from + piece.from; i < from + piece.to; i++) pieceOf[kernels[i]] = pieces.length
@@ -83,20 +83,23 @@ export function runsOf(
       if (piece !== NONE && piece === pieceOf[locality.producer[i]])
         pieces[piece].piece.bytes += locality.bytes[i]
     }
-  return pieces.map(({ piece: { chain, launch, bytes }, first, last }) => ({
-    chain,
-    from: start[first],
-    to: start[last] + duration[last],
-    savings: {
-      launch,
-      wait: null,
-      transfer: null,
-      communication: 0,
-      locality: locality?.memory ? nanoseconds(bytes, locality.memory) : null,
-    },
-    localityBytes: locality && bytes,
-    operation: null,
-  }))
+  for (const { piece, first, last } of pieces) {
+    const { chain, launch, bytes } = piece
+    yield {
+      chain,
+      from: start[first],
+      to: start[last] + duration[last],
+      savings: {
+        launch,
+        wait: null,
+        transfer: null,
+        communication: 0,
+        locality: locality?.memory ? nanoseconds(bytes, locality.memory) : null,
+      },
+      localityBytes: locality && bytes,
+      operation: null,
+    }
+  }
 }
 
 /** By event: how many kernels the operator has, up to 255. */
@@ -140,12 +143,12 @@ function findRuns(
 }
 
 /** A run as chains: what repeats, and what is left between. */
-function split(labels: Int32Array, again: number): Piece[] {
+function split(run: Int32Array, again: number, labels: Labels): Piece[] {
   const pieces: Piece[] = []
   const piece = (from: number, to: number, kernels: number): void => {
     if (to - from < FEWEST) return
-    const chain = Array.from(labels.subarray(from, from + kernels))
-    if (to - from > kernels) chain.push(again)
+    const own = run.subarray(from, from + kernels)
+    const chain = labels.chain(to - from > kernels ? [...own, again] : own)
     pieces.push({ from, to, chain, launch: 0, bytes: 0 })
   }
   const alone = (from: number, to: number): void => {
@@ -153,14 +156,14 @@ function split(labels: Int32Array, again: number): Piece[] {
       piece(at, Math.min(to, at + LONGEST), Math.min(to - at, LONGEST))
   }
   let done = 0
-  for (const { from, period, times } of repetitions(labels, LONGEST, FEWEST)) {
+  for (const { from, period, times } of repetitions(run, LONGEST, FEWEST)) {
     alone(done, from)
     done = from + period * times
     // Two kernels are no run; many of them are.
     if (period < FEWEST) piece(from, done, period)
     else for (let at = from; at < done; at += period) piece(at, at + period, period)
   }
-  alone(done, labels.length)
+  alone(done, run.length)
   return pieces
 }
 

@@ -88,7 +88,12 @@ function windows(rank: RankTimeline, named: readonly NamedStep[], warnings: Warn
     const { name, number } = named[i]
     ends = Math.max(ends, last[i])
     if (first[i] === Infinity) {
-      warnings.add('steps', () => `rank ${rank.rank}: ${name} enqueued no device work; it is left out`)
+      warnings.add(
+        'steps',
+        () => `rank ${rank.rank}: ${name} enqueued no device work; it is left out`,
+        1,
+        'empty',
+      )
       continue
     }
     const from = Number.isNaN(ahead) ? first[i] : Math.min(first[i], ahead)
@@ -109,31 +114,37 @@ interface Period {
 const ALIKE = 0.95
 /** Share of kernel names that may occur less often than once a period. */
 const RARE = 0.15
+/** Fewer kernels than this come back by chance, and so does anything that is there only twice. */
+const LEAST_KERNELS = 4
+const LEAST_PERIODS = 3
+/** Each costs a pass over the kernels. */
+const MOST_TRIED = 64
 
 function periodOf(rank: RankTimeline): Period | null {
   const { name } = rank.events
   const events = busiestStream(rank)
-  const counts = new Map<number, number>()
-  for (const event of events) counts.set(name[event], (counts.get(name[event]) ?? 0) + 1)
+  const kernels = new Map<number, { name: number; count: number; first: number; second: number }>()
+  events.forEach((event, i) => {
+    const known = kernels.get(name[event])
+    if (!known) kernels.set(name[event], { name: name[event], count: 1, first: i, second: i })
+    else if (++known.count === 2) known.second = i
+  })
+  // The rarest first. A period begins with the same kernel on every rank: names are numbered alike on all.
+  const order = [...kernels.values()].sort((a, b) => a.count - b.count || a.name - b.name)
   const tried = new Set<number>()
-  for (const times of [...new Set(counts.values())].sort((a, b) => a - b)) {
-    if (times < 2) continue
-    const rarer = [...counts.values()].filter((count) => count < times).length
-    if (rarer > RARE * counts.size) return null
-    // A period begins with the same kernel on every rank: names are numbered alike on all.
-    for (const [rare, count] of [...counts].sort(([a], [b]) => a - b)) {
-      if (count !== times) continue
-      const first = events.findIndex((event) => name[event] === rare)
-      const second = events.findIndex((event, i) => i > first && name[event] === rare)
-      const length = second - first
-      if (tried.has(length) || 2 * length > events.length) continue
-      tried.add(length)
-      if (tried.size > 64) return null
-      let same = 0
-      for (let i = 0; i + length < events.length; i++)
-        if (name[events[i]] === name[events[i + length]]) same++
-      if (same >= ALIKE * (events.length - length)) return { events, first: first % length, length }
-    }
+  let rarer = 0
+  for (const [i, { count, first, second }] of order.entries()) {
+    if (i > 0 && count > order[i - 1].count) rarer = i
+    if (count < LEAST_PERIODS) continue
+    if (rarer > RARE * order.length) return null
+    const length = second - first
+    const periods = Math.floor((events.length - (first % length)) / length)
+    if (length < LEAST_KERNELS || periods < LEAST_PERIODS || tried.has(length)) continue
+    tried.add(length)
+    if (tried.size > MOST_TRIED) return null
+    let same = 0
+    for (let k = 0; k + length < events.length; k++) if (name[events[k]] === name[events[k + length]]) same++
+    if (same >= ALIKE * (events.length - length)) return { events, first: first % length, length }
   }
   return null
 }

@@ -1,26 +1,33 @@
 /**
  * Who kept whom waiting. All waiting in a collective is for the rank that arrived last, so the time that ranks are kept
- * waiting, summed over stragglers, is all the waiting there is. What a straggler did meanwhile is what its device and,
- * where that was idle, its host did from the first arrival of another rank to its own.
+ * waiting, summed over stragglers, is all the waiting there is in the windows of those that waited. Only what is exposed
+ * costs anything, so by that stragglers are ordered. What a straggler did meanwhile is what its device and, where that
+ * was idle, its host did while somebody waited for it.
  */
 import { difference, intersection, total, type Intervals } from '../timeline/intervals.ts'
 import { Kind, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
 import { fromCommon } from './clocks.ts'
 import { type Clock, type Collective, toCommon } from './collective.ts'
 import { idleParts, type Part, type Partition } from './ledger.ts'
+import { Measured } from './measured.ts'
 
 /** A rank that others waited for. Times are nanoseconds. */
 export interface Straggler {
   /** Index into the timeline's ranks. */
   readonly rank: number
-  /** Summed over the ranks that waited. */
+  /** Summed over the ranks that waited, each in its window. */
   readonly keptWaiting: number
+  /**
+   * What of it was waiting in the ledger of the rank that waited: neither under compute nor beside a transfer. An
+   * instant at which a rank waits in two collectives counts for each.
+   */
+  readonly exposed: number
   /** From the arrival of the one before it to its own, summed over the collectives at which it was last. */
   readonly late: number
   /** At how many collectives somebody waited for it. */
   readonly collectives: number
-  /** Who waited, the longest first. */
-  readonly waiters: readonly { readonly rank: number; readonly wait: number }[]
+  /** Who waited, the longest exposed first. */
+  readonly waiters: readonly { readonly rank: number; readonly wait: number; readonly exposed: number }[]
   /** The collectives with the most waiting, by index. */
   readonly worst: readonly {
     readonly collective: number
@@ -56,27 +63,44 @@ export function stragglersOf(
 ): Straggler[] {
   const { ranks } = timeline
   const drafts = ranks.map(() => new Draft(ranks.length))
+  const ledgers = ranks.map((_, rank) => {
+    const partition = partitions[rank] ?? null
+    return {
+      from: partition?.from ?? -Infinity,
+      to: partition?.to ?? Infinity,
+      // Without a ledger nothing is known to hide it.
+      wait: partition && new Measured(partition.parts.wait),
+    }
+  })
   collectives.forEach(({ last, members }, index) => {
     if (last === null) return
+    const own = members.find(({ rank }) => rank === last)
+    if (!own) return
+    const arrived = toCommon(clocks[last], ranks[last].events.start[own.event])
+    const draft = drafts[last]
+    /** When somebody waited, and the arrival of the one before it, on the common clock. */
+    let [first, stop, before] = [Infinity, -Infinity, -Infinity]
     let keptWaiting = 0
-    for (const { wait } of members) keptWaiting += wait ?? 0
-    if (keptWaiting === 0) return
-    let [first, before, own] = [Infinity, -Infinity, 0]
     for (const { rank, event, wait } of members) {
-      const arrival = toCommon(clocks[rank], ranks[rank].events.start[event])
-      if (rank === last) own = arrival
-      else {
-        first = Math.min(first, arrival)
-        before = Math.max(before, arrival)
-        drafts[last].waits[rank] += wait ?? 0
-      }
+      if (rank === last) continue
+      const ledger = ledgers[rank]
+      const arrival = ranks[rank].events.start[event]
+      before = Math.max(before, toCommon(clocks[rank], arrival))
+      const from = Math.max(arrival, ledger.from)
+      const to = Math.min(arrival + (wait ?? 0), ledger.to)
+      if (to <= from) continue
+      keptWaiting += to - from
+      draft.wait(rank, to - from, ledger.wait?.within(from, to) ?? to - from)
+      first = Math.min(first, toCommon(clocks[rank], from))
+      stop = Math.max(stop, arrival + (wait ?? 0) > to ? toCommon(clocks[rank], to) : arrived)
     }
-    drafts[last].add(
+    if (keptWaiting === 0) return
+    draft.add(
       index,
       keptWaiting,
-      Math.max(0, Math.round(own - before)),
+      Math.max(0, Math.round(stop - Math.max(first, before))),
       Math.round(fromCommon(clocks[last], first)),
-      Math.round(fromCommon(clocks[last], own)),
+      Math.round(fromCommon(clocks[last], stop)),
     )
   })
 
@@ -84,15 +108,17 @@ export function stragglersOf(
   return drafts
     .map((draft, rank) => ({ draft, rank }))
     .filter(({ draft }) => draft.keptWaiting > 0)
-    .sort((a, b) => b.draft.keptWaiting - a.draft.keptWaiting || a.rank - b.rank)
+    .sort(
+      (a, b) =>
+        b.draft.exposed - a.draft.exposed || b.draft.keptWaiting - a.draft.keptWaiting || a.rank - b.rank,
+    )
     .map(({ draft, rank }) => ({
       rank,
       keptWaiting: draft.keptWaiting,
+      exposed: draft.exposed,
       late: draft.late,
       collectives: draft.count,
-      waiters: Array.from(draft.waits, (wait, waiter) => ({ rank: waiter, wait }))
-        .filter(({ wait }) => wait > 0)
-        .sort((a, b) => b.wait - a.wait || a.rank - b.rank),
+      waiters: draft.waiters(),
       worst: draft.worst,
       meanwhile: meanwhileOf(
         timeline,
@@ -107,15 +133,25 @@ export function stragglersOf(
 
 class Draft {
   keptWaiting = 0
+  exposed = 0
   late = 0
   count = 0
-  readonly waits: Float64Array
   readonly worst: { collective: number; keptWaiting: number; late: number }[] = []
+  /** By rank that waited. */
+  private readonly waits: Float64Array
+  private readonly exposedWaits: Float64Array
   private readonly from: number[] = []
   private readonly to: number[] = []
 
   constructor(ranks: number) {
     this.waits = new Float64Array(ranks)
+    this.exposedWaits = new Float64Array(ranks)
+  }
+
+  wait(rank: number, time: number, exposed: number): void {
+    this.waits[rank] += time
+    this.exposedWaits[rank] += exposed
+    this.exposed += exposed
   }
 
   add(collective: number, keptWaiting: number, late: number, from: number, to: number): void {
@@ -130,6 +166,12 @@ class Draft {
     while (at > 0 && worst[at - 1].keptWaiting < keptWaiting) at--
     worst.splice(at, 0, { collective, keptWaiting, late })
     if (worst.length > WORST) worst.pop()
+  }
+
+  waiters(): Straggler['waiters'] {
+    return Array.from(this.waits, (wait, rank) => ({ rank, wait, exposed: this.exposedWaits[rank] }))
+      .filter(({ wait }) => wait > 0)
+      .sort((a, b) => b.exposed - a.exposed || b.wait - a.wait || a.rank - b.rank)
   }
 
   /** When somebody waited for the rank, on its own clock. */

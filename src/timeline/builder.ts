@@ -3,8 +3,8 @@
  * each track by start and renumbers the links. Names are interned: one copy for all ranks.
  */
 import { Column, float64, int32, uint32, uint8 } from './columns.ts'
-import { isDeviceWork, NONE } from './timeline.ts'
-import type { Communication, Events, Kind, Operands, RankTimeline, Timeline, Track } from './timeline.ts'
+import { isDeviceWork, Kind, NONE } from './timeline.ts'
+import type { Communication, Events, Operands, RankTimeline, Timeline, Track } from './timeline.ts'
 
 export class TimelineBuilder {
   private readonly ranks = new Map<number, Pick<RankBuilder, 'freeze'>>()
@@ -46,6 +46,21 @@ export class TimelineBuilder {
   }
 }
 
+const LONG = 0xffff_ffff
+
+/**
+ * `all`: every event that was added. `needed`: without operators that lie inside others and have no device work, which
+ * are most of those of an eager program, and of which nothing but the time of the outer one matters.
+ */
+export type Detail = 'all' | 'needed'
+
+export interface Order {
+  /** Events in their new order. */
+  readonly order: Uint32Array
+  /** Where each track begins, and where the last ends. */
+  readonly bounds: Uint32Array
+}
+
 export class RankBuilder {
   /** What time 0 of the added events is on the machine's clock. */
   base = 0n
@@ -54,18 +69,21 @@ export class RankBuilder {
 
   private readonly tracks: Omit<Track, 'from' | 'to'>[] = []
   private lastTrack = 0
+  private ordered: Order | null = null
   private readonly trackIds = new Map<string, number>()
   private readonly communications: Communication[] = []
   private readonly communicationIds = new Map<string, number>()
   private readonly starts = new Column(float64)
-  private readonly durations = new Column(float64)
+  /** Most are below four seconds; the others are beside it. */
+  private readonly durations = new Column(uint32)
+  private readonly longDurations = new Map<number, number>()
   private bytes = new Map<number, number>()
   private readonly kinds = new Column(uint8)
   private readonly names = new Column(uint32)
   private readonly trackOf = new Column(uint32)
   private readonly launches = new Column(int32)
   private readonly operators = new Column(int32)
-  private readonly communicationOf = new Column(int32)
+  private readonly communicationOf = new Map<number, number>()
   private sequences = new Map<number, number>()
   private readonly operands: Operands[] = []
   private readonly operandsOf = new Column(int32)
@@ -95,13 +113,14 @@ export class RankBuilder {
     if (!Number.isSafeInteger(start) || !Number.isSafeInteger(start + duration) || !(duration >= 0))
       throw new RangeError(`an event from ${start} for ${duration} ns does not fit the timeline`)
     this.starts.push(start)
-    this.durations.push(duration)
+    if (duration >= LONG) this.longDurations.set(this.starts.length - 1, duration)
+    this.durations.push(Math.min(duration, LONG))
+    this.ordered = null
     this.kinds.push(kind)
     this.names.push(name)
     this.trackOf.push(track)
     this.launches.push(NONE)
     this.operators.push(NONE)
-    this.communicationOf.push(NONE)
     this.operandsOf.push(NONE)
     return this.starts.length - 1
   }
@@ -110,8 +129,13 @@ export class RankBuilder {
     return this.starts.get(event)
   }
 
+  private duration(event: number): number {
+    const duration = this.durations.get(event)
+    return duration < LONG ? duration : (this.longDurations.get(event) ?? LONG)
+  }
+
   end(event: number): number {
-    return this.starts.get(event) + this.durations.get(event)
+    return this.starts.get(event) + this.duration(event)
   }
 
   kind(event: number): Kind {
@@ -156,7 +180,8 @@ export class RankBuilder {
   }
 
   setCommunication(event: number, communication: number, sequence: number): void {
-    this.communicationOf.set(event, communication)
+    if (communication === NONE) this.communicationOf.delete(event)
+    else this.communicationOf.set(event, communication)
     if (sequence === NONE) this.sequences.delete(event)
     else this.sequences.set(event, sequence)
   }
@@ -170,9 +195,10 @@ export class RankBuilder {
     this.operandsOf.set(event, operands)
   }
 
-  freeze(rank: number): RankTimeline {
-    const { order, bounds } = this.order()
-    const position = new Int32Array(order.length)
+  freeze(rank: number, detail: Detail = 'all'): RankTimeline {
+    const { order, bounds } = detail === 'all' ? this.inOrder() : this.thin(this.inOrder())
+    this.ordered = null
+    const position = new Int32Array(this.length).fill(NONE)
     for (let i = 0; i < order.length; i++) position[order[i]] = i
     const renumber = (links: Int32Array): Int32Array => {
       for (let i = 0; i < links.length; i++) if (links[i] !== NONE) links[i] = position[links[i]]
@@ -181,7 +207,8 @@ export class RankBuilder {
 
     const renumberKeys = (values: ReadonlyMap<number, number>): Map<number, number> => {
       const renumbered = new Map<number, number>()
-      for (const [event, value] of values) renumbered.set(position[event], value)
+      for (const [event, value] of values)
+        if (position[event] !== NONE) renumbered.set(position[event], value)
       return renumbered
     }
 
@@ -189,17 +216,23 @@ export class RankBuilder {
     const first = start.reduce((least, one) => Math.min(least, one), Infinity)
     const shift = order.length > 0 ? first : 0
     for (let i = 0; i < start.length; i++) start[i] -= shift
+    const duration = Float64Array.from(this.durations.take(order))
+    for (const [event, long] of this.longDurations)
+      if (position[event] !== NONE) duration[position[event]] = long
+    const communication = new Int32Array(order.length).fill(NONE)
+    for (const [event, record] of this.communicationOf)
+      if (position[event] !== NONE) communication[position[event]] = record
     const events: Events = {
       length: order.length,
       start,
-      duration: this.durations.take(order),
+      duration,
       bytes: renumberKeys(this.bytes),
       kind: this.kinds.take(order),
       name: this.names.take(order),
       track: this.trackOf.take(order),
       launch: renumber(this.launches.take(order)),
       operator: renumber(this.operators.take(order)),
-      communication: this.communicationOf.take(order),
+      communication,
       sequence: renumberKeys(this.sequences),
       operands: this.operandsOf.take(order),
     }
@@ -215,8 +248,33 @@ export class RankBuilder {
     }
   }
 
+  /** Without operators that lie inside another one of their thread and have no device work of their own. */
+  private thin({ order, bounds }: Order): Order {
+    const wanted = new Uint8Array(this.length)
+    for (let event = 0; event < this.length; event++) {
+      const operator = this.operators.get(event)
+      if (operator !== NONE && isDeviceWork(this.kinds.get(event))) wanted[operator] = 1
+    }
+    const thinBounds = new Uint32Array(bounds.length)
+    let kept = 0
+    for (let track = 0; track < this.tracks.length; track++) {
+      let covered = -Infinity
+      for (let i = bounds[track]; i < bounds[track + 1]; i++) {
+        const event = order[i]
+        if (this.kinds.get(event) === Kind.operator) {
+          if (this.end(event) <= covered && !wanted[event]) continue
+          covered = Math.max(covered, this.end(event))
+        }
+        order[kept++] = event
+      }
+      thinBounds[track + 1] = kept
+    }
+    return { order: order.slice(0, kept), bounds: thinBounds }
+  }
+
   /** Events by track, then start, then the longer first; and where each track begins. */
-  private order(): { order: Uint32Array; bounds: Uint32Array } {
+  inOrder(): Order {
+    if (this.ordered) return this.ordered
     const bounds = new Uint32Array(this.tracks.length + 1)
     for (let i = 0; i < this.length; i++) bounds[this.trackOf.get(i) + 1]++
     for (let i = 0; i < this.tracks.length; i++) bounds[i + 1] += bounds[i]
@@ -225,7 +283,7 @@ export class RankBuilder {
     for (let i = 0; i < this.length; i++) order[next[this.trackOf.get(i)]++] = i
 
     const compare = (a: number, b: number): number =>
-      this.starts.get(a) - this.starts.get(b) || this.durations.get(b) - this.durations.get(a) || a - b
+      this.starts.get(a) - this.starts.get(b) || this.duration(b) - this.duration(a) || a - b
     for (let track = 0; track < this.tracks.length; track++) {
       const events = order.subarray(bounds[track], bounds[track + 1])
       // Most profilers write a track in order.
@@ -233,7 +291,8 @@ export class RankBuilder {
       for (let i = 1; i < events.length && sorted; i++) sorted = compare(events[i - 1], events[i]) < 0
       if (!sorted) events.sort(compare)
     }
-    return { order, bounds }
+    this.ordered = { order, bounds }
+    return this.ordered
   }
 }
 

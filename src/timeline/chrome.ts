@@ -2,10 +2,11 @@
  * A timeline as a Chrome trace, which Perfetto and chrome://tracing open, and from which `src/audit/arkeTrace.ts` makes
  * the same timeline again. One process a rank, one thread a track.
  *
- *   { "arke": { version, ranks: [{ rank, process, thread, base, offset, device, tracks }] }, "traceEvents": [...] }
+ *   { "arke": { version, ranks: [{ rank, process, thread, base, offset, drift, device, tracks }] }, "traceEvents": [...] }
  *
  * `ts` is decimal microseconds on the common clock, from the earliest base of all ranks, exact to the nanosecond;
- * `base` is what that rank's time 0 is on the common clock, and `offset` what was added for that. An event's category is
+ * `base` is what that rank's time 0 is on the common clock, `offset` what was added to its own for that, and `drift` the
+ * share by which its times were stretched. An event's category is
  * its kind. Ids are those of Kineto: a host call has a `correlation` that is its own, device work that of its launch; an
  * operator has an `External id` that is its own, all else that of its operator. Communications are metadata events,
  * named by their number.
@@ -16,8 +17,11 @@ export const CHROME_VERSION = 1
 export const COMMUNICATION_EVENT = 'arke_communication'
 
 export interface ChromeOptions {
-  /** Nanoseconds to add to the times of a rank, to place all ranks on one clock. */
-  offset?: (rank: number) => number
+  /**
+   * By rank of the timeline, to place all on one clock: its time `t` is `t + offset + drift * t` there, relative to the
+   * base of the first rank. Without them each rank is where its own base says.
+   */
+  clocks?: readonly { readonly offset: number; readonly drift: number }[]
   /** Arrows from launches to device work; true by default. */
   flows?: boolean
 }
@@ -30,7 +34,8 @@ export interface ChromeRank {
   readonly thread: number
   /** Decimal, because a double cannot hold it. */
   readonly base: string
-  readonly offset: number
+  readonly offset: string
+  readonly drift: number
   readonly device: string | null
   readonly tracks: readonly (readonly [role: string, owner: number, id: number])[]
 }
@@ -45,24 +50,25 @@ const PIECE = 1 << 16
 /** The trace in pieces of some tens of kilobytes. */
 export function* writeChrome(
   { ranks, names }: Timeline,
-  { offset = () => 0, flows = true }: ChromeOptions = {},
+  { clocks, flows = true }: ChromeOptions = {},
 ): Generator<string> {
   let threads = 1
   const placed = ranks.map((rank, index) => {
-    const moved = offset(rank.rank)
-    if (!Number.isSafeInteger(moved))
-      throw new RangeError(`the offset of rank ${rank.rank} is ${moved}, no whole number of nanoseconds`)
+    const { offset, drift } = clocks?.[index] ?? { offset: null, drift: 0 }
     const thread = threads
     threads += rank.tracks.length
-    return { rank, process: index + 1, thread, offset: moved, base: rank.base + BigInt(moved) }
+    // Clocks may be centuries apart, so a base and its difference to another are never in a double.
+    const base = offset === null ? rank.base : ranks[0].base + BigInt(Math.round(offset))
+    return { rank, process: index + 1, thread, drift, base }
   })
   const origin = placed.reduce((least, { base }) => (base < least ? base : least), placed[0]?.base ?? 0n)
-  const described = placed.map(({ rank, process, thread, base, offset: moved }): ChromeRank => ({
+  const described = placed.map(({ rank, process, thread, base, drift }): ChromeRank => ({
     rank: rank.rank,
     process,
     thread,
     base: String(base),
-    offset: moved,
+    offset: String(base - rank.base),
+    drift,
     device: rank.device,
     tracks: rank.tracks.map(({ role, owner, id }) => [role, owner, id]),
   }))
@@ -72,16 +78,16 @@ export function* writeChrome(
   const texts = names.map((name) => JSON.stringify(name))
   let piece = ''
   let separator = '\n'
-  for (const { rank, process, thread, base } of placed) {
+  for (const { rank, process, thread, base, drift } of placed) {
     for (const line of describe(rank, process, thread)) {
       piece += separator + line
       separator = ',\n'
     }
-    const shift = base - origin
+    const place = { process, thread, drift, shift: base - origin }
     for (let event = 0; event < rank.events.length; event++) {
-      piece += separator + eventText(rank, event, texts, process, thread, shift)
+      piece += separator + eventText(rank, event, texts, place)
       separator = ',\n'
-      if (flows && rank.events.launch[event] !== NONE) piece += flowText(rank, event, process, thread, shift)
+      if (flows && rank.events.launch[event] !== NONE) piece += flowText(rank, event, place)
       if (piece.length > PIECE) {
         yield piece
         piece = ''
@@ -90,6 +96,19 @@ export function* writeChrome(
   }
   yield `${piece}\n]}\n`
 }
+
+/** Where the events of a rank go. */
+interface Place {
+  readonly process: number
+  readonly thread: number
+  readonly drift: number
+  /** From the trace's time 0 to the rank's. */
+  readonly shift: bigint
+}
+
+/** Both ends of an event go through this, so that what touches still does. */
+const stretched = (time: number, drift: number): number =>
+  drift === 0 ? time : Math.round(time + drift * time)
 
 function* describe(rank: RankTimeline, process: number, thread: number): Generator<string> {
   const metadata = (name: string, at: string, args: object): string =>
@@ -130,11 +149,11 @@ function eventText(
   rank: RankTimeline,
   event: number,
   texts: readonly string[],
-  process: number,
-  thread: number,
-  shift: bigint,
+  { process, thread, drift, shift }: Place,
 ): string {
   const { events } = rank
+  const start = stretched(events.start[event], drift)
+  const duration = stretched(events.start[event] + events.duration[event], drift) - start
   const kind = events.kind[event]
   const isCall = kind >= Kind.launch && kind <= Kind.runtime
   const launch = isCall ? event : events.launch[event]
@@ -159,16 +178,16 @@ function eventText(
   }
   return (
     `{"ph":"X","cat":"${categories[kind]}","name":${texts[events.name[event]]},"pid":${process},` +
-    `"tid":${thread + events.track[event]},"ts":${microseconds(events.start[event], shift)},` +
-    `"dur":${microseconds(events.duration[event], 0n)}${args === '' ? '' : `,"args":{${args.slice(1)}}`}}`
+    `"tid":${thread + events.track[event]},"ts":${microseconds(start, shift)},` +
+    `"dur":${microseconds(duration, 0n)}${args === '' ? '' : `,"args":{${args.slice(1)}}`}}`
   )
 }
 
-function flowText(rank: RankTimeline, event: number, process: number, thread: number, shift: bigint): string {
+function flowText(rank: RankTimeline, event: number, { process, thread, drift, shift }: Place): string {
   const { start, track, launch } = rank.events
   const end = (phase: string, at: number): string =>
     `,\n{"ph":${phase},"cat":"launches","name":"launch","id":"${process}.${event}","pid":${process},` +
-    `"tid":${thread + track[at]},"ts":${microseconds(start[at], shift)}}`
+    `"tid":${thread + track[at]},"ts":${microseconds(stretched(start[at], drift), shift)}}`
   return end('"s"', launch[event]) + end('"f","bp":"e"', event)
 }
 

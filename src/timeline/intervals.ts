@@ -6,6 +6,14 @@ import { isDeviceWork, type RankTimeline } from './timeline.ts'
 
 export type Intervals = Float64Array
 
+/** Where a set is written first, since its size is known only afterwards; a copy of its own size leaves here. */
+let scratch = new Float64Array(1 << 10)
+
+function room(length: number): Float64Array {
+  if (scratch.length < length) scratch = new Float64Array(Math.ceil(length * 1.25))
+  return scratch
+}
+
 /** The union of events that come in order of their start; others are left out by `select`. */
 export function unionInOrder(
   starts: ArrayLike<number>,
@@ -14,7 +22,7 @@ export function unionInOrder(
   to: number,
   select: (event: number) => boolean = () => true,
 ): Intervals {
-  const out = new Float64Array(2 * (to - from))
+  const out = room(2 * (to - from))
   let length = 0
   for (let event = from; event < to; event++) {
     if (durations[event] <= 0 || !select(event)) continue
@@ -29,11 +37,28 @@ export function unionInOrder(
   return out.slice(0, length)
 }
 
+/** The union of intervals, `[from, to, from, to, …]`, that come in any order. */
+export function unionOf(pairs: readonly number[]): Intervals {
+  const count = pairs.length / 2
+  let sorted = true
+  for (let i = 2; i < pairs.length && sorted; i += 2) sorted = pairs[i] >= pairs[i - 2]
+  const order = new Uint32Array(count)
+  for (let i = 0; i < count; i++) order[i] = i
+  if (!sorted) order.sort((a, b) => pairs[2 * a] - pairs[2 * b])
+  const starts = new Float64Array(count)
+  const durations = new Float64Array(count)
+  for (let i = 0; i < count; i++) {
+    starts[i] = pairs[2 * order[i]]
+    durations[i] = pairs[2 * order[i] + 1] - starts[i]
+  }
+  return unionInOrder(starts, durations, 0, count)
+}
+
 /** Time in either. */
 export function union(a: Intervals, b: Intervals): Intervals {
   if (a.length === 0) return b
   if (b.length === 0) return a
-  const out = new Float64Array(a.length + b.length)
+  const out = room(a.length + b.length)
   let [i, j, length] = [0, 0, 0]
   while (i < a.length || j < b.length) {
     const takeA = j >= b.length || (i < a.length && a[i] <= b[j])
@@ -52,7 +77,7 @@ export function union(a: Intervals, b: Intervals): Intervals {
 
 /** Time in both. */
 export function intersection(a: Intervals, b: Intervals): Intervals {
-  const out = new Float64Array(a.length + b.length)
+  const out = room(a.length + b.length)
   let [i, j, length] = [0, 0, 0]
   while (i < a.length && j < b.length) {
     const from = Math.max(a[i], b[j])
@@ -69,7 +94,7 @@ export function intersection(a: Intervals, b: Intervals): Intervals {
 
 /** The part of the window that is not in `a`. */
 export function complement(a: Intervals, from: number, to: number): Intervals {
-  const out = new Float64Array(a.length + 2)
+  const out = room(a.length + 2)
   let length = 0
   let at = from
   for (let i = 0; i < a.length && a[i] < to; i += 2) {

@@ -1,5 +1,5 @@
 /**
- * What was wrong with an input, by class: the first occurrence in words and how often there was another. A reader
+ * What was wrong with an input, by class and kind: the first occurrence in words and how often there was another. A reader
  * never throws on bad input; it goes on with what is good and says here what it left out. An analysis says here what
  * it had to assume.
  */
@@ -33,22 +33,34 @@ export type WarningClass =
 
 export interface Warning {
   readonly class: WarningClass
-  /** The first one. */
+  /** The first one of its kind. */
   readonly message: string
   readonly count: number
 }
 
-export class Warnings {
-  private readonly byClass = new Map<WarningClass, { message: string; count: number }>()
+/** How many kinds of message a class has at most; what is left counts with the last. */
+const MOST_KINDS = 8
 
-  /** `message` is only called for the first of its class. */
-  add(kind: WarningClass, message: () => string, count = 1): void {
-    const known = this.byClass.get(kind)
+export class Warnings {
+  private readonly byClass = new Map<WarningClass, Map<string, { message: string; count: number }>>()
+
+  /**
+   * `message` is only called for the first of its kind: there may be a million of them. A class that says different
+   * things tells them apart by `kind`.
+   */
+  add(of: WarningClass, message: () => string, count = 1, kind = ''): void {
+    let kinds = this.byClass.get(of)
+    if (!kinds) this.byClass.set(of, (kinds = new Map()))
+    let known = kinds.get(kind)
+    if (!known && kinds.size === MOST_KINDS) known = [...kinds.values()][MOST_KINDS - 1]
     if (known) known.count += count
-    else this.byClass.set(kind, { message: message(), count })
+    else kinds.set(kind, { message: message(), count })
   }
 
+  /** By class, then by kind, each in order of the first. */
   list(): Warning[] {
-    return [...this.byClass].map(([kind, { message, count }]) => ({ class: kind, message, count }))
+    return [...this.byClass].flatMap(([of, kinds]) =>
+      [...kinds.values()].map(({ message, count }) => ({ class: of, message, count })),
+    )
   }
 }

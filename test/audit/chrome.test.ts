@@ -9,6 +9,9 @@ import { readTraces } from '../../src/audit/open.ts'
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import { writeChrome } from '../../src/timeline/chrome.ts'
 import { Kind, type Timeline } from '../../src/timeline/timeline.ts'
+import { collectivesOf } from '../../src/taxes/collectives.ts'
+import { Warnings } from '../../src/timeline/warnings.ts'
+import { jobOf, record } from '../taxes/job.ts'
 import { contents, timelines } from '../timeline/drawn.ts'
 
 const written = (timeline: Timeline, options = {}): string => [...writeChrome(timeline, options)].join('')
@@ -67,7 +70,12 @@ describe('a Chrome trace of our own', () => {
   }
 
   it('places ranks on a common clock', async () => {
-    const text = written(twoRanks(), { offset: (rank: number) => (rank === 1 ? -4_990 : 0) })
+    // Of the 5000 ns between the bases, 10 are left.
+    const clocks = [
+      { offset: 0, drift: 0 },
+      { offset: 10, drift: 0 },
+    ]
+    const text = written(twoRanks(), { clocks })
     const { traceEvents } = JSON.parse(text) as { traceEvents: { ph: string; ts: number }[] }
     expect(traceEvents.filter(({ ph }) => ph === 'X').map(({ ts }) => ts)).toEqual([0, 0.01])
     const { timeline } = await readBack(text)
@@ -75,7 +83,29 @@ describe('a Chrome trace of our own', () => {
       1_700_000_000_000_000_000n,
       1_700_000_000_000_000_010n,
     ])
-    expect(() => written(twoRanks(), { offset: () => 0.5 })).toThrow('whole number')
+  })
+
+  it('places ranks whose clocks drift or are centuries apart, and an audit then finds one clock', async () => {
+    const options = { seed: 8, ranks: 4, layouts: ['world'], rounds: 300, compute: 40_000_000 } as const
+    const { timeline } = record(jobOf(options), options.ranks, {
+      metadata: 'ranks',
+      offset: (rank) => [0n, 10n ** 19n, -1_600_000_000_000_000_000n, 40_000_000n][rank],
+      drift: (rank) => [0, 40e-6, -40e-6, 0][rank],
+    })
+    const before = collectivesOf(timeline, new Warnings())
+    const { timeline: back, warnings } = await readBack(written(timeline, { clocks: before.clocks }))
+    expect(warnings).toEqual([])
+    const after = collectivesOf(back, new Warnings())
+    for (const clock of after.clocks) expect(clock).toMatchObject({ aligned: false, correction: 0, drift: 0 })
+    expect(after.collectives).toHaveLength(before.collectives.length)
+    before.collectives.forEach(({ members }, i) =>
+      members.forEach(({ wait }, k) => {
+        // On the common clock a wait is longer or shorter by the drift, and both its ends are rounded.
+        expect(Math.abs((wait ?? 0) - (after.collectives[i].members[k].wait ?? 0))).toBeLessThan(
+          3 + 50e-6 * (wait ?? 0),
+        )
+      }),
+    )
   })
 
   it('is audited like any other trace', async () => {

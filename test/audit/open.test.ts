@@ -117,10 +117,14 @@ describe('what leaves nothing to audit is refused in one line', () => {
     expect(await refused([put('a.json', { traceEvents: [launch(1)] })])).toContain('none of a device')
     expect(await refused([put('b.json', { traceEvents: [] })])).toContain('no event of a device')
     expect(await refused([put('c.json', '')])).toContain('no event of a device')
-    expect(await refused([put('d.json', 'hello')])).toContain('no trace event at byte 0')
+    // What is plainly no trace has no damaged place to name.
+    expect(await refused([put('d.json', 'hello')])).toMatch(/no event of a device; give traces of [^;]*$/)
+    expect(await refused([put('d.json', 'hello')])).not.toContain('byte')
+    const cut = '{"traceEvents": [{"ph": "X", "cat": "ker'
+    expect(await refused([put('cut/d.json', cut)])).toContain('the input ends inside')
     expect(await refused([put('e.sqlite', 'SQLite format 3\0 and then nothing')])).toContain('e.sqlite')
     expect(await refused([put('f.nsys-rep', 'binary')])).toContain('nsys export --type sqlite')
-    expect(await refused([folder])).toContain('5 files')
+    expect(await refused([folder])).toContain('6 files')
   })
 
   it('a rank for several files', async () => {
@@ -138,6 +142,12 @@ describe('ranks', () => {
     expect(numbers(await readTraces([put('rank_3/trace.json', trace())]))).toEqual([3])
     const option = await readTraces([put('trace.json', trace())], { rank: 6 })
     expect([numbers(option), said(option, 'rank')]).toEqual([[6], []])
+    const ignored = await readTraces([put('rank9.json', trace(2))], { rank: 6 })
+    expect(said(ignored, 'rank')).toEqual(['rank 6 was given and is not used: the trace has rank 2'])
+    const named = await readTraces([put('job_rank9.json', trace())], { rank: 6 })
+    expect(said(named, 'rank')).toEqual(["rank 6 was given and is not used: the file's name tells rank 9"])
+    const same = await readTraces([put('rank9.json', trace(2))], { rank: 2 })
+    expect(said(same, 'rank')).toEqual([])
   })
 
   it('twice the same: the second is left out, and both files are named', async () => {
@@ -169,6 +179,16 @@ describe('ranks', () => {
     expect(ranges([1, 3, 4, 5, 9])).toBe('1, 3-5, 9')
   })
 
+  it('of worlds of different sizes look like different jobs', async () => {
+    put('a.json', trace(0, 2))
+    put('b.json', trace(1, 2))
+    expect(said(await readTraces([folder]), 'rank')).toEqual([])
+    put('c.json', trace(2, 8))
+    expect(said(await readTraces([folder]), 'rank')).toEqual([
+      'the files look like traces of different jobs: they tell of different numbers of ranks (2 by a.json, 8 by c.json)',
+    ])
+  })
+
   it('of files with the same name are told apart by their folders', async () => {
     put('rank_0/trace.json', { traceEvents: [kernel(1)] })
     put('rank_1/trace.json', { traceEvents: [kernel(1)] })
@@ -178,16 +198,13 @@ describe('ranks', () => {
     ])
   })
 
-  it('without a device, beside others, are kept and named', async () => {
+  it('without a device, beside others, are kept; what holds no rank is named', async () => {
     put('rank0.json', trace())
     put('rank1.json', { traceEvents: [launch(1)] })
     put('rank2.json', 'nothing')
     const read = await readTraces([folder])
     expect(numbers(read)).toEqual([0, 1])
-    expect(said(read, 'no-events')).toEqual([
-      'rank2.json: there is no event of a device or a host in it',
-      'rank 1 has no event of a device',
-    ])
+    expect(said(read, 'no-events')).toEqual(['rank2.json: there is no event of a device or a host in it'])
   })
 })
 

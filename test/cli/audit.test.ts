@@ -1,9 +1,10 @@
 /** `arke audit`: what it prints, writes and how it ends. */
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { CLOCK_OFFSET, AHEAD, demoTraces, demoTruth, STRAGGLER } from '../../src/audit/demo/demo.ts'
+import type { Tally, Truth } from '../../src/audit/demo/truth.ts'
 import type { Comparison } from '../../src/report/compare.ts'
 import type { AuditDocument } from '../../src/report/document.ts'
 import { root, start, type Ended } from './arke.ts'
@@ -68,6 +69,7 @@ describe('the demo', () => {
     ])
     expect(document.candidates.some(({ operation }) => operation?.name === 'allGatherGemm')).toBe(true)
     expect(existsSync(join(folder, 'demo.html'))).toBe(true)
+    expect(readdirSync(folder).filter((name) => name.endsWith('.part'))).toEqual([])
   })
 })
 
@@ -99,19 +101,135 @@ describe('traces of a job', () => {
     rmSync(join(folder, 'merged.trace'))
   })
 
-  it('are compared with others, and with an earlier document', async () => {
-    const before = await audit('.', '--json')
-    const kept = join(mkdtempSync(join(folder, 'kept-')), 'before.json')
-    writeFileSync(kept, before.stdout)
-    const { code, stdout } = await audit('rank*.json', '--compare', kept, '--json')
+  it.each([
+    ['drift', { steps: 12, write: { clockDrift: [0, 0, 3e-4, 0, 0, -2e-4, 0, 0] } }, 0n],
+    ['are years apart', { steps: 2 }, 100_000_000_000_000_000n],
+  ])('whose clocks %s come back from one trace on one clock', async (_how, options, apart) => {
+    const own = mkdtempSync(join(folder, 'clocks-'))
+    for (const { rank, name, text } of demoTraces(options))
+      writeFileSync(
+        join(own, name),
+        text.replace(/("baseTimeNanoseconds": )(\d+)/, (_, key: string, base: string) =>
+          rank === 2 ? `${key}${BigInt(base) + apart}` : `${key}${base}`,
+        ),
+      )
+    const merged = join(own, '..', 'one.trace')
+    const before = documentOf(await audit(own, '--json', '--trace', merged))
+    expect(before.clocks[2].aligned).toBe(true)
+    const again = documentOf(await audit(merged, '--json'))
+    rmSync(merged)
+    rmSync(own, { recursive: true })
+    expect(again.clocks.some(({ aligned }) => aligned)).toBe(false)
+    for (const [i, { wallUs, taxes, computeUs }] of again.ranks.entries()) {
+      // The common clock stretches what a clock that drifts measured, by at most 3e-4.
+      const near = (value: number | null, other: number | null): void =>
+        expect(Math.abs((value ?? NaN) - (other ?? NaN))).toBeLessThan(1 + 4e-4 * (other ?? 0))
+      near(wallUs, before.ranks[i].wallUs)
+      near(computeUs, before.ranks[i].computeUs)
+      near(taxes.waitUs, before.ranks[i].taxes.waitUs)
+      near(taxes.exposedTransferUs, before.ranks[i].taxes.exposedTransferUs)
+      near(taxes.launchUs, before.ranks[i].taxes.launchUs)
+    }
+  })
+
+  it('that nothing ties together are said to be so, and are not called aligned', async () => {
+    const own = mkdtempSync(join(folder, 'apart-'))
+    const one = (rank: number, base: bigint): void =>
+      writeFileSync(
+        join(own, `rank${rank}.json`),
+        `{"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":5,"args":{"stream":7,"device":0}}],"baseTimeNanoseconds":${base}}`,
+      )
+    one(0, 1_700_000_000_000_000_000n)
+    one(1, 1_600_000_000_000_000_000n)
+    const { code, stdout } = await audit(own, '--no-html', '--trace', join(folder, 'apart.trace'))
+    rmSync(own, { recursive: true })
     expect(code).toBe(0)
-    const { comparison } = (JSON.parse(stdout) as { compared: { comparison: Comparison } }).compared
+    expect(stdout).not.toContain('set by collective ends')
+    expect(stdout.replace(/\s+/g, ' ').match(/recorded weeks or years apart/g)).toHaveLength(1)
+    const again = documentOf(await audit('apart.trace', '--json'))
+    rmSync(join(folder, 'apart.trace'))
+    expect(again.ranks.map(({ rank, startUs }) => [rank, startUs])).toEqual([
+      [0, 0],
+      [1, 0],
+    ])
+  })
+})
+
+describe('a comparison', () => {
+  const own = mkdtempSync(join(folder, 'compared-'))
+  const smaller = { layers: 2, seed: 8 }
+  beforeAll(async () => {
+    mkdirSync(join(own, 'after'))
+    for (const { name, text } of demoTraces(smaller)) writeFileSync(join(own, 'after', name), text)
+    // Neither name nor layout tells what they are.
+    const [before, after] = await Promise.all([
+      audit('rank*.json', '--json'),
+      audit(join(own, 'after'), '--json'),
+    ])
+    writeFileSync(join(own, 'before.txt'), before.stdout)
+    writeFileSync(join(own, 'after.out'), `\n${JSON.stringify(JSON.parse(after.stdout), undefined, 2)}`)
+  })
+  afterAll(() => rmSync(own, { recursive: true }))
+  const compared = ({ stdout }: Ended): Comparison =>
+    (JSON.parse(stdout) as { compared: { comparison: Comparison } }).compared.comparison
+
+  it('of traces with traces has the ratios of what was planted, after over before', async () => {
+    const ended = await audit('rank*.json', '--compare', join(own, 'after'), '--json')
+    expect(ended.code).toBe(0)
+    const comparison = compared(ended)
     expect(comparison.basis).toBe('step')
-    for (const { ratio } of comparison.figures) expect(ratio === null || ratio === 1).toBe(true)
-    expect(comparison.ranks).toHaveLength(8)
-    const shown = await audit('rank*.json', '--compare', 'rank[0-3].json', '--no-html')
+    const steps = (truth: Truth): Tally[] => truth.ranks.flatMap((rank) => rank.steps)
+    const mean = (truth: Truth, of: (step: Tally) => number): number =>
+      steps(truth).reduce((sum, step) => sum + of(step), 0) / steps(truth).length
+    const [was, is] = [demoTruth(), demoTruth(smaller)]
+    for (const [name, of] of [
+      ['wall', (step) => step.wall],
+      ['compute', (step) => step.parts.compute],
+      ['launch tax', (step) => step.parts.dispatch + step.parts.gap],
+      ['exposed communication', (step) => step.parts.wait + step.parts.transfer],
+    ] as [string, (step: Tally) => number][]) {
+      const figure = comparison.figures.find((one) => one.name === name)
+      expect(figure?.before).toBeCloseTo(mean(was, of) / 1000, 2)
+      expect(figure?.after).toBeCloseTo(mean(is, of) / 1000, 2)
+      expect(figure?.ratio).toBeCloseTo(mean(is, of) / mean(was, of), 5)
+      expect(figure?.ratio).toBeLessThan(0.8)
+    }
+    expect(comparison.ranks.map(({ rank }) => rank)).toEqual([0, 1, 2, 3, 4, 5, 6, 7])
+    for (const { beforeUs, afterUs } of comparison.ranks) expect(afterUs).toBeLessThan(beforeUs)
+  })
+
+  it('of documents is that of their traces, whatever their names; no page is written', async () => {
+    rmSync(join(folder, 'arke-report.html'), { force: true })
+    const [traces, documents, back, shown] = await Promise.all([
+      audit('rank*.json', '--compare', join(own, 'after'), '--json'),
+      audit(join(own, 'before.txt'), '--compare', join(own, 'after.out'), '--json'),
+      audit(join(own, 'after.out'), '--compare', join(own, 'before.txt'), '--json'),
+      audit(join(own, 'before.txt'), '--compare', join(own, 'after')),
+    ])
+    expect(compared(documents)).toEqual(compared(traces))
+    for (const [i, { before, after }] of compared(back).figures.entries()) {
+      const { before: was, after: is } = compared(traces).figures[i]
+      expect([after, before]).toEqual([was, is])
+    }
     expect(shown.stdout).toMatch(/mean over ranks, a step +before +after +after\/before/)
-    rmSync(join(kept, '..'), { recursive: true })
+    expect(shown.stdout).not.toContain('Written')
+    expect(existsSync(join(folder, 'arke-report.html'))).toBe(false)
+  })
+
+  it('writes the page of the audit before where one is asked for, and says of which', async () => {
+    const { stdout } = await audit('rank*.json', '--compare', join(own, 'after.out'), '--html', 'before.html')
+    expect(stdout).toContain('Written: before.html (of the audit before; open it in a browser)')
+    rmSync(join(folder, 'before.html'))
+  })
+
+  it('a document alone is shown again, without a page', async () => {
+    const [again, first] = await Promise.all([
+      audit(join(own, 'before.txt')),
+      audit('rank*.json', '--no-html'),
+    ])
+    expect(again.code).toBe(0)
+    expect(again.stdout.startsWith(first.stdout.trimEnd())).toBe(true)
+    expect(again.stdout.slice(first.stdout.trimEnd().length)).toMatch(/^\s*No page: that needs the traces/)
   })
 })
 
@@ -125,10 +243,25 @@ describe('bad input is one line, and exit code 2', () => {
     ['steps that are no range', ['rank0.json', '--steps', '5..2'], /--steps 5\.\.2/],
     ['a path beside --demo', ['rank0.json', '--demo'], /--demo/],
     ['a page that cannot be written', ['rank0.json', '--html', 'no/such/folder/x.html'], /no\/such\/folder/],
+    ['a trace that cannot be written', ['rank0.json', '--json', '--trace', 'no/x'], /there is no folder no;/],
+    ['a page where a folder is', ['rank0.json', '--html', '.'], /it is a folder/],
+    [
+      'a document of another version',
+      ['rank0.json', '--compare', 'old.doc'],
+      /old\.doc: .*there is no sources/,
+    ],
+    ['a document that is cut off', ['cut.doc'], /cut\.doc: this document of arke audit is damaged/],
+    ['a document with an option for traces', ['cut.doc', '--steps', '1'], /--steps needs the traces/],
+    ['a document beside a trace', ['rank0.json', 'cut.doc'], /cut\.doc: this is the output of --json/],
+    ['a comparison with nothing', ['rank0.json', '--compare', 'nowhere'], /nowhere: there is no such file/],
     ['an option of another command', ['rank0.json', '--schedules', '5'], /unknown option/],
   ])('%s', async (_what, args, message) => {
     writeFileSync(join(folder, 'empty.bin'), Buffer.from([1, 2, 3, 0, 255]))
-    const { code, stderr } = await audit(...args)
+    writeFileSync(join(folder, 'old.doc'), '{"arke":"0.0.1","ranks":[]}')
+    writeFileSync(join(folder, 'cut.doc'), '{ "arke": "0.1.0", "sources": [{')
+    const { code, stderr, stdout } = await audit(...args)
+    expect(stdout).toBe('')
+    expect(stderr).not.toMatch(/\w+Error|at byte/)
     expect(stderr.trim().split('\n')).toHaveLength(1)
     expect(stderr).toMatch(/^arke: /)
     expect(stderr).toMatch(message)

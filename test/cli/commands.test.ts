@@ -191,10 +191,20 @@ describe('the built package', () => {
       extends: join(root, 'tsconfig.build.json'),
       compilerOptions: { rootDir: './src', outDir: './dist', declaration: false, noCheck: true, types: [] },
       include: ['src'],
-      exclude: ['src/**/*.test.ts'],
+      exclude: ['src/**/*.test.ts', 'src/report/page'],
     }
     writeFileSync(join(installed, 'tsconfig.json'), JSON.stringify(config))
     execFileSync(process.execPath, [join(modules, 'typescript/bin/tsc'), '-p', installed])
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+      scripts: Record<string, string>
+    }
+    const [bundler, ...words] = scripts['build:page'].split(' ')
+    const out = join(installed, 'dist/report')
+    execFileSync(
+      join(modules, '.bin', bundler),
+      words.map((word) => (word.startsWith('--outdir=') ? `--outdir=${out}` : word)),
+      { cwd: root },
+    )
     // What is published is the built code alone.
     rmSync(join(installed, 'src'), { recursive: true })
     rmSync(join(installed, 'tsconfig.json'))

@@ -50,6 +50,43 @@ describe('the report', () => {
     )
   })
 
+  test('sums what a rank waited over all that it waited for, also those without a column', () => {
+    const input = makeSample()
+    const [one] = input.document.stragglers
+    const stragglers = Array.from({ length: 40 }, (_, i) => ({
+      ...one,
+      rank: 100 + i,
+      waiters: [{ rank: 0, waitUs: 1000, exposedWaitUs: 400 }],
+    }))
+    const many = [...writeReport({ ...input, document: { ...input.document, stragglers } })].join('')
+    const row = /<th scope="row">rank 0<\/th>(.*?)<\/tr>/s.exec(many)?.[1] ?? ''
+    expect(row.match(/--heat:/g)).toHaveLength(32)
+    expect(/class="sum">([^<]*)</.exec(row)?.[1]).toBe('40.0 ms')
+    expect(plain(many)).toContain('the worst 32 of 40')
+  })
+
+  test('counts one thing in the singular, and shows no correction of a clock that was not set', () => {
+    const input = makeSample()
+    const { document } = input
+    const one = {
+      ...document,
+      steps: document.steps.slice(0, 1),
+      collectives: document.collectives.slice(0, 1),
+      warnings: [{ class: 'steps', message: 'a warning', count: 1 }],
+      clocks: [0, 1].map((rank) => ({
+        rank,
+        aligned: false,
+        correctionUs: 0,
+        driftPpm: 0,
+        residualUs: null,
+      })),
+    }
+    const seen = plain([...writeReport({ ...input, document: one })].join(''))
+    expect(seen).toContain('· 1 step · 1 collective ·')
+    expect(seen).toContain('1 warning: what was assumed')
+    expect(seen).toContain('rank 1 no – – –')
+  })
+
   test('folds candidates beyond the first dozen away, and the links of a long chain', () => {
     const input = makeSample()
     const [one] = input.document.candidates

@@ -376,9 +376,10 @@ function stragglersOf(
       return {
         rank,
         keptWaitingUs: own.reduce((sum, i) => sum + kept(i), 0),
+        exposedWaitUs: own.reduce((sum, i) => sum + kept(i), 0),
         lateUs: own.reduce((sum, i) => sum + collectives[i].late / 1000, 0),
         collectives: own.length,
-        waiters: [...waits].map(([waiter, waitUs]) => ({ rank: waiter, waitUs })),
+        waiters: [...waits].map(([waiter, waitUs]) => ({ rank: waiter, waitUs, exposedWaitUs: waitUs })),
         worst: [...own]
           .sort((a, b) => kept(b) - kept(a))
           .slice(0, 5)

@@ -132,8 +132,12 @@ describe('compute, collective, compute', () => {
 })
 
 describe('operations of Arke', () => {
-  const gathered = (more: Partial<Work> = {}, communication: Work['communication'] = {}): Work[] => [
-    kernel(0, 20, 'aten::mul'),
+  const gathered = (
+    more: Partial<Work> = {},
+    communication: Work['communication'] = {},
+    slice: number[] = [128, 8],
+  ): Work[] => [
+    kernel(0, 20, 'aten::mul', { shapes: [slice, slice] }),
     collective(25, 55, 'allGather', {
       communication: {
         collective: 'allGather',
@@ -164,6 +168,8 @@ describe('operations of Arke', () => {
     ['another operator', gathered({ operator: 'aten::add', shapes: [[128, 64]] })],
     ['another collective', gathered({}, { collective: 'broadcast' })],
     ['a K that the ranks do not divide', gathered({ shapes: [[2048, 4], [4, 32]] })], // prettier-ignore
+    ['slices of rows', gathered({}, {}, [16, 64])],
+    ['slices that nothing tells', gathered({}, {}, [1024])],
     ['no shapes', gathered({ shapes: undefined })],
   ])('not with %s', (_, works) => {
     expect(operation(works)).toBeNull()

@@ -124,7 +124,59 @@ describe('clocks', () => {
     expect(mismatch(collectives, job, 0)).toBeNull()
     for (const { aligned } of clocks) expect(aligned).toBe(false)
     expect(warnings).toMatchObject([{ class: 'clock', count: 2 }])
-    expect(warnings[0].message).toContain('no matched collective ties 2 ranks (rank 2 among them) to rank 0')
+    expect(warnings[0].message).toBe(
+      "no matched collective ties ranks 2-3 to rank 0; they keep the trace's clock",
+    )
+  })
+
+  it('that nothing ties to the first one and that are years away are not called aligned', () => {
+    // Ranks 2 and 3 are years from the others; between them, rank 3 is 5 ms ahead, which their collectives tell.
+    const years = 100_000_000_000_000_000n
+    const { clocks, collectives, job, warnings } = audit(
+      { seed: 4, ranks: 4, layouts: ['pairs'], rounds: 30 },
+      { metadata: 'ranks', offset: (rank) => (rank < 2 ? 0n : years + (rank === 3 ? 5_000_000n : 0n)) },
+    )
+    expect(mismatch(collectives, job, 0)).toBeNull()
+    expect(clocks.map(({ aligned, correction }) => [aligned, correction])).toEqual([
+      [false, 0],
+      [false, 0],
+      [false, 0],
+      [true, -5_000_000],
+    ])
+    expect(clocks[2].offset).toBe(0)
+    expect(warnings.map(({ class: of, count }) => [of, count])).toEqual([
+      ['clock', 2],
+      ['clock', 1],
+    ])
+    expect(warnings[0].message).toMatch(/^no matched collective ties ranks 2-3 to rank 0, .* years apart/)
+    expect(warnings[1].message).toMatch(/^the clock of rank 3 disagrees .* by 5000\.000 us/)
+  })
+
+  it('of one rank that nothing ties are told of in the singular', () => {
+    const { warnings } = audit(
+      { seed: 4, ranks: 3, layouts: ['pairs'], rounds: 30 },
+      { metadata: 'ranks', offset: (rank) => (rank === 2 ? 5_000_000n : 0n) },
+    )
+    expect(warnings.find((one) => one.class === 'clock')?.message).toMatch(/ties rank 2 to rank 0; it keeps/)
+  })
+
+  it('of many ranks have the residual that sorting all ends gives', () => {
+    const ranks = 40
+    const options = { seed: 6, ranks, layouts: ['world'], rounds: 21, endNoise: 9_000 } as const
+    const { clocks, collectives, job } = audit(options, { metadata: 'communicator' })
+    const middle = (values: number[]): number => {
+      const sorted = [...values].sort((a, b) => a - b)
+      return (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2
+    }
+    const distances = clocks.map((): number[] => [])
+    for (const { members } of collectives) {
+      const ends = members.map(({ rank, event }) => {
+        const { start, duration } = job.timeline.ranks[rank].events
+        return toCommon(clocks[rank], start[event] + duration[event])
+      })
+      members.forEach(({ rank }, i) => distances[rank].push(Math.abs(ends[i] - middle(ends))))
+    }
+    expect(clocks.map(({ residual }) => residual)).toEqual(distances.map((of) => Math.round(middle(of))))
   })
 
   it('that let a rank leave before another arrives are corrected', () => {

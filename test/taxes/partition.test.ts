@@ -124,6 +124,26 @@ describe('idle time', () => {
       gap: 3,
     })
   })
+  it('is a gap when a blocking copy came after the wait: that was for the copy', () => {
+    const host = [call(0, 2), waitEvent(2, 3), sync(3, 25), call(25, 26)]
+    const copy: Device = { kind: Kind.memcpy, stream: 0, from: 12, to: 24, launch: 2 }
+    expect(totals(partition(build(host, [kernel(5, 12, 0), copy, kernel(30, 40, 3)])))).toEqual({
+      compute: 17,
+      copy: 12,
+      hostBlocked: 1,
+      dispatch: 1,
+      gap: 4,
+    })
+  })
+  it('is dependency although the host waited for the device in between, which enqueues nothing', () => {
+    const host = [call(0, 2), waitEvent(2, 3), sync(3, 25), call(25, 26)]
+    expect(totals(partition(build(host, [kernel(5, 24, 0), kernel(30, 40, 3)])))).toEqual({
+      compute: 29,
+      hostBlocked: 1,
+      dispatch: 1,
+      dependency: 4,
+    })
+  })
   it('is dispatch inside a blocking copy that has not begun on the device', () => {
     const host = [call(0, 3), sync(22, 40)]
     const copy: Device = { kind: Kind.memcpy, stream: 0, from: 28, to: 40, launch: 1 }
@@ -143,8 +163,10 @@ describe('idle time', () => {
 })
 
 it('work from before the recording is not in the window; a trace without launches is taken whole', () => {
-  const [rank] = build([call(30, 35)], [kernel(0, 10), kernel(12, 20), kernel(40, 50, 0)]).ranks
-  expect(recordedSpan(rank)).toEqual([40, 50])
+  const [rank] = build([call(30, 35)], [kernel(0, 10), kernel(12, 20), kernel(40, 90, 0)]).ranks
+  expect(recordedSpan(rank)).toEqual([40, 90])
+  const [mostly] = build([call(30, 35)], [kernel(0, 10), kernel(12, 20), kernel(40, 50, 0)]).ranks
+  expect(recordedSpan(mostly)).toEqual([0, 50])
   const [alone] = build([], [kernel(5, 10), kernel(12, 20)]).ranks
   expect(recordedSpan(alone)).toEqual([0, 15])
   expect(recordedSpan(build([call(0, 5)], []).ranks[0])).toBeNull()
@@ -183,10 +205,12 @@ function partAt(
     )
     // Of the kernels of one launch only the first waited for what the host asked for.
     if (ahead.length > 0 && launch[ahead[ahead.length - 1]] === by) return 'gap'
-    const lastLaunch = all.filter(
-      (event) => event < by && track[event] === track[by] && kind[event] === Kind.launch,
+    // What the host asked for before it enqueued something else, that something else waited for.
+    const enqueuing = all.filter(
+      (event) =>
+        event < by && track[event] === track[by] && (kind[event] === Kind.launch || launch.includes(event)),
     )
-    const since = Math.max(-1, ...lastLaunch)
+    const since = Math.max(-1, ...enqueuing)
     const told = all.some(
       (event) =>
         event > since && event < by && track[event] === track[by] && /StreamWait/.test(names[name[event]]),

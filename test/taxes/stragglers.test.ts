@@ -9,6 +9,7 @@ import type { Intervals } from '../../src/timeline/intervals.ts'
 import { Kind, NONE } from '../../src/timeline/timeline.ts'
 import { Warnings } from '../../src/timeline/warnings.ts'
 import { type Call, jobOf, type JobOptions, record } from './job.ts'
+import { partitionWith } from './work.ts'
 
 const jobs = fc.record({
   seed: fc.nat(),
@@ -77,7 +78,8 @@ describe('stragglers', () => {
         const waits = collectives.flatMap(({ members }) => members.map(({ wait }) => wait ?? 0))
         const sum = (values: readonly number[]): number => values.reduce((total, one) => total + one, 0)
         expect(sum(stragglers.map(({ keptWaiting }) => keptWaiting))).toBe(sum(waits))
-        for (const { rank, keptWaiting, late, waiters, worst, collectives: count, meanwhile } of stragglers) {
+        for (const one of stragglers) {
+          const { rank, keptWaiting, exposed, late, waiters, worst, collectives: count, meanwhile } = one
           const own = calls.filter((call) => lastOf(call).rank === rank)
           const lateness = own.map((call) => {
             const [one, other] = call.parts.map(({ arrival }) => arrival).sort((a, b) => b - a)
@@ -86,6 +88,7 @@ describe('stragglers', () => {
           expect(count).toBe(own.length)
           expect(late).toBe(sum(lateness))
           expect(sum(waiters.map(({ wait }) => wait))).toBe(keptWaiting)
+          expect(exposed, 'nothing is known to hide it').toBe(keptWaiting)
           const kept = own.map((call) => sum(call.parts.map(({ arrival }) => lastOf(call).arrival - arrival)))
           expect(worst.map((one) => one.keptWaiting)).toEqual(kept.sort((a, b) => b - a).slice(0, 10))
           const found = meanwhile.filter(({ what }) => what !== 'unattributed')
@@ -98,6 +101,57 @@ describe('stragglers', () => {
         }
       }),
       { seed: 1, numRuns: 60 },
+    )
+  })
+
+  it('answer for the waiting in the windows of those that waited, and by what of it is exposed', () => {
+    const window = fc.tuple(
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+    )
+    fc.assert(
+      fc.property(
+        jobs,
+        fc.array(window, { minLength: 8, maxLength: 8 }),
+        fc.array(fc.integer({ min: 1, max: 900_000 }), { minLength: 2, maxLength: 40 }),
+        (options, cut, lengths) => {
+          const { timeline } = record(jobOf(options), options.ranks, { metadata: 'ranks' })
+          const { collectives, clocks } = collectivesOf(timeline, new Warnings())
+          const partitions = timeline.ranks.map(({ deviceSpan }, rank) => {
+            const [first, last] = deviceSpan ?? [0, 0]
+            const at = (share: number): number => Math.round(first + share * (last - first))
+            const [from, to] = cut[rank].map(at).sort((a, b) => a - b)
+            // Exposed and hidden by turns.
+            const edges = [from]
+            for (const length of lengths) edges.push(Math.min(to, edges[edges.length - 1] + length))
+            const wait = edges.slice(0, edges.length & ~1).filter((_, i, all) => all[i | 1] > all[i & ~1])
+            return partitionWith(from, to, { wait })
+          })
+          const stragglers = stragglersOf(timeline, collectives, clocks, partitions)
+
+          const kept = timeline.ranks.map(() => timeline.ranks.map(() => [0, 0]))
+          for (const { last, members } of collectives)
+            for (const { rank, event, wait } of members) {
+              const { from, to, parts } = partitions[rank]
+              const start = timeline.ranks[rank].events.start[event]
+              const spans: Span[] = [[start, start + (wait ?? 0)]]
+              kept[last ?? rank][rank][0] += overlap(spans, [[from, to]])
+              for (let i = 0; i < parts.wait.length; i += 2)
+                kept[last ?? rank][rank][1] += overlap(spans, [[parts.wait[i], parts.wait[i + 1]]])
+            }
+          const found = timeline.ranks.map(() => timeline.ranks.map(() => [0, 0]))
+          for (const { rank, waiters, keptWaiting, exposed } of stragglers) {
+            for (const { rank: waiter, wait, exposed: own } of waiters) found[rank][waiter] = [wait, own]
+            const sum = (of: 0 | 1): number => found[rank].reduce((all, times) => all + times[of], 0)
+            expect([keptWaiting, exposed]).toEqual([sum(0), sum(1)])
+          }
+          expect(found).toEqual(kept)
+          expect(stragglers.map(({ exposed }) => exposed)).toEqual(
+            stragglers.map(({ exposed }) => exposed).sort((a, b) => b - a),
+          )
+        },
+      ),
+      { seed: 2, numRuns: 60 },
     )
   })
 
@@ -152,6 +206,7 @@ describe('stragglers', () => {
         ...parts,
         hostBlocked: Float64Array.of(42_000, 48_000),
         dispatch: Float64Array.of(0, 5_000, 48_000, 59_000),
+        wait: Float64Array.of(0, 12_000, 50_000, 70_000),
       },
       computing: none,
       communicating: none,
@@ -164,9 +219,10 @@ describe('stragglers', () => {
       {
         rank: 1,
         keptWaiting: 50_000,
+        exposed: 12_000,
         late: 50_000,
         collectives: 1,
-        waiters: [{ rank: 0, wait: 50_000 }],
+        waiters: [{ rank: 0, wait: 50_000, exposed: 12_000 }],
         worst: [{ collective: 0, keptWaiting: 50_000, late: 50_000 }],
         meanwhile: [
           { what: 'compute', name: 'gemm', operator: 'aten::mm', time: 25_000 },

@@ -1,6 +1,7 @@
 /** The timeline: order, links, times, and sets of time against a computation nanosecond by nanosecond. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { Column, float64 } from '../../src/timeline/columns.ts'
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import {
   activity,
@@ -113,7 +114,9 @@ describe('building a timeline', () => {
     for (let i = 0; i < 1000; i++) rank.add(Kind.kernel, track, 0, i, 1)
     const [{ events }] = builder.freeze().ranks
     const columns = Object.values(events).filter((column) => ArrayBuffer.isView(column))
-    expect(columns.reduce((sum: number, { byteLength }: ArrayBufferView) => sum + byteLength, 0)).toBeLessThanOrEqual(60 * 1000)
+    expect(
+      columns.reduce((sum: number, { byteLength }: ArrayBufferView) => sum + byteLength, 0),
+    ).toBeLessThanOrEqual(60 * 1000)
   })
 })
 
@@ -168,5 +171,26 @@ describe('sets of time', () => {
     rank.add(Kind.wait, b, 0, 20, 10)
     const [made] = builder.freeze().ranks
     expect([...activity(made)]).toEqual([0, 15])
+  })
+})
+
+describe('columns', () => {
+  const same = (a: Float64Array, b: Float64Array): boolean =>
+    a.length === b.length && a.every((value, i) => value === b[i])
+
+  it('give back what came, in any order, over several pieces', () => {
+    for (const length of [0, 1, 64, 65, 65_535, 65_536, 65_537, 200_000]) {
+      const column = new Column(float64)
+      for (let i = 0; i < length; i++) column.push(i * 3)
+      if (length > 0) column.set(length - 1, -7)
+      const expected = Float64Array.from({ length }, (_, i) => (i === length - 1 ? -7 : i * 3))
+      expect(column.length).toBe(length)
+      expect(same(column.all(), expected)).toBe(true)
+      const order = Uint32Array.from({ length }, (_, i) => length - 1 - i)
+      expect(same(column.take(order), expected.toReversed())).toBe(true)
+      expect(column.length).toBe(0)
+      column.push(5)
+      expect(column.get(0)).toBe(5)
+    }
   })
 })

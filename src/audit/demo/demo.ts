@@ -97,6 +97,28 @@ export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptio
     }),
     dependency(about(1500)),
   ]
+  /** Every rank has the columns of its heads; all of them together are the product's first operand. */
+  const gatheredHeads = (): Phase[] => [
+    dependency(about(1500)),
+    collective('allGather', 0, 146_000, {
+      stream: 1,
+      elementsIn: TOKENS * HEADS,
+      elementsOut: TOKENS * HIDDEN,
+      operator: operator('c10d::_allgather_base_', [RANKS * TOKENS, HEADS], [TOKENS, HEADS]),
+    }),
+    dependency(about(1500)),
+  ]
+  /** From columns of all tokens to some tokens with all columns. */
+  const exchanged = (): Phase[] => [
+    dependency(about(1500)),
+    collective('allToAll', 0, 31_000, {
+      stream: 1,
+      elementsIn: TOKENS * HEADS,
+      elementsOut: TOKENS * HEADS,
+      operator: operator('c10d::alltoall_base_', [TOKENS / RANKS, HIDDEN], [TOKENS, HEADS]),
+    }),
+    dependency(about(1500)),
+  ]
   const scattered = (): Phase[] => [
     dependency(about(1500)),
     collective('reduceScatter', 0, 152_000, {
@@ -121,9 +143,9 @@ export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptio
       kernel(attention, about(236_000, slow ? 410_000 : 0), {
         operator: operator('aten::_flash_attention_forward', [1, TOKENS, 8, 128], [1, TOKENS, 1, 128]),
       }),
-      gap(about(1300)),
-      kernel(gemm, about(104_000), { operator: mm(HEADS, HIDDEN) }),
-      ...scattered(),
+      ...gatheredHeads(),
+      kernel(gemm, about(104_000), { operator: mm(HIDDEN, HEADS) }),
+      ...exchanged(),
       normed(),
       ...gathered(),
       kernel(gemm, about(368_000), { operator: mm(HIDDEN, FFN) }),

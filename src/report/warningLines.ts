@@ -1,0 +1,80 @@
+/** Warnings as a person reads them: the gravest first, and what several files or ranks say alike once, with a count. */
+import { basename, dirname, join } from 'node:path'
+import type { AuditDocument, WarningDocument } from './document.ts'
+import { plural } from './format.ts'
+
+/** From what makes figures wrong to what merely leaves something out; classes that are not here come last. */
+const gravity: readonly string[] = [
+  'unreadable',
+  'missing-ranks',
+  'clock',
+  'unmatched',
+  'several-ranks',
+  'rank',
+  'duplicate-rank',
+  'truncated',
+  'gzip',
+  'no-events',
+  'garbage',
+  'documents',
+  'too-large',
+  'time',
+  'negative-duration',
+  'duplicate-event',
+  'before-launch',
+  'steps',
+  'before-recording',
+  'correlation',
+  'duplicate-correlation',
+  'overlap',
+  'shapes',
+  'device',
+]
+
+/** What the count of a class counts, where that is not occurrences; null where the message itself says how many. */
+const counted: Readonly<Record<string, 'rank' | null>> = {
+  'missing-ranks': null,
+  'duplicate-rank': null,
+  clock: null,
+  rank: null,
+  'several-ranks': null,
+  'no-events': 'rank',
+  shapes: 'rank',
+  device: 'rank',
+}
+
+export function byGravity(warnings: readonly WarningDocument[]): WarningDocument[] {
+  const place = ({ class: of }: WarningDocument): number => {
+    const at = gravity.indexOf(of)
+    return at < 0 ? gravity.length : at
+  }
+  return [...warnings].sort((a, b) => place(a) - place(b))
+}
+
+export function warningLines({ warnings, sources }: Pick<AuditDocument, 'warnings' | 'sources'>): string[] {
+  const names = sources.flatMap(({ path }) => [basename(path), join(basename(dirname(path)), basename(path))])
+  const merged = new Map<
+    string,
+    { first: WarningDocument; text: string; count: number; files: Set<string> }
+  >()
+  for (const warning of byGravity(warnings)) {
+    const file = names.find((name) => warning.message.startsWith(`${name}: `))
+    const text = file === undefined ? warning.message : warning.message.slice(file.length + 2)
+    const key = `${warning.class} ${ending(text)}`
+    const known = merged.get(key)
+    if (known) known.count += warning.count
+    else merged.set(key, { first: warning, text, count: warning.count, files: new Set() })
+    if (file !== undefined) merged.get(key)?.files.add(file)
+  }
+  return [...merged.values()].map(({ first, text, count, files }) => {
+    const unit = first.class in counted ? counted[first.class] : 'time'
+    const counts = [
+      ...(count > 1 && unit !== null ? [plural(count, unit)] : []),
+      ...(files.size > 1 ? [`in ${plural(files.size, 'file')}`] : []),
+    ]
+    return (files.size > 1 ? text : first.message) + (counts.length > 0 ? ` (${counts.join(' ')})` : '')
+  })
+}
+
+/** Messages of one class that end alike differ only in the kernel, the rank or the byte that they name. */
+const ending = (text: string): string => text.replace(/\d+/g, '#').split(' ').slice(-4).join(' ')
