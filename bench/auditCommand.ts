@@ -7,7 +7,7 @@
  * its rate, and its peak memory against 350 MB plus 60 bytes a GPU event.
  */
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -38,13 +38,18 @@ function run(...args: string[]): { seconds: number; stdout: string } {
 
 function large(path: string): { megabytes: number; seconds: number; peak: number; limit: number } {
   // The process tells its own peak when it ends, in kilobytes; launches count the GPU's events from below.
-  const code = `process.argv = [process.argv[0], ${JSON.stringify(arke)}, 'audit', ${JSON.stringify(path)}, '--json']
-    process.on('exit', () => require('node:fs').writeFileSync('peak', String(process.resourceUsage().maxRSS)))
-    import(${JSON.stringify(arke)})`
-  const { seconds, stdout } = run('-e', code)
+  const runner = join(folder, 'runner.mjs')
+  writeFileSync(
+    runner,
+    `import { writeFileSync } from 'node:fs'
+     process.on('exit', () => writeFileSync('peak', String(process.resourceUsage().maxRSS)))
+     process.argv = [process.argv[0], ${JSON.stringify(arke)}, 'audit', ${JSON.stringify(path)}, '--json']
+     await import(${JSON.stringify(arke)})`,
+  )
+  const { seconds, stdout } = run(runner)
   const { ranks } = JSON.parse(stdout) as { ranks: { launches: number }[] }
   const events = ranks.reduce((sum, { launches }) => sum + launches, 0)
-  const peakBytes = Number(run('-p', "require('node:fs').readFileSync('peak', 'utf8')").stdout) * 1024
+  const peakBytes = Number(readFileSync(join(folder, 'peak'), 'utf8')) * 1024
   return {
     megabytes: statSync(path).size / 1e6,
     seconds,
@@ -77,7 +82,8 @@ try {
   const bytes = option('--bytes', 2e9)
   if (bytes > 0) {
     const path = join(folder, 'rank1.json')
-    await writeLargeTrace(path, bytes)
+    // As many bytes for each kernel as in the densest of the real traces, 2.6 kB.
+    await writeLargeTrace(path, bytes, { python: 6 })
     const found = large(path)
     const once = (name: string, unit: string, value: number, goal?: string, reached?: boolean): Figure => ({
       name,

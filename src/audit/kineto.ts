@@ -6,8 +6,8 @@
  *
  * The rank is `distributedInfo.rank`, else the number in the file's or its folder's name, else `options.rank`, else 0.
  */
-import { type Detail, TimelineBuilder } from '../timeline/builder.ts'
-import type { RankTimeline, Timeline } from '../timeline/timeline.ts'
+import { TimelineBuilder } from '../timeline/builder.ts'
+import { isStreamWait, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
 import { inspect } from './inspect.ts'
 import type { TraceEvent } from './json/event.ts'
 import { TraceScanner, type TraceMetadata } from './json/scanner.ts'
@@ -16,7 +16,7 @@ import { KinetoDocument, roleOf } from './kinetoDocument.ts'
 import { EventPairs } from './pairs.ts'
 import { rankFromPath } from './rankName.ts'
 import { splitByDevice } from './split.ts'
-import type { FileRank, RankOrigin } from './traceFile.ts'
+import type { FileRank, HostDetail, RankOrigin } from './traceFile.ts'
 import { type Warning, Warnings } from '../timeline/warnings.ts'
 
 export { rankFromName } from './rankName.ts'
@@ -26,7 +26,7 @@ export interface KinetoOptions extends SourceOptions {
   rank?: number
   /** The name of a trace that is given as bytes. */
   name?: string
-  detail?: Detail
+  detail?: HostDetail
 }
 
 export interface KinetoFile {
@@ -68,9 +68,10 @@ export async function readKinetoRanks(
   pairs.finish()
 
   const name = options.name ?? (typeof source === 'string' ? source : '')
+  const keeps = (id: number): boolean => isStreamWait(timeline.name(id))
   const ranks = scanner.documents.flatMap((metadata, i) => {
     if (!documents[i]) return []
-    const recording = documents[i].finish(metadata).freeze(0, options.detail)
+    const recording = documents[i].finish(metadata).freeze(0, options.detail === 'needed' ? { keeps } : 'all')
     return numbered(splitByDevice(recording, warnings), metadata, name, options.rank)
   })
   return { ranks, bytes, events: scanner.events }

@@ -10,7 +10,6 @@
 import { statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { basename, dirname, join } from 'node:path'
-import type { Detail } from '../timeline/builder.ts'
 import { joinTimelines } from '../timeline/join.ts'
 import { ranges } from '../timeline/ranges.ts'
 import type { RankTimeline, Timeline } from '../timeline/timeline.ts'
@@ -19,7 +18,7 @@ import { AuditError } from './auditError.ts'
 import { inspect } from './inspect.ts'
 import { tracePaths } from './paths.ts'
 import { readFiles } from './pool.ts'
-import type { FileRank, TraceFile, TraceFormat } from './traceFile.ts'
+import type { FileRank, HostDetail, TraceFile, TraceFormat } from './traceFile.ts'
 
 export { AuditError } from './auditError.ts'
 
@@ -31,7 +30,7 @@ export interface ReadOptions {
   /** Threads to read on; by default several where there are several files of some size. */
   threads?: number
   /** What is kept of what the host did; `all` by default. */
-  detail?: Detail
+  detail?: HostDetail
 }
 
 export interface TraceSource {

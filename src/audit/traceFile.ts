@@ -4,7 +4,6 @@
  * thread.
  */
 import { rankFromPath } from './rankName.ts'
-import type { Detail } from '../timeline/builder.ts'
 import type { RankTimeline } from '../timeline/timeline.ts'
 import type { Warning } from '../timeline/warnings.ts'
 
@@ -13,6 +12,9 @@ export type TraceFormat = 'kineto' | 'arke' | 'nsys' | 'rocprof'
 
 /** How a rank's number was found; `device`: it is the number of its device; `guess`: nothing tells it. */
 export type RankOrigin = 'trace' | 'name' | 'option' | 'device' | 'guess'
+
+/** `needed`: without what the host did that no figure depends on. */
+export type HostDetail = 'all' | 'needed'
 
 export interface FileRank {
   readonly timeline: RankTimeline
@@ -36,7 +38,7 @@ export interface TraceFileOptions {
   /** The name of a trace that is given as bytes. */
   name?: string
   /** What is kept of what the host did, where there is much of it. */
-  detail?: Detail
+  detail?: HostDetail
   /** Called with the number of raw (maybe compressed) bytes read so far. */
   onProgress?: (bytes: number) => void
 }

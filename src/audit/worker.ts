@@ -3,15 +3,14 @@
  * a copy, go out, with messages about progress before.
  */
 import { parentPort } from 'node:worker_threads'
-import type { Detail } from '../timeline/builder.ts'
 import type { RankTimeline } from '../timeline/timeline.ts'
 import { readTraceFile } from './readFile.ts'
-import type { TraceFile } from './traceFile.ts'
+import type { HostDetail, TraceFile } from './traceFile.ts'
 
 export interface WorkerTask {
   readonly path: string
   readonly rank: number | undefined
-  readonly detail?: Detail
+  readonly detail?: HostDetail
 }
 
 export type WorkerAnswer =

@@ -20,6 +20,7 @@ import {
 import type { Intervals } from '../timeline/intervals.ts'
 import {
   isDeviceWork,
+  isStreamWait,
   Kind,
   NONE,
   type RankTimeline,
@@ -239,7 +240,7 @@ class StreamWaits {
 
   constructor(rank: RankTimeline, names: readonly string[]) {
     this.rank = rank
-    this.isWait = Uint8Array.from(names, (name) => Number(/stream\s?wait/i.test(name)))
+    this.isWait = Uint8Array.from(names, (name) => Number(isStreamWait(name)))
     const { length, kind, name, launch } = rank.events
     // A blocking copy enqueues work as a launch does.
     const enqueued = new Uint8Array(length)

@@ -3,6 +3,7 @@
  * each track by start and renumbers the links. Names are interned: one copy for all ranks.
  */
 import { Column, float64, int32, uint32, uint8 } from './columns.ts'
+import { sortBy } from './sort.ts'
 import { isDeviceWork, Kind, NONE } from './timeline.ts'
 import type { Communication, Events, Operands, RankTimeline, Timeline, Track } from './timeline.ts'
 
@@ -19,6 +20,11 @@ export class TimelineBuilder {
       this.ids.set(name, id)
     }
     return id
+  }
+
+  /** The text of a name. */
+  name(id: number): string {
+    return this.names[id]
   }
 
   has(rank: number): boolean {
@@ -49,10 +55,11 @@ export class TimelineBuilder {
 const LONG = 0xffff_ffff
 
 /**
- * `all`: every event that was added. `needed`: without operators that lie inside others and have no device work, which
- * are most of those of an eager program, and of which nothing but the time of the outer one matters.
+ * `all`: every event that was added. Else without operators that lie inside others and have no device work, and calls
+ * inside operators that enqueue nothing, unless their name is one that it `keeps`. These are most of what the host of
+ * an eager program does, and nothing but the time of the outer operator matters of them.
  */
-export type Detail = 'all' | 'needed'
+export type Detail = 'all' | { readonly keeps: (name: number) => boolean }
 
 export interface Order {
   /** Events in their new order. */
@@ -196,7 +203,7 @@ export class RankBuilder {
   }
 
   freeze(rank: number, detail: Detail = 'all'): RankTimeline {
-    const { order, bounds } = detail === 'all' ? this.inOrder() : this.thin(this.inOrder())
+    const { order, bounds } = detail === 'all' ? this.inOrder() : this.thin(this.inOrder(), detail)
     this.ordered = null
     const position = new Int32Array(this.length).fill(NONE)
     for (let i = 0; i < order.length; i++) position[order[i]] = i
@@ -248,8 +255,7 @@ export class RankBuilder {
     }
   }
 
-  /** Without operators that lie inside another one of their thread and have no device work of their own. */
-  private thin({ order, bounds }: Order): Order {
+  private thin({ order, bounds }: Order, { keeps }: Exclude<Detail, 'all'>): Order {
     const wanted = new Uint8Array(this.length)
     for (let event = 0; event < this.length; event++) {
       const operator = this.operators.get(event)
@@ -261,10 +267,11 @@ export class RankBuilder {
       let covered = -Infinity
       for (let i = bounds[track]; i < bounds[track + 1]; i++) {
         const event = order[i]
-        if (this.kinds.get(event) === Kind.operator) {
-          if (this.end(event) <= covered && !wanted[event]) continue
-          covered = Math.max(covered, this.end(event))
-        }
+        const kind = this.kinds.get(event)
+        const inside = this.end(event) <= covered
+        if (inside && kind === Kind.operator && !wanted[event]) continue
+        if (inside && kind === Kind.runtime && !keeps(this.names.get(event))) continue
+        if (kind === Kind.operator) covered = Math.max(covered, this.end(event))
         order[kept++] = event
       }
       thinBounds[track + 1] = kept
@@ -286,10 +293,7 @@ export class RankBuilder {
       this.starts.get(a) - this.starts.get(b) || this.duration(b) - this.duration(a) || a - b
     for (let track = 0; track < this.tracks.length; track++) {
       const events = order.subarray(bounds[track], bounds[track + 1])
-      // Most profilers write a track in order.
-      let sorted = true
-      for (let i = 1; i < events.length && sorted; i++) sorted = compare(events[i - 1], events[i]) < 0
-      if (!sorted) events.sort(compare)
+      sortBy(events, compare)
     }
     this.ordered = { order, bounds }
     return this.ordered

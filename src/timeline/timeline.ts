@@ -37,6 +37,9 @@ export type Kind = (typeof Kind)[keyof typeof Kind]
 /** Whether events of this kind keep the device busy. */
 export const isDeviceWork = (kind: number): boolean => kind <= Kind.communication
 
+/** Whether a call or a device event of this name makes a stream wait for an event of another. */
+export const isStreamWait = (name: string): boolean => /stream\s?wait/i.test(name)
+
 /** No event, no communication, no sequence number. */
 export const NONE = -1
 

@@ -7,7 +7,7 @@ import { demoTraces } from '../../src/audit/demo/demo.ts'
 import { readTraces } from '../../src/audit/open.ts'
 import { toDocument } from '../../src/report/toDocument.ts'
 import { audit } from '../../src/taxes/audit.ts'
-import type { Detail } from '../../src/timeline/builder.ts'
+import type { HostDetail } from '../../src/audit/traceFile.ts'
 import { Kind } from '../../src/timeline/timeline.ts'
 import { Warnings } from '../../src/timeline/warnings.ts'
 import { root } from '../docs/snippets.ts'
@@ -18,7 +18,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-async function audited(paths: string[], detail: Detail) {
+async function audited(paths: string[], detail: HostDetail) {
   const { timeline, sources, warnings } = await readTraces(paths, { detail })
   const found = new Warnings()
   const document = toDocument({

@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Column, float64 } from '../../src/timeline/columns.ts'
+import { sortBy } from '../../src/timeline/sort.ts'
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import {
   activity,
@@ -193,4 +194,16 @@ describe('columns', () => {
       expect(column.get(0)).toBe(5)
     }
   })
+})
+
+it('numbers are sorted by a comparison, equal ones in the order they came', () => {
+  fc.assert(
+    fc.property(fc.array(fc.nat(20), { maxLength: 200 }), (keys) => {
+      const places = Uint32Array.from(keys, (_, i) => i)
+      sortBy(places, (a, b) => keys[a] - keys[b])
+      const expected = keys.map((_, i) => i).sort((a, b) => keys[a] - keys[b] || a - b)
+      expect([...places]).toEqual(expected)
+    }),
+    { seed: 43, numRuns: 300 },
+  )
 })
