@@ -181,13 +181,14 @@ class Groups {
     if (missing.length > 0)
       warnings.add(
         'missing-ranks',
-        () => `there is no trace of ranks ${ranges(missing)}; ${known}`,
+        () => `there is no trace of rank${missing.length > 1 ? 's' : ''} ${ranges(missing)}; ${known}`,
         missing.length,
       )
     else if (this.unlisted > 0)
       warnings.add(
         'missing-ranks',
-        () => `there is no trace of at least ${this.unlisted} more ranks, which no trace lists; ${known}`,
+        () =>
+          `there is no trace of at least ${this.unlisted} more rank${this.unlisted > 1 ? 's' : ''}, which no trace lists; ${known}`,
         this.unlisted,
       )
   }
