@@ -14,6 +14,7 @@ import {
   difference,
   intersection,
   union,
+  SetWriter,
   unionInOrder,
   unionOf,
 } from '../timeline/intervals.ts'
@@ -124,74 +125,130 @@ function idleCauses(rank: RankTimeline, names: readonly string[], idle: Interval
   const { start, duration, kind, track, launch } = rank.events
   const next = nextWork(rank)
   const waits = new StreamWaits(rank, names)
-  const gap: number[] = []
-  const dependency: number[] = []
-  const unattributed: number[] = []
-  const inCall: number[] = []
-  /** By thread: idle time before the call that ended it. */
-  const before = new Map<number, number[]>()
+  const hosts = new Hosts(rank)
+  const causes = {
+    dispatch: new SetWriter(),
+    gap: new SetWriter(),
+    hostBlocked: new SetWriter(),
+    hostAbsent: new SetWriter(),
+    dependency: new SetWriter(),
+    unattributed: new SetWriter(),
+  }
   for (let i = 0; i < idle.length; i += 2) {
     const [from, to] = [idle[i], idle[i + 1]]
     const work = next(to)
     const call = work === NONE ? NONE : launch[work]
     if (call === NONE) {
-      unattributed.push(from, to)
+      causes.unattributed.add(from, to)
       continue
     }
     const enqueued = Math.min(Math.max(start[call] + duration[call], from), to)
-    if (enqueued < to) (waits.before(work, call) ? dependency : gap).push(enqueued, to)
-    if (enqueued === from) continue
     // A call that enqueues a copy and waits for it is not waiting yet.
     const called = kind[call] === Kind.synchronize ? Math.max(start[call], from) : enqueued
-    if (called < enqueued) inCall.push(called, enqueued)
-    if (called > from) {
-      let times = before.get(track[call])
-      if (!times) before.set(track[call], (times = []))
-      times.push(from, Math.min(called, enqueued))
-    }
+    hosts.divide(from, Math.min(called, enqueued), track[call], causes)
+    causes.dispatch.add(called, enqueued)
+    causes[waits.before(work, call) ? 'dependency' : 'gap'].add(enqueued, to)
   }
   return {
-    ...hostCauses(rank, before, unionOf(inCall)),
-    gap: unionOf(gap),
-    dependency: unionOf(dependency),
-    unattributed: unionOf(unattributed),
+    dispatch: causes.dispatch.set(),
+    gap: causes.gap.set(),
+    hostBlocked: causes.hostBlocked.set(),
+    hostAbsent: causes.hostAbsent.set(),
+    dependency: causes.dependency.set(),
+    unattributed: causes.unattributed.set(),
   }
 }
 
-/** Divides idle time, given by the thread that would end it, by what the host did. */
-function hostCauses(
-  rank: RankTimeline,
-  before: ReadonlyMap<number, readonly number[]>,
-  inCall: Intervals,
-): Pick<IdleCauses, 'dispatch' | 'hostBlocked' | 'hostAbsent'> {
-  const threads = new Map<number, { blocked: Intervals; running: Intervals }>()
-  let anyRunning: Intervals = new Float64Array(0)
-  let anyBlocked: Intervals = new Float64Array(0)
-  rank.tracks.forEach((track, i) => {
-    if (track.role !== 'thread' || !enqueues(rank, track)) return
-    const thread = hostTime(rank, track)
-    threads.set(i, thread)
-    anyRunning = union(anyRunning, thread.running)
-    anyBlocked = union(anyBlocked, thread.blocked)
-  })
-  let dispatch = inCall
-  let hostBlocked: Intervals = new Float64Array(0)
-  let hostAbsent: Intervals = new Float64Array(0)
-  for (const [thread, times] of before) {
-    const { blocked, running } = threads.get(thread) ?? hostTime(rank, rank.tracks[thread])
-    let left: Intervals = unionOf(times)
-    const take = (of: Intervals): Intervals => {
-      const taken = intersection(left, of)
-      left = difference(left, taken)
-      return taken
-    }
-    hostBlocked = union(hostBlocked, take(blocked))
-    dispatch = union(dispatch, take(running))
-    dispatch = union(dispatch, take(anyRunning))
-    hostBlocked = union(hostBlocked, take(anyBlocked))
-    hostAbsent = union(hostAbsent, left)
+/** What the threads of a host did. Times are asked for in ascending order, so that each set is walked along once. */
+class Hosts {
+  private readonly rank: RankTimeline
+  private readonly threads = new Map<number, { blocked: Walk; running: Walk }>()
+  /** Of all threads that enqueue work. */
+  private readonly anyRunning: Walk
+  private readonly anyBlocked: Walk
+
+  constructor(rank: RankTimeline) {
+    this.rank = rank
+    let running: Intervals = new Float64Array(0)
+    let blocked: Intervals = new Float64Array(0)
+    rank.tracks.forEach((track, i) => {
+      if (track.role !== 'thread' || !enqueues(rank, track)) return
+      const time = hostTime(rank, track)
+      this.threads.set(i, { blocked: new Walk(time.blocked), running: new Walk(time.running) })
+      running = union(running, time.running)
+      blocked = union(blocked, time.blocked)
+    })
+    this.anyRunning = new Walk(running)
+    this.anyBlocked = new Walk(blocked)
   }
-  return { dispatch, hostBlocked, hostAbsent }
+
+  /** Divides idle time before a call by what its thread did, and where that did nothing, what others did. */
+  divide(
+    from: number,
+    to: number,
+    thread: number,
+    causes: Readonly<Record<'dispatch' | 'hostBlocked' | 'hostAbsent', SetWriter>>,
+  ): void {
+    if (from >= to) return
+    const { anyRunning, anyBlocked } = this
+    const { blocked, running } = this.thread(thread)
+    for (let at = from; at < to;) {
+      let until = Math.min(to, blocked.next(at))
+      let cause: SetWriter
+      if (blocked.has(at)) cause = causes.hostBlocked
+      else {
+        until = Math.min(until, running.next(at))
+        if (running.has(at)) cause = causes.dispatch
+        else {
+          until = Math.min(until, anyRunning.next(at))
+          if (anyRunning.has(at)) cause = causes.dispatch
+          else {
+            until = Math.min(until, anyBlocked.next(at))
+            cause = anyBlocked.has(at) ? causes.hostBlocked : causes.hostAbsent
+          }
+        }
+      }
+      cause.add(at, until)
+      at = until
+    }
+  }
+
+  private thread(track: number): { blocked: Walk; running: Walk } {
+    let thread = this.threads.get(track)
+    if (!thread) {
+      const time = hostTime(this.rank, this.rank.tracks[track])
+      thread = { blocked: new Walk(time.blocked), running: new Walk(time.running) }
+      this.threads.set(track, thread)
+    }
+    return thread
+  }
+}
+
+/** A set that is asked about ascending times. */
+class Walk {
+  private readonly set: Intervals
+  private at = 0
+
+  constructor(set: Intervals) {
+    this.set = set
+  }
+
+  /** Whether the time is in it. */
+  has(time: number): boolean {
+    this.go(time)
+    return this.at < this.set.length && this.set[this.at] <= time
+  }
+
+  /** When that changes. */
+  next(time: number): number {
+    this.go(time)
+    if (this.at >= this.set.length) return Infinity
+    return this.set[this.at] <= time ? this.set[this.at + 1] : this.set[this.at]
+  }
+
+  private go(time: number): void {
+    while (this.at < this.set.length && this.set[this.at + 1] <= time) this.at += 2
+  }
 }
 
 function hostTime(rank: RankTimeline, { from, to }: Track): { blocked: Intervals; running: Intervals } {

@@ -2,6 +2,7 @@
  * Sets of time, as sorted disjoint intervals: `[from, to, from, to, …]`, half open, none empty, none touching the
  * next. All arithmetic is on integers below 2^53, so busy and idle add up to the nanosecond.
  */
+import { Column, float64 } from './columns.ts'
 import { isDeviceWork, type RankTimeline } from './timeline.ts'
 
 export type Intervals = Float64Array
@@ -43,6 +44,37 @@ export function unionInOrder(
     }
   }
   return out
+}
+
+/** Makes a set of intervals that come in order; touching ones become one. */
+export class SetWriter {
+  private readonly edges = new Column(float64)
+  private from = NaN
+  private to = NaN
+
+  add(from: number, to: number): void {
+    if (from >= to) return
+    if (from === this.to) this.to = to
+    else {
+      this.close()
+      this.from = from
+      this.to = to
+    }
+  }
+
+  set(): Intervals {
+    this.close()
+    this.from = this.to = NaN
+    const all = this.edges.all()
+    this.edges.clear()
+    return all
+  }
+
+  private close(): void {
+    if (Number.isNaN(this.to)) return
+    this.edges.push(this.from)
+    this.edges.push(this.to)
+  }
 }
 
 /** The union of intervals, `[from, to, from, to, …]`, that come in any order. */
