@@ -1,17 +1,14 @@
 /**
  * One file of any known format. The format is told by content: the first bytes of an SQLite database, the first key of
  * rocprofv3's and of our own JSON. All else is read as a PyTorch trace, whose reader finds events even where the
- * beginning is damaged.
+ * beginning is damaged. Other readers are loaded when they are needed.
  */
 import { open } from 'node:fs/promises'
 import { constants, gunzipSync } from 'node:zlib'
 import { TimelineBuilder } from '../timeline/builder.ts'
 import { Warnings } from '../timeline/warnings.ts'
-import { readArkeTrace } from './arkeTrace.ts'
 import { readKinetoRanks } from './kineto.ts'
-import { readNsys } from './nsys.ts'
-import { readRocprof, ROCPROF_KEY } from './rocprof.ts'
-import { SQLITE_MAGIC } from './sqlite/database.ts'
+import { ROCPROF_KEY, SQLITE_MAGIC } from './magic.ts'
 import type { TraceFile, TraceFileOptions, TraceFormat } from './traceFile.ts'
 
 const HEAD = 4096
@@ -27,11 +24,11 @@ export async function readTraceFile(path: string, options: TraceFileOptions = {}
   }
   switch (format) {
     case 'nsys':
-      return readNsys(path, options)
+      return (await import('./nsys.ts')).readNsys(path, options)
     case 'rocprof':
-      return readRocprof(path, options)
+      return (await import('./rocprof.ts')).readRocprof(path, options)
     case 'arke':
-      return readArkeTrace(path, options)
+      return (await import('./arkeTrace.ts')).readArkeTrace(path, options)
     case 'kineto':
       return readKinetoFileRanks(path, options)
     default:

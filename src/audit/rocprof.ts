@@ -13,14 +13,13 @@ import { Warnings } from '../timeline/warnings.ts'
 import { describeKernel } from './communication.ts'
 import { hostCallKind } from './hostCalls.ts'
 import { IntegerMap } from './integerMap.ts'
+import { ROCPROF_KEY } from './magic.ts'
 import { readBytes } from './json/source.ts'
 import { JsonWalker, type Visit } from './json/walker.ts'
 import { linkRunningOperators } from './operators.ts'
 import { rangeOf } from './ranges.ts'
 import { splitByDevice } from './split.ts'
 import { numberDevices, type TraceFile, type TraceFileOptions } from './traceFile.ts'
-
-export const ROCPROF_KEY = 'rocprofiler-sdk-tool'
 
 /** Kinds of records that are read, by their key. */
 const recordKinds = ['kernel_dispatch', 'memory_copy', 'hip_api', 'rccl_api', 'marker_api'] as const

@@ -2,7 +2,6 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
-import { demoTraces } from '../audit/demo/demo.ts'
 import { AuditError, readTraces } from '../audit/open.ts'
 import { tracePaths } from '../audit/paths.ts'
 import { compare, comparisonTable } from '../report/compare.ts'
@@ -137,6 +136,7 @@ function pageOf({ html, json, compare: other }: AuditCommand, isRead: boolean): 
 async function auditDemo(command: AuditCommand, version: string, progress: Progress): Promise<Audited> {
   const folder = await mkdtemp(join(tmpdir(), 'arke-demo-'))
   try {
+    const { demoTraces } = await import('../audit/demo/demo.ts')
     for (const { name, text } of demoTraces()) await writeFile(join(folder, name), text)
     const audited = await auditPaths([folder], command, version, progress)
     const sources = audited.document.sources.map((source) => ({

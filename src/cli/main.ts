@@ -13,9 +13,6 @@ import { describeError, UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 import { checkDefaults, positive, whole } from './options.ts'
 
-// Positions in errors and findings are the author's, not those of what was made of the source.
-process.setSourceMapsEnabled(true)
-
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
   version: string
 }
@@ -87,6 +84,7 @@ Exits with 1 if anything was found.`,
       throw new UsageError(
         '--limit 0 --schedules 0: neither a search nor random schedules; leave one of them out',
       )
+    showSourcePositions()
     const { check } = await import('./check.ts')
     const { load } = await import('./load.ts')
     const { Progress } = await import('./progress.ts')
@@ -205,6 +203,7 @@ Examples:
   arke emit examples/07-all-gather-gemm.ts --target cuda --shape a=4096x1024 b=8192x4096`,
   )
   .action(async (file: string, options: EmitCommand) => {
+    showSourcePositions()
     const { load } = await import('./load.ts')
     const { emit } = await import('./emit.ts')
     const { meta = [], shape = [], ...rest } = options
@@ -225,6 +224,7 @@ program
   .description('audit a job with a planted straggler, run the examples on the checker, and see a race caught')
   .addHelpText('after', '\nExample:\n  arke demo')
   .action(async () => {
+    showSourcePositions()
     const { demo } = await import('./demo.ts')
     const { Progress } = await import('./progress.ts')
     if (!(await interruptible(() => demo(print, new Progress(process.stderr), version)))) process.exitCode = 1
@@ -249,6 +249,9 @@ interface EmitCommand {
   readonly meta?: string[]
   readonly sites?: boolean
 }
+
+/** Positions in errors and findings are the author's, not those of what was made of the source. Costs time for each module. */
+const showSourcePositions = (): void => process.setSourceMapsEnabled(true)
 
 /** While `work` runs, an interrupt ends the process with 130. Elsewhere the default does, even in a loop that never ends. */
 async function interruptible<T>(work: () => Promise<T>): Promise<T> {

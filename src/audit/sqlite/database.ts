@@ -10,10 +10,9 @@
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import type { Warnings } from '../../timeline/warnings.ts'
+import { SQLITE_MAGIC } from '../magic.ts'
 import { RecordReader, type SqlValue, Varints } from './record.ts'
 import { type Columns, columnsOf } from './schema.ts'
-
-export const SQLITE_MAGIC = 'SQLite format 3\0'
 
 const LEAF = 13
 const INTERIOR = 5
