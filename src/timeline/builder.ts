@@ -289,8 +289,10 @@ export class RankBuilder {
     const next = bounds.slice()
     for (let i = 0; i < this.length; i++) order[next[this.trackOf.get(i)]++] = i
 
+    // In one piece: it is read many times where a track is not in order.
+    const starts = this.starts.all()
     const compare = (a: number, b: number): number =>
-      this.starts.get(a) - this.starts.get(b) || this.duration(b) - this.duration(a) || a - b
+      starts[a] - starts[b] || this.duration(b) - this.duration(a) || a - b
     for (let track = 0; track < this.tracks.length; track++) {
       const events = order.subarray(bounds[track], bounds[track + 1])
       sortBy(events, compare)
