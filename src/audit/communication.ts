@@ -3,7 +3,7 @@
  * from inside a kernel and are called otherwise. And the words for collectives, in one spelling.
  */
 
-import type { Communication } from '../timeline/timeline.ts'
+import { type Communication, unknownCommunication } from '../timeline/timeline.ts'
 
 const libraries: readonly (readonly [library: string, pattern: RegExp])[] = [
   ['deep_ep', /deep_?ep\b|deep_?ep::/i],
@@ -50,18 +50,5 @@ export function collectiveOf(name: string): string | null {
 export function describeKernel(kernel: string): Communication | null {
   const library = communicationLibrary(kernel)
   if (library === null) return null
-  return {
-    collective: collectiveOf(kernel),
-    library,
-    group: null,
-    groupDescription: null,
-    groupRanks: null,
-    groupSize: null,
-    communicator: null,
-    dtype: null,
-    elementsIn: null,
-    elementsOut: null,
-    source: null,
-    destination: null,
-  }
+  return { ...unknownCommunication, collective: collectiveOf(kernel), library }
 }

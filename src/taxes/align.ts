@@ -4,6 +4,7 @@
  * clocks is nearly one number for all true pairs and scattered for false ones. `align` looks for that number among the
  * pairs that a shift of the order by a few calls gives, then walks along both sequences and follows it as it drifts.
  */
+import { lowerBound } from '../timeline/search.ts'
 
 /** What is known of one side. Both are in order; times are the side's own. */
 export interface Spans {
@@ -265,17 +266,6 @@ function orderDecides(a: Spans, b: Spans, i: number, j: number, length: number):
   for (let k = 0; k < length; k++)
     if (!b.loose[j + k] || a.signatures[i + k] !== b.signatures[j + k]) return false
   return true
-}
-
-/** The first place in ascending values that is not below `value`. */
-export function lowerBound(values: Float64Array, value: number): number {
-  let [low, high] = [0, values.length]
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (values[middle] < value) low = middle + 1
-    else high = middle
-  }
-  return low
 }
 
 /** The median; of an even number the lower middle one, so that equal integers stay what they are. Sorts the values. */

@@ -8,6 +8,7 @@
  * one place is not counted: in so long a time the host did more than to launch the next member.
  */
 import { union } from '../timeline/intervals.ts'
+import { countBefore } from '../timeline/search.ts'
 import { Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { Occurrence } from './candidates.ts'
 import type { Labels } from './labels.ts'
@@ -193,11 +194,5 @@ function firstAfter(
 }
 
 function firstFrom(start: Float64Array, kernels: Int32Array, time: number): number {
-  let [low, high] = [0, kernels.length]
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (start[kernels[middle]] < time) low = middle + 1
-    else high = middle
-  }
-  return low
+  return countBefore(kernels.length, (i) => start[kernels[i]] < time)
 }

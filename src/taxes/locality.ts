@@ -22,6 +22,7 @@
  */
 import { isDeviceWork, Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
+import { lowerBound } from '../timeline/search.ts'
 import { type DeviceMemory, deviceMemory } from './devices.ts'
 import { communicationTraffic, type Tensor, type Traffic, trafficOf } from './shapes.ts'
 
@@ -94,7 +95,7 @@ export function localityIn(
   from: number,
   to: number,
 ): LocalityTime {
-  const [first, last] = [below(start, from), below(start, to)]
+  const [first, last] = [lowerBound(start, from), lowerBound(start, to)]
   const bytes = last > first ? sums[last] - sums[first] : 0
   const large = last > first ? largeSums[last] - largeSums[first] : 0
   return { bytes, time: memory && { low: nanoseconds(large, memory), high: nanoseconds(bytes, memory) } }
@@ -142,17 +143,6 @@ function located(rank: RankTimeline, memory: DeviceMemory | null, found: Matcher
     locality.largeSums[i + 1] = locality.largeSums[i] + (memory && sizes[i] > memory.cache ? sizes[i] : 0)
   }
   return locality
-}
-
-/** How many of the sorted values are below. */
-function below(sorted: Float64Array, value: number): number {
-  let [low, high] = [0, sorted.length]
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (sorted[middle] < value) low = middle + 1
-    else high = middle
-  }
-  return low
 }
 
 /** A stream on the way through its events. */

@@ -75,6 +75,22 @@ export interface Communication {
   readonly destination: number | null
 }
 
+/** A communication of which nothing is known. */
+export const unknownCommunication: Communication = {
+  collective: null,
+  library: null,
+  group: null,
+  groupDescription: null,
+  groupRanks: null,
+  groupSize: null,
+  communicator: null,
+  dtype: null,
+  elementsIn: null,
+  elementsOut: null,
+  source: null,
+  destination: null,
+}
+
 /** What an operator was called with, shared by all calls with the same. */
 export interface Operands {
   /** The extents of each, in order; empty for a scalar or an absent one. */

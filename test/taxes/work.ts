@@ -2,7 +2,7 @@
 import { partNames, type Part, type Partition } from '../../src/taxes/ledger.ts'
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import type { Intervals } from '../../src/timeline/intervals.ts'
-import { type Communication, Kind, type Timeline } from '../../src/timeline/timeline.ts'
+import { type Communication, Kind, type Timeline, unknownCommunication } from '../../src/timeline/timeline.ts'
 
 export interface Work {
   readonly from: number
@@ -20,21 +20,6 @@ export interface Work {
   readonly communication?: Partial<Communication>
   /** The name of the call that launched it. */
   readonly launch?: string
-}
-
-const unknown: Communication = {
-  collective: null,
-  library: null,
-  group: null,
-  groupDescription: null,
-  groupRanks: null,
-  groupSize: null,
-  communicator: null,
-  dtype: null,
-  elementsIn: null,
-  elementsOut: null,
-  source: null,
-  destination: null,
 }
 
 /** One rank for each list. Events of a rank are numbered by stream and time, not by place in the list. */
@@ -78,7 +63,11 @@ export function timelineOf(
           rank.add(Kind.launch, rank.track('thread', 1, 1), builder.intern(work.launch), from, 1),
         )
       if (work.communication)
-        rank.setCommunication(event, rank.communication({ ...unknown, ...work.communication }), 0)
+        rank.setCommunication(
+          event,
+          rank.communication({ ...unknownCommunication, ...work.communication }),
+          0,
+        )
     }
   })
   return builder.freeze()
