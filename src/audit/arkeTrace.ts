@@ -28,6 +28,7 @@ export async function readArkeTrace(
   const documents: ArkeDocument[] = []
   const scanner: TraceScanner = new TraceScanner(
     {
+      phases: 'XM',
       accept: (phase, category) => phase === 'M' || (phase === 'X' && kinds.has(category)),
       event: (event) => {
         const document = (documents[event.document] ??= new ArkeDocument(

@@ -52,6 +52,7 @@ export async function readKinetoRanks(
   }
   const scanner: TraceScanner = new TraceScanner(
     {
+      phases: 'XBE',
       accept: (phase, category) =>
         phase === 'X' ? roleOf(category) !== undefined : phase === 'B' || phase === 'E',
       event: (event) => {

@@ -54,10 +54,11 @@ export class KinetoDocument {
   private readonly timeline: TimelineBuilder
   private readonly strings: ByteStrings
   private readonly warnings: Warnings
-  /** By string: the timeline's name, the library of a kernel, the kind of a call. */
+  /** By string: the timeline's name, the library of a kernel, the kind of a call, whether it is a step. */
   private readonly names: number[] = []
   private readonly libraries: (string | null | undefined)[] = []
   private readonly calls: (Kind | undefined)[] = []
+  private readonly steps: (boolean | undefined)[] = []
   private readonly roles: (Role | undefined)[] = []
   private readonly communications = new Map<string, number>()
   private readonly operands: OperandRecords
@@ -135,13 +136,17 @@ export class KinetoDocument {
       case 'call':
         return (this.calls[event.name] ??= hostCallKind(name))
       case 'operator':
-        return step.test(name) ? Kind.step : Kind.operator
+        return this.isStep(event, name) ? Kind.step : Kind.operator
       case 'annotation':
       case 'device annotation':
-        return step.test(name) ? Kind.step : Kind.annotation
+        return this.isStep(event, name) ? Kind.step : Kind.annotation
       default:
         return role satisfies never
     }
+  }
+
+  private isStep(event: TraceEvent, name: string): boolean {
+    return event.name >= 0 && (this.steps[event.name] ??= step.test(name))
   }
 
   private track(role: Role, event: TraceEvent): number {

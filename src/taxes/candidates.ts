@@ -7,7 +7,7 @@
  * takes as long as its slowest part. No nanosecond counts twice in one candidate, nor in two of one kind.
  */
 import type { Timeline } from '../timeline/timeline.ts'
-import { chainsOf } from './chains.ts'
+import { chainsOf, membersOf } from './chains.ts'
 import type { Collective } from './collective.ts'
 import { handoversOf } from './handovers.ts'
 import { Labels } from './labels.ts'
@@ -66,10 +66,7 @@ export function candidatesOf(
   localities: readonly (Locality | null)[],
 ): Candidate[] {
   const labels = new Labels(timeline.names)
-  const members = timeline.ranks.map((): { event: number; kind: string | null; split: boolean }[] => [])
-  for (const { kind, members: ranks } of collectives)
-    for (const { rank, event, wait } of ranks) members[rank].push({ event, kind, split: wait !== null })
-
+  const members = membersOf(timeline, collectives)
   const groups = new Map<string, Group>()
   timeline.ranks.forEach((rank, index) => {
     if (!(partitions[index].from < partitions[index].to)) return

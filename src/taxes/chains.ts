@@ -9,8 +9,10 @@
  */
 import { union } from '../timeline/intervals.ts'
 import { countBefore } from '../timeline/search.ts'
-import { Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
+import { sortBy } from '../timeline/sort.ts'
+import { Kind, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
 import type { Occurrence } from './candidates.ts'
+import type { Collective } from './collective.ts'
 import type { Labels } from './labels.ts'
 import type { Partition } from './ledger.ts'
 import { type Locality, nanoseconds } from './locality.ts'
@@ -20,17 +22,46 @@ import { operationOf } from './operations.ts'
 /** A hundred launches: launch tax beyond that at one place has other causes than the chain. */
 export const FAR = 1_000_000
 
-/** A collective on this rank, and whether its wait is known. */
-export interface Member {
-  readonly event: number
-  readonly kind: string | null
-  readonly split: boolean
+/** A rank's part in collectives, in columns: there may be hundreds of thousands. */
+export interface Members {
+  readonly events: Int32Array
+  /** The kind of each, as a number of `kinds`. */
+  readonly kind: Uint16Array
+  /** 1 where its wait is known. */
+  readonly split: Uint8Array
+  readonly kinds: readonly (string | null)[]
+}
+
+/** By rank of the timeline. */
+export function membersOf({ ranks }: Timeline, collectives: readonly Collective[]): Members[] {
+  const counts = new Uint32Array(ranks.length)
+  for (const { members } of collectives) for (const { rank } of members) counts[rank]++
+  const kinds: (string | null)[] = []
+  const made = ranks.map((_, rank) => ({
+    events: new Int32Array(counts[rank]),
+    kind: new Uint16Array(counts[rank]),
+    split: new Uint8Array(counts[rank]),
+    kinds,
+  }))
+  counts.fill(0)
+  for (const { kind, members } of collectives) {
+    let number = kinds.indexOf(kind)
+    if (number < 0) number = kinds.push(kind) - 1
+    for (const { rank, event, wait } of members) {
+      const at = counts[rank]++
+      made[rank].events[at] = event
+      made[rank].kind[at] = number
+      made[rank].split[at] = wait === null ? 0 : 1
+    }
+  }
+  return made
 }
 
 interface Chain {
   readonly before: number
   readonly after: number
-  readonly members: Member[]
+  /** Places in the rank's members. */
+  readonly members: number[]
 }
 
 export function* chainsOf(
@@ -39,11 +70,11 @@ export function* chainsOf(
   locality: Locality | null,
   labels: Labels,
   names: readonly string[],
-  members: readonly Member[],
+  members: Members,
 ): Generator<Occurrence> {
   const { start, duration } = rank.events
   const { parts } = partition
-  const flow = flowOf(rank, partition, locality)
+  const flow = flowOf(rank, partition, locality, members)
   const launch = new Measured(union(parts.dispatch, parts.gap))
   const [wait, transfer, unsplit] = [parts.wait, parts.transfer, parts.communication].map(
     (part) => new Measured(part),
@@ -59,7 +90,8 @@ export function* chainsOf(
       if (idle <= FAR) savings.launch += idle
       chained = Math.max(chained, next)
     }
-    for (const { event } of own) {
+    for (const member of own) {
+      const event = members.events[member]
       const end = start[event] + duration[event]
       const free = Math.max(start[event], communicated)
       launchUntil(start[event])
@@ -68,15 +100,19 @@ export function* chainsOf(
       savings.communication += unsplit.within(free, end)
       communicated = Math.max(communicated, end)
       ended = Math.max(ended, end)
-      bytes += flow.bytes.get(event) ?? 0
+      bytes += flow.bytes[member]
     }
     launchUntil(start[after])
-    const split = own.some((one) => one.split)
+    const split = own.some((member) => members.split[member] === 1)
     const last = own[own.length - 1]
+    const kindOf = (member: number): string | null => members.kinds[members.kind[member]]
     yield {
       chain: labels.chain([
         labels.of(rank, before),
-        ...own.map(({ event, kind }) => (kind === null ? labels.of(rank, event) : labels.intern(kind))),
+        ...own.map((member) => {
+          const kind = kindOf(member)
+          return kind === null ? labels.of(rank, members.events[member]) : labels.intern(kind)
+        }),
         labels.of(rank, after),
       ]),
       from: start[before],
@@ -88,61 +124,83 @@ export function* chainsOf(
         locality: locality?.memory ? nanoseconds(bytes, locality.memory) : null,
       },
       localityBytes: locality && bytes,
-      operation: own.length === 1 ? operationOf(rank, names, last.kind, before, last.event, after) : null,
+      operation:
+        own.length === 1 ? operationOf(rank, names, kindOf(last), before, members.events[last], after) : null,
     }
   }
 }
 
-/** What the locality knows of communications: which events feed and use them, and how many bytes that is. */
+/** What the locality knows of members: which events feed and use them, or `NONE`, and how many bytes that is. */
 interface Flow {
-  readonly producer: Map<number, number>
-  readonly consumer: Map<number, number>
-  readonly bytes: Map<number, number>
+  readonly producer: Int32Array
+  readonly consumer: Int32Array
+  readonly bytes: Float64Array
 }
 
-function flowOf({ events }: RankTimeline, { from, to }: Partition, locality: Locality | null): Flow {
-  const flow: Flow = { producer: new Map(), consumer: new Map(), bytes: new Map() }
+function flowOf(
+  { events }: RankTimeline,
+  { from, to }: Partition,
+  locality: Locality | null,
+  { events: own }: Members,
+): Flow {
+  const flow: Flow = {
+    producer: new Int32Array(own.length).fill(NONE),
+    consumer: new Int32Array(own.length).fill(NONE),
+    bytes: new Float64Array(own.length),
+  }
   if (!locality) return flow
   const { kind } = events
+  const order = new Uint32Array(own.length)
+  for (let i = 0; i < order.length; i++) order[i] = i
+  sortBy(order, (a, b) => own[a] - own[b])
+  const memberOf = (event: number): number => {
+    const at = countBefore(order.length, (i) => own[order[i]] < event)
+    return at < order.length && own[order[at]] === event ? order[at] : NONE
+  }
   for (let i = 0; i < locality.bytes.length; i++) {
     if (locality.start[i] < from || locality.start[i] >= to) continue
     const [producer, consumer] = [locality.producer[i], locality.consumer[i]]
-    let communication = NONE
-    if (kind[consumer] === Kind.communication) {
-      communication = consumer
-      flow.producer.set(consumer, producer)
-    } else if (kind[producer] === Kind.communication) {
-      communication = producer
-      if (!flow.consumer.has(producer)) flow.consumer.set(producer, consumer)
-    }
-    if (communication !== NONE)
-      flow.bytes.set(communication, (flow.bytes.get(communication) ?? 0) + locality.bytes[i])
+    const isRead = kind[consumer] === Kind.communication
+    if (!isRead && kind[producer] !== Kind.communication) continue
+    const member = memberOf(isRead ? consumer : producer)
+    if (member === NONE) continue
+    if (isRead) flow.producer[member] = producer
+    else if (flow.consumer[member] === NONE) flow.consumer[member] = consumer
+    flow.bytes[member] += locality.bytes[i]
   }
   return flow
 }
 
-function findChains(
+function* findChains(
   rank: RankTimeline,
   { from, to }: Partition,
   flow: Flow,
-  members: readonly Member[],
-): Chain[] {
+  { events }: Members,
+): Generator<Chain> {
   const { start, duration, track } = rank.events
-  const inWindow = members.filter(({ event }) => start[event] < to && start[event] + duration[event] > from)
-  inWindow.sort((a, b) => start[a.event] - start[b.event] || a.event - b.event)
-  const streams = inWindow.length > 0 ? computeStreams(rank) : []
-  const chains: Chain[] = []
+  const order = new Uint32Array(events.length)
+  let length = 0
+  for (let i = 0; i < events.length; i++)
+    if (start[events[i]] < to && start[events[i]] + duration[events[i]] > from) order[length++] = i
+  const inWindow = order.subarray(0, length)
+  sortBy(inWindow, (a, b) => start[events[a]] - start[events[b]] || events[a] - events[b])
+  const streams = length > 0 ? computeStreams(rank) : []
+  let last: Chain | null = null
   for (const member of inWindow) {
-    const { event } = member
+    const event = events[member]
     const device = streams.filter(({ owner }) => owner === rank.tracks[track[event]].owner)
-    const before = flow.producer.get(event) ?? lastBefore(rank, device, start[event])
-    const after = flow.consumer.get(event) ?? firstAfter(rank, device, start[event] + duration[event])
+    const fed = flow.producer[member]
+    const used = flow.consumer[member]
+    const before = fed !== NONE ? fed : lastBefore(rank, device, start[event])
+    const after = used !== NONE ? used : firstAfter(rank, device, start[event] + duration[event])
     if (before === NONE || after === NONE) continue
-    const last = chains[chains.length - 1] as Chain | undefined
     if (last && last.before === before && last.after === after) last.members.push(member)
-    else chains.push({ before, after, members: [member] })
+    else {
+      if (last) yield last
+      last = { before, after, members: [member] }
+    }
   }
-  return chains
+  if (last) yield last
 }
 
 interface ComputeStream {

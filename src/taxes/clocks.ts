@@ -14,7 +14,7 @@ import type { Warnings } from '../timeline/warnings.ts'
 import { median } from './align.ts'
 import { communicationOf, isSynchronising } from './calls.ts'
 import type { Clock } from './collective.ts'
-import type { Match } from './match.ts'
+import type { Matches } from './matches.ts'
 
 /** Clocks that differ by less than this are left as they are: ends of one collective scatter by as much. */
 export const AGREEMENT = 10_000
@@ -54,7 +54,7 @@ interface Edge {
   readonly loose: boolean
 }
 
-export function clocksOf(timeline: Timeline, matches: readonly Match[], warnings: Warnings | null): Clock[] {
+export function clocksOf(timeline: Timeline, matches: Matches, warnings: Warnings | null): Clock[] {
   const { ranks } = timeline
   const offsets = ranks.map((_, rank) => traceOffset(timeline, rank))
   const clocks: { offset: number; drift: number; root: number }[] = offsets.map((offset) => ({
@@ -103,12 +103,11 @@ export function clocksOf(timeline: Timeline, matches: readonly Match[], warnings
 }
 
 /** Every shared collective ties all its ranks to its first one. */
-function edgesOf(timeline: Timeline, matches: readonly Match[]): Edge[] {
+function edgesOf(timeline: Timeline, matches: Matches): Edge[] {
   const { ranks } = timeline
   const strict = new Map<number, Edge>()
   const loose = new Map<number, Edge>()
-  for (const { members, events } of matches) {
-    if (members.length < 2) continue
+  for (const { members, events } of matches.shared()) {
     const near = members[0]
     const first = ranks[near].events
     const kind = communicationOf(ranks[near], events[0])?.collective ?? null
@@ -231,14 +230,13 @@ function fitLine(times: readonly number[], distances: readonly number[]): { offs
 /** By rank: the median distance of its ends from the middle one of each collective, and of how many. */
 function residualsOf(
   { ranks }: Timeline,
-  matches: readonly Match[],
+  matches: Matches,
   clocks: readonly { offset: number; drift: number }[],
 ): { residuals: (number | null)[]; counts: number[] } {
   const distances: number[][] = ranks.map(() => [])
   const order = new Float64Array(ranks.length)
   const ends = new Float64Array(ranks.length)
-  for (const { members, events } of matches) {
-    if (members.length < 2) continue
+  for (const { members, events } of matches.shared()) {
     for (let k = 0; k < members.length; k++) {
       const { start, duration } = ranks[members[k]].events
       const { offset, drift } = clocks[members[k]]

@@ -3,12 +3,14 @@
  * last one. A rank waits from its own arrival to the last one's, but no longer than it was inside; the rest moves data.
  */
 import { ranges } from '../timeline/ranges.ts'
+import { sortBy } from '../timeline/sort.ts'
 import type { Communication, Timeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
 import { communicationOf, participantsOf } from './calls.ts'
 import { clocksOf } from './clocks.ts'
 import { type Clock, type Collective, type Participation, toCommon } from './collective.ts'
-import { type Match, matchCalls } from './match.ts'
+import { matchCalls } from './match.ts'
+import type { Match } from './matches.ts'
 
 /**
  * All communication, in order of the first arrival on the common clock. `world` is how many ranks the job has, where
@@ -27,13 +29,15 @@ export function collectivesOf(
 
   const collectives = new Array<Collective>(matches.length)
   const arrivals = new Float64Array(matches.length)
-  matches.forEach((match, i) => {
-    const made = collectiveOf(timeline, match, clocks, groups)
+  for (let i = 0; i < matches.length; i++) {
+    const made = collectiveOf(timeline, matches.at(i), clocks, groups)
     collectives[i] = made.collective
     arrivals[i] = made.firstArrival
-  })
+  }
   groups.warn(warnings, world)
-  const order = Uint32Array.from(collectives, (_, i) => i).sort((a, b) => arrivals[a] - arrivals[b] || a - b)
+  const order = new Uint32Array(matches.length)
+  for (let i = 0; i < order.length; i++) order[i] = i
+  sortBy(order, (a, b) => arrivals[a] - arrivals[b] || a - b)
   return { collectives: Array.from(order, (i) => collectives[i]), clocks }
 }
 

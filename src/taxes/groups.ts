@@ -3,6 +3,7 @@
  * the rank's ledger has them as such: a wait beside a transfer of another group is no wait in the ledger, so it is none
  * here. An instant at which two groups both wait, or both transfer, counts for each of them.
  */
+import { Column, float64 } from '../timeline/columns.ts'
 import { clip, total, unionOf } from '../timeline/intervals.ts'
 import { NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
 import type { Collective } from './collective.ts'
@@ -43,16 +44,18 @@ export function groupTimes(
     known.collectives++
     for (const { rank, event, wait } of collective.members) {
       let own = known.own.get(rank)
-      if (!own)
-        known.own.set(rank, (own = { collectives: 0, split: false, time: [], waits: [], transfers: [] }))
+      if (!own) known.own.set(rank, (own = new Own()))
       const { start, duration } = ranks[rank].events
       const [from, to] = [start[event], start[event] + duration[event]]
       own.collectives++
-      own.time.push(from, to)
+      own.time.push(from)
+      own.time.push(to)
       if (wait === null) continue
       own.split = true
-      own.waits.push(from, from + wait)
-      own.transfers.push(from + wait, to)
+      own.waits.push(from)
+      own.waits.push(from + wait)
+      own.transfers.push(from + wait)
+      own.transfers.push(to)
     }
   }
   const exposed = partitions.map(({ parts }) => ({
@@ -68,20 +71,20 @@ export function groupTimes(
       .map(([rank, { collectives: calls, split, time, waits, transfers }]) => ({
         rank,
         collectives: calls,
-        communication: total(clip(unionOf(time), partitions[rank].from, partitions[rank].to)),
-        wait: split ? exposed[rank].wait.of(unionOf(waits)) : null,
-        transfer: split ? exposed[rank].transfer.of(unionOf(transfers)) : null,
+        communication: total(clip(unionOf(time.all()), partitions[rank].from, partitions[rank].to)),
+        wait: split ? exposed[rank].wait.of(unionOf(waits.all())) : null,
+        transfer: split ? exposed[rank].transfer.of(unionOf(transfers.all())) : null,
       })),
   }))
 }
 
 /** A rank's part in a group; times as pairs. */
-interface Own {
-  collectives: number
-  split: boolean
-  readonly time: number[]
-  readonly waits: number[]
-  readonly transfers: number[]
+class Own {
+  collectives = 0
+  split = false
+  readonly time = new Column(float64)
+  readonly waits = new Column(float64)
+  readonly transfers = new Column(float64)
 }
 
 const nameOf = ({ group, groupDescription, library }: Collective): string =>

@@ -6,6 +6,7 @@
  * One fused kernel would save the bytes between them, and the launch tax between those that follow each other at once.
  * Where most kernels are small, launching is what costs, and the chain is left to the runs (runs.ts).
  */
+import { Column, float64, int32 } from '../timeline/columns.ts'
 import { type Intervals, union } from '../timeline/intervals.ts'
 import { isDeviceWork, Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { Occurrence } from './candidates.ts'
@@ -13,6 +14,7 @@ import { FAR } from './chains.ts'
 import type { Labels } from './labels.ts'
 import type { Partition } from './ledger.ts'
 import { type Locality, nanoseconds } from './locality.ts'
+import { StreamColumn } from './streamColumn.ts'
 import { SMALL } from './runs.ts'
 
 /** In one chain; a longer one would be nobody's fused kernel. */
@@ -37,7 +39,7 @@ export function* handoversOf(
     for (let i = 1; i < events.length; i++)
       if (workBefore(rank, events[i]) === events[i - 1])
         between += launch.take(start[events[i - 1]] + duration[events[i - 1]], start[events[i]])
-    const bytes = chains.bytes[chain]
+    const bytes = chains.bytes.get(chain)
     const last = events[events.length - 1]
     yield {
       chain: labels.chain(events.map((event) => labels.of(rank, event))),
@@ -58,21 +60,21 @@ export function* handoversOf(
 
 /** Who hands to whom, as lists of events: there may be as many as kernels, so without an object for each. */
 class Chains {
-  readonly bytes: number[] = []
+  readonly bytes = new Column(float64)
   private readonly rank: RankTimeline
   /** By chain: who wrote first, and who read last; and how many there are. */
-  private readonly heads: number[] = []
-  private readonly tails: number[] = []
-  private readonly sizes: number[] = []
+  private readonly heads = new Column(int32)
+  private readonly tails = new Column(int32)
+  private readonly sizes = new Column(int32)
   /** By event: its chain, and who comes before it there. */
-  private readonly chainOf: Int32Array
-  private readonly previous: Int32Array
+  private readonly chainOf: StreamColumn
+  private readonly previous: StreamColumn
 
   constructor(rank: RankTimeline, { from, to }: Partition, locality: Locality) {
     this.rank = rank
-    const { start, duration, kind, length } = rank.events
-    this.chainOf = new Int32Array(length).fill(NONE)
-    this.previous = new Int32Array(length).fill(NONE)
+    const { start, duration, kind } = rank.events
+    this.chainOf = new StreamColumn(rank)
+    this.previous = new StreamColumn(rank)
     const { producer, consumer, bytes, intoProduct } = locality
     for (let i = 0; i < bytes.length; i++) {
       const [writer, reader] = [producer[i], consumer[i]]
@@ -88,8 +90,9 @@ class Chains {
 
   /** In order of their start. */
   events(chain: number): number[] {
-    const events = [this.heads[chain]]
-    for (let event = this.tails[chain]; event !== this.heads[chain]; event = this.previous[event])
+    const head = this.heads.get(chain)
+    const events = [head]
+    for (let event = this.tails.get(chain); event !== head; event = this.previous.get(event))
       events.push(event)
     const { start } = this.rank.events
     return events.sort((a, b) => start[a] - start[b])
@@ -97,22 +100,23 @@ class Chains {
 
   private join(writer: number, reader: number, bytes: number): void {
     const { chainOf, previous, heads, tails, sizes } = this
-    let chain = chainOf[writer]
-    if (chain === NONE || (sizes[chain] >= LONGEST && chainOf[reader] !== chain)) {
+    let chain = chainOf.get(writer)
+    if (chain === NONE || (sizes.get(chain) >= LONGEST && chainOf.get(reader) !== chain)) {
       // A chain that is full goes on as another; the one who writes belongs to both.
-      chain = heads.push(writer) - 1
+      chain = heads.length
+      heads.push(writer)
       tails.push(writer)
       sizes.push(1)
       this.bytes.push(0)
-      chainOf[writer] = chain
+      chainOf.set(writer, chain)
     }
-    if (chainOf[reader] === NONE) {
-      chainOf[reader] = chain
-      previous[reader] = tails[chain]
-      tails[chain] = reader
-      sizes[chain]++
+    if (chainOf.get(reader) === NONE) {
+      chainOf.set(reader, chain)
+      previous.set(reader, tails.get(chain))
+      tails.set(chain, reader)
+      sizes.set(chain, sizes.get(chain) + 1)
     }
-    this.bytes[chain] += bytes
+    this.bytes.set(chain, this.bytes.get(chain) + bytes)
   }
 }
 

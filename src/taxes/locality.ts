@@ -20,6 +20,7 @@
  * As time it is an interval. High: all bytes over the memory's bandwidth. Low: only intermediates larger than the
  * last-level cache; smaller ones may never have reached memory. It lies inside busy time.
  */
+import { Column, float64, int32, uint8 } from '../timeline/columns.ts'
 import { isDeviceWork, Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
 import { lowerBound } from '../timeline/search.ts'
@@ -123,14 +124,14 @@ function memoryOf(
 
 function located(rank: RankTimeline, memory: DeviceMemory | null, found: Matcher): Locality {
   const { events } = rank
-  const { producers, consumers, sizes, operations, known } = found
-  const length = producers.length
+  const { operations, known } = found
+  const length = found.producers.length
   const locality = {
     memory,
-    producer: Int32Array.from(producers),
-    consumer: Int32Array.from(consumers),
-    bytes: Float64Array.from(sizes),
-    intoProduct: Uint8Array.from(found.intoProduct),
+    producer: found.producers.all(),
+    consumer: found.consumers.all(),
+    bytes: found.sizes.all(),
+    intoProduct: found.intoProduct.all(),
     start: new Float64Array(length),
     sums: new Float64Array(length + 1),
     largeSums: new Float64Array(length + 1),
@@ -138,9 +139,10 @@ function located(rank: RankTimeline, memory: DeviceMemory | null, found: Matcher
     known,
   }
   for (let i = 0; i < length; i++) {
-    locality.start[i] = events.start[consumers[i]]
-    locality.sums[i + 1] = locality.sums[i] + sizes[i]
-    locality.largeSums[i + 1] = locality.largeSums[i] + (memory && sizes[i] > memory.cache ? sizes[i] : 0)
+    const size = locality.bytes[i]
+    locality.start[i] = events.start[locality.consumer[i]]
+    locality.sums[i + 1] = locality.sums[i] + size
+    locality.largeSums[i + 1] = locality.largeSums[i] + (memory && size > memory.cache ? size : 0)
   }
   return locality
 }
@@ -169,10 +171,10 @@ interface Operation {
 
 /** Walks over all streams at once in order of start, and pairs what is read with what was written. */
 class Matcher {
-  readonly producers: number[] = []
-  readonly consumers: number[] = []
-  readonly sizes: number[] = []
-  readonly intoProduct: number[] = []
+  readonly producers = new Column(int32)
+  readonly consumers = new Column(int32)
+  readonly sizes = new Column(float64)
+  readonly intoProduct = new Column(uint8)
   operations = 0
   known = 0
   private readonly rank: RankTimeline

@@ -7,17 +7,8 @@ import { NONE, type Timeline } from '../timeline/timeline.ts'
 import { align, pairByOrder, type Alignment, type Hint, type Spans } from './align.ts'
 import { type Calls, type Lane, lanesOf } from './calls.ts'
 import { clocksOf, fromCommon } from './clocks.ts'
-import { type Clock, type MatchedBy, toCommon } from './collective.ts'
-
-/** One collective: which ranks' calls are it. */
-export interface Match {
-  /** Null where only one rank is known. */
-  readonly by: MatchedBy | null
-  /** Indices into the timeline's ranks, ascending. */
-  readonly members: number[]
-  /** The event of each. */
-  readonly events: number[]
-}
+import { type Clock, toCommon } from './collective.ts'
+import { Matches } from './matches.ts'
 
 /** Lanes with fewer calls are matched last, when the clocks are known from the others. */
 const SHORT = 16
@@ -36,9 +27,9 @@ const CHANCE = 1e-4
 const MOST = 0.75
 
 /** Every communication call of the timeline is in exactly one of them. */
-export function matchCalls(timeline: Timeline): Match[] {
+export function matchCalls(timeline: Timeline): Matches {
   const lanes = lanesOf(timeline)
-  const matches: Match[] = []
+  const matches = new Matches()
   const callsOf = (lane: Lane): number => lane.ranks.reduce((sum, { events }) => sum + events.length, 0)
 
   const numbered = lanes.filter((lane) => lane.numbered && numbersTell(timeline, lane))
@@ -66,8 +57,22 @@ function numbersTell({ ranks }: Timeline, lane: Lane): boolean {
   })
 }
 
-function matchNumbers({ ranks }: Timeline, lane: Lane, matches: Match[]): void {
-  const known = new Map<number, Match>()
+function matchNumbers({ ranks }: Timeline, lane: Lane, matches: Matches): void {
+  if (lane.ranks.length === 1) {
+    const { rank, events } = lane.ranks[0]
+    for (const event of events) matches.alone(rank, event)
+    return
+  }
+  // Members one after the other, rank by rank, each with the next one of the same collective.
+  const known = new Map<number, number>()
+  const calls = lane.ranks.reduce((sum, { events }) => sum + events.length, 0)
+  const member = new Int32Array(calls)
+  const eventOf = new Int32Array(calls)
+  const next = new Int32Array(calls).fill(NONE)
+  /** By collective: its first member and its latest. */
+  const first: number[] = []
+  const last: number[] = []
+  let at = 0
   for (const { rank, events } of lane.ranks) {
     const { sequence } = ranks[rank].events
     const times = new Map<number, number>()
@@ -77,13 +82,24 @@ function matchNumbers({ ranks }: Timeline, lane: Lane, matches: Match[]): void {
       const time = times.get(number) ?? 0
       times.set(number, time + 1)
       const key = number * 2 ** 21 + time
-      let match = known.get(key)
-      if (match === undefined) known.set(key, (match = { by: lane.by, members: [], events: [] }))
-      match.members.push(rank)
-      match.events.push(event)
+      const match = known.get(key)
+      member[at] = rank
+      eventOf[at] = event
+      if (match === undefined) {
+        known.set(key, first.length)
+        first.push(at)
+        last.push(at)
+      } else {
+        next[last[match]] = at
+        last[match] = at
+      }
+      at++
     }
   }
-  for (const match of known.values()) matches.push(match.members.length > 1 ? match : { ...match, by: null })
+  for (const start of first) {
+    for (let i = start; i !== NONE; i = next[i]) matches.member(member[i], eventOf[i])
+    matches.close(lane.by)
+  }
 }
 
 /** What is known of the clocks before a lane is matched. */
@@ -93,11 +109,11 @@ class KnownClocks {
   /** By rank; ranks that matched collectives tie together have the same. */
   private readonly tied: number[]
 
-  constructor(timeline: Timeline, matches: readonly Match[]) {
+  constructor(timeline: Timeline, matches: Matches) {
     this.timeline = timeline
     this.clocks = clocksOf(timeline, matches, null)
     this.tied = timeline.ranks.map((_, rank) => rank)
-    for (const { members } of matches) for (const member of members) this.tie(members[0], member)
+    for (const { members } of matches.shared()) for (const member of members) this.tie(members[0], member)
   }
 
   private tie(a: number, b: number): void {
@@ -194,7 +210,11 @@ function holds({ matched, together, maximumSkew }: Alignment, a: Spans, b: Spans
 }
 
 /** Adds one rank after the other to what is known of the group, or of another that looks alike. */
-function matchOrder(lane: Lane, group: readonly Calls[], clocks: KnownClocks, matches: Match[]): void {
+function matchOrder(lane: Lane, group: readonly Calls[], clocks: KnownClocks, matches: Matches): void {
+  if (group.length === 1) {
+    for (const event of group[0].events) matches.alone(group[0].rank, event)
+    return
+  }
   const merged: Merged[] = []
   for (const calls of group) {
     let best: { into: Merged; found: Alignment } | null = null
@@ -210,23 +230,32 @@ function matchOrder(lane: Lane, group: readonly Calls[], clocks: KnownClocks, ma
     else best.into.add(calls, best.found)
   }
   for (const { matches: found } of merged)
-    for (const match of found) matches.push(match.members.length > 1 ? { ...match, by: lane.by } : match)
+    for (const { members, events } of found) {
+      for (let i = 0; i < members.length; i++) matches.member(members[i], events[i])
+      matches.close(lane.by)
+    }
 }
 
 /** Clearly more calls, or about as many whose ends agree better. */
 const isBetter = (one: Alignment, other: Alignment): boolean =>
   one.matched > 1.1 * other.matched || (one.matched > 0.9 * other.matched && one.skew < other.skew)
 
+/** A collective to which ranks are still added. */
+interface Growing {
+  readonly members: number[]
+  readonly events: number[]
+}
+
 /** The calls of several ranks in one order, on the clock of the first of them. */
 class Merged {
   readonly rank: number
   spans: Spans
-  matches: Match[]
+  matches: Growing[]
 
   constructor({ rank, events, signatures, loose, starts, ends }: Calls) {
     this.rank = rank
     this.spans = { signatures, loose, starts: starts.slice(), ends }
-    this.matches = Array.from(events, (event) => ({ by: null, members: [rank], events: [event] }))
+    this.matches = Array.from(events, (event) => ({ members: [rank], events: [event] }))
   }
 
   add(calls: Calls, { pairs, distances, matched }: Alignment): void {
@@ -269,7 +298,7 @@ class Merged {
       ends: Float64Array.from(entries, ({ end }) => end),
     }
     this.matches = entries.map(({ own, other }) =>
-      own >= 0 ? this.matches[own] : { by: null, members: [calls.rank], events: [calls.events[other]] },
+      own >= 0 ? this.matches[own] : { members: [calls.rank], events: [calls.events[other]] },
     )
   }
 }

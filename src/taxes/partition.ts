@@ -7,6 +7,7 @@
  * thread of that call was waiting for the device (hostBlocked), was inside operators or calls (dispatch), or, if
  * neither it nor any other thread that enqueues work was running anything, it was elsewhere (hostAbsent).
  */
+import { Column, float64 } from '../timeline/columns.ts'
 import {
   activity,
   clip,
@@ -63,8 +64,8 @@ export function communicationTimes(
   { ranks }: Timeline,
   collectives: readonly Collective[],
 ): readonly CommunicationTime[] {
-  const waits = ranks.map((): number[] => [])
-  const transfers = ranks.map((): number[] => [])
+  const waits = ranks.map(() => new Column(float64))
+  const transfers = ranks.map(() => new Column(float64))
   for (const { members } of collectives)
     for (const { rank, event, wait } of members) {
       if (wait === null) continue
@@ -72,10 +73,19 @@ export function communicationTimes(
       const from = start[event]
       const split = from + wait
       const to = from + duration[event]
-      if (split > from) waits[rank].push(from, split)
-      if (to > split) transfers[rank].push(split, to)
+      if (split > from) {
+        waits[rank].push(from)
+        waits[rank].push(split)
+      }
+      if (to > split) {
+        transfers[rank].push(split)
+        transfers[rank].push(to)
+      }
     }
-  return ranks.map((_, i) => ({ waiting: unionOf(waits[i]), transferring: unionOf(transfers[i]) }))
+  return ranks.map((_, i) => ({
+    waiting: unionOf(waits[i].all()),
+    transferring: unionOf(transfers[i].all()),
+  }))
 }
 
 export function partitionOf(

@@ -9,6 +9,7 @@
  * two of its occurrences is not saved. A chain saves the launch tax between its kernels, which where streams share an
  * idle instant is the first stream's, and the locality among them.
  */
+import { Column, float64, int32 } from '../timeline/columns.ts'
 import { difference, type Intervals, union } from '../timeline/intervals.ts'
 import { isDeviceWork, Kind, NONE, type RankTimeline, type Track } from '../timeline/timeline.ts'
 import type { Occurrence } from './candidates.ts'
@@ -18,6 +19,7 @@ import type { Partition } from './ledger.ts'
 import { type Locality, nanoseconds } from './locality.ts'
 import { Measured } from './measured.ts'
 import { repetitions } from './repetitions.ts'
+import { StreamColumn } from './streamColumn.ts'
 
 export const SMALL = 10_000
 const FEWEST = 3
@@ -29,8 +31,6 @@ interface Piece {
   readonly from: number
   readonly to: number
   readonly chain: readonly number[]
-  launch: number
-  bytes: number
 }
 
 export function* runsOf(
@@ -42,8 +42,13 @@ export function* runsOf(
   const { start, duration } = rank.events
   const { parts } = partition
   const barred = new Measured(union(parts.hostBlocked, parts.dependency))
-  const pieceOf = locality ? new Int32Array(rank.events.length).fill(NONE) : null
-  const pieces: { piece: Piece; first: number; last: number }[] = []
+  const pieceOf = locality && new StreamColumn(rank)
+  /** By piece: its labels, its first kernel and its last, and what it saves; there may be as many as steps times layers. */
+  const chains: (readonly number[])[] = []
+  const first = new Column(int32)
+  const last = new Column(int32)
+  const launches = new Column(float64)
+  const bytes = new Column(float64)
   const perCall = kernelsPerCall(rank)
   const label = (event: number): number => {
     const call = rank.events.operator[event]
@@ -64,39 +69,44 @@ export function* runsOf(
     )
     if (runs.length === 0) continue
     const launch = new Measured(free)
-    const saved: number[] = []
-    for (const [from, to] of runs) {
+    const saved = new Column(float64)
+    for (let run = 0; run < runs.length; run += 2) {
+      const [from, to] = [runs[run], runs[run + 1]]
       const own = new Int32Array(to - from)
       for (let i = from; i < to; i++) own[i - from] = label(kernels[i])
       for (const piece of split(own, again, labels)) {
-        piece.launch = measure(rank, kernels.subarray(from + piece.from, from + piece.to), launch, saved)
+        launches.push(measure(rank, kernels.subarray(from + piece.from, from + piece.to), launch, saved))
         if (pieceOf)
-          for (let i = from + piece.from; i < from + piece.to; i++) pieceOf[kernels[i]] = pieces.length
-        pieces.push({ piece, first: kernels[from + piece.from], last: kernels[from + piece.to - 1] })
+          for (let i = from + piece.from; i < from + piece.to; i++) pieceOf.set(kernels[i], chains.length)
+        chains.push(piece.chain)
+        first.push(kernels[from + piece.from])
+        last.push(kernels[from + piece.to - 1])
+        bytes.push(0)
       }
     }
-    free = difference(free, asIntervals(saved))
+    free = difference(free, asIntervals(saved.all()))
+    saved.clear()
   }
   if (locality && pieceOf)
     for (let i = 0; i < locality.bytes.length; i++) {
-      const piece = pieceOf[locality.consumer[i]]
-      if (piece !== NONE && piece === pieceOf[locality.producer[i]])
-        pieces[piece].piece.bytes += locality.bytes[i]
+      const piece = pieceOf.get(locality.consumer[i])
+      if (piece !== NONE && piece === pieceOf.get(locality.producer[i]))
+        bytes.set(piece, bytes.get(piece) + locality.bytes[i])
     }
-  for (const { piece, first, last } of pieces) {
-    const { chain, launch, bytes } = piece
+  for (let piece = 0; piece < chains.length; piece++) {
+    const end = last.get(piece)
     yield {
-      chain,
-      from: start[first],
-      to: start[last] + duration[last],
+      chain: chains[piece],
+      from: start[first.get(piece)],
+      to: start[end] + duration[end],
       savings: {
-        launch,
+        launch: launches.get(piece),
         wait: null,
         transfer: null,
         communication: 0,
-        locality: locality?.memory ? nanoseconds(bytes, locality.memory) : null,
+        locality: locality?.memory ? nanoseconds(bytes.get(piece), locality.memory) : null,
       },
-      localityBytes: locality && bytes,
+      localityBytes: locality && bytes.get(piece),
       operation: null,
     }
   }
@@ -112,22 +122,24 @@ function kernelsPerCall({ events: { length, kind, operator } }: RankTimeline): U
   return counts
 }
 
-/** The small kernels of a stream, and which of them are runs. */
+/** The small kernels of a stream, and which of them are runs: from, to, from, to. */
 function findRuns(
   { events }: RankTimeline,
   { from, to }: Track,
   window: Partition,
   apart: (from: number, to: number) => boolean,
-): { kernels: Int32Array; runs: [from: number, to: number][] } {
+): { kernels: Int32Array; runs: Int32Array } {
   const { start, duration, kind } = events
   const kernels = new Int32Array(to - from)
-  const runs: [number, number][] = []
+  const runs = new Column(int32)
   let length = 0
   let begin = 0
   let busyUntil = -Infinity
   const close = (): void => {
-    if (length - begin >= FEWEST) runs.push([begin, length])
-    else length = begin
+    if (length - begin >= FEWEST) {
+      runs.push(begin)
+      runs.push(length)
+    } else length = begin
     begin = length
   }
   for (let event = from; event < to; event++) {
@@ -139,7 +151,7 @@ function findRuns(
     busyUntil = Math.max(busyUntil, start[event] + duration[event])
   }
   close()
-  return { kernels, runs }
+  return { kernels, runs: runs.all() }
 }
 
 /** A run as chains: what repeats, and what is left between. */
@@ -149,7 +161,7 @@ function split(run: Int32Array, again: number, labels: Labels): Piece[] {
     if (to - from < FEWEST) return
     const own = run.subarray(from, from + kernels)
     const chain = labels.chain(to - from > kernels ? [...own, again] : own)
-    pieces.push({ from, to, chain, launch: 0, bytes: 0 })
+    pieces.push({ from, to, chain })
   }
   const alone = (from: number, to: number): void => {
     for (let at = from; at < to; at += LONGEST)
@@ -168,7 +180,12 @@ function split(run: Int32Array, again: number, labels: Labels): Piece[] {
 }
 
 /** The launch tax between kernels; what was counted is added to `saved`. */
-function measure({ events }: RankTimeline, kernels: Int32Array, launch: Measured, saved: number[]): number {
+function measure(
+  { events }: RankTimeline,
+  kernels: Int32Array,
+  launch: Measured,
+  saved: Column<Float64Array>,
+): number {
   const { start, duration } = events
   let sum = 0
   let busyUntil = start[kernels[0]] + duration[kernels[0]]
@@ -177,23 +194,24 @@ function measure({ events }: RankTimeline, kernels: Int32Array, launch: Measured
     const idle = launch.within(busyUntil, next)
     if (idle > 0) {
       sum += idle
-      saved.push(busyUntil, next)
+      saved.push(busyUntil)
+      saved.push(next)
     }
     busyUntil = Math.max(busyUntil, next + duration[kernels[i]])
   }
   return sum
 }
 
-/** Pairs in order, of which one may begin where the last ended. */
-function asIntervals(pairs: readonly number[]): Intervals {
-  const out = new Float64Array(pairs.length)
+/** Pairs in order, of which one may begin where the last ended; they are overwritten. */
+function asIntervals(pairs: Float64Array): Intervals {
   let length = 0
   for (let i = 0; i < pairs.length; i += 2) {
-    if (length > 0 && pairs[i] <= out[length - 1]) out[length - 1] = Math.max(out[length - 1], pairs[i + 1])
+    if (length > 0 && pairs[i] <= pairs[length - 1])
+      pairs[length - 1] = Math.max(pairs[length - 1], pairs[i + 1])
     else {
-      out[length++] = pairs[i]
-      out[length++] = pairs[i + 1]
+      pairs[length++] = pairs[i]
+      pairs[length++] = pairs[i + 1]
     }
   }
-  return out.slice(0, length)
+  return pairs.slice(0, length)
 }

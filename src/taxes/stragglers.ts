@@ -104,7 +104,11 @@ export function stragglersOf(
     )
   })
 
-  const inside = insides(timeline, collectives)
+  const inside = insides(
+    timeline,
+    collectives,
+    drafts.map(({ keptWaiting }) => keptWaiting > 0),
+  )
   return drafts
     .map((draft, rank) => ({ draft, rank }))
     .filter(({ draft }) => draft.keptWaiting > 0)
@@ -124,7 +128,7 @@ export function stragglersOf(
         timeline,
         rank,
         collectives,
-        inside[rank],
+        inside[rank] ?? nowhere,
         partitions[rank] ?? null,
         draft.windows(),
       ),
@@ -253,15 +257,24 @@ interface Inside {
   readonly wait: Float64Array
 }
 
-function insides({ ranks }: Timeline, collectives: readonly Collective[]): Inside[] {
-  const made = ranks.map(({ events: { length } }) => ({
-    collective: new Int32Array(length).fill(-1),
-    wait: new Float64Array(length),
-  }))
+const nowhere: Inside = { collective: new Int32Array(0), wait: new Float64Array(0) }
+
+/** Of the ranks of which it is `wanted`; null for the others. */
+function insides(
+  { ranks }: Timeline,
+  collectives: readonly Collective[],
+  wanted: readonly boolean[],
+): (Inside | null)[] {
+  const made = ranks.map(({ events: { length } }, rank) =>
+    wanted[rank] ? { collective: new Int32Array(length).fill(-1), wait: new Float64Array(length) } : null,
+  )
+  if (!wanted.includes(true)) return made
   for (let i = 0; i < collectives.length; i++)
     for (const { rank, event, wait } of collectives[i].members) {
-      made[rank].collective[event] = i
-      made[rank].wait[event] = wait ?? 0
+      const inside = made[rank]
+      if (inside === null) continue
+      inside.collective[event] = i
+      inside.wait[event] = wait ?? 0
     }
   return made
 }

@@ -53,6 +53,7 @@ export class TimelineBuilder {
 }
 
 const LONG = 0xffff_ffff
+const RECENT = 64
 
 /**
  * `all`: every event that was added. Else without operators that lie inside others and have no device work, and calls
@@ -75,7 +76,8 @@ export class RankBuilder {
   device: string | null = null
 
   private readonly tracks: Omit<Track, 'from' | 'to'>[] = []
-  private lastTrack = 0
+  /** Numbers of tracks, by what is quickly made of their ids. */
+  private readonly recent = new Uint32Array(RECENT)
   private ordered: Order | null = null
   private readonly trackIds = new Map<string, number>()
   private readonly communications: Communication[] = []
@@ -100,10 +102,11 @@ export class RankBuilder {
   }
 
   track(role: Track['role'], owner: number, id: number): number {
-    // Most events are on the track of the one before.
-    const last = this.tracks[this.lastTrack]
-    if (last !== undefined && last.id === id && last.owner === owner && last.role === role)
-      return this.lastTrack
+    // Most events are on one of a few tracks.
+    const slot = (Math.imul(id, 31) + owner) & (RECENT - 1)
+    const recent = this.tracks[this.recent[slot]] as Omit<Track, 'from' | 'to'> | undefined
+    if (recent !== undefined && recent.id === id && recent.owner === owner && recent.role === role)
+      return this.recent[slot]
     const key = `${role} ${owner} ${id}`
     let index = this.trackIds.get(key)
     if (index === undefined) {
@@ -111,7 +114,7 @@ export class RankBuilder {
       this.tracks.push({ role, owner, id })
       this.trackIds.set(key, index)
     }
-    this.lastTrack = index
+    this.recent[slot] = index
     return index
   }
 

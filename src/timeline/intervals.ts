@@ -78,7 +78,7 @@ export class SetWriter {
 }
 
 /** The union of intervals, `[from, to, from, to, …]`, that come in any order. */
-export function unionOf(pairs: readonly number[]): Intervals {
+export function unionOf(pairs: ArrayLike<number>): Intervals {
   const count = pairs.length / 2
   let sorted = true
   for (let i = 2; i < pairs.length && sorted; i += 2) sorted = pairs[i] >= pairs[i - 2]

@@ -8,6 +8,7 @@ import { NumberField, TextField } from '../../src/audit/json/fields.ts'
 import { TraceScanner, VALUE_LIMIT } from '../../src/audit/json/scanner.ts'
 import { readBytes } from '../../src/audit/json/source.ts'
 import { ByteStrings, OTHER } from '../../src/audit/json/strings.ts'
+import { viewOf } from '../../src/audit/json/words.ts'
 import { Warnings } from '../../src/timeline/warnings.ts'
 import { makeTrace, microseconds, random } from './trace.ts'
 
@@ -212,7 +213,7 @@ describe('damage', () => {
     const strings = new ByteStrings(1000)
     const ids = Array.from({ length: 300 }, (_, i) => {
       const bytes = Buffer.from(`name ${i}`)
-      return strings.intern(bytes, 0, bytes.length)
+      return strings.intern(viewOf(bytes), 0, bytes.length)
     })
     expect(strings.overflowed).toBe(true)
     expect(ids[299]).toBe(OTHER)

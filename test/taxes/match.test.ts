@@ -63,7 +63,7 @@ function draw(...ranks: readonly (readonly Drawn[])[]): Timeline {
 
 /** The matches as the starts of their members in microseconds, in order. */
 const found = (timeline: Timeline): string[] =>
-  matchCalls(timeline)
+  [...matchCalls(timeline)]
     .map(({ members, events }) =>
       members.map((rank, k) => `${rank}@${timeline.ranks[rank].events.start[events[k]] / 1000}`).join(' '),
     )
@@ -101,7 +101,7 @@ describe('matching', () => {
       ],
     )
     expect(found(timeline)).toEqual(['0@10', '0@30 1@30', '1@50'])
-    const by = matchCalls(timeline).map((match) => match.by)
+    const by = [...matchCalls(timeline)].map((match) => match.by)
     expect(by.filter((one) => one === 'communicator and sequence')).toHaveLength(1)
     expect(by.filter((one) => one === null)).toHaveLength(2)
   })
@@ -121,7 +121,7 @@ describe('matching', () => {
       [{ from: 10, to: 20, sequence: 1, call: call('0x1') }],
       [{ from: 12, to: 20, sequence: 1, call: call('0x2') }],
     )
-    expect(matchCalls(timeline).map((match) => match.by)).toEqual(['group and order'])
+    expect([...matchCalls(timeline)].map((match) => match.by)).toEqual(['group and order'])
   })
 
   it('goes by the order on the stream and the name of the kernel, where nothing else is known', () => {
@@ -138,7 +138,9 @@ describe('matching', () => {
       ],
     )
     expect(found(timeline)).toEqual(['0@10 1@20', '0@11 1@21', '0@40 1@41'])
-    expect(new Set(matchCalls(timeline).map((match) => match.by))).toEqual(new Set(['order on the stream']))
+    expect(new Set([...matchCalls(timeline)].map((match) => match.by))).toEqual(
+      new Set(['order on the stream']),
+    )
   })
 
   it('finds corresponding streams by their place where their numbers differ', () => {

@@ -17,7 +17,7 @@ export const OPEN_ARRAY = 0x5b
 export const CLOSE_ARRAY = 0x5d
 
 /** No event nests deeper; damaged input must not make one value of the whole file. */
-const DEPTH_LIMIT = 64
+export const DEPTH_LIMIT = 64
 
 const PLAIN = 0
 const STRING = 1
@@ -67,14 +67,20 @@ export function skipRest(data: Uint8Array, at: number, end: number, depth: numbe
   return MORE
 }
 
+/** Whether a number, or another value without quotes or brackets, ends before this byte. */
+export const endsScalar = (byte: number): boolean =>
+  byte === COMMA || isSpace(byte) || byte === CLOSE_OBJECT || byte === CLOSE_ARRAY
+
+const ENDS = 1
+const AMISS = 2
+const SCALAR = Uint8Array.from({ length: 256 }, (_, byte) =>
+  endsScalar(byte) ? ENDS : byte === QUOTE || byte === COLON ? AMISS : PLAIN,
+)
+
 export function skipScalar(data: Uint8Array, at: number, end: number): number {
-  const from = at
-  while (at < end) {
-    const byte = data[at]
-    if (byte === COMMA || byte === CLOSE_OBJECT || byte === CLOSE_ARRAY || isSpace(byte))
-      return at > from ? at : BAD
-    if (byte === QUOTE || byte === COLON || byte < 0x20) return BAD
-    at++
+  for (const from = at; at < end; at++) {
+    const what = SCALAR[data[at]]
+    if (what !== PLAIN) return what === ENDS && at > from ? at : BAD
   }
   return MORE
 }

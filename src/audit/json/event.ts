@@ -3,12 +3,14 @@
  * category say that nobody wants the event, the rest of it is skipped. The event is one record that is filled anew
  * each time: whoever gets it takes what they need before they return.
  */
-import { BAD, CLOSE_OBJECT, COLON, COMMA, MORE, OPEN_OBJECT, QUOTE } from './bytes.ts'
-import { skipRest, skipSpace, skipString, skipValue } from './bytes.ts'
+import { BAD, CLOSE_OBJECT, COLON, COMMA, MORE, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from './bytes.ts'
+import { endsScalar, skipScalar, skipSpace } from './bytes.ts'
 import { argKeys, eventKeys, Field, FIRST_OPERAND, FIRST_TEXT } from './fields.ts'
 import { NumberField, OperandField, TextField } from './fields.ts'
 import { Microseconds } from './microseconds.ts'
-import { ByteStrings } from './strings.ts'
+import { Separators, START } from './separators.ts'
+import { ByteStrings, OTHER } from './strings.ts'
+import { scanned, scanString, skipRest, viewOf } from './words.ts'
 
 const NUMBERS = Object.keys(NumberField).length
 const TEXTS = Object.keys(TextField).length
@@ -39,7 +41,7 @@ export class TraceEvent {
   /** Numbers of `operandTexts`; -1 where absent. */
   shapes = -1
   types = -1
-  readonly operandTexts = new ByteStrings(OPERAND_LIMIT, 3)
+  readonly operandTexts = new ByteStrings(OPERAND_LIMIT)
 
   clear(): void {
     this.phase = ''
@@ -56,17 +58,37 @@ export class TraceEvent {
   }
 }
 
+/** Digits of a number that is read without a detour. */
+const DIGITS = 15
+
 export class EventReader {
   readonly event = new TraceEvent()
   private readonly strings: ByteStrings
   private readonly accept: (phase: string, category: string) => boolean
+  /** Phases of which events may be wanted; null for all. */
+  private readonly phases: string | null
   /** By category: whether it is wanted with phase X; undefined where nobody has asked. */
   private readonly wanted: (boolean | undefined)[] = []
   private readonly span = new Microseconds()
+  /** By name: the name and the category that came after it the last time. */
+  private readonly nameAfter: number[] = []
+  private readonly categoryAfter: number[] = []
+  private lastName = OTHER
+  private readonly separators = new Separators()
+  private readonly argSeparators = new Separators()
+  private data: Uint8Array = new Uint8Array(0)
+  private view = viewOf(this.data)
+  /** What `plain` has read. */
+  private readonly value = new Float64Array(1)
 
-  constructor(strings: ByteStrings, accept: (phase: string, category: string) => boolean) {
+  constructor(
+    strings: ByteStrings,
+    accept: (phase: string, category: string) => boolean,
+    phases: string | null = null,
+  ) {
     this.strings = strings
     this.accept = accept
+    this.phases = phases
   }
 
   /** Whether the event that `read` has passed is wanted. */
@@ -74,34 +96,72 @@ export class EventReader {
 
   /** Reads the object that begins at `at`; returns the position after it, `MORE` or `BAD`. */
   read(data: Uint8Array, at: number, end: number): number {
-    const { event } = this
+    if (data !== this.data) {
+      this.data = data
+      this.view = viewOf(data)
+    }
+    const { event, view, separators } = this
     event.clear()
     this.accepted = false
-    at = skipSpace(data, at + 1, end)
-    if (at >= end) return MORE
-    if (data[at] === CLOSE_OBJECT) return at + 1
-    for (;;) {
-      if (at >= end) return MORE
-      if (data[at] !== QUOTE) return BAD
-      const key = at + 1
-      at = skipString(data, at, end)
-      if (at < 0) return at
-      const field = eventKeys.find(data, key, at - 1)
-      at = this.colon(data, at, end)
-      if (at < 0) return at
+    at++
+    for (let separator = START; ;) {
+      const guess = separators.guess(separator, view, at, end)
+      let field: number
+      if (guess > 0) {
+        at += separators.length(guess)
+        field = separators.field(guess)
+        separator = guess
+      } else {
+        const from = at
+        at = this.key(data, at, end, separator === START)
+        if (at < 0) return at
+        if (this.closed) {
+          this.accepted = event.phase !== '' && this.isWanted()
+          return at
+        }
+        field = eventKeys.find(data, this.keyFrom, this.keyTo, scanned[0])
+        separator = separators.learn(separator, view, from, at, end, field)
+      }
       at = this.field(field, data, at, end)
       if (at < 0) return at
-      if (event.phase !== '' && event.category >= 0 && field <= Field.category && !this.isWanted())
-        return skipRest(data, at, end, 1)
-      at = skipSpace(data, at, end)
-      if (at >= end) return MORE
-      if (data[at] === CLOSE_OBJECT) {
-        this.accepted = event.phase !== '' && this.isWanted()
-        return at + 1
-      }
+      if (field <= Field.category && field >= 0 && event.phase !== '' && this.isUnwanted())
+        return skipRest(data, view, at, end, 1)
+    }
+  }
+
+  /** Whether `key` found the end of the object, and else where the key is; its hash is in `scanned`. */
+  private closed = false
+  private keyFrom = 0
+  private keyTo = 0
+
+  /** Reads from the end of a value to the beginning of the next, or past the end of the object. */
+  private key(data: Uint8Array, at: number, end: number, isFirst: boolean): number {
+    at = skipSpace(data, at, end)
+    if (at >= end) return MORE
+    this.closed = data[at] === CLOSE_OBJECT
+    if (this.closed) return at + 1
+    if (!isFirst) {
       if (data[at] !== COMMA) return BAD
       at = skipSpace(data, at + 1, end)
+      if (at >= end) return MORE
     }
+    if (data[at] !== QUOTE) return BAD
+    this.keyFrom = at + 1
+    at = scanString(data, this.view, at, end)
+    if (at < 0) return at
+    this.keyTo = at - 1
+    at = skipSpace(data, at, end)
+    if (at >= end) return MORE
+    if (data[at] !== COLON) return BAD
+    at = skipSpace(data, at + 1, end)
+    return at < end ? at : MORE
+  }
+
+  /** Whether what is known of it is enough to say that nobody wants it. */
+  private isUnwanted(): boolean {
+    const { phase, category } = this.event
+    if (phase !== 'X' && this.phases !== null && !this.phases.includes(phase)) return true
+    return category >= 0 && !this.isWanted()
   }
 
   private isWanted(): boolean {
@@ -110,34 +170,68 @@ export class EventReader {
     return (this.wanted[category + 1] ??= this.accept('X', category < 0 ? '' : this.strings.text(category)))
   }
 
-  /** The position of the value after a key that ends at `at`. */
-  private colon(data: Uint8Array, at: number, end: number): number {
-    at = skipSpace(data, at, end)
-    if (at >= end) return MORE
-    if (data[at] !== COLON) return BAD
-    at = skipSpace(data, at + 1, end)
-    return at < end ? at : MORE
-  }
-
   private field(field: number, data: Uint8Array, at: number, end: number): number {
-    const { event } = this
-    if (field === Field.args && data[at] === OPEN_OBJECT) return this.args(data, at, end)
-    if (field === Field.category || field === Field.name) {
-      if (data[at] !== QUOTE) return skipValue(data, at, end)
-      const to = skipString(data, at, end)
+    const { event, view } = this
+    const byte = data[at]
+    if (byte === QUOTE) {
+      if (field === Field.name || field === Field.category) return this.string(field, data, at, end)
+      const to = scanString(data, view, at, end)
       if (to < 0) return to
-      const id = this.strings.intern(data, at + 1, to - 1)
-      if (field === Field.name) event.name = id
-      else event.category = id
+      if (field === Field.phase) {
+        if (to - at === 3) event.phase = String.fromCharCode(data[at + 1])
+      } else this.number(field, data, at, to)
       return to
     }
-    const to = skipValue(data, at, end)
-    if (to < 0) return to
+    if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
+      if (field === Field.args && byte === OPEN_OBJECT) return this.args(data, at, end)
+      const to = skipRest(data, view, at + 1, end, 1)
+      if (to >= 0) this.number(field, data, at, to)
+      return to
+    }
+    let to = -1
+    if (field === Field.time) {
+      to = event.time.scan(data, at, end)
+      if (to >= 0) event.timed = true
+    } else if (field === Field.duration) {
+      to = this.span.scan(data, at, end)
+      if (to >= 0) this.setDuration()
+    } else if (field === Field.process) {
+      to = this.plain(data, at, end)
+      if (to >= 0) event.process = this.value[0]
+    } else if (field === Field.thread) {
+      to = this.plain(data, at, end)
+      if (to >= 0) event.thread = this.value[0]
+    }
+    if (to >= 0) return to
+    to = skipScalar(data, at, end)
+    if (to >= 0) this.number(field, data, at, to)
+    return to
+  }
+
+  /** The name or the category. A program does the same over and over, so what follows the last name is guessed first. */
+  private string(field: number, data: Uint8Array, at: number, end: number): number {
+    const { view, strings, lastName } = this
+    const after = field === Field.name ? this.nameAfter : this.categoryAfter
+    let id = lastName < after.length ? after[lastName] : OTHER
+    let to: number
+    if (id !== OTHER && strings.isAt(id, view, at + 1, end)) to = at + 2 + strings.length(id)
+    else {
+      to = scanString(data, view, at, end)
+      if (to < 0) return to
+      id = strings.intern(view, at + 1, to - 1, scanned[0])
+      while (after.length <= lastName) after.push(OTHER)
+      after[lastName] = id
+    }
+    if (field === Field.name) this.event.name = this.lastName = id
+    else this.event.category = id
+    return to
+  }
+
+  /** A field that is a number, however it is written. */
+  private number(field: number, data: Uint8Array, at: number, to: number): void {
+    const { event } = this
     const quoted = data[at] === QUOTE ? 1 : 0
     switch (field) {
-      case Field.phase:
-        if (quoted && to - at === 3) event.phase = String.fromCharCode(data[at + 1])
-        break
       case Field.process:
         event.process = this.numberOrName(data, at, to)
         break
@@ -148,41 +242,66 @@ export class EventReader {
         event.timed = event.time.read(data, at + quoted, to - quoted)
         break
       case Field.duration:
-        if (this.span.read(data, at + quoted, to - quoted)) event.duration = this.span.total()
-        if (!Number.isSafeInteger(event.duration)) event.duration = NaN
+        if (this.span.read(data, at + quoted, to - quoted)) this.setDuration()
+        else if (!Number.isSafeInteger(event.duration)) event.duration = NaN
     }
-    return to
+  }
+
+  private setDuration(): void {
+    const duration = this.span.total()
+    this.event.duration = Number.isSafeInteger(duration) ? duration : NaN
   }
 
   private args(data: Uint8Array, at: number, end: number): number {
-    at = skipSpace(data, at + 1, end)
-    if (at >= end) return MORE
-    if (data[at] === CLOSE_OBJECT) return at + 1
-    for (;;) {
-      if (at >= end) return MORE
-      if (data[at] !== QUOTE) return BAD
-      const key = at + 1
-      at = skipString(data, at, end)
-      if (at < 0) return at
-      const field = argKeys.find(data, key, at - 1)
-      at = this.colon(data, at, end)
-      if (at < 0) return at
+    const { event, view, argSeparators: separators } = this
+    at++
+    for (let separator = START; ;) {
+      const guess = separators.guess(separator, view, at, end)
+      let field: number
+      if (guess > 0) {
+        at += separators.length(guess)
+        field = separators.field(guess)
+        separator = guess
+      } else {
+        const before = at
+        at = this.key(data, at, end, separator === START)
+        if (at < 0 || this.closed) return at
+        field = argKeys.find(data, this.keyFrom, this.keyTo, scanned[0])
+        separator = separators.learn(separator, view, before, at, end, field)
+      }
       const from = at
-      at = skipValue(data, at, end)
-      if (at < 0) return at
-      if (field >= FIRST_OPERAND) this.operand(field - FIRST_OPERAND, data, from, at)
-      else if (field >= FIRST_TEXT) this.event.texts[field - FIRST_TEXT] = this.text(data, from, at)
-      else if (field >= 0) this.event.numbers[field] = this.number(data, from, at)
-      at = skipSpace(data, at, end)
-      if (at >= end) return MORE
-      if (data[at] === CLOSE_OBJECT) return at + 1
-      if (data[at] !== COMMA) return BAD
-      at = skipSpace(data, at + 1, end)
+      const byte = data[at]
+      if (byte === QUOTE) {
+        at = scanString(data, view, at, end)
+        if (at < 0) return at
+        if (field >= 0 && field < FIRST_TEXT) event.numbers[field] = this.numberIn(data, from, at)
+        else if (field >= FIRST_TEXT && field < FIRST_OPERAND)
+          event.texts[field - FIRST_TEXT] = this.strings.intern(view, from + 1, at - 1, scanned[0])
+        else if (field >= FIRST_OPERAND) this.operand(field - FIRST_OPERAND, from, at)
+      } else if (byte === OPEN_ARRAY || byte === OPEN_OBJECT) {
+        at = skipRest(data, view, at + 1, end, 1)
+        if (at < 0) return at
+        if (field >= 0) this.arg(field, data, from, at)
+      } else {
+        if (field >= 0 && field < FIRST_TEXT) at = this.plain(data, at, end)
+        if (at !== from && at >= 0) event.numbers[field] = this.value[0]
+        else {
+          at = skipScalar(data, from, end)
+          if (at < 0) return at
+          if (field >= 0) this.arg(field, data, from, at)
+        }
+      }
     }
   }
 
-  private operand(field: number, data: Uint8Array, from: number, to: number): void {
-    const id = this.event.operandTexts.intern(data, from, to)
+  private arg(field: number, data: Uint8Array, from: number, to: number): void {
+    if (field >= FIRST_OPERAND) this.operand(field - FIRST_OPERAND, from, to)
+    else if (field >= FIRST_TEXT) this.event.texts[field - FIRST_TEXT] = this.text(data, from, to)
+    else this.event.numbers[field] = this.numberIn(data, from, to)
+  }
+
+  private operand(field: number, from: number, to: number): void {
+    const id = this.event.operandTexts.intern(this.view, from, to)
     if (field === OperandField.shapes) this.event.shapes = id
     else this.event.types = id
   }
@@ -193,11 +312,27 @@ export class EventReader {
       from++
       to--
     }
-    return this.strings.intern(data, from, to)
+    return this.strings.intern(this.view, from, to)
+  }
+
+  /** Reads digits into `value`; returns the position after them, or -1 where they are no whole value. */
+  private plain(data: Uint8Array, at: number, end: number): number {
+    const from = at
+    let digit: number
+    let value = 0
+    for (const stop = Math.min(end, at + 9); at < stop && (digit = data[at] ^ 0x30) <= 9; at++)
+      value = (Math.imul(value, 10) + digit) | 0
+    let total = value
+    if (at === from + 9)
+      for (const stop = Math.min(end, from + DIGITS); at < stop && (digit = data[at] ^ 0x30) <= 9; at++)
+        total = total * 10 + digit
+    if (at === from || at >= end || !endsScalar(data[at])) return -1
+    this.value[0] = total
+    return at
   }
 
   /** A number, or text that is one, also in hexadecimal; NaN otherwise. */
-  private number(data: Uint8Array, from: number, to: number): number {
+  private numberIn(data: Uint8Array, from: number, to: number): number {
     if (data[from] === QUOTE) {
       from++
       to--
@@ -212,7 +347,7 @@ export class EventReader {
   }
 
   private numberOrName(data: Uint8Array, from: number, to: number): number {
-    const value = this.number(data, from, to)
+    const value = this.numberIn(data, from, to)
     if (!Number.isNaN(value)) return value
     const id = this.text(data, from, to)
     return id < 0 ? NaN : -2 - id

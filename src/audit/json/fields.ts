@@ -1,5 +1,7 @@
 /** The fields of an event that the audit wants; all others are skipped unread. To want another, name it here. */
 
+import { hashOf, viewOf } from './words.ts'
+
 /** Keys of the event itself. */
 export const Field = {
   phase: 0,
@@ -46,29 +48,39 @@ export const OperandField = {
   types: 1,
 } as const
 
-/** Keys with the number of their field; keys of one length are told apart by their bytes. */
+const SLOTS = 1 << 10
+
+/** Keys with the number of their field, found by their hash. */
 export class Keys {
-  private readonly byLength: { bytes: Uint8Array; field: number }[][] = []
+  private readonly bytes: Uint8Array[] = []
+  private readonly fields: number[] = []
+  private readonly hashes: number[] = []
+  /** The last key of a slot, and before each the one of the same slot, both from 1. */
+  private readonly slots = new Uint8Array(SLOTS)
+  private readonly before: number[] = []
 
   constructor(keys: Record<string, number>) {
     for (const [key, field] of Object.entries(keys)) {
       const bytes = new TextEncoder().encode(key)
-      ;(this.byLength[bytes.length] ??= []).push({ bytes, field })
+      const hash = hashOf(viewOf(bytes), 0, bytes.length)
+      this.hashes.push(hash)
+      this.before.push(this.slots[hash & (SLOTS - 1)])
+      this.fields.push(field)
+      this.slots[hash & (SLOTS - 1)] = this.bytes.push(bytes)
     }
-    for (let length = 0; length < this.byLength.length; length++) this.byLength[length] ??= []
   }
 
-  /** The field of the key between `from` and `to`, or -1. */
-  find(data: Uint8Array, from: number, to: number): number {
-    const length = to - from
-    if (length >= this.byLength.length) return -1
-    const candidates = this.byLength[length]
-    search: for (let i = 0; i < candidates.length; i++) {
-      const { bytes, field } = candidates[i]
-      for (let j = 0; j < length; j++) if (bytes[j] !== data[from + j]) continue search
-      return field
-    }
+  /** The field of the key between `from` and `to`, which has this hash, or -1. */
+  find(data: Uint8Array, from: number, to: number, hash: number): number {
+    for (let i = this.slots[hash & (SLOTS - 1)] - 1; i >= 0; i = this.before[i] - 1)
+      if (this.hashes[i] === hash && this.is(this.bytes[i], data, from, to)) return this.fields[i]
     return -1
+  }
+
+  private is(bytes: Uint8Array, data: Uint8Array, from: number, to: number): boolean {
+    if (to - from !== bytes.length) return false
+    for (let i = 0; i < bytes.length; i++) if (bytes[i] !== data[from + i]) return false
+    return true
   }
 }
 

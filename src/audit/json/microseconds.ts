@@ -4,9 +4,50 @@
  * both negative for a negative time. Digits below a nanosecond are rounded, half away from zero.
  */
 
+import { endsScalar } from './bytes.ts'
+
+/** Digits that fit 32 bits, and those that a time has beyond them as a rule. */
+const FIRST = 9
+const MORE_DIGITS = 6
+const powers = Float64Array.from({ length: MORE_DIGITS + 1 }, (_, i) => 10 ** i)
+
 export class Microseconds {
   whole = 0
   nanoseconds = 0
+
+  /**
+   * Reads the number that begins at `at` if it is as profilers write it: up to 15 digits, and up to three after the
+   * point. Returns the position after it, or -1 where it is anything else, or may go on after the end.
+   */
+  scan(data: Uint8Array, at: number, end: number): number {
+    const from = at
+    let digit: number
+    let whole = 0
+    for (const stop = Math.min(end, at + FIRST); at < stop && (digit = data[at] ^ 0x30) <= 9; at++)
+      whole = (Math.imul(whole, 10) + digit) | 0
+    if (at === from) return -1
+    let total = whole
+    if (at === from + FIRST) {
+      let more = 0
+      const then = at
+      for (const stop = Math.min(end, at + MORE_DIGITS); at < stop && (digit = data[at] ^ 0x30) <= 9; at++)
+        more = (Math.imul(more, 10) + digit) | 0
+      total = whole * powers[at - then] + more
+    }
+    if (at >= end) return -1
+    let nanoseconds = 0
+    if (data[at] === 0x2e) {
+      const point = at++
+      for (const stop = Math.min(end, at + 3); at < stop && (digit = data[at] ^ 0x30) <= 9; at++)
+        nanoseconds = (Math.imul(nanoseconds, 10) + digit) | 0
+      if (at >= end || at === point + 1) return -1
+      if (at < point + 4) nanoseconds *= at === point + 3 ? 10 : 100
+    }
+    if (!endsScalar(data[at])) return -1
+    this.whole = total
+    this.nanoseconds = nanoseconds
+    return at
+  }
 
   /** Reads the number in `data` from `at` up to `end`; false where it is none or beyond 2^53 microseconds. */
   read(data: Uint8Array, at: number, end: number): boolean {

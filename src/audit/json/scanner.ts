@@ -29,6 +29,8 @@ export interface TraceSink {
   /** Whether events of this phase and category are wanted; the answer for phase X must not change. */
   accept(phase: string, category: string): boolean
   event(event: TraceEvent): void
+  /** The phases of which any event may be wanted, a character each; all where it does not say. */
+  readonly phases?: string
 }
 
 /** What a document says of itself, as far as it does. */
@@ -70,7 +72,11 @@ export class TraceScanner {
   constructor(sink: TraceSink, warnings: Warnings) {
     this.sink = sink
     this.warnings = warnings
-    this.reader = new EventReader(this.strings, (phase, category) => sink.accept(phase, category))
+    this.reader = new EventReader(
+      this.strings,
+      (phase, category) => sink.accept(phase, category),
+      sink.phases,
+    )
   }
 
   push(piece: Uint8Array): void {
@@ -220,13 +226,13 @@ export class TraceScanner {
     if (byte !== OPEN_OBJECT) return BAD
     const after = this.reader.read(data, at, end)
     if (after < 0) return after
-    this.needsComma = true
     this.events++
     if (this.reader.accepted) {
       this.reader.event.document = this.documents.length - 1
       this.sink.event(this.reader.event)
     }
-    return after
+    this.needsComma = after >= end || data[after] !== COMMA
+    return this.needsComma ? after : after + 1
   }
 
   /** Looks for `{ "ph"`; returns its position, or, still lost, that of what may be its beginning. */

@@ -4,53 +4,36 @@
  * Past the limit every new string is `OTHER`, so that memory stays bounded.
  */
 
-export const OTHER = 0
-const FACTOR = 0x01000193
-const OTHER_TEXT = '(beyond the limit of distinct names)'
+import { QUOTE } from './bytes.ts'
+import { hashOf, viewOf } from './words.ts'
 
-/** A hash of the length, both ends and every `stride`-th byte between. */
-function hashOf(data: Uint8Array, from: number, to: number, stride: number): number {
-  let hash = (to - from) | 0
-  if (to - from <= 24) {
-    for (let i = from; i < to; i++) hash = Math.imul(hash ^ data[i], FACTOR)
-    return hash
-  }
-  for (let i = from; i < from + 8; i++) hash = Math.imul(hash ^ data[i], FACTOR)
-  for (let i = from + 8; i < to - 16; i += stride) hash = Math.imul(hash ^ data[i], FACTOR)
-  for (let i = to - 16; i < to; i++) hash = Math.imul(hash ^ data[i], FACTOR)
-  return hash
-}
+export const OTHER = 0
+const OTHER_TEXT = '(beyond the limit of distinct names)'
 
 export class ByteStrings {
   overflowed = false
   private readonly limit: number
-  private readonly stride: number
   private arena = new Uint8Array(1 << 16)
+  private words = viewOf(this.arena)
   private used = 0
   private readonly ends: number[] = [0]
   private readonly hashes: number[] = [0]
   private readonly texts: (string | undefined)[] = [OTHER_TEXT]
   private slots = new Int32Array(1 << 12)
 
-  /**
-   * At most `limit` bytes of distinct strings, and an eighth as many strings. Kernels' names have hundreds of bytes,
-   * differ in many of them and are compared whole anyway, so every seventh byte is enough to hash them by; strings
-   * that differ in a digit want a smaller stride.
-   */
-  constructor(limit = 64 << 20, stride = 7) {
+  /** At most `limit` bytes of distinct strings, and an eighth as many strings. */
+  constructor(limit = 64 << 20) {
     this.limit = limit
-    this.stride = stride
   }
 
   get size(): number {
     return this.ends.length
   }
 
-  /** The number of the string with these bytes, as between the quotes, escapes included. */
-  intern(data: Uint8Array, from: number, to: number): number {
-    const hash = hashOf(data, from, to, this.stride)
+  /** The number of the string with these bytes, as between the quotes, escapes included; `hash` is theirs. */
+  intern(data: DataView, from: number, to: number, hash = hashOf(data, from, to)): number {
     const mask = this.slots.length - 1
-    let slot = (hash ^ (hash >>> 15)) & mask
+    let slot = hash & mask
     for (let id = this.slots[slot]; id !== 0; id = this.slots[slot]) {
       if (this.hashes[id] === hash && this.equals(id, data, from, to)) return id
       slot = (slot + 1) & mask
@@ -62,25 +45,39 @@ export class ByteStrings {
     return this.add(data, from, to, hash, slot)
   }
 
+  /** How many bytes the string has. */
+  length(id: number): number {
+    return this.ends[id] - this.ends[id - 1]
+  }
+
+  /** Whether this is the string from `at` up to a quote. */
+  isAt(id: number, data: DataView, at: number, end: number): boolean {
+    const to = at + this.ends[id] - this.ends[id - 1]
+    return to < end && data.getUint8(to) === QUOTE && this.equals(id, data, at, to)
+  }
+
   text(id: number): string {
     return (this.texts[id] ??= this.decode(id))
   }
 
-  private equals(id: number, data: Uint8Array, from: number, to: number): boolean {
-    const start = this.ends[id - 1]
-    if (this.ends[id] - start !== to - from) return false
-    const { arena } = this
-    for (let i = start, j = from; j < to; i++, j++) if (arena[i] !== data[j]) return false
+  private equals(id: number, data: DataView, from: number, to: number): boolean {
+    let at = this.ends[id - 1]
+    if (this.ends[id] - at !== to - from) return false
+    const { words } = this
+    for (; from + 4 <= to; from += 4, at += 4)
+      if (words.getInt32(at, true) !== data.getInt32(from, true)) return false
+    for (; from < to; from++, at++) if (words.getUint8(at) !== data.getUint8(from)) return false
     return true
   }
 
-  private add(data: Uint8Array, from: number, to: number, hash: number, slot: number): number {
+  private add(data: DataView, from: number, to: number, hash: number, slot: number): number {
     while (this.used + (to - from) > this.arena.length) {
       const grown = new Uint8Array(this.arena.length * 2)
       grown.set(this.arena)
       this.arena = grown
+      this.words = viewOf(grown)
     }
-    this.arena.set(data.subarray(from, to), this.used)
+    this.arena.set(new Uint8Array(data.buffer, data.byteOffset + from, to - from), this.used)
     this.used += to - from
     const id = this.ends.length
     this.ends.push(this.used)
@@ -95,7 +92,7 @@ export class ByteStrings {
     this.slots = new Int32Array(this.slots.length * 2)
     const mask = this.slots.length - 1
     for (let id = 1; id < this.ends.length; id++) {
-      let slot = (this.hashes[id] ^ (this.hashes[id] >>> 15)) & mask
+      let slot = this.hashes[id] & mask
       while (this.slots[slot] !== 0) slot = (slot + 1) & mask
       this.slots[slot] = id
     }

@@ -1,0 +1,78 @@
+/**
+ * What stands between two values of an object: `, "name": `. A profiler writes the same few over and over, in nearly the
+ * same order, so the next one is guessed from the one before and only compared, four bytes at a time. A guess holds where
+ * all bytes are the same, and then it says what reading them would have said: which field the next value is of.
+ */
+
+/** Distinct ones that are kept; beyond them and for long ones there is no guess. */
+const MOST = 250
+const LONGEST = 64
+const SHORTEST = 4
+/** Guesses of what follows each, in the order in which they were seen. */
+const GUESSES = 4
+const NONE = 0
+/** Before the first value of an object. */
+export const START = 0
+/** One that is not kept. */
+export const UNKNOWN = MOST + 1
+
+export class Separators {
+  private readonly bytes = new DataView(new ArrayBuffer((MOST + 2) * LONGEST))
+  private readonly lengths = new Uint8Array(MOST + 2)
+  private readonly fields = new Int16Array(MOST + 2)
+  private readonly next = new Uint8Array((MOST + 2) * GUESSES)
+  private count = 0
+
+  /** The number of what follows `before`; 0 where no guess holds. */
+  guess(before: number, data: DataView, at: number, end: number): number {
+    for (let i = before * GUESSES; i < (before + 1) * GUESSES; i++) {
+      const guess = this.next[i]
+      if (guess === NONE || this.is(guess, data, at, end)) return guess
+    }
+    return NONE
+  }
+
+  length(separator: number): number {
+    return this.lengths[separator]
+  }
+
+  field(separator: number): number {
+    return this.fields[separator]
+  }
+
+  /** Remembers what follows `before`; returns its number. */
+  learn(before: number, data: DataView, from: number, to: number, end: number, field: number): number {
+    const length = to - from
+    if (length < SHORTEST || length > LONGEST) return UNKNOWN
+    let found = 1
+    while (found <= this.count && !(this.lengths[found] === length && this.is(found, data, from, end)))
+      found++
+    if (found > this.count) {
+      if (this.count === MOST) return UNKNOWN
+      this.count = found
+      this.lengths[found] = length
+      this.fields[found] = field
+      for (let i = 0; i < length; i++) this.bytes.setUint8(found * LONGEST + i, data.getUint8(from + i))
+    }
+    if (before === UNKNOWN) return found
+    const first = before * GUESSES
+    let free = first
+    while (free < first + GUESSES - 1 && this.next[free] !== NONE) free++
+    this.next[free] = found
+    return found
+  }
+
+  /** The same bytes, and behind them a value, not white space that belongs to them. */
+  private is(separator: number, data: DataView, at: number, end: number): boolean {
+    const length = this.lengths[separator]
+    if (at + length >= end) return false
+    const { bytes } = this
+    const own = separator * LONGEST
+    for (let i = 0; i + SHORTEST < length; i += SHORTEST)
+      if (bytes.getInt32(own + i, true) !== data.getInt32(at + i, true)) return false
+    const last = length - SHORTEST
+    return (
+      bytes.getInt32(own + last, true) === data.getInt32(at + last, true) && data.getUint8(at + length) > 0x20
+    )
+  }
+}

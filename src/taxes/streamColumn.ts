@@ -1,0 +1,27 @@
+/** A number for each event on a rank's streams, -1 at first: the host's events, most of all, take no room in it. */
+import { NONE, type RankTimeline } from '../timeline/timeline.ts'
+
+export class StreamColumn {
+  private readonly from: number
+  private readonly values: Int32Array
+
+  constructor({ tracks }: RankTimeline) {
+    let [from, to] = [Infinity, 0]
+    for (const track of tracks) {
+      if (track.role !== 'stream') continue
+      from = Math.min(from, track.from)
+      to = Math.max(to, track.to)
+    }
+    this.from = Math.min(from, to)
+    this.values = new Int32Array(to - this.from).fill(NONE)
+  }
+
+  /** Of an event of a stream. */
+  get(event: number): number {
+    return this.values[event - this.from]
+  }
+
+  set(event: number, value: number): void {
+    this.values[event - this.from] = value
+  }
+}
