@@ -1,0 +1,99 @@
+/** The wasm target's engine: what this runtime can do, code to bytes on the host, bytes to entries in a worker. */
+import type { Entry } from '../cpu/abi.ts'
+import type { CodeModule, Machine } from '../cpu/code.ts'
+import type { Engine } from '../cpu/executable.ts'
+import { Instructions, encodeModule } from './encode.ts'
+import { renderWasm } from './render.ts'
+
+/** Rows and columns of a product: more of either spill registers in V8. */
+export const wasmMachine: Machine = {
+  name: 'wasm',
+  lanes: 4,
+  rows: 4,
+  columns: 2,
+  l1: 32 << 10,
+  l2: 512 << 10,
+}
+
+export interface WasmFeatures {
+  readonly simd: boolean
+  readonly threads: boolean
+  readonly relaxedSimd: boolean
+}
+
+function validates(
+  write: (code: Instructions) => void,
+  memory?: { initial: number; maximum: number },
+): boolean {
+  const body = new Instructions()
+  write(body)
+  const type = { parameters: [], results: [] }
+  const probe = { name: 'probe', type, locals: [], localNames: [], body }
+  return WebAssembly.validate(
+    encodeModule({ name: 'probe', imports: [], memory, functions: [probe], exports: [] }),
+  )
+}
+
+/** Asked of the runtime at every call: a flag may have been set in between. */
+export function wasmFeatures(): WasmFeatures {
+  const zero = new Uint8Array(16)
+  const zeros = (code: Instructions): Instructions => code.op('v128_const').append(zero) && code
+  return {
+    simd: validates((code) => zeros(code).op('drop')),
+    threads: validates((code) => code.op('atomic_fence').byte(0), { initial: 1, maximum: 1 }),
+    relaxedSimd: validates((code) =>
+      zeros(zeros(zeros(code)))
+        .op('f32x4_relaxed_madd')
+        .op('drop'),
+    ),
+  }
+}
+
+const sameBytes = (a: Uint8Array, b: Uint8Array): boolean =>
+  a.length === b.length && a.every((byte, index) => byte === b[index])
+
+/** FNV-1a. */
+function hash(bytes: Uint8Array): number {
+  let value = 0x811c9dc5
+  for (const byte of bytes) value = Math.imul(value ^ byte, 0x01000193)
+  return value
+}
+
+/**
+ * The host's side. Rendering takes less time than reading a file, so nothing is kept on disk. Modules that mean the same give
+ * the same array, so that whoever hands bytes to workers can tell what they have.
+ */
+export function wasmEngine(features: WasmFeatures = wasmFeatures()): Engine {
+  for (const [has, what] of [
+    [features.simd, 'SIMD'],
+    [features.threads, 'threads and shared memory'],
+  ] as const)
+    if (!has)
+      throw new Error(
+        `this runtime's WebAssembly has no ${what}: use Node 20.19 or later, or a current browser`,
+      )
+  const rendered = new WeakMap<CodeModule, Uint8Array>()
+  const contents = new Map<number, Uint8Array[]>()
+  return {
+    machine: wasmMachine,
+    compile(module) {
+      const known = rendered.get(module)
+      if (known) return known
+      const bytes = renderWasm(module, { relaxed: features.relaxedSimd })
+      const key = hash(bytes)
+      const others = contents.get(key) ?? []
+      const kept = others.find((other) => sameBytes(other, bytes)) ?? bytes
+      if (kept === bytes) contents.set(key, [...others, bytes])
+      rendered.set(module, kept)
+      return kept
+    },
+  }
+}
+
+/** The worker's side: the entries of an executable, in order. `now` is the steady clock that all workers share, in nanoseconds. */
+export function loadWasm(bytes: Uint8Array, memory: WebAssembly.Memory, now: () => number): Entry[] {
+  // Bytes in shared memory may change while they are read, so engines need not take them.
+  const module = new WebAssembly.Module(bytes.slice())
+  const { exports } = new WebAssembly.Instance(module, { env: { memory, now } })
+  return Object.keys(exports).map((_, index) => exports[`entry${index}`] as Entry)
+}

@@ -1,0 +1,214 @@
+/**
+ * Which of a function's locals may share a slot. A local lives from its first mention to its last; two of one type whose
+ * lives do not overlap share. A life is stretched over every loop that it enters from outside, and one whose first
+ * mention does not govern all others (a value may come round from an earlier iteration) lasts for the whole function.
+ */
+import type { CodeFunction, CodeType, Expression, Local, Statement } from '../cpu/code.ts'
+import type { ValueType } from './opcodes.ts'
+
+export function wasmType(type: CodeType): ValueType {
+  switch (type) {
+    case 'ptr':
+      return 'i32'
+    case 'vf32':
+    case 'vi32':
+      return 'v128'
+    default:
+      return type
+  }
+}
+
+/** The expressions of a statement itself, not of the statements in it. */
+export function operandsOf(statement: Statement): Expression[] {
+  switch (statement.kind) {
+    case 'set':
+      return [statement.value]
+    case 'load':
+    case 'loadSplat':
+    case 'loadPointer':
+    case 'atomicLoad':
+      return [statement.from]
+    case 'store':
+    case 'atomicStore':
+      return [statement.to, statement.value]
+    case 'copyBytes':
+      return [statement.to, statement.from, statement.bytes]
+    case 'zeroBytes':
+      return [statement.to, statement.bytes]
+    case 'atomic':
+      return [statement.at, statement.value]
+    case 'compareExchange':
+      return [statement.at, statement.expected, statement.desired]
+    case 'sleep':
+      return [statement.at, statement.expected, statement.nanoseconds]
+    case 'wake':
+      return [statement.at]
+    case 'if':
+      return [statement.condition]
+    case 'for':
+      return [statement.from, statement.to]
+    case 'return':
+      return statement.value ? [statement.value] : []
+    case 'call':
+      return [...statement.arguments]
+    case 'fence':
+    case 'pause':
+    case 'loop':
+    case 'break':
+      return []
+    default:
+      throw new Error(`unknown statement: ${JSON.stringify(statement satisfies never)}`)
+  }
+}
+
+/** The local that a statement sets. */
+export function resultOf(statement: Statement): Local | undefined {
+  if (statement.kind === 'for') return statement.index
+  return 'local' in statement ? statement.local : undefined
+}
+
+/** The lists of statements in a statement. */
+export function bodiesOf(statement: Statement): (readonly Statement[])[] {
+  if (statement.kind === 'if') return [statement.then, statement.otherwise]
+  return 'body' in statement ? [statement.body] : []
+}
+
+export function childrenOf(expression: Expression): Expression[] {
+  switch (expression.kind) {
+    case 'local':
+    case 'const':
+    case 'lanes':
+    case 'now':
+      return []
+    case 'unary':
+    case 'convert':
+    case 'splat':
+    case 'extract':
+    case 'stride':
+      return [expression.a]
+    case 'binary':
+    case 'compare':
+      return [expression.a, expression.b]
+    case 'fma':
+      return [expression.a, expression.b, expression.c]
+    case 'select':
+      return [expression.condition, expression.a, expression.b]
+    case 'address':
+      return expression.index ? [expression.base, expression.index] : [expression.base]
+    case 'step':
+      return [expression.base, expression.index, expression.stride]
+    default:
+      throw new Error(`unknown expression: ${JSON.stringify(expression satisfies never)}`)
+  }
+}
+
+/** Locals that the statements set, at any depth. */
+export function assignedIn(statements: readonly Statement[], found = new Set<Local>()): Set<Local> {
+  for (const statement of statements) {
+    const result = resultOf(statement)
+    if (result) found.add(result)
+    for (const body of bodiesOf(statement)) assignedIn(body, found)
+  }
+  return found
+}
+
+interface Life {
+  readonly local: Local
+  first: number
+  last: number
+  /** The list of statements that the first mention stands in, if that mention sets the local. */
+  readonly list: Span | undefined
+}
+interface Span {
+  readonly start: number
+  end: number
+}
+
+/** The lives of a function's locals, parameters excluded, in order of their first mention. */
+function livesOf(code: CodeFunction): Life[] {
+  const lives = new Map<Local, Life>()
+  const loops: Span[] = []
+  const parameters = new Set(code.parameters)
+  let position = 0
+
+  const mention = (local: Local, list: Span | undefined): void => {
+    if (parameters.has(local)) return
+    const life = lives.get(local)
+    if (life) life.last = position
+    else lives.set(local, { local, first: position, last: position, list })
+  }
+  const read = (expression: Expression): void => {
+    if (expression.kind === 'local') mention(expression.local, undefined)
+    childrenOf(expression).forEach(read)
+  }
+  const walk = (statements: readonly Statement[]): void => {
+    const list: Span = { start: position, end: position }
+    for (const statement of statements) {
+      position++
+      const start = position
+      operandsOf(statement).forEach(read)
+      const result = resultOf(statement)
+      if (result) mention(result, list)
+      for (const body of bodiesOf(statement)) walk(body)
+      if (statement.kind === 'for') {
+        position++
+        mention(statement.index, undefined)
+        if (statement.to.kind === 'local') mention(statement.to.local, undefined)
+      }
+      position++
+      if (statement.kind === 'for' || statement.kind === 'loop') loops.push({ start, end: position })
+    }
+    list.end = position
+  }
+  walk(code.body)
+
+  const assigned = assignedIn(code.body)
+  for (const local of lives.keys())
+    if (!assigned.has(local))
+      throw new Error(`${code.name}: local ${local.name} is read, but nothing sets it`)
+  for (const life of lives.values()) {
+    if (!life.list || life.last > life.list.end) {
+      life.first = 0
+      life.last = position
+      continue
+    }
+    // Inner loops come first, so that a life which a loop stretches is seen by the loops around it.
+    for (const loop of loops)
+      if (life.first < loop.start && life.last >= loop.start && life.last < loop.end) life.last = loop.end
+  }
+  return [...lives.values()].sort((a, b) => a.first - b.first)
+}
+
+export interface Slots {
+  /** Of parameters and locals, by local. */
+  readonly slot: ReadonlyMap<Local, number>
+  /** After the parameters. */
+  readonly types: ValueType[]
+  /** Of parameters and locals. */
+  readonly names: string[]
+}
+
+export function assignSlots(code: CodeFunction): Slots {
+  const pools = new Map<ValueType, { free: number; lives: Life[] }[]>()
+  for (const life of livesOf(code)) {
+    const type = wasmType(life.local.type)
+    const pool = pools.get(type) ?? []
+    pools.set(type, pool)
+    const open = pool.find(({ free }) => free < life.first)
+    if (open) {
+      open.free = life.last
+      open.lives.push(life)
+    } else pool.push({ free: life.last, lives: [life] })
+  }
+
+  const slot = new Map(code.parameters.map((local, index) => [local, index]))
+  const types: ValueType[] = []
+  const names = code.parameters.map(({ name }) => name)
+  for (const [type, pool] of pools)
+    for (const { lives: sharing } of pool) {
+      for (const { local } of sharing) slot.set(local, names.length)
+      types.push(type)
+      names.push([...new Set(sharing.map(({ local }) => local.name))].slice(0, 3).join('|'))
+    }
+  return { slot, types, names }
+}

@@ -1,0 +1,46 @@
+/** How wasm names what Code does: the type that an instruction's name begins with, and conversions between types. */
+import type { CodeType, ConvertName } from '../cpu/code.ts'
+import { wasmType } from './locals.ts'
+import type { Opcode, ValueType } from './opcodes.ts'
+
+/** What names of instructions begin with: a scalar's type, or a vector's lanes. */
+export function prefix(type: CodeType): Exclude<ValueType, 'v128'> | 'i32x4' | 'f32x4' {
+  if (type === 'vf32') return 'f32x4'
+  if (type === 'vi32') return 'i32x4'
+  return type === 'ptr' ? 'i32' : type
+}
+
+export function unsupported(what: string, type: string): Error {
+  return new Error(
+    `the wasm target has no ${what} of ${type}: code.ts says which types an operation takes; the lowering must not make others`,
+  )
+}
+
+/** The instruction of a conversion; none where the value is what it was. */
+export function conversion(name: ConvertName, from: CodeType, to: CodeType): Opcode | undefined {
+  const sign = name.endsWith('U') ? 'u' : 's'
+  const instructions: Partial<Record<string, Opcode>> = {
+    'bits i32 f32': 'f32_reinterpret_i32',
+    'bits f32 i32': 'i32_reinterpret_f32',
+    'bits i64 f64': 'f64_reinterpret_i64',
+    'bits f64 i64': 'i64_reinterpret_f64',
+    'extend i32 i64': `i64_extend_i32_${sign}`,
+    'wrap i64 i32': 'i32_wrap_i64',
+    'float i32 f32': `f32_convert_i32_${sign}`,
+    'float i32 f64': `f64_convert_i32_${sign}`,
+    'float i64 f32': `f32_convert_i64_${sign}`,
+    'float i64 f64': `f64_convert_i64_${sign}`,
+    'float i32x4 f32x4': `f32x4_convert_i32x4_${sign}`,
+    'truncate f32 i32': `i32_trunc_sat_f32_${sign}`,
+    'truncate f64 i32': `i32_trunc_sat_f64_${sign}`,
+    'truncate f32 i64': `i64_trunc_sat_f32_${sign}`,
+    'truncate f64 i64': `i64_trunc_sat_f64_${sign}`,
+    'truncate f32x4 i32x4': `i32x4_trunc_sat_f32x4_${sign}`,
+    'promote f32 f64': 'f64_promote_f32',
+    'demote f64 f32': 'f32_demote_f64',
+  }
+  const found = instructions[`${name.replace('U', '')} ${prefix(from)} ${prefix(to)}`]
+  const counts = name.startsWith('float') || name.startsWith('truncate')
+  if (!found && (counts || wasmType(from) !== wasmType(to))) throw unsupported(`${name} to ${to}`, from)
+  return found
+}

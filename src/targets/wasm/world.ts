@@ -1,0 +1,33 @@
+/** Opens worlds on the wasm target, on Node. */
+import { lowerKernel } from '../cpu/lower/lower.ts'
+import { nodeThreads } from '../cpu/node.ts'
+import type { CpuPlatform } from '../cpu/host.ts'
+import { CpuWorld, type CpuWorldOptions } from '../cpu/world.ts'
+import { wasmEngine, wasmFeatures } from './engine.ts'
+import { enableRelaxedSimd, optimiseWhenLoaded } from './node.ts'
+
+let platform: CpuPlatform | undefined
+
+export function openWasmWorld(options: CpuWorldOptions): CpuWorld {
+  if (!platform) {
+    enableRelaxedSimd()
+    optimiseWhenLoaded()
+    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
+    platform = {
+      target: 'wasm',
+      threads: nodeThreads,
+      engine: wasmEngine(),
+      lower: lowerKernel,
+      loader: { module: new URL(`./engine.${extension}`, import.meta.url).href, name: 'loadWasm' },
+    }
+  }
+  return new CpuWorld(platform, options)
+}
+
+export function wasmStatus(): { readonly usable: boolean; readonly about: string } {
+  const relaxed = enableRelaxedSimd()
+  const { simd, threads } = wasmFeatures()
+  if (!simd || !threads)
+    return { usable: false, about: `this runtime has no wasm ${simd ? 'threads' : 'SIMD'}` }
+  return { usable: true, about: `ranks are threads of this process; ${relaxed ? 'relaxed' : 'plain'} SIMD` }
+}
