@@ -1,0 +1,294 @@
+/**
+ * The native target on Node: finds the system's C++ compiler, builds libraries and keeps them on disk, and loads them into a
+ * worker. The only file of this target that knows processes, files and koffi.
+ *
+ * Contract: nothing is looked for until `nativeEngine()`, which gives an engine or the reason why there is none. What
+ * `Engine.compile` gives is the path of a library as UTF-8, which `loadNative` in any worker of this process turns into entries.
+ *
+ * The clock of kernels (`now`) is CLOCK_MONOTONIC in nanoseconds: on the JavaScript side `Number(process.hrtime.bigint())`, in
+ * any thread; `performance.now()` counts from another origin. Kernels sleep on futexes of the system, which `Atomics.notify` does
+ * not reach and which do not reach `Atomics.wait`: `wakeNative` wakes kernels from JavaScript.
+ */
+import { spawnSync } from 'node:child_process'
+import { createRequire } from 'node:module'
+import { createHash } from 'node:crypto'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import process from 'node:process'
+import type { Entry } from '../cpu/abi.ts'
+import type { CodeModule } from '../cpu/code.ts'
+import type { Engine } from '../cpu/executable.ts'
+import {
+  cacheBytes,
+  compileArguments,
+  contentKey,
+  defaultCaches,
+  machineOf,
+  macroArguments,
+  type Caches,
+} from './build.ts'
+import { renderCpp } from './render.ts'
+
+type Koffi = typeof import('koffi').default
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** A compiler as a command and its first arguments, and what it predefines for this processor. */
+interface Compiler {
+  readonly command: readonly string[]
+  readonly macros: string
+}
+
+export interface NativeEngine extends Engine {
+  /** The C++ of a module, for readers. */
+  source(module: CodeModule): string
+  /** The command and its own arguments, as found. */
+  readonly compiler: string
+}
+
+export function nativeEngine(environment: Environment = process.env): NativeEngine | { unavailable: string } {
+  if (process.platform === 'win32')
+    return { unavailable: 'native: Windows has no compiler with the vectors that kernels are written in' }
+  try {
+    findKoffi()
+  } catch (error) {
+    return { unavailable: `native: koffi, an optional dependency, cannot be loaded: ${messageOf(error)}` }
+  }
+  const compiler = findCompiler(environment)
+  if ('unavailable' in compiler) return compiler
+  const machine = machineOf(compiler.macros, readCaches())
+  const cache = new LibraryCache(cacheFolder(environment))
+  const results = new Map<string, Uint8Array>()
+  return {
+    machine,
+    compiler: compiler.command.join(' '),
+    source: renderCpp,
+    compile(module) {
+      const source = renderCpp(module)
+      let result = results.get(source)
+      if (!result) {
+        const key = contentKey(source, compiler.command, compiler.macros)
+        const path = cache.get(key, source, (from, to) => compileLibrary(module.name, compiler, from, to))
+        result = new TextEncoder().encode(path)
+        results.set(source, result)
+      }
+      return result
+    },
+  }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+function findCompiler(environment: Environment): Compiler | { unavailable: string } {
+  // A variable may hold arguments too: `ccache g++`.
+  const words = (text: string | undefined): string[] => text?.split(/\s+/).filter(Boolean) ?? []
+  const forced = words(environment['ARKE_CXX'])
+  const given = words(environment['CXX'])
+  const candidates =
+    forced.length > 0 ? [forced] : [...(given.length > 0 ? [given] : []), ['g++'], ['clang++'], ['c++']]
+  const reasons: string[] = []
+  for (const command of candidates) {
+    const [program, ...first] = command
+    const probe = spawnSync(program, [...first, ...macroArguments()], { encoding: 'utf8' })
+    if (probe.error) reasons.push(`${program}: ${notFound(probe.error)}`)
+    else if (probe.status !== 0)
+      reasons.push(`${program}: ${firstLine(probe.stderr) || `exit ${probe.status}`}`)
+    else if (!/^#define __LP64__ 1/m.test(probe.stdout)) reasons.push(`${program}: not for 64 bits`)
+    else return { command, macros: probe.stdout }
+  }
+  const advice =
+    forced.length > 0
+      ? 'set ARKE_CXX to a C++ compiler, or remove it'
+      : 'install g++ or clang++, or set ARKE_CXX to a C++ compiler'
+  return { unavailable: `native: no C++ compiler (${reasons.join('; ')}): ${advice}` }
+}
+
+const notFound = (error: NodeJS.ErrnoException): string =>
+  error.code === 'ENOENT' ? 'not found' : error.message
+const firstLine = (text: string): string => text.trim().split('\n', 1)[0]
+
+function compileLibrary(
+  name: string,
+  compiler: Compiler,
+  source: string,
+  library: string,
+): string | undefined {
+  const [program, ...first] = compiler.command
+  const all = [...first, ...compileArguments(source, library, compiler.macros)]
+  const run = spawnSync(program, all, { encoding: 'utf8' })
+  if (!run.error && run.status === 0) return undefined
+  const why = run.error ? run.error.message : run.stderr.trim().split('\n').slice(0, 20).join('\n')
+  return `native: ${name} does not compile\n${why}\nwith: ${[program, ...all].join(' ')}`
+}
+
+const sha256 = (content: string | Uint8Array): string => createHash('sha256').update(content).digest('hex')
+
+/**
+ * Libraries on disk, each in a folder of its own named after what it was made from, with its source and its hash. A folder is built
+ * aside and renamed into place, so that processes may do this at once; one whose hash is wrong is built again.
+ */
+class LibraryCache {
+  readonly #folder: string
+  readonly #mostBytes: number
+
+  constructor(folder: string, mostBytes = 256 * 1024 * 1024) {
+    this.#folder = folder
+    this.#mostBytes = mostBytes
+  }
+
+  /** The path of the library; `compile` makes it from a source file, or tells why not. */
+  get(key: string, source: string, compile: (source: string, library: string) => string | undefined): string {
+    const entry = join(this.#folder, sha256(key))
+    const library = join(entry, 'kernel.so')
+    if (isIntact(entry)) {
+      const now = new Date()
+      utimesSync(entry, now, now)
+      return library
+    }
+    const aside = this.#folderAside()
+    const sourceFile = join(aside, 'kernel.cpp')
+    writeFileSync(sourceFile, source)
+    const failure = compile(sourceFile, join(aside, 'kernel.so'))
+    // The folder stays: the message names the source in it.
+    if (failure !== undefined) throw new Error(failure)
+    writeFileSync(join(aside, 'sha256'), sha256(readFileSync(join(aside, 'kernel.so'))))
+    this.#place(aside, entry)
+    this.#trim(entry)
+    return library
+  }
+
+  #folderAside(): string {
+    try {
+      mkdirSync(this.#folder, { recursive: true })
+      return mkdtempSync(join(this.#folder, 'building-'))
+    } catch (error) {
+      throw new Error(
+        `native: libraries cannot be kept in ${this.#folder}: ${messageOf(error)}: set ARKE_CACHE to a folder that can be written`,
+        { cause: error },
+      )
+    }
+  }
+
+  #place(aside: string, entry: string): void {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return renameSync(aside, entry)
+      } catch (error) {
+        // Somebody else was faster, or what lies there is broken: then it goes out of the way first.
+        if (isIntact(entry)) return rmSync(aside, { recursive: true, force: true })
+        if (attempt === 3) throw error
+        const broken = mkdtempSync(join(this.#folder, 'broken-'))
+        try {
+          renameSync(entry, join(broken, 'entry'))
+        } catch {
+          // It is gone already.
+        }
+        rmSync(broken, { recursive: true, force: true })
+      }
+    }
+  }
+
+  /** Removes what was not used for longest, beyond the limit; never what was used within the hour, which may be about to be loaded. */
+  #trim(keep: string): void {
+    const entries = readdirSync(this.#folder).flatMap((name) => {
+      const path = join(this.#folder, name)
+      try {
+        const bytes = readdirSync(path).reduce((sum, file) => sum + statSync(join(path, file)).size, 0)
+        return path === keep ? [] : [{ path, bytes, used: statSync(path).mtimeMs }]
+      } catch {
+        return []
+      }
+    })
+    let total = entries.reduce((sum, { bytes }) => sum + bytes, 0)
+    const hourAgo = Date.now() - 3_600_000
+    for (const { path, bytes, used } of entries.sort((a, b) => a.used - b.used)) {
+      if (total <= this.#mostBytes || used > hourAgo) return
+      rmSync(path, { recursive: true, force: true })
+      total -= bytes
+    }
+  }
+}
+
+function isIntact(entry: string): boolean {
+  try {
+    return (
+      existsSync(entry) &&
+      readFileSync(join(entry, 'sha256'), 'utf8') === sha256(readFileSync(join(entry, 'kernel.so')))
+    )
+  } catch {
+    return false
+  }
+}
+
+function cacheFolder(environment: Environment): string {
+  const forced = environment['ARKE_CACHE']
+  if (forced) return join(forced, 'native')
+  const caches = environment['XDG_CACHE_HOME']
+  return join(caches ? caches : join(homedir(), '.cache'), 'arke', 'native')
+}
+
+/** What Linux says of the first processor; elsewhere what most have. */
+function readCaches(): Caches {
+  const sizes: Record<string, number> = {}
+  for (let index = 0; index < 8; index++) {
+    try {
+      const read = (name: string): string =>
+        readFileSync(`/sys/devices/system/cpu/cpu0/cache/index${index}/${name}`, 'utf8').trim()
+      const bytes = cacheBytes(read('size'))
+      if (bytes && read('type') !== 'Instruction') sizes[`l${read('level')}`] = bytes
+    } catch {
+      break
+    }
+  }
+  return { l1: sizes['l1'] ?? defaultCaches.l1, l2: sizes['l2'] ?? defaultCaches.l2 }
+}
+
+const require = createRequire(import.meta.url)
+let koffi: Koffi | undefined
+/** Loaded when it is needed: a program that never runs natively does not pay for it. */
+function findKoffi(): Koffi {
+  return (koffi ??= require('koffi') as Koffi)
+}
+
+/** The entries of a compiled module, on the memory of its world. */
+export function loadNative(bytes: Uint8Array, memory: WebAssembly.Memory): Entry[] {
+  const path = new TextDecoder().decode(bytes)
+  const ffi = findKoffi()
+  let library: ReturnType<Koffi['load']>
+  try {
+    library = ffi.load(path)
+  } catch (error) {
+    throw new Error(`native: ${path} cannot be loaded: ${messageOf(error)}`, { cause: error })
+  }
+  const base = addressOf(memory)
+  const count = ffi.decode(library.symbol('arke_entries', 'int32_t'), 'int32_t') as number
+  return Array.from({ length: count }, (_, index): Entry => {
+    const call = library.func(`entry${index}`, 'int32_t', ['int64_t', 'int64_t', 'int64_t', 'int64_t'])
+    return (launch, frame, slot) => call(base, launch, frame, slot) as number
+  })
+}
+
+/** Where a memory lies, which no growth changes: it is shared. Addresses of user space are safe integers. */
+const addressOf = (memory: WebAssembly.Memory): number =>
+  Number(findKoffi().address(new Uint8Array(memory.buffer)))
+
+/** Wakes kernels that sleep on the word at this offset. Where there are no futexes they wake by themselves. */
+export function wakeNative(memory: WebAssembly.Memory, offset: number): void {
+  if (process.platform !== 'linux') return
+  futex ??= findKoffi()
+    .load(null)
+    .func('syscall', 'long', ['long', 'int64_t', 'int', 'int', 'int64_t', 'int64_t', 'int'])
+  futex(process.arch === 'arm64' ? 98 : 202, addressOf(memory) + offset, 129, 0x7fffffff, 0, 0, 0)
+}
+let futex: ReturnType<ReturnType<Koffi['load']>['func']> | undefined

@@ -1,0 +1,84 @@
+/**
+ * Code as C++17 with explicit vectors. A module becomes one file: the pieces of the prelude it uses, its functions (callees
+ * first), and for entry n the exported
+ *
+ *   int32_t entryN(char* memory, int64_t launch, int64_t frame, int64_t slot)
+ *
+ * whose last three arguments are offsets into the world's memory; `arke_entries` holds how many there are. The base of
+ * the memory is passed to the functions that turn offsets into pointers, and only to them: it needs no thread-local.
+ *
+ * The meaning relies on the flags of build.ts: integers wrap (`-fwrapv`), products and sums do not fuse.
+ */
+import type { CodeFunction, CodeModule, CodeType } from '../cpu/code.ts'
+import { eachStatement } from './locals.ts'
+import { Names } from './names.ts'
+import { prelude, type PieceName } from './prelude.ts'
+import { FunctionRenderer } from './statement.ts'
+import { Text } from './text.ts'
+
+export function renderCpp(module: CodeModule): string {
+  module.entries.forEach(checkEntry)
+  const functions = calleesFirst(module.entries)
+  const needsMemory = new Set<CodeFunction>()
+  for (const code of functions) {
+    eachStatement(code.body, (statement) => {
+      if (statement.kind === 'loadPointer') needsMemory.add(code)
+      if (statement.kind === 'call' && needsMemory.has(statement.function)) needsMemory.add(code)
+    })
+  }
+
+  const used = new Set<PieceName>(['i32', 'i64', 'ptr'])
+  const names = new Names()
+  const nameOf = new Map(functions.map((code) => [code, names.take(code.name)]))
+  const surroundings = {
+    use: (piece: PieceName) => void used.add(piece),
+    functionName: (code: CodeFunction) => nameOf.get(code)!,
+    needsMemory: (code: CodeFunction) => needsMemory.has(code),
+    names,
+  }
+
+  const text = new Text()
+  text.line('namespace kernel {')
+  for (const code of functions) {
+    text.line('')
+    new FunctionRenderer(code, surroundings, text).render()
+  }
+  text.line('')
+  text.line('}  // namespace kernel')
+  text.line('')
+  text.line(`extern "C" const i32 arke_entries = ${module.entries.length};`)
+  module.entries.forEach((entry, index) => {
+    const memory = needsMemory.has(entry) ? ['memory'] : []
+    const all = [...memory, 'memory + launch', 'memory + frame', 'memory + slot'].join(', ')
+    text.block(`extern "C" i32 entry${index}(char* memory, i64 launch, i64 frame, i64 slot)`, () => {
+      text.line(`return kernel::${nameOf.get(entry)!}(${all});`)
+    })
+  })
+  const title = module.name.replace(/[^\x20-\x7e]+|\\$/g, ' ')
+  return `// ${title}, for vectors of ${module.machine.lanes} lanes.\n\n${prelude(used, module.machine.lanes)}\n\n${text.toString()}\n`
+}
+
+/** What abi.ts says of entries: three pointers and a result. */
+function checkEntry(entry: CodeFunction): void {
+  const types: CodeType[] = entry.parameters.map((parameter) => parameter.type)
+  if (types.length === 3 && types.every((type) => type === 'ptr') && entry.result === 'i32') return
+  throw new Error(
+    `native: entry ${entry.name} is (${types.join(', ')}) to ${entry.result ?? 'nothing'}; an entry takes the pointers launch, frame and slot and gives an i32`,
+  )
+}
+
+function calleesFirst(entries: readonly CodeFunction[]): CodeFunction[] {
+  const ordered = new Set<CodeFunction>()
+  const open = new Set<CodeFunction>()
+  const visit = (code: CodeFunction): void => {
+    if (ordered.has(code)) return
+    if (open.has(code)) throw new Error(`native: ${code.name} calls itself; Code has no recursion`)
+    open.add(code)
+    eachStatement(code.body, (statement) => {
+      if (statement.kind === 'call') visit(statement.function)
+    })
+    ordered.add(code)
+  }
+  entries.forEach(visit)
+  return [...ordered]
+}

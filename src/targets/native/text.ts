@@ -1,0 +1,27 @@
+/** Indented lines. */
+export class Text {
+  readonly #lines: string[] = []
+  #indent = ''
+
+  line(text: string): void {
+    this.#lines.push(text === '' ? '' : this.#indent + text)
+  }
+
+  /** `head {`, the body one step further in, and `tail`. */
+  block(head: string, body: () => void, tail = '}'): void {
+    this.line(`${head} {`)
+    this.indented(body)
+    this.line(tail)
+  }
+
+  indented(body: () => void): void {
+    const outer = this.#indent
+    this.#indent += '  '
+    body()
+    this.#indent = outer
+  }
+
+  toString(): string {
+    return this.#lines.join('\n')
+  }
+}
