@@ -1,0 +1,204 @@
+/**
+ * What lowering a function keeps at hand: the writer, the values of nodes so far, and what all functions of the kernel share.
+ * Values that hold for a whole program (arguments, epochs) are loaded once, at the function's start.
+ */
+import type { KernelIR, Node } from '../../../ir/node.ts'
+import type { Site } from '../../../ir/site.ts'
+import {
+  elements,
+  type BarriersType,
+  type FlagsType,
+  type RefType,
+  type TensorType,
+  type ValueType,
+} from '../../../ir/type.ts'
+import { epochs, launch as launchBlock, param as paramBlock } from '../abi.ts'
+import { add, i32, step, stride, use, Writer } from '../build.ts'
+import type { CodeFunction, Expression, Local, Machine, Statement } from '../code.ts'
+import type { LoweringOptions } from '../executable.ts'
+import { rawCodeType } from './convert.ts'
+import type { TileLayout } from './dot.ts'
+import { FrameLayout, type Buffer } from './frame.ts'
+import type { Plan } from './plan.ts'
+import type { Runtime } from './runtime.ts'
+import type { View } from './views.ts'
+
+/** What the functions of one kernel share. */
+export interface Shared {
+  readonly ir: KernelIR
+  readonly machine: Machine
+  readonly options: LoweringOptions
+  readonly plan: Plan
+  readonly frame: FrameLayout
+  readonly runtime: Runtime
+  readonly layouts: ReadonlyMap<Node, TileLayout>
+  readonly sites: Sites
+  /** Where shared tiles and barriers lie in the frame. */
+  readonly declared: Map<Node, number>
+  /** Scalars that a leader leaves in the frame for its roles. */
+  readonly published: Map<Node, number>
+  counterWords: number
+}
+
+/** The author's lines, numbered. */
+export class Sites {
+  readonly list: (Site | undefined)[] = [undefined]
+  readonly #numbers = new Map<Site, number>()
+
+  number(node: Node): number {
+    if (!node.site) return 0
+    let number = this.#numbers.get(node.site)
+    if (number === undefined) this.#numbers.set(node.site, (number = this.list.push(node.site) - 1))
+    return number
+  }
+}
+
+/** The locals that every function of a kernel has. */
+export interface Ambient {
+  readonly launch: Local
+  readonly frame: Local
+  readonly slot: Local
+  /** The start of the memory, where `control` lies. */
+  readonly memory: Local
+  readonly program: Local
+}
+
+export class Lowering {
+  readonly shared: Shared
+  readonly plan: Plan
+  readonly machine: Machine
+  readonly writer: Writer
+  readonly ambient: Ambient
+  /** Runs before everything else of the function. */
+  readonly prologue: Statement[] = []
+  readonly scalars = new Map<Node, Expression>()
+  readonly buffers = new Map<Node, Buffer>()
+  readonly views = new Map<Node, View>()
+  /** Where a fragment should be computed, if that is decided before it is. */
+  readonly preferred = new Map<Node, Buffer>()
+  /** Kept values whose memory nobody may take over: others read it under another name. */
+  readonly pinned = new Set<Node>()
+  /** What control nodes leave, by index. */
+  readonly results = new Map<Node, readonly (Expression | Buffer)[]>()
+  /** Of the team this code belongs to: how many programs it has. */
+  teamSize: Expression | undefined
+  /** How many roles run beside each other here. */
+  roles = 1
+  /** Makes the scalar of a node that another function computed. */
+  capture: ((node: Node) => Expression) | undefined
+  readonly #once = new Map<string, Expression>()
+
+  constructor(shared: Shared, writer: Writer, ambient: Ambient) {
+    this.shared = shared
+    this.plan = shared.plan
+    this.machine = shared.machine
+    this.writer = writer
+    this.ambient = ambient
+  }
+
+  /** A value of the whole function, by name. */
+  once(name: string, make: (writer: Writer) => Expression | Local): Expression {
+    let value = this.#once.get(name)
+    if (!value) {
+      const { writer } = this
+      const outer = writer.statements
+      const own: Statement[] = []
+      writer.statements = own
+      value = use(make(writer))
+      // What it is made from may itself have been added to the prologue meanwhile, and stands before it.
+      this.prologue.push(...own)
+      writer.statements = outer
+      this.#once.set(name, value)
+    }
+    return value
+  }
+
+  launchWord(name: 'rank' | 'grid' | 'heapStride' | 'leaders'): Expression {
+    return this.once(name, (writer) =>
+      writer.load(name, 'i32', 'i32', this.ambient.launch, launchBlock[name]),
+    )
+  }
+  get rank(): Expression {
+    return this.launchWord('rank')
+  }
+  /** From one rank's heap to the next, in bytes. */
+  get heapStride(): Expression {
+    return this.once('heap', (writer) => writer.let('heap', stride(this.launchWord('heapStride'), 65536)))
+  }
+
+  paramIndex(node: Node): number {
+    return this.shared.ir.body.params.indexOf(node)
+  }
+  #paramAt(node: Node): number {
+    return launchBlock.params + this.paramIndex(node) * paramBlock.bytes
+  }
+  /** This rank's copy of a tensor or flag set. */
+  ownCopy(node: Node): Expression {
+    const at = this.#paramAt(node)
+    return this.once(`own ${at}`, (writer) => {
+      const first = writer.loadPointer('rank0', this.ambient.launch, at + paramBlock.pointer)
+      return writer.let(String(node.attributes.name), step(first, this.rank, this.heapStride))
+    })
+  }
+  extent(node: Node, axis: number): Expression {
+    const at = this.#paramAt(node) + paramBlock.extents + 4 * axis
+    return this.once(`extent ${at}`, (writer) => writer.load('extent', 'i32', 'i32', this.ambient.launch, at))
+  }
+  /** From one index of an axis of a tensor to the next, in bytes. */
+  axisStride(node: Node, axis: number, rank: number, bytes: number): Expression {
+    if (axis === rank - 1)
+      return this.once(`bytes ${bytes}`, (writer) => writer.let('bytes', stride(i32(bytes), 1)))
+    return this.once(`stride ${this.paramIndex(node)} ${axis}`, (writer) => {
+      const extent = this.extent(node, axis + 1)
+      return writer.let(
+        'stride',
+        axis === rank - 2
+          ? stride(extent, bytes)
+          : step(stride(i32(0), 1), extent, this.axisStride(node, axis + 1, rank, bytes)),
+      )
+    })
+  }
+  /** The epochs of a flag set on this rank. */
+  epochsOf(node: Node): Expression {
+    const at = this.#paramAt(node) + paramBlock.epochs
+    return this.once(`epochs ${at}`, (writer) => {
+      const first = writer.loadPointer('epochs0', this.ambient.launch, at)
+      return writer.let('epochs', step(first, this.rank, this.heapStride))
+    })
+  }
+  /** This launch's epoch of a flag set. */
+  epoch(node: Node, side: 'signalled' | 'waited'): Expression {
+    return this.once(`${side} ${this.paramIndex(node)}`, (writer) => {
+      const before = writer.load(side, 'i32', 'i32', this.epochsOf(node), epochs[side])
+      return writer.let('epoch', add(before, i32(1)))
+    })
+  }
+  scalarParam(node: Node): Expression {
+    const at = this.#paramAt(node) + paramBlock.value
+    const { dtype } = valueOf(node)
+    if (dtype === 'bool') throw new Error('a mask is no parameter')
+    const kind = dtype === 'f32' ? 'f32' : dtype === 'i64' ? 'i64' : 'i32'
+    return this.once(`param ${at}`, (writer) =>
+      writer.load(String(node.attributes.name), rawCodeType(dtype, false), kind, this.ambient.launch, at),
+    )
+  }
+
+  call(callee: CodeFunction, ...args: (Expression | Local)[]): Local | undefined {
+    return this.writer.call(callee, ...args)
+  }
+
+  /** Leave the function after a stop. */
+  stop(): void {
+    this.writer.return(i32(-1))
+  }
+}
+
+export const valueOf = (node: Node): ValueType => node.type as ValueType
+export const refOf = (node: Node): RefType => node.type as RefType
+export const tensorOf = (node: Node): TensorType => node.type as TensorType
+export const flagsOf = (node: Node): FlagsType => node.type as FlagsType
+export const barriersOf = (node: Node): BarriersType => node.type as BarriersType
+export const isScalarRef = (node: Node): boolean =>
+  elements(refOf(node).shape) === 1 && refOf(node).shape.length === 0
+export const constantOf = (node: Node): number | undefined =>
+  node.op === 'const' ? (node.attributes.value as number) : undefined

@@ -1,0 +1,200 @@
+/** Control flow: blocks, loops, branches, teams. Loops whose length is not known now look at the abort word. */
+import { attribute, type Block, type Node } from '../../../ir/node.ts'
+import { launch as launchBlock, slot as slotBlock, waitKind } from '../abi.ts'
+import { add, address, and, binary, compare, i32, mul, select, sub, unary, use } from '../build.ts'
+import type { Expression } from '../code.ts'
+import { constantOf, type Lowering } from './context.ts'
+import { isStopped } from './runtime.ts'
+import { scalar } from './scalars.ts'
+import { lowerNode } from './nodes.ts'
+import {
+  beginState,
+  branchState,
+  enterState,
+  leaveState,
+  nextState,
+  preferBranch,
+  preferInPlace,
+  type State,
+} from './state.ts'
+import { raise } from './sync.ts'
+
+export function lowerBlock(l: Lowering, block: Block): void {
+  for (const node of block.nodes) lowerNode(l, node)
+}
+
+/** A block whose fragments are gone after it. */
+function lowerScope(l: Lowering, body: () => void): void {
+  l.shared.frame.scope(body)
+}
+
+function pollStop(l: Lowering): void {
+  const stopped = isStopped(l.writer, l.ambient.memory)
+  l.writer.if(compare('ne', stopped, i32(0)), () => l.stop())
+}
+
+/** One iteration: the block on the current state, which becomes the next. */
+function iterate(l: Lowering, state: State, params: readonly Node[], block: Block): void {
+  enterState(l, state, params)
+  preferInPlace(l, state, params, block)
+  lowerScope(l, () => {
+    lowerBlock(l, block)
+    nextState(l, state, block.results)
+  })
+}
+
+export function lowerFor(l: Lowering, node: Node): void {
+  const { writer } = l
+  const [low, high, step] = node.inputs
+  const [block] = node.blocks
+  const state = beginState(l, node, 3)
+  const by = constantOf(step)
+  const known = constantOf(low) !== undefined && constantOf(high) !== undefined && by !== undefined
+  const body = (index: Expression): void => {
+    if (!known) pollStop(l)
+    l.scalars.set(block.params[0], index)
+    iterate(l, state, block.params.slice(1), block)
+  }
+  if (by !== undefined && by > 0)
+    writer.for('index', scalar(l, low), scalar(l, high), by, (index) => body(use(index)))
+  else {
+    const amount = scalar(l, step)
+    writer.if(compare('le', amount, i32(0)), () => raise(l, 'badStep', node))
+    const index = writer.let('index', scalar(l, low))
+    writer.loop(() => {
+      writer.if(compare('ge', index, scalar(l, high)), () => writer.break())
+      body(use(index))
+      writer.set(index, add(index, amount))
+    })
+  }
+  leaveState(l, node, state)
+}
+
+export function lowerWhile(l: Lowering, node: Node): void {
+  const { writer, ambient, shared } = l
+  const [condition, block] = node.blocks
+  const state = beginState(l, node, 0)
+  const iterations = writer.let('iterations', i32(0))
+  writer.loop(() => {
+    pollStop(l)
+    enterState(l, state, condition.params)
+    for (const param of condition.params) l.pinned.add(param)
+    lowerScope(l, () => lowerBlock(l, condition))
+    writer.if(unary('eqz', scalar(l, condition.results[0])), () => writer.break())
+    iterate(l, state, block.params, block)
+    writer.set(iterations, add(iterations, i32(1)))
+    writer.if(unary('eqz', and(iterations, i32(255))), () => {
+      l.call(
+        shared.runtime.restInLoop,
+        ambient.memory,
+        iterations,
+        ambient.slot,
+        i32(shared.sites.number(node)),
+      )
+    })
+  })
+  writer.store('i32', ambient.slot, i32(waitKind.none), slotBlock.wait)
+  leaveState(l, node, state)
+}
+
+export function lowerIf(l: Lowering, node: Node): void {
+  const [yes, no] = node.blocks
+  const state = branchState(l, yes.results)
+  const branch = (block: Block) => (): void => {
+    preferBranch(l, state, block)
+    lowerScope(l, () => {
+      lowerBlock(l, block)
+      nextState(l, state, block.results)
+    })
+  }
+  l.writer.if(scalar(l, node.inputs[0]), branch(yes), branch(no))
+  leaveState(l, node, state)
+}
+
+/** Tiles of a space, dealt out in turn: one counter, and the indices by division. */
+export function lowerPersistent(l: Lowering, node: Node): void {
+  const { writer } = l
+  const [block] = node.blocks
+  const axes = attribute<number>(node, 'axes')
+  const [program, programs, ...extents] = node.inputs.slice(0, 2 + axes).map((input) => scalar(l, input))
+  const state = beginState(l, node, 2 + axes)
+  const atLeastZero = extents.map((extent) =>
+    extent.kind === 'const'
+      ? i32(Math.max(extent.value, 0))
+      : select(compare('gt', extent, i32(0)), extent, i32(0)),
+  )
+  const total = writer.let(
+    'total',
+    atLeastZero.reduce((a, b) => mul(a, b)),
+  )
+  const counter = writer.let('counter', program)
+  writer.loop(() => {
+    writer.if(compare('ge', counter, total), () => writer.break())
+    pollStop(l)
+    let rest: Expression = use(counter)
+    for (let axis = axes - 1; axis >= 0; axis--) {
+      const index = axis === 0 ? rest : binary('remU', rest, extents[axis])
+      l.scalars.set(block.params[axis], use(writer.let('index', index)))
+      if (axis > 0) rest = use(writer.let('rest', binary('divU', rest, extents[axis])))
+    }
+    iterate(l, state, block.params.slice(axes), block)
+    writer.set(counter, add(counter, programs))
+  })
+  leaveState(l, node, state)
+}
+
+/** On a CPU a pipeline is a loop: one worker cannot run ahead of itself. */
+export function lowerPipeline(l: Lowering, node: Node): void {
+  const [block] = node.blocks
+  const axes = attribute<number>(node, 'axes')
+  const extents = node.inputs.slice(0, axes)
+  const state = beginState(l, node, axes)
+  const known = extents.every((extent) => constantOf(extent) !== undefined)
+  const loop = (axis: number): void => {
+    if (axis < axes)
+      l.writer.for('index', 0, scalar(l, extents[axis]), 1, (index) => {
+        l.scalars.set(block.params[axis], use(index))
+        loop(axis + 1)
+      })
+    else {
+      if (!known) pollStop(l)
+      iterate(l, state, block.params.slice(axes), block)
+    }
+  }
+  loop(0)
+  leaveState(l, node, state)
+}
+
+export function lowerTeams(l: Lowering, node: Node): void {
+  const [program, ...sizes] = node.inputs.map((input) => scalar(l, input))
+  const team = (k: number, number: Expression): void => {
+    if (k === sizes.length) return
+    const block = node.blocks[k]
+    const enter = (): void => {
+      l.scalars.set(block.params[0], number)
+      l.scalars.set(block.params[1], sizes[k])
+      const outer = l.teamSize
+      l.teamSize = sizes[k]
+      lowerScope(l, () => lowerBlock(l, block))
+      l.teamSize = outer
+    }
+    l.writer.if(compare('lt', number, sizes[k]), enter, () =>
+      team(k + 1, use(l.writer.let('number', sub(number, sizes[k])))),
+    )
+  }
+  team(0, program)
+}
+
+/** The program that comes last finds the others counted; it leaves the counter at 0 for the next launch. */
+export function lowerLast(l: Lowering, node: Node): void {
+  const { writer, ambient, shared } = l
+  const counters = l.once('counters', (prologue) =>
+    prologue.loadPointer('counters', ambient.launch, launchBlock.counters),
+  )
+  const counter = writer.let('counter', address(counters, shared.counterWords++, 4))
+  const before = writer.atomic('add', counter, i32(1), 'acqRel')
+  writer.if(compare('eq', add(before, i32(1)), l.teamSize ?? l.launchWord('grid')), () => {
+    writer.atomicStore(counter, i32(0), 'relaxed')
+    lowerScope(l, () => lowerBlock(l, node.blocks[0]))
+  })
+}

@@ -1,0 +1,304 @@
+/**
+ * Element types as Code: raw bits in memory, values in locals, and casts between them; the meaning is src/ir/dtype.ts. Everything
+ * works on a scalar and on a vector alike.
+ *
+ * A value of a float dtype is an f32 (vf32), of i8, u8, i32 and u32 an i32 (vi32; u32 by its bits), of i64 an i64 (scalar only),
+ * of bool an i32 0 or 1 (in vectors 0 or -1). Storage dtypes hold values that they can represent, whatever the local's type.
+ */
+import { dtypes, type DType, type StorageDType } from '../../../ir/dtype.ts'
+import { and, binary, compare, constant, convert, max, min, mul, select, use } from '../build.ts'
+import type { Operand, Writer } from '../build.ts'
+import type { CodeType, Expression, Local, Machine, MemoryKind } from '../code.ts'
+
+export function memoryKind(dtype: StorageDType): MemoryKind {
+  switch (dtype) {
+    case 'f32':
+      return 'f32'
+    case 'f16':
+    case 'bf16':
+      return 'u16'
+    case 'f8e4m3':
+    case 'f8e5m2':
+    case 'u8':
+      return 'u8'
+    case 'i8':
+      return 'i8'
+    case 'i32':
+    case 'u32':
+      return 'i32'
+    case 'i64':
+      return 'i64'
+    default:
+      return dtype satisfies never
+  }
+}
+
+/** The type of a local that holds a value of `dtype`. */
+export function valueCodeType(dtype: DType, vector: boolean): CodeType {
+  if (dtype === 'i64') return 'i64'
+  if (dtypes[dtype].kind === 'float') return vector ? 'vf32' : 'f32'
+  return vector ? 'vi32' : 'i32'
+}
+
+/** The type of a local that holds raw bits of `dtype` as loaded: i32 (vi32) for the storage dtypes. */
+export function rawCodeType(dtype: StorageDType, vector: boolean): CodeType {
+  if (dtype === 'i64') return 'i64'
+  if (dtype === 'f32') return vector ? 'vf32' : 'f32'
+  return vector ? 'vi32' : 'i32'
+}
+
+export const isVector = (type: CodeType): boolean => type === 'vf32' || type === 'vi32'
+const intLike = (type: CodeType): 'i32' | 'vi32' => (isVector(type) ? 'vi32' : 'i32')
+const floatLike = (type: CodeType): 'f32' | 'vf32' => (isVector(type) ? 'vf32' : 'f32')
+
+/** Bits, integers and floats of one width: scalar or vector, as the value at hand. */
+function shapedLike(type: CodeType) {
+  const [int, float] = [intLike(type), floatLike(type)]
+  return {
+    int: (value: number): Expression => constant(int, value | 0),
+    float: (value: number): Expression => constant(float, value),
+    asInt: (a: Operand): Expression => convert('bits', int, a),
+    asFloat: (a: Operand): Expression => convert('bits', float, a),
+    // A vector's shift amount is one i32 for all lanes.
+    shift: (name: 'shl' | 'shr' | 'shrU', a: Operand, by: number): Expression =>
+      binary(name, a, constant('i32', by)),
+  }
+}
+
+const quietNaN = 0x7fc00000
+const infinityBits = 0x7f800000
+
+/** Explicit mantissa bits and the smallest normal exponent of the formats that are not f32's upper half. */
+interface SmallFloat {
+  readonly bits: 8 | 16
+  readonly mantissa: number
+  readonly minExponent: number
+  readonly max: number
+  /** The top exponent holds infinity; without, values saturate and NaN is all ones. */
+  readonly infinity: boolean
+}
+const smallFloats = {
+  f16: { bits: 16, mantissa: 10, minExponent: -14, max: 65504, infinity: true },
+  f8e5m2: { bits: 8, mantissa: 2, minExponent: -14, max: 57344, infinity: true },
+  f8e4m3: { bits: 8, mantissa: 3, minExponent: -6, max: 448, infinity: false },
+} as const satisfies Record<string, SmallFloat>
+
+function floatBits(x: number): number {
+  return new Int32Array(Float32Array.of(x).buffer)[0]
+}
+
+/** Raw bits as loaded (see `rawCodeType`) to the value. */
+export function widen(writer: Writer, _machine: Machine, dtype: StorageDType, raw: Local): Local {
+  switch (dtype) {
+    case 'f32':
+    case 'i8':
+    case 'u8':
+    case 'i32':
+    case 'u32':
+    case 'i64':
+      return raw
+    case 'bf16': {
+      const { shift, asFloat } = shapedLike(raw.type)
+      return writer.let('wide', asFloat(shift('shl', raw, 16)))
+    }
+    case 'f16':
+    case 'f8e5m2':
+    case 'f8e4m3':
+      return widenSmall(writer, smallFloats[dtype], raw)
+    default:
+      return dtype satisfies never
+  }
+}
+
+/** The exponent field read as f32's is too small by the difference of the biases: a multiplication corrects it, subnormals too. */
+function widenSmall(writer: Writer, format: SmallFloat, raw: Local): Local {
+  const { int, float, asInt, asFloat, shift } = shapedLike(raw.type)
+  const signBit = 1 << (format.bits - 1)
+  const up = 23 - format.mantissa
+  const magnitude = writer.let('magnitude', shift('shl', and(raw, int(signBit - 1)), up))
+  const scaled = asInt(mul(asFloat(magnitude), float(2 ** (126 + format.minExponent))))
+  const special = format.infinity
+    ? compare('ge', magnitude, int(31 << 23))
+    : compare('eq', magnitude, int((signBit - 1) << up))
+  const top = select(special, int(format.infinity ? infinityBits : quietNaN), int(0))
+  const sign = shift('shl', and(raw, int(signBit)), 32 - format.bits)
+  return writer.let('wide', asFloat(binary('or', binary('or', scaled, top), sign)))
+}
+
+/** A value that `dtype` represents, to the bits to store. A NaN is quiet, as `roundTo` leaves it. */
+export function narrow(writer: Writer, _machine: Machine, dtype: StorageDType, value: Operand): Expression {
+  const operand = use(value)
+  switch (dtype) {
+    case 'f32':
+    case 'i8':
+    case 'u8':
+    case 'i32':
+    case 'u32':
+    case 'i64':
+      return operand
+    case 'bf16': {
+      const { asInt, shift } = shapedLike(operand.type)
+      return shift('shrU', asInt(operand), 16)
+    }
+    case 'f16':
+    case 'f8e5m2':
+    case 'f8e4m3':
+      return narrowSmall(writer, smallFloats[dtype], operand)
+    default:
+      return dtype satisfies never
+  }
+}
+
+function narrowSmall(writer: Writer, format: SmallFloat, operand: Expression): Expression {
+  const { int, float, asInt, shift } = shapedLike(operand.type)
+  const signBit = 1 << (format.bits - 1)
+  const value = writer.let('value', operand)
+  const scaled = writer.let('scaled', asInt(mul(value, float(2 ** -(126 + format.minExponent)))))
+  const sign = and(shift('shrU', scaled, 32 - format.bits), int(signBit))
+  // Infinity and a quiet NaN keep their ones in the exponent through the multiplication.
+  const magnitude = and(shift('shrU', scaled, 23 - format.mantissa), int(signBit - 1))
+  const bits = binary('or', magnitude, sign)
+  return format.infinity ? bits : select(compare('ne', value, value), int(signBit - 1), bits)
+}
+
+/** To the nearest value of a float `dtype`, still as f32: `round` of src/ir/dtype.ts. */
+export function roundTo(writer: Writer, _machine: Machine, dtype: DType, value: Operand): Expression {
+  switch (dtype) {
+    case 'f32':
+      return use(value)
+    case 'bf16': {
+      const { int, asInt, asFloat, shift } = shapedLike(use(value).type)
+      const source = writer.let('value', value)
+      const bits = writer.let('bits', asInt(source))
+      const odd = and(shift('shrU', bits, 16), int(1))
+      const up = binary('add', bits, binary('add', odd, int(0x7fff)))
+      const rounded = and(up, int(0xffff0000))
+      return asFloat(select(compare('ne', source, source), int(quietNaN), rounded))
+    }
+    case 'f16':
+    case 'f8e5m2':
+    case 'f8e4m3':
+      return roundSmall(writer, smallFloats[dtype], use(value))
+    default:
+      throw new Error(`${dtype} is not a float to round to`)
+  }
+}
+
+function roundSmall(writer: Writer, format: SmallFloat, operand: Expression): Expression {
+  const { int, float, asInt, asFloat, shift } = shapedLike(operand.type)
+  const drop = 23 - format.mantissa
+  const bits = writer.let('bits', asInt(operand))
+  const magnitude = writer.let('magnitude', and(bits, int(0x7fffffff)))
+  const odd = and(shift('shrU', magnitude, drop), int(1))
+  const up = binary('add', magnitude, binary('add', odd, int((1 << (drop - 1)) - 1)))
+  const normal = and(up, int(-1 << drop))
+  // Below the smallest normal number the quantum is constant: that of floats around `anchor`.
+  const anchor = float(2 ** (format.minExponent - format.mantissa + 23))
+  const subnormal = asInt(binary('sub', binary('add', asFloat(magnitude), anchor), anchor))
+  const isSmall = compare('lt', magnitude, int(floatBits(2 ** format.minExponent)))
+  const rounded = writer.let('rounded', select(isSmall, subnormal, normal))
+  const largest = int(floatBits(format.max))
+  const inRange = format.infinity
+    ? select(compare('gt', rounded, largest), int(infinityBits), rounded)
+    : min(rounded, largest)
+  const isNaN = compare('gt', magnitude, int(infinityBits))
+  const sign = and(bits, int(0x80000000))
+  return asFloat(binary('or', select(isNaN, int(quietNaN), inRange), sign))
+}
+
+/** `cast` of src/ir/dtype.ts, between any two dtypes; i64 only as a scalar. */
+export function cast(writer: Writer, machine: Machine, from: DType, to: DType, value: Operand): Expression {
+  const operand = use(value)
+  if (from === to) return operand
+  const source = dtypes[from].kind
+  const target = dtypes[to].kind
+  const shaped = shapedLike(operand.type)
+  if (source === 'bool') {
+    const one = isVector(operand.type) ? and(operand, shaped.int(1)) : operand
+    return target === 'int'
+      ? to === 'i64'
+        ? convert('extendU', 'i64', one)
+        : one
+      : convert('float', floatLike(operand.type), one)
+  }
+  if (target === 'bool') {
+    const zero = from === 'i64' ? constant('i64', 0) : source === 'float' ? shaped.float(0) : shaped.int(0)
+    return compare('ne', operand, zero)
+  }
+  if (source === 'float') {
+    return target === 'float'
+      ? roundTo(writer, machine, to, operand)
+      : truncate(writer, to as IntegerStorage, operand)
+  }
+  return target === 'int'
+    ? wrap(from as IntegerStorage, to as IntegerStorage, operand)
+    : roundTo(writer, machine, to, floatOf(writer, from as IntegerStorage, to, operand))
+}
+
+type IntegerStorage = 'i8' | 'u8' | 'i32' | 'u32' | 'i64'
+
+/** Towards zero and saturating; NaN gives 0. */
+function truncate(writer: Writer, to: IntegerStorage, operand: Expression): Expression {
+  const { int } = shapedLike(operand.type)
+  const type = intLike(operand.type)
+  switch (to) {
+    case 'i32':
+      return convert('truncate', type, operand)
+    case 'u32':
+      return convert('truncateU', type, operand)
+    case 'i8':
+    case 'u8':
+      return min(max(convert('truncate', type, operand), int(dtypes[to].min)), int(dtypes[to].max))
+    case 'i64': {
+      const whole = writer.let('whole', convert('truncate', 'i64', operand))
+      const [low, high] = [constant('i64', dtypes.i64.min), constant('i64', dtypes.i64.max)]
+      const raised = writer.let('raised', select(compare('lt', whole, low), low, whole))
+      return select(compare('gt', raised, high), high, raised)
+    }
+    default:
+      return to satisfies never
+  }
+}
+
+function wrap(from: IntegerStorage, to: IntegerStorage, operand: Expression): Expression {
+  if (to === 'i64') return convert(from === 'u32' ? 'extendU' : 'extend', 'i64', operand)
+  const word = from === 'i64' ? convert('wrap', 'i32', operand) : operand
+  const { int, shift } = shapedLike(word.type)
+  if (to === 'i8') return from === 'i8' ? word : shift('shr', shift('shl', word, 24), 24)
+  if (to === 'u8') return and(word, int(0xff))
+  return word
+}
+
+/**
+ * An integer as f32. What is then rounded to bf16 must not be rounded to f32 first: the bits that f32 has no room for are kept
+ * as one sticky bit. The smaller formats end below 2^24, so that it does not matter to them.
+ */
+function floatOf(writer: Writer, from: IntegerStorage, to: DType, operand: Expression): Expression {
+  const type = floatLike(operand.type)
+  const sticky = to === 'bf16' && (from === 'i32' || from === 'u32' || from === 'i64')
+  if (from === 'i64') {
+    if (!sticky) return convert('float', 'f32', operand)
+    const wide = convert('bits', 'i64', convert('float', 'f64', operand))
+    const bits = writer.let('bits', wide)
+    const low = constant('i64', 2 ** 29 - 1)
+    const rest = select(
+      compare('ne', and(bits, low), constant('i64', 0)),
+      constant('i64', 2 ** 29),
+      constant('i64', 0),
+    )
+    const kept = binary('or', and(bits, constant('i64', -(2 ** 29))), rest)
+    return convert('demote', 'f32', convert('bits', 'f64', kept))
+  }
+  const name = from === 'u32' ? 'floatU' : 'float'
+  if (!sticky) return convert(name, type, operand)
+  const { int, float, shift } = shapedLike(operand.type)
+  const whole = writer.let('whole', operand)
+  const rest = select(compare('ne', and(whole, int(0xff)), int(0)), int(1), int(0))
+  const upper = binary('or', shift(from === 'u32' ? 'shrU' : 'shr', whole, 8), rest)
+  const large = mul(convert('float', type, upper), float(256))
+  const fits =
+    from === 'u32'
+      ? compare('ltU', whole, int(1 << 24))
+      : compare('ltU', binary('add', whole, int(1 << 24)), int(1 << 25))
+  return select(fits, convert(name, type, whole), large)
+}

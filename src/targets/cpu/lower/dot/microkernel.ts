@@ -1,0 +1,108 @@
+/**
+ * The innermost product: a few rows times a few vectors of columns, sums in locals, over `depth` steps of the inner axis. One
+ * function for each shape, `hot`, so that an engine allocates its registers alone. Sums start at zero and are
+ * added to memory at the end, so that nothing waits for what was there.
+ *
+ * Fewer rows than the machine's leave registers free: then several steps are summed apart, so that a product waits for
+ * memory and not for its own last addition.
+ */
+import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
+import { add, address, binary, codeFunction, fma, i32, mul, sub, type Writer } from '../../build.ts'
+import type { CodeFunction, Expression, Local, Machine } from '../../code.ts'
+import { memoryKind, rawCodeType, widen } from '../convert.ts'
+import { numbersOf, pointers, sharedFunction, wideBytes } from './tiles.ts'
+
+export interface Microkernel {
+  readonly rows: number
+  /** Columns, in vectors. */
+  readonly vectors: number
+  /** Of the left operand, which is widened: bytes to the next row and to the next step. */
+  readonly leftRow: number
+  readonly leftStep: number
+  /** Of the right operand, which is as it lies in memory: vectors are neighbours. */
+  readonly dtype: StorageDType
+  readonly rightStep: number
+  /** Of the sums: bytes to the next row. */
+  readonly sumRow: number
+}
+
+const mostUnrolled = 4
+
+export function microkernel(machine: Machine, shape: Microkernel): CodeFunction {
+  const { rows, vectors, leftRow, leftStep, dtype, rightStep, sumRow } = shape
+  const name = `product_${rows}x${vectors}_${dtype}_${leftRow}_${leftStep}_${rightStep}_${sumRow}`
+  return sharedFunction(machine, name, () =>
+    codeFunction(
+      name,
+      [...pointers('left', 'right', 'sums'), ['depth', 'i32']],
+      (writer, left, right, sums, depth) => {
+        const room = Math.floor((machine.rows * machine.columns) / (rows * vectors))
+        const unrolled = Math.max(1, Math.min(mostUnrolled, room))
+        const apart = Array.from({ length: unrolled }, () => startSums(writer, shape))
+        const one = (step: number, into: Local[][]): void =>
+          multiplyStep(writer, machine, shape, left, right, step, into)
+        const advance = (steps: number): void => {
+          writer.set(left, address(left, 0, 1, leftStep * steps))
+          writer.set(right, address(right, 0, 1, rightStep * steps))
+        }
+        if (unrolled > 1) {
+          const whole = writer.let('whole', sub(depth, binary('rem', depth, i32(unrolled))))
+          writer.for('step', 0, whole, unrolled, () => {
+            apart.forEach((into, step) => one(step, into))
+            advance(unrolled)
+          })
+          writer.for('step', whole, depth, 1, () => {
+            one(0, apart[0])
+            advance(1)
+          })
+        } else {
+          writer.for('step', 0, depth, 1, () => {
+            one(0, apart[0])
+            advance(1)
+          })
+        }
+        for (let row = 0; row < rows; row++)
+          for (let vector = 0; vector < vectors; vector++) {
+            const offset = row * sumRow + vector * machine.lanes * wideBytes
+            const { vector: type, memory } = numbersOf(dtype)
+            const before = writer.load('before', type, memory, sums, offset)
+            const total = apart.reduce<Expression | Local>((sum, part) => add(sum, part[row][vector]), before)
+            writer.store(memory, sums, total, offset)
+          }
+      },
+      { hot: true },
+    ),
+  )
+}
+
+function startSums(writer: Writer, { rows, vectors, dtype }: Microkernel): Local[][] {
+  const { vector: type } = numbersOf(dtype)
+  return Array.from({ length: rows }, () =>
+    Array.from({ length: vectors }, () => writer.let('sum', { kind: 'const', type, value: 0 })),
+  )
+}
+
+function multiplyStep(
+  writer: Writer,
+  machine: Machine,
+  { rows, vectors, leftRow, leftStep, dtype, rightStep }: Microkernel,
+  left: Local,
+  right: Local,
+  step: number,
+  into: Local[][],
+): void {
+  const { vector: type } = numbersOf(dtype)
+  const bytes = dtypes[dtype].bytes
+  const columns = Array.from({ length: vectors }, (_, vector) => {
+    const offset = step * rightStep + vector * machine.lanes * bytes
+    const raw = writer.load('right', rawCodeType(dtype, true), memoryKind(dtype), right, offset)
+    return widen(writer, machine, dtype, raw)
+  })
+  for (let row = 0; row < rows; row++) {
+    const factor = writer.loadSplat('left', type, left, step * leftStep + row * leftRow)
+    columns.forEach((column, vector) => {
+      const sum = into[row][vector]
+      writer.set(sum, type === 'vf32' ? fma(factor, column, sum) : add(mul(factor, column), sum))
+    })
+  }
+}

@@ -1,0 +1,104 @@
+/**
+ * The innermost product of very few rows with several panels of a packed right operand at once. Such a product reads every element
+ * once, so memory decides: several streams keep more of it on the way than one does.
+ */
+import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
+import { add, address, binary, codeFunction, fma, i32, mul, step } from '../../build.ts'
+import type { CodeFunction, Machine } from '../../code.ts'
+import { memoryKind, rawCodeType, widen } from '../convert.ts'
+import { numbersOf, panelColumns, pointers, sharedFunction, wideBytes } from './tiles.ts'
+
+export interface SkinnyKernel {
+  readonly rows: number
+  readonly panels: number
+  readonly leftRow: number
+  readonly leftStep: number
+  readonly dtype: StorageDType
+  readonly sumRow: number
+}
+
+const mostStreams = 4
+
+/** How many panels are read at once: 1 means that the plain microkernel does it. */
+export const streamsFor = (machine: Machine, rows: number): number =>
+  Math.min(mostStreams, Math.floor(machine.rows / rows))
+
+/** Arguments: left, right, sums, depth, and the bytes from one panel to the next. */
+export function skinnyKernel(machine: Machine, kernel: SkinnyKernel): CodeFunction {
+  const { rows, panels, leftRow, leftStep, dtype, sumRow } = kernel
+  const name = `skinny_${rows}x${panels}_${dtype}_${leftRow}_${leftStep}_${sumRow}`
+  const { memory, vector: type } = numbersOf(dtype)
+  const bytes = dtypes[dtype].bytes
+  const width = panelColumns(machine)
+  const all = <T>(count: number, make: (index: number) => T): T[] =>
+    Array.from({ length: count }, (_, index) => make(index))
+  return sharedFunction(machine, name, () =>
+    codeFunction(
+      name,
+      [...pointers('left', 'right', 'sums'), ['depth', 'i32'], ['panelStride', 'ptr']],
+      (writer, left, right, sums, depth, panelStride) => {
+        const vectors = panels * machine.columns
+        const streams = all(panels, (panel) => writer.let('stream', step(right, i32(panel), panelStride)))
+        const totals = all(rows, () =>
+          all(vectors, () => writer.let('sum', { kind: 'const', type, value: 0 })),
+        )
+        writer.for('step', 0, depth, 1, () => {
+          const factors = all(rows, (row) => writer.loadSplat('left', type, left, row * leftRow))
+          for (let vector = 0; vector < vectors; vector++) {
+            const stream = streams[Math.floor(vector / machine.columns)]
+            const offset = (vector % machine.columns) * machine.lanes * bytes
+            const raw = writer.load('raw', rawCodeType(dtype, true), memoryKind(dtype), stream, offset)
+            const column = widen(writer, machine, dtype, raw)
+            factors.forEach((factor, row) => {
+              const sum = totals[row][vector]
+              writer.set(sum, type === 'vf32' ? fma(factor, column, sum) : add(mul(factor, column), sum))
+            })
+          }
+          writer.set(left, address(left, 0, 1, leftStep))
+          for (const stream of streams) writer.set(stream, address(stream, 0, 1, width * bytes))
+        })
+        totals.forEach((row, index) =>
+          row.forEach((sum, vector) => {
+            const offset = index * sumRow + vector * machine.lanes * wideBytes
+            const before = writer.load('before', type, memory, sums, offset)
+            writer.store(memory, sums, add(before, sum), offset)
+          }),
+        )
+      },
+      { hot: true },
+    ),
+  )
+}
+
+const lineBytes = 64
+export const touchedPanels = mostStreams
+
+/**
+ * Reads a word of each line of a few panels, so that they are in the second level when a product reads them row block by row block:
+ * alone, it would wait for memory in its first rows and leave memory idle in all others. Arguments: the first panel, the bytes to
+ * the next one, how many bytes of each, and where to leave a word, without which a compiler would drop the reads.
+ */
+export function touchPanels(machine: Machine): CodeFunction {
+  const name = 'touch_panels'
+  return sharedFunction(machine, name, () =>
+    codeFunction(
+      name,
+      [...pointers('right', 'panelStride'), ['bytes', 'i32'], ['sink', 'ptr']],
+      (writer, right, panelStride, bytes, sink) => {
+        const streams = Array.from({ length: touchedPanels }, (_, panel) => ({
+          at: writer.let('stream', step(right, i32(panel), panelStride)),
+          seen: writer.let('seen', i32(0)),
+        }))
+        writer.for('line', 0, bytes, lineBytes, () => {
+          for (const { at, seen } of streams) {
+            writer.set(seen, binary('xor', seen, writer.load('word', 'i32', 'i32', at)))
+            writer.set(at, address(at, 0, 1, lineBytes))
+          }
+        })
+        const word = streams.map(({ seen }) => seen).reduce((a, b) => writer.let('seen', binary('xor', a, b)))
+        writer.store('i32', sink, word)
+      },
+      { hot: true },
+    ),
+  )
+}

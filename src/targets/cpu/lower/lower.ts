@@ -1,0 +1,174 @@
+/**
+ * Tile IR to Code. `run`, entry 0, takes programs of a launch until none is left; the body of one program is a function of its own.
+ * The last leader to finish advances the epochs of the flag sets that the kernel signals and waits for.
+ *
+ *   plan       which fragments are kept, which are computed on the way
+ *   frame      a program's memory
+ *   views      tensors, tiles, places, flags as addresses
+ *   elements   one element of an operation; nest, fragments: loops over them
+ *   memory     loads and stores; lines, copies: whole rows; atomics
+ *   control    loops and branches; state: what they carry; roles
+ *   sync       flags and barriers; runtime: the functions behind them
+ */
+import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
+import { origin } from '../../../ir/ops/index.ts'
+import { removeDead } from '../../../ir/passes/dead.ts'
+import { fold } from '../../../ir/passes/fold.ts'
+import { epochs, eventKind, launch as launchBlock, mostParams, slot as slotBlock } from '../abi.ts'
+import { add, address, codeFunction, compare, i32, type Writer } from '../build.ts'
+import type { CodeFunction, Local } from '../code.ts'
+import type { Lowered, LoweringOptions } from '../executable.ts'
+import { KernelError } from '../../../ir/site.ts'
+import { barriersOf, Lowering, refOf, Sites, type Shared } from './context.ts'
+import { lowerBlock } from './control.ts'
+import { panelBytes, rowsLayout } from './dot.ts'
+import { FrameLayout } from './frame.ts'
+import { assignLayouts } from './layouts.ts'
+import { Plan } from './plan.ts'
+import { closeRoles, memoryOf, openRoles, roleEntry, workersOf } from './roles.ts'
+import { isStopped, makeRuntime } from './runtime.ts'
+
+export function lowerKernel(recorded: KernelIR, options: LoweringOptions): Lowered {
+  const { machine } = options
+  const { params } = recorded.body
+  if (params.length > mostParams)
+    throw new KernelError(
+      `${recorded.name} has ${params.length} parameters; a kernel has at most ${mostParams}: put small ones into one tensor`,
+      params[mostParams].site,
+    )
+  const ir = removeDead(fold(recorded))
+  const shared: Shared = {
+    ir,
+    machine,
+    options,
+    plan: new Plan(ir),
+    frame: new FrameLayout(),
+    runtime: makeRuntime(),
+    layouts: assignLayouts(ir, machine),
+    sites: new Sites(),
+    declared: new Map(),
+    published: new Map(),
+    counterWords: 0,
+  }
+  declare(shared)
+  const program = programFunction(shared)
+  const run = runFunction(shared, program)
+  const workers = workersOf(shared)
+  const entries = [run, ...Array.from({ length: workers - 1 }, (_, i) => roleEntry(shared, i + 1))]
+  const waiting = [...walk(ir.body)].find((node) => node.op === 'wait' || node.op === 'while')
+  return {
+    module: { name: ir.name, machine, entries },
+    roles: workers,
+    frameBytes: shared.frame.bytes,
+    counterWords: shared.counterWords,
+    sites: shared.sites.list,
+    params: ir.body.params.map((param) => attribute<string>(param, 'name')),
+    needsResidency: waiting && { site: waiting.site },
+  }
+}
+
+/** Shared tiles and barriers live as long as the program. */
+function declare(shared: Shared): void {
+  for (const node of walk(shared.ir.body)) {
+    if (node.op === 'shared') {
+      const layout = shared.layouts.get(node) ?? rowsLayout
+      shared.declared.set(node, shared.frame.take(panelBytes(refOf(node), layout, shared.machine)))
+    } else if (node.op === 'barriers')
+      shared.declared.set(node, shared.frame.take(4 * barriersOf(node).count))
+  }
+}
+
+function programFunction(shared: Shared): CodeFunction {
+  return codeFunction(
+    'program',
+    [
+      ['launch', 'ptr'],
+      ['frame', 'ptr'],
+      ['slot', 'ptr'],
+      ['memory', 'ptr'],
+      ['program', 'i32'],
+    ],
+    (writer, launch, frame, slot, memory, program) => {
+      const l = new Lowering(shared, writer, { launch, frame, slot, memory, program })
+      lowerBlock(l, shared.ir.body)
+      writer.return(i32(0))
+      writer.statements.unshift(...l.prologue)
+    },
+    { result: 'i32', hot: true },
+  )
+}
+
+function runFunction(shared: Shared, program: CodeFunction): CodeFunction {
+  return codeFunction(
+    'run',
+    [
+      ['launch', 'ptr'],
+      ['frame', 'ptr'],
+      ['slot', 'ptr'],
+    ],
+    (writer, launch, frame, slot) => {
+      const memory = memoryOf(writer, frame)
+      const grid = writer.load('grid', 'i32', 'i32', launch, launchBlock.grid)
+      openRoles(shared, writer, launch, frame, memory)
+      writer.loop(() => {
+        const number = writer.atomic('add', address(launch, 0, 1, launchBlock.next), i32(1), 'relaxed')
+        writer.if(compare('ge', number, grid), () => writer.break())
+        writer.if(compare('ne', isStopped(writer, memory), i32(0)), () => writer.return(i32(-1)))
+        writer.store('i32', slot, number, slotBlock.program)
+        runProgram(shared, writer, program, [launch, frame, slot, memory, number])
+      })
+      closeRoles(shared, writer, frame, memory, slot)
+      const before = writer.atomic('add', address(launch, 0, 1, launchBlock.finished), i32(1), 'acqRel')
+      const leaders = writer.load('leaders', 'i32', 'i32', launch, launchBlock.leaders)
+      writer.if(compare('lt', add(before, i32(1)), leaders), () => writer.return(i32(0)))
+      advanceEpochs(shared, writer, launch, frame, slot, memory)
+      writer.return(i32(1))
+    },
+    { result: 'i32' },
+  )
+}
+
+function runProgram(shared: Shared, writer: Writer, program: CodeFunction, args: readonly Local[]): void {
+  const now = (name: string): Local => writer.let(name, { kind: 'now', type: 'f64' })
+  const start = shared.options.record ? now('start') : undefined
+  const stopped = writer.call(program, ...args)
+  writer.if(compare('ne', stopped!, i32(0)), () => writer.return(i32(-1)))
+  if (!start) return
+  const [, , slot, , number] = args
+  writer.call(
+    shared.runtime.recordEvent,
+    slot,
+    i32(eventKind.program),
+    i32(0),
+    start,
+    now('end'),
+    number,
+    i32(0),
+  )
+}
+
+/** On this rank: the launch has signalled and has waited. */
+function advanceEpochs(
+  shared: Shared,
+  writer: Writer,
+  launch: Local,
+  frame: Local,
+  slot: Local,
+  memory: Local,
+): void {
+  const l = new Lowering(shared, writer, { launch, frame, slot, memory, program: slot })
+  const nodes = [...walk(shared.ir.body)]
+  const usedBy = (op: Node['op']): Set<Node> =>
+    new Set(nodes.filter((node) => node.op === op).map((node) => origin(node.inputs[0]).base))
+  const body = writer.within(() => {
+    for (const [side, flags] of [
+      ['signalled', usedBy('signal')],
+      ['waited', usedBy('wait')],
+    ] as const)
+      for (const param of flags) {
+        const at = l.epochsOf(param)
+        writer.store('i32', at, l.epoch(param, side), epochs[side])
+      }
+  })
+  writer.statements.push(...l.prologue, ...body)
+}

@@ -1,0 +1,384 @@
+/**
+ * Loop nests over a fragment's elements. A nest has two loops, and three places to put code: before both, in the outer, in the
+ * inner. What an element needs is computed in the outermost place where its indices are known, so that nothing is
+ * computed again in an inner loop. In a vector nest the column runs over whole vectors.
+ */
+import type { StorageDType } from '../../../ir/dtype.ts'
+import { attribute, type Node } from '../../../ir/node.ts'
+import {
+  add,
+  address,
+  binary,
+  compare,
+  constant,
+  i32,
+  lanes,
+  select,
+  splat,
+  step,
+  unary,
+  use,
+} from '../build.ts'
+import type { CodeType, Expression, Local, Statement } from '../code.ts'
+import { valueOf, type Lowering } from './context.ts'
+import { isVector, memoryKind, rawCodeType, valueCodeType, widen } from './convert.ts'
+import { element, hasVectorForm, uniform } from './elements.ts'
+import { extentsOf, storedBytes, type Buffer } from './frame.ts'
+import { isFragment, isPointwise } from './plan.ts'
+import { scalar } from './scalars.ts'
+import { refView, type PlacesView, type TileView } from './views.ts'
+
+/** Which of the nest's indices an axis of a fragment is read at. */
+export type Axis = 'zero' | 'row' | 'column'
+export type Level = 0 | 1 | 2
+
+export interface NestIndices {
+  readonly row: Expression
+  readonly column: Expression
+  readonly outer: 'row' | 'column'
+  readonly vector: boolean
+  /** Where code before the loops, of the outer and of the inner loop goes. */
+  readonly places: readonly [Statement[], Statement[], Statement[]]
+}
+
+/** Rows to read from in place of a load's own: a copy of a tile that reaches over its tensor's edge. */
+export interface Rows {
+  readonly base: Expression
+  readonly stride: Expression
+}
+
+export class Nest {
+  readonly l: Lowering
+  readonly vector: boolean
+  readonly #indices: NestIndices
+  readonly #loads: ReadonlyMap<Node, Rows>
+  readonly #known = new Map<string, Expression>()
+  readonly #numbers = new Map<Node, number>()
+
+  constructor(l: Lowering, indices: NestIndices, loads: ReadonlyMap<Node, Rows>) {
+    this.l = l
+    this.vector = indices.vector
+    this.#indices = indices
+    this.#loads = loads
+  }
+
+  index(axis: Axis): Expression {
+    return axis === 'zero' ? i32(0) : this.#indices[axis]
+  }
+  level(...axes: readonly Axis[]): Level {
+    return axes.some((axis) => axis !== 'zero' && axis !== this.#indices.outer)
+      ? 2
+      : axes.some((axis) => axis !== 'zero')
+        ? 1
+        : 0
+  }
+  isVectorAt(row: Axis, column: Axis): boolean {
+    return this.vector && (row === 'column' || column === 'column')
+  }
+
+  /** Write code of one of the three places. */
+  within<T>(level: Level, write: () => T): T {
+    const { writer } = this.l
+    const outer = writer.statements
+    writer.statements = this.#indices.places[level]
+    try {
+      return write()
+    } finally {
+      writer.statements = outer
+    }
+  }
+
+  #once(key: string, level: Level, make: () => Expression | Local): Expression {
+    let value = this.#known.get(key)
+    if (!value) {
+      value = this.within(level, () => {
+        const made = use(make())
+        return made.kind === 'local' || made.kind === 'const' ? made : use(this.l.writer.let('element', made))
+      })
+      this.#known.set(key, value)
+    }
+    return value
+  }
+  #number(node: Node): number {
+    let number = this.#numbers.get(node)
+    if (number === undefined) this.#numbers.set(node, (number = this.#numbers.size))
+    return number
+  }
+
+  /** An element of a fragment, or a scalar; a vector of elements where the column is the nest's. */
+  value(node: Node, row: Axis, column: Axis): Expression {
+    if (!isFragment(node)) return scalar(this.l, node)
+    const buffer = this.l.buffers.get(node)
+    if (buffer) return this.#fromBuffer(buffer, row, column)
+    return this.compute(node, row, column)
+  }
+
+  /** An element of a fragment as it follows from its inputs. */
+  compute(node: Node, row: Axis, column: Axis): Expression {
+    const key = `${this.#number(node)} ${row} ${column}`
+    return this.#once(key, this.level(row, column), () => this.#make(node, row, column))
+  }
+
+  /** In vector positions, scalars become vectors. */
+  shaped(value: Expression, vector: boolean, isBool = false): Expression {
+    if (!vector || isVector(value.type)) return value
+    // A scalar holds a mask as 1, a lane as -1.
+    if (isBool)
+      return value.kind === 'const'
+        ? constant('vi32', value.value ? -1 : 0)
+        : splat(binary('sub', i32(0), value))
+    return splat(value)
+  }
+
+  #input(node: Node, row: Axis, column: Axis, vector: boolean): Expression {
+    const value = this.value(node, row, column)
+    if (!vector || isVector(value.type)) return value
+    // Splats of values known further out are made there.
+    const from = uniform(node)
+    const level = from ? 0 : this.level(row, column)
+    return this.#once(`splat ${this.#number(node)} ${row} ${column}`, level, () =>
+      this.shaped(value, true, valueOf(node).dtype === 'bool'),
+    )
+  }
+
+  #make(node: Node, row: Axis, column: Axis): Expression {
+    const vector = this.isVectorAt(row, column)
+    const { inputs } = node
+    switch (node.op) {
+      case 'iota': {
+        const index = this.index(column)
+        return vector && column === 'column' ? add(splat(index), lanes) : index
+      }
+      case 'expand': {
+        if (!isFragment(inputs[0])) return scalar(this.l, inputs[0])
+        return this.value(inputs[0], 'zero', attribute<number>(node, 'axis') === 1 ? row : column)
+      }
+      case 'broadcast': {
+        if (!isFragment(inputs[0])) return scalar(this.l, inputs[0])
+        const [rows, columns] = extentsOf(valueOf(inputs[0]).shape)
+        return this.value(inputs[0], rows === 1 ? 'zero' : row, columns === 1 ? 'zero' : column)
+      }
+      case 'transpose':
+        return this.value(inputs[0], column, row)
+      case 'load':
+        return this.#load(node, row, column)
+      case 'shl':
+      case 'shr': {
+        const amount = vector ? scalar(this.l, uniform(inputs[1])!) : this.value(inputs[1], row, column)
+        return element(this.l, node, [this.#input(inputs[0], row, column, vector), amount])
+      }
+      default:
+        if (!isPointwise(node)) throw new Error(`${node.op} is not computed by elements`)
+        return element(
+          this.l,
+          node,
+          inputs.map((input) => this.#input(input, row, column, vector)),
+        )
+    }
+  }
+
+  // Memory
+
+  /** The place of an element of rows in memory. */
+  place(
+    key: string,
+    base: Expression,
+    stride: number | Expression,
+    bytes: number,
+    row: Axis,
+    column: Axis,
+  ): Expression {
+    const line = this.#once(`row ${key} ${row}`, this.level(row), () =>
+      row === 'zero'
+        ? base
+        : typeof stride === 'number'
+          ? address(base, this.index(row), stride)
+          : step(base, this.index(row), stride),
+    )
+    return this.#once(`place ${key} ${row} ${column}`, this.level(row, column), () =>
+      column === 'zero' ? line : address(line, this.index(column), bytes),
+    )
+  }
+
+  /** Buffers of one stride share their addresses; where they begin is part of the access. */
+  bufferPlace(buffer: Buffer, row: Axis, column: Axis): Expression {
+    const key = `frame ${buffer.stride} ${buffer.element}`
+    return this.place(key, use(this.l.ambient.frame), buffer.stride, buffer.element, row, column)
+  }
+
+  #fromBuffer(buffer: Buffer, row: Axis, column: Axis): Expression {
+    const vector = this.isVectorAt(row, column)
+    const key = `buffer ${buffer.offset} ${row} ${column}`
+    return this.#once(key, this.level(row, column), () => {
+      const at = this.bufferPlace(buffer, row, column)
+      const type = valueCodeType(buffer.dtype, vector)
+      const kind = type === 'i64' ? 'i64' : type === 'f32' || type === 'vf32' ? 'f32' : 'i32'
+      const loaded = this.l.writer.load('kept', type, kind, at, buffer.offset)
+      return buffer.dtype === 'bool' && !vector ? compare('ne', loaded, i32(0)) : loaded
+    })
+  }
+
+  /** Write an element of a kept fragment. */
+  keep(buffer: Buffer, value: Expression, row: Axis, column: Axis): void {
+    const at = this.bufferPlace(buffer, row, column)
+    const vector = this.isVectorAt(row, column)
+    const shaped = this.shaped(value, vector, buffer.dtype === 'bool')
+    const mask = buffer.dtype === 'bool' && !vector
+    const kind =
+      buffer.dtype === 'i64' ? 'i64' : shaped.type === 'f32' || shaped.type === 'vf32' ? 'f32' : 'i32'
+    this.within(this.level(row, column), () =>
+      this.l.writer.store(kind, at, mask ? binary('sub', i32(0), shaped) : shaped, buffer.offset),
+    )
+  }
+
+  #load(node: Node, row: Axis, column: Axis): Expression {
+    const [ref, mask, other] = node.inputs
+    const from = refView(this.l, ref)
+    const vector = this.isVectorAt(row, column)
+    const { dtype } = valueOf(node)
+    if (from.kind === 'places') return this.#gather(node, from, row, column)
+    const rows = this.#loads.get(node)
+    const tile = from as TileView
+    const value = rows
+      ? this.read(
+          `load ${this.#number(node)}`,
+          rows.base,
+          rows.stride,
+          storedBytes(dtype),
+          dtype as StorageDType,
+          row,
+          column,
+        )
+      : this.read(
+          `load ${this.#number(node)}`,
+          tile.base,
+          tile.rowStride,
+          tile.columnStride,
+          dtype as StorageDType,
+          row,
+          column,
+        )
+    if (!mask) return value
+    const otherwise = other
+      ? this.#input(other, row, column, vector)
+      : constant(value.type as Exclude<CodeType, 'ptr'>, 0)
+    return select(this.#input(mask, row, column, vector), value, otherwise)
+  }
+
+  /** An element of memory, or a vector of neighbours. */
+  read(
+    key: string,
+    base: Expression,
+    stride: number | Expression,
+    bytes: number,
+    dtype: StorageDType,
+    row: Axis,
+    column: Axis,
+  ): Expression {
+    const vector = this.isVectorAt(row, column)
+    const at = this.place(key, base, stride, bytes, row, column)
+    const { writer, machine } = this.l
+    const raw = writer.load('raw', rawCodeType(dtype, vector), memoryKind(dtype), at)
+    return use(widen(writer, machine, dtype, raw))
+  }
+
+  /** An element by its indices; places outside the tensor read as 0. */
+  #gather(node: Node, from: PlacesView, row: Axis, column: Axis): Expression {
+    const { writer, machine } = this.l
+    const [, mask, other] = node.inputs
+    const { dtype } = valueOf(node)
+    const type = valueCodeType(dtype, false)
+    const start = other ? this.value(other, row, column) : constant(type as Exclude<CodeType, 'ptr'>, 0)
+    const chosen = mask && this.value(mask, row, column)
+    const result = writer.let('gathered', start)
+    const body = (): void => {
+      const place = this.gatherPlace(from, row, column)
+      writer.if(
+        place.inside,
+        () => {
+          const raw = writer.load(
+            'raw',
+            rawCodeType(from.dtype, false),
+            memoryKind(from.dtype),
+            place.address,
+          )
+          writer.set(result, widen(writer, machine, from.dtype, raw))
+        },
+        other ? () => writer.set(result, constant(type as Exclude<CodeType, 'ptr'>, 0)) : undefined,
+      )
+    }
+    if (chosen) writer.if(chosen, body)
+    else body()
+    return use(result)
+  }
+
+  /** Where an element chosen by indices lies, and whether that is inside. Indices are known before: they are values of this nest. */
+  gatherPlace(
+    from: PlacesView,
+    row: Axis,
+    column: Axis,
+  ): { readonly address: Expression; readonly inside: Expression } {
+    return placeOf(
+      this.l,
+      from,
+      from.indices.map((index) => this.value(index, row, column)),
+    )
+  }
+}
+
+/** The address of an element and whether it lies inside. */
+export function placeOf(
+  l: Lowering,
+  from: PlacesView,
+  indices: readonly Expression[],
+): { readonly address: Expression; readonly inside: Expression } {
+  let at = from.base
+  let inside: Expression | undefined
+  indices.forEach((given, axis) => {
+    const index =
+      given.type === 'i64'
+        ? use(l.writer.let('index', { kind: 'convert', type: 'i32', name: 'wrap', a: given }))
+        : given
+    const fits = compare('ltU', index, from.extents[axis])
+    inside = inside ? binary('and', inside, fits) : fits
+    const stride = from.strides[axis]
+    at = typeof stride === 'number' ? address(at, index, stride) : step(at, index, stride)
+  })
+  return { address: at, inside: inside ?? unary('eqz', i32(0)) }
+}
+
+/** Whether a vector nest can compute a fragment's elements: every operation has a vector form and every load reads neighbours. */
+export function vectorises(l: Lowering, node: Node, row: Axis, column: Axis): boolean {
+  if (!isFragment(node)) return true
+  if (row !== 'column' && column !== 'column') return true
+  if (valueOf(node).dtype === 'i64' || row === 'column') return false
+  if (l.buffers.has(node)) return true
+  return computesByVectors(l, node, row, column)
+}
+
+export function computesByVectors(l: Lowering, node: Node, row: Axis, column: Axis): boolean {
+  const { inputs } = node
+  switch (node.op) {
+    case 'iota':
+      return true
+    case 'expand':
+      return vectorises(l, inputs[0], 'zero', node.attributes.axis === 1 ? row : column)
+    case 'broadcast': {
+      if (!isFragment(inputs[0])) return true
+      const [rows, columns] = extentsOf(valueOf(inputs[0]).shape)
+      return vectorises(l, inputs[0], rows === 1 ? 'zero' : row, columns === 1 ? 'zero' : column)
+    }
+    case 'transpose':
+      return false
+    case 'load': {
+      const from = refView(l, inputs[0])
+      if (from.kind === 'places' || valueOf(node).dtype === 'i64') return false
+      if (from.kind === 'tile' && from.columnStride !== storedBytes(from.dtype)) return false
+      return inputs.slice(1).every((input) => vectorises(l, input, row, column))
+    }
+    default:
+      return (
+        isPointwise(node) && hasVectorForm(node) && inputs.every((input) => vectorises(l, input, row, column))
+      )
+  }
+}

@@ -1,0 +1,232 @@
+/**
+ * What is computed where. A fragment that one consumer reads element by element is not kept: the consumer's loop computes its
+ * elements as it goes. The plan says which fragments are kept, when a kept one is read for the last time, and which carried
+ * values may be overwritten by their successors.
+ */
+import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
+import { ops, origin } from '../../../ir/ops/index.ts'
+import { hasEffect } from '../../../ir/passes/dead.ts'
+import { elements, type ValueType } from '../../../ir/type.ts'
+
+interface Use {
+  /** Undefined: the block yields it. */
+  readonly user: Node | undefined
+  readonly block: Block
+  /** Which input of the user, or which result of the block. */
+  readonly input: number
+}
+
+export const isFragment = (node: Node): boolean => node.type.kind === 'value' && node.type.shape.length > 0
+const countOf = (node: Node): number => elements((node.type as ValueType).shape)
+
+const pointwise: ReadonlySet<string> = new Set(
+  (
+    'neg abs not exp2 log2 sqrt rsqrt tanh sigmoid add sub mul div mod min max and or xor shl shr ' +
+    'eq ne lt le gt ge select cast'
+  ).split(' '),
+)
+export const isPointwise = (node: Node): boolean => pointwise.has(node.op)
+const isWeakLoad = (node: Node): boolean => node.op === 'load' && node.attributes.order === undefined
+
+/** Made in passing by whoever reads it, as often as it is read: it follows from scalars and indices by few operations. */
+const mostCheap = 4
+
+export class Plan {
+  readonly #uses = new Map<Node, Use[]>()
+  readonly #home = new Map<Node, { readonly block: Block; readonly position: number }>()
+  readonly #owner = new Map<Block, Node>()
+  readonly #roots = new Map<Node, ReadonlySet<Node | Block>>()
+  readonly #kept = new Map<Node, boolean>()
+  readonly #cheap = new Map<Node, number>()
+
+  constructor(ir: KernelIR) {
+    this.#index(ir.body)
+    for (const node of [...walk(ir.body)].reverse()) if (isFragment(node)) this.isKept(node)
+  }
+
+  #index(block: Block): void {
+    for (const param of block.params) this.#home.set(param, { block, position: -1 })
+    block.nodes.forEach((node, position) => {
+      this.#home.set(node, { block, position })
+      node.inputs.forEach((from, input) => this.#use(from, { user: node, block, input }))
+      for (const inner of node.blocks) {
+        this.#owner.set(inner, node)
+        this.#index(inner)
+      }
+    })
+    block.results.forEach((from, input) => this.#use(from, { user: undefined, block, input }))
+  }
+
+  #use(node: Node, use: Use): void {
+    const known = this.#uses.get(node)
+    if (known) known.push(use)
+    else this.#uses.set(node, [use])
+  }
+
+  isUsed(node: Node): boolean {
+    return this.#uses.has(node)
+  }
+
+  users(node: Node): readonly Node[] {
+    return (this.#uses.get(node) ?? []).flatMap(({ user }) => (user ? [user] : []))
+  }
+
+  blockOf(node: Node): Block {
+    return this.#home.get(node)!.block
+  }
+
+  /** Operations to make it from scalars, indices and constants; infinite if it needs anything else. */
+  #cost(node: Node): number {
+    if (!isFragment(node)) return 0
+    let cost = this.#cheap.get(node)
+    if (cost !== undefined) return cost
+    const inputs = node.inputs.reduce((sum, input) => sum + this.#cost(input), 0)
+    cost =
+      node.op === 'iota' || node.op === 'broadcast' || node.op === 'expand'
+        ? inputs
+        : isPointwise(node) && !['div', 'mod', 'exp2', 'log2', 'tanh', 'sigmoid', 'rsqrt'].includes(node.op)
+          ? inputs + 1
+          : Infinity
+    this.#cheap.set(node, cost)
+    return cost
+  }
+
+  /** Whether the fragment's elements are kept in the frame. */
+  isKept(node: Node): boolean {
+    let kept = this.#kept.get(node)
+    if (kept === undefined) this.#kept.set(node, (kept = this.#decide(node)))
+    return kept
+  }
+
+  #decide(node: Node): boolean {
+    if (this.#cost(node) <= mostCheap) return false
+    const isView = node.op === 'broadcast' || node.op === 'expand'
+    if (!isView && !isPointwise(node) && !isWeakLoad(node)) return true
+    const { block, position } = this.#home.get(node)!
+    for (const { user, input } of this.#uses.get(node) ?? [])
+      if (!user || user.op === 'rows' || (user.op === 'dot' && input < 2)) return true
+    if (isView) return false
+    if (this.#isStretched(node)) return true
+    const roots = this.roots(node)
+    if (roots.size !== 1) return true
+    const [root] = roots
+    if (!('op' in root) || this.#home.get(root)!.block !== block) return true
+    return isWeakLoad(node) && !this.#mayDelay(node, root, position)
+  }
+
+  /** Whether somebody reads an element more than once. */
+  #isStretched(node: Node): boolean {
+    return this.users(node).some(
+      (user) =>
+        user.op === 'transpose' ||
+        (user.op === 'broadcast' && countOf(user) > countOf(node)) ||
+        ((user.op === 'broadcast' || user.op === 'expand') && this.#isStretched(user)),
+    )
+  }
+
+  /** The nodes whose code reads the fragment's elements: its users, or those that they are computed for. */
+  roots(node: Node): ReadonlySet<Node | Block> {
+    const known = this.#roots.get(node)
+    if (known) return known
+    const roots = new Set<Node | Block>()
+    for (const { user, block } of this.#uses.get(node) ?? []) {
+      if (!user) roots.add(block)
+      else if (user.op === 'at' || (isFragment(user) && !this.isKept(user)))
+        for (const root of this.roots(user)) roots.add(root)
+      else roots.add(user)
+    }
+    this.#roots.set(node, roots)
+    return roots
+  }
+
+  /** Whether a load gives the same when it takes place at its root: nothing in between, nor the root itself, changes what it reads. */
+  #mayDelay(load: Node, root: Node, position: number): boolean {
+    const { block, position: end } = this.#home.get(root)!
+    for (let at = position + 1; at < end; at++) {
+      const { effect } = ops[block.nodes[at].op]
+      if (effect === 'write' || effect === 'sync' || (effect === 'control' && hasEffect(block.nodes[at])))
+        return false
+    }
+    if (ops[root.op].effect !== 'write') return true
+    const [from, to] = [load.inputs[0], root.op === 'copy' ? root.inputs[1] : root.inputs[0]]
+    if (from === to && root.op === 'store' && from.op !== 'at')
+      return this.#isReadInPlace(root.inputs[1], load)
+    if (origin(from).base === origin(to).base || from.op === 'at' || to.op === 'at') return false
+    // Two tensors may be one; then whole tiles of one shape are the same places, or apart.
+    return from.op === 'tile' && to.op === 'tile' && this.#isReadInPlace(root.inputs[1], load)
+  }
+
+  /** Whether element (i, j) of `node` reads `value` at (i, j) only. A load within `node` is read where it stands. */
+  #isReadInPlace(node: Node, value: Node): boolean {
+    if (node === value) return true
+    if (!this.reads(node, value)) return true
+    return isPointwise(node) && node.inputs.every((input) => this.#isReadInPlace(input, value))
+  }
+
+  /** Whether code that makes `node` reads `value` while it runs. */
+  reads(node: Node, value: Node): boolean {
+    if (node === value) return true
+    if (!isFragment(node) && node.op !== 'at' && node.op !== 'rows') return false
+    // What is not decided yet counts as computed on the way.
+    if (this.#kept.get(node)) return false
+    return node.inputs.some((input) => this.reads(input, value))
+  }
+
+  /** Whether everything that reads `value` stands in `block` and before `position`, except `last`, which stands there. */
+  #isReadUpTo(value: Node, block: Block, position: number, last: Node): boolean {
+    for (const root of this.roots(value)) {
+      if (root === last) continue
+      if (!('op' in root)) return false
+      // What reads it inside a loop that has ended does so no more.
+      let outer = root
+      while (this.#home.get(outer)!.block !== block) {
+        const owner = this.#owner.get(this.#home.get(outer)!.block)
+        if (!owner) return false
+        outer = owner
+      }
+      if (this.#home.get(outer)!.position >= position) return false
+    }
+    return true
+  }
+
+  /** Whether a kept value's memory is free for `consumer`, which reads it for the last time, and only as its input `input`. */
+  isLastUse(value: Node, consumer: Node, input: number): boolean {
+    const { block, position } = this.#home.get(consumer)!
+    if (this.#home.get(value)!.block !== block) return false
+    const uses = this.#uses.get(value)!
+    return (
+      this.#isReadUpTo(value, block, position, consumer) &&
+      uses.filter(({ user }) => user === consumer).every((use) => use.input === input) &&
+      consumer.inputs.every((other, i) => i === input || !this.reads(other, value))
+    )
+  }
+
+  /**
+   * Whether the successor of a carried value can be written where the value lies: the value is not read after that, and by the
+   * successor itself element by element.
+   */
+  mayOverwrite(param: Node, successor: Node): boolean {
+    const { block } = this.#home.get(param)!
+    const made = successor.op === 'result' ? successor.inputs[0] : successor
+    const home = this.#home.get(made)
+    if (!home || home.block !== block || home.position < 0) return false
+    if (!this.#isReadUpTo(param, block, home.position, made)) return false
+    if (!isFragment(successor)) return false
+    if (successor.op === 'result') {
+      if (made.op === 'if') return false
+      const state = attribute<number>(successor, 'index')
+      const first = made.inputs.length - made.blocks[made.blocks.length - 1].results.length
+      return made.inputs.every((input, i) =>
+        i === first + state ? this.#isReadInPlace(input, param) : !this.reads(input, param),
+      )
+    }
+    if (successor.op === 'dot')
+      return (
+        !this.reads(successor.inputs[0], param) &&
+        !this.reads(successor.inputs[1], param) &&
+        this.#isReadInPlace(successor.inputs[2], param)
+      )
+    if (isPointwise(successor)) return successor.inputs.every((input) => this.#isReadInPlace(input, param))
+    return successor.inputs.every((input) => !this.reads(input, param))
+  }
+}

@@ -1,0 +1,85 @@
+/** `dot`: into the accumulator's own memory where nobody else needs it, so that a loop of products moves no accumulator. */
+import type { StorageDType } from '../../../ir/dtype.ts'
+import type { Node } from '../../../ir/node.ts'
+import { i32, stride } from '../build.ts'
+import type { Expression } from '../code.ts'
+import { refOf, valueOf, type Lowering } from './context.ts'
+import { dotScratchBytes, emitDot, rowsLayout, type TileOperand } from './dot.ts'
+import { evaluateInto, newBuffer } from './fragments.ts'
+import type { Buffer } from './frame.ts'
+import { emitPanelCopy } from './panels.ts'
+import { strideOf, view, type RefView, type TileView } from './views.ts'
+
+const inFrame = (l: Lowering, offset: number): Expression => ({
+  kind: 'address',
+  type: 'ptr',
+  base: { kind: 'local', type: 'ptr', local: l.ambient.frame },
+  scale: 1,
+  offset,
+})
+
+/** Memory that a consumer of a kept value may write to, because it is the last to read it. */
+export function takeOver(l: Lowering, value: Node, consumer: Node, input: number): Buffer | undefined {
+  const buffer = l.buffers.get(value)
+  return buffer && !l.pinned.has(value) && l.plan.isLastUse(value, consumer, input) ? buffer : undefined
+}
+
+export function lowerDot(l: Lowering, node: Node): void {
+  const [a, b, start] = node.inputs
+  const buffer = l.preferred.get(node) ?? takeOver(l, start, node, 2) ?? newBuffer(l, node)
+  evaluateInto(l, start, buffer)
+  const [left, right] = [operand(l, a), operand(l, b)]
+  l.shared.frame.scope(() => {
+    const scratch = inFrame(l, l.shared.frame.take(dotScratchBytes(l.machine, left, right)))
+    const accumulator = inFrame(l, buffer.offset)
+    emitDot(l.writer, l.machine, {
+      a: left,
+      b: right,
+      accumulator,
+      accumulatorStride: buffer.stride,
+      scratch,
+    })
+  })
+  l.buffers.set(node, buffer)
+}
+
+/** A fragment is kept as f32 or i32, whatever its dtype. */
+function operand(l: Lowering, node: Node): TileOperand {
+  if (node.type.kind === 'ref') {
+    const tile = view(l, node) as TileView
+    return {
+      base: tile.base,
+      dtype: tile.dtype,
+      rows: tile.rows,
+      columns: tile.columns,
+      rowStride: tile.rowStride as number,
+      columnStride: tile.columnStride,
+      layout: l.shared.layouts.get(tile.declaration!) ?? rowsLayout,
+    }
+  }
+  const buffer = l.buffers.get(node)!
+  return {
+    base: inFrame(l, buffer.offset),
+    dtype: valueOf(node).dtype === 'i8' ? 'i32' : 'f32',
+    rows: buffer.rows,
+    columns: buffer.columns,
+    rowStride: buffer.stride,
+    columnStride: buffer.element,
+    layout: rowsLayout,
+  }
+}
+
+/** Global memory to a tile that is kept in panels. */
+export function copyPanels(l: Lowering, node: Node, from: RefView, to: TileView): void {
+  if (from.kind !== 'tile') throw new Error('only whole tiles of a tensor become panels')
+  const { dtype, shape } = refOf(node.inputs[0])
+  const extents: readonly [number, number] = [from.rows, from.columns]
+  const rowStride = shape.length === 1 ? stride(i32(0), 1) : strideOf(l, from.rowStride)
+  const inside = from.inside ?? { rows: i32(from.rows), columns: i32(from.columns) }
+  emitPanelCopy(
+    l.writer,
+    l.machine,
+    { base: from.base, rowStride, dtype: dtype as StorageDType, ...inside, shape: extents },
+    { base: to.base, layout: l.shared.layouts.get(to.declaration!)!, dtype: to.dtype, shape: extents },
+  )
+}

@@ -1,0 +1,116 @@
+/**
+ * Carried state. A scalar is a local that an iteration sets; a fragment is a buffer that an iteration computes anew, in place where
+ * the plan allows it, and otherwise into another one that is copied back.
+ */
+import type { Block, Node } from '../../../ir/node.ts'
+import { use } from '../build.ts'
+import type { Expression, Local } from '../code.ts'
+import { valueOf, type Lowering } from './context.ts'
+import { valueCodeType } from './convert.ts'
+import { copyBuffer, evaluateInto, newBuffer } from './fragments.ts'
+import type { Buffer } from './frame.ts'
+import { isFragment } from './plan.ts'
+import { takeOver } from './products.ts'
+import { scalar } from './scalars.ts'
+
+export type State = readonly (Buffer | Local)[]
+const isBuffer = (part: Buffer | Local): part is Buffer => 'offset' in part
+
+function resultOf(l: Lowering, node: Node, index: number): Node | undefined {
+  return l.plan.users(node).find((user) => user.op === 'result' && user.attributes.index === index)
+}
+
+/** Puts the initial values in place. `leading` inputs of the node are not state. */
+export function beginState(l: Lowering, node: Node, leading: number): State {
+  const inits = node.inputs.slice(leading)
+  return inits.map((init, k) => {
+    if (!isFragment(init)) return l.writer.let('state', scalar(l, init))
+    const result = resultOf(l, node, k)
+    const buffer =
+      (result && l.preferred.get(result)) ?? takeOver(l, init, node, leading + k) ?? newBuffer(l, init)
+    evaluateInto(l, init, buffer)
+    return buffer
+  })
+}
+
+/** Makes the state known as the params of a block. */
+export function enterState(l: Lowering, state: State, params: readonly Node[]): void {
+  state.forEach((part, k) => {
+    if (isBuffer(part)) l.buffers.set(params[k], part)
+    else l.scalars.set(params[k], use(part))
+  })
+}
+
+/** Says where an iteration's results should be computed: on the spot, if what is there is not needed any more. */
+export function preferInPlace(l: Lowering, state: State, params: readonly Node[], block: Block): void {
+  state.forEach((part, k) => {
+    const result = block.results[k]
+    if (!isBuffer(part) || !l.plan.isKept(result) || l.preferred.has(result)) return
+    if (block.results.indexOf(result) === k && l.plan.mayOverwrite(params[k], result))
+      l.preferred.set(result, part)
+  })
+}
+
+/** An iteration's results become the state. */
+export function nextState(l: Lowering, state: State, results: readonly Node[]): void {
+  l.shared.frame.scope(() => moveBuffers(l, state, results))
+  const scalars = results.flatMap((result, k): { from: Expression; to: Local }[] => {
+    const part = state[k]
+    return isBuffer(part) ? [] : [{ from: scalar(l, result), to: part }]
+  })
+  const isOwn = ({ from, to }: { from: Expression; to: Local }): boolean =>
+    from.kind === 'local' && from.local === to
+  const moved = scalars.filter((move) => !isOwn(move))
+  const values =
+    moved.length > 1
+      ? moved.map(({ from }) => use(l.writer.let('next', from)))
+      : moved.map(({ from }) => from)
+  moved.forEach(({ to }, i) => l.writer.set(to, values[i]))
+}
+
+function moveBuffers(l: Lowering, state: State, results: readonly Node[]): void {
+  const targets = new Set(state.flatMap((part) => (isBuffer(part) ? [part.offset] : [])))
+  const moves = state.flatMap((part, k) => {
+    if (!isBuffer(part)) return []
+    const from = l.buffers.get(results[k])
+    return from?.offset === part.offset ? [] : [{ to: part, from, result: results[k] }]
+  })
+  // What will be overwritten by another move is set aside first.
+  const sources = moves.map(({ from }) => {
+    if (!from || !targets.has(from.offset)) return from
+    const aside: Buffer = { ...from, offset: l.shared.frame.take(from.rows * from.stride) }
+    copyBuffer(l, from, aside)
+    return aside
+  })
+  moves.forEach(({ to, result }, i) => {
+    const from = sources[i]
+    if (from) copyBuffer(l, from, to)
+    else evaluateInto(l, result, to)
+  })
+}
+
+/** What a control node leaves behind, for its `result` nodes. */
+export function leaveState(l: Lowering, node: Node, state: State): void {
+  l.results.set(
+    node,
+    state.map((part) => (isBuffer(part) ? part : use(part))),
+  )
+}
+
+/** Room for what the branches of an `if` yield. */
+export function branchState(l: Lowering, results: readonly Node[]): State {
+  return results.map((result) =>
+    isFragment(result)
+      ? newBuffer(l, result)
+      : ({ type: valueCodeType(valueOf(result).dtype, false), name: 'chosen' } satisfies Local),
+  )
+}
+
+/** A branch computes what it yields where both branches leave it. */
+export function preferBranch(l: Lowering, state: State, block: Block): void {
+  state.forEach((part, k) => {
+    const result = block.results[k]
+    if (!isBuffer(part) || !l.plan.isKept(result) || l.preferred.has(result)) return
+    if (block.results.indexOf(result) === k && block.nodes.includes(result)) l.preferred.set(result, part)
+  })
+}

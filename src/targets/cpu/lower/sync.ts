@@ -1,0 +1,141 @@
+/** Flags, barriers and fences; stopping after a fault. */
+import type { Node } from '../../../ir/node.ts'
+import type { Order } from '../../../ir/ops/index.ts'
+import { eventKind, waitKind, type Fault } from '../abi.ts'
+import { add, address, compare, i32, mul, select, sub, use } from '../build.ts'
+import type { Expression, MemoryOrder } from '../code.ts'
+import { flagsOf, type Lowering } from './context.ts'
+import { header } from './frame.ts'
+import { faultNumber } from './runtime.ts'
+import { scalar } from './scalars.ts'
+import { view, type BarriersView, type FlagsView } from './views.ts'
+
+export const orderOf = (node: Node): MemoryOrder => (node.attributes.order as Order | undefined) ?? 'relaxed'
+
+/** Stop everything: the kernel did what has no result. */
+export function raise(l: Lowering, fault: Fault, node: Node): void {
+  const { memory, slot } = l.ambient
+  l.call(l.shared.runtime.raiseFault, memory, slot, i32(faultNumber(fault)), i32(l.shared.sites.number(node)))
+  l.stop()
+}
+
+/** Leave the function if what was called says so. */
+export function leaveIfStopped(l: Lowering, stopped: Expression): void {
+  l.writer.if(compare('ne', stopped, i32(0)), () => l.stop())
+}
+
+export function signal(l: Lowering, node: Node): void {
+  const flag = view(l, node.inputs[0]) as FlagsView
+  const { arrivals } = flagsOf(node.inputs[0])
+  const epoch = l.epoch(flag.param, 'signalled')
+  // Stores come before the look at the sleepers, in the order that sleepers see too.
+  if (arrivals === 1) l.writer.atomicStore(flag.base, epoch, 'seqCst')
+  else l.writer.emit({ kind: 'atomic', name: 'add', at: flag.base, value: i32(1), order: 'seqCst' })
+  l.call(l.shared.runtime.wakeSleepers, l.ambient.memory, flag.base)
+}
+
+export function wait(l: Lowering, node: Node): void {
+  const { writer, ambient, shared } = l
+  const flag = view(l, node.inputs[0]) as FlagsView
+  const { arrivals } = flagsOf(node.inputs[0])
+  const lag = node.attributes.lag as number
+  const epoch = l.epoch(flag.param, 'waited')
+  const late = lag === 0 ? epoch : writer.let('epoch', sub(epoch, i32(lag)))
+  const wanted = writer.let(
+    'wanted',
+    mul(lag === 0 ? epoch : select(compare('gt', late, i32(0)), late, i32(0)), i32(arrivals)),
+  )
+  const block = (): void => {
+    const seen = writer.atomicLoad('seen', 'i32', flag.base, 'acquire')
+    writer.if(compare('lt', sub(seen, wanted), i32(0)), () => {
+      const owner = flag.owner ?? l.rank
+      const site = i32(shared.sites.number(node))
+      const param = i32(l.paramIndex(flag.param))
+      recorded(l, eventKind.wait, node, owner, param, () => {
+        const stopped = l.call(
+          shared.runtime.waitFlag,
+          ambient.memory,
+          flag.base,
+          wanted,
+          ambient.slot,
+          site,
+          param,
+          owner,
+          flag.index,
+        )
+        leaveIfStopped(l, use(stopped!))
+      })
+    })
+  }
+  if (lag === 0) block()
+  else writer.if(compare('ne', wanted, i32(0)), block)
+}
+
+/** Does something, and records when it began and ended if that is asked for. */
+export function recorded(
+  l: Lowering,
+  kind: number,
+  node: Node,
+  who: Expression,
+  what: Expression,
+  body: () => void,
+): void {
+  if (!l.shared.options.record) return body()
+  const start = l.writer.let('start', { kind: 'now', type: 'f64' })
+  body()
+  const end = l.writer.let('end', { kind: 'now', type: 'f64' })
+  const site = i32(l.shared.sites.number(node))
+  l.call(l.shared.runtime.recordEvent, l.ambient.slot, i32(kind), site, start, end, who, what)
+}
+
+export function fence(l: Lowering, node: Node): void {
+  l.writer.emit({ kind: 'fence', order: orderOf(node) })
+}
+
+/** All roles of the program meet; alone, a role has nobody to wait for. */
+export function barrier(l: Lowering, node: Node): void {
+  if (l.roles === 1) return
+  const { writer, ambient, shared } = l
+  const word = writer.let('meeting', address(ambient.frame, 0, 1, header.meeting))
+  const before = writer.atomic('add', word, i32(1), 'seqCst')
+  l.call(shared.runtime.wakeSleepers, ambient.memory, word)
+  // Arrivals are never taken back: the meeting is over when its last one has come.
+  const meeting = add(
+    mul({ kind: 'binary', type: 'i32', name: 'divU', a: use(before), b: i32(l.roles) }, i32(l.roles)),
+    i32(l.roles),
+  )
+  const site = i32(shared.sites.number(node))
+  const stopped = l.call(
+    shared.runtime.waitWord,
+    ambient.memory,
+    word,
+    meeting,
+    ambient.slot,
+    site,
+    i32(waitKind.barrier),
+  )
+  leaveIfStopped(l, use(stopped!))
+}
+
+export function arrive(l: Lowering, node: Node): void {
+  const { base } = view(l, node.inputs[0]) as BarriersView
+  l.writer.emit({ kind: 'atomic', name: 'add', at: base, value: i32(1), order: 'seqCst' })
+  l.call(l.shared.runtime.wakeSleepers, l.ambient.memory, base)
+}
+
+export function waitPhase(l: Lowering, node: Node): void {
+  const { ambient, shared } = l
+  const { base, arrivals } = view(l, node.inputs[0]) as BarriersView
+  const phase = scalar(l, node.inputs[1])
+  const site = i32(shared.sites.number(node))
+  const stopped = l.call(
+    shared.runtime.waitBarrier,
+    ambient.memory,
+    base,
+    i32(arrivals),
+    phase,
+    ambient.slot,
+    site,
+  )
+  leaveIfStopped(l, use(stopped!))
+}

@@ -1,0 +1,345 @@
+/**
+ * Views as locals: a base address, extents and strides. Tensors are row-major; rank r's copy lies r heaps behind rank 0's. An index
+ * that leaves its extent is an author's mistake, which the checker reports; here it is bent so that nothing outside a tensor is
+ * touched.
+ */
+import type { StorageDType } from '../../../ir/dtype.ts'
+import { attribute, type Node } from '../../../ir/node.ts'
+import { elements, type Shape } from '../../../ir/type.ts'
+import { address, binary, compare, convert, i32, mul, select, step, stride, sub, use } from '../build.ts'
+import type { Expression } from '../code.ts'
+import { barriersOf, constantOf, refOf, tensorOf, valueOf, type Lowering } from './context.ts'
+import { scalar } from './scalars.ts'
+import { storedBytes } from './frame.ts'
+import { raise } from './sync.ts'
+
+/** A tensor or a part of it on one rank. */
+export interface TensorView {
+  readonly kind: 'tensor'
+  readonly param: Node
+  readonly dtype: StorageDType
+  readonly base: Expression
+  readonly extents: readonly Expression[]
+  /** In bytes, `ptr`-sized. */
+  readonly strides: readonly Expression[]
+  /** Undefined: this rank. */
+  readonly owner: Expression | undefined
+}
+
+/** Rows of elements that lie next to each other, in a tensor or in the frame. */
+export interface TileView {
+  readonly kind: 'tile'
+  readonly space: 'global' | 'shared'
+  readonly dtype: StorageDType
+  /** Element [0, 0]. */
+  readonly base: Expression
+  readonly rows: number
+  readonly columns: number
+  /** From row to row: bytes known now, or at launch. From column to column. */
+  readonly rowStride: number | Expression
+  readonly columnStride: number
+  /** How many rows and columns lie inside the tensor; undefined: all do. */
+  readonly inside: { readonly rows: Expression; readonly columns: Expression } | undefined
+  readonly owner: Expression | undefined
+  /** The declaration of a shared tile. */
+  readonly declaration?: Node
+}
+
+/** Rows of a tensor by their indices, a fragment that is kept. */
+export interface RowsView {
+  readonly kind: 'rows'
+  readonly tensor: TensorView
+  readonly indices: Node
+  readonly rows: number
+  readonly columns: number
+  /** Column 0 of row 0 of the tensor. */
+  readonly base: Expression
+  readonly insideColumns: Expression
+}
+
+/** Single places, by a scalar or fragment of indices for each axis. */
+export interface PlacesView {
+  readonly kind: 'places'
+  readonly dtype: StorageDType
+  readonly space: 'global' | 'shared'
+  readonly base: Expression
+  readonly extents: readonly Expression[]
+  readonly strides: readonly (Expression | number)[]
+  readonly indices: readonly Node[]
+  readonly owner: Expression | undefined
+}
+
+export interface FlagsView {
+  readonly kind: 'flags'
+  readonly param: Node
+  /** Flag 0, or the flag that was chosen. */
+  readonly base: Expression
+  readonly index: Expression
+  readonly owner: Expression | undefined
+}
+
+/** Words in the frame that count arrivals. */
+export interface BarriersView {
+  readonly kind: 'barriers'
+  readonly base: Expression
+  readonly arrivals: number
+}
+
+export type View = TensorView | TileView | RowsView | PlacesView | FlagsView | BarriersView
+export type RefView = TileView | RowsView | PlacesView
+
+export function view(l: Lowering, node: Node): View {
+  let found = l.views.get(node)
+  if (!found) l.views.set(node, (found = make(l, node)))
+  return found
+}
+
+export function refView(l: Lowering, node: Node): RefView {
+  const found = view(l, node)
+  if (found.kind === 'tile' || found.kind === 'rows' || found.kind === 'places') return found
+  throw new Error(`${node.op} is not a place in memory`)
+}
+
+function make(l: Lowering, node: Node): View {
+  switch (node.op) {
+    case 'param':
+      return parameter(l, node)
+    case 'shared':
+      return sharedTile(l, node)
+    case 'barriers': {
+      const base = address(l.ambient.frame, 0, 1, l.shared.declared.get(node)!)
+      return { kind: 'barriers', base, arrivals: barriersOf(node).arrivals }
+    }
+    case 'on':
+      return onRank(l, node)
+    case 'slice':
+      return slice(l, node)
+    case 'pick':
+      return pick(l, node)
+    case 'tile':
+      return tile(l, node)
+    case 'rows':
+      return rows(l, node)
+    case 'at':
+      return at(l, node)
+    case 'transpose': {
+      const from = view(l, node.inputs[0]) as TileView
+      return {
+        ...from,
+        rows: from.columns,
+        columns: from.rows,
+        rowStride: from.columnStride,
+        columnStride: from.rowStride as number,
+      }
+    }
+    default:
+      throw new Error(`${node.op} is not a view`)
+  }
+}
+
+function parameter(l: Lowering, node: Node): View {
+  if (node.type.kind === 'flags')
+    return { kind: 'flags', param: node, base: l.ownCopy(node), index: i32(0), owner: undefined }
+  const { dtype, rank } = tensorOf(node)
+  const axes = Array.from({ length: rank }, (_, axis) => axis)
+  return {
+    kind: 'tensor',
+    param: node,
+    dtype: dtype as StorageDType,
+    base: l.ownCopy(node),
+    extents: axes.map((axis) => l.extent(node, axis)),
+    strides: axes.map((axis) => l.axisStride(node, axis, rank, storedBytes(dtype))),
+    owner: undefined,
+  }
+}
+
+function sharedTile(l: Lowering, node: Node): TileView {
+  const { dtype, shape } = refOf(node)
+  const [count, columns] =
+    shape.length === 1 ? [1, shape[0]] : [shape[shape.length - 2], shape[shape.length - 1]]
+  return {
+    kind: 'tile',
+    space: 'shared',
+    dtype: dtype as StorageDType,
+    base: use(l.writer.let('tile', address(l.ambient.frame, 0, 1, l.shared.declared.get(node)!))),
+    rows: count,
+    columns,
+    rowStride: columns * storedBytes(dtype),
+    columnStride: storedBytes(dtype),
+    inside: undefined,
+    owner: undefined,
+    declaration: node,
+  }
+}
+
+/** An index as i32. */
+export function indexOf(l: Lowering, node: Node): Expression {
+  const value = scalar(l, node)
+  return valueOf(node).dtype === 'i64' ? use(l.writer.let('index', convert('wrap', 'i32', value))) : value
+}
+
+const clamp = (l: Lowering, index: Expression, extent: Expression): Expression => {
+  if (index.kind === 'const' && index.value === 0) return index
+  const low = l.writer.let('index', select(compare('ge', index, extent), sub(extent, i32(1)), index))
+  return use(l.writer.let('index', select(compare('lt', low, i32(0)), i32(0), low)))
+}
+
+function onRank(l: Lowering, node: Node): View {
+  const from = view(l, node.inputs[0]) as TensorView | FlagsView
+  const rank = node.inputs[1]
+  if (rank.op === 'rank' && from.owner === undefined) return from
+  const owner = indexOf(l, rank)
+  const known = constantOf(rank)
+  if (known === undefined || known < 0 || known >= l.shared.ir.world)
+    l.writer.if(compare('geU', owner, i32(l.shared.ir.world)), () => raise(l, 'badRank', node))
+  const base = step(from.base, sub(owner, from.owner ?? l.rank), l.heapStride)
+  return { ...from, base: use(l.writer.let('peer', base)), owner }
+}
+
+function slice(l: Lowering, node: Node): TensorView {
+  const from = view(l, node.inputs[0]) as TensorView
+  const axis = attribute<number>(node, 'axis')
+  const { writer } = l
+  const extent = from.extents[axis]
+  const given = indexOf(l, node.inputs[1])
+  const start =
+    given.kind === 'const' && given.value === 0
+      ? given
+      : use(writer.let('start', select(compare('gtU', given, extent), extent, given)))
+  const room = writer.let('room', sub(extent, start))
+  const size = indexOf(l, node.inputs[2])
+  const kept = writer.let('size', select(compare('gtU', size, room), room, size))
+  return {
+    ...from,
+    base: use(writer.let('slice', step(from.base, start, from.strides[axis]))),
+    extents: from.extents.map((one, i) => (i === axis ? use(kept) : one)),
+  }
+}
+
+function pick(l: Lowering, node: Node): View {
+  const from = view(l, node.inputs[0])
+  const index = indexOf(l, node.inputs[1])
+  const { writer } = l
+  if (from.kind === 'tensor')
+    return {
+      ...from,
+      base: use(writer.let('picked', step(from.base, clamp(l, index, from.extents[0]), from.strides[0]))),
+      extents: from.extents.slice(1),
+      strides: from.strides.slice(1),
+    }
+  if (from.kind === 'barriers') {
+    const { count } = barriersOf(node.inputs[0])
+    return { ...from, base: use(writer.let('barrier', address(from.base, clamp(l, index, i32(count)), 4))) }
+  }
+  const { shape } = refOf(node.inputs[0])
+  const inner = elements(shape.slice(1)) * storedBytes((from as TileView).dtype)
+  const base = address((from as TileView).base, clamp(l, index, i32(shape[0])), inner)
+  const picked = { ...(from as TileView), base: use(writer.let('stage', base)) }
+  return shape.length === 3 ? picked : { ...picked, rows: 1 }
+}
+
+function tile(l: Lowering, node: Node): TileView {
+  const from = view(l, node.inputs[0]) as TensorView
+  const shape = attribute<Shape>(node, 'shape')
+  const bytes = storedBytes(from.dtype)
+  const { writer } = l
+  const starts = shape.map((extent, axis) => {
+    const start = mul(indexOf(l, node.inputs[1 + axis]), i32(extent))
+    return start.kind === 'const' ? start : use(writer.let('start', start))
+  })
+  /** Of a tile that begins before the tensor, nothing lies inside. */
+  const inside = shape.map((_, axis) => {
+    const room = writer.let('room', sub(from.extents[axis], starts[axis]))
+    return starts[axis].kind === 'const'
+      ? use(room)
+      : use(writer.let('inside', select(compare('lt', starts[axis], i32(0)), i32(0), room)))
+  })
+  const last = shape.length - 1
+  const row = last === 0 ? from.base : step(from.base, starts[0], from.strides[0])
+  return {
+    kind: 'tile',
+    space: 'global',
+    dtype: from.dtype,
+    base: use(writer.let('tile', address(row, starts[last], bytes))),
+    rows: last === 0 ? 1 : shape[0],
+    columns: shape[last],
+    rowStride: last === 0 ? 0 : from.strides[0],
+    columnStride: bytes,
+    inside: { rows: last === 0 ? i32(1) : inside[0], columns: inside[last] },
+    owner: from.owner,
+  }
+}
+
+function rows(l: Lowering, node: Node): RowsView {
+  const tensor = view(l, node.inputs[0]) as TensorView
+  const [count, width] = refOf(node).shape
+  const start = l.writer.let('start', mul(indexOf(l, node.inputs[2]), i32(width)))
+  const room = l.writer.let('room', sub(tensor.extents[1], start))
+  const inside = l.writer.let('inside', select(compare('lt', start, i32(0)), i32(0), room))
+  const base = l.writer.let('columns', address(tensor.base, start, storedBytes(tensor.dtype)))
+  return {
+    kind: 'rows',
+    tensor,
+    indices: node.inputs[1],
+    rows: count,
+    columns: width,
+    base: use(base),
+    insideColumns: use(inside),
+  }
+}
+
+function at(l: Lowering, node: Node): View {
+  const from = view(l, node.inputs[0])
+  const indices = node.inputs.slice(1)
+  if (from.kind === 'flags') {
+    let flat = i32(0)
+    indices.forEach((one, axis) => {
+      const extent = l.extent(from.param, axis)
+      const index = clamp(l, indexOf(l, one), extent)
+      flat = axis === 0 ? index : binary('add', mul(flat, extent), index)
+    })
+    const index = use(l.writer.let('flag', flat))
+    return { ...from, index, base: use(l.writer.let('word', address(from.base, index, 4))) }
+  }
+  if (from.kind === 'tensor')
+    return {
+      kind: 'places',
+      space: 'global',
+      dtype: from.dtype,
+      base: from.base,
+      extents: from.extents,
+      strides: from.strides,
+      indices,
+      owner: from.owner,
+    }
+  const { shape } = refOf(node.inputs[0])
+  const inner = from as TileView
+  const strides = [inner.rowStride as number, inner.columnStride]
+  return {
+    kind: 'places',
+    space: 'shared',
+    dtype: inner.dtype,
+    base: inner.base,
+    extents: shape.map((extent) => i32(extent)),
+    strides:
+      shape.length === 1
+        ? [inner.columnStride]
+        : shape.length === 3
+          ? [shape[1] * shape[2] * storedBytes(inner.dtype), ...strides]
+          : strides,
+    indices,
+    owner: undefined,
+  }
+}
+
+/** Base and row stride of whole rows, as expressions. */
+export const strideOf = (l: Lowering, bytes: number | Expression): Expression =>
+  typeof bytes === 'number'
+    ? l.once(`bytes ${bytes}`, (writer) => writer.let('bytes', stride(i32(bytes), 1)))
+    : bytes
+
+export const extentOf = (l: Lowering, node: Node): Expression => {
+  const axis = attribute<number>(node, 'axis')
+  const from = view(l, node.inputs[0])
+  return from.kind === 'tensor' ? from.extents[axis] : l.extent((from as FlagsView).param, axis)
+}
