@@ -9,17 +9,25 @@ import type { Kernel, Meta, Params } from '../lang/kernel.ts'
 import { formatFinding, StopRun, type Finding } from '../targets/check/findings.ts'
 import { RandomScheduler } from '../targets/check/scheduler.ts'
 import { CheckWorld } from '../targets/check/world.ts'
-import { WorldError, type LaunchArguments, type LaunchOptions, type World } from './world.ts'
+import { WorldError, type Launch, type LaunchArguments, type LaunchOptions, type World } from './world.ts'
 
 export interface OpenOptions {
-  /** `check` by default. */
+  /** `check` by default; `wasm` and `native` run on the processor. */
   readonly target?: string
   /** How many ranks, 1 to 64. */
   readonly ranks: number
-  /** Programs that run at once on a rank; undefined is no limit. */
+  /** On the checker: programs that run at once on a rank; undefined is no limit. */
   readonly residency?: number
   /** Of the schedule, where the target chooses one. */
   readonly seed?: number
+  /** Of a rank, in bytes. By default what fits the addresses, a gibibyte at most; pages that nobody touches cost nothing. */
+  readonly heap?: number
+  /** Programs of a rank that run at once, each on a thread of its own; by default the rank's share of the cores. */
+  readonly workers?: number
+  /** How long nothing may end while launches are pending before the world is stopped, in milliseconds; a minute by default. */
+  readonly timeout?: number
+  /** Record launches, programs, waits and remote copies: see `World.timeline`. */
+  readonly record?: boolean
 }
 
 export const mostRanks = 64
@@ -30,6 +38,9 @@ type Open = (options: OpenOptions) => World | Promise<World>
 export const worlds: Readonly<Record<string, Open>> = {
   check: ({ ranks, residency, seed = 1 }) =>
     new ReportingWorld({ ranks, residency, scheduler: new RandomScheduler(seed) }),
+  // Loaded when they are asked for: whoever only checks kernels does not pay for them.
+  wasm: async (options) => (await import('../targets/wasm/world.ts')).openWasmWorld(options),
+  native: async (options) => (await import('../targets/native/world.ts')).openNativeWorld(options),
 }
 
 export async function openWorld(options: OpenOptions): Promise<World> {
@@ -64,6 +75,14 @@ class ReportingWorld extends CheckWorld {
   ): void {
     try {
       super.launch(kernel, args, options)
+    } catch (error) {
+      this.#stop(error)
+    }
+  }
+
+  override launchTogether(launches: readonly Launch[]): void {
+    try {
+      super.launchTogether(launches)
     } catch (error) {
       this.#stop(error)
     }

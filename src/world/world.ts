@@ -1,12 +1,14 @@
 /**
  * The host's side: a world of ranks with a symmetric heap. One program allocates, launches and reads back; every target
- * offers the same interface, and nothing in it assumes that all ranks live in this process.
+ * offers the same interface, and nothing in it assumes that all ranks live in this process: data of a rank is reached through
+ * methods that take the rank, and asking for one that is not among `localRanks` is an error.
  *
  * An allocation exists on every rank at the same place in its heap. A launch orders nothing between ranks: on one rank,
  * launches of a stream follow each other; between ranks only flags, or `barrier`, order anything.
  */
 import type { DType, StorageDType } from '../ir/dtype.ts'
 import type { FlagsParam, Kernel, Meta, Params, ScalarParam, TensorParam } from '../lang/kernel.ts'
+import type { Timeline } from '../timeline/timeline.ts'
 
 export interface SymmetricTensor<D extends StorageDType = StorageDType> {
   readonly kind: 'tensor'
@@ -22,12 +24,25 @@ export interface SymmetricFlags {
   readonly arrivals: number
 }
 
+/**
+ * What `World.pack` makes of a tensor: the same elements in the order in which the target's products read them. How they lie is
+ * the target's; a kernel takes it where it takes a tensor. A target without such an order passes `source` itself.
+ */
+export interface PackedTensor<D extends StorageDType = StorageDType> {
+  readonly kind: 'packed'
+  readonly name: string
+  readonly dtype: D
+  readonly shape: readonly number[]
+  /** What was packed. It may be freed where the target has made a copy. */
+  readonly source: SymmetricTensor<D>
+}
+
 /** One value for all ranks, or one a rank. */
 export type PerRank<T> = T | ((rank: number) => T)
 
 export type LaunchArguments<P extends Params> = {
   readonly [K in keyof P]: P[K] extends TensorParam<infer D, infer _R>
-    ? PerRank<SymmetricTensor<D>>
+    ? PerRank<SymmetricTensor<D> | PackedTensor<D>>
     : P[K] extends FlagsParam<infer _R>
       ? SymmetricFlags
       : P[K] extends ScalarParam<DType>
@@ -40,14 +55,63 @@ export interface LaunchOptions<M extends Meta = Meta> {
   readonly grid: PerRank<number> | 'resident'
   /** Compile-time parameters that differ from the kernel's defaults. */
   readonly meta?: Partial<M>
-  readonly stream?: number
+  /** The one with number 0 by default. */
+  readonly stream?: Stream | number
   /** The ranks that launch; all by default. */
   readonly ranks?: readonly number[]
+}
+
+/** One of several launches that may wait for each other: see `World.launchTogether`. Made by `launchOf`. */
+export interface Launch {
+  readonly kernel: Kernel
+  readonly args: Readonly<Record<string, unknown>>
+  readonly options: LaunchOptions
+}
+
+export function launchOf<P extends Params, M extends Meta>(
+  kernel: Kernel<P, M>,
+  args: LaunchArguments<P>,
+  options: LaunchOptions<M>,
+): Launch {
+  return { kernel: kernel as unknown as Kernel, args, options: options as LaunchOptions }
+}
+
+/** A queue of launches on every rank. Launches of one follow each other; those of two may run at once. */
+export interface Stream {
+  readonly kind: 'stream'
+  readonly id: number
+  /** An event that has happened on a rank when all that was launched here before has ended there. */
+  record(): StreamEvent
+  /** On every rank, what is launched here from now on starts after the event has happened on that rank. */
+  wait(event: StreamEvent): void
+  /** All launches of this stream so far have ended, on all local ranks. */
+  synchronize(): Promise<void>
+}
+
+export interface StreamEvent {
+  readonly kind: 'event'
+  /** It has happened on all local ranks. */
+  synchronize(): Promise<void>
+  /**
+   * Milliseconds from another event to this one, both of which have happened: from the last rank's end to the last rank's
+   * end, or on one rank alone. The checker has no clock: 0.
+   */
+  elapsed(since: StreamEvent, rank?: number): number
 }
 
 export interface AllocationOptions {
   /** What reports call it. */
   readonly name?: string
+}
+
+export interface TensorOptions extends AllocationOptions {
+  /** Where it begins on the heap: a power of two from 64 bytes, the default, to 64 KiB. */
+  readonly alignment?: number
+}
+
+export interface RandomOptions extends TensorOptions {
+  /** The same seed gives the same elements, on every target; without one, every call on a world has its own. */
+  readonly seed?: number
 }
 
 /** Allocation and host access, for all ranks at once or (`World.on`) for one. */
@@ -56,25 +120,43 @@ export interface Allocator {
   empty<D extends StorageDType>(
     dtype: D,
     shape: readonly number[],
-    options?: AllocationOptions,
+    options?: TensorOptions,
   ): SymmetricTensor<D>
   full<D extends StorageDType>(
     dtype: D,
     shape: readonly number[],
     value: number,
-    options?: AllocationOptions,
+    options?: TensorOptions,
   ): SymmetricTensor<D>
   zeros<D extends StorageDType>(
     dtype: D,
     shape: readonly number[],
-    options?: AllocationOptions,
+    options?: TensorOptions,
+  ): SymmetricTensor<D>
+  /** 0, 1, 2, … in row-major order, rounded to the dtype. */
+  arange<D extends StorageDType>(
+    dtype: D,
+    shape: readonly number[],
+    options?: TensorOptions,
+  ): SymmetricTensor<D>
+  /** Uniform from 0 to 1, different on every rank. */
+  rand<D extends StorageDType>(
+    dtype: D,
+    shape: readonly number[],
+    options?: RandomOptions,
+  ): SymmetricTensor<D>
+  /** Normal with mean 0 and deviation 1, different on every rank. */
+  randn<D extends StorageDType>(
+    dtype: D,
+    shape: readonly number[],
+    options?: RandomOptions,
   ): SymmetricTensor<D>
   /** `contents` gives each rank's elements in row-major order; they are rounded to the dtype. */
   from<D extends StorageDType>(
     dtype: D,
     shape: readonly number[],
     contents: PerRank<ArrayLike<number>>,
-    options?: AllocationOptions,
+    options?: TensorOptions,
   ): SymmetricTensor<D>
   flags(
     shape?: readonly number[],
@@ -85,22 +167,50 @@ export interface Allocator {
 export interface World extends Allocator {
   readonly target: string
   readonly ranks: number
+  /** The ranks that live in this process: those that can be read and written. */
+  readonly localRanks: readonly number[]
   /** Allocate as one rank. Every rank must allocate the same, in the same order; it is an error at the next launch if not. */
   on(rank: number): Allocator
+  /** Give memory back, on every rank. It is used again once the launches so far have ended. */
+  free(allocation: SymmetricTensor | SymmetricFlags | PackedTensor): void
   launch<P extends Params, M extends Meta>(
     kernel: Kernel<P, M>,
     args: LaunchArguments<P>,
     options: LaunchOptions<M>,
   ): void
-  /** All launches so far have ended, on all ranks. */
+  /** Launches that may wait for each other: all are enqueued, on all ranks, or none is. Each has its own stream or ranks. */
+  launchTogether(launches: readonly Launch[]): void
+  /** Compile ahead, so that the first launch does not. */
+  prepare<P extends Params, M extends Meta>(
+    kernel: Kernel<P, M>,
+    options?: Pick<LaunchOptions<M>, 'meta'>,
+  ): Promise<void>
+  /** A new stream. */
+  stream(): Stream
+  /** All launches so far have ended, on all local ranks. */
   synchronize(): Promise<void>
   /** What a rank holds; implies `synchronize`. */
   read(tensor: SymmetricTensor, rank: number): Promise<Float64Array>
   /** Overwrite a rank's copy; not ordered with launches that may still run. */
   write(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void
+  /** On every rank, or from one rank to another, when the launches so far have ended. The same dtype and number of elements. */
+  copy(
+    from: SymmetricTensor,
+    to: SymmetricTensor,
+    ranks?: { readonly from: number; readonly to: number },
+  ): Promise<void>
+  /** Every rank's copy becomes the root's, when the launches so far have ended. */
+  broadcast(tensor: SymmetricTensor, root: number): Promise<void>
+  /** The tensor in the target's order for products, on every rank, when the launches so far have ended. */
+  pack<D extends StorageDType>(tensor: SymmetricTensor<D>): Promise<PackedTensor<D>>
   /** All ranks have done all that was launched before; orders everything after it. */
   barrier(): Promise<void>
+  /** After a stop: nothing is launched, flags and epochs are zero on all ranks; tensors hold what they held. */
+  reset(): Promise<void>
+  /** What was recorded since the world was opened with `record`; waits for nothing. */
+  timeline(): Timeline
   close(): Promise<void>
+  [Symbol.asyncDispose](): Promise<void>
 }
 
 /** A mistake in how the world is used: what was wrong and what to do. */
@@ -108,6 +218,41 @@ export class WorldError extends Error {
   constructor(message: string) {
     super(message)
     this.name = 'WorldError'
+  }
+}
+
+/** A worker, by what it was doing when its world stopped. */
+export interface StoppedWorker {
+  readonly rank: number
+  readonly stream: number
+  readonly kernel: string
+  readonly program: number
+  /** The author's line, where it is known. */
+  readonly site: string | undefined
+  /** What it was doing there, in words. */
+  readonly what: string
+  /** Of a wait for a flag. */
+  readonly flag?: {
+    readonly name: string
+    readonly rank: number
+    readonly value: number
+    readonly wanted: number
+  }
+}
+
+/** The ranks were stopped: by the watchdog, a fault, a worker that died, an interrupt. `World.reset` makes it usable again. */
+export class WorldStopped extends WorldError {
+  readonly reason: string
+  readonly workers: readonly StoppedWorker[]
+  constructor(reason: string, workers: readonly StoppedWorker[] = []) {
+    const lines = workers.map(
+      ({ rank, stream, kernel, program, site, what }) =>
+        `  ${site ?? '(unknown line)'}  rank ${rank}${stream === 0 ? '' : `, stream ${stream}`}, program ${program} of ${kernel} ${what}`,
+    )
+    super([`the world has stopped: ${reason}`, ...lines].join('\n'))
+    this.name = 'WorldStopped'
+    this.reason = reason
+    this.workers = workers
   }
 }
 

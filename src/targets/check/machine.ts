@@ -27,6 +27,8 @@ export interface Launch {
   readonly grid: number
   /** Values of the kernel's parameters on this rank. */
   readonly args: Readonly<Record<string, unknown>>
+  /** Launches of other streams that end before this one starts. */
+  readonly after?: readonly Launch[]
   /** What the host knew when it launched. */
   readonly hostClock: Clock
   readonly lasts: Map<Node, { count: number; clock: Clock }>
@@ -65,6 +67,7 @@ export class Machine {
   readonly #queues = new Map<string, { pending: Launch[]; active: Launch | undefined; end: Clock }>()
   readonly #agents: Agent[] = []
   readonly #scratch: Agent[] = []
+  readonly #ended = new WeakSet<Launch>()
   readonly #stepLimit: number
   readonly hostClock = new Clock()
   steps = 0
@@ -108,6 +111,12 @@ export class Machine {
       remaining: launch.grid,
       end: new Clock(),
     })
+  }
+
+  /** The last launch of a stream on a rank, if there is one that has not ended. */
+  last(rank: number, stream: number): Launch | undefined {
+    const queue = this.#queues.get(`${rank}/${stream}`)
+    return queue?.pending.at(-1) ?? queue?.active
   }
 
   /** Launches on a rank that have not ended, other streams' included. */
@@ -234,10 +243,19 @@ export class Machine {
   }
 
   #startLaunches(): void {
+    // A launch without programs ends at once, and others may have waited for it.
+    while (this.#startQueues());
+  }
+
+  /** Whether one that was started has ended. */
+  #startQueues(): boolean {
+    let ended = false
     for (const queue of this.#queues.values()) {
       while (!queue.active && queue.pending.length > 0) {
+        if (queue.pending[0].after?.some((launch) => !this.#ended.has(launch))) break
         const launch = queue.pending.shift()!
         queue.active = launch
+        for (const other of launch.after ?? []) launch.end.join(other.end)
         launch.end.join(queue.end)
         launch.end.join(launch.hostClock)
         for (const { flags } of flagArguments(launch)) {
@@ -246,12 +264,14 @@ export class Machine {
         }
         if (launch.grid === 0) {
           this.#endLaunch(launch)
+          ended = true
           continue
         }
         const start = launch.end.copy()
         for (let program = 0; program < launch.grid; program++) this.#startProgram(launch, program, start)
       }
     }
+    return ended
   }
 
   #startProgram(launch: Launch, program: number, start: Clock): void {
@@ -276,6 +296,7 @@ export class Machine {
     const queue = this.#queues.get(`${launch.rank}/${launch.stream}`)!
     queue.end.join(launch.end)
     queue.active = undefined
+    this.#ended.add(launch)
     // The rank's last program advances the epochs of the flags the kernel used.
     const flagsOf = (names: ReadonlySet<string>): FlagView['flags'][] =>
       [...names].map((name) => (launch.args[name] as FlagView).flags)

@@ -2,26 +2,38 @@
  * A world on the checking machine. Launches are queued and run when the host waits for them; what the machine finds is collected
  * in `findings`. One world is one run: to explore schedules, a scenario is run again on a new one (explore.ts).
  */
-import { round, type StorageDType } from '../../ir/dtype.ts'
+import { round } from '../../ir/dtype.ts'
 import type { KernelIR } from '../../ir/node.ts'
-import { Site } from '../../ir/site.ts'
+import type { Site } from '../../ir/site.ts'
 import { lower } from '../../ir/stages.ts'
 import type { Kernel, Meta, Params } from '../../lang/kernel.ts'
+import type { Timeline } from '../../timeline/timeline.ts'
+import {
+  argumentOf,
+  expectApart,
+  expectArguments,
+  expectDistinct,
+  expectStream,
+  gridOf,
+  streamNumber,
+  type Handle,
+} from '../../world/arguments.ts'
+import { elements, HostWorld } from '../../world/host.ts'
+import type { Disagreement } from '../../world/symmetric.ts'
 import {
   WorldError,
-  type AllocationOptions,
-  type Allocator,
+  type Launch,
   type LaunchArguments,
   type LaunchOptions,
-  type PerRank,
+  type Stream,
+  type StreamEvent,
   type SymmetricFlags,
   type SymmetricTensor,
-  type World,
 } from '../../world/world.ts'
 import { compile, type Code } from './code.ts'
 import { StopRun, type Finding } from './findings.ts'
 import type { FlagSet, FlagView } from './flags.ts'
-import { Machine, type Scheduler } from './machine.ts'
+import { Machine, type Launch as Running, type Scheduler } from './machine.ts'
 import { Seen } from './scheduler.ts'
 import { Buffer, rowMajor, type Allocation } from './memory.ts'
 import type { TensorView } from './views.ts'
@@ -38,36 +50,24 @@ export interface CheckWorldOptions {
 /** Programs of a launch with `grid: 'resident'` where nothing limits them. */
 const defaultResidency = 2
 
-interface Heap {
-  readonly handle: SymmetricTensor | SymmetricFlags
-  readonly storage: Allocation | FlagSet
-}
-
-/** What one rank asked for, to be compared with the others. */
-interface Request {
-  readonly text: string
-  readonly site: Site
-}
-
-const count = (shape: readonly number[]): number => shape.reduce((n, extent) => n * extent, 1)
-
-export class CheckWorld implements World {
-  readonly target = 'check'
-  readonly ranks: number
+export class CheckWorld extends HostWorld {
+  override readonly target = 'check'
   readonly machine: Machine
   readonly #residency: number | undefined
   readonly #stage: 'recorded' | 'lowered'
-  readonly #heaps: Heap[] = []
   readonly #storage = new Map<SymmetricTensor | SymmetricFlags, Allocation | FlagSet>()
-  readonly #requests: Request[][]
+  readonly #freed = new WeakSet<object>()
+  #placed = 0
+  #streams = 1
+  /** By stream, what its next launches wait for. */
+  readonly #awaited = new Map<number, readonly (Running | undefined)[]>()
   #stopped: StopRun | Seen | undefined
 
   constructor(options: CheckWorldOptions) {
-    this.ranks = options.ranks
+    super(options.ranks)
     this.#residency = options.residency
     this.#stage = options.stage ?? 'recorded'
     this.machine = new Machine(options.scheduler, { ranks: options.ranks })
-    this.#requests = Array.from({ length: options.ranks }, () => [])
   }
 
   get findings(): Finding[] {
@@ -76,179 +76,59 @@ export class CheckWorld implements World {
 
   // Allocation
 
-  empty<D extends StorageDType>(
-    dtype: D,
-    shape: readonly number[],
-    options: AllocationOptions = {},
-  ): SymmetricTensor<D> {
-    return this.#tensor(this.#everyRank(), dtype, shape, undefined, options)
-  }
-  full<D extends StorageDType>(
-    dtype: D,
-    shape: readonly number[],
-    value: number,
-    options: AllocationOptions = {},
-  ): SymmetricTensor<D> {
-    return this.#tensor(this.#everyRank(), dtype, shape, new Float64Array(count(shape)).fill(value), options)
-  }
-  zeros<D extends StorageDType>(
-    dtype: D,
-    shape: readonly number[],
-    options: AllocationOptions = {},
-  ): SymmetricTensor<D> {
-    return this.full(dtype, shape, 0, options)
-  }
-  from<D extends StorageDType>(
-    dtype: D,
-    shape: readonly number[],
-    contents: PerRank<ArrayLike<number>>,
-    options: AllocationOptions = {},
-  ): SymmetricTensor<D> {
-    return this.#tensor(this.#everyRank(), dtype, shape, contents, options)
-  }
-  flags(
-    shape: readonly number[] = [],
-    options: AllocationOptions & { readonly arrivals?: number } = {},
-  ): SymmetricFlags {
-    return this.#flags(this.#everyRank(), shape, options)
+  #buffers(name: string, shape: readonly number[]): Buffer[] {
+    const at = this.#placed++
+    return this.everyRank.map((rank) => new Buffer(name, `x${at}@${rank}`, rank, shape, elements(shape)))
   }
 
-  on(rank: number): Allocator {
-    this.#expectRank(rank)
-    const only = [rank]
-    return {
-      empty: (dtype, shape, options = {}) => this.#tensor(only, dtype, shape, undefined, options),
-      full: (dtype, shape, value, options = {}) =>
-        this.#tensor(only, dtype, shape, new Float64Array(count(shape)).fill(value), options),
-      zeros: (dtype, shape, options = {}) =>
-        this.#tensor(only, dtype, shape, new Float64Array(count(shape)), options),
-      from: (dtype, shape, contents, options = {}) => this.#tensor(only, dtype, shape, contents, options),
-      flags: (shape = [], options = {}) => this.#flags(only, shape, options),
-    }
-  }
-
-  #everyRank(): number[] {
-    return Array.from({ length: this.ranks }, (_, rank) => rank)
-  }
-
-  #expectRank(rank: number): void {
-    if (!Number.isInteger(rank) || rank < 0 || rank >= this.ranks)
-      throw new WorldError(`there is no rank ${rank} in a world of ${this.ranks}`)
-  }
-
-  /** The n-th allocation of every rank is the same one. */
-  #heap(ranks: readonly number[], text: string, make: (name: string) => Heap): Heap {
-    const site = Site.here()
-    let heap: Heap | undefined
-    for (const rank of ranks) {
-      const at = this.#requests[rank].push({ text, site }) - 1
-      heap = this.#heaps[at] ??= make(`x${at}`)
-    }
-    // What one rank fills must be what all of them allocated.
-    this.#expectSymmetric('so far')
-    return heap!
-  }
-
-  #tensor<D extends StorageDType>(
-    ranks: readonly number[],
-    dtype: D,
-    shape: readonly number[],
-    contents: PerRank<ArrayLike<number>> | undefined,
-    options: AllocationOptions,
-  ): SymmetricTensor<D> {
-    if (
-      shape.length < 1 ||
-      shape.length > 4 ||
-      shape.some((extent) => !Number.isInteger(extent) || extent < 0)
-    )
-      throw new WorldError(`a tensor of shape [${shape.join(', ')}]: one to four extents, whole numbers`)
-    const { handle } = this.#heap(ranks, `${dtype}[${shape.join(', ')}]`, (fallback) => {
-      const name = options.name ?? fallback
-      const buffers = this.#everyRank().map(
-        (rank) => new Buffer(name, `${fallback}@${rank}`, rank, shape, count(shape)),
-      )
-      const made: SymmetricTensor<D> = { kind: 'tensor', name, dtype, shape: [...shape] }
-      const storage: Allocation = { name, dtype, shape: [...shape], strides: rowMajor(shape), buffers }
-      this.#storage.set(made, storage)
-      return { handle: made, storage }
+  protected override place(tensor: SymmetricTensor): void {
+    const { name, dtype, shape } = tensor
+    this.#storage.set(tensor, {
+      name,
+      dtype,
+      shape,
+      strides: rowMajor(shape),
+      buffers: this.#buffers(name, shape),
     })
-    const tensor = handle as SymmetricTensor<D>
-    if (contents)
-      for (const rank of ranks)
-        this.#fill(tensor, rank, typeof contents === 'function' ? contents(rank) : contents)
-    return tensor
   }
 
-  #flags(
-    ranks: readonly number[],
-    shape: readonly number[],
-    options: AllocationOptions & { readonly arrivals?: number },
-  ): SymmetricFlags {
-    const arrivals = options.arrivals ?? 1
-    const { handle } = this.#heap(ranks, `flags[${shape.join(', ')}] of ${arrivals} arrivals`, (fallback) => {
-      const name = options.name ?? fallback
-      const buffers = this.#everyRank().map(
-        (rank) => new Buffer(name, `${fallback}@${rank}`, rank, shape, count(shape)),
-      )
-      for (const buffer of buffers)
-        for (let i = 0; i < buffer.data.length; i++)
-          this.machine.memory.write(this.machine.host, buffer, i, 0)
-      const made: SymmetricFlags = { kind: 'flags', name, shape: [...shape], arrivals }
-      const zeros = (): number[] => this.#everyRank().map(() => 0)
-      const storage: FlagSet = {
-        name,
-        shape: [...shape],
-        arrivals,
-        buffers,
-        signalled: zeros(),
-        waited: zeros(),
-      }
-      this.#storage.set(made, storage)
-      return { handle: made, storage }
-    })
-    return handle as SymmetricFlags
+  protected override placeFlags(flags: SymmetricFlags): void {
+    const { name, shape, arrivals } = flags
+    const buffers = this.#buffers(name, shape)
+    for (const buffer of buffers)
+      for (let i = 0; i < buffer.data.length; i++) this.machine.memory.write(this.machine.host, buffer, i, 0)
+    const zeros = (): number[] => this.everyRank.map(() => 0)
+    this.#storage.set(flags, { name, shape, arrivals, buffers, signalled: zeros(), waited: zeros() })
   }
 
-  #fill(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
-    const { buffers, dtype, shape } = this.#allocation(tensor)
-    if (contents.length !== count(shape))
-      throw new WorldError(
-        `${tensor.name} is [${shape.join(', ')}], ${count(shape)} elements, but ${contents.length} were given for rank ${rank}`,
-      )
+  /** The memory is not used again, so that a launch that still runs meets nobody there. */
+  protected override remove(handle: SymmetricTensor | SymmetricFlags): void {
+    this.#storage.delete(handle)
+    this.#freed.add(handle)
+  }
+
+  protected override wrongHandle(handle: Handle): string | undefined {
+    const own = handle.kind === 'packed' ? handle.source : handle
+    if (this.#storage.has(own)) return undefined
+    return this.#freed.has(own) ? 'was freed' : 'was not allocated on this world'
+  }
+
+  protected override fill(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
+    const { buffers, dtype } = this.#allocation(tensor)
     for (let i = 0; i < contents.length; i++)
       this.machine.memory.write(this.machine.host, buffers[rank], i, round(dtype, contents[i]))
   }
 
-  #allocation(tensor: SymmetricTensor): Allocation {
-    const storage = this.#storage.get(tensor)
-    if (!storage) throw new WorldError(`${tensor.name} was not allocated on this world`)
-    return storage as Allocation
+  protected override contents(tensor: SymmetricTensor, rank: number): Float64Array {
+    return this.#allocation(tensor).buffers[rank].data.slice()
   }
 
-  /** 'so far': a rank may have allocated less than the others yet. */
-  #expectSymmetric(when: 'so far' | 'now' = 'now'): void {
-    const texts = this.#requests.map((requests) => requests.map((request) => request.text))
-    const longest = Math.max(...texts.map((list) => list.length))
-    for (let at = 0; at < longest; at++) {
-      const byText = new Map<string, number[]>()
-      texts.forEach((list, rank) => {
-        if (list[at] === undefined && when === 'so far') return
-        const text = list[at] ?? 'nothing'
-        byText.set(text, [...(byText.get(text) ?? []), rank])
-      })
-      if (byText.size < 2) continue
-      const parties = [...byText].map(([text, ranks]) => ({
-        who: `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.join(', ')}`,
-        what: `${ranks.length === 1 ? 'allocates' : 'allocate'} ${text}`,
-        site: this.#requests[ranks[0]][at]?.site,
-      }))
-      throw new StopRun({
-        kind: 'asymmetric-allocation',
-        kernel: 'the host program',
-        message: `allocation ${at} differs between ranks: ${parties.map(({ who, what }) => `${who} ${what}`).join('; ')}. Every rank must allocate the same, in the same order`,
-        parties,
-      })
-    }
+  #allocation(tensor: SymmetricTensor): Allocation {
+    return this.#storage.get(tensor) as Allocation
+  }
+
+  protected override asymmetric({ message, parties }: Disagreement): never {
+    throw new StopRun({ kind: 'asymmetric-allocation', kernel: 'the host program', message, parties })
   }
 
   // Launches
@@ -261,27 +141,53 @@ export class CheckWorld implements World {
     this.#remember(() => this.#launch(kernel, args, options))
   }
 
+  override launchTogether(launches: readonly Launch[]): void {
+    expectApart(launches, this.everyRank)
+    this.#remember(() => {
+      for (const { kernel, args, options } of launches) this.#launch(kernel, args as never, options)
+    })
+  }
+
+  override async prepare<P extends Params, M extends Meta>(
+    kernel: Kernel<P, M>,
+    options: Pick<LaunchOptions<M>, 'meta'> = {},
+  ): Promise<void> {
+    this.#compile(kernel, options.meta as Meta)
+    return Promise.resolve()
+  }
+
+  #compile<P extends Params, M extends Meta>(kernel: Kernel<P, M>, meta: Meta | undefined): Code {
+    const recorded = kernel.record({ world: this.ranks, meta })
+    const ir: KernelIR = this.#stage === 'lowered' ? lower(recorded) : recorded
+    return compile(ir)
+  }
+
   #launch<P extends Params, M extends Meta>(
     kernel: Kernel<P, M>,
     args: LaunchArguments<P>,
     options: LaunchOptions<M>,
   ): void {
-    this.#expectSymmetric()
-    const recorded = kernel.record({ world: this.ranks, meta: options.meta as Meta })
-    const ir: KernelIR = this.#stage === 'lowered' ? lower(recorded) : recorded
-    const code = compile(ir)
-    this.#expectArguments(kernel, args)
-    const ranks = options.ranks ?? this.#everyRank()
-    const stream = options.stream ?? 0
+    this.expectSymmetric()
+    const code = this.#compile(kernel, options.meta as Meta | undefined)
+    const ranks = options.ranks ?? this.everyRank
+    for (const rank of ranks) this.expectRank(rank)
+    expectArguments(kernel as unknown as Kernel, args, this.everyRank, (handle) => this.wrongHandle(handle))
+    expectStream(options.stream)
+    const stream = streamNumber(options.stream)
+    this.#streams = Math.max(this.#streams, stream + 1)
     for (const rank of ranks) {
-      this.#expectRank(rank)
-      const grid = this.#grid(options.grid, rank)
+      const grid = gridOf(options.grid, rank, this.#residency ?? defaultResidency)
       if (code.needsResidency) this.#expectResident(kernel.name, code.needsResidency.site, grid, rank, stream)
       const values = Object.fromEntries(
         Object.keys(kernel.params).map((name) => [name, this.#bind(args[name] as never, rank)]),
       )
       this.#expectOwnEpochs(kernel.name, code, values, rank, stream)
-      expectDistinct(kernel.name, code, values)
+      expectDistinct(
+        kernel.name,
+        code.writes,
+        Object.entries(values).map(([name, value]) => [name, (value as Partial<TensorView>).allocation]),
+      )
+      const awaited = this.#awaited.get(stream)?.[rank]
       this.machine.enqueue({
         kernel: kernel.name,
         code,
@@ -289,6 +195,7 @@ export class CheckWorld implements World {
         stream,
         grid,
         args: values,
+        after: awaited ? [awaited] : [],
       })
     }
   }
@@ -330,18 +237,6 @@ export class CheckWorld implements World {
     }
   }
 
-  #grid(grid: PerRank<number> | 'resident', rank: number): number {
-    const programs =
-      grid === 'resident'
-        ? (this.#residency ?? defaultResidency)
-        : typeof grid === 'function'
-          ? grid(rank)
-          : grid
-    if (!Number.isInteger(programs) || programs < 0)
-      throw new WorldError(`a grid of ${programs} programs on rank ${rank}`)
-    return programs
-  }
-
   #expectResident(kernel: string, site: Site | undefined, grid: number, rank: number, stream: number): void {
     if (this.#residency === undefined) return
     // Streams run beside each other; within one, launches follow each other.
@@ -360,39 +255,12 @@ export class CheckWorld implements World {
     })
   }
 
-  #expectArguments(kernel: Kernel, args: Readonly<Record<string, unknown>>): void {
-    for (const [name, param] of Object.entries(kernel.params)) {
-      const given = args[name]
-      const wrong = (what: string): never => {
-        throw new WorldError(`${kernel.name}: argument ${name} ${what}`)
-      }
-      if (given === undefined) wrong('is missing')
-      for (const rank of this.#everyRank()) {
-        const value = typeof given === 'function' ? (given as (rank: number) => unknown)(rank) : given
-        if (param.kind === 'scalar') {
-          if (typeof value !== 'number') wrong(`must be a number of dtype ${param.dtype}`)
-          continue
-        }
-        const handle = value as SymmetricTensor | SymmetricFlags
-        if (handle?.kind !== param.kind) wrong(`must be ${param.kind === 'tensor' ? 'a tensor' : 'flags'}`)
-        if (!this.#storage.has(handle)) wrong('was not allocated on this world')
-        if (handle.shape.length !== param.rank)
-          wrong(`has ${handle.shape.length} axes, the kernel wants ${param.rank}`)
-        if (handle.kind === 'tensor' && param.kind === 'tensor' && handle.dtype !== param.dtype)
-          wrong(`holds ${handle.dtype}, the kernel wants ${param.dtype}`)
-        if (handle.kind === 'flags' && param.kind === 'flags' && handle.arrivals !== param.arrivals)
-          wrong(`counts ${handle.arrivals} arrivals an epoch, the kernel wants ${param.arrivals}`)
-      }
-    }
-    for (const name of Object.keys(args))
-      if (!Object.hasOwn(kernel.params, name)) throw new WorldError(`${kernel.name} has no argument ${name}`)
-  }
-
-  #bind(given: PerRank<SymmetricTensor> | SymmetricFlags | PerRank<number>, rank: number): unknown {
-    const value = typeof given === 'function' ? given(rank) : given
+  #bind(given: unknown, rank: number): unknown {
+    const value = argumentOf(given, rank) as number | Handle
     if (typeof value === 'number') return value
-    const storage = this.#storage.get(value)!
-    if (value.kind === 'flags') return { flags: storage as FlagSet, rank, index: 0 } satisfies FlagView
+    const own = value.kind === 'packed' ? value.source : value
+    const storage = this.#storage.get(own)!
+    if (own.kind === 'flags') return { flags: storage as FlagSet, rank, index: 0 } satisfies FlagView
     const allocation = storage as Allocation
     return {
       allocation,
@@ -403,43 +271,58 @@ export class CheckWorld implements World {
     } satisfies TensorView
   }
 
+  // Streams
+
+  override stream(): Stream {
+    const id = this.#streams++
+    return {
+      kind: 'stream',
+      id,
+      record: () => {
+        const marks = this.everyRank.map((rank) => this.machine.last(rank, id))
+        const event: StreamEvent = { kind: 'event', synchronize: () => this.synchronize(), elapsed: () => 0 }
+        this.#marks.set(event, marks)
+        return event
+      },
+      wait: (event) => {
+        const marks = this.#marks.get(event)
+        if (!marks) throw new WorldError('the event was not recorded on this world')
+        this.#awaited.set(id, marks)
+      },
+      synchronize: () => this.synchronize(),
+    }
+  }
+  /** By event, the last launch before it on each rank. */
+  readonly #marks = new WeakMap<StreamEvent, readonly (Running | undefined)[]>()
+
   // Waiting and reading
 
-  async synchronize(): Promise<void> {
+  override async synchronize(): Promise<void> {
     this.#remember(() => {
-      this.#expectSymmetric()
+      this.expectSymmetric()
       this.machine.run()
     })
     return Promise.resolve()
   }
-  async barrier(): Promise<void> {
-    return this.synchronize()
-  }
-  async read(tensor: SymmetricTensor, rank: number): Promise<Float64Array> {
-    this.#expectRank(rank)
-    await this.synchronize()
-    return this.#allocation(tensor).buffers[rank].data.slice()
-  }
-  write(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
-    this.#expectRank(rank)
-    this.#fill(tensor, rank, contents)
-  }
-  async close(): Promise<void> {
-    await this.synchronize()
-  }
-}
 
-/** Targets take two tensor parameters for two tensors. */
-function expectDistinct(kernel: string, code: Code, args: Readonly<Record<string, unknown>>): void {
-  const seen = new Map<Allocation, string>()
-  for (const [name, value] of Object.entries(args)) {
-    const allocation = (value as Partial<TensorView>).allocation
-    if (!allocation) continue
-    const other = seen.get(allocation)
-    if (other && (code.writes.has(name) || code.writes.has(other)))
-      throw new WorldError(
-        `${kernel}: ${other} and ${name} are the same tensor, and the kernel writes it: pass it once`,
-      )
-    seen.set(allocation, name)
+  /** A run that was stopped stays so: another one is another world. */
+  override async reset(): Promise<void> {
+    await this.synchronize()
+    for (const storage of this.#storage.values()) {
+      if (!('signalled' in storage)) continue
+      for (const buffer of storage.buffers)
+        for (let i = 0; i < buffer.data.length; i++)
+          this.machine.memory.write(this.machine.host, buffer, i, 0)
+      storage.signalled.fill(0)
+      storage.waited.fill(0)
+    }
+  }
+
+  override timeline(): Timeline {
+    throw new WorldError('the checker has no clock, so there is no timeline: record on another target')
+  }
+
+  override async close(): Promise<void> {
+    await this.synchronize()
   }
 }

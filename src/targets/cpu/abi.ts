@@ -23,6 +23,10 @@ export const control = {
   sleepers: 12,
   /** The slot + 1 of the first worker that raised a fault. */
   faulty: 16,
+  /** How often the world was reset: workers that have stopped go on when it changes. */
+  generation: 20,
+  /** How often a worker looks for a launch before it sleeps. */
+  idleSpins: 24,
   bytes: 4096,
 } as const
 
@@ -63,6 +67,10 @@ export const slot = {
   events: 48,
   eventCapacity: 56,
   eventCount: 60,
+  /** 1 while the worker sleeps because there is no launch for it; whoever wakes it writes 0. */
+  asleep: 64,
+  /** The generation + 1 in which the worker has stopped because of the abort word. */
+  parked: 68,
   bytes: 128,
 } as const
 
@@ -94,6 +102,8 @@ export const queue = {
   closing: 24,
   /** Pointer to the ring of launch blocks; launch n is block n modulo `ring`. */
   blocks: 32,
+  /** Pointer to when the launches of the ring started and ended: two f64 each, in nanoseconds, 0 until then. */
+  times: 40,
   bytes: 64,
 } as const
 /** Launches that may be in a queue at once. */
@@ -139,6 +149,11 @@ export const epochs = { signalled: 0, waited: 4, bytes: 8 } as const
 /** An entry of the table of executables: a pointer to its bytes and their number. */
 export const executable = { pointer: 0, length: 8, roles: 12, bytes: 16 } as const
 export const mostExecutables = 4096
+/**
+ * The executable that is none: a launch of it ends when another queue, whose pointer is in `counters`, has completed `grid`
+ * launches.
+ */
+export const awaitQueue = 0
 
 /**
  * What an entry of an executable is: entry 0 runs programs until none is left, entry r > 0 is role r of one leader's programs.

@@ -1,0 +1,88 @@
+/** What the workers of a stopped world were doing, from their slots, in words. */
+import type { StoppedWorker } from '../../world/world.ts'
+import { faultCode, slot as slotOf, waitKind, workerState, type Fault } from './abi.ts'
+import type { Launched, Worker } from './queue.ts'
+
+const faults: Readonly<Record<Fault, string>> = {
+  none: '',
+  divisionByZero: 'divides by zero',
+  badStep: 'counts in steps that are not positive',
+  badRank: 'addresses a rank that there is not',
+}
+
+const faultOf = (code: number): Fault | undefined =>
+  (Object.keys(faultCode) as Fault[]).find((name) => name !== 'none' && faultCode[name] === code)
+
+/** Row-major: the position of the element with that number. */
+function position(index: number, shape: readonly number[]): string {
+  if (shape.length === 0) return ''
+  const at: number[] = []
+  let rest = index
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    at.unshift(rest % shape[axis])
+    rest = Math.floor(rest / shape[axis])
+  }
+  return `[${at.join(', ')}]`
+}
+
+/** Those that were running a kernel; those that raised a fault first, then those that were waiting. */
+export function stoppedWorkers(words: Int32Array, workers: Iterable<Worker>): StoppedWorker[] {
+  const found: { readonly worker: StoppedWorker; readonly urgency: number }[] = []
+  for (const worker of workers) {
+    const { queue, slot, failure } = worker
+    const read = (field: number): number => Atomics.load(words, (slot + field) >>> 2)
+    const running = read(slotOf.state) === workerState.running
+    const launched = queue.pending.find(({ sequence }) => sequence === ((queue.completed + 1) | 0))
+    if (!launched?.executable || (!running && failure === undefined)) continue
+    const fault = faultOf(read(slotOf.fault))
+    const wait = read(slotOf.wait)
+    const told = failure === undefined && (fault !== undefined || wait !== waitKind.none)
+    const site = told ? launched.executable.lowered.sites[read(slotOf.site)] : undefined
+    found.push({
+      urgency: failure !== undefined || fault ? 0 : wait !== waitKind.none ? 1 : 2,
+      worker: {
+        rank: queue.rank,
+        stream: queue.stream,
+        kernel: launched.kernel,
+        program: read(slotOf.program),
+        site: site?.toString(),
+        ...(failure !== undefined
+          ? { what: `failed: ${failure.split('\n')[0]}` }
+          : fault
+            ? { what: faults[fault] }
+            : waiting(read, wait, launched)),
+      },
+    })
+  }
+  return found.sort((a, b) => a.urgency - b.urgency).map(({ worker }) => worker)
+}
+
+function waiting(
+  read: (field: number) => number,
+  kind: number,
+  launched: Launched,
+): Pick<StoppedWorker, 'what' | 'flag'> {
+  switch (kind) {
+    case waitKind.flag: {
+      const flags = launched.flags[read(slotOf.param)]
+      const flag = {
+        name: `${flags?.name ?? launched.executable!.lowered.params[read(slotOf.param)] ?? 'a flag'}${position(read(slotOf.index), flags?.shape ?? [])}`,
+        rank: read(slotOf.owner),
+        value: read(slotOf.value),
+        wanted: read(slotOf.wanted),
+      }
+      return {
+        what: `waits for ${flag.name} on rank ${flag.rank}: it is ${flag.value}, ${flag.wanted} is wanted`,
+        flag,
+      }
+    }
+    case waitKind.loop:
+      return { what: 'is in a loop that has not ended' }
+    case waitKind.barrier:
+      return { what: 'waits at a barrier of its program' }
+    case waitKind.roles:
+      return { what: 'waits for the other roles of its program' }
+    default:
+      return { what: 'was computing' }
+  }
+}

@@ -1,0 +1,228 @@
+/**
+ * The host's side of a queue: the launches of a stream on a rank. Writes launch blocks, tells workers, knows which launches
+ * have ended and when.
+ */
+import { launch, param, queue as queueOf, ring, slot as slotOf } from './abi.ts'
+import type { Executable } from './executables.ts'
+import type { Arena } from './pool.ts'
+import type { Thread } from './threads.ts'
+
+/** A launch on one rank, as the host remembers it. */
+export interface Launched {
+  readonly kernel: string
+  /** Undefined: it waits for another queue. */
+  readonly executable: Executable | undefined
+  /** Names and shapes of flag-set arguments, by the parameter's index. */
+  readonly flags: readonly ({ readonly name: string; readonly shape: readonly number[] } | undefined)[]
+  readonly grid: number
+  readonly queue: Queue
+  readonly sequence: number
+  /** When the host enqueued it, and when it ran, in nanoseconds; 0 until known. */
+  readonly enqueued: number
+  published: number
+  start: number
+  end: number
+}
+
+/** A thread that serves a queue. */
+export interface Worker {
+  readonly queue: Queue
+  readonly slot: number
+  readonly leader: number
+  readonly role: number
+  thread: Thread
+  /** It has died, or has been made to. */
+  dead: boolean
+  /** What it threw. */
+  failure: string | undefined
+}
+
+/** What a launch block holds. */
+export interface Block {
+  readonly executable: number
+  readonly grid: number
+  readonly leaders: number
+  readonly counters: number
+  readonly frames: number
+  readonly frameStride: number
+}
+
+export class Queue {
+  readonly rank: number
+  readonly stream: number
+  readonly address: number
+  readonly workers: Worker[] = []
+  /** By executable, its counters. */
+  readonly counters = new Map<number, { readonly pointer: number; readonly bytes: number }>()
+  frames: { readonly pointer: number; readonly bytes: number } | undefined
+  /** Launches that the host does not know to have ended, in order. */
+  readonly pending: Launched[] = []
+  /** The one that was enqueued last. */
+  last: Launched | undefined
+  readonly #words: Int32Array
+  readonly #bytes: DataView
+  readonly #times: Float64Array
+  readonly #blocks: number
+  readonly #timesAt: number
+  #head = 0
+
+  constructor(
+    arena: Arena,
+    place: {
+      readonly address: number
+      readonly rank: number
+      readonly ranks: number
+      readonly stream: number
+      readonly leaders: number
+      readonly blocks: number
+      readonly times: number
+      readonly heapStride: number
+    },
+  ) {
+    this.rank = place.rank
+    this.stream = place.stream
+    this.address = place.address
+    this.#words = arena.words
+    this.#bytes = new DataView(arena.memory.buffer)
+    this.#times = new Float64Array(arena.memory.buffer)
+    this.#blocks = place.blocks
+    this.#timesAt = place.times / 8
+    const at = place.address >>> 2
+    this.#words.fill(0, at, at + queueOf.bytes / 4)
+    this.#words[at + queueOf.leaders / 4] = place.leaders
+    this.#words[at + queueOf.rank / 4] = place.rank
+    this.writePointer(place.address + queueOf.blocks, place.blocks)
+    this.writePointer(place.address + queueOf.times, place.times)
+    for (let n = 0; n < ring; n++) {
+      const block = (place.blocks + n * launch.bytes) >>> 2
+      this.#words[block + launch.sequence / 4] = 0
+      this.#words[block + launch.rank / 4] = place.rank
+      this.#words[block + launch.ranks / 4] = place.ranks
+      this.#words[block + launch.heapStride / 4] = place.heapStride
+    }
+  }
+
+  /** How many launches were put in; wraps at 32 bits, as all numbers of launches do. */
+  get head(): number {
+    return this.#head
+  }
+
+  get completed(): number {
+    return Atomics.load(this.#words, (this.address + queueOf.completed) >>> 2)
+  }
+
+  hasReached(sequence: number): boolean {
+    return ((this.completed - sequence) | 0) >= 0
+  }
+
+  get isIdle(): boolean {
+    return this.completed === this.#head
+  }
+
+  get isFull(): boolean {
+    return ((this.#head - this.completed) | 0) >= ring
+  }
+
+  /** Write the next launch's header; no worker sees it before `publish`. Returns where its parameters go. */
+  write({ executable, grid, leaders, counters, frames, frameStride }: Block): number {
+    this.settle()
+    const place = this.#head & (ring - 1)
+    const address = this.#blocks + place * launch.bytes
+    const block = address >>> 2
+    const words = this.#words
+    // A worker that has not noticed that the launch which was here is complete must not read half of another.
+    Atomics.store(words, block + launch.sequence / 4, 0)
+    Atomics.store(words, block + launch.executable / 4, executable)
+    Atomics.store(words, block + launch.leaders / 4, leaders)
+    words[block + launch.grid / 4] = grid
+    words[block + launch.next / 4] = 0
+    words[block + launch.finished / 4] = 0
+    this.writePointer(address + launch.counters, counters)
+    this.writePointer(address + launch.frames, frames)
+    words[block + launch.frameStride / 4] = frameStride
+    this.#times[this.#timesAt + place * 2] = 0
+    this.#times[this.#timesAt + place * 2 + 1] = 0
+    Atomics.store(words, block + launch.sequence / 4, (this.#head + 1) | 0)
+    return address + launch.params
+  }
+
+  /** The launch that was written may run. */
+  publish(launched: Omit<Launched, 'queue' | 'sequence' | 'published' | 'start' | 'end'>): Launched {
+    this.#head = (this.#head + 1) | 0
+    const remembered: Launched = {
+      ...launched,
+      queue: this,
+      sequence: this.#head,
+      published: 0,
+      start: 0,
+      end: 0,
+    }
+    this.pending.push(remembered)
+    this.last = remembered
+    Atomics.store(this.#words, (this.address + queueOf.head) >>> 2, this.#head)
+    return remembered
+  }
+
+  /** Wake those who sleep among the workers of the first so many leaders and roles. */
+  wake(leaders: number = Infinity, roles: number = Infinity): void {
+    for (const { slot, leader, role } of this.workers) {
+      if (leader >= leaders || role >= roles) continue
+      const asleep = (slot + slotOf.asleep) >>> 2
+      if (Atomics.load(this.#words, asleep) === 0) continue
+      Atomics.store(this.#words, asleep, 0)
+      Atomics.notify(this.#words, asleep)
+    }
+  }
+
+  /** Learn which launches have ended, and when. */
+  settle(): readonly Launched[] {
+    const { completed } = this
+    let ended = 0
+    while (ended < this.pending.length && ((completed - this.pending[ended].sequence) | 0) >= 0) {
+      const launched = this.pending[ended++]
+      const time = this.#timesAt + ((launched.sequence - 1) & (ring - 1)) * 2
+      launched.start = this.#times[time]
+      launched.end = this.#times[time + 1]
+    }
+    return ended === 0 ? none : this.pending.splice(0, ended)
+  }
+
+  /** As if nothing had ever been launched. */
+  clear(): void {
+    this.#head = 0
+    this.pending.length = 0
+    this.last = undefined
+    const at = this.address >>> 2
+    Atomics.store(this.#words, at + queueOf.head / 4, 0)
+    Atomics.store(this.#words, at + queueOf.completed / 4, 0)
+    for (let n = 0; n < ring; n++)
+      Atomics.store(this.#words, (this.#blocks + n * launch.bytes + launch.sequence) >>> 2, 0)
+  }
+
+  close(): void {
+    Atomics.store(this.#words, (this.address + queueOf.closing) >>> 2, 1)
+  }
+
+  writePointer(address: number, pointer: number): void {
+    this.#words[address >>> 2] = (pointer % 2 ** 32) | 0
+    this.#words[(address >>> 2) + 1] = Math.floor(pointer / 2 ** 32)
+  }
+
+  writeExtents(address: number, shape: readonly number[]): void {
+    const at = (address + param.extents) >>> 2
+    for (let axis = 0; axis < shape.length; axis++) this.#words[at + axis] = shape[axis]
+  }
+
+  writeScalar(address: number, dtype: string, value: number): void {
+    switch (dtype) {
+      case 'f32':
+        return this.#bytes.setFloat32(address, value, true)
+      case 'i64':
+        return this.#bytes.setBigInt64(address, BigInt(value), true)
+      default:
+        return this.#bytes.setInt32(address, value, true)
+    }
+  }
+}
+
+const none: readonly Launched[] = []

@@ -1,0 +1,220 @@
+/**
+ * What a worker does: serves one queue. It runs its part of each launch, in order, until the queue closes; it spins while
+ * launches come quickly and sleeps when they do not. Messages play no part in it.
+ *
+ * A worker is a role of a leader. Of a launch it runs its entry if the launch has so many leaders and the kernel so many
+ * roles; launches before must be complete. The leader whose entry returns 1 completes the launch.
+ */
+import {
+  awaitQueue,
+  control,
+  executable as executableOf,
+  launch as launchOf,
+  queue as queueOf,
+  ring,
+  slot as slotOf,
+  stopReason,
+  workerState,
+  type Entry,
+} from './abi.ts'
+import type { Assignment } from './threads.ts'
+
+export type Load = (bytes: Uint8Array, memory: WebAssembly.Memory, now: () => number) => Entry[]
+
+export interface Service extends Assignment {
+  readonly load: Load
+  readonly now: () => number
+  /** Something threw; the world has been told to stop. */
+  readonly failed: (text: string) => void
+}
+
+/** How often a worker looks whether the launch before is complete, before it sleeps. */
+const orderSpins = 2000
+
+export function serve(service: Service): void {
+  new Server(service).serve()
+}
+
+class Server {
+  readonly #service: Service
+  readonly #words: Int32Array
+  readonly #times: Float64Array
+  readonly #entries = new Map<number, readonly Entry[]>()
+  readonly #slot: number
+  readonly #head: number
+  readonly #completed: number
+  readonly #waiters: number
+  readonly #closing: number
+  readonly #blocks: number
+  readonly #timesAt: number
+  #generation: number
+  /** The launch to look at next, from 0. Numbers wrap at 32 bits. */
+  #at = 0
+
+  constructor(service: Service) {
+    const { memory, queue, slot } = service
+    this.#service = service
+    this.#words = new Int32Array(memory.buffer)
+    this.#times = new Float64Array(memory.buffer)
+    this.#slot = slot >>> 2
+    this.#head = (queue + queueOf.head) >>> 2
+    this.#completed = (queue + queueOf.completed) >>> 2
+    this.#waiters = (queue + queueOf.waiters) >>> 2
+    this.#closing = (queue + queueOf.closing) >>> 2
+    this.#blocks = this.#pointer(queue + queueOf.blocks)
+    this.#timesAt = this.#pointer(queue + queueOf.times) / 8
+    this.#generation = Atomics.load(this.#words, control.generation >>> 2)
+  }
+
+  serve(): void {
+    const words = this.#words
+    Atomics.store(words, this.#slot + slotOf.state / 4, workerState.idle)
+    let idle = 0
+    for (;;) {
+      if (this.#stopped()) {
+        this.#park()
+        idle = 0
+      }
+      if (Atomics.load(words, this.#closing) !== 0) break
+      const completed = Atomics.load(words, this.#completed)
+      if (((completed - this.#at) | 0) > 0) this.#at = completed
+      if (((Atomics.load(words, this.#head) - this.#at) | 0) > 0) {
+        this.#look()
+        idle = 0
+      } else if (++idle > Atomics.load(words, control.idleSpins >>> 2)) {
+        this.#sleep()
+        idle = 0
+      }
+    }
+    Atomics.store(words, this.#slot + slotOf.state / 4, workerState.ended)
+    Atomics.notify(words, this.#slot + slotOf.state / 4)
+  }
+
+  /** Take part in the launch at hand, or go past it. */
+  #look(): void {
+    const words = this.#words
+    const { leader, role, executables } = this.#service
+    const at = this.#at
+    const block = this.#blocks + (at & (ring - 1)) * launchOf.bytes
+    const leaders = Atomics.load(words, (block + launchOf.leaders) >>> 2)
+    const executable = Atomics.load(words, (block + launchOf.executable) >>> 2)
+    // The launch is complete and another one has taken its place: what was read means nothing.
+    if (Atomics.load(words, (block + launchOf.sequence) >>> 2) !== ((at + 1) | 0)) return
+    const roles =
+      executable === awaitQueue
+        ? 1
+        : words[(executables + executable * executableOf.bytes + executableOf.roles) >>> 2]
+    if (leader >= leaders || role >= roles) {
+      this.#at = (at + 1) | 0
+      return
+    }
+    if (!this.#reached(this.#completed, this.#waiters, at)) return
+    try {
+      this.#run(block, executable)
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
+
+  #run(block: number, executable: number): void {
+    const words = this.#words
+    const { leader, role, slot, now } = this.#service
+    const time = this.#timesAt + (this.#at & (ring - 1)) * 2
+    const entry = executable === awaitQueue ? this.#await : this.#load(executable)[role]
+    words[this.#slot + slotOf.executable / 4] = executable
+    words[this.#slot + slotOf.wait / 4] = 0
+    Atomics.store(words, this.#slot + slotOf.state / 4, workerState.running)
+    if (role === 0 && this.#times[time] === 0) this.#times[time] = now()
+    const frame =
+      this.#pointer(block + launchOf.frames) + leader * words[(block + launchOf.frameStride) >>> 2]
+    const result = entry(block, frame, slot)
+    if (result === -1) {
+      if (!this.#stopped()) throw new Error('an executable gave up though nobody had asked it to')
+      return
+    }
+    Atomics.store(words, this.#slot + slotOf.state / 4, workerState.idle)
+    this.#at = (this.#at + 1) | 0
+    if (result !== 1 || role !== 0) return
+    this.#times[time + 1] = now()
+    Atomics.store(words, this.#completed, this.#at)
+    if (Atomics.load(words, this.#waiters) > 0) Atomics.notify(words, this.#completed)
+  }
+
+  /** The launch that waits for another queue of the rank. */
+  readonly #await: Entry = (block) => {
+    const queue = this.#pointer(block + launchOf.counters)
+    const wanted = this.#words[(block + launchOf.grid) >>> 2]
+    const reached = this.#reached((queue + queueOf.completed) >>> 2, (queue + queueOf.waiters) >>> 2, wanted)
+    return reached ? 1 : -1
+  }
+
+  /** Wait until a queue has completed so many launches; false after a stop. */
+  #reached(completed: number, waiters: number, wanted: number): boolean {
+    const words = this.#words
+    for (let spins = 0; ; spins++) {
+      const value = Atomics.load(words, completed)
+      if (((value - wanted) | 0) >= 0) return true
+      if (this.#stopped()) return false
+      if (spins < orderSpins) continue
+      Atomics.add(words, waiters, 1)
+      // A stop wakes too; one that comes between the look and the sleep is seen a little later.
+      Atomics.wait(words, completed, value, 100)
+      Atomics.sub(words, waiters, 1)
+    }
+  }
+
+  #sleep(): void {
+    const words = this.#words
+    const asleep = this.#slot + slotOf.asleep / 4
+    Atomics.store(words, asleep, 1)
+    const nothing =
+      ((Atomics.load(words, this.#head) - this.#at) | 0) <= 0 &&
+      Atomics.load(words, this.#closing) === 0 &&
+      !this.#stopped()
+    if (nothing) Atomics.wait(words, asleep, 1)
+    Atomics.store(words, asleep, 0)
+  }
+
+  #stopped(): boolean {
+    return Atomics.load(this.#words, control.abort >>> 2) !== stopReason.none
+  }
+
+  /** Until the world is reset. What the slot says stays for the host to read. */
+  #park(): void {
+    const words = this.#words
+    const parked = this.#slot + slotOf.parked / 4
+    Atomics.store(words, parked, (this.#generation + 1) | 0)
+    Atomics.notify(words, parked)
+    Atomics.notify(words, control.abort >>> 2)
+    while (Atomics.load(words, control.generation >>> 2) === this.#generation)
+      Atomics.wait(words, control.generation >>> 2, this.#generation)
+    this.#generation = Atomics.load(words, control.generation >>> 2)
+    Atomics.store(words, this.#slot + slotOf.state / 4, workerState.idle)
+    this.#at = Atomics.load(words, this.#completed)
+  }
+
+  #fail(error: unknown): void {
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+    this.#service.failed(text)
+    Atomics.compareExchange(this.#words, control.abort >>> 2, stopReason.none, stopReason.worker)
+  }
+
+  #load(executable: number): readonly Entry[] {
+    let entries = this.#entries.get(executable)
+    if (!entries) {
+      const { memory, executables, load, now } = this.#service
+      const at = executables + executable * executableOf.bytes
+      const pointer = this.#pointer(at + executableOf.pointer)
+      const length = this.#words[(at + executableOf.length) >>> 2]
+      // Compilers do not take bytes that another thread could change.
+      const bytes = new Uint8Array(memory.buffer, pointer, length).slice()
+      this.#entries.set(executable, (entries = load(bytes, memory, now)))
+    }
+    return entries
+  }
+
+  #pointer(address: number): number {
+    const [low, high] = [this.#words[address >>> 2], this.#words[(address >>> 2) + 1]]
+    return (low >>> 0) + high * 2 ** 32
+  }
+}

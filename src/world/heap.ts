@@ -1,0 +1,188 @@
+/**
+ * A heap's allocator: offsets in a range of bytes. Best fit over free blocks that are kept by size class, neighbours that are
+ * free become one block at once. The same calls give the same offsets,
+ * so that every rank, and every process of a world, places an allocation alike.
+ */
+
+/** Every block begins and ends at a multiple of it: a cache line. */
+export const granule = 64
+export const mostAlignment = 65536
+
+interface Block {
+  offset: number
+  bytes: number
+  free: boolean
+  before: Block | undefined
+  after: Block | undefined
+}
+
+/** There is no block that is large enough. */
+export class OutOfHeap extends Error {
+  override readonly name = 'OutOfHeap'
+  readonly asked: number
+  readonly heap: Heap
+  constructor(asked: number, heap: Heap) {
+    super(
+      `${bytesText(asked)} do not fit the heap of ${bytesText(heap.bytes)}: ${bytesText(heap.used)} are used, ` +
+        `${bytesText(heap.bytes - heap.used)} free, ${bytesText(heap.largest)} in one piece`,
+    )
+    this.asked = asked
+    this.heap = heap
+  }
+}
+
+const units = ['bytes', 'KiB', 'MiB', 'GiB'] as const
+
+/** A number of bytes, to three digits. */
+export function bytesText(bytes: number): string {
+  let [amount, unit] = [bytes, 0]
+  while (amount >= 1024 && unit < units.length - 1) {
+    amount /= 1024
+    unit++
+  }
+  return `${unit === 0 ? amount : Number(amount.toPrecision(4))} ${units[unit]}`
+}
+
+/** Eight classes for each power of two, in granules. */
+function sizeClass(bytes: number): number {
+  const granules = bytes / granule
+  const power = Math.floor(Math.log2(granules))
+  return power < 3 ? granules : power * 8 + Math.floor(granules / 2 ** (power - 3)) - 8
+}
+
+const isPowerOfTwo = (n: number): boolean => n > 0 && Number.isInteger(Math.log2(n))
+const roundUp = (n: number, to: number): number => Math.ceil(n / to) * to
+
+export class Heap {
+  readonly bytes: number
+  #used = 0
+  #reached = 0
+  /** By class; those of a class in no order. */
+  readonly #free: Set<Block>[] = []
+  readonly #taken = new Map<number, Block>()
+
+  constructor(bytes: number) {
+    this.bytes = Math.floor(bytes / granule) * granule
+    if (this.bytes > 0)
+      this.#putBack({ offset: 0, bytes: this.bytes, free: true, before: undefined, after: undefined })
+  }
+
+  get used(): number {
+    return this.#used
+  }
+
+  /** How far allocations have ever reached. */
+  get reached(): number {
+    return this.#reached
+  }
+
+  /** Of the free blocks. */
+  get largest(): number {
+    for (let at = this.#free.length - 1; at >= 0; at--) {
+      let most = 0
+      for (const { bytes } of this.#free[at] ?? []) most = Math.max(most, bytes)
+      if (most > 0) return most
+    }
+    return 0
+  }
+
+  /** How many free blocks there are. */
+  get pieces(): number {
+    return this.#free.reduce((sum, blocks) => sum + (blocks?.size ?? 0), 0)
+  }
+
+  /** The offset of a new block; zero bytes take a granule, so that no two allocations share an offset. */
+  allocate(bytes: number, alignment: number = granule): number {
+    if (!Number.isInteger(bytes) || bytes < 0) throw new RangeError(`an allocation of ${bytes} bytes`)
+    if (!isPowerOfTwo(alignment) || alignment > mostAlignment)
+      throw new RangeError(`an alignment of ${alignment} bytes: a power of two up to ${mostAlignment}`)
+    const size = Math.max(roundUp(bytes, granule), granule)
+    const found = this.#find(size, Math.max(alignment, granule))
+    if (!found) throw new OutOfHeap(bytes, this)
+    const { block, start } = found
+    this.#takeOut(block)
+    if (start > block.offset) this.#putBack(this.#split(block, start - block.offset, 'before'))
+    if (block.bytes > size) this.#putBack(this.#split(block, size, 'after'))
+    block.free = false
+    this.#taken.set(block.offset, block)
+    this.#used += block.bytes
+    this.#reached = Math.max(this.#reached, block.offset + block.bytes)
+    return block.offset
+  }
+
+  /** Give back what `allocate` returned. */
+  free(offset: number): void {
+    const block = this.#taken.get(offset)
+    if (!block) throw new RangeError(`there is no allocation at ${offset}`)
+    this.#taken.delete(offset)
+    this.#used -= block.bytes
+    for (const neighbour of [block.before, block.after])
+      if (neighbour?.free) {
+        this.#takeOut(neighbour)
+        this.#absorb(block, neighbour)
+      }
+    this.#putBack(block)
+  }
+
+  /** The smallest block of the first class that has one which fits; of equal ones the first in memory. */
+  #find(size: number, alignment: number): { block: Block; start: number } | undefined {
+    for (let at = sizeClass(size); at < this.#free.length; at++) {
+      let best: Block | undefined
+      for (const block of this.#free[at] ?? []) {
+        if (roundUp(block.offset, alignment) + size > block.offset + block.bytes) continue
+        if (!best || block.bytes < best.bytes || (block.bytes === best.bytes && block.offset < best.offset))
+          best = block
+      }
+      if (best) return { block: best, start: roundUp(best.offset, alignment) }
+    }
+    return undefined
+  }
+
+  /** Cut a block in two at `bytes` from its start; the part named is returned, the block keeps the other. */
+  #split(block: Block, bytes: number, part: 'before' | 'after'): Block {
+    const rest: Block =
+      part === 'before'
+        ? { offset: block.offset, bytes, free: true, before: block.before, after: block }
+        : {
+            offset: block.offset + bytes,
+            bytes: block.bytes - bytes,
+            free: true,
+            before: block,
+            after: block.after,
+          }
+    if (part === 'before') {
+      if (block.before) block.before.after = rest
+      block.before = rest
+      block.offset += bytes
+      block.bytes -= bytes
+    } else {
+      if (block.after) block.after.before = rest
+      block.after = rest
+      block.bytes = bytes
+    }
+    return rest
+  }
+
+  #absorb(block: Block, neighbour: Block): void {
+    if (neighbour === block.before) {
+      block.offset = neighbour.offset
+      block.before = neighbour.before
+      if (block.before) block.before.after = block
+    } else {
+      block.after = neighbour.after
+      if (block.after) block.after.before = block
+    }
+    block.bytes += neighbour.bytes
+  }
+
+  #putBack(block: Block): void {
+    block.free = true
+    const at = sizeClass(block.bytes)
+    while (this.#free.length <= at) this.#free.push(new Set())
+    this.#free[at].add(block)
+  }
+
+  #takeOut(block: Block): void {
+    this.#free[sizeClass(block.bytes)].delete(block)
+  }
+}

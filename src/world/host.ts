@@ -1,0 +1,344 @@
+/**
+ * What worlds of all targets have in common: handles, symmetric allocation, ranks, and what is made of reading and writing one
+ * rank's copy. A target says where elements lie, how kernels are launched and how the host waits.
+ */
+import { dtypes, type StorageDType } from '../ir/dtype.ts'
+import type { Kernel, Meta, Params } from '../lang/kernel.ts'
+import type { Timeline } from '../timeline/timeline.ts'
+import type { Handle } from './arguments.ts'
+import { granule, mostAlignment } from './heap.ts'
+import { normal, uniform } from './random.ts'
+import { Requests, type Disagreement } from './symmetric.ts'
+import {
+  WorldError,
+  type AllocationOptions,
+  type Allocator,
+  type Launch,
+  type LaunchArguments,
+  type LaunchOptions,
+  type PackedTensor,
+  type PerRank,
+  type RandomOptions,
+  type Stream,
+  type SymmetricFlags,
+  type SymmetricTensor,
+  type TensorOptions,
+  type World,
+} from './world.ts'
+
+// Node 20 has no disposal of its own; what compiles `await using` for it looks for the symbol here.
+;(Symbol as { asyncDispose?: symbol }).asyncDispose ??= Symbol.for('nodejs.asyncDispose')
+
+export const elements = (shape: readonly number[]): number => shape.reduce((n, extent) => n * extent, 1)
+
+/** What a new tensor holds on a rank: nothing, one value everywhere, or elements. */
+type Contents = undefined | number | PerRank<ArrayLike<number>>
+
+export abstract class HostWorld implements World {
+  abstract readonly target: string
+  readonly ranks: number
+  readonly localRanks: readonly number[]
+  protected readonly everyRank: readonly number[]
+  readonly #requests: Requests<SymmetricTensor | SymmetricFlags>
+  #seeds = 0
+
+  constructor(ranks: number, localRanks?: readonly number[]) {
+    this.ranks = ranks
+    this.everyRank = Array.from({ length: ranks }, (_, rank) => rank)
+    this.localRanks = localRanks ?? this.everyRank
+    this.#requests = new Requests(ranks)
+  }
+
+  // What a target says
+
+  /** Make room for a tensor, on every rank. */
+  protected abstract place(tensor: SymmetricTensor, alignment: number): void
+  /** Make a flag set, all zero, on every rank. */
+  protected abstract placeFlags(flags: SymmetricFlags): void
+  protected abstract remove(handle: SymmetricTensor | SymmetricFlags): void
+  /** What is wrong with a handle: it is of another world, it was freed. */
+  protected abstract wrongHandle(handle: Handle): string | undefined
+  /** A rank's elements; as many as the tensor has. */
+  protected abstract fill(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void
+  protected abstract contents(tensor: SymmetricTensor, rank: number): Float64Array
+  protected abstract asymmetric(disagreement: Disagreement): never
+  abstract launch<P extends Params, M extends Meta>(
+    kernel: Kernel<P, M>,
+    args: LaunchArguments<P>,
+    options: LaunchOptions<M>,
+  ): void
+  abstract launchTogether(launches: readonly Launch[]): void
+  abstract prepare<P extends Params, M extends Meta>(
+    kernel: Kernel<P, M>,
+    options?: Pick<LaunchOptions<M>, 'meta'>,
+  ): Promise<void>
+  abstract stream(): Stream
+  abstract synchronize(): Promise<void>
+  abstract reset(): Promise<void>
+  abstract timeline(): Timeline
+  abstract close(): Promise<void>
+
+  // Allocation
+
+  #as(ranks: readonly number[]): Allocator {
+    const make = <D extends StorageDType>(
+      dtype: D,
+      shape: readonly number[],
+      contents: Contents,
+      options: TensorOptions = {},
+    ): SymmetricTensor<D> => this.#tensor(ranks, dtype, shape, contents, options)
+    const random =
+      (what: string, generator: typeof uniform) =>
+      <D extends StorageDType>(
+        dtype: D,
+        shape: readonly number[],
+        options: RandomOptions = {},
+      ): SymmetricTensor<D> => {
+        if (dtypes[dtype]?.kind !== 'float') throw new WorldError(`${what} of ${dtype}: it makes floats`)
+        const seed = options.seed ?? ++this.#seeds
+        return make(dtype, shape, (rank) => drawn(elements(shape), generator(seed, rank)), options)
+      }
+    return {
+      empty: (dtype, shape, options) => make(dtype, shape, undefined, options),
+      full: (dtype, shape, value, options) => make(dtype, shape, value, options),
+      zeros: (dtype, shape, options) => make(dtype, shape, 0, options),
+      arange: (dtype, shape, options) =>
+        make(
+          dtype,
+          shape,
+          Float64Array.from({ length: elements(shape) }, (_, i) => i),
+          options,
+        ),
+      rand: random('rand', uniform),
+      randn: random('randn', normal),
+      from: (dtype, shape, contents, options) => make(dtype, shape, contents, options),
+      flags: (shape = [], options = {}) => this.#flags(ranks, shape, options),
+    }
+  }
+
+  #everywhere: Allocator | undefined
+  get #all(): Allocator {
+    return (this.#everywhere ??= this.#as(this.everyRank))
+  }
+
+  empty<D extends StorageDType>(dtype: D, shape: readonly number[], options?: TensorOptions) {
+    return this.#all.empty(dtype, shape, options)
+  }
+  full<D extends StorageDType>(dtype: D, shape: readonly number[], value: number, options?: TensorOptions) {
+    return this.#all.full(dtype, shape, value, options)
+  }
+  zeros<D extends StorageDType>(dtype: D, shape: readonly number[], options?: TensorOptions) {
+    return this.#all.zeros(dtype, shape, options)
+  }
+  arange<D extends StorageDType>(dtype: D, shape: readonly number[], options?: TensorOptions) {
+    return this.#all.arange(dtype, shape, options)
+  }
+  rand<D extends StorageDType>(dtype: D, shape: readonly number[], options?: RandomOptions) {
+    return this.#all.rand(dtype, shape, options)
+  }
+  randn<D extends StorageDType>(dtype: D, shape: readonly number[], options?: RandomOptions) {
+    return this.#all.randn(dtype, shape, options)
+  }
+  from<D extends StorageDType>(
+    dtype: D,
+    shape: readonly number[],
+    contents: PerRank<ArrayLike<number>>,
+    options?: TensorOptions,
+  ) {
+    return this.#all.from(dtype, shape, contents, options)
+  }
+  flags(shape?: readonly number[], options?: AllocationOptions & { readonly arrivals?: number }) {
+    return this.#all.flags(shape, options)
+  }
+
+  on(rank: number): Allocator {
+    this.expectRank(rank)
+    return this.#as([rank])
+  }
+
+  #tensor<D extends StorageDType>(
+    ranks: readonly number[],
+    dtype: D,
+    shape: readonly number[],
+    contents: Contents,
+    options: TensorOptions,
+  ): SymmetricTensor<D> {
+    if (!Object.hasOwn(dtypes, dtype) || (dtype as string) === 'bool')
+      throw new WorldError(`a tensor of ${String(dtype)}: it cannot hold that`)
+    if (shape.length < 1 || shape.length > 4 || !shape.every(isExtent))
+      throw new WorldError(`a tensor of shape [${shape.join(', ')}]: one to four extents, whole numbers`)
+    const alignment = options.alignment ?? granule
+    if (!Number.isInteger(Math.log2(alignment)) || alignment < granule || alignment > mostAlignment)
+      throw new WorldError(
+        `an alignment of ${alignment} bytes: a power of two from ${granule} to ${mostAlignment}`,
+      )
+    const aligned = alignment === granule ? '' : ` aligned to ${alignment} bytes`
+    const tensor = this.#allocate(ranks, `${dtype}[${shape.join(', ')}]${aligned}`, (number) => {
+      const made: SymmetricTensor<D> = {
+        kind: 'tensor',
+        name: options.name ?? `x${number}`,
+        dtype,
+        shape: [...shape],
+      }
+      this.place(made, alignment)
+      return made
+    }) as SymmetricTensor<D>
+    if (contents === undefined) return tensor
+    for (const rank of ranks)
+      if (this.localRanks.includes(rank)) {
+        if (typeof contents === 'number') this.fillWith(tensor, rank, contents)
+        else this.#fill(tensor, rank, typeof contents === 'function' ? contents(rank) : contents)
+      }
+    return tensor
+  }
+
+  #flags(
+    ranks: readonly number[],
+    shape: readonly number[],
+    options: AllocationOptions & { readonly arrivals?: number },
+  ): SymmetricFlags {
+    if (shape.length > 3 || !shape.every(isExtent))
+      throw new WorldError(`flags of shape [${shape.join(', ')}]: up to three extents, whole numbers`)
+    const arrivals = options.arrivals ?? 1
+    return this.#allocate(ranks, `flags[${shape.join(', ')}] of ${arrivals} arrivals`, (number) => {
+      const made: SymmetricFlags = {
+        kind: 'flags',
+        name: options.name ?? `x${number}`,
+        shape: [...shape],
+        arrivals,
+      }
+      this.placeFlags(made)
+      return made
+    }) as SymmetricFlags
+  }
+
+  #allocate(
+    ranks: readonly number[],
+    text: string,
+    make: (number: number) => SymmetricTensor | SymmetricFlags,
+  ): SymmetricTensor | SymmetricFlags {
+    const handle = this.#requests.add(ranks, text, make)
+    // What one rank fills must be what all of them allocated.
+    this.expectSymmetric('so far')
+    return handle
+  }
+
+  /** 'so far': a rank may have allocated less than the others yet. */
+  protected expectSymmetric(when: 'so far' | 'now' = 'now'): void {
+    const disagreement = this.#requests.disagreement(when)
+    if (disagreement) this.asymmetric(disagreement)
+  }
+
+  free(allocation: SymmetricTensor | SymmetricFlags | PackedTensor): void {
+    this.expectHandle(allocation)
+    this.remove(allocation.kind === 'packed' ? allocation.source : allocation)
+  }
+
+  // Ranks and handles
+
+  protected expectRank(rank: number): void {
+    if (!Number.isInteger(rank) || rank < 0 || rank >= this.ranks)
+      throw new WorldError(`there is no rank ${rank} in a world of ${this.ranks}`)
+  }
+
+  /** Its memory can be reached from here. */
+  protected expectLocal(rank: number): void {
+    this.expectRank(rank)
+    if (!this.localRanks.includes(rank))
+      throw new WorldError(
+        `rank ${rank} lives in another process; here are ranks ${this.localRanks.join(', ') || '(none)'}: read and write it there`,
+      )
+  }
+
+  protected expectHandle(handle: Handle): void {
+    const problem = this.wrongHandle(handle)
+    if (problem) throw new WorldError(`${handle.name} ${problem}`)
+  }
+
+  // Reading and writing
+
+  /** One value in all elements. */
+  protected fillWith(tensor: SymmetricTensor, rank: number, value: number): void {
+    this.fill(tensor, rank, new Float64Array(elements(tensor.shape)).fill(value))
+  }
+
+  #fill(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
+    const { name, shape } = tensor
+    if (contents.length !== elements(shape))
+      throw new WorldError(
+        `${name} is [${shape.join(', ')}], ${elements(shape)} elements, but ${contents.length} were given for rank ${rank}`,
+      )
+    this.fill(tensor, rank, contents)
+  }
+
+  async read(tensor: SymmetricTensor, rank: number): Promise<Float64Array> {
+    this.expectLocal(rank)
+    this.expectHandle(tensor)
+    await this.synchronize()
+    return this.contents(tensor, rank)
+  }
+
+  write(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
+    this.expectLocal(rank)
+    this.expectHandle(tensor)
+    this.#fill(tensor, rank, contents)
+  }
+
+  async copy(
+    from: SymmetricTensor,
+    to: SymmetricTensor,
+    ranks?: { readonly from: number; readonly to: number },
+  ): Promise<void> {
+    this.expectHandle(from)
+    this.expectHandle(to)
+    if (from.dtype !== to.dtype || elements(from.shape) !== elements(to.shape))
+      throw new WorldError(
+        `${from.name} is ${from.dtype}[${from.shape.join(', ')}], ${to.name} is ${to.dtype}[${to.shape.join(', ')}]: a copy keeps dtype and number of elements`,
+      )
+    const pairs = ranks ? [ranks] : this.localRanks.map((rank) => ({ from: rank, to: rank }))
+    for (const pair of pairs) {
+      this.expectLocal(pair.from)
+      this.expectLocal(pair.to)
+    }
+    await this.synchronize()
+    for (const pair of pairs) this.move(from, pair.from, to, pair.to)
+  }
+
+  async broadcast(tensor: SymmetricTensor, root: number): Promise<void> {
+    this.expectLocal(root)
+    this.expectHandle(tensor)
+    await this.synchronize()
+    for (const rank of this.everyRank) {
+      this.expectLocal(rank)
+      if (rank !== root) this.move(tensor, root, tensor, rank)
+    }
+  }
+
+  /** All elements; dtype and number are the same. */
+  protected move(from: SymmetricTensor, fromRank: number, to: SymmetricTensor, toRank: number): void {
+    this.fill(to, toRank, this.contents(from, fromRank))
+  }
+
+  /** A target without an order of its own keeps the tensor. */
+  async pack<D extends StorageDType>(tensor: SymmetricTensor<D>): Promise<PackedTensor<D>> {
+    this.expectHandle(tensor)
+    await this.synchronize()
+    return { kind: 'packed', name: tensor.name, dtype: tensor.dtype, shape: tensor.shape, source: tensor }
+  }
+
+  async barrier(): Promise<void> {
+    await this.synchronize()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+}
+
+const isExtent = (extent: number): boolean => Number.isInteger(extent) && extent >= 0
+
+function drawn(count: number, next: () => number): Float32Array {
+  const values = new Float32Array(count)
+  for (let i = 0; i < count; i++) values[i] = next()
+  return values
+}

@@ -1,0 +1,52 @@
+/** A CPU target whose executables are written by hand, so that the world is tested without lowering and rendering. */
+import type { KernelIR } from '../../../src/ir/node.ts'
+import type { CodeModule, Machine } from '../../../src/targets/cpu/code.ts'
+import type { Engine, Lowered } from '../../../src/targets/cpu/executable.ts'
+import type { CpuPlatform } from '../../../src/targets/cpu/host.ts'
+import { nodeThreads } from '../../../src/targets/cpu/node.ts'
+import { CpuWorld, type CpuWorldOptions } from '../../../src/targets/cpu/world.ts'
+import { walk } from '../../../src/ir/node.ts'
+
+export const handmadeMachine: Machine = { name: 'wasm', lanes: 4, rows: 4, columns: 2, l1: 32768, l2: 262144 }
+
+/** By the kernel's name, what a program of it does: the text of a function of `t` (see handmadeLoader.ts). */
+const bodies = new Map<string, string>()
+
+export function body(kernel: { readonly name: string }, text: string): void {
+  bodies.set(kernel.name, text)
+}
+
+export let compilations = 0
+
+const engine: Engine = {
+  machine: handmadeMachine,
+  compile(module: CodeModule) {
+    compilations++
+    return new TextEncoder().encode(bodies.get(module.name) ?? 'return 0')
+  },
+}
+
+function lower(ir: KernelIR): Lowered {
+  const nodes = [...walk(ir.body)]
+  const waits = nodes.find(({ op }) => op === 'wait' || op === 'while')
+  return {
+    module: { name: ir.name, machine: handmadeMachine, entries: [] },
+    roles: 1,
+    frameBytes: 64,
+    counterWords: 4,
+    sites: nodes.map(({ site }) => site),
+    params: ir.body.params.map(({ attributes }) => attributes.name as string),
+    needsResidency: waits && { site: waits.site },
+  }
+}
+
+export const handmade: CpuPlatform = {
+  target: 'handmade',
+  threads: nodeThreads,
+  engine,
+  lower,
+  loader: { module: new URL('./handmadeLoader.ts', import.meta.url).href, name: 'loadHandmade' },
+}
+
+export const openHandmade = (options: CpuWorldOptions, platform: CpuPlatform = handmade): CpuWorld =>
+  new CpuWorld(platform, { heap: 1 << 20, ...options })

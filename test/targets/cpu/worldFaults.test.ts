@@ -1,0 +1,234 @@
+/** What stops a world of CPU ranks, what is said about it, and how it goes on. */
+import { spawn } from 'node:child_process'
+import { createRequire } from 'node:module'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { flags, i32, kernel, tensor, WorldError } from 'arke'
+import { describe, expect, it } from 'vitest'
+import { WorldStopped, type World } from '../../../src/world/world.ts'
+import { nodeThreads } from '../../../src/targets/cpu/node.ts'
+import type { Thread } from '../../../src/targets/cpu/threads.ts'
+import { body, handmade, openHandmade } from './handmade.ts'
+
+const stuck = kernel('stuck', { ready: flags(2) }, (t, { ready }) => {
+  t.wait(ready.on(0).at([0, 0]))
+})
+/** The recorded wait is node 3: ready, rank 0, its flag, the wait. */
+const waitFor = (rank: string): string => `
+  if (t.rank !== ${rank}) return
+  t.note('site', 3); t.note('param', 0); t.note('owner', 0); t.note('index', 5); t.note('wanted', 1); t.note('value', 0)
+  t.note('wait', 1)
+  while (!t.aborted()) t.sleep(1)
+  return -1`
+body(stuck, waitFor('t.rank'))
+
+const endless = kernel('endless', { x: tensor(i32, 1) }, (t, { x }) => t.store(x.at([0]), 1))
+body(endless, "t.note('wait', 2); while (!t.aborted()) ; return -1")
+
+const deaf = kernel('deaf', { x: tensor(i32, 1) }, (t, { x }) => t.store(x.at([0]), 1))
+body(deaf, 'if (t.rank === 1) for (;;) ;')
+
+const throwing = kernel('throwing', { x: tensor(i32, 1) }, (t, { x }) => t.store(x.at([0]), 1))
+body(
+  throwing,
+  "if (t.rank === 1) throw new Error('no such entry'); while (!t.aborted()) t.sleep(1); return -1",
+)
+
+const dividing = kernel('dividing', { x: tensor(i32, 1) }, (t, { x }) => {
+  t.store(x.at([0]), t.load(x.at([0])).div(0))
+})
+body(
+  dividing,
+  `if (t.rank === 1) { t.note('fault', 1); t.note('site', 0); Atomics.compareExchange(t.words, t.control.abort >>> 2, 0, 2); return -1 }
+   while (!t.aborted()) t.sleep(1); return -1`,
+)
+
+const fill = kernel('fill', { x: tensor(i32, 1) }, (t, { x }) => t.store(x.at([0]), 1))
+body(fill, 't.words[t.pointer(0, t.rank) >>> 2] = t.rank + 1')
+
+async function stopOf(waiting: Promise<unknown>): Promise<WorldStopped> {
+  const error: unknown = await waiting.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  expect(error).toBeInstanceOf(WorldStopped)
+  return error as WorldStopped
+}
+
+/** The world works again after a reset, on all ranks. */
+async function expectUsable(world: World): Promise<void> {
+  await world.reset()
+  const x = world.zeros(i32, [1])
+  for (let n = 0; n < 3; n++) world.launch(fill, { x }, { grid: 1 })
+  for (const rank of world.localRanks) expect([...(await world.read(x, rank))]).toEqual([rank + 1])
+  await world.close()
+}
+
+describe('the watchdog', () => {
+  it('says who waited where, for which flag, for how much', async () => {
+    const world = openHandmade({ ranks: 3, timeout: 200 })
+    const ready = world.flags([2, 4], { name: 'ready' })
+    world.launch(stuck, { ready }, { grid: 1 })
+    const stop = await stopOf(world.synchronize())
+    expect(stop.reason).toBe('nothing has ended for 200 ms while launches were pending')
+    expect(stop.workers.map(({ rank, kernel, program, flag }) => ({ rank, kernel, program, flag }))).toEqual(
+      [0, 1, 2].map((rank) => ({
+        rank,
+        kernel: 'stuck',
+        program: 0,
+        flag: { name: 'ready[1, 1]', rank: 0, value: 0, wanted: 1 },
+      })),
+    )
+    expect(stop.message).toMatch(
+      /worldFaults\.test\.ts:\d+:\d+ {2}rank 1, program 0 of stuck waits for ready\[1, 1\] on rank 0: it is 0, 1 is wanted/,
+    )
+    await expectUsable(world)
+  })
+
+  it('is told again by every call until the world is reset', async () => {
+    const world = openHandmade({ ranks: 2, timeout: 100 })
+    const [x, ready] = [world.zeros(i32, [1]), world.flags([1, 1])]
+    world.launch(stuck, { ready }, { grid: 1 })
+    await stopOf(world.read(x, 0))
+    await stopOf(world.barrier())
+    expect(() => world.launch(fill, { x }, { grid: 1 })).toThrow(WorldStopped)
+    await expectUsable(world)
+  })
+
+  it('ends loops that only look at the abort word', async () => {
+    const world = openHandmade({ ranks: 2, timeout: 100 })
+    world.launch(endless, { x: world.zeros(i32, [1]) }, { grid: 1 })
+    const stop = await stopOf(world.synchronize())
+    expect(stop.workers.map(({ rank, what }) => [rank, what])).toEqual([
+      [0, 'is in a loop that has not ended'],
+      [1, 'is in a loop that has not ended'],
+    ])
+    await expectUsable(world)
+  })
+
+  it('ends and replaces a worker that does not stop', async () => {
+    const world = openHandmade({ ranks: 2, timeout: 100 })
+    world.launch(deaf, { x: world.zeros(i32, [1]) }, { grid: 1 })
+    const stop = await stopOf(world.synchronize())
+    expect(stop.workers.map(({ rank, what }) => [rank, what])).toEqual([[1, 'was computing']])
+    await expectUsable(world)
+  })
+
+  it('leaves long work alone as long as something ends', async () => {
+    const nap = kernel('nap', { x: tensor(i32, 1) }, (t, { x }) => t.store(x.at([0]), 1))
+    body(nap, 't.sleep(60)')
+    const world = openHandmade({ ranks: 1, timeout: 400 })
+    const x = world.zeros(i32, [1])
+    for (let n = 0; n < 12; n++) world.launch(nap, { x }, { grid: 1 })
+    await world.synchronize()
+    await world.close()
+  })
+
+  it('fires while the host waits for room in a queue', async () => {
+    const world = openHandmade({ ranks: 1, timeout: 100 })
+    const ready = world.flags([1, 1])
+    expect(() => {
+      for (let n = 0; n < 100; n++) world.launch(stuck, { ready }, { grid: 1 })
+    }).toThrow(WorldError)
+    await stopOf(world.synchronize())
+    await expectUsable(world)
+  })
+})
+
+describe('a fault', () => {
+  it('of a kernel stops all ranks and names the line', async () => {
+    const world = openHandmade({ ranks: 2 })
+    world.launch(dividing, { x: world.zeros(i32, [1]) }, { grid: 1 })
+    const stop = await stopOf(world.synchronize())
+    expect(stop.reason).toBe('a kernel raised a fault')
+    expect(stop.workers[0]).toMatchObject({ rank: 1, kernel: 'dividing', what: 'divides by zero' })
+    expect(stop.workers[0].site).toMatch(/worldFaults\.test\.ts:\d+:\d+/)
+    await expectUsable(world)
+  })
+
+  it('of a worker says what it threw', async () => {
+    const world = openHandmade({ ranks: 2 })
+    world.launch(throwing, { x: world.zeros(i32, [1]) }, { grid: 1 })
+    const stop = await stopOf(world.synchronize())
+    expect(stop.reason).toBe('a worker of rank 1 failed: Error: no such entry')
+    expect(stop.workers[0]).toMatchObject({ rank: 1, what: 'failed: Error: no such entry' })
+    await expectUsable(world)
+  })
+
+  it('of an executable that cannot be loaded is one of its worker', async () => {
+    const loader = { ...handmade.loader, name: 'nothingOfThatName' }
+    const world = openHandmade({ ranks: 1 }, { ...handmade, loader })
+    world.launch(fill, { x: world.zeros(i32, [1]) }, { grid: 1 })
+    const stop = await stopOf(world.synchronize())
+    expect(stop.reason).toMatch(/a worker of rank 0 failed: TypeError/)
+    await world.close()
+  })
+})
+
+describe('a worker that dies', () => {
+  it('stops the world, and is replaced by a reset', async () => {
+    // Threads of its own, none from other worlds.
+    const started: Thread[] = []
+    const start = (): Thread => {
+      const thread = nodeThreads.start()
+      started.push(thread)
+      return thread
+    }
+    const world = openHandmade({ ranks: 2 }, { ...handmade, threads: { ...nodeThreads, start } })
+    const x = world.zeros(i32, [1])
+    world.launch(fill, { x }, { grid: 1 })
+    await world.synchronize()
+    world.launch(endless, { x }, { grid: 1 })
+    const waiting = stopOf(world.synchronize())
+    // Somebody else ends the thread: it has not been asked to.
+    await (started[1] as unknown as { worker(): { terminate(): Promise<number> } }).worker().terminate()
+    expect((await waiting).reason).toMatch(/a worker of rank \d died: it ended with code 1/)
+    await expectUsable(world)
+  })
+})
+
+describe('closing a world that has stopped', () => {
+  it('says why, if nobody has been told', async () => {
+    const world = openHandmade({ ranks: 2, timeout: 100 })
+    world.launch(stuck, { ready: world.flags([1, 1]) }, { grid: 1 })
+    await stopOf(world.close())
+    await world.close()
+  })
+
+  it('is quiet otherwise', async () => {
+    const world = openHandmade({ ranks: 2, timeout: 100 })
+    world.launch(stuck, { ready: world.flags([1, 1]) }, { grid: 1 })
+    await stopOf(world.synchronize())
+    await world.close()
+  })
+})
+
+describe('an interrupt', () => {
+  const program = fileURLToPath(new URL('./interrupted.ts', import.meta.url))
+  const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
+  const interrupt = (mode: string): Promise<{ code: number | null; signal: string | null; output: string }> =>
+    new Promise((resolve) => {
+      const child = spawn(process.execPath, ['--import', tsx, program, mode], {
+        stdio: ['ignore', 'pipe', 'pipe'],
+      })
+      let output = ''
+      const onData = (data: Buffer): void => {
+        output += data.toString()
+        if (output.includes('launched\n') && !child.killed) child.kill('SIGINT')
+      }
+      child.stdout.on('data', onData)
+      child.stderr.on('data', onData)
+      child.on('exit', (code, signal) => resolve({ code, signal, output }))
+    })
+
+  it('ends the process as it would without a world', async () => {
+    expect(await interrupt('plain')).toEqual({ code: null, signal: 'SIGINT', output: 'launched\n' })
+  })
+
+  it('is left to the program if that listens too', async () => {
+    expect(await interrupt('listening')).toEqual({
+      code: 3,
+      signal: null,
+      output: 'launched\nthe world has stopped: interrupted\n',
+    })
+  })
+})

@@ -1,0 +1,157 @@
+/** What every world does, whatever its target: allocation, reading and writing, streams. */
+import { bf16, f32, flags, i32, kernel, launchOf, openWorld, tensor, WorldError, type World } from 'arke'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openHandmade } from '../targets/cpu/handmade.ts'
+
+const worlds: readonly (readonly [string, () => Promise<World>])[] = [
+  ['check', () => openWorld({ ranks: 3 })],
+  ['cpu', () => Promise.resolve(openHandmade({ ranks: 3, workers: 1 }))],
+]
+
+describe.each(worlds)('on %s', (name, open) => {
+  let world: World
+  beforeAll(async () => {
+    world = await open()
+  })
+  afterAll(() => world.close())
+
+  it('all ranks are local', () => expect(world.localRanks).toEqual([0, 1, 2]))
+
+  it('tensors hold what they were made with', async () => {
+    const read = async (x: Parameters<World['read']>[0], rank = 0): Promise<number[]> => [
+      ...(await world.read(x, rank)),
+    ]
+    expect(await read(world.zeros(f32, [2, 2]))).toEqual([0, 0, 0, 0])
+    expect(await read(world.full(bf16, [3], 1 / 3))).toEqual([0.333984375, 0.333984375, 0.333984375])
+    expect(await read(world.arange(i32, [2, 3]), 2)).toEqual([0, 1, 2, 3, 4, 5])
+    expect(await read(world.from(f32, [2], Float32Array.of(1.5, 2.5)), 1)).toEqual([1.5, 2.5])
+    expect(
+      await read(
+        world.from(f32, [1], (rank) => [rank * 10]),
+        2,
+      ),
+    ).toEqual([20])
+    expect(await read(world.zeros(f32, [0, 4]))).toEqual([])
+  })
+
+  it('random tensors follow from seed and rank', async () => {
+    const x = world.rand(f32, [1000], { seed: 7 })
+    const again = world.rand(f32, [1000], { seed: 7 })
+    const other = world.rand(f32, [1000])
+    const values = await world.read(x, 1)
+    expect(await world.read(again, 1)).toEqual(values)
+    expect(await world.read(x, 0)).not.toEqual(values)
+    expect(await world.read(other, 1)).not.toEqual(values)
+    expect(values.every((value) => value >= 0 && value < 1)).toBe(true)
+    expect(mean(values)).toBeCloseTo(0.5, 1)
+    const normal = await world.read(world.randn(f32, [4000], { seed: 8 }), 0)
+    expect(mean(normal)).toBeCloseTo(0, 1)
+    expect(mean(normal.map((value) => value * value))).toBeCloseTo(1, 1)
+    expect(() => world.rand(i32, [1])).toThrow('rand of i32: it makes floats')
+  })
+
+  it('tensors are written, copied and broadcast', async () => {
+    const [x, y] = [world.zeros(f32, [2]), world.zeros(f32, [1, 2])]
+    world.write(x, 1, [3, 4])
+    await world.copy(x, y)
+    expect([...(await world.read(y, 1)), ...(await world.read(y, 0))]).toEqual([3, 4, 0, 0])
+    await world.copy(x, y, { from: 1, to: 2 })
+    expect([...(await world.read(y, 2))]).toEqual([3, 4])
+    await world.broadcast(x, 1)
+    for (const rank of [0, 1, 2]) expect([...(await world.read(x, rank))]).toEqual([3, 4])
+    await expect(world.copy(x, world.zeros(f32, [3]))).rejects.toThrow(
+      'a copy keeps dtype and number of elements',
+    )
+    expect(() => world.write(x, 0, [1])).toThrow('2 elements, but 1 were given for rank 0')
+    expect(() => world.write(x, 3, [1, 2])).toThrow('there is no rank 3 in a world of 3')
+    await expect(world.read(x, -1)).rejects.toThrow(WorldError)
+  })
+
+  it('what was freed is not used any more', async () => {
+    const x = world.zeros(f32, [2], { name: 'x' })
+    world.free(x)
+    expect(() => world.free(x)).toThrow('x was freed')
+    await expect(world.read(x, 0)).rejects.toThrow('x was freed')
+  })
+
+  it('packed tensors are what kernels take', async () => {
+    const packed = await world.pack(world.arange(f32, [2, 2], { name: 'w' }))
+    expect({ ...packed, source: undefined }).toEqual({
+      kind: 'packed',
+      name: 'w',
+      dtype: 'f32',
+      shape: [2, 2],
+    })
+  })
+
+  it('shapes, dtypes and alignments are checked', () => {
+    expect(() => world.zeros(f32, [])).toThrow('one to four extents')
+    expect(() => world.zeros(f32, [1.5])).toThrow('one to four extents')
+    expect(() => world.zeros('bool' as never, [1])).toThrow('a tensor of bool')
+    expect(() => world.zeros(f32, [1], { alignment: 100 })).toThrow('a power of two from 64 to 65536')
+    expect(() => world.flags([1, 1, 1, 1])).toThrow('up to three extents')
+  })
+
+  it('every rank allocates the same', async () => {
+    const other = await open()
+    other.on(0).zeros(f32, [4])
+    expect(() => other.on(2).zeros(f32, [8])).toThrow(
+      /allocation 0 differs between ranks: rank 0 allocates f32\[4\]; rank 2 allocates f32\[8\]/,
+    )
+    await other.close().catch(() => undefined)
+    const uneven = await open()
+    uneven.on(0).zeros(f32, [4])
+    uneven.on(1).zeros(f32, [4])
+    await expect(uneven.synchronize()).rejects.toThrow('ranks 0, 1 allocate f32[4]; rank 2 allocates nothing')
+    await uneven.close().catch(() => undefined)
+  })
+
+  it('launches together are on streams of their own', () => {
+    const nothing = kernel('nothing', { ready: flags() }, (t, { ready }) => t.signal(ready))
+    const launch = launchOf(nothing, { ready: world.flags() }, { grid: 1 })
+    expect(() => world.launchTogether([launch, launch])).toThrow('give each its own stream')
+    expect(() => world.launch(nothing, { ready: world.flags() }, { grid: 1, stream: -1 })).toThrow(
+      'no stream -1',
+    )
+  })
+  void name
+})
+
+describe('events on the checker', () => {
+  const write = kernel('write', { x: tensor(f32, 1) }, (t, { x }) => t.store(x.at([0]), 1))
+  const read = kernel('read', { x: tensor(f32, 1), y: tensor(f32, 1) }, (t, { x, y }) =>
+    t.store(y.at([0]), t.load(x.at([0]))),
+  )
+  const run = async (ordered: boolean): Promise<number> => {
+    const world = await openWorld({ ranks: 1, seed: 3 })
+    const [first, second] = [world.stream(), world.stream()]
+    const [x, y] = [world.zeros(f32, [1]), world.zeros(f32, [1])]
+    world.launch(write, { x }, { grid: 1, stream: first })
+    if (ordered) second.wait(first.record())
+    world.launch(read, { x, y }, { grid: 1, stream: second })
+    return (await world.read(y, 0))[0]
+  }
+  it('order streams', async () => expect(await run(true)).toBe(1))
+  it('without them there is a race', async () => {
+    await expect(run(false)).rejects.toThrow('race')
+  })
+})
+
+describe('a heap that is full', () => {
+  it('says what was asked for, used and free', async () => {
+    const world = openHandmade({ ranks: 2, heap: 1 << 20 })
+    world.zeros(f32, [100_000])
+    expect(() => world.zeros(f32, [200_000], { name: 'w' })).toThrow(
+      'w: 781.3 KiB do not fit the heap of 1 MiB: 390.6 KiB are used, 633.4 KiB free, 633.4 KiB in one piece. Free tensors, or open the world with more heap',
+    )
+    await world.close()
+  })
+  it('cannot be larger than addresses', () => {
+    expect(() => openHandmade({ ranks: 8, heap: 2 ** 30 })).toThrow(
+      '8 heaps of 1 GiB do not fit 32-bit addresses',
+    )
+  })
+})
+
+const mean = (values: ArrayLike<number>): number =>
+  Array.from(values).reduce((sum, value) => sum + value, 0) / values.length
