@@ -1,0 +1,63 @@
+/**
+ * All-gather: every rank gets the vectors of all ranks.
+ *
+ *   x         [n]: this rank's vector
+ *   out       [world, n]: all vectors, by rank
+ *   ready     [world]: a peer signals that it has begun this launch, so that nobody reads its `out` of the launch before
+ *   arrived   [world]: a peer signals that its vector lies in my `out`, all of it
+ *
+ * Push, straight into the peers' `out`: no inbox and no second copy, for the price of one signal at the start, which costs
+ * nothing where a peer is already there. A launch ends when all vectors have arrived.
+ */
+import { flags, kernel, tensor } from '../../lang/kernel.ts'
+import { ceilDiv } from '../../lang/tensor.ts'
+import type { SymmetricTensor, World } from '../../world/world.ts'
+import {
+  defaultTile,
+  expectTensor,
+  perDType,
+  rankAfter,
+  settle,
+  type CollectiveDType,
+  type CollectiveOptions,
+} from './collective.ts'
+
+export const allGatherKernel = perDType((dtype) =>
+  kernel(
+    'allGather',
+    { x: tensor(dtype, 1), out: tensor(dtype, 2), ready: flags(1), arrived: flags(1) },
+    { TILE: defaultTile },
+    (t, { x, out, ready, arrived }, { TILE }) => {
+      t.if(t.program.eq(0), () => t.signalAll(ready.at([t.rank])))
+      t.persistent([t.world, ceilDiv(x.dim(0), TILE)], ([steps, i]) => {
+        const peer = rankAfter(t.rank, steps, t.world)
+        t.wait(ready.at([peer]))
+        t.put(x.tile([i], [TILE]), out.on(peer).pick(t.rank).tile([i], [TILE]))
+      })
+      t.last(() => t.signalAll(arrived.at([t.rank])))
+      t.persistent([t.world], ([source]) => t.wait(arrived.at([source])))
+    },
+  ),
+)
+
+export interface AllGather<D extends CollectiveDType> {
+  /** `x` is [elements], `out` [ranks, elements]. */
+  launch(x: SymmetricTensor<D>, out: SymmetricTensor<D>): void
+}
+
+export function allGather<D extends CollectiveDType>(
+  world: World,
+  given: CollectiveOptions<D>,
+): AllGather<D> {
+  const { dtype, elements } = given
+  const { name, options } = settle('allGather', given)
+  const ready = world.flags([world.ranks], { name: `${name}.ready` })
+  const arrived = world.flags([world.ranks], { name: `${name}.arrived` })
+  return {
+    launch(x, out) {
+      expectTensor(name, x, dtype, [elements])
+      expectTensor(name, out, dtype, [world.ranks, elements])
+      world.launch(allGatherKernel(dtype), { x, out, ready, arrived }, options)
+    },
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * All-to-all: every rank has a part for each rank, and gets what all ranks have for it.
+ *
+ *   x         [world, n]: this rank's parts, by the rank they are for
+ *   out       [world, n]: the parts for this rank, by the rank they come from
+ *   ready     [world]: a peer signals that it has begun this launch, so that nobody reads its `out` of the launch before
+ *   arrived   [world]: a peer signals that its part lies in my `out`, all of it
+ *
+ * Push, straight into the peers' `out`: no inbox and no second copy, for the price of one signal at the start. A launch ends
+ * when all parts have arrived.
+ */
+import { flags, kernel, tensor } from '../../lang/kernel.ts'
+import { ceilDiv } from '../../lang/tensor.ts'
+import type { SymmetricTensor, World } from '../../world/world.ts'
+import {
+  defaultTile,
+  expectTensor,
+  perDType,
+  rankAfter,
+  settle,
+  type CollectiveDType,
+  type CollectiveOptions,
+} from './collective.ts'
+
+export const allToAllKernel = perDType((dtype) =>
+  kernel(
+    'allToAll',
+    { x: tensor(dtype, 2), out: tensor(dtype, 2), ready: flags(1), arrived: flags(1) },
+    { TILE: defaultTile },
+    (t, { x, out, ready, arrived }, { TILE }) => {
+      t.if(t.program.eq(0), () => t.signalAll(ready.at([t.rank])))
+      t.persistent([t.world, ceilDiv(x.dim(1), TILE)], ([steps, i]) => {
+        const peer = rankAfter(t.rank, steps, t.world)
+        t.wait(ready.at([peer]))
+        t.put(x.pick(peer).tile([i], [TILE]), out.on(peer).pick(t.rank).tile([i], [TILE]))
+      })
+      t.last(() => t.signalAll(arrived.at([t.rank])))
+      t.persistent([t.world], ([source]) => t.wait(arrived.at([source])))
+    },
+  ),
+)
+
+export interface AllToAll<D extends CollectiveDType> {
+  /** Both are [ranks, elements]. */
+  launch(x: SymmetricTensor<D>, out: SymmetricTensor<D>): void
+}
+
+export function allToAll<D extends CollectiveDType>(world: World, given: CollectiveOptions<D>): AllToAll<D> {
+  const { dtype, elements } = given
+  const { name, options } = settle('allToAll', given)
+  const ready = world.flags([world.ranks], { name: `${name}.ready` })
+  const arrived = world.flags([world.ranks], { name: `${name}.arrived` })
+  return {
+    launch(x, out) {
+      expectTensor(name, x, dtype, [world.ranks, elements])
+      expectTensor(name, out, dtype, [world.ranks, elements])
+      world.launch(allToAllKernel(dtype), { x, out, ready, arrived }, options)
+    },
+  }
+}

@@ -1,0 +1,71 @@
+/**
+ * Broadcast: every rank gets the root's vector. The root may differ from launch to launch.
+ *
+ *   x         [n]: the root's vector, and where the others get it
+ *   root      the same number on all ranks
+ *   ready     [world]: on the root, a peer signals that it has begun this launch, so that nobody reads its x any more
+ *   arrived   the root signals that its vector lies in my x, all of it
+ *
+ * Push, straight into the peers' x. The root sends the vector to each peer by itself: one hop, and all the bytes on its links.
+ */
+import { i32 } from '../../lang/dtypes.ts'
+import { flags, kernel, scalar, tensor } from '../../lang/kernel.ts'
+import { ceilDiv } from '../../lang/tensor.ts'
+import { WorldError, type SymmetricTensor, type World } from '../../world/world.ts'
+import {
+  defaultTile,
+  expectTensor,
+  perDType,
+  rankAfter,
+  settle,
+  type CollectiveDType,
+  type CollectiveOptions,
+} from './collective.ts'
+
+export const broadcastKernel = perDType((dtype) =>
+  kernel(
+    'broadcast',
+    { x: tensor(dtype, 1), root: scalar(i32), ready: flags(1), arrived: flags() },
+    { TILE: defaultTile },
+    (t, { x, root, ready, arrived }, { TILE }) => {
+      const isRoot = t.rank.eq(root)
+      t.if(isRoot.not().and(t.program.eq(0)), () => t.signal(ready.on(root).at([t.rank])))
+      t.if(isRoot, () =>
+        t.persistent([t.world - 1, ceilDiv(x.dim(0), TILE)], ([step, i]) => {
+          const peer = rankAfter(t.rank, step.add(1), t.world)
+          t.wait(ready.at([peer]))
+          t.put(x.tile([i], [TILE]), x.on(peer).tile([i], [TILE]))
+        }),
+      )
+      t.last(() =>
+        t.if(isRoot, () =>
+          t.for({ from: 1, to: t.world }, (steps) => t.signal(arrived.on(rankAfter(t.rank, steps, t.world)))),
+        ),
+      )
+      t.if(isRoot.not(), () => t.wait(arrived))
+    },
+  ),
+)
+
+export interface Broadcast<D extends CollectiveDType> {
+  /** Every rank's [elements] become those of the root. */
+  launch(x: SymmetricTensor<D>, root: number): void
+}
+
+export function broadcast<D extends CollectiveDType>(
+  world: World,
+  given: CollectiveOptions<D>,
+): Broadcast<D> {
+  const { dtype, elements } = given
+  const { name, options } = settle('broadcast', given)
+  const ready = world.flags([world.ranks], { name: `${name}.ready` })
+  const arrived = world.flags([], { name: `${name}.arrived` })
+  return {
+    launch(x, root) {
+      expectTensor(name, x, dtype, [elements])
+      if (!Number.isInteger(root) || root < 0 || root >= world.ranks)
+        throw new WorldError(`${name}: there is no rank ${root} in a world of ${world.ranks}`)
+      world.launch(broadcastKernel(dtype), { x, root, ready, arrived }, options)
+    },
+  }
+}

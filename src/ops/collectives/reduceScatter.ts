@@ -1,0 +1,85 @@
+/**
+ * Reduce-scatter: every rank has a part for each rank, and gets the sum of the parts meant for it.
+ *
+ *   x         [world, n]: this rank's parts, by the rank they are for
+ *   out       [n]: the sum of all ranks' parts for this rank
+ *   inbox     [2, world, n]: by source, in two slots by epoch
+ *   arrived   [world, tiles]: the source signals that its tile lies in my inbox
+ *
+ * Push: a store needs no answer, and the arrival flag follows the data. A slot is written again two launches later; in the launch
+ * between, the writer has waited for a signal of every peer, sent after that peer had ended the launch that read the slot.
+ *
+ * Promised: the sum in rank order, each addition in f32, rounded once: the same bits in every launch.
+ */
+import { f32, i32 } from '../../lang/dtypes.ts'
+import { flags, kernel, tensor } from '../../lang/kernel.ts'
+import { ceilDiv } from '../../lang/tensor.ts'
+import type { Scalar } from '../../lang/value.ts'
+import type { SymmetricTensor, World } from '../../world/world.ts'
+import {
+  defaultTile,
+  expectTensor,
+  perDType,
+  rankAfter,
+  settle,
+  type CollectiveDType,
+  type CollectiveOptions,
+} from './collective.ts'
+
+export const reduceScatterKernel = perDType((dtype) =>
+  kernel(
+    'reduceScatter',
+    { x: tensor(dtype, 2), out: tensor(dtype, 1), inbox: tensor(dtype, 3), arrived: flags(2) },
+    { TILE: defaultTile },
+    (t, { x, out, inbox, arrived }, { TILE }) => {
+      const slot = t.epoch(arrived).mod(2).to(i32)
+      const tiles = ceilDiv(out.dim(0), TILE)
+
+      t.for({ from: 1, to: t.world }, (steps) => {
+        const peer = rankAfter(t.rank, steps, t.world)
+        t.persistent([tiles], ([i]) => {
+          const target = inbox.on(peer).pick(slot).pick(t.rank)
+          t.put(x.pick(peer).tile([i], [TILE]), target.tile([i], [TILE]))
+          t.signal(arrived.on(peer).at([t.rank, i]))
+        })
+      })
+
+      t.persistent([tiles], ([i]) => {
+        const of = (source: Scalar) =>
+          t.if(
+            source.eq(t.rank),
+            () => t.load(x.pick(t.rank).tile([i], [TILE])).to(f32),
+            () => {
+              t.wait(arrived.at([source, i]))
+              return t.load(inbox.pick(slot).pick(source).tile([i], [TILE])).to(f32)
+            },
+          )
+        const first = of(t.constant(i32, 0))
+        const total = t.for({ from: 1, to: t.world }, first, (source, sum) => sum.add(of(source)))
+        t.store(out.tile([i], [TILE]), total.to(dtype))
+      })
+    },
+  ),
+)
+
+export interface ReduceScatter<D extends CollectiveDType> {
+  /** `x` is [ranks, elements], `out` [elements]. */
+  launch(x: SymmetricTensor<D>, out: SymmetricTensor<D>): void
+}
+
+export function reduceScatter<D extends CollectiveDType>(
+  world: World,
+  given: CollectiveOptions<D>,
+): ReduceScatter<D> {
+  const { dtype, elements } = given
+  const { tiles, name, options } = settle('reduceScatter', given)
+  const inbox = world.empty(dtype, [2, world.ranks, elements], { name: `${name}.inbox` })
+  const arrived = world.flags([world.ranks, tiles], { name: `${name}.arrived` })
+  return {
+    launch(x, out) {
+      expectTensor(name, x, dtype, [world.ranks, elements])
+      expectTensor(name, out, dtype, [elements])
+      world.launch(reduceScatterKernel(dtype), { x, out, inbox, arrived }, options)
+    },
+  }
+}

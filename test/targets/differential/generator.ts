@@ -1,0 +1,130 @@
+/**
+ * A random kernel from a list of decisions, recorded through the public language. It is right by construction: every place is
+ * written by one agent, remote inputs are read only, mail is signalled before it is read, atomics commute. So all targets
+ * must agree, bit for bit unless a site says by how much they may not.
+ */
+import {
+  kernel,
+  type Kernel,
+  type Program,
+  type Scalar,
+  type Shared,
+  type Tensor,
+  type Value,
+} from '../../../src/index.ts'
+import type { StorageDType } from '../../../src/ir/dtype.ts'
+import { Builder, extents, type Shape, type Sites } from './builder.ts'
+import { Choices } from './choices.ts'
+import { controlSteps, declareProduct, exactPipeline, product } from './control.ts'
+import { boundedSteps, exactSteps, type Step } from './expressions.ts'
+import { loadSmall, memorySteps, storeEntry } from './memory.ts'
+import { accumulated, params, storage, type Args, type Params } from './params.ts'
+
+/** `exact` has no sums or products of floats and no transcendentals: its results are the same bits everywhere. */
+export type KernelClass = 'exact' | 'bounded'
+
+export interface Generated {
+  readonly kernel: Kernel<Params>
+  readonly shape: Shape
+  /** What targets may differ by, for each dtype and site; known once the kernel is recorded. */
+  readonly sites: Sites
+}
+
+/** Item by item: each program's share of the work. */
+type Body = (on: Builder) => void
+
+export function generate(genes: readonly number[], kind: KernelClass): Generated {
+  const choices = new Choices(genes)
+  const mode = choices.pick(['plain', 'teams', 'mail', 'last'] as const)
+  const shape: Shape = {
+    ranks: choices.between(1, 4),
+    grid: choices.pick([1, 3, 2, 5]),
+    items: choices.between(1, 4),
+    rows: choices.between(5, 9),
+    columns: choices.between(5, 11),
+    height: choices.between(3, 8),
+    width: choices.between(3, 8),
+    communicates: mode === 'mail',
+    last: mode === 'last',
+    launches: choices.between(1, 2),
+  }
+  const sites: Sites = new Map()
+  // The rest is read anew by every recording, of which there is one a world size.
+  const rest = genes.slice(11)
+  const made = kernel('generated', params, (t, args) => {
+    sites.clear()
+    record(t, args, new Choices(rest), shape, sites, mode, kind)
+  }) as unknown as Kernel<Params>
+  made.record({ world: shape.ranks })
+  return { kernel: made, shape, sites }
+}
+
+function record(
+  t: Program,
+  args: Args,
+  choices: Choices,
+  shape: Shape,
+  sites: Sites,
+  mode: 'plain' | 'teams' | 'mail' | 'last',
+  kind: KernelClass,
+): void {
+  const tile = (dtype: StorageDType): Shared<StorageDType, 2> =>
+    t.shared(dtype, [choices.pick(extents), choices.pick(extents)])
+  const shared = [tile(choices.pick(storage)), tile(choices.pick(storage))]
+  const form = kind === 'bounded' || choices.rarely(3) ? declareProduct({ t, choices }) : undefined
+  const integers = t.shared('i32', [choices.pick(extents), choices.pick(extents)])
+
+  const steps = (on: Builder, count: number): void => {
+    for (let i = 0; i < count; i++) choices.pick(menu)(on)
+  }
+  const menu: Step[] = [
+    ...exactSteps,
+    ...memorySteps,
+    ...memorySteps,
+    ...controlSteps(steps),
+    exactPipeline(integers),
+  ]
+  if (form && (kind === 'bounded' || form.dtype === 'i8')) menu.push(product(form))
+  if (kind === 'bounded') menu.push(loadSmall, ...boundedSteps, ...boundedSteps)
+
+  const body: Body = (on) => {
+    memorySteps[0](on)
+    if (kind === 'bounded') loadSmall(on)
+    steps(on, choices.between(1, 14))
+    if (mode === 'mail') mail(on)
+    steps(on, choices.below(5))
+    for (const one of on.pool.slice(-5)) storeEntry(on, one)
+  }
+  const items = (from: number, count: number) => (): void =>
+    t.persistent([count], ([i]) =>
+      body(new Builder({ t, args, choices, shape, sites, shared, item: i.add(from) })),
+    )
+  if (mode === 'teams')
+    t.teams({
+      first: { programs: 1, body: items(0, 1) },
+      rest: { programs: 'rest', body: items(1, shape.items - 1) },
+    })
+  else items(0, shape.items)()
+  if (mode === 'last')
+    t.last(() => {
+      const on = new Builder({ t, args, choices, shape, sites, shared, item: t.constant('i32', 0) })
+      for (const dtype of accumulated) {
+        const all = (args[`accumulate_${dtype}`] as unknown as Tensor<'i32', 2>).tile([0, 0], [6, 5])
+        storeEntry(on, { value: t.load(all), dtype, shape: [6, 5], magnitude: Infinity, error: 0 })
+      }
+    })
+}
+
+/** Write, signal, wait, read a neighbour: once an item, and items are done in order, so that nobody waits for a later one. */
+function mail(on: Builder): void {
+  const { t, choices, item } = on
+  const { mail, ready } = on.args
+  const shape = [choices.pick(extents), choices.pick(extents)] as const
+  const known = on.exact((one) => one.dtype === 'i32' && one.shape.length === 0)
+  const value: Value<'i32', 0> = (known?.value as Scalar | undefined) ?? item.add(t.rank)
+  t.store(mail.pick(item).tile([0, 0], shape), value)
+  t.signal(ready.at([item]))
+  const peer = on.peer()
+  t.wait(ready.on(peer).at([item]))
+  on.add(t.load(mail.on(peer).pick(item).tile([0, 0], shape)))
+}

@@ -1,0 +1,45 @@
+/** Running a table of primitives on every target that is here, the checker among them. */
+import { openWorld, type World } from '../../../src/index.ts'
+import type { StorageDType } from '../../../src/ir/dtype.ts'
+import { realTargets } from '../differential/targets.ts'
+
+export const targets: readonly string[] = ['check', ...(await realTargets())]
+export const worldSizes = [1, 2, 3, 4, 5, 6, 7, 8]
+export const storage = ['f32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'i8', 'u8', 'i32', 'u32', 'i64'] as const
+export const orders = ['relaxed', 'acquire', 'release', 'acqRel'] as const
+export const scopes = ['block', 'device', 'system'] as const
+export const masks = ['none', 'all on', 'all off', 'ragged'] as const
+export type MaskKind = (typeof masks)[number]
+
+/** Which lanes take part. */
+export const isOn = (mask: MaskKind, lane: number): boolean =>
+  mask === 'none' || mask === 'all on' || (mask === 'ragged' && lane < raggedLanes)
+/** Lanes below this are on in a ragged mask. */
+export const raggedLanes = 3
+/** The number of lanes that are on, where there is a mask: `arange(n).lt(limitOf(mask))`. */
+export const limitOf = (mask: MaskKind): number =>
+  mask === 'all off' ? 0 : mask === 'ragged' ? raggedLanes : 1000
+
+export const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i)
+
+/** A small whole number that every dtype has, different by place. */
+export const numberAt = (dtype: StorageDType, ...at: readonly number[]): number => {
+  const mixed = at.reduce((sum, one, i) => sum + one * (7 * i + 3), dtype.length)
+  return dtype.startsWith('u') ? mixed % 15 : (mixed % 15) - 7
+}
+
+/** What outputs hold before: every dtype has it, and no table writes it. */
+export const poison = 96
+
+export async function onWorld<T>(
+  target: string,
+  ranks: number,
+  run: (world: World) => Promise<T>,
+): Promise<T> {
+  const world = await openWorld({ target, ranks })
+  try {
+    return await run(world)
+  } finally {
+    await world.close()
+  }
+}

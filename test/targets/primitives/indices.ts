@@ -1,0 +1,14 @@
+/** Values of any shape from one line of memory: what tables of shapes are read from and written to. */
+import type { Value } from '../../../src/index.ts'
+
+/** Elements `from` to `from` + n of a vector, as a value of a shape. */
+export function indices(
+  t: { arange(extent: number): Value<'i32', 1> },
+  shape: readonly number[],
+  from: number,
+): Value | number {
+  if (shape.length === 0) return from
+  const last = t.arange(shape[shape.length - 1])
+  if (shape.length === 1) return last.add(from)
+  return t.arange(shape[0]).mul(shape[1]).expand(1).add(last.expand(0)).add(from)
+}
