@@ -28,22 +28,30 @@ export async function measure(variants: readonly Variant[], rounds: number): Pro
     if (process.stderr.isTTY) process.stderr.write(`\rround ${round + 1} of ${rounds} `)
   }
   if (process.stderr.isTTY) process.stderr.write('\r\x1b[K')
-  return variants.map(({ name, unit, goal }, i) => {
-    const sorted = samples[i].sort((a, b) => a - b)
-    const reach = (0.98 * Math.sqrt(sorted.length)) | 0
-    const middle = (sorted.length - 1) / 2
-    const at = (index: number): number => sorted[Math.min(Math.max(Math.round(index), 0), sorted.length - 1)]
-    const median = (at(Math.floor(middle)) + at(Math.ceil(middle))) / 2
-    return {
-      name,
-      unit,
-      median,
-      interval: [at(middle - reach), at(middle + reach)],
-      samples: sorted.length,
-      goal: goal?.text,
-      reached: goal?.reached(median),
-    }
-  })
+  return variants.map(({ name, unit, goal }, i) => figure(name, unit, samples[i], goal))
+}
+
+/** A figure from its samples: their median, with a 95 % interval by order statistics. */
+export function figure(
+  name: string,
+  unit: string,
+  samples: readonly number[],
+  goal?: Variant['goal'],
+): Figure {
+  const sorted = [...samples].sort((a, b) => a - b)
+  const reach = (0.98 * Math.sqrt(sorted.length)) | 0
+  const middle = (sorted.length - 1) / 2
+  const at = (index: number): number => sorted[Math.min(Math.max(Math.round(index), 0), sorted.length - 1)]
+  const median = (at(Math.floor(middle)) + at(Math.ceil(middle))) / 2
+  return {
+    name,
+    unit,
+    median,
+    interval: [at(middle - reach), at(middle + reach)],
+    samples: sorted.length,
+    goal: goal?.text,
+    reached: goal?.reached(median),
+  }
 }
 
 /** Print a table, or with --json on the command line one JSON document. */

@@ -29,17 +29,26 @@ export { type DType, type StorageDType } from './ir/dtype.ts'
 export { FindingsError, openWorld, type OpenOptions } from './world/open.ts'
 export {
   expectClose,
+  launchOf,
   scenario,
   WorldError,
+  WorldStopped,
   type AllocationOptions,
   type Allocator,
+  type Launch,
   type LaunchArguments,
   type LaunchOptions,
+  type PackedTensor,
   type PerRank,
+  type RandomOptions,
   type Scenario,
   type ScenarioOptions,
+  type StoppedWorker,
+  type Stream,
+  type StreamEvent,
   type SymmetricFlags,
   type SymmetricTensor,
+  type TensorOptions,
   type World,
 } from './world/world.ts'
 export { explore, type Exploration, type ExploreOptions } from './targets/check/explore.ts'

@@ -8,12 +8,18 @@ export interface TargetStatus {
 }
 
 export async function targetStatus(): Promise<TargetStatus[]> {
-  const { findCuda } = await import('../targets/cuda/driver.ts')
+  const [{ findCuda }, { wasmStatus }, { nativeStatus }] = await Promise.all([
+    import('../targets/cuda/driver.ts'),
+    import('../targets/wasm/world.ts'),
+    import('../targets/native/world.ts'),
+  ])
   const cuda = findCuda()
   const runs = Object.hasOwn(worlds, 'cuda')
   const devices = cuda.available ? `${cuda.deviceCount} device${cuda.deviceCount === 1 ? '' : 's'} found` : ''
   return [
     { name: 'check', usable: true, about: 'interprets kernels under many schedules; needs nothing' },
+    { name: 'wasm', ...wasmStatus() },
+    { name: 'native', ...nativeStatus() },
     {
       name: 'cuda',
       usable: cuda.available && runs,

@@ -2,14 +2,14 @@
 import { bf16, f32 } from '../lang/dtypes.ts'
 import { kernel, tensor } from '../lang/kernel.ts'
 import { ceilDiv } from '../lang/tensor.ts'
+import { oncePer, type OperandDType } from './operation.ts'
 
-export const gemm = kernel(
-  'gemm',
-  { a: tensor(bf16, 2), b: tensor(bf16, 2), c: tensor(bf16, 2) },
-  { BM: 128, BN: 256, BK: 64, stages: 4 },
-  (t, { a, b, c }, { BM, BN, BK, stages }) => {
-    const as = t.shared(bf16, [BM, BK])
-    const bs = t.shared(bf16, [BK, BN])
+const matrices = (dtype: OperandDType) => ({ a: tensor(dtype, 2), b: tensor(dtype, 2), c: tensor(dtype, 2) })
+const tiles = { BM: 128, BN: 256, BK: 64, stages: 4 }
+export const gemmKernel = oncePer((dtype: OperandDType) =>
+  kernel('gemm', matrices(dtype), tiles, (t, { a, b, c }, { BM, BN, BK, stages }) => {
+    const as = t.shared(dtype, [BM, BK])
+    const bs = t.shared(dtype, [BK, BN])
     t.persistent(c.tiles([BM, BN]), (ci, [i, j]) => {
       const acc = t.pipeline(
         [ceilDiv(a.dim(1), BK)],
@@ -21,7 +21,9 @@ export const gemm = kernel(
         },
         { stages },
       )
-      t.copy(acc.to(bf16), ci)
+      t.copy(acc.to(dtype), ci)
     })
-  },
+  }),
 )
+
+export const gemm = gemmKernel(bf16)

@@ -33,7 +33,7 @@ export interface PackedTensor<D extends StorageDType = StorageDType> {
   readonly name: string
   readonly dtype: D
   readonly shape: readonly number[]
-  /** What was packed. It may be freed where the target has made a copy. */
+  /** What holds its elements: of a target that has no such order, the tensor itself, which `free` then frees. */
   readonly source: SymmetricTensor<D>
 }
 

@@ -21,6 +21,8 @@ export interface LoweringOptions {
   readonly machine: Machine
   /** Record programs, waits and remote copies. */
   readonly record?: boolean
+  /** Parameters whose tensors were packed (lower/panels.ts): products read them where they lie. */
+  readonly packed?: ReadonlySet<string>
 }
 
 /** The host's side of a CPU target: turns code into bytes that a worker can load. */

@@ -72,7 +72,8 @@ export class Host {
   readonly #pool: Pool
   readonly #private: Heap
   readonly #queues = new Map<number, Queue>()
-  readonly #executables = new Map<KernelIR, Executable>()
+  readonly #executables = new Map<KernelIR, Map<string, Executable>>()
+  #executableCount = 0
   readonly #watchdog: Watchdog
   readonly #timeout: number
   readonly #forget: () => void
@@ -245,17 +246,21 @@ export class Host {
 
   // Executables
 
-  compile(ir: KernelIR): Compiled {
-    return compile(ir, this.platform.engine, this.platform.lower, this.recording !== undefined)
+  compile(ir: KernelIR, packed: readonly string[] = []): Compiled {
+    return compile(ir, this.platform.engine, this.platform.lower, this.recording !== undefined, packed)
   }
 
-  executable(ir: KernelIR): Executable {
-    const known = this.#executables.get(ir)
+  /** `packed` are the parameters whose tensors are packed. */
+  executable(ir: KernelIR, packed: readonly string[] = []): Executable {
+    let ofKernel = this.#executables.get(ir)
+    if (!ofKernel) this.#executables.set(ir, (ofKernel = new Map()))
+    const key = packed.length === 0 ? '' : packed.join(' ')
+    const known = ofKernel.get(key)
     if (known) return known
     // Number 0 is none.
-    const number = this.#executables.size + 1
+    const number = this.#executableCount + 1
     if (number === mostExecutables) throw new WorldError(`a world has at most ${mostExecutables} kernels`)
-    const { lowered, bytes } = this.compile(ir)
+    const { lowered, bytes } = this.compile(ir, packed)
     const pointer = this.#take(bytes.length)
     new Uint8Array(this.arena.memory.buffer, pointer, bytes.length).set(bytes)
     const at = this.layout.executables + number * executable.bytes
@@ -264,7 +269,8 @@ export class Host {
     this.words[(at + executable.length) >>> 2] = bytes.length
     this.words[(at + executable.roles) >>> 2] = lowered.roles
     const made: Executable = { number, lowered, bytes }
-    this.#executables.set(ir, made)
+    ofKernel.set(key, made)
+    this.#executableCount = number
     return made
   }
 
@@ -290,6 +296,11 @@ export class Host {
 
   /** Room for one more launch; waits, without letting anything else happen, if there is none. */
   makeRoom(queue: Queue): void {
+    if (queue.isFull) this.#blockUntilRoom(queue)
+    this.settle(queue)
+  }
+
+  #blockUntilRoom(queue: Queue): void {
     const start = performance.now()
     const completed = (queue.address + queueOf.completed) >>> 2
     while (queue.isFull) {
@@ -304,7 +315,6 @@ export class Host {
       // Who was doing what is known a little later, when the host waits.
       if (this.#stopping) throw new WorldStopped(reason)
     }
-    this.settle(queue)
   }
 
   settle(queue: Queue): void {

@@ -2,7 +2,7 @@
  * A world of CPU ranks: their heaps lie in one shared memory, their kernels run on threads of this process. What a launch means is
  * in abi.ts; here are tensors, arguments, streams and events. The machinery under it is in host.ts.
  */
-import { dtypes } from '../../ir/dtype.ts'
+import { dtypes, type StorageDType } from '../../ir/dtype.ts'
 import type { KernelIR } from '../../ir/node.ts'
 import type { Kernel, Meta, Param, Params } from '../../lang/kernel.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
@@ -27,6 +27,7 @@ import {
   type Launch,
   type LaunchArguments,
   type LaunchOptions,
+  type PackedTensor,
   type Stream,
   type StreamEvent,
   type SymmetricFlags,
@@ -36,6 +37,7 @@ import { awaitQueue, epochs, mostParams, param as paramOf } from './abi.ts'
 import type { Executable } from './executables.ts'
 import { Host, type CpuPlatform, type HostOptions } from './host.ts'
 import type { Launched, Queue } from './queue.ts'
+import { packedLayout, packTensor } from './lower/panels.ts'
 import { clockTick } from './recording.ts'
 
 export type CpuWorldOptions = HostOptions
@@ -45,6 +47,44 @@ interface Storage {
   readonly offset: number
   readonly bytes: number
 }
+
+/** What a product multiplies, by the arrays that hold its bits. */
+const packable = {
+  f32: Float32Array,
+  f16: Uint16Array,
+  bf16: Uint16Array,
+  f8e4m3: Uint8Array,
+  f8e5m2: Uint8Array,
+  i8: Int8Array,
+} as const
+type PackableArray = new (
+  buffer: ArrayBufferLike,
+  offset: number,
+  length: number,
+) => Float32Array | Uint16Array | Uint8Array | Int8Array
+const isPackable = (dtype: StorageDType): dtype is keyof typeof packable => Object.hasOwn(packable, dtype)
+
+/** The parameters that were given packed tensors, on every rank or on none. */
+function packedParams(
+  kernel: Kernel,
+  args: Readonly<Record<string, unknown>>,
+  ranks: readonly number[],
+): readonly string[] {
+  let packed: string[] | undefined
+  for (const [name, { kind }] of Object.entries(kernel.params)) {
+    if (kind !== 'tensor') continue
+    const given = args[name]
+    const kinds = (typeof given === 'function' ? ranks : ranks.slice(0, 1)).map(
+      (rank) => (argumentOf(given, rank) as Handle).kind,
+    )
+    if (kinds.every((one) => one !== 'packed')) continue
+    if (kinds.some((one) => one !== 'packed'))
+      throw new WorldError(`${kernel.name}: ${name} is packed on some ranks only`)
+    ;(packed ??= []).push(name)
+  }
+  return packed ?? nonePacked
+}
+const nonePacked: readonly string[] = []
 
 /** A launch that was found to be in order. */
 interface Plan {
@@ -177,6 +217,27 @@ export class CpuWorld extends HostWorld {
     )
   }
 
+  /** Panels in the order in which products read them: see lower/panels.ts. */
+  override async pack<D extends StorageDType>(tensor: SymmetricTensor<D>): Promise<PackedTensor<D>> {
+    this.expectHandle(tensor)
+    const { dtype, shape, name } = tensor
+    if (shape.length !== 2 || !isPackable(dtype))
+      throw new WorldError(
+        `${name} is ${dtype}[${shape.join(', ')}]: what is packed is the right operand of products, two axes of f32, f16, bf16, f8 or i8`,
+      )
+    await this.synchronize()
+    const [rows, columns] = shape
+    const { machine } = this.#host.platform.engine
+    const { bytes } = packedLayout(machine, dtype, rows, columns)
+    const source = this.empty(dtype, [bytes / dtypes[dtype].bytes], { name: `${name}, packed` })
+    const Elements: PackableArray = packable[dtype]
+    const of = (handle: SymmetricTensor, rank: number): InstanceType<PackableArray> =>
+      new Elements(this.#buffer, this.#address(this.#storage.get(handle)!, rank), elements(handle.shape))
+    for (const rank of this.localRanks)
+      of(source, rank).set(packTensor(of(tensor, rank), dtype, rows, columns, machine))
+    return { kind: 'packed', name, dtype, shape, source }
+  }
+
   // Launches
 
   override launch<P extends Params, M extends Meta>(
@@ -218,7 +279,7 @@ export class CpuWorld extends HostWorld {
     expectStream(options.stream)
     if (Object.keys(kernel.params).length > mostParams)
       throw new WorldError(`${kernel.name} has more than ${mostParams} parameters`)
-    const executable = this.#host.executable(ir)
+    const executable = this.#host.executable(ir, packedParams(kernel, args, ranks))
     const stream = streamNumber(options.stream)
     this.#streams = Math.max(this.#streams, stream + 1)
     const grids = ranks.map((rank) => gridOf(options.grid, rank, this.workers))

@@ -1,5 +1,4 @@
 /** What a world that records makes of it; and that many worlds, one after the other, cost no more than one. */
-import { readdirSync } from 'node:fs'
 import { flags, i32, kernel, tensor } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { poolOf } from '../../../src/targets/cpu/pool.ts'
@@ -87,7 +86,8 @@ describe('a recording', () => {
 })
 
 describe('a hundred worlds', () => {
-  it('use the threads and the memory of one', async () => {
+  // What the process as a whole holds is in test/world/many.ts.
+  it('use the threads of one', async () => {
     const run = async (ranks: number): Promise<void> => {
       const world = openHandmade({ ranks, workers: 1 })
       const x = world.zeros(i32, [16])
@@ -97,10 +97,7 @@ describe('a hundred worlds', () => {
     }
     await run(3)
     const idle = poolOf(handmade.threads).idle
-    const threads = (): number => readdirSync('/proc/self/task').length
-    const before = process.platform === 'linux' ? threads() : 0
     for (let n = 0; n < 100; n++) await run(1 + (n % 3))
     expect(poolOf(handmade.threads).idle).toBe(idle)
-    if (process.platform === 'linux') expect(threads()).toBeLessThanOrEqual(before + 2)
   })
 })

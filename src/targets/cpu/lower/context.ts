@@ -19,6 +19,7 @@ import type { LoweringOptions } from '../executable.ts'
 import { rawCodeType } from './convert.ts'
 import type { TileLayout } from './dot.ts'
 import { FrameLayout, type Buffer } from './frame.ts'
+import type { PackedPlace } from './packed.ts'
 import type { Plan } from './plan.ts'
 import type { Runtime } from './runtime.ts'
 import type { View } from './views.ts'
@@ -32,6 +33,8 @@ export interface Shared {
   readonly frame: FrameLayout
   readonly runtime: Runtime
   readonly layouts: ReadonlyMap<Node, TileLayout>
+  /** Shared tiles that stand for tiles of packed tensors. */
+  readonly packedTiles: ReadonlySet<Node>
   readonly sites: Sites
   /** Where shared tiles and barriers lie in the frame. */
   readonly declared: Map<Node, number>
@@ -74,6 +77,8 @@ export class Lowering {
   readonly scalars = new Map<Node, Expression>()
   readonly buffers = new Map<Node, Buffer>()
   readonly views = new Map<Node, View>()
+  /** Where the tiles lie that shared tiles stand for. */
+  readonly packed = new Map<Node, PackedPlace>()
   /** Where a fragment should be computed, if that is decided before it is. */
   readonly preferred = new Map<Node, Buffer>()
   /** Kept values whose memory nobody may take over: others read it under another name. */

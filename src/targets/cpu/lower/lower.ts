@@ -24,6 +24,7 @@ import { lowerBlock } from './control.ts'
 import { panelBytes, rowsLayout } from './dot.ts'
 import { FrameLayout } from './frame.ts'
 import { assignLayouts } from './layouts.ts'
+import { packedTiles } from './packed.ts'
 import { Plan } from './plan.ts'
 import { closeRoles, memoryOf, openRoles, roleEntry, workersOf } from './roles.ts'
 import { isStopped, makeRuntime } from './runtime.ts'
@@ -37,6 +38,7 @@ export function lowerKernel(recorded: KernelIR, options: LoweringOptions): Lower
       params[mostParams].site,
     )
   const ir = removeDead(fold(recorded))
+  const layouts = assignLayouts(ir, machine)
   const shared: Shared = {
     ir,
     machine,
@@ -44,7 +46,8 @@ export function lowerKernel(recorded: KernelIR, options: LoweringOptions): Lower
     plan: new Plan(ir),
     frame: new FrameLayout(),
     runtime: makeRuntime(),
-    layouts: assignLayouts(ir, machine),
+    layouts,
+    packedTiles: packedTiles(ir, options, layouts),
     sites: new Sites(),
     declared: new Map(),
     published: new Map(),
@@ -71,6 +74,7 @@ export function lowerKernel(recorded: KernelIR, options: LoweringOptions): Lower
 function declare(shared: Shared): void {
   for (const node of walk(shared.ir.body)) {
     if (node.op === 'shared') {
+      if (shared.packedTiles.has(node)) continue
       const layout = shared.layouts.get(node) ?? rowsLayout
       shared.declared.set(node, shared.frame.take(panelBytes(refOf(node), layout, shared.machine)))
     } else if (node.op === 'barriers')

@@ -4,9 +4,17 @@ import type { Node } from '../../../ir/node.ts'
 import { i32, stride } from '../build.ts'
 import type { Expression } from '../code.ts'
 import { refOf, valueOf, type Lowering } from './context.ts'
-import { dotScratchBytes, emitDot, rowsLayout, type TileOperand } from './dot.ts'
+import {
+  dotScratchBytes,
+  emitDot,
+  emitPackedDot,
+  packedDotScratchBytes,
+  rowsLayout,
+  type TileOperand,
+} from './dot.ts'
 import { evaluateInto, newBuffer } from './fragments.ts'
 import type { Buffer } from './frame.ts'
+import { packedOperand, standFor, standsForPacked } from './packed.ts'
 import { emitPanelCopy } from './panels.ts'
 import { strideOf, view, type RefView, type TileView } from './views.ts'
 
@@ -28,17 +36,21 @@ export function lowerDot(l: Lowering, node: Node): void {
   const [a, b, start] = node.inputs
   const buffer = l.preferred.get(node) ?? takeOver(l, start, node, 2) ?? newBuffer(l, node)
   evaluateInto(l, start, buffer)
-  const [left, right] = [operand(l, a), operand(l, b)]
-  l.shared.frame.scope(() => {
-    const scratch = inFrame(l, l.shared.frame.take(dotScratchBytes(l.machine, left, right)))
-    const accumulator = inFrame(l, buffer.offset)
-    emitDot(l.writer, l.machine, {
-      a: left,
-      b: right,
-      accumulator,
-      accumulatorStride: buffer.stride,
-      scratch,
-    })
+  const left = operand(l, a)
+  const sums = { accumulator: inFrame(l, buffer.offset), accumulatorStride: buffer.stride }
+  const { frame } = l.shared
+  const declaration = b.op === 'shared' ? b : undefined
+  frame.scope(() => {
+    const take = (bytes: number): Expression => inFrame(l, frame.take(bytes))
+    if (declaration && standsForPacked(l.shared, declaration)) {
+      const right = packedOperand(l, node, declaration, view(l, declaration) as TileView)
+      const scratch = take(packedDotScratchBytes(l.machine, left, right))
+      emitPackedDot(l.writer, l.machine, { a: left, b: right, ...sums, scratch })
+      return
+    }
+    const right = operand(l, b)
+    const scratch = take(dotScratchBytes(l.machine, left, right))
+    emitDot(l.writer, l.machine, { a: left, b: right, ...sums, scratch })
   })
   l.buffers.set(node, buffer)
 }
@@ -72,6 +84,7 @@ function operand(l: Lowering, node: Node): TileOperand {
 /** Global memory to a tile that is kept in panels. */
 export function copyPanels(l: Lowering, node: Node, from: RefView, to: TileView): void {
   if (from.kind !== 'tile') throw new Error('only whole tiles of a tensor become panels')
+  if (from.panelStride) return standFor(l, from, to.declaration!)
   const { dtype, shape } = refOf(node.inputs[0])
   const extents: readonly [number, number] = [from.rows, from.columns]
   const rowStride = shape.length === 1 ? stride(i32(0), 1) : strideOf(l, from.rowStride)

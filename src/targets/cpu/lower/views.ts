@@ -11,6 +11,7 @@ import type { Expression } from '../code.ts'
 import { barriersOf, constantOf, refOf, tensorOf, valueOf, type Lowering } from './context.ts'
 import { scalar } from './scalars.ts'
 import { storedBytes } from './frame.ts'
+import { isPacked, packedMisuse, packedView, panelAt } from './packed.ts'
 import { raise } from './sync.ts'
 
 /** A tensor or a part of it on one rank. */
@@ -24,6 +25,8 @@ export interface TensorView {
   readonly strides: readonly Expression[]
   /** Undefined: this rank. */
   readonly owner: Expression | undefined
+  /** Of a packed tensor: from one panel to the next. Its rows are those of a panel. */
+  readonly panelStride?: Expression
 }
 
 /** Rows of elements that lie next to each other, in a tensor or in the frame. */
@@ -43,6 +46,8 @@ export interface TileView {
   readonly owner: Expression | undefined
   /** The declaration of a shared tile. */
   readonly declaration?: Node
+  /** Of a packed tensor: from one panel to the next. */
+  readonly panelStride?: Expression
 }
 
 /** Rows of a tensor by their indices, a fragment that is kept. */
@@ -142,7 +147,7 @@ function parameter(l: Lowering, node: Node): View {
     return { kind: 'flags', param: node, base: l.ownCopy(node), index: i32(0), owner: undefined }
   const { dtype, rank } = tensorOf(node)
   const axes = Array.from({ length: rank }, (_, axis) => axis)
-  return {
+  const whole: TensorView = {
     kind: 'tensor',
     param: node,
     dtype: dtype as StorageDType,
@@ -151,6 +156,7 @@ function parameter(l: Lowering, node: Node): View {
     strides: axes.map((axis) => l.axisStride(node, axis, rank, storedBytes(dtype))),
     owner: undefined,
   }
+  return isPacked(l.shared, node) ? packedView(l, whole) : whole
 }
 
 function sharedTile(l: Lowering, node: Node): TileView {
@@ -161,7 +167,8 @@ function sharedTile(l: Lowering, node: Node): TileView {
     kind: 'tile',
     space: 'shared',
     dtype: dtype as StorageDType,
-    base: use(l.writer.let('tile', address(l.ambient.frame, 0, 1, l.shared.declared.get(node)!))),
+    // One that stands for a tile of a packed tensor has no memory of its own.
+    base: use(l.writer.let('tile', address(l.ambient.frame, 0, 1, l.shared.declared.get(node) ?? 0))),
     rows: count,
     columns,
     rowStride: columns * storedBytes(dtype),
@@ -199,6 +206,7 @@ function onRank(l: Lowering, node: Node): View {
 function slice(l: Lowering, node: Node): TensorView {
   const from = view(l, node.inputs[0]) as TensorView
   const axis = attribute<number>(node, 'axis')
+  if (from.panelStride && axis === 1) throw packedMisuse(node, from.param, 'is cut along its columns')
   const { writer } = l
   const extent = from.extents[axis]
   const given = indexOf(l, node.inputs[1])
@@ -260,7 +268,15 @@ function tile(l: Lowering, node: Node): TileView {
     kind: 'tile',
     space: 'global',
     dtype: from.dtype,
-    base: use(writer.let('tile', address(row, starts[last], bytes))),
+    base: use(
+      writer.let(
+        'tile',
+        from.panelStride
+          ? panelAt(l, row, starts[last], from.panelStride)
+          : address(row, starts[last], bytes),
+      ),
+    ),
+    panelStride: from.panelStride,
     rows: last === 0 ? 1 : shape[0],
     columns: shape[last],
     rowStride: last === 0 ? 0 : from.strides[0],

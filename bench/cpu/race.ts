@@ -1,0 +1,47 @@
+/**
+ * Contestants take turns in one process. A figure is the ratio of two of them, round by round, so that what slows the
+ * machine for a while slows both; its median comes with a 95 % interval.
+ */
+import { figure, type Figure } from '../measure.ts'
+
+export interface Contestant {
+  readonly name: string
+  /** One execution, or several when a clock is too coarse for one. */
+  readonly run: () => void | Promise<void>
+}
+
+/** Microseconds of every round, by contestant. */
+export async function race(
+  contestants: readonly Contestant[],
+  rounds: number,
+  onRound?: (round: number) => void,
+): Promise<ReadonlyMap<string, readonly number[]>> {
+  const times = new Map(contestants.map(({ name }) => [name, [] as number[]]))
+  for (const { run } of contestants) for (let warm = 0; warm < 3; warm++) await run()
+  for (let round = 0; round < rounds; round++) {
+    // Whoever runs first in a round finds other caches than the next: everybody is first in turn.
+    for (let turn = 0; turn < contestants.length; turn++) {
+      const { name, run } = contestants[(round + turn) % contestants.length]
+      const start = performance.now()
+      await run()
+      times.get(name)!.push((performance.now() - start) * 1000)
+    }
+    onRound?.(round)
+  }
+  return times
+}
+
+/** How fast `ours` is in units of `theirs`: 2 is twice as fast. */
+export function speed(
+  name: string,
+  ours: readonly number[],
+  theirs: readonly number[],
+  goal?: number,
+): Figure {
+  return figure(
+    name,
+    'x',
+    ours.map((time, round) => theirs[round] / time),
+    goal === undefined ? undefined : { text: `≥ ${goal}`, reached: (median) => median >= goal },
+  )
+}

@@ -1,0 +1,39 @@
+/**
+ * C = gather(A) x B in one kernel that sends and multiplies. With `senders` programs of a rank as a team of senders the
+ * others multiply meanwhile; with none, every program first sends its share and then multiplies, so that a rank with one
+ * program is enough.
+ */
+import { flags, kernel, tensor } from '../../lang/kernel.ts'
+import { oncePer, type OperandDType } from '../operation.ts'
+import { hearFromEmpty, send, taking } from './inbox.ts'
+import { product, productMeta, type Shard } from './product.ts'
+
+export const fusedKernel = oncePer(({ dtype, shard }: { dtype: OperandDType; shard: Shard }) =>
+  kernel(
+    `allGatherGemmFused${shard}`,
+    {
+      a: tensor(dtype, 2),
+      b: tensor(dtype, 2),
+      c: tensor(dtype, 2),
+      inbox: tensor(dtype, 4),
+      arrived: flags(3),
+    },
+    { ...productMeta, senders: 0 },
+    (t, args, meta) => {
+      const multiply = product(t, shard, args, meta)
+      const sending = (): void => send(t, shard, args, args.c.dim(0), meta)
+      const multiplying = (): void => {
+        multiply(taking(t, args, meta))
+        hearFromEmpty(t, shard, args, args.c.dim(0))
+      }
+      if (meta.senders === 0) {
+        sending()
+        multiplying()
+      } else
+        t.teams({
+          senders: { programs: meta.senders, body: sending },
+          multipliers: { programs: 'rest', body: multiplying },
+        })
+    },
+  ),
+)

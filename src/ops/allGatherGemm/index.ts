@@ -1,0 +1,240 @@
+/**
+ * All-Gather + GEMM on a world: C = gather(A) x B, where every rank holds a shard of A, along K or along M, and a B of its
+ * own. Every rank gets its whole C.
+ *
+ *   bsp    gather all of A, then multiply
+ *   pull   one kernel; it loads the tiles of A that it needs from their owners
+ *   push   a kernel sends tiles into the peers' inboxes, the next one multiplies each when it has arrived
+ *   fused  one kernel that sends and multiplies
+ */
+import type { LaunchOptions, PackedTensor, SymmetricTensor, World } from '../../world/world.ts'
+import { dtypes } from '../../ir/dtype.ts'
+import { gemmKernel } from '../gemm.ts'
+import {
+  chosen,
+  expectExtents,
+  randomNumbers,
+  type Operation,
+  type OperationDefinition,
+  type OperandDType,
+  type Traffic,
+} from '../operation.ts'
+import { gatherKernel } from './bulk.ts'
+import { fusedKernel } from './fused.ts'
+import type { Shard } from './product.ts'
+import { pullKernel } from './pullInPlace.ts'
+import { pushKernels } from './push.ts'
+import { matrixProduct } from './reference.ts'
+import { defaultTiles, type Tiles } from './tiles.ts'
+
+export type { Shard } from './product.ts'
+export type { Tiles } from './tiles.ts'
+export type AllGatherGemmVariant = 'bsp' | 'pull' | 'push' | 'fused'
+
+export interface MatrixShape {
+  readonly M: number
+  readonly N: number
+  readonly K: number
+}
+
+export interface AllGatherGemmOptions {
+  /** M and K of all shards together; N of one rank's B. */
+  readonly shape: MatrixShape
+  readonly dtype: OperandDType
+  readonly variant: AllGatherGemmVariant
+  readonly shard: Shard
+  readonly tiles?: Partial<Tiles>
+  /** Programs on each rank; as many as run at once by default. */
+  readonly grid?: LaunchOptions['grid']
+  /** Of `fused`: programs of a rank that only send; 0 makes all of them send first. */
+  readonly senders?: number
+  readonly stream?: number
+}
+
+/** The matrices of all ranks. */
+export interface AllGatherGemmContents {
+  /** The whole A, M x K. */
+  readonly a: ArrayLike<number>
+  /** Each rank's B, K x N. */
+  readonly b: readonly ArrayLike<number>[]
+}
+
+export interface AllGatherGemm extends Operation<AllGatherGemmContents> {
+  readonly shape: MatrixShape
+  readonly shard: Shard
+  readonly tiles: Tiles
+  readonly inputs: { readonly a: SymmetricTensor<OperandDType>; readonly b: SymmetricTensor<OperandDType> }
+  readonly outputs: { readonly c: SymmetricTensor<OperandDType> }
+  /** Bring B, as it is now, into the order in which the target's products read it; `fill` takes that back. */
+  pack(): Promise<void>
+}
+
+/** What a variant needs to allocate and launch. */
+interface Plan {
+  readonly world: World
+  readonly shard: Shard
+  readonly dtype: OperandDType
+  readonly shape: MatrixShape
+  /** A rank's A, padded. */
+  readonly local: readonly [rows: number, depth: number]
+  readonly a: SymmetricTensor<OperandDType>
+  /** As it is, or packed since. */
+  readonly weights: () => SymmetricTensor<OperandDType> | PackedTensor<OperandDType>
+  readonly c: SymmetricTensor<OperandDType>
+  readonly tiles: Tiles
+  readonly aligned: boolean
+  readonly senders: number
+  readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
+}
+/** Allocates what a variant needs beside A, B and C, and gives the launches of one execution, in order. */
+type Variant = (plan: Plan) => readonly (() => void)[]
+
+const variants: Readonly<Record<AllGatherGemmVariant, Variant>> = {
+  bsp({ world, shard, dtype, shape, local: [rows, depth], a, weights, c, tiles, options }) {
+    const extents = shard === 'K' ? [shape.M, depth * world.ranks] : [rows * world.ranks, shape.K]
+    const gathered = world.empty(dtype, extents, { name: 'gathered' })
+    const entered = world.flags([world.ranks], { name: 'entered' })
+    const left = world.flags([world.ranks], { name: 'left' })
+    const meta = { BM: tiles.BM, BK: tiles.BK }
+    return [
+      () =>
+        world.launch(gatherKernel({ dtype, shard }), { a, gathered, entered, left }, { ...options, meta }),
+      () => world.launch(gemmKernel(dtype), { a: gathered, b: weights(), c }, { ...options, meta: tiles }),
+    ]
+  },
+  pull({ world, shard, dtype, a, weights, c, tiles, aligned, options }) {
+    const ready = world.flags([world.ranks], { name: 'ready' })
+    const done = world.flags([world.ranks], { name: 'done' })
+    const launch = { ...options, meta: { ...tiles, aligned } }
+    return [() => world.launch(pullKernel({ dtype, shard }), { a, b: weights(), c, ready, done }, launch)]
+  },
+  push(plan) {
+    const { world, shard, dtype, shape, a, weights, c, tiles, aligned, options } = plan
+    const mail = { a, ...mailbox(plan) }
+    const { send, multiply } = pushKernels({ dtype, shard })
+    const { BM, BK } = tiles
+    return [
+      () => world.launch(send, { ...mail, rows: shape.M }, { ...options, meta: { BM, BK } }),
+      () => world.launch(multiply, { ...mail, b: weights(), c }, { ...options, meta: { ...tiles, aligned } }),
+    ]
+  },
+  fused(plan) {
+    const { world, shard, dtype, a, weights, c, tiles, aligned, senders, options } = plan
+    const launch = { ...options, meta: { ...tiles, aligned, senders } }
+    const args = { a, c, ...mailbox(plan) }
+    return [() => world.launch(fusedKernel({ dtype, shard }), { ...args, b: weights() }, launch)]
+  },
+}
+
+function mailbox({ world, dtype, local: [rows, depth], tiles: { BM, BK } }: Plan) {
+  const { ranks } = world
+  const tiles = [Math.ceil(rows / BM), Math.ceil(depth / BK)]
+  return {
+    inbox: world.empty(dtype, [2, ranks, rows, depth], { name: 'inbox' }),
+    arrived: world.flags([ranks, ...tiles], { name: 'arrived' }),
+  }
+}
+
+export function allGatherGemm(world: World, options: AllGatherGemmOptions): AllGatherGemm {
+  const { shape, dtype, variant, shard, grid = 'resident', senders = 0, stream = 0 } = options
+  const { M, N, K } = shape
+  const { ranks } = world
+  expectExtents('allGatherGemm', { M, N, K })
+  expectExtents('allGatherGemm', { senders }, 0)
+  if (typeof grid === 'number' && senders >= grid)
+    throw new RangeError(`allGatherGemm: ${senders} senders of ${grid} programs leave nobody to multiply`)
+  const prepare = chosen('allGatherGemm', variants, variant)
+  const local = shard === 'K' ? ([M, Math.ceil(K / ranks)] as const) : ([Math.ceil(M / ranks), K] as const)
+  const [rows, depth] = local
+  // A product of what was gathered sees no shards.
+  const [tall, deep] = variant === 'bsp' ? [M, K] : local
+  const tiles = { ...defaultTiles(world.target, tall, N, deep), ...options.tiles }
+  const heightOfB = shard === 'K' ? depth * ranks : K
+  const a = world.zeros(dtype, [rows, depth], { name: 'a' })
+  const b = world.zeros(dtype, [heightOfB, N], { name: 'b' })
+  const c = world.empty(dtype, [M, N], { name: 'c' })
+  let weights: SymmetricTensor<OperandDType> | PackedTensor<OperandDType> = b
+  const launches = prepare({
+    world,
+    shard,
+    dtype,
+    shape,
+    local,
+    a,
+    weights: () => weights,
+    c,
+    tiles,
+    aligned: rows % tiles.BM === 0,
+    senders,
+    options: { grid, stream },
+  })
+  return {
+    name: 'allGatherGemm',
+    variant,
+    dtype,
+    shape,
+    shard,
+    tiles,
+    inputs: { a, b },
+    outputs: { c },
+    traffic: trafficOf(variant, shard, ranks, dtype, shape, tiles, launches.length),
+    launch: () => launches.forEach((one) => one()),
+    random: (seed) => ({
+      a: randomNumbers(dtype, M * K, seed),
+      b: Array.from({ length: ranks }, (_, rank) => randomNumbers(dtype, K * N, seed * 64 + rank + 1)),
+    }),
+    pack: async () => {
+      weights = await world.pack(b)
+    },
+    fill(contents) {
+      weights = b
+      for (let rank = 0; rank < ranks; rank++) {
+        const [top, left] = shard === 'K' ? [0, rank * depth] : [rank * rows, 0]
+        world.write(a, rank, windowOf(contents.a, [M, K], [top, left], [rows, depth]))
+        world.write(b, rank, windowOf(contents.b[rank], [K, N], [0, 0], [heightOfB, N]))
+      }
+    },
+    result: (rank) => world.read(c, rank),
+    reference: (contents, rank) => matrixProduct(contents.a, contents.b[rank], shape),
+  }
+}
+
+/** Rows and columns from (top, left) of a matrix; 0 where it has ended. */
+function windowOf(
+  matrix: ArrayLike<number>,
+  [rows, columns]: readonly [number, number],
+  [top, left]: readonly [number, number],
+  [height, width]: readonly [number, number],
+): Float64Array {
+  const window = new Float64Array(height * width)
+  for (let i = 0; i < height && top + i < rows; i++)
+    for (let j = 0; j < width && left + j < columns; j++)
+      window[i * width + j] = matrix[(top + i) * columns + left + j]
+  return window
+}
+
+function trafficOf(
+  variant: AllGatherGemmVariant,
+  shard: Shard,
+  ranks: number,
+  dtype: OperandDType,
+  { M, N, K }: MatrixShape,
+  { BN }: Tiles,
+  launches: number,
+): Traffic {
+  const [extent, other] = shard === 'K' ? [K, M] : [M, K]
+  const shardOf = (rank: number): number =>
+    Math.max(0, Math.min(Math.ceil(extent / ranks), extent - rank * Math.ceil(extent / ranks)))
+  // The last rank has the smallest shard and gets the most.
+  const leastRemoteBytes = (extent - shardOf(ranks - 1)) * other * dtypes[dtype].bytes
+  // A puller loads a tile of A anew for each column of tiles of C.
+  const times = variant === 'pull' ? Math.ceil(N / BN) : 1
+  return { remoteBytes: leastRemoteBytes * times, leastRemoteBytes, flops: 2 * M * N * K, launches }
+}
+
+export const allGatherGemmOperation: OperationDefinition<AllGatherGemmOptions, AllGatherGemmContents> = {
+  name: 'allGatherGemm',
+  variants: ['bsp', 'pull', 'push', 'fused'],
+  defaults: { shape: { M: 64, N: 1024, K: 2048 }, dtype: 'f32', variant: 'fused', shard: 'K' },
+  make: allGatherGemm,
+}

@@ -1,0 +1,98 @@
+/**
+ * The product of the gathered A and the local B, whatever brings a tile of A: `take` copies tile (i, k) of `owner`'s shard
+ * into the shared tile. A rank starts with its own shard, so that ranks do not all turn to rank 0 first, and goes on with
+ * the next rank's.
+ *
+ *   K  a [M, K of a rank], b [ranks x K of a rank, N], c [M, N]
+ *   M  a [M of a rank, K], b [K, N], c [M, N]; the last shards may be short or empty, which c's extent tells
+ *
+ * Shards are padded with zeros to one size. `aligned` says that tiles of BM rows end with a shard.
+ */
+import type { Program } from '../../lang/program.ts'
+import { f32 } from '../../lang/dtypes.ts'
+import { ceilDiv, type Shared, type Tensor } from '../../lang/tensor.ts'
+import type { Scalar } from '../../lang/value.ts'
+import type { OperandDType } from '../operation.ts'
+
+export type Shard = 'K' | 'M'
+
+export interface ProductMeta {
+  readonly BM: number
+  readonly BN: number
+  readonly BK: number
+  readonly stages: number
+  readonly aligned: boolean
+}
+/** On a GPU; see tiles.ts for other machines. */
+export const productMeta = { BM: 128, BN: 256, BK: 64, stages: 4, aligned: false }
+
+export interface Operands {
+  readonly a: Tensor<OperandDType, 2>
+  readonly b: Tensor<OperandDType, 2>
+  readonly c: Tensor<OperandDType, 2>
+}
+export type Take = (owner: Scalar, at: readonly [i: Scalar, k: Scalar], into: Shared<OperandDType, 2>) => void
+
+interface SharedTiles {
+  readonly as: Shared<OperandDType, 2>
+  readonly bs: Shared<OperandDType, 2>
+}
+type Multiply = (t: Program, operands: Operands, tiles: SharedTiles, meta: ProductMeta, take: Take) => void
+
+/** Declares the shared tiles, at the top of a kernel, and gives what multiplies. */
+export function product(
+  t: Program,
+  shard: Shard,
+  operands: Operands,
+  meta: ProductMeta,
+): (take: Take) => void {
+  const { BM, BN, BK } = meta
+  const { dtype } = operands.a
+  const tiles = { as: t.shared(dtype, [BM, BK]), bs: t.shared(dtype, [BK, BN]) }
+  const multiply = shard === 'K' ? alongK : alongM
+  return (take) => multiply(t, operands, tiles, meta, take)
+}
+
+const alongK: Multiply = (t, { a, b, c }, { as, bs }, { BM, BN, BK, stages }, take) => {
+  const depth = a.dim(1)
+  t.persistent(c.tiles([BM, BN]), (ci, [i, j]) => {
+    const sum = t.pipeline(
+      [t.world, ceilDiv(depth, BK)],
+      t.zeros(f32, [BM, BN]),
+      ([step, k], acc) => {
+        const owner = t.rank.add(step).mod(t.world)
+        take(owner, [i, k], as)
+        t.copy(b.slice(0, owner.mul(depth), depth).tile([k, j], [BK, BN]), bs)
+        return t.dot(as, bs, acc)
+      },
+      { stages },
+    )
+    t.copy(sum.to(c.dtype), ci)
+  })
+}
+
+const alongM: Multiply = (t, { a, b, c }, { as, bs }, { BM, BN, BK, stages, aligned }, take) => {
+  const [rows, height] = [c.dim(0), a.dim(0)]
+  const tiles = ceilDiv(height, BM)
+  const whole = rows.div(height)
+  const rowTiles = whole.mul(tiles).add(ceilDiv(rows.sub(whole.mul(height)), BM))
+  t.persistent([rowTiles, ceilDiv(c.dim(1), BN)], ([n, j]) => {
+    const at = t.rank.mul(tiles).add(n).mod(rowTiles)
+    const [owner, i] = [at.div(tiles), at.mod(tiles)]
+    const sum = t.pipeline(
+      [ceilDiv(a.dim(1), BK)],
+      t.zeros(f32, [BM, BN]),
+      ([k], acc) => {
+        take(owner, [i, k], as)
+        t.copy(b.tile([k, j], [BK, BN]), bs)
+        return t.dot(as, bs, acc)
+      },
+      { stages },
+    )
+    const first = owner.mul(height)
+    const place = aligned
+      ? c.tile([at, j], [BM, BN])
+      : c.slice(0, first, rows.sub(first).min(height)).tile([i, j], [BM, BN])
+    t.copy(sum.to(c.dtype), place)
+  })
+}

@@ -1,0 +1,29 @@
+/**
+ * C = gather(A) x B in two kernels that follow each other on a stream: one sends this rank's tiles of A to every peer, the
+ * other multiplies, and waits for each tile alone. No rank waits for all of another's shard.
+ */
+import { flags, kernel, scalar, tensor } from '../../lang/kernel.ts'
+import { oncePer, type OperandDType } from '../operation.ts'
+import { hearFromEmpty, send, taking } from './inbox.ts'
+import { product, productMeta, type Shard } from './product.ts'
+
+export const pushKernels = oncePer(({ dtype, shard }: { dtype: OperandDType; shard: Shard }) => {
+  const mail = { a: tensor(dtype, 2), inbox: tensor(dtype, 4), arrived: flags(3) }
+  return {
+    send: kernel(
+      `allGatherGemmSend${shard}`,
+      { ...mail, rows: scalar('i32') },
+      { BM: productMeta.BM, BK: productMeta.BK },
+      (t, args, meta) => send(t, shard, args, args.rows, meta),
+    ),
+    multiply: kernel(
+      `allGatherGemmReceive${shard}`,
+      { ...mail, b: tensor(dtype, 2), c: tensor(dtype, 2) },
+      productMeta,
+      (t, args, meta) => {
+        product(t, shard, args, meta)(taking(t, args, meta))
+        hearFromEmpty(t, shard, args, args.c.dim(0))
+      },
+    ),
+  }
+})

@@ -1,0 +1,23 @@
+/** Which tiles a product is cut into where nobody said otherwise. A choice made by measuring stands above these. */
+
+export interface Tiles {
+  readonly BM: number
+  readonly BN: number
+  readonly BK: number
+  readonly stages: number
+}
+
+const upTo = (extent: number, most: number, step: number): number =>
+  Math.min(most, Math.ceil(extent / step) * step)
+
+/** `rows`, `columns` and `depth` are of what one tile is cut from: of a shard, where that is smaller. */
+export function defaultTiles(target: string, rows: number, columns: number, depth: number): Tiles {
+  if (target === 'cuda') return { BM: 128, BN: 256, BK: 64, stages: 4 }
+  // On a CPU a tile of A and one of B lie in the second cache, packed; more rows use a tile of B longer.
+  return {
+    BM: upTo(rows, rows > 256 ? 128 : 64, 4),
+    BN: upTo(columns, 256, 16),
+    BK: upTo(depth, 256, 4),
+    stages: 2,
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * Attention of one token over the part of a KV cache that this rank holds: one online softmax over tiles of keys and values.
+ * What it leaves is a partial result, which merges with those of other parts of the sequence.
+ *
+ *   q, out   [batch, kv heads, G, D]: G query heads share a kv head
+ *   k, v     [batch, kv heads, capacity, D], of which `lengths[batch]` tokens exist; 0 is allowed
+ *
+ * Scores are in powers of two. -1e30 stands for "nothing yet": unlike -Infinity it can be subtracted from itself.
+ */
+import { f32 } from '../../lang/dtypes.ts'
+import type { Program } from '../../lang/program.ts'
+import { ceilDiv, type Tensor } from '../../lang/tensor.ts'
+import type { Fragment, Scalar } from '../../lang/value.ts'
+import type { OperandDType } from '../operation.ts'
+
+const NOTHING = -1e30
+
+export interface Cache {
+  readonly q: Tensor<OperandDType, 4>
+  readonly k: Tensor<OperandDType, 4>
+  readonly v: Tensor<OperandDType, 4>
+  readonly lengths: Tensor<'i32', 1>
+}
+/** The largest score, the sum of powers relative to it and the values weighted by them, for each query head. */
+export interface Partial {
+  readonly m: Fragment<'f32', 1>
+  readonly l: Fragment<'f32', 1>
+  readonly acc: Fragment<'f32', 2>
+}
+export interface AttentionMeta {
+  readonly G: number
+  readonly D: number
+  /** Tokens of a tile. */
+  readonly BN: number
+  readonly stages: number
+  readonly scale: number
+  /** Parts of a rank's sequence that programs attend to on their own. */
+  readonly splits: number
+}
+export const attentionMeta = { G: 16, D: 128, BN: 64, stages: 2, scale: 0.08838834764831845, splits: 1 }
+
+export function nothing(t: Program, { G, D }: Pick<AttentionMeta, 'G' | 'D'>) {
+  return { m: t.full(f32, [G], NOTHING), l: t.zeros(f32, [G]), acc: t.zeros(f32, [G, D]) }
+}
+
+/** Two parts of a sequence as one. A part without tokens weighs nothing. */
+export function merge(one: Partial, other: Partial) {
+  const m = one.m.max(other.m)
+  const [kept, added] = [one.m.sub(m).exp2(), other.m.sub(m).exp2()]
+  return {
+    m,
+    l: one.l.mul(kept).add(other.l.mul(added)),
+    acc: one.acc.mul(kept.expand(1)).add(other.acc.mul(added.expand(1))),
+  }
+}
+
+/** Declares the shared tiles, at the top of a kernel, and gives what attends to one split of a (batch, kv head). */
+export function attention(
+  t: Program,
+  { q, k, v, lengths }: Cache,
+  meta: AttentionMeta,
+): (b: Scalar, h: Scalar, split: Scalar) => Partial {
+  const { G, D, BN, stages, scale, splits } = meta
+  const ks = t.shared(k.dtype, [BN, D])
+  const vs = t.shared(v.dtype, [BN, D])
+  return (b, h, split) => {
+    const query = t.load(q.pick(b).pick(h).tile([0, 0], [G, D]))
+    const length = t.load(lengths.at([b]))
+    const [first, count] = splitOf(length, split, splits, BN)
+    const keys = k.pick(b).pick(h).slice(0, first, count)
+    const values = v.pick(b).pick(h).slice(0, first, count)
+    return t.pipeline(
+      [ceilDiv(count, BN)],
+      nothing(t, meta),
+      ([j], { m, l, acc }) => {
+        t.copy(keys.tile([j, 0], [BN, D]), ks)
+        t.copy(values.tile([j, 0], [BN, D]), vs)
+        const token = t.arange(BN).add(j.mul(BN)).expand(0).broadcast([G, BN])
+        const scores = t.dot(query, ks.transpose(), t.zeros(f32, [G, BN])).mul(scale * Math.LOG2E)
+        const masked = token.lt(count).select(scores, NOTHING)
+        const next = m.max(masked.maximum(1))
+        const p = masked.sub(next.expand(1)).exp2()
+        const kept = m.sub(next).exp2()
+        return {
+          m: next,
+          l: l.mul(kept).add(p.sum(1)),
+          acc: t.dot(p.to(v.dtype), vs, acc.mul(kept.expand(1))),
+        }
+      },
+      { stages },
+    )
+  }
+}
+
+/** Whole tiles for each split but the last; late splits may be empty. */
+function splitOf(
+  length: Scalar,
+  split: Scalar,
+  splits: number,
+  BN: number,
+): readonly [first: Scalar | 0, count: Scalar] {
+  if (splits === 1) return [0, length]
+  const most = ceilDiv(ceilDiv(length, BN), splits).mul(BN)
+  const first = split.mul(most).min(length)
+  return [first, length.sub(first).min(most)]
+}
+
+/** The whole sequence's result, from all its partial ones; zeros where it has no token. */
+export function normalised({ l, acc }: Partial): Fragment<'f32', 2> {
+  return acc.div(l.gt(0).select(l, 1).expand(1))
+}

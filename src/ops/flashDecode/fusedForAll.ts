@@ -1,0 +1,88 @@
+/**
+ * Flash Decode in one kernel, with the whole result on every rank: each program attends to its share of (batch, kv head)
+ * tiles, puts each partial result straight from registers into every rank's inbox, and then combines its share of tiles.
+ * (`flashDecodeFused` sends a tile to one owner alone.)
+ *
+ *   coarse    one flag for each rank: all its partial results have arrived
+ *   fine      one for each partial result; a rank combines a tile when its parts have arrived
+ *
+ * Inboxes have two slots by epoch and need no credit: every rank hears from every other in each launch, so whoever writes a
+ * slot again, two launches later, knows that its reader has begun the launch in between.
+ */
+import { i32 } from '../../lang/dtypes.ts'
+import { flags, kernel, tensor } from '../../lang/kernel.ts'
+import type { Program } from '../../lang/program.ts'
+import type { Flags, Tensor } from '../../lang/tensor.ts'
+import type { Scalar } from '../../lang/value.ts'
+import { oncePer, type OperandDType } from '../operation.ts'
+import { attention, attentionMeta, type AttentionMeta, type Cache } from './attention.ts'
+import { combine, on, partialParams, store, type Partials } from './partials.ts'
+
+const params = (dtype: OperandDType) => ({
+  q: tensor(dtype, 4),
+  k: tensor(dtype, 4),
+  v: tensor(dtype, 4),
+  lengths: tensor(i32, 1),
+  out: tensor(dtype, 4),
+  ...partialParams,
+})
+type Tensors = Cache & Partials & { readonly out: Tensor<OperandDType, 4> }
+type Place = (part: Scalar, b: Scalar, h: Scalar) => void
+
+interface Signals {
+  readonly arrived: Flags
+  /** A partial result has been put into the peer's inbox. */
+  readonly sent: (peer: Scalar, ...at: Parameters<Place>) => void
+  /** All of this program's have. */
+  readonly sentAll: () => void
+  readonly arrival: Place
+}
+
+function attendAndCombine(t: Program, tensors: Tensors, meta: AttentionMeta, signals: Signals): void {
+  const { q, out } = tensors
+  const { arrived, sent, sentAll, arrival } = signals
+  const [batch, heads] = [q.dim(0), q.dim(1)]
+  const slot = t.epoch(arrived).mod(2).to(i32)
+  const attend = attention(t, tensors, meta)
+  t.persistent([meta.splits, batch, heads], ([split, b, h]) => {
+    const partial = attend(b, h, split)
+    const part = t.rank.mul(meta.splits).add(split)
+    t.for(t.world, (step) => {
+      const peer = t.rank.add(step).add(1).mod(t.world)
+      store(t, on(tensors, peer), slot, part.mul(batch).add(b).mul(heads).add(h), partial, meta)
+      sent(peer, part, b, h)
+    })
+  })
+  sentAll()
+  combine(t, tensors, slot, out, meta, arrival)
+}
+
+export const fusedCoarseKernel = oncePer((dtype: OperandDType) =>
+  kernel(
+    'flashDecodeFusedCoarse',
+    { ...params(dtype), arrived: flags(1) },
+    attentionMeta,
+    (t, { arrived, ...tensors }, meta) =>
+      attendAndCombine(t, tensors, meta, {
+        arrived,
+        sent: () => undefined,
+        sentAll: () => t.last(() => t.signalAll(arrived.at([t.rank]))),
+        arrival: (part) => t.wait(arrived.at([part.div(meta.splits)])),
+      }),
+  ),
+)
+
+export const fusedKernel = oncePer((dtype: OperandDType) =>
+  kernel(
+    'flashDecodeFusedForAll',
+    { ...params(dtype), arrived: flags(3) },
+    attentionMeta,
+    (t, { arrived, ...tensors }, meta) =>
+      attendAndCombine(t, tensors, meta, {
+        arrived,
+        sent: (peer, ...at) => t.signal(arrived.on(peer).at(at)),
+        sentAll: () => undefined,
+        arrival: (...at) => t.wait(arrived.at(at)),
+      }),
+  ),
+)

@@ -1,0 +1,236 @@
+/**
+ * Flash Decode on a world: one token for each batch entry attends to a KV cache that is sharded along the sequence, with
+ * grouped query heads and a length for each batch entry and rank. Every rank gets the whole result.
+ *
+ *   bsp            attend; all-gather in bulk; combine
+ *   gather-kernel  attend; gather without a meeting of all ranks at its start; combine
+ *   fine-grained   attend; gather with a flag for each partial result; combine each tile as its parts arrive
+ *   fused-coarse   one kernel; one flag for each rank
+ *   fused          one kernel; one flag for each partial result
+ */
+import type { LaunchOptions, SymmetricFlags, SymmetricTensor, World } from '../../world/world.ts'
+import {
+  chosen,
+  expectExtents,
+  randomNumbers,
+  type Operation,
+  type OperationDefinition,
+  type OperandDType,
+} from '../operation.ts'
+import { fusedCoarseKernel, fusedKernel } from './fusedForAll.ts'
+import {
+  attendKernel,
+  bulkCombineKernel,
+  bulkGatherKernel,
+  combineKernel,
+  fineGrainedCombineKernel,
+  fineGrainedGatherKernel,
+  gatherKernel,
+} from './ladder.ts'
+import { attentionOf, type DecodeContents } from './reference.ts'
+
+export type { DecodeContents } from './reference.ts'
+export type FlashDecodeVariant = 'bsp' | 'gather-kernel' | 'fine-grained' | 'fused-coarse' | 'fused'
+
+export interface FlashDecodeShape {
+  readonly batch: number
+  readonly queryHeads: number
+  /** Divides `queryHeads`. */
+  readonly kvHeads: number
+  /** Of a head. */
+  readonly D: number
+  /** That a rank's part of the cache has room for. */
+  readonly tokens: number
+}
+
+export interface FlashDecodeOptions {
+  readonly shape: FlashDecodeShape
+  readonly dtype: OperandDType
+  readonly variant: FlashDecodeVariant
+  /** BN tokens a tile; `splits` parts of a rank's sequence, for more programs than there are (batch, kv head) tiles. */
+  readonly tiles?: { readonly BN?: number; readonly stages?: number; readonly splits?: number }
+  /** Of the scores; 1 / sqrt(D) by default. */
+  readonly scale?: number
+  /** Programs on each rank; as many as run at once by default. */
+  readonly grid?: LaunchOptions['grid']
+  readonly stream?: number
+}
+
+export interface FlashDecode extends Operation<DecodeContents> {
+  readonly shape: FlashDecodeShape
+  readonly inputs: Pick<Cache, keyof Cache>
+  readonly outputs: { readonly out: SymmetricTensor<OperandDType> }
+}
+interface Cache {
+  readonly q: SymmetricTensor<OperandDType>
+  readonly k: SymmetricTensor<OperandDType>
+  readonly v: SymmetricTensor<OperandDType>
+  readonly lengths: SymmetricTensor<'i32'>
+}
+
+interface Plan extends Cache {
+  readonly world: World
+  readonly dtype: OperandDType
+  readonly shape: FlashDecodeShape
+  readonly out: SymmetricTensor<OperandDType>
+  readonly meta: {
+    readonly G: number
+    readonly D: number
+    readonly BN: number
+    readonly stages: number
+    readonly splits: number
+    readonly scale: number
+  }
+  readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
+}
+/** Allocates what a variant needs, and gives the launches of one execution, in order. */
+type Variant = (plan: Plan) => readonly (() => void)[]
+
+/** Partial results: `parts` for each (batch, kv head), in so many slots. */
+function partials({ world, shape, meta: { G, D } }: Plan, slots: number, parts: number, name: string) {
+  const count = parts * shape.batch * shape.kvHeads
+  return {
+    sums: world.empty('f32', [slots, count, G, D], { name: `${name}.sums` }),
+    stats: world.empty('f32', [slots, count, 2, G], { name: `${name}.stats` }),
+  }
+}
+const ofRanks = ({ world }: Plan, name: string): SymmetricFlags => world.flags([world.ranks], { name })
+const ofParts = ({ world, shape, meta }: Plan, name: string): SymmetricFlags =>
+  world.flags([world.ranks * meta.splits, shape.batch, shape.kvHeads], { name })
+
+/** The kernels that several variants begin with: attend, and hand over to whatever gathers. */
+function inSteps(plan: Plan, slots: number) {
+  const { world, dtype, q, k, v, lengths, meta, options } = plan
+  const { G, D, splits } = meta
+  const own = partials(plan, 1, splits, 'own')
+  const all = partials(plan, slots, splits * world.ranks, 'all')
+  return {
+    all,
+    gathering: { ...own, allSums: all.sums, allStats: all.stats },
+    launch: { ...options, meta: { G, D } },
+    launchSplits: { ...options, meta: { G, D, splits } },
+    attend: () => world.launch(attendKernel(dtype), { q, k, v, lengths, ...own }, { ...options, meta }),
+  }
+}
+
+const variants: Readonly<Record<FlashDecodeVariant, Variant>> = {
+  bsp(plan) {
+    const { world, dtype, out } = plan
+    const { all, gathering, attend, launch, launchSplits } = inSteps(plan, 1)
+    const meeting = { entered: ofRanks(plan, 'entered'), left: ofRanks(plan, 'left') }
+    return [
+      attend,
+      () => world.launch(bulkGatherKernel, { ...gathering, ...meeting }, launch),
+      () => world.launch(bulkCombineKernel(dtype), { ...all, out }, launchSplits),
+    ]
+  },
+  'gather-kernel'(plan) {
+    const { world, dtype, out } = plan
+    const { all, gathering, attend, launch, launchSplits } = inSteps(plan, 1)
+    const [arrived, done] = [ofRanks(plan, 'arrived'), ofRanks(plan, 'done')]
+    return [
+      attend,
+      () => world.launch(gatherKernel, { ...gathering, arrived, done }, launch),
+      () => world.launch(combineKernel(dtype), { ...all, out, done }, launchSplits),
+    ]
+  },
+  'fine-grained'(plan) {
+    const { world, dtype, out } = plan
+    const { all, gathering, attend, launchSplits } = inSteps(plan, 2)
+    const arrived = ofParts(plan, 'arrived')
+    return [
+      attend,
+      () => world.launch(fineGrainedGatherKernel, { ...gathering, arrived }, launchSplits),
+      () => world.launch(fineGrainedCombineKernel(dtype), { ...all, out, arrived }, launchSplits),
+    ]
+  },
+  'fused-coarse'(plan) {
+    const { world, dtype, q, k, v, lengths, out, meta, options } = plan
+    const inbox = partials(plan, 2, world.ranks * meta.splits, 'inbox')
+    const arrived = ofRanks(plan, 'arrived')
+    const args = { q, k, v, lengths, out, ...inbox, arrived }
+    return [() => world.launch(fusedCoarseKernel(dtype), args, { ...options, meta })]
+  },
+  fused(plan) {
+    const { world, dtype, q, k, v, lengths, out, meta, options } = plan
+    const inbox = partials(plan, 2, world.ranks * meta.splits, 'inbox')
+    const arrived = ofParts(plan, 'arrived')
+    const args = { q, k, v, lengths, out, ...inbox, arrived }
+    return [() => world.launch(fusedKernel(dtype), args, { ...options, meta })]
+  },
+}
+
+export function flashDecode(world: World, options: FlashDecodeOptions): FlashDecode {
+  const { shape, dtype, variant, grid = 'resident', stream = 0 } = options
+  const { batch, queryHeads, kvHeads, D, tokens } = shape
+  const { ranks } = world
+  expectExtents('flashDecode', { batch, queryHeads, kvHeads, D, tokens })
+  const prepare = chosen('flashDecode', variants, variant)
+  const G = queryHeads / kvHeads
+  if (!Number.isInteger(G))
+    throw new RangeError(`flashDecode: ${queryHeads} query heads do not share ${kvHeads} kv heads evenly`)
+  const { scale = 1 / Math.sqrt(D) } = options
+  const { BN = 64, stages = 2, splits = 1 } = options.tiles ?? {}
+  expectExtents('flashDecode', { BN, stages, splits })
+  const cache = {
+    q: world.zeros(dtype, [batch, kvHeads, G, D], { name: 'q' }),
+    k: world.zeros(dtype, [batch, kvHeads, tokens, D], { name: 'k' }),
+    v: world.zeros(dtype, [batch, kvHeads, tokens, D], { name: 'v' }),
+    lengths: world.zeros('i32', [batch], { name: 'lengths' }),
+  }
+  const out = world.empty(dtype, [batch, kvHeads, G, D], { name: 'out' })
+  const meta = { G, D, BN, stages, splits, scale }
+  const launches = prepare({ world, dtype, shape, ...cache, out, meta, options: { grid, stream } })
+  const remoteBytes = (parts: number): number =>
+    (ranks - 1) * parts * batch * kvHeads * (G * D + 2 * G) * Float32Array.BYTES_PER_ELEMENT
+  const perRank = <T>(make: (rank: number) => T): T[] =>
+    Array.from({ length: ranks }, (_, rank) => make(rank))
+  const elements = batch * kvHeads * tokens * D
+  return {
+    name: 'flashDecode',
+    variant,
+    dtype,
+    shape,
+    inputs: cache,
+    outputs: { out },
+    traffic: {
+      remoteBytes: remoteBytes(splits),
+      leastRemoteBytes: remoteBytes(1),
+      flops: 4 * batch * queryHeads * tokens * D,
+      launches: launches.length,
+    },
+    launch: () => launches.forEach((one) => one()),
+    random: (seed) => ({
+      q: randomNumbers(dtype, batch * queryHeads * D, seed),
+      k: perRank((rank) => randomNumbers(dtype, elements, seed * 128 + 2 * rank + 1)),
+      v: perRank((rank) => randomNumbers(dtype, elements, seed * 128 + 2 * rank + 2)),
+      lengths: perRank(() => new Int32Array(batch).fill(tokens)),
+    }),
+    fill(contents) {
+      for (let rank = 0; rank < ranks; rank++) {
+        const lengths = Array.from(contents.lengths[rank])
+        if (lengths.some((length) => !Number.isInteger(length) || length < 0 || length > tokens))
+          throw new RangeError(
+            `flashDecode: lengths ${lengths.join(', ')} of rank ${rank}; the cache has ${tokens}`,
+          )
+        world.write(cache.q, rank, contents.q)
+        world.write(cache.k, rank, contents.k[rank])
+        world.write(cache.v, rank, contents.v[rank])
+        world.write(cache.lengths, rank, lengths)
+      }
+    },
+    result: (rank) => world.read(out, rank),
+    reference: (contents) => attentionOf(contents, { batch, heads: kvHeads, G, D, tokens, scale }),
+  }
+}
+
+export const flashDecodeOperation: OperationDefinition<FlashDecodeOptions, DecodeContents> = {
+  name: 'flashDecode',
+  variants: ['bsp', 'gather-kernel', 'fine-grained', 'fused-coarse', 'fused'],
+  defaults: {
+    shape: { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens: 4096 },
+    dtype: 'f32',
+    variant: 'fused',
+  },
+  make: flashDecode,
+}

@@ -1,0 +1,152 @@
+/**
+ * Flash Decode in several kernels: attend to this rank's shard, gather the partial results of all ranks, combine them. The
+ * three ways to gather differ in what the next kernel waits for.
+ *
+ *   bulk          every rank enters before anybody sends, and leaves when everybody has everything
+ *   gather        sends to each rank that has combined what it got before, and leaves when everybody has everything
+ *   fineGrained   sends at once, into the slot of this epoch's parity, and raises a flag for each partial result; `combine`
+ *                 waits for each alone
+ *
+ *   arrived       [rank], or [part, batch, kv head]: it lies in the inbox
+ *   done          [rank]: that rank has combined what it got
+ *
+ * The fine-grained way needs no credit: every rank hears from every other in each launch, so whoever writes a slot again,
+ * two launches later, knows that its reader has begun the launch in between.
+ */
+import { i32 } from '../../lang/dtypes.ts'
+import { flags, kernel, tensor } from '../../lang/kernel.ts'
+import type { Program } from '../../lang/program.ts'
+import type { Flags, Tensor } from '../../lang/tensor.ts'
+import type { Index, Scalar } from '../../lang/value.ts'
+import { announce, leaveTogether } from '../meeting.ts'
+import { oncePer, type OperandDType } from '../operation.ts'
+import { attention, attentionMeta } from './attention.ts'
+import { combine, forward, on, partialParams, store, type Partials } from './partials.ts'
+
+const { G, D, splits } = attentionMeta
+const extents = { G, D, splits }
+
+/** This rank's partial results, into slot 0 of its own `sums` and `stats`. */
+export const attendKernel = oncePer((dtype: OperandDType) =>
+  kernel(
+    'flashDecodeAttend',
+    {
+      q: tensor(dtype, 4),
+      k: tensor(dtype, 4),
+      v: tensor(dtype, 4),
+      lengths: tensor(i32, 1),
+      ...partialParams,
+    },
+    attentionMeta,
+    (t, { q, k, v, lengths, sums, stats }, meta) => {
+      const [batch, heads] = [q.dim(0), q.dim(1)]
+      const attend = attention(t, { q, k, v, lengths }, meta)
+      t.persistent([meta.splits, batch, heads], ([split, b, h]) => {
+        const at = split.mul(batch).add(b).mul(heads).add(h)
+        store(t, { sums, stats }, 0, at, attend(b, h, split), meta)
+      })
+    },
+  ),
+)
+
+/** Own partial results and those of all ranks. `out` is there for its extents. */
+const gathering = {
+  sums: partialParams.sums,
+  stats: partialParams.stats,
+  allSums: partialParams.sums,
+  allStats: partialParams.stats,
+}
+interface Gathering extends Partials {
+  readonly allSums: Tensor<'f32', 4>
+  readonly allStats: Tensor<'f32', 4>
+}
+
+/** Each own partial result to each rank; `before` and `after` it, what the way of gathering wants. */
+function sendEach(
+  t: Program,
+  { sums, stats, allSums, allStats }: Gathering,
+  slot: Index,
+  meta: { readonly G: number; readonly D: number },
+  before: (peer: Scalar) => void = () => undefined,
+  after: (peer: Scalar, n: Scalar) => void = () => undefined,
+): void {
+  const own = sums.dim(1)
+  t.persistent([t.world, own], ([step, n]) => {
+    const peer = t.rank.add(step).add(1).mod(t.world)
+    before(peer)
+    const to = on({ sums: allSums, stats: allStats }, peer)
+    forward(t, { sums, stats }, n, to, slot, t.rank.mul(own).add(n), meta)
+    after(peer, n)
+  })
+}
+
+const slotOf = (t: Program, arrived: Flags, side: 'signal' | 'wait'): Scalar =>
+  t.epoch(arrived, side).mod(2).to(i32)
+
+export const bulkGatherKernel = kernel(
+  'flashDecodeBulkGather',
+  { ...gathering, entered: flags(1), left: flags(1) },
+  { G, D },
+  (t, { entered, left, ...partials }, meta) => {
+    announce(t, entered)
+    sendEach(t, partials, 0, meta, (peer) => t.wait(entered.at([peer])))
+    leaveTogether(t, left)
+  },
+)
+
+export const gatherKernel = kernel(
+  'flashDecodeGather',
+  { ...gathering, arrived: flags(1), done: flags(1) },
+  { G, D },
+  (t, { arrived, done, ...partials }, meta) => {
+    sendEach(t, partials, 0, meta, (peer) => t.wait(done.at([peer]), { lag: 1 }))
+    leaveTogether(t, arrived)
+  },
+)
+
+export const fineGrainedGatherKernel = kernel(
+  'flashDecodeFineGrainedGather',
+  { ...gathering, arrived: flags(3) },
+  extents,
+  (t, { arrived, ...partials }, meta) => {
+    const [batch, heads] = [arrived.dim(1), arrived.dim(2)]
+    sendEach(t, partials, slotOf(t, arrived, 'signal'), meta, undefined, (peer, n) => {
+      const tile = n.mod(batch.mul(heads))
+      const part = t.rank.mul(meta.splits).add(n.div(batch.mul(heads)))
+      t.signal(arrived.on(peer).at([part, tile.div(heads), tile.mod(heads)]))
+    })
+  },
+)
+
+/** After a gathering in bulk: everything is there, and the next gathering starts with a meeting. */
+export const bulkCombineKernel = oncePer((dtype: OperandDType) =>
+  kernel(
+    'flashDecodeBulkCombine',
+    { ...partialParams, out: tensor(dtype, 4) },
+    extents,
+    (t, { sums, stats, out }, meta) => combine(t, { sums, stats }, 0, out, meta),
+  ),
+)
+
+/** Everything is there; senders learn when it may be overwritten. */
+export const combineKernel = oncePer((dtype: OperandDType) =>
+  kernel(
+    'flashDecodeCombine',
+    { ...partialParams, out: tensor(dtype, 4), done: flags(1) },
+    extents,
+    (t, { sums, stats, out, done }, meta) => {
+      combine(t, { sums, stats }, 0, out, meta)
+      t.last(() => t.signalAll(done.at([t.rank])))
+    },
+  ),
+)
+
+export const fineGrainedCombineKernel = oncePer((dtype: OperandDType) =>
+  kernel(
+    'flashDecodeFineGrainedCombine',
+    { ...partialParams, out: tensor(dtype, 4), arrived: flags(3) },
+    extents,
+    (t, { sums, stats, out, arrived }, meta) =>
+      combine(t, { sums, stats }, slotOf(t, arrived, 'wait'), out, meta, (...at) => t.wait(arrived.at(at))),
+  ),
+)

@@ -1,0 +1,90 @@
+/**
+ * Partial results in memory: what a rank keeps of its own and what it gets from all ranks, each number `part` of a (batch, kv
+ * head) tile, where part = source rank x splits + split.
+ *
+ *   sums    [slots, parts x batch x kv heads, G, D]
+ *   stats   [slots, parts x batch x kv heads, 2, G]: maximum and sum of the softmax
+ */
+import { f32 } from '../../lang/dtypes.ts'
+import { tensor } from '../../lang/kernel.ts'
+import type { Program } from '../../lang/program.ts'
+import type { Tensor } from '../../lang/tensor.ts'
+import type { Index, Scalar } from '../../lang/value.ts'
+import type { OperandDType } from '../operation.ts'
+import { merge, normalised, nothing, type AttentionMeta, type Partial } from './attention.ts'
+
+export const partialParams = { sums: tensor(f32, 4), stats: tensor(f32, 4) }
+export interface Partials {
+  readonly sums: Tensor<'f32', 4>
+  readonly stats: Tensor<'f32', 4>
+}
+type Extents = Pick<AttentionMeta, 'G' | 'D'>
+
+/** The places of one partial result. */
+function placesOf({ sums, stats }: Partials, slot: Index, at: Scalar, { G, D }: Extents) {
+  const both = stats.pick(slot).pick(at)
+  return {
+    sums: sums.pick(slot).pick(at).tile([0, 0], [G, D]),
+    stats: both.tile([0, 0], [2, G]),
+    m: both.pick(0).tile([0], [G]),
+    l: both.pick(1).tile([0], [G]),
+  }
+}
+
+export const on = ({ sums, stats }: Partials, rank: Scalar): Partials => ({
+  sums: sums.on(rank),
+  stats: stats.on(rank),
+})
+
+export function store(
+  t: Program,
+  to: Partials,
+  slot: Index,
+  at: Scalar,
+  part: Partial,
+  extents: Extents,
+): void {
+  const places = placesOf(to, slot, at, extents)
+  t.store(places.sums, part.acc)
+  t.store(places.m, part.m)
+  t.store(places.l, part.l)
+}
+
+/** From slot 0 of one to a slot of another. */
+export function forward(
+  t: Program,
+  from: Partials,
+  fromAt: Scalar,
+  to: Partials,
+  slot: Index,
+  toAt: Scalar,
+  extents: Extents,
+): void {
+  const [source, target] = [placesOf(from, 0, fromAt, extents), placesOf(to, slot, toAt, extents)]
+  t.put(source.sums, target.sums)
+  t.put(source.stats, target.stats)
+}
+
+/**
+ * Merge all parts of every (batch, kv head), in the same order on every rank, so that all ranks have the same bits. `arrival`
+ * waits for a part, where that is not known already.
+ */
+export function combine(
+  t: Program,
+  from: Partials,
+  slot: Index,
+  out: Tensor<OperandDType, 4>,
+  meta: Pick<AttentionMeta, 'G' | 'D' | 'splits'>,
+  arrival: (part: Scalar, b: Scalar, h: Scalar) => void = () => undefined,
+): void {
+  const { G, D, splits } = meta
+  const [batch, heads] = [out.dim(0), out.dim(1)]
+  t.persistent([batch, heads], ([b, h]) => {
+    const whole = t.for(t.world * splits, nothing(t, meta), (part, state) => {
+      arrival(part, b, h)
+      const places = placesOf(from, slot, part.mul(batch).add(b).mul(heads).add(h), meta)
+      return merge(state, { m: t.load(places.m), l: t.load(places.l), acc: t.load(places.sums) })
+    })
+    t.copy(normalised(whole).to(out.dtype), out.pick(b).pick(h).tile([0, 0], [G, D]))
+  })
+}

@@ -1,0 +1,66 @@
+/** All-Gather + GEMM, every variant and shard, under the checker at small sizes. */
+import { describe, it } from 'vitest'
+import {
+  allGatherGemm,
+  allGatherGemmOperation,
+  type AllGatherGemmOptions,
+} from '../../../src/ops/allGatherGemm/index.ts'
+import { operandDTypes } from '../../../src/ops/operation.ts'
+import { expectClean, repeated } from '../clean.ts'
+
+const { variants } = allGatherGemmOperation
+const shards = ['K', 'M'] as const
+const choices = variants.flatMap((variant) => shards.map((shard) => [variant, shard] as const))
+const tiles = { BM: 2, BN: 2, BK: 2, stages: 2 }
+const shape = { M: 3, N: 3, K: 6 }
+
+type Given = Pick<AllGatherGemmOptions, 'variant' | 'shard'> & Partial<AllGatherGemmOptions>
+const subject = (ranks: number, given: Given, launches = 3, residency?: number) =>
+  repeated(ranks, (world) => allGatherGemm(world, { shape, dtype: 'f32', tiles, grid: 1, ...given }), {
+    factor: 'a',
+    tolerance: { f32: 1e-5, f16: 4e-3, bf16: 3e-2 }[given.dtype ?? 'f32'],
+    launches,
+    residency,
+  })
+
+describe.each(choices)('%s along %s', (variant, shard) => {
+  it.each([1, 2, 3, 4])('on %i ranks, three launches in a row', async (ranks) => {
+    await expectClean(subject(ranks, { variant, shard }), { schedules: 24 / ranks, limit: 24 / ranks })
+  })
+
+  it('with two programs a rank', async () => {
+    await expectClean(subject(2, { variant, shard, grid: 2 }))
+  })
+
+  it.each(operandDTypes)('in %s', async (dtype) => {
+    await expectClean(subject(2, { variant, shard, dtype }, 2), { schedules: 3, limit: 3 })
+  })
+
+  it.each([
+    ['one row', { M: 1, N: 3, K: 4 }, 2],
+    ['one row on more ranks than rows', { M: 1, N: 2, K: 3 }, 3],
+    ['a K smaller than a tile', { M: 3, N: 2, K: 1 }, 2],
+    ['nothing a multiple of anything', { M: 5, N: 3, K: 7 }, 3],
+    ['the smallest', { M: 1, N: 1, K: 1 }, 4],
+    ['shards of a multiple of a tile', { M: 8, N: 4, K: 8 }, 2],
+  ])('of %s', async (_, odd, ranks) => {
+    await expectClean(subject(ranks, { variant, shard, shape: odd }, 2), { schedules: 4, limit: 4 })
+  })
+
+  it('on eight ranks', async () => {
+    await expectClean(subject(8, { variant, shard, shape: { M: 3, N: 1, K: 9 } }, 2), {
+      schedules: 2,
+      limit: 2,
+    })
+  })
+
+  it('with one program resident on a rank', async () => {
+    await expectClean(subject(2, { variant, shard, grid: 'resident' }, 3, 1))
+  })
+})
+
+describe.each(shards)('fused along %s with a team of senders', (shard) => {
+  it.each([1, 2, 3])('on %i ranks', async (ranks) => {
+    await expectClean(subject(ranks, { variant: 'fused', shard, grid: 3, senders: 1 }))
+  })
+})

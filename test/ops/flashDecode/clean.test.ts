@@ -1,0 +1,106 @@
+/** Flash Decode, every variant, under the checker at small sizes. */
+import { describe, it } from 'vitest'
+import {
+  flashDecode,
+  flashDecodeOperation,
+  type DecodeContents,
+  type FlashDecodeOptions,
+} from '../../../src/ops/flashDecode/index.ts'
+import { operandDTypes } from '../../../src/ops/operation.ts'
+import { expectClean, repeated } from '../clean.ts'
+
+const shape = { batch: 2, queryHeads: 2, kvHeads: 1, D: 2, tokens: 5 }
+const tiles = { BN: 2, stages: 2 }
+
+type Given = Pick<FlashDecodeOptions, 'variant'> & Partial<FlashDecodeOptions>
+interface Setting {
+  readonly launches?: number
+  readonly residency?: number
+  readonly lengths?: (rank: number, entry: number, round: number) => number
+}
+
+/** Tokens that do not exist are NaN: whoever reads one shows it. */
+function withLengths(
+  contents: DecodeContents,
+  lengthOf: (rank: number, entry: number) => number,
+  { batch, kvHeads, D, tokens }: FlashDecodeOptions['shape'],
+): DecodeContents {
+  const lengths = contents.k.map((_, rank) =>
+    Array.from({ length: batch }, (_, entry) => lengthOf(rank, entry)),
+  )
+  const cut = (of: ArrayLike<number>, rank: number): number[] =>
+    Array.from(of, (x, at) => {
+      const token = Math.floor(at / D) % tokens
+      return token < lengths[rank][Math.floor(at / (D * tokens * kvHeads))] ? x : NaN
+    })
+  return { ...contents, lengths, k: contents.k.map(cut), v: contents.v.map(cut) }
+}
+
+function subject(ranks: number, given: Given, setting: Setting = {}) {
+  const options = { shape, dtype: 'f32', tiles, grid: 1, ...given } as const
+  const {
+    launches = 3,
+    residency,
+    lengths = (rank, entry, round) => [5, 2, 4, 1][(rank + entry + round) % 4],
+  } = setting
+  return repeated(ranks, (world) => flashDecode(world, options), {
+    contents: (random, round) =>
+      withLengths(
+        random,
+        (rank, entry) => Math.min(lengths(rank, entry, round), options.shape.tokens),
+        options.shape,
+      ),
+    factor: 'v',
+    tolerance: { f32: 1e-5, f16: 2e-3, bf16: 2e-2 }[options.dtype],
+    launches,
+    residency,
+  })
+}
+
+describe.each(flashDecodeOperation.variants)('%s', (variant) => {
+  it.each([1, 2, 3, 4])('on %i ranks with ragged lengths, three launches in a row', async (ranks) => {
+    await expectClean(subject(ranks, { variant }), { schedules: 12 / ranks, limit: 12 / ranks })
+  })
+
+  it('with two programs a rank', async () => {
+    await expectClean(subject(2, { variant, grid: 2 }))
+  })
+
+  it.each(operandDTypes)('in %s', async (dtype) => {
+    await expectClean(subject(2, { variant, dtype }, { launches: 2 }), { schedules: 3, limit: 3 })
+  })
+
+  it.each([
+    ['an empty shard', (rank: number) => (rank === 1 ? 0 : 3)],
+    ['an empty shard of one batch entry', (rank: number, entry: number) => (rank === entry ? 0 : 4)],
+    ['no tokens at all, then some', (_rank: number, _entry: number, round: number) => 3 * round],
+    ['a batch entry without tokens', (_rank: number, entry: number) => 4 * entry],
+    ['one token on one rank', (rank: number) => (rank === 0 ? 1 : 0)],
+  ])('with %s', async (_, lengths) => {
+    await expectClean(subject(3, { variant }, { lengths, launches: 2 }), { schedules: 3, limit: 3 })
+  })
+
+  it.each([
+    ['one head of one element', { batch: 1, queryHeads: 1, kvHeads: 1, D: 1, tokens: 1 }, 2],
+    ['more kv heads than ranks', { batch: 1, queryHeads: 6, kvHeads: 3, D: 3, tokens: 3 }, 2],
+    ['a batch of three', { batch: 3, queryHeads: 3, kvHeads: 1, D: 2, tokens: 4 }, 3],
+  ])('of %s', async (_, odd, ranks) => {
+    await expectClean(subject(ranks, { variant, shape: odd }, { launches: 2 }), { schedules: 3, limit: 3 })
+  })
+
+  it('with a sequence in three parts on each rank, some empty', async () => {
+    await expectClean(subject(2, { variant, tiles: { ...tiles, splits: 3 }, grid: 2 }), {
+      schedules: 4,
+      limit: 4,
+    })
+  })
+
+  it('on eight ranks', async () => {
+    const small = { ...shape, batch: 1, queryHeads: 1, D: 1, tokens: 2 }
+    await expectClean(subject(8, { variant, shape: small }, { launches: 2 }), { schedules: 3, limit: 3 })
+  })
+
+  it('with one program resident on a rank', async () => {
+    await expectClean(subject(2, { variant, grid: 'resident' }, { residency: 1 }))
+  })
+})

@@ -1,0 +1,28 @@
+/** The plain product under the checker, in each dtype and in odd shapes. */
+import { describe, it } from 'vitest'
+import { matrixProduct } from '../../../src/ops/allGatherGemm/reference.ts'
+import { gemmKernel } from '../../../src/ops/gemm.ts'
+import { operandDTypes, randomNumbers } from '../../../src/ops/operation.ts'
+import { expectClose, scenario } from '../../../src/world/world.ts'
+import { expectClean } from '../clean.ts'
+
+const tolerance = { f32: 1e-5, f16: 4e-3, bf16: 3e-2 }
+
+describe.each(operandDTypes)('gemm in %s', (dtype) => {
+  it.each([
+    { M: 1, N: 1, K: 1 },
+    { M: 1, N: 5, K: 9 },
+    { M: 7, N: 3, K: 2 },
+    { M: 4, N: 4, K: 4 },
+  ])('of $M x $N x $K', async (shape) => {
+    const { M, N, K } = shape
+    const [a, b] = [randomNumbers(dtype, M * K, 1), randomNumbers(dtype, K * N, 2)]
+    const subject = scenario('gemm', { ranks: 1 }, async (world) => {
+      const c = world.empty(dtype, [M, N])
+      const args = { a: world.from(dtype, [M, K], a), b: world.from(dtype, [K, N], b), c }
+      world.launch(gemmKernel(dtype), args, { grid: 2, meta: { BM: 4, BN: 4, BK: 4, stages: 2 } })
+      expectClose(await world.read(c, 0), matrixProduct(a, b, shape), tolerance[dtype])
+    })
+    await expectClean(subject, { schedules: 4, limit: 4 })
+  })
+})

@@ -1,0 +1,168 @@
+/**
+ * Operations with one mistake in their synchronisation, made in the recorded kernels: every signal and wait left out in turn,
+ * every signal weakened, every credit asked for a launch too late, every epoch forgotten.
+ */
+import { expect } from 'vitest'
+import type { KernelIR, Node } from '../../src/ir/node.ts'
+import { walk } from '../../src/ir/node.ts'
+import { Copier } from '../../src/ir/rewrite.ts'
+import { verify } from '../../src/ir/verify.ts'
+import type { Kernel, Meta, Params } from '../../src/lang/kernel.ts'
+import { explore } from '../../src/targets/check/explore.ts'
+import { formatFinding, type Finding } from '../../src/targets/check/findings.ts'
+import type { LaunchArguments, LaunchOptions, Scenario, World } from '../../src/world/world.ts'
+import { stages } from './clean.ts'
+
+type Rewrite = (node: Node, copier: Copier) => Node | 'drop'
+
+interface Mistake {
+  readonly name: string
+  readonly applies: (node: Node) => boolean
+  readonly rewrite: Rewrite
+}
+
+const withAttributes =
+  (attributes: (node: Node) => Node['attributes']): Rewrite =>
+  (node, copier) =>
+    copier.emit(
+      node.op,
+      node.inputs.map((input) => copier.get(input)),
+      { ...node.attributes, ...attributes(node) },
+      [],
+      node.site,
+    )
+
+const mistakes: readonly Mistake[] = [
+  { name: 'no signal', applies: ({ op }) => op === 'signal', rewrite: () => 'drop' },
+  { name: 'no wait', applies: ({ op }) => op === 'wait', rewrite: () => 'drop' },
+  {
+    name: 'relaxed signal',
+    applies: ({ op }) => op === 'signal',
+    rewrite: withAttributes(() => ({ order: 'relaxed' })),
+  },
+  {
+    name: 'signal at device scope',
+    applies: ({ op }) => op === 'signal',
+    rewrite: withAttributes(() => ({ scope: 'device' })),
+  },
+  {
+    name: 'a launch too late',
+    applies: ({ op }) => op === 'wait',
+    rewrite: withAttributes(({ attributes }) => ({ lag: (attributes.lag as number) + 1 })),
+  },
+  {
+    name: 'one slot for all epochs',
+    applies: ({ op }) => op === 'epoch',
+    rewrite: (node, copier) => copier.emit('const', [], { dtype: 'u32', value: 0 }, [], node.site),
+  },
+]
+
+/** One mistake in one kernel: at each of its places that a line of the author stands for. */
+interface Mutant {
+  readonly name: string
+  readonly kernel: string
+  readonly place: string
+  readonly rewrite: Rewrite
+  readonly applies: (node: Node) => boolean
+}
+
+const placeOf = (node: Node): string => String(node.site?.position?.line ?? node.site)
+
+/** Every mutant of the kernels that a scenario launches. An epoch is forgotten in all kernels at once. */
+async function mutantsOf(subject: Scenario): Promise<Mutant[]> {
+  const kernels = new Map<string, KernelIR>()
+  const [ranks] = subject.ranks
+  const watched = watching(subject, (kernel, ir) => {
+    if (kernel.name !== 'rewrite') kernels.set(kernel.name, ir)
+    return ir
+  })
+  await explore(watched, { ranks, schedules: 1 })
+  return [...kernels].flatMap(([kernel, ir]) =>
+    mistakes.flatMap(({ name, applies, rewrite }) => {
+      const places = new Set([...walk(ir.body)].filter(applies).map(placeOf))
+      return [...places].map((place) => ({ name, kernel, place, rewrite, applies }))
+    }),
+  )
+}
+
+/** What each mistake leads to. */
+const symptoms: Readonly<Record<string, readonly string[]>> = {
+  'no signal': ['deadlock'],
+  'no wait': ['race', 'uninitialised'],
+  'relaxed signal': ['race'],
+  'signal at device scope': ['scope-race'],
+  'a launch too late': ['race', 'uninitialised'],
+  'one slot for all epochs': ['race'],
+}
+
+/** Every mutant of a scenario is found, for what it is, as recorded and as lowered. */
+export async function expectFound(subject: Scenario): Promise<void> {
+  const mutants = await mutantsOf(subject)
+  expect(mutants.length).toBeGreaterThan(4)
+  for (const mutant of mutants)
+    for (const finding of await findingsOf(subject, mutant)) {
+      const title = `${mutant.kernel}, line ${mutant.place}: ${mutant.name}`
+      expect(
+        symptoms[mutant.name],
+        `${title}: ${finding ? formatFinding(finding) : 'nothing found'}`,
+      ).toContain(finding?.kind)
+    }
+}
+
+/** The first finding of each stage, undefined where nothing is found. */
+async function findingsOf(subject: Scenario, mutant: Mutant): Promise<(Finding | undefined)[]> {
+  const [ranks] = subject.ranks
+  const everywhere = mutant.name === 'one slot for all epochs'
+  const mutated = watching(subject, (kernel, ir) =>
+    kernel.name === mutant.kernel || (everywhere && kernel.name !== 'rewrite')
+      ? mutate(ir, mutant, everywhere)
+      : ir,
+  )
+  const first: (Finding | undefined)[] = []
+  for (const stage of stages) {
+    const random = await explore(mutated, { ranks, stage, schedules: 200 })
+    first.push(
+      random.findings[0] ??
+        (await explore(mutated, { ranks, stage, preemptions: 2, limit: 400 })).findings[0],
+    )
+  }
+  return first
+}
+
+const mutated = new WeakMap<KernelIR, Map<string, KernelIR>>()
+
+function mutate(ir: KernelIR, mutant: Mutant, everywhere: boolean): KernelIR {
+  const known = mutated.get(ir) ?? new Map<string, KernelIR>()
+  mutated.set(ir, known)
+  const key = `${mutant.name} ${everywhere ? '' : mutant.place}`
+  let made = known.get(key)
+  if (!made) {
+    const copier = new Copier((node, copier) =>
+      mutant.applies(node) && (everywhere || placeOf(node) === mutant.place)
+        ? mutant.rewrite(node, copier)
+        : undefined,
+    )
+    made = { ...ir, body: copier.copyBlock(ir.body) }
+    verify(made)
+    known.set(key, made)
+  }
+  return made
+}
+
+/** The same scenario, with every recorded kernel looked at and perhaps exchanged. */
+function watching(subject: Scenario, look: (kernel: Kernel, ir: KernelIR) => KernelIR): Scenario {
+  const run = (world: World): Promise<unknown> => {
+    const launch = world.launch.bind(world)
+    world.launch = <P extends Params, M extends Meta>(
+      kernel: Kernel<P, M>,
+      args: LaunchArguments<P>,
+      options: LaunchOptions<M>,
+    ): void => {
+      const record: Kernel<P, M>['record'] = (specialisation) =>
+        look(kernel as unknown as Kernel, kernel.record(specialisation))
+      launch(Object.create(kernel, { record: { value: record } }) as Kernel<P, M>, args, options)
+    }
+    return subject.run(world)
+  }
+  return { ...subject, run }
+}

@@ -1,0 +1,114 @@
+/** What operations say of themselves, and the mistakes of those who make them. */
+import { describe, expect, it } from 'vitest'
+import { allGatherGemm, allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
+import { matrixProduct } from '../../src/ops/allGatherGemm/reference.ts'
+import { flashDecode, flashDecodeOperation } from '../../src/ops/flashDecode/index.ts'
+import { attentionOf } from '../../src/ops/flashDecode/reference.ts'
+import { randomNumbers } from '../../src/ops/operation.ts'
+import { openWorld } from '../../src/world/open.ts'
+import { expectClose } from '../../src/world/world.ts'
+
+const tiles = { BM: 4, BN: 4, BK: 4, stages: 2 }
+
+describe('references', () => {
+  it('multiply by the definition', () => {
+    expect([...matrixProduct([1, 2, 3, 4, 5, 6], [1, 0, 0, 1, 2, 2], { M: 2, N: 2, K: 3 })]).toEqual([
+      7, 8, 16, 17,
+    ])
+  })
+
+  it('attend by the definition, and to nothing with zeros', () => {
+    const extents = { batch: 1, heads: 1, G: 1, D: 1, tokens: 2, scale: Math.log(2) }
+    // Scores 1 and 3 in powers of two: weights 2 / 10 and 8 / 10, over two ranks.
+    const contents = { q: [1], k: [[1, 9], [3, 9]], v: [[10, 99], [20, 99]] } // prettier-ignore
+    expect(attentionOf({ ...contents, lengths: [[1], [1]] }, extents)[0]).toBeCloseTo(18, 12)
+    expect(attentionOf({ ...contents, lengths: [[0], [1]] }, extents)[0]).toBeCloseTo(20, 12)
+    expect([...attentionOf({ ...contents, lengths: [[0], [0]] }, extents)]).toEqual([0])
+  })
+})
+
+describe('random contents', () => {
+  it('are the same for the same seed, and spread between -1 and 1', () => {
+    const numbers = randomNumbers('f32', 4000, 3)
+    expect(numbers).toEqual(randomNumbers('f32', 4000, 3))
+    expect(numbers).not.toEqual(randomNumbers('f32', 4000, 4))
+    expect(Math.min(...numbers)).toBeLessThan(-0.99)
+    expect(Math.max(...numbers)).toBeGreaterThan(0.99)
+    expect(Math.abs(numbers.reduce((sum, x) => sum + x, 0) / 4000)).toBeLessThan(0.05)
+  })
+})
+
+describe('traffic', () => {
+  const shape = { M: 6, N: 8, K: 10 }
+  it.each([
+    // Along K a rank of two gets the other half of A, 6 x 5 elements; a puller once for each of two columns of tiles.
+    ['bsp', 'K', 120, 2],
+    ['pull', 'K', 240, 1],
+    ['push', 'K', 120, 2],
+    ['fused', 'M', 120, 1],
+  ] as const)('of All-Gather + GEMM, %s along %s', async (variant, shard, remoteBytes, launches) => {
+    const world = await openWorld({ ranks: 2 })
+    const { traffic } = allGatherGemm(world, { shape, dtype: 'f32', variant, shard, tiles })
+    expect(traffic).toEqual({ remoteBytes, leastRemoteBytes: 120, flops: 960, launches })
+  })
+
+  it('of Flash Decode', async () => {
+    const world = await openWorld({ ranks: 3 })
+    const options = {
+      shape: { batch: 2, queryHeads: 4, kvHeads: 2, D: 8, tokens: 16 },
+      dtype: 'bf16',
+      variant: 'bsp',
+      tiles: { splits: 2 },
+    } as const
+    // From each of two ranks: 2 x 2 tiles of 2 heads, each 8 sums, a maximum and a sum, in f32.
+    const least = 2 * 4 * 2 * 10 * 4
+    expect(flashDecode(world, options).traffic).toEqual({
+      remoteBytes: 2 * least,
+      leastRemoteBytes: least,
+      flops: 4 * 2 * 4 * 16 * 8,
+      launches: 3,
+    })
+  })
+})
+
+describe('options', () => {
+  it('that make no sense are refused', async () => {
+    const world = await openWorld({ ranks: 2 })
+    const gemm = { ...allGatherGemmOperation.defaults, tiles }
+    const decode = flashDecodeOperation.defaults
+    expect(() => allGatherGemm(world, { ...gemm, shape: { M: 0, N: 1, K: 1 } })).toThrow(
+      /M is 0; .* at least 1/,
+    )
+    expect(() => allGatherGemm(world, { ...gemm, variant: 'magic' as never })).toThrow(
+      /no magic; there is bsp, pull, push, fused/,
+    )
+    expect(() => allGatherGemm(world, { ...gemm, grid: 2, senders: 2 })).toThrow(/leave nobody to multiply/)
+    expect(() => flashDecode(world, { ...decode, shape: { ...decode.shape, kvHeads: 5 } })).toThrow(
+      /32 query heads do not share 5 kv heads evenly/,
+    )
+    const small = flashDecode(world, {
+      ...decode,
+      shape: { batch: 1, queryHeads: 1, kvHeads: 1, D: 1, tokens: 2 },
+    })
+    const contents = small.random(1)
+    expect(() => small.fill({ ...contents, lengths: [[1], [3]] })).toThrow(
+      /lengths 3 of rank 1; the cache has 2/,
+    )
+  })
+})
+
+describe('packed weights', () => {
+  it.each(allGatherGemmOperation.variants)('serve %s, until others are filled in', async (variant) => {
+    const world = await openWorld({ ranks: 2 })
+    const shape = { M: 3, N: 5, K: 6 }
+    const operation = allGatherGemm(world, { shape, dtype: 'f32', variant, shard: 'K', tiles, grid: 1 })
+    for (const seed of [1, 2]) {
+      const contents = operation.random(seed)
+      operation.fill(contents)
+      if (seed === 1) await operation.pack()
+      operation.launch()
+      expectClose(await operation.result(1), operation.reference(contents, 1), 1e-5)
+    }
+    await world.close()
+  })
+})
