@@ -5,7 +5,14 @@
 import { RankBuilder, TimelineBuilder } from '../timeline/builder.ts'
 import { categories, CHROME_VERSION, type ChromeRank, COMMUNICATION_EVENT } from '../timeline/chrome.ts'
 import { Identifiers } from './identifiers.ts'
-import { type Communication, Kind, NONE, type RankTimeline, type Track } from '../timeline/timeline.ts'
+import {
+  type Communication,
+  isInReach,
+  Kind,
+  NONE,
+  type RankTimeline,
+  type Track,
+} from '../timeline/timeline.ts'
 import { Warnings } from '../timeline/warnings.ts'
 import { IntegerMap } from './integerMap.ts'
 import type { TraceEvent } from './json/event.ts'
@@ -144,7 +151,7 @@ class ArkeRank {
     if (kind === undefined || track === undefined)
       return this.warnings.add('garbage', () => `${name.slice(0, 60)} is on no track of its rank; left out`)
     const readable = event.timed && duration >= 0
-    if (!readable || !Number.isSafeInteger(start) || !Number.isSafeInteger(start + duration))
+    if (!readable || !isInReach(start, duration))
       return this.warnings.add('time', () => `${name.slice(0, 60)} has no readable time; left out`)
     const id =
       event.name < 0 ? this.timeline.intern('') : (this.names[event.name] ??= this.timeline.intern(name))

@@ -4,7 +4,7 @@
  * calling thread.
  */
 import { RankBuilder, type TimelineBuilder } from '../timeline/builder.ts'
-import { type Communication, isDeviceWork, Kind, NONE } from '../timeline/timeline.ts'
+import { type Communication, isDeviceWork, isInReach, Kind, NONE } from '../timeline/timeline.ts'
 import { collectiveOf, communicationLibrary } from './communication.ts'
 import { hostCallKind } from './hostCalls.ts'
 import { Identifiers } from './identifiers.ts'
@@ -91,8 +91,8 @@ export class KinetoDocument {
       this.warn('negative-duration', role, name, 'has a negative duration; taken as 0')
       duration = 0
     }
-    if (!Number.isSafeInteger(start) || !Number.isSafeInteger(start + duration))
-      return this.warn('time', role, name, 'is more than 104 days away; left out')
+    if (!isInReach(start, duration))
+      return this.warn('time', role, name, 'is more than 26 days away; left out')
     const kind = this.kind(role, event, name)
     const id =
       event.name < 0 ? this.timeline.intern('') : (this.names[event.name] ??= this.timeline.intern(name))

@@ -8,7 +8,7 @@
  * is not in such a file.
  */
 import { RankBuilder, TimelineBuilder } from '../timeline/builder.ts'
-import { Kind, type RankTimeline } from '../timeline/timeline.ts'
+import { isInReach, Kind, type RankTimeline } from '../timeline/timeline.ts'
 import { Warnings } from '../timeline/warnings.ts'
 import { describeKernel } from './communication.ts'
 import { hostCallKind } from './hostCalls.ts'
@@ -291,8 +291,8 @@ class NsysReader {
       this.warnings.add('negative-duration', () => 'a row ends before it starts; its duration is taken as 0')
     const from = Math.trunc(start) - this.origin
     const duration = Math.max(0, Math.trunc(end) - Math.trunc(start))
-    if (!Number.isSafeInteger(from) || !Number.isSafeInteger(from + duration)) {
-      this.warnings.add('time', () => 'a row is more than 104 days away; left out')
+    if (!isInReach(from, duration)) {
+      this.warnings.add('time', () => 'a row is more than 26 days away; left out')
       return -1
     }
     return this.rank.add(kind, track, name, from, duration)

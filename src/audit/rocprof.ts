@@ -8,7 +8,7 @@
  */
 import { RankBuilder, TimelineBuilder } from '../timeline/builder.ts'
 import { Column, float64 } from '../timeline/columns.ts'
-import { Kind, type RankTimeline } from '../timeline/timeline.ts'
+import { isInReach, Kind, type RankTimeline } from '../timeline/timeline.ts'
 import { Warnings } from '../timeline/warnings.ts'
 import { describeKernel } from './communication.ts'
 import { hostCallKind } from './hostCalls.ts'
@@ -223,8 +223,8 @@ class RocprofReader {
       this.warnings.add('negative-duration', () => `${name.slice(0, 60)} has a negative duration; taken as 0`)
     const from = start - this.origin
     const duration = Math.max(0, end - start)
-    if (!Number.isSafeInteger(from) || !Number.isSafeInteger(from + duration)) {
-      this.warnings.add('time', () => `${name.slice(0, 60)} is more than 104 days away; left out`)
+    if (!isInReach(from, duration)) {
+      this.warnings.add('time', () => `${name.slice(0, 60)} is more than 26 days away; left out`)
       return -1
     }
     return this.rank.add(kind, track, this.timeline.intern(name), from, duration)

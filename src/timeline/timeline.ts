@@ -3,8 +3,8 @@
  * (device streams, host threads, device annotations), a track has events in order of their start.
  *
  * Times are integer nanoseconds. An event's `start` is relative to its rank's `base`, a bigint, because profilers
- * write nanoseconds since 1970, which a double cannot hold; relative to the rank's first event they are exact for
- * 104 days (below 2^53 ns). Ranks have different bases: compare times of two ranks through `offsetBetween`.
+ * write nanoseconds since 1970, which a double cannot hold; relative to the rank's first event they are exact, sums of a
+ * few included, for 26 days (2^51 ns), and readers leave out what lies further away. Ranks have different bases: compare times of two ranks through `offsetBetween`.
  *
  * Events are columns, 41 bytes each. An event is named by its index in its rank; the events of a track are
  * neighbours. A timeline is made by a `TimelineBuilder` and does not change afterwards.
@@ -157,6 +157,13 @@ export const threads = (rank: RankTimeline): readonly Track[] =>
 export function* eventsOf(track: Track): Generator<number> {
   for (let event = track.from; event < track.to; event++) yield event
 }
+
+/** 26 days: sums of a few times that are no further from the base are exact integers. */
+const furthest = 2 ** 51
+
+/** Whether an event lies where times are exact. */
+export const isInReach = (start: number, duration: number): boolean =>
+  Number.isInteger(start) && start >= -furthest && Number.isInteger(duration) && start + duration <= furthest
 
 /** What to add to a time of `from` to have it relative to the base of `to`. */
 export function offsetBetween(from: RankTimeline, to: RankTimeline): number {
