@@ -34,7 +34,7 @@ const event = fc.record({
   kind: fc.integer({ min: 0, max: Kind.step }).map((kind) => kind as Kind),
   track: fc.nat(),
   name: text,
-  start: fc.oneof(fc.integer({ min: -5000, max: 5000 }), fc.integer({ min: 0, max: 2 ** 51 })),
+  start: fc.oneof(fc.integer({ min: -5000, max: 5000 }), fc.integer({ min: 0, max: 2 ** 50 })),
   duration: fc.oneof(fc.nat(5000), fc.nat({ max: 2 ** 50 })),
   bytes: fc.oneof(fc.constant(0), count),
   target: fc.nat(),
