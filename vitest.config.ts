@@ -6,6 +6,7 @@ export default defineConfig({
     // Examples import the package by its name; in this repository that is the source, not a built copy.
     alias: [
       { find: /^arke$/, replacement: fileURLToPath(new URL('./src/index.ts', import.meta.url)) },
+      { find: /^arke\/ops$/, replacement: fileURLToPath(new URL('./src/ops/index.ts', import.meta.url)) },
       { find: /^arke\/eslint$/, replacement: fileURLToPath(new URL('./src/lint/index.ts', import.meta.url)) },
     ],
   },

@@ -6,15 +6,16 @@ import { figure, type Figure } from '../measure.ts'
 
 export interface Contestant {
   readonly name: string
-  /** One execution, or several when a clock is too coarse for one. */
+  /** One execution. */
   readonly run: () => void | Promise<void>
 }
 
-/** Microseconds of every round, by contestant. */
+/** Microseconds of an execution in every round, by contestant. Each turn begins with one that does not count. */
 export async function race(
   contestants: readonly Contestant[],
   rounds: number,
-  onRound?: (round: number) => void,
+  /** Executions in a turn: enough that waking up does not count. */
+  executions = 1,
 ): Promise<ReadonlyMap<string, readonly number[]>> {
   const times = new Map(contestants.map(({ name }) => [name, [] as number[]]))
   for (const { run } of contestants) for (let warm = 0; warm < 3; warm++) await run()
@@ -22,11 +23,11 @@ export async function race(
     // Whoever runs first in a round finds other caches than the next: everybody is first in turn.
     for (let turn = 0; turn < contestants.length; turn++) {
       const { name, run } = contestants[(round + turn) % contestants.length]
-      const start = performance.now()
       await run()
-      times.get(name)!.push((performance.now() - start) * 1000)
+      const start = performance.now()
+      for (let execution = 0; execution < executions; execution++) await run()
+      times.get(name)!.push(((performance.now() - start) * 1000) / executions)
     }
-    onRound?.(round)
   }
   return times
 }

@@ -5,11 +5,14 @@ import { lower } from '../ir/stages.ts'
 import type { Kernel, Meta, MetaValue } from '../lang/kernel.ts'
 import { emitCuda } from '../targets/cuda/emit/emit.ts'
 import { factsOf, type TensorFacts } from '../targets/cuda/emit/recipe.ts'
+import { lowerKernel } from '../targets/cpu/lower/lower.ts'
+import { defaultCaches, machineOf } from '../targets/native/build.ts'
+import { renderCpp } from '../targets/native/render.ts'
 import type { Stage } from './check.ts'
 import { UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 
-export type Target = 'cuda'
+export type Target = 'cuda' | 'native'
 
 type Form = (recorded: KernelIR, options: EmitOptions) => string
 
@@ -22,11 +25,15 @@ const stages: Readonly<Record<Stage, Form>> = {
   lowered: (recorded, options) => withNotes(lower(recorded), options),
 }
 
-/** The texts of targets, made from the lowered kernel. */
+/** The texts of targets. Those of GPUs are made from the lowered kernel; one thread of a CPU cannot run ahead of itself. */
 const targets: Readonly<Record<Target, Form>> = {
   cuda: (recorded, options) =>
     emitCuda(lower(recorded), { tensors: tensorFacts(recorded, options.shapes) }).source,
+  native: (recorded) => renderCpp(lowerKernel(recorded, { machine: avx2 }).module),
 }
+
+/** What is printed does not depend on the machine that prints it. */
+const avx2 = machineOf('#define __AVX2__ 1\n#define __FMA__ 1', defaultCaches)
 
 /** Extents that the copy engine likes, where --shape does not say otherwise. */
 const usualExtent = 1024
@@ -75,9 +82,11 @@ export interface EmitOptions extends PrintOptions {
 
 export function emit(source: Source, options: EmitOptions): string {
   const { stage, target } = options
-  if (target && stage === 'recorded')
+  if (target === 'cuda' && stage === 'recorded')
     throw new UsageError(`--target ${target} --stage recorded: a target's text is made of the lowered kernel`)
-  if (!target && options.shapes.length > 0)
+  if (target === 'native' && stage === 'lowered')
+    throw new UsageError(`--target ${target} --stage lowered: a CPU's text is made of the recorded kernel`)
+  if (target !== 'cuda' && options.shapes.length > 0)
     throw new UsageError(`--shape ${options.shapes[0]}: only --target cuda asks for extents`)
   const form = target ? targets[target] : stages[stage ?? 'recorded']
   const kernels = source.kernels.filter(({ name }) => options.kernel === undefined || name === options.kernel)

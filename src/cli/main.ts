@@ -183,9 +183,10 @@ program
     ).choices(['recorded', 'lowered']),
   )
   .addOption(
-    new Option('--target <target>', 'what a target makes of the lowered kernel; cuda: CUDA C++').choices([
-      'cuda',
-    ]),
+    new Option(
+      '--target <target>',
+      'what a target makes of it; cuda: CUDA C++; native: C++ for a processor with AVX2',
+    ).choices(['cuda', 'native']),
   )
   .option(
     '--shape <name=extents...>',
@@ -200,7 +201,8 @@ program
 Examples:
   arke emit examples/06-message-passing.ts
   arke emit examples/07-all-gather-gemm.ts --kernel allGatherGemm --stage lowered --meta BM=64 BN=64
-  arke emit examples/07-all-gather-gemm.ts --target cuda --shape a=4096x1024 b=8192x4096`,
+  arke emit examples/07-all-gather-gemm.ts --target cuda --shape a=4096x1024 b=8192x4096
+  arke emit examples/07-all-gather-gemm.ts --target native`,
   )
   .action(async (file: string, options: EmitCommand) => {
     showSourcePositions()

@@ -98,9 +98,10 @@ describe('targets', () => {
     const { code, stdout } = await arke('targets')
     expect(code).toBe(0)
     const lines = stdout.trimEnd().split('\n')
-    expect(lines.map((line) => line.split(' ')[0])).toEqual(['check', 'cuda'])
+    expect(lines.map((line) => line.split(' ')[0])).toEqual(['check', 'wasm', 'native', 'cuda'])
     expect(lines[0]).toMatch(/^check +yes /)
-    expect(lines[1]).toMatch(/^cuda +(yes|no) +\S/)
+    expect(lines[1]).toMatch(/^wasm +yes /)
+    for (const line of lines.slice(2)) expect(line).toMatch(/^(native|cuda) +(yes|no) +\S/)
   })
 })
 

@@ -38,7 +38,9 @@ export function compile(files: readonly string[]): string[] {
       throw new Error(String(problem.messageText))
     },
   })!
-  const program = ts.createProgram([...files], { ...config.options, noEmit: true })
+  // Nothing imports what is declared for all of the source.
+  const declared = join(root, 'src/targets/wasm/webassembly.d.ts')
+  const program = ts.createProgram([...files, declared], { ...config.options, noEmit: true })
   return ts.getPreEmitDiagnostics(program).map((problem) => {
     const at = problem.file?.getLineAndCharacterOfPosition(problem.start ?? 0)
     const text = ts.flattenDiagnosticMessageText(problem.messageText, ' ')

@@ -1,9 +1,9 @@
-/** Every example runs when started by itself, and is clean under all schedules of the search and 1000 random ones. */
+/** Every example runs when started by itself and on real threads, and is clean under all schedules of the search and many random ones. */
 import { execFileSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { explore, formatFinding, type Kernel, type Scenario } from 'arke'
+import { explore, formatFinding, openWorld, type Kernel, type Scenario } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { load as loadFile, type Source } from '../../src/cli/load.ts'
 
@@ -36,6 +36,21 @@ describe.each(files)('%s', (file) => {
       encoding: 'utf8',
     })
     for (const text of says[file]) expect(output).toContain(text)
+  })
+
+  it('runs on wasm, again and again', async () => {
+    const { scenarios } = await loadFile(join(folder, file))
+    for (const scenario of scenarios)
+      for (const ranks of scenario.ranks)
+        for (let time = 0; time < 5; time++) {
+          const world = await openWorld({ target: 'wasm', ranks })
+          try {
+            // It compares what it reads with what it should be.
+            await scenario.run(world)
+          } finally {
+            await world.close()
+          }
+        }
   })
 
   it('is clean, as written and lowered', async () => {

@@ -154,6 +154,10 @@ export const mostExecutables = 4096
  * launches.
  */
 export const awaitQueue = 0
+/**
+ * Nor is this one: a launch of it ends when every worker that the executable with the number in `grid` needs has loaded that.
+ */
+export const loadExecutable = -1
 
 /**
  * What an entry of an executable is: entry 0 runs programs until none is left, entry r > 0 is role r of one leader's programs.

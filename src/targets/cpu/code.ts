@@ -215,6 +215,8 @@ export type Statement =
   | { readonly kind: 'fence'; readonly order: MemoryOrder }
   /** Tells the core that this is a spinning loop. */
   | { readonly kind: 'pause' }
+  /** Tells the core that this place will be written soon. Does nothing where there is no such instruction. */
+  | { readonly kind: 'prefetch'; readonly at: Expression; readonly offset: number }
   /** Sleep while the word holds `expected`, for at most `nanoseconds` (an f64); returns for no reason too. */
   | {
       readonly kind: 'sleep'

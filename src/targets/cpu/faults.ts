@@ -32,7 +32,7 @@ export function stoppedWorkers(words: Int32Array, workers: Iterable<Worker>): St
     const { queue, slot, failure } = worker
     const read = (field: number): number => Atomics.load(words, (slot + field) >>> 2)
     const running = read(slotOf.state) === workerState.running
-    const launched = queue.pending.find(({ sequence }) => sequence === ((queue.completed + 1) | 0))
+    const launched = queue.current
     if (!launched?.executable || (!running && failure === undefined)) continue
     const fault = faultOf(read(slotOf.fault))
     const wait = read(slotOf.wait)

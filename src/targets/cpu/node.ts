@@ -13,6 +13,7 @@ import type { Assignment, Failure, Thread, Threads } from './threads.ts'
 
 type Message = { readonly assignment: Assignment } | { readonly collect: true }
 
+/** The system's steady clock, which native kernels read too. */
 const now = (): number => {
   const [seconds, nanoseconds] = process.hrtime()
   return seconds * 1e9 + nanoseconds
@@ -36,7 +37,6 @@ class NodeThread implements Thread {
 
   constructor() {
     this.#worker = startWorker()
-    this.#worker.unref()
     this.#worker.on('message', (failure: Failure) => this.onFailure?.(failure))
     let why: string | undefined
     this.#worker.on('error', (error: unknown) => {
@@ -45,6 +45,8 @@ class NodeThread implements Thread {
     this.#worker.on('exit', (code) => {
       if (!this.#terminated) this.onEnd?.(why ?? `it ended with code ${code}`)
     })
+    // Last: whoever listens for messages keeps the process alive again.
+    this.#worker.unref()
   }
 
   /** For tests that end it from outside. */

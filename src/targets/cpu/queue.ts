@@ -2,7 +2,7 @@
  * The host's side of a queue: the launches of a stream on a rank. Writes launch blocks, tells workers, knows which launches
  * have ended and when.
  */
-import { launch, param, queue as queueOf, ring, slot as slotOf } from './abi.ts'
+import { launch, queue as queueOf, ring, slot as slotOf } from './abi.ts'
 import type { Executable } from './executables.ts'
 import type { Arena } from './pool.ts'
 import type { Thread } from './threads.ts'
@@ -43,7 +43,6 @@ export interface Block {
   readonly grid: number
   readonly leaders: number
   readonly counters: number
-  readonly frames: number
   readonly frameStride: number
 }
 
@@ -55,12 +54,12 @@ export class Queue {
   /** By executable, its counters. */
   readonly counters = new Map<number, { readonly pointer: number; readonly bytes: number }>()
   frames: { readonly pointer: number; readonly bytes: number } | undefined
-  /** Launches that the host does not know to have ended, in order. */
-  readonly pending: Launched[] = []
+  /** Launches by their places in the ring; those after `#settled` are not known to have ended. */
+  readonly #launched: Launched[] = []
+  #settled = 0
   /** The one that was enqueued last. */
   last: Launched | undefined
   readonly #words: Int32Array
-  readonly #bytes: DataView
   readonly #times: Float64Array
   readonly #blocks: number
   readonly #timesAt: number
@@ -83,7 +82,6 @@ export class Queue {
     this.stream = place.stream
     this.address = place.address
     this.#words = arena.words
-    this.#bytes = new DataView(arena.memory.buffer)
     this.#times = new Float64Array(arena.memory.buffer)
     this.#blocks = place.blocks
     this.#timesAt = place.times / 8
@@ -124,8 +122,7 @@ export class Queue {
   }
 
   /** Write the next launch's header; no worker sees it before `publish`. Returns where its parameters go. */
-  write({ executable, grid, leaders, counters, frames, frameStride }: Block): number {
-    this.settle()
+  write({ executable, grid, leaders, counters, frameStride }: Block): number {
     const place = this.#head & (ring - 1)
     const address = this.#blocks + place * launch.bytes
     const block = address >>> 2
@@ -138,7 +135,7 @@ export class Queue {
     words[block + launch.next / 4] = 0
     words[block + launch.finished / 4] = 0
     this.writePointer(address + launch.counters, counters)
-    this.writePointer(address + launch.frames, frames)
+    this.writePointer(address + launch.frames, this.frames ? this.frames.pointer : 0)
     words[block + launch.frameStride / 4] = frameStride
     this.#times[this.#timesAt + place * 2] = 0
     this.#times[this.#timesAt + place * 2 + 1] = 0
@@ -146,12 +143,23 @@ export class Queue {
     return address + launch.params
   }
 
+  /** Parameters as they were put together before; `address` is what `write` gave. */
+  writeParams(address: number, image: Int32Array): void {
+    const at = address >>> 2
+    for (let word = 0; word < image.length; word++) this.#words[at + word] = image[word]
+  }
+
   /** The launch that was written may run. */
-  publish(launched: Omit<Launched, 'queue' | 'sequence' | 'published' | 'start' | 'end'>): Launched {
+  publish(
+    kernel: string,
+    executable: Executable | undefined,
+    flags: Launched['flags'],
+    grid: number,
+    enqueued: number,
+  ): Launched {
+    const place = this.#head & (ring - 1)
     this.#head = (this.#head + 1) | 0
-    const { kernel, executable, flags, grid, enqueued } = launched
-    // Spelt out: spreading an object takes longer than all the rest.
-    const remembered: Launched = {
+    const launched: Launched = {
       kernel,
       executable,
       flags,
@@ -163,40 +171,47 @@ export class Queue {
       start: 0,
       end: 0,
     }
-    this.pending.push(remembered)
-    this.last = remembered
+    this.#launched[place] = launched
+    this.last = launched
     Atomics.store(this.#words, (this.address + queueOf.head) >>> 2, this.#head)
-    return remembered
+    return launched
   }
 
   /** Wake those who sleep among the workers of the first so many leaders and roles. */
   wake(leaders: number = Infinity, roles: number = Infinity): void {
-    for (const { slot, leader, role } of this.workers) {
-      if (leader >= leaders || role >= roles) continue
-      const asleep = (slot + slotOf.asleep) >>> 2
+    for (let n = 0; n < this.workers.length; n++) {
+      const worker = this.workers[n]
+      if (worker.leader >= leaders || worker.role >= roles) continue
+      const asleep = (worker.slot + slotOf.asleep) >>> 2
       if (Atomics.load(this.#words, asleep) === 0) continue
       Atomics.store(this.#words, asleep, 0)
       Atomics.notify(this.#words, asleep)
     }
   }
 
-  /** Learn which launches have ended, and when. */
-  settle(): readonly Launched[] {
+  /** Learn which launches have ended, and when. There is room in the ring for those that the host has yet to learn of. */
+  settle(ended?: (launched: Launched) => void): void {
     const { completed } = this
-    let ended = 0
-    while (ended < this.pending.length && ((completed - this.pending[ended].sequence) | 0) >= 0) {
-      const launched = this.pending[ended++]
-      const time = this.#timesAt + ((launched.sequence - 1) & (ring - 1)) * 2
-      launched.start = this.#times[time]
-      launched.end = this.#times[time + 1]
+    while (((completed - this.#settled) | 0) > 0) {
+      const place = this.#settled & (ring - 1)
+      const launched = this.#launched[place]
+      launched.start = this.#times[this.#timesAt + place * 2]
+      launched.end = this.#times[this.#timesAt + place * 2 + 1]
+      this.#settled = (this.#settled + 1) | 0
+      ended?.(launched)
     }
-    return ended === 0 ? none : this.pending.splice(0, ended)
+  }
+
+  /** The one that runs, or would. */
+  get current(): Launched | undefined {
+    const { completed } = this
+    return completed === this.#head ? undefined : this.#launched[completed & (ring - 1)]
   }
 
   /** As if nothing had ever been launched. */
   clear(): void {
-    this.#head = 0
-    this.pending.length = 0
+    this.#head = this.#settled = 0
+    this.#launched.length = 0
     this.last = undefined
     const at = this.address >>> 2
     Atomics.store(this.#words, at + queueOf.head / 4, 0)
@@ -213,22 +228,4 @@ export class Queue {
     this.#words[address >>> 2] = (pointer % 2 ** 32) | 0
     this.#words[(address >>> 2) + 1] = Math.floor(pointer / 2 ** 32)
   }
-
-  writeExtents(address: number, shape: readonly number[]): void {
-    const at = (address + param.extents) >>> 2
-    for (let axis = 0; axis < shape.length; axis++) this.#words[at + axis] = shape[axis]
-  }
-
-  writeScalar(address: number, dtype: string, value: number): void {
-    switch (dtype) {
-      case 'f32':
-        return this.#bytes.setFloat32(address, value, true)
-      case 'i64':
-        return this.#bytes.setBigInt64(address, BigInt(value), true)
-      default:
-        return this.#bytes.setInt32(address, value, true)
-    }
-  }
 }
-
-const none: readonly Launched[] = []

@@ -12,11 +12,32 @@ import type { Launched, Queue, Worker } from './queue.ts'
 export const eventCapacity = 1 << 15
 
 interface WorkerEvent {
-  readonly kind: number
+  readonly kind: Kind
   readonly name: string
   readonly start: number
   readonly end: number
   readonly bytes: number
+}
+
+/** What a worker wrote, as it wrote it: it is read when somebody wants the timeline. */
+class RawEvents {
+  #bytes = new Uint8Array(64 * eventOf.bytes)
+  count = 0
+
+  append(memory: ArrayBufferLike, address: number, count: number): void {
+    const needed = (this.count + count) * eventOf.bytes
+    if (needed > this.#bytes.length) {
+      const larger = new Uint8Array(Math.max(needed, 2 * this.#bytes.length))
+      larger.set(this.#bytes.subarray(0, this.count * eventOf.bytes))
+      this.#bytes = larger
+    }
+    this.#bytes.set(new Uint8Array(memory, address, count * eventOf.bytes), this.count * eventOf.bytes)
+    this.count += count
+  }
+
+  get view(): DataView {
+    return new DataView(this.#bytes.buffer)
+  }
 }
 
 /** The shortest difference that the clock shows, in nanoseconds. */
@@ -32,67 +53,63 @@ export function clockTick(now: () => number): number {
 }
 
 export class Recording {
+  readonly #memory: ArrayBufferLike
   readonly #words: Int32Array
-  readonly #times: Float64Array
   readonly #launches = new Map<Queue, Launched[]>()
-  readonly #events = new Map<Worker, WorkerEvent[]>()
+  readonly #events = new Map<Worker, RawEvents>()
   readonly #waits: { readonly start: number; readonly end: number }[] = []
   /** Events that did not fit. */
   lost = 0
 
   constructor(memory: ArrayBufferLike) {
+    this.#memory = memory
     this.#words = new Int32Array(memory)
-    this.#times = new Float64Array(memory)
   }
 
   waited(start: number, end: number): void {
     this.#waits.push({ start, end })
   }
 
-  /** Launches that have ended. */
-  ended(queue: Queue, launches: readonly Launched[]): void {
-    let known = this.#launches.get(queue)
-    if (!known) this.#launches.set(queue, (known = []))
-    known.push(...launches)
+  /** A launch has ended. */
+  ended(launched: Launched): void {
+    const known = this.#launches.get(launched.queue)
+    if (known) known.push(launched)
+    else this.#launches.set(launched.queue, [launched])
   }
 
   /** Take what the workers have written. None of them may be running. */
-  collect(workers: Iterable<Worker>): void {
+  collect(workers: readonly Worker[]): void {
     for (const worker of workers) {
       const at = worker.slot >>> 2
       const count = this.#words[at + slotOf.eventCount / 4] >>> 0
       if (count === 0) continue
       this.#words[at + slotOf.eventCount / 4] = 0
-      const base = this.#words[at + slotOf.events / 4] >>> 0
+      const address = this.#words[at + slotOf.events / 4] >>> 0
       let known = this.#events.get(worker)
-      if (!known) this.#events.set(worker, (known = []))
-      const launches = this.#launches.get(worker.queue) ?? []
-      for (let n = 0; n < Math.min(count, eventCapacity); n++)
-        known.push(this.#event(base + n * eventOf.bytes, launches))
+      if (!known) this.#events.set(worker, (known = new RawEvents()))
+      known.append(this.#memory, address, Math.min(count, eventCapacity))
       this.lost += Math.max(0, count - eventCapacity)
     }
   }
 
-  #event(address: number, launches: readonly Launched[]): WorkerEvent {
-    const word = (field: number): number => this.#words[(address + field) >>> 2]
-    const [kind, site, who, what] = [
-      word(eventOf.kind),
-      word(eventOf.site),
-      word(eventOf.who),
-      word(eventOf.what),
-    ]
-    const start = this.#times[(address + eventOf.start) / 8]
-    const end = this.#times[(address + eventOf.end) / 8]
-    const launched = launchAt(launches, start)
-    const line = launched?.executable?.lowered.sites[site]
-    const at = line ? ` at ${line}` : ''
-    if (kind === eventKind.program)
-      return { kind: Kind.annotation, name: `${launched?.kernel ?? 'program'} ${who}`, start, end, bytes: 0 }
-    if (kind === eventKind.wait) {
-      const flags = launched?.flags[what]?.name ?? 'a flag'
-      return { kind: Kind.wait, name: `wait for ${flags} of rank ${who}${at}`, start, end, bytes: 0 }
+  *#eventsOf(worker: Worker, raw: RawEvents): Generator<WorkerEvent> {
+    const launches = this.#launches.get(worker.queue) ?? []
+    const { view } = raw
+    for (let n = 0; n < raw.count; n++) {
+      const word = (field: number): number => view.getInt32(n * eventOf.bytes + field, true)
+      const time = (field: number): number => view.getFloat64(n * eventOf.bytes + field, true)
+      const [kind, who, what] = [word(eventOf.kind), word(eventOf.who), word(eventOf.what)]
+      const [start, end] = [time(eventOf.start), time(eventOf.end)]
+      const launched = launchAt(launches, start)
+      const line = launched?.executable?.lowered.sites[word(eventOf.site)]
+      const at = line ? ` at ${line}` : ''
+      if (kind === eventKind.program)
+        yield { kind: Kind.annotation, name: `${launched?.kernel ?? 'program'} ${who}`, start, end, bytes: 0 }
+      else if (kind === eventKind.wait) {
+        const flags = launched?.flags[what]?.name ?? 'a flag'
+        yield { kind: Kind.wait, name: `wait for ${flags} of rank ${who}${at}`, start, end, bytes: 0 }
+      } else yield { kind: Kind.transfer, name: `copy with rank ${who}${at}`, start, end, bytes: what }
     }
-    return { kind: Kind.transfer, name: `copy with rank ${who}${at}`, start, end, bytes: what }
   }
 
   timeline(ranks: readonly number[], target: string): Timeline {
@@ -119,11 +136,11 @@ export class Recording {
           rank.linkLaunch(add(Kind.kernel, stream, launched.kernel, launched.start, launched.end), call)
         }
       }
-      for (const [worker, events] of this.#events) {
+      for (const [worker, raw] of this.#events) {
         if (worker.queue.rank !== number) continue
         const track = rank.track('annotations', number, workerTrack(worker))
-        for (const { kind, name, start, end, bytes } of events)
-          rank.setBytes(add(kind as Kind, track, name, start, end), bytes)
+        for (const { kind, name, start, end, bytes } of this.#eventsOf(worker, raw))
+          rank.setBytes(add(kind, track, name, start, end), bytes)
       }
     }
     return builder.freeze()

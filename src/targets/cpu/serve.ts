@@ -10,6 +10,7 @@ import {
   control,
   executable as executableOf,
   launch as launchOf,
+  loadExecutable,
   queue as queueOf,
   ring,
   slot as slotOf,
@@ -93,17 +94,14 @@ class Server {
   /** Take part in the launch at hand, or go past it. */
   #look(): void {
     const words = this.#words
-    const { leader, role, executables } = this.#service
+    const { leader, role } = this.#service
     const at = this.#at
     const block = this.#blocks + (at & (ring - 1)) * launchOf.bytes
     const leaders = Atomics.load(words, (block + launchOf.leaders) >>> 2)
     const executable = Atomics.load(words, (block + launchOf.executable) >>> 2)
     // The launch is complete and another one has taken its place: what was read means nothing.
     if (Atomics.load(words, (block + launchOf.sequence) >>> 2) !== ((at + 1) | 0)) return
-    const roles =
-      executable === awaitQueue
-        ? 1
-        : words[(executables + executable * executableOf.bytes + executableOf.roles) >>> 2]
+    const roles = executable === awaitQueue ? 1 : this.#rolesOf(this.#named(block, executable))
     if (leader >= leaders || role >= roles) {
       this.#at = (at + 1) | 0
       return
@@ -116,11 +114,27 @@ class Server {
     }
   }
 
+  /** Which executable a launch is about. */
+  #named(block: number, executable: number): number {
+    return executable === loadExecutable ? this.#words[(block + launchOf.grid) >>> 2] : executable
+  }
+
+  #rolesOf(executable: number): number {
+    return this.#words[
+      (this.#service.executables + executable * executableOf.bytes + executableOf.roles) >>> 2
+    ]
+  }
+
   #run(block: number, executable: number): void {
     const words = this.#words
     const { leader, role, slot, now } = this.#service
     const time = this.#timesAt + (this.#at & (ring - 1)) * 2
-    const entry = executable === awaitQueue ? this.#await : this.#load(executable)[role]
+    const entry =
+      executable > 0
+        ? this.#load(executable)[role]
+        : executable === awaitQueue
+          ? this.#await
+          : this.#loadNamed
     words[this.#slot + slotOf.executable / 4] = executable
     words[this.#slot + slotOf.wait / 4] = 0
     Atomics.store(words, this.#slot + slotOf.state / 4, workerState.running)
@@ -134,7 +148,7 @@ class Server {
     }
     Atomics.store(words, this.#slot + slotOf.state / 4, workerState.idle)
     this.#at = (this.#at + 1) | 0
-    if (result !== 1 || role !== 0) return
+    if (result !== 1 || (role !== 0 && executable !== loadExecutable)) return
     this.#times[time + 1] = now()
     Atomics.store(words, this.#completed, this.#at)
     if (Atomics.load(words, this.#waiters) > 0) Atomics.notify(words, this.#completed)
@@ -146,6 +160,15 @@ class Server {
     const wanted = this.#words[(block + launchOf.grid) >>> 2]
     const reached = this.#reached((queue + queueOf.completed) >>> 2, (queue + queueOf.waiters) >>> 2, wanted)
     return reached ? 1 : -1
+  }
+
+  /** The launch that loads an executable into every worker that it needs; the last one completes it. */
+  readonly #loadNamed: Entry = (block) => {
+    const executable = this.#named(block, loadExecutable)
+    this.#load(executable)
+    const before = Atomics.add(this.#words, (block + launchOf.finished) >>> 2, 1)
+    const all = this.#words[(block + launchOf.leaders) >>> 2] * this.#rolesOf(executable)
+    return before + 1 === all ? 1 : 0
   }
 
   /** Wait until a queue has completed so many launches; false after a stop. */
@@ -214,7 +237,6 @@ class Server {
   }
 
   #pointer(address: number): number {
-    const [low, high] = [this.#words[address >>> 2], this.#words[(address >>> 2) + 1]]
-    return (low >>> 0) + high * 2 ** 32
+    return (this.#words[address >>> 2] >>> 0) + this.#words[(address >>> 2) + 1] * 2 ** 32
   }
 }

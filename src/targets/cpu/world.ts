@@ -3,26 +3,14 @@
  * in abi.ts; here are tensors, arguments, streams and events. The machinery under it is in host.ts.
  */
 import { dtypes, type StorageDType } from '../../ir/dtype.ts'
-import type { KernelIR } from '../../ir/node.ts'
-import type { Kernel, Meta, Param, Params } from '../../lang/kernel.ts'
+import type { Kernel, Meta, Params } from '../../lang/kernel.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
-import {
-  argumentOf,
-  expectApart,
-  expectArguments,
-  expectDistinct,
-  expectStream,
-  gridOf,
-  streamNumber,
-  type Handle,
-} from '../../world/arguments.ts'
+import { expectApart, type Handle } from '../../world/arguments.ts'
 import { fillElements, readElements, writeElements } from '../../world/elements.ts'
 import { bytesText, granule, Heap, OutOfHeap } from '../../world/heap.ts'
 import { elements, HostWorld } from '../../world/host.ts'
 import type { Disagreement } from '../../world/symmetric.ts'
-import { usesOf } from '../../world/uses.ts'
 import {
-  launchOf,
   WorldError,
   type Launch,
   type LaunchArguments,
@@ -33,11 +21,12 @@ import {
   type SymmetricFlags,
   type SymmetricTensor,
 } from '../../world/world.ts'
-import { awaitQueue, epochs, mostParams, param as paramOf } from './abi.ts'
-import type { Executable } from './executables.ts'
+import { awaitQueue, epochs } from './abi.ts'
 import { Host, type CpuPlatform, type HostOptions } from './host.ts'
-import type { Launched, Queue } from './queue.ts'
+import { Launches } from './launches.ts'
 import { packedLayout, packTensor } from './lower/panels.ts'
+import { isPackable, packable, type PackableArray } from './packing.ts'
+import type { Launched, Queue } from './queue.ts'
 import { clockTick } from './recording.ts'
 
 export type CpuWorldOptions = HostOptions
@@ -46,54 +35,6 @@ export type CpuWorldOptions = HostOptions
 interface Storage {
   readonly offset: number
   readonly bytes: number
-}
-
-/** What a product multiplies, by the arrays that hold its bits. */
-const packable = {
-  f32: Float32Array,
-  f16: Uint16Array,
-  bf16: Uint16Array,
-  f8e4m3: Uint8Array,
-  f8e5m2: Uint8Array,
-  i8: Int8Array,
-} as const
-type PackableArray = new (
-  buffer: ArrayBufferLike,
-  offset: number,
-  length: number,
-) => Float32Array | Uint16Array | Uint8Array | Int8Array
-const isPackable = (dtype: StorageDType): dtype is keyof typeof packable => Object.hasOwn(packable, dtype)
-
-/** The parameters that were given packed tensors, on every rank or on none. */
-function packedParams(
-  kernel: Kernel,
-  args: Readonly<Record<string, unknown>>,
-  ranks: readonly number[],
-): readonly string[] {
-  let packed: string[] | undefined
-  for (const [name, { kind }] of Object.entries(kernel.params)) {
-    if (kind !== 'tensor') continue
-    const given = args[name]
-    const kinds = (typeof given === 'function' ? ranks : ranks.slice(0, 1)).map(
-      (rank) => (argumentOf(given, rank) as Handle).kind,
-    )
-    if (kinds.every((one) => one !== 'packed')) continue
-    if (kinds.some((one) => one !== 'packed'))
-      throw new WorldError(`${kernel.name}: ${name} is packed on some ranks only`)
-    ;(packed ??= []).push(name)
-  }
-  return packed ?? nonePacked
-}
-const nonePacked: readonly string[] = []
-
-/** A launch that was found to be in order. */
-interface Plan {
-  readonly kernel: Kernel
-  readonly args: Readonly<Record<string, unknown>>
-  readonly executable: Executable
-  readonly stream: number
-  readonly ranks: readonly number[]
-  readonly grids: readonly number[]
 }
 
 export class CpuWorld extends HostWorld {
@@ -105,15 +46,23 @@ export class CpuWorld extends HostWorld {
   /** Given back, and used again when nothing runs. */
   #leaving: Storage[] = []
   readonly #marks = new WeakMap<StreamEvent, readonly (Launched | undefined)[]>()
-  readonly #plain = new Map<Kernel, KernelIR>()
-  #streams = 1
+  readonly #launches: Launches
 
   constructor(platform: CpuPlatform, options: CpuWorldOptions) {
     super(options.ranks)
     this.target = platform.target
     this.#host = new Host(platform, options)
     this.#heap = new Heap(this.#host.layout.heapBytes)
+    this.#launches = new Launches(this.#host, {
+      everyRank: this.everyRank,
+      wrongHandle: (handle) => this.wrongHandle(handle),
+      expectLocal: (rank) => this.expectLocal(rank),
+      stored: (handle) => this.#stored(handle),
+      pointer: (handle) => this.#address(this.#stored(handle), 0),
+      epochsPointer: (flags) => this.#address(this.#stored(flags), 0) + epochsOffset(flags),
+    })
     this.#host.onIdle = () => {
+      if (this.#leaving.length === 0) return
       for (const { offset } of this.#leaving) this.#heap.free(offset)
       this.#leaving = []
     }
@@ -175,6 +124,7 @@ export class CpuWorld extends HostWorld {
     const storage = this.#storage.get(handle)!
     this.#storage.delete(handle)
     this.#freed.add(handle)
+    this.#launches.forget()
     if (this.#host.isIdle) this.#heap.free(storage.offset)
     else this.#leaving.push(storage)
   }
@@ -245,150 +195,40 @@ export class CpuWorld extends HostWorld {
     args: LaunchArguments<P>,
     options: LaunchOptions<M>,
   ): void {
-    this.#enqueue([this.#plan(launchOf(kernel, args, options))])
+    this.expectSymmetric()
+    this.#launches.launch(kernel as unknown as Kernel, args, options as LaunchOptions)
   }
 
   override launchTogether(launches: readonly Launch[]): void {
+    this.expectSymmetric()
     expectApart(launches, this.everyRank)
-    this.#enqueue(launches.map((launch) => this.#plan(launch)))
+    this.#launches.launchTogether(launches)
   }
 
   override async prepare<P extends Params, M extends Meta>(
     kernel: Kernel<P, M>,
     options: Pick<LaunchOptions<M>, 'meta'> = {},
   ): Promise<void> {
-    this.#host.compile(kernel.record({ world: this.ranks, meta: options.meta as Meta | undefined }))
-    return Promise.resolve()
-  }
-
-  /** A launch that says nothing about meta-parameters, as most do, finds its recording at once. */
-  #recorded(kernel: Kernel, meta: Meta | undefined): KernelIR {
-    if (meta) return kernel.record({ world: this.ranks, meta })
-    let ir = this.#plain.get(kernel)
-    if (!ir) this.#plain.set(kernel, (ir = kernel.record({ world: this.ranks })))
-    return ir
-  }
-
-  #plan({ kernel, args, options }: Launch): Plan {
     this.#host.expectRunning()
-    this.expectSymmetric()
-    const ir = this.#recorded(kernel, options.meta as Meta | undefined)
-    const ranks = options.ranks ?? this.everyRank
-    for (const rank of options.ranks ?? []) this.expectLocal(rank)
-    expectArguments(kernel, args, ranks, (handle) => this.wrongHandle(handle))
-    expectStream(options.stream)
-    if (Object.keys(kernel.params).length > mostParams)
-      throw new WorldError(`${kernel.name} has more than ${mostParams} parameters`)
-    const executable = this.#host.executable(ir, packedParams(kernel, args, ranks))
-    const stream = streamNumber(options.stream)
-    this.#streams = Math.max(this.#streams, stream + 1)
-    const grids = ranks.map((rank) => gridOf(options.grid, rank, this.workers))
-    this.#expectDistinct(kernel, ir, args, ranks)
-    this.#expectResident(kernel, executable, ranks, grids)
-    return { kernel, args, executable, stream, ranks, grids }
-  }
-
-  #expectDistinct(
-    kernel: Kernel,
-    ir: KernelIR,
-    args: Readonly<Record<string, unknown>>,
-    ranks: readonly number[],
-  ): void {
-    const { writes } = usesOf(ir)
-    if (writes.size === 0) return
-    const tensors = Object.keys(kernel.params).filter((name) => kernel.params[name].kind === 'tensor')
-    const varies = tensors.some((name) => typeof args[name] === 'function')
-    for (const rank of varies ? ranks : ranks.slice(0, 1))
-      expectDistinct(
-        kernel.name,
-        writes,
-        tensors.map((name) => [name, this.#stored(argumentOf(args[name], rank) as Handle)]),
-      )
-  }
-
-  #expectResident(
-    kernel: Kernel,
-    { lowered }: Executable,
-    ranks: readonly number[],
-    grids: readonly number[],
-  ): void {
-    if (!lowered.needsResidency) return
-    const at = grids.findIndex((grid) => grid > this.workers)
-    if (at < 0) return
-    const site = lowered.needsResidency.site
-    throw new WorldError(
-      `${kernel.name}: ${grids[at]} programs do not fit: ${this.workers} run at once on rank ${ranks[at]}, and a program that waits for one that has not started waits forever${site ? ` (it may wait at ${site})` : ''}. Launch at most ${this.workers}, or grid: 'resident'`,
-    )
+    const ir = this.#launches.recorded(kernel as unknown as Kernel, options.meta as Meta | undefined)
+    await this.#host.load(this.#host.executables.get(ir))
   }
 
   #stored(handle: Handle): Storage {
     return this.#storage.get(handle.kind === 'packed' ? handle.source : handle)!
   }
 
-  /** All are written before any worker is told, so that ranks start as nearly together as they can. */
-  #enqueue(plans: readonly Plan[]): void {
-    const recording = this.#host.recording !== undefined
-    const { now } = this.#host.platform.threads
-    const written: (() => void)[] = []
-    for (const { kernel, args, executable, stream, ranks, grids } of plans) {
-      const params = Object.entries(kernel.params)
-      const flags = params.map(([name, { kind }]) =>
-        kind === 'flags' ? (args[name] as SymmetricFlags) : undefined,
-      )
-      for (let at = 0; at < ranks.length; at++) {
-        const [rank, grid] = [ranks[at], grids[at]]
-        const enqueued = recording ? now() : 0
-        const queue = this.#host.queue(rank, stream)
-        this.#host.makeRoom(queue)
-        const { frames, counters } = this.#host.equip(queue, executable)
-        const leaders = Math.min(this.workers, Math.max(grid, 1))
-        let address = queue.write({
-          executable: executable.number,
-          grid,
-          leaders,
-          counters,
-          frames,
-          frameStride: executable.lowered.frameBytes,
-        })
-        for (const [name, param] of params) {
-          this.#writeArgument(queue, address, param, argumentOf(args[name], rank))
-          address += paramOf.bytes
-        }
-        written.push(() => {
-          const launched = queue.publish({ kernel: kernel.name, executable, flags, grid, enqueued })
-          queue.wake(leaders, executable.lowered.roles)
-          if (recording) launched.published = now()
-        })
-      }
-    }
-    for (const publish of written) publish()
-    this.#host.launched()
-  }
-
-  #writeArgument(queue: Queue, address: number, param: Param, value: unknown): void {
-    if (param.kind === 'scalar') {
-      queue.writeScalar(address, param.dtype, value as number)
-      return
-    }
-    const handle = value as Handle
-    // Of rank 0: kernels step from there to the rank they mean.
-    const pointer = this.#address(this.#stored(handle), 0)
-    queue.writePointer(address + paramOf.pointer, pointer)
-    queue.writeExtents(address, handle.shape)
-    if (handle.kind === 'flags') queue.writePointer(address + paramOf.epochs, pointer + epochsOffset(handle))
-  }
-
   // Streams and events
 
   override stream(): Stream {
-    const id = this.#streams++
+    const id = this.#launches.streams++
     return {
       kind: 'stream',
       id,
       record: () => this.#record(id),
       wait: (event) => this.#waitFor(id, event),
       synchronize: async () => {
-        await this.#host.reach(this.#everyQueue(id).map((queue) => [queue, queue.head]))
+        await this.#host.reach(this.#everyQueue(id))
       },
     }
   }
@@ -404,7 +244,8 @@ export class CpuWorld extends HostWorld {
     const event: StreamEvent = {
       kind: 'event',
       synchronize: async () => {
-        await this.#host.reach(queues.map((queue, rank) => [queue, marks[rank]?.sequence ?? queue.completed]))
+        const sequences = queues.map((queue, rank) => marks[rank]?.sequence ?? queue.completed)
+        await this.#host.reach(queues, sequences)
       },
       elapsed: (since, rank) => this.#elapsed(since, event, rank),
     }
@@ -449,10 +290,10 @@ export class CpuWorld extends HostWorld {
         grid: mark.sequence,
         leaders: 1,
         counters: mark.queue.address,
-        frames: 0,
         frameStride: 0,
       })
-      queue.publish({ kernel: 'wait for an event', executable: undefined, flags: [], grid: 1, enqueued: 0 })
+      const enqueued = this.#host.recording ? this.#host.platform.threads.now() : 0
+      queue.publish('wait for an event', undefined, [], 1, enqueued).published = enqueued
       queue.wake(1, 1)
     }
     this.#host.launched()
@@ -462,7 +303,7 @@ export class CpuWorld extends HostWorld {
 
   override async synchronize(): Promise<void> {
     this.expectSymmetric()
-    await this.#host.reach([...this.#host.queues()].map((queue) => [queue, queue.head]))
+    await this.#host.reachAll()
   }
 
   override async reset(): Promise<void> {

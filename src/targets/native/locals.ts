@@ -59,6 +59,7 @@ export function expressionsOf(statement: Statement): readonly Expression[] {
     case 'sleep':
       return [statement.at, statement.expected, statement.nanoseconds]
     case 'wake':
+    case 'prefetch':
       return [statement.at]
     case 'if':
       return [statement.condition]

@@ -42,6 +42,7 @@ export function operandsOf(statement: Statement): Expression[] {
     case 'sleep':
       return [statement.at, statement.expected, statement.nanoseconds]
     case 'wake':
+    case 'prefetch':
       return [statement.at]
     case 'if':
       return [statement.condition]

@@ -140,6 +140,7 @@ export class StatementRenderer {
         if (statement.order !== 'relaxed') code.op('atomic_fence').byte(0)
         return
       case 'pause':
+      case 'prefetch':
         return
       case 'sleep': {
         const [type, align] = this.word(statement.expected)

@@ -3,11 +3,11 @@ import { describe, it } from 'vitest'
 import {
   flashDecode,
   flashDecodeOperation,
-  type DecodeContents,
   type FlashDecodeOptions,
 } from '../../../src/ops/flashDecode/index.ts'
 import { operandDTypes } from '../../../src/ops/operation.ts'
 import { expectClean, repeated } from '../clean.ts'
+import { withLengths } from './lengths.ts'
 
 const shape = { batch: 2, queryHeads: 2, kvHeads: 1, D: 2, tokens: 5 }
 const tiles = { BN: 2, stages: 2 }
@@ -17,23 +17,6 @@ interface Setting {
   readonly launches?: number
   readonly residency?: number
   readonly lengths?: (rank: number, entry: number, round: number) => number
-}
-
-/** Tokens that do not exist are NaN: whoever reads one shows it. */
-function withLengths(
-  contents: DecodeContents,
-  lengthOf: (rank: number, entry: number) => number,
-  { batch, kvHeads, D, tokens }: FlashDecodeOptions['shape'],
-): DecodeContents {
-  const lengths = contents.k.map((_, rank) =>
-    Array.from({ length: batch }, (_, entry) => lengthOf(rank, entry)),
-  )
-  const cut = (of: ArrayLike<number>, rank: number): number[] =>
-    Array.from(of, (x, at) => {
-      const token = Math.floor(at / D) % tokens
-      return token < lengths[rank][Math.floor(at / (D * tokens * kvHeads))] ? x : NaN
-    })
-  return { ...contents, lengths, k: contents.k.map(cut), v: contents.v.map(cut) }
 }
 
 function subject(ranks: number, given: Given, setting: Setting = {}) {

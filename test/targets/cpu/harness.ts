@@ -15,6 +15,7 @@ import {
 import type { CodeModule, Machine } from '../../../src/targets/cpu/code.ts'
 import type { Lowered } from '../../../src/targets/cpu/executable.ts'
 import { lowerKernel } from '../../../src/targets/cpu/lower/lower.ts'
+import { loadNative, nativeEngine } from '../../../src/targets/native/node.ts'
 import { loadWasm, wasmEngine } from '../../../src/targets/wasm/engine.ts'
 import { openWorld } from '../../../src/world/open.ts'
 import type { World } from '../../../src/world/world.ts'
@@ -33,6 +34,17 @@ export function wasmPlatform(): Platform {
     machine: engine.machine,
     load: (module, memory) => loadWasm(engine.compile(module), memory, () => performance.now() * 1e6),
   }
+}
+
+/** wasm always, native where there is a compiler; where there is none, the reason is printed. */
+export function platforms(): Platform[] {
+  const native = nativeEngine()
+  if ('unavailable' in native) {
+    console.warn(`skipped on native: ${native.unavailable}`)
+    return [wasmPlatform()]
+  }
+  const load: Platform['load'] = (module, memory) => loadNative(native.compile(module), memory)
+  return [wasmPlatform(), { name: 'native', machine: native.machine, load }]
 }
 
 export interface Tensor {

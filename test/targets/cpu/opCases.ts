@@ -312,7 +312,11 @@ function casesOf(type: ScalarType, vector: boolean): OpCase[] {
     })
   }
   // Constants are often treated on their own.
-  for (const name of ['min', 'max', ...(vector ? [] : ['div', 'rem'])] as BinaryName[])
+  for (const name of [
+    'min',
+    'max',
+    ...(vector ? [] : ['div', 'rem', ...(float ? [] : ['divU', 'remU'])]),
+  ] as BinaryName[])
     for (const value of float ? [0, -0, NaN, 1.5] : [0, -1, 7, -0x80000000]) {
       if (float && name === 'rem') continue
       const literal = constant(vector ? (vectorOf(type) as 'vi32') : type, value)
@@ -328,6 +332,14 @@ function casesOf(type: ScalarType, vector: boolean): OpCase[] {
         build: (a) => binary(name, a, literal),
         expected: (a) => [meaning(a)],
       })
+      if (name === 'min' || name === 'max')
+        cases.push({
+          ...base,
+          name: `${name} ${shown} of ${said} by it`,
+          operands: [type],
+          build: (a) => binary(name, literal, a),
+          expected: (a) => [meaning(a)],
+        })
     }
 
   for (const name of keysOf(comparisons))
@@ -339,6 +351,19 @@ function casesOf(type: ScalarType, vector: boolean): OpCase[] {
       build: (a, b) => compare(name, a, b),
       expected: (a, b) => [boolean(comparisons[name]!(a, b))],
     })
+  if (type === 'i32')
+    for (const name of [...keysOf(comparisons), ...keysOf(unsignedComparisons)]) {
+      const isUnsigned = name in unsignedComparisons
+      const meaning = comparisons[isUnsigned ? unsignedComparisons[name as 'ltU'] : name]!
+      cases.push({
+        name: `${name} ${shown} with 0`,
+        operands: [type],
+        result: 'i32',
+        vector,
+        build: (a) => compare(name, a, constant(vector ? 'vi32' : 'i32', 0)),
+        expected: (a) => [boolean(meaning(isUnsigned ? unsignedOf(32, a) : BigInt(a), 0n))],
+      })
+    }
   for (const name of float ? [] : keysOf(unsignedComparisons))
     cases.push({
       name: `${name} ${shown}`,

@@ -28,7 +28,7 @@ export interface Shape {
 /** Where a generated kernel writes: for each dtype, by how much targets may differ at each of its sites. */
 export type Sites = Map<StorageDType, number[]>
 
-export const mostSites = 5
+export const mostSites = 7
 export const extents = [4, 1, 2, 3, 5, 7, 8]
 const arithmetic: readonly DType[] = ['f32', 'i32', 'u32', 'i64']
 export const isArithmetic = (dtype: DType): boolean => arithmetic.includes(dtype)
@@ -42,6 +42,7 @@ export class Builder {
   readonly shape: Shape
   readonly sites: Sites
   readonly pool: Entry[] = []
+  readonly #used = new Set<Entry>()
   /** Tiles for values, declared before anything else. */
   readonly shared: readonly Shared<StorageDType, 2>[]
   readonly item: Scalar
@@ -70,7 +71,13 @@ export class Builder {
     const found = this.pool.filter(fits)
     if (found.length === 0) return undefined
     const back = Math.min(this.choices.below(found.length), this.choices.below(found.length))
-    return found[found.length - 1 - back]
+    const one = found[found.length - 1 - back]
+    this.#used.add(one)
+    return one
+  }
+  /** What nothing was made of: only a store shows it. */
+  unused(): Entry[] {
+    return this.pool.filter((one) => !this.#used.has(one))
   }
   exact(fits: (one: Entry) => boolean = () => true): Entry | undefined {
     return this.find((one) => isExact(one) && fits(one))

@@ -89,18 +89,24 @@ export async function compareTargets(
   const expected = await resultsOn(first, generated, seed)
   for (const target of others) {
     const actual = await resultsOn(target, generated, seed)
-    expectSameResults(generated, expected, actual, [first, target])
+    const difference = differenceOf(generated, expected, actual, [first, target])
+    if (difference !== undefined) throw new Error(difference)
   }
 }
 
-export function expectSameResults(
+/** Where two targets first differ by more than the kernel allows, in words. */
+export function differenceOf(
   generated: Generated,
   expected: Results,
   actual: Results,
   names: readonly [string, string],
-): void {
+): string | undefined {
   for (const [name, ranks] of expected)
-    ranks.forEach((wanted, rank) => compare(generated, name, rank, wanted, actual.get(name)![rank], names))
+    for (const [rank, wanted] of ranks.entries()) {
+      const difference = compare(generated, name, rank, wanted, actual.get(name)![rank], names)
+      if (difference !== undefined) return difference
+    }
+  return undefined
 }
 
 function compare(
@@ -110,7 +116,7 @@ function compare(
   wanted: Float64Array,
   got: Float64Array,
   [first, target]: readonly [string, string],
-): void {
+): string | undefined {
   const dtype = name.replace(/^[a-z]+_/, '') as StorageDType
   const tolerances = name.startsWith('out_') ? sites.get(dtype) : undefined
   const slot = shape.height * shape.width
@@ -120,9 +126,10 @@ function compare(
     // Each of the two may be off by as much.
     if (Object.is(wanted[i], got[i]) || Math.abs(wanted[i] - got[i]) <= 2 * error) continue
     const item = Math.floor(i / slot) % shape.items
-    throw new Error(
+    return (
       `${name} of rank ${rank}, site ${site}, item ${item}, [${Math.floor((i % slot) / shape.width)}, ${i % shape.width}]: ` +
-        `${target} has ${got[i]}, ${first} ${wanted[i]}${error > 0 ? `, and they may differ by ${2 * error}` : ''}`,
+      `${target} has ${got[i]}, ${first} ${wanted[i]}${error > 0 ? `, and they may differ by ${2 * error}` : ''}`
     )
   }
+  return undefined
 }

@@ -93,7 +93,7 @@ function record(
     steps(on, choices.between(1, 14))
     if (mode === 'mail') mail(on)
     steps(on, choices.below(5))
-    for (const one of on.pool.slice(-5)) storeEntry(on, one)
+    for (const one of new Set([...on.unused().reverse(), ...on.pool.slice(-5)])) storeEntry(on, one)
   }
   const items = (from: number, count: number) => (): void =>
     t.persistent([count], ([i]) =>

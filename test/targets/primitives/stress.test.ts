@@ -4,10 +4,9 @@
  */
 import { describe, expect, it } from 'vitest'
 import { flags, kernel, scalar, tensor, type Ref } from '../../../src/index.ts'
-import { onWorld, range, targets } from './harness.ts'
+import { everything, onWorld, range, targets } from './harness.ts'
 
 const ranks = 8
-const everything = process.env.ARKE_STRESS === '1'
 
 describe.each(targets)('atomic adds on %s', (target) => {
   const each = target === 'check' ? 50 : 125_000
@@ -73,7 +72,7 @@ const pass = kernel(
 )
 
 describe.each(targets)('tiles passed on by %s', (target) => {
-  const launches = target === 'check' ? 3 : Math.ceil((everything ? 1_000_000 : 40_000) / (ranks * tiles))
+  const launches = target === 'check' ? 3 : Math.ceil((everything ? 1_000_000 : 200_000) / (ranks * tiles))
   it(`${launches * ranks * tiles} of them: no stale byte`, async () => {
     await onWorld(target, ranks, async (world) => {
       const args = {

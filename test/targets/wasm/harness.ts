@@ -131,11 +131,3 @@ export const edges = {
 /** Every pair of the values. */
 export const pairs = <T>(values: readonly T[]): (readonly [T, T])[] =>
   values.flatMap((a) => values.map((b) => [a, b] as const))
-
-/** Values four at a time, the last ones filled up from the start. */
-export function quads<T>(values: readonly T[]): T[][] {
-  const found: T[][] = []
-  for (let i = 0; i < values.length; i += 4)
-    found.push([0, 1, 2, 3].map((lane) => values[(i + lane) % values.length]))
-  return found
-}

@@ -79,6 +79,8 @@ export class Lowering {
   readonly views = new Map<Node, View>()
   /** Where the tiles lie that shared tiles stand for. */
   readonly packed = new Map<Node, PackedPlace>()
+  /** Of a product that begins a carried sum: a local that is 1 until the sum holds anything. */
+  readonly fresh = new Map<Node, Local>()
   /** Where a fragment should be computed, if that is decided before it is. */
   readonly preferred = new Map<Node, Buffer>()
   /** Kept values whose memory nobody may take over: others read it under another name. */

@@ -3,7 +3,7 @@
  * to a few sums kept apart. Extents and strides are static and need not be multiples of anything.
  */
 import { dtypes } from '../../../ir/dtype.ts'
-import type { Operand, Writer } from '../build.ts'
+import { i32, type Operand, type Writer } from '../build.ts'
 import type { Expression, Machine } from '../code.ts'
 import { productScratch, type Left, type Product, type Right } from './dot/blocking.ts'
 import { productFunction } from './dot/product.ts'
@@ -46,14 +46,16 @@ export interface DotOperands {
   readonly accumulator: Expression
   /** Bytes to its next row. */
   readonly accumulatorStride: number
+  /** i32: the accumulator holds nothing yet, so the product replaces it; by default it is added to. */
+  readonly fresh?: Expression
   /** `dotScratchBytes` of memory that nobody else uses meanwhile; aligned to 64 bytes it is fastest. */
   readonly scratch: Expression
 }
 
 export function emitDot(writer: Writer, machine: Machine, operands: DotOperands): void {
-  const { a, b, accumulator, accumulatorStride, scratch } = operands
+  const { a, b, accumulator, accumulatorStride, scratch, fresh = i32(0) } = operands
   const product = productOf(a, b, accumulatorStride)
-  writer.call(productFunction(machine, product), a.base, b.base, accumulator, scratch)
+  writer.call(productFunction(machine, product), a.base, b.base, accumulator, scratch, fresh)
 }
 
 /** A tile of a packed tensor (see panels.ts), which a product reads where it lies. */
@@ -84,8 +86,8 @@ export function emitPackedDot(
   machine: Machine,
   operands: Omit<DotOperands, 'b'> & { readonly b: PackedOperand },
 ): void {
-  const { a, b, accumulator, accumulatorStride, scratch } = operands
+  const { a, b, accumulator, accumulatorStride, scratch, fresh = i32(0) } = operands
   const product = productFunction(machine, packedProduct(a, b, accumulatorStride))
   const { base, panelStride, rowsInside, panelsInside } = b
-  writer.call(product, a.base, base, accumulator, scratch, panelStride, rowsInside, panelsInside)
+  writer.call(product, a.base, base, accumulator, scratch, fresh, panelStride, rowsInside, panelsInside)
 }

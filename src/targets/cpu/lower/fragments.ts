@@ -44,9 +44,14 @@ export function copyBuffer(l: Lowering, from: Buffer, to: Buffer): void {
   copyRow(l, at(to), at(from), from.rows * from.stride)
 }
 
-function computeInto(l: Lowering, node: Node, buffer: Buffer): void {
+/** Nothing but +0. */
+export function isZero(node: Node): boolean {
   const filler = uniform(node)
-  if (filler && Object.is(constantOf(filler), 0)) {
+  return filler !== undefined && Object.is(constantOf(filler), 0)
+}
+
+function computeInto(l: Lowering, node: Node, buffer: Buffer): void {
+  if (isZero(node)) {
     const base: Expression = {
       kind: 'address',
       type: 'ptr',

@@ -1,8 +1,8 @@
 /** `dot`: into the accumulator's own memory where nobody else needs it, so that a loop of products moves no accumulator. */
 import type { StorageDType } from '../../../ir/dtype.ts'
 import type { Node } from '../../../ir/node.ts'
-import { i32, stride } from '../build.ts'
-import type { Expression } from '../code.ts'
+import { i32, stride, use } from '../build.ts'
+import type { Expression, Local } from '../code.ts'
 import { refOf, valueOf, type Lowering } from './context.ts'
 import {
   dotScratchBytes,
@@ -35,9 +35,16 @@ export function takeOver(l: Lowering, value: Node, consumer: Node, input: number
 export function lowerDot(l: Lowering, node: Node): void {
   const [a, b, start] = node.inputs
   const buffer = l.preferred.get(node) ?? takeOver(l, start, node, 2) ?? newBuffer(l, node)
+  const begun = l.fresh.get(node)
+  // Elsewhere than where the sum is carried, it cannot be begun.
+  if (begun && l.buffers.get(start)?.offset !== buffer.offset) clearFresh(l, begun, l.buffers.get(start)!)
   evaluateInto(l, start, buffer)
   const left = operand(l, a)
-  const sums = { accumulator: inFrame(l, buffer.offset), accumulatorStride: buffer.stride }
+  const sums = {
+    accumulator: inFrame(l, buffer.offset),
+    accumulatorStride: buffer.stride,
+    fresh: begun && use(begun),
+  }
   const { frame } = l.shared
   const declaration = b.op === 'shared' ? b : undefined
   frame.scope(() => {
@@ -52,7 +59,16 @@ export function lowerDot(l: Lowering, node: Node): void {
     const scratch = take(dotScratchBytes(l.machine, left, right))
     emitDot(l.writer, l.machine, { a: left, b: right, ...sums, scratch })
   })
+  if (begun) l.writer.set(begun, i32(0))
   l.buffers.set(node, buffer)
+}
+
+/** A sum that nothing was added to is zero after all. */
+export function clearFresh(l: Lowering, fresh: Local, buffer: Buffer): void {
+  l.writer.if(fresh, () => {
+    l.writer.zeroBytes(inFrame(l, buffer.offset), i32(buffer.rows * buffer.stride))
+    l.writer.set(fresh, i32(0))
+  })
 }
 
 /** A fragment is kept as f32 or i32, whatever its dtype. */

@@ -3,17 +3,34 @@
  * the plan allows it, and otherwise into another one that is copied back.
  */
 import type { Block, Node } from '../../../ir/node.ts'
-import { use } from '../build.ts'
+import { i32, use } from '../build.ts'
 import type { Expression, Local } from '../code.ts'
 import { valueOf, type Lowering } from './context.ts'
 import { valueCodeType } from './convert.ts'
-import { copyBuffer, evaluateInto, newBuffer } from './fragments.ts'
+import { copyBuffer, evaluateInto, isZero, newBuffer } from './fragments.ts'
 import type { Buffer } from './frame.ts'
 import { isFragment } from './plan.ts'
-import { takeOver } from './products.ts'
+import { clearFresh, takeOver } from './products.ts'
 import { scalar } from './scalars.ts'
 
 export type State = readonly (Buffer | Local)[]
+
+/**
+ * The product that a loop carries a sum for from zero: each iteration adds to it and does nothing else with it. Its first
+ * iteration stores instead, and nobody fills the buffer with zeros.
+ */
+function beginsSum(l: Lowering, node: Node, index: number, init: Node, leading: number): Node | undefined {
+  if (!isZero(init) || node.op === 'while') return undefined
+  const [block] = node.blocks
+  const param = block.params[block.params.length - (node.inputs.length - leading) + index]
+  const sum = block.results[index]
+  const [user, ...others] = l.plan.users(param)
+  if (others.length > 0 || user !== sum || sum.op !== 'dot' || sum.inputs[2] !== param) return undefined
+  if (sum.inputs.indexOf(param) !== 2 || !block.nodes.includes(sum) || l.plan.users(sum).length > 0)
+    return undefined
+  return block.results.indexOf(sum) === block.results.lastIndexOf(sum) ? sum : undefined
+}
+
 const isBuffer = (part: Buffer | Local): part is Buffer => 'offset' in part
 
 function resultOf(l: Lowering, node: Node, index: number): Node | undefined {
@@ -28,7 +45,9 @@ export function beginState(l: Lowering, node: Node, leading: number): State {
     const result = resultOf(l, node, k)
     const buffer =
       (result && l.preferred.get(result)) ?? takeOver(l, init, node, leading + k) ?? newBuffer(l, init)
-    evaluateInto(l, init, buffer)
+    const sum = beginsSum(l, node, k, init, leading)
+    if (sum) l.fresh.set(sum, l.writer.let('fresh', i32(1)))
+    else evaluateInto(l, init, buffer)
     return buffer
   })
 }
@@ -91,6 +110,11 @@ function moveBuffers(l: Lowering, state: State, results: readonly Node[]): void 
 
 /** What a control node leaves behind, for its `result` nodes. */
 export function leaveState(l: Lowering, node: Node, state: State): void {
+  for (const result of node.blocks[0]?.results ?? []) {
+    const fresh = l.fresh.get(result)
+    const part = fresh && state[node.blocks[0].results.indexOf(result)]
+    if (fresh && part && isBuffer(part)) clearFresh(l, fresh, part)
+  }
   l.results.set(
     node,
     state.map((part) => (isBuffer(part) ? part : use(part))),

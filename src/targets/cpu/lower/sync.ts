@@ -2,7 +2,7 @@
 import type { Node } from '../../../ir/node.ts'
 import type { Order } from '../../../ir/ops/index.ts'
 import { eventKind, waitKind, type Fault } from '../abi.ts'
-import { add, address, compare, i32, mul, select, sub, use } from '../build.ts'
+import { add, address, binary, compare, i32, mul, select, sub, unary, use } from '../build.ts'
 import type { Expression, MemoryOrder } from '../code.ts'
 import { flagsOf, type Lowering } from './context.ts'
 import { header } from './frame.ts'
@@ -29,9 +29,17 @@ export function signal(l: Lowering, node: Node): void {
   const { arrivals } = flagsOf(node.inputs[0])
   const epoch = l.epoch(flag.param, 'signalled')
   // Stores come before the look at the sleepers, in the order that sleepers see too.
-  if (arrivals === 1) l.writer.atomicStore(flag.base, epoch, 'seqCst')
-  else l.writer.emit({ kind: 'atomic', name: 'add', at: flag.base, value: i32(1), order: 'seqCst' })
-  l.call(l.shared.runtime.wakeSleepers, l.ambient.memory, flag.base)
+  const wake = (): void => void l.call(l.shared.runtime.wakeSleepers, l.ambient.memory, flag.base)
+  if (arrivals === 1) {
+    l.writer.atomicStore(flag.base, epoch, 'seqCst')
+    wake()
+    return
+  }
+  // What is waited for is always a whole epoch: arrivals before its last wake nobody. The difference is small, however often
+  // the words have wrapped.
+  const before = l.writer.atomic('add', flag.base, i32(1), 'seqCst')
+  const beyond = sub(add(before, i32(1)), mul(epoch, i32(arrivals)))
+  l.writer.if(unary('eqz', binary('rem', beyond, i32(arrivals))), wake)
 }
 
 export function wait(l: Lowering, node: Node): void {

@@ -2,29 +2,15 @@
 import { describe, expect, it } from 'vitest'
 import { dtypes, round, type DType, type StorageDType } from '../../../../src/ir/dtype.ts'
 import { f32, i32, kernel, tensor, type World } from '../../../../src/index.ts'
-import { engineForTests, load } from '../../native/engine.ts'
-import { onBoth, wasmPlatform, type Platform } from '../harness.ts'
+import { onBoth, platforms } from '../harness.ts'
 
-const native = engineForTests()
-const platforms: readonly Platform[] = [
-  wasmPlatform(),
-  ...(native
-    ? [
-        {
-          name: 'native',
-          machine: native.machine,
-          load: (module, memory) => load(native, module, memory),
-        } satisfies Platform,
-      ]
-    : []),
-]
 const storage = (Object.keys(dtypes) as DType[]).filter((dtype): dtype is StorageDType => dtype !== 'bool')
 const numbers = (dtype: StorageDType, count: number, seed = 1): number[] =>
   Array.from({ length: count }, (_, i) =>
     round(dtype, (((i + seed) * 37) % 101) - (dtype === 'u8' || dtype === 'u32' ? 0 : 50)),
   )
 
-describe.each(platforms)('memory on $name', (platform) => {
+describe.each(platforms())('memory on $name', (platform) => {
   const expectSame = async (
     ranks: number,
     run: (world: World) => Promise<readonly Float64Array[]>,

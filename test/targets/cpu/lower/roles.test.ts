@@ -1,20 +1,7 @@
 /** Roles of a program run beside each other, meet at barriers, and share what the program knew when they parted. */
 import { expect, it } from 'vitest'
-import { i32, kernel, tensor } from '../../../../src/index.ts'
-import { lowerKernel } from '../../../../src/targets/cpu/lower/lower.ts'
-import { nodeThreads } from '../../../../src/targets/cpu/node.ts'
-import { CpuWorld } from '../../../../src/targets/cpu/world.ts'
-import { wasmEngine } from '../../../../src/targets/wasm/engine.ts'
-
-const loader = {
-  module: new URL('../../../../src/targets/wasm/engine.ts', import.meta.url).href,
-  name: 'loadWasm',
-}
-const openWasm = (ranks: number): CpuWorld =>
-  new CpuWorld(
-    { target: 'wasm', threads: nodeThreads, engine: wasmEngine(), lower: lowerKernel, loader },
-    { ranks, heap: 1 << 20, workers: 2, timeout: 20_000 },
-  )
+import { i32, kernel, openWorld, tensor } from '../../../../src/index.ts'
+import { realTargets } from '../../differential/targets.ts'
 
 const ringed = kernel(
   'ringed',
@@ -52,8 +39,8 @@ const ringed = kernel(
   },
 )
 
-it('hands tiles over through a ring, and meets', async () => {
-  const world = openWasm(2)
+it.each(await realTargets())('on %s a role hands tiles over through a ring, and all meet', async (target) => {
+  const world = await openWorld({ target, ranks: 2, heap: 1 << 20, workers: 2, timeout: 20_000 })
   const programs = 6
   const x = world.from(i32, [4 * programs, 8], (rank) =>
     Array.from({ length: 32 * programs }, (_, i) => i + rank),

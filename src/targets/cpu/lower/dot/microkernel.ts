@@ -1,14 +1,26 @@
 /**
  * The innermost product: a few rows times a few vectors of columns, sums in locals, over `depth` steps of the inner axis. One
  * function for each shape, `hot`, so that an engine allocates its registers alone. Sums start at zero and are
- * added to memory at the end, so that nothing waits for what was there.
+ * added to memory at the end, so that nothing waits for what was there; or, where `fresh`, they replace what was there.
  *
  * Fewer rows than the machine's leave registers free: then several steps are summed apart, so that a product waits for
  * memory and not for its own last addition.
  */
 import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
-import { add, address, binary, codeFunction, fma, i32, mul, sub, type Writer } from '../../build.ts'
-import type { CodeFunction, Expression, Local, Machine } from '../../code.ts'
+import {
+  add,
+  address,
+  binary,
+  codeFunction,
+  fma,
+  i32,
+  mul,
+  sub,
+  use,
+  type Operand,
+  type Writer,
+} from '../../build.ts'
+import type { CodeFunction, Local, Machine } from '../../code.ts'
 import { memoryKind, rawCodeType, widen } from '../convert.ts'
 import { numbersOf, pointers, sharedFunction, wideBytes } from './tiles.ts'
 
@@ -34,8 +46,10 @@ export function microkernel(machine: Machine, shape: Microkernel): CodeFunction 
   return sharedFunction(machine, name, () =>
     codeFunction(
       name,
-      [...pointers('left', 'right', 'sums'), ['depth', 'i32']],
-      (writer, left, right, sums, depth) => {
+      [...pointers('left', 'right', 'sums'), ['depth', 'i32'], ['fresh', 'i32']],
+      (writer, left, right, sums, depth, fresh) => {
+        for (let row = 0; row < rows; row++)
+          writer.emit({ kind: 'prefetch', at: use(sums), offset: row * sumRow })
         const room = Math.floor((machine.rows * machine.columns) / (rows * vectors))
         const unrolled = Math.max(1, Math.min(mostUnrolled, room))
         const apart = Array.from({ length: unrolled }, () => startSums(writer, shape))
@@ -61,17 +75,35 @@ export function microkernel(machine: Machine, shape: Microkernel): CodeFunction 
             advance(1)
           })
         }
-        for (let row = 0; row < rows; row++)
-          for (let vector = 0; vector < vectors; vector++) {
-            const offset = row * sumRow + vector * machine.lanes * wideBytes
-            const { vector: type, memory } = numbersOf(dtype)
-            const before = writer.load('before', type, memory, sums, offset)
-            const total = apart.reduce<Expression | Local>((sum, part) => add(sum, part[row][vector]), before)
-            writer.store(memory, sums, total, offset)
-          }
+        leaveSums(writer, fresh, sums, numbersOf(dtype), (leave) => {
+          for (let row = 0; row < rows; row++)
+            for (let vector = 0; vector < vectors; vector++) {
+              const total = apart.map((part): Operand => part[row][vector]).reduce(add)
+              leave(row * sumRow + vector * machine.lanes * wideBytes, total)
+            }
+        })
       },
       { hot: true },
     ),
+  )
+}
+
+/** Stores what `all` names by offset and sum: over what is there where `fresh`, else added to it. */
+export function leaveSums(
+  writer: Writer,
+  fresh: Local,
+  sums: Local,
+  { vector, memory }: ReturnType<typeof numbersOf>,
+  all: (leave: (offset: number, sum: Operand) => void) => void,
+): void {
+  writer.if(
+    fresh,
+    () => all((offset, sum) => writer.store(memory, sums, sum, offset)),
+    () =>
+      all((offset, sum) => {
+        const before = writer.load('before', vector, memory, sums, offset)
+        writer.store(memory, sums, add(before, sum), offset)
+      }),
   )
 }
 

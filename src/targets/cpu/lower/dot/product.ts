@@ -36,7 +36,10 @@ interface Extents {
   readonly panels: Local
 }
 
-/** sums += left x right. Arguments: left, right, sums, scratch; for a packed right operand its panel stride, depth and panels too. */
+/**
+ * sums += left x right, or sums = left x right where `fresh`. Arguments: left, right, sums, scratch, fresh; for a packed right
+ * operand its panel stride, depth and panels too.
+ */
 export function productFunction(machine: Machine, product: Product): CodeFunction {
   const { rows, columns, depth, left, right, sumRow } = product
   const form = right.kind === 'rows' ? `${right.stepStride}_${right.columnStride}` : right.kind
@@ -49,15 +52,19 @@ export function productFunction(machine: Machine, product: Product): CodeFunctio
   return sharedFunction(machine, name, () =>
     codeFunction(
       name,
-      [...pointers('left', 'right', 'sums', 'scratch'), ...(right.kind === 'packed' ? known : [])],
-      (writer, leftBase, rightBase, sums, scratch, ...rest) => {
+      [
+        ...pointers('left', 'right', 'sums', 'scratch'),
+        ['fresh', 'i32'],
+        ...(right.kind === 'packed' ? known : []),
+      ],
+      (writer, leftBase, rightBase, sums, scratch, fresh, ...rest) => {
         const extents =
           right.kind === 'packed' ? { panelStride: rest[0], depth: rest[1], panels: rest[2] } : undefined
         new ProductWriter(
           writer,
           machine,
           product,
-          { left: leftBase, right: rightBase, sums, scratch },
+          { left: leftBase, right: rightBase, sums, scratch, fresh },
           extents,
         ).write()
       },
@@ -71,6 +78,7 @@ interface Places {
   readonly right: Local
   readonly sums: Local
   readonly scratch: Local
+  readonly fresh: Local
 }
 
 class ProductWriter {
@@ -104,9 +112,21 @@ class ProductWriter {
   write(): void {
     const { rows } = this.#product
     this.#widenLeft()
+    if (this.#extents) this.#clearMissing(this.#extents)
     const streams = streamsFor(this.#machine, rows)
     if (this.#extents && streams > 1) this.#writeStreams(this.#extents, streams)
     else this.#writeBlocks(rows)
+  }
+
+  /** Where a packed operand ends within the tile, sums that no panel adds to are zero. */
+  #clearMissing({ depth, panels }: Extents): void {
+    const { rows, columns, sumRow } = this.#product
+    const { fresh, sums } = this.#places
+    const some = binary('or', compare('lt', panels, i32(columns / this.#width)), compare('le', depth, i32(0)))
+    this.#writer.if(and(fresh, some), () => {
+      this.#writer.zeroBytes(sums, i32((rows - 1) * sumRow + columns * wideBytes))
+      this.#writer.set(fresh, i32(0))
+    })
   }
 
   /** Few rows: groups of panels over the whole depth, then those that are left. */
@@ -117,7 +137,7 @@ class ProductWriter {
       const kernel = skinnyKernel(this.#machine, { ...shape, dtype: right.dtype })
       const sums = address(this.#places.sums, first, this.#width * wideBytes)
       const start = step(this.#places.right, first, panelStride)
-      this.#writer.call(kernel, this.#left.base, start, sums, depth, panelStride)
+      this.#writer.call(kernel, this.#left.base, start, sums, depth, panelStride, this.#places.fresh)
     }
     const whole = this.#writer.let('whole', sub(panels, binary('rem', panels, i32(streams))))
     this.#writer.for('panel', 0, whole, streams, (panel) => group(panel, streams))
@@ -127,6 +147,8 @@ class ProductWriter {
   #writeBlocks(rows: number): void {
     this.#eachDepth((from, depth) => {
       const left = this.#writer.let('left', address(this.#left.base, from, this.#left.step))
+      const begins = compare('eq', from, i32(0))
+      const fresh = this.#writer.let('first', and(this.#places.fresh, begins))
       const { packs, panels } = this.#blocking
       const packedBefore = packs === 'panels' && panels > 1
       if (packedBefore) this.#eachPanel((panel, width) => void this.#pack(panel, width, from, depth))
@@ -139,7 +161,7 @@ class ProductWriter {
             : packedBefore
               ? this.#writer.let('right', this.#panelPlace(panel))
               : this.#pack(panel, width, from, depth)
-          const block = { left, right, depth, panel, width, packed: !inPlace }
+          const block = { left, right, depth, panel, width, packed: !inPlace, fresh }
           const { whole, rest } = splitRows(rows, this.#machine.rows)
           if (whole > 0)
             this.#writer.for('row', first, end, this.#machine.rows, (row) =>
@@ -245,6 +267,7 @@ class ProductWriter {
       readonly panel: Operand
       readonly width: number
       readonly packed: boolean
+      readonly fresh: Local
     },
     row: Operand,
     rows: number,
@@ -268,7 +291,7 @@ class ProductWriter {
     const start = address(this.#places.sums, row, sumRow)
     const sums = this.#writer.let('sums', address(start, block.panel, this.#width * wideBytes))
     if (!ragged) {
-      this.#writer.call(kernel, left, block.right, sums, block.depth)
+      this.#writer.call(kernel, left, block.right, sums, block.depth, block.fresh)
       return
     }
     const edge = this.#places.scratch
@@ -278,7 +301,7 @@ class ProductWriter {
       { base: sums, stride: sumRow },
       { base: edge, stride: this.#width * wideBytes },
     )
-    this.#writer.call(kernel, left, block.right, edge, block.depth)
+    this.#writer.call(kernel, left, block.right, edge, block.depth, block.fresh)
     this.#copySums(
       rows,
       block.width,

@@ -6,6 +6,7 @@ import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
 import { add, address, binary, codeFunction, fma, i32, mul, step } from '../../build.ts'
 import type { CodeFunction, Machine } from '../../code.ts'
 import { memoryKind, rawCodeType, widen } from '../convert.ts'
+import { leaveSums } from './microkernel.ts'
 import { numbersOf, panelColumns, pointers, sharedFunction, wideBytes } from './tiles.ts'
 
 export interface SkinnyKernel {
@@ -23,11 +24,11 @@ const mostStreams = 4
 export const streamsFor = (machine: Machine, rows: number): number =>
   Math.min(mostStreams, Math.floor(machine.rows / rows))
 
-/** Arguments: left, right, sums, depth, and the bytes from one panel to the next. */
+/** Arguments: left, right, sums, depth, the bytes from one panel to the next, and whether to replace the sums. */
 export function skinnyKernel(machine: Machine, kernel: SkinnyKernel): CodeFunction {
   const { rows, panels, leftRow, leftStep, dtype, sumRow } = kernel
   const name = `skinny_${rows}x${panels}_${dtype}_${leftRow}_${leftStep}_${sumRow}`
-  const { memory, vector: type } = numbersOf(dtype)
+  const { vector: type } = numbersOf(dtype)
   const bytes = dtypes[dtype].bytes
   const width = panelColumns(machine)
   const all = <T>(count: number, make: (index: number) => T): T[] =>
@@ -35,8 +36,8 @@ export function skinnyKernel(machine: Machine, kernel: SkinnyKernel): CodeFuncti
   return sharedFunction(machine, name, () =>
     codeFunction(
       name,
-      [...pointers('left', 'right', 'sums'), ['depth', 'i32'], ['panelStride', 'ptr']],
-      (writer, left, right, sums, depth, panelStride) => {
+      [...pointers('left', 'right', 'sums'), ['depth', 'i32'], ['panelStride', 'ptr'], ['fresh', 'i32']],
+      (writer, left, right, sums, depth, panelStride, fresh) => {
         const vectors = panels * machine.columns
         const streams = all(panels, (panel) => writer.let('stream', step(right, i32(panel), panelStride)))
         const totals = all(rows, () =>
@@ -57,12 +58,10 @@ export function skinnyKernel(machine: Machine, kernel: SkinnyKernel): CodeFuncti
           writer.set(left, address(left, 0, 1, leftStep))
           for (const stream of streams) writer.set(stream, address(stream, 0, 1, width * bytes))
         })
-        totals.forEach((row, index) =>
-          row.forEach((sum, vector) => {
-            const offset = index * sumRow + vector * machine.lanes * wideBytes
-            const before = writer.load('before', type, memory, sums, offset)
-            writer.store(memory, sums, add(before, sum), offset)
-          }),
+        leaveSums(writer, fresh, sums, numbersOf(dtype), (leave) =>
+          totals.forEach((row, index) =>
+            row.forEach((sum, vector) => leave(index * sumRow + vector * machine.lanes * wideBytes, sum)),
+          ),
         )
       },
       { hot: true },

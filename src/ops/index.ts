@@ -1,0 +1,7 @@
+/** Ready operations, every variant a kernel written in the language. */
+export * from './collectives/index.ts'
+export { allGatherGemm, allGatherGemmOperation, type AllGatherGemmOptions } from './allGatherGemm/index.ts'
+export { flashDecode, flashDecodeOperation, type FlashDecodeOptions } from './flashDecode/index.ts'
+export { gemm, gemmKernel } from './gemm.ts'
+export { gemmTiles, type ProductShape, type Tiles } from './tiles.ts'
+export type { OperandDType, Operation, OperationDefinition, Traffic } from './operation.ts'

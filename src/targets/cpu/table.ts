@@ -1,0 +1,62 @@
+/** The executables of a world, by number, where its workers find them. */
+import type { KernelIR } from '../../ir/node.ts'
+import { WorldError } from '../../world/world.ts'
+import { executable, mostExecutables } from './abi.ts'
+import { compile, type Compiled, type Executable } from './executables.ts'
+import type { CpuPlatform } from './host.ts'
+import type { Layout } from './layout.ts'
+import type { Arena } from './pool.ts'
+import type { PrivateMemory } from './private.ts'
+
+export class ExecutableTable {
+  readonly #platform: CpuPlatform
+  readonly #record: boolean
+  readonly #arena: Arena
+  readonly #layout: Layout
+  readonly #private: PrivateMemory
+  readonly #known = new Map<KernelIR, Map<string, Executable>>()
+  /** Number 0 is none. */
+  #last = 0
+
+  constructor(
+    platform: CpuPlatform,
+    record: boolean,
+    arena: Arena,
+    layout: Layout,
+    privateMemory: PrivateMemory,
+  ) {
+    this.#platform = platform
+    this.#record = record
+    this.#arena = arena
+    this.#layout = layout
+    this.#private = privateMemory
+  }
+
+  #compile(ir: KernelIR, packed: readonly string[]): Compiled {
+    return compile(ir, this.#platform.engine, this.#platform.lower, this.#record, packed)
+  }
+
+  /** `packed` are the parameters whose tensors are packed. */
+  get(ir: KernelIR, packed: readonly string[] = []): Executable {
+    let ofKernel = this.#known.get(ir)
+    if (!ofKernel) this.#known.set(ir, (ofKernel = new Map()))
+    const key = packed.length === 0 ? '' : packed.join(' ')
+    const known = ofKernel.get(key)
+    if (known) return known
+    const number = this.#last + 1
+    if (number === mostExecutables) throw new WorldError(`a world has at most ${mostExecutables} kernels`)
+    const { lowered, bytes } = this.#compile(ir, packed)
+    const pointer = this.#private.take(bytes.length)
+    const { memory, words } = this.#arena
+    new Uint8Array(memory.buffer, pointer, bytes.length).set(bytes)
+    const at = this.#layout.executables + number * executable.bytes
+    words[(at + executable.pointer) >>> 2] = pointer | 0
+    words[(at + executable.pointer + 4) >>> 2] = 0
+    words[(at + executable.length) >>> 2] = bytes.length
+    words[(at + executable.roles) >>> 2] = lowered.roles
+    const made: Executable = { number, lowered, bytes }
+    ofKernel.set(key, made)
+    this.#last = number
+    return made
+  }
+}

@@ -1,0 +1,19 @@
+/** Contents of a cache whose sequences have ended before its room has. */
+import type { DecodeContents, FlashDecodeShape } from '../../../src/ops/flashDecode/index.ts'
+
+/** Tokens that do not exist are NaN: whoever reads one shows it. */
+export function withLengths(
+  contents: DecodeContents,
+  lengthOf: (rank: number, entry: number) => number,
+  { batch, kvHeads, D, tokens }: FlashDecodeShape,
+): DecodeContents {
+  const lengths = contents.k.map((_, rank) =>
+    Array.from({ length: batch }, (_, entry) => lengthOf(rank, entry)),
+  )
+  const cut = (of: ArrayLike<number>, rank: number): number[] =>
+    Array.from(of, (x, at) => {
+      const token = Math.floor(at / D) % tokens
+      return token < lengths[rank][Math.floor(at / (D * tokens * kvHeads))] ? x : NaN
+    })
+  return { ...contents, lengths, k: contents.k.map(cut), v: contents.v.map(cut) }
+}

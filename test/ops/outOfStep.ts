@@ -1,0 +1,50 @@
+/**
+ * A world on which ranks do not run side by side: what a host program launches is handed to one rank at a time, in a random
+ * order and with random pauses, so that some ranks are launches ahead of others. Every rank still gets its launches in order.
+ */
+import type { Kernel } from '../../src/lang/kernel.ts'
+import type { LaunchOptions, World } from '../../src/world/world.ts'
+import { randomNumbers } from '../targets/differential/choices.ts'
+
+/** A rank gets at most so many launches before another one does; well below what a queue holds. */
+const mostAhead = 12
+
+export function outOfStep(world: World, seed: number): World {
+  const next = randomNumbers(seed)
+  const below = (count: number): number => Math.floor(next() * count)
+  let waiting: ((rank: number) => void)[] = []
+
+  async function handOut(): Promise<void> {
+    const launches = waiting
+    waiting = []
+    const handed = new Array<number>(world.ranks).fill(0)
+    for (;;) {
+      const least = Math.min(...handed)
+      if (least === launches.length) return
+      const ready = handed.flatMap((count, rank) =>
+        count < Math.min(launches.length, least + mostAhead) ? [rank] : [],
+      )
+      const rank = ready[below(ready.length)]
+      for (let burst = 1 + below(6); burst > 0 && handed[rank] < launches.length; burst--)
+        launches[handed[rank]++](rank)
+      if (below(4) === 0) await new Promise((resolve) => setTimeout(resolve, below(3)))
+    }
+  }
+
+  const launch = (kernel: Kernel, args: never, options: LaunchOptions): void =>
+    void waiting.push((rank) => world.launch(kernel, args, { ...options, ranks: [rank] }))
+  return new Proxy(world, {
+    get(_, name) {
+      if (name === 'launch') return launch
+      const member: unknown = Reflect.get(world, name, world)
+      if (typeof member !== 'function') return member
+      const bound = member.bind(world) as (...given: unknown[]) => unknown
+      if (name === 'read' || name === 'barrier' || name === 'synchronize' || name === 'pack')
+        return async (...given: unknown[]) => {
+          await handOut()
+          return bound(...given)
+        }
+      return bound
+    },
+  })
+}

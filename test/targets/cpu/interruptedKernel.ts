@@ -1,0 +1,33 @@
+/**
+ * A program whose kernel waits for a flag that nobody signals: see worldStops.test.ts. `interruptedKernel.ts TARGET MODE`, where
+ * the mode is `alone`, `listening` or `leaving`: the last one opens, uses and closes a world, and has nothing else to do.
+ */
+import { flags, i32, kernel, openWorld, tensor } from '../../../src/index.ts'
+
+const stuck = kernel('stuck', { ready: flags(), x: tensor(i32, 1) }, (t, { ready, x }) => {
+  t.store(x.at([0]), t.rank)
+  t.wait(ready)
+})
+const fill = kernel('fill', { x: tensor(i32, 1) }, (t, { x }) => t.store(x.at([0]), t.rank.add(1)))
+
+const [target, mode] = process.argv.slice(2)
+const world = await openWorld({ target, ranks: 2, workers: 1, heap: 1 << 20 })
+const x = world.zeros(i32, [1])
+world.launch(fill, { x }, { grid: 1 })
+console.log('filled', ...(await world.read(x, 1)))
+if (mode === 'leaving') await world.close()
+else {
+  if (mode === 'listening') process.on('SIGINT', () => {})
+  world.launch(stuck, { ready: world.flags([], { name: 'ready' }), x }, { grid: 1 })
+  console.log('launched')
+  try {
+    await world.synchronize()
+  } catch (error) {
+    if (mode === 'listening') {
+      console.log((error as Error).message)
+      await world.close()
+      process.exitCode = 3
+      process.removeAllListeners('SIGINT')
+    }
+  }
+}

@@ -1,0 +1,206 @@
+/** What stops kernels of the language, on every target that runs them for real: what is said about it, and how it goes on. */
+import { spawn } from 'node:child_process'
+import { createRequire } from 'node:module'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import type { Worker } from 'node:worker_threads'
+import { flags, i32, kernel, openWorld, tensor, WorldStopped, type OpenOptions, type World } from 'arke'
+import { describe, expect, it, vi } from 'vitest'
+import { nodeThreads } from '../../../src/targets/cpu/node.ts'
+import { poolOf } from '../../../src/targets/cpu/pool.ts'
+import { nativeEngine } from '../../../src/targets/native/node.ts'
+
+const native = nativeEngine()
+if ('unavailable' in native) console.warn(`skipped on native: ${native.unavailable}`)
+const targets = 'unavailable' in native ? ['wasm'] : ['wasm', 'native']
+
+const open = (
+  target: string,
+  options: Omit<OpenOptions, 'ranks'> & { ranks?: number } = {},
+): Promise<World> => openWorld({ target, ranks: 2, workers: 1, heap: 1 << 20, ...options })
+
+const waiting = kernel('waiting', { ready: flags(2) }, (t, { ready }) => {
+  t.wait(ready.on(0).at([1, 2]))
+})
+
+/** Rank 1 signals once; rank 0 wants two arrivals. */
+const oneShort = kernel('oneShort', { ready: flags(0, { arrivals: 2 }) }, (t, { ready }) => {
+  t.if(t.rank.eq(1), () => t.signal(ready.on(0)))
+  t.if(t.rank.eq(0), () => t.wait(ready))
+})
+
+/** Polls a word of its own that nobody writes. */
+const polling = kernel('polling', { x: tensor(i32, 1) }, (t, { x }) => {
+  t.while(
+    t.load(x.at([0]), { order: 'acquire' }),
+    (seen) => seen.eq(0),
+    () => t.load(x.at([0]), { order: 'acquire' }),
+  )
+})
+
+/** Rank 1 divides by what `x` holds; the others wait for it. */
+const dividing = kernel('dividing', { x: tensor(i32, 1), done: flags() }, (t, { x, done }) => {
+  t.if(
+    t.rank.eq(1),
+    () => {
+      t.store(x.at([0]), t.constant(i32, 7).div(t.load(x.at([0]))))
+      t.signalAll(done)
+    },
+    () => t.wait(done),
+  )
+})
+
+/** A long loop that no wait interrupts, whose length is not known when it is compiled. */
+const counting = kernel('counting', { x: tensor(i32, 1) }, (t, { x }) => {
+  const rounds = t.load(x.at([0]))
+  t.for(rounds, () =>
+    t.for(rounds, () => {
+      t.atomic.add(x.at([1]), 1)
+    }),
+  )
+})
+
+const meeting = kernel('meeting', { arrived: flags(1), x: tensor(i32, 1) }, (t, { arrived, x }) => {
+  t.signalAll(arrived.at([t.rank]))
+  t.for(t.world, (source) => t.wait(arrived.at([source])))
+  t.store(x.at([0]), t.rank.add(1))
+})
+
+async function stopOf(promise: Promise<unknown>): Promise<WorldStopped> {
+  const error: unknown = await promise.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  expect(error).toBeInstanceOf(WorldStopped)
+  return error as WorldStopped
+}
+
+/** After a reset all ranks work and meet again, as often as one likes. */
+async function expectUsable(world: World): Promise<void> {
+  await world.reset()
+  const [x, arrived] = [world.zeros(i32, [1]), world.flags([world.ranks])]
+  for (let n = 0; n < 20; n++) world.launch(meeting, { arrived, x }, { grid: 1 })
+  for (const rank of world.localRanks) expect([...(await world.read(x, rank))]).toEqual([rank + 1])
+  await world.close()
+}
+
+describe.each(targets)('%s', (target) => {
+  it('says who waits where for a flag that nobody signals', async () => {
+    const world = await open(target, { ranks: 3, timeout: 300 })
+    const ready = world.flags([2, 4], { name: 'ready' })
+    world.launch(waiting, { ready }, { grid: 1 })
+    const stop = await stopOf(world.synchronize())
+    expect(stop.reason).toBe('nothing has ended for 300 ms while launches were pending')
+    expect(stop.workers).toHaveLength(3)
+    expect(stop.message).toMatch(
+      /worldStops\.test\.ts:\d+:\d+ {2}rank 2, program 0 of waiting waits for ready\[1, 2\] on rank 0: it is 0, 1 is wanted/,
+    )
+    await expectUsable(world)
+  })
+
+  it('says how far a flag has come that not everybody signals', async () => {
+    const world = await open(target, { timeout: 300 })
+    const ready = world.flags([], { name: 'ready', arrivals: 2 })
+    world.launch(oneShort, { ready }, { grid: 1 })
+    const stop = await stopOf(world.synchronize())
+    expect(stop.workers.map(({ rank, flag }) => ({ rank, flag }))).toEqual([
+      { rank: 0, flag: { name: 'ready', rank: 0, value: 1, wanted: 2 } },
+    ])
+    await expectUsable(world)
+  })
+
+  it('ends a polling loop', async () => {
+    const world = await open(target, { timeout: 300 })
+    world.launch(polling, { x: world.zeros(i32, [1], { name: 'x' }) }, { grid: 1 })
+    const stop = await stopOf(world.synchronize())
+    expect(stop.workers.map(({ rank, program, what }) => ({ rank, program, what }))).toEqual(
+      [0, 1].map((rank) => ({ rank, program: 0, what: 'is in a loop that has not ended' })),
+    )
+    for (const { site } of stop.workers) expect(site).toMatch(/worldStops\.test\.ts:\d+:\d+/)
+    await expectUsable(world)
+  })
+
+  it('ends a loop that computes', async () => {
+    const world = await open(target, { timeout: 300 })
+    world.launch(counting, { x: world.from(i32, [2], [2 ** 30, 0]) }, { grid: 1 })
+    const stop = await stopOf(world.synchronize())
+    expect(stop.workers.map(({ kernel, what }) => ({ kernel, what }))).toEqual([
+      { kernel: 'counting', what: 'was computing' },
+      { kernel: 'counting', what: 'was computing' },
+    ])
+    await expectUsable(world)
+  })
+
+  it('stops everybody when one divides by zero', async () => {
+    const world = await open(target, { ranks: 3 })
+    world.launch(dividing, { x: world.zeros(i32, [1]), done: world.flags() }, { grid: 1 })
+    const stop = await stopOf(world.synchronize())
+    expect(stop.reason).toBe('a kernel raised a fault')
+    expect(stop.workers[0]).toMatchObject({
+      rank: 1,
+      program: 0,
+      kernel: 'dividing',
+      what: 'divides by zero',
+    })
+    expect(stop.workers[0].site).toMatch(/worldStops\.test\.ts:\d+:\d+/)
+    await expectUsable(world)
+  })
+
+  it('stops everybody when a thread is ended by somebody else, and replaces it', async () => {
+    // All threads that wait for a world are used up first, so that this one's are known.
+    const pool = poolOf(nodeThreads)
+    while (pool.idle > 0) void pool.thread().terminate()
+    const start = vi.spyOn(nodeThreads, 'start')
+    const world = await open(target)
+    const threads = start.mock.results.map(({ value }) => value as { worker(): Worker })
+    start.mockRestore()
+    const x = world.zeros(i32, [1])
+    await world.prepare(polling)
+    world.launch(polling, { x }, { grid: 1 })
+    const stopped = stopOf(world.synchronize())
+    await threads[1].worker().terminate()
+    expect((await stopped).reason).toMatch(/a worker of rank 1 died: it ended with code 1/)
+    await expectUsable(world)
+  })
+
+  it('can be closed instead', async () => {
+    const world = await open(target, { timeout: 200 })
+    world.launch(waiting, { ready: world.flags([2, 4]) }, { grid: 1 })
+    await stopOf(world.synchronize())
+    await world.close()
+    expect(() => world.zeros(i32, [1])).toThrow('the world is closed')
+  })
+
+  describe('a process', () => {
+    const program = fileURLToPath(new URL('./interruptedKernel.ts', import.meta.url))
+    const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
+    const run = (mode: string): Promise<{ code: number | null; signal: string | null; output: string }> =>
+      new Promise((resolve) => {
+        const child = spawn(process.execPath, ['--import', tsx, program, target, mode], {
+          stdio: ['ignore', 'pipe', 'pipe'],
+        })
+        let output = ''
+        const onData = (data: Buffer): void => {
+          output += data.toString()
+          if (output.includes('launched\n') && !child.killed) child.kill('SIGINT')
+        }
+        child.stdout.on('data', onData)
+        child.stderr.on('data', onData)
+        child.on('exit', (code, signal) => resolve({ code, signal, output }))
+      })
+
+    it('ends when its world is closed and it has nothing else to do', async () => {
+      expect(await run('leaving')).toEqual({ code: 0, signal: null, output: 'filled 2\n' })
+    })
+
+    it('that is interrupted ends as it would without a world', async () => {
+      expect(await run('alone')).toMatchObject({ code: null, signal: 'SIGINT' })
+    })
+
+    it('that listens for interrupts learns what its ranks did', async () => {
+      const { code, output } = await run('listening')
+      expect(output).toMatch(/the world has stopped: interrupted\n/)
+      expect(output).toMatch(/rank 1, program 0 of stuck waits for ready on rank 1: it is 0, 1 is wanted/)
+      expect(code).toBe(3)
+    })
+  })
+})
