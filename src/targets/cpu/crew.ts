@@ -88,7 +88,7 @@ export class Crew {
     const { cores } = this.#platform.threads
     const threads = this.workers.length
     this.#words[control.spins >>> 2] = threads <= cores ? 10_000 : 400
-    this.#words[control.idleSpins >>> 2] = threads < cores ? 50_000 : threads === cores ? 2_000 : 100
+    this.#words[control.idleSpins >>> 2] = threads < cores ? 10_000 : threads === cores ? 2_000 : 100
     this.hostSpins = threads < cores ? 5_000 : 200
   }
 

@@ -1,11 +1,12 @@
-/** Collectives on the targets that run for real: 1 to 8 ranks, every dtype, launch after launch, the promised bits. */
+/** Collectives on the targets that run for real: 1 to 8 ranks, every dtype, launch after launch, the promised bits. ARKE_STRESS=1 has more. */
 import { describe, it } from 'vitest'
 import { openWorld } from '../../../src/index.ts'
-import { fewerOn, worldSizes } from '../../targets/primitives/harness.ts'
+import { everything, fewerOn, worldSizes } from '../../targets/primitives/harness.ts'
 import { realTargets } from '../../targets/differential/targets.ts'
 import { collectives, small, type Case } from './scenarios.ts'
 
 const targets = await realTargets()
+const launches = everything ? 50 : 8
 
 describe.skipIf(targets.length === 0).each(targets)('on %s', (target) => {
   describe.each(Object.entries(collectives))('%s', (name, run) => {
@@ -16,7 +17,7 @@ describe.skipIf(targets.length === 0).each(targets)('on %s', (target) => {
       async (ranks) => {
         const dtype = (['f32', 'bf16', 'f16'] as const)[ranks % 3]
         const cases: Case[] = [
-          { ...small, dtype, elements: 1003, tile: 64, grid: 'resident', launches: 20, seed: ranks },
+          { ...small, dtype, elements: 1003, tile: 64, grid: 'resident', launches, seed: ranks },
           { ...small, dtype, elements: ranks - 1, tile: 4, grid: 'resident', launches: 3, seed: ranks + 8 },
         ]
         const world = await openWorld({ target, ranks })

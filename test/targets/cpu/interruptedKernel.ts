@@ -18,7 +18,10 @@ console.log('filled', ...(await world.read(x, 1)))
 if (mode === 'leaving') await world.close()
 else {
   if (mode === 'listening') process.on('SIGINT', () => {})
+  await world.prepare(stuck)
   world.launch(stuck, { ready: world.flags([], { name: 'ready' }), x }, { grid: 1 })
+  // What a rank waits for is only known once it waits.
+  await new Promise((resolve) => setTimeout(resolve, 300))
   console.log('launched')
   try {
     await world.synchronize()
