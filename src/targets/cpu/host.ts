@@ -222,6 +222,7 @@ export class Host {
       for (let spins = this.#crew.hostSpins; spins > 0 && !queue.hasReached(sequence); spins--)
         if (Atomics.load(this.words, control.abort >>> 2) !== 0) break
       if (!queue.hasReached(sequence)) await this.#sleepUntil(queue, sequence)
+      queue.hasWoken = false
       this.settle(queue)
     }
     const { isIdle } = this

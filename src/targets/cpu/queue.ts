@@ -177,6 +177,9 @@ export class Queue {
     return launched
   }
 
+  /** A worker had to be woken since the host last waited for this queue. */
+  hasWoken = false
+
   /** Wake those who sleep among the workers of the first so many leaders and roles. */
   wake(leaders: number = Infinity, roles: number = Infinity): void {
     for (let n = 0; n < this.workers.length; n++) {
@@ -186,6 +189,7 @@ export class Queue {
       if (Atomics.load(this.#words, asleep) === 0) continue
       Atomics.store(this.#words, asleep, 0)
       Atomics.notify(this.#words, asleep)
+      this.hasWoken = true
     }
   }
 

@@ -30,6 +30,11 @@ export interface Service extends Assignment {
 }
 
 /** How often a worker looks whether the launch before is complete, before it sleeps. */
+/** How often a worker looks for work before it sleeps: after a long sleep, and at most. */
+const leastSpins = 50
+const mostSpins = 1 << 20
+/** Work that comes again within so many nanoseconds comes often. */
+const often = 1e6
 const orderSpins = 2000
 
 export function serve(service: Service): void {
@@ -71,6 +76,7 @@ class Server {
     const words = this.#words
     Atomics.store(words, this.#slot + slotOf.state / 4, workerState.idle)
     let idle = 0
+    let spins = leastSpins
     for (;;) {
       if (this.#stopped()) {
         this.#park()
@@ -81,11 +87,16 @@ class Server {
       if (((completed - this.#at) | 0) > 0) this.#at = completed
       if (((Atomics.load(words, this.#head) - this.#at) | 0) > 0) {
         this.#look()
+        if (idle > 0) spins *= 2
         idle = 0
-      } else if (++idle > Atomics.load(words, control.idleSpins >>> 2)) {
+      } else if (++idle > Math.min(spins, Atomics.load(words, control.idleSpins >>> 2))) {
+        // A thread that was woken may share its core with the one that woke it: it spins only when work comes often.
+        const from = this.#service.now()
         this.#sleep()
+        spins = this.#service.now() - from < often ? Math.min(spins * 4, mostSpins) : leastSpins
         idle = 0
       }
+      if (spins > mostSpins) spins = mostSpins
     }
     Atomics.store(words, this.#slot + slotOf.state / 4, workerState.ended)
     Atomics.notify(words, this.#slot + slotOf.state / 4)
