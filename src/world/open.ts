@@ -39,8 +39,19 @@ export const worlds: Readonly<Record<string, Open>> = {
   check: ({ ranks, residency, seed = 1 }) =>
     new ReportingWorld({ ranks, residency, scheduler: new RandomScheduler(seed) }),
   // Loaded when they are asked for: whoever only checks kernels does not pay for them.
-  wasm: async (options) => (await import('../targets/wasm/world.ts')).openWasmWorld(options),
-  native: async (options) => (await import('../targets/native/world.ts')).openNativeWorld(options),
+  wasm: async (options) => {
+    await startThreads(options)
+    return (await import('../targets/wasm/world.ts')).openWasmWorld(options)
+  },
+  native: async (options) => {
+    await startThreads(options)
+    return (await import('../targets/native/world.ts')).openNativeWorld(options)
+  },
+}
+
+async function startThreads({ ranks, workers }: OpenOptions): Promise<void> {
+  const start = await import('../targets/cpu/start.ts')
+  start.startThreads(ranks, workers)
 }
 
 export async function openWorld(options: OpenOptions): Promise<World> {

@@ -57,6 +57,13 @@ export const nothing = kernel('nothing', { x: tensor(f32, 1) }, () => {})
     expect(stdout).not.toContain('pipeline(')
   })
 
+  it('writes C++ for a processor', async () => {
+    const { code, stdout } = await arke('emit', 'examples/07-all-gather-gemm.ts', '--target', 'native')
+    expect(code).toBe(0)
+    expect(stdout).toContain('// allGatherGemm, for vectors of 8 lanes.')
+    expect(stdout).toContain('entry0(')
+  })
+
   it('writes CUDA, by the copy engine where the shapes allow it', async () => {
     const fused = ['emit', 'examples/07-all-gather-gemm.ts', '--kernel', 'allGatherGemm', '--target', 'cuda']
     const { code, stdout } = await arke(...fused)
@@ -73,7 +80,9 @@ export const nothing = kernel('nothing', { x: tensor(f32, 1) }, () => {})
     [['--target', 'cuda', '--shape', 'a'], '--shape a: write NAME=4096x4096'],
     [['--target', 'cuda', '--shape', 'q=3'], '--shape q: allGatherGemm has no tensor q; it has a, b, c'],
     [['--target', 'cuda', '--shape', 'a=3'], '--shape a: 2 extents are wanted, not 1'],
-    [['--target', 'metal'], "argument 'metal' is invalid. Allowed choices are cuda."],
+    [['--target', 'metal'], "argument 'metal' is invalid. Allowed choices are cuda, native."],
+    [['--target', 'native', '--stage', 'lowered'], '--target native --stage lowered: '],
+    [['--target', 'native', '--shape', 'a=8x8'], '--shape a=8x8: only --target cuda asks for extents'],
     [['--target', 'cuda', '--stage', 'recorded'], '--target cuda --stage recorded: '],
     [['--stage', 'cuda'], "argument 'cuda' is invalid. Allowed choices are recorded, lowered."],
     [['--shape', 'a=8x8'], '--shape a=8x8: only --target cuda asks for extents'],

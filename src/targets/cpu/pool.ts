@@ -36,6 +36,11 @@ export class Pool {
     return this.#idle.length
   }
 
+  /** Start threads that will be needed soon: they come up while this one does other things. */
+  warm(count: number): void {
+    while (this.#idle.length < Math.min(count, this.#threads.cores)) this.giveBack(this.#threads.start())
+  }
+
   thread(): Thread {
     return this.#idle.pop() ?? this.#threads.start()
   }
