@@ -1,8 +1,8 @@
 /** The other pages are true: README's code and output are real, links lead somewhere, the folder map is the folders. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { arke } from '../cli/arke.ts'
+import { arke, start } from '../cli/arke.ts'
 import { fences, root } from './snippets.ts'
 
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
@@ -10,9 +10,24 @@ const pages = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `do
 
 describe('README', () => {
   it('shows a kernel that is an example, word for word', () => {
-    const shown = fences('README.md', 'ts')
-    expect(shown).toHaveLength(1)
-    expect(read('examples/07-all-gather-gemm.ts')).toContain(shown[0].text)
+    const [kernel] = fences('README.md', 'ts')
+    expect(read('examples/07-all-gather-gemm.ts')).toContain(kernel.text)
+  })
+
+  it('shows a program that runs', async () => {
+    const [, program, ...others] = fences('README.md', 'ts')
+    expect(others).toEqual([])
+    mkdirSync(join(root, 'scratch'), { recursive: true })
+    const folder = mkdtempSync(join(root, 'scratch', 'readme-'))
+    try {
+      const path = join(folder, 'program.ts')
+      writeFileSync(path, program.text)
+      const { code, stdout } = await start([path], ['--import', 'tsx']).ended
+      expect(code).toBe(0)
+      expect(stdout).toContain('Float64Array(1000)')
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
   })
 
   it('shows what the command prints', async () => {
