@@ -10,7 +10,8 @@ import type {
   Statement,
 } from '../cpu/code.ts'
 import { plus, spellExpression, spellOperand, typeName, type Spelling } from './expression.ts'
-import { declarationsOf, eachStatement, setBy, type Declarations } from './locals.ts'
+import { resultOf } from '../cpu/walk.ts'
+import { declarationsOf, eachStatement, type Declarations } from './locals.ts'
 import { Names } from './names.ts'
 import type { PieceName } from './prelude.ts'
 import type { Text } from './text.ts'
@@ -118,7 +119,7 @@ export class FunctionRenderer implements Spelling {
 
   /** `value` into the statement's local, which is declared here if this is its first mention. */
   #assign(statement: Statement, value: string): void {
-    const local = setBy(statement)
+    const local = resultOf(statement)
     if (!local) return this.#text.line(`${value};`)
     const declared = this.#declarations.declaring.has(statement) ? `${this.#type(local.type)} ` : ''
     this.#text.line(`${declared}${this.nameOf(local)} = ${value};`)
@@ -308,7 +309,7 @@ function isSettled(expression: Expression, loop: Statement & { kind: 'for' }): b
   }
   isBound(loop.index)
   eachStatement(loop.body, (inner) => {
-    const local = setBy(inner)
+    const local = resultOf(inner)
     if (local) isBound(local)
   })
   return !changes

@@ -7,7 +7,8 @@ import { Instructions, encodeModule } from './encode.ts'
 import type { EncodedFunction } from './encode.ts'
 import type { Scope } from './expressions.ts'
 import type { ValueType } from './opcodes.ts'
-import { assignSlots, bodiesOf, childrenOf, operandsOf, resultOf, wasmType } from './locals.ts'
+import { bodiesOf, childrenOf, operandsOf, resultOf } from '../cpu/walk.ts'
+import { assignSlots, wasmType } from './locals.ts'
 import { StatementRenderer } from './statements.ts'
 
 export interface RenderOptions {

@@ -1,0 +1,87 @@
+/** What lies in a statement or an expression of Code: for whoever walks over it. */
+import type { Expression, Local, Statement } from './code.ts'
+
+/** The expressions of a statement itself, not of the statements in it. */
+export function operandsOf(statement: Statement): Expression[] {
+  switch (statement.kind) {
+    case 'set':
+      return [statement.value]
+    case 'load':
+    case 'loadSplat':
+    case 'loadPointer':
+    case 'atomicLoad':
+      return [statement.from]
+    case 'store':
+    case 'atomicStore':
+      return [statement.to, statement.value]
+    case 'copyBytes':
+      return [statement.to, statement.from, statement.bytes]
+    case 'zeroBytes':
+      return [statement.to, statement.bytes]
+    case 'atomic':
+      return [statement.at, statement.value]
+    case 'compareExchange':
+      return [statement.at, statement.expected, statement.desired]
+    case 'sleep':
+      return [statement.at, statement.expected, statement.nanoseconds]
+    case 'wake':
+    case 'prefetch':
+      return [statement.at]
+    case 'if':
+      return [statement.condition]
+    case 'for':
+      return [statement.from, statement.to]
+    case 'return':
+      return statement.value ? [statement.value] : []
+    case 'call':
+      return [...statement.arguments]
+    case 'fence':
+    case 'pause':
+    case 'loop':
+    case 'break':
+      return []
+    default:
+      throw new Error(`unknown statement: ${JSON.stringify(statement satisfies never)}`)
+  }
+}
+
+/** The local that a statement sets. */
+export function resultOf(statement: Statement): Local | undefined {
+  if (statement.kind === 'for') return statement.index
+  return 'local' in statement ? statement.local : undefined
+}
+
+/** The lists of statements in a statement. */
+export function bodiesOf(statement: Statement): (readonly Statement[])[] {
+  if (statement.kind === 'if') return [statement.then, statement.otherwise]
+  return 'body' in statement ? [statement.body] : []
+}
+
+export function childrenOf(expression: Expression): Expression[] {
+  switch (expression.kind) {
+    case 'local':
+    case 'const':
+    case 'lanes':
+    case 'now':
+      return []
+    case 'unary':
+    case 'convert':
+    case 'splat':
+    case 'extract':
+    case 'stride':
+      return [expression.a]
+    case 'binary':
+    case 'compare':
+      return [expression.a, expression.b]
+    case 'fma':
+      return [expression.a, expression.b, expression.c]
+    case 'select':
+      return [expression.condition, expression.a, expression.b]
+    case 'address':
+      return expression.index ? [expression.base, expression.index] : [expression.base]
+    case 'step':
+      return [expression.base, expression.index, expression.stride]
+    default:
+      throw new Error(`unknown expression: ${JSON.stringify(expression satisfies never)}`)
+  }
+}
