@@ -15,7 +15,8 @@ export interface ProductShape {
   readonly packed?: boolean
 }
 
-const upTo = (extent: number, most: number, step: number): number =>
+/** The extent in whole steps, at most `most`. */
+export const upTo = (extent: number, most: number, step: number): number =>
   Math.min(most, Math.ceil(extent / step) * step)
 
 /**

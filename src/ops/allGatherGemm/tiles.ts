@@ -1,14 +1,8 @@
 /** Which tiles a product is cut into where nobody said otherwise. A choice made by measuring stands above these. */
 
-export interface Tiles {
-  readonly BM: number
-  readonly BN: number
-  readonly BK: number
-  readonly stages: number
-}
+import { upTo, type Tiles } from '../tiles.ts'
 
-const upTo = (extent: number, most: number, step: number): number =>
-  Math.min(most, Math.ceil(extent / step) * step)
+export type { Tiles }
 
 /** `rows`, `columns` and `depth` are of what one tile is cut from: of a shard, where that is smaller. */
 export function defaultTiles(target: string, rows: number, columns: number, depth: number): Tiles {
