@@ -1,12 +1,10 @@
 /** Measuring: variants interleaved in one process, medians with a 95 % interval, one table and one JSON form for all benches. */
+import { quantityOf } from '../src/runs/quantity.ts'
+import type { Quantity } from '../src/runs/results.ts'
 
-export interface Figure {
+export interface Figure extends Quantity {
   readonly name: string
   readonly unit: string
-  readonly median: number
-  /** A 95 % interval of the median, by order statistics. */
-  readonly interval: readonly [number, number]
-  readonly samples: number
   readonly goal?: string
   readonly reached?: boolean
 }
@@ -31,27 +29,15 @@ export async function measure(variants: readonly Variant[], rounds: number): Pro
   return variants.map(({ name, unit, goal }, i) => figure(name, unit, samples[i], goal))
 }
 
-/** A figure from its samples: their median, with a 95 % interval by order statistics. */
+/** A figure from its samples. */
 export function figure(
   name: string,
   unit: string,
   samples: readonly number[],
   goal?: Variant['goal'],
 ): Figure {
-  const sorted = [...samples].sort((a, b) => a - b)
-  const reach = (0.98 * Math.sqrt(sorted.length)) | 0
-  const middle = (sorted.length - 1) / 2
-  const at = (index: number): number => sorted[Math.min(Math.max(Math.round(index), 0), sorted.length - 1)]
-  const median = (at(Math.floor(middle)) + at(Math.ceil(middle))) / 2
-  return {
-    name,
-    unit,
-    median,
-    interval: [at(middle - reach), at(middle + reach)],
-    samples: sorted.length,
-    goal: goal?.text,
-    reached: goal?.reached(median),
-  }
+  const quantity = quantityOf(samples)
+  return { name, unit, ...quantity, goal: goal?.text, reached: goal?.reached(quantity.median) }
 }
 
 /** Print a table, or with --json on the command line one JSON document. */

@@ -11,6 +11,7 @@ import {
   Kind,
   NONE,
   type RankTimeline,
+  type TensorBytes,
   type Track,
 } from '../timeline/timeline.ts'
 import { Warnings } from '../timeline/warnings.ts'
@@ -116,6 +117,8 @@ class ArkeRank {
   private readonly names: number[] = []
   private readonly operands: OperandRecords
   private readonly communications = new Map<number, number>()
+  /** By the number of their text. */
+  private readonly traffic = new Map<number, readonly TensorBytes[]>()
   /** By event: ids to link by, NaN where it has none. */
   private readonly correlations = new Identifiers()
   private readonly externalIds = new Identifiers()
@@ -164,6 +167,19 @@ class ArkeRank {
     const fits = sequence >= 0 && sequence < 2 ** 31
     if (communication !== NONE || fits) builder.setCommunication(added, communication, fits ? sequence : NONE)
     this.operands.set(added, event)
+    if (event.texts[TextField.traffic] >= 0) builder.setTraffic(added, this.trafficOf(event))
+  }
+
+  private trafficOf({ texts }: TraceEvent): readonly TensorBytes[] {
+    const text = texts[TextField.traffic]
+    let known = this.traffic.get(text)
+    if (!known) {
+      const read = trafficOf(this.strings.text(text))
+      if (!read)
+        this.warnings.add('garbage', () => 'what a kernel reads and writes is not readable; left out')
+      this.traffic.set(text, (known = read ?? []))
+    }
+    return known
   }
 
   describe(event: TraceEvent): void {
@@ -214,6 +230,29 @@ class ArkeRank {
     builder.base = this.base
     builder.device = typeof this.described.device === 'string' ? this.described.device : null
     return builder.freeze(this.described.rank)
+  }
+}
+
+function trafficOf(text: string): TensorBytes[] | null {
+  try {
+    const rows = JSON.parse(text) as unknown[][]
+    const isRow = ([tensor, name, ...bytes]: unknown[]): boolean =>
+      Number.isSafeInteger(tensor) &&
+      typeof name === 'string' &&
+      bytes.length === 3 &&
+      bytes.every((count) => Number.isSafeInteger(count) && (count as number) >= 0)
+    if (!rows.every(isRow)) return null
+    return (rows as [number, string, number, number, number][]).map(
+      ([tensor, name, size, written, read]) => ({
+        tensor,
+        name,
+        size,
+        written,
+        read,
+      }),
+    )
+  } catch {
+    return null
   }
 }
 

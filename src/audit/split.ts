@@ -109,8 +109,8 @@ export function pickTracks(
   }
   const links = (column: Int32Array): Int32Array =>
     take(column, new Int32Array(length)).map((event) => (event === NONE ? NONE : position[event]))
-  const keys = (values: ReadonlyMap<number, number>): Map<number, number> => {
-    const renumbered = new Map<number, number>()
+  const keys = <T>(values: ReadonlyMap<number, T>): Map<number, T> => {
+    const renumbered = new Map<number, T>()
     for (const [event, value] of values) if (position[event] !== NONE) renumbered.set(position[event], value)
     return renumbered
   }
@@ -127,6 +127,7 @@ export function pickTracks(
     communication: take(events.communication, new Int32Array(length)),
     sequence: keys(events.sequence),
     operands: take(events.operands, new Int32Array(length)),
+    traffic: keys(events.traffic),
   }
   tracks.forEach(({ from, to }, index) => picked.track.fill(index, from, to))
   return {

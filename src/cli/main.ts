@@ -7,6 +7,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, Option } from 'commander'
 import type { AuditCommand } from './audit.ts'
+import type { BenchCommand } from './bench.ts'
 import type { Stage } from './check.ts'
 import type { Target } from './emit.ts'
 import { describeError, UsageError } from './errors.ts'
@@ -210,6 +211,47 @@ Examples:
     const { emit } = await import('./emit.ts')
     const { meta = [], shape = [], ...rest } = options
     process.stdout.write(emit(await load(file), { ...rest, meta, shapes: shape }))
+  })
+
+program
+  .command('bench')
+  .description(
+    'measure the variants of an operation, bulk synchronous to fused, and what the taxes cost each',
+  )
+  .argument('<operation>', 'all-gather-gemm or flash-decode')
+  .option('--variant <names>', 'which variants, with commas between', 'all')
+  .option('--target <target>', 'where it runs (default: native, or wasm where there is no compiler)')
+  .option('--ranks <n>', 'world size, 1 to 64', ranks, 2)
+  .option('--shape <extents>', 'such as M=64,N=1024,K=2048 or KV=4096,batch=4 (default: one to look at)')
+  .option('--dtype <dtype>', 'of the operands: f32, f16 or bf16', 'f32')
+  .option('--shard <axis>', 'of all-gather-gemm: A is sharded along K or along M', 'K')
+  .option('--sweep <extent=values>', 'a point for each: M=1..1024 by powers of two, or M=1,7,64')
+  .option(
+    '--skew <percentages>',
+    'start the last rank so late, in percent of the time of the first variant',
+    '0',
+  )
+  .option('--seconds <s>', 'how long to measure each point', positive, 3)
+  .option('--no-pack', 'read weights as they lie instead of packing them once')
+  .option('--seed <s>', 'of the inputs', whole(1, 2 ** 20), 1)
+  .option('--json', 'print one JSON document')
+  .option('--trace <file>', 'write what was recorded as a Chrome trace, for Perfetto or arke audit')
+  .option('--report <file>', 'write a page with the variants side by side')
+  .addHelpText(
+    'after',
+    `
+Examples:
+  arke bench all-gather-gemm
+  arke bench all-gather-gemm --shape M=64,N=1024,K=2048 --skew 0,5,20 --report bench.html
+  arke bench flash-decode --sweep KV=256..65536 --dtype bf16 --json > decode.json
+
+Every timed execution starts behind a gate on the device, when all ranks are there and all is enqueued. Variants take turns;
+outputs are compared with a float64 reference first.`,
+  )
+  .action(async (operation: string, options: BenchCommand) => {
+    const { benchCommand } = await import('./bench.ts')
+    const { Progress } = await import('./progress.ts')
+    await interruptible(() => benchCommand(operation, options, version, print, new Progress(process.stderr)))
   })
 
 program

@@ -11,7 +11,7 @@
 import type { KernelIR, Node } from './node.ts'
 import { origin, paramName } from './ops/index.ts'
 import type { Site } from './site.ts'
-import { Execution, type Counts } from './traffic/execute.ts'
+import { Execution, TooLong, type ByOwner, type Counts } from './traffic/execute.ts'
 import { accessParts, plan, type Plan } from './traffic/plan.ts'
 
 /** What a launch gives a kernel, as seen by one program. */
@@ -60,6 +60,14 @@ export interface Traffic {
   readonly unknown: readonly UnknownTraffic[]
 }
 
+/** Bytes of one rank's copy of a tensor. */
+export interface CopyTraffic {
+  /** By programs of all ranks. */
+  written: number
+  /** By programs of the rank itself. */
+  readLocal: number
+}
+
 /** What one program does. */
 export function traffic(ir: KernelIR, binding: Binding): Traffic {
   return new Analysis(plan(ir)).sum([binding])
@@ -67,6 +75,24 @@ export function traffic(ir: KernelIR, binding: Binding): Traffic {
 
 /** What all programs of all ranks do together. */
 export function totalTraffic(ir: KernelIR, launch: LaunchBinding): Traffic {
+  return new Analysis(plan(ir)).sum(bindingsOf(ir, launch))
+}
+
+/**
+ * What all programs of all ranks do to each rank's copy of every tensor parameter, by its name and the rank. An access that
+ * takes more than `limit` turns of loops to follow counts for the programs that they suffice for.
+ */
+export function trafficOfCopies(
+  ir: KernelIR,
+  launch: LaunchBinding,
+  limit = Infinity,
+): ReadonlyMap<string, readonly Readonly<CopyTraffic>[]> {
+  const analysis = new Analysis(plan(ir), limit)
+  analysis.sum(bindingsOf(ir, launch))
+  return analysis.copies
+}
+
+function bindingsOf(ir: KernelIR, launch: LaunchBinding): Binding[] {
   const bindings = Array.from({ length: ir.world }, (_, rank) => {
     const programs = typeof launch.programs === 'number' ? launch.programs : launch.programs(rank)
     const scalars = Object.fromEntries(
@@ -74,26 +100,28 @@ export function totalTraffic(ir: KernelIR, launch: LaunchBinding): Traffic {
     )
     return Array.from({ length: programs }, (_, program) => ({ ...launch, scalars, rank, program, programs }))
   })
-  return new Analysis(plan(ir)).sum(bindings.flat())
+  return bindings.flat()
 }
 
 /** The traffic of some programs, one access of the kernel after the other. */
 class Analysis {
   readonly #plan: Plan
+  readonly #limit: number
   readonly #tensors = new Map<string, TensorTraffic>()
+  readonly copies = new Map<string, CopyTraffic[]>()
   readonly #flags = new Map<string, FlagTraffic>()
   readonly #unknown: (UnknownTraffic & { readonly key: Site | Node; readonly parameters: string[] })[] = []
 
-  constructor(plan: Plan) {
+  constructor(plan: Plan, limit = Infinity) {
     this.#plan = plan
+    this.#limit = limit
     for (const param of plan.ir.body.params) {
-      if (param.type.kind === 'tensor')
-        this.#tensors.set(paramName(param), {
-          readLocal: 0,
-          readRemote: 0,
-          writtenLocal: 0,
-          writtenRemote: 0,
-        })
+      if (param.type.kind === 'tensor') {
+        const none = { readLocal: 0, readRemote: 0, writtenLocal: 0, writtenRemote: 0 }
+        this.#tensors.set(paramName(param), none)
+        const copies = Array.from({ length: plan.ir.world }, () => ({ written: 0, readLocal: 0 }))
+        this.copies.set(paramName(param), copies)
+      }
       if (param.type.kind === 'flags')
         this.#flags.set(paramName(param), {
           signalledLocal: 0,
@@ -109,9 +137,15 @@ class Analysis {
     for (const binding of bindings) expectComplete(ir, binding)
     for (const slice of slices) {
       const [source, target] = parametersOf(slice.counted)
-      const execution = new Execution(slice, (node, reason) => this.#giveUp(node, reason, [source, target]))
-      for (const binding of bindings)
-        this.#add(slice.counted, source, target, execution.run(ir.body, binding))
+      const giveUp = (node: Node, reason: string): void => this.#giveUp(node, reason, [source, target])
+      const execution = new Execution(slice, giveUp, this.#limit)
+      try {
+        for (const binding of bindings)
+          this.#add(slice.counted, source, target, binding.rank, execution.run(ir.body, binding))
+      } catch (error) {
+        if (!(error instanceof TooLong)) throw error
+        giveUp(slice.counted, 'it takes too long to follow')
+      }
     }
     const unknown = this.#unknown.map(({ parameters, site, reason }) => ({
       parameters: parameters.sort(),
@@ -121,24 +155,36 @@ class Analysis {
     return { tensors: this.#tensors, flags: this.#flags, unknown }
   }
 
-  #add(counted: Node, source: string | undefined, target: string | undefined, counts: Counts): void {
+  #add(
+    counted: Node,
+    source: string | undefined,
+    target: string | undefined,
+    rank: number,
+    counts: Counts,
+  ): void {
+    const [fromSource, toTarget] = [sides(counts.source, rank), sides(counts.target, rank)]
     const flags = this.#flags.get(source ?? '')
     if (flags && counted.op === 'signal') {
-      flags.signalledLocal += counts.source.local
-      flags.signalledRemote += counts.source.remote
+      flags.signalledLocal += fromSource.local
+      flags.signalledRemote += fromSource.remote
     } else if (flags) {
-      flags.waitedLocal += counts.source.local
-      flags.waitedRemote += counts.source.remote
+      flags.waitedLocal += fromSource.local
+      flags.waitedRemote += fromSource.remote
     }
     const read = this.#tensors.get(source ?? '')
     if (read) {
-      read.readLocal += counts.source.local
-      read.readRemote += counts.source.remote
+      read.readLocal += fromSource.local
+      read.readRemote += fromSource.remote
+      this.copies.get(source!)![rank].readLocal += fromSource.local
     }
     const written = this.#tensors.get(target ?? '')
     if (written) {
-      written.writtenLocal += counts.target.local
-      written.writtenRemote += counts.target.remote
+      written.writtenLocal += toTarget.local
+      written.writtenRemote += toTarget.remote
+      for (const [owner, bytes] of counts.target) {
+        const copies = this.copies.get(target!)!
+        if (owner in copies) copies[owner].written += bytes
+      }
     }
   }
 
@@ -148,6 +194,15 @@ class Analysis {
     if (!entry) this.#unknown.push((entry = { key, parameters: [], site: node.site, reason }))
     for (const name of parameters) if (name && !entry.parameters.includes(name)) entry.parameters.push(name)
   }
+}
+
+/** On this rank and on others. */
+function sides(counts: ByOwner, rank: number): { readonly local: number; readonly remote: number } {
+  let [local, remote] = [0, 0]
+  for (const [owner, amount] of counts)
+    if (owner === rank) local += amount
+    else remote += amount
+  return { local, remote }
 }
 
 /** The parameters that an access reads (or that hold its flag) and writes; undefined is the program's own memory. */

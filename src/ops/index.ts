@@ -4,4 +4,5 @@ export { allGatherGemm, allGatherGemmOperation, type AllGatherGemmOptions } from
 export { flashDecode, flashDecodeOperation, type FlashDecodeOptions } from './flashDecode/index.ts'
 export { gemm, gemmKernel } from './gemm.ts'
 export { gemmTiles, type ProductShape, type Tiles } from './tiles.ts'
+export { rememberMeasurements, type Measurement } from './choice.ts'
 export type { OperandDType, Operation, OperationDefinition, Traffic } from './operation.ts'

@@ -7,7 +7,7 @@
  * launches before, on the same stream, may write the inputs; what it launches after may read the outputs and write the
  * inputs again.
  */
-import { round, type DType } from '../ir/dtype.ts'
+import { round } from '../ir/dtype.ts'
 import type { SymmetricTensor, World } from '../world/world.ts'
 
 /** What operations multiply; sums are f32. */
@@ -26,16 +26,29 @@ export interface Traffic {
   readonly launches: number
 }
 
+/** One kernel of an execution. */
+export interface Step {
+  readonly name: string
+  /** On all ranks; returns at once. */
+  launch(): void
+}
+
 /** An operation in one variant and shape, on a world. `Contents` is what fills the inputs of all ranks. */
 export interface Operation<Contents = never> {
   readonly name: string
   readonly variant: string
+  /** Why it is this variant, where `auto` was asked for. */
+  readonly reason?: string
   readonly dtype: OperandDType
   readonly inputs: Readonly<Record<string, SymmetricTensor>>
   readonly outputs: Readonly<Record<string, SymmetricTensor>>
   readonly traffic: Traffic
+  /** What one execution launches, in order. Each may be launched alone, on inputs that are there already, to see what it takes. */
+  readonly steps: readonly Step[]
   /** One execution on all ranks; returns at once. */
   launch(): void
+  /** Bring the inputs that stay, such as weights, into the order in which the target reads them; `fill` takes that back. */
+  pack(): Promise<void>
   /** Random contents that the dtype represents. */
   random(seed: number): Contents
   /** Give every rank its part of the contents; not ordered with launches that may still run. */
@@ -44,15 +57,37 @@ export interface Operation<Contents = never> {
   result(rank: number): Promise<Float64Array>
   /** What it should hold, in float64. */
   reference(contents: Contents, rank: number): Float64Array
+  /** How far a result may be from it because of rounding alone, where contents are random. */
+  readonly tolerance: number
+}
+
+/** What all operations can be told. A `variant` may also be `auto`: see choice.ts. */
+export interface OperationOptions {
+  readonly shape: Readonly<Record<string, number>>
+  readonly dtype: OperandDType
+  readonly variant: string
+  readonly stream?: number
 }
 
 /** An operation that can be had: its variants, and the shape it is shown with. */
-export interface OperationDefinition<Options extends { readonly variant: string }, Contents> {
+export interface OperationDefinition<Options extends OperationOptions, Contents> {
   readonly name: string
-  /** From bulk synchronous to fused. */
+  /** From bulk synchronous to fused, without `auto`. */
   readonly variants: readonly Options['variant'][]
+  /** Those that communicate from inside the kernel that computes. */
+  readonly fused: readonly Options['variant'][]
   readonly defaults: Options
-  readonly make: (world: World, options: Options) => Operation<Contents>
+  /** With `inputs` of an operation of the same shape, dtype and layout, that one's are used, packed ones too. */
+  make(world: World, options: Options, inputs?: Operation['inputs']): Operation<Contents>
+  /** What no variant can be faster than: a step of `bsp` that has all it needs on its own rank. */
+  readonly limit: { readonly step: string; readonly name: string }
+}
+
+/** What rounding to a dtype changes, relative to the number. */
+export const roundoff: Readonly<Record<OperandDType, number>> = {
+  f32: 2 ** -24,
+  f16: 2 ** -11,
+  bf16: 2 ** -8,
 }
 
 /** A kernel for each choice, made once: a kernel keeps what was recorded of it. */
@@ -67,14 +102,16 @@ export function oncePer<Choice, Made>(make: (choice: Choice) => Made): (choice: 
 }
 
 /** `count` numbers between -1 and 1 that the dtype represents; the same for the same seed. */
-export function randomNumbers(dtype: DType, count: number, seed: number): Float64Array {
+export function randomNumbers(dtype: OperandDType, count: number, seed: number): Float32Array {
   let state = (seed * 2654435761) >>> 0 || 1
-  return Float64Array.from({ length: count }, () => {
+  const numbers = new Float32Array(count)
+  for (let i = 0; i < count; i++) {
     state ^= state << 13
     state ^= state >>> 17
     state ^= state << 5
-    return round(dtype, (state | 0) / 2 ** 31)
-  })
+    numbers[i] = dtype === 'f32' ? (state | 0) / 2 ** 31 : round(dtype, (state | 0) / 2 ** 31)
+  }
+  return numbers
 }
 
 export function expectExtents(what: string, extents: Readonly<Record<string, number>>, least = 1): void {

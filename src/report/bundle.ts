@@ -1,5 +1,5 @@
 /**
- * The page's script and style. A built Arke has them beside this file; from source they are bundled on the first
+ * The script and the style of a page. A built Arke has them beside this file; from source they are bundled on the first
  * use and kept.
  */
 import { readFileSync } from 'node:fs'
@@ -12,24 +12,30 @@ export interface PageFiles {
   readonly style: string
 }
 
-let kept: PageFiles | undefined
+/** The audit's page, and that of measured runs. */
+export type PageName = 'page' | 'runs'
 
-export function pageFiles(): PageFiles {
-  kept ??= import.meta.url.endsWith('.ts') ? bundle() : built()
-  return kept
+const kept = new Map<PageName, PageFiles>()
+
+export function pageFiles(name: PageName): PageFiles {
+  let files = kept.get(name)
+  if (files === undefined)
+    kept.set(name, (files = import.meta.url.endsWith('.ts') ? bundle(name) : built(name)))
+  return files
 }
 
-function built(): PageFiles {
-  const read = (name: string): string => readFileSync(new URL(name, import.meta.url), 'utf8')
-  return { script: read('./page.js'), style: read('./page.css') }
+function built(name: PageName): PageFiles {
+  const read = (ending: string): string =>
+    readFileSync(new URL(`./${name}.${ending}`, import.meta.url), 'utf8')
+  return { script: read('js'), style: read('css') }
 }
 
 /** As `npm run build` does it. */
-function bundle(): PageFiles {
+function bundle(name: PageName): PageFiles {
   const { buildSync } = createRequire(import.meta.url)('esbuild') as typeof Esbuild
   const { outputFiles } = buildSync({
-    entryPoints: ['page.ts', 'page.css'].map((name) =>
-      fileURLToPath(new URL(`./page/${name}`, import.meta.url)),
+    entryPoints: ['ts', 'css'].map((ending) =>
+      fileURLToPath(new URL(`./page/${name}.${ending}`, import.meta.url)),
     ),
     bundle: true,
     minify: true,

@@ -1,67 +1,48 @@
 /**
  * The audit as one self-contained HTML file: tables that need no script, and bars and tracks whose data is embedded
- * and compressed. Nothing is loaded from anywhere, which the page's own policy enforces; the same input gives the
- * same bytes.
+ * and compressed.
  */
-import { createHash } from 'node:crypto'
-import { gzipSync } from 'node:zlib'
-import { pageFiles } from './bundle.ts'
-import { categories } from './categories.ts'
 import { jsonPieces } from './json.ts'
-import { html, Markup } from './markup.ts'
+import { html, type Markup } from './markup.ts'
 import { pack, type ReportInput } from './pack.ts'
 import { headerBlock, type PackedHeader } from './packed.ts'
 import { clocksSection, figuresSection } from './figures.ts'
 import { candidatesSection, headerSection, stragglersSection, titleOf } from './sections.ts'
+import { dataBlock, writePage, zoomButtons } from './shell.ts'
 
 export type { ReportInput } from './pack.ts'
 
 /** The file in pieces, of which the largest is the data of one rank. */
-export function* writeReport(input: ReportInput): Generator<string, void> {
+export function writeReport(input: ReportInput): Generator<string, void> {
   const { document } = input
-  const { script, style } = pageFiles()
-  // A script's text ends at its first end tag, wherever that stands.
-  const code = script.trim().replace(/<\/(script)/gi, '<\\/$1')
-  const hash = createHash('sha256').update(code).digest('base64')
-  yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-  yield `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-${hash}'">\n`
-  yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="color-scheme" content="light dark">\n'
-  yield html`<meta name="generator" content="arke ${document.arke}" /><link rel="icon" href="data:," />
-    <title>arke audit: ${titleOf(document)}</title> `.text
-  yield `<style>${colours()}${style.trim()}</style>\n</head>\n<body>\n`
+  return writePage(
+    { name: 'page', title: `arke audit: ${titleOf(document)}`, arke: document.arke },
+    body(input),
+  )
+}
+
+function* body(input: ReportInput): Generator<Markup | string, void> {
+  const { document } = input
   yield '<a class="skip" href="#timeline">Skip to the timeline</a>\n'
-  yield headerSection(document).text
+  yield headerSection(document)
   yield '<main>\n'
-  yield barsSection.text
-  yield timelineSection.text
+  yield barsSection
+  yield timelineSection
   for (const section of [stragglersSection, candidatesSection, figuresSection, clocksSection])
-    yield section(document).text
+    yield section(document)
   yield html`</main>\n<footer><p>Written by arke ${document.arke}. Wait and exposed transfer are shown apart everywhere; locality lies inside busy time.</p></footer>\n`
-    .text
 
   const blocks = pack(input)
   let next = blocks.next()
   while (!next.done) {
-    yield block(next.value.id, next.value.bytes)
+    yield dataBlock(next.value.id, next.value.bytes)
     next = blocks.next()
   }
-  yield block(
+  yield dataBlock(
     headerBlock,
     Buffer.concat(Array.from(jsonPieces(next.value satisfies PackedHeader), (piece) => Buffer.from(piece))),
   )
-  yield `<script>${code}</script>\n</body>\n</html>\n`
 }
-
-function block(id: string, bytes: Uint8Array): string {
-  const packed = gzipSync(bytes, { level: 6 })
-  // The system that compressed is named in the header's tenth byte; the output must not depend on it.
-  packed[9] = 255
-  return `<script type="application/octet-stream" id="${id}">${packed.toString('base64')}</script>\n`
-}
-
-const colours = (): string =>
-  `:root{${categories.map(({ name, light, dark }) => `--${name}:light-dark(${light},${dark})`).join(';')}}` +
-  categories.map(({ name }) => `.is-${name}{background-color:var(--${name})}`).join('')
 
 const barsSection: Markup = html`<section aria-labelledby="bars-title">
   <h2 id="bars-title">Where the time went</h2>
@@ -92,13 +73,7 @@ const timelineSection: Markup = html`<section id="timeline" aria-labelledby="tim
     ><p>The bars and the timeline need JavaScript; the tables below are complete without it.</p></noscript
   >
   <div class="controls" role="toolbar" aria-label="Timeline">
-    <span class="buttons">
-      <button type="button" id="zoom-in" aria-label="Zoom in" title="Zoom in (+ or w)">+</button>
-      <button type="button" id="zoom-out" aria-label="Zoom out" title="Zoom out (- or s)">−</button>
-      <button type="button" id="zoom-fit" title="Show all (0)">Fit</button>
-      <button type="button" id="pan-left" aria-label="Earlier" title="Earlier (left arrow or a)">←</button>
-      <button type="button" id="pan-right" aria-label="Later" title="Later (right arrow or d)">→</button>
-    </span>
+    ${zoomButtons}
     <span class="buttons">
       <button type="button" id="collective-before" title="The collective before ([)">‹ Collective</button>
       <button

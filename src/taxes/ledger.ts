@@ -10,9 +10,10 @@ import type { Intervals } from '../timeline/intervals.ts'
  * hides communication, communication hides copies, and only what is left is idle.
  */
 export const parts = {
-  compute: 'a kernel or a fill runs',
-  transfer: 'a collective moves data after its last rank has arrived, and nothing is computed meanwhile',
-  wait: 'inside collectives of which a rank has not arrived yet, and nothing is computed meanwhile',
+  compute: 'a kernel or a fill runs, and is not known to be blocked',
+  transfer:
+    'a collective moves data after its last rank has arrived, or a kernel does nothing but copy between ranks, and nothing is computed meanwhile',
+  wait: 'inside collectives of which a rank has not arrived yet, or in a kernel whose programs all wait for flags, and nothing is computed meanwhile',
   communication:
     'communication that is exposed and cannot be split, because traces of other ranks are missing',
   copy: 'a copy runs, and nothing else',
@@ -42,7 +43,7 @@ export interface Partition {
   readonly from: number
   readonly to: number
   readonly parts: Readonly<Record<Part, Intervals>>
-  /** Not disjoint: when any kernel or fill, any communication, any copy ran. */
+  /** Not disjoint: when any kernel (that is not blocked) or fill, any communication, any copy ran. */
   readonly computing: Intervals
   readonly communicating: Intervals
   readonly copying: Intervals

@@ -1,6 +1,7 @@
 /**
  * Where a rank's time went: every nanosecond of the window in exactly one part (ledger.ts has the list). Busy time is
- * split by what hides what; idle time by what kept the next work from running:
+ * split by what hides what, where a kernel of our own computes only while one of its programs is not blocked; idle time by
+ * what kept the next work from running:
  *
  * an idle interval ends when some work starts, which some call enqueued. After that call has returned, the work waits
  * for an event of another stream (dependency) or for nothing but the device (gap). Before, it is the host's doing: the
@@ -29,7 +30,8 @@ import {
   type Timeline,
   type Track,
 } from '../timeline/timeline.ts'
-import type { Collective } from './collective.ts'
+import { blockedTime } from '../timeline/workers.ts'
+import type { Collectives } from './collectiveTable.ts'
 import type { Partition } from './ledger.ts'
 
 /** How a rank's communication divides; sets that need not be disjoint. */
@@ -62,26 +64,26 @@ export function recordedSpan(rank: RankTimeline): readonly [from: number, to: nu
 /** By rank of the timeline: when it was in a collective before the last rank arrived, and when after. */
 export function communicationTimes(
   { ranks }: Timeline,
-  collectives: readonly Collective[],
+  { rank: ranksOf, event: events, wait: waitOf }: Collectives,
 ): readonly CommunicationTime[] {
   const waits = ranks.map(() => new Column(float64))
   const transfers = ranks.map(() => new Column(float64))
-  for (const { members } of collectives)
-    for (const { rank, event, wait } of members) {
-      if (wait === null) continue
-      const { start, duration } = ranks[rank].events
-      const from = start[event]
-      const split = from + wait
-      const to = from + duration[event]
-      if (split > from) {
-        waits[rank].push(from)
-        waits[rank].push(split)
-      }
-      if (to > split) {
-        transfers[rank].push(split)
-        transfers[rank].push(to)
-      }
+  for (let member = 0; member < events.length; member++) {
+    if (Number.isNaN(waitOf[member])) continue
+    const rank = ranksOf[member]
+    const { start, duration } = ranks[rank].events
+    const from = start[events[member]]
+    const split = from + waitOf[member]
+    const to = from + duration[events[member]]
+    if (split > from) {
+      waits[rank].push(from)
+      waits[rank].push(split)
     }
+    if (to > split) {
+      transfers[rank].push(split)
+      transfers[rank].push(to)
+    }
+  }
   return ranks.map((_, i) => ({
     waiting: unionOf(waits[i].all()),
     transferring: unionOf(transfers[i].all()),
@@ -96,17 +98,20 @@ export function partitionOf(
 ): Partition {
   const { kind } = rank.events
   const all = {
-    computing: activity(rank, (event) => kind[event] === Kind.kernel || kind[event] === Kind.memset),
+    kernels: activity(rank, (event) => kind[event] === Kind.kernel || kind[event] === Kind.memset),
     communicating: activity(rank, (event) => kind[event] === Kind.communication),
     copying: activity(rank, (event) => kind[event] === Kind.memcpy),
   }
-  const computing = clip(all.computing, from, to)
+  const kernels = clip(all.kernels, from, to)
+  const blocked = blockedTime(rank)
+  const computing = difference(kernels, union(blocked.transferring, blocked.waiting))
   const communicating = clip(all.communicating, from, to)
   const copying = clip(all.copying, from, to)
   const exposed = difference(communicating, computing)
   const transfer = intersection(exposed, transferring)
   const notTransferring = difference(exposed, transferring)
-  const busy = union(computing, communicating)
+  const inside = (set: Intervals): Intervals => difference(intersection(kernels, set), communicating)
+  const busy = union(kernels, communicating)
   return {
     from,
     to,
@@ -117,8 +122,8 @@ export function partitionOf(
     transferring: clip(transferring, from, to),
     parts: {
       compute: computing,
-      transfer,
-      wait: intersection(notTransferring, waiting),
+      transfer: union(transfer, inside(blocked.transferring)),
+      wait: union(intersection(notTransferring, waiting), inside(blocked.waiting)),
       communication: difference(notTransferring, waiting),
       copy: difference(copying, busy),
       ...idleCauses(rank, names, complement(union(busy, copying), from, to)),

@@ -5,7 +5,15 @@
 import { Column, float64, int32, uint32, uint8 } from './columns.ts'
 import { sortBy } from './sort.ts'
 import { isDeviceWork, Kind, NONE } from './timeline.ts'
-import type { Communication, Events, Operands, RankTimeline, Timeline, Track } from './timeline.ts'
+import type {
+  Communication,
+  Events,
+  Operands,
+  RankTimeline,
+  TensorBytes,
+  Timeline,
+  Track,
+} from './timeline.ts'
 
 export class TimelineBuilder {
   private readonly ranks = new Map<number, Pick<RankBuilder, 'freeze'>>()
@@ -96,6 +104,7 @@ export class RankBuilder {
   private sequences = new Map<number, number>()
   private readonly operands: Operands[] = []
   private readonly operandsOf = new Column(int32)
+  private readonly traffic = new Map<number, readonly TensorBytes[]>()
 
   get length(): number {
     return this.starts.length
@@ -205,6 +214,11 @@ export class RankBuilder {
     this.operandsOf.set(event, operands)
   }
 
+  setTraffic(event: number, traffic: readonly TensorBytes[]): void {
+    if (traffic.length > 0) this.traffic.set(event, traffic)
+    else this.traffic.delete(event)
+  }
+
   freeze(rank: number, detail: Detail = 'all'): RankTimeline {
     const { order, bounds } = detail === 'all' ? this.inOrder() : this.thin(this.inOrder(), detail)
     this.ordered = null
@@ -215,8 +229,8 @@ export class RankBuilder {
       return links
     }
 
-    const renumberKeys = (values: ReadonlyMap<number, number>): Map<number, number> => {
-      const renumbered = new Map<number, number>()
+    const renumberKeys = <T>(values: ReadonlyMap<number, T>): Map<number, T> => {
+      const renumbered = new Map<number, T>()
       for (const [event, value] of values)
         if (position[event] !== NONE) renumbered.set(position[event], value)
       return renumbered
@@ -245,6 +259,7 @@ export class RankBuilder {
       communication,
       sequence: renumberKeys(this.sequences),
       operands: this.operandsOf.take(order),
+      traffic: renumberKeys(this.traffic),
     }
     return {
       rank,

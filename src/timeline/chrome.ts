@@ -9,9 +9,9 @@
  * share by which its times were stretched. An event's category is
  * its kind. Ids are those of Kineto: a host call has a `correlation` that is its own, device work that of its launch; an
  * operator has an `External id` that is its own, all else that of its operator. Communications are metadata events,
- * named by their number.
+ * named by their number. `traffic` of a kernel lists [tensor, name, size, written, read], in bytes.
  */
-import { Kind, NONE, type RankTimeline, type Timeline } from './timeline.ts'
+import { Kind, NONE, type RankTimeline, type TensorBytes, type Timeline } from './timeline.ts'
 
 export const CHROME_VERSION = 1
 export const COMMUNICATION_EVENT = 'arke_communication'
@@ -176,12 +176,17 @@ function eventText(
     const { shapes, types } = rank.operands[events.operands[event]]
     args += `,"Input Dims":${JSON.stringify(shapes)},"Input type":${JSON.stringify(types)}`
   }
+  const traffic = events.traffic.get(event)
+  if (traffic) args += `,"traffic":${trafficText(traffic)}`
   return (
     `{"ph":"X","cat":"${categories[kind]}","name":${texts[events.name[event]]},"pid":${process},` +
     `"tid":${thread + events.track[event]},"ts":${microseconds(start, shift)},` +
     `"dur":${microseconds(duration, 0n)}${args === '' ? '' : `,"args":{${args.slice(1)}}`}}`
   )
 }
+
+const trafficText = (traffic: readonly TensorBytes[]): string =>
+  JSON.stringify(traffic.map(({ tensor, name, size, written, read }) => [tensor, name, size, written, read]))
 
 function flowText(rank: RankTimeline, event: number, { process, thread, drift, shift }: Place): string {
   const { start, track, launch } = rank.events

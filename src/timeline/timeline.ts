@@ -99,6 +99,19 @@ export interface Operands {
   readonly types: readonly string[]
 }
 
+/** What a kernel of our own does to its rank's copy of a tensor, in bytes; a place that is accessed twice counts twice. */
+export interface TensorBytes {
+  /** The same number for the same allocation, on all ranks. */
+  readonly tensor: number
+  readonly name: string
+  /** Of the rank's copy. */
+  readonly size: number
+  /** By the launch on all ranks: what its programs store here, and what peers put here. */
+  readonly written: number
+  /** By the rank's own programs. */
+  readonly read: number
+}
+
 /** The columns of a rank's events. */
 export interface Events {
   readonly length: number
@@ -123,6 +136,8 @@ export interface Events {
   readonly sequence: ReadonlyMap<number, number>
   /** Index into the rank's operands, or `NONE`; of operators. */
   readonly operands: Int32Array
+  /** Of kernels of our own; events of the same launch plan share one list. */
+  readonly traffic: ReadonlyMap<number, readonly TensorBytes[]>
 }
 
 export interface RankTimeline {

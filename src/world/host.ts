@@ -49,6 +49,10 @@ export abstract class HostWorld implements World {
     this.#requests = new Requests(ranks)
   }
 
+  get clockTick(): number {
+    return 0
+  }
+
   // What a target says
 
   /** Make room for a tensor, on every rank. */

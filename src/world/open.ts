@@ -12,7 +12,7 @@ import { CheckWorld } from '../targets/check/world.ts'
 import { WorldError, type Launch, type LaunchArguments, type LaunchOptions, type World } from './world.ts'
 
 export interface OpenOptions {
-  /** `check` by default; `wasm` and `native` run on the processor. */
+  /** `check` by default; `wasm` and `native` run on the processor, `cuda` on NVIDIA GPUs. */
   readonly target?: string
   /** How many ranks, 1 to 64. */
   readonly ranks: number
@@ -47,6 +47,7 @@ export const worlds: Readonly<Record<string, Open>> = {
     await startThreads(options)
     return (await import('../targets/native/world.ts')).openNativeWorld(options)
   },
+  cuda: async (options) => (await import('../targets/cuda/open.ts')).openCudaWorld(options),
 }
 
 async function startThreads({ ranks, workers }: OpenOptions): Promise<void> {

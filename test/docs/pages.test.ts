@@ -2,11 +2,12 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { arke, start } from '../cli/arke.ts'
+import { arke, arkeFromSource, start } from '../cli/arke.ts'
 import { fences, root } from './snippets.ts'
 
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
-const pages = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)]
+const documents = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md'))
+const pages = ['README.md', ...documents.map((name) => `docs/${name}`)]
 
 describe('README', () => {
   it('shows a kernel that is an example, word for word', () => {
@@ -22,7 +23,7 @@ describe('README', () => {
     try {
       const path = join(folder, 'program.ts')
       writeFileSync(path, program.text)
-      const { code, stdout } = await start([path], ['--import', 'tsx']).ended
+      const { code, stdout } = await start([path], ['--import', 'tsx'], root).ended
       expect(code).toBe(0)
       expect(stdout).toContain('Float64Array(1000)')
     } finally {
@@ -36,7 +37,7 @@ describe('README', () => {
     for (const { text } of shown) {
       const [command, ...lines] = text.split('\n')
       const args = command.replace('$ npx tsx src/cli/main.ts ', '').split(' ')
-      const { stdout } = await arke(...args)
+      const { stdout } = await arkeFromSource(...args)
       expect(stdout).toContain(lines.join('\n'))
     }
   })
@@ -56,6 +57,15 @@ describe('links', () => {
       .toLowerCase()
       .replace(/[^\w\- ]/g, '')
       .replaceAll(' ', '-')
+  /** A heading that comes again gets a number. */
+  const anchors = (headings: readonly string[]): string[] => {
+    const seen = new Map<string, number>()
+    return headings.map(anchor).map((name) => {
+      const times = seen.get(name) ?? 0
+      seen.set(name, times + 1)
+      return times === 0 ? name : `${name}-${times}`
+    })
+  }
 
   it.each(pages)('%s', (page) => {
     for (const [, target] of read(page).matchAll(/\]\(([^)\s]+)\)/g)) {
@@ -63,10 +73,20 @@ describe('links', () => {
       const [file, fragment] = target.split('#')
       const path = file ? join(dirname(page), file) : page
       expect(existsSync(join(root, path)), `${page} links to ${target}`).toBe(true)
-      const headings = () => [...read(path).matchAll(/^#+ (.*)$/gm)].map(([, heading]) => anchor(heading))
+      const headings = () => anchors([...read(path).matchAll(/^#+ (.*)$/gm)].map(([, heading]) => heading))
       if (fragment) expect(headings(), `${page} links to ${target}`).toContain(fragment)
     }
   })
+})
+
+it('every page of docs is linked from another one', () => {
+  for (const name of documents) {
+    const others = pages.filter((page) => page !== `docs/${name}`)
+    expect(
+      others.some((page) => new RegExp(`\\]\\((docs/)?${name}[#)]`).test(read(page))),
+      name,
+    ).toBe(true)
+  }
 })
 
 describe('docs/architecture.md', () => {

@@ -1,11 +1,14 @@
-/** The worked example of docs/taxes.md: its ledger follows from its events. */
+/** The worked examples of docs/taxes.md: their ledgers follow from their events. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
+import { executionsOf, ledgerOf, pictureOf } from '../../src/runs/ledger.ts'
+import { type RunLedger, runPartNames } from '../../src/runs/results.ts'
 import { audit } from '../../src/taxes/audit.ts'
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import { Kind } from '../../src/timeline/timeline.ts'
 import { Warnings } from '../../src/timeline/warnings.ts'
+import { workerTrack } from '../../src/timeline/workers.ts'
 import { root } from './snippets.ts'
 
 const page = readFileSync(join(root, 'docs/taxes.md'), 'utf8')
@@ -90,4 +93,47 @@ it('the ledger of the worked example follows from its events', () => {
   )
   for (const { ledger } of audited.ranks)
     expect(Object.values(ledger.parts).reduce((sum, part) => sum + part, 0)).toBe(ledger.wall)
+})
+
+it('the ledger of a run of our own follows from its events', () => {
+  const tensors = [...new Set(table('bytes').map(({ tensor }) => tensor))]
+  const builder = new TimelineBuilder()
+  const ranks = [builder.rank(0), builder.rank(1)]
+  for (const row of table('run')) {
+    const rank = ranks[Number(row.rank)]
+    const worker = /^worker (\d)$/.exec(row.track)
+    const track = worker
+      ? rank.track('annotations', 0, workerTrack({ stream: 0, leader: Number(worker[1]), role: 0 }))
+      : rank.track('stream', 0, 0)
+    const [from, to] = [Number(row.from) * 1000, Number(row.to) * 1000]
+    const kind = Kind[row.what as keyof typeof Kind]
+    const event = rank.add(kind, track, builder.intern(row.name), from, to - from)
+    const bytes = table('bytes').filter(({ kernel }) => kernel === row.name)
+    rank.setTraffic(
+      event,
+      bytes.map(({ tensor, size, written, read }) => ({
+        tensor: tensors.indexOf(tensor),
+        name: tensor,
+        size: Number(size),
+        written: Number(written),
+        read: Number(read),
+      })),
+    )
+  }
+  const timeline = builder.freeze()
+  const executions = executionsOf(timeline, 'gate')
+  expect(executions).toHaveLength(1)
+  const picture = pictureOf(timeline, executions[0], { bandwidth: 1e9 })
+  const row = (rank: string, { wall, parts, locality }: RunLedger) => ({
+    rank,
+    wall: String(wall / 1000),
+    ...Object.fromEntries(runPartNames.map((part) => [part, String(parts[part] / 1000)])),
+    'locality bytes': String(locality.bytes),
+  })
+  const mean = ledgerOf(picture)
+  expect([...picture.ranks.map(({ rank, ledger }) => row(String(rank), ledger)), row('mean', mean)]).toEqual(
+    table('run ledger'),
+  )
+  expect(mean.locality.time).toEqual([0, 4096])
+  expect(page).toContain('up to 4.096 µs')
 })

@@ -1,7 +1,8 @@
 /**
  * Every variant of every operation on the targets that run for real, compared with float64: odd shapes, 1 to 8 ranks, launches
  * in a row with nothing in between but kernels that write the inputs anew, ranks far ahead of each other. A compiler of C++
- * takes its time, so native has two world sizes a variant; ARKE_STRESS=1 asks for all of them and for every dtype.
+ * takes its time, so native has two world sizes a variant; ARKE_STRESS=1 asks for all of them, for every dtype and
+ * for more launches.
  */
 import { describe, expect, it } from 'vitest'
 import { openWorld, type World } from '../../src/index.ts'
@@ -16,13 +17,13 @@ import { outOfStep } from './outOfStep.ts'
 
 const targets = await realTargets()
 const everything = process.env.ARKE_STRESS === '1'
-const launches = 50
+const launches = everything ? 50 : 20
 
 /** World sizes and dtypes of the n-th variant: in turn, unless all are wanted. */
 function settings(target: string, n: number): (readonly [number, OperandDType])[] {
-  const sizes = [1, 2, 3, 8]
+  const sizes = target === 'cuda' ? [1, 2, 4, 8] : [1, 2, 3, 8]
   if (everything) return sizes.flatMap((ranks) => operandDTypes.map((dtype) => [ranks, dtype] as const))
-  const few = target === 'wasm' ? sizes : [[2, 8][n % 2], [3, 1, 3, 3][n % 4]]
+  const few = target === 'wasm' || target === 'cuda' ? sizes : [[2, 8][n % 2], [3, 1, 3, 3][n % 4]]
   return few.map((ranks, i) => [ranks, operandDTypes[(n + i) % operandDTypes.length]] as const)
 }
 

@@ -45,7 +45,12 @@ interface Made {
   communicating: number
 }
 
-export function makeSample(options: SampleOptions = {}): ReportInput {
+/** Its collectives are an array, as in a document that was read back. */
+export interface Sample extends ReportInput {
+  readonly document: AuditDocument & { readonly collectives: readonly CollectiveDocument[] }
+}
+
+export function makeSample(options: SampleOptions = {}): Sample {
   const { ranks: world = 8, steps = 3, layers = 4, kernels = 6, straggler = 5, text = '' } = options
   const random = generator(12345)
   const timelines = new TimelineBuilder()
@@ -197,7 +202,7 @@ export function makeSample(options: SampleOptions = {}): ReportInput {
     })),
   }))
   const perRank = made.map((_, r) => figures(r, 0, ends[r]))
-  const document: AuditDocument = {
+  const document: Sample['document'] = {
     arke: '0.1.0',
     sources: made.map((_, rank) => ({
       path: `/traces/llama-70b-tp8/rank${rank}${text}.pt.trace.json.gz`,

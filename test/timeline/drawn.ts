@@ -34,13 +34,19 @@ const event = fc.record({
   kind: fc.integer({ min: 0, max: Kind.step }).map((kind) => kind as Kind),
   track: fc.nat(),
   name: text,
-  start: fc.oneof(fc.integer({ min: -5000, max: 5000 }), fc.integer({ min: 0, max: 2 ** 50 })),
+  start: fc.oneof(fc.integer({ min: -5000, max: 5000 }), fc.integer({ min: 0, max: 2 ** 50 - 5000 })),
   duration: fc.oneof(fc.nat(5000), fc.nat({ max: 2 ** 50 })),
   bytes: fc.oneof(fc.constant(0), count),
   target: fc.nat(),
   communication: fc.option(fc.nat(), { nil: NONE }),
   sequence: fc.option(fc.nat({ max: 2 ** 31 - 1 }), { nil: NONE }),
   operands: fc.option(fc.nat(), { nil: NONE }),
+  traffic: fc.oneof(
+    { weight: 3, arbitrary: fc.constant([]) },
+    fc.array(fc.record({ tensor: fc.nat(9), name: text, size: count, written: count, read: count }), {
+      maxLength: 3,
+    }),
+  ),
 })
 const rank = fc.record({
   base: fc.bigInt({ min: -(2n ** 50n), max: 2n ** 61n }),
@@ -84,6 +90,7 @@ function fill(rank: RankBuilder, drawn: Drawn, builder: TimelineBuilder): void {
     rank.setBytes(added, one.bytes)
     rank.setCommunication(added, pick(communications, one.communication) ?? NONE, one.sequence)
     rank.setOperands(added, pick(records, one.operands) ?? NONE)
+    rank.setTraffic(added, one.traffic)
   }
   const those = (wanted: (kind: Kind) => boolean): number[] =>
     drawn.events.flatMap(({ kind }, i) => (wanted(kind) ? [i] : []))
@@ -116,6 +123,7 @@ export const contents = ({ ranks, names }: Timeline) =>
         communication: events.communication[i] === NONE ? null : communications[events.communication[i]],
         sequence: events.sequence.get(i) ?? NONE,
         operands: events.operands[i] === NONE ? null : records[events.operands[i]],
+        traffic: events.traffic.get(i) ?? [],
       })),
     }),
   )

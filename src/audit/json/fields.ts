@@ -40,6 +40,8 @@ export const TextField = {
   communicator: 4,
   dtype: 5,
   library: 6,
+  /** In our own traces. */
+  traffic: 7,
 } as const
 
 /** What an operator is called with, as it is written; interned apart, so that many shapes leave room for the names. */
@@ -123,6 +125,7 @@ export const argKeys = new Keys({
   'Comms Id': FIRST_TEXT + TextField.communicator,
   dtype: FIRST_TEXT + TextField.dtype,
   library: FIRST_TEXT + TextField.library,
+  traffic: FIRST_TEXT + TextField.traffic,
   'Input Dims': FIRST_OPERAND + OperandField.shapes,
   'Input dims': FIRST_OPERAND + OperandField.shapes, // 2021
   'Input type': FIRST_OPERAND + OperandField.types,

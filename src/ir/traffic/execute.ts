@@ -11,11 +11,12 @@ import { accessParts, type Slice } from './plan.ts'
 import * as views from './views.ts'
 import type { Places, TensorView, View } from './views.ts'
 
-/** Bytes of the source and of the target of an access, or how often a flag (as source) is used: on this rank and on others. */
+/** Bytes of the source and of the target of an access, or how often a flag (as source) is used, by the rank it lies on. */
 export interface Counts {
-  source: { local: number; remote: number }
-  target: { local: number; remote: number }
+  readonly source: ByOwner
+  readonly target: ByOwner
 }
+export type ByOwner = Map<number, number>
 /** Called where a node's traffic depends on data. */
 export type GiveUp = (node: Node, reason: string) => void
 
@@ -37,9 +38,14 @@ interface Captured {
 const longestLoop = 2 ** 22
 const loops: ReadonlySet<string> = new Set(['for', 'while', 'persistent', 'pipeline'])
 
+/** Thrown where following a kernel takes more steps than were allowed. */
+export class TooLong extends Error {}
+
 export class Execution {
   readonly #slice: Slice
   readonly #giveUp: GiveUp
+  /** Blocks that may still be executed. */
+  #left: number
   #binding!: Binding
   readonly #values = new Map<Node, Known>()
   /** What control nodes left. */
@@ -48,9 +54,10 @@ export class Execution {
   readonly #captured = new Map<Node, Captured>()
   readonly #remembered = new Map<Node, Map<string, Remembered>>()
 
-  constructor(slice: Slice, giveUp: GiveUp) {
+  constructor(slice: Slice, giveUp: GiveUp, limit = Infinity) {
     this.#slice = slice
     this.#giveUp = giveUp
+    this.#left = limit
   }
 
   /** Counts of one program. What is remembered holds for bindings that differ in rank, program and scalars only. */
@@ -72,6 +79,7 @@ export class Execution {
 
   /** Execute a block with values for its params; its results. */
   #block(block: Block, values: readonly Known[]): readonly Known[] {
+    if (this.#left-- <= 0) throw new TooLong()
     values.forEach((value, i) => this.#values.set(block.params[i], value))
     for (const node of block.nodes) if (this.#slice.needed.has(node)) this.#node(node)
     return block.results.map((result) => this.#values.get(result))
@@ -159,7 +167,8 @@ export class Execution {
   }
 
   #add(side: keyof Counts, owner: number | undefined, amount: number): void {
-    this.#counts[side][owner === this.#binding.rank ? 'local' : 'remote'] += amount
+    // It is not known only where all places lie outside the tensor.
+    if (owner !== undefined) addTo(this.#counts[side], owner, amount)
   }
 
   /** Execute a loop, unless it was with these values. */
@@ -301,13 +310,14 @@ export class Execution {
   }
 }
 
-const noCounts = (): Counts => ({ source: { local: 0, remote: 0 }, target: { local: 0, remote: 0 } })
+const noCounts = (): Counts => ({ source: new Map(), target: new Map() })
+
+const addTo = (counts: ByOwner, owner: number, amount: number): void =>
+  void counts.set(owner, (counts.get(owner) ?? 0) + amount)
 
 function addCounts(to: Counts, counts: Counts): void {
-  for (const side of ['source', 'target'] as const) {
-    to[side].local += counts[side].local
-    to[side].remote += counts[side].remote
-  }
+  for (const side of ['source', 'target'] as const)
+    for (const [owner, amount] of counts[side]) addTo(to[side], owner, amount)
 }
 
 function isDatum(value: Known): value is Datum {

@@ -6,17 +6,21 @@
  *   pull   one kernel; it loads the tiles of A that it needs from their owners
  *   push   a kernel sends tiles into the peers' inboxes, the next one multiplies each when it has arrived
  *   fused  one kernel that sends and multiplies
+ *   auto   whichever of them was the fastest where it was measured
  */
 import type { LaunchOptions, PackedTensor, SymmetricTensor, World } from '../../world/world.ts'
 import { dtypes } from '../../ir/dtype.ts'
+import { choose } from '../choice.ts'
 import { gemmKernel } from '../gemm.ts'
 import {
   chosen,
   expectExtents,
   randomNumbers,
+  roundoff,
   type Operation,
   type OperationDefinition,
   type OperandDType,
+  type Step,
   type Traffic,
 } from '../operation.ts'
 import { gatherKernel } from './bulk.ts'
@@ -31,7 +35,9 @@ export type { Shard } from './product.ts'
 export type { Tiles } from './tiles.ts'
 export type AllGatherGemmVariant = 'bsp' | 'pull' | 'push' | 'fused'
 
-export interface MatrixShape {
+/** A type and not an interface: operations of any kind take a record of extents. */
+ 
+export type MatrixShape = {
   readonly M: number
   readonly N: number
   readonly K: number
@@ -41,7 +47,7 @@ export interface AllGatherGemmOptions {
   /** M and K of all shards together; N of one rank's B. */
   readonly shape: MatrixShape
   readonly dtype: OperandDType
-  readonly variant: AllGatherGemmVariant
+  readonly variant: AllGatherGemmVariant | 'auto'
   readonly shard: Shard
   readonly tiles?: Partial<Tiles>
   /** Programs on each rank; as many as run at once by default. */
@@ -65,9 +71,10 @@ export interface AllGatherGemm extends Operation<AllGatherGemmContents> {
   readonly tiles: Tiles
   readonly inputs: { readonly a: SymmetricTensor<OperandDType>; readonly b: SymmetricTensor<OperandDType> }
   readonly outputs: { readonly c: SymmetricTensor<OperandDType> }
-  /** Bring B, as it is now, into the order in which the target's products read it; `fill` takes that back. */
-  pack(): Promise<void>
 }
+
+/** What B was packed into, while it holds what B holds. Operations that share a B share it. */
+const packedOf = new WeakMap<SymmetricTensor, PackedTensor<OperandDType>>()
 
 /** What a variant needs to allocate and launch. */
 interface Plan {
@@ -87,7 +94,7 @@ interface Plan {
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
 }
 /** Allocates what a variant needs beside A, B and C, and gives the launches of one execution, in order. */
-type Variant = (plan: Plan) => readonly (() => void)[]
+type Variant = (plan: Plan) => readonly Step[]
 
 const variants: Readonly<Record<AllGatherGemmVariant, Variant>> = {
   bsp({ world, shard, dtype, shape, local: [rows, depth], a, weights, c, tiles, options }) {
@@ -97,32 +104,45 @@ const variants: Readonly<Record<AllGatherGemmVariant, Variant>> = {
     const left = world.flags([world.ranks], { name: 'left' })
     const meta = { BM: tiles.BM, BK: tiles.BK }
     return [
-      () =>
-        world.launch(gatherKernel({ dtype, shard }), { a, gathered, entered, left }, { ...options, meta }),
-      () => world.launch(gemmKernel(dtype), { a: gathered, b: weights(), c }, { ...options, meta: tiles }),
+      {
+        name: 'gather',
+        launch: () =>
+          world.launch(gatherKernel({ dtype, shard }), { a, gathered, entered, left }, { ...options, meta }),
+      },
+      {
+        name: 'multiply',
+        launch: () =>
+          world.launch(gemmKernel(dtype), { a: gathered, b: weights(), c }, { ...options, meta: tiles }),
+      },
     ]
   },
   pull({ world, shard, dtype, a, weights, c, tiles, aligned, options }) {
     const ready = world.flags([world.ranks], { name: 'ready' })
     const done = world.flags([world.ranks], { name: 'done' })
     const launch = { ...options, meta: { ...tiles, aligned } }
-    return [() => world.launch(pullKernel({ dtype, shard }), { a, b: weights(), c, ready, done }, launch)]
+    const pull = pullKernel({ dtype, shard })
+    return [{ name: 'pull', launch: () => world.launch(pull, { a, b: weights(), c, ready, done }, launch) }]
   },
   push(plan) {
     const { world, shard, dtype, shape, a, weights, c, tiles, aligned, options } = plan
     const mail = { a, ...mailbox(plan) }
     const { send, multiply } = pushKernels({ dtype, shard })
     const { BM, BK } = tiles
+    const receiving = { ...options, meta: { ...tiles, aligned } }
     return [
-      () => world.launch(send, { ...mail, rows: shape.M }, { ...options, meta: { BM, BK } }),
-      () => world.launch(multiply, { ...mail, b: weights(), c }, { ...options, meta: { ...tiles, aligned } }),
+      {
+        name: 'send',
+        launch: () => world.launch(send, { ...mail, rows: shape.M }, { ...options, meta: { BM, BK } }),
+      },
+      { name: 'multiply', launch: () => world.launch(multiply, { ...mail, b: weights(), c }, receiving) },
     ]
   },
   fused(plan) {
     const { world, shard, dtype, a, weights, c, tiles, aligned, senders, options } = plan
     const launch = { ...options, meta: { ...tiles, aligned, senders } }
     const args = { a, c, ...mailbox(plan) }
-    return [() => world.launch(fusedKernel({ dtype, shard }), { ...args, b: weights() }, launch)]
+    const fused = fusedKernel({ dtype, shard })
+    return [{ name: 'fused', launch: () => world.launch(fused, { ...args, b: weights() }, launch) }]
   },
 }
 
@@ -135,14 +155,25 @@ function mailbox({ world, dtype, local: [rows, depth], tiles: { BM, BK } }: Plan
   }
 }
 
-export function allGatherGemm(world: World, options: AllGatherGemmOptions): AllGatherGemm {
-  const { shape, dtype, variant, shard, grid = 'resident', senders = 0, stream = 0 } = options
+export function allGatherGemm(
+  world: World,
+  options: AllGatherGemmOptions,
+  inputs?: Operation['inputs'],
+): AllGatherGemm {
+  const { shape, dtype, shard, grid = 'resident', senders = 0, stream = 0 } = options
   const { M, N, K } = shape
   const { ranks } = world
   expectExtents('allGatherGemm', { M, N, K })
   expectExtents('allGatherGemm', { senders }, 0)
   if (typeof grid === 'number' && senders >= grid)
     throw new RangeError(`allGatherGemm: ${senders} senders of ${grid} programs leave nobody to multiply`)
+  const { variant, reason }: { variant: string; reason?: string } =
+    options.variant === 'auto'
+      ? choose(
+          { operation: 'allGatherGemm', target: world.target, ranks, dtype, shape, layout: { shard } },
+          allGatherGemmOperation.variants,
+        )
+      : options
   const prepare = chosen('allGatherGemm', variants, variant)
   const local = shard === 'K' ? ([M, Math.ceil(K / ranks)] as const) : ([Math.ceil(M / ranks), K] as const)
   const [rows, depth] = local
@@ -150,18 +181,19 @@ export function allGatherGemm(world: World, options: AllGatherGemmOptions): AllG
   const [tall, deep] = variant === 'bsp' ? [M, K] : local
   const tiles = { ...defaultTiles(world.target, tall, N, deep), ...options.tiles }
   const heightOfB = shard === 'K' ? depth * ranks : K
-  const a = world.zeros(dtype, [rows, depth], { name: 'a' })
-  const b = world.zeros(dtype, [heightOfB, N], { name: 'b' })
+  const { a, b } = (inputs as AllGatherGemm['inputs'] | undefined) ?? {
+    a: world.zeros(dtype, [rows, depth], { name: 'a' }),
+    b: world.zeros(dtype, [heightOfB, N], { name: 'b' }),
+  }
   const c = world.empty(dtype, [M, N], { name: 'c' })
-  let weights: SymmetricTensor<OperandDType> | PackedTensor<OperandDType> = b
-  const launches = prepare({
+  const steps = prepare({
     world,
     shard,
     dtype,
     shape,
     local,
     a,
-    weights: () => weights,
+    weights: () => packedOf.get(b) ?? b,
     c,
     tiles,
     aligned: rows % tiles.BM === 0,
@@ -171,23 +203,29 @@ export function allGatherGemm(world: World, options: AllGatherGemmOptions): AllG
   return {
     name: 'allGatherGemm',
     variant,
+    reason,
     dtype,
     shape,
     shard,
     tiles,
     inputs: { a, b },
     outputs: { c },
-    traffic: trafficOf(variant, shard, ranks, dtype, shape, tiles, launches.length),
-    launch: () => launches.forEach((one) => one()),
+    traffic: trafficOf(variant, shard, ranks, dtype, shape, tiles, steps.length),
+    steps,
+    launch: () => {
+      for (const step of steps) step.launch()
+    },
     random: (seed) => ({
       a: randomNumbers(dtype, M * K, seed),
       b: Array.from({ length: ranks }, (_, rank) => randomNumbers(dtype, K * N, seed * 64 + rank + 1)),
     }),
     pack: async () => {
-      weights = await world.pack(b)
+      if (!packedOf.has(b)) packedOf.set(b, await world.pack(b))
     },
     fill(contents) {
-      weights = b
+      const packed = packedOf.get(b)
+      if (packed && packed.source !== b) world.free(packed)
+      packedOf.delete(b)
       for (let rank = 0; rank < ranks; rank++) {
         const [top, left] = shard === 'K' ? [0, rank * depth] : [rank * rows, 0]
         world.write(a, rank, windowOf(contents.a, [M, K], [top, left], [rows, depth]))
@@ -196,6 +234,8 @@ export function allGatherGemm(world: World, options: AllGatherGemmOptions): AllG
     },
     result: (rank) => world.read(c, rank),
     reference: (contents, rank) => matrixProduct(contents.a, contents.b[rank], shape),
+    // Sums of K products of numbers up to 1, added in f32, and the largest of so many rounded once.
+    tolerance: K * roundoff.f32 + 2 * Math.sqrt(K) * roundoff[dtype],
   }
 }
 
@@ -214,7 +254,7 @@ function windowOf(
 }
 
 function trafficOf(
-  variant: AllGatherGemmVariant,
+  variant: string,
   shard: Shard,
   ranks: number,
   dtype: OperandDType,
@@ -235,6 +275,8 @@ function trafficOf(
 export const allGatherGemmOperation: OperationDefinition<AllGatherGemmOptions, AllGatherGemmContents> = {
   name: 'allGatherGemm',
   variants: ['bsp', 'pull', 'push', 'fused'],
+  fused: ['pull', 'push', 'fused'],
+  limit: { step: 'multiply', name: 'GEMM on data already gathered' },
   defaults: { shape: { M: 64, N: 1024, K: 2048 }, dtype: 'f32', variant: 'fused', shard: 'K' },
   make: allGatherGemm,
 }

@@ -7,15 +7,19 @@
  *   fine-grained   attend; gather with a flag for each partial result; combine each tile as its parts arrive
  *   fused-coarse   one kernel; one flag for each rank
  *   fused          one kernel; one flag for each partial result
+ *   auto           whichever of them was the fastest where it was measured
  */
 import type { LaunchOptions, SymmetricFlags, SymmetricTensor, World } from '../../world/world.ts'
+import { choose } from '../choice.ts'
 import {
   chosen,
   expectExtents,
   randomNumbers,
+  roundoff,
   type Operation,
   type OperationDefinition,
   type OperandDType,
+  type Step,
 } from '../operation.ts'
 import { fusedCoarseKernel, fusedKernel } from './fusedForAll.ts'
 import {
@@ -32,7 +36,9 @@ import { attentionOf, type DecodeContents } from './reference.ts'
 export type { DecodeContents } from './reference.ts'
 export type FlashDecodeVariant = 'bsp' | 'gather-kernel' | 'fine-grained' | 'fused-coarse' | 'fused'
 
-export interface FlashDecodeShape {
+/** A type and not an interface: operations of any kind take a record of extents. */
+ 
+export type FlashDecodeShape = {
   readonly batch: number
   readonly queryHeads: number
   /** Divides `queryHeads`. */
@@ -46,7 +52,7 @@ export interface FlashDecodeShape {
 export interface FlashDecodeOptions {
   readonly shape: FlashDecodeShape
   readonly dtype: OperandDType
-  readonly variant: FlashDecodeVariant
+  readonly variant: FlashDecodeVariant | 'auto'
   /** BN tokens a tile; `splits` parts of a rank's sequence, for more programs than there are (batch, kv head) tiles. */
   readonly tiles?: { readonly BN?: number; readonly stages?: number; readonly splits?: number }
   /** Of the scores; 1 / sqrt(D) by default. */
@@ -84,7 +90,7 @@ interface Plan extends Cache {
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
 }
 /** Allocates what a variant needs, and gives the launches of one execution, in order. */
-type Variant = (plan: Plan) => readonly (() => void)[]
+type Variant = (plan: Plan) => readonly Step[]
 
 /** Partial results: `parts` for each (batch, kv head), in so many slots. */
 function partials({ world, shape, meta: { G, D } }: Plan, slots: number, parts: number, name: string) {
@@ -109,7 +115,10 @@ function inSteps(plan: Plan, slots: number) {
     gathering: { ...own, allSums: all.sums, allStats: all.stats },
     launch: { ...options, meta: { G, D } },
     launchSplits: { ...options, meta: { G, D, splits } },
-    attend: () => world.launch(attendKernel(dtype), { q, k, v, lengths, ...own }, { ...options, meta }),
+    attend: {
+      name: 'attend',
+      launch: () => world.launch(attendKernel(dtype), { q, k, v, lengths, ...own }, { ...options, meta }),
+    },
   }
 }
 
@@ -120,8 +129,11 @@ const variants: Readonly<Record<FlashDecodeVariant, Variant>> = {
     const meeting = { entered: ofRanks(plan, 'entered'), left: ofRanks(plan, 'left') }
     return [
       attend,
-      () => world.launch(bulkGatherKernel, { ...gathering, ...meeting }, launch),
-      () => world.launch(bulkCombineKernel(dtype), { ...all, out }, launchSplits),
+      { name: 'gather', launch: () => world.launch(bulkGatherKernel, { ...gathering, ...meeting }, launch) },
+      {
+        name: 'combine',
+        launch: () => world.launch(bulkCombineKernel(dtype), { ...all, out }, launchSplits),
+      },
     ]
   },
   'gather-kernel'(plan) {
@@ -130,8 +142,11 @@ const variants: Readonly<Record<FlashDecodeVariant, Variant>> = {
     const [arrived, done] = [ofRanks(plan, 'arrived'), ofRanks(plan, 'done')]
     return [
       attend,
-      () => world.launch(gatherKernel, { ...gathering, arrived, done }, launch),
-      () => world.launch(combineKernel(dtype), { ...all, out, done }, launchSplits),
+      { name: 'gather', launch: () => world.launch(gatherKernel, { ...gathering, arrived, done }, launch) },
+      {
+        name: 'combine',
+        launch: () => world.launch(combineKernel(dtype), { ...all, out, done }, launchSplits),
+      },
     ]
   },
   'fine-grained'(plan) {
@@ -140,8 +155,14 @@ const variants: Readonly<Record<FlashDecodeVariant, Variant>> = {
     const arrived = ofParts(plan, 'arrived')
     return [
       attend,
-      () => world.launch(fineGrainedGatherKernel, { ...gathering, arrived }, launchSplits),
-      () => world.launch(fineGrainedCombineKernel(dtype), { ...all, out, arrived }, launchSplits),
+      {
+        name: 'gather',
+        launch: () => world.launch(fineGrainedGatherKernel, { ...gathering, arrived }, launchSplits),
+      },
+      {
+        name: 'combine',
+        launch: () => world.launch(fineGrainedCombineKernel(dtype), { ...all, out, arrived }, launchSplits),
+      },
     ]
   },
   'fused-coarse'(plan) {
@@ -149,22 +170,35 @@ const variants: Readonly<Record<FlashDecodeVariant, Variant>> = {
     const inbox = partials(plan, 2, world.ranks * meta.splits, 'inbox')
     const arrived = ofRanks(plan, 'arrived')
     const args = { q, k, v, lengths, out, ...inbox, arrived }
-    return [() => world.launch(fusedCoarseKernel(dtype), args, { ...options, meta })]
+    return [
+      { name: 'fused', launch: () => world.launch(fusedCoarseKernel(dtype), args, { ...options, meta }) },
+    ]
   },
   fused(plan) {
     const { world, dtype, q, k, v, lengths, out, meta, options } = plan
     const inbox = partials(plan, 2, world.ranks * meta.splits, 'inbox')
     const arrived = ofParts(plan, 'arrived')
     const args = { q, k, v, lengths, out, ...inbox, arrived }
-    return [() => world.launch(fusedKernel(dtype), args, { ...options, meta })]
+    return [{ name: 'fused', launch: () => world.launch(fusedKernel(dtype), args, { ...options, meta }) }]
   },
 }
 
-export function flashDecode(world: World, options: FlashDecodeOptions): FlashDecode {
-  const { shape, dtype, variant, grid = 'resident', stream = 0 } = options
+export function flashDecode(
+  world: World,
+  options: FlashDecodeOptions,
+  inputs?: Operation['inputs'],
+): FlashDecode {
+  const { shape, dtype, grid = 'resident', stream = 0 } = options
   const { batch, queryHeads, kvHeads, D, tokens } = shape
   const { ranks } = world
   expectExtents('flashDecode', { batch, queryHeads, kvHeads, D, tokens })
+  const { variant, reason }: { variant: string; reason?: string } =
+    options.variant === 'auto'
+      ? choose(
+          { operation: 'flashDecode', target: world.target, ranks, dtype, shape, layout: {} },
+          flashDecodeOperation.variants,
+        )
+      : options
   const prepare = chosen('flashDecode', variants, variant)
   const G = queryHeads / kvHeads
   if (!Number.isInteger(G))
@@ -172,7 +206,7 @@ export function flashDecode(world: World, options: FlashDecodeOptions): FlashDec
   const { scale = 1 / Math.sqrt(D) } = options
   const { BN = 64, stages = 2, splits = 1 } = options.tiles ?? {}
   expectExtents('flashDecode', { BN, stages, splits })
-  const cache = {
+  const cache = (inputs as Cache | undefined) ?? {
     q: world.zeros(dtype, [batch, kvHeads, G, D], { name: 'q' }),
     k: world.zeros(dtype, [batch, kvHeads, tokens, D], { name: 'k' }),
     v: world.zeros(dtype, [batch, kvHeads, tokens, D], { name: 'v' }),
@@ -180,7 +214,7 @@ export function flashDecode(world: World, options: FlashDecodeOptions): FlashDec
   }
   const out = world.empty(dtype, [batch, kvHeads, G, D], { name: 'out' })
   const meta = { G, D, BN, stages, splits, scale }
-  const launches = prepare({ world, dtype, shape, ...cache, out, meta, options: { grid, stream } })
+  const steps = prepare({ world, dtype, shape, ...cache, out, meta, options: { grid, stream } })
   const remoteBytes = (parts: number): number =>
     (ranks - 1) * parts * batch * kvHeads * (G * D + 2 * G) * Float32Array.BYTES_PER_ELEMENT
   const perRank = <T>(make: (rank: number) => T): T[] =>
@@ -189,6 +223,7 @@ export function flashDecode(world: World, options: FlashDecodeOptions): FlashDec
   return {
     name: 'flashDecode',
     variant,
+    reason,
     dtype,
     shape,
     inputs: cache,
@@ -197,9 +232,14 @@ export function flashDecode(world: World, options: FlashDecodeOptions): FlashDec
       remoteBytes: remoteBytes(splits),
       leastRemoteBytes: remoteBytes(1),
       flops: 4 * batch * queryHeads * tokens * D,
-      launches: launches.length,
+      launches: steps.length,
     },
-    launch: () => launches.forEach((one) => one()),
+    steps,
+    launch: () => {
+      for (const step of steps) step.launch()
+    },
+    // No target reads keys and values in an order of its own.
+    pack: () => Promise.resolve(),
     random: (seed) => ({
       q: randomNumbers(dtype, batch * queryHeads * D, seed),
       k: perRank((rank) => randomNumbers(dtype, elements, seed * 128 + 2 * rank + 1)),
@@ -221,12 +261,16 @@ export function flashDecode(world: World, options: FlashDecodeOptions): FlashDec
     },
     result: (rank) => world.read(out, rank),
     reference: (contents) => attentionOf(contents, { batch, heads: kvHeads, G, D, tokens, scale }),
+    // A mean of numbers up to 1: its weights are rounded to the dtype, and so is it; sums of all tokens are in f32.
+    tolerance: 3 * roundoff[dtype] + 8 * Math.sqrt(ranks * tokens) * roundoff.f32,
   }
 }
 
 export const flashDecodeOperation: OperationDefinition<FlashDecodeOptions, DecodeContents> = {
   name: 'flashDecode',
   variants: ['bsp', 'gather-kernel', 'fine-grained', 'fused-coarse', 'fused'],
+  fused: ['fused-coarse', 'fused'],
+  limit: { step: 'attend', name: "attention to the rank's own tokens" },
   defaults: {
     shape: { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens: 4096 },
     dtype: 'f32',

@@ -18,28 +18,37 @@ export interface DecodeExtents {
   readonly scale: number
 }
 
+/** The same on every rank, so it is computed once for the same contents. */
+const known = new WeakMap<DecodeContents, Float64Array>()
+
 export function attentionOf(contents: DecodeContents, extents: DecodeExtents): Float64Array {
+  const found = known.get(contents)
+  if (found) return found
   const { q, k, v, lengths } = contents
   const { batch, heads, G, D, tokens, scale } = extents
   const out = new Float64Array(batch * heads * G * D)
+  const scores = new Float64Array(k.length * tokens)
   for (let b = 0; b < batch; b++)
     for (let h = 0; h < heads; h++)
       for (let g = 0; g < G; g++) {
         const query = ((b * heads + h) * G + g) * D
-        const scores: { readonly score: number; readonly rank: number; readonly at: number }[] = []
+        const first = (b * heads + h) * tokens * D
+        let [count, largest, total] = [0, -Infinity, 0]
         for (let rank = 0; rank < k.length; rank++)
           for (let token = 0; token < lengths[rank][b]; token++) {
-            const at = ((b * heads + h) * tokens + token) * D
             let score = 0
-            for (let d = 0; d < D; d++) score += q[query + d] * k[rank][at + d]
-            scores.push({ score: score * scale, rank, at })
+            for (let d = 0; d < D; d++) score += q[query + d] * k[rank][first + token * D + d]
+            scores[count++] = score * scale
+            largest = Math.max(largest, score * scale)
           }
-        const largest = scores.reduce((most, { score }) => Math.max(most, score), -Infinity)
-        const total = scores.reduce((sum, { score }) => sum + Math.exp(score - largest), 0)
-        for (const { score, rank, at } of scores) {
-          const weight = Math.exp(score - largest) / total
-          for (let d = 0; d < D; d++) out[query + d] += weight * v[rank][at + d]
-        }
+        for (let at = 0; at < count; at++) total += Math.exp(scores[at] - largest)
+        let at = 0
+        for (let rank = 0; rank < k.length; rank++)
+          for (let token = 0; token < lengths[rank][b]; token++) {
+            const weight = Math.exp(scores[at++] - largest) / total
+            for (let d = 0; d < D; d++) out[query + d] += weight * v[rank][first + token * D + d]
+          }
       }
+  known.set(contents, out)
   return out
 }

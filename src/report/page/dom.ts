@@ -1,4 +1,7 @@
 /** Elements and the one tooltip. Text only ever enters the page as text, so names from traces cannot be markup. */
+import type { Description } from '../description.ts'
+
+export type { Description }
 
 export function element<K extends keyof HTMLElementTagNameMap>(
   tag: K,
@@ -16,11 +19,6 @@ export function byId<T extends HTMLElement>(id: string): T {
   const found = document.getElementById(id)
   if (found === null) throw new Error(`the page has no element ${id}`)
   return found as T
-}
-
-export interface Description {
-  readonly title: string
-  readonly lines: readonly (readonly [label: string, value: string])[]
 }
 
 export function describe({ title, lines }: Description): HTMLElement[] {

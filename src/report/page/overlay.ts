@@ -2,12 +2,9 @@
 import { categoryOfKind, TRANSFER } from '../categories.ts'
 import { time } from '../units.ts'
 import { shortName } from './model.ts'
-import { AXIS, hatching, type Tracks } from './tracks.ts'
+import { AXIS, drawAxis, drawBand, drawGrid, FONT, inkOn, LABELS } from './plot.ts'
+import { hatching, type Tracks } from './tracks.ts'
 import type { Row } from './layout.ts'
-import { markDistance } from './view.ts'
-
-const FONT = '11px ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace'
-const LABELS = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 export function drawOverlay(tracks: Tracks, context: CanvasRenderingContext2D): void {
   const { gutter, width, height } = tracks
@@ -24,33 +21,10 @@ export function drawOverlay(tracks: Tracks, context: CanvasRenderingContext2D): 
   }
   drawSelection(tracks, context)
   context.restore()
+  drawGrid(tracks, context, AXIS)
   drawAxis(tracks, context)
   drawLabels(tracks, context)
-  drawBand(tracks, context)
-}
-
-function drawAxis(tracks: Tracks, context: CanvasRenderingContext2D): void {
-  const { view, gutter, plotWidth, ink, width, height } = tracks
-  const distance = markDistance(view.span, plotWidth, 120)
-  const [unit, size] =
-    distance >= 1e8 ? ['s', 1e9] : distance >= 1e5 ? ['ms', 1e6] : distance >= 100 ? ['µs', 1e3] : ['ns', 1]
-  const digits = Math.max(0, Math.ceil(-Math.log10(distance / (size as number)) - 1e-9))
-  context.font = LABELS
-  context.textBaseline = 'middle'
-  context.textAlign = 'left'
-  for (let mark = Math.ceil(view.from / distance) * distance; mark < view.to; mark += distance) {
-    const x = Math.round(gutter + view.x(mark, plotWidth)) + 0.5
-    context.fillStyle = ink.line
-    context.globalAlpha = 0.35
-    context.fillRect(x - 0.5, AXIS, 1, height - AXIS)
-    context.globalAlpha = 1
-    context.fillRect(x - 0.5, AXIS - 6, 1, 6)
-    context.fillStyle = ink.faint
-    const label = `${(mark / (size as number)).toFixed(digits)} ${unit}`
-    if (x + 4 + 6.5 * label.length < width) context.fillText(label, x + 4, AXIS / 2)
-  }
-  context.fillStyle = ink.line
-  context.fillRect(0, AXIS - 1, width, 1)
+  drawBand(tracks, context, AXIS)
 }
 
 function drawLabels(tracks: Tracks, context: CanvasRenderingContext2D): void {
@@ -219,30 +193,6 @@ function drawSelection(tracks: Tracks, context: CanvasRenderingContext2D): void 
   context.fillStyle = ink.paper
   context.textBaseline = 'middle'
   context.fillText(label, left + 6, AXIS + 12.5)
-}
-
-function drawBand(tracks: Tracks, context: CanvasRenderingContext2D): void {
-  if (tracks.band === null) return
-  const { view, plotWidth, gutter, ink, height } = tracks
-  const [a, b] = [Math.min(...tracks.band), Math.max(...tracks.band)]
-  context.fillStyle = ink.accent
-  context.globalAlpha = 0.2
-  context.fillRect(gutter + a, AXIS, b - a, height - AXIS)
-  context.globalAlpha = 1
-  context.font = `600 ${LABELS}`
-  context.textBaseline = 'middle'
-  context.textAlign = 'left'
-  const label = time(((b - a) / plotWidth) * view.span)
-  context.fillRect(gutter + a, AXIS, context.measureText(label).width + 12, 20)
-  context.fillStyle = ink.paper
-  context.fillText(label, gutter + a + 6, AXIS + 10.5)
-}
-
-/** Black or white, whichever is easier to read on a colour. */
-function inkOn(hex: string): string {
-  const value = parseInt(hex.slice(1), 16)
-  const luminance = 0.299 * (value >>> 16) + 0.587 * ((value >>> 8) & 255) + 0.114 * (value & 255)
-  return luminance > 130 ? '#000000' : '#ffffff'
 }
 
 function lowerBound(values: ArrayLike<number>, value: number, low = 0): number {

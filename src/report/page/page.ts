@@ -2,6 +2,7 @@
 import { blockOfRank, collectivesBlock, headerBlock, type PackedHeader } from '../packed.ts'
 import { count } from '../units.ts'
 import { Bars } from './bars.ts'
+import { canInflate, inflate } from './blocks.ts'
 import { byId, element, Tooltip } from './dom.ts'
 import { listen } from './input.ts'
 import { Model } from './model.ts'
@@ -12,40 +13,11 @@ import { watchTheme } from './theme.ts'
 import { Tracks } from './tracks.ts'
 import { unpackCollectives, unpackRank } from './unpack.ts'
 
-async function inflate(id: string): Promise<Uint8Array> {
-  const holder = byId(id)
-  const bytes = decode(holder.textContent ?? '')
-  holder.remove()
-  const { readable, writable } = new DecompressionStream('gzip')
-  const writer = writable.getWriter()
-  // Errors reach the reader too, which is where they are handled.
-  writer.write(bytes).catch(() => undefined)
-  writer.close().catch(() => undefined)
-  // The last four bytes tell the length.
-  const inflated = new Uint8Array(new DataView(bytes.buffer).getUint32(bytes.length - 4, true))
-  const reader = readable.getReader()
-  let length = 0
-  for (let next = await reader.read(); !next.done; next = await reader.read()) {
-    inflated.set(next.value, length)
-    length += next.value.length
-  }
-  return inflated
-}
-
-function decode(base64: string): Uint8Array<ArrayBuffer> {
-  const native = Uint8Array as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> }
-  if (native.fromBase64) return native.fromBase64(base64)
-  const text = atob(base64)
-  const bytes = new Uint8Array(text.length)
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i)
-  return bytes
-}
-
 async function start(): Promise<void> {
   const status = byId('status')
   const recolour: (() => void)[] = []
   watchTheme(() => recolour.forEach((one) => one()))
-  if (typeof DecompressionStream === 'undefined') {
+  if (!canInflate()) {
     status.textContent =
       'This browser cannot decompress the data of the tracks and bars (it lacks DecompressionStream). The tables below are complete; a browser of 2023 or later shows the rest.'
     return

@@ -7,11 +7,10 @@ import { byId, element } from './dom.ts'
 import { layOut, rowAt, type Extent, type Layout, type Row } from './layout.ts'
 import type { Model, Place } from './model.ts'
 import { drawOverlay } from './overlay.ts'
+import { AXIS, readInk, type Ink, type Plot } from './plot.ts'
 import { makePalette, Raster, type Palette } from './raster.ts'
 import { colour, isDark } from './theme.ts'
 import { View } from './view.ts'
-
-export const AXIS = 26
 
 export type Selection =
   { readonly kind: 'event'; readonly place: Place } | { readonly kind: 'collective'; readonly index: number }
@@ -27,15 +26,7 @@ export interface Hit {
   readonly right: number
 }
 
-export interface Ink {
-  readonly text: string
-  readonly faint: string
-  readonly line: string
-  readonly paper: string
-  readonly accent: string
-}
-
-export class Tracks {
+export class Tracks implements Plot {
   readonly model: Model
   readonly view: View
   readonly canvas = byId<HTMLCanvasElement>('tracks-canvas')
@@ -72,7 +63,7 @@ export class Tracks {
     if (context === null) throw new Error('this browser has no canvas')
     this.context = context
     this.palette = makePalette(isDark(), '#ffffff', '#ffffff')
-    this.ink = { text: '#000', faint: '#000', line: '#000', paper: '#fff', accent: '#000' }
+    this.ink = readInk()
     this.recolour()
     this.relayout()
     new ResizeObserver(() => this.resize()).observe(this.scroller)
@@ -80,13 +71,7 @@ export class Tracks {
   }
 
   recolour(): void {
-    this.ink = {
-      text: colour('--ink'),
-      faint: colour('--ink-faint'),
-      line: colour('--line'),
-      paper: colour('--paper'),
-      accent: colour('--accent'),
-    }
+    this.ink = readInk()
     this.palette = makePalette(isDark(), this.ink.paper, colour('--lane'))
     this.invalidate()
   }

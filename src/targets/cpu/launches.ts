@@ -13,6 +13,7 @@ import {
   streamNumber,
   type Handle,
 } from '../../world/arguments.ts'
+import { givenTo, type Given } from '../../world/launchTraffic.ts'
 import { usesOf } from '../../world/uses.ts'
 import { WorldError, type Launch, type LaunchOptions, type SymmetricFlags } from '../../world/world.ts'
 import { mostParams, param as paramOf } from './abi.ts'
@@ -48,6 +49,8 @@ interface Plan {
   readonly executable: Executable
   readonly flags: readonly (SymmetricFlags | undefined)[]
   readonly parts: readonly Part[]
+  /** Where the world records. */
+  readonly given: Given | undefined
 }
 
 /** A plan, and what was asked for. */
@@ -179,7 +182,8 @@ export class Launches {
     const flags = params.map(([name, { kind }]) =>
       kind === 'flags' ? (args[name] as SymmetricFlags) : undefined,
     )
-    return { kernel, executable, flags, parts }
+    const given = host.recording && givenTo(ir, args, ranks, grids)
+    return { kernel, executable, flags, parts, given }
   }
 
   #expectDistinct(kernel: Kernel, ir: KernelIR, args: Launch['args'], ranks: readonly number[]): void {
@@ -242,12 +246,14 @@ export class Launches {
       }
     }
     for (let p = 0; p < plans.length; p++) {
-      const { kernel, executable, flags, parts } = plans[p]
+      const { kernel, executable, flags, parts, given } = plans[p]
       for (let n = 0; n < parts.length; n++) {
         const { queue, block } = parts[n]
         const launched = queue.publish(kernel.name, executable, flags, block.grid, enqueued)
         queue.wake(block.leaders, executable.lowered.roles)
-        if (recording) launched.published = now()
+        if (!recording) continue
+        launched.given = given
+        launched.published = now()
       }
     }
     host.launched()

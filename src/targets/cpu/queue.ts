@@ -2,6 +2,7 @@
  * The host's side of a queue: the launches of a stream on a rank. Writes launch blocks, tells workers, knows which launches
  * have ended and when.
  */
+import type { Given } from '../../world/launchTraffic.ts'
 import { launch, queue as queueOf, ring, slot as slotOf } from './abi.ts'
 import type { Executable } from './executables.ts'
 import type { Arena } from './pool.ts'
@@ -15,6 +16,8 @@ export interface Launched {
   /** Names and shapes of flag-set arguments, by the parameter's index. */
   readonly flags: readonly ({ readonly name: string; readonly shape: readonly number[] } | undefined)[]
   readonly grid: number
+  /** Where the world records: what it was launched with. */
+  given: Given | undefined
   readonly queue: Queue
   readonly sequence: number
   /** When the host enqueued it, and when it ran, in nanoseconds; 0 until known. */
@@ -164,6 +167,7 @@ export class Queue {
       executable,
       flags,
       grid,
+      given: undefined,
       enqueued,
       queue: this,
       sequence: this.#head,

@@ -5,6 +5,8 @@
  */
 import { TimelineBuilder } from '../../timeline/builder.ts'
 import { Kind, type Timeline } from '../../timeline/timeline.ts'
+import { workerTrack } from '../../timeline/workers.ts'
+import { LaunchTraffic } from '../../world/launchTraffic.ts'
 import { event as eventOf, eventKind, slot as slotOf } from './abi.ts'
 import type { Launched, Queue, Worker } from './queue.ts'
 
@@ -57,6 +59,7 @@ export class Recording {
   readonly #words: Int32Array
   readonly #launches = new Map<Queue, Launched[]>()
   readonly #events = new Map<Worker, RawEvents>()
+  readonly #traffic = new LaunchTraffic()
   readonly #waits: { readonly start: number; readonly end: number }[] = []
   /** Events that did not fit. */
   lost = 0
@@ -82,16 +85,18 @@ export class Recording {
     for (const worker of workers) {
       const at = worker.slot >>> 2
       const count = this.#words[at + slotOf.eventCount / 4] >>> 0
-      if (count === 0) continue
+      let known = this.#events.get(worker)
+      // A leader has a track though it has had nothing to do; a role only if it has.
+      if (!known && (count > 0 || worker.role === 0)) this.#events.set(worker, (known = new RawEvents()))
+      if (!known || count === 0) continue
       this.#words[at + slotOf.eventCount / 4] = 0
       const address = this.#words[at + slotOf.events / 4] >>> 0
-      let known = this.#events.get(worker)
-      if (!known) this.#events.set(worker, (known = new RawEvents()))
       known.append(this.#memory, address, Math.min(count, eventCapacity))
       this.lost += Math.max(0, count - eventCapacity)
     }
   }
 
+  /** A copy that turns out to be within the rank is no transfer, and left out. */
   *#eventsOf(worker: Worker, raw: RawEvents): Generator<WorkerEvent> {
     const launches = this.#launches.get(worker.queue) ?? []
     const { view } = raw
@@ -108,7 +113,8 @@ export class Recording {
       else if (kind === eventKind.wait) {
         const flags = launched?.flags[what]?.name ?? 'a flag'
         yield { kind: Kind.wait, name: `wait for ${flags} of rank ${who}${at}`, start, end, bytes: 0 }
-      } else yield { kind: Kind.transfer, name: `copy with rank ${who}${at}`, start, end, bytes: what }
+      } else if (who !== worker.queue.rank)
+        yield { kind: Kind.transfer, name: `copy with rank ${who}${at}`, start, end, bytes: what }
     }
   }
 
@@ -133,12 +139,16 @@ export class Recording {
             launched.published,
           )
           if (!launched.executable) continue
-          rank.linkLaunch(add(Kind.kernel, stream, launched.kernel, launched.start, launched.end), call)
+          const ran = add(Kind.kernel, stream, launched.kernel, launched.start, launched.end)
+          rank.linkLaunch(ran, call)
+          if (launched.given) rank.setTraffic(ran, this.#traffic.of(launched.given, number))
         }
       }
       for (const [worker, raw] of this.#events) {
         if (worker.queue.rank !== number) continue
-        const track = rank.track('annotations', number, workerTrack(worker))
+        const { leader, role } = worker
+        const place = { stream: worker.queue.stream, leader, role }
+        const track = rank.track('annotations', number, workerTrack(place))
         for (const { kind, name, start, end, bytes } of this.#eventsOf(worker, raw))
           rank.setBytes(add(kind, track, name, start, end), bytes)
       }
@@ -146,9 +156,6 @@ export class Recording {
     return builder.freeze()
   }
 }
-
-/** Distinct from streams and from one another. */
-const workerTrack = ({ queue, leader, role }: Worker): number => (queue.stream * 256 + leader) * 16 + role
 
 /** The launch that ran at a time; launches of a queue follow each other. */
 function launchAt(launches: readonly Launched[], time: number): Launched | undefined {

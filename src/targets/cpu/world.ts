@@ -73,8 +73,7 @@ export class CpuWorld extends HostWorld {
     return this.#host.workers
   }
 
-  /** The shortest time that a recording can tell from none, in nanoseconds. */
-  get clockTick(): number {
+  override get clockTick(): number {
     return clockTick(this.#host.platform.threads.now)
   }
 

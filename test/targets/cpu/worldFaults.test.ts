@@ -1,13 +1,12 @@
 /** What stops a world of CPU ranks, what is said about it, and how it goes on. */
-import { spawn } from 'node:child_process'
-import { createRequire } from 'node:module'
-import { fileURLToPath, pathToFileURL } from 'node:url'
 import { flags, i32, kernel, tensor, WorldError } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { WorldStopped, type World } from '../../../src/world/world.ts'
 import { nodeThreads } from '../../../src/targets/cpu/node.ts'
 import type { Thread } from '../../../src/targets/cpu/threads.ts'
 import { body, handmade, openHandmade } from './handmade.ts'
+import { interrupted } from './interruptedProcess.ts'
+import { stopOf } from './stopOf.ts'
 
 const stuck = kernel('stuck', { ready: flags(2) }, (t, { ready }) => {
   t.wait(ready.on(0).at([0, 0]))
@@ -44,15 +43,6 @@ body(
 
 const fill = kernel('fill', { x: tensor(i32, 1) }, (t, { x }) => t.store(x.at([0]), 1))
 body(fill, 't.words[t.pointer(0, t.rank) >>> 2] = t.rank + 1')
-
-async function stopOf(waiting: Promise<unknown>): Promise<WorldStopped> {
-  const error: unknown = await waiting.then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  )
-  expect(error).toBeInstanceOf(WorldStopped)
-  return error as WorldStopped
-}
 
 /** The world works again after a reset, on all ranks. */
 async function expectUsable(world: World): Promise<void> {
@@ -203,29 +193,16 @@ describe('closing a world that has stopped', () => {
 })
 
 describe('an interrupt', () => {
-  const program = fileURLToPath(new URL('./interrupted.ts', import.meta.url))
-  const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
-  const interrupt = (mode: string): Promise<{ code: number | null; signal: string | null; output: string }> =>
-    new Promise((resolve) => {
-      const child = spawn(process.execPath, ['--import', tsx, program, mode], {
-        stdio: ['ignore', 'pipe', 'pipe'],
-      })
-      let output = ''
-      const onData = (data: Buffer): void => {
-        output += data.toString()
-        if (output.includes('launched\n') && !child.killed) child.kill('SIGINT')
-      }
-      child.stdout.on('data', onData)
-      child.stderr.on('data', onData)
-      child.on('exit', (code, signal) => resolve({ code, signal, output }))
-    })
-
   it('ends the process as it would without a world', async () => {
-    expect(await interrupt('plain')).toEqual({ code: null, signal: 'SIGINT', output: 'launched\n' })
+    expect(await interrupted('interrupted.ts', 'plain')).toEqual({
+      code: null,
+      signal: 'SIGINT',
+      output: 'launched\n',
+    })
   })
 
   it('is left to the program if that listens too', async () => {
-    expect(await interrupt('listening')).toEqual({
+    expect(await interrupted('interrupted.ts', 'listening')).toEqual({
       code: 3,
       signal: null,
       output: 'launched\nthe world has stopped: interrupted\n',

@@ -1,13 +1,12 @@
 /** What stops kernels of the language, on every target that runs them for real: what is said about it, and how it goes on. */
-import { spawn } from 'node:child_process'
-import { createRequire } from 'node:module'
-import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { Worker } from 'node:worker_threads'
-import { flags, i32, kernel, openWorld, tensor, WorldStopped, type OpenOptions, type World } from 'arke'
+import { flags, i32, kernel, openWorld, tensor, type OpenOptions, type World } from 'arke'
 import { describe, expect, it, vi } from 'vitest'
 import { nodeThreads } from '../../../src/targets/cpu/node.ts'
 import { poolOf } from '../../../src/targets/cpu/pool.ts'
 import { nativeEngine } from '../../../src/targets/native/node.ts'
+import { interrupted, type Outcome } from './interruptedProcess.ts'
+import { stopOf } from './stopOf.ts'
 
 const native = nativeEngine()
 if ('unavailable' in native) console.warn(`skipped on native: ${native.unavailable}`)
@@ -64,15 +63,6 @@ const meeting = kernel('meeting', { arrived: flags(1), x: tensor(i32, 1) }, (t, 
   t.for(t.world, (source) => t.wait(arrived.at([source])))
   t.store(x.at([0]), t.rank.add(1))
 })
-
-async function stopOf(promise: Promise<unknown>): Promise<WorldStopped> {
-  const error: unknown = await promise.then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  )
-  expect(error).toBeInstanceOf(WorldStopped)
-  return error as WorldStopped
-}
 
 /** After a reset all ranks work and meet again, as often as one likes. */
 async function expectUsable(world: World): Promise<void> {
@@ -171,22 +161,7 @@ describe.each(targets)('%s', (target) => {
   })
 
   describe('a process', () => {
-    const program = fileURLToPath(new URL('./interruptedKernel.ts', import.meta.url))
-    const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
-    const run = (mode: string): Promise<{ code: number | null; signal: string | null; output: string }> =>
-      new Promise((resolve) => {
-        const child = spawn(process.execPath, ['--import', tsx, program, target, mode], {
-          stdio: ['ignore', 'pipe', 'pipe'],
-        })
-        let output = ''
-        const onData = (data: Buffer): void => {
-          output += data.toString()
-          if (output.includes('launched\n') && !child.killed) child.kill('SIGINT')
-        }
-        child.stdout.on('data', onData)
-        child.stderr.on('data', onData)
-        child.on('exit', (code, signal) => resolve({ code, signal, output }))
-      })
+    const run = (mode: string): Promise<Outcome> => interrupted('interruptedKernel.ts', target, mode)
 
     it('ends when its world is closed and it has nothing else to do', async () => {
       expect(await run('leaving')).toEqual({ code: 0, signal: null, output: 'filled 2\n' })

@@ -1,0 +1,83 @@
+/**
+ * 12: teams. The product of example 07 in one kernel whose programs share the work: one sends, the others multiply.
+ *
+ * `t.teams` divides the programs of a launch. The sender pushes this rank's tiles of A into the peers' inboxes, a flag per
+ * tile and two slots as in example 09; the multipliers start with the slice that is at home and take each other tile when it
+ * is there. Nobody publishes A beforehand and no rank waits for all of a slice. Programs that wait for each other must run
+ * at once: `residency` says how many there are on a rank, and `grid: 'resident'` is that many.
+ */
+import { ceilDiv, expectClose, f32, flags, i32, kernel, scenario, tensor } from 'arke'
+import { show } from './show.ts'
+
+export const sendAndMultiply = kernel(
+  'sendAndMultiply',
+  { a: tensor(f32, 2), b: tensor(f32, 2), c: tensor(f32, 2), inbox: tensor(f32, 4), arrived: flags(2) },
+  { BM: 128, BN: 128, BK: 64, senders: 1 },
+  (t, { a, b, c, inbox, arrived }, { BM, BN, BK, senders }) => {
+    const as = t.shared(f32, [BM, BK])
+    const bs = t.shared(f32, [BK, BN])
+    const slot = t.epoch(arrived).mod(2).to(i32)
+    const depth = a.dim(1)
+    t.teams({
+      send: {
+        programs: senders,
+        body: () =>
+          t.persistent([t.world - 1, ceilDiv(a.dim(0), BM)], ([step, i]) => {
+            const peer = t.rank.add(step).add(1).mod(t.world)
+            const place = inbox.on(peer).pick(slot).pick(t.rank)
+            t.for(ceilDiv(depth, BK), (k) => t.put(a.tile([i, k], [BM, BK]), place.tile([i, k], [BM, BK])))
+            t.signal(arrived.on(peer).at([t.rank, i]))
+          }),
+      },
+      multiply: {
+        programs: 'rest',
+        body: () =>
+          t.persistent(c.tiles([BM, BN]), (tile, [i, j]) => {
+            const slices = [t.world, ceilDiv(depth, BK)]
+            const product = t.pipeline(slices, t.zeros(f32, [BM, BN]), ([step, k], sum) => {
+              const owner = t.rank.add(step).mod(t.world)
+              t.if(
+                owner.eq(t.rank),
+                () => t.copy(a.tile([i, k], [BM, BK]), as),
+                () => {
+                  t.wait(arrived.at([owner, i]))
+                  t.copy(inbox.pick(slot).pick(owner).tile([i, k], [BM, BK]), as)
+                },
+              )
+              t.copy(b.slice(0, owner.mul(depth), depth).tile([k, j], [BK, BN]), bs)
+              return t.dot(as, bs, sum)
+            })
+            t.copy(product, tile)
+          }),
+      },
+    })
+  },
+)
+
+const [M, N, K, launches] = [4, 2, 2, 3] // K is a rank's share
+
+export const teams = scenario('send while multiplying', { ranks: 2, residency: 3 }, async (world) => {
+  const { ranks } = world
+  const sliceOf = (rank: number): number[] =>
+    Array.from({ length: M * K }, (_, i) => ((i * 5 + rank) % 7) - 3)
+  const weights = Array.from({ length: ranks * K * N }, (_, i) => ((i * 3) % 5) - 2)
+  const args = {
+    a: world.from(f32, [M, K], sliceOf, { name: 'a' }),
+    b: world.from(f32, [ranks * K, N], weights, { name: 'b' }),
+    c: world.empty(f32, [M, N], { name: 'c' }),
+    inbox: world.empty(f32, [2, ranks, M, K], { name: 'inbox' }),
+    arrived: world.flags([ranks, 2], { name: 'arrived' }),
+  }
+  for (let step = 0; step < launches; step++)
+    world.launch(sendAndMultiply, args, { grid: 'resident', meta: { BM: 2, BN: 2, BK: 2 } })
+
+  const expected = new Array<number>(M * N).fill(0)
+  for (let i = 0; i < M; i++)
+    for (let j = 0; j < N; j++)
+      for (let k = 0; k < ranks * K; k++)
+        expected[i * N + j] += sliceOf(Math.floor(k / K))[i * K + (k % K)] * weights[k * N + j]
+  for (let rank = 0; rank < ranks; rank++) expectClose(await world.read(args.c, rank), expected)
+  return [`every rank has the product; its first row is ${expected.slice(0, N).join(' ')}`]
+})
+
+await show(import.meta.url, teams)

@@ -1,0 +1,144 @@
+/**
+ * `arke bench`: the variants of an operation side by side on the ranks of a target, with what each tax costs them. One point, or
+ * one for each value of a sweep, and each skew.
+ */
+import { cpus } from 'node:os'
+import { choose } from '../ops/choice.ts'
+import { writeRunsPage } from '../report/runs/html.ts'
+import { benchTable } from '../report/runs/terminal.ts'
+import { ledgerInWords } from '../report/runs/words.ts'
+import { readBandwidth } from '../runs/bandwidth.ts'
+import { measure } from '../runs/measure.ts'
+import type { BenchResult, Point } from '../runs/results.ts'
+import { writeChrome } from '../timeline/chrome.ts'
+import type { Timeline } from '../timeline/timeline.ts'
+import { openWorld } from '../world/open.ts'
+import type { World } from '../world/world.ts'
+import { dtypeCalled, operationCalled, shapesOf, skewsOf, variantsOf } from './benchOptions.ts'
+import { UsageError } from './errors.ts'
+import { checkOutput, writeOutput } from './output.ts'
+import type { Progress } from './progress.ts'
+import { targetStatus } from './targets.ts'
+
+export interface BenchCommand {
+  /** `all`, or names with commas between. */
+  readonly variant: string
+  readonly target?: string
+  readonly ranks: number
+  readonly shape?: string
+  readonly dtype: string
+  readonly shard: string
+  readonly sweep?: string
+  readonly skew: string
+  /** For each point. */
+  readonly seconds: number
+  /** False: weights are read as they lie. */
+  readonly pack: boolean
+  readonly seed: number
+  readonly json?: boolean
+  readonly trace?: string
+  readonly report?: string
+}
+
+export async function benchCommand(
+  name: string,
+  command: BenchCommand,
+  version: string,
+  print: (text: string) => void,
+  progress: Progress,
+): Promise<BenchResult> {
+  const { ranks, json, trace, report, pack, seconds } = command
+  const operation = operationCalled(name)
+  const { definition } = operation
+  const variants = variantsOf(definition, command.variant)
+  const dtype = dtypeCalled(command.dtype)
+  const shapes = shapesOf(operation, command.shape, command.sweep)
+  const skews = skewsOf(command.skew)
+  const isSharded = 'shard' in definition.defaults
+  if (isSharded && command.shard !== 'K' && command.shard !== 'M')
+    throw new UsageError(`--shard ${command.shard}: A is sharded along K or along M`)
+  if (report !== undefined) checkOutput(report, 'give another --report')
+  if (trace !== undefined) {
+    checkOutput(trace, 'give another --trace')
+    if (shapes.length > 1) throw new UsageError('--trace shows one point; leave out --sweep')
+  }
+  const say = (line: string): void => {
+    if (!json) print(line)
+  }
+  const target = command.target ?? (await fastestTarget())
+  const open = (record: boolean): Promise<World> => openWorld({ target, ranks, record, heap: heapOf(ranks) })
+  const machine = await machineOf(await open(false))
+  say(
+    `${definition.name} on ${ranks} ranks of ${target}, ${dtype}; ${machine.cores} cores, ` +
+      `memory ${(machine.bandwidth / 1e9).toFixed(1)} GB/s, clock tick ${machine.tick.toFixed(0)} ns`,
+  )
+  const layout: Record<string, string> = isSharded ? { shard: command.shard } : {}
+  const points: Point[] = []
+  for (const [place, shape] of shapes.entries()) {
+    const recorded: Timeline[] = []
+    const found = await measure(definition, {
+      options: { ...definition.defaults, ...layout, shape, dtype },
+      variants,
+      skews,
+      open,
+      now,
+      seconds,
+      pack,
+      bandwidth: machine.bandwidth,
+      seed: command.seed + place,
+      choices: isSharded ? { ...layout, packed: pack } : {},
+      onProgress: (what, done) =>
+        progress.show(() => progressLine(what, (place + Math.min(done, 1)) / shapes.length, shape)),
+      onTimeline: (timeline) => void recorded.push(timeline),
+    })
+    progress.clear()
+    for (const measured of found) {
+      const asked = { operation: definition.name, target, ranks, dtype, shape, layout }
+      const point: Point = { ...measured, auto: choose(asked, definition.variants) }
+      points.push(point)
+      say(`\n${benchTable(point)}\n`)
+      for (const line of ledgerInWords(point)) say(line)
+    }
+    if (trace !== undefined) await writeOutput(trace, writeChrome(recorded[0]))
+  }
+  const result: BenchResult = { arke: version, target, machine, points, warnings: [] }
+  if (json) print(JSON.stringify(result, undefined, 2))
+  if (report !== undefined) {
+    await writeOutput(report, writeRunsPage(result))
+    say(`\nthe variants side by side: ${report}`)
+  }
+  return result
+}
+
+const now = (): number => performance.now() * 1e6
+
+/** What addresses of 32 bits leave to a rank; pages that nobody touches cost nothing. */
+const heapOf = (ranks: number): number => Math.floor((3.5 * 2 ** 30) / ranks / 65536) * 65536
+
+async function fastestTarget(): Promise<string> {
+  const targets = await targetStatus()
+  return ['native', 'wasm'].find((name) => targets.some((one) => one.name === name && one.usable)) ?? 'wasm'
+}
+
+async function machineOf(world: World): Promise<BenchResult['machine']> {
+  try {
+    const processors = cpus()
+    return {
+      node: process.version,
+      platform: `${process.platform} ${process.arch}`,
+      processor: processors[0]?.model.trim() ?? 'unknown',
+      cores: processors.length,
+      bandwidth: await readBandwidth(world, now),
+      tick: world.clockTick,
+    }
+  } finally {
+    await world.close()
+  }
+}
+
+function progressLine(what: string, done: number, shape: Readonly<Record<string, number>>): string {
+  const width = 20
+  const filled = Math.round(width * done)
+  const extents = Object.entries(shape).map(([name, extent]) => `${name}=${extent}`)
+  return `[${'#'.repeat(filled)}${'.'.repeat(width - filled)}] ${extents.join(' ')}: ${what}`
+}

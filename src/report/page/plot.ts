@@ -1,0 +1,113 @@
+/** A canvas that shows times from left to right, and what all such canvases draw: the axis, a stretch that is marked out. */
+import { time } from '../units.ts'
+import { colour } from './theme.ts'
+import { markDistance, type View } from './view.ts'
+
+export const FONT = '11px ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace'
+export const LABELS = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
+
+/** The height of the axis above a plot. */
+export const AXIS = 26
+
+/** In CSS pixels. */
+export interface Plot {
+  readonly canvas: HTMLCanvasElement
+  readonly view: View
+  /** Where times begin. */
+  readonly gutter: number
+  /** And how far they reach. */
+  readonly plotWidth: number
+  readonly width: number
+  readonly height: number
+  readonly ink: Ink
+  /** A stretch that is being marked out, from the gutter. */
+  band: readonly [number, number] | null
+  /** Draws it again, with the next frame. */
+  invalidate(): void
+}
+
+export interface Ink {
+  readonly text: string
+  readonly faint: string
+  readonly line: string
+  readonly paper: string
+  readonly accent: string
+}
+
+export const readInk = (): Ink => ({
+  text: colour('--ink'),
+  faint: colour('--ink-faint'),
+  line: colour('--line'),
+  paper: colour('--paper'),
+  accent: colour('--accent'),
+})
+
+/** Where the marks of time are, and what they say. */
+function marksOf({ view, gutter, plotWidth }: Plot): { readonly x: number; readonly label: string }[] {
+  const distance = markDistance(view.span, plotWidth, plotWidth < 480 ? 80 : 120)
+  const [unit, size] =
+    distance >= 1e8
+      ? (['s', 1e9] as const)
+      : distance >= 1e5
+        ? (['ms', 1e6] as const)
+        : distance >= 100
+          ? (['µs', 1e3] as const)
+          : (['ns', 1] as const)
+  const digits = Math.max(0, Math.ceil(-Math.log10(distance / size) - 1e-9))
+  const marks: { x: number; label: string }[] = []
+  for (let mark = Math.ceil(view.from / distance) * distance; mark < view.to; mark += distance)
+    marks.push({
+      x: Math.round(gutter + view.x(mark, plotWidth)),
+      label: `${(mark / size).toFixed(digits)} ${unit}`,
+    })
+  return marks
+}
+
+/** Faint lines at the marks, from `top` down. */
+export function drawGrid(plot: Plot, context: CanvasRenderingContext2D, top: number): void {
+  context.fillStyle = plot.ink.line
+  context.globalAlpha = 0.35
+  for (const { x } of marksOf(plot)) context.fillRect(x, top, 1, plot.height - top)
+  context.globalAlpha = 1
+}
+
+/** The marks of time above the plot. */
+export function drawAxis(plot: Plot, context: CanvasRenderingContext2D): void {
+  const { ink, width } = plot
+  context.font = LABELS
+  context.textBaseline = 'middle'
+  context.textAlign = 'left'
+  for (const { x, label } of marksOf(plot)) {
+    context.fillStyle = ink.line
+    context.fillRect(x, AXIS - 6, 1, 6)
+    context.fillStyle = ink.faint
+    if (x + 4 + 6.5 * label.length < width) context.fillText(label, x + 4, AXIS / 2)
+  }
+  context.fillStyle = ink.line
+  context.fillRect(0, AXIS - 1, width, 1)
+}
+
+/** The stretch that is being marked out, with its length, from `top` down. */
+export function drawBand(plot: Plot, context: CanvasRenderingContext2D, top: number): void {
+  if (plot.band === null) return
+  const { view, plotWidth, gutter, ink, height } = plot
+  const [a, b] = [Math.min(...plot.band), Math.max(...plot.band)]
+  context.fillStyle = ink.accent
+  context.globalAlpha = 0.2
+  context.fillRect(gutter + a, top, b - a, height - top)
+  context.globalAlpha = 1
+  context.font = `600 ${LABELS}`
+  context.textBaseline = 'middle'
+  context.textAlign = 'left'
+  const label = time(((b - a) / plotWidth) * view.span)
+  context.fillRect(gutter + a, top, context.measureText(label).width + 12, 20)
+  context.fillStyle = ink.paper
+  context.fillText(label, gutter + a + 6, top + 10.5)
+}
+
+/** Black or white, whichever is easier to read on a colour. */
+export function inkOn(hex: string): string {
+  const value = parseInt(hex.slice(1), 16)
+  const luminance = 0.299 * (value >>> 16) + 0.587 * ((value >>> 8) & 255) + 0.114 * (value & 255)
+  return luminance > 130 ? '#000000' : '#ffffff'
+}

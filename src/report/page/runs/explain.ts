@@ -1,0 +1,46 @@
+/** Tooltips of elements that carry theirs in `data-tip`: under the pointer, at a tap, and while they have the focus. */
+import type { Description, Tooltip } from '../dom.ts'
+
+export function explainMarked(tooltip: Tooltip): void {
+  let told: Element | null = null
+  const markedAt = (target: EventTarget | null): Element | null =>
+    target instanceof Element ? target.closest('[data-tip]') : null
+
+  const tell = (marked: Element, x: number, y: number): void => {
+    told = marked
+    tooltip.show(JSON.parse(marked.getAttribute('data-tip') ?? '') as Description, x, y)
+  }
+  const forget = (): void => {
+    if (told !== null) tooltip.hide()
+    told = null
+  }
+
+  for (const type of ['pointermove', 'pointerdown'] as const)
+    document.addEventListener(type, (event) => {
+      const marked = markedAt(event.target)
+      if (marked === null) forget()
+      else tell(marked, event.clientX, event.clientY)
+    })
+  const tellFocused = (marked: Element): void => {
+    const { left, width, bottom } = marked.getBoundingClientRect()
+    tell(marked, left + width / 2, bottom)
+  }
+  document.addEventListener('focusin', ({ target }) => {
+    const marked = markedAt(target)
+    // With the pointer on it, the tooltip is there already.
+    if (marked?.matches(':focus-visible')) tellFocused(marked)
+  })
+  document.addEventListener('focusout', forget)
+  document.addEventListener(
+    'scroll',
+    () => {
+      // What gets the focus is scrolled to.
+      if (told?.matches(':focus-visible')) tellFocused(told)
+      else forget()
+    },
+    { passive: true },
+  )
+  document.addEventListener('keydown', ({ key }) => {
+    if (key === 'Escape') forget()
+  })
+}

@@ -1,0 +1,159 @@
+/**
+ * Pointer, wheel and keys that move the view of a plot. The wheel scrolls the page until the plot has the focus (or
+ * Ctrl is held), so that a reader who only passes by is not caught.
+ */
+import { byId } from './dom.ts'
+import type { Plot } from './plot.ts'
+
+const STEP = 1.5
+
+/** In CSS pixels of the canvas. */
+export interface Point {
+  readonly x: number
+  readonly y: number
+}
+
+/** What a plot does by itself. */
+export interface Actions {
+  /** The mouse is over a point; no button is down. */
+  hover(at: Point, event: PointerEvent): void
+  /** What is told of a point is no longer true. */
+  leave(): void
+  /** Pressed and released at one point, also by a finger. */
+  click(at: Point, event: PointerEvent): void
+  /** Shows all. */
+  fit(): void
+  /** Dragged by a mouse, so far down. */
+  drag?(down: number): void
+  /** Besides those that zoom and pan, or in their place. */
+  readonly keys: Readonly<Record<string, () => void>>
+}
+
+export function steer(plot: Plot, actions: Actions): void {
+  const { canvas, view } = plot
+  const pointers = new Map<number, Point>()
+  let moved = false
+  let banded = false
+
+  const point = (event: MouseEvent): Point => {
+    const box = canvas.getBoundingClientRect()
+    return { x: event.clientX - box.left, y: event.clientY - box.top }
+  }
+  const shareAt = (x: number): number => Math.min(Math.max((x - plot.gutter) / plot.plotWidth, 0), 1)
+
+  canvas.addEventListener('pointerdown', (event) => {
+    if (event.button !== 0) return
+    canvas.setPointerCapture(event.pointerId)
+    canvas.focus({ preventScroll: true })
+    pointers.set(event.pointerId, point(event))
+    moved = pointers.size > 1
+    banded = event.shiftKey
+    actions.leave()
+  })
+
+  canvas.addEventListener('pointermove', (event) => {
+    const now = point(event)
+    const before = pointers.get(event.pointerId)
+    if (before === undefined) {
+      if (event.pointerType === 'mouse') actions.hover(now, event)
+      return
+    }
+    if (!moved && Math.hypot(now.x - before.x, now.y - before.y) < 4) return
+    moved = true
+    if (pointers.size === 2) pinch(event.pointerId, now)
+    else if (banded) plot.band = [plot.band?.[0] ?? before.x - plot.gutter, now.x - plot.gutter]
+    else {
+      view.pan((before.x - now.x) / plot.plotWidth)
+      if (event.pointerType === 'mouse') actions.drag?.(before.y - now.y)
+    }
+    pointers.set(event.pointerId, now)
+    plot.invalidate()
+  })
+
+  const release = (event: PointerEvent): void => {
+    const down = pointers.delete(event.pointerId)
+    if (!down || event.type === 'pointercancel') return
+    if (plot.band !== null) {
+      const [a, b] = plot.band
+      plot.band = null
+      view.show(view.time(Math.min(a, b), plot.plotWidth), view.time(Math.max(a, b), plot.plotWidth))
+      plot.invalidate()
+    } else if (!moved) actions.click(point(event), event)
+  }
+  canvas.addEventListener('pointerup', release)
+  canvas.addEventListener('pointercancel', release)
+  canvas.addEventListener('pointerleave', (event) => {
+    // A finger leaves as it is lifted; what it tapped stays told.
+    if (event.pointerType === 'mouse') actions.leave()
+  })
+
+  function pinch(id: number, now: Point): void {
+    const [moving, other] = [pointers.get(id), [...pointers].find(([key]) => key !== id)?.[1]]
+    if (moving === undefined || other === undefined) return
+    const distance = (a: number): number => Math.max(8, Math.abs(a - other.x))
+    view.zoom(distance(now.x) / distance(moving.x), shareAt((now.x + other.x) / 2))
+    view.pan((moving.x - now.x) / 2 / plot.plotWidth)
+  }
+
+  canvas.addEventListener(
+    'wheel',
+    (event) => {
+      const sideways = event.shiftKey ? event.deltaX || event.deltaY : event.deltaX
+      const focused = document.activeElement === canvas
+      if (
+        event.ctrlKey ||
+        event.metaKey ||
+        (focused && Math.abs(event.deltaY) > Math.abs(sideways) && !event.shiftKey)
+      )
+        view.zoom(
+          Math.exp(-event.deltaY * (event.ctrlKey && Math.abs(event.deltaY) < 40 ? 0.01 : 0.0022)),
+          shareAt(point(event).x),
+        )
+      else if (Math.abs(sideways) > Math.abs(event.deltaY) || event.shiftKey)
+        view.pan(sideways / plot.plotWidth)
+      else return
+      event.preventDefault()
+      actions.leave()
+      plot.invalidate()
+    },
+    { passive: false },
+  )
+
+  const keys: Readonly<Record<string, () => void>> = {
+    ArrowLeft: () => view.pan(-0.15),
+    a: () => view.pan(-0.15),
+    ArrowRight: () => view.pan(0.15),
+    d: () => view.pan(0.15),
+    '+': () => view.zoom(STEP, 0.5),
+    '=': () => view.zoom(STEP, 0.5),
+    w: () => view.zoom(STEP, 0.5),
+    '-': () => view.zoom(1 / STEP, 0.5),
+    s: () => view.zoom(1 / STEP, 0.5),
+    '0': () => actions.fit(),
+    Home: () => actions.fit(),
+    ...actions.keys,
+  }
+  canvas.addEventListener('keydown', (event) => {
+    const action = event.ctrlKey || event.metaKey || event.altKey ? undefined : keys[event.key]
+    if (action === undefined) return
+    event.preventDefault()
+    action()
+    plot.invalidate()
+  })
+}
+
+/** The buttons that every page with a timeline has. */
+export function zoomByButtons(plot: Pick<Plot, 'view' | 'invalidate'>, fit: () => void): void {
+  const buttons: Readonly<Record<string, () => void>> = {
+    'zoom-in': () => plot.view.zoom(2, 0.5),
+    'zoom-out': () => plot.view.zoom(0.5, 0.5),
+    'zoom-fit': fit,
+    'pan-left': () => plot.view.pan(-0.3),
+    'pan-right': () => plot.view.pan(0.3),
+  }
+  for (const [id, action] of Object.entries(buttons))
+    byId(id).addEventListener('click', () => {
+      action()
+      plot.invalidate()
+    })
+}

@@ -1,0 +1,118 @@
+/** All that was measured, as tables: of each point its variants, and the machine. */
+import {
+  runPartNames,
+  type BenchResult,
+  type Point,
+  type Quantity,
+  type VariantResult,
+} from '../../runs/results.ts'
+import { bytes, digits, percent } from '../format.ts'
+import { html, scroll, type Markup } from '../markup.ts'
+import { count, time } from '../units.ts'
+import { localityText } from './bars.ts'
+import { partLabels } from './parts.ts'
+import { pointName, ratioInterval, timeInterval } from './points.ts'
+
+type Figure = readonly [label: string, value: (result: VariantResult) => string]
+
+const timed = (quantity: Quantity): string => `${time(quantity.median)} (${timeInterval(quantity)})`
+const compared = (quantity: Quantity | null): string =>
+  quantity === null ? '–' : `${digits(quantity.median)} (${ratioInterval(quantity)})`
+
+const figures: readonly Figure[] = [
+  ['Median (95 % interval)', (result) => timed(result.time)],
+  ['Over bsp', ({ speedup }) => compared(speedup)],
+  ['Of the limit', ({ ofLimit }) => compared(ofLimit)],
+  ...runPartNames.map((part): Figure => [
+    partLabels[part],
+    ({ ledger: { parts, wall } }) => `${time(parts[part])} (${percent(parts[part], wall)})`,
+  ]),
+  ['Of useful: locality', ({ ledger }) => localityText(ledger.locality)],
+  ['Deviation of its bound', ({ deviation }) => deviationText(deviation)],
+  ['Launches', ({ launches }) => count(launches)],
+  ['Remote bytes', ({ remoteBytes }) => bytes(remoteBytes)],
+  ['Host, to enqueue', ({ host }) => time(host.median)],
+  ['While recorded', ({ recorded }) => timed(recorded)],
+]
+
+/** Where a rank was delayed: when the others were done. */
+const punctualFigure: Figure = ['Ranks not delayed', ({ punctual }) => timed(punctual)]
+
+const deviationText = ({ largest, bound }: VariantResult['deviation']): string =>
+  `${largest.toExponential(1)} of ${bound.toExponential(1)}${largest > bound ? ', too much' : ''}`
+
+export function figuresSection(points: readonly Point[]): Markup {
+  const shown = points.some(({ skew }) => skew > 0) ? [...figures, punctualFigure] : figures
+  return html`<section aria-labelledby="figures-title">
+    <h2 id="figures-title">All figures</h2>
+    <p class="hint">
+      Times are medians of interleaved rounds, with the interval in which the median lies with 95 %
+      confidence. The parts are means over all ranks of recorded executions, which take a little longer than
+      the others. The deviation is the largest difference from a float64 reference, of what the dtype allows.
+    </p>
+    ${scroll(
+      'All figures',
+      html`<table class="figures">
+        <thead>
+          <tr>
+            <th scope="col">Variant</th>
+            ${shown.map(([label]) => html`<th scope="col" class="number">${label}</th>`)}
+          </tr>
+        </thead>
+        ${points.map((point, place) => pointRows(point, place, shown))}
+      </table>`,
+    )}
+  </section>`
+}
+
+const pointRows = (point: Point, place: number, shown: readonly Figure[]): Markup =>
+  html`<tbody>
+    <tr class="point-row">
+      <th colspan="${shown.length + 1}" scope="rowgroup">
+        <span class="stays">
+          ${point.operation}
+          <span class="kind"
+            >${pointName(point)}; limit: ${point.limit.name}, ${timed(point.limit.time)}</span
+          >
+          <button
+            type="button"
+            class="jump"
+            data-point="${place}"
+            aria-label="Show the timelines of ${point.operation}, ${pointName(point)}"
+          >
+            Show
+          </button>
+        </span>
+      </th>
+    </tr>
+    ${point.variants.map(
+      (result) =>
+        html`<tr>
+          <th scope="row">${result.variant}</th>
+          ${shown.map(([, value]) => html`<td class="number">${value(result)}</td>`)}
+        </tr>`,
+    )}
+  </tbody>`
+
+export function machineSection({ arke, target, machine }: BenchResult): Markup {
+  const { node, platform, processor, cores, bandwidth, tick } = machine
+  const facts: readonly (readonly [string, string])[] = [
+    ['Target', target],
+    ['Processor', `${processor}, ${count(cores)} cores`],
+    ['Platform', platform],
+    ['Node', node],
+    ['Memory', `${digits(bandwidth / 1e9)} GB/s, measured by reading more than the caches hold`],
+    ['Clock', `shows no time shorter than ${time(tick)}`],
+    ['Arke', arke],
+  ]
+  return html`<section aria-labelledby="machine-title">
+    <h2 id="machine-title">Measured on</h2>
+    <dl>
+      ${facts.map(
+        ([label, value]) =>
+          html`<dt>${label}</dt>
+            <dd>${value}</dd>`,
+      )}
+    </dl>
+  </section>`
+}

@@ -1,0 +1,177 @@
+/**
+ * What was measured as one self-contained HTML file: sentences, bars, charts and tables that need no script, and timelines
+ * of the variants whose spans are embedded and compressed.
+ */
+import {
+  runPartNames,
+  runParts,
+  type BenchResult,
+  type Point,
+  type VariantResult,
+} from '../../runs/results.ts'
+import { digits, plural } from '../format.ts'
+import { html, type Markup } from '../markup.ts'
+import { dataBlock, writePage, zoomButtons } from '../shell.ts'
+import { time } from '../units.ts'
+import { taxBars } from './bars.ts'
+import { figuresSection, machineSection } from './figures.ts'
+import { categoryOf, localityMeaning, partLabels } from './parts.ts'
+import { blockOfPoint, packPictures } from './pictures.ts'
+import { groupedBy, pointName, ratioInterval, timeInterval } from './points.ts'
+import { sweepsSection } from './sweepCharts.ts'
+import { headlines, ledgerInWords } from './words.ts'
+
+export const runsPage = (result: BenchResult): string => [...writeRunsPage(result)].join('')
+
+/** The file in pieces, of which the largest is the data of one point. */
+export function writeRunsPage(result: BenchResult): Generator<string, void> {
+  return writePage({ name: 'runs', title: `arke bench: ${titleOf(result)}`, arke: result.arke }, body(result))
+}
+
+function* body(result: BenchResult): Generator<Markup | string, void> {
+  const { points, arke } = result
+  yield '<a class="skip" href="#timeline">Skip to the timelines</a>\n'
+  yield headerSection(result)
+  yield '<main>\n'
+  yield pointsSection(points)
+  yield sweepsSection(points)
+  yield figuresSection(points)
+  yield machineSection(result)
+  yield html`</main>\n<footer><p>Written by arke ${arke}. The parts of a bar add up to its time; locality lies inside useful time.</p></footer>\n`
+  for (const [place, point] of points.entries())
+    yield dataBlock(blockOfPoint(place), Buffer.from(JSON.stringify(packPictures(point))))
+}
+
+const titleOf = ({ points }: BenchResult): string =>
+  [...new Set(points.map(({ operation }) => operation))].join(', ') || 'nothing measured'
+
+/** On these all ranks are threads of one process. */
+const sharesMemory = (target: string): boolean => target === 'wasm' || target === 'native'
+
+function headerSection(result: BenchResult): Markup {
+  const { points, target, machine, warnings } = result
+  const ranks = [...new Set(points.map((point) => point.ranks))].sort((a, b) => a - b)
+  const facts = [
+    `target ${target}`,
+    ...(ranks.length === 0
+      ? []
+      : [ranks.length === 1 ? plural(ranks[0], 'rank') : `${ranks.join(', ')} ranks`]),
+    plural(points.length, 'point'),
+    `${machine.processor}, ${plural(machine.cores, 'core')}`,
+    `node ${machine.node}`,
+  ]
+  return html`<header>
+    <div class="top">
+      <p class="brand">arke bench</p>
+      <button type="button" id="theme">Theme</button>
+    </div>
+    <h1>${titleOf(result)}</h1>
+    <p class="facts">${facts.join(' · ')}</p>
+    <ol class="summary">
+      ${headlines(points).map(({ operation, text }) => html`<li><b>${operation}</b>: ${text}</li>`)}
+    </ol>
+    ${
+      sharesMemory(target)
+        ? html`<p class="facts">
+            The ranks of ${target} are threads that share one memory: there is no link between them, and a
+            transfer is a copy within that memory. Launches, waits and what is computed meanwhile are real.
+          </p>`
+        : null
+    }
+    ${
+      warnings.length > 0
+        ? html`<details class="warnings" open>
+            <summary>${plural(warnings.length, 'warning')}</summary>
+            <ul>
+              ${warnings.map((warning) => html`<li>${warning}</li>`)}
+            </ul>
+          </details>`
+        : null
+    }
+  </header>`
+}
+
+function pointsSection(points: readonly Point[]): Markup {
+  return html`<section id="timeline" aria-labelledby="timeline-title">
+    <h2 id="timeline-title">The variants, side by side</h2>
+    <div class="controls">
+      ${points.length > 1 ? chooser(points) : null}
+      <span role="toolbar" aria-label="Timelines">${zoomButtons}</span>
+    </div>
+    ${legend}
+    <p id="status" role="status"></p>
+    <noscript><p>The timelines need JavaScript; all else on this page is complete without it.</p></noscript>
+    ${points.map(pointArticle)}
+    <p class="hint">
+      All variants of a point are on one scale of time. Drag to move; Ctrl and wheel, or the wheel alone after
+      a click, to zoom; Shift and drag to zoom into a stretch. Keys: ← → to the span before and the next, ↑ ↓
+      to another worker, + − 0 to zoom, a d to move.
+    </p>
+    <p class="visually-hidden" id="told" role="status"></p>
+  </section>`
+}
+
+function chooser(points: readonly Point[]): Markup {
+  const placed = points.map((point, place) => ({ point, place }))
+  return html`<label class="which"
+      >Point
+      <select id="point">
+        ${[...groupedBy(placed, ({ point }) => point.operation)].map(
+          ([operation, group]) =>
+            html`<optgroup label="${operation}">
+              ${group.map(({ point, place }) => html`<option value="${place}">${operation}: ${pointName(point)}</option>`)}
+            </optgroup>`,
+        )}
+      </select></label
+    >
+    <span class="buttons">
+      <button type="button" id="point-before" aria-label="The point before">‹</button>
+      <button type="button" id="point-after" aria-label="The next point">›</button>
+    </span>`
+}
+
+const legend: Markup = html`<dl class="meanings">
+  ${runPartNames.map(
+    (part) =>
+      html`<div>
+        <dt><span class="swatch is-${categoryOf(part)}" aria-hidden="true"></span>${partLabels[part]}</dt>
+        <dd>${runParts[part]}</dd>
+      </div>`,
+  )}
+  <div>
+    <dt><span class="swatch is-locality" aria-hidden="true"></span>Locality</dt>
+    <dd>${localityMeaning}</dd>
+  </div>
+</dl>`
+
+function pointArticle(point: Point, place: number): Markup {
+  return html`<article class="point" id="point-${place}" aria-labelledby="point-${place}-title">
+    <h3 id="point-${place}-title">${point.operation} <span class="kind">${pointName(point)}</span></h3>
+    <div class="timelines">
+      <canvas class="axis" aria-hidden="true"></canvas>
+      ${point.variants.map(variantFigure)}
+    </div>
+    <ul class="words">
+      ${ledgerInWords(point).map((sentence) => html`<li>${sentence}</li>`)}
+      ${
+        point.auto === null
+          ? null
+          : html`<li>Left to choose, arke takes ${point.auto.variant}: ${point.auto.reason}.</li>`
+      }
+    </ul>
+    ${taxBars(point)}
+  </article>`
+}
+
+const variantFigure = ({ variant, time: taken, speedup }: VariantResult): Markup =>
+  html`<figure class="variant">
+    <figcaption>
+      <b>${variant}</b> ${time(taken.median)} <small>(${timeInterval(taken)})</small>
+      ${speedup === null ? null : html`<span class="speedup">${digits(speedup.median)}× bsp <small>(${ratioInterval(speedup)})</small></span>`}
+    </figcaption>
+    <canvas
+      tabindex="0"
+      role="application"
+      aria-label="Timeline of ${variant}. Left and right arrows go to the span before and the next, up and down to another worker, plus and minus zoom, 0 shows all."
+    ></canvas>
+  </figure>`

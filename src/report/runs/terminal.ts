@@ -1,0 +1,51 @@
+/** A measured point in a terminal: a table of its variants that fits 100 columns. */
+import { runPartNames, type Point, type Quantity, type VariantResult } from '../../runs/results.ts'
+import { bytes, columns, digits, wrap } from '../format.ts'
+import { time } from '../units.ts'
+import { pointName } from './points.ts'
+
+export { headlines, ledgerInWords } from './words.ts'
+
+export function benchTable(point: Point): string {
+  const { operation, variants, limit, skew } = point
+  const table = columns([
+    ['variant', 'median', 'over bsp', 'limit', runPartNames.join(' '), 'locality', 'error'],
+    ...variants.map(row),
+  ])
+  const punctual = variants.map((one) => `${time(one.punctual.median)} (${one.variant})`).join(', ')
+  return [
+    `${operation} ${pointName(point)}`,
+    ...table,
+    ...wrap(`The limit is ${limit.name}: ${time(limit.time.median)}.`),
+    ...(skew > 0 ? wrap(`The ranks that were not late ended after ${punctual}.`) : []),
+  ].join('\n')
+}
+
+/** What the columns mean, once for all tables. */
+export const tableLegend: readonly string[] = [
+  '±: to the farther end of the 95 % interval. limit: the limit over the time; 1 is the best there is.',
+  'useful to other: where the time went, %, mean over ranks. locality: bytes that one kernel writes for a later one to read back.',
+  'error: the largest deviation from a float64 reference, of what the dtype allows.',
+].flatMap((line) => wrap(line))
+
+const row = ({ variant, time: taken, speedup, ofLimit, ledger, deviation }: VariantResult): string[] => [
+  variant,
+  `${time(taken.median)} ${reach(taken)}`,
+  speedup === null ? '–' : `${digits(speedup.median)} ${reach(speedup)}`,
+  digits(ofLimit.median),
+  runPartNames.map((part) => percentOf(ledger.parts[part], ledger.wall).padStart(part.length)).join(' '),
+  ledger.locality.bytes === 0 ? '–' : bytes(ledger.locality.bytes),
+  deviation.bound > 0 ? digits(deviation.largest / deviation.bound) : deviation.largest === 0 ? '0' : '∞',
+]
+
+/** An interval by order statistics need not lie evenly about its median. */
+function reach({ median, interval: [low, high] }: Quantity): string {
+  const farther = Math.max(high - median, median - low)
+  return `±${percentOf(farther, median)}%`
+}
+
+function percentOf(part: number, whole: number): string {
+  if (!(whole > 0)) return '–'
+  const share = (100 * part) / whole
+  return share > 0 && share < 0.95 ? share.toFixed(1) : share.toFixed(0)
+}

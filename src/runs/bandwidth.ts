@@ -1,0 +1,34 @@
+/** How fast the ranks of a world read memory, all at once: what bytes cost that no cache holds. */
+import { f32 } from '../lang/dtypes.ts'
+import { kernel, tensor } from '../lang/kernel.ts'
+import type { World } from '../world/world.ts'
+import { Gate } from './gate.ts'
+
+const columns = 1024
+
+const readKernel = kernel(
+  'read',
+  { x: tensor(f32, 2), sums: tensor(f32, 1) },
+  { rows: 16 },
+  (t, { x, sums }, { rows }) => {
+    t.persistent([x.dim(0).div(rows)], ([n]) => {
+      const sum = t.load(x.tile([n, 0], [rows, columns])).sum(0)
+      t.if(sum.sum(0).ne(0), () => t.store(sums.at([0]), sum.sum(0)))
+    })
+  },
+)
+
+/** Bytes a second, of all ranks together: the best of a few readings of `bytes`, which all ranks share. */
+export async function readBandwidth(world: World, now: () => number, bytes = 256e6): Promise<number> {
+  const stream = world.stream()
+  const gate = new Gate(world, stream, now)
+  const height = 16 * Math.ceil(bytes / world.ranks / (16 * columns * Float32Array.BYTES_PER_ELEMENT))
+  const x = world.zeros(f32, [height, columns], { name: 'x' })
+  const sums = world.zeros(f32, [1], { name: 'sums' })
+  const launch = (): void => world.launch(readKernel, { x, sums }, { grid: 'resident', stream: stream.id })
+  const laps = await gate.time(Array.from({ length: 6 }, () => ({ launches: 1, launch })))
+  world.free(x)
+  world.free(sums)
+  const read = world.ranks * height * columns * Float32Array.BYTES_PER_ELEMENT
+  return read / (Math.min(...laps.slice(1).map(({ time }) => time)) / 1e9)
+}

@@ -1,0 +1,180 @@
+/**
+ * The variants of an operation on a world, ready to be executed in turns: each on every set of inputs, so that inputs take turns
+ * over more memory than the caches hold, the same for all variants.
+ */
+import { dtypes } from '../ir/dtype.ts'
+import type { Operation, OperationDefinition, OperationOptions } from '../ops/operation.ts'
+import type { SymmetricTensor, World } from '../world/world.ts'
+import { Gate, type Timed } from './gate.ts'
+import type { Deviation } from './results.ts'
+
+/** Sets of inputs, where each is small. */
+const mostSets = 32
+/** The contestant that no variant can beat; no variant has such a name. */
+export const limitName = ' limit'
+
+export interface ContestOptions<Options extends OperationOptions> {
+  /** Without the variant. */
+  readonly options: Omit<Options, 'variant' | 'stream'>
+  readonly variants: readonly Options['variant'][]
+  /** Bytes over which inputs rotate: more than the last cache holds. */
+  readonly rotate: number
+  /** The host's clock in nanoseconds. */
+  readonly now: () => number
+}
+
+export interface Checked {
+  readonly deviation: Deviation
+  readonly launches: number
+  readonly remoteBytes: number
+}
+
+const bytesOf = ({ dtype, shape }: SymmetricTensor): number =>
+  shape.reduce((product, extent) => product * extent, dtypes[dtype].bytes)
+
+export interface Contestant {
+  readonly name: string
+  /** Its execution in a round: the one whose inputs have their turn. */
+  readonly at: (round: number) => Timed
+}
+
+/** The operations of a point on a world: every variant on every set of inputs. */
+export class Contest<Options extends OperationOptions, Contents> {
+  readonly gate: Gate
+  readonly #definition: OperationDefinition<Options, Contents>
+  readonly #world: World
+  readonly #variants: readonly Options['variant'][]
+  /** By set of inputs, by variant. */
+  readonly #sets: readonly ReadonlyMap<string, Operation<Contents>>[]
+
+  private constructor(
+    definition: OperationDefinition<Options, Contents>,
+    { variants, now }: ContestOptions<Options>,
+    world: World,
+    stream: ReturnType<World['stream']>,
+    sets: readonly ReadonlyMap<string, Operation<Contents>>[],
+  ) {
+    this.#definition = definition
+    this.#world = world
+    this.#variants = variants
+    this.#sets = sets
+    this.gate = new Gate(world, stream, now)
+  }
+
+  static async make<Options extends OperationOptions, Contents>(
+    definition: OperationDefinition<Options, Contents>,
+    settings: ContestOptions<Options>,
+    world: World,
+  ): Promise<Contest<Options, Contents>> {
+    const stream = world.stream()
+    const needed = new Set(['bsp', ...settings.variants])
+    const makeSet = (): Map<string, Operation<Contents>> => {
+      const set = new Map<string, Operation<Contents>>()
+      let inputs: Operation['inputs'] | undefined
+      for (const variant of needed) {
+        const options = { ...settings.options, variant, stream: stream.id } as unknown as Options
+        const operation = definition.make(world, options, inputs)
+        inputs ??= operation.inputs
+        set.set(variant, operation)
+      }
+      return set
+    }
+    const sets = [makeSet()]
+    const [operation] = sets[0].values()
+    const bytes =
+      world.ranks * Object.values(operation.inputs).reduce((sum, input) => sum + bytesOf(input), 0)
+    while (sets.length * bytes < settings.rotate && sets.length < mostSets) sets.push(makeSet())
+    await world.synchronize()
+    return new Contest(definition, settings, world, stream, sets)
+  }
+
+  fill(seed: number): Contents {
+    const operation = (set: ReadonlyMap<string, Operation<Contents>>): Operation<Contents> =>
+      [...set.values()][0]
+    const contents = operation(this.#sets[0]).random(seed)
+    for (const set of this.#sets) operation(set).fill(contents)
+    return contents
+  }
+
+  async pack(): Promise<void> {
+    for (const set of this.#sets) for (const operation of set.values()) await operation.pack()
+  }
+
+  /** Every variant against the reference, on fresh inputs and poisoned outputs; throws where one is wrong. */
+  async check(seed: number, pack: boolean): Promise<Map<string, Checked>> {
+    const contents = this.fill(seed)
+    if (pack) await this.pack()
+    const checked = new Map<string, Checked>()
+    const world = this.#world
+    const references = new Map<number, Float64Array>()
+    for (const [variant, operation] of this.#sets[0]) {
+      for (const output of Object.values(operation.outputs)) {
+        const poison = new Float32Array(bytesOf(output) / dtypes[output.dtype].bytes).fill(NaN)
+        for (const rank of world.localRanks) world.write(output, rank, poison)
+      }
+      operation.launch()
+      let largest = 0
+      for (const rank of world.localRanks) {
+        let reference = references.get(rank)
+        if (!reference) references.set(rank, (reference = operation.reference(contents, rank)))
+        const result = await operation.result(rank)
+        for (let i = 0; i < reference.length; i++) {
+          const off = Math.abs(result[i] - reference[i])
+          if (!(off <= operation.tolerance))
+            throw new Error(
+              `${operation.name} ${variant}: element ${i} of rank ${rank} is ${result[i]}, the reference ${reference[i]}: more than ${operation.tolerance} apart`,
+            )
+          largest = Math.max(largest, off)
+        }
+      }
+      const { launches, remoteBytes } = operation.traffic
+      checked.set(variant, { deviation: { largest, bound: operation.tolerance }, launches, remoteBytes })
+    }
+    return checked
+  }
+
+  /** What a round executes: every variant, and the limit. With `late` the last rank starts so many nanoseconds late. */
+  async contestants(late: number): Promise<Contestant[]> {
+    const made: { name: string; executions: Timed[] }[] = []
+    for (const variant of this.#variants)
+      made.push({ name: variant, executions: this.#sets.map((set) => executionOf(set.get(variant)!)) })
+    const { step: wanted } = this.#definition.limit
+    const limits = this.#sets.map((set) => {
+      const step = set.get('bsp')!.steps.find(({ name }) => name === wanted)
+      if (!step) throw new Error(`bsp of ${this.#definition.name} has no step ${wanted}`)
+      return { launches: 1, launch: () => step.launch() }
+    })
+    made.push({ name: limitName, executions: limits })
+    const delay =
+      late > 0 ? await this.gate.delaying(this.#world.ranks - 1, late) : (one: Timed): Timed => one
+    for (const one of made) if (one.name !== limitName) one.executions = one.executions.map(delay)
+    return made.map(({ name, executions }) => ({
+      name,
+      at: (round) => executions[round % executions.length],
+    }))
+  }
+}
+
+const executionOf = (operation: Pick<Operation, 'steps' | 'launch'>): Timed => ({
+  launches: operation.steps.length,
+  launch: () => operation.launch(),
+})
+
+/** Permutations of the first so many numbers, the same for the same seed. */
+export function randomOrder(seed: number): (count: number) => number[] {
+  let state = seed >>> 0 || 1
+  const below = (count: number): number => {
+    state ^= state << 13
+    state ^= state >>> 17
+    state ^= state << 5
+    return (state >>> 0) % count
+  }
+  return (count) => {
+    const order = Array.from({ length: count }, (_, n) => n)
+    for (let n = count - 1; n > 0; n--) {
+      const other = below(n + 1)
+      ;[order[n], order[other]] = [order[other], order[n]]
+    }
+    return order
+  }
+}

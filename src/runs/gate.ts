@@ -1,0 +1,145 @@
+/**
+ * The gate before every timed execution: all ranks meet in it, on the device, when all that is timed has been enqueued; so the time
+ * from its opening to the end of the last rank holds nothing of the host.
+ *
+ *   hold    rank 0 waits for the host to open: before the first gate of a batch, since the host is still enqueueing
+ *   gate    all ranks meet
+ *   delay   keeps a rank busy for so many turns: a straggler
+ */
+import { f32, i32 } from '../lang/dtypes.ts'
+import { flags, kernel, scalar, tensor } from '../lang/kernel.ts'
+import type { Stream, StreamEvent, World } from '../world/world.ts'
+
+export const gateName = 'gate'
+
+const hold = kernel('hold', { open: tensor(i32, 1), wanted: scalar(i32) }, (t, { open, wanted }) => {
+  const look = () => t.load(open.at([0]), { order: 'acquire', scope: 'system' })
+  t.while(
+    look(),
+    (seen) => seen.lt(wanted),
+    () => look(),
+  )
+})
+
+const gate = kernel(gateName, { arrived: flags(1) }, (t, { arrived }) => {
+  t.signalAll(arrived.at([t.rank]))
+  t.for(t.world, (source) => t.wait(arrived.at([source])))
+})
+
+const delay = kernel('delay', { result: tensor(f32, 1), turns: scalar(i32) }, (t, { result, turns }) => {
+  const busy = t.for(turns, t.constant(f32, 1), (_, x) => x.mul(0.999).add(0.001))
+  t.store(result.at([0]), busy)
+})
+
+/** An execution to time: how many launches it makes, which must all be enqueued before it starts. */
+export interface Timed {
+  readonly launches: number
+  readonly launch: () => void
+}
+
+/** In nanoseconds, from the opening of its gate. */
+export interface Lap {
+  /** To the end of the last rank. */
+  readonly time: number
+  /** Of each rank, from its leaving the gate to its end. */
+  readonly ends: readonly number[]
+  /** What the host did to enqueue it. */
+  readonly host: number
+}
+
+/** What a queue of a rank holds for certain, the gates and the hold included. */
+const mostLaunches = 48
+
+export class Gate {
+  readonly #world: World
+  readonly #stream: Stream
+  readonly #now: () => number
+  readonly #arrived
+  readonly #open
+  readonly #result
+  #batches = 0
+  /** What was executed behind each gate so far; null behind those that end a batch. */
+  readonly log: (Timed | null)[] = []
+  /** Turns of `delay` in a nanosecond, once it was measured. */
+  #turns = 0
+
+  /** `now` is the host's clock in nanoseconds. */
+  constructor(world: World, stream: Stream, now: () => number) {
+    this.#world = world
+    this.#stream = stream
+    this.#now = now
+    this.#arrived = world.flags([world.ranks], { name: 'gate' })
+    this.#open = world.zeros(i32, [1], { name: 'open' })
+    this.#result = world.zeros(f32, [1], { name: 'delay' })
+  }
+
+  /** One after the other, each behind a gate; as few batches as the queues allow. */
+  async time(executions: readonly Timed[]): Promise<Lap[]> {
+    const laps: Lap[] = []
+    for (let from = 0; from < executions.length;) {
+      let [to, launches] = [from, 2]
+      while (to < executions.length && launches + executions[to].launches + 1 <= mostLaunches)
+        launches += executions[to++].launches + 1
+      if (to === from)
+        throw new RangeError(`an execution of ${executions[from].launches} launches is too long`)
+      laps.push(...(await this.#batch(executions.slice(from, to))))
+      from = to
+    }
+    return laps
+  }
+
+  /** What makes an execution start late on a rank, by so many nanoseconds. */
+  async delaying(rank: number, by: number): Promise<(execution: Timed) => Timed> {
+    if (this.#turns === 0) await this.#measureTurns()
+    const turns = Math.max(1, Math.round(by * this.#turns))
+    return ({ launches, launch }) => ({
+      launches: launches + 1,
+      launch: () => {
+        this.#delay(turns, rank)
+        launch()
+      },
+    })
+  }
+
+  #delay(turns: number, rank: number): void {
+    const { id: stream } = this.#stream
+    this.#world.launch(delay, { result: this.#result, turns }, { grid: 1, stream, ranks: [rank] })
+  }
+
+  async #measureTurns(): Promise<void> {
+    const turns = 100_000
+    const one = { launches: 1, launch: () => this.#delay(turns, 0) }
+    const laps = await this.time([one, one, one])
+    this.#turns = turns / Math.min(...laps.map(({ ends }) => ends[0]))
+  }
+
+  #gate(execution: Timed | null): void {
+    this.log.push(execution)
+    this.#world.launch(gate, { arrived: this.#arrived }, { grid: 1, stream: this.#stream })
+  }
+
+  async #batch(executions: readonly Timed[]): Promise<Lap[]> {
+    const world = this.#world
+    const { id: stream } = this.#stream
+    const wanted = ++this.#batches
+    world.launch(hold, { open: this.#open, wanted }, { grid: 1, stream, ranks: [0] })
+    const marks: { readonly opened: StreamEvent; readonly ended: StreamEvent; readonly host: number }[] = []
+    for (const execution of executions) {
+      this.#gate(execution)
+      const opened = this.#stream.record()
+      const before = this.#now()
+      execution.launch()
+      const host = this.#now() - before
+      marks.push({ opened, ended: this.#stream.record(), host })
+    }
+    // What comes behind this one is the next batch's hold, no part of the last execution.
+    this.#gate(null)
+    world.write(this.#open, 0, [wanted])
+    await this.#stream.synchronize()
+    return marks.map(({ opened, ended, host }) => ({
+      time: ended.elapsed(opened) * 1e6,
+      ends: world.localRanks.map((rank) => ended.elapsed(opened, rank) * 1e6),
+      host,
+    }))
+  }
+}

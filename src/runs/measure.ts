@@ -1,0 +1,197 @@
+/**
+ * Variants of an operation, measured side by side in one process: each round executes every variant, the limit and whatever else
+ * is compared once, in a random order, each behind a gate. Inputs take turns over more memory than the caches hold, the
+ * same for all variants. Before, every variant is compared with a float64 reference, on poisoned outputs; afterwards, on a
+ * world that records, it is executed a few times more for its ledger.
+ */
+import type { OperationDefinition, OperationOptions } from '../ops/operation.ts'
+import type { Timeline } from '../timeline/timeline.ts'
+import type { World } from '../world/world.ts'
+import { Contest, limitName, randomOrder, type Checked, type ContestOptions } from './contest.ts'
+import { gateName, type Lap, type Timed } from './gate.ts'
+import { executionsOf, ledgerOf, meanLedger, pictureOf } from './ledger.ts'
+import { medianOf, quantityOf } from './quantity.ts'
+import type { Picture, Point, VariantResult } from './results.ts'
+
+export interface MeasureOptions<Options extends OperationOptions> extends Omit<
+  ContestOptions<Options>,
+  'rotate'
+> {
+  /** A world on the target; called twice, the second time to record. */
+  readonly open: (record: boolean) => Promise<World>
+  /** Percentages of the first variant's time by which the last rank is late; the first is 0. */
+  readonly skews?: readonly number[]
+  /** How long to go on, in seconds, with at least `leastRounds` and at most `mostRounds`. */
+  readonly seconds?: number
+  readonly leastRounds?: number
+  readonly mostRounds?: number
+  /** Bytes over which inputs rotate. */
+  readonly rotate?: number
+  /** Weights are brought into the target's order before; true by default. */
+  readonly pack?: boolean
+  /** Executions of each variant that are recorded. */
+  readonly recorded?: number
+  /** Of memory for all ranks together, in bytes a second: for what locality costs at most. */
+  readonly bandwidth: number
+  readonly seed?: number
+  /** What else the point should say of itself. */
+  readonly choices?: Point['choices']
+  readonly onProgress?: (what: string, done: number) => void
+  /** Gets all that was recorded. */
+  readonly onTimeline?: (timeline: Timeline) => void
+}
+
+/** One point for each skew. */
+export async function measure<Options extends OperationOptions, Contents>(
+  definition: OperationDefinition<Options, Contents>,
+  settings: MeasureOptions<Options>,
+): Promise<Point[]> {
+  const { skews = [0], onProgress = () => undefined } = settings
+  const [plain, deviations] = await timed(definition, settings, onProgress)
+  const pictures = await recorded(definition, settings, skews, plain, onProgress)
+  return skews.map((skew, at): Point => {
+    const { laps, limit } = plain[at]
+    const bsp = laps.get('bsp')
+    const variants = settings.variants.map((variant): VariantResult => {
+      const own = laps.get(variant)!
+      const ratio = (over: readonly Lap[]) =>
+        quantityOf(own.map(({ time }, round) => over[round].time / time))
+      const { launches, remoteBytes, deviation } = deviations.get(variant)!
+      const executions = pictures[at].get(variant)!
+      return {
+        variant,
+        time: quantityOf(own.map(({ time }) => time)),
+        punctual: quantityOf(own.map((lap) => punctualOf(lap, skew))),
+        speedup: bsp && variant !== 'bsp' ? ratio(bsp) : null,
+        ofLimit: ratio(limit),
+        host: quantityOf(own.map(({ host }) => host)),
+        deviation,
+        launches,
+        remoteBytes,
+        ledger: meanLedger(executions.map(ledgerOf)),
+        recorded: quantityOf(executions.map(({ wall }) => wall)),
+        picture: middling(executions),
+      }
+    })
+    const { options } = settings
+    return {
+      operation: definition.name,
+      shape: options.shape,
+      choices: settings.choices ?? {},
+      dtype: options.dtype,
+      ranks: plain[at].ranks,
+      skew,
+      limit: { name: definition.limit.name, time: quantityOf(limit.map(({ time }) => time)) },
+      variants,
+      auto: null,
+    }
+  })
+}
+
+/** The mean of the ranks that were not late; the end of the last where none was. */
+const punctualOf = ({ time, ends }: Lap, skew: number): number => {
+  const punctual = ends.slice(0, -1)
+  return skew === 0 || punctual.length === 0
+    ? time
+    : punctual.reduce((sum, end) => sum + end, 0) / punctual.length
+}
+
+interface Laps {
+  readonly ranks: number
+  /** By variant, round by round; all have as many. */
+  readonly laps: ReadonlyMap<string, readonly Lap[]>
+  readonly limit: readonly Lap[]
+}
+
+async function timed<Options extends OperationOptions, Contents>(
+  definition: OperationDefinition<Options, Contents>,
+  settings: MeasureOptions<Options>,
+  onProgress: (what: string, done: number) => void,
+): Promise<[Laps[], Map<string, Checked>]> {
+  const { seconds = 3, leastRounds = 15, mostRounds = 201, rotate = 64e6, skews = [0], seed = 1 } = settings
+  const world = await settings.open(false)
+  try {
+    const contest = await Contest.make(definition, { ...settings, rotate }, world)
+    onProgress('comparing with the reference', 0)
+    const checked = await contest.check(seed, settings.pack ?? true)
+    const random = randomOrder(seed)
+    const results: Laps[] = []
+    let usual: ReadonlyMap<string, readonly Lap[]> | undefined
+    for (const skew of skews) {
+      // By how much of its time a rank is late follows from what was measured without.
+      const late = usual ? (skew / 100) * medianOf([...usual.values()][0].map(({ time }) => time)) : 0
+      const contestants = await contest.contestants(late)
+      for (let warm = 0; warm < 2; warm++) await contest.gate.time(contestants.map(({ at }) => at(warm)))
+      const laps = contestants.map((): Lap[] => [])
+      const start = settings.now()
+      const spent = (): number => (settings.now() - start) / 1e9
+      for (let round = 0; round < mostRounds && (round < leastRounds || spent() < seconds); round++) {
+        const order = random(contestants.length)
+        const found = await contest.gate.time(order.map((n) => contestants[n].at(round)))
+        order.forEach((n, place) => laps[n].push(found[place]))
+        onProgress('measuring', Math.max(spent() / seconds, 0))
+      }
+      const byName = new Map(contestants.map(({ name }, n) => [name, laps[n]]))
+      const limit = byName.get(limitName)!
+      byName.delete(limitName)
+      usual ??= byName
+      results.push({ ranks: world.ranks, laps: byName, limit })
+    }
+    return [results, checked]
+  } finally {
+    await world.close()
+  }
+}
+
+async function recorded<Options extends OperationOptions, Contents>(
+  definition: OperationDefinition<Options, Contents>,
+  settings: MeasureOptions<Options>,
+  skews: readonly number[],
+  plain: readonly Laps[],
+  onProgress: (what: string, done: number) => void,
+): Promise<ReadonlyMap<string, readonly Picture[]>[]> {
+  const {
+    recorded: count = 7,
+    rotate = 64e6,
+    seed = 1,
+    variants,
+    bandwidth,
+    onTimeline = () => undefined,
+  } = settings
+  const usual = medianOf([...plain[0].laps.values()][0].map(({ time }) => time))
+  const world = await settings.open(true)
+  try {
+    const contest = await Contest.make(definition, { ...settings, rotate }, world)
+    contest.fill(seed)
+    if (settings.pack ?? true) await contest.pack()
+    const pictures = skews.map(() => new Map(variants.map((variant): [string, Picture[]] => [variant, []])))
+    const wanted = new Map<Timed, Picture[]>()
+    for (const [at, skew] of skews.entries()) {
+      const contestants = (await contest.contestants((skew / 100) * usual)).filter(
+        ({ name }) => name !== limitName,
+      )
+      for (let round = 0; round <= count; round++) {
+        const executions = contestants.map((one) => ({ ...one.at(round) }))
+        await contest.gate.time(executions)
+        // The first round compiles and warms.
+        if (round > 0)
+          contestants.forEach(({ name }, n) => wanted.set(executions[n], pictures[at].get(name)!))
+        onProgress('recording', (at * (count + 1) + round + 1) / (skews.length * (count + 1)))
+      }
+    }
+    await world.synchronize()
+    const timeline = world.timeline()
+    onTimeline(timeline)
+    executionsOf(timeline, gateName).forEach((execution, n) => {
+      const timed = contest.gate.log[n]
+      const places = timed && wanted.get(timed)
+      places?.push(pictureOf(timeline, execution, { bandwidth: bandwidth / world.ranks }))
+    })
+    return pictures
+  } finally {
+    await world.close()
+  }
+}
+
+const middling = (pictures: readonly Picture[]): Picture =>
+  [...pictures].sort((a, b) => a.wall - b.wall)[Math.floor(pictures.length / 2)]

@@ -1,0 +1,138 @@
+/**
+ * What the processors of a rank did, from what programs recorded on the tracks of its workers: programs are annotations,
+ * waits at flags and copies between ranks lie inside them.
+ *
+ * Several workers may share a processor: the roles of a program, programs of several streams, later the blocks on a GPU's
+ * multiprocessor. A processor is blocked only while none of its programs runs unblocked; then it transfers if one of them does,
+ * else it waits. A worker of a role records no programs: it takes part in those of its processor in which it recorded anything.
+ */
+import { difference, type Intervals, union, unionInOrder, unionOf } from './intervals.ts'
+import { countBefore } from './search.ts'
+import { end, type Events, Kind, type RankTimeline, type Track } from './timeline.ts'
+
+/** Who serves a queue on a CPU: leader `leader` of a stream runs programs, the others are roles of them. */
+export interface WorkerPlace {
+  readonly stream: number
+  readonly leader: number
+  readonly role: number
+}
+
+const LEADERS = 256
+const ROLES = 16
+
+/** The number of a worker's track: distinct from streams, and from those of other workers of the rank. */
+export const workerTrack = ({ stream, leader, role }: WorkerPlace): number =>
+  (stream * LEADERS + leader) * ROLES + role
+
+/** On a CPU: leaders of the same number share a core, whatever their stream. */
+export const leaderOf = ({ id }: Track): number => Math.floor(id / ROLES) % LEADERS
+
+/** The processor that a worker's track is on. */
+export type ProcessorOf = (track: Track) => number
+
+export interface Processor {
+  readonly number: number
+  readonly tracks: readonly WorkerTrack[]
+  /** Disjoint: some program runs unblocked; else some transfers; else some waits. */
+  readonly running: Intervals
+  readonly transferring: Intervals
+  readonly waiting: Intervals
+}
+
+export interface WorkerTrack {
+  readonly track: Track
+  /** By event of the track, the last end so far: where to begin to look for those of a window. */
+  readonly reach: Float64Array
+  /** When it is in a program and neither waits nor transfers. */
+  readonly unblocked: Intervals
+}
+
+const known = new WeakMap<RankTimeline, Map<ProcessorOf, readonly Processor[]>>()
+
+/** In order of their numbers; none where nothing was recorded inside kernels. */
+export function processorsOf(rank: RankTimeline, processorOf: ProcessorOf = leaderOf): readonly Processor[] {
+  let ofRank = known.get(rank)
+  if (!ofRank) known.set(rank, (ofRank = new Map()))
+  let processors = ofRank.get(processorOf)
+  if (!processors) {
+    const groups = new Map<number, Track[]>()
+    for (const track of rank.tracks) {
+      if (track.role !== 'annotations') continue
+      const number = processorOf(track)
+      const group = groups.get(number)
+      if (group) group.push(track)
+      else groups.set(number, [track])
+    }
+    processors = [...groups]
+      .sort(([a], [b]) => a - b)
+      .map(([number, tracks]) => processor(number, tracks, rank.events))
+    ofRank.set(processorOf, processors)
+  }
+  return processors
+}
+
+function processor(number: number, tracks: readonly Track[], events: Events): Processor {
+  const { start, duration, kind } = events
+  const of = ({ from, to }: Track, wanted: Kind): Intervals =>
+    unionInOrder(start, duration, from, to, (event) => kind[event] === wanted)
+  const programs = tracks.flatMap(({ from, to }) =>
+    Array.from({ length: to - from }, (_, i) => from + i).filter((event) => kind[event] === Kind.annotation),
+  )
+  let [running, transferring, waiting] = [empty, empty, empty]
+  const workers = tracks.map((track): WorkerTrack => {
+    const waits = of(track, Kind.wait)
+    const transfers = difference(of(track, Kind.transfer), waits)
+    const blocked = union(waits, transfers)
+    const own = of(track, Kind.annotation)
+    const unblocked = difference(own.length > 0 ? own : sharedBy(blocked, events, programs), blocked)
+    running = union(running, unblocked)
+    transferring = union(transferring, transfers)
+    waiting = union(waiting, waits)
+    return { track, reach: reachOf(track, events), unblocked }
+  })
+  transferring = difference(transferring, running)
+  waiting = difference(difference(waiting, running), transferring)
+  return { number, tracks: workers, running, transferring, waiting }
+}
+
+/**
+ * When a rank's kernels do nothing but wait: programs are there, on all processors together, and every one of them is blocked. Empty
+ * where nothing was recorded inside kernels.
+ */
+export function blockedTime(rank: RankTimeline): Pick<Processor, 'transferring' | 'waiting'> {
+  let [running, transferring, waiting] = [empty, empty, empty]
+  if (recordsInside(rank))
+    for (const processor of processorsOf(rank)) {
+      running = union(running, processor.running)
+      transferring = union(transferring, processor.transferring)
+      waiting = union(waiting, processor.waiting)
+    }
+  transferring = difference(transferring, running)
+  return { transferring, waiting: difference(difference(waiting, running), transferring) }
+}
+
+/** Annotations of other programs' traces say nothing of what is inside kernels. */
+const recordsInside = ({ tracks, events: { kind } }: RankTimeline): boolean =>
+  tracks.some(
+    ({ role, from, to }) =>
+      role === 'annotations' &&
+      kind.subarray(from, to).some((one) => one === Kind.wait || one === Kind.transfer),
+  )
+
+const empty: Intervals = new Float64Array(0)
+
+function reachOf({ from, to }: Track, events: Events): Float64Array {
+  const reach = new Float64Array(to - from)
+  let last = -Infinity
+  for (let event = from; event < to; event++) reach[event - from] = last = Math.max(last, end(events, event))
+  return reach
+}
+
+/** The programs in which a worker without programs of its own recorded something. */
+function sharedBy(recorded: Intervals, events: Events, programs: readonly number[]): Intervals {
+  const shared = programs.filter((program) => {
+    const next = countBefore(recorded.length / 2, (i) => recorded[2 * i + 1] <= events.start[program])
+    return 2 * next < recorded.length && recorded[2 * next] < end(events, program)
+  })
+  return unionOf(shared.flatMap((program) => [events.start[program], end(events, program)]))
+}

@@ -1,0 +1,106 @@
+/**
+ * What recorded launches do to the tensors they were given: bytes written to each rank's copy and read back by the rank
+ * itself, from the kernel's traffic (src/ir/traffic.ts). It is computed when somebody asks, and once for what is the same:
+ * a world that records only remembers what each launch was given.
+ */
+import { dtypes } from '../ir/dtype.ts'
+import type { KernelIR } from '../ir/node.ts'
+import { trafficOfCopies } from '../ir/traffic.ts'
+import type { TensorBytes } from '../timeline/timeline.ts'
+import { argumentOf, type Handle } from './arguments.ts'
+import { elements } from './host.ts'
+import type { Launch, SymmetricTensor } from './world.ts'
+
+/** A launch on some ranks; programs and arguments by rank, nothing of ranks that do not take part. */
+export interface Given {
+  readonly ir: KernelIR
+  readonly programs: ReadonlyMap<number, number>
+  readonly args: ReadonlyMap<number, Readonly<Record<string, Handle | number>>>
+}
+
+export function givenTo(
+  ir: KernelIR,
+  args: Launch['args'],
+  ranks: readonly number[],
+  grids: readonly number[],
+): Given {
+  const of = (rank: number): Record<string, Handle | number> =>
+    Object.fromEntries(
+      Object.entries(args).map(([name, given]) => [name, argumentOf(given, rank) as Handle | number]),
+    )
+  return {
+    ir,
+    programs: new Map(ranks.map((rank, at) => [rank, grids[at]])),
+    args: new Map(ranks.map((rank) => [rank, of(rank)])),
+  }
+}
+
+/** Turns of loops of one access: a second or so, where tiles of large tensors take thousands. */
+const limit = 2 ** 20
+
+type Copies = ReturnType<typeof trafficOfCopies>
+
+export class LaunchTraffic {
+  /** By kernel: programs, extents and numbers, as text. */
+  readonly #copies = new Map<KernelIR, Map<string, Copies>>()
+  readonly #known = new WeakMap<Given, Map<number, readonly TensorBytes[]>>()
+  readonly #numbers = new Map<SymmetricTensor, number>()
+
+  /** By the launch on all of its ranks, to the copies of one rank. */
+  of(given: Given, rank: number): readonly TensorBytes[] {
+    let known = this.#known.get(given)
+    if (!known) this.#known.set(given, (known = new Map()))
+    let traffic = known.get(rank)
+    if (!traffic) known.set(rank, (traffic = this.#traffic(given, rank)))
+    return traffic
+  }
+
+  #traffic(given: Given, rank: number): readonly TensorBytes[] {
+    const sums = new Map<SymmetricTensor, { written: number; read: number }>()
+    for (const [by, args] of given.args)
+      for (const [name, copies] of this.#copiesOf(given, by)) {
+        const tensor = tensorOf(args[name] as Handle)
+        const sum = sums.get(tensor) ?? { written: 0, read: 0 }
+        sums.set(tensor, sum)
+        sum.written += copies[rank].written
+        if (by === rank) sum.read += copies[rank].readLocal
+      }
+    return [...sums]
+      .filter(([, { written, read }]) => written + read > 0)
+      .map(([tensor, bytes]) => ({
+        tensor: this.#number(tensor),
+        name: tensor.name,
+        size: elements(tensor.shape) * dtypes[tensor.dtype].bytes,
+        ...bytes,
+      }))
+  }
+
+  /** What the programs of one rank do to the copies of all. */
+  #copiesOf({ ir, programs, args }: Given, by: number): Copies {
+    const given = Object.entries(args.get(by)!)
+    const extents = Object.fromEntries(
+      given.flatMap(([name, value]) => (typeof value === 'number' ? [] : [[name, value.shape]])),
+    )
+    const scalars = Object.fromEntries(
+      given.flatMap(([name, value]) => (typeof value === 'number' ? [[name, value]] : [])),
+    )
+    let known = this.#copies.get(ir)
+    if (!known) this.#copies.set(ir, (known = new Map()))
+    const key = JSON.stringify([by, programs.get(by), extents, scalars])
+    let copies = known.get(key)
+    if (!copies) {
+      const ofRank = (rank: number): number => (rank === by ? programs.get(by)! : 0)
+      known.set(key, (copies = trafficOfCopies(ir, { extents, scalars, programs: ofRank }, limit)))
+    }
+    return copies
+  }
+
+  #number(tensor: SymmetricTensor): number {
+    let number = this.#numbers.get(tensor)
+    if (number === undefined) this.#numbers.set(tensor, (number = this.#numbers.size))
+    return number
+  }
+}
+
+const tensorOf = (handle: Handle): SymmetricTensor =>
+  handle.kind === 'packed' ? handle.source : (handle as SymmetricTensor)

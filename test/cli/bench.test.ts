@@ -1,0 +1,133 @@
+/** `arke bench`: what it understands, what it refuses, and what it prints and writes. */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { benchCommand, type BenchCommand } from '../../src/cli/bench.ts'
+import { dtypeCalled, operationCalled, shapesOf, skewsOf, variantsOf } from '../../src/cli/benchOptions.ts'
+import { Progress } from '../../src/cli/progress.ts'
+import type { BenchResult } from '../../src/runs/results.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'arke-bench-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+describe('what arke bench is asked for', () => {
+  const products = operationCalled('all-gather-gemm')
+  const decode = operationCalled('flash-decode')
+
+  it('finds an operation by its name, however it is written', () => {
+    expect(operationCalled('allGatherGemm')).toBe(products)
+    expect(() => operationCalled('gemm')).toThrow(
+      'there is no operation gemm; there is all-gather-gemm and flash-decode',
+    )
+  })
+
+  it('takes all variants, or some in the order from bulk synchronous to fused', () => {
+    expect(variantsOf(products.definition, 'all')).toEqual(['bsp', 'pull', 'push', 'fused'])
+    expect(variantsOf(products.definition, 'fused, bsp')).toEqual(['bsp', 'fused'])
+    expect(() => variantsOf(products.definition, 'fast')).toThrow(
+      '--variant fast: allGatherGemm has bsp, pull, push, fused, or all',
+    )
+  })
+
+  it('reads extents over the usual ones, by any of their names', () => {
+    expect(shapesOf(products, 'm=3, K=5', undefined)).toEqual([{ M: 3, N: 1024, K: 5 }])
+    expect(shapesOf(decode, 'KV=9,batch=2', undefined)).toEqual([
+      { batch: 2, queryHeads: 32, kvHeads: 8, D: 128, tokens: 9 },
+    ])
+    expect(() => shapesOf(products, 'X=3', undefined)).toThrow('--shape X=3: there is no X; there is M, N, K')
+    expect(() => shapesOf(products, 'M', undefined)).toThrow('write it as NAME=VALUE')
+    expect(() => shapesOf(products, 'M=0', undefined)).toThrow('whole numbers from 1 up')
+    expect(() => shapesOf(products, 'M=1.5', undefined)).toThrow('whole numbers from 1 up')
+  })
+
+  it('sweeps by powers of two, with both ends, or over a list', () => {
+    const rows = (sweep: string): number[] => shapesOf(products, 'N=7', sweep).map(({ M }) => M)
+    expect(rows('M=1..8')).toEqual([1, 2, 4, 8])
+    expect(rows('M=3..20')).toEqual([3, 6, 12, 20])
+    expect(rows('M=5..5')).toEqual([5])
+    expect(rows('M=1, 7,64')).toEqual([1, 7, 64])
+    expect(() => rows('M=8..1')).toThrow('from the smaller to the larger')
+    expect(() => rows('M=0..8')).toThrow('whole numbers from 1 up')
+  })
+
+  it('measures without skew first', () => {
+    expect(skewsOf('0')).toEqual([0])
+    expect(skewsOf('5,20')).toEqual([0, 5, 20])
+    expect(() => skewsOf('fast')).toThrow('--skew fast: percentages from 0 to 1000')
+    expect(() => skewsOf('-1')).toThrow('--skew -1')
+  })
+
+  it('knows the dtypes', () => {
+    expect(dtypeCalled('bf16')).toBe('bf16')
+    expect(() => dtypeCalled('f64')).toThrow('--dtype f64: there is f32, f16, bf16')
+  })
+})
+
+describe('what arke bench gives', () => {
+  const usual: BenchCommand = {
+    variant: 'all',
+    target: 'wasm',
+    ranks: 2,
+    shape: 'M=3,N=32,K=40',
+    dtype: 'f32',
+    shard: 'K',
+    skew: '0',
+    seconds: 0.01,
+    pack: true,
+    seed: 1,
+  }
+  const run = async (command: Partial<BenchCommand>, operation = 'all-gather-gemm') => {
+    const printed: string[] = []
+    const print = (text: string): void => void printed.push(text)
+    const result = await benchCommand(
+      operation,
+      { ...usual, ...command },
+      '0.0.0',
+      print,
+      new Progress(process.stderr),
+    )
+    return { result, printed: printed.join('\n') }
+  }
+
+  it('prints a table and the ledger in words, and writes a page and a trace', async () => {
+    const [report, trace] = [join(folder, 'page.html'), join(folder, 'trace.json')]
+    const { result, printed } = await run({ report, trace })
+    expect(result.points).toHaveLength(1)
+    for (const variant of ['bsp', 'pull', 'push', 'fused'])
+      expect(printed).toMatch(new RegExp(`^ *${variant} `, 'm'))
+    expect(printed).toContain('The limit is GEMM on data already gathered')
+    expect(printed).toContain(`the variants side by side: ${report}`)
+    expect(readFileSync(report, 'utf8')).toMatch(/^<!doctype html>/i)
+    const { traceEvents } = JSON.parse(readFileSync(trace, 'utf8')) as { traceEvents: { name: string }[] }
+    expect(traceEvents.some(({ name }) => name === 'allGatherGemmFusedK')).toBe(true)
+  })
+
+  it('prints one JSON document with a point for each value and skew', async () => {
+    const { printed } = await run(
+      { json: true, sweep: 'KV=1..4', skew: '0,50', shape: 'q=2,kvHeads=1,D=16', variant: 'bsp,fused' },
+      'flash-decode',
+    )
+    const { points, machine, target } = JSON.parse(printed) as BenchResult
+    expect(target).toBe('wasm')
+    expect(machine.bandwidth).toBeGreaterThan(0)
+    expect(points.map(({ shape, skew }) => [shape.tokens, skew])).toEqual([
+      [1, 0],
+      [1, 50],
+      [2, 0],
+      [2, 50],
+      [4, 0],
+      [4, 50],
+    ])
+    expect(points[0].auto?.reason).toBeTypeOf('string')
+  })
+
+  it('refuses before it measures', async () => {
+    await expect(run({ shard: 'N' })).rejects.toThrow('--shard N: A is sharded along K or along M')
+    await expect(run({ report: join(folder, 'none', 'page.html') })).rejects.toThrow('cannot be written')
+    await expect(run({ trace: join(folder, 't.json'), sweep: 'M=1..2' })).rejects.toThrow(
+      '--trace shows one point',
+    )
+    await expect(run({ target: 'abacus' })).rejects.toThrow('there is no target "abacus"')
+  })
+})

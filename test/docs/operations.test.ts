@@ -1,0 +1,88 @@
+/**
+ * docs/operations.md is true: the kernels it shows are the source, word for word; its programs compile and run; every variant
+ * has its section and picture, and the pictures are those that are drawn here (`vitest -u` draws them anew).
+ */
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { allGatherGemmOperation, flashDecodeOperation } from 'arke/ops'
+import { afterAll, describe, expect, it } from 'vitest'
+import { draw } from './drawing.ts'
+import { pictures } from './pictures.ts'
+import { compile, fences, root } from './snippets.ts'
+
+const page = 'docs/operations.md'
+const text = readFileSync(join(root, page), 'utf8')
+const snippets = fences(page, 'ts')
+const isProgram = (code: string): boolean => code.startsWith('import ')
+
+describe('the kernels', () => {
+  const lines = text.split('\n')
+  /** The file that was linked last before a line. */
+  const sourceOf = (line: number): string => {
+    const links = [
+      ...lines
+        .slice(0, line)
+        .join('\n')
+        .matchAll(/\]\((\.\.\/src\/ops\/[\w/]+\.ts)\)/g),
+    ]
+    return join(dirname(page), links.at(-1)![1])
+  }
+  const quoted = snippets.filter((snippet) => !isProgram(snippet.text))
+
+  it('are many', () => expect(quoted.length).toBeGreaterThan(20))
+
+  it.each(quoted.map(({ line, text: code }) => ({ line, code, source: sourceOf(line) })))(
+    'line $line is from $source',
+    ({ code, source }) => {
+      const file = readFileSync(join(root, source), 'utf8')
+      expect(file.includes(`\n${code}\n`), `not in ${source} as it is now:\n${code}`).toBe(true)
+    },
+  )
+})
+
+describe('the programs', () => {
+  mkdirSync(join(root, '.arke-cache'), { recursive: true })
+  const folder = mkdtempSync(join(root, '.arke-cache/operations-'))
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+  const programs = snippets
+    .filter((snippet) => isProgram(snippet.text))
+    .map(({ line, text: code }) => {
+      const path = join(folder, `line${line}.ts`)
+      writeFileSync(path, code)
+      return { line, path }
+    })
+
+  it('compile', () => expect(compile(programs.map(({ path }) => path))).toEqual([]), 120_000)
+
+  it('run', () => {
+    expect(programs).toHaveLength(3)
+    for (const { line, path } of programs) {
+      const ended = spawnSync(process.execPath, ['--import', 'tsx', path], { cwd: root, encoding: 'utf8' })
+      expect(ended, `line ${line}`).toMatchObject({ status: 0, stderr: '' })
+    }
+  })
+})
+
+describe('the pictures', () => {
+  it.each(Object.entries(pictures))('%s.svg', async (name, drawing) => {
+    await expect(draw(drawing)).toMatchFileSnapshot(join(root, 'docs/images', `${name}.svg`))
+    expect(text).toContain(`](images/${name}.svg)`)
+  })
+
+  it('are all there are', () => {
+    const files = Object.keys(pictures).map((name) => `${name}.svg`)
+    expect(readdirSync(join(root, 'docs/images')).sort()).toEqual(files.sort())
+  })
+
+  it.each([
+    ['all-gather-gemm', allGatherGemmOperation.variants],
+    ['flash-decode', flashDecodeOperation.variants],
+  ])('of %s, one a variant, under its heading', (operation, variants) => {
+    const headings = text.split(/^### /m)
+    for (const variant of variants) {
+      const shown = headings.filter((section) => section.startsWith(`${variant}\n`))
+      expect(shown.join()).toContain(`](images/${operation}-${variant}.svg)`)
+    }
+  })
+})

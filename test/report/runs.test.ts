@@ -1,0 +1,269 @@
+/** The page of measured runs without its script, the table of a terminal, and what both say in words. */
+import { describe, expect, test } from 'vitest'
+import { runsPage } from '../../src/report/runs/html.ts'
+import { packPictures } from '../../src/report/runs/pictures.ts'
+import { findSweeps } from '../../src/report/runs/sweeps.ts'
+import { benchTable, headlines, ledgerInWords, tableLegend } from '../../src/report/runs/terminal.ts'
+import {
+  runPartNames,
+  runParts,
+  type BenchResult,
+  type Point,
+  type Quantity,
+  type VariantResult,
+} from '../../src/runs/results.ts'
+import { makeBench } from './benchSample.ts'
+
+const sweepOfM = [1, 8, 64, 512]
+const between = (low: number, median: number, high: number): Quantity => ({
+  median,
+  interval: [low, high],
+  samples: 41,
+})
+
+/** A point of which only what matters here is chosen. */
+function pointWith(changes: Partial<VariantResult>, bulkChanges: Partial<VariantResult> = {}): Point {
+  const [point] = makeBench().points
+  const [bulk, other] = point.variants
+  return {
+    ...point,
+    variants: [
+      { ...bulk, ...bulkChanges },
+      { ...other, variant: 'fused', ...changes },
+    ],
+  }
+}
+
+const ledger = (parts: readonly number[], bytes = 0): VariantResult['ledger'] => {
+  const [useful, launch, wait, transfer, other] = parts
+  return {
+    wall: parts.reduce((sum, part) => sum + part, 0),
+    parts: { useful, launch, wait, transfer, other },
+    locality: { bytes, time: [0, bytes / 10] },
+  }
+}
+
+describe('the page', () => {
+  const bench = makeBench({ M: sweepOfM, warnings: ['the machine was busy'] })
+  const text = runsPage(bench)
+  /** What the reader sees without a script. */
+  const plain = (page: string): string =>
+    page
+      .replace(/<(script|style)[^>]*>.*?<\/\1>/gs, '')
+      .replace(/<[^>]*>/g, ' ')
+      .replaceAll('&#39;', "'")
+      .replace(/\s+/g, ' ')
+
+  test('is the same for the same measurement', () => {
+    expect(runsPage(makeBench({ M: sweepOfM, warnings: ['the machine was busy'] }))).toBe(text)
+  })
+
+  test('refers to nothing outside itself, and forbids it', () => {
+    expect(text).toContain("default-src 'none'")
+    expect(text).not.toMatch(/(?:src|href)="(?!#|data:,)/)
+    expect(text).not.toMatch(/url\(|@import|https?:/)
+  })
+
+  test('tells what was found, how it was measured, and what the parts mean, without a script', () => {
+    const seen = plain(text)
+    for (const headline of headlines(bench.points)) expect(seen).toContain(headline.text)
+    for (const point of bench.points)
+      for (const sentence of ledgerInWords(point)) expect(seen).toContain(sentence)
+    for (const name of runPartNames) expect(seen).toContain(runParts[name])
+    for (const fact of ['the machine was busy', 'AMD EPYC 9B14, 2 cores', 'v20.19.4', '11.8 GB/s', '41 ns'])
+      expect(seen).toContain(fact)
+  })
+
+  test('has a row of figures for each variant of each point', () => {
+    const table = /<table class="figures">.*?<\/table>/s.exec(text)?.[0] ?? ''
+    const rows = [...table.matchAll(/<th scope="row">([^<]*)<\/th>/g)].map(([, variant]) => variant)
+    expect(rows).toEqual(bench.points.flatMap(({ variants }) => variants.map(({ variant }) => variant)))
+  })
+
+  test('says that ranks on a CPU share one memory, and only of those', () => {
+    for (const target of ['wasm', 'native'])
+      expect(plain(runsPage(makeBench({ target })))).toContain('share one memory: there is no link')
+    expect(plain(runsPage(makeBench({ target: 'cuda' })))).not.toContain('share one memory')
+  })
+
+  test('says when the ranks that were not delayed ended, where one was', () => {
+    expect(plain(text)).not.toContain('Ranks not delayed')
+    expect(plain(runsPage(makeBench({ skew: [0, 20] })))).toContain('Ranks not delayed')
+  })
+
+  test('says so where a deviation is too large', () => {
+    const point = pointWith({ deviation: { largest: 0.5, bound: 0.01 } })
+    expect(plain(runsPage({ ...bench, points: [point] }))).toContain('5.0e-1 of 1.0e-2, too much')
+  })
+
+  test('shows text from outside as text', () => {
+    const hostile = '</script><img src=x onerror="document.title=1">'
+    const page = runsPage(makeBench({ text: hostile, M: sweepOfM }))
+    expect(page).not.toContain('<img')
+    expect(page.match(/<script/g)?.length).toBe(page.match(/<\/script>/g)?.length)
+  })
+
+  test('shows a measurement of nothing', () => {
+    const nothing: BenchResult = { ...bench, points: [], warnings: [] }
+    expect(plain(runsPage(nothing))).toContain('nothing measured')
+  })
+})
+
+test('a picture keeps every span, and each label once', () => {
+  const { points } = makeBench({ workers: 2 })
+  const { labels, variants } = packPictures(points[0])
+  expect(new Set(labels).size).toBe(labels.length)
+  const unpacked = variants.map(({ variant, ranks }) => ({
+    variant,
+    ranks: ranks.map(({ tracks }) =>
+      tracks.map(({ from, to, part, label }) =>
+        from.map((start, i) => ({
+          from: start,
+          to: to[i],
+          part: runPartNames[part[i]],
+          label: labels[label[i]],
+        })),
+      ),
+    ),
+  }))
+  expect(unpacked).toEqual(
+    points[0].variants.map(({ variant, picture }) => ({
+      variant,
+      ranks: picture.ranks.map(({ tracks }) => tracks.map(({ spans }) => spans)),
+    })),
+  )
+})
+
+describe('sweeps', () => {
+  const axes = (points: readonly Point[]): (readonly [string, string, readonly number[]])[] =>
+    findSweeps(points).map(({ operation, axis, points: own }) => [operation, axis, own.map(({ at }) => at)])
+
+  test('are points that differ in one extent alone, in its order', () => {
+    const { points } = makeBench({ M: [64, 1, 8] })
+    expect(axes(points)).toEqual([['allGatherGemm', 'M', [1, 8, 64]]])
+  })
+
+  test('are one for each way in which the others differ', () => {
+    const { points } = makeBench({ M: [1, 8, 64], skew: [0, 20] })
+    expect(axes(points)).toEqual([
+      ['allGatherGemm', 'M', [1, 8, 64]],
+      ['allGatherGemm', 'M', [1, 8, 64]],
+    ])
+    expect(findSweeps(points).map(({ fixed }) => fixed)).toEqual([
+      'N=1024 K=2048, shard K, bf16, 2 ranks',
+      'N=1024 K=2048, shard K, bf16, 2 ranks, last rank 20 % late',
+    ])
+  })
+
+  test('go along the delay of a rank too', () => {
+    expect(axes(makeBench({ skew: [0, 5, 20] }).points)).toEqual([['allGatherGemm', 'skew', [0, 5, 20]]])
+  })
+
+  test('are none where points stand alone', () => {
+    expect(axes(makeBench().points)).toEqual([])
+  })
+})
+
+describe('the ledger in words', () => {
+  const point = pointWith(
+    {
+      time: between(295e3, 300e3, 305e3),
+      speedup: between(1.2, 1.25, 1.3),
+      launches: 1,
+      ledger: ledger([240e3, 10e3, 30e3, 20e3, 0]),
+    },
+    { time: between(370e3, 375e3, 380e3), ledger: ledger([239e3, 40e3, 76e3, 20e3, 0], 1e6) },
+  )
+
+  test('tells how much faster the best variant is, what it saves, and how far the limit is', () => {
+    const [speed, taxes, locality, limit, ...more] = ledgerInWords(point)
+    expect(more).toEqual([])
+    expect(speed).toContain('fused is 1.25 times as fast as bsp')
+    expect(speed).toContain('300 µs in place of 375 µs (95 % interval of the ratio 1.20 to 1.30)')
+    expect(taxes).toBe(
+      'With 1 kernel on each rank, it saves 46.0 µs of waiting for other ranks (bulk synchronous tax: 76.0 µs, now 30.0 µs) ' +
+        'and 30.0 µs of launching kernels (launch tax: 40.0 µs, now 10.0 µs).',
+    )
+    expect(locality).toContain('hand 1.00 MB to each other through memory')
+    expect(locality).toContain('up to 100 µs of useful work), those of fused nothing')
+    expect(limit).toContain('GEMM on data already gathered')
+  })
+
+  test('tells what it adds', () => {
+    const { variants } = point
+    const slower = { ...variants[1], ledger: ledger([260e3, 10e3, 30e3, 20e3, 0]) }
+    expect(ledgerInWords({ ...point, variants: [variants[0], slower] })[1]).toContain(
+      '; it adds 21.0 µs of computing (useful work: 239 µs, now 260 µs)',
+    )
+  })
+
+  test('claims no difference that the interval does not show, and hides no loss', () => {
+    const [alike] = ledgerInWords(pointWith({ speedup: between(0.98, 1.01, 1.03) }))
+    expect(alike).toContain('no difference that this measurement can tell')
+    const [slower] = ledgerInWords(pointWith({ speedup: between(0.9, 0.92, 0.95) }))
+    expect(slower).toContain('is only 0.92 times as fast as bsp')
+  })
+
+  test('compares nothing where bsp was not measured', () => {
+    const alone = { ...point, variants: [{ ...point.variants[1], speedup: null }] }
+    expect(ledgerInWords(alone)[0]).toBe('fused takes 300 µs.')
+    expect(headlines([alone])[0].text).toContain('fused takes 300 µs.')
+  })
+
+  test('counts wins and losses of all points of an operation', () => {
+    const speedups = [
+      between(1.9, 2, 2.1),
+      between(0.4, 0.5, 0.6),
+      between(0.9, 1, 1.1),
+      between(3.9, 4, 4.1),
+    ]
+    const points = speedups.map((speedup, i) => ({ ...pointWith({ speedup }), shape: { M: 2 ** i, N: 8 } }))
+    const [{ operation, text }] = headlines(points)
+    expect(operation).toBe('allGatherGemm')
+    // The fourth root of 2 * 0.5 * 1 * 4.
+    expect(text).toContain('1.41 times as fast as bsp over 4 points')
+    expect(text).toContain('from 0.50 at M=2 to 4.00 at M=8')
+    expect(text).toContain('faster at 2, not to be told apart at 1, slower at 1')
+  })
+})
+
+describe('the table of a terminal', () => {
+  const { points } = makeBench({ M: [1, 1024], skew: [0, 20] })
+
+  test('fits 100 columns', () => {
+    const lines = [...points.flatMap((point) => benchTable(point).split('\n')), ...tableLegend]
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(100)
+  })
+
+  test('has a row for each variant, with its figures under their names', () => {
+    const point = pointWith({
+      time: between(290e3, 300e3, 315e3),
+      speedup: between(1.2, 1.25, 1.3),
+      ofLimit: between(0.7, 0.8, 0.9),
+      ledger: ledger([240, 10, 30, 20, 0], 2e6),
+      deviation: { largest: 0.001, bound: 0.004 },
+    })
+    const [title, head, , row] = benchTable(point).split('\n')
+    expect(title).toBe('allGatherGemm M=64 N=1024 K=2048, shard K, bf16, 2 ranks')
+    expect(row.trim().split(/\s{2,}/)[1]).toBe('300 µs ±5%')
+    /** What ends under the end of a name. */
+    const under = (name: string): string =>
+      row
+        .slice(0, head.indexOf(name) + name.length)
+        .split(' ')
+        .at(-1) ?? ''
+    expect(runPartNames.map(under)).toEqual(['80', '3', '10', '7', '0'])
+    expect([under('over bsp'), under('limit'), under('locality'), under('error')]).toEqual([
+      '±4%',
+      '0.80',
+      'MB',
+      '0.25',
+    ])
+  })
+
+  test('tells when the others ended where a rank was late', () => {
+    const late = points.find(({ skew }) => skew > 0)
+    expect(late && benchTable(late)).toContain('The ranks that were not late ended after')
+    expect(benchTable(points[0])).not.toContain('late')
+  })
+})

@@ -1,0 +1,201 @@
+/**
+ * Where the time of a run goes, against a count nanosecond by nanosecond of timelines drawn at random: several ranks, workers,
+ * roles and streams, programs with waits and copies, and idle time between kernels.
+ */
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { ledgerOf, pictureOf } from '../../src/runs/ledger.ts'
+import { type RunPart, runPartNames } from '../../src/runs/results.ts'
+import { offsetBetween } from '../../src/timeline/timeline.ts'
+import { covers, type MadeRank, type MadeWorker, type Piece, timelineOf } from './handmade.ts'
+
+const LENGTH = 60
+
+const piece = fc
+  .tuple(fc.nat(LENGTH - 2), fc.integer({ min: 1, max: 15 }))
+  .map(([from, length]): Piece => ({ from, to: Math.min(LENGTH, from + length) }))
+const pieces = (most: number): fc.Arbitrary<Piece[]> => fc.array(piece, { maxLength: most })
+/** One after the other, as programs of a worker are. */
+const sequence = fc
+  .array(fc.tuple(fc.nat(8), fc.integer({ min: 1, max: 20 })), { maxLength: 4 })
+  .map((steps) => {
+    let at = 0
+    return steps.map(([pause, length]) => {
+      const from = at + pause
+      at = from + length
+      return { from, to: at }
+    })
+  })
+const worker: fc.Arbitrary<MadeWorker> = fc
+  .record({
+    stream: fc.nat(1),
+    leader: fc.nat(2),
+    role: fc.nat(1),
+    programs: sequence,
+    waits: pieces(3),
+    transfers: pieces(3),
+  })
+  .map((one) => (one.role === 0 ? one : { ...one, programs: [] }))
+const rank: fc.Arbitrary<MadeRank> = fc.record({
+  kernels: fc.array(
+    fc.tuple(piece, fc.nat(1)).map(([{ from, to }, stream]) => ({ from, to, stream, name: 'kernel' })),
+    { maxLength: 4 },
+  ),
+  workers: fc.uniqueArray(worker, {
+    minLength: 1,
+    maxLength: 5,
+    selector: ({ stream, leader, role }) => `${stream} ${leader} ${role}`,
+  }),
+})
+
+/** What a worker does at a time; a role takes part in the programs of its leader in which it recorded something. */
+function doing(worker: MadeWorker, others: readonly MadeWorker[], time: number): RunPart | undefined {
+  if (covers(worker.waits, time)) return 'wait'
+  if (covers(worker.transfers, time)) return 'transfer'
+  const recorded = [...worker.waits, ...worker.transfers]
+  const programs =
+    worker.programs.length > 0
+      ? worker.programs
+      : others
+          .flatMap(({ programs }) => programs)
+          .filter((program) => recorded.some(({ from, to }) => from < program.to && program.from < to))
+  return covers(programs, time) ? 'useful' : undefined
+}
+
+/** What a processor does, by the definitions of docs/taxes.md. */
+function partAt(
+  { kernels, workers }: MadeRank,
+  leader: number,
+  time: number,
+  { from, to }: Piece,
+  lastEnd: number,
+): RunPart {
+  if (!covers(kernels, time)) {
+    if (kernels.some((kernel) => kernel.from > time && kernel.from < to && kernel.to > from)) return 'launch'
+    return time < lastEnd ? 'wait' : 'other'
+  }
+  const own = workers.filter((worker) => worker.leader === leader)
+  const all = own.map((worker) => doing(worker, own, time))
+  return (['useful', 'transfer', 'wait'] as const).find((part) => all.includes(part)) ?? 'other'
+}
+
+describe('a picture of a window', () => {
+  it('has every nanosecond of every worker in one part, and the ledger is the mean', () => {
+    fc.assert(
+      fc.property(fc.array(rank, { minLength: 1, maxLength: 3 }), piece, (ranks, window) => {
+        const timeline = timelineOf(ranks)
+        const base = Number(timeline.ranks[0].base)
+        const shifted = { from: window.from - base, to: window.to - base }
+        const picture = pictureOf(timeline, shifted, { bandwidth: 1 })
+        const ends = ranks
+          .flatMap(({ kernels }) => kernels)
+          .filter(({ from, to }) => from < window.to && to > window.from)
+          .map(({ to }) => to)
+        const lastEnd = Math.min(window.to, Math.max(window.from, ...ends))
+        const wall = window.to - window.from
+        expect(picture.wall).toBe(wall)
+        picture.ranks.forEach(({ tracks, ledger }, i) => {
+          const leaders = [...new Set(ranks[i].workers.map(({ leader }) => leader))].sort((a, b) => a - b)
+          expect(tracks.map(({ name }) => name)).toEqual(leaders.map((leader) => `worker ${leader}`))
+          const sums = Object.fromEntries(runPartNames.map((part) => [part, 0])) as Record<RunPart, number>
+          tracks.forEach(({ spans }, n) => {
+            // Without a hole from the beginning to the end.
+            expect([0, ...spans.map(({ to }) => to)]).toEqual([...spans.map(({ from }) => from), wall])
+            const parts = Array.from({ length: wall }, (_, at) =>
+              partAt(ranks[i], leaders[n], window.from + at, window, lastEnd),
+            )
+            expect(spans.flatMap(({ from, to, part }) => new Array<RunPart>(to - from).fill(part))).toEqual(
+              parts,
+            )
+            for (const part of parts) sums[part]++
+          })
+          for (const part of runPartNames)
+            expect(ledger.parts[part]).toBeCloseTo(sums[part] / leaders.length, 9)
+          expect(runPartNames.reduce((sum, part) => sum + ledger.parts[part], 0)).toBeCloseTo(wall, 9)
+        })
+        const mean = ledgerOf(picture)
+        for (const part of runPartNames) {
+          const sum = picture.ranks.reduce((total, { ledger }) => total + ledger.parts[part], 0)
+          expect(mean.parts[part]).toBeCloseTo(sum / ranks.length, 9)
+        }
+      }),
+      { seed: 11, numRuns: 150 },
+    )
+  })
+
+  it('knows that ranks have different bases', () => {
+    const worker = { leader: 0, programs: [{ from: 30, to: 40 }], waits: [], transfers: [] }
+    const timeline = timelineOf([
+      {
+        kernels: [{ name: 'early', from: 10, to: 20 }],
+        workers: [{ ...worker, programs: [{ from: 10, to: 20 }] }],
+      },
+      { kernels: [{ name: 'late', from: 30, to: 40 }], workers: [worker] },
+    ])
+    expect(offsetBetween(timeline.ranks[1], timeline.ranks[0])).toBe(20)
+    const { ranks } = pictureOf(timeline, { from: 0, to: 30 }, { bandwidth: 1 })
+    expect(ranks.map(({ ledger: { parts } }) => parts)).toEqual([
+      { useful: 10, launch: 0, wait: 20, transfer: 0, other: 0 },
+      { useful: 10, launch: 20, wait: 0, transfer: 0, other: 0 },
+    ])
+  })
+
+  it('says in labels what it was, and tells dispatch from gap', () => {
+    const timeline = timelineOf([
+      {
+        kernels: [
+          { name: 'first', from: 10, to: 50, call: { from: 0, to: 4 } },
+          { name: 'second', from: 80, to: 90, call: { from: 55, to: 70 } },
+        ],
+        workers: [
+          {
+            leader: 0,
+            programs: [
+              { from: 12, to: 48 },
+              { from: 80, to: 90 },
+            ],
+            waits: [{ from: 20, to: 25 }],
+            transfers: [{ from: 30, to: 40 }],
+          },
+        ],
+      },
+    ])
+    const [{ tracks }] = pictureOf(timeline, { from: 0, to: 100 }, { bandwidth: 1 }).ranks
+    expect(tracks[0].spans.map(({ from, to, part, label }) => `${from}-${to} ${part}: ${label}`)).toEqual([
+      '0-4 launch: dispatch: the host has not launched first yet',
+      '4-10 launch: gap before first',
+      '10-12 other: no program of the running kernel',
+      '12-20 useful: program 0',
+      '20-25 wait: wait for ready of rank 0',
+      '25-30 useful: program 0',
+      '30-40 transfer: copy with rank 0, 64 bytes',
+      '40-48 useful: program 0',
+      '48-50 other: no program of the running kernel',
+      '50-70 launch: dispatch: the host has not launched second yet',
+      '70-80 launch: gap before second',
+      '80-90 useful: program 1',
+      '90-100 other: nothing is left to run on any rank',
+    ])
+  })
+
+  it('takes other processors than leaders, as a GPU has', () => {
+    // Two blocks on one multiprocessor: one computes while the other waits, then both wait.
+    const blocks = [
+      { leader: 0, programs: [{ from: 0, to: 40 }], waits: [{ from: 10, to: 30 }], transfers: [] },
+      { leader: 1, programs: [{ from: 0, to: 40 }], waits: [{ from: 20, to: 40 }], transfers: [] },
+    ]
+    const timeline = timelineOf([{ kernels: [{ name: 'kernel', from: 0, to: 40 }], workers: blocks }])
+    const window = { from: 0, to: 40 }
+    const parts = (processorOf?: () => number) =>
+      pictureOf(timeline, window, { bandwidth: 1, processorOf }).ranks[0].ledger.parts
+    expect(parts(() => 0)).toEqual({ useful: 30, launch: 0, wait: 10, transfer: 0, other: 0 })
+    expect(parts()).toEqual({ useful: 20, launch: 0, wait: 20, transfer: 0, other: 0 })
+  })
+
+  it('claims nothing of kernels inside which nothing was recorded', () => {
+    const timeline = timelineOf([{ kernels: [{ name: 'kernel', from: 0, to: 40 }], workers: [] }])
+    const [{ ledger, tracks }] = pictureOf(timeline, { from: 0, to: 40 }, { bandwidth: 1 }).ranks
+    expect(ledger.parts.other).toBe(40)
+    expect(tracks[0].spans[0].label).toMatch(/not recorded/)
+  })
+})

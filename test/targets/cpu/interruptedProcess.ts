@@ -1,0 +1,30 @@
+/** A program in a process of its own, which is interrupted as soon as it says that it has launched. */
+import { spawn } from 'node:child_process'
+import { createRequire } from 'node:module'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+
+export interface Outcome {
+  readonly code: number | null
+  readonly signal: string | null
+  readonly output: string
+}
+
+const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
+
+/** `program` is a file of this folder. */
+export function interrupted(program: string, ...args: readonly string[]): Promise<Outcome> {
+  const path = fileURLToPath(new URL(program, import.meta.url))
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, ['--import', tsx, path, ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    let output = ''
+    const onData = (data: Buffer): void => {
+      output += data.toString()
+      if (output.includes('launched\n') && !child.killed) child.kill('SIGINT')
+    }
+    child.stdout.on('data', onData)
+    child.stderr.on('data', onData)
+    child.on('exit', (code, signal) => resolve({ code, signal, output }))
+  })
+}

@@ -1,0 +1,55 @@
+/** What a launch does to tensors, where ranks take part or not, and where each is given its own. */
+import { f32, kernel, tensor } from 'arke'
+import { describe, expect, it } from 'vitest'
+import { givenTo, LaunchTraffic } from '../../src/world/launchTraffic.ts'
+import type { PackedTensor, SymmetricTensor } from '../../src/world/world.ts'
+
+const WORLD = 3
+/** Every rank gives its tile to the next one, and each program reads its own twice. */
+const pass = kernel('pass', { x: tensor(f32, 1), y: tensor(f32, 1) }, (t, { x, y }) => {
+  t.for(2, () => t.put(x.tile([0], [16]), y.on(t.rank.add(1).mod(t.world)).tile([0], [16])))
+})
+const ir = pass.record({ world: WORLD })
+const TILE = 64
+
+const made = (name: string): SymmetricTensor => ({ kind: 'tensor', name, dtype: 'f32', shape: [32] })
+const ofRank = (traffic: LaunchTraffic, given: ReturnType<typeof givenTo>, rank: number) =>
+  traffic.of(given, rank).map(({ name, size, written, read }) => [name, size, written, read])
+
+describe('traffic of a launch', () => {
+  it('is of each rank: what everybody writes there, and what it reads itself', () => {
+    const given = givenTo(ir, { x: made('x'), y: made('y') }, [0, 1, 2], [1, 2, 0])
+    const traffic = new LaunchTraffic()
+    expect(ofRank(traffic, given, 0)).toEqual([['x', 128, 0, 2 * TILE]])
+    expect(ofRank(traffic, given, 1)).toEqual([
+      ['x', 128, 0, 4 * TILE],
+      ['y', 128, 2 * TILE, 0],
+    ])
+    expect(ofRank(traffic, given, 2)).toEqual([['y', 128, 4 * TILE, 0]])
+    // Once for all launches of a plan.
+    expect(traffic.of(given, 1)).toBe(traffic.of(given, 1))
+  })
+
+  it('knows ranks that do not take part, and tensors that differ by rank', () => {
+    const [x, odd, even] = [made('x'), made('odd'), made('even')]
+    const y = (rank: number): SymmetricTensor => (rank % 2 === 0 ? even : odd)
+    const given = givenTo(ir, { x, y }, [0, 1], [1, 1])
+    const traffic = new LaunchTraffic()
+    expect(ofRank(traffic, given, 1)).toEqual([
+      ['x', 128, 0, 2 * TILE],
+      ['even', 128, 2 * TILE, 0],
+    ])
+    expect(ofRank(traffic, given, 2)).toEqual([['odd', 128, 2 * TILE, 0]])
+  })
+
+  it('numbers allocations: the same one in two launches has one number, packed or not', () => {
+    const [x, y, z] = [made('x'), made('y'), made('z')]
+    const packed: PackedTensor = { kind: 'packed', name: 'y', dtype: 'f32', shape: [32], source: y }
+    const traffic = new LaunchTraffic()
+    const numbers = (args: { x: SymmetricTensor | PackedTensor; y: SymmetricTensor }): number[] =>
+      traffic.of(givenTo(ir, args, [0, 1, 2], [1, 1, 1]), 0).map(({ tensor }) => tensor)
+    const [first, second] = [numbers({ x, y }), numbers({ x: packed, y: z })]
+    expect(new Set([...first, ...second]).size).toBe(3)
+    expect(second[0]).toBe(first[1])
+  })
+})
