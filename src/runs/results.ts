@@ -77,7 +77,7 @@ export interface VariantResult {
   readonly deviation: Deviation
   readonly launches: number
   readonly remoteBytes: number
-  /** Means over the recorded executions, over all ranks; recorded apart from what `time` was measured on. */
+  /** Means over all ranks of recorded executions, the middling half of them; recorded apart from what `time` was measured on. */
   readonly ledger: RunLedger
   /** Beside what recorded executions took, so that a reader sees what recording cost. */
   readonly recorded: Quantity

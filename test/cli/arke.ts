@@ -1,12 +1,14 @@
-/** Runs the command from its source, as a user would, and gives back what it printed and how it ended. */
+/** Runs the command as a user would, installed or from its source, and gives back what it printed and how it ended. */
 import { exec, spawn, type ChildProcess } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll } from 'vitest'
+import { installed } from './installed.ts'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
-const command = ['--import', 'tsx', join(root, 'src/cli/main.ts')]
+/** A project with the package in it, where the command runs. */
+export const project = await installed()
 
 export interface Ended {
   readonly code: number | null
@@ -16,8 +18,8 @@ export interface Ended {
 
 export function start(
   args: readonly string[],
-  node: readonly string[] = command,
-  cwd = root,
+  node: readonly string[] = [project.main],
+  cwd = project.folder,
 ): { child: ChildProcess; ended: Promise<Ended> } {
   const child = spawn(process.execPath, [...node, ...args], { cwd, stdio: ['ignore', 'pipe', 'pipe'] })
   let stdout = ''
@@ -33,22 +35,27 @@ export function start(
 
 export const arke = (...args: string[]): Promise<Ended> => start(args).ended
 
-/** What a reader types at the root of the repository. */
+/** At the root of the repository, as `npm start` does. */
+export const arkeFromSource = (...args: string[]): Promise<Ended> =>
+  start(args, ['--import', 'tsx', join(root, 'src/cli/main.ts')], root).ended
+
+/** What a reader types in the project. */
 export async function inShell(line: string): Promise<Pick<Ended, 'code' | 'stdout'>> {
   return new Promise((resolve) => {
-    const child = exec(line, { cwd: root }, (_error, stdout) => resolve({ code: child.exitCode, stdout }))
+    const child = exec(line, { cwd: project.folder }, (_error, stdout) =>
+      resolve({ code: child.exitCode, stdout }),
+    )
   })
 }
 
-/** A folder in the repository for the author's files of a test, gone when the test file is done. */
+/** A folder in the project for the author's files of a test, gone when the test file is done. */
 export function authorFolder(): (name: string, text: string) => string {
-  mkdirSync(join(root, '.arke-cache'), { recursive: true })
-  const folder = mkdtempSync(join(root, '.arke-cache/author-'))
+  const folder = mkdtempSync(join(project.folder, 'author-'))
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
   return (name, text) => {
     const path = join(folder, name)
     writeFileSync(path, text)
-    return relative(root, path)
+    return relative(project.folder, path)
   }
 }
 

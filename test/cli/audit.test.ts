@@ -7,17 +7,12 @@ import { CLOCK_OFFSET, AHEAD, demoTraces, demoTruth, STRAGGLER } from '../../src
 import type { Tally, Truth } from '../../src/audit/demo/truth.ts'
 import type { Comparison } from '../../src/report/compare.ts'
 import type { AuditDocument } from '../../src/report/document.ts'
-import { root, start, type Ended } from './arke.ts'
+import { project, start, type Ended } from './arke.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'arke-audit-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 /** In a folder of its own, where the page goes. */
-const audit = (...args: string[]): Promise<Ended> =>
-  start(
-    ['audit', ...args],
-    ['--import', join(root, 'node_modules/tsx/dist/esm/index.mjs'), join(root, 'src/cli/main.ts')],
-    folder,
-  ).ended
+const audit = (...args: string[]): Promise<Ended> => start(['audit', ...args], [project.main], folder).ended
 const documentOf = ({ stdout }: Ended): AuditDocument => JSON.parse(stdout) as AuditDocument
 
 beforeAll(() => {

@@ -1,6 +1,8 @@
 /** `arke check`: what it prints and how it ends. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { arke, authorFolder, inShell, placeOf, start } from './arke.ts'
+import { arke, arkeFromSource, authorFolder, inShell, placeOf, root, start } from './arke.ts'
 
 const file = authorFolder()
 
@@ -67,7 +69,7 @@ export const scenarios = [1, 2].map((count) =>
   }),
 )
 `
-const fromSource = "import { expectClose, f32, kernel, scenario, tensor } from '../../src/index.ts'\n"
+const importsOfClean = "import { expectClose, f32, kernel, scenario, tensor } from 'arke'\n"
 
 describe('a race', () => {
   const path = file('racing.ts', racing)
@@ -87,7 +89,7 @@ describe('a race', () => {
     )
     expect(stdout).toContain(`${load.line} |       t.store(out.at([0]), t.load(inbox.at([0])))`)
     expect(stdout).toContain(
-      `again: npx tsx src/cli/main.ts check ${path} --scenario racing --ranks 2 --stage recorded --preemptions 2 --schedules 0\n`,
+      `again: npx arke check ${path} --scenario racing --ranks 2 --stage recorded --preemptions 2 --schedules 0\n`,
     )
     expect(stdout).toContain('2 ranks, recorded: search stopped at a finding, after 1 order: 1 finding\n')
     expect(stdout.trimEnd().split('\n').at(-1)).toBe('1 scenario, 1 finding')
@@ -132,9 +134,21 @@ describe('a race', () => {
   })
 })
 
+describe('from the source', () => {
+  it('is the same, and is started again from there', async () => {
+    const broken = 'examples/broken/message-passing.ts'
+    const { code, stdout, stderr } = await arkeFromSource('check', broken, '--schedules', '10')
+    expect(stderr).toBe('')
+    const { line, column } = placeOf(readFileSync(join(root, broken), 'utf8'), 'store(inbox')
+    expect(stdout).toContain(`${broken}:${line}:${column}  rank 0, program 0 writes inbox[0] of rank 1`)
+    expect(stdout).toContain(`again: npx tsx src/cli/main.ts check ${broken} --scenario `)
+    expect(code).toBe(1)
+  })
+})
+
 describe('a finding of a random schedule', () => {
   it('has a seed that shows it again', async () => {
-    const path = file('fragile.ts', fragile)
+    const path = file('fragile.mjs', fragile)
     const first = await arke('check', path, '--stage', 'recorded', '--limit', '0')
     expect(first.code).toBe(1)
     expect(first.stdout).toContain('wrong-result')
@@ -162,7 +176,7 @@ describe('a finding of a random schedule', () => {
   })
 
   it('has its own seed, where others are found with others', async () => {
-    const path = file('rare.ts', rare)
+    const path = file('rare.mjs', rare)
     const report = async (...args: string[]): Promise<{ kind: string; seed: number }[]> => {
       const { stdout } = await arke('check', path, '--json', '--stage', 'recorded', '--limit', '0', ...args)
       return (JSON.parse(stdout) as { findings: { kind: string; seed: number }[] }).findings
@@ -193,7 +207,7 @@ describe('files without a mistake', () => {
   it.each(['clean.ts', 'clean.js', 'clean.mjs'])(
     '%s: arrays of scenarios, each on its own world sizes',
     async (name) => {
-      const { code, stdout } = await arke('check', file(name, fromSource + clean), '--schedules', '20')
+      const { code, stdout } = await arke('check', file(name, importsOfClean + clean), '--schedules', '20')
       expect(code).toBe(0)
       expect(stdout).toContain('fill 1')
       expect(stdout).toMatch(/1 rank, recorded: .*: ok/)
@@ -207,7 +221,7 @@ describe('files without a mistake', () => {
   it('--ranks takes the place of the world sizes of the scenarios', async () => {
     const { stdout } = await arke(
       'check',
-      file('sized.ts', fromSource + clean),
+      file('sized.mjs', importsOfClean + clean),
       '--ranks',
       '5',
       '--schedules',
@@ -229,12 +243,12 @@ describe('files without a mistake', () => {
 })
 
 describe('a kernel that nothing launches', () => {
-  const alone = fromSource + clean.split('export const scenarios')[0]
+  const alone = importsOfClean + clean.split('export const scenarios')[0]
 
   it('is recorded and lowered, with a note on how to run it', async () => {
-    const { code, stdout } = await arke('check', file('alone.ts', alone))
+    const { code, stdout } = await arke('check', file('alone.mjs', alone))
     expect(code).toBe(0)
-    expect(stdout).toMatch(/note: no scenario in .*alone\.ts launches fill: .*export scenario\(/)
+    expect(stdout).toMatch(/note: no scenario in .*alone\.mjs launches fill: .*export scenario\(/)
     expect(stdout).toContain('0 scenarios, 0 findings')
   })
 
@@ -249,13 +263,13 @@ describe('a kernel that nothing launches', () => {
 
 describe('an interrupt', () => {
   it('ends the command with 130', async () => {
-    const text = (fromSource + clean).replace(
+    const text = (importsOfClean + clean).replace(
       'const x =',
       "process.stderr.write('running\\n')\n    const x =",
     )
     const { child, ended } = start([
       'check',
-      file('endless.ts', text),
+      file('endless.mjs', text),
       '--limit',
       '0',
       '--schedules',

@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { arke, authorFolder, placeOf } from './arke.ts'
 
 const file = authorFolder()
-const fromSource = "import { f32, i32, kernel, scenario, tensor } from '../../src/index.ts'\n"
-const fill = `${fromSource}
+const fill = `import { f32, i32, kernel, scenario, tensor } from 'arke'
 export const fill = kernel('fill', { x: tensor(f32, 1) }, { B: 4, fast: true, tag: 'a' }, (t, { x }, { B }) => {
   t.store(x.tile([0], [B]), 1)
 })
@@ -24,7 +23,7 @@ describe('files', () => {
   it('that are folders', () => refused(['check', 'examples'], /examples: is not a file/))
   it('that hold no program', () => refused(['check', 'package.json'], /\.ts, \.js, \.mjs/))
   it('that export no kernel', () =>
-    refused(['check', file('empty.ts', 'export const x = 1\n')], /exports no kernel and no scenario/))
+    refused(['check', file('empty.mjs', 'export const x = 1\n')], /exports no kernel and no scenario/))
 
   it('that throw while loading, in TypeScript', () => {
     const text = "interface A { a: 1 }\nexport const a: A = { a: 1 }\n  throw new Error('not\\ntoday')\n"
@@ -57,7 +56,7 @@ describe('kernels', () => {
   })
   it('that throw while they are recorded', () => {
     const text = fill.replace('t.store(', "JSON.parse('{')\n  t.store(")
-    const path = file('throwing.ts', text)
+    const path = file('throwing.mjs', text)
     return refused(
       ['emit', path],
       new RegExp(`${path}:${placeOf(text, 'JSON.parse').line}:\\d+: SyntaxError`),
@@ -75,11 +74,11 @@ export const wrong = scenario('wrong', {}, async (world) => {
     return refused(['check', path], new RegExp(`${path}:${line}:\\d+: fill: argument x holds i32`))
   })
   it('that the file does not have', () =>
-    refused(['emit', file('named.ts', fill), '--kernel', 'pour'], /has no kernel pour; it has fill/))
+    refused(['emit', file('named.mjs', fill), '--kernel', 'pour'], /has no kernel pour; it has fill/))
 })
 
 describe('options', () => {
-  const path = file('fill.ts', fill)
+  const path = file('fill.mjs', fill)
   it.each([
     [['check', path, '--ranks', '0'], /--ranks.*from 1 to 64/],
     [['check', path, '--ranks', '65'], /--ranks.*from 1 to 64/],

@@ -137,3 +137,12 @@ export function splitRanks(count: number, near: number): Position[] {
     index < near ? { rank: 0, program: index, role: 'w0' } : { rank: 1, program: index - near, role: 'w0' },
   )
 }
+
+/** Whether some outcome has all the equations of `pattern`, such as `a1.r0=1 x=2`. */
+export function contains(outcomes: Iterable<string>, pattern: string): boolean {
+  const wanted = pattern.split(' ')
+  return [...outcomes].some((outcome) => {
+    const equations = new Set(outcome.split(' '))
+    return wanted.every((equation) => equations.has(equation))
+  })
+}

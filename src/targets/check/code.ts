@@ -4,7 +4,8 @@
  */
 import { ArithmeticError } from '../../ir/dtype.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../ir/node.ts'
-import { ops, origin, type Datum } from '../../ir/ops/index.ts'
+import { ops, type Datum } from '../../ir/ops/index.ts'
+import { usesOf, type Uses } from '../../world/uses.ts'
 import type { Agent } from './agent.ts'
 import { memoryInstruction } from './instructions.ts'
 import type { Machine } from './machine.ts'
@@ -23,16 +24,11 @@ export interface Instruction {
   readonly waiting?: (agent: Agent, machine: Machine) => string
 }
 
-export interface Code {
+export interface Code extends Uses {
   readonly ir: KernelIR
   readonly instructions: readonly Instruction[]
   readonly registers: number
   readonly params: readonly { readonly register: number; readonly name: string }[]
-  /** Flag-set parameters that the kernel signals and waits for. */
-  readonly signals: ReadonlySet<string>
-  readonly waits: ReadonlySet<string>
-  /** Tensor parameters that the kernel writes. */
-  readonly writes: ReadonlySet<string>
   /** A node that makes programs depend on others running at the same time, if there is one. */
   readonly needsResidency: Node | undefined
 }
@@ -68,22 +64,13 @@ export class Compiler {
     this.#block(body)
     const end = body.nodes[body.nodes.length - 1] ?? body.params[0]
     this.#push({ node: end, sync: false, run: (agent, machine) => machine.endProgram(agent) })
-    const nodes = [...walk(body)]
-    const flagsOf = (op: string): Set<string> =>
-      new Set(
-        nodes
-          .filter((node) => node.op === op)
-          .map((node) => attribute<string>(origin(node.inputs[0]).base, 'name')),
-      )
     return {
       ir: this.#ir,
       instructions: this.#instructions,
       registers: this.#next,
       params,
-      signals: flagsOf('signal'),
-      waits: flagsOf('wait'),
-      writes: new Set(nodes.flatMap(writtenParam)),
-      needsResidency: nodes.find((node) => node.op === 'wait' || node.op === 'while'),
+      ...usesOf(this.#ir),
+      needsResidency: [...walk(body)].find((node) => node.op === 'wait' || node.op === 'while'),
     }
   }
 
@@ -458,15 +445,4 @@ export class Compiler {
         for (const block of teams.blocks) if ([...walk(block)].includes(node)) return block.params[1]
     return undefined
   }
-}
-
-function writtenParam(node: Node): string[] {
-  const target =
-    node.op === 'copy'
-      ? node.inputs[1]
-      : node.op === 'store' || node.op.startsWith('atomic.')
-        ? node.inputs[0]
-        : undefined
-  const base = target && origin(target).base
-  return base?.op === 'param' ? [attribute<string>(base, 'name')] : []
 }

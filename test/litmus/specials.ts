@@ -1,0 +1,181 @@
+/** Programs that no shape, variant or layout gives: where the scopes of a flag, of its fences or of a link differ. */
+import type { LitmusCase } from './cross.ts'
+import type { LitmusAgent, Position } from './program.ts'
+
+const near: Position = { rank: 0, program: 0, role: 'w0' }
+const beside: Position = { rank: 0, program: 0, role: 'w1' }
+const far: Position = { rank: 1, program: 0, role: 'w0' }
+
+function special(name: string, locations: readonly string[], agents: readonly LitmusAgent[]): LitmusCase {
+  return {
+    program: { name, agents, locations },
+    shape: name,
+    variant: 'special',
+    layout: 'special',
+    covering: false,
+  }
+}
+
+/** Programs whose agents use different scopes for different links. */
+export const specials: readonly LitmusCase[] = [
+  // Synchronisation is transitive across scopes: a block link followed by a system link.
+  special(
+    'ISA2.block-then-system',
+    ['x', 'y', 'z'],
+    [
+      {
+        ...near,
+        code: [
+          { kind: 'store', loc: 'x', value: 1, order: 'relaxed', scope: 'system' },
+          { kind: 'store', loc: 'y', value: 1, order: 'release', scope: 'block' },
+        ],
+      },
+      {
+        ...beside,
+        code: [
+          { kind: 'load', loc: 'y', into: 'r0', order: 'acquire', scope: 'block' },
+          { kind: 'store', loc: 'z', value: 1, order: 'release', scope: 'system' },
+        ],
+      },
+      {
+        ...far,
+        code: [
+          { kind: 'load', loc: 'z', into: 'r0', order: 'acquire', scope: 'system' },
+          { kind: 'load', loc: 'x', into: 'r1', order: 'relaxed', scope: 'system' },
+        ],
+      },
+    ],
+  ),
+  // The RMW's narrow scope breaks the release sequence although writer and reader cover each other.
+  ...(['device', 'system'] as const).map((scope) =>
+    special(
+      `MP-add.${scope}-link`,
+      ['x', 'y'],
+      [
+        {
+          ...near,
+          code: [
+            { kind: 'store', loc: 'x', value: 1, order: 'relaxed', scope: 'system' },
+            { kind: 'store', loc: 'y', value: 1, order: 'release', scope: 'system' },
+          ],
+        },
+        {
+          ...beside,
+          code: [{ kind: 'rmw', op: 'add', loc: 'y', value: 2, into: 'r0', order: 'relaxed', scope }],
+        },
+        {
+          ...far,
+          code: [
+            { kind: 'load', loc: 'y', into: 'r0', order: 'acquire', scope: 'system' },
+            { kind: 'load', loc: 'x', into: 'r1', order: 'relaxed', scope: 'system' },
+          ],
+        },
+      ],
+    ),
+  ),
+  // The flag itself is morally strong, but the fences' scopes decide whether there is synchronisation.
+  ...(['device', 'system'] as const).map((scope) =>
+    special(
+      `MP.system-flag+${scope}-fences`,
+      ['x', 'y'],
+      [
+        {
+          ...near,
+          code: [
+            { kind: 'store', loc: 'x', value: 1, order: 'relaxed', scope: 'system' },
+            { kind: 'fence', order: 'release', scope },
+            { kind: 'store', loc: 'y', value: 1, order: 'relaxed', scope: 'system' },
+          ],
+        },
+        {
+          ...far,
+          code: [
+            { kind: 'load', loc: 'y', into: 'r0', order: 'relaxed', scope: 'system' },
+            { kind: 'fence', order: 'acquire', scope },
+            { kind: 'load', loc: 'x', into: 'r1', order: 'relaxed', scope: 'system' },
+          ],
+        },
+      ],
+    ),
+  ),
+  // The fences cover, but the flag accesses do not: nothing is observed.
+  special(
+    'MP.device-flag+system-fences',
+    ['x', 'y'],
+    [
+      {
+        ...near,
+        code: [
+          { kind: 'store', loc: 'x', value: 1, order: 'relaxed', scope: 'system' },
+          { kind: 'fence', order: 'release', scope: 'system' },
+          { kind: 'store', loc: 'y', value: 1, order: 'relaxed', scope: 'device' },
+        ],
+      },
+      {
+        ...far,
+        code: [
+          { kind: 'load', loc: 'y', into: 'r0', order: 'relaxed', scope: 'device' },
+          { kind: 'fence', order: 'acquire', scope: 'system' },
+          { kind: 'load', loc: 'x', into: 'r1', order: 'relaxed', scope: 'system' },
+        ],
+      },
+    ],
+  ),
+  // The middle agent neither acquires nor releases, yet its accesses fix the order of the seqCst fences.
+  ...(['acqRel', 'seqCst'] as const).map((order) =>
+    special(
+      `ISA2.relaxed-relay+${order}-ends`,
+      ['x', 'y', 'z'],
+      [
+        {
+          ...near,
+          code: [
+            { kind: 'store', loc: 'x', value: 1, order: 'relaxed', scope: 'system' },
+            { kind: 'fence', order, scope: 'system' },
+            { kind: 'store', loc: 'y', value: 1, order: 'relaxed', scope: 'system' },
+          ],
+        },
+        {
+          ...beside,
+          code: [
+            { kind: 'load', loc: 'y', into: 'r0', order: 'relaxed', scope: 'system' },
+            { kind: 'store', loc: 'z', value: 1, order: 'relaxed', scope: 'system' },
+          ],
+        },
+        {
+          ...far,
+          code: [
+            { kind: 'load', loc: 'z', into: 'r0', order: 'relaxed', scope: 'system' },
+            { kind: 'fence', order, scope: 'system' },
+            { kind: 'load', loc: 'x', into: 'r1', order: 'relaxed', scope: 'system' },
+          ],
+        },
+      ],
+    ),
+  ),
+  // seqCst fences order the accesses around them whatever those accesses' scopes, even weak ones.
+  ...(['device', 'system'] as const).map((scope) =>
+    special(
+      `SB.weak+${scope}-seqCst`,
+      ['x', 'y'],
+      [
+        {
+          ...near,
+          code: [
+            { kind: 'store', loc: 'x', value: 1, order: 'weak', scope: 'system' },
+            { kind: 'fence', order: 'seqCst', scope },
+            { kind: 'load', loc: 'y', into: 'r0', order: 'weak', scope: 'system' },
+          ],
+        },
+        {
+          ...far,
+          code: [
+            { kind: 'store', loc: 'y', value: 1, order: 'weak', scope: 'system' },
+            { kind: 'fence', order: 'seqCst', scope },
+            { kind: 'load', loc: 'x', into: 'r0', order: 'weak', scope: 'system' },
+          ],
+        },
+      ],
+    ),
+  ),
+]
