@@ -1,11 +1,12 @@
 /**
  * `arke audit` as a user runs it, built: from the start of the process to its end, and the memory it takes.
  *
- *   npm run build && npx tsx bench/auditCommand.ts [--json] [--rounds N] [--bytes 2e9]
+ *   npm run build && npx tsx bench/auditCommand.ts [--json] [--rounds N] [--bytes 2e9] [--collectives 1e9]
  *
  * A trace of 1 MB, with its page and without; beside it, in turns, a process that does nothing. Then one of 2 GB, once,
  * made of a real trace over and over where that is there: its rate, and its peak memory against 350 MB plus 60 bytes a
- * GPU event.
+ * GPU event. Then the peak memory where every fourth GPU event is a collective, of a trace of 1 GB, with its page and as
+ * JSON. `--bytes 0` and `--collectives 0` leave these out.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -41,14 +42,21 @@ function run(...args: string[]): { seconds: number; stdout: string } {
   return { seconds: (performance.now() - start) / 1000, stdout }
 }
 
-function large(path: string): { megabytes: number; seconds: number; peak: number; limit: number } {
+interface Large {
+  readonly megabytes: number
+  readonly seconds: number
+  readonly peak: number
+  readonly limit: number
+}
+
+function large(path: string, ...options: string[]): Large {
   // The process tells its own peak when it ends, in kilobytes; launches count the GPU's events from below.
   const runner = join(folder, 'runner.mjs')
   writeFileSync(
     runner,
     `import { writeFileSync } from 'node:fs'
      process.on('exit', () => writeFileSync('peak', String(process.resourceUsage().maxRSS)))
-     process.argv = [process.argv[0], ${JSON.stringify(arke)}, 'audit', ${JSON.stringify(path)}, '--json']
+     process.argv = [process.argv[0], ${JSON.stringify(arke)}, 'audit', ...${JSON.stringify([path, '--json', ...options])}]
      await import(${JSON.stringify(arke)})`,
   )
   const { seconds, stdout } = run(runner)
@@ -84,21 +92,23 @@ try {
     ],
     option('--rounds', 15),
   )
+  const once = (name: string, unit: string, value: number, goal?: string, reached?: boolean): Figure => ({
+    name,
+    unit,
+    median: value,
+    interval: [value, value],
+    samples: 1,
+    goal,
+    reached,
+  })
+  const peakOf = (name: string, { peak, limit }: Large): Figure =>
+    once(name, 'MB', peak, `at most ${limit.toFixed(0)}`, peak <= limit)
   const bytes = option('--bytes', 2e9)
   if (bytes > 0) {
     const path = join(folder, 'rank1.json')
     if (existsSync(real)) await writeRepeated(real, path, bytes)
     else await writeLargeTrace(path, bytes, { python: 6 })
     const found = large(path)
-    const once = (name: string, unit: string, value: number, goal?: string, reached?: boolean): Figure => ({
-      name,
-      unit,
-      median: value,
-      interval: [value, value],
-      samples: 1,
-      goal,
-      reached,
-    })
     const rate = found.megabytes / found.seconds
     figures.push(
       once(
@@ -108,13 +118,17 @@ try {
         'at least 100',
         rate >= 100,
       ),
-      once(
-        'its peak memory',
-        'MB',
-        found.peak,
-        `at most ${found.limit.toFixed(0)}`,
-        found.peak <= found.limit,
-      ),
+      peakOf('its peak memory', found),
+    )
+    rmSync(path)
+  }
+  const crowded = option('--collectives', 1e9)
+  if (crowded > 0) {
+    const path = join(folder, 'rank2.json')
+    await writeLargeTrace(path, crowded)
+    figures.push(
+      peakOf('peak memory, many collectives', large(path)),
+      peakOf('  with its page', large(path, '--html', join(folder, 'page.html'))),
     )
   }
   present('arke audit, as a process', figures)

@@ -264,7 +264,8 @@ export class KinetoDocument {
   }
 }
 
-const orNone = (value: number): number => (Number.isNaN(value) ? NONE : value)
+/** A number of a device, a stream, a process or a thread; a damaged trace has others. */
+const orNone = (number: number): number => (Number.isSafeInteger(number) ? number : NONE)
 const orNull = (value: number): number | null => (Number.isNaN(value) ? null : value)
 
 /** Ranks as written, `[0, 1]`; null where the list is shortened or unreadable. */

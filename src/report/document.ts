@@ -13,13 +13,18 @@ export interface AuditDocument {
   readonly ranks: readonly RankDocument[]
   readonly steps: readonly StepDocument[]
   readonly groups: readonly GroupDocument[]
-  readonly collectives: readonly CollectiveDocument[]
+  readonly collectives: DocumentList<CollectiveDocument>
   readonly clocks: readonly ClockDocument[]
   readonly stragglers: readonly StragglerDocument[]
   readonly candidates: readonly CandidateDocument[]
   /** The biggest tax, the culprit, the first thing to fix. */
   readonly summary: readonly string[]
   readonly warnings: readonly WarningDocument[]
+}
+
+/** A list that may make its elements as they are asked for, since there may be hundreds of thousands. In JSON, an array. */
+export interface DocumentList<T> extends Iterable<T> {
+  readonly length: number
 }
 
 export interface SourceDocument {

@@ -5,11 +5,7 @@ export class IntegerWriter {
   private length = 0
 
   push(value: number): void {
-    if (this.length + 8 > this.bytes.length) {
-      const grown = new Uint8Array(2 * this.bytes.length)
-      grown.set(this.bytes)
-      this.bytes = grown
-    }
+    if (this.length + 8 > this.bytes.length) this.grow(this.length + 8)
     let rest = value
     // Beyond 31 bits the shifts would lose the upper ones.
     while (rest > 0x7fffffff) {
@@ -23,8 +19,22 @@ export class IntegerWriter {
     this.bytes[this.length++] = rest
   }
 
+  /** All that another has. */
+  append(other: IntegerWriter): void {
+    this.grow(this.length + other.length)
+    this.bytes.set(other.take(), this.length)
+    this.length += other.length
+  }
+
   take(): Uint8Array {
     return this.bytes.subarray(0, this.length)
+  }
+
+  private grow(least: number): void {
+    if (least <= this.bytes.length) return
+    const grown = new Uint8Array(Math.max(least, 2 * this.bytes.length))
+    grown.set(this.bytes)
+    this.bytes = grown
   }
 }
 

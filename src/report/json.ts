@@ -23,12 +23,16 @@ function* parts(value: unknown, depth: number): Generator<string> {
     return
   }
   let separator = ''
-  if (Array.isArray(value)) {
+  if (isList(value)) {
     yield '['
-    for (let at = 0; at < value.length; at += ELEMENTS) {
-      yield separator + JSON.stringify(value.slice(at, at + ELEMENTS)).slice(1, -1)
+    let some: unknown[] = []
+    for (const one of value) {
+      if (some.push(one) < ELEMENTS) continue
+      yield separator + elements(some)
       separator = ','
+      some = []
     }
+    if (some.length > 0) yield separator + elements(some)
     yield ']'
     return
   }
@@ -41,3 +45,8 @@ function* parts(value: unknown, depth: number): Generator<string> {
   }
   yield '}'
 }
+
+/** An array, or a list that makes its elements as they are asked for. */
+const isList = (value: object): value is Iterable<unknown> => Symbol.iterator in value
+
+const elements = (some: readonly unknown[]): string => JSON.stringify(some).slice(1, -1)

@@ -12,6 +12,8 @@ import {
   type Timeline,
   type Track,
 } from '../timeline/timeline.ts'
+import { Column, float64, uint32, uint8 } from '../timeline/columns.ts'
+import { sortBy } from '../timeline/sort.ts'
 import { Boundaries } from './boundaries.ts'
 import type { AuditDocument } from './document.ts'
 import { fold, IntegerWriter } from './integers.ts'
@@ -225,7 +227,7 @@ function packMembers(
   members: Members,
   out: IntegerWriter,
 ): number {
-  const found: [event: number, member: number][] = []
+  const found = { events: new Column(uint32), members: new Column(uint32) }
   let low = 0
   for (let n = 0; n < chosen.length; n++) {
     if (rank.events.kind[chosen[n]] !== Kind.communication) continue
@@ -236,19 +238,20 @@ function packMembers(
         Math.abs(members.starts[m] - starts[n]) + Math.abs(members.durations[m] - (stops[n] - starts[n]))
       if (away < distance) [best, distance] = [m, away]
     }
-    if (best >= 0 && distance <= 2 * TOLERANCE) found.push([n, members.members[best]])
+    if (best < 0 || distance > 2 * TOLERANCE) continue
+    found.events.push(n)
+    found.members.push(members.members[best])
   }
-  let last = 0
-  for (const [event] of found) {
-    out.push(event - last)
-    last = event
+  const { length } = found.events
+  for (let i = 0, last = 0; i < length; i++) {
+    out.push(found.events.get(i) - last)
+    last = found.events.get(i)
   }
-  last = 0
-  for (const [, member] of found) {
-    out.push(fold(member - last))
-    last = member
+  for (let i = 0, last = 0; i < length; i++) {
+    out.push(fold(found.members.get(i) - last))
+    last = found.members.get(i)
   }
-  return found.length
+  return length
 }
 
 /** The parts of a partition in order of time; what none claims is said so. */
@@ -260,7 +263,7 @@ function packPartition(
 ): PackedRank['partition'] {
   const sets = partNames.map((part) => partition.parts[part])
   const at = new Uint32Array(sets.length)
-  const codes: number[] = []
+  const codes = new Column(uint8)
   const from = clock(partition.from)
   let now = from
   const emit = (to: number, code: number): void => {
@@ -281,7 +284,7 @@ function packPartition(
     at[next] += 2
   }
   emit(clock(partition.to), UNCLAIMED)
-  for (const code of codes) out.push(code)
+  for (let i = 0; i < codes.length; i++) out.push(codes.get(i))
   return { from, length: codes.length }
 }
 
@@ -300,7 +303,6 @@ function packCollectives(
   document: AuditDocument,
   timeline: Timeline,
 ): { bytes: Uint8Array; labels: string[]; members: number; byRank: Members[] } {
-  const { collectives } = document
   const places = new Map(timeline.ranks.map(({ rank }, i) => [rank, i]))
   const labels: string[] = ['']
   const numbers = new Map<string, number>()
@@ -312,37 +314,61 @@ function packCollectives(
   }
   const nanoseconds = (us: number): number => Math.round(us * 1000)
   const orNone = (us: number | null): number => (us === null ? 0 : Math.max(0, nanoseconds(us)) + 1)
-  const membersOf = collectives.map(({ perRank }) => perRank.filter(({ rank }) => places.has(rank)))
 
-  const out = new IntegerWriter()
-  for (const { kind } of collectives) out.push(label(kind))
-  for (const { group } of collectives) out.push(label(group))
-  for (const { library } of collectives) out.push(label(library))
-  for (const { matchedBy } of collectives) out.push(label(matchedBy))
-  for (const { complete } of collectives) out.push(complete ? 1 : 0)
-  for (const { lastRank } of collectives) out.push(lastRank === null ? 0 : (places.get(lastRank) ?? -1) + 1)
-  for (const { endSkewUs } of collectives) out.push(Math.max(0, nanoseconds(endSkewUs)))
-  for (const members of membersOf) out.push(members.length)
-  const flat = membersOf.flat()
-  for (const { rank } of flat) out.push(places.get(rank) as number)
-  let last = 0
-  for (const { startUs } of flat) {
-    out.push(fold(nanoseconds(startUs) - last))
-    last = nanoseconds(startUs)
-  }
-  for (const { durUs } of flat) out.push(Math.max(0, nanoseconds(durUs)))
-  for (const { waitUs } of flat) out.push(orNone(waitUs))
-  for (const { transferUs } of flat) out.push(orNone(transferUs))
-
-  const lists = timeline.ranks.map((): number[] => [])
-  for (const [member, { rank }] of flat.entries()) lists[places.get(rank) as number].push(member)
-  const byRank = lists.map((list): Members => {
-    list.sort((a, b) => flat[a].startUs - flat[b].startUs || a - b)
-    return {
-      starts: Float64Array.from(list, (member) => nanoseconds(flat[member].startUs)),
-      durations: Float64Array.from(list, (member) => nanoseconds(flat[member].durUs)),
-      members: Uint32Array.from(list),
+  // In the order in which the page reads them.
+  const columns = Array.from({ length: 13 }, () => new IntegerWriter())
+  const [kinds, groups, libraries, means, complete, last, skews, counts, ...ofMembers] = columns
+  const [ranks, starts, durations, waits, transfers] = ofMembers
+  const byRank = timeline.ranks.map(() => new RankMembers())
+  let [members, before] = [0, 0]
+  for (const one of document.collectives) {
+    kinds.push(label(one.kind))
+    groups.push(label(one.group))
+    libraries.push(label(one.library))
+    means.push(label(one.matchedBy))
+    complete.push(one.complete ? 1 : 0)
+    last.push(one.lastRank === null ? 0 : (places.get(one.lastRank) ?? -1) + 1)
+    skews.push(Math.max(0, nanoseconds(one.endSkewUs)))
+    const from = members
+    for (const { rank, startUs, durUs, waitUs, transferUs } of one.perRank) {
+      const place = places.get(rank)
+      if (place === undefined) continue
+      const [start, duration] = [nanoseconds(startUs), nanoseconds(durUs)]
+      ranks.push(place)
+      starts.push(fold(start - before))
+      before = start
+      durations.push(Math.max(0, duration))
+      waits.push(orNone(waitUs))
+      transfers.push(orNone(transferUs))
+      byRank[place].add(members++, start, duration)
     }
-  })
-  return { bytes: out.take(), labels, members: flat.length, byRank }
+    counts.push(members - from)
+  }
+  const out = new IntegerWriter()
+  for (const column of columns) out.append(column)
+  return { bytes: out.take(), labels, members, byRank: byRank.map((own) => own.inOrder()) }
+}
+
+/** The members of one rank. */
+class RankMembers {
+  private readonly members = new Column(uint32)
+  private readonly starts = new Column(float64)
+  private readonly durations = new Column(float64)
+
+  add(member: number, start: number, duration: number): void {
+    this.members.push(member)
+    this.starts.push(start)
+    this.durations.push(duration)
+  }
+
+  /** By start; empty afterwards. */
+  inOrder(): Members {
+    const order = Uint32Array.from({ length: this.members.length }, (_, i) => i)
+    sortBy(order, (a, b) => this.starts.get(a) - this.starts.get(b))
+    return {
+      members: this.members.take(order),
+      starts: this.starts.take(order),
+      durations: this.durations.take(order),
+    }
+  }
 }

@@ -1,15 +1,17 @@
 /** The audit in nanoseconds, as the document in microseconds that everything else shows. */
 import type { Audit, AuditOptions, Ledger } from '../taxes/audit.ts'
 import type { Candidate } from '../taxes/candidates.ts'
-import { type Collective, toCommon } from '../taxes/collective.ts'
+import { toCommon } from '../taxes/collective.ts'
+import { meansOfNumber } from '../taxes/collectiveTable.ts'
 import type { GroupRankTime, GroupTime } from '../taxes/groups.ts'
 import type { Straggler } from '../taxes/stragglers.ts'
-import type { Timeline } from '../timeline/timeline.ts'
+import { NONE, type Timeline } from '../timeline/timeline.ts'
 import type { Warning } from '../timeline/warnings.ts'
 import type {
   AuditDocument,
   CandidateDocument,
   CollectiveDocument,
+  DocumentList,
   GroupDocument,
   RankDocument,
   SourceDocument,
@@ -38,7 +40,7 @@ export function toDocument(audited: Audited): AuditDocument {
     ranks: audit.ranks.map(({ index, ledger }) => scribe.rank(index, ledger)),
     steps: scribe.steps(),
     groups: audit.groups.map((one) => scribe.group(one)),
-    collectives: audit.collectives.map((one) => scribe.collective(one)),
+    collectives: new Lazy(audit.collectives.length, (index) => scribe.collective(index)),
     clocks: audit.clocks.map(({ rank, aligned, correction, drift, residual }) => ({
       rank,
       aligned,
@@ -54,8 +56,28 @@ export function toDocument(audited: Audited): AuditDocument {
 }
 
 const microseconds = (nanoseconds: number): number => Math.round(nanoseconds) / 1000
+/** What is unknown is null, or NaN in a column. */
 const orNull = (nanoseconds: number | null): number | null =>
-  nanoseconds === null ? null : microseconds(nanoseconds)
+  nanoseconds === null || Number.isNaN(nanoseconds) ? null : microseconds(nanoseconds)
+
+/** A list of which no element is kept. */
+class Lazy<T> implements DocumentList<T> {
+  readonly length: number
+  private readonly make: (index: number) => T
+
+  constructor(length: number, make: (index: number) => T) {
+    this.length = length
+    this.make = make
+  }
+
+  *[Symbol.iterator](): Generator<T> {
+    for (let index = 0; index < this.length; index++) yield this.make(index)
+  }
+
+  toJSON(): T[] {
+    return [...this]
+  }
+}
 
 class Scribe {
   private readonly timeline: Timeline
@@ -161,35 +183,31 @@ class Scribe {
     }
   }
 
-  collective({
-    kind,
-    group,
-    groupDescription,
-    library,
-    matchedBy,
-    complete,
-    last,
-    endSkew,
-    members,
-  }: Collective): CollectiveDocument {
+  collective(index: number): CollectiveDocument {
+    const { collectives } = this.audit
+    const { kind, group, groupDescription, library } = collectives.callOf(index)
+    const last = collectives.last[index]
+    const perRank: CollectiveDocument['perRank'][number][] = []
+    for (let member = collectives.first[index]; member < collectives.first[index + 1]; member++) {
+      const [rank, event] = [collectives.rank[member], collectives.event[member]]
+      const { start, duration } = this.timeline.ranks[rank].events
+      perRank.push({
+        rank: this.number(rank),
+        startUs: this.at(rank, start[event]),
+        durUs: microseconds(duration[event]),
+        waitUs: orNull(collectives.wait[member]),
+        transferUs: orNull(collectives.transfer[member]),
+      })
+    }
     return {
       kind,
       group: group ?? groupDescription,
       library,
-      matchedBy,
-      complete,
-      lastRank: last === null ? null : this.number(last),
-      endSkewUs: microseconds(endSkew),
-      perRank: members.map(({ rank, event, wait, transfer }) => {
-        const { start, duration } = this.timeline.ranks[rank].events
-        return {
-          rank: this.number(rank),
-          startUs: this.at(rank, start[event]),
-          durUs: microseconds(duration[event]),
-          waitUs: orNull(wait),
-          transferUs: orNull(transfer),
-        }
-      }),
+      matchedBy: meansOfNumber(collectives.matchedBy[index]),
+      complete: collectives.complete[index] === 1,
+      lastRank: last === NONE ? null : this.number(last),
+      endSkewUs: microseconds(collectives.endSkew[index]),
+      perRank,
     }
   }
 
@@ -215,7 +233,7 @@ class Scribe {
         exposedWaitUs: microseconds(one.exposed),
       })),
       worst: worst.map(({ collective, keptWaiting: kept, late: by }) => {
-        const { kind, group, groupDescription, members } = this.audit.collectives[collective]
+        const { kind, group, groupDescription, members } = this.audit.collectives.at(collective)
         const own = members.find((member) => member.rank === rank) ?? members[0]
         return {
           collective,

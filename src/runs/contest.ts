@@ -133,6 +133,21 @@ export class Contest<Options extends OperationOptions, Contents> {
     return checked
   }
 
+  /** A variant, and each of its kernels alone, by round. */
+  stepsOf(variant: Options['variant']): { whole: Contestant['at']; steps: readonly Contestant['at'][] } {
+    const operations = this.#sets.map((set) => set.get(variant)!)
+    const turns =
+      (executions: readonly Timed[]): Contestant['at'] =>
+      (round) =>
+        executions[round % executions.length]
+    return {
+      whole: turns(operations.map(executionOf)),
+      steps: operations[0].steps.map((_, n) =>
+        turns(operations.map(({ steps }) => ({ launches: 1, launch: () => steps[n].launch() }))),
+      ),
+    }
+  }
+
   /** What a round executes: every variant, and the limit. With `late` the last rank starts so many nanoseconds late. */
   async contestants(late: number): Promise<Contestant[]> {
     const made: { name: string; executions: Timed[] }[] = []

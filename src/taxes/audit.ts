@@ -9,7 +9,8 @@ import { lowerBound } from '../timeline/search.ts'
 import { isDeviceWork, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
 import { type Candidate, candidatesOf } from './candidates.ts'
-import type { Clock, Collective } from './collective.ts'
+import type { Clock } from './collective.ts'
+import type { Collectives } from './collectiveTable.ts'
 import { collectivesOf } from './collectives.ts'
 import { type GroupTime, groupTimes } from './groups.ts'
 import { idleParts, type Part, partNames, type Partition } from './ledger.ts'
@@ -31,7 +32,7 @@ export interface AuditOptions {
 export interface Audit {
   /** Those with device work in the window; `index` is the rank's in the timeline. */
   readonly ranks: readonly AuditedRank[]
-  readonly collectives: readonly Collective[]
+  readonly collectives: Collectives
   /** By rank of the timeline. */
   readonly clocks: readonly Clock[]
   readonly partitions: readonly Partition[]
@@ -74,12 +75,7 @@ export function audit(timeline: Timeline, warnings: Warnings, options: AuditOpti
   const { collectives: all, clocks } = collectivesOf(timeline, warnings, options.world ?? null)
   const steps = allSteps(timeline, warnings)
   const spans = ranks.map((rank, i) => chosenSpan(rank, steps[i], options.steps, warnings))
-  const collectives = all.filter(({ members }) =>
-    members.some(({ rank, event }) => {
-      const { start, duration } = ranks[rank].events
-      return start[event] < spans[rank][1] && start[event] + duration[event] > spans[rank][0]
-    }),
-  )
+  const collectives = within(timeline, all, spans)
   const times = communicationTimes(timeline, collectives)
   const partitions = ranks.map((rank, i) => partitionOf(rank, names, spans[i], times[i]))
   const localities = ranks.map((rank) => localityOf(rank, names, warnings, { bandwidth: options.bandwidth }))
@@ -102,6 +98,29 @@ export function audit(timeline: Timeline, warnings: Warnings, options: AuditOpti
     stragglers: stragglersOf(timeline, collectives, clocks, partitions),
     candidates: candidatesOf(timeline, collectives, partitions, localities),
   }
+}
+
+/** Those that a rank was in during its window. */
+function within(
+  { ranks }: Timeline,
+  collectives: Collectives,
+  spans: readonly (readonly [from: number, to: number])[],
+): Collectives {
+  const { length, first, rank, event } = collectives
+  const isInside = (member: number): boolean => {
+    const { start, duration } = ranks[rank[member]].events
+    const [from, to] = spans[rank[member]]
+    return start[event[member]] < to && start[event[member]] + duration[event[member]] > from
+  }
+  const chosen = new Uint32Array(length)
+  let count = 0
+  for (let i = 0; i < length; i++)
+    for (let member = first[i]; member < first[i + 1]; member++)
+      if (isInside(member)) {
+        chosen[count++] = i
+        break
+      }
+  return count === length ? collectives : collectives.select(chosen.subarray(0, count))
 }
 
 function allSteps({ ranks, names }: Timeline, warnings: Warnings): readonly (readonly Step[])[] {

@@ -6,13 +6,15 @@
  * Each saving is time that the ledger has in that tax, so it is an upper bound: a fused kernel still moves the data, and
  * takes as long as its slowest part. No nanosecond counts twice in one candidate, nor in two of one kind.
  */
+import { union } from '../timeline/intervals.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import { chainsOf, membersOf } from './chains.ts'
-import type { Collective } from './collective.ts'
+import type { Collectives } from './collectiveTable.ts'
 import { handoversOf } from './handovers.ts'
 import { Labels } from './labels.ts'
 import type { Partition } from './ledger.ts'
 import type { Locality } from './locality.ts'
+import { Measured } from './measured.ts'
 import type { Operation } from './operations.ts'
 import { runsOf } from './runs.ts'
 
@@ -61,28 +63,38 @@ const MOST = 50
 
 export function candidatesOf(
   timeline: Timeline,
-  collectives: readonly Collective[],
+  collectives: Collectives,
   partitions: readonly Partition[],
   localities: readonly (Locality | null)[],
 ): Candidate[] {
   const labels = new Labels(timeline.names)
   const members = membersOf(timeline, collectives)
-  const groups = new Map<string, Group>()
+  const groups: Group[] = []
+  /** By kind and operation, then by chain, of which the same labels are the same array. */
+  const known = new Map<string, Map<readonly number[], Group>>()
   timeline.ranks.forEach((rank, index) => {
     if (!(partitions[index].from < partitions[index].to)) return
-    const all = [rank, partitions[index], localities[index], labels] as const
+    const { parts } = partitions[index]
+    // Of as many intervals as kernels, so made once for all three.
+    const launch = new Measured(union(parts.dispatch, parts.gap))
+    const all = [rank, partitions[index], launch, localities[index], labels] as const
     const add = (kind: Candidate['kind'], occurrence: Occurrence): void => {
       const { operation, chain } = occurrence
-      const key = `${kind} ${operation ? `${operation.name} ${operation.shapes}` : ''} ${chain.join(' ')}`
-      let group = groups.get(key)
-      if (!group) groups.set(key, (group = new Group(kind, occurrence)))
+      const key = operation ? `${kind} ${operation.name} ${operation.shapes}` : kind
+      let byChain = known.get(key)
+      if (!byChain) known.set(key, (byChain = new Map<readonly number[], Group>()))
+      let group = byChain.get(chain)
+      if (!group) {
+        byChain.set(chain, (group = new Group(kind, occurrence)))
+        groups.push(group)
+      }
       group.add(index, occurrence)
     }
     for (const one of chainsOf(...all, timeline.names, members[index])) add('compute-collective-compute', one)
     for (const one of runsOf(...all)) add('small-kernels', one)
     for (const one of handoversOf(...all)) add('producer-consumer', one)
   })
-  return [...groups.values()]
+  return groups
     .filter(({ saves }) => saves > 0)
     .sort((a, b) => b.saves - a.saves || b.count - a.count)
     .slice(0, MOST)

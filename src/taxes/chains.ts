@@ -7,12 +7,11 @@
  * them. Where two chains or two collectives share time, it is the first one's. Launch tax of more than a millisecond at
  * one place is not counted: in so long a time the host did more than to launch the next member.
  */
-import { union } from '../timeline/intervals.ts'
 import { countBefore } from '../timeline/search.ts'
 import { sortBy } from '../timeline/sort.ts'
 import { Kind, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
 import type { Occurrence } from './candidates.ts'
-import type { Collective } from './collective.ts'
+import type { Collectives } from './collectiveTable.ts'
 import type { Labels } from './labels.ts'
 import type { Partition } from './ledger.ts'
 import { type Locality, nanoseconds } from './locality.ts'
@@ -33,27 +32,27 @@ export interface Members {
 }
 
 /** By rank of the timeline. */
-export function membersOf({ ranks }: Timeline, collectives: readonly Collective[]): Members[] {
+export function membersOf({ ranks }: Timeline, collectives: Collectives): Members[] {
+  const { length, calls, first, rank, event, wait } = collectives
   const counts = new Uint32Array(ranks.length)
-  for (const { members } of collectives) for (const { rank } of members) counts[rank]++
-  const kinds: (string | null)[] = []
-  const made = ranks.map((_, rank) => ({
-    events: new Int32Array(counts[rank]),
-    kind: new Uint16Array(counts[rank]),
-    split: new Uint8Array(counts[rank]),
+  for (const one of rank) counts[one]++
+  const kinds = [...new Set(calls.map(({ kind }) => kind))]
+  const kindOfCall = calls.map(({ kind }) => kinds.indexOf(kind))
+  const made = ranks.map((_, index) => ({
+    events: new Int32Array(counts[index]),
+    kind: new Uint16Array(counts[index]),
+    split: new Uint8Array(counts[index]),
     kinds,
   }))
   counts.fill(0)
-  for (const { kind, members } of collectives) {
-    let number = kinds.indexOf(kind)
-    if (number < 0) number = kinds.push(kind) - 1
-    for (const { rank, event, wait } of members) {
-      const at = counts[rank]++
-      made[rank].events[at] = event
-      made[rank].kind[at] = number
-      made[rank].split[at] = wait === null ? 0 : 1
+  for (let i = 0; i < length; i++)
+    for (let member = first[i]; member < first[i + 1]; member++) {
+      const own = made[rank[member]]
+      const at = counts[rank[member]]++
+      own.events[at] = event[member]
+      own.kind[at] = kindOfCall[collectives.call[i]]
+      own.split[at] = Number.isNaN(wait[member]) ? 0 : 1
     }
-  }
   return made
 }
 
@@ -67,6 +66,7 @@ interface Chain {
 export function* chainsOf(
   rank: RankTimeline,
   partition: Partition,
+  launch: Measured,
   locality: Locality | null,
   labels: Labels,
   names: readonly string[],
@@ -75,7 +75,6 @@ export function* chainsOf(
   const { start, duration } = rank.events
   const { parts } = partition
   const flow = flowOf(rank, partition, locality, members)
-  const launch = new Measured(union(parts.dispatch, parts.gap))
   const [wait, transfer, unsplit] = [parts.wait, parts.transfer, parts.communication].map(
     (part) => new Measured(part),
   )

@@ -8,7 +8,9 @@
  * collectives); those that are not reached keep the trace's clock, or where that is years away begin together with the
  * first rank, which a warning says. Neither is a correction: there, nothing tells what the clock should be.
  */
+import { Column, float64 } from '../timeline/columns.ts'
 import { ranges } from '../timeline/ranges.ts'
+import { sortBy } from '../timeline/sort.ts'
 import { NONE, type Timeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
 import { median } from './align.ts'
@@ -28,9 +30,9 @@ const DRIFT = { ends: 16, span: 1e8, effect: 1_000, largest: 1e-3 } as const
 /** Of more ends than this, medians are of as many, evenly chosen. */
 const ENDS = 1 << 13
 
-function evenly(values: readonly number[]): readonly number[] {
+function evenly(values: Float64Array): Float64Array {
   if (values.length <= ENDS) return values
-  return Array.from({ length: ENDS }, (_, i) => values[Math.floor((i * values.length) / ENDS)])
+  return Float64Array.from({ length: ENDS }, (_, i) => values[Math.floor((i * values.length) / ENDS)])
 }
 
 /** What to add to a time of the rank to have it on the other's clock, by the trace; null beyond 2^52 ns. */
@@ -45,11 +47,11 @@ interface Edge {
   readonly near: number
   readonly far: number
   /** Ends on the far clock, ascending as a rule, and what to add to have them on the near clock. */
-  readonly times: number[]
-  readonly distances: number[]
+  readonly times: Float64Array
+  readonly distances: Float64Array
   /** Between which the distance must be for neither rank to leave before the other arrived. */
-  readonly least: number[]
-  readonly most: number[]
+  readonly least: Float64Array
+  readonly most: Float64Array
   /** Whether a rank may leave these calls early: then ends that differ say nothing against the trace's clocks. */
   readonly loose: boolean
 }
@@ -105,8 +107,8 @@ export function clocksOf(timeline: Timeline, matches: Matches, warnings: Warning
 /** Every shared collective ties all its ranks to its first one. */
 function edgesOf(timeline: Timeline, matches: Matches): Edge[] {
   const { ranks } = timeline
-  const strict = new Map<number, Edge>()
-  const loose = new Map<number, Edge>()
+  const strict = new Map<number, GrowingEdge>()
+  const loose = new Map<number, GrowingEdge>()
   for (const { members, events } of matches.shared()) {
     const near = members[0]
     const first = ranks[near].events
@@ -118,32 +120,57 @@ function edgesOf(timeline: Timeline, matches: Matches): Edge[] {
       const far = members[k]
       const key = near * ranks.length + far
       let edge = edges.get(key)
-      if (edge === undefined)
-        edges.set(
-          key,
-          (edge = { near, far, times: [], distances: [], most: [], least: [], loose: edges === loose }),
-        )
+      if (edge === undefined) edges.set(key, (edge = new GrowingEdge(near, far, edges === loose)))
       const { start, duration } = ranks[far].events
       const farStart = start[events[k]]
       const farEnd = farStart + duration[events[k]]
-      edge.times.push(farEnd)
-      edge.distances.push(nearEnd - farEnd)
-      edge.least.push(nearStart - farEnd)
-      edge.most.push(nearEnd - farStart)
-    }
-  }
-  // Matches come lane by lane; a drift is looked for along time.
-  for (const edge of [...strict.values(), ...loose.values()]) {
-    const order = edge.times.map((_, i) => i).sort((a, b) => edge.times[a] - edge.times[b])
-    for (const column of [edge.times, edge.distances, edge.most, edge.least]) {
-      const sorted = order.map((i) => column[i])
-      for (let i = 0; i < sorted.length; i++) column[i] = sorted[i]
+      edge.add(nearStart, nearEnd, farStart, farEnd)
     }
   }
   // Collectives that a rank may leave early tie two ranks only where nothing better does.
   const order = (a: Edge, b: Edge): number =>
     b.times.length - a.times.length || a.near - b.near || a.far - b.far
-  return [...[...strict.values()].sort(order), ...[...loose.values()].sort(order)]
+  return [strict, loose].flatMap((edges) => Array.from(edges.values(), (edge) => edge.inOrder()).sort(order))
+}
+
+/** Two ranks to which shared collectives are still added. */
+class GrowingEdge {
+  private readonly near: number
+  private readonly far: number
+  private readonly loose: boolean
+  private readonly times = new Column(float64)
+  private readonly distances = new Column(float64)
+  private readonly least = new Column(float64)
+  private readonly most = new Column(float64)
+
+  constructor(near: number, far: number, loose: boolean) {
+    this.near = near
+    this.far = far
+    this.loose = loose
+  }
+
+  add(nearStart: number, nearEnd: number, farStart: number, farEnd: number): void {
+    this.times.push(farEnd)
+    this.distances.push(nearEnd - farEnd)
+    this.least.push(nearStart - farEnd)
+    this.most.push(nearEnd - farStart)
+  }
+
+  /** Matches come lane by lane; a drift is looked for along time. Empty afterwards. */
+  inOrder(): Edge {
+    const { near, far, loose, times } = this
+    const order = Uint32Array.from({ length: times.length }, (_, i) => i)
+    sortBy(order, (a, b) => times.get(a) - times.get(b))
+    return {
+      near,
+      far,
+      loose,
+      distances: this.distances.take(order),
+      least: this.least.take(order),
+      most: this.most.take(order),
+      times: times.take(order),
+    }
+  }
 }
 
 /** By rank, the edges of a spanning forest from it, the most shared collectives first. */
@@ -201,7 +228,7 @@ function fitClock(edge: Edge, expected: number | null): { offset: number; drift:
 }
 
 /** A line through the distances, that a minority of wild ones does not move: a constant unless a slope fits clearly better. */
-function fitLine(times: readonly number[], distances: readonly number[]): { offset: number; drift: number } {
+function fitLine(times: Float64Array, distances: Float64Array): { offset: number; drift: number } {
   const length = times.length
   const values = Float64Array.from(distances)
   const constant = median(values)
@@ -233,7 +260,7 @@ function residualsOf(
   matches: Matches,
   clocks: readonly { offset: number; drift: number }[],
 ): { residuals: (number | null)[]; counts: number[] } {
-  const distances: number[][] = ranks.map(() => [])
+  const distances = ranks.map(() => new Column(float64))
   const order = new Float64Array(ranks.length)
   const ends = new Float64Array(ranks.length)
   for (const { members, events } of matches.shared()) {
@@ -252,9 +279,7 @@ function residualsOf(
     for (let k = 0; k < members.length; k++) distances[members[k]].push(Math.abs(ends[k] - common))
   }
   return {
-    residuals: distances.map((of) =>
-      of.length > 0 ? Math.round(median(Float64Array.from(evenly(of)))) : null,
-    ),
+    residuals: distances.map((of) => (of.length > 0 ? Math.round(median(evenly(of.all()))) : null)),
     counts: distances.map((of) => of.length),
   }
 }

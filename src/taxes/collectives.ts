@@ -4,11 +4,12 @@
  */
 import { ranges } from '../timeline/ranges.ts'
 import { sortBy } from '../timeline/sort.ts'
-import type { Communication, Timeline } from '../timeline/timeline.ts'
+import { type Communication, NONE, type Timeline, unknownCommunication } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
 import { communicationOf, participantsOf } from './calls.ts'
 import { clocksOf } from './clocks.ts'
-import { type Clock, type Collective, type Participation, toCommon } from './collective.ts'
+import { type Clock, toCommon } from './collective.ts'
+import { type CollectiveCall, Collectives, numberOfMeans } from './collectiveTable.ts'
 import { matchCalls } from './match.ts'
 import type { Match } from './matches.ts'
 
@@ -20,34 +21,52 @@ export function collectivesOf(
   timeline: Timeline,
   warnings: Warnings,
   world: number | null = null,
-): { collectives: Collective[]; clocks: Clock[] } {
+): { collectives: Collectives; clocks: Clock[] } {
   const { ranks } = timeline
-  if (ranks.length === 0) return { collectives: [], clocks: [] }
+  if (ranks.length === 0) return { collectives: Collectives.from([]), clocks: [] }
   const matches = matchCalls(timeline)
   const clocks = clocksOf(timeline, matches, warnings)
   const groups = new Groups(timeline, world)
 
-  const collectives = new Array<Collective>(matches.length)
+  const calls = new Calls()
+  const call = new Uint32Array(matches.length)
+  const complete = new Uint8Array(matches.length)
   const arrivals = new Float64Array(matches.length)
+  const order = new Uint32Array(matches.length)
   for (let i = 0; i < matches.length; i++) {
-    const made = collectiveOf(timeline, matches.at(i), clocks, groups)
-    collectives[i] = made.collective
-    arrivals[i] = made.firstArrival
+    const { members, events } = matches.at(i)
+    const judged = groups.judge(members, events)
+    call[i] = calls.number(communicationOf(ranks[members[0]], events[0]), judged.groupSize)
+    complete[i] = Number(judged.complete)
+    arrivals[i] = Infinity
+    for (let k = 0; k < members.length; k++)
+      arrivals[i] = Math.min(
+        arrivals[i],
+        toCommon(clocks[members[k]], ranks[members[k]].events.start[events[k]]),
+      )
+    order[i] = i
   }
   groups.warn(warnings, world)
-  const order = new Uint32Array(matches.length)
-  for (let i = 0; i < order.length; i++) order[i] = i
   sortBy(order, (a, b) => arrivals[a] - arrivals[b] || a - b)
-  return { collectives: Array.from(order, (i) => collectives[i]), clocks }
+
+  const collectives = new Collectives(calls.list, matches.length, matches.memberCount)
+  order.forEach((match, index) => {
+    collectives.call[index] = call[match]
+    collectives.complete[index] = complete[match]
+    split(collectives, index, timeline, matches.at(match), clocks)
+  })
+  return { collectives, clocks }
 }
 
-function collectiveOf(
+/** Sets who took part in a collective, who came last, and how long each rank waited. */
+function split(
+  collectives: Collectives,
+  index: number,
   { ranks }: Timeline,
   { by, members, events }: Match,
   clocks: readonly Clock[],
-  groups: Groups,
-): { collective: Collective; firstArrival: number } {
-  let [first, last, lastArrival, firstEnd, lastEnd] = [Infinity, 0, -Infinity, Infinity, -Infinity]
+): void {
+  let [last, lastArrival, firstEnd, lastEnd] = [0, -Infinity, Infinity, -Infinity]
   for (let k = 0; k < members.length; k++) {
     const { start, duration } = ranks[members[k]].events
     const clock = clocks[members[k]]
@@ -57,42 +76,42 @@ function collectiveOf(
       lastArrival = arrival
       last = members[k]
     }
-    first = Math.min(first, arrival)
     firstEnd = Math.min(firstEnd, leave)
     lastEnd = Math.max(lastEnd, leave)
   }
 
-  const call = communicationOf(ranks[members[0]], events[0])
-  const { complete, groupSize } = groups.judge(members, events)
   const alone = members.length < 2
-  const split = !alone || (complete && groupSize === 1)
-  const participations = new Array<Participation>(members.length)
+  collectives.matchedBy[index] = numberOfMeans(alone ? null : by)
+  collectives.last[index] = alone ? NONE : last
+  collectives.endSkew[index] = Math.round(lastEnd - firstEnd)
+  const known = !alone || (collectives.complete[index] === 1 && collectives.callOf(index).groupSize === 1)
+  const from = collectives.first[index]
+  collectives.first[index + 1] = from + members.length
   for (let k = 0; k < members.length; k++) {
     const { start, duration } = ranks[members[k]].events
     const whole = duration[events[k]]
     const late = Math.round(lastArrival - toCommon(clocks[members[k]], start[events[k]]))
     const wait = Math.max(0, Math.min(whole, late))
-    participations[k] = {
-      rank: members[k],
-      event: events[k],
-      wait: split ? wait : null,
-      transfer: split ? whole - wait : null,
-    }
+    collectives.rank[from + k] = members[k]
+    collectives.event[from + k] = events[k]
+    collectives.wait[from + k] = known ? wait : NaN
+    collectives.transfer[from + k] = known ? whole - wait : NaN
   }
-  return {
-    firstArrival: first,
-    collective: {
-      kind: call?.collective ?? null,
-      library: call?.library ?? null,
-      group: call?.group ?? null,
-      groupDescription: call?.groupDescription ?? null,
-      groupSize,
-      matchedBy: alone ? null : by,
-      complete,
-      members: participations,
-      last: alone ? null : last,
-      endSkew: Math.round(lastEnd - firstEnd),
-    },
+}
+
+/** Numbers for what is known of calls. */
+class Calls {
+  readonly list: CollectiveCall[] = []
+  private readonly numbers = new Map<Communication | null, number>()
+
+  number(call: Communication | null, groupSize: number | null): number {
+    let number = this.numbers.get(call)
+    if (number === undefined) {
+      const { collective: kind, library, group, groupDescription } = call ?? unknownCommunication
+      number = this.list.push({ kind, library, group, groupDescription, groupSize }) - 1
+      this.numbers.set(call, number)
+    }
+    return number
   }
 }
 

@@ -5,8 +5,9 @@
  */
 import { Column, float64 } from '../timeline/columns.ts'
 import { clip, total, unionOf } from '../timeline/intervals.ts'
-import { NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
-import type { Collective } from './collective.ts'
+import type { RankTimeline, Timeline } from '../timeline/timeline.ts'
+import { communicationOf } from './calls.ts'
+import type { CollectiveCall, Collectives } from './collectiveTable.ts'
 import type { Partition } from './ledger.ts'
 import { Measured } from './measured.ts'
 
@@ -32,17 +33,21 @@ export interface GroupRankTime {
 /** In order of their first collective. `partitions` are by rank, as the timeline's. */
 export function groupTimes(
   { ranks }: Timeline,
-  collectives: readonly Collective[],
+  collectives: Collectives,
   partitions: readonly Partition[],
 ): GroupTime[] {
   const identify = identities(ranks, collectives)
-  const groups = new Map<string, { first: Collective; collectives: number; own: Map<number, Own> }>()
-  for (const collective of collectives) {
-    const key = identify(collective)
+  const groups = new Map<Identity, { call: CollectiveCall; collectives: number; own: Map<number, Own> }>()
+  for (let i = 0; i < collectives.length; i++) {
+    const key = identify(i)
     let known = groups.get(key)
-    if (!known) groups.set(key, (known = { first: collective, collectives: 0, own: new Map() }))
+    if (!known)
+      groups.set(key, (known = { call: collectives.callOf(i), collectives: 0, own: new Map<number, Own>() }))
     known.collectives++
-    for (const { rank, event, wait } of collective.members) {
+    for (let member = collectives.first[i]; member < collectives.first[i + 1]; member++) {
+      const rank = collectives.rank[member]
+      const event = collectives.event[member]
+      const wait = collectives.wait[member]
       let own = known.own.get(rank)
       if (!own) known.own.set(rank, (own = new Own()))
       const { start, duration } = ranks[rank].events
@@ -50,7 +55,7 @@ export function groupTimes(
       own.collectives++
       own.time.push(from)
       own.time.push(to)
-      if (wait === null) continue
+      if (Number.isNaN(wait)) continue
       own.split = true
       own.waits.push(from)
       own.waits.push(from + wait)
@@ -62,9 +67,9 @@ export function groupTimes(
     wait: new Measured(parts.wait),
     transfer: new Measured(parts.transfer),
   }))
-  return [...groups.values()].map(({ first, collectives: count, own }) => ({
-    group: nameOf(first),
-    description: first.groupDescription,
+  return [...groups.values()].map(({ call, collectives: count, own }) => ({
+    group: nameOf(call),
+    description: call.groupDescription,
     collectives: count,
     perRank: [...own]
       .sort(([a], [b]) => a - b)
@@ -87,8 +92,11 @@ class Own {
   readonly transfers = new Column(float64)
 }
 
-const nameOf = ({ group, groupDescription, library }: Collective): string =>
+const nameOf = ({ group, groupDescription, library }: CollectiveCall): string =>
   group ?? groupDescription ?? library ?? 'unknown'
+
+/** Of a group: a text, or where the ranks that meet under a name are the group, a number. */
+type Identity = string | number
 
 /**
  * Which group a collective is of. Ranks that do not meet use one name for different groups, so the name is not enough:
@@ -97,41 +105,50 @@ const nameOf = ({ group, groupDescription, library }: Collective): string =>
  */
 function identities(
   ranks: readonly RankTimeline[],
-  collectives: readonly Collective[],
-): (collective: Collective) => string {
-  const above = new Map<string, string>()
-  const top = (key: string): string => {
-    let at = key
+  { length, calls, call, first, rank, event }: Collectives,
+): (collective: number) => Identity {
+  const numbers = new Map<string, number>()
+  const labels = calls.map((one) => {
+    const text = JSON.stringify([nameOf(one), one.groupDescription])
+    let number = numbers.get(text)
+    if (number === undefined) numbers.set(text, (number = numbers.size))
+    return { text, number, named: (one.group ?? one.groupDescription) !== null }
+  })
+  const listed = (collective: number): readonly number[] | null => {
+    const member = first[collective]
+    return communicationOf(ranks[rank[member]], event[member])?.groupRanks ?? null
+  }
+
+  /** By name and rank: another of the same group, up to the one that stands for it. */
+  const above = new Map<number, number>()
+  const top = (place: number): number => {
+    let at = place
     for (let next = above.get(at); next !== undefined; next = above.get(at)) at = next
-    if (at !== key) above.set(key, at)
+    if (at !== place) above.set(place, at)
     return at
   }
-  const label = (one: Collective): string => JSON.stringify([nameOf(one), one.groupDescription])
-  const isNamed = ({ group, groupDescription }: Collective): boolean => (group ?? groupDescription) !== null
-  for (const one of collectives) {
-    if (!isNamed(one) || listedRanks(ranks, one) !== null) continue
-    const [first, ...rest] = one.members.map(({ rank }) => top(`${label(one)} ${rank}`))
-    for (const other of rest) if (top(other) !== top(first)) above.set(top(other), top(first))
+  const placeOf = (collective: number, member: number): number =>
+    labels[call[collective]].number * ranks.length + rank[member]
+  for (let i = 0; i < length; i++) {
+    if (!labels[call[i]].named || listed(i) !== null) continue
+    const met = top(placeOf(i, first[i]))
+    for (let member = first[i] + 1; member < first[i + 1]; member++) {
+      const other = top(placeOf(i, member))
+      if (other !== met) above.set(other, met)
+    }
   }
+
   /** Calls of one record share the list. */
   const lists = new Map<readonly number[], string>()
-  return (one) => {
-    const listed = listedRanks(ranks, one)
-    if (listed) {
-      let text = lists.get(listed)
-      if (text === undefined) lists.set(listed, (text = [...listed].sort((a, b) => a - b).join(' ')))
-      return `${label(one)} of ${text}`
+  return (collective) => {
+    const { text, named } = labels[call[collective]]
+    const list = listed(collective)
+    if (list) {
+      let known = lists.get(list)
+      if (known === undefined) lists.set(list, (known = [...list].sort((a, b) => a - b).join(' ')))
+      return `${text} of ${known}`
     }
-    if (isNamed(one)) return top(`${label(one)} ${one.members[0].rank}`)
-    return `${label(one)} between ${one.members.map(({ rank }) => rank).join(' ')}`
+    if (named) return top(placeOf(collective, first[collective]))
+    return `${text} between ${rank.subarray(first[collective], first[collective + 1]).join(' ')}`
   }
-}
-
-function listedRanks(
-  ranks: readonly RankTimeline[],
-  { members: [{ rank, event }] }: Collective,
-): readonly number[] | null {
-  const { communications, events } = ranks[rank]
-  const communication = events.communication[event]
-  return communication === NONE ? null : communications[communication].groupRanks
 }

@@ -7,13 +7,14 @@
  * Where most kernels are small, launching is what costs, and the chain is left to the runs (runs.ts).
  */
 import { Column, float64, int32 } from '../timeline/columns.ts'
-import { type Intervals, union } from '../timeline/intervals.ts'
+import type { Intervals } from '../timeline/intervals.ts'
 import { isDeviceWork, Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { Occurrence } from './candidates.ts'
 import { FAR } from './chains.ts'
 import type { Labels } from './labels.ts'
 import type { Partition } from './ledger.ts'
 import { type Locality, nanoseconds } from './locality.ts'
+import type { Measured } from './measured.ts'
 import { StreamColumn } from './streamColumn.ts'
 import { SMALL } from './runs.ts'
 
@@ -23,13 +24,14 @@ const LONGEST = 16
 export function* handoversOf(
   rank: RankTimeline,
   partition: Partition,
+  launching: Measured,
   locality: Locality | null,
   labels: Labels,
 ): Generator<Occurrence> {
   if (!locality) return
   const { start, duration } = rank.events
   const { memory } = locality
-  const launch = new Claims(union(partition.parts.dispatch, partition.parts.gap))
+  const launch = new Claims(launching.intervals)
   const chains = new Chains(rank, partition, locality)
   for (let chain = 0; chain < chains.length; chain++) {
     const events = chains.events(chain)

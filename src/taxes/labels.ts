@@ -23,12 +23,18 @@ export function kernelLabel(name: string): string {
   return label.length > LONGEST ? `${label.slice(0, LONGEST - 1)}…` : label
 }
 
+/** A beginning of chains, with those that are longer by one label; found without a text for each chain that comes. */
+interface Prefix {
+  readonly longer: Map<number, Prefix>
+  chain?: readonly number[]
+}
+
 /** Labels as numbers, the same for all ranks of a timeline. */
 export class Labels {
   private readonly names: readonly string[]
   private readonly texts: string[] = []
   private readonly ids = new Map<string, number>()
-  private readonly chains = new Map<string, readonly number[]>()
+  private readonly chains: Prefix = { longer: new Map() }
   /** By name. */
   private readonly operators: (number | undefined)[] = []
   private readonly kernels: (number | undefined)[] = []
@@ -57,12 +63,13 @@ export class Labels {
 
   /** The same array for the same labels: chains come again and again. */
   chain(labels: ArrayLike<number>): readonly number[] {
-    const chain = Array.from(labels)
-    const key = chain.join(' ')
-    const known = this.chains.get(key)
-    if (known) return known
-    this.chains.set(key, chain)
-    return chain
+    let prefix = this.chains
+    for (let i = 0; i < labels.length; i++) {
+      let longer = prefix.longer.get(labels[i])
+      if (longer === undefined) prefix.longer.set(labels[i], (longer = { longer: new Map() }))
+      prefix = longer
+    }
+    return (prefix.chain ??= Array.from(labels))
   }
 
   intern(text: string): number {

@@ -3,12 +3,13 @@
  * process group and order, else by order on the stream. Orders are aligned (`align.ts`), because recordings begin and
  * stop at different calls, and a call counts as the same only where the ranks were inside at the same time.
  */
+import { Column, int32 } from '../timeline/columns.ts'
 import { NONE, type Timeline } from '../timeline/timeline.ts'
 import { align, pairByOrder, type Alignment, type Hint, type Spans } from './align.ts'
 import { type Calls, type Lane, lanesOf } from './calls.ts'
 import { clocksOf, fromCommon } from './clocks.ts'
 import { type Clock, toCommon } from './collective.ts'
-import { Matches } from './matches.ts'
+import { GrowingMatches, Matches } from './matches.ts'
 
 /** Lanes with fewer calls are matched last, when the clocks are known from the others. */
 const SHORT = 16
@@ -63,16 +64,8 @@ function matchNumbers({ ranks }: Timeline, lane: Lane, matches: Matches): void {
     for (const event of events) matches.alone(rank, event)
     return
   }
-  // Members one after the other, rank by rank, each with the next one of the same collective.
   const known = new Map<number, number>()
-  const calls = lane.ranks.reduce((sum, { events }) => sum + events.length, 0)
-  const member = new Int32Array(calls)
-  const eventOf = new Int32Array(calls)
-  const next = new Int32Array(calls).fill(NONE)
-  /** By collective: its first member and its latest. */
-  const first: number[] = []
-  const last: number[] = []
-  let at = 0
+  const growing = new GrowingMatches()
   for (const { rank, events } of lane.ranks) {
     const { sequence } = ranks[rank].events
     const times = new Map<number, number>()
@@ -83,23 +76,11 @@ function matchNumbers({ ranks }: Timeline, lane: Lane, matches: Matches): void {
       times.set(number, time + 1)
       const key = number * 2 ** 21 + time
       const match = known.get(key)
-      member[at] = rank
-      eventOf[at] = event
-      if (match === undefined) {
-        known.set(key, first.length)
-        first.push(at)
-        last.push(at)
-      } else {
-        next[last[match]] = at
-        last[match] = at
-      }
-      at++
+      if (match === undefined) known.set(key, growing.begin(rank, event))
+      else growing.add(match, rank, event)
     }
   }
-  for (const start of first) {
-    for (let i = start; i !== NONE; i = next[i]) matches.member(member[i], eventOf[i])
-    matches.close(lane.by)
-  }
+  for (let match = 0; match < growing.length; match++) growing.finish(match, lane.by, matches)
 }
 
 /** What is known of the clocks before a lane is matched. */
@@ -229,42 +210,32 @@ function matchOrder(lane: Lane, group: readonly Calls[], clocks: KnownClocks, ma
     if (best === null) merged.push(new Merged(calls))
     else best.into.add(calls, best.found)
   }
-  for (const { matches: found } of merged)
-    for (const { members, events } of found) {
-      for (let i = 0; i < members.length; i++) matches.member(members[i], events[i])
-      matches.close(lane.by)
-    }
+  for (const { order, growing } of merged) for (const match of order) growing.finish(match, lane.by, matches)
 }
 
 /** Clearly more calls, or about as many whose ends agree better. */
 const isBetter = (one: Alignment, other: Alignment): boolean =>
   one.matched > 1.1 * other.matched || (one.matched > 0.9 * other.matched && one.skew < other.skew)
 
-/** A collective to which ranks are still added. */
-interface Growing {
-  readonly members: number[]
-  readonly events: number[]
-}
-
 /** The calls of several ranks in one order, on the clock of the first of them. */
 class Merged {
   readonly rank: number
   spans: Spans
-  matches: Growing[]
+  readonly growing = new GrowingMatches()
+  /** The collectives that the calls are, by number. */
+  order: Uint32Array
 
   constructor({ rank, events, signatures, loose, starts, ends }: Calls) {
     this.rank = rank
     this.spans = { signatures, loose, starts: starts.slice(), ends }
-    this.matches = Array.from(events, (event) => ({ members: [rank], events: [event] }))
+    this.order = Uint32Array.from(events, (event) => this.growing.begin(rank, event))
   }
 
   add(calls: Calls, { pairs, distances, matched }: Alignment): void {
     const { starts } = this.spans
     for (let j = 0; j < pairs.length; j++) {
       if (pairs[j] < 0) continue
-      const { members, events } = this.matches[pairs[j]]
-      members.push(calls.rank)
-      events.push(calls.events[j])
+      this.growing.add(this.order[pairs[j]], calls.rank, calls.events[j])
       starts[pairs[j]] = Math.max(starts[pairs[j]], calls.starts[j] + distances[j])
     }
     if (matched < pairs.length) this.insert(calls, pairs, distances)
@@ -273,32 +244,41 @@ class Merged {
   /** Puts the calls that only this rank has where they belong in the order, for the ranks that follow. */
   private insert(calls: Calls, pairs: Int32Array, distances: Float64Array): void {
     const old = this.spans
-    const entries: { own: number; other: number; end: number }[] = []
+    // Each entry is a call of the old order, or the complement of one that only this rank has.
+    const entries = new Column(int32)
     const following = new Int32Array(pairs.length + 1).fill(old.ends.length)
     for (let j = pairs.length - 1; j >= 0; j--) following[j] = pairs[j] < 0 ? following[j + 1] : pairs[j]
     let i = 0
     for (let j = 0; j <= pairs.length; j++) {
       if (j < pairs.length && pairs[j] < 0) {
         const end = calls.ends[j] + distances[j]
-        while (i < following[j] && old.ends[i] <= end) entries.push({ own: i, other: -1, end: old.ends[i++] })
-        entries.push({ own: -1, other: j, end })
+        while (i < following[j] && old.ends[i] <= end) entries.push(i++)
+        entries.push(~j)
       } else {
         const stop = j < pairs.length ? pairs[j] + 1 : old.ends.length
-        while (i < stop) entries.push({ own: i, other: -1, end: old.ends[i++] })
+        while (i < stop) entries.push(i++)
       }
     }
-    const take = (own: Int32Array | Uint8Array, other: Int32Array | Uint8Array): number[] =>
-      entries.map((entry) => (entry.own >= 0 ? own[entry.own] : other[entry.other]))
-    this.spans = {
-      signatures: Int32Array.from(take(old.signatures, calls.signatures)),
-      loose: Uint8Array.from(take(old.loose, calls.loose)),
-      starts: Float64Array.from(entries, ({ own, other }) =>
-        own >= 0 ? old.starts[own] : calls.starts[other] + distances[other],
-      ),
-      ends: Float64Array.from(entries, ({ end }) => end),
+    const spans = {
+      signatures: new Int32Array(entries.length),
+      loose: new Uint8Array(entries.length),
+      starts: new Float64Array(entries.length),
+      ends: new Float64Array(entries.length),
     }
-    this.matches = entries.map(({ own, other }) =>
-      own >= 0 ? this.matches[own] : { members: [calls.rank], events: [calls.events[other]] },
-    )
+    const order = new Uint32Array(entries.length)
+    for (let at = 0; at < entries.length; at++) {
+      const entry = entries.get(at)
+      const isNew = entry < 0
+      const call = isNew ? ~entry : entry
+      const from = isNew ? calls : old
+      const distance = isNew ? distances[call] : 0
+      spans.signatures[at] = from.signatures[call]
+      spans.loose[at] = from.loose[call]
+      spans.starts[at] = from.starts[call] + distance
+      spans.ends[at] = from.ends[call] + distance
+      order[at] = isNew ? this.growing.begin(calls.rank, calls.events[call]) : this.order[call]
+    }
+    this.spans = spans
+    this.order = order
   }
 }

@@ -3,7 +3,9 @@
  * objects of their own they would take more memory than its events.
  */
 import { Column, int32, uint8 } from '../timeline/columns.ts'
+import { NONE } from '../timeline/timeline.ts'
 import type { MatchedBy } from './collective.ts'
+import { meansOfNumber, numberOfMeans } from './collectiveTable.ts'
 
 /** One collective: which ranks' calls are it. */
 export interface Match {
@@ -14,13 +16,6 @@ export interface Match {
   /** The event of each. */
   readonly events: readonly number[]
 }
-
-const means: readonly (MatchedBy | null)[] = [
-  null,
-  'communicator and sequence',
-  'group and order',
-  'order on the stream',
-]
 
 export class Matches {
   private readonly by = new Column(uint8)
@@ -48,8 +43,13 @@ export class Matches {
   /** `by` counts where there are several ranks. */
   close(by: MatchedBy | null): void {
     const count = this.members.length - this.start(this.ends.length)
-    this.by.push(count > 1 ? means.indexOf(by) : 0)
+    this.by.push(numberOfMeans(count > 1 ? by : null))
     this.ends.push(this.members.length)
+  }
+
+  /** Over all collectives. */
+  get memberCount(): number {
+    return this.members.length
   }
 
   /** How many ranks are known of a collective. */
@@ -66,7 +66,7 @@ export class Matches {
       members[i] = this.members.get(from + i)
       events[i] = this.events.get(from + i)
     }
-    return { by: means[this.by.get(index)], members, events }
+    return { by: meansOfNumber(this.by.get(index)), members, events }
   }
 
   *[Symbol.iterator](): Generator<Match> {
@@ -80,5 +80,46 @@ export class Matches {
 
   private start(index: number): number {
     return index === 0 ? 0 : this.ends.get(index - 1)
+  }
+}
+
+/** Collectives to which ranks are still added: the members of all in one list, each with the next of its collective. */
+export class GrowingMatches {
+  /** By collective: its first member and its latest. */
+  private readonly first = new Column(int32)
+  private readonly last = new Column(int32)
+  private readonly members = new Column(int32)
+  private readonly events = new Column(int32)
+  private readonly next = new Column(int32)
+
+  get length(): number {
+    return this.first.length
+  }
+
+  /** The number of a new one. */
+  begin(member: number, event: number): number {
+    this.first.push(this.push(member, event))
+    this.last.push(this.members.length - 1)
+    return this.first.length - 1
+  }
+
+  add(match: number, member: number, event: number): void {
+    const place = this.push(member, event)
+    this.next.set(this.last.get(match), place)
+    this.last.set(match, place)
+  }
+
+  /** Adds one of them to those that are complete. */
+  finish(match: number, by: MatchedBy, matches: Matches): void {
+    for (let i = this.first.get(match); i !== NONE; i = this.next.get(i))
+      matches.member(this.members.get(i), this.events.get(i))
+    matches.close(by)
+  }
+
+  private push(member: number, event: number): number {
+    this.members.push(member)
+    this.events.push(event)
+    this.next.push(NONE)
+    return this.members.length - 1
   }
 }

@@ -3,7 +3,7 @@ import type { Intervals } from '../timeline/intervals.ts'
 import { countBefore } from '../timeline/search.ts'
 
 export class Measured {
-  private readonly intervals: Intervals
+  readonly intervals: Intervals
   /** All before each interval. */
   private readonly sums: Float64Array
 

@@ -36,6 +36,7 @@ interface Piece {
 export function* runsOf(
   rank: RankTimeline,
   partition: Partition,
+  launching: Measured,
   locality: Locality | null,
   labels: Labels,
 ): Generator<Occurrence> {
@@ -57,8 +58,7 @@ export function* runsOf(
       : labels.of(rank, event)
   }
   const again = labels.intern('…')
-  let free = union(parts.dispatch, parts.gap)
-  const launching = new Measured(free)
+  let launch = launching
   for (const track of rank.tracks) {
     if (track.role !== 'stream') continue
     const { kernels, runs } = findRuns(
@@ -68,14 +68,13 @@ export function* runsOf(
       (from, to) => barred.within(from, to) > 0 || launching.within(from, to) > FAR,
     )
     if (runs.length === 0) continue
-    const launch = new Measured(free)
     const saved = new Column(float64)
+    const labelled = new Int32Array(kernels.length)
     for (let run = 0; run < runs.length; run += 2) {
       const [from, to] = [runs[run], runs[run + 1]]
-      const own = new Int32Array(to - from)
-      for (let i = from; i < to; i++) own[i - from] = label(kernels[i])
-      for (const piece of split(own, again, labels)) {
-        launches.push(measure(rank, kernels.subarray(from + piece.from, from + piece.to), launch, saved))
+      for (let i = from; i < to; i++) labelled[i] = label(kernels[i])
+      for (const piece of split(labelled.subarray(from, to), again, labels)) {
+        launches.push(measure(rank, kernels, from + piece.from, from + piece.to, launch, saved))
         if (pieceOf)
           for (let i = from + piece.from; i < from + piece.to; i++) pieceOf.set(kernels[i], chains.length)
         chains.push(piece.chain)
@@ -84,7 +83,7 @@ export function* runsOf(
         bytes.push(0)
       }
     }
-    free = difference(free, asIntervals(saved.all()))
+    launch = new Measured(difference(launch.intervals, asIntervals(saved.all())))
     saved.clear()
   }
   if (locality && pieceOf)
@@ -179,17 +178,19 @@ function split(run: Int32Array, again: number, labels: Labels): Piece[] {
   return pieces
 }
 
-/** The launch tax between kernels; what was counted is added to `saved`. */
+/** The launch tax between some of the kernels; what was counted is added to `saved`. */
 function measure(
   { events }: RankTimeline,
   kernels: Int32Array,
+  first: number,
+  stop: number,
   launch: Measured,
   saved: Column<Float64Array>,
 ): number {
   const { start, duration } = events
   let sum = 0
-  let busyUntil = start[kernels[0]] + duration[kernels[0]]
-  for (let i = 1; i < kernels.length; i++) {
+  let busyUntil = start[kernels[first]] + duration[kernels[first]]
+  for (let i = first + 1; i < stop; i++) {
     const next = start[kernels[i]]
     const idle = launch.within(busyUntil, next)
     if (idle > 0) {

@@ -4,10 +4,14 @@
  * costs anything, so by that stragglers are ordered. What a straggler did meanwhile is what its device and, where that
  * was idle, its host did while somebody waited for it.
  */
+import { Column, float64, uint32 } from '../timeline/columns.ts'
 import { difference, intersection, total, type Intervals } from '../timeline/intervals.ts'
+import { countBefore } from '../timeline/search.ts'
+import { sortBy } from '../timeline/sort.ts'
 import { Kind, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
 import { fromCommon } from './clocks.ts'
-import { type Clock, type Collective, toCommon } from './collective.ts'
+import { type Clock, toCommon } from './collective.ts'
+import type { CollectiveCall, Collectives } from './collectiveTable.ts'
 import { idleParts, type Part, type Partition } from './ledger.ts'
 import { Measured } from './measured.ts'
 
@@ -57,7 +61,7 @@ const WORST = 10
 /** The worst first. `partitions` are by rank, as the timeline's; null or absent where a rank has none. */
 export function stragglersOf(
   timeline: Timeline,
-  collectives: readonly Collective[],
+  collectives: Collectives,
   clocks: readonly Clock[],
   partitions: readonly (Partition | null)[],
 ): Straggler[] {
@@ -72,29 +76,32 @@ export function stragglersOf(
       wait: partition && new Measured(partition.parts.wait),
     }
   })
-  collectives.forEach(({ last, members }, index) => {
-    if (last === null) return
-    const own = members.find(({ rank }) => rank === last)
-    if (!own) return
-    const arrived = toCommon(clocks[last], ranks[last].events.start[own.event])
+  const { first: firstOf, rank: rankOf, event: eventOf, wait: waitOf } = collectives
+  for (let index = 0; index < collectives.length; index++) {
+    const last = collectives.last[index]
+    const own = last === NONE ? NONE : memberOf(collectives, index, last)
+    if (own === NONE) continue
+    const arrived = toCommon(clocks[last], ranks[last].events.start[eventOf[own]])
     const draft = drafts[last]
     /** When somebody waited, and the arrival of the one before it, on the common clock. */
     let [first, stop, before] = [Infinity, -Infinity, -Infinity]
     let keptWaiting = 0
-    for (const { rank, event, wait } of members) {
-      if (rank === last) continue
+    for (let member = firstOf[index]; member < firstOf[index + 1]; member++) {
+      if (member === own) continue
+      const rank = rankOf[member]
       const ledger = ledgers[rank]
-      const arrival = ranks[rank].events.start[event]
+      const arrival = ranks[rank].events.start[eventOf[member]]
+      const until = arrival + (waitOf[member] || 0)
       before = Math.max(before, toCommon(clocks[rank], arrival))
       const from = Math.max(arrival, ledger.from)
-      const to = Math.min(arrival + (wait ?? 0), ledger.to)
+      const to = Math.min(until, ledger.to)
       if (to <= from) continue
       keptWaiting += to - from
       draft.wait(rank, to - from, ledger.wait?.within(from, to) ?? to - from)
       first = Math.min(first, toCommon(clocks[rank], from))
-      stop = Math.max(stop, arrival + (wait ?? 0) > to ? toCommon(clocks[rank], to) : arrived)
+      stop = Math.max(stop, until > to ? toCommon(clocks[rank], to) : arrived)
     }
-    if (keptWaiting === 0) return
+    if (keptWaiting === 0) continue
     draft.add(
       index,
       keptWaiting,
@@ -102,13 +109,8 @@ export function stragglersOf(
       Math.round(fromCommon(clocks[last], first)),
       Math.round(fromCommon(clocks[last], stop)),
     )
-  })
+  }
 
-  const inside = insides(
-    timeline,
-    collectives,
-    drafts.map(({ keptWaiting }) => keptWaiting > 0),
-  )
   return drafts
     .map((draft, rank) => ({ draft, rank }))
     .filter(({ draft }) => draft.keptWaiting > 0)
@@ -124,14 +126,7 @@ export function stragglersOf(
       collectives: draft.count,
       waiters: draft.waiters(),
       worst: draft.worst,
-      meanwhile: meanwhileOf(
-        timeline,
-        rank,
-        collectives,
-        inside[rank] ?? nowhere,
-        partitions[rank] ?? null,
-        draft.windows(),
-      ),
+      meanwhile: meanwhileOf(timeline, rank, collectives, partitions[rank] ?? null, draft.windows()),
     }))
 }
 
@@ -144,8 +139,8 @@ class Draft {
   /** By rank that waited. */
   private readonly waits: Float64Array
   private readonly exposedWaits: Float64Array
-  private readonly from: number[] = []
-  private readonly to: number[] = []
+  private readonly from = new Column(float64)
+  private readonly to = new Column(float64)
 
   constructor(ranks: number) {
     this.waits = new Float64Array(ranks)
@@ -180,8 +175,9 @@ class Draft {
 
   /** When somebody waited for the rank, on its own clock. */
   windows(): Intervals {
-    const { from, to } = this
-    const order = Uint32Array.from(from, (_, i) => i).sort((a, b) => from[a] - from[b])
+    const [from, to] = [this.from.all(), this.to.all()]
+    const order = Uint32Array.from(from, (_, i) => i)
+    sortBy(order, (a, b) => from[a] - from[b])
     const out = new Float64Array(2 * order.length)
     let length = 0
     for (const i of order) {
@@ -200,8 +196,7 @@ class Draft {
 function meanwhileOf(
   timeline: Timeline,
   index: number,
-  collectives: readonly Collective[],
-  inside: Inside,
+  collectives: Collectives,
   partition: Partition | null,
   windows: Intervals,
 ): Meanwhile[] {
@@ -225,12 +220,20 @@ function meanwhileOf(
       key % names === 0 ? null : timeline.names[(key % names) - 1],
       time,
     )
+  const inside = new Inside(timeline, collectives, index)
   open = sweep(rank, open, [Kind.communication], (event, from, to) => {
-    const collective = inside.collective[event] < 0 ? null : collectives[inside.collective[event]]
-    const arrived = Math.max(from, Math.min(to, start[event] + inside.wait[event]))
-    if (collective !== null && collective.last !== null && arrived > from)
-      sums.add('waiting', `rank ${timeline.ranks[collective.last].rank}`, null, arrived - from)
-    if (to > arrived) sums.add('collective', describe(collective), null, to - arrived)
+    const collective = inside.collective(event)
+    const arrived = Math.max(from, Math.min(to, start[event] + inside.wait(event)))
+    const last = collective === NONE ? NONE : collectives.last[collective]
+    if (last !== NONE && arrived > from)
+      sums.add('waiting', `rank ${timeline.ranks[last].rank}`, null, arrived - from)
+    if (to > arrived)
+      sums.add(
+        'collective',
+        describe(collective === NONE ? null : collectives.callOf(collective)),
+        null,
+        to - arrived,
+      )
   })
   open = sweep(rank, open, [Kind.memcpy], (event, from, to) =>
     sums.add('copy', timeline.names[name[event]], null, to - from),
@@ -245,38 +248,44 @@ function meanwhileOf(
   return sums.list()
 }
 
-const describe = (collective: Collective | null): string => {
-  const kind = collective?.kind ?? 'communication'
-  const group = collective === null ? null : (collective.groupDescription ?? collective.group)
+const describe = (call: CollectiveCall | null): string => {
+  const kind = call?.kind ?? 'communication'
+  const group = call === null ? null : (call.groupDescription ?? call.group)
   return group === null ? kind : `${kind} of group ${group}`
 }
 
-/** By event of a rank: the collective that it is part of, or -1, and how long it waited in it. */
-interface Inside {
-  readonly collective: Int32Array
-  readonly wait: Float64Array
+/** Where a rank is among the members of a collective, or `NONE`. */
+function memberOf({ first, rank }: Collectives, collective: number, wanted: number): number {
+  for (let member = first[collective]; member < first[collective + 1]; member++)
+    if (rank[member] === wanted) return member
+  return NONE
 }
 
-const nowhere: Inside = { collective: new Int32Array(0), wait: new Float64Array(0) }
+/** Of the events of one rank: the collective that each is part of, and how long it waited in it. */
+class Inside {
+  private readonly collectives: Collectives
+  /** By event, or `NONE`. */
+  private readonly member: Int32Array
 
-/** Of the ranks of which it is `wanted`; null for the others. */
-function insides(
-  { ranks }: Timeline,
-  collectives: readonly Collective[],
-  wanted: readonly boolean[],
-): (Inside | null)[] {
-  const made = ranks.map(({ events: { length } }, rank) =>
-    wanted[rank] ? { collective: new Int32Array(length).fill(-1), wait: new Float64Array(length) } : null,
-  )
-  if (!wanted.includes(true)) return made
-  for (let i = 0; i < collectives.length; i++)
-    for (const { rank, event, wait } of collectives[i].members) {
-      const inside = made[rank]
-      if (inside === null) continue
-      inside.collective[event] = i
-      inside.wait[event] = wait ?? 0
-    }
-  return made
+  constructor({ ranks }: Timeline, collectives: Collectives, wanted: number) {
+    this.collectives = collectives
+    this.member = new Int32Array(ranks[wanted].events.length).fill(NONE)
+    const { rank, event } = collectives
+    for (let member = 0; member < rank.length; member++)
+      if (rank[member] === wanted) this.member[event[member]] = member
+  }
+
+  /** Or `NONE`. */
+  collective(event: number): number {
+    const member = this.member[event]
+    const { length, first } = this.collectives
+    return member === NONE ? NONE : countBefore(length, (i) => first[i + 1] <= member)
+  }
+
+  wait(event: number): number {
+    const member = this.member[event]
+    return member === NONE ? 0 : this.collectives.wait[member] || 0
+  }
 }
 
 /**
@@ -294,7 +303,7 @@ function sweep(
   const stop = open[open.length - 1]
   let chosen = 0
   for (const one of kinds) chosen |= 1 << one
-  const found: number[] = []
+  const found = new Column(uint32)
   let streams = 0
   for (const { role, from, to } of tracks) {
     if (role !== 'stream') continue
@@ -303,8 +312,9 @@ function sweep(
       if ((chosen >> kind[event]) & 1 && start[event] + duration[event] > open[0]) found.push(event)
     if (found.length > before) streams++
   }
-  const order = Uint32Array.from(found)
-  if (streams > 1) order.sort((a, b) => start[a] - start[b] || a - b)
+  const order = found.all()
+  found.clear()
+  if (streams > 1) sortBy(order, (a, b) => start[a] - start[b] || a - b)
 
   const covered = new Float64Array(2 * order.length)
   let length = 0

@@ -33,7 +33,7 @@ async function audited(paths: string[], detail: HostDetail) {
     (sum, { events }) => sum + events.kind.filter((kind) => kind === Kind.operator).length,
     0,
   )
-  return { document, operators }
+  return { document: { ...document, collectives: [...document.collectives] }, operators }
 }
 
 const real = join(root, '../shared/traces/kineto')

@@ -7,7 +7,8 @@ import { kinetoTextOf } from '../../src/audit/demo/write.ts'
 import type { Audit } from '../../src/taxes/audit.ts'
 import type { Timeline } from '../../src/timeline/timeline.ts'
 import { auditFiles } from './auditFiles.ts'
-import { damages, TraceText } from './dirty.ts'
+import { damages } from './dirty.ts'
+import { TraceText } from './traceText.ts'
 import { problemsOf } from './wellFormed.ts'
 
 const laid = layOut(demoJob({ layers: 1, steps: 2 }))

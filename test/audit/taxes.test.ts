@@ -85,17 +85,15 @@ function check(
   const order = (a: { rank: number; start: number }[], b: { rank: number; start: number }[]): number =>
     a[0].start - b[0].start || a[0].rank - b[0].rank
   expect(
-    found.collectives
-      .map(({ members }) =>
-        members.map(({ rank, event, wait, transfer }) => ({
-          rank: timeline.ranks[rank].rank,
-          start: onLayout(rank, timeline.ranks[rank].events.start[event]),
-          duration: timeline.ranks[rank].events.duration[event],
-          wait,
-          transfer,
-        })),
-      )
-      .sort(order),
+    Array.from(found.collectives, ({ members }) =>
+      members.map(({ rank, event, wait, transfer }) => ({
+        rank: timeline.ranks[rank].rank,
+        start: onLayout(rank, timeline.ranks[rank].events.start[event]),
+        duration: timeline.ranks[rank].events.duration[event],
+        wait,
+        transfer,
+      })),
+    ).sort(order),
   ).toEqual(truth.collectives.map(({ perRank }) => [...perRank]).sort(order))
 
   if (truth.collectives.some(({ tied }) => tied)) return

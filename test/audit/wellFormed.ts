@@ -25,7 +25,9 @@ export function problemsOf({ timeline, found, document }: Audited): string[] {
     ledger(`rank ${index}`, all)
     for (const one of steps) ledger(`rank ${index}, ${one.step.name}`, one.ledger)
   }
-  found.collectives.forEach(({ members, last, endSkew }, number) => {
+  let number = -1
+  for (const { members, last, endSkew } of found.collectives) {
+    number++
     must(Number.isFinite(endSkew), `collective ${number}: end skew ${endSkew}`)
     must(
       last === null || members.some(({ rank }) => rank === last),
@@ -41,7 +43,7 @@ export function problemsOf({ timeline, found, document }: Audited): string[] {
         `collective ${number}, rank ${rank}: ${wait} and ${transfer} of ${duration}`,
       )
     }
-  })
+  }
   for (const { rank, offset, drift, correction } of found.clocks)
     must([offset, drift, correction].every(Number.isFinite), `the clock of rank ${rank}`)
   for (const { rank, keptWaiting, waiters } of found.stragglers) {
@@ -54,6 +56,8 @@ export function problemsOf({ timeline, found, document }: Audited): string[] {
   // `JSON.stringify` would hide them as null.
   const visit = (value: unknown, path: string): void => {
     if (typeof value === 'number') must(Number.isFinite(value), `the document's ${path} is ${value}`)
+    else if (typeof value === 'object' && value !== null && Symbol.iterator in value)
+      for (const [i, inner] of [...(value as Iterable<unknown>)].entries()) visit(inner, `${path}.${i}`)
     else if (typeof value === 'object' && value !== null)
       for (const [key, inner] of Object.entries(value)) visit(inner, `${path}.${key}`)
   }

@@ -2,26 +2,13 @@
 import { describe, expect, it } from 'vitest'
 import { type Audit, audit, type AuditOptions } from '../../src/taxes/audit.ts'
 import type { Collective } from '../../src/taxes/collective.ts'
+import { Collectives } from '../../src/taxes/collectiveTable.ts'
 import { groupTimes } from '../../src/taxes/groups.ts'
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import { type Communication, Kind, NONE, type Timeline } from '../../src/timeline/timeline.ts'
 import { type Warning, Warnings } from '../../src/timeline/warnings.ts'
+import { plain } from './communication.ts'
 import { partitionWith } from './work.ts'
-
-const plain: Communication = {
-  collective: 'allReduce',
-  library: 'nccl',
-  group: null,
-  groupDescription: null,
-  groupRanks: null,
-  groupSize: null,
-  communicator: null,
-  dtype: null,
-  elementsIn: null,
-  elementsOut: null,
-  source: null,
-  destination: null,
-}
 
 interface Drawn {
   readonly from: number
@@ -194,7 +181,7 @@ describe('a process group', () => {
       endSkew: 0,
     }))
     const whole = timeline.ranks.map(() => partitionWith(0, 1e9, { transfer: [0, 1e9] }))
-    return groupTimes(timeline, collectives, whole)
+    return groupTimes(timeline, Collectives.from(collectives), whole)
   }
 
   it('that is not listed stays one although ranks are missing from some of its collectives', () => {
@@ -245,7 +232,7 @@ describe('a process group', () => {
       endSkew: 0,
     }))
     const all = partitionWith(0, 10 * calls, { wait: [0, 10 * calls], transfer: [0, 10 * calls] })
-    const found = groupTimes(timeline, collectives, [all])
+    const found = groupTimes(timeline, Collectives.from(collectives), [all])
     const each = calls / groups
     expect(found).toHaveLength(groups)
     const own = { rank: 0, collectives: each, communication: 8 * each, wait: 3 * each, transfer: 5 * each }

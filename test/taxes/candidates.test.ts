@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Candidate, candidatesOf } from '../../src/taxes/candidates.ts'
-import type { Collective } from '../../src/taxes/collective.ts'
+import { Collectives } from '../../src/taxes/collectiveTable.ts'
 import { kernelLabel } from '../../src/taxes/labels.ts'
 import { localityOf } from '../../src/taxes/locality.ts'
 import type { Partition } from '../../src/taxes/ledger.ts'
@@ -14,8 +14,8 @@ import { Warnings } from '../../src/timeline/warnings.ts'
 import { partitionWith, timelineOf, type Work } from './work.ts'
 
 /** Each communication of each rank as a collective of its own. */
-function collectivesIn({ ranks }: Timeline, split = true): Collective[] {
-  return ranks.flatMap(({ events, communications }, rank) =>
+function collectivesIn({ ranks }: Timeline, split = true): Collectives {
+  const all = ranks.flatMap(({ events, communications }, rank) =>
     Array.from(events.kind, (kind, event) => ({ kind, event }))
       .filter(({ kind }) => kind === Kind.communication)
       .map(({ event }) => ({
@@ -31,6 +31,7 @@ function collectivesIn({ ranks }: Timeline, split = true): Collective[] {
         endSkew: 0,
       })),
   )
+  return Collectives.from(all)
 }
 
 function candidates(timeline: Timeline, partitions: Partition[], split = true): Candidate[] {

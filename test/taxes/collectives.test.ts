@@ -45,7 +45,7 @@ describe('collectives', () => {
         const { collectives } = collectivesOf(job.timeline, new Warnings())
         expect(brokenLaw(collectives, job)).toBeNull()
         expect(mismatch(collectives, job, 0)).toBeNull()
-        if (written !== 'none') expect(collectives.every(({ complete }) => complete)).toBe(true)
+        if (written !== 'none') expect([...collectives].every(({ complete }) => complete)).toBe(true)
       }),
       { seed: 1, numRuns: 150 },
     )
@@ -143,7 +143,7 @@ describe('collectives', () => {
               new Warnings(),
             )
           const [before, after] = [audit(0n), audit(shift)]
-          expect(after.collectives).toEqual(before.collectives)
+          expect([...after.collectives]).toEqual([...before.collectives])
           before.clocks.forEach((clock, index) => {
             expect(clock.aligned).toBe(false)
             if (moved === 0 || index !== moved) return
@@ -164,7 +164,7 @@ describe('collectives', () => {
     expect(mismatch(collectives, job, 0)).toBeNull()
     for (const { members, complete, groupSize } of collectives)
       expect(complete).toBe(members.length === groupSize)
-    expect(collectives.some(({ complete }) => complete)).toBe(true)
+    expect([...collectives].some(({ complete }) => complete)).toBe(true)
     expect(warnings.list()).toEqual([expect.objectContaining({ class: 'missing-ranks', count: 4 })])
     expect(warnings.list()[0].message).toContain('ranks 3-5, 7;')
   })
@@ -196,7 +196,7 @@ describe('collectives', () => {
     const calls = jobOf({ seed: 8, ranks: 4, layouts: ['pairs', 'strides'], rounds: 20 })
     const job = record(calls, 4, { metadata: 'communicator' })
     const { collectives } = collectivesOf(job.timeline, new Warnings())
-    const first = collectives.map(({ members }) =>
+    const first = Array.from(collectives, ({ members }) =>
       Math.min(...job.callOf(members[0].rank, members[0].event).parts.map(({ arrival }) => arrival)),
     )
     expect(first).toEqual([...first].sort((a, b) => a - b))

@@ -24,7 +24,7 @@ describe.skipIf(!here)('two of 128 ranks', () => {
     const warnings = new Warnings()
     const { collectives, clocks } = collectivesOf(timeline, warnings, 128)
 
-    const matched = collectives.filter(({ members }) => members.length === 2)
+    const matched = [...collectives].filter(({ members }) => members.length === 2)
     for (const { kind, endSkew, members } of matched)
       console.log(
         `${kind}: ends ${endSkew / 1000} us apart, waits ${members.map(({ wait }) => wait! / 1000)} us`,

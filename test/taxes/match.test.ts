@@ -5,6 +5,7 @@ import { matchCalls } from '../../src/taxes/match.ts'
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import { type Communication, Kind, NONE, type Timeline } from '../../src/timeline/timeline.ts'
 import { Warnings } from '../../src/timeline/warnings.ts'
+import { plain } from './communication.ts'
 
 interface Drawn {
   readonly from: number
@@ -16,21 +17,6 @@ interface Drawn {
   readonly launched?: number
   /** Null where the trace tells nothing at all. */
   readonly call?: Partial<Communication> | null
-}
-
-const unknown: Communication = {
-  collective: 'allReduce',
-  library: 'nccl',
-  group: null,
-  groupDescription: null,
-  groupRanks: null,
-  groupSize: null,
-  communicator: null,
-  dtype: null,
-  elementsIn: null,
-  elementsOut: null,
-  source: null,
-  destination: null,
 }
 
 /** A timeline of the ranks' calls, in microseconds. */
@@ -55,7 +41,7 @@ function draw(...ranks: readonly (readonly Drawn[])[]): Timeline {
         const thread = rank.track('thread', 9, 9)
         rank.linkLaunch(event, rank.add(Kind.launch, thread, builder.intern('launch'), launched * 1000, 1))
       }
-      if (call !== null) rank.setCommunication(event, rank.communication({ ...unknown, ...call }), sequence)
+      if (call !== null) rank.setCommunication(event, rank.communication({ ...plain, ...call }), sequence)
     }
   })
   return builder.freeze()
@@ -70,7 +56,9 @@ const found = (timeline: Timeline): string[] =>
     .sort()
 
 const waitsOf = (timeline: Timeline): (number | null)[][] =>
-  collectivesOf(timeline, new Warnings()).collectives.map(({ members }) => members.map(({ wait }) => wait))
+  Array.from(collectivesOf(timeline, new Warnings()).collectives, ({ members }) =>
+    members.map(({ wait }) => wait),
+  )
 
 describe('matching', () => {
   it('keeps groups of one name and different ranks apart', () => {
@@ -214,7 +202,7 @@ describe('matching', () => {
     )
     expect(found(timeline)).toEqual(['0@10 1@30', '1@50 2@70'])
     const { collectives } = collectivesOf(timeline, new Warnings())
-    expect(collectives).toMatchObject([
+    expect([...collectives]).toMatchObject([
       { groupSize: 2, complete: true, last: 1 },
       { groupSize: 2, complete: true, last: 2 },
     ])

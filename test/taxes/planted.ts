@@ -11,7 +11,7 @@ function plantedWaits(call: Call, recorded: readonly number[]): Map<number, numb
 
 /** All members are one planted call, all that were recorded are there, and waits are within `tolerance`. */
 export function mismatch(
-  collectives: readonly Collective[],
+  collectives: Iterable<Collective>,
   { recorded, timeline, callOf }: Recorded,
   tolerance: number,
 ): string | null {
@@ -42,8 +42,8 @@ export function mismatch(
 }
 
 /** What holds of any input. */
-export function brokenLaw(collectives: readonly Collective[], { timeline }: Recorded): string | null {
-  for (const [index, { members, last, complete, groupSize }] of collectives.entries()) {
+export function brokenLaw(collectives: Iterable<Collective>, { timeline }: Recorded): string | null {
+  for (const [index, { members, last, complete, groupSize }] of [...collectives].entries()) {
     for (const { rank, event, wait, transfer } of members) {
       if (wait === null || transfer === null) {
         if (wait !== transfer || members.length > 1) return `collective ${index} is split in part`

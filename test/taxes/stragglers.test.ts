@@ -75,7 +75,7 @@ describe('stragglers', () => {
         const { collectives, clocks } = collectivesOf(timeline, new Warnings())
         const stragglers = stragglersOf(timeline, collectives, clocks, [])
 
-        const waits = collectives.flatMap(({ members }) => members.map(({ wait }) => wait ?? 0))
+        const waits = [...collectives].flatMap(({ members }) => members.map(({ wait }) => wait ?? 0))
         const sum = (values: readonly number[]): number => values.reduce((total, one) => total + one, 0)
         expect(sum(stragglers.map(({ keptWaiting }) => keptWaiting))).toBe(sum(waits))
         for (const one of stragglers) {

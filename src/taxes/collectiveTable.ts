@@ -1,0 +1,132 @@
+/**
+ * Collectives in columns: there may be hundreds of thousands, and as objects they would take more memory than the
+ * events that they are made of. The members of collective `i` are those from `first[i]` up to, without, `first[i + 1]`.
+ */
+import { NONE } from '../timeline/timeline.ts'
+import type { Collective, MatchedBy } from './collective.ts'
+
+/** What calls of one record have in common. */
+export type CollectiveCall = Pick<Collective, 'kind' | 'library' | 'group' | 'groupDescription' | 'groupSize'>
+
+const means: readonly (MatchedBy | null)[] = [
+  null,
+  'communicator and sequence',
+  'group and order',
+  'order on the stream',
+]
+/** How a collective was matched, as a number, and back. */
+export const numberOfMeans = (by: MatchedBy | null): number => means.indexOf(by)
+export const meansOfNumber = (number: number): MatchedBy | null => means[number]
+
+export class Collectives implements Iterable<Collective> {
+  readonly length: number
+  readonly calls: readonly CollectiveCall[]
+  /** By collective. */
+  readonly call: Uint32Array
+  readonly matchedBy: Uint8Array
+  readonly complete: Uint8Array
+  /** `NONE` where only one rank is known. */
+  readonly last: Int32Array
+  readonly endSkew: Float64Array
+  readonly first: Uint32Array
+  /** By member. */
+  readonly rank: Int32Array
+  readonly event: Int32Array
+  /** NaN where it is unknown. */
+  readonly wait: Float64Array
+  readonly transfer: Float64Array
+
+  /** To be filled. */
+  constructor(calls: readonly CollectiveCall[], length: number, members: number) {
+    this.length = length
+    this.calls = calls
+    this.call = new Uint32Array(length)
+    this.matchedBy = new Uint8Array(length)
+    this.complete = new Uint8Array(length)
+    this.last = new Int32Array(length)
+    this.endSkew = new Float64Array(length)
+    this.first = new Uint32Array(length + 1)
+    this.rank = new Int32Array(members)
+    this.event = new Int32Array(members)
+    this.wait = new Float64Array(members)
+    this.transfer = new Float64Array(members)
+  }
+
+  static from(list: readonly Collective[]): Collectives {
+    const members = list.reduce((sum, one) => sum + one.members.length, 0)
+    const made = new Collectives(list, list.length, members)
+    let at = 0
+    list.forEach((one, i) => {
+      made.call[i] = i
+      made.matchedBy[i] = numberOfMeans(one.matchedBy)
+      made.complete[i] = Number(one.complete)
+      made.last[i] = one.last ?? NONE
+      made.endSkew[i] = one.endSkew
+      for (const { rank, event, wait, transfer } of one.members) {
+        made.rank[at] = rank
+        made.event[at] = event
+        made.wait[at] = wait ?? NaN
+        made.transfer[at++] = transfer ?? NaN
+      }
+      made.first[i + 1] = at
+    })
+    return made
+  }
+
+  /** Those of these indices, in this order. */
+  select(chosen: Uint32Array): Collectives {
+    let members = 0
+    for (const i of chosen) members += this.first[i + 1] - this.first[i]
+    const made = new Collectives(this.calls, chosen.length, members)
+    let at = 0
+    for (let to = 0; to < chosen.length; to++) {
+      const i = chosen[to]
+      made.call[to] = this.call[i]
+      made.matchedBy[to] = this.matchedBy[i]
+      made.complete[to] = this.complete[i]
+      made.last[to] = this.last[i]
+      made.endSkew[to] = this.endSkew[i]
+      for (let m = this.first[i]; m < this.first[i + 1]; m++, at++) {
+        made.rank[at] = this.rank[m]
+        made.event[at] = this.event[m]
+        made.wait[at] = this.wait[m]
+        made.transfer[at] = this.transfer[m]
+      }
+      made.first[to + 1] = at
+    }
+    return made
+  }
+
+  callOf(index: number): CollectiveCall {
+    return this.calls[this.call[index]]
+  }
+
+  /** One of them as an object, for those who look at few. */
+  at(index: number): Collective {
+    const { kind, library, group, groupDescription, groupSize } = this.callOf(index)
+    const from = this.first[index]
+    return {
+      kind,
+      library,
+      group,
+      groupDescription,
+      groupSize,
+      matchedBy: meansOfNumber(this.matchedBy[index]),
+      complete: this.complete[index] === 1,
+      members: Array.from({ length: this.first[index + 1] - from }, (_, k) => ({
+        rank: this.rank[from + k],
+        event: this.event[from + k],
+        wait: orNull(this.wait[from + k]),
+        transfer: orNull(this.transfer[from + k]),
+      })),
+      last: this.last[index] === NONE ? null : this.last[index],
+      endSkew: this.endSkew[index],
+    }
+  }
+
+  *[Symbol.iterator](): Generator<Collective> {
+    for (let index = 0; index < this.length; index++) yield this.at(index)
+  }
+}
+
+const orNull = (time: number): number | null => (Number.isNaN(time) ? null : time)
