@@ -82,12 +82,13 @@ async function bspOverParts<Options extends OperationOptions, Contents>(
     contest.fill(2)
     await contest.pack()
     const { whole, steps } = contest.stepsOf('bsp')
-    const executions = (round: number) => [whole, ...steps].map((at) => at(round))
-    for (let warm = 0; warm < 3; warm++) await contest.gate.time(executions(warm))
+    let turn = 0
+    const executions = () => [whole, ...steps].map((at) => at(turn++))
+    for (let warm = 0; warm < 3; warm++) await contest.gate.time(executions())
     const ratios: number[] = []
     const start = now()
     for (let round = 0; round < 201 && (round < 15 || now() - start < seconds * 0.5e9); round++) {
-      const [all, ...alone] = (await contest.gate.time(executions(round))).map(({ time }) => time)
+      const [all, ...alone] = (await contest.gate.time(executions())).map(({ time }) => time)
       ratios.push(all / alone.reduce((sum, time) => sum + time, 0))
     }
     return quantityOf(ratios)

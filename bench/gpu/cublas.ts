@@ -1,7 +1,8 @@
 // The vendor's GEMM as a baseline: cuBLAS as it comes, and the fastest of cuBLASLt's proposals for a shape.
 // Contract: row-major bf16 C = A x B with f32 accumulation, on a given stream; nothing here is timed by itself.
 
-import { bindChecked, openLibrary, toolkitFolders } from '../../src/targets/cuda/driver.ts'
+import { bindChecked } from '../../src/targets/cuda/driver.ts'
+import { openLibrary, toolkitFolders } from '../../src/targets/cuda/node.ts'
 import type { Device, Stream } from '../../src/targets/cuda/runtime.ts'
 
 export interface Operands {

@@ -9,6 +9,8 @@ import type { Device } from '../../src/targets/cuda/runtime.ts'
 import { flashDecodeFused } from '../../src/ops/flashDecode/fused.ts'
 import { attention, elements, teams, transposedGemm } from '../../test/cuda/probes.ts'
 import { asNumbers, fromBits, randomBf16 } from './data.ts'
+import { runForms } from './forms.ts'
+import { runVariants } from './variants.ts'
 
 type Judge = (what: string, right: boolean, figures: object) => void
 type Arguments = Readonly<Record<string, LaunchArgument>>
@@ -35,7 +37,9 @@ export function runProbes(device: Device, judge: Judge): void {
   checkTransposed(device, judge)
   checkElements(device, judge)
   checkTeams(device, judge)
-  checkFlashDecode(device, judge)
+  runForms(device, judge)
+  runVariants(device, judge)
+  for (const G of [64, 16, 8]) checkFlashDecode(device, judge, G)
 }
 
 function relative(out: ArrayLike<number>, reference: ArrayLike<number>): number {
@@ -193,8 +197,8 @@ function checkTeams(device: Device, judge: Judge): void {
 }
 
 /** Ragged shards, empty ones included, over four launches, so that both slots of the inbox are used again. */
-function checkFlashDecode(device: Device, judge: Judge): void {
-  const [ranks, batch, heads, G, D, capacity] = [2, 3, 2, 64, 128, 200]
+function checkFlashDecode(device: Device, judge: Judge, G: number): void {
+  const [ranks, batch, heads, D, capacity] = [2, 3, 2, 128, 200]
   const world = new LaunchWorld(device, { ranks, heapBytes: 16 << 20 })
   const tiles = batch * heads
   const args = {
@@ -256,7 +260,7 @@ function checkFlashDecode(device: Device, judge: Judge): void {
     errors.push(relative(actual, reference))
   }
   judge(
-    'flash decode, fused, 64 query heads a KV head',
+    `flash decode, fused, ${G} query heads a KV head`,
     errors.every((error) => error < 1e-2),
     { errors },
   )

@@ -34,8 +34,8 @@ const bytesOf = ({ dtype, shape }: SymmetricTensor): number =>
 
 export interface Contestant {
   readonly name: string
-  /** Its execution in a round: the one whose inputs have their turn. */
-  readonly at: (round: number) => Timed
+  /** Its execution in a turn. Whoever executes next takes the next turn, so that nobody finds inputs that another has just read. */
+  readonly at: (turn: number) => Timed
 }
 
 /** The operations of a point on a world: every variant on every set of inputs. */
@@ -133,13 +133,13 @@ export class Contest<Options extends OperationOptions, Contents> {
     return checked
   }
 
-  /** A variant, and each of its kernels alone, by round. */
+  /** A variant, and each of its kernels alone, by turn. */
   stepsOf(variant: Options['variant']): { whole: Contestant['at']; steps: readonly Contestant['at'][] } {
     const operations = this.#sets.map((set) => set.get(variant)!)
     const turns =
       (executions: readonly Timed[]): Contestant['at'] =>
-      (round) =>
-        executions[round % executions.length]
+      (turn) =>
+        executions[turn % executions.length]
     return {
       whole: turns(operations.map(executionOf)),
       steps: operations[0].steps.map((_, n) =>
@@ -165,7 +165,7 @@ export class Contest<Options extends OperationOptions, Contents> {
     for (const one of made) if (one.name !== limitName) one.executions = one.executions.map(delay)
     return made.map(({ name, executions }) => ({
       name,
-      at: (round) => executions[round % executions.length],
+      at: (turn) => executions[turn % executions.length],
     }))
   }
 }

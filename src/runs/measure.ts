@@ -121,13 +121,14 @@ async function timed<Options extends OperationOptions, Contents>(
       // By how much of its time a rank is late follows from what was measured without.
       const late = usual ? (skew / 100) * medianOf([...usual.values()][0].map(({ time }) => time)) : 0
       const contestants = await contest.contestants(late)
-      for (let warm = 0; warm < 2; warm++) await contest.gate.time(contestants.map(({ at }) => at(warm)))
+      let turn = 0
+      for (let warm = 0; warm < 2; warm++) await contest.gate.time(contestants.map(({ at }) => at(turn++)))
       const laps = contestants.map((): Lap[] => [])
       const start = settings.now()
       const spent = (): number => (settings.now() - start) / 1e9
       for (let round = 0; round < mostRounds && (round < leastRounds || spent() < seconds); round++) {
         const order = random(contestants.length)
-        const found = await contest.gate.time(order.map((n) => contestants[n].at(round)))
+        const found = await contest.gate.time(order.map((n) => contestants[n].at(turn++)))
         order.forEach((n, place) => laps[n].push(found[place]))
         onProgress('measuring', Math.max(spent() / seconds, 0))
       }
@@ -166,12 +167,13 @@ async function recorded<Options extends OperationOptions, Contents>(
     if (settings.pack ?? true) await contest.pack()
     const pictures = skews.map(() => new Map(variants.map((variant): [string, Picture[]] => [variant, []])))
     const wanted = new Map<Timed, Picture[]>()
+    let turn = 0
     for (const [at, skew] of skews.entries()) {
       const contestants = (await contest.contestants((skew / 100) * usual)).filter(
         ({ name }) => name !== limitName,
       )
       for (let round = 0; round <= count; round++) {
-        const executions = contestants.map((one) => ({ ...one.at(round) }))
+        const executions = contestants.map((one) => ({ ...one.at(turn++) }))
         await contest.gate.time(executions)
         // The first round compiles and warms.
         if (round > 0)

@@ -182,10 +182,10 @@ export interface World extends Allocator {
   ): void
   /** Launches that may wait for each other: all are enqueued, on all ranks, or none is. Each has its own stream or ranks. */
   launchTogether(launches: readonly Launch[]): void
-  /** Compile ahead, so that the first launch does not. */
+  /** Compile ahead, so that the first launch does not. What a GPU runs depends on the shapes of `args` too. */
   prepare<P extends Params, M extends Meta>(
     kernel: Kernel<P, M>,
-    options?: Pick<LaunchOptions<M>, 'meta'>,
+    options?: Pick<LaunchOptions<M>, 'meta'> & { readonly args?: LaunchArguments<P> },
   ): Promise<void>
   /** A new stream. */
   stream(): Stream

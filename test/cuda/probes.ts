@@ -2,6 +2,7 @@
  * Small kernels that together use what the CUDA emitter lowers; each exists to be compiled here and run on a device by
  * bench/gpu/slice.ts. They are not operations.
  */
+import type { DotDType } from '../../src/ir/dtype.ts'
 import { bf16, f32, i32, u32 } from '../../src/lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../src/lang/kernel.ts'
 import { ceilDiv } from '../../src/lang/tensor.ts'
@@ -59,6 +60,70 @@ export const transposedGemm = kernel(
       t.copy(acc, ci)
       const column = t.arange(BN).add(j.mul(BN))
       t.atomic.add(sums.at([column]), acc.sum(0), { mask: column.lt(sums.dim(0)) })
+    })
+  },
+)
+
+/** One tile of C = A x B, the operands from where the meta-parameters say. Transposed ones lie in memory as [K, M], [N, K]. */
+export const productOf = (dtype: DotDType) => {
+  const sum = dtype === 'i8' ? 'i32' : 'f32'
+  return kernel(
+    'product',
+    { a: tensor(dtype, 2), b: tensor(dtype, 2), c: tensor(sum, 2) },
+    { M: 16, N: 16, K: 16, left: 'shared', right: 'shared' },
+    (t, { a, b, c }, { M, N, K, left, right }) => {
+      const [rowsOfA, rowsOfB] = [
+        left === 'transposed' ? ([K, M] as const) : ([M, K] as const),
+        right === 'transposed' ? ([N, K] as const) : ([K, N] as const),
+      ]
+      const as = t.shared(dtype, rowsOfA)
+      const bs = t.shared(dtype, rowsOfB)
+      t.copy(a.tile([0, 0], rowsOfA), as)
+      t.copy(b.tile([0, 0], rowsOfB), bs)
+      const x = left === 'registers' ? t.load(as) : left === 'transposed' ? as.transpose() : as
+      const y = right === 'registers' ? t.load(bs) : right === 'transposed' ? bs.transpose() : bs
+      t.store(c.tile([0, 0], [M, N]), t.dot(x, y, t.zeros(sum, [M, N])))
+    },
+  )
+}
+
+/** Elements that change threads: gathered rows, a vector as rows and as columns, a transposed fragment, masked copies. */
+export const moves = kernel(
+  'moves',
+  {
+    x: tensor(f32, 2),
+    rows: tensor(i32, 1),
+    gathered: tensor(f32, 2),
+    scaled: tensor(f32, 2),
+    turned: tensor(f32, 2),
+    sums: tensor(f32, 1),
+    some: tensor(f32, 1),
+  },
+  { R: 32, C: 24 },
+  (t, { x, rows, gathered, scaled, turned, sums, some }, { R, C }) => {
+    const tile = t.shared(f32, [R, C])
+    t.persistent([ceilDiv(rows.dim(0), R)], ([i]) => {
+      t.copy(x.rows(t.load(rows.tile([i], [R]))).tile(0, C), tile)
+      const value = t.load(tile)
+      t.copy(tile, gathered.tile([i, 0], [R, C]))
+      const ofColumns = value.sum(0)
+      const square = t.dot(value, value.transpose(), t.zeros(f32, [R, R]))
+      const ofRows = square.sum(1)
+      t.store(scaled.tile([i, 0], [R, R]), square.mul(ofRows.expand(1)).mul(ofRows.expand(0)))
+      t.store(turned.tile([i, 0], [C, R]), value.mul(ofColumns.expand(0)).transpose())
+      const lane = t.arange(C)
+      const isEven = lane.mod(2).eq(0)
+      t.copy(
+        sums.at([lane.add(i.mul(C))]),
+        some.at([
+          lane
+            .neg()
+            .add(C - 1)
+            .add(i.mul(C)),
+        ]),
+        { mask: isEven },
+      )
+      t.store(sums.tile([i], [C]), ofColumns)
     })
   },
 )

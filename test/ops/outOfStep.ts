@@ -13,10 +13,13 @@ export function outOfStep(world: World, seed: number): World {
   const next = randomNumbers(seed)
   const below = (count: number): number => Math.floor(next() * count)
   let waiting: ((rank: number) => void)[] = []
+  const preparing: (() => Promise<void>)[] = []
 
   async function handOut(): Promise<void> {
     const launches = waiting
     waiting = []
+    // On a GPU a kernel may not be loaded while another one waits for a rank that is behind.
+    for (const prepare of preparing.splice(0)) await prepare()
     const handed = new Array<number>(world.ranks).fill(0)
     for (;;) {
       const least = Math.min(...handed)
@@ -31,8 +34,10 @@ export function outOfStep(world: World, seed: number): World {
     }
   }
 
-  const launch = (kernel: Kernel, args: never, options: LaunchOptions): void =>
-    void waiting.push((rank) => world.launch(kernel, args, { ...options, ranks: [rank] }))
+  const launch = (kernel: Kernel, args: never, options: LaunchOptions): void => {
+    waiting.push((rank) => world.launch(kernel, args, { ...options, ranks: [rank] }))
+    if (world.target === 'cuda') preparing.push(() => world.prepare(kernel, { meta: options.meta, args }))
+  }
   return new Proxy(world, {
     get(_, name) {
       if (name === 'launch') return launch

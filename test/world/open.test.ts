@@ -24,7 +24,7 @@ describe('openWorld', () => {
 
   it('names the targets there are', async () => {
     await expect(openWorld({ ranks: 2, target: 'tpu' })).rejects.toThrow(
-      new WorldError('there is no target "tpu"; there is check, wasm, native'),
+      new WorldError('there is no target "tpu"; there is check, wasm, native, cuda'),
     )
     await expect(openWorld({ ranks: 2, target: 'toString' })).rejects.toThrow(WorldError)
   })

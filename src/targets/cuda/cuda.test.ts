@@ -15,7 +15,8 @@ describe('prelude', () => {
   it('defines each wgmma shape once, with n / 2 accumulators a thread and four more operands', () => {
     const text = prelude({ wgmma: [wide, wide] })
     expect(text.match(/void wgmma_m64n256k16_bf16\(float \(&d\)\[128\], u64 a, u64 b\)/g)).toHaveLength(1)
-    expect(text.match(/"\+f"\(d\[\d+\]\)/g)).toHaveLength(128)
+    const [, wrapper] = text.split('void wgmma_m64n256k16_bf16')
+    expect(wrapper.slice(0, wrapper.indexOf('\n}\n')).match(/"\+f"\(d\[\d+\]\)/g)).toHaveLength(128)
     expect(text).toContain('}, %128, %129, 1, 1, 1, %130, %131;')
   })
 

@@ -2,14 +2,7 @@
 // Contract: nothing is loaded until `findCuda()`; a machine without koffi, driver or device gets `available: false` and
 // the reason. Handles and device pointers are bigints; out-parameters are typed arrays. This file knows no policy.
 
-import { createRequire } from 'node:module'
-import { existsSync, readdirSync, realpathSync } from 'node:fs'
-import { delimiter, dirname, join } from 'node:path'
-
-type Koffi = typeof import('koffi').default
-
-/** What may be passed to a driver function: numbers, handles, memory to read or fill, strings, null. */
-export type Argument = number | bigint | ArrayBufferView | string | readonly string[] | null
+import { canCallLibraries, openLibrary, setDefault, textAt, type Argument, type OpenLibrary } from './node.ts'
 
 /** A failed CUDA call: `code` and `errorName` are the library's, e.g. 700 and CUDA_ERROR_ILLEGAL_ADDRESS. */
 export class CudaError extends Error {
@@ -37,12 +30,21 @@ const SIGNATURES = {
   cuDeviceGetName: [P, I32, I32],
   cuDeviceGetAttribute: [P, I32, I32],
   cuDeviceTotalMem_v2: [P, I32],
+  cuDeviceCanAccessPeer: [P, I32, I32],
   cuDevicePrimaryCtxRetain: [P, I32],
   cuDevicePrimaryCtxRelease_v2: [I32],
   cuCtxSetCurrent: [P],
   cuCtxSynchronize: [],
   cuMemAlloc_v2: [P, U64],
   cuMemFree_v2: [U64],
+  cuMemGetAllocationGranularity: [P, P, I32],
+  cuMemAddressReserve: [P, U64, U64, U64, U64],
+  cuMemAddressFree: [U64, U64],
+  cuMemCreate: [P, U64, P, U64],
+  cuMemRelease: [U64],
+  cuMemMap: [U64, U64, U64, U64, U64],
+  cuMemUnmap: [U64, U64],
+  cuMemSetAccess: [U64, U64, P, U64],
   cuMemHostAlloc: [P, U64, U32],
   cuMemFreeHost: [P],
   cuMemcpyHtoDAsync_v2: [U64, P, U64, P],
@@ -54,6 +56,12 @@ const SIGNATURES = {
   cuStreamSynchronize: [P],
   cuStreamQuery: [P],
   cuStreamWaitEvent: [P, P, U32],
+  cuStreamBeginCapture_v2: [P, I32],
+  cuStreamEndCapture: [P, P],
+  cuGraphInstantiateWithFlags: [P, P, U64],
+  cuGraphLaunch: [P, P],
+  cuGraphExecDestroy: [P],
+  cuGraphDestroy: [P],
   cuEventCreate: [P, U32],
   cuEventDestroy_v2: [P],
   cuEventRecord: [P, P],
@@ -111,7 +119,7 @@ export function findCuda(): CudaFound | CudaMissing {
 
 function lookForCuda(): CudaFound | CudaMissing {
   const missing = (reason: string): CudaMissing => ({ available: false, reason })
-  if (!loadKoffi()) return missing('the optional package koffi is not installed: npm install koffi')
+  if (!canCallLibraries()) return missing('the optional package koffi is not installed: npm install koffi')
   const library = openLibrary(
     ['libcuda.so.1', 'libcuda.so', 'nvcuda.dll'],
     [
@@ -124,8 +132,8 @@ function lookForCuda(): CudaFound | CudaMissing {
   )
   if (!library) return missing('no NVIDIA driver: libcuda.so.1 was not found')
   // Kernels that wait for each other must not meet a module load half way, nor share a hardware queue.
-  process.env.CUDA_MODULE_LOADING ??= 'EAGER'
-  process.env.CUDA_DEVICE_MAX_CONNECTIONS ??= '32'
+  setDefault('CUDA_MODULE_LOADING', 'EAGER')
+  setDefault('CUDA_DEVICE_MAX_CONNECTIONS', '32')
   const driver = bindDriver(library)
   try {
     const number = new Int32Array(1)
@@ -145,7 +153,7 @@ function bindDriver(library: OpenLibrary): Driver {
     const call = library.bind(getter, I32, [I32, P])
     return (code: number) => {
       const pointer = new BigUint64Array(1)
-      return call(code, pointer) === 0 ? koffi().decode.string(pointer[0]) : 'unknown'
+      return call(code, pointer) === 0 ? textAt(pointer[0]) : 'unknown'
     }
   }
   const errorName = text('cuGetErrorName')
@@ -175,112 +183,4 @@ export function bindChecked<T extends Record<string, readonly string[]>>(
     }
   }
   return bound as { readonly [F in keyof T]: (...args: Argument[]) => void }
-}
-
-export interface OpenLibrary {
-  readonly path: string
-  bind(name: string, result: string, types: readonly string[]): (...args: Argument[]) => unknown
-}
-
-/** Opens the first library that loads: each name as the system finds it, then in each folder. */
-export function openLibrary(names: readonly string[], folders: readonly string[]): OpenLibrary | undefined {
-  const paths = [
-    ...names,
-    ...folders.flatMap((folder) => names.map((name) => join(folder, name)).filter(existsSync)),
-  ]
-  for (const path of paths) {
-    try {
-      const library = koffi().load(path)
-      return {
-        path,
-        bind(name, result, types) {
-          try {
-            return library.func(name, result, [...types])
-          } catch {
-            throw new Error(`${path} has no function ${name}: this needs a newer version of it`)
-          }
-        },
-      }
-    } catch {
-      // Not there, or not for this machine: the next place.
-    }
-  }
-  return undefined
-}
-
-/** Folders where toolkit libraries (NVRTC, cuBLAS) usually lie, newest toolkit first; Python wheels included. */
-export function toolkitFolders(): string[] {
-  const folders: string[] = []
-  const under = (base: string, pattern: RegExp) =>
-    existsSync(base)
-      ? readdirSync(base)
-          .filter((name) => pattern.test(name))
-          .sort()
-          .reverse()
-          .map((name) => join(base, name))
-      : []
-  for (const home of [process.env.CUDA_HOME, process.env.CUDA_PATH, ...under('/usr/local', /^cuda/)]) {
-    if (home) folders.push(join(home, 'lib64'), join(home, 'targets/x86_64-linux/lib'))
-  }
-  const environments = [process.env.VIRTUAL_ENV, process.env.CONDA_PREFIX]
-  for (const folder of (process.env.PATH ?? '').split(delimiter)) {
-    if (folder && existsSync(join(folder, 'python3'))) environments.push(dirname(safeRealPath(folder)))
-  }
-  for (const environment of new Set(environments)) {
-    if (!environment) continue
-    for (const python of under(join(environment, 'lib'), /^python3/)) {
-      for (const part of under(join(python, 'site-packages', 'nvidia'), /./)) folders.push(join(part, 'lib'))
-    }
-  }
-  return [...new Set(folders)].filter(existsSync)
-}
-
-function safeRealPath(path: string): string {
-  try {
-    return realpathSync(path)
-  } catch {
-    return path
-  }
-}
-
-let loadedKoffi: Koffi | null | undefined
-
-function loadKoffi(): Koffi | null {
-  if (loadedKoffi === undefined) {
-    try {
-      loadedKoffi = createRequire(import.meta.url)('koffi') as Koffi
-    } catch {
-      loadedKoffi = null
-    }
-  }
-  return loadedKoffi
-}
-
-function koffi(): Koffi {
-  const loaded = loadKoffi()
-  if (!loaded) throw new Error('the optional package koffi is not installed: npm install koffi')
-  return loaded
-}
-
-/** Memory outside the JavaScript heap at a fixed address, aligned to 128 bytes; `view` shows it. */
-export class NativeBlock {
-  readonly address: bigint
-  readonly view: ArrayBuffer
-  private allocation: bigint | null
-
-  constructor(bytes: number) {
-    this.allocation = koffi().alloc('uint8_t', bytes + 128) as bigint
-    this.address = (this.allocation + 127n) & ~127n
-    this.view = koffi().view(this.address, bytes)
-  }
-
-  free(): void {
-    if (this.allocation !== null) koffi().free(this.allocation)
-    this.allocation = null
-  }
-}
-
-/** Shows host memory that a library owns (pinned memory, say) as an ArrayBuffer; it must outlive the view. */
-export function viewNative(address: bigint, bytes: number): ArrayBuffer {
-  return koffi().view(address, bytes)
 }

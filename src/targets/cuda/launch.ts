@@ -5,27 +5,19 @@
  * are asynchronous on their rank's stream, one after the other.
  */
 import { dtypes, type StorageDType } from '../../ir/dtype.ts'
-import type { EmittedKernel, ParamRecipe } from './emit/recipe.ts'
+import {
+  expectKind,
+  kernelArgument,
+  type HeapFlags,
+  type HeapTensor,
+  type LaunchArgument,
+} from './arguments.ts'
+import type { EmittedKernel } from './emit/recipe.ts'
 import { compileCuda } from './nvrtc.ts'
 import { createVirtualRanks } from './ranks.ts'
-import type { Device, HostMemory, Kernel, KernelArgument, Launch, Stream } from './runtime.ts'
-import { bytes, f32, i32, u32, u64 } from './runtime.ts'
-import type { TensorMapType } from './tensormap.ts'
+import type { Device, HostMemory, Kernel, Launch, Stream } from './runtime.ts'
 
-export interface HeapTensor {
-  readonly kind: 'tensor'
-  readonly dtype: StorageDType
-  readonly shape: readonly number[]
-  readonly offset: number
-}
-export interface HeapFlags {
-  readonly kind: 'flags'
-  readonly shape: readonly number[]
-  readonly offset: number
-  /** Two words: how many launches have signalled, how many have waited. */
-  readonly epochsOffset: number
-}
-export type LaunchArgument = HeapTensor | HeapFlags | number
+export type { HeapFlags, HeapTensor, LaunchArgument } from './arguments.ts'
 
 interface HeapRank {
   readonly stream: Stream
@@ -174,62 +166,18 @@ export class LaunchWorld {
       throw new RangeError(`${emitted.name}: ${grid} programs on rank ${rank}, where ${most} can run at once`)
     expectDistinct(emitted, args)
     const { block, sharedBytes } = emitted
-    const values = emitted.params.map((param) => this.#argument(param, loaded, args, rank))
-    return kernel.prepare({ grid, block, sharedBytes }, values)
-  }
-
-  #argument(
-    param: ParamRecipe,
-    loaded: LoadedKernel,
-    args: Readonly<Record<string, LaunchArgument>>,
-    rank: number,
-  ): KernelArgument {
     const { heap } = this.ranks[rank]
-    const tensor = (name: string): HeapTensor => expectKind(args[name], 'tensor', name)
-    const flags = (name: string): HeapFlags => expectKind(args[name], 'flags', name)
-    switch (param.kind) {
-      case 'pointer':
-        return u64(heap + BigInt(tensor(param.tensor).offset))
-      case 'dim':
-        return i32((args[param.of] as HeapTensor | HeapFlags).shape[param.axis])
-      case 'map':
-        return bytes(this.#tensorMap(param, tensor(param.tensor), rank))
-      case 'flags':
-        return u64(heap + BigInt(flags(param.flags).offset))
-      case 'epochs':
-        return u64(heap + BigInt(flags(param.flags).epochsOffset))
-      case 'scalar': {
-        const value = args[param.name] as number
-        if (param.dtype === 'f32') return f32(value)
-        if (param.dtype === 'i64') return u64(BigInt.asUintN(64, BigInt(value)))
-        return param.dtype === 'u32' ? u32(value) : i32(value)
-      }
-      case 'rank':
-        return i32(rank)
-      case 'heapStride':
-        return u64(BigInt(this.heapStride))
-      case 'counters':
-        return u64(heap + BigInt(loaded.countersOffset))
-      case 'control':
-        return u64(this.#control.address + BigInt(4 * CONTROL_WORDS * rank))
-      default:
-        return param satisfies never
+    const memory = {
+      device: this.device,
+      rank,
+      ranks: this.ranks.length,
+      heap: this.ranks[0].heap,
+      stride: this.heapStride,
+      counters: heap + BigInt(loaded.countersOffset),
+      control: this.#control.address + BigInt(4 * CONTROL_WORDS * rank),
     }
-  }
-
-  #tensorMap(param: ParamRecipe & { kind: 'map' }, tensor: HeapTensor, rank: number): Uint8Array {
-    const size = dtypes[tensor.dtype].bytes
-    const dims = [...tensor.shape].reverse()
-    const strides = dims.map((_, axis) =>
-      dims.slice(0, axis + 1).reduce((product, extent) => product * extent, size),
-    )
-    return this.device.tensorMap(this.addressOf(tensor, param.ranked ? 0 : rank), {
-      dtype: tensor.dtype as TensorMapType,
-      dims: param.ranked ? [...dims, this.ranks.length] : dims,
-      strides: param.ranked ? [...strides.slice(0, -1), this.heapStride] : strides.slice(0, -1),
-      box: param.ranked ? [...param.box, 1] : param.box,
-      swizzle: param.swizzle,
-    })
+    const values = emitted.params.map((param) => kernelArgument(param, args, memory))
+    return kernel.prepare({ grid, block, sharedBytes }, values)
   }
 
   synchronize(): void {
@@ -275,14 +223,4 @@ export function expectDistinct(emitted: EmittedKernel, args: Readonly<Record<str
         `${emitted.name}: ${written} and ${name} are the same memory, and the kernel writes ${written}: give it a tensor of its own`,
       )
     }
-}
-
-function expectKind<K extends 'tensor' | 'flags'>(
-  argument: LaunchArgument | undefined,
-  kind: K,
-  name: string,
-): Extract<LaunchArgument, { kind: K }> {
-  if (typeof argument !== 'object' || argument.kind !== kind)
-    throw new TypeError(`no ${kind} was given for ${name}`)
-  return argument as Extract<LaunchArgument, { kind: K }>
 }

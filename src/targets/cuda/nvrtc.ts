@@ -2,10 +2,8 @@
 // Contract: `compileCuda(source)` gives a cubin for the architecture asked for, or throws a CudaCompileError with the
 // compiler's log and the source. It needs no device, no toolkit headers and no files.
 
-import { readdirSync } from 'node:fs'
-import { dirname, isAbsolute, join } from 'node:path'
-
-import { bindChecked, CudaError, openLibrary, toolkitFolders } from './driver.ts'
+import { bindChecked, CudaError } from './driver.ts'
+import { openCompanions, openLibrary, toolkitFolders } from './node.ts'
 
 export class CudaCompileError extends Error {
   override readonly name = 'CudaCompileError'
@@ -57,21 +55,14 @@ function loadNvrtc(): Nvrtc | null {
   const names = ['libnvrtc.so', 'libnvrtc.so.13', 'libnvrtc.so.12']
   const library = openLibrary(names, toolkitFolders())
   if (!library) return (loaded = null)
-  preloadBuiltins(library.path)
+  // NVRTC asks the loader for its companion by name, and outside the loader's path only finds it already loaded.
+  openCompanions(library.path, /^libnvrtc-builtins\.so\.[\d.]+$/)
   const describe = library.bind('nvrtcGetErrorString', 'str', ['int32_t'])
   const calls = bindChecked(library, SIGNATURES, (call, code) => {
     const name = describe(code) as string
     return new CudaError(call, code, name, 'NVRTC')
   })
   return (loaded = Object.assign(calls, { libraryPath: library.path }))
-}
-
-/** NVRTC asks the loader for its companion by name, and outside the loader's path only finds it already loaded. */
-function preloadBuiltins(libraryPath: string): void {
-  if (!isAbsolute(libraryPath)) return
-  const folder = dirname(libraryPath)
-  const names = readdirSync(folder).filter((name) => /^libnvrtc-builtins\.so\.[\d.]+$/.test(name))
-  for (const name of names) openLibrary([join(folder, name)], [])
 }
 
 function nvrtc(): Nvrtc {

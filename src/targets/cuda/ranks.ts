@@ -1,9 +1,15 @@
-// Virtual ranks: one device shared out so that each rank has multiprocessors, a stream and a heap of its own.
+// Virtual ranks: one device shared out so that each rank has multiprocessors and streams of its own.
 // Contract: ranks' multiprocessors are disjoint, so kernels of all ranks run at the same time and may wait for each other.
-// All heaps lie in one allocation, rank r's at `heap + r * heapStride`.
 
 import { readHandle, Stream } from './runtime.ts'
 import type { Device } from './runtime.ts'
+
+/** Multiprocessors of a device, and streams that use no others. */
+export interface Share {
+  readonly sms: number
+  createStream(): Stream
+  close(): void
+}
 
 export interface VirtualRank {
   readonly rank: number
@@ -33,28 +39,24 @@ export interface VirtualRanksOptions {
   smsPerRank?: number
 }
 
-/** Shares the device out to `world` ranks, or says how many multiprocessors a rank could have. */
-export function createVirtualRanks(device: Device, options: VirtualRanksOptions): VirtualRanks {
+/** Shares the device out to so many ranks, or says how many there could be. */
+export function shareDevice(device: Device, ranks: number, smsPerRank?: number): Share[] {
   const { driver, index } = device
-  const { world } = options
   device.makeCurrent(device.context)
   const whole = new Uint8Array(RESOURCE.bytes)
   driver.cuDeviceGetDevResource(index, whole, RESOURCE.typeSm)
-  const wanted = options.smsPerRank ?? roundDown(Math.floor(device.sms / world), 8)
-  const parts = new Uint8Array(RESOURCE.bytes * world)
+  const wanted = smsPerRank ?? roundDown(Math.floor(device.sms / ranks), 8)
+  const parts = new Uint8Array(RESOURCE.bytes * ranks)
   const rest = new Uint8Array(RESOURCE.bytes)
-  const count = Uint32Array.of(world)
+  const count = Uint32Array.of(ranks)
   driver.cuDevSmResourceSplitByCount(parts, count, whole, rest, 0, wanted)
-  if (count[0] < world) {
+  if (count[0] < ranks) {
     throw new RangeError(
-      `${device.name} has ${device.sms} multiprocessors: ${wanted} for each of ${world} ranks do not fit ` +
+      `${device.name} has ${device.sms} multiprocessors: ${wanted} for each of ${ranks} ranks do not fit ` +
         `(${count[0]} ranks do)`,
     )
   }
-
-  const closers: (() => void)[] = []
-  const ranks: VirtualRank[] = []
-  for (let rank = 0; rank < world; rank++) {
+  return Array.from({ length: ranks }, (_, rank) => {
     const part = parts.slice(rank * RESOURCE.bytes, (rank + 1) * RESOURCE.bytes)
     const sms = new DataView(part.buffer).getUint32(RESOURCE.smCountAt, true)
     const descriptor = readHandle((out) => driver.cuDevResourceGenerateDesc(out, part, 1))
@@ -62,25 +64,37 @@ export function createVirtualRanks(device: Device, options: VirtualRanksOptions)
       driver.cuGreenCtxCreate(out, descriptor, index, GREEN_CONTEXT_DEFAULT_STREAM),
     )
     const context = readHandle((out) => driver.cuCtxFromGreenCtx(out, green))
-    const handle = readHandle((out) => driver.cuGreenCtxStreamCreate(out, green, STREAM_NON_BLOCKING, 0))
-    const stream = new Stream(device, handle, context, sms)
-    closers.push(() => {
-      stream.close()
-      device.makeCurrent(device.context)
-      driver.cuGreenCtxDestroy(green)
-    })
-    ranks.push({ rank, sms, stream, context })
-  }
+    return {
+      sms,
+      createStream() {
+        const handle = readHandle((out) => driver.cuGreenCtxStreamCreate(out, green, STREAM_NON_BLOCKING, 0))
+        return new Stream(device, handle, context, sms)
+      },
+      close() {
+        device.makeCurrent(device.context)
+        driver.cuGreenCtxDestroy(green)
+      },
+    }
+  })
+}
 
+/** Ranks on shares of one device, each with a stream and a heap, rank r's at `heap + r * heapStride`. */
+export function createVirtualRanks(device: Device, options: VirtualRanksOptions): VirtualRanks {
+  const shares = shareDevice(device, options.world, options.smsPerRank)
+  const ranks = shares.map(({ sms, createStream }, rank): VirtualRank => {
+    const stream = createStream()
+    return { rank, sms, stream, context: stream.context }
+  })
   const heapStride = Math.ceil(options.heapBytes / HEAP_ALIGNMENT) * HEAP_ALIGNMENT
-  const heap = device.allocate(heapStride * world)
+  const heap = device.allocate(heapStride * options.world)
   return {
     ranks,
     heap,
     heapStride,
     heapOf: (rank) => heap + BigInt(rank) * BigInt(heapStride),
     close() {
-      while (closers.length > 0) closers.pop()!()
+      for (const { stream } of ranks) stream.close()
+      for (const share of shares) share.close()
       device.free(heap)
     },
   }

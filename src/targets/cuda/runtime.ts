@@ -2,8 +2,9 @@
 // Contract: objects own their driver handle until `close()`; closing a device closes what it handed out. Every failure is
 // a CudaError. Copies and launches are asynchronous on their stream. It runs machine code and makes none.
 
-import { CUDA_ERROR_NOT_READY, CudaError, findCuda, NativeBlock, viewNative } from './driver.ts'
+import { CUDA_ERROR_NOT_READY, CudaError, findCuda } from './driver.ts'
 import type { Driver } from './driver.ts'
+import { NativeBlock, viewNative } from './node.ts'
 import { encodeTensorMap } from './tensormap.ts'
 import type { TensorMapShape } from './tensormap.ts'
 
@@ -11,6 +12,11 @@ const DEVICE_ATTRIBUTE = { sms: 16, l2Bytes: 38, major: 75, minor: 76, sharedByt
 const FUNCTION_ATTRIBUTE = { localBytes: 3, registers: 4, maxDynamicShared: 8 } as const
 const STREAM_NON_BLOCKING = 1
 const HOST_PORTABLE_AND_MAPPED = 3
+/** Other calls, loading a module say, may be made meanwhile. */
+const CAPTURE_RELAXED = 2
+
+/** The calling thread's, whichever device it is of. */
+let currentContext: bigint | null = null
 
 export class Device {
   readonly name: string
@@ -21,7 +27,6 @@ export class Device {
   readonly totalBytes: number
   /** The primary context; virtual ranks have their own. */
   readonly context: bigint
-  private current: bigint | null = null
   private readonly owned: (() => void)[] = []
 
   /** Opens a device of this machine, or says why there is none. */
@@ -34,7 +39,7 @@ export class Device {
     return new Device(cuda.driver, index)
   }
 
-  private constructor(
+  constructor(
     readonly driver: Driver,
     readonly index: number,
   ) {
@@ -54,9 +59,9 @@ export class Device {
 
   /** Makes a context the calling thread's; every operation on a stream does this itself. */
   makeCurrent(context: bigint): void {
-    if (this.current === context) return
+    if (currentContext === context) return
     this.driver.cuCtxSetCurrent(context)
-    this.current = context
+    currentContext = context
   }
 
   /** Closes something when the device closes, in reverse order. */
@@ -164,6 +169,30 @@ export class Stream {
     this.driver.cuStreamWaitEvent(this.handle, event.handle, 0)
   }
 
+  /** What is enqueued from now on, here and on streams that wait for this one, becomes a graph and does not run. */
+  beginCapture(): void {
+    this.driver.cuStreamBeginCapture_v2(this.handle, CAPTURE_RELAXED)
+  }
+
+  endCapture(): Graph {
+    const { driver } = this
+    const graph = readHandle((out) => driver.cuStreamEndCapture(this.handle, out))
+    try {
+      return new Graph(
+        this,
+        readHandle((out) => driver.cuGraphInstantiateWithFlags(out, graph, 0)),
+      )
+    } finally {
+      driver.cuGraphDestroy(graph)
+    }
+  }
+
+  /** Gives up what was captured, after a failure. */
+  dropCapture(): void {
+    const graph = readHandle((out) => this.driver.cuStreamEndCapture(this.handle, out))
+    if (graph !== 0n) this.driver.cuGraphDestroy(graph)
+  }
+
   /** Whether everything enqueued so far is done. */
   isIdle(): boolean {
     return isReady(() => this.driver.cuStreamQuery(this.handle))
@@ -210,6 +239,25 @@ export class StreamEvent {
 
   close(): void {
     this.driver.cuEventDestroy_v2(this.handle)
+  }
+}
+
+/** Launches that were captured, to be enqueued by one call as often as one likes. */
+export class Graph {
+  constructor(
+    /** The one it was captured on. */
+    readonly stream: Stream,
+    readonly handle: bigint,
+  ) {}
+
+  launch(): void {
+    const { device, context, handle } = this.stream
+    device.makeCurrent(context)
+    device.driver.cuGraphLaunch(this.handle, handle)
+  }
+
+  close(): void {
+    this.stream.device.driver.cuGraphExecDestroy(this.handle)
   }
 }
 

@@ -3,7 +3,7 @@
 // fall back to another copy; the result is 128 opaque bytes for a `__grid_constant__` kernel parameter.
 
 import type { Driver } from './driver.ts'
-import { NativeBlock } from './driver.ts'
+import { NativeBlock } from './node.ts'
 
 export type TensorMapType = 'bf16' | 'f16' | 'f32' | 'u8' | 'u16' | 'u32' | 'i32'
 export type Swizzle = 'none' | '32B' | '64B' | '128B'

@@ -2,36 +2,40 @@
  * Layout assignment: every fragment of the kernel gets the layout its uses force on it.
  *
  * Values that meet elementwise, and those that a loop or branch carries, have one layout: they form a class. A `dot` forces
- * the accumulator layout on its accumulator and on a left operand in registers; reductions, expand and broadcast relate a
- * class of matrices to classes of its rows and columns, in both directions. What nothing forces is blocked, unless its rows
- * or columns are needed. Two different demands on one class would need a conversion through shared memory, which is
- * refused at the author's line.
+ * the accumulator layout on its accumulator, and its own on a left operand in registers; reductions, expand and broadcast
+ * relate a class of matrices to classes of its rows and columns, in both directions. What nothing forces is blocked, unless
+ * its rows or columns are needed. Where two demands meet, the assignment ends with a `LayoutConflict`, which names the value
+ * to be had in another layout and where; `conversions.ts` resolves it.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { KernelError } from '../../../ir/site.ts'
 import { sameShape, type Shape, type ValueType } from '../../../ir/type.ts'
 import type { Group, RolesPlan } from './groups.ts'
-import {
-  accumulatorLayout,
-  blockedLayout,
-  columnsLayout,
-  rowsLayout,
-  rowTiles,
-  type Layout,
-} from './layout.ts'
+import { blockedLayout, columnsLayout, matrixLayout, rowsLayout, spreadOf, type Layout } from './layout.ts'
+import { productOf } from './products.ts'
 
-type Kind = Layout['kind']
+/** Columns are those of a matrix of that many rows. */
+type Kind = 'accumulator' | 'left' | 'rows' | `columns of ${number}`
 
 export interface Layouts {
   of(node: Node): Layout
 }
 
+/** A value is needed in two layouts: `user` is the node, or the block that yields it, that wants another; undefined: all do. */
+export class LayoutConflict extends Error {
+  readonly value: Node
+  readonly user: Node | Block | undefined
+
+  constructor(value: Node, user: Node | Block | undefined) {
+    super(`${value.op} at ${value.site} is needed in two layouts`)
+    this.value = value
+    this.user = user
+  }
+}
+
 interface Class {
   parent: Class | undefined
   kind: Kind | undefined
-  /** What asked for the kind. */
-  reason: Node | undefined
   /** The narrowest element among its values: it decides how many a vector holds. */
   bytes: number
 }
@@ -76,10 +80,16 @@ export const isElementwise = (node: Node): boolean => elementwise.has(node.op)
 export const isFragment = (node: Node): boolean => node.type.kind === 'value' && node.type.shape.length > 0
 export const shapeOf = (node: Node): Shape => (node.type as ValueType).shape
 
+/** A cast to its own dtype is a value in another layout. */
+export const isConversion = (node: Node): boolean =>
+  node.op === 'cast' &&
+  isFragment(node) &&
+  (node.inputs[0].type as ValueType).dtype === attribute(node, 'dtype')
+
 /** Whether all elements are one scalar: nothing is held, whatever the layout. */
 export function isSplat(node: Node): boolean {
   if (node.op === 'broadcast') return shapeOf(node.inputs[0]).length === 0 || isSplat(node.inputs[0])
-  if (node.op === 'expand') return isSplat(node.inputs[0])
+  if (node.op === 'expand' || node.op === 'transpose') return isSplat(node.inputs[0])
   return (
     isFragment(node) &&
     isElementwise(node) &&
@@ -95,49 +105,58 @@ export function isIndexed(node: Node): boolean {
   return derived && node.inputs.every((input) => isIndexed(input) || isSplat(input))
 }
 
+/** Of a copy: its mask and the indices of single elements, which go by registers as a load and a store would. */
+export function lanesOf(copy: Node): readonly Node[] {
+  const indices = copy.inputs.slice(0, 2).flatMap((ref) => (ref.op === 'at' ? ref.inputs.slice(1) : []))
+  return [...copy.inputs.slice(2), ...indices].filter((node) => isFragment(node) && !isSplat(node))
+}
+
 export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
   const classes = new Map<Node, Class>()
   const groups = new Map<Node, Group>()
-  const relations: { readonly matrix: Node; readonly by: Node; settle(): boolean }[] = []
+  const relations: { readonly matrix: Node; settle(): boolean; choose(): void }[] = []
 
   const find = (node: Node): Class => {
     let found = classes.get(node)
     if (!found) {
       const { dtype } = node.type as ValueType
       const bytes = dtype === 'bool' ? 4 : dtypes[dtype].bytes
-      classes.set(node, (found = { parent: undefined, kind: undefined, reason: undefined, bytes }))
+      classes.set(node, (found = { parent: undefined, kind: undefined, bytes }))
     }
     while (found.parent) found = found.parent
     return found
   }
-  const force = (node: Node, kind: Kind, reason: Node): boolean => {
+  const force = (node: Node, kind: Kind, conflict: () => LayoutConflict): boolean => {
     const its = find(node)
     if (its.kind === kind) return false
-    if (its.kind) refuse(node, its, kind, reason)
+    if (its.kind) throw conflict()
     its.kind = kind
-    its.reason = reason
     return true
   }
-  const join = (a: Node, b: Node): void => {
+  /** `b`, wanted by the user, has the layout of `a`. */
+  const join = (a: Node, b: Node, user: Node | Block | undefined): void => {
     if (!isFragment(a) || !isFragment(b) || isSplat(a) || isSplat(b)) return
     const [x, y] = [find(a), find(b)]
     if (x === y) return
-    if (x.kind && y.kind && x.kind !== y.kind) refuse(a, x, y.kind, y.reason ?? b)
+    if (x.kind && y.kind && x.kind !== y.kind) throw new LayoutConflict(b, user)
     y.parent = x
     x.kind ??= y.kind
-    x.reason ??= y.reason
     x.bytes = Math.min(x.bytes, y.bytes)
   }
   /** If one end is of a matrix's kind, the other is of the slice's, and the other way round. */
-  const relate = (matrix: Node, slice: Node, kind: 'rows' | 'columns', by: Node): void => {
+  const relate = (matrix: Node, slice: Node, axis: 'rows' | 'columns', by: Node): void => {
     if (isSplat(slice) || isSplat(matrix) || isIndexed(slice)) return
+    const kind = axis === 'rows' ? axis : (`columns of ${shapeOf(matrix)[0]}` as const)
+    const wanted = (value: Node) => () => new LayoutConflict(value, value === by ? undefined : by)
     relations.push({
       matrix,
-      by,
       settle() {
-        if (find(matrix).kind === 'accumulator') return force(slice, kind, by)
-        return find(slice).kind === kind ? force(matrix, 'accumulator', by) : false
+        const its = find(matrix).kind
+        if (its === 'accumulator' || (its === 'left' && axis === 'rows'))
+          return force(slice, kind, wanted(slice))
+        return find(slice).kind === kind || its ? force(matrix, 'accumulator', wanted(matrix)) : false
       },
+      choose: () => void force(matrix, 'accumulator', wanted(matrix)),
     })
   }
 
@@ -145,25 +164,30 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
     for (const param of block.params) groups.set(param, group)
     for (const node of block.nodes) {
       groups.set(node, group)
-      constrain(node)
+      constrain(node, group)
       node.blocks.forEach((inner) => visit(inner, roles.groups.get(inner) ?? group))
       carry(node)
     }
   }
-  const constrain = (node: Node): void => {
-    if (isElementwise(node)) for (const input of node.inputs) join(node, input)
+  const constrain = (node: Node, group: Group): void => {
+    if (isElementwise(node) && !isConversion(node)) for (const input of node.inputs) join(node, input, node)
     switch (node.op) {
       case 'dot':
-        join(node, node.inputs[2])
-        force(node, 'accumulator', node)
-        if (isFragment(node.inputs[0])) force(node.inputs[0], 'accumulator', node)
+        join(node, node.inputs[2], node)
+        force(node, 'accumulator', () => new LayoutConflict(node, undefined))
+        if (isFragment(node.inputs[0])) leftOperand(node, node.inputs[0], group)
         break
       case 'load':
       case 'store':
-        join(node.inputs[1] ?? node, node.inputs[2] ?? node)
-        if (node.op === 'load' && node.inputs[1]) join(node, node.inputs[1])
+        if (node.inputs[2]) join(node.inputs[1], node.inputs[2], node)
+        if (node.op === 'load' && node.inputs[1]) join(node, node.inputs[1], node)
         joinPlaces(node)
         break
+      case 'copy': {
+        const [first, ...others] = lanesOf(node)
+        for (const other of others) join(first, other, node)
+        break
+      }
       case 'reduce.sum':
       case 'reduce.max':
       case 'reduce.min':
@@ -171,7 +195,7 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
           relate(node.inputs[0], node, attribute<number>(node, 'axis') === 1 ? 'rows' : 'columns', node)
         break
       case 'expand':
-        if (isFragment(node.inputs[0])) join(node, node.inputs[0])
+        if (isFragment(node.inputs[0])) join(node, node.inputs[0], node)
         break
       case 'broadcast': {
         const from = shapeOf(node.inputs[0])
@@ -179,12 +203,23 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
           relate(node, node.inputs[0], from[1] === 1 ? 'rows' : 'columns', node)
         break
       }
+      case 'result':
+        if (isFragment(node)) joinResult(node)
+        break
       default:
         if (node.op.startsWith('atomic.')) {
-          for (const value of node.inputs.slice(1)) join(node, value)
+          for (const value of node.inputs.slice(1)) join(node, value, node)
           joinPlaces(node)
         }
     }
+  }
+  /** What the matrix unit wants is forced only on a value that nothing else has a say in: `dot` can stage any other. */
+  const leftOperand = (dot: Node, left: Node, group: Group): void => {
+    const product = productOf(dot, group)
+    if (product === 'elements') return
+    const isAccumulator = product === 'wgmma' || spreadOf(shapeOf(left), group).columnWarps === 1
+    if (isAccumulator) force(left, 'accumulator', () => new LayoutConflict(left, dot))
+    else if (!find(left).kind) force(left, 'left', () => new LayoutConflict(left, dot))
   }
   /** Indices of single places meet the values loaded from them or stored there. */
   const joinPlaces = (node: Node): void => {
@@ -192,8 +227,8 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
     const value = node.op === 'store' ? node.inputs[1] : node
     if (ref.op !== 'at') return
     for (const index of ref.inputs.slice(1)) {
-      join(value, index)
-      join(ref.inputs[1], index)
+      join(value, index, ref)
+      join(ref.inputs[1], index, ref)
     }
   }
   const carry = (node: Node): void => {
@@ -201,42 +236,32 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
     const body = node.blocks[node.blocks.length - 1]
     body.results.forEach((result, i) => {
       if (!isFragment(result)) return
-      if (node.op === 'if') return joinCarried([node.blocks[0].results[i], result])
+      if (node.op === 'if') return join(node.blocks[0].results[i], result, body)
       const init = node.inputs[node.inputs.length - body.results.length + i]
-      const params = node.blocks.map((block) => block.params[block.params.length - body.results.length + i])
-      joinCarried([...params, init, result])
+      const [param, ...others] = node.blocks.map(
+        (block) => block.params[block.params.length - body.results.length + i],
+      )
+      for (const other of others) join(param, other, undefined)
+      join(param, init, node)
+      join(param, result, body)
     })
   }
-  const joinCarried = (nodes: readonly Node[]): void => {
-    for (const node of nodes) join(nodes[0], node)
-  }
-  const joinResults = (block: Block): void => {
-    for (const node of block.nodes) {
-      if (node.op === 'result' && isFragment(node)) {
-        const [control] = node.inputs
-        const inner = control.blocks[control.blocks.length - 1]
-        const index = attribute<number>(node, 'index')
-        join(
-          control.op === 'if'
-            ? inner.results[index]
-            : inner.params[inner.params.length - inner.results.length + index],
-          node,
-        )
-        if (control.op === 'if') join(control.blocks[0].results[index], node)
-      }
-      node.blocks.forEach(joinResults)
-    }
+  const joinResult = (node: Node): void => {
+    const [control] = node.inputs
+    const inner = control.blocks[control.blocks.length - 1]
+    const index = attribute<number>(node, 'index')
+    if (control.op === 'if') {
+      join(inner.results[index], node, undefined)
+      join(control.blocks[0].results[index], node, undefined)
+    } else join(inner.params[inner.params.length - inner.results.length + index], node, undefined)
   }
   visit(ir.body, roles.whole)
-  joinResults(ir.body)
   for (;;) {
     while (relations.map((relation) => relation.settle()).some((changed) => changed));
     // No product decides, but rows or columns do: of the layouts, an accumulator's is the one that has them.
-    const open = relations.find(
-      ({ matrix }) => !find(matrix).kind && fits(shapeOf(matrix), groups.get(matrix)!),
-    )
+    const open = relations.find(({ matrix }) => !find(matrix).kind)
     if (!open) break
-    force(open.matrix, 'accumulator', open.by)
+    open.choose()
   }
 
   const made = new Map<Node, Layout>()
@@ -249,50 +274,17 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
   }
 }
 
-function layoutOf(node: Node, its: Class, group: Group): Layout {
+function layoutOf(node: Node, { kind, bytes }: Class, group: Group): Layout {
   const { shape } = node.type as ValueType
-  switch (its.kind) {
+  switch (kind) {
     case 'accumulator':
-      expectAccumulator(node, shape, group, its.reason)
-      return accumulatorLayout(shape, group)
+    case 'left':
+      return matrixLayout(kind, shape, group)
     case 'rows':
-      expectAccumulator(node, [Math.max(...shape), 8], group, its.reason)
       return rowsLayout(shape, group)
-    case 'columns':
-      return columnsLayout(shape)
+    case undefined:
+      return blockedLayout(shape, bytes, group)
     default:
-      return blockedLayout(shape, its.bytes, group)
+      return columnsLayout(shape, Number(kind.slice('columns of '.length)), group)
   }
-}
-
-const fits = ([rows, columns]: Shape, group: Group): boolean => rowTiles(rows, group) > 0 && columns % 8 === 0
-
-function expectAccumulator(node: Node, [rows, columns]: Shape, group: Group, reason: Node | undefined): void {
-  const at = reason ?? node
-  if (rowTiles(rows, group) === 0)
-    throw new KernelError(
-      `${at.op}: a matrix of ${rows} rows is shared out to ${group.warps} warps in steps of 64 rows a 4 warps; other ` +
-        `heights are not lowered to CUDA yet: use a multiple of ${16 * group.warps} rows`,
-      at.site,
-    )
-  if (columns % 8 !== 0)
-    throw new KernelError(
-      `${at.op}: a matrix of ${columns} columns: the matrix unit wants a multiple of 8`,
-      at.site,
-    )
-}
-
-function refuse(node: Node, its: Class, kind: Kind, reason: Node): never {
-  const names: Record<Kind, string> = {
-    accumulator: 'a matrix as the matrix unit leaves it',
-    rows: 'one number a row of a matrix',
-    columns: 'one number a column of a matrix',
-    blocked: 'elements in memory order',
-  }
-  throw new KernelError(
-    `${node.op}: its elements are needed as ${names[its.kind!]} (${its.reason?.op} at ${its.reason?.site}) and as ` +
-      `${names[kind]} (${reason.op} at ${reason.site}); moving them between threads is not lowered to CUDA yet: ` +
-      'store the fragment to a shared tile and load it again',
-    node.site,
-  )
 }

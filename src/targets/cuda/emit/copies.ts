@@ -5,17 +5,19 @@
  *   vector   16 bytes a thread, where rows are known to start at multiples of 16 bytes
  *   element  one element a thread, each masked by itself
  *
- * The engine masks at the tensor's edge, so a window (`slice`) is served only if tiles are known not to cross its end.
+ * The engine masks at the tensor's edge. Tiles that may cross the end of a window (`slice`) of rows are copied in boxes of 8
+ * rows and of one, those beyond the end from outside the tensor, where the engine reads zeros; windows of columns are served
+ * only if tiles are known to end with them.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
-import type { RefType } from '../../../ir/type.ts'
+import type { RefType, TensorType } from '../../../ir/type.ts'
 import type { Swizzle } from '../tensormap.ts'
 import type { Layout } from './layout.ts'
 import type { Ranges } from './ranges.ts'
 import { hasAlignedRows, type EmitFacts } from './recipe.ts'
 import { swizzleOf, tileRoot, type Tile } from './tiles.ts'
-import { tileOf, type TileView } from './views.ts'
+import { tileOf, viewOf, type TileView } from './views.ts'
 
 /** A tensor map that the kernel needs; equal ones are one parameter. */
 export interface MapPlan {
@@ -23,6 +25,8 @@ export interface MapPlan {
   readonly box: readonly number[]
   readonly swizzle: Swizzle
   readonly ranked: boolean
+  /** Where it serves parts of tiles: rows of its box. */
+  readonly rows?: number
 }
 
 /** One box of a tile: where it starts, in the tile's elements and in shared memory. */
@@ -37,6 +41,8 @@ export interface TensorPlan {
   readonly map: MapPlan
   readonly boxes: readonly Box[]
   readonly bytes: number
+  /** Of tiles that may cross the end of a window of rows: maps for 8 rows and for one. */
+  readonly ragged?: { readonly eight: MapPlan; readonly one: MapPlan }
 }
 export type CopyPlan = TensorPlan | { readonly how: 'vector' } | { readonly how: 'element' }
 
@@ -64,12 +70,18 @@ export class CopyPlanner {
   #planCopy(node: Node): CopyPlan {
     const [source, target] = node.inputs
     if (node.op === 'copy.async' && source.op === 'tile' && target.op !== 'transpose') {
-      const tile = this.#tiles.get(tileRoot(target))!
-      const plan = this.#isServed(tileOf(source)) && tensorPlan(tileOf(source), tile, target)
+      const plan = this.#tensorPlan(tileOf(source), this.#tiles.get(tileRoot(target))!, target)
       if (plan) return plan
     }
     const isWide = [source, target].every((ref) => this.hasWideRows(ref))
     return { how: isWide ? 'vector' : 'element' }
+  }
+
+  #tensorPlan(view: TileView, tile: Tile, target: Node): TensorPlan | undefined {
+    const [rows, ...columns] = view.axes.map((_, i) => this.#endsWithTiles(view, i))
+    if (!this.#hasMaps(view) || columns.includes(false)) return undefined
+    const plan = tensorPlan(view, tile, target)
+    return rows || !plan ? plan : raggedPlan(plan, view)
   }
 
   /** Of a store of a fragment to a global tile: through shared memory by the engine, or undefined. */
@@ -78,7 +90,7 @@ export class CopyPlanner {
     if (target.op !== 'tile' || mask || node.attributes.order !== undefined) return undefined
     const { dtype, shape } = value.type as RefType
     const { bytes } = dtypes[dtype]
-    if (layout.kind !== 'accumulator' || !['bf16', 'f16', 'f32'].includes(dtype)) return undefined
+    if (!layout.spread?.isWarpgroups || !['bf16', 'f16', 'f32'].includes(dtype)) return undefined
     const view = tileOf(target)
     if ((shape[1] * bytes) % 128 !== 0 || !this.#isServed(view)) return undefined
     const width = 128 / bytes
@@ -99,10 +111,10 @@ export class CopyPlanner {
   alignment(ref: Node): number {
     const { dtype, shape } = ref.type as RefType
     const most = 16 / dtypes[dtype].bytes
-    if (ref.op === 'at' || ref.op === 'transpose' || ref.op === 'rows' || shape.length === 0) return 1
+    if (ref.op === 'at' || ref.op === 'transpose' || shape.length === 0) return 1
     const inTile = commonPower(most, shape[shape.length - 1])
     if ((ref.type as RefType).space === 'shared') return inTile
-    const view = tileOf(ref)
+    const view = viewOf(ref.inputs[0])
     const facts = this.#facts.tensors[attribute<string>(view.base, 'name')]
     if (!facts?.aligned) return 1
     const inner = view.axes[view.axes.length - 1]
@@ -113,11 +125,20 @@ export class CopyPlanner {
   }
 
   #isServed(view: TileView): boolean {
+    return this.#hasMaps(view) && view.axes.every((_, i) => this.#endsWithTiles(view, i))
+  }
+
+  /** Whether no tile crosses the end of a window along an axis of the view. */
+  #endsWithTiles(view: TileView, i: number): boolean {
+    const { size } = view.axes[i]
+    return !size || this.#ranges.isMultipleOf(size, view.shape[i])
+  }
+
+  #hasMaps(view: TileView): boolean {
     const type = view.base.type
     if (type.kind !== 'tensor' || !['bf16', 'f16', 'f32', 'i32', 'u32'].includes(type.dtype)) return false
     const facts = this.#facts.tensors[attribute<string>(view.base, 'name')]
-    if (!facts || !hasAlignedRows(facts, type.dtype)) return false
-    return view.axes.every(({ size }, i) => !size || this.#ranges.isMultipleOf(size, view.shape[i]))
+    return facts !== undefined && hasAlignedRows(facts, type.dtype)
   }
 }
 
@@ -139,6 +160,15 @@ function tensorPlan(view: TileView, tile: Tile, target: Node): TensorPlan | unde
       boxes.push({ row, column, offset: column * bytes * rows + row * width * bytes })
   const box = shape.length === 1 ? [width] : [width, height]
   return { how: 'tensor', map: mapOf(view, box, swizzleOf(tile)), boxes, bytes: rows * columns * bytes }
+}
+
+/** The plan with maps for parts of the tile; undefined where a row does not start where the engine wants it. */
+function raggedPlan(plan: TensorPlan, view: TileView): TensorPlan | undefined {
+  const [width, height, ...picks] = plan.map.box
+  const type = view.base.type as TensorType
+  if (view.shape.length !== 2 || (width * dtypes[type.dtype].bytes) % 128 !== 0) return undefined
+  const map = (rows: number): MapPlan => ({ ...plan.map, box: [width, rows, ...picks], rows })
+  return { ...plan, ragged: { eight: map(height % 8 === 0 ? 8 : 1), one: map(1) } }
 }
 
 function mapOf(view: TileView, box: readonly number[], swizzle: Swizzle): MapPlan {

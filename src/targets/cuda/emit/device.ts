@@ -20,6 +20,19 @@ ${inline} u32 pack_f16(float low, float high) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
   return packed;
 }
+// Floats of 8 bits. e5m2 is the upper half of f16; what rounds beyond its largest number is infinite, where the conversion stops.
+${inline} float f8e4m3_to_f32(u8 bits) {
+  u32 halves;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"((u16)bits));
+  return f16_to_f32((u16)halves);
+}
+${inline} u8 f32_to_f8e4m3(float x) { u16 bits; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(0.0f), "f"(x)); return (u8)bits; }
+${inline} float f8e5m2_to_f32(u8 bits) { return f16_to_f32((u16)(bits << 8)); }
+${inline} u8 f32_to_f8e5m2(float x) {
+  u16 bits;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(0.0f), "f"(x));
+  return fabsf(x) >= 61440.0f ? (u8)(bits & 0x80 | 0x7c) : (u8)bits;
+}
 ${inline} u32 pack_bits(u16 low, u16 high) { return (u32)low | (u32)high << 16; }
 ${inline} float sigmoid_f32(float x) { return 1.0f / (1.0f + exp2f(-1.4426950408889634f * x)); }
 
@@ -35,7 +48,9 @@ ${inline} TileIndex grouped_tile(u32 index, u32 rows, u32 columns, u32 group) {
 // Another rank's copy of what lies at \`p\` on this rank.
 template <typename T> ${inline} T* on_rank(T* p, i32 ranks_further, i64 heap_stride) { return (T*)((u8*)p + ranks_further * heap_stride); }
 
-// Fragments. Element i of a thread in the layout of wgmma's results: its row of 64, its column.
+// Fragments. Element i of a thread in the layout of the matrix unit's results: its row of a warp's 16, or of a warpgroup's 64,
+// its column.
+${inline} u32 tile_row(u32 i, u32 thread) { return thread % 32 / 4 + i / 2 % 2 * 8; }
 ${inline} u32 fragment_row(u32 i, u32 thread) { return thread % 128 / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8; }
 ${inline} u32 fragment_column(u32 i, u32 thread) { return i / 4 * 8 + thread % 4 * 2 + i % 2; }
 // 16-bit elements are held two a register.

@@ -40,6 +40,7 @@ export interface SharedPlan {
   readonly staging: ReadonlyMap<Group, Region>
   /** Where a group's threads exchange what one of them found, or partial results. */
   readonly exchange: ReadonlyMap<Group, Region>
+  readonly scratch: ReadonlyMap<Node, Region>
 }
 
 export interface EmissionPlans extends Plans {
@@ -150,6 +151,19 @@ export class Emission {
     return `shared + ${this.plans.shared.exchange.get(this.group)!.at}`
   }
 
+  /** A node's own shared memory, as an address. */
+  scratch(node: Node): string {
+    return `shared + ${this.plans.scratch.get(node)!.at}`
+  }
+
+  /** What `write` puts into a node's scratch is there for all threads afterwards; what they had there before is read. */
+  handOver(node: Node, write: () => void): void {
+    this.settle(node)
+    write()
+    this.meet(node.site)
+    this.hazards.add(accessesOf(node, this.plans))
+  }
+
   /** What one thread computes, in all of them. */
   fromLeader(type: string, name: string, expression: string, site?: Site): void {
     if (this.group.solo) return this.out.line(`const ${type} ${name} = ${expression};`, site)
@@ -202,7 +216,7 @@ export class Emission {
     if (inline && uses === 1 && expression.length <= 48 && !this.#isUsedByLoop(node))
       return this.setScalar(node, expression)
     const name = this.names.take(base)
-    this.out.line(`const ${registerType(dtype, node)} ${name} = ${bare(expression)};`, node.site)
+    this.out.line(`const ${registerType(dtype)} ${name} = ${bare(expression)};`, node.site)
     this.setScalar(node, name)
   }
 
@@ -239,7 +253,7 @@ export class Emission {
     const name = this.names.take(base)
     const { dtype } = node.type as ValueType
     const layout = this.plans.layouts.of(node)
-    const [type, count] = registers(dtype, layout.count, node)
+    const [type, count] = registers(dtype, layout.count)
     this.out.line(`${type} ${name}[${count}];`, node.site)
     this.setFragment(node, arrayText(name, dtype, layout))
     return name
@@ -259,7 +273,7 @@ export class Emission {
     const name = this.names.take(base)
     const { dtype } = node.type as ValueType
     const layout = this.plans.layouts.of(node)
-    const [type, count] = registers(dtype, layout.count, node)
+    const [type, count] = registers(dtype, layout.count)
     this.out.line(`${type} ${name}[${count}];`, node.site)
     this.fill(name, node)
     return name
@@ -316,12 +330,8 @@ export class Emission {
   }
 }
 
-export function registers(
-  dtype: ValueType['dtype'],
-  count: number,
-  node: Node,
-): [type: string, count: number] {
-  return is16Bit(dtype) ? ['u32', Math.ceil(count / 2)] : [registerType(dtype, node), count]
+export function registers(dtype: ValueType['dtype'], count: number): [type: string, count: number] {
+  return is16Bit(dtype) ? ['u32', Math.ceil(count / 2)] : [registerType(dtype), count]
 }
 
 function arrayText(array: string, dtype: ValueType['dtype'], layout: Layout): FragmentText {

@@ -1,17 +1,17 @@
-import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 
-import { attention, elements, teams, transposedGemm } from '../../../../test/cuda/probes.ts'
+import { compileTogether, NO_SPILLS, noCompiler } from '../../../../test/cuda/compile.ts'
+import { attention, elements, moves, productOf, teams, transposedGemm } from '../../../../test/cuda/probes.ts'
 import { lower } from '../../../ir/stages.ts'
 import { bf16, f32, i32 } from '../../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../../lang/kernel.ts'
+import { ceilDiv } from '../../../lang/tensor.ts'
 import { publish } from '../../../ops/allGatherGemm/publish.ts'
 import { allGatherGemmPull } from '../../../ops/allGatherGemm/pull.ts'
 import { flashDecodeFused } from '../../../ops/flashDecode/fused.ts'
-import { gemm } from '../../../ops/gemm.ts'
+import { gemm, gemmKernel } from '../../../ops/gemm.ts'
 import { prelude } from '../prelude.ts'
 import type { KernelIR } from '../../../ir/node.ts'
 import { emitCuda } from './emit.ts'
@@ -19,7 +19,10 @@ import { COMMON, STAGING } from './device.ts'
 import { declarations, usedOf } from './library.ts'
 import { factsOf, type EmittedKernel } from './recipe.ts'
 
-const names = 'a b c q k v out x y sum sums total words turns source lengths inbox stats'.split(' ')
+const names =
+  'a b c q k v out x y sum sums total words turns source lengths inbox stats rows gathered scaled turned some'.split(
+    ' ',
+  )
 
 /** Emits with every tensor of one shape: all that the emitter knows of them is what divides their extents. */
 function emit(ir: KernelIR, shape: readonly number[] = [4096, 4096]): EmittedKernel {
@@ -29,6 +32,7 @@ function emit(ir: KernelIR, shape: readonly number[] = [4096, 4096]): EmittedKer
 /** The kernel itself, without the functions it is written in. */
 const bodyOf = ({ source, name }: EmittedKernel): string => source.slice(source.indexOf(`// ${name}, for`))
 
+const fewRows = { BM: 16, BN: 128, BK: 64, stages: 4 }
 const small = { BM: 64, BN: 64, BK: 32, stages: 3 }
 const emitted: Readonly<Record<string, () => EmittedKernel>> = {
   gemm: () => emit(gemm.record({ world: 1 })),
@@ -42,6 +46,15 @@ const emitted: Readonly<Record<string, () => EmittedKernel>> = {
   'transposed-gemm': () => emit(transposedGemm.record({ world: 1 })),
   elements: () => emit(elements.record({ world: 1 })),
   teams: () => emit(teams.record({ world: 2 })),
+  'gemm-few-rows': () => emit(gemm.record({ world: 1, meta: fewRows })),
+  'gemm-f32': () => emit(gemmKernel(f32).record({ world: 1, meta: { ...small, stages: 2 } })),
+  'product-from-registers': () =>
+    emit(productOf('bf16').record({ world: 1, meta: { left: 'registers', right: 'registers' } }), [16, 16]),
+  'product-of-bytes': () =>
+    emit(productOf('f8e4m3').record({ world: 1, meta: { right: 'transposed' } }), [16, 16]),
+  moves: () => emit(moves.record({ world: 1 }), [96, 96]),
+  'flash-decode-few-heads': () =>
+    emit(flashDecodeFused.record({ world: 2, meta: { G: 8, stages: 4 } }), [4, 8, 128, 128]),
   'flash-decode': () => emit(flashDecodeFused.record({ world: 2, meta: { G: 64 } }), [4, 64, 128, 128]),
 }
 
@@ -66,21 +79,41 @@ describe('plans', () => {
     ])
   })
 
-  it('copies a window by threads unless tiles are known to end with it', () => {
-    const pull = allGatherGemmPull.record({ world: 2, meta: { slices: 3 } })
-    expect(maps(emit(pull, [4096, 136])).map(({ tensor }) => tensor)).toEqual(['a', 'c'])
+  it('copies a window of rows by the engine also where tiles cross its end: in parts, zeros from outside the tensor', () => {
+    const pull = emit(allGatherGemmPull.record({ world: 2, meta: { slices: 3 } }), [4096, 136])
+    const boxes = maps(pull).filter(({ tensor }) => tensor === 'b')
+    expect(boxes.map(({ box }) => box)).toEqual([
+      [64, 64],
+      [64, 8],
+      [64, 1],
+    ])
+    expect(bodyOf(pull)).toContain('registers_lower')
+    expect(bodyOf(pull)).toMatch(/row < rows_left \? .* : -8/)
+  })
+
+  it('copies a window of columns by threads unless tiles are known to end with it', () => {
+    const columns = kernel('columns', { a: tensor(bf16, 2), c: tensor(f32, 2) }, (t, { a, c }) => {
+      const tile = t.shared(bf16, [64, 64])
+      const half = a.slice(1, 0, a.dim(1).div(2))
+      const acc = t.pipeline([ceilDiv(half.dim(1), 64)], t.zeros(f32, [64, 64]), ([k], acc) => {
+        t.copy(half.tile([0, k], [64, 64]), tile)
+        return t.dot(tile, tile.transpose(), acc)
+      })
+      t.store(c.tile([0, 0], [64, 64]), acc)
+    })
+    expect(maps(emit(columns.record({ world: 1 }), [64, 1024])).map(({ tensor }) => tensor)).toEqual(['c'])
   })
 
   it('copies by threads, one element each, where rows are not aligned', () => {
     const text = emitted['gemm-unaligned']()
     expect(maps(text)).toEqual([])
-    expect(text.source).not.toContain('setmaxnreg.inc.sync.aligned.u32 232')
+    expect(text.source).not.toContain('setmaxnreg')
   })
 
   it('lets one thread produce, and moves its registers to the consumers', () => {
     const text = bodyOf(emitted.gemm())
-    expect(text).toContain('registers_lower<40>();')
-    expect(text).toContain('registers_raise<232>();')
+    expect(text).toContain('registers_lower<56>();')
+    expect(text).toContain('registers_raise<224>();')
   })
 
   it('walks tiles in groups, but not where the order can be seen from outside', () => {
@@ -241,7 +274,8 @@ describe('device functions', () => {
       .map((file) => readFileSync(join(folder, file), 'utf8'))
       .join('\n')
     // Names that renderers put together from parts.
-    const composed = /^(registers_(raise|lower)|stage_(halves|floats)|pack_b?f16|b?f16_to_f32|f32_to_b?f16)$/
+    const composed =
+      /^(registers_(raise|lower)|stage_(halves|floats)|pack_b?f16|mma_b?f16|load_matrix_.*|(b?f16|f8\w+)_to_f32|f32_to_(b?f16|f8\w+))$/
     const all = declarations(library)
     const unused = all.filter(
       ({ name }) =>
@@ -253,13 +287,76 @@ describe('device functions', () => {
   })
 })
 
-describe('what is not lowered yet is refused at the author’s line', () => {
-  const one = { x: tensor(bf16, 2), y: tensor(f32, 2), rows: tensor(i32, 1), ready: flags() }
+describe('products', () => {
+  const textOf = (dtype: Parameters<typeof productOf>[0], meta: object): string =>
+    bodyOf(emit(productOf(dtype).record({ world: 1, meta: { ...meta } }), [64, 64]))
+
+  it('are multiplied by the widest instruction that their rows fill', () => {
+    expect(textOf('bf16', { M: 64 })).toContain('wgmma_m64n16k16_bf16<')
+    expect(textOf('bf16', { M: 48 })).toContain('mma_bf16(')
+    expect(textOf('f16', { M: 1, N: 8 })).toContain('mma_f16(')
+  })
+
+  it('are multiplied one by one where no instruction keeps what the language promises', () => {
+    for (const dtype of ['f32', 'i8', 'f8e4m3', 'f8e5m2'] as const) {
+      const text = textOf(dtype, { M: 64, N: 64, K: 32 })
+      expect(text).not.toContain('mma_')
+      expect(text).toContain(dtype === 'i8' ? 'acc[i] + left[' : 'fmaf(left[')
+    }
+    expect(textOf('bf16', { M: 64, K: 10 })).toContain('fmaf(left[')
+  })
+
+  it('take the left operand from registers where every warp has its rows, and hand it over where warps share them', () => {
+    const text = bodyOf(emitted['flash-decode-few-heads']())
+    expect(text).toContain(
+      'mma_bf16(part<4>(acc_2, octet * 4), part<4>(loaded_bf16, step * 4), right[0], right[1]);',
+    )
+    expect(text).toContain('load_matrix_x4(left0, ')
+  })
+})
+
+describe('a fragment in two layouts', () => {
+  const textOf = (body: Parameters<typeof kernel<{ y: ReturnType<typeof square> }>>[2]): string =>
+    bodyOf(emit(kernel('twice', { y: square() }, body).record({ world: 1 }), [64, 64]))
+  const square = () => tensor(f32, 2)
+
+  it('changes threads through shared memory, once for each use', () => {
+    const text = textOf((t, { y }) => {
+      const x = t.load(y.tile([0, 0], [64, 64]))
+      const sums = x.sum(1)
+      t.store(y.tile([0, 0], [64, 64]), x.mul(sums.expand(1)).mul(sums.expand(0)))
+    })
+    expect(text.match(/float moved\w*\[/g)).toHaveLength(1)
+    expect(text).toMatch(
+      /shared_store<float>.*row_sum[\s\S]*__syncthreads[\s\S]*moved\[i\] = shared_load<float>/,
+    )
+  })
+
+  it('is transposed the same way', () => {
+    const text = textOf((t, { y }) =>
+      t.store(y.tile([0, 0], [64, 64]), t.load(y.tile([0, 0], [64, 64])).transpose()),
+    )
+    expect(text.match(/float moved\w*\[/g)).toHaveLength(1)
+  })
+
+  it('needs no exchange where elements follow from their indices', () => {
+    const text = textOf((t, { y }) => {
+      const at = t.arange(64)
+      const sum = at
+        .expand(1)
+        .broadcast([64, 64])
+        .add(at.expand(0).broadcast([64, 64]))
+      t.store(y.tile([0, 0], [64, 64]), sum.to(f32))
+    })
+    expect(text).not.toContain('moved')
+  })
+})
+
+describe('what is not lowered is refused at the author’s line', () => {
+  const one = { y: tensor(f32, 2) }
   const refusal = (body: Parameters<typeof kernel<typeof one>>[2]): unknown => {
     try {
-      emitCuda(lower(kernel('refused', one, body).record({ world: 1 })), {
-        tensors: { x: factsOf([64, 64]), y: factsOf([64, 64]), rows: factsOf([64]) },
-      })
+      emit(kernel('refused', one, body).record({ world: 1 }), [64, 64])
     } catch (error) {
       return (error as Error).message
     }
@@ -267,72 +364,44 @@ describe('what is not lowered yet is refused at the author’s line', () => {
   }
   const here = /^src\/targets\/cuda\/emit\/emit\.test\.ts:\d+:\d+: /
 
-  it('products of few rows', () => {
-    expect(() => emit(flashDecodeFused.record({ world: 2 }), [4, 64, 128, 128])).toThrow(
-      /^src\/ops\/flashDecode\/fused\.ts:\d+:\d+: dot: a matrix of 16 rows/,
-    )
-  })
-  it('gathered rows', () => {
-    const message = refusal((t, { x, rows }) => {
-      const tile = t.shared(bf16, [64, 64])
-      t.copy(x.rows(t.load(rows.tile([0], [64]))).tile(0, 64), tile)
+  it('one number that is not a scalar, as a matrix', () => {
+    const message = refusal((t, { y }) => {
+      const single = t.load(y.tile([0, 0], [1, 1]))
+      t.store(y.tile([0, 0], [64, 64]), single.broadcast([64, 64]))
     })
     expect(message).toMatch(here)
-    expect(message).toMatch(/rows: is not lowered/)
+    expect(message).toMatch(/broadcast: \[1x1\] stretched to \[64x64\]/)
   })
-  it('transposed fragments', () => {
-    const message = refusal((t, { y }) =>
-      t.store(y.tile([0, 0], [64, 64]), t.load(y.tile([0, 0], [64, 64])).transpose()),
-    )
-    expect(message).toMatch(/transpose: of a fragment is not lowered/)
-  })
-  it('a vector that is needed both as rows and as columns', () => {
+  it('what an atomic found, one for each row of a matrix', () => {
     const message = refusal((t, { y }) => {
-      const x = t.load(y.tile([0, 0], [64, 64]))
-      const sums = x.sum(1)
-      t.store(y.tile([0, 0], [64, 64]), x.mul(sums.expand(1)).mul(sums.expand(0)))
+      const sums = t.load(y.tile([0, 0], [64, 64])).sum(1)
+      const before = t.atomic.add(y.at([t.arange(64), t.arange(64)]), sums)
+      t.store(y.tile([0, 0], [64, 64]), t.load(y.tile([0, 0], [64, 64])).mul(before.expand(1)))
     })
     expect(message).toMatch(here)
-    expect(message).toMatch(/needed as one number a row of a matrix.*and as one number a column/)
-  })
-  it('products of f32', () => {
-    const message = refusal((t, { y }) => {
-      const tile = t.shared(f32, [64, 64])
-      t.copy(y.tile([0, 0], [64, 64]), tile)
-      t.store(y.tile([0, 0], [64, 64]), t.dot(tile, tile, t.zeros(f32, [64, 64])))
-    })
-    expect(message).toMatch(/dot: of f32 is not lowered/)
+    expect(message).toMatch(/atomic\.add: whose result is used/)
   })
 })
 
-const compiler = spawnSync('nvcc', ['--version'], { encoding: 'utf8' })
-if (compiler.status !== 0) console.log('emitted CUDA is not compiled here: nvcc is not on the PATH')
+if (noCompiler) console.log(`emitted CUDA is not compiled here: ${noCompiler}`)
 
-describe.skipIf(compiler.status !== 0)('compiled for sm_90a', () => {
-  let folder = ''
-  beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'arke-emit-'))
-  })
-  afterAll(() => rmSync(folder, { recursive: true, force: true }))
-
-  /** PTX, and what ptxas says of the machine code. */
-  function compile(name: string): { ptx: string; report: string } {
-    const [source, ptx, cubin] = ['cu', 'ptx', 'cubin'].map((kind) => join(folder, `${name}.${kind}`))
-    writeFileSync(source, emitted[name]().source)
-    execFileSync('nvcc', ['-std=c++17', '-arch=compute_90a', '-ptx', '-o', ptx, source])
-    const { stderr, status } = spawnSync('ptxas', ['-arch=sm_90a', '-v', '-o', cubin, ptx], {
-      encoding: 'utf8',
-    })
-    expect(status, stderr).toBe(0)
-    return { ptx: readFileSync(ptx, 'utf8'), report: stderr }
+describe.skipIf(noCompiler)('compiled for sm_90a', () => {
+  const names = Object.keys(emitted)
+  const instructions = ['mma.sync.aligned', 'wgmma.mma_async.sync.aligned']
+  const instructionOf = (name: string): string[] => {
+    if (/few|registers/.test(name)) return ['mma.sync.aligned']
+    return /gemm(?!-f32)|attention|decode/.test(name) ? ['wgmma.mma_async.sync.aligned'] : []
   }
 
-  const multiplies = new Set(Object.keys(emitted).filter((name) => /gemm|attention|decode/.test(name)))
-
-  it.each(Object.keys(emitted))('%s spills nothing and uses the matrix unit for its products', (name) => {
-    const { ptx, report } = compile(name)
-    expect(report).toContain('0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads')
-    expect(report).not.toMatch(/warning/i)
-    expect(ptx.includes('wgmma.mma_async.sync.aligned')).toBe(multiplies.has(name))
+  it('spills nothing and multiplies by the instruction that fits', { timeout: 240_000 }, () => {
+    const compiled = compileTogether(names.map((name) => emitted[name]()))
+    const found = names.map((name, i) => ({
+      name,
+      properties: compiled[i].properties,
+      instructions: instructions.filter((one) => compiled[i].ptx.includes(one)),
+    }))
+    expect(found).toEqual(
+      names.map((name) => ({ name, properties: NO_SPILLS, instructions: instructionOf(name) })),
+    )
   })
 })

@@ -15,10 +15,11 @@ import { plan, writtenBases } from './plan.ts'
 import type { EmitFacts, EmittedKernel } from './recipe.ts'
 import { renderBlock } from './render/index.ts'
 
-export function emitCuda(ir: KernelIR, facts: EmitFacts): EmittedKernel {
-  if (ir.stage !== 'lowered')
-    throw new KernelError(`${ir.name} is ${ir.stage}: lower() it before emitting CUDA`)
-  const plans = plan(ir, facts)
+export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
+  if (given.stage !== 'lowered')
+    throw new KernelError(`${given.name} is ${given.stage}: lower() it before emitting CUDA`)
+  const plans = plan(given, facts)
+  const { ir } = plans
   const emission = new Emission(plans, renderBlock)
   for (const param of ir.body.params)
     if (param.type.kind === 'value')

@@ -35,7 +35,8 @@ export interface RolesPlan {
 }
 
 const REGISTERS = 65536
-const SOLO_REGISTERS = 40
+/** What a thread that waits for flags and walks tiles needs; 40 are too few for some. */
+const SOLO_REGISTERS = 56
 /** As many as a thread can name, and a little less than setmaxnreg can give. */
 const MOST_REGISTERS = 240
 

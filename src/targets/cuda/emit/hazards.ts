@@ -9,6 +9,8 @@ import { ops, origin } from '../../../ir/ops/index.ts'
 import type { RefType } from '../../../ir/type.ts'
 import { isFragment, type Layouts } from './assign.ts'
 import type { CopyPlanner, TensorPlan } from './copies.ts'
+import type { Product } from './products.ts'
+import type { Region } from './tiles.ts'
 import { viewOf, type TensorView } from './views.ts'
 
 export interface Access {
@@ -26,10 +28,23 @@ export interface Plans {
   readonly layouts: Layouts
   readonly copies: CopyPlanner
   readonly stores: ReadonlyMap<Node, TensorPlan>
+  readonly products: ReadonlyMap<Node, Product>
+  /** Shared memory that a node's threads hand each other elements through. */
+  readonly scratch: ReadonlyMap<Node, Region>
 }
 
-/** Accesses of memory by a node itself. */
+/** Accesses of memory by a node itself, its scratch included. */
 export function accessesOf(node: Node, plans: Plans): Access[] {
+  const inScratch = (of: Node, writes: boolean): Access[] =>
+    plans.scratch.has(of) ? [{ base: of, ref: of, writes, by: 'threads', dealt: 'all' }] : []
+  return [
+    ...namedAccesses(node, plans),
+    ...node.inputs.filter((ref) => ref.op === 'rows').flatMap((ref) => inScratch(ref, false)),
+    ...inScratch(node, true),
+  ]
+}
+
+function namedAccesses(node: Node, plans: Plans): Access[] {
   const access = (ref: Node, writes: boolean, by: Access['by'], dealt: string): Access => ({
     base: origin(ref).base,
     ref,
@@ -39,8 +54,8 @@ export function accessesOf(node: Node, plans: Plans): Access[] {
   })
   const dealtAs = (value: Node): string => {
     if (!isFragment(value)) return ''
-    const { kind, count, vector } = plans.layouts.of(value)
-    return `${kind} ${count} ${vector}`
+    const { key, count } = plans.layouts.of(value)
+    return `${key} ${count}`
   }
   switch (node.op) {
     case 'load':
@@ -61,7 +76,11 @@ export function accessesOf(node: Node, plans: Plans): Access[] {
       return node.inputs
         .slice(0, 2)
         .filter((operand) => operand.type.kind === 'ref')
-        .map((operand) => access(operand, false, 'engine', 'engine'))
+        .map((operand) =>
+          plans.products.get(node) === 'wgmma'
+            ? access(operand, false, 'engine', 'engine')
+            : access(operand, false, 'threads', 'product'),
+        )
     default:
       if (!node.op.startsWith('atomic.')) return []
       return [access(node.inputs[0], true, 'threads', dealtAs(node) || 'leader')]

@@ -1,9 +1,11 @@
 /**
  * Layouts: which thread of a group holds which elements of a fragment, in which of its registers.
  *
- *   accumulator  what wgmma leaves: a warpgroup has 64 rows (or several times 64), a warp 16 of them, a thread pairs of columns
- *   rows         one value a row of an accumulator: the four threads of a row hold the same
- *   columns      one value a column of an accumulator: all warps, and in them eight threads, hold the same
+ *   accumulator  what the matrix unit leaves: tiles of 16 x 8, of which a thread has pairs of columns in two rows; how warps
+ *                share out the tiles is the matrix's spread
+ *   left         the same, but every warp has all columns of its rows: what a product reads from registers
+ *   rows         one value a row of either: the four threads of a row, and all warps that have the row, hold the same
+ *   columns      one value a column of an accumulator: all warps that have the column, and in them eight threads, hold the same
  *   blocked      elements in memory order, dealt out to the threads in vectors
  *
  * A layout answers in C++ text, for the register index `i` of the unrolled loops that emitted code is made of.
@@ -12,12 +14,16 @@ import type { Shape } from '../../../ir/type.ts'
 import type { Group } from './groups.ts'
 
 export interface Layout {
-  readonly kind: 'accumulator' | 'rows' | 'columns' | 'blocked'
+  readonly kind: 'accumulator' | 'left' | 'rows' | 'columns' | 'blocked'
   readonly shape: Shape
+  /** Equal for layouts of one shape in which every thread holds the same elements in the same registers. */
+  readonly key: string
   /** Elements a thread holds. */
   readonly count: number
   /** Registers `i`, `i` + 1, … of a multiple of this many lie side by side in a row. */
   readonly vector: number
+  /** Of matrices: how warps share it out. */
+  readonly spread: Spread | undefined
   /** Where register `i` lies, one text an axis. */
   place(i: string): readonly string[]
   /** A condition under which register `i` is an element at all; undefined: always. */
@@ -26,63 +32,126 @@ export interface Layout {
   isFirst: string | undefined
 }
 
-export const sameLayout = (a: Layout, b: Layout): boolean =>
-  a.kind === b.kind && a.count === b.count && a.vector === b.vector && a.shape.join() === b.shape.join()
-
-/** Rows of a [m x n] accumulator that one warpgroup holds, in tiles of 64; 0 if they cannot be dealt out evenly. */
-export function rowTiles(rows: number, group: Group): number {
-  const warpgroups = group.warps / 4
-  const tiles = rows / 64 / warpgroups
-  return Number.isInteger(warpgroups) && Number.isInteger(tiles) ? tiles : 0
+/**
+ * How the warps of a group share out a matrix in tiles of 16 rows and 8 columns. Warps stand in a grid, columns inner; where
+ * there are more warps than tiles, several hold the same.
+ */
+export interface Spread {
+  readonly rowWarps: number
+  readonly columnWarps: number
+  /** Warps for each of `rowWarps`: those that share out the columns, and those that hold the same as another. */
+  readonly warpsOfRow: number
+  /** Tiles of 16 rows, and of 8 columns, that a warp holds. */
+  readonly rowTiles: number
+  readonly columnTiles: number
+  /** As wgmma has it: every four warps have 64 rows side by side, and the tiles of a warp are 64 rows apart. */
+  readonly isWarpgroups: boolean
 }
 
-export function accumulatorLayout(shape: Shape, group: Group): Layout {
-  const [rows, columns] = shape
-  const tiles = rowTiles(rows, group)
-  const perTile = columns / 2
-  const first = firstRow(tiles, group)
-  const inTile = (i: string): string => (tiles === 1 ? i : `${i} % ${perTile}`)
-  const tile = (i: string): string => (tiles === 1 ? '' : ` + ${i} / ${perTile} * 64`)
+const TILE_ROWS = 16
+const TILE_COLUMNS = 8
+
+/** Rows first: each warp has rows of its own while there are tiles of 16; then warps share out the columns. */
+export function spreadOf([rows, columns]: Shape, { warps }: Group, sharesColumns = true): Spread {
+  const columnTiles = Math.ceil(columns / TILE_COLUMNS)
+  if (warps % 4 === 0 && rows % (TILE_ROWS * warps) === 0) {
+    const rowTiles = rows / TILE_ROWS / warps
+    return { rowWarps: warps, columnWarps: 1, warpsOfRow: 1, rowTiles, columnTiles, isWarpgroups: true }
+  }
+  const tiles = Math.ceil(rows / TILE_ROWS)
+  const rowWarps = commonPower(tiles, warps)
+  const warpsOfRow = warps / rowWarps
+  const columnWarps = sharesColumns ? commonPower(columnTiles, warpsOfRow) : 1
   return {
-    kind: 'accumulator',
+    rowWarps,
+    columnWarps,
+    warpsOfRow,
+    rowTiles: tiles / rowWarps,
+    columnTiles: columnTiles / columnWarps,
+    isWarpgroups: false,
+  }
+}
+
+/** The largest power of two that divides both. */
+const commonPower = (a: number, b: number): number => Math.min(a & -a, b & -b)
+
+export function matrixLayout(kind: 'accumulator' | 'left', shape: Shape, group: Group): Layout {
+  const [rows, columns] = shape
+  const spread = spreadOf(shape, group, kind === 'accumulator')
+  const { rowTiles, columnTiles, columnWarps, warpsOfRow, isWarpgroups } = spread
+  const perTile = 4 * columnTiles
+  const inTile = (i: string): string => (rowTiles === 1 ? i : `${i} % ${perTile}`)
+  const height = isWarpgroups ? 64 : TILE_ROWS
+  const tile = (i: string): string => (rowTiles === 1 ? '' : ` + ${i} / ${perTile} * ${height}`)
+  const rowInTile = isWarpgroups ? 'fragment_row' : 'tile_row'
+  const row = (i: string): string => {
+    const text = `${firstRow(spread, group)}${rowInTile}(${inTile(i)}, thread)${tile(i)}`
+    return isWarpgroups || text.includes(' + ') ? `(${text})` : text
+  }
+  const column = (i: string): string => {
+    const inWarp = `fragment_column(${inTile(i)}, thread)`
+    return columnWarps === 1 ? inWarp : `(${firstColumn(spread)} + ${inWarp})`
+  }
+  const isPadded = { rows: rows % TILE_ROWS !== 0, columns: columns % TILE_COLUMNS !== 0 }
+  return {
+    kind,
     shape,
-    count: tiles * perTile,
-    vector: 2,
-    place: (i) => [
-      `(${first}fragment_row(${inTile(i)}, thread)${tile(i)})`,
-      `fragment_column(${inTile(i)}, thread)`,
-    ],
-    exists: () => undefined,
-    isFirst: undefined,
+    key: `matrix ${Object.values(spread).join(' ')}`,
+    count: rowTiles * perTile,
+    vector: columns % 2 === 0 ? 2 : 1,
+    spread,
+    place: (i) => [row(i), column(i)],
+    exists: (i) =>
+      [
+        ...(isPadded.rows ? [`${row(i)} < ${rows}`] : []),
+        ...(isPadded.columns ? [`${column(i)} < ${columns}`] : []),
+      ].join(' && ') || undefined,
+    isFirst: columnWarps === warpsOfRow ? undefined : isFirstOfRow(spread, columnWarps),
   }
 }
 
 export function rowsLayout(shape: Shape, group: Group): Layout {
-  const tiles = rowTiles(Math.max(...shape), group)
-  const first = firstRow(tiles, group)
-  const row = (i: string): string => `(${first}${i} / 2 * 64 + fragment_row(${i} % 2 * 2, thread))`
+  const rows = Math.max(...shape)
+  const spread = spreadOf([rows, TILE_COLUMNS], group)
+  const { rowTiles, warpsOfRow, isWarpgroups } = spread
+  const first = firstRow(spread, group)
+  const row = (i: string): string =>
+    isWarpgroups
+      ? `(${first}${i} / 2 * 64 + fragment_row(${i} % 2 * 2, thread))`
+      : rowTiles === 1 && first === ''
+        ? `tile_row(${i} * 2, thread)`
+        : `(${first}${rowTiles === 1 ? '' : `${i} / 2 * 16 + `}tile_row(${i} % 2 * 2, thread))`
   return {
     kind: 'rows',
     shape,
-    count: 2 * tiles,
+    key: `rows ${rowTiles} ${warpsOfRow}`,
+    count: 2 * rowTiles,
     vector: 1,
-    place: (i) => (shape.length === 1 ? [row(i)] : [row(i), '0']),
-    exists: () => undefined,
-    isFirst: 'thread % 4 == 0',
+    spread: undefined,
+    place: (i) => vectorPlace(shape, row(i)),
+    exists: (i) => (rows % TILE_ROWS === 0 ? undefined : `${row(i)} < ${rows}`),
+    isFirst: warpsOfRow === 1 ? 'thread % 4 == 0' : `thread % 4 == 0 && ${isFirstOfRow(spread, 1)}`,
   }
 }
 
-export function columnsLayout(shape: Shape): Layout {
+/** `rows` is the height of the matrix: it decides which warps have which columns. */
+export function columnsLayout(shape: Shape, rows: number, group: Group): Layout {
   const columns = Math.max(...shape)
-  const column = (i: string): string => `(${i} / 2 * 8 + thread % 4 * 2 + ${i} % 2)`
+  const spread = spreadOf([rows, columns], group)
+  const { columnTiles, columnWarps } = spread
+  const inWarp = (i: string): string => `(${i} / 2 * 8 + thread % 4 * 2 + ${i} % 2)`
+  const column = (i: string): string =>
+    columnWarps === 1 ? inWarp(i) : `(${firstColumn(spread)} + ${inWarp(i)})`
   return {
     kind: 'columns',
     shape,
-    count: columns / 4,
-    vector: 2,
-    place: (i) => (shape.length === 1 ? [column(i)] : ['0', column(i)]),
-    exists: () => undefined,
-    isFirst: 'thread < 4',
+    key: `columns ${columnTiles} ${columnWarps} ${spread.warpsOfRow}`,
+    count: 2 * columnTiles,
+    vector: columns % 2 === 0 ? 2 : 1,
+    spread: undefined,
+    place: (i) => vectorPlace(shape, column(i)),
+    exists: (i) => (columns % TILE_COLUMNS === 0 ? undefined : `${column(i)} < ${columns}`),
+    isFirst: columnWarps === 1 ? 'thread < 4' : `thread % 32 < 4 && thread < ${32 * columnWarps}`,
   }
 }
 
@@ -99,24 +168,43 @@ export function blockedLayout(shape: Shape, bytes: number, group: Group): Layout
   return {
     kind: 'blocked',
     shape,
+    key: `blocked ${vector}`,
     count: rounds * vector,
     vector,
+    spread: undefined,
     place: (i) => (shape.length === 1 ? [at(i)] : [`(${at(i)} / ${inner})`, `(${at(i)} % ${inner})`]),
     exists: (i) => (elements === rounds * vector * group.threads ? undefined : `${at(i)} < ${elements}`),
     isFirst: undefined,
   }
 }
 
-const firstRow = (tiles: number, group: Group): string =>
-  group.warps === 4 ? '' : `thread / 128 * ${64 * tiles} + `
+/** The axis of a vector, or the one of a matrix that is not 1. */
+const vectorPlace = (shape: Shape, text: string): readonly string[] => {
+  if (shape.length === 1) return [text]
+  return shape[1] === 1 ? [text, '0'] : ['0', text]
+}
 
-/** Which register of a row (column) layout belongs to register `i` of the accumulator it comes from. */
-export function sliceIndex(kind: 'rows' | 'columns', matrix: Layout, i: string): string {
-  const perTile = matrix.shape[1] / 2
-  const tiles = matrix.count / perTile
+/** The first row of the executing warp, and `+`. */
+function firstRow({ rowWarps, rowTiles, warpsOfRow, isWarpgroups }: Spread, group: Group): string {
+  if (isWarpgroups) return group.warps === 4 ? '' : `thread / 128 * ${64 * rowTiles} + `
+  return rowWarps === 1 ? '' : `thread / ${32 * warpsOfRow} * ${TILE_ROWS * rowTiles} + `
+}
+
+/** The first column of the executing warp. */
+export const firstColumn = ({ columnWarps, columnTiles }: Spread): string =>
+  columnWarps === 1 ? '0' : `thread / 32 % ${columnWarps} * ${TILE_COLUMNS * columnTiles}`
+
+/** Whether the executing warp is one of the first so many of those with its rows. */
+const isFirstOfRow = ({ rowWarps, warpsOfRow }: Spread, count: number): string =>
+  rowWarps === 1 ? `thread < ${32 * count}` : `thread / 32 % ${warpsOfRow} < ${count}`
+
+/** Which register of a row (column) layout belongs to register `i` of the matrix it comes from. */
+export function sliceIndex(kind: 'rows' | 'columns', { spread }: Layout, i: string): string {
+  const { rowTiles, columnTiles } = spread!
+  const perTile = 4 * columnTiles
   if (kind === 'columns') {
-    const j = tiles === 1 ? i : `(${i} % ${perTile})`
+    const j = rowTiles === 1 ? i : `(${i} % ${perTile})`
     return `${j} / 4 * 2 + ${j} % 2`
   }
-  return tiles === 1 ? `${i} / 2 % 2` : `${i} / ${perTile} * 2 + ${i} / 2 % 2`
+  return rowTiles === 1 ? `${i} / 2 % 2` : `${i} / ${perTile} * 2 + ${i} / 2 % 2`
 }

@@ -27,7 +27,9 @@ const order: readonly ParamRecipe['kind'][] = [
 
 const suffixes = [
   ...['_dim0', '_dim1', '_dim2', '_dim3', '_epochs', '_signal_epoch', '_wait_epoch'],
-  ...['_map', '_all_ranks_map'].flatMap((map) => [map, ...[2, 3, 4, 5, 6, 7, 8].map((i) => `${map}_${i}`)]),
+  ...['_map', '_all_ranks_map']
+    .flatMap((map) => [map, `${map}_of_8_rows`, `${map}_of_1_row`])
+    .flatMap((map) => [map, ...[2, 3, 4, 5, 6, 7, 8].map((i) => `${map}_${i}`)]),
 ]
 
 export class Params {
@@ -64,7 +66,7 @@ export class Params {
     return this.#ask(
       { kind: 'pointer', tensor },
       this.#base(tensor),
-      `${registerType((node.type as TensorType).dtype, node)}*`,
+      `${registerType((node.type as TensorType).dtype)}*`,
     )
   }
   dim(of: string, axis: number): string {
@@ -73,13 +75,14 @@ export class Params {
   scalar(name: string): string {
     const node = this.#nodes.get(name)!
     const { dtype } = node.type as ValueType
-    return this.#ask({ kind: 'scalar', name, dtype }, this.#base(name), registerType(dtype, node))
+    return this.#ask({ kind: 'scalar', name, dtype }, this.#base(name), registerType(dtype))
   }
   map(plan: MapPlan): string {
-    const { tensor, box, swizzle, ranked } = plan
+    const { tensor, box, swizzle, ranked, rows } = plan
+    const part = rows === undefined ? '' : `_of_${rows}_${rows === 1 ? 'row' : 'rows'}`
     return this.#ask(
       { kind: 'map', tensor, box, swizzle, ranked },
-      `${this.#base(tensor)}_${ranked ? 'all_ranks_' : ''}map`,
+      `${this.#base(tensor)}_${ranked ? 'all_ranks_' : ''}map${part}`,
       'const __grid_constant__ TensorMap',
     )
   }

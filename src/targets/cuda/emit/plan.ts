@@ -2,15 +2,17 @@
 
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { origin } from '../../../ir/ops/index.ts'
-import { assignLayouts, isFragment, isSplat } from './assign.ts'
+import { assignLayouts, isFragment, isSplat, type Layouts } from './assign.ts'
+import { withConversions } from './conversions.ts'
 import { CopyPlanner, type TensorPlan } from './copies.ts'
 import type { EmissionPlans, SharedPlan } from './emission.ts'
 import { planRoles, type Group, type RolesPlan } from './groups.ts'
 import { planOverlap } from './overlap.ts'
+import { productOf } from './products.ts'
 import { Ranges } from './ranges.ts'
 import type { EmitFacts } from './recipe.ts'
-import { exchangeBytes } from './render/reductions.ts'
 import { STAGING_BOX } from './render/store.ts'
+import { scratchOf } from './scratch.ts'
 import {
   BASE_ALIGNMENT,
   expectFits,
@@ -27,7 +29,11 @@ export interface KernelPlan extends EmissionPlans {
   readonly sharedBytes: number
 }
 
-export function plan(ir: KernelIR, facts: EmitFacts): KernelPlan {
+export function plan(given: KernelIR, facts: EmitFacts): KernelPlan {
+  return withConversions(given, (ir) => planOf(ir, facts))
+}
+
+function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {
   const ranges = new Ranges(ir.body, facts)
   const tiles = planTiles(ir)
   const copies = new CopyPlanner(facts, ranges, tiles)
@@ -41,10 +47,13 @@ export function plan(ir: KernelIR, facts: EmitFacts): KernelPlan {
     if (made) stores.set(node, made)
   }
   const space = new SharedSpace()
-  const shared = planShared(ir, tiles, stores, groupOf, roles, space)
+  const shared = planShared(ir, { tiles, stores, groupOf, roles, layouts }, space)
   expectFits(space.used, ir, [...tiles.values()])
   const arrivers = planArrivers(ir, groupOf)
   const all = [...walk(ir.body)]
+  const products = new Map(
+    all.filter((node) => node.op === 'dot').map((node) => [node, productOf(node, groupOf.get(node)!)]),
+  )
   return {
     ir,
     facts,
@@ -54,10 +63,14 @@ export function plan(ir: KernelIR, facts: EmitFacts): KernelPlan {
     roles,
     layouts,
     stores,
+    products,
+    scratch: shared.scratch,
     shared,
     uses: new Uses(ir.body),
-    overlaps: planOverlap(ir).filter(({ dot, arrivals }) =>
-      arrivals.every((arrival) => arrivers.get(arrival.inputs[0].inputs[0]) === groupOf.get(dot)!.warps),
+    overlaps: planOverlap(ir).filter(
+      ({ dot, arrivals }) =>
+        products.get(dot) === 'wgmma' &&
+        arrivals.every((arrival) => arrivers.get(arrival.inputs[0].inputs[0]) === groupOf.get(dot)!.warps),
     ),
     arrivers,
     warpgroupBarriers: planWarpgroupBarriers(stores, groupOf, roles),
@@ -81,31 +94,38 @@ function groupsOf(ir: KernelIR, roles: RolesPlan): ReadonlyMap<Node, Group> {
   return groups
 }
 
-function planShared(
-  ir: KernelIR,
-  tiles: ReadonlyMap<Node, Tile>,
-  stores: Map<Node, TensorPlan>,
-  groupOf: ReadonlyMap<Node, Group>,
-  roles: RolesPlan,
-  space: SharedSpace,
-): SharedPlan {
+interface SharedUsers {
+  readonly tiles: ReadonlyMap<Node, Tile>
+  readonly stores: Map<Node, TensorPlan>
+  readonly groupOf: ReadonlyMap<Node, Group>
+  readonly roles: RolesPlan
+  readonly layouts: Layouts
+}
+
+function planShared(ir: KernelIR, users: SharedUsers, space: SharedSpace): SharedPlan {
+  const { tiles, stores, groupOf, roles, layouts } = users
   const places = new Map<Node, Region>()
   const bySize = [...tiles.values()].sort((a, b) => Number(a.span === 0) - Number(b.span === 0))
   for (const tile of bySize)
     places.set(tile.node, space.take(tile.stages * tile.stageBytes, tile.span === 0 ? 128 : 1024))
+  const scratch = new Map<Node, Region>()
+  for (const [node, group] of groupOf) {
+    const need = scratchOf(node, group, layouts)
+    if (need) scratch.set(node, space.take(need.bytes, need.alignment))
+  }
   const barriers = new Map<Node, Region>()
   const nodes = [...walk(ir.body)].filter((node) => node.op === 'barriers')
   const exchange = new Map<Group, number>([...roles.groups.values(), roles.whole].map((group) => [group, 16]))
   for (const [node, group] of groupOf)
-    if (node.op.startsWith('reduce.'))
-      exchange.set(group, Math.max(exchange.get(group)!, exchangeBytes(node, group.warps)))
+    if (node.op.startsWith('reduce.') && !isFragment(node))
+      exchange.set(group, Math.max(exchange.get(group)!, 8 * group.warps))
   const small =
     nodes.reduce((sum, node) => sum + 8 * attribute<number>(node, 'count'), 0) +
     [...exchange.values()].reduce((sum, bytes) => sum + bytes + 16, 0)
   const staging = planStaging(stores, groupOf, space, small)
   for (const node of nodes) barriers.set(node, space.take(8 * attribute<number>(node, 'count'), 8))
   const exchanges = new Map([...exchange].map(([group, bytes]) => [group, space.take(bytes, 16)]))
-  return { tiles: places, barriers, staging, exchange: exchanges }
+  return { tiles: places, barriers, staging, exchange: exchanges, scratch }
 }
 
 /** Staging for stores by the engine, one area a group for all its stores; where it does not fit, threads store themselves. */

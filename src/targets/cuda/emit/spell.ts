@@ -4,8 +4,8 @@ import { attribute, type Node } from '../../../ir/node.ts'
 import { KernelError } from '../../../ir/site.ts'
 import type { ValueType } from '../../../ir/type.ts'
 
-/** One element in a register. 16-bit floats are their bits. */
-const registerTypes: Partial<Record<DType, string>> = {
+/** One element in a register. Floats of 16 and 8 bits are their bits. */
+const registerTypes: Record<DType, string> = {
   f32: 'float',
   f16: 'u16',
   bf16: 'u16',
@@ -15,16 +15,14 @@ const registerTypes: Partial<Record<DType, string>> = {
   u32: 'u32',
   i64: 'i64',
   bool: 'bool',
+  f8e4m3: 'u8',
+  f8e5m2: 'u8',
 }
 
-export function registerType(dtype: DType, node: Node): string {
-  const type = registerTypes[dtype]
-  if (!type)
-    throw new KernelError(`${node.op}: ${dtype} is not lowered to CUDA yet: keep it as bf16`, node.site)
-  return type
-}
+export const registerType = (dtype: DType): string => registerTypes[dtype]
 
 export const is16Bit = (dtype: DType): boolean => dtypes[dtype].bytes === 2
+const isSmallFloat = (dtype: DType): boolean => dtypes[dtype].kind === 'float' && dtype !== 'f32'
 
 const scratch = new DataView(new ArrayBuffer(4))
 
@@ -51,6 +49,9 @@ export function literal(dtype: DType, value: number): string {
     case 'f16':
     case 'bf16':
       return `(u16)0x${halfBits(dtype, value).toString(16)}`
+    case 'f8e4m3':
+    case 'f8e5m2':
+      return `f32_to_${dtype}(${literal('f32', value)})`
     case 'u32':
       return `${value}u`
     case 'i64':
@@ -107,7 +108,7 @@ export function spellElement(node: Node, operands: readonly Operand[]): string {
     case 'select':
       return `(${a} ? ${b} : ${c})`
     case 'cast':
-      return spellCast(dtype, attribute<DType>(node, 'dtype'), a, node)
+      return spellCast(dtype, attribute<DType>(node, 'dtype'), a)
     case 'neg':
       return isSigned ? `(${dtype})(0u - (${unsigned(dtype)})${a})` : `(-${a})`
     case 'abs':
@@ -150,20 +151,20 @@ function spellUnsigned(node: Node, dtype: DType, a: string, b: string): string {
 
 const unsigned = (dtype: DType): string => (dtype === 'i64' ? 'u64' : 'u32')
 
-function spellCast(from: DType, to: DType, a: string, node: Node): string {
+export function spellCast(from: DType, to: DType, a: string): string {
   if (from === to) return a
-  if (is16Bit(from) && to !== 'bool') {
+  if (isSmallFloat(from)) {
     const wide = `${from}_to_f32(${a})`
-    return to === 'f32' ? wide : spellCast('f32', to, wide, node)
+    return to === 'f32' ? wide : spellCast('f32', to, wide)
   }
-  if (to === 'bool') return is16Bit(from) ? `((${a} & 0x7fff) != 0)` : `(${a} != 0)`
-  if (is16Bit(to)) return `f32_to_${to}(${from === 'f32' ? a : `(float)${a}`})`
+  if (to === 'bool') return `(${a} != 0)`
+  if (isSmallFloat(to)) return `f32_to_${to}(${from === 'f32' ? a : `(float)${a}`})`
   if (from === 'f32') {
     if (to === 'i32') return `__float2int_rz(${a})`
     if (to === 'u32') return `__float2uint_rz(${a})`
     if (to === 'i64') return `__float2ll_rz(${a})`
     const { min, max } = dtypes[to]
-    return `(${registerType(to, node)})__float2int_rz(fminf(fmaxf(${a}, ${min}.0f), ${max}.0f))`
+    return `(${registerType(to)})__float2int_rz(fminf(fmaxf(${a}, ${min}.0f), ${max}.0f))`
   }
-  return `((${registerType(to, node)})${a})`
+  return `((${registerType(to)})${a})`
 }

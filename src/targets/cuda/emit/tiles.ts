@@ -34,19 +34,18 @@ export function tileRoot(ref: Node): Node {
 
 /** Shared tiles and how each is laid out, from the ways it is used. */
 export function planTiles(ir: KernelIR): ReadonlyMap<Node, Tile> {
-  const multiplied = new Map<Node, Node>()
+  const multiplied = new Set<Node>()
   for (const node of walk(ir.body))
     if (node.op === 'dot')
       for (const operand of node.inputs.slice(0, 2))
-        if (operand.type.kind === 'ref') multiplied.set(tileRoot(operand), node)
+        if (operand.type.kind === 'ref') multiplied.add(tileRoot(operand))
   const tiles = new Map<Node, Tile>()
   for (const node of walk(ir.body)) {
     if (node.op !== 'shared') continue
     const { dtype, shape } = node.type as RefType
     const { rows, columns, stages } = splitStages(shape)
     const { bytes } = dtypes[dtype]
-    const dot = multiplied.get(node)
-    const span = dot ? spanOf(columns * bytes, dot) : 0
+    const span = multiplied.has(node) && bytes === 2 ? spanOf(columns * bytes) : 0
     const alignment = span === 0 ? 128 : 1024
     const stageBytes = Math.ceil((rows * columns * bytes) / alignment) * alignment
     tiles.set(node, { node, dtype, rows, columns, stages, span, stageBytes })
@@ -60,13 +59,11 @@ function splitStages(shape: Shape): Pick<Tile, 'rows' | 'columns' | 'stages'> {
   return { stages: 1, rows: shape[0], columns: shape[1] }
 }
 
-function spanOf(rowBytes: number, dot: Node): 32 | 64 | 128 {
+/** The swizzle that rows of so many bytes can have; 0: none. */
+export function spanOf(rowBytes: number): Tile['span'] {
   for (const span of [128, 64, 32] as const)
     if (rowBytes % span === 0 && (span === 128 || rowBytes === span)) return span
-  throw new KernelError(
-    `dot: a shared operand with rows of ${rowBytes} bytes: the matrix unit wants 32, 64 or a multiple of 128`,
-    dot.site,
-  )
+  return 0
 }
 
 /** A stretch of shared memory, from the program's base. */

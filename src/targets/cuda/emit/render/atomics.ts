@@ -12,7 +12,7 @@ export const atomic: Renderer = (node, emission) => {
   const { order, scope } = node.attributes as { order: Order; scope: Scope }
   const [ref] = node.inputs
   const { dtype } = ref.type as RefType
-  const type = registerType(dtype, node)
+  const type = registerType(dtype)
   const verb = node.op.slice('atomic.'.length)
   const values = node.inputs.slice(1, verb === 'cas' ? 3 : 2)
   const mask = node.inputs.at(1 + values.length)

@@ -21,7 +21,7 @@ function declareState(
     if (!isFragment(param)) {
       const name = emission.names.take(base)
       const { dtype } = param.type as ValueType
-      emission.out.line(`${registerType(dtype, node)} ${name} = ${emission.scalar(value)};`, node.site)
+      emission.out.line(`${registerType(dtype)} ${name} = ${emission.scalar(value)};`, node.site)
       return name
     }
     const own = isSplat(value) ? undefined : emission.fragment(value).array
@@ -29,7 +29,7 @@ function declareState(
     const isAccumulator = emission.plans.layouts.of(param).kind === 'accumulator'
     const name = emission.names.take(isAccumulator ? 'acc' : base)
     const { dtype } = param.type as ValueType
-    const [type, count] = registers(dtype, emission.plans.layouts.of(param).count, node)
+    const [type, count] = registers(dtype, emission.plans.layouts.of(param).count)
     emission.out.line(`${type} ${name}[${count}];`, node.site)
     emission.fill(name, value, param)
     return name
@@ -59,7 +59,7 @@ function assignState(
       if (array && names.includes(array)) {
         const copy = emission.names.take('next')
         const { dtype } = params[i].type as ValueType
-        const [type, count] = registers(dtype, emission.plans.layouts.of(params[i]).count, result)
+        const [type, count] = registers(dtype, emission.plans.layouts.of(params[i]).count)
         out.line(`${type} ${copy}[${count}];`)
         emission.fill(copy, result)
         pending.push(`for (u32 i = 0; i < ${count}; ++i) ${names[i]}[i] = ${copy}[i];`)
@@ -71,7 +71,7 @@ function assignState(
     const readsOther = names.some((name, j) => j !== i && new RegExp(`\\b${name}\\b`).test(text))
     if (!readsOther) return void pending.push(`${names[i]} = ${bare(text)};`)
     const copy = emission.names.take('next')
-    out.line(`const ${registerType((params[i].type as ValueType).dtype, result)} ${copy} = ${text};`)
+    out.line(`const ${registerType((params[i].type as ValueType).dtype)} ${copy} = ${text};`)
     pending.push(`${names[i]} = ${copy};`)
   })
   for (const line of pending) {
@@ -185,7 +185,8 @@ function declareIndices(
   let rest = tile
   for (let axis = indices.length - 1; axis >= 0; axis--) {
     const text = axis === 0 ? rest : `${rest} % (u32)${extents[axis]}`
-    emission.out.line(`const i32 ${names[axis]} = (i32)(${text});`)
+    if (emission.plans.uses.count(indices[axis]) > 0)
+      emission.out.line(`const i32 ${names[axis]} = (i32)(${text});`)
     rest = `(${rest} / (u32)${extents[axis]})`
   }
 }
@@ -231,14 +232,14 @@ export const ifElse: Renderer = (node, emission) => {
     const { dtype } = value.type as ValueType
     if (!isFragment(value)) {
       const name = emission.names.take('chosen')
-      out.line(`${registerType(dtype, node)} ${name};`, node.site)
+      out.line(`${registerType(dtype)} ${name};`, node.site)
       return name
     }
     const like = isSplat(value) ? no.results[i] : value
     if (isSplat(like))
       emission.refuse(node, 'whose branches both give a constant fragment: choose the constant instead')
     const name = emission.names.take('chosen')
-    const [type, count] = registers(dtype, emission.plans.layouts.of(like).count, node)
+    const [type, count] = registers(dtype, emission.plans.layouts.of(like).count)
     out.line(`${type} ${name}[${count}];`, node.site)
     return name
   })

@@ -1,27 +1,78 @@
 /**
- * The matrix product: wgmma on shared operands, the left one also from registers. A warpgroup multiplies its own rows, 64 at
- * a time, by up to 256 columns a time. Where the overlap plan says so, a product is left in flight and the one before it is
- * waited for; what that one read is then handed back.
+ * The matrix product. Operands in registers that the instruction wants in shared memory are staged first; then it is wgmma
+ * (here), mma.sync (mma.ts) or plain arithmetic (elements.ts).
+ *
+ * wgmma: a warpgroup multiplies its own rows, 64 at a time, by up to 256 columns a time. Where the overlap plan says so, a
+ * product is left in flight and the one before it is waited for; what that one read is then handed back.
  */
 import type { Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
-import { isFragment, isSplat } from '../assign.ts'
+import { isSplat } from '../assign.ts'
 import type { Emission } from '../emission.ts'
 import type { Overlap } from '../overlap.ts'
+import { MAX_COLUMNS } from '../products.ts'
+import { stagedOf } from '../scratch.ts'
+import type { Tile } from '../tiles.ts'
 import { wgmmaName } from '../../prelude.ts'
+import { multiplyElements } from './elements.ts'
+import { writeTile } from './exchange.ts'
+import { multiplyTiles } from './mma.ts'
 import { scaled, sharedView, sum, type SharedView } from './places.ts'
 import type { Renderer } from './renderer.ts'
 
-const MAX_COLUMNS = 256
+/** Where a product finds its operands; the left one, if undefined, in registers. */
+export interface Operands {
+  readonly left: SharedView | undefined
+  readonly right: SharedView
+}
 
 export const dot: Renderer = (node, emission) => {
+  const product = emission.plans.products.get(node)!
+  const operands = operandsOf(node, emission)
+  const acc = accumulator(node, emission)
+  switch (product) {
+    case 'wgmma':
+      return multiplyByWarpgroups(node, operands, acc, emission)
+    case 'mma':
+      return multiplyTiles(node, operands, acc, emission)
+    case 'elements':
+      return multiplyElements(node, operands, acc, emission)
+    default:
+      product satisfies never
+  }
+}
+
+/** Both operands, once all threads can read them. */
+function operandsOf(node: Node, emission: Emission): Operands {
+  const [a, b] = node.inputs
+  const staged = stagedOf(node, emission.group, emission.plans.layouts)
+  const staging = (tile: Tile, at: number): SharedView => ({
+    tile,
+    base: `(${sum(emission.scratch(node), String(at))})`,
+    transposed: false,
+    row: undefined,
+  })
+  const left = staged.left && staging(staged.left, 0)
+  const right = staged.right && staging(staged.right, staged.left?.stageBytes ?? 0)
+  if (left || right)
+    emission.handOver(node, () => {
+      if (left) writeTile(a, left, emission)
+      if (right) writeTile(b, right, emission)
+      if (emission.plans.products.get(node) === 'wgmma') emission.out.line('fence_async_shared();', node.site)
+    })
+  else emission.settle(node)
+  return {
+    left: left ?? (a.type.kind === 'ref' ? sharedView(a, emission) : undefined),
+    right: right ?? sharedView(b, emission),
+  }
+}
+
+function multiplyByWarpgroups(node: Node, operands: Operands, acc: string, emission: Emission): void {
   const { out, plans } = emission
   const overlap = plans.overlaps.find((one) => one.dot === node)
-  emission.settle(node)
-  const acc = accumulator(node, emission)
   if (!overlap) out.line(`fragment_fence(${acc});`, node.site)
   out.line('wgmma_fence();', node.site)
-  multiply(node, acc, emission)
+  multiply(node, operands, acc, emission)
   out.line('wgmma_commit();')
   if (overlap) return handBack(overlap, emission)
   out.line('wgmma_wait<0>();')
@@ -41,33 +92,26 @@ function accumulator(node: Node, emission: Emission): string {
   return name
 }
 
-function multiply(node: Node, acc: string, emission: Emission): void {
+function multiply(node: Node, operands: Operands, acc: string, emission: Emission): void {
   const { out, plans } = emission
-  const [a, b] = node.inputs
+  const [a] = node.inputs
   const { dtype, shape } = a.type as ValueType
   const depth = shape[1]
   const columns = (node.type as ValueType).shape[1]
-  if (dtype !== 'bf16' && dtype !== 'f16')
-    emission.refuse(node, `of ${dtype} is not lowered to CUDA yet: bf16 and f16 are`)
-  if (depth % 16 !== 0)
-    emission.refuse(node, `with an inner extent of ${depth}: the matrix unit wants a multiple of 16`)
-  if (isFragment(b))
-    emission.refuse(
-      node,
-      'with the right operand in registers: the matrix unit reads it from shared memory; store it to a shared tile',
-    )
   const perTile = columns / 2
-  const tiles = plans.layouts.of(node).count / perTile
+  const tiles = plans.layouts.of(node).spread!.rowTiles
   const chunks = Math.ceil(columns / MAX_COLUMNS)
   const width = columns / chunks
-  if (width % 8 !== 0)
-    emission.refuse(node, `of ${columns} columns: more than 256 must divide into equal multiples of 8`)
-  const wgmma = { n: width, dtype, a: isFragment(a) ? ('registers' as const) : ('shared' as const) }
+  const wgmma = {
+    n: width,
+    dtype: dtype as 'bf16' | 'f16',
+    a: operands.left ? ('shared' as const) : ('registers' as const),
+  }
   emission.wgmma.push(wgmma)
   const steps = depth / 16
-  const right = operandOf(sharedView(b, emission), 'right')
-  const left = isFragment(a) ? undefined : operandOf(sharedView(a, emission), 'left')
-  const registersA = isFragment(a) ? emission.inArray(a, 'left') : ''
+  const right = operandOf(operands.right, 'right')
+  const left = operands.left && operandOf(operands.left, 'left')
+  const registersA = left ? '' : emission.inArray(a, 'left')
   const row = emission.group.warps === 4 ? '0' : 'thread / 128'
 
   out.block('', () => {

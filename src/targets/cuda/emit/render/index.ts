@@ -6,6 +6,7 @@ import { atomic } from './atomics.ts'
 import * as control from './control.ts'
 import * as declarations from './declarations.ts'
 import { dot } from './dot.ts'
+import { rows } from './exchange.ts'
 import * as memory from './memory.ts'
 import { reduce } from './reductions.ts'
 import { silent, type Renderer } from './renderer.ts'
@@ -62,7 +63,7 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   slice: silent,
   pick: declarations.pick,
   tile: silent,
-  rows: silent,
+  rows,
   at: silent,
 
   shared: declarations.shared,

@@ -2,11 +2,13 @@
 import { dtypes } from '../../../../ir/dtype.ts'
 import type { Node } from '../../../../ir/node.ts'
 import type { Order, Scope } from '../../../../ir/ops/index.ts'
-import type { RefType, ValueType } from '../../../../ir/type.ts'
-import { isFragment } from '../assign.ts'
+import type { RefType, TensorType, ValueType } from '../../../../ir/type.ts'
+import { isFragment, lanesOf } from '../assign.ts'
+import type { MapPlan, TensorPlan } from '../copies.ts'
 import { registers, type Emission } from '../emission.ts'
+import { blockedLayout } from '../layout.ts'
 import { is16Bit, literal, registerType } from '../spell.ts'
-import { tileOf } from '../views.ts'
+import { tileOf, type TileView } from '../views.ts'
 import { engineCoordinates, placeOf, scaled, sharedView, sum, type Place } from './places.ts'
 import type { Renderer } from './renderer.ts'
 import { storeByEngine } from './store.ts'
@@ -24,7 +26,7 @@ export const load: Renderer = (node, emission) => {
   const [ref, mask, other] = node.inputs
   const place = placeOf(ref, emission)
   const { dtype } = node.type as ValueType
-  const type = registerType(dtype, node)
+  const type = registerType(dtype)
   const { order, scope } = node.attributes as { order?: Order; scope?: Scope }
   if (!isFragment(node)) return loadScalar(node, place, emission)
   const layout = emission.plans.layouts.of(node)
@@ -32,7 +34,7 @@ export const load: Renderer = (node, emission) => {
   const bytes = wideBytes(node, ref, layout.vector, emission)
   if (bytes > 0 && !mask && order === undefined) {
     const step = bytes / dtypes[dtype].bytes
-    const [, count] = registers(dtype, layout.count, node)
+    const [, count] = registers(dtype, layout.count)
     const at = layout.place('i')
     const guard = all(layout.exists('i'), place.inside(at))
     if (guard) emission.out.unrolled(count, `${name}[i] = 0;`, node.site)
@@ -75,7 +77,7 @@ function fillElements(
 function loadScalar(node: Node, place: Place, emission: Emission): void {
   const [, mask, other] = node.inputs
   const { dtype } = node.type as ValueType
-  const type = registerType(dtype, node)
+  const type = registerType(dtype)
   const { order, scope } = node.attributes as { order?: Order; scope?: Scope }
   const address = place.address([], '0')
   const masked = (value: string): string =>
@@ -107,7 +109,7 @@ export const store: Renderer = (node, emission) => {
   const [ref, value, mask] = node.inputs
   const place = placeOf(ref, emission)
   const { dtype } = value.type as ValueType
-  const type = registerType(dtype, node)
+  const type = registerType(dtype)
   const { order, scope } = node.attributes as { order?: Order; scope?: Scope }
   if (order === 'release') release(node, emission)
   const strong =
@@ -146,17 +148,45 @@ export const store: Renderer = (node, emission) => {
 
 export const copy: Renderer = (node, emission) => {
   emission.settle(node)
-  copyByThreads(node, emission)
+  const isElements = node.inputs.length > 2 || node.inputs.some((ref) => ref.op === 'at')
+  if (isElements && (node.inputs[0].type as RefType).shape.length > 0) copyElements(node, emission)
+  else copyByThreads(node, emission)
+}
+
+/** Each element by the thread that has its index or its mask. */
+function copyElements(node: Node, emission: Emission): void {
+  const [source, target, mask] = node.inputs
+  const { dtype, shape } = source.type as RefType
+  const type = registerType(dtype)
+  const [lane] = lanesOf(node)
+  const layout = lane
+    ? emission.plans.layouts.of(lane)
+    : blockedLayout(shape, dtypes[dtype].bytes, emission.group)
+  const [from, to] = [placeOf(source, emission), placeOf(target, emission)]
+  const at = layout.place('i')
+  const guard = all(
+    layout.isFirst,
+    layout.exists('i'),
+    to.inside(at),
+    mask && emission.element(mask, 'i').text,
+  )
+  const inside = from.inside(at)
+  const value = read(from, type, from.address(at, 'i'))
+  const text = write(
+    to,
+    type,
+    to.address(at, 'i'),
+    inside ? `(${inside}) ? ${value} : (${type})${literal(dtype, 0)}` : value,
+  )
+  emission.out.unrolled(layout.count, `${guard ? `if (${guard}) ` : ''}${text}`, node.site)
 }
 
 function copyByThreads(node: Node, emission: Emission): void {
   const { out, group } = emission
   const [source, target] = node.inputs
-  if (node.op === 'copy' && node.inputs.length > 2)
-    emission.refuse(node, 'with a mask is not lowered to CUDA yet: load with the mask and store')
   const { dtype, shape } = source.type as RefType
   const isWide = emission.plans.copies.ofCopy(node).how === 'vector'
-  const type = isWide ? 'Chunk' : registerType(dtype, node)
+  const type = isWide ? 'Chunk' : registerType(dtype)
   const width = isWide ? 16 / dtypes[dtype].bytes : 1
   const columns = shape[shape.length - 1] / width
   const [from, to] = [placeOf(source, emission), placeOf(target, emission)]
@@ -165,11 +195,9 @@ function copyByThreads(node: Node, emission: Emission): void {
   const count = shape.reduce((product, extent) => product * extent, 1) / width
   if (shape.length === 0) {
     const value = read(from, type, pointer(from, from.address([], '0')))
-    return emission.byLeader(write(to, type, pointer(to, to.address([], '0')), value), node.site)
+    const guard = node.op === 'copy' && node.inputs[2] ? `if (${emission.scalar(node.inputs[2])}) ` : ''
+    return emission.byLeader(`${guard}${write(to, type, pointer(to, to.address([], '0')), value)}`, node.site)
   }
-  const fromHere = source.op === 'at' || target.op === 'at'
-  if (fromHere)
-    emission.refuse(node, 'between single elements is not lowered to CUDA yet: load them and store them')
   out.line('#pragma unroll 4')
   const head = group.solo
     ? `for (u32 chunk = 0; chunk < ${count}; ++chunk)`
@@ -213,12 +241,61 @@ export const copyAsync: Renderer = (node, emission) => {
   const call = emission.tensorCopy('load', plan.map.box.length + Number(plan.map.ranked))
   const guard = emission.group.solo ? '' : 'if (thread == 0) '
   out.line(`${guard}barrier_expect_bytes(${completes}, ${plan.bytes});`, node.site)
-  for (const box of plan.boxes) {
-    const at = view.shape.length === 1 ? [String(box.column)] : [String(box.row), String(box.column)]
-    const coordinates = engineCoordinates(view, at, plan.map.ranked, emission)
-    out.line(
-      `${guard}${call}(${sum(start, String(box.offset))}, ${map}, ${completes}, ${coordinates.join(', ')});`,
-      node.site,
-    )
+  const copyWhole = (): void => {
+    for (const box of plan.boxes) {
+      const at = view.shape.length === 1 ? [String(box.column)] : [String(box.row), String(box.column)]
+      const coordinates = engineCoordinates(view, at, plan.map.ranked, emission)
+      out.line(
+        `${guard}${call}(${sum(start, String(box.offset))}, ${map}, ${completes}, ${coordinates.join(', ')});`,
+        node.site,
+      )
+    }
   }
+  if (!plan.ragged) return copyWhole()
+  const rows = emission.names.take('rows_left')
+  const before = scaled(emission.scalar(view.indices[0]), view.shape[0])
+  out.line(`const i32 ${rows} = ${emission.scalar(view.axes[0].size!)} - ${before};`, node.site)
+  out.block(`if (${rows} >= ${view.shape[0]})`, copyWhole, node.site, '} else {')
+  out.indented(() => copyRows(plan, view, { start, completes, rows, call: `${guard}${call}` }, emission))
+  out.line('}')
+}
+
+interface RaggedCopy {
+  readonly start: string
+  readonly completes: string
+  /** Rows of the window that are left for the tile. */
+  readonly rows: string
+  readonly call: string
+}
+
+/** A tile that crosses the end of its window: eight rows a time where they are all inside or all beyond, else one by one. */
+function copyRows(plan: TensorPlan, view: TileView, copy: RaggedCopy, emission: Emission): void {
+  const { out } = emission
+  const { start, completes, rows, call } = copy
+  const { eight, one } = plan.ragged!
+  const rowBytes = eight.box[0] * dtypes[(view.base.type as TensorType).dtype].bytes
+  const panels = plan.boxes.filter((box) => box.row === 0)
+  const axis = view.axes.length + view.picks.length - 1 - view.axes[0].axis
+  const copyAt = (row: string, map: MapPlan): void => {
+    for (const { column, offset } of panels) {
+      const coordinates = engineCoordinates(view, [row, String(column)], map.ranked, emission)
+      coordinates[axis] = `${row} < ${rows} ? ${coordinates[axis]} : -${map.box[1]}`
+      const to = sum(sum(start, String(offset)), `${row} * ${rowBytes}`)
+      out.line(`${call}(${to}, ${emission.params.map(map)}, ${completes}, ${coordinates.join(', ')});`)
+    }
+  }
+  const [step] = eight.box.slice(1)
+  out.block(`for (i32 row = 0; row < ${view.shape[0]}; row += ${step})`, () => {
+    if (step === 1) return copyAt('row', one)
+    out.block(
+      `if (row + ${step} <= ${rows} || row >= ${rows})`,
+      () => copyAt('row', eight),
+      undefined,
+      '} else {',
+    )
+    out.indented(() =>
+      out.block(`for (i32 single = row; single < row + ${step}; ++single)`, () => copyAt('single', one)),
+    )
+    out.line('}')
+  })
 }

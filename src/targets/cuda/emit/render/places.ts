@@ -2,6 +2,7 @@
 import { dtypes, type DType } from '../../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../../ir/node.ts'
 import type { RefType } from '../../../../ir/type.ts'
+import { isIndexed, isSplat } from '../assign.ts'
 import type { Emission } from '../emission.ts'
 import type { Tile } from '../tiles.ts'
 import { tileOf, viewOf, type TensorView, type ViewAxis } from '../views.ts'
@@ -51,9 +52,28 @@ export function placeOf(ref: Node, emission: Emission): Place {
         inside: () => undefined,
       }
     }
+    case 'rows': {
+      const view = viewOf(ref.inputs[0])
+      const column = (at: readonly string[]): string =>
+        sum(scaled(emission.scalar(ref.inputs[2]), attribute<number>(ref, 'width')), `(i32)${at[1]}`)
+      return {
+        space,
+        dtype,
+        address: (at) => addressText(view, [gatheredRow(ref, at[0], emission), column(at)], emission),
+        inside: (at) => `${column(at)} < ${extentText(view, view.axes[1], emission)}`,
+      }
+    }
     default:
-      return emission.refuse(ref, 'is not lowered to CUDA yet: copy the rows one tile at a time')
+      return emission.refuse(ref, 'is not a place in global memory')
   }
+}
+
+/** Which row of the tensor stands at a row of gathered ones. */
+function gatheredRow(ref: Node, row: string, emission: Emission): string {
+  const indices = ref.inputs[1]
+  if (isSplat(indices)) return emission.scalar(indices)
+  if (isIndexed(indices)) return emission.fragment(indices).at!([row])
+  return `shared_load<i32>(${emission.scratch(ref)} + ${row} * 4)`
 }
 
 /** A shared tile or a view of it. */

@@ -1,6 +1,7 @@
 /**
- * Reductions. Along the columns of an accumulator a row's four threads exchange by shuffles; along its rows, and of a vector
- * to a scalar, warps exchange partial results through shared memory, so that every thread ends with the same bits.
+ * Reductions. Along a row, and along a column, of a matrix threads of a warp exchange by shuffles; warps that share it, and
+ * those that reduce everything to a scalar, exchange partial results through shared memory, so that every thread ends with
+ * the same bits.
  */
 import type { DType } from '../../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../../ir/node.ts'
@@ -44,59 +45,98 @@ export const reduce: Renderer = (node, emission) => {
   if (isSplat(source)) emission.refuse(node, 'of a constant fragment: compute it when recording')
   const from = emission.plans.layouts.of(source)
   if (!isFragment(node)) return toScalar(node, emission)
-  if (from.kind !== 'accumulator')
-    emission.refuse(
-      node,
-      'of a matrix that is not a product is not lowered to CUDA yet: reduce one row at a time',
-    )
+  if (!from.spread) emission.refuse(node, 'of a vector along an axis it does not have')
   if (attribute<number>(node, 'axis') === 1) alongColumns(node, emission)
   else alongRows(node, emission)
 }
 
 function alongColumns(node: Node, emission: Emission): void {
-  const [source] = node.inputs
-  const matrix = emission.plans.layouts.of(source)
-  const { dtype } = node.type as ValueType
-  const type = registerType(dtype, node)
-  const combine = combineOf(node)
-  const name = emission.declareFragment(node, node.op.replace('reduce.', 'row_'))
+  const matrix = emission.plans.layouts.of(node.inputs[0])
+  const name = withinThread(node, 'rows', emission)
+  const { columnWarps } = matrix.spread!
   const { count } = emission.plans.layouts.of(node)
-  const slot = sliceIndex('rows', matrix, 'i')
-  emission.out.unrolled(count, `${name}[i] = ${neutral(node, dtype)};`, node.site)
-  emission.out.unrolled(
-    matrix.count,
-    `${name}[${slot}] = ${combine(`${name}[${slot}]`, emission.element(source, 'i').text)};`,
-  )
-  emission.out.unrolled(count, `${name}[i] = across<1, 4>(${name}[i], ${lambda(type, combine)});`)
+  const { type, f } = functionOf(node)
+  emission.out.unrolled(count, `${name}[i] = across<1, 4>(${name}[i], ${f});`)
+  if (columnWarps > 1)
+    amongWarps(node, name, emission, {
+      warps: columnWarps,
+      isWriter: 'thread % 4 == 0',
+      own: `thread / 32 % ${columnWarps}`,
+      at: (warp, place) => `(${place} * ${columnWarps} + ${warp}) * ${type === 'i64' ? 8 : 4}`,
+    })
 }
 
 function alongRows(node: Node, emission: Emission): void {
+  const matrix = emission.plans.layouts.of(node.inputs[0])
+  const name = withinThread(node, 'columns', emission)
+  const { rowWarps, warpsOfRow } = matrix.spread!
+  const { count } = emission.plans.layouts.of(node)
+  const { type, f } = functionOf(node)
+  emission.out.unrolled(count, `${name}[i] = across<4, 32>(${name}[i], ${f});`)
+  if (rowWarps > 1)
+    amongWarps(node, name, emission, {
+      warps: rowWarps,
+      isWriter: 'thread % 32 < 4',
+      own: `thread / ${32 * warpsOfRow}`,
+      at: (warp, place) => `(${warp} * ${matrix.shape[1]} + ${place}) * ${type === 'i64' ? 8 : 4}`,
+    })
+}
+
+function functionOf(node: Node): { readonly type: string; readonly f: string } {
+  const type = registerType((node.type as ValueType).dtype)
+  return { type, f: lambda(type, combineOf(node)) }
+}
+
+/** A thread's own elements of each row (column); the registers that hold them. */
+function withinThread(node: Node, kind: 'rows' | 'columns', emission: Emission): string {
   const [source] = node.inputs
-  const { out, group } = emission
   const matrix = emission.plans.layouts.of(source)
   const { dtype } = node.type as ValueType
-  const type = registerType(dtype, node)
   const combine = combineOf(node)
-  const columns = matrix.shape[1]
-  const name = emission.declareFragment(node, node.op.replace('reduce.', 'column_'))
+  const prefix = kind === 'rows' ? 'row_' : 'column_'
+  const name = emission.declareFragment(node, node.op.replace('reduce.', prefix))
+  const { count } = emission.plans.layouts.of(node)
+  const slot = sliceIndex(kind, matrix, 'i')
+  const exists = matrix.exists('i')
+  const text = `${name}[${slot}] = ${combine(`${name}[${slot}]`, emission.element(source, 'i').text)};`
+  emission.out.unrolled(count, `${name}[i] = ${neutral(node, dtype)};`, node.site)
+  emission.out.unrolled(matrix.count, exists ? `if (${exists}) ${text}` : text)
+  return name
+}
+
+interface Exchange {
+  readonly warps: number
+  /** The threads of a warp that hold different results. */
+  readonly isWriter: string
+  /** Which of the warps this one is. */
+  readonly own: string
+  /** Bytes from the node's scratch to a warp's result for a row (column). */
+  at(warp: string, place: string): string
+}
+
+function amongWarps(
+  node: Node,
+  name: string,
+  emission: Emission,
+  { warps, isWriter, own, at }: Exchange,
+): void {
+  const { out } = emission
+  const { dtype, shape } = node.type as ValueType
+  const { type } = functionOf(node)
   const layout = emission.plans.layouts.of(node)
-  const slot = sliceIndex('columns', matrix, 'i')
-  out.unrolled(layout.count, `${name}[i] = ${neutral(node, dtype)};`, node.site)
-  out.unrolled(
-    matrix.count,
-    `${name}[${slot}] = ${combine(`${name}[${slot}]`, emission.element(source, 'i').text)};`,
-  )
-  out.unrolled(layout.count, `${name}[i] = across<4, 32>(${name}[i], ${lambda(type, combine)});`)
-  const bytes = dtype === 'i64' ? 8 : 4
-  const at = (warp: string): string =>
-    `${emission.exchange()} + (${warp} * ${columns} + ${layout.place('i')[0]}) * ${bytes}`
-  out.unrolled(layout.count, `if (thread % 32 < 4) shared_store<${type}>(${at('thread / 32')}, ${name}[i]);`)
-  emission.meet()
-  out.unrolled(
-    layout.count,
-    `{ ${type} total = ${neutral(node, dtype)}; for (u32 w = 0; w < ${group.warps}; ++w) total = ${combine('total', `shared_load<${type}>(${at('w')})`)}; ${name}[i] = total; }`,
-  )
-  emission.meet()
+  const combine = combineOf(node)
+  const place = layout.place('i')[shape.length - 1]
+  const exists = layout.exists('i')
+  const scratch = emission.scratch(node)
+  emission.handOver(node, () => {
+    const guard = exists ? `${isWriter} && ${exists}` : isWriter
+    out.unrolled(
+      layout.count,
+      `if (${guard}) shared_store<${type}>(${scratch} + ${at(own, place)}, ${name}[i]);`,
+    )
+  })
+  const total = `${type} total = ${neutral(node, dtype)}; for (u32 w = 0; w < ${warps}; ++w) total = ${combine('total', `shared_load<${type}>(${scratch} + ${at('w', place)})`)}; ${name}[i] = total;`
+  out.unrolled(layout.count, exists ? `if (${exists}) { ${total} }` : `{ ${total} }`)
 }
 
 function toScalar(node: Node, emission: Emission): void {
@@ -104,36 +144,24 @@ function toScalar(node: Node, emission: Emission): void {
   const { out, group } = emission
   const layout = emission.plans.layouts.of(source)
   const { dtype } = node.type as ValueType
-  const type = registerType(dtype, node)
+  const type = registerType(dtype)
   const combine = combineOf(node)
   const partial = emission.names.take(node.op.replace('reduce.', ''))
   out.line(`${type} ${partial} = ${neutral(node, dtype)};`, node.site)
-  const exists = layout.exists('i')
+  const guard = [layout.isFirst, layout.exists('i')].filter((one) => one !== undefined).join(' && ')
   out.unrolled(
     layout.count,
-    `${exists ? `if (${exists}) ` : ''}${partial} = ${combine(partial, emission.element(source, 'i').text)};`,
+    `${guard ? `if (${guard}) ` : ''}${partial} = ${combine(partial, emission.element(source, 'i').text)};`,
   )
-  const f = lambda(type, combine)
-  if (layout.kind === 'columns') out.line(`${partial} = across<1, 4>(${partial}, ${f});`)
-  else {
-    out.line(`${partial} = across<${layout.kind === 'rows' ? 4 : 1}, 32>(${partial}, ${f});`)
-    const bytes = dtype === 'i64' ? 8 : 4
-    const at = (warp: string): string => `${emission.exchange()} + ${warp} * ${bytes}`
-    out.line(`if (thread % 32 == 0) shared_store<${type}>(${at('thread / 32')}, ${partial});`)
-    emission.meet()
-    out.line(`${partial} = ${neutral(node, dtype)};`)
-    out.line(
-      `for (u32 w = 0; w < ${group.warps}; ++w) ${partial} = ${combine(partial, `shared_load<${type}>(${at('w')})`)};`,
-    )
-    emission.meet()
-  }
+  out.line(`${partial} = across<1, 32>(${partial}, ${lambda(type, combine)});`)
+  const bytes = dtype === 'i64' ? 8 : 4
+  const at = (warp: string): string => `${emission.exchange()} + ${warp} * ${bytes}`
+  out.line(`if (thread % 32 == 0) shared_store<${type}>(${at('thread / 32')}, ${partial});`)
+  emission.meet()
+  out.line(`${partial} = ${neutral(node, dtype)};`)
+  out.line(
+    `for (u32 w = 0; w < ${group.warps}; ++w) ${partial} = ${combine(partial, `shared_load<${type}>(${at('w')})`)};`,
+  )
+  emission.meet()
   emission.setScalar(node, partial)
-}
-
-/** Bytes of the group's exchange that a reduction needs. */
-export function exchangeBytes(node: Node, warps: number): number {
-  const source = node.inputs[0].type as ValueType
-  const bytes = source.dtype === 'i64' ? 8 : 4
-  if (!isFragment(node)) return warps * bytes
-  return attribute<number>(node, 'axis') === 0 ? warps * source.shape[1] * bytes : 0
 }

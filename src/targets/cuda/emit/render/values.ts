@@ -1,11 +1,12 @@
 /** Values: constants, ids, elementwise arithmetic, shape changes. */
 import { attribute, type Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
-import { isFragment, isIndexed, isSplat, shapeOf } from '../assign.ts'
+import { isConversion, isFragment, isIndexed, isSplat, shapeOf } from '../assign.ts'
 import type { Emission } from '../emission.ts'
 import { sliceIndex } from '../layout.ts'
 import { is16Bit, literal, spellElement, type Operand } from '../spell.ts'
 import { viewOf } from '../views.ts'
+import { move } from './exchange.ts'
 import { extentText } from './places.ts'
 import type { Renderer } from './renderer.ts'
 
@@ -75,6 +76,7 @@ export const elementwise: Renderer = (node, emission) => {
     return emission.defineScalar(node, expression, nameOf(node, emission))
   }
   const { dtype } = node.type as ValueType
+  if (isConversion(node) && !isIndexed(node)) return move(node, emission)
   const { count } = emission.plans.layouts.of(node)
   const at = (i: string): string =>
     spellElement(
@@ -127,7 +129,11 @@ export const broadcast: Renderer = (node, emission) => {
   const layout = emission.plans.layouts.of(node)
   const from = emission.fragment(source)
   const kind = from.layout.kind
-  const isSlice = layout.kind === 'accumulator' && (kind === 'rows' || kind === 'columns')
+  const axis = kind === 'rows' ? 0 : 1
+  const isSlice =
+    layout.spread !== undefined &&
+    (kind === 'rows' || kind === 'columns') &&
+    shapeOf(source)[axis] === shapeOf(node)[axis]
   if (from.at && !isSlice) {
     const shape = shapeOf(source)
     const at = (place: readonly string[]): string =>
@@ -137,8 +143,7 @@ export const broadcast: Renderer = (node, emission) => {
   if (!isSlice)
     emission.refuse(
       node,
-      `[${shapeOf(source).join('x')}] stretched to [${shapeOf(node).join('x')}] apart from a matrix product is not ` +
-        'lowered to CUDA yet: load the vector with indices of the full shape, with .at([…])',
+      `[${shapeOf(source).join('x')}] stretched to [${shapeOf(node).join('x')}] is not lowered to CUDA yet: reduce it to a scalar`,
     )
   emission.setFragment(node, {
     layout,
@@ -148,9 +153,7 @@ export const broadcast: Renderer = (node, emission) => {
 }
 
 export const transpose: Renderer = (node, emission) => {
-  if (node.type.kind === 'value')
-    emission.refuse(
-      node,
-      'of a fragment is not lowered to CUDA yet: transpose the shared tile it is loaded from or stored to, which is free',
-    )
+  if (node.type.kind !== 'value') return // of a shared tile, another view
+  if (isSplat(node.inputs[0])) return emission.setScalar(node, emission.scalar(node.inputs[0]))
+  move(node, emission)
 }

@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) allGatherGemmPull(
   const u32 full = shared + 229376;  // src/ops/allGatherGemm/pull.ts:23
   const u32 empty = shared + 229408;
   if (threadIdx.x < 128) {  // producer
-    registers_lower<40>();
+    registers_lower<56>();
     if (threadIdx.x == 0) {
       const u32* awaited_1 = 0;  // the flag waited for last
       const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // src/ops/allGatherGemm/pull.ts:22
@@ -80,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) allGatherGemmPull(
       }
     }
   } else if (threadIdx.x < 384) {  // consumer
-    registers_raise<232>();
+    registers_raise<224>();
     const u32 thread = threadIdx.x - 128;
     const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // src/ops/allGatherGemm/pull.ts:22
     const i32 c_dim1_ceil_256 = (i32)((u32)(c_dim1 + 255) / 256u);

@@ -1,8 +1,6 @@
 // flashDecodeFused, for 2 ranks; G = 64, D = 128, BN = 64, stages = 2, scale = 0.08838834764831845
 extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     u16* q,
-    u16* k,
-    u16* v,
     i32* lengths,
     float* inbox,
     float* stats,
@@ -10,12 +8,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     i32 q_dim1,
     i32 q_dim2,
     i32 q_dim3,
-    i32 k_dim1,
-    i32 k_dim2,
-    i32 k_dim3,
-    i32 v_dim1,
-    i32 v_dim2,
-    i32 v_dim3,
     i32 inbox_dim1,
     i32 inbox_dim2,
     i32 inbox_dim3,
@@ -24,6 +16,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     i32 stats_dim3,
     i32 arrived_dim1,
     i32 arrived_dim2,
+    const __grid_constant__ TensorMap k_map,
+    const __grid_constant__ TensorMap k_map_of_8_rows,
+    const __grid_constant__ TensorMap k_map_of_1_row,
+    const __grid_constant__ TensorMap v_map,
+    const __grid_constant__ TensorMap v_map_of_8_rows,
+    const __grid_constant__ TensorMap v_map_of_1_row,
     const __grid_constant__ TensorMap out_map,
     const __grid_constant__ TensorMap inbox_all_ranks_map,
     u32* arrived,
@@ -42,9 +40,15 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
   const u32 arrived_wait_epoch = *(volatile u32*)(arrived_epochs + 1) + 1;
   const u32 done_signal_epoch = *(volatile u32*)(done_epochs + 0) + 1;
   if (thread == 0) {
+    tma_prefetch(k_map);
+    tma_prefetch(k_map_of_8_rows);
+    tma_prefetch(k_map_of_1_row);
+    tma_prefetch(v_map);
+    tma_prefetch(v_map_of_8_rows);
+    tma_prefetch(v_map_of_1_row);
     tma_prefetch(out_map);
     tma_prefetch(inbox_all_ranks_map);
-    for (u32 i = 0; i < 2; ++i) barrier_init(shared + 81920 + i * 8, 4);  // src/ops/flashDecode/fused.ts:46
+    for (u32 i = 0; i < 2; ++i) barrier_init(shared + 81920 + i * 8, 1);  // src/ops/flashDecode/fused.ts:46
     for (u32 i = 0; i < 2; ++i) barrier_init(shared + 81936 + i * 8, 4);
     barrier_init_fence();
     fence_async_shared();
@@ -55,51 +59,71 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
   const u32 full = shared + 81920;  // src/ops/flashDecode/fused.ts:46
   const u32 empty = shared + 81936;
   if (threadIdx.x < 128) {  // producer
-    const u32 thread = threadIdx.x;
-    const u32* awaited_1 = 0;  // the flag waited for last
-    i32 slot = 0;  // src/ops/flashDecode/fused.ts:40
-    i32 phase = 0;
-    const u32 tiles = (u32)q_dim0 * (u32)q_dim1;
-    for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
-      const i32 i1 = (i32)(tile % (u32)q_dim1);
-      const i32 i0 = (i32)((tile / (u32)q_dim1));
-      const i32 loaded = *(lengths + (i0));  // src/ops/flashDecode/fused.ts:42
-      const i32 loaded_ceil_64 = (i32)((u32)loaded + 63u) / 64;  // src/ops/flashDecode/fused.ts:47
-      i32 slot_2 = slot;  // src/ops/flashDecode/fused.ts:46
-      i32 phase_2 = phase;
-      for (i32 i0_2 = 0; i0_2 < loaded_ceil_64; ++i0_2) {
-        barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control);
-        #pragma unroll 4
-        for (u32 chunk = thread; chunk < 1024; chunk += 128) {  // src/ops/flashDecode/fused.ts:50
-          const u32 row = chunk / 16, column = chunk % 16 * 8;
-          Chunk value = {};
-          if (i0_2 * 64 + (i32)row < loaded && (i32)column < k_dim3) value = *((Chunk*)(k + ((i64)(((i64)(((i64)(i0) * k_dim1 + i1)) * k_dim2 + i0_2 * 64 + (i32)row)) * k_dim3 + (i32)column)));
-          shared_store<Chunk>(k_tile + slot_2 * 16384 + swizzled<128, 64>(row, column * 2), value);
+    if (threadIdx.x == 0) {
+      const u32* awaited_1 = 0;  // the flag waited for last
+      i32 slot = 0;  // src/ops/flashDecode/fused.ts:40
+      i32 phase = 0;
+      const u32 tiles = (u32)q_dim0 * (u32)q_dim1;
+      for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+        const i32 i1 = (i32)(tile % (u32)q_dim1);
+        const i32 i0 = (i32)((tile / (u32)q_dim1));
+        const i32 loaded = *(lengths + (i0));  // src/ops/flashDecode/fused.ts:42
+        const i32 loaded_ceil_64 = (i32)((u32)loaded + 63u) / 64;  // src/ops/flashDecode/fused.ts:47
+        i32 slot_2 = slot;  // src/ops/flashDecode/fused.ts:46
+        i32 phase_2 = phase;
+        for (i32 i0_2 = 0; i0_2 < loaded_ceil_64; ++i0_2) {
+          barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control);
+          barrier_expect_bytes(full + slot_2 * 8, 16384);  // src/ops/flashDecode/fused.ts:50
+          const i32 rows_left = loaded - i0_2 * 64;
+          if (rows_left >= 64) {
+            tma_load_4d(k_tile + slot_2 * 16384, k_map, full + slot_2 * 8, 0, i0_2 * 64, i1, i0);
+            tma_load_4d(k_tile + slot_2 * 16384 + 8192, k_map, full + slot_2 * 8, 64, i0_2 * 64, i1, i0);
+          } else {
+            for (i32 row = 0; row < 64; row += 8) {
+              if (row + 8 <= rows_left || row >= rows_left) {
+                tma_load_4d(k_tile + slot_2 * 16384 + row * 128, k_map_of_8_rows, full + slot_2 * 8, 0, row < rows_left ? i0_2 * 64 + row : -8, i1, i0);
+                tma_load_4d(k_tile + slot_2 * 16384 + 8192 + row * 128, k_map_of_8_rows, full + slot_2 * 8, 64, row < rows_left ? i0_2 * 64 + row : -8, i1, i0);
+              } else {
+                for (i32 single = row; single < row + 8; ++single) {
+                  tma_load_4d(k_tile + slot_2 * 16384 + single * 128, k_map_of_1_row, full + slot_2 * 8, 0, single < rows_left ? i0_2 * 64 + single : -1, i1, i0);
+                  tma_load_4d(k_tile + slot_2 * 16384 + 8192 + single * 128, k_map_of_1_row, full + slot_2 * 8, 64, single < rows_left ? i0_2 * 64 + single : -1, i1, i0);
+                }
+              }
+            }
+          }
+          barrier_expect_bytes(full + slot_2 * 8, 16384);  // src/ops/flashDecode/fused.ts:51
+          const i32 rows_left_2 = loaded - i0_2 * 64;
+          if (rows_left_2 >= 64) {
+            tma_load_4d(v_tile + slot_2 * 16384, v_map, full + slot_2 * 8, 0, i0_2 * 64, i1, i0);
+            tma_load_4d(v_tile + slot_2 * 16384 + 8192, v_map, full + slot_2 * 8, 64, i0_2 * 64, i1, i0);
+          } else {
+            for (i32 row = 0; row < 64; row += 8) {
+              if (row + 8 <= rows_left_2 || row >= rows_left_2) {
+                tma_load_4d(v_tile + slot_2 * 16384 + row * 128, v_map_of_8_rows, full + slot_2 * 8, 0, row < rows_left_2 ? i0_2 * 64 + row : -8, i1, i0);
+                tma_load_4d(v_tile + slot_2 * 16384 + 8192 + row * 128, v_map_of_8_rows, full + slot_2 * 8, 64, row < rows_left_2 ? i0_2 * 64 + row : -8, i1, i0);
+              } else {
+                for (i32 single = row; single < row + 8; ++single) {
+                  tma_load_4d(v_tile + slot_2 * 16384 + single * 128, v_map_of_1_row, full + slot_2 * 8, 0, single < rows_left_2 ? i0_2 * 64 + single : -1, i1, i0);
+                  tma_load_4d(v_tile + slot_2 * 16384 + 8192 + single * 128, v_map_of_1_row, full + slot_2 * 8, 64, single < rows_left_2 ? i0_2 * 64 + single : -1, i1, i0);
+                }
+              }
+            }
+          }
+          barrier_arrive(full + slot_2 * 8);  // src/ops/flashDecode/fused.ts:46
+          const i32 slot_2_plus_1 = slot_2 + 1;
+          const bool eq = slot_2_plus_1 == 2;
+          slot_2 = eq ? 0 : slot_2_plus_1;
+          phase_2 = eq ? (phase_2 + 1) : phase_2;
         }
-        fence_async_shared();
-        #pragma unroll 4
-        for (u32 chunk = thread; chunk < 1024; chunk += 128) {  // src/ops/flashDecode/fused.ts:51
-          const u32 row = chunk / 16, column = chunk % 16 * 8;
-          Chunk value = {};
-          if (i0_2 * 64 + (i32)row < loaded && (i32)column < v_dim3) value = *((Chunk*)(v + ((i64)(((i64)(((i64)(i0) * v_dim1 + i1)) * v_dim2 + i0_2 * 64 + (i32)row)) * v_dim3 + (i32)column)));
-          shared_store<Chunk>(v_tile + slot_2 * 16384 + swizzled<128, 64>(row, column * 2), value);
+        const u32* done_flag = done + (i32)((u32)((i0 * q_dim1) + i1) % 2u);  // src/ops/flashDecode/fused.ts:69
+        if (done_flag != awaited_1) {
+          flag_wait(done_flag, (done_wait_epoch - 2), control, 1, rank);
+          fence_async();
+          awaited_1 = done_flag;
         }
-        fence_async_shared();
-        __syncwarp();  // src/ops/flashDecode/fused.ts:46
-        if (thread % 32 == 0) barrier_arrive(full + slot_2 * 8);
-        const i32 slot_2_plus_1 = slot_2 + 1;
-        const bool eq = slot_2_plus_1 == 2;
-        slot_2 = eq ? 0 : slot_2_plus_1;
-        phase_2 = eq ? (phase_2 + 1) : phase_2;
+        slot = slot_2;
+        phase = phase_2;
       }
-      const u32* done_flag = done + (i32)((u32)((i0 * q_dim1) + i1) % 2u);  // src/ops/flashDecode/fused.ts:69
-      if (done_flag != awaited_1) {
-        if (thread == 0) flag_wait(done_flag, (done_wait_epoch - 2), control, 1, rank);
-        group_barrier(1, 128);
-        awaited_1 = done_flag;
-      }
-      slot = slot_2;
-      phase = phase_2;
     }
   } else if (threadIdx.x < 256) {  // consumer
     const u32 thread = threadIdx.x - 128;
@@ -225,6 +249,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
       const u32* done_flag = done + i0_times_q_dim1_plus_i1_mod_2;  // src/ops/flashDecode/fused.ts:69
       if (done_flag != awaited_1) {
         if (thread == 0) flag_wait(done_flag, (done_wait_epoch - 2), control, 1, rank);
+        fence_async();
         group_barrier(2, 128);
         awaited_1 = done_flag;
       }
@@ -275,6 +300,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         const u32* arrived_flag = arrived + ((i0_2 * arrived_dim1 + i0_times_2_plus_rank_over_q_dim1) * arrived_dim2 + i0_times_2_plus_rank_mod_q_dim1);  // src/ops/flashDecode/fused.ts:87
         if (arrived_flag != awaited_2) {
           if (thread == 0) flag_wait(arrived_flag, arrived_wait_epoch, control, 2, rank);
+          fence_async();
           group_barrier(2, 128);
           awaited_2 = arrived_flag;
         }
@@ -368,6 +394,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     const u32 is_last = shared_load<u32>(shared + 81968);
     group_barrier(2, 128);
     if (is_last) {
+      fence_async();
+      group_barrier(2, 128);
       for (i32 i0 = 0; i0 < 2; ++i0) {
         group_barrier(2, 128);
         if (thread == 0) flag_store(on_rank(done, (i32)((u32)(rank + i0) % 2u) - rank, heap_stride) + rank, done_signal_epoch);

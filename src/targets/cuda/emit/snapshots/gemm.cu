@@ -25,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm(
   const u32 full = shared + 229376;  // src/ops/gemm.ts:14
   const u32 empty = shared + 229408;
   if (threadIdx.x < 128) {  // producer
-    registers_lower<40>();
+    registers_lower<56>();
     if (threadIdx.x == 0) {
       const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // src/ops/gemm.ts:13
       const i32 c_dim1_ceil_256 = (i32)((u32)(c_dim1 + 255) / 256u);
@@ -58,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm(
       }
     }
   } else if (threadIdx.x < 384) {  // consumer
-    registers_raise<232>();
+    registers_raise<224>();
     const u32 thread = threadIdx.x - 128;
     const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // src/ops/gemm.ts:13
     const i32 c_dim1_ceil_256 = (i32)((u32)(c_dim1 + 255) / 256u);

@@ -19,16 +19,16 @@ extern "C" __global__ void __launch_bounds__(128, 1) teams(
   const u32 made_wait_epoch = *(volatile u32*)(made_epochs + 1) + 1;
   const u32* awaited_1 = 0;  // the flag waited for last
   if ((i32)blockIdx.x < 2) {  // make
-    const float cast = (float)(((i32)blockIdx.x + (rank * 2)) + 1);  // test/cuda/probes.ts:128
-    for (i32 i0 = 0; i0 < 2; ++i0) {  // test/cuda/probes.ts:129
-      __syncthreads();  // test/cuda/probes.ts:130
+    const float cast = (float)(((i32)blockIdx.x + (rank * 2)) + 1);  // test/cuda/probes.ts:193
+    for (i32 i0 = 0; i0 < 2; ++i0) {  // test/cuda/probes.ts:194
+      __syncthreads();  // test/cuda/probes.ts:195
       #pragma unroll
       for (u32 i = 0; i < 32; ++i) add_relaxed_sys_f32(on_rank(x, i0 - rank, heap_stride) + ((i64)((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * x_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)), cast);
-      __syncthreads();  // test/cuda/probes.ts:136
+      __syncthreads();  // test/cuda/probes.ts:201
       if (thread == 0) flag_add(on_rank(made, i0 - rank, heap_stride) + rank, 1);
     }
   } else if (((i32)blockIdx.x - 2) < ((i32)gridDim.x - 2)) {  // add
-    for (i32 i0 = 0; i0 < 2; ++i0) {  // test/cuda/probes.ts:143
+    for (i32 i0 = 0; i0 < 2; ++i0) {  // test/cuda/probes.ts:208
       const u32* made_flag = made + i0;
       if (made_flag != awaited_1) {
         if (thread == 0) flag_wait(made_flag, made_wait_epoch * 2, control, 1, rank);
@@ -36,17 +36,17 @@ extern "C" __global__ void __launch_bounds__(128, 1) teams(
         awaited_1 = made_flag;
       }
     }
-    float loaded_f32[32];  // test/cuda/probes.ts:144
+    float loaded_f32[32];  // test/cuda/probes.ts:209
     #pragma unroll
     for (u32 i = 0; i < 32; ++i) loaded_f32[i] = 0;
     #pragma unroll
     for (u32 i = 0; i < 32; i += 4) if ((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64) < x_dim0 && (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64) < x_dim1) load_words<16>(loaded_f32, i, x + ((i64)((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * x_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)));
-    float loaded_f32_2[32];  // test/cuda/probes.ts:145
+    float loaded_f32_2[32];  // test/cuda/probes.ts:210
     #pragma unroll
     for (u32 i = 0; i < 32; ++i) loaded_f32_2[i] = 0;
     #pragma unroll
     for (u32 i = 0; i < 32; i += 4) if ((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64) < sum_dim0 && (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64) < sum_dim1) load_words<16>(loaded_f32_2, i, sum + ((i64)((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * sum_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)));
-    float add[32];  // test/cuda/probes.ts:146
+    float add[32];  // test/cuda/probes.ts:211
     #pragma unroll
     for (u32 i = 0; i < 32; ++i) add[i] = (loaded_f32_2[i] + loaded_f32[i]);
     #pragma unroll

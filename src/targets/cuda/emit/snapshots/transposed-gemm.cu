@@ -14,20 +14,20 @@ extern "C" __global__ void __launch_bounds__(256, 1) transposedGemm(
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
-  const u32 a_tile = shared;  // test/cuda/probes.ts:51
-  const u32 b_tile = shared + 16384;  // test/cuda/probes.ts:52
-  const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // test/cuda/probes.ts:53
+  const u32 a_tile = shared;  // test/cuda/probes.ts:52
+  const u32 b_tile = shared + 16384;  // test/cuda/probes.ts:53
+  const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // test/cuda/probes.ts:54
   const i32 c_dim1_ceil_64 = (i32)((u32)(c_dim1 + 63) / 64u);
   const u32 tiles = (u32)c_dim0_ceil_128 * (u32)c_dim1_ceil_64;
   for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
     const TileIndex at = grouped_tile(tile, c_dim0_ceil_128, c_dim1_ceil_64, 8);
     const i32 i0 = at.row, i1 = at.column;
-    const i32 a_dim0_ceil_64 = (i32)((u32)(a_dim0 + 63) / 64u);  // test/cuda/probes.ts:54
+    const i32 a_dim0_ceil_64 = (i32)((u32)(a_dim0 + 63) / 64u);  // test/cuda/probes.ts:55
     float acc[32];
     #pragma unroll
     for (u32 i = 0; i < 32; ++i) acc[i] = 0.0f;
     for (i32 i0_2 = 0; i0_2 < a_dim0_ceil_64; ++i0_2) {
-      __syncthreads();  // test/cuda/probes.ts:55
+      __syncthreads();  // test/cuda/probes.ts:56
       #pragma unroll 4
       for (u32 chunk = thread; chunk < 1024; chunk += 256) {
         const u32 row = chunk / 16, column = chunk % 16 * 8;
@@ -36,13 +36,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) transposedGemm(
         shared_store<Chunk>(a_tile + swizzled<128, 64>(row, column * 2), value);
       }
       #pragma unroll 4
-      for (u32 chunk = thread; chunk < 512; chunk += 256) {  // test/cuda/probes.ts:56
+      for (u32 chunk = thread; chunk < 512; chunk += 256) {  // test/cuda/probes.ts:57
         const u32 row = chunk / 8, column = chunk % 8 * 8;
         Chunk value = {};
         if (i0_2 * 64 + (i32)row < b_dim0 && i1 * 64 + (i32)column < b_dim1) value = *((Chunk*)(b + ((i64)(i0_2 * 64 + (i32)row) * b_dim1 + i1 * 64 + (i32)column)));
         shared_store<Chunk>(b_tile + swizzled<128, 64>(row, column * 2), value);
       }
-      fence_async_shared();  // test/cuda/probes.ts:57
+      fence_async_shared();  // test/cuda/probes.ts:58
       __syncthreads();
       fragment_fence(acc);
       wgmma_fence();
@@ -59,8 +59,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) transposedGemm(
       fragment_fence(acc);
     }
     #pragma unroll
-    for (u32 box = 0; box < 2; ++box) {  // test/cuda/probes.ts:59
-      const u32 staging = shared + 24576 + (thread / 128 * 2 + box % 2) * 8192;
+    for (u32 box = 0; box < 2; ++box) {  // test/cuda/probes.ts:60
+      const u32 staging = shared + 26624 + (thread / 128 * 2 + box % 2) * 8192;
       if (thread % 128 == 0) tma_store_wait_read<1>();  // the box before last has left its staging tile
       group_barrier(1 + thread / 128, 128);
       stage_floats(staging, acc, box * 16, thread);
@@ -71,19 +71,19 @@ extern "C" __global__ void __launch_bounds__(256, 1) transposedGemm(
         tma_store_commit();
       }
     }
-    float column_sum[16];  // test/cuda/probes.ts:61
+    float column_sum[16];  // test/cuda/probes.ts:62
     #pragma unroll
     for (u32 i = 0; i < 16; ++i) column_sum[i] = 0.0f;
     #pragma unroll
     for (u32 i = 0; i < 32; ++i) column_sum[i / 4 * 2 + i % 2] = column_sum[i / 4 * 2 + i % 2] + acc[i];
     #pragma unroll
     for (u32 i = 0; i < 16; ++i) column_sum[i] = across<4, 32>(column_sum[i], [](float a, float b) { return a + b; });
-    #pragma unroll
-    for (u32 i = 0; i < 16; ++i) if (thread % 32 < 4) shared_store<float>(shared + 57344 + (thread / 32 * 64 + (i / 2 * 8 + thread % 4 * 2 + i % 2)) * 4, column_sum[i]);
     __syncthreads();
     #pragma unroll
-    for (u32 i = 0; i < 16; ++i) { float total = 0.0f; for (u32 w = 0; w < 8; ++w) total = total + shared_load<float>(shared + 57344 + (w * 64 + (i / 2 * 8 + thread % 4 * 2 + i % 2)) * 4); column_sum[i] = total; }
+    for (u32 i = 0; i < 16; ++i) if (thread % 32 < 4) shared_store<float>(shared + 24576 + (thread / 32 * 64 + (i / 2 * 8 + thread % 4 * 2 + i % 2)) * 4, column_sum[i]);
     __syncthreads();
+    #pragma unroll
+    for (u32 i = 0; i < 16; ++i) { float total = 0.0f; for (u32 w = 0; w < 8; ++w) total = total + shared_load<float>(shared + 24576 + (w * 64 + (i / 2 * 8 + thread % 4 * 2 + i % 2)) * 4); column_sum[i] = total; }
     #pragma unroll
     for (u32 i = 0; i < 16; ++i) if (thread < 4 && ((i32)((u32)(i32)(i / 2 * 8 + thread % 4 * 2 + i % 2) + (u32)(i1 * 64)) < sums_dim0)) add_relaxed_sys_f32(sums + (i32)((u32)(i32)(i / 2 * 8 + thread % 4 * 2 + i % 2) + (u32)(i1 * 64)), column_sum[i]);
   }

@@ -1,0 +1,119 @@
+/**
+ * The tests of primitives, collectives and operations on the GPU of this machine, each against what plain TypeScript computes in
+ * float64. Run through verify.ts.
+ *
+ *   cases.mjs [--results FILE] [--only TEXT] [--again]      runs what FILE has no result of; --again: and what failed
+ *   cases.mjs --compile PART/PARTS                           compiles kernels, without a GPU, for a later run
+ *
+ * Exit status: 0 all passed or refused, 1 some failed, 3 the device was lost: run again to go on.
+ */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+
+process.env.ARKE_TARGETS = 'cuda'
+process.env.ARKE_TIMEOUT ??= '5000'
+
+import { findCuda } from '../../src/targets/cuda/driver.ts'
+import { findNvrtc } from '../../src/targets/cuda/nvrtc.ts'
+import { compileAndKeep } from '../../src/targets/cuda/open.ts'
+import type { EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
+import { Device } from '../../src/targets/cuda/runtime.ts'
+import { CudaWorld } from '../../src/targets/cuda/world.ts'
+import { worlds, type OpenOptions } from '../../src/world/open.ts'
+import type { World } from '../../src/world/world.ts'
+import { fakeDriver } from '../../test/cuda/fakeDriver.ts'
+import { cases, expectNothing, file, runCase, type Case, type Result } from './suite.ts'
+
+const { values: options } = parseArgs({
+  options: {
+    results: { type: 'string', default: 'verify.json' },
+    only: { type: 'string', default: '' },
+    again: { type: 'boolean', default: false },
+    compile: { type: 'string' },
+    refused: { type: 'boolean', default: false },
+  },
+})
+
+if (options.compile || options.refused) compileOnly()
+
+const files: Readonly<Record<string, () => Promise<unknown>>> = {
+  world: () => import('../../test/cuda/device.test.ts'),
+  arithmetic: () => import('../../test/targets/primitives/arithmetic.test.ts'),
+  casts: () => import('../../test/targets/primitives/casts.test.ts'),
+  moves: () => import('../../test/targets/primitives/moves.test.ts'),
+  matrices: () => import('../../test/targets/primitives/matrices.test.ts'),
+  atomics: () => import('../../test/targets/primitives/atomics.test.ts'),
+  synchronisation: () => import('../../test/targets/primitives/synchronisation.test.ts'),
+  stress: () => import('../../test/targets/primitives/stress.test.ts'),
+  collectives: () => import('../../test/ops/collectives/targets.test.ts'),
+  operations: () => import('../../test/ops/targets.test.ts'),
+}
+for (const [name, collect] of Object.entries(files)) {
+  file(name)
+  await collect()
+}
+const asked = cases.filter(({ name }) => name.includes(options.only))
+if (options.compile) await compile(asked, options.compile)
+else await verify(asked)
+
+/** Worlds on a driver that runs nothing: launches end after the compiler, or after the emitter. */
+function compileOnly(): void {
+  expectNothing()
+  const { driver } = fakeDriver()
+  const device = new Device(driver, 0)
+  const [cuda, nvrtc] = [findCuda(), findNvrtc()]
+  const isHere = options.compile !== undefined && cuda.available && nvrtc.available
+  const compileFor = isHere ? compileAndKeep(nvrtc.version, cuda.driverVersion) : undefined
+  const real = isHere ? Device.open(0) : device
+  const platform = {
+    devices: [device],
+    compile: (emitted: EmittedKernel) => compileFor?.(emitted, real) ?? new Uint8Array(),
+  }
+  const open = ({ ranks }: OpenOptions): World => new CudaWorld(platform, { ranks, heap: 1 << 22 })
+  ;(worlds as Record<string, typeof open>).cuda = open
+}
+
+/** Every so many-th case; what its results are is of no interest. */
+async function compile(all: readonly Case[], part: string): Promise<void> {
+  const [first, step] = part.split('/').map(Number)
+  for (const [n, one] of all.entries()) if (n % step === first) await runCase(one)
+}
+
+async function verify(all: readonly Case[]): Promise<void> {
+  const known = existsSync(options.results)
+    ? (JSON.parse(readFileSync(options.results, 'utf8')) as { running?: string; results: Result[] })
+    : { results: [] }
+  if (known.running !== undefined)
+    known.results.push({
+      name: known.running,
+      outcome: 'failed',
+      milliseconds: 0,
+      why: 'the process ended while it ran',
+    })
+  const results = known.results.filter(({ outcome }) => !options.again || outcome !== 'failed')
+  const save = (running?: string): void =>
+    writeFileSync(options.results, JSON.stringify({ running, results }, undefined, 1))
+  for (const one of all) {
+    if (results.some(({ name }) => name === one.name)) continue
+    save(one.name)
+    const result = await runCase(one)
+    results.push(result)
+    if (result.outcome !== 'passed')
+      console.log(`${result.outcome}  ${result.name}\n    ${result.why?.replaceAll('\n', '\n    ')}`)
+    save()
+    if (/cannot use the device any more|does not stop/.test(result.why ?? '')) process.exit(3)
+  }
+  const count = (outcome: string): number => results.filter((result) => result.outcome === outcome).length
+  const reasons = new Map<string, number>()
+  for (const { outcome, why = '' } of results) {
+    if (outcome !== 'refused') continue
+    const reason = why.split('\n')[0].replace(/^.*?: /, '')
+    reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
+  }
+  for (const [reason, times] of [...reasons].sort((a, b) => b[1] - a[1]))
+    console.log(`refused ${times} times: ${reason}`)
+  const seconds = results.reduce((sum, { milliseconds }) => sum + milliseconds, 0) / 1000
+  console.log(`${count('refused')} refused; ${seconds.toFixed(1)} s`)
+  console.log(`${count('passed')} passed, ${count('failed')} failed`)
+  process.exit(count('failed') > 0 ? 1 : 0)
+}

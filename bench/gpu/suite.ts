@@ -1,0 +1,109 @@
+/**
+ * The part of vitest that tests of targets use, for a machine that has a GPU and nothing else: bundling puts this file in its
+ * place. Cases are collected when their file is imported and run one after the other; a kernel that the emitter refuses makes its
+ * case `refused`, which is neither passed nor failed.
+ */
+import { deepStrictEqual } from 'node:assert'
+import { format } from 'node:util'
+import { KernelError } from '../../src/ir/site.ts'
+
+export type Outcome = 'passed' | 'failed' | 'refused'
+export interface Case {
+  readonly name: string
+  readonly run: () => unknown
+}
+
+export const cases: Case[] = []
+const path: string[] = []
+
+/** Everything that is collected meanwhile stands under a name. */
+function within(name: string, collect: () => unknown): void {
+  path.push(name)
+  collect()
+  path.pop()
+}
+
+/** The file whose cases are collected from now on. */
+export function file(name: string): void {
+  path.splice(0, path.length, name)
+}
+
+type Rows = readonly unknown[]
+type Body = (...row: never[]) => unknown
+const rowOf = (entry: unknown): Rows => (Array.isArray(entry) ? (entry as Rows) : [entry])
+
+const title = (pattern: string, row: Rows): string => {
+  const holes = pattern.match(/%[sijdo]/g)?.length ?? 0
+  return format(pattern, ...row.slice(0, holes))
+}
+
+const eachOf =
+  (add: (name: string, body: () => unknown) => void) =>
+  (rows: Rows) =>
+  (pattern: string, body: Body): void => {
+    // The checker needs no GPU.
+    for (const entry of rows)
+      if (entry !== 'check') add(title(pattern, rowOf(entry)), () => body(...(rowOf(entry) as never[])))
+  }
+
+const collected = { each: eachOf(within) }
+export const describe = Object.assign(within, {
+  ...collected,
+  skipIf: (skipped: boolean) => (skipped ? { each: () => () => {} } : collected),
+})
+
+const add = (name: string, run: () => unknown): void =>
+  void cases.push({ name: [...path, name].join(' > '), run })
+export const it = Object.assign(add, { each: eachOf(add) })
+
+interface Matchers {
+  toEqual(expected: unknown): void
+  toBe(expected: unknown): void
+  toBeLessThanOrEqual(most: number): void
+}
+
+let lenient = false
+/** Nothing is expected from now on. */
+export const expectNothing = (): void => void (lenient = true)
+
+export function expect(actual: unknown, about = ''): Matchers {
+  const check = (right: () => void): void => {
+    if (lenient) return
+    try {
+      right()
+    } catch (error) {
+      throw new Error(`${about}${about ? ': ' : ''}${(error as Error).message}`, { cause: error })
+    }
+  }
+  return {
+    toEqual: (expected) => check(() => deepStrictEqual(actual, expected)),
+    toBe: (expected) => check(() => deepStrictEqual(actual, expected)),
+    toBeLessThanOrEqual: (most) =>
+      check(() => {
+        if (!((actual as number) <= most)) throw new Error(`${String(actual)} is not at most ${most}`)
+      }),
+  }
+}
+
+export interface Result {
+  readonly name: string
+  readonly outcome: Outcome
+  readonly milliseconds: number
+  readonly why?: string
+}
+
+export async function runCase({ name, run }: Case): Promise<Result> {
+  const begun = performance.now()
+  const end = (outcome: Outcome, error?: Error): Result => ({
+    name,
+    outcome,
+    milliseconds: Math.round(performance.now() - begun),
+    ...(error && { why: error.message.split('\n').slice(0, 12).join('\n') }),
+  })
+  try {
+    await run()
+    return end('passed')
+  } catch (error) {
+    return end(error instanceof KernelError ? 'refused' : 'failed', error as Error)
+  }
+}

@@ -1,0 +1,105 @@
+/**
+ * Kernel parameters from an emitted kernel's recipe: what lies where on the heaps, as the kernel wants to be told.
+ * Contract: an allocation lies at the same offset of every rank's heap.
+ */
+import { dtypes, type StorageDType } from '../../ir/dtype.ts'
+import type { ParamRecipe } from './emit/recipe.ts'
+import { bytes, f32, i32, u32, u64, type Device, type KernelArgument } from './runtime.ts'
+import type { TensorMapShape, TensorMapType } from './tensormap.ts'
+
+export interface HeapTensor {
+  readonly kind: 'tensor'
+  readonly dtype: StorageDType
+  readonly shape: readonly number[]
+  readonly offset: number
+}
+export interface HeapFlags {
+  readonly kind: 'flags'
+  readonly shape: readonly number[]
+  readonly offset: number
+  /** Two words: how many launches have signalled, how many have waited. */
+  readonly epochsOffset: number
+}
+export type LaunchArgument = HeapTensor | HeapFlags | number
+export type LaunchArguments = Readonly<Record<string, LaunchArgument>>
+
+/** A rank, as its kernels see it. */
+export interface RankMemory {
+  readonly device: Device
+  readonly rank: number
+  readonly ranks: number
+  /** Rank 0's heap, and the bytes from one to the next. */
+  readonly heap: bigint
+  readonly stride: number
+  /** Of this kernel, on this rank. */
+  readonly counters: bigint
+  readonly control: bigint
+}
+
+export function kernelArgument(
+  param: ParamRecipe,
+  args: LaunchArguments,
+  memory: RankMemory,
+): KernelArgument {
+  const own = memory.heap + BigInt(memory.rank) * BigInt(memory.stride)
+  switch (param.kind) {
+    case 'pointer':
+      return u64(own + BigInt(expectKind(args[param.tensor], 'tensor', param.tensor).offset))
+    case 'dim':
+      return i32((args[param.of] as HeapTensor | HeapFlags).shape[param.axis])
+    case 'map':
+      return bytes(tensorMap(param, expectKind(args[param.tensor], 'tensor', param.tensor), memory))
+    case 'flags':
+      return u64(own + BigInt(expectKind(args[param.flags], 'flags', param.flags).offset))
+    case 'epochs':
+      return u64(own + BigInt(expectKind(args[param.flags], 'flags', param.flags).epochsOffset))
+    case 'scalar': {
+      const value = args[param.name] as number
+      if (param.dtype === 'f32') return f32(value)
+      if (param.dtype === 'i64') return u64(BigInt.asUintN(64, BigInt(value)))
+      return param.dtype === 'u32' ? u32(value) : i32(value)
+    }
+    case 'rank':
+      return i32(memory.rank)
+    case 'heapStride':
+      return u64(BigInt(memory.stride))
+    case 'counters':
+      return u64(memory.counters)
+    case 'control':
+      return u64(memory.control)
+    default:
+      return param satisfies never
+  }
+}
+
+function tensorMap(
+  param: ParamRecipe & { kind: 'map' },
+  { dtype, shape, offset }: HeapTensor,
+  { device, rank, ranks, heap, stride }: RankMemory,
+): Uint8Array {
+  const size = dtypes[dtype].bytes
+  // Nobody copies from or to a tensor without elements, but the engine knows no such thing.
+  const dims = shape.includes(0) ? param.box : [...shape].reverse()
+  const strides = dims.map((_, axis) =>
+    dims.slice(0, axis + 1).reduce((product, extent) => product * extent, size),
+  )
+  const map: TensorMapShape = {
+    dtype: dtype as TensorMapType,
+    dims: param.ranked ? [...dims, ranks] : dims,
+    strides: param.ranked ? [...strides.slice(0, -1), stride] : strides.slice(0, -1),
+    box: param.ranked ? [...param.box, 1] : param.box,
+    swizzle: param.swizzle,
+  }
+  const from = param.ranked ? 0 : rank
+  return device.tensorMap(heap + BigInt(from) * BigInt(stride) + BigInt(offset), map)
+}
+
+export function expectKind<K extends 'tensor' | 'flags'>(
+  argument: LaunchArgument | undefined,
+  kind: K,
+  name: string,
+): Extract<LaunchArgument, { kind: K }> {
+  if (typeof argument !== 'object' || argument.kind !== kind)
+    throw new TypeError(`no ${kind} was given for ${name}`)
+  return argument as Extract<LaunchArgument, { kind: K }>
+}

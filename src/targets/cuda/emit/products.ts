@@ -1,0 +1,46 @@
+/**
+ * Which instruction multiplies: the widest one that the shapes, the dtype and the operands' places allow.
+ *
+ *   wgmma     16-bit floats, whole warpgroups of 64 rows: operands by descriptors of swizzled tiles, the left one also from
+ *             registers
+ *   mma       16-bit floats, any number of rows: tiles of 16 x 8 by mma.sync, operands by ldmatrix; rows that do not fill a tile
+ *             are computed and ignored
+ *   elements  everything else: one multiplication and addition an element, in f32 (i32 for i8)
+ */
+import { dtypes } from '../../../ir/dtype.ts'
+import type { Node } from '../../../ir/node.ts'
+import type { RefType, ValueType } from '../../../ir/type.ts'
+import type { Group } from './groups.ts'
+import { spreadOf } from './layout.ts'
+import { spanOf, tileRoot } from './tiles.ts'
+
+export type Product = 'wgmma' | 'mma' | 'elements'
+
+/** What one wgmma has at most. */
+export const MAX_COLUMNS = 256
+
+export function productOf(dot: Node, group: Group): Product {
+  const [a, b] = dot.inputs
+  const { dtype, shape } = a.type as ValueType
+  const [, columns] = (dot.type as ValueType).shape
+  if (dtypes[dtype].bytes !== 2 || shape[1] % 16 !== 0 || columns % 8 !== 0) return 'elements'
+  const spans = [a, b].map(rowSpan)
+  const { isWarpgroups } = spreadOf((dot.type as ValueType).shape, group)
+  const chunk = columns / Math.ceil(columns / MAX_COLUMNS)
+  if (isWarpgroups && spans.every((span) => span !== 'none') && chunk % 8 === 0) return 'wgmma'
+  return [a, b].every(hasChunks) ? 'mma' : 'elements'
+}
+
+/** The swizzle a shared operand has, or that of the tile a right operand from registers is staged in. */
+function rowSpan(operand: Node, side: number): number | 'none' {
+  if (operand.type.kind === 'value' && side === 0) return 0
+  return spanOf(rowBytes(operand)) || 'none'
+}
+
+const hasChunks = (operand: Node): boolean => rowBytes(operand) % 16 === 0
+
+/** Bytes of a row as it lies in shared memory. */
+function rowBytes(operand: Node): number {
+  const type = operand.type.kind === 'ref' ? (tileRoot(operand).type as RefType) : (operand.type as ValueType)
+  return type.shape[type.shape.length - 1] * dtypes[type.dtype].bytes
+}

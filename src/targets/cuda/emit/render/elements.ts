@@ -1,0 +1,50 @@
+/**
+ * The product by plain arithmetic, for what the matrix unit does not multiply as the language means it: f32, bytes, odd
+ * extents. Operands lie in shared memory; a thread reads those of its rows and columns, one step of the inner axis a time.
+ */
+import type { DType } from '../../../../ir/dtype.ts'
+import type { Node } from '../../../../ir/node.ts'
+import type { ValueType } from '../../../../ir/type.ts'
+import type { Emission } from '../emission.ts'
+import { columnsLayout, rowsLayout, sliceIndex } from '../layout.ts'
+import { registerType, spellCast } from '../spell.ts'
+import type { Operands } from './dot.ts'
+import { sharedAddress, type SharedView } from './places.ts'
+
+export function multiplyElements(node: Node, operands: Operands, acc: string, emission: Emission): void {
+  const { out, group, plans } = emission
+  const { dtype: sumType, shape } = node.type as ValueType
+  const [rows, columns] = shape
+  const [, depth] = (node.inputs[0].type as ValueType).shape
+  const layout = plans.layouts.of(node)
+  const ofRows = rowsLayout([rows], group)
+  const ofColumns = columnsLayout([columns], rows, group)
+  const type = registerType(sumType)
+  out.line('#pragma unroll 2')
+  out.block(
+    `for (u32 step = 0; step < ${depth}; ++step)`,
+    () => {
+      const row = clamped(ofRows.place('i')[0], rows, ofRows.exists('i'))
+      const column = clamped(ofColumns.place('i')[0], columns, ofColumns.exists('i'))
+      out.line(`${type} left[${ofRows.count}], right[${ofColumns.count}];`)
+      out.unrolled(ofRows.count, `left[i] = ${read(operands.left!, [row, 'step'], sumType)};`)
+      out.unrolled(ofColumns.count, `right[i] = ${read(operands.right, ['step', column], sumType)};`)
+      const [left, right] = [
+        `left[${sliceIndex('rows', layout, 'i')}]`,
+        `right[${sliceIndex('columns', layout, 'i')}]`,
+      ]
+      const sum = sumType === 'f32' ? `fmaf(${left}, ${right}, ${acc}[i])` : `${acc}[i] + ${left} * ${right}`
+      out.unrolled(layout.count, `${acc}[i] = ${sum};`)
+    },
+    node.site,
+  )
+}
+
+function read(view: SharedView, at: readonly string[], as: DType): string {
+  const { dtype } = view.tile
+  const text = `shared_load<${registerType(dtype)}>(${sharedAddress(view, at)})`
+  return spellCast(dtype, as, text)
+}
+
+const clamped = (text: string, extent: number, exists: string | undefined): string =>
+  exists ? `min_u32(${text}, ${extent - 1})` : text

@@ -1,0 +1,69 @@
+/** Fragments to shared tiles and back: how threads hand each other elements. */
+import type { Node } from '../../../../ir/node.ts'
+import type { ValueType } from '../../../../ir/type.ts'
+import { isSplat } from '../assign.ts'
+import type { Emission } from '../emission.ts'
+import { plainTile } from '../scratch.ts'
+import { is16Bit, registerType } from '../spell.ts'
+import { sharedAddress, type SharedView } from './places.ts'
+import type { Renderer } from './renderer.ts'
+
+/** Every element of a fragment to its place in a shared tile. */
+export function writeTile(value: Node, view: SharedView, emission: Emission): void {
+  const { dtype } = value.type as ValueType
+  const layout = emission.plans.layouts.of(value)
+  const guarded = (i: string, text: string): string => {
+    const guard = [layout.isFirst, layout.exists(i)].filter((one) => one !== undefined).join(' && ')
+    return guard ? `if (${guard}) ${text}` : text
+  }
+  const array = isSplat(value) ? undefined : emission.fragment(value).array
+  if (is16Bit(dtype) && array && layout.vector % 2 === 0) {
+    const address = sharedAddress(view, layout.place('(2 * p)'))
+    const text = guarded('(2 * p)', `shared_store<u32>(${address}, ${array}[p]);`)
+    return emission.out.unrolled(layout.count / 2, text, value.site, 'p')
+  }
+  const address = sharedAddress(view, layout.place('i'))
+  const text = `shared_store<${registerType(dtype)}>(${address}, ${emission.element(value, 'i').text});`
+  emission.out.unrolled(layout.count, guarded('i', text), value.site)
+}
+
+/** The registers of a fragment from their places in a shared tile. */
+function readTile(node: Node, view: SharedView, emission: Emission): void {
+  const { dtype } = node.type as ValueType
+  const layout = emission.plans.layouts.of(node)
+  const name = emission.declareFragment(node, 'moved')
+  const type = registerType(dtype)
+  const read = (i: string): string => {
+    const text = `shared_load<${type}>(${sharedAddress(view, layout.place(i))})`
+    const exists = layout.exists(i)
+    return exists ? `(${exists}) ? ${text} : (${type})0` : text
+  }
+  if (!is16Bit(dtype)) return emission.out.unrolled(layout.count, `${name}[i] = ${read('i')};`, node.site)
+  const pair = `pack_bits(${read('(2 * p)')}, ${read('(2 * p + 1)')})`
+  emission.out.unrolled(Math.ceil(layout.count / 2), `${name}[p] = ${pair};`, node.site, 'p')
+}
+
+/** A value in another layout, or transposed. */
+export const move: Renderer = (node, emission) => {
+  const [source] = node.inputs
+  const { shape } = source.type as ValueType
+  const extents = shape.length === 1 ? [1, shape[0]] : shape
+  const base = `(${emission.scratch(node)})`
+  const written = { tile: plainTile(source, extents), base, transposed: false, row: undefined }
+  emission.handOver(node, () => writeTile(source, written, emission))
+  readTile(node, { ...written, transposed: node.op === 'transpose' }, emission)
+}
+
+/** Indices of gathered rows, where every thread finds them. */
+export const rows: Renderer = (node, emission) => {
+  if (!emission.plans.scratch.has(node)) return
+  const indices = node.inputs[1]
+  const { shape } = indices.type as ValueType
+  const view = {
+    tile: plainTile(indices, [1, shape[0]]),
+    base: `(${emission.scratch(node)})`,
+    transposed: false,
+    row: undefined,
+  }
+  emission.handOver(node, () => writeTile(indices, view, emission))
+}

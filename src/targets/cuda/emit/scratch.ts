@@ -1,0 +1,93 @@
+/**
+ * Shared memory of a node's own, through which the threads of its group hand each other elements: partial results of a
+ * reduction, values that change their layout, operands that a product wants in shared memory, indices of gathered rows.
+ */
+import { dtypes } from '../../../ir/dtype.ts'
+import { attribute, type Node } from '../../../ir/node.ts'
+import type { ValueType } from '../../../ir/type.ts'
+import { isConversion, isFragment, isIndexed, isSplat, shapeOf, type Layouts } from './assign.ts'
+import type { Group } from './groups.ts'
+import { matrixLayout } from './layout.ts'
+import { productOf } from './products.ts'
+import { spanOf, type Tile } from './tiles.ts'
+
+export interface ScratchNeed {
+  readonly bytes: number
+  readonly alignment: number
+}
+
+/** Operands of a `dot` that are in registers and must be in shared memory. */
+export interface Staged {
+  readonly left: Tile | undefined
+  readonly right: Tile | undefined
+}
+
+export function stagedOf(dot: Node, group: Group, layouts: Layouts): Staged {
+  const [a, b] = dot.inputs
+  const product = productOf(dot, group)
+  const isReady = (): boolean =>
+    product === 'wgmma' ||
+    (product === 'mma' && layouts.of(a).key === matrixLayout('left', shapeOf(a), group).key)
+  return {
+    left: isFragment(a) && !isReady() ? stagingTile(a) : undefined,
+    right: isFragment(b) ? stagingTile(b) : undefined,
+  }
+}
+
+export function scratchOf(node: Node, group: Group, layouts: Layouts): ScratchNeed | undefined {
+  const need = (count: number, type: ValueType): ScratchNeed => ({
+    bytes: count * elementBytes(type),
+    alignment: 16,
+  })
+  switch (node.op) {
+    case 'reduce.sum':
+    case 'reduce.max':
+    case 'reduce.min': {
+      if (!isFragment(node)) return undefined
+      const { spread } = layouts.of(node.inputs[0])
+      const [rows, columns] = shapeOf(node.inputs[0])
+      const type = node.type as ValueType
+      if (!spread) return undefined
+      if (attribute<number>(node, 'axis') === 1)
+        return spread.columnWarps > 1 ? need(rows * spread.columnWarps, type) : undefined
+      return spread.rowWarps > 1 ? need(columns * spread.rowWarps, type) : undefined
+    }
+    case 'cast':
+    case 'transpose': {
+      const moves = isConversion(node) ? !isIndexed(node) : node.op === 'transpose' && isFragment(node)
+      return moves ? need(elementsOf(node), node.type as ValueType) : undefined
+    }
+    case 'rows':
+      return isIndexed(node.inputs[1]) || isSplat(node.inputs[1])
+        ? undefined
+        : need(shapeOf(node.inputs[1])[0], indexType)
+    case 'dot': {
+      const { left, right } = stagedOf(node, group, layouts)
+      if (!left && !right) return undefined
+      return { bytes: (left?.stageBytes ?? 0) + (right?.stageBytes ?? 0), alignment: 1024 }
+    }
+    default:
+      return undefined
+  }
+}
+
+/** A fragment laid out as an operand of a product. */
+function stagingTile(node: Node): Tile {
+  const { dtype, shape } = node.type as ValueType
+  const [rows, columns] = shape
+  const { bytes } = dtypes[dtype]
+  const span = bytes === 2 ? spanOf(columns * bytes) : 0
+  const stageBytes = Math.ceil((rows * columns * bytes) / 1024) * 1024
+  return { node, dtype, rows, columns, stages: 1, span, stageBytes }
+}
+
+/** A fragment in rows one after another. */
+export function plainTile(node: Node, [rows, columns]: readonly number[]): Tile {
+  const { dtype } = node.type as ValueType
+  const stageBytes = rows * columns * elementBytes(node.type as ValueType)
+  return { node, dtype, rows, columns, stages: 1, span: 0, stageBytes }
+}
+
+const indexType: ValueType = { kind: 'value', dtype: 'i32', shape: [1] }
+const elementsOf = (node: Node): number => shapeOf(node).reduce((product, extent) => product * extent, 1)
+const elementBytes = ({ dtype }: ValueType): number => dtypes[dtype].bytes

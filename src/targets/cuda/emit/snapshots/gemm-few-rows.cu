@@ -1,0 +1,103 @@
+// gemm, for 1 rank; BM = 16, BN = 128, BK = 64, stages = 4
+extern "C" __global__ void __launch_bounds__(256, 1) gemm(
+    u16* c,
+    i32 a_dim1,
+    i32 c_dim0,
+    i32 c_dim1,
+    const __grid_constant__ TensorMap a_map,
+    const __grid_constant__ TensorMap b_map,
+    Control* control) {
+  extern __shared__ u8 shared_memory[];
+  const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
+  const u32 thread = threadIdx.x;
+  if (thread == 0) {
+    tma_prefetch(a_map);
+    tma_prefetch(b_map);
+    for (u32 i = 0; i < 4; ++i) barrier_init(shared + 73728 + i * 8, 1);  // src/ops/gemm.ts:14
+    for (u32 i = 0; i < 4; ++i) barrier_init(shared + 73760 + i * 8, 4);
+    barrier_init_fence();
+    fence_async_shared();
+  }
+  __syncthreads();
+  const u32 a_tile = shared;  // src/ops/gemm.ts:11
+  const u32 b_tile = shared + 8192;  // src/ops/gemm.ts:12
+  const u32 full = shared + 73728;  // src/ops/gemm.ts:14
+  const u32 empty = shared + 73760;
+  if (threadIdx.x < 128) {  // producer
+    if (threadIdx.x == 0) {
+      const i32 c_dim0_ceil_16 = (i32)((u32)(c_dim0 + 15) / 16u);  // src/ops/gemm.ts:13
+      const i32 c_dim1_ceil_128 = (i32)((u32)(c_dim1 + 127) / 128u);
+      i32 slot = 0;
+      i32 phase = 0;
+      const u32 tiles = (u32)c_dim0_ceil_16 * (u32)c_dim1_ceil_128;
+      for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+        const TileIndex at = grouped_tile(tile, c_dim0_ceil_16, c_dim1_ceil_128, 8);
+        const i32 i0 = at.row, i1 = at.column;
+        const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/gemm.ts:15
+        i32 slot_2 = slot;  // src/ops/gemm.ts:14
+        i32 phase_2 = phase;
+        for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_64; ++i0_2) {
+          barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control);
+          barrier_expect_bytes(full + slot_2 * 8, 2048);  // src/ops/gemm.ts:18
+          tma_load_2d(a_tile + slot_2 * 2048, a_map, full + slot_2 * 8, i0_2 * 64, i0 * 16);
+          barrier_expect_bytes(full + slot_2 * 8, 16384);  // src/ops/gemm.ts:19
+          tma_load_2d(b_tile + slot_2 * 16384, b_map, full + slot_2 * 8, i1 * 128, i0_2 * 64);
+          tma_load_2d(b_tile + slot_2 * 16384 + 8192, b_map, full + slot_2 * 8, i1 * 128 + 64, i0_2 * 64);
+          barrier_arrive(full + slot_2 * 8);  // src/ops/gemm.ts:14
+          const i32 slot_2_plus_1 = slot_2 + 1;
+          const bool eq = slot_2_plus_1 == 4;
+          slot_2 = eq ? 0 : slot_2_plus_1;
+          phase_2 = eq ? (phase_2 + 1) : phase_2;
+        }
+        slot = slot_2;
+        phase = phase_2;
+      }
+    }
+  } else if (threadIdx.x < 256) {  // consumer
+    const u32 thread = threadIdx.x - 128;
+    const i32 c_dim0_ceil_16 = (i32)((u32)(c_dim0 + 15) / 16u);  // src/ops/gemm.ts:13
+    const i32 c_dim1_ceil_128 = (i32)((u32)(c_dim1 + 127) / 128u);
+    i32 slot = 0;
+    i32 phase = 0;
+    const u32 tiles = (u32)c_dim0_ceil_16 * (u32)c_dim1_ceil_128;
+    for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+      const TileIndex at = grouped_tile(tile, c_dim0_ceil_16, c_dim1_ceil_128, 8);
+      const i32 i0 = at.row, i1 = at.column;
+      const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/gemm.ts:15
+      float acc[16];  // src/ops/gemm.ts:14
+      #pragma unroll
+      for (u32 i = 0; i < 16; ++i) acc[i] = 0.0f;  // src/ops/gemm.ts:16
+      i32 slot_2 = slot;  // src/ops/gemm.ts:14
+      i32 phase_2 = phase;
+      for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_64; ++i0_2) {
+        barrier_await(full + slot_2 * 8, phase_2 & 1, control);
+        #pragma unroll
+        for (u32 step = 0; step < 4; ++step) {  // src/ops/gemm.ts:20
+          u32 left0[4];
+          load_matrix_x4(left0, a_tile + slot_2 * 2048 + swizzled<128, 16>((thread % 16), (step * 16 + thread % 32 / 16 * 8) * 2));
+          #pragma unroll
+          for (u32 octet = 0; octet < 4; octet += 2) {
+            u32 right[4];
+            load_matrix_transposed_x4(right, b_tile + slot_2 * 16384 + swizzled<128, 64>((step * 16 + thread % 16), (thread / 32 % 4 * 32 + octet * 8 + thread % 32 / 16 * 8) * 2));
+            mma_bf16(part<4>(acc, octet * 4), left0, right[0], right[1]);
+            mma_bf16(part<4>(acc, 4 + octet * 4), left0, right[2], right[3]);
+          }
+        }
+        __syncwarp();  // src/ops/gemm.ts:14
+        if (thread % 32 == 0) barrier_arrive(empty + slot_2 * 8);
+        const i32 slot_2_plus_1 = slot_2 + 1;
+        const bool eq = slot_2_plus_1 == 4;
+        slot_2 = eq ? 0 : slot_2_plus_1;
+        phase_2 = eq ? (phase_2 + 1) : phase_2;
+      }
+      u32 as_bf16[8];  // src/ops/gemm.ts:24
+      #pragma unroll
+      for (u32 p = 0; p < 8; ++p) as_bf16[p] = pack_bf16(acc[2 * p], acc[2 * p + 1]);
+      #pragma unroll
+      for (u32 i = 0; i < 16; i += 2) if (i0 * 16 + (i32)tile_row(i, thread) < c_dim0 && i1 * 128 + (i32)(thread / 32 % 4 * 32 + fragment_column(i, thread)) < c_dim1) store_words<4>(c + ((i64)(i0 * 16 + (i32)tile_row(i, thread)) * c_dim1 + i1 * 128 + (i32)(thread / 32 % 4 * 32 + fragment_column(i, thread))), as_bf16, i / 2);
+      slot = slot_2;
+      phase = phase_2;
+    }
+  }
+  __syncthreads();
+}

@@ -1,0 +1,47 @@
+// product, for 1 rank; M = 16, N = 16, K = 16, left = shared, right = transposed
+extern "C" __global__ void __launch_bounds__(128, 1) product(
+    u8* a,
+    u8* b,
+    float* c,
+    i32 a_dim0,
+    i32 a_dim1,
+    i32 b_dim0,
+    i32 b_dim1,
+    i32 c_dim0,
+    i32 c_dim1) {
+  extern __shared__ u8 shared_memory[];
+  const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
+  const u32 thread = threadIdx.x;
+  const u32 a_tile = shared;  // test/cuda/probes.ts:79
+  const u32 b_tile = shared + 256;  // test/cuda/probes.ts:80
+  #pragma unroll 4
+  for (u32 chunk = thread; chunk < 16; chunk += 128) {  // test/cuda/probes.ts:81
+    const u32 row = chunk / 1, column = chunk % 1 * 16;
+    Chunk value = {};
+    if ((i32)row < a_dim0 && (i32)column < a_dim1) value = *((Chunk*)(a + ((i64)((i32)row) * a_dim1 + (i32)column)));
+    shared_store<Chunk>(a_tile + (row * 16 + column), value);
+  }
+  #pragma unroll 4
+  for (u32 chunk = thread; chunk < 16; chunk += 128) {  // test/cuda/probes.ts:82
+    const u32 row = chunk / 1, column = chunk % 1 * 16;
+    Chunk value = {};
+    if ((i32)row < b_dim0 && (i32)column < b_dim1) value = *((Chunk*)(b + ((i64)((i32)row) * b_dim1 + (i32)column)));
+    shared_store<Chunk>(b_tile + (row * 16 + column), value);
+  }
+  __syncthreads();  // test/cuda/probes.ts:85
+  float acc[4];
+  #pragma unroll
+  for (u32 i = 0; i < 4; ++i) acc[i] = 0.0f;
+  #pragma unroll 2
+  for (u32 step = 0; step < 16; ++step) {
+    float left[2], right[2];
+    #pragma unroll
+    for (u32 i = 0; i < 2; ++i) left[i] = f8e4m3_to_f32(shared_load<u8>(a_tile + (tile_row(i * 2, thread) * 16 + step)));
+    #pragma unroll
+    for (u32 i = 0; i < 2; ++i) right[i] = f8e4m3_to_f32(shared_load<u8>(b_tile + ((thread / 32 % 2 * 8 + (i / 2 * 8 + thread % 4 * 2 + i % 2)) * 16 + step)));
+    #pragma unroll
+    for (u32 i = 0; i < 4; ++i) acc[i] = fmaf(left[i / 2 % 2], right[i / 4 * 2 + i % 2], acc[i]);
+  }
+  #pragma unroll
+  for (u32 i = 0; i < 4; i += 2) if (thread < 64 && (i32)tile_row(i, thread) < c_dim0 && (i32)(thread / 32 % 2 * 8 + fragment_column(i, thread)) < c_dim1) store_words<8>(c + ((i64)((i32)tile_row(i, thread)) * c_dim1 + (i32)(thread / 32 % 2 * 8 + fragment_column(i, thread))), acc, i);
+}

@@ -1,0 +1,69 @@
+/**
+ * Kernels as machine code: recorded IR and what is known of the arguments to an emitted kernel, and that to a loaded one.
+ * Contract: the same IR and facts are emitted once; the same text is compiled once a machine (`keptOnDisk`) and loaded once
+ * a device, whichever world asks.
+ */
+import { walk, type KernelIR } from '../../ir/node.ts'
+import type { Site } from '../../ir/site.ts'
+import { lower } from '../../ir/stages.ts'
+import { emitCuda } from './emit/emit.ts'
+import { factsOf, type EmittedKernel, type TensorFacts } from './emit/recipe.ts'
+import type { LaunchArguments } from './arguments.ts'
+import type { Device, Kernel } from './runtime.ts'
+
+export interface Executable {
+  /** As recorded. */
+  readonly ir: KernelIR
+  readonly emitted: EmittedKernel
+  /** Words of its own that every launch leaves at zero. */
+  readonly counterWords: number
+  /** Where its programs may wait for each other; undefined if they never do. */
+  readonly waiting: { readonly site: Site | undefined } | undefined
+}
+
+const known = new WeakMap<KernelIR, Map<string, Executable>>()
+
+/** The kernel for arguments of these shapes; every allocation is aligned. */
+export function executableOf(ir: KernelIR, args: LaunchArguments): Executable {
+  const tensors: Record<string, TensorFacts> = {}
+  for (const [name, argument] of Object.entries(args))
+    if (typeof argument === 'object' && argument.kind === 'tensor') tensors[name] = factsOf(argument.shape)
+  const key = JSON.stringify(tensors)
+  let ofKernel = known.get(ir)
+  if (!ofKernel) known.set(ir, (ofKernel = new Map()))
+  let executable = ofKernel.get(key)
+  if (!executable) ofKernel.set(key, (executable = make(ir, tensors)))
+  return executable
+}
+
+function make(ir: KernelIR, tensors: Readonly<Record<string, TensorFacts>>): Executable {
+  const emitted = emitCuda(lower(ir), { tensors })
+  const waiting = [...walk(ir.body)].find((node) => node.op === 'wait' || node.op === 'while')
+  const counterWords = emitted.params.reduce(
+    (sum, param) => sum + (param.kind === 'counters' ? param.words : 0),
+    0,
+  )
+  return { ir, emitted, counterWords, waiting: waiting && { site: waiting.site } }
+}
+
+/** Machine code for a device. */
+export type Compile = (emitted: EmittedKernel, device: Device) => Uint8Array
+
+const loaded = new WeakMap<Device, Map<EmittedKernel, Kernel>>()
+
+export function kernelOn(
+  device: Device,
+  { emitted }: Executable,
+  compile: Compile,
+  beforeLoading: () => void,
+): Kernel {
+  let ofDevice = loaded.get(device)
+  if (!ofDevice) loaded.set(device, (ofDevice = new Map()))
+  let kernel = ofDevice.get(emitted)
+  if (!kernel) {
+    const code = compile(emitted, device)
+    beforeLoading()
+    ofDevice.set(emitted, (kernel = device.loadModule(code).kernel(emitted.name)))
+  }
+  return kernel
+}

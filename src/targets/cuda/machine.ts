@@ -1,0 +1,362 @@
+/**
+ * What is under a cuda world, without tensors: ranks and their heaps, queues, waiting, stopping, going on. Contract: nothing here
+ * blocks on the device but `makeRoom`, which gives up; a world that is stopped throws a `WorldStopped` from every call until it is
+ * reset.
+ */
+import { Heap } from '../../world/heap.ts'
+import { WorldError, WorldStopped } from '../../world/world.ts'
+import { Watchdog } from '../cpu/watchdog.ts'
+import { abort, Controls } from './control.ts'
+import { CudaError } from './driver.ts'
+import { kernelOn, type Compile, type Executable } from './executables.ts'
+import { yieldToOthers } from './node.ts'
+import { placeRanks, type Placement, type RankPlace } from './placement.ts'
+import { mostUnderWay, Queue, type Part } from './queue.ts'
+import type { Device, Kernel, StreamEvent } from './runtime.ts'
+import { stoppedWorkers } from './stopped.ts'
+import { transfersOf, type Transfers } from './transfers.ts'
+
+/** Devices, and what makes machine code for them. */
+export interface CudaPlatform {
+  readonly devices: readonly Device[]
+  readonly compile: Compile
+}
+
+export interface CudaWorldOptions {
+  readonly ranks: number
+  readonly heap?: number
+  readonly timeout?: number
+}
+
+const defaultHeapBytes = 2 ** 30
+/** Behind every rank's heap, for counters of kernels. */
+const privateBytes = 2 ** 20
+/** Of a rank's programs, those that can record what they waited for, for each multiprocessor; no more are launched. */
+const programsAnSm = 16
+/** Streams beyond these share hardware queues, and a launch may wait behind another that waits for it. */
+const mostQueues = 32
+/** How long kernels may take to notice that they were stopped, in milliseconds. */
+const patience = 10_000
+/** How long the host looks without letting anything else happen, in milliseconds. */
+const spinning = 0.1
+
+export class Machine {
+  readonly platform: CudaPlatform
+  readonly placement: Placement
+  readonly heapBytes: number
+  readonly controls: Controls
+  /** Called once nothing runs. */
+  onIdle: () => void = () => {}
+  /** Called before anything is enqueued by itself: what graphs left to be waited for. */
+  beforeEnqueue: () => void = () => {}
+  readonly #queues: Queue[] = []
+  readonly #private = new Heap(privateBytes)
+  readonly #counters = new Map<Executable, number[]>()
+  readonly #watchdog: Watchdog
+  readonly #timeout: number
+  #stopping: Promise<WorldStopped> | undefined
+  #stopped: WorldStopped | undefined
+  #told = false
+  /** The device cannot be used any more. */
+  #lost: string | undefined
+  #closed = false
+
+  constructor(platform: CudaPlatform, options: CudaWorldOptions) {
+    this.platform = platform
+    this.#timeout = options.timeout ?? 60_000
+    if (!(this.#timeout > 0)) throw new WorldError(`a timeout of ${options.timeout} ms`)
+    this.heapBytes = options.heap ?? defaultHeapBytes
+    this.placement = this.#place(options.ranks)
+    const most = Math.max(...this.placement.ranks.map(({ sms }) => sms))
+    this.controls = new Controls(platform.devices[0], most * programsAnSm)
+    this.#watchdog = new Watchdog(this.#timeout, {
+      pending: () => this.#lost === undefined && !this.isIdle,
+      progress: () => (this.#lookQuietly() ? this.#queues.reduce((sum, queue) => sum + queue.settled, 0) : 0),
+      expired: () => void this.stop(`nothing has ended for ${this.#timeout} ms while launches were pending`),
+    })
+    for (let rank = 0; rank < this.ranks; rank++) this.queue(rank, 0)
+  }
+
+  #place(ranks: number): Placement {
+    try {
+      return placeRanks(this.platform.devices, ranks, this.heapBytes + privateBytes)
+    } catch (error) {
+      if (error instanceof CudaError)
+        throw new WorldError(
+          `a heap of ${this.heapBytes} bytes on each of ${ranks} ranks cannot be had: ${error.message}`,
+        )
+      if (error instanceof RangeError) throw new WorldError(error.message)
+      throw error
+    }
+  }
+
+  // Memory
+
+  get ranks(): number {
+    return this.placement.ranks.length
+  }
+
+  place(rank: number): RankPlace {
+    return this.placement.ranks[rank]
+  }
+
+  address(offset: number, rank: number): bigint {
+    const { heap, stride } = this.placement
+    return heap + BigInt(rank) * BigInt(stride) + BigInt(offset)
+  }
+
+  transfers(rank: number): Transfers {
+    return transfersOf(this.place(rank).device)
+  }
+
+  /** The kernel on a rank's device; loading it is one of the calls that may wait. */
+  kernel(executable: Executable, rank: number): Kernel {
+    const { device } = this.place(rank)
+    const beforeLoading = (): void => this.quieten(executable.emitted.name)
+    return kernelOn(device, executable, this.platform.compile, beforeLoading)
+  }
+
+  /** A kernel's counters on a queue, where one launch follows the other. */
+  counters(queue: Queue, executable: Executable): bigint {
+    if (executable.counterWords === 0) return 0n
+    let offsets = this.#counters.get(executable)
+    if (!offsets) this.#counters.set(executable, (offsets = []))
+    const offset = (offsets[queue.number] ??= this.#allocateZeroed(4 * executable.counterWords))
+    return this.address(this.heapBytes + offset, queue.rank)
+  }
+
+  #allocateZeroed(bytes: number): number {
+    const offset = this.#private.allocate(bytes)
+    for (let rank = 0; rank < this.ranks; rank++) this.#zero(rank, offset, bytes)
+    return offset
+  }
+
+  #zero(rank: number, offset: number, bytes: number): void {
+    this.transfers(rank).fill(this.address(this.heapBytes + offset, rank), 'u8', bytes, 0)
+  }
+
+  // Queues
+
+  queue(rank: number, number: number): Queue {
+    const known = this.#queues.find((queue) => queue.rank === rank && queue.number === number)
+    if (known) return known
+    const place = this.place(rank)
+    const beside = this.#queues.filter((queue) => this.place(queue.rank).device === place.device)
+    if (beside.length >= mostQueues)
+      throw new WorldError(`there are ${mostQueues} streams of ranks already: use streams again`)
+    this.quieten(`stream ${number}`)
+    this.controls.reserve(mostUnderWay)
+    const queue = new Queue(rank, number, place.createStream(), this.controls)
+    this.#queues.push(queue)
+    return queue
+  }
+
+  /**
+   * Before calls for which the driver may wait until no kernel runs, for ever if one waits for what is launched later: waits
+   * itself, without letting anything else happen, and gives up.
+   */
+  quieten(what: string): void {
+    const start = performance.now()
+    this.#look(() => this.#queues.forEach((queue) => queue.mark()))
+    while (this.#look(() => this.#queues.some((queue) => queue.settle() < queue.launched))) {
+      if (performance.now() - start < this.#timeout) continue
+      const reason = `${what} is new, and launches that were pending have not ended for ${this.#timeout} ms: prepare kernels and make streams before`
+      void this.stop(reason)
+      throw new WorldStopped(reason)
+    }
+  }
+
+  /** Programs of a kernel that run at once on a rank. */
+  resident(programsPerSm: number, rank: number): number {
+    return Math.min(programsPerSm, programsAnSm) * this.place(rank).sms
+  }
+
+  /** All are started without waiting for any. */
+  enqueue(parts: readonly Part[]): void {
+    this.expectRunning()
+    this.beforeEnqueue()
+    this.started(parts, () => {
+      for (const part of parts) this.makeRoom(part.queue)
+      for (const part of parts) part.queue.enqueue(part)
+    })
+  }
+
+  /** Runs what enqueues these parts; a call of the driver that fails names their kernels. */
+  started(parts: readonly Part[], call: () => void): void {
+    try {
+      call()
+    } catch (error) {
+      if (!(error instanceof CudaError)) throw error
+      const kernels = [...new Set(parts.map(({ kernel }) => kernel.name))].join(', ')
+      this.#lose(error, kernels)
+      throw this.#stopped!
+    }
+    this.#watchdog.launched()
+  }
+
+  /** Room for one more launch; waits, without letting anything else happen, if there is none. */
+  makeRoom(queue: Queue): void {
+    if (!queue.isFull) return
+    const start = performance.now()
+    const pending = queue.launched - queue.settled
+    while (queue.isFull) {
+      queue.settle()
+      if (performance.now() - start < this.#timeout) continue
+      const reason = `no launch has ended for ${this.#timeout} ms while ${pending} were pending`
+      void this.stop(reason)
+      // Who was doing what is known a little later, when the host waits.
+      throw new WorldStopped(reason)
+    }
+  }
+
+  // Waiting
+
+  /** Until the launches of these queues so far have ended; throws if the world has stopped, or stops meanwhile. */
+  async reach(queues: readonly Queue[] = this.#queues): Promise<void> {
+    this.expectRunning()
+    const goals = queues.map((queue) => queue.launched)
+    this.#look(() => queues.forEach((queue) => queue.mark()))
+    for (const [n, queue] of queues.entries()) await this.#until(() => queue.settle() >= goals[n])
+    if (this.isIdle) this.onIdle()
+  }
+
+  async reachEvents(events: readonly StreamEvent[]): Promise<void> {
+    this.expectRunning()
+    for (const event of events) await this.#until(() => event.isReached())
+  }
+
+  async #until(isDone: () => boolean): Promise<void> {
+    const start = performance.now()
+    do if (this.#look(isDone)) return
+    while (performance.now() - start < spinning)
+    this.#watchdog.wait()
+    try {
+      for (;;) {
+        if (this.#stopping) throw await this.#throwable()
+        if (this.#look(isDone)) return
+        await yieldToOthers()
+      }
+    } finally {
+      this.#watchdog.done()
+    }
+  }
+
+  /** Asks the device; a failure of some kernel comes to light here. */
+  #look<T>(ask: () => T): T {
+    try {
+      return ask()
+    } catch (error) {
+      if (!(error instanceof CudaError)) throw error
+      const kernels = this.#queues.flatMap((queue) => queue.underWay.map(({ part }) => part.kernel.name))
+      this.#lose(error, [...new Set(kernels)].join(', '))
+      throw this.#stopped!
+    }
+  }
+
+  /** Whether the device answers; how far it has come is known then. Who waits next is told what is wrong. */
+  #lookQuietly(): boolean {
+    try {
+      this.#look(() => this.#queues.forEach((queue) => queue.mark()))
+      this.#look(() => this.#queues.forEach((queue) => queue.settle()))
+      return true
+    } catch (error) {
+      if (error instanceof WorldStopped) return false
+      throw error
+    }
+  }
+
+  get isIdle(): boolean {
+    return this.#queues.every((queue) => queue.settled === queue.launched)
+  }
+
+  // Stopping and going on
+
+  expectRunning(): void {
+    if (this.#closed) throw new WorldError('the world is closed')
+    if (this.#stopped) {
+      this.#told = true
+      throw this.#stopped
+    }
+    if (this.#stopping) throw new WorldStopped('it is being stopped')
+  }
+
+  async #throwable(): Promise<WorldStopped> {
+    const stopped = await this.#stopping!
+    this.#told = true
+    return stopped
+  }
+
+  /** Stop all ranks; gives the error that tells about it, the same one however often it is called. */
+  stop(reason: string): Promise<WorldStopped> {
+    return (this.#stopping ??= this.#stop(reason))
+  }
+
+  async #stop(reason: string): Promise<WorldStopped> {
+    const underWay = this.#queues.flatMap((queue) => queue.underWay)
+    for (const { control } of underWay) if (control) abort(control)
+    this.#watchdog.wait()
+    const start = performance.now()
+    try {
+      for (const queue of this.#queues) queue.mark()
+      while (this.#queues.some((queue) => queue.settle() < queue.launched)) {
+        if (performance.now() - start > patience) {
+          this.#lost = 'a kernel does not stop: it is in a loop that neither waits nor ends'
+          break
+        }
+        await yieldToOthers()
+      }
+    } catch (error) {
+      this.#lost = (error as Error).message
+    }
+    this.#watchdog.done()
+    const what = this.#lost === undefined ? reason : `${reason}; ${this.#lost}`
+    this.#stopped = new WorldStopped(what, stoppedWorkers(underWay))
+    this.controls.clear()
+    return this.#stopped
+  }
+
+  /** After such an error no call of the driver works any more. */
+  #lose(error: CudaError, kernels: string): void {
+    this.#lost = error.message
+    this.#stopped ??= new WorldStopped(
+      `${kernels === '' ? '' : `while ${kernels} ran: `}${error.message}. This process cannot use the device any more`,
+    )
+    this.#stopping ??= Promise.resolve(this.#stopped)
+    this.#told = true
+  }
+
+  /** After a stop, as if nothing had been launched yet. Otherwise waits for what was launched. */
+  async reset(clear: () => void): Promise<void> {
+    if (!this.#stopping) await this.reach()
+    else await this.#stopping
+    if (this.#lost !== undefined) throw this.#stopped!
+    clear()
+    for (let rank = 0; rank < this.ranks; rank++) this.#zero(rank, 0, this.#private.reached)
+    this.#stopping = this.#stopped = undefined
+    this.#told = false
+    this.onIdle()
+  }
+
+  /** Waits for what was launched; gives everything back. Throws what nobody was told yet. */
+  async close(release: () => void): Promise<void> {
+    if (this.#closed) return
+    const told = this.#told
+    let failure: WorldStopped | undefined
+    try {
+      if (this.#stopping) failure = await this.#stopping
+      else await this.reach()
+    } catch (error) {
+      if (!(error instanceof WorldStopped)) throw error
+      failure = error
+    }
+    this.#closed = true
+    this.#watchdog.close()
+    if (this.#lost === undefined) {
+      release()
+      for (const queue of this.#queues) queue.close()
+      this.controls.close()
+      this.placement.close()
+    }
+    if (failure && !told) throw failure
+  }
+}

@@ -1,0 +1,191 @@
+// What the cuda target asks of Node: koffi, shared libraries, memory outside the JavaScript heap, files that are kept.
+// Contract: the only file of the target that imports from Node; nothing is loaded before it is asked for.
+
+import { createHash } from 'node:crypto'
+import { createRequire } from 'node:module'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs'
+import { homedir } from 'node:os'
+import { delimiter, dirname, isAbsolute, join } from 'node:path'
+import process from 'node:process'
+
+type Koffi = typeof import('koffi').default
+
+/** What may be passed to a library's function: numbers, handles, memory to read or fill, strings, null. */
+export type Argument = number | bigint | ArrayBufferView | string | readonly string[] | null
+
+/** A variable of the environment, unless somebody has set it. */
+export function setDefault(variable: string, value: string): void {
+  process.env[variable] ??= value
+}
+
+/** A number that the environment names. */
+export function numberFrom(variable: string): number | undefined {
+  const text = process.env[variable]
+  return text ? Number(text) : undefined
+}
+
+/** Whether koffi is installed. */
+export const canCallLibraries = (): boolean => loadKoffi() !== null
+
+/** The text that a library keeps at an address. */
+export const textAt = (address: bigint): string => koffi().decode.string(address)
+
+export interface OpenLibrary {
+  readonly path: string
+  bind(name: string, result: string, types: readonly string[]): (...args: Argument[]) => unknown
+}
+
+/** Opens the first library that loads: each name as the system finds it, then in each folder. */
+export function openLibrary(names: readonly string[], folders: readonly string[]): OpenLibrary | undefined {
+  const paths = [
+    ...names,
+    ...folders.flatMap((folder) => names.map((name) => join(folder, name)).filter(existsSync)),
+  ]
+  for (const path of paths) {
+    try {
+      const library = koffi().load(path)
+      return {
+        path,
+        bind(name, result, types) {
+          try {
+            return library.func(name, result, [...types])
+          } catch {
+            throw new Error(`${path} has no function ${name}: this needs a newer version of it`)
+          }
+        },
+      }
+    } catch {
+      // Not there, or not for this machine: the next place.
+    }
+  }
+  return undefined
+}
+
+/** Opens the libraries beside one that was found in a folder, by their names. */
+export function openCompanions(libraryPath: string, names: RegExp): void {
+  if (!isAbsolute(libraryPath)) return
+  const folder = dirname(libraryPath)
+  for (const name of readdirSync(folder)) if (names.test(name)) openLibrary([join(folder, name)], [])
+}
+
+/** Folders where toolkit libraries (NVRTC, cuBLAS) usually lie, newest toolkit first; Python wheels included. */
+export function toolkitFolders(): string[] {
+  const folders: string[] = []
+  const under = (base: string, pattern: RegExp) =>
+    existsSync(base)
+      ? readdirSync(base)
+          .filter((name) => pattern.test(name))
+          .sort()
+          .reverse()
+          .map((name) => join(base, name))
+      : []
+  for (const home of [process.env.CUDA_HOME, process.env.CUDA_PATH, ...under('/usr/local', /^cuda/)]) {
+    if (home) folders.push(join(home, 'lib64'), join(home, 'targets/x86_64-linux/lib'))
+  }
+  const environments = [process.env.VIRTUAL_ENV, process.env.CONDA_PREFIX]
+  for (const folder of (process.env.PATH ?? '').split(delimiter)) {
+    if (folder && existsSync(join(folder, 'python3'))) environments.push(dirname(safeRealPath(folder)))
+  }
+  for (const environment of new Set(environments)) {
+    if (!environment) continue
+    for (const python of under(join(environment, 'lib'), /^python3/)) {
+      for (const part of under(join(python, 'site-packages', 'nvidia'), /./)) folders.push(join(part, 'lib'))
+    }
+  }
+  return [...new Set(folders)].filter(existsSync)
+}
+
+function safeRealPath(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return path
+  }
+}
+
+let loadedKoffi: Koffi | null | undefined
+
+function loadKoffi(): Koffi | null {
+  if (loadedKoffi === undefined) {
+    try {
+      loadedKoffi = createRequire(import.meta.url)('koffi') as Koffi
+    } catch {
+      loadedKoffi = null
+    }
+  }
+  return loadedKoffi
+}
+
+function koffi(): Koffi {
+  const loaded = loadKoffi()
+  if (!loaded) throw new Error('the optional package koffi is not installed: npm install koffi')
+  return loaded
+}
+
+/** Memory outside the JavaScript heap at a fixed address, aligned to 128 bytes; `view` shows it. */
+export class NativeBlock {
+  readonly address: bigint
+  readonly view: ArrayBuffer
+  private allocation: bigint | null
+
+  constructor(bytes: number) {
+    this.allocation = koffi().alloc('uint8_t', bytes + 128) as bigint
+    this.address = (this.allocation + 127n) & ~127n
+    this.view = koffi().view(this.address, bytes)
+  }
+
+  free(): void {
+    if (this.allocation !== null) koffi().free(this.allocation)
+    this.allocation = null
+  }
+}
+
+/** Shows host memory that a library owns (pinned memory, say) as an ArrayBuffer; it must outlive the view. */
+export function viewNative(address: bigint, bytes: number): ArrayBuffer {
+  return koffi().view(address, bytes)
+}
+
+/** Lets everything else that is due in this process happen. */
+export const yieldToOthers = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+/**
+ * Bytes on disk by the text of what they were made from; `make` makes those that are not there. A file begins with the hash of
+ * the rest, and is written aside and renamed, so that processes may do this at once. A folder that cannot be written keeps nothing.
+ */
+export function keptOnDisk(key: string, make: () => Uint8Array): Uint8Array {
+  const sha256 = (content: string | Uint8Array): Buffer => createHash('sha256').update(content).digest()
+  const folder = cacheFolder()
+  const path = join(folder, `${sha256(key).toString('hex')}.cubin`)
+  try {
+    const kept = readFileSync(path)
+    const content = new Uint8Array(kept.subarray(32))
+    if (sha256(content).equals(kept.subarray(0, 32))) return content
+  } catch {
+    // It was never made.
+  }
+  const made = make()
+  try {
+    mkdirSync(folder, { recursive: true })
+    const aside = `${path}.${process.pid}`
+    writeFileSync(aside, Buffer.concat([sha256(made), made]))
+    renameSync(aside, path)
+  } catch {
+    // The next process makes it again.
+  }
+  return made
+}
+
+function cacheFolder(): string {
+  const forced = process.env['ARKE_CACHE']
+  if (forced) return join(forced, 'cuda')
+  const caches = process.env['XDG_CACHE_HOME']
+  return join(caches ? caches : join(homedir(), '.cache'), 'arke', 'cuda')
+}

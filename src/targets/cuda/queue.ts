@@ -1,0 +1,123 @@
+/**
+ * The launches of a stream on a rank. Knows which are under way: an event after every few launches tells how far the device has
+ * come, so that launching costs one call of the driver and no more can be enqueued than the driver takes without blocking.
+ */
+import type { Kernel as SourceKernel, Meta } from '../../lang/kernel.ts'
+import type { SymmetricFlags } from '../../world/world.ts'
+import type { Control, Controls } from './control.ts'
+import type { Executable } from './executables.ts'
+import { u64, type Launch, type Stream, type StreamEvent } from './runtime.ts'
+
+/** A launch of a kernel on one rank, as it can be enqueued again and again. */
+export interface Part {
+  readonly queue: Queue
+  readonly kernel: SourceKernel
+  readonly meta: Meta | undefined
+  readonly executable: Executable
+  readonly grid: number
+  readonly programsPerSm: number
+  readonly flags: Readonly<Record<string, SymmetricFlags>>
+  readonly launch: Launch
+  /** Which kernel parameter is the control block; -1: none. */
+  readonly controlAt: number
+}
+
+/** A part that is under way, and its control block if it has one. */
+export interface Step {
+  readonly part: Part
+  readonly control: Control | undefined
+}
+
+/** Steps that one call of the driver started: one, or those of a graph. */
+interface Launched {
+  readonly steps: readonly Step[]
+  /** Its control blocks are used by no launch after it. */
+  readonly once: boolean
+}
+
+/** How many launches of a queue can be under way; the driver has room for a thousand, then it blocks. */
+export const mostUnderWay = 128
+const launchesAnEvent = 16
+
+export class Queue {
+  readonly rank: number
+  readonly number: number
+  readonly stream: Stream
+  readonly #controls: Controls
+  /** Under way, oldest first: launches `settled` to `launched`. */
+  readonly #launched: Launched[] = []
+  readonly #marks: { readonly event: StreamEvent; readonly launched: number }[] = []
+  readonly #events: StreamEvent[] = []
+  launched = 0
+  settled = 0
+  /** How many had been launched when a graph last waited for this queue. */
+  joined = 0
+
+  constructor(rank: number, number: number, stream: Stream, controls: Controls) {
+    this.rank = rank
+    this.number = number
+    this.stream = stream
+    this.#controls = controls
+  }
+
+  get isFull(): boolean {
+    return this.launched - this.settled >= mostUnderWay
+  }
+
+  /** Not known to have ended, oldest first. */
+  get underWay(): readonly Step[] {
+    return this.#launched.flatMap(({ steps }) => steps)
+  }
+
+  enqueue(part: Part): void {
+    const step: Step = { part, control: controlFor(part, this.#controls) }
+    start(step)
+    this.#push({ steps: [step], once: true })
+  }
+
+  /** A graph with these steps was launched on this queue's stream. */
+  enqueued(steps: readonly Step[]): void {
+    this.#push({ steps, once: false })
+  }
+
+  #push(launched: Launched): void {
+    this.#launched.push(launched)
+    this.launched++
+    if (this.launched % launchesAnEvent === 0) this.mark()
+  }
+
+  /** Lets `settle` notice that the launches so far have ended. */
+  mark(): void {
+    if (this.settled === this.launched || this.#marks.at(-1)?.launched === this.launched) return
+    const event = this.#events.pop() ?? this.stream.createEvent()
+    event.record()
+    this.#marks.push({ event, launched: this.launched })
+  }
+
+  /** Looks how far the device has come; gives how many launches have ended. */
+  settle(): number {
+    while (this.#marks.length > 0 && this.#marks[0].event.isReached()) {
+      const { event, launched } = this.#marks.shift()!
+      this.#events.push(event)
+      for (const { steps, once } of this.#launched.splice(0, launched - this.settled))
+        if (once) for (const { control } of steps) if (control) this.#controls.giveBack(control)
+      this.settled = launched
+    }
+    return this.settled
+  }
+
+  close(): void {
+    for (const event of [...this.#events, ...this.#marks.map(({ event }) => event)]) event.close()
+    this.stream.close()
+  }
+}
+
+/** Kernels that cannot be stopped while they run have none. */
+export const controlFor = ({ controlAt }: Part, controls: Controls): Control | undefined =>
+  controlAt >= 0 ? controls.take() : undefined
+
+/** Enqueues a part, or adds it to the graph that its stream is captured for. */
+export function start({ part, control }: Step): void {
+  if (control) part.launch.setArgument(part.controlAt, u64(control.address))
+  part.launch.on(part.queue.stream)
+}

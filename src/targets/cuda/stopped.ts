@@ -1,0 +1,73 @@
+/** What the programs of a stopped world were doing, in words, from the control blocks of the launches that were under way. */
+import { attribute, walk, type Node } from '../../ir/node.ts'
+import { origin } from '../../ir/ops/views.ts'
+import type { StoppedWorker } from '../../world/world.ts'
+import { recordsOf, type WaitRecord } from './control.ts'
+import { lineOf } from './emit/writer.ts'
+import type { Part, Step } from './queue.ts'
+
+/**
+ * Of each rank's stream, the first launch whose programs say what they waited for: those after it started in a stopped world. Of a
+ * stream where nobody says anything, the first launch.
+ */
+export function stoppedWorkers(underWay: readonly Step[]): StoppedWorker[] {
+  const streams = new Map<string, Step[]>()
+  for (const step of underWay) {
+    const { rank, number } = step.part.queue
+    const steps = streams.get(`${rank} ${number}`)
+    if (steps) steps.push(step)
+    else streams.set(`${rank} ${number}`, [step])
+  }
+  const [waiting, computing]: [StoppedWorker[], StoppedWorker[]] = [[], []]
+  for (const steps of streams.values()) {
+    const told = steps.find((step) => recordsIn(step).length > 0)
+    if (told) for (const record of recordsIn(told)) waiting.push(describe(told.part, record))
+    else computing.push(silent(steps))
+  }
+  return [...waiting, ...computing]
+}
+
+const recordsIn = ({ part, control }: Step): readonly WaitRecord[] =>
+  control && part.executable.waiting ? recordsOf(control, part.grid) : []
+
+const placeOf = ({ queue, kernel }: Part): Pick<StoppedWorker, 'rank' | 'stream' | 'kernel'> => ({
+  rank: queue.rank,
+  stream: queue.number,
+  kernel: kernel.name,
+})
+
+function describe(part: Part, { program, site, owner, value, wanted }: WaitRecord): StoppedWorker {
+  const line = part.executable.emitted.waitSites[site - 1]
+  const node = waitAt(part, line)
+  const name = node ? flagName(part, node) : 'a flag'
+  return {
+    ...placeOf(part),
+    program,
+    site: node?.site?.toString() ?? line,
+    what: `waits for ${name} on rank ${owner}: it is ${value}, ${wanted} is wanted`,
+    flag: { name, rank: owner, value, wanted },
+  }
+}
+
+/** The first wait of the author's line. */
+const waitAt = ({ executable }: Part, line: string): Node | undefined =>
+  [...walk(executable.ir.body)].find((node) => node.op === 'wait' && lineOf(node.site) === line)
+
+/** Which flag of a set it was is not recorded. */
+function flagName({ flags }: Part, wait: Node): string {
+  const { base } = origin(wait.inputs[0])
+  const handle = flags[attribute<string>(base, 'name')]
+  return handle.shape.length > 0 ? `${handle.name}[…]` : handle.name
+}
+
+function silent(steps: readonly Step[]): StoppedWorker {
+  const [{ part }] = steps
+  const alone = steps.every((step) => step.part.kernel === part.kernel)
+  const { waiting } = part.executable
+  return {
+    ...placeOf(part),
+    program: 0,
+    site: alone ? waiting?.site?.toString() : undefined,
+    what: alone ? 'was computing' : 'or a kernel launched after it was computing',
+  }
+}

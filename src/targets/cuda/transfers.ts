@@ -1,0 +1,87 @@
+/**
+ * Elements between the host and a device, through pinned memory on a stream of its own. Contract: a call has done its work when it
+ * returns, also while kernels wait; it is ordered with no launch.
+ */
+import { dtypes, type StorageDType } from '../../ir/dtype.ts'
+import { fillElements, readElements, writeElements } from '../../world/elements.ts'
+import type { Device, HostMemory, Stream } from './runtime.ts'
+
+const STAGING_BYTES = 8 * 1024 * 1024
+
+export class Transfers {
+  readonly #stream: Stream
+  readonly #staging: HostMemory
+
+  constructor(device: Device) {
+    this.#stream = device.createStream()
+    this.#staging = device.allocateHost(STAGING_BYTES)
+  }
+
+  write(to: bigint, dtype: StorageDType, contents: ArrayLike<number>): void {
+    this.#inPieces(dtype, contents.length, (at, count, bytes) => {
+      writeElements(this.#staging.view, 0, dtype, part(contents, at, count))
+      this.#in(to + BigInt(at * dtypes[dtype].bytes), bytes)
+    })
+  }
+
+  fill(to: bigint, dtype: StorageDType, count: number, value: number): void {
+    fillElements(
+      this.#staging.view,
+      0,
+      dtype,
+      Math.min(count, Math.floor(STAGING_BYTES / dtypes[dtype].bytes)),
+      value,
+    )
+    this.#inPieces(dtype, count, (at, _, bytes) => this.#in(to + BigInt(at * dtypes[dtype].bytes), bytes))
+  }
+
+  read(from: bigint, dtype: StorageDType, count: number): Float64Array {
+    const contents = new Float64Array(count)
+    this.#inPieces(dtype, count, (at, piece, bytes) => {
+      const source = from + BigInt(at * dtypes[dtype].bytes)
+      this.#stream.copyOut(new Uint8Array(this.#staging.view, 0, bytes), source)
+      contents.set(readElements(this.#staging.view, 0, dtype, piece), at)
+    })
+    return contents
+  }
+
+  copy(to: bigint, from: bigint, bytes: number): void {
+    if (bytes === 0) return
+    this.#stream.copy(to, from, bytes)
+    this.#stream.synchronize()
+  }
+
+  #in(to: bigint, bytes: number): void {
+    this.#stream.copyIn(to, new Uint8Array(this.#staging.view, 0, bytes))
+    this.#stream.synchronize()
+  }
+
+  #inPieces(
+    dtype: StorageDType,
+    count: number,
+    move: (at: number, count: number, bytes: number) => void,
+  ): void {
+    const size = dtypes[dtype].bytes
+    const most = Math.floor(STAGING_BYTES / size)
+    for (let at = 0; at < count; at += most) {
+      const piece = Math.min(most, count - at)
+      move(at, piece, piece * size)
+    }
+  }
+}
+
+function part(contents: ArrayLike<number>, at: number, count: number): ArrayLike<number> {
+  if (at === 0 && count === contents.length) return contents
+  if (contents instanceof Float32Array || contents instanceof Float64Array)
+    return contents.subarray(at, at + count)
+  return Array.prototype.slice.call(contents, at, at + count) as number[]
+}
+
+const known = new WeakMap<Device, Transfers>()
+
+/** One a device: closed worlds leave it to the next. */
+export function transfersOf(device: Device): Transfers {
+  let transfers = known.get(device)
+  if (!transfers) known.set(device, (transfers = new Transfers(device)))
+  return transfers
+}

@@ -1,0 +1,204 @@
+/** The cuda world on a GPU: stops, going on, graphs, streams, residency. Skipped, with the reason, where there is none. */
+import { describe, expect, it } from 'vitest'
+import { flags, i32, kernel, launchOf, openWorld, scalar, tensor, WorldStopped } from '../../src/index.ts'
+import type { World } from '../../src/index.ts'
+import { cudaStatus } from '../../src/targets/cuda/open.ts'
+import type { CudaWorld } from '../../src/targets/cuda/world.ts'
+
+const status = cudaStatus()
+if (!status.usable) console.info(`the cuda world is not tested here: ${status.about}`)
+const onGpu = describe.skipIf(!status.usable)
+const sizes = [1, 2, 4, 8]
+
+const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i)
+const open = async (ranks: number, timeout = 5000): Promise<CudaWorld> =>
+  (await openWorld({ target: 'cuda', ranks, heap: 1 << 22, timeout })) as CudaWorld
+
+/** Waits for what nobody signals. */
+const waiting = kernel('waiting', { ready: flags() }, (t, { ready }) => t.wait(ready.on(0)))
+
+/** Rank 1 signals once; rank 0 wants two arrivals. */
+const oneShort = kernel('oneShort', { ready: flags(0, { arrivals: 2 }) }, (t, { ready }) => {
+  t.if(t.rank.eq(t.world - 1), () => t.signal(ready.on(0)))
+  t.if(t.rank.eq(0), () => t.wait(ready))
+})
+
+/** Polls a word of its own that nobody writes. */
+const polling = kernel('polling', { x: tensor(i32, 1) }, (t, { x }) => {
+  t.while(
+    t.load(x.at([0]), { order: 'acquire' }),
+    (seen) => seen.eq(0),
+    () => t.load(x.at([0]), { order: 'acquire' }),
+  )
+})
+
+/** Two roles that hand nothing over: one waits for a phase that never comes. */
+const halted = kernel('halted', { x: tensor('f32', 1) }, (t, { x }) => {
+  const buffer = t.shared('f32', [4])
+  const full = t.barriers(1)
+  t.roles({
+    one: () => t.copy(x.tile([0], [4]), buffer),
+    other: () => {
+      t.wait(full.at(0), 0)
+      t.store(x.tile([0], [4]), 1)
+    },
+  })
+})
+
+/** All meet, then count. */
+const meeting = kernel('meeting', { arrived: flags(1), x: tensor(i32, 1) }, (t, { arrived, x }) => {
+  t.signalAll(arrived.at([t.rank]))
+  t.for(t.world, (source) => t.wait(arrived.at([source])))
+  t.store(x.at([0]), t.load(x.at([0])).add(t.rank.add(1)))
+})
+
+/** Each rank adds to the next one's word what its own word was, after a meeting: wrong if a replay is lost or runs ahead. */
+const add = kernel('add', { x: tensor(i32, 1), by: scalar(i32) }, (t, { x, by }) => {
+  t.store(x.at([1]), t.load(x.at([1])).add(by))
+})
+
+async function stopOf(promise: Promise<unknown>): Promise<WorldStopped> {
+  const error: unknown = await promise.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  expect(error instanceof WorldStopped, String(error)).toBe(true)
+  return error as WorldStopped
+}
+
+/** After a reset all ranks work and meet again, as often as one likes. */
+async function expectUsable(world: World): Promise<void> {
+  await world.reset()
+  const [x, arrived] = [world.zeros(i32, [1]), world.flags([world.ranks])]
+  for (let n = 0; n < 20; n++) world.launch(meeting, { arrived, x }, { grid: 1 })
+  for (const rank of world.localRanks) expect([...(await world.read(x, rank))]).toEqual([20 * (rank + 1)])
+  await world.close()
+}
+
+onGpu.each(['cuda'])('a stop on %s', () => {
+  it.each(sizes)('says who waits for a flag that nobody signals: %i ranks', async (ranks) => {
+    const world = await open(ranks, 200)
+    const ready = world.flags([], { name: 'ready' })
+    world.launch(waiting, { ready }, { grid: 2 })
+    const { reason, workers } = await stopOf(world.synchronize())
+    expect(reason).toBe('nothing has ended for 200 ms while launches were pending')
+    expect(workers.map(({ rank, program, flag }) => ({ rank, program, flag }))).toEqual(
+      range(2 * ranks).map((n) => ({
+        rank: n >> 1,
+        program: n % 2,
+        flag: { name: 'ready', rank: 0, value: 0, wanted: 1 },
+      })),
+    )
+    await expectUsable(world)
+  })
+
+  it('says how far a flag has come that not everybody signals', async () => {
+    const world = await open(2, 200)
+    const ready = world.flags([], { name: 'ready', arrivals: 2 })
+    for (let launch = 0; launch < 30; launch++) world.launch(oneShort, { ready }, { grid: 1 })
+    const { workers } = await stopOf(world.synchronize())
+    // Thirty arrivals are enough for fifteen launches; the next one is the first that waits.
+    expect(workers.map(({ rank, flag }) => ({ rank, flag }))).toEqual([
+      { rank: 0, flag: { name: 'ready', rank: 0, value: 30, wanted: 32 } },
+    ])
+    await expectUsable(world)
+  })
+
+  it('ends a polling loop, and a barrier that nobody arrives at', async () => {
+    const starts = [
+      (world: World) => world.launch(polling, { x: world.zeros(i32, [1]) }, { grid: 1 }),
+      (world: World) => world.launch(halted, { x: world.zeros('f32', [4]) }, { grid: 1 }),
+    ]
+    for (const start of starts) {
+      const world = await open(2, 200)
+      start(world)
+      const { workers } = await stopOf(world.synchronize())
+      expect(workers.map(({ rank, what }) => ({ rank, what }))).toEqual(
+        [0, 1].map((rank) => ({ rank, what: 'was computing' })),
+      )
+      await expectUsable(world)
+    }
+  })
+})
+
+onGpu.each(['cuda'])('graphs on %s', () => {
+  it.each(sizes)('are replayed 10,000 times with right results: %i ranks', async (ranks) => {
+    const world = await open(ranks)
+    const [x, arrived] = [world.zeros(i32, [2]), world.flags([ranks])]
+    const graph = world.graph(() => {
+      world.launch(meeting, { arrived, x }, { grid: 1 })
+      world.launch(add, { x, by: (rank: number) => rank + 2 }, { grid: 1 })
+    })
+    for (let replay = 0; replay < 10_000; replay++) graph.launch()
+    world.launch(add, { x, by: 1 }, { grid: 1 })
+    for (const rank of range(ranks))
+      expect([...(await world.read(x, rank))]).toEqual([10_000 * (rank + 1), 10_000 * (rank + 2) + 1])
+    await world.close()
+  })
+
+  it('that hang are stopped', async () => {
+    const world = await open(2, 200)
+    const ready = world.flags([], { name: 'ready' })
+    const graph = world.graph(() => world.launch(waiting, { ready }, { grid: 1 }))
+    graph.launch()
+    const { workers } = await stopOf(world.synchronize())
+    expect(workers.map(({ rank, flag }) => [rank, flag?.name])).toEqual([
+      [0, 'ready'],
+      [1, 'ready'],
+    ])
+    await expectUsable(world)
+  })
+})
+
+onGpu.each(['cuda'])('streams on %s', () => {
+  it('run at once, follow each other where they wait, and tell the time between events', async () => {
+    const send = kernel('send', { ready: flags() }, (t, { ready }) => t.signal(ready))
+    const take = kernel('take', { ready: flags(), x: tensor(i32, 1) }, (t, { ready, x }) => {
+      t.wait(ready)
+      t.store(x.at([0]), 7)
+    })
+    const world = await open(2)
+    const [ready, x] = [world.flags(), world.zeros(i32, [2])]
+    const [first, second] = [world.stream(), world.stream()]
+    const begin = second.record()
+    world.launchTogether([
+      launchOf(take, { ready, x }, { grid: 1, stream: first }),
+      launchOf(send, { ready }, { grid: 1, stream: second }),
+    ])
+    const taken = first.record()
+    second.wait(taken)
+    world.launch(add, { x, by: 3 }, { grid: 1, stream: second })
+    const end = second.record()
+    await end.synchronize()
+    for (const rank of [0, 1]) {
+      expect([...(await world.read(x, rank))]).toEqual([7, 3])
+      expect(end.elapsed(begin, rank) > 0).toBe(true)
+    }
+    expect(end.elapsed(begin) >= taken.elapsed(begin)).toBe(true)
+    await world.close()
+  })
+})
+
+onGpu.each(['cuda'])('residency on %s', () => {
+  it.each(sizes)('is all that runs at once, and no more is launched: %i ranks', async (ranks) => {
+    const world = await open(ranks)
+    const [x, arrived] = [world.zeros(i32, [1]), world.flags([ranks])]
+    const wait = kernel('wait', { arrived: flags(1), x: tensor(i32, 1) }, (t, args) => {
+      // Every program waits until the last one has come.
+      t.last(() => t.signalAll(args.arrived.at([t.rank])))
+      t.for(t.world, (source) => t.wait(args.arrived.at([source])))
+      t.atomic.add(args.x.at([0]), 1)
+    })
+    world.launch(wait, { arrived, x }, { grid: 'resident' })
+    const [programs] = await world.read(x, 0)
+    expect(programs >= world.multiprocessors(0), `${programs} programs`).toBe(true)
+    let refusal = ''
+    try {
+      world.launch(wait, { arrived, x }, { grid: programs + 1 })
+    } catch (error) {
+      refusal = (error as Error).message
+    }
+    expect(refusal.includes(`Launch at most ${programs}`), refusal).toBe(true)
+    await world.close()
+  })
+})

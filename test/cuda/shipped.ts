@@ -1,0 +1,160 @@
+/**
+ * Every kernel that Arke ships, emitted for eight ranks at shapes of each class: one token to many rows, one query head a KV
+ * head to many, rows that fill tiles and rows that do not.
+ */
+import { lower } from '../../src/ir/stages.ts'
+import type { Kernel, Meta } from '../../src/lang/kernel.ts'
+import { gatherKernel } from '../../src/ops/allGatherGemm/bulk.ts'
+import { fusedKernel } from '../../src/ops/allGatherGemm/fused.ts'
+import { publish } from '../../src/ops/allGatherGemm/publish.ts'
+import { allGatherGemmPull } from '../../src/ops/allGatherGemm/pull.ts'
+import { pullKernel } from '../../src/ops/allGatherGemm/pullInPlace.ts'
+import { pushKernels } from '../../src/ops/allGatherGemm/push.ts'
+import { allGatherKernel } from '../../src/ops/collectives/allGather.ts'
+import { allToAllKernel } from '../../src/ops/collectives/allToAll.ts'
+import { barrierKernel } from '../../src/ops/collectives/barrier.ts'
+import { broadcastKernel } from '../../src/ops/collectives/broadcast.ts'
+import { oneShotAllReduce } from '../../src/ops/collectives/oneShot.ts'
+import { reduceScatterKernel } from '../../src/ops/collectives/reduceScatter.ts'
+import { ringAllReduce } from '../../src/ops/collectives/ring.ts'
+import { twoShotAllReduce } from '../../src/ops/collectives/twoShot.ts'
+import { flashDecodeFused } from '../../src/ops/flashDecode/fused.ts'
+import { fusedCoarseKernel, fusedKernel as fusedDecodeKernel } from '../../src/ops/flashDecode/fusedForAll.ts'
+import * as ladder from '../../src/ops/flashDecode/ladder.ts'
+import { gemmKernel } from '../../src/ops/gemm.ts'
+import { operandDTypes, type OperandDType } from '../../src/ops/operation.ts'
+import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
+import { factsOf, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
+
+export interface Shipped {
+  readonly name: string
+  emit(): EmittedKernel
+}
+
+const WORLD = 8
+type Shapes = Readonly<Record<string, readonly number[]>>
+
+function shipped(name: string, kernel: Pick<Kernel, 'record'>, meta: Meta, shapes: Shapes): Shipped {
+  const tensors = Object.fromEntries(
+    Object.entries(shapes).map(([tensor, shape]) => [tensor, factsOf(shape)]),
+  )
+  return { name, emit: () => emitCuda(lower(kernel.record({ world: WORLD, meta })), { tensors }) }
+}
+
+/** Tiles that fit a product of M rows; shared memory holds half as many numbers of f32. */
+function tilesFor(dtype: OperandDType, M: number) {
+  if (dtype === 'f32') return { BM: M <= 16 ? 16 : 64, BN: 64, BK: 32, stages: 3 }
+  if (M > 64) return { BM: 128, BN: 256, BK: 64, stages: 4 }
+  return { BM: M, BN: 128, BK: 64, stages: 6 }
+}
+
+function products(dtype: OperandDType, M: number): Shipped[] {
+  const [N, K] = [3584, 8192]
+  const tiles = tilesFor(dtype, M)
+  const { BM, BK } = tiles
+  const at = `${dtype} M=${M}`
+  const sharded = (['K', 'M'] as const).flatMap((shard) => {
+    const local = shard === 'K' ? [M, K / WORLD] : [Math.ceil(M / WORLD), K]
+    const gathered = shard === 'K' ? [M, K] : [local[0] * WORLD, K]
+    const shapes = { a: local, b: [K, N], c: [M, N], inbox: [2, WORLD, ...local], gathered }
+    const meta = { ...tiles, aligned: local[0] % BM === 0 }
+    const choice = { dtype, shard }
+    const { send, multiply } = pushKernels(choice)
+    return [
+      shipped(`all-gather ${shard} ${at}`, gatherKernel(choice), { BM, BK }, shapes),
+      shipped(`pull ${shard} ${at}`, pullKernel(choice), meta, shapes),
+      shipped(`push, send ${shard} ${at}`, send, { BM, BK }, shapes),
+      shipped(`push, multiply ${shard} ${at}`, multiply, meta, shapes),
+      shipped(`fused ${shard} ${at}`, fusedKernel(choice), { ...meta, senders: 0 }, shapes),
+      shipped(`fused, teams ${shard} ${at}`, fusedKernel(choice), { ...meta, senders: 2 }, shapes),
+    ]
+  })
+  return [shipped(`gemm ${at}`, gemmKernel(dtype), tiles, { a: [M, K], b: [K, N], c: [M, N] }), ...sharded]
+}
+
+interface DecodeShape {
+  readonly batch: number
+  readonly heads: number
+  readonly G: number
+  readonly tokens: number
+  readonly BN: number
+  readonly splits: number
+}
+
+function decodes(dtype: OperandDType, { batch, heads, G, tokens, BN, splits }: DecodeShape): Shipped[] {
+  const D = 128
+  const parts = WORLD * splits * batch * heads
+  const rows = [batch, heads, G, D]
+  const cache = [batch, heads, tokens, D]
+  const [sums, stats] = [
+    [2, parts, G, D],
+    [2, parts, 2, G],
+  ]
+  const shapes = {
+    ...{ q: rows, k: cache, v: cache, out: rows, lengths: [batch] },
+    ...{ sums, stats, allSums: sums, allStats: stats, inbox: sums },
+  }
+  const meta = { G, D, BN, splits, stages: 3 }
+  const extents = { G, D, splits }
+  const at = `${dtype} batch=${batch} G=${G} BN=${BN} splits=${splits}`
+  const kernels = [
+    shipped(`attend ${at}`, ladder.attendKernel(dtype), meta, shapes),
+    shipped(`bulk combine ${at}`, ladder.bulkCombineKernel(dtype), extents, shapes),
+    shipped(`combine ${at}`, ladder.combineKernel(dtype), extents, shapes),
+    shipped(`fine-grained combine ${at}`, ladder.fineGrainedCombineKernel(dtype), extents, shapes),
+    shipped(`decode, coarse ${at}`, fusedCoarseKernel(dtype), meta, shapes),
+    shipped(`decode, fused ${at}`, fusedDecodeKernel(dtype), meta, shapes),
+  ]
+  if (dtype !== 'bf16') return kernels
+  return [
+    ...kernels,
+    shipped(`bulk gather ${at}`, ladder.bulkGatherKernel, { G, D }, shapes),
+    shipped(`gather ${at}`, ladder.gatherKernel, { G, D }, shapes),
+    shipped(`fine-grained gather ${at}`, ladder.fineGrainedGatherKernel, extents, shapes),
+    shipped(`decode, to owners ${at}`, flashDecodeFused, { G, D, BN, stages: 3 }, shapes),
+  ]
+}
+
+function collectives(dtype: OperandDType, n: number): Shipped[] {
+  const at = `${dtype} n=${n}`
+  const each = [WORLD, n]
+  const inbox = [2, WORLD, n]
+  return [
+    shipped(`allGather ${at}`, allGatherKernel(dtype), {}, { x: [n], out: each }),
+    shipped(`allToAll ${at}`, allToAllKernel(dtype), {}, { x: each, out: each }),
+    shipped(`broadcast ${at}`, broadcastKernel(dtype), {}, { x: [n] }),
+    shipped(`oneShotAllReduce ${at}`, oneShotAllReduce(dtype), {}, { x: [n], inbox }),
+    shipped(`twoShotAllReduce ${at}`, twoShotAllReduce(dtype), {}, { x: [n], inbox: each }),
+    shipped(`ringAllReduce ${at}`, ringAllReduce(dtype), {}, { x: [n], inbox: [WORLD - 1, n] }),
+    shipped(`reduceScatter ${at}`, reduceScatterKernel(dtype), {}, { x: each, out: [n], inbox }),
+  ]
+}
+
+const decodeShapes: readonly DecodeShape[] = [
+  { batch: 1, heads: 12, G: 8, tokens: 8192, BN: 64, splits: 1 },
+  { batch: 1, heads: 12, G: 8, tokens: 524288, BN: 128, splits: 16 },
+  { batch: 16, heads: 8, G: 16, tokens: 16384, BN: 64, splits: 2 },
+  { batch: 1, heads: 8, G: 4, tokens: 16384, BN: 64, splits: 1 },
+  { batch: 3, heads: 8, G: 1, tokens: 1001, BN: 64, splits: 1 },
+]
+
+const [firstDecode] = decodeShapes
+
+export const shippedKernels: readonly Shipped[] = [
+  ...[1, 8, 16, 64, 1024].flatMap((M) => products('bf16', M)),
+  ...[8, 1024].flatMap((M) => products('f16', M)),
+  ...products('f32', 8),
+  ...decodeShapes.flatMap((shape) => decodes('bf16', shape)),
+  ...decodes('f16', firstDecode),
+  ...decodes('f32', { ...firstDecode, BN: 32 }),
+  ...operandDTypes.flatMap((dtype) => collectives(dtype, 1 << 20)),
+  ...collectives('bf16', 1001),
+  shipped('barrier', barrierKernel, {}, {}),
+  shipped('publish', publish, {}, { source: [1024, 1024], a: [1024, 1024] }),
+  shipped(
+    'pull, published',
+    allGatherGemmPull,
+    { slices: 16 },
+    { a: [1024, 1024], b: [8192, 3584], c: [1024, 3584] },
+  ),
+]

@@ -1,0 +1,240 @@
+/** The cuda world on a driver that has no GPU: what it asks of the driver, what it refuses, how it stops and goes on. */
+import { describe, expect, it } from 'vitest'
+import { flags, i32, kernel, launchOf, scalar, tensor, WorldStopped } from '../../src/index.ts'
+import type { CudaWorldOptions } from '../../src/targets/cuda/machine.ts'
+import { Device } from '../../src/targets/cuda/runtime.ts'
+import { CudaWorld } from '../../src/targets/cuda/world.ts'
+import { fakeDriver, words, type FakeDriver, type FakeKernel } from './fakeDriver.ts'
+
+const heap = 1 << 16
+
+function open(
+  options: Partial<CudaWorldOptions> = {},
+  kernels: Readonly<Record<string, FakeKernel>> = {},
+): { world: CudaWorld; fake: FakeDriver } {
+  const fake = fakeDriver({ kernels })
+  const platform = { devices: [new Device(fake.driver, 0)], compile: () => new Uint8Array() }
+  return { world: new CudaWorld(platform, { ranks: 2, heap, ...options }), fake }
+}
+
+const put = kernel('put', { x: tensor(i32, 1), value: scalar(i32) }, (t, { x, value }) =>
+  t.store(x.at([t.program]), value),
+)
+const waiting = kernel('waiting', { ready: flags(), x: tensor(i32, 1) }, (t, { ready, x }) => {
+  t.wait(ready.on(0))
+  t.store(x.at([0]), 1)
+})
+/** As `put` would: x and value are its parameters. */
+const putting: FakeKernel = {
+  params: 2,
+  run: (launch) => {
+    words(launch.pointer(0), launch.grid).fill(launch.word(1))
+    return true
+  },
+}
+
+describe('tensors', () => {
+  it('hold what they were given, on each rank, whatever their dtype', async () => {
+    const { world } = open()
+    for (const dtype of ['f32', 'bf16', 'i64', 'u8'] as const) {
+      const x = world.from(dtype, [5], (rank) => [0, 1, 2, 3, rank])
+      for (const rank of [0, 1]) expect([...(await world.read(x, rank))]).toEqual([0, 1, 2, 3, rank])
+    }
+    const y = world.full('f16', [3], 1.5)
+    expect([...(await world.read(y, 1))]).toEqual([1.5, 1.5, 1.5])
+    await world.close()
+  })
+
+  it('are copied within a rank, from rank to rank and from one to all', async () => {
+    const { world } = open({ ranks: 3 })
+    const [x, y] = [world.from(i32, [2], (rank) => [rank, 7]), world.zeros(i32, [2])]
+    await world.copy(x, y)
+    expect([...(await world.read(y, 2))]).toEqual([2, 7])
+    await world.copy(x, y, { from: 1, to: 0 })
+    expect([...(await world.read(y, 0))]).toEqual([1, 7])
+    await world.broadcast(x, 2)
+    expect([...(await world.read(x, 0))]).toEqual([2, 7])
+    await world.close()
+  })
+
+  it('may be larger than the memory they are staged in', async () => {
+    const { world } = open({ ranks: 1, heap: 24 << 20 })
+    const count = (9 << 20) / 4
+    const x = world.from(
+      'f32',
+      [count],
+      Float32Array.from({ length: count }, (_, i) => i % 1000),
+    )
+    const got = await world.read(x, 0)
+    expect([got[0], got[1 << 21], got[count - 1]]).toEqual([0, 2 ** 21 % 1000, (count - 1) % 1000])
+    await world.close()
+  })
+
+  it('that do not fit are refused', async () => {
+    const { world } = open()
+    expect(() => world.zeros('f32', [1 << 20])).toThrow(/4 MiB do not fit the heap of 64 KiB/)
+    await world.close()
+  })
+})
+
+describe('launches', () => {
+  it('run on every rank, with the numbers that they were given', async () => {
+    const { world, fake } = open({}, { put: putting })
+    const x = world.zeros(i32, [4])
+    for (const value of [3, 4, 5]) world.launch(put, { x, value }, { grid: 4 })
+    expect([...(await world.read(x, 0))]).toEqual([5, 5, 5, 5])
+    world.launch(put, { x, value: (rank: number) => 10 + rank }, { grid: 2 })
+    expect([...(await world.read(x, 1))]).toEqual([11, 11, 5, 5])
+    expect(fake.launches).toHaveLength(8)
+    await world.close()
+  })
+
+  it('are enqueued on all ranks without any wait', async () => {
+    const { world, fake } = open({ ranks: 4 })
+    const x = world.zeros(i32, [4])
+    const before = fake.calls.length
+    world.launch(put, { x, value: 1 }, { grid: 1 })
+    world.launch(put, { x, value: 2 }, { grid: 1 })
+    const made = fake.calls.slice(before)
+    expect(made.filter((call) => call === 'cuLaunchKernelEx')).toHaveLength(8)
+    expect(made.filter((call) => /Synchronize|Query/.test(call))).toEqual([])
+    await world.close()
+  })
+
+  it('of programs that wait are cooperative, and must fit', async () => {
+    const { world, fake } = open()
+    const [ready, x] = [world.flags(), world.zeros(i32, [1])]
+    world.launch(waiting, { ready, x }, { grid: 'resident' })
+    // 64 multiprocessors a rank, two programs each.
+    expect(fake.launches.map(({ grid, cooperative }) => [grid, cooperative])).toEqual([
+      [128, true],
+      [128, true],
+    ])
+    expect(() => world.launch(waiting, { ready, x }, { grid: 129 })).toThrow(
+      /129 programs do not fit: 128 run at once on rank 0.*it may wait at .*world\.test\.ts.*Launch at most 128/,
+    )
+    await world.close()
+  })
+
+  it('of programs that do not wait may be of any size', async () => {
+    const { world, fake } = open()
+    const x = world.zeros(i32, [1000])
+    world.launch(put, { x, value: 1 }, { grid: 1000 })
+    expect(fake.launches.map(({ grid, cooperative }) => [grid, cooperative])).toEqual([
+      [1000, false],
+      [1000, false],
+    ])
+    await world.close()
+  })
+
+  it('that may wait for each other fit their rank together', async () => {
+    const { world } = open()
+    const [ready, x, y] = [world.flags(), world.zeros(i32, [1]), world.zeros(i32, [64])]
+    const together = (grid: number): void =>
+      world.launchTogether([
+        launchOf(waiting, { ready, x }, { grid }),
+        launchOf(put, { x: y, value: 1 }, { grid: 64, stream: world.stream() }),
+      ])
+    expect(() => together(65)).toThrow(/65 of waiting and 64 of put on the 64 multiprocessors of rank 0/)
+    expect(() => together(64)).not.toThrow()
+    await world.close()
+  })
+
+  it('may be thousands: no more are enqueued than the driver takes', async () => {
+    const { world, fake } = open({ ranks: 1 }, { put: putting })
+    const x = world.zeros(i32, [1])
+    for (let value = 0; value < 3000; value++) world.launch(put, { x, value }, { grid: 1 })
+    expect([...(await world.read(x, 0))]).toEqual([2999])
+    expect(fake.launches).toHaveLength(3000)
+    await world.close()
+  })
+})
+
+describe('a stop', () => {
+  /** Ends when its control block, the last parameter, says so; then tells that it waited at the first site. */
+  const stuck: FakeKernel = {
+    params: 7,
+    run: (launch) => {
+      const control = words(launch.pointer(6), 8)
+      if (control[0] === 0) return false
+      control.set([1, 0, 6, 7], 4)
+      return true
+    },
+  }
+
+  it('comes when nothing ends, says who waited for what, and the world goes on after a reset', async () => {
+    const { world } = open({ timeout: 50 }, { waiting: stuck, put: putting })
+    const [ready, x] = [world.flags([], { name: 'ready' }), world.zeros(i32, [1])]
+    world.launch(put, { x, value: 9 }, { grid: 1 })
+    world.launch(waiting, { ready, x }, { grid: 1 })
+    world.launch(waiting, { ready, x }, { grid: 1 })
+    const error: unknown = await world.synchronize().catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(WorldStopped)
+    const stop = error as WorldStopped
+    expect(stop.reason).toBe('nothing has ended for 50 ms while launches were pending')
+    expect(stop.workers.map(({ rank, program, kernel: name }) => [rank, program, name])).toEqual([
+      [0, 0, 'waiting'],
+      [1, 0, 'waiting'],
+    ])
+    expect(stop.workers[1].flag).toEqual({ name: 'ready', rank: 0, value: 6, wanted: 7 })
+    expect(stop.message).toMatch(
+      /world\.test\.ts:\d+:\d+ {2}rank 1, program 0 of waiting waits for ready on rank 0: it is 6, 7 is wanted/,
+    )
+    expect(() => world.launch(put, { x, value: 1 }, { grid: 1 })).toThrow(WorldStopped)
+    await world.reset()
+    world.launch(put, { x, value: 4 }, { grid: 1 })
+    expect([...(await world.read(x, 1))]).toEqual([4])
+    await world.close()
+  })
+
+  it('that nobody was told of is thrown by close', async () => {
+    const { world } = open({ timeout: 50 }, { waiting: stuck })
+    world.launch(waiting, { ready: world.flags(), x: world.zeros(i32, [1]) }, { grid: 1 })
+    await expect(world.close()).rejects.toThrow(/nothing has ended for 50 ms/)
+  })
+})
+
+describe('graphs', () => {
+  it('replay their launches on all ranks, by one call', async () => {
+    const counts = [0, 0]
+    const streams: number[] = []
+    const counting: FakeKernel = {
+      params: 2,
+      run: ({ stream, grid }) => {
+        if (!streams.includes(stream)) streams.push(stream)
+        counts[streams.indexOf(stream)] += grid
+        return true
+      },
+    }
+    const { world, fake } = open({}, { put: counting })
+    const x = world.zeros(i32, [1])
+    const graph = world.graph(() => {
+      world.launch(put, { x, value: 1 }, { grid: 1 })
+      world.launch(put, { x, value: 2 }, { grid: 1 })
+    })
+    expect(graph.nodes).toBe(4)
+    await world.synchronize()
+    expect(counts).toEqual([0, 0])
+    const before = fake.calls.length
+    for (let replay = 0; replay < 1000; replay++) graph.launch()
+    expect(fake.calls.slice(before).filter((call) => call === 'cuLaunchKernelEx')).toEqual([])
+    await world.synchronize()
+    expect(counts).toEqual([2000, 2000])
+    world.launch(put, { x, value: 3 }, { grid: 1 })
+    await world.synchronize()
+    expect(counts).toEqual([2001, 2001])
+    graph.close()
+    await world.close()
+  })
+
+  it('whose body throws leave nothing behind', async () => {
+    const { world } = open()
+    expect(() =>
+      world.graph(() => {
+        throw new Error('mine')
+      }),
+    ).toThrow('mine')
+    expect(world.graph(() => {}).nodes).toBe(0)
+    await world.close()
+  })
+})
