@@ -5,8 +5,8 @@
  */
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { oncePer, type OperandDType } from '../operation.ts'
-import { hearFromEmpty, send, taking } from './inbox.ts'
-import { product, productMeta, type Shard } from './product.ts'
+import { receiving, send } from './inbox.ts'
+import { productMeta, type Shard } from './product.ts'
 
 export const fusedKernel = oncePer(({ dtype, shard }: { dtype: OperandDType; shard: Shard }) =>
   kernel(
@@ -20,12 +20,8 @@ export const fusedKernel = oncePer(({ dtype, shard }: { dtype: OperandDType; sha
     },
     { ...productMeta, senders: 0 },
     (t, args, meta) => {
-      const multiply = product(t, shard, args, meta)
+      const multiplying = receiving(t, shard, args, meta)
       const sending = (): void => send(t, shard, args, args.c.dim(0), meta)
-      const multiplying = (): void => {
-        multiply(taking(t, args, meta))
-        hearFromEmpty(t, shard, args, args.c.dim(0))
-      }
       if (meta.senders === 0) {
         sending()
         multiplying()

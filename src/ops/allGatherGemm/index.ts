@@ -36,7 +36,7 @@ export type { Tiles } from './tiles.ts'
 export type AllGatherGemmVariant = 'bsp' | 'pull' | 'push' | 'fused'
 
 /** A type and not an interface: operations of any kind take a record of extents. */
- 
+
 export type MatrixShape = {
   readonly M: number
   readonly N: number
@@ -146,14 +146,19 @@ const variants: Readonly<Record<AllGatherGemmVariant, Variant>> = {
   },
 }
 
-function mailbox({ world, dtype, local: [rows, depth], tiles: { BM, BK } }: Plan) {
+function mailbox({ world, shard, dtype, local: [rows, depth], tiles: { BM, BK } }: Plan) {
   const { ranks } = world
   const tiles = [Math.ceil(rows / BM), Math.ceil(depth / BK)]
   return {
-    inbox: world.empty(dtype, [2, ranks, rows, depth], { name: 'inbox' }),
+    inbox: world.empty(dtype, shard === 'K' ? [2, ranks, rows, depth] : [2, 1, ranks * rows, depth], {
+      name: 'inbox',
+    }),
     arrived: world.flags([ranks, ...tiles], { name: 'arrived' }),
   }
 }
+
+/** Of a shard: a product of fewer reads B so often for each that it is better to wait for the rows of other ranks. */
+const fewRows = 128
 
 export function allGatherGemm(
   world: World,
@@ -177,8 +182,9 @@ export function allGatherGemm(
   const prepare = chosen('allGatherGemm', variants, variant)
   const local = shard === 'K' ? ([M, Math.ceil(K / ranks)] as const) : ([Math.ceil(M / ranks), K] as const)
   const [rows, depth] = local
-  // A product of what was gathered sees no shards.
-  const [tall, deep] = variant === 'bsp' ? [M, K] : local
+  // A product of what was gathered sees no shards; one of what arrives sees those along M only where they are tall.
+  const isGathered = variant === 'bsp' || (variant !== 'pull' && shard === 'M' && rows < fewRows)
+  const [tall, deep] = isGathered ? [M, K] : local
   const tiles = { ...defaultTiles(world.target, tall, N, deep), ...options.tiles }
   const heightOfB = shard === 'K' ? depth * ranks : K
   const { a, b } = (inputs as AllGatherGemm['inputs'] | undefined) ?? {
@@ -196,7 +202,7 @@ export function allGatherGemm(
     weights: () => packedOf.get(b) ?? b,
     c,
     tiles,
-    aligned: rows % tiles.BM === 0,
+    aligned: !isGathered && rows % tiles.BM === 0,
     senders,
     options: { grid, stream },
   })

@@ -6,7 +6,9 @@
  *   K  a [M, K of a rank], b [ranks x K of a rank, N], c [M, N]
  *   M  a [M of a rank, K], b [K, N], c [M, N]; the last shards may be short or empty, which c's extent tells
  *
- * Shards are padded with zeros to one size. `aligned` says that tiles of BM rows end with a shard.
+ * Shards are padded with zeros to one size. `aligned` says that tiles of BM rows end with a shard. Where they do not, or where
+ * shards have so few rows that reading B once for each costs more than waiting for all, `acrossShards` multiplies tiles of the
+ * gathered rows.
  */
 import type { Program } from '../../lang/program.ts'
 import { f32 } from '../../lang/dtypes.ts'
@@ -33,6 +35,12 @@ export interface Operands {
 }
 export type Take = (owner: Scalar, at: readonly [i: Scalar, k: Scalar], into: Shared<OperandDType, 2>) => void
 
+/** The gathered matrix, of which the rows of tile i may be read after `arrival(i)`. */
+export interface Gathered {
+  readonly rows: Tensor<OperandDType, 2>
+  readonly arrival: (i: Scalar) => void
+}
+
 interface SharedTiles {
   readonly as: Shared<OperandDType, 2>
   readonly bs: Shared<OperandDType, 2>
@@ -40,17 +48,15 @@ interface SharedTiles {
 type Multiply = (t: Program, operands: Operands, tiles: SharedTiles, meta: ProductMeta, take: Take) => void
 
 /** Declares the shared tiles, at the top of a kernel, and gives what multiplies. */
-export function product(
-  t: Program,
-  shard: Shard,
-  operands: Operands,
-  meta: ProductMeta,
-): (take: Take) => void {
+export function product(t: Program, shard: Shard, operands: Operands, meta: ProductMeta) {
   const { BM, BN, BK } = meta
   const { dtype } = operands.a
   const tiles = { as: t.shared(dtype, [BM, BK]), bs: t.shared(dtype, [BK, BN]) }
   const multiply = shard === 'K' ? alongK : alongM
-  return (take) => multiply(t, operands, tiles, meta, take)
+  return {
+    ofShards: (take: Take): void => multiply(t, operands, tiles, meta, take),
+    ofRows: (gathered: Gathered): void => acrossShards(t, operands, tiles, meta, gathered),
+  }
 }
 
 const alongK: Multiply = (t, { a, b, c }, { as, bs }, { BM, BN, BK, stages }, take) => {
@@ -94,5 +100,28 @@ const alongM: Multiply = (t, { a, b, c }, { as, bs }, { BM, BN, BK, stages, alig
       ? c.tile([at, j], [BM, BN])
       : c.slice(0, first, rows.sub(first).min(height)).tile([i, j], [BM, BN])
     t.copy(sum.to(c.dtype), place)
+  })
+}
+
+function acrossShards(
+  t: Program,
+  { b, c }: Operands,
+  { as, bs }: SharedTiles,
+  { BM, BN, BK, stages }: ProductMeta,
+  { rows, arrival }: Gathered,
+): void {
+  t.persistent(c.tiles([BM, BN]), (ci, [i, j]) => {
+    arrival(i)
+    const sum = t.pipeline(
+      [ceilDiv(rows.dim(1), BK)],
+      t.zeros(f32, [BM, BN]),
+      ([k], acc) => {
+        t.copy(rows.tile([i, k], [BM, BK]), as)
+        t.copy(b.tile([k, j], [BK, BN]), bs)
+        return t.dot(as, bs, acc)
+      },
+      { stages },
+    )
+    t.copy(sum.to(c.dtype), ci)
   })
 }

@@ -19,7 +19,7 @@ export const pullKernel = oncePer(({ dtype, shard }: { dtype: OperandDType; shar
     (t, { a, b, c, ready, done }, meta) => {
       const multiply = product(t, shard, { a, b, c }, meta)
       announce(t, ready)
-      multiply((owner, at, into) => {
+      multiply.ofShards((owner, at, into) => {
         t.wait(ready.at([owner]))
         t.copy(a.on(owner).tile(at, [meta.BM, meta.BK]), into)
       })

@@ -4,8 +4,8 @@
  */
 import { flags, kernel, scalar, tensor } from '../../lang/kernel.ts'
 import { oncePer, type OperandDType } from '../operation.ts'
-import { hearFromEmpty, send, taking } from './inbox.ts'
-import { product, productMeta, type Shard } from './product.ts'
+import { receiving, send } from './inbox.ts'
+import { productMeta, type Shard } from './product.ts'
 
 export const pushKernels = oncePer(({ dtype, shard }: { dtype: OperandDType; shard: Shard }) => {
   const mail = { a: tensor(dtype, 2), inbox: tensor(dtype, 4), arrived: flags(3) }
@@ -20,10 +20,7 @@ export const pushKernels = oncePer(({ dtype, shard }: { dtype: OperandDType; sha
       `allGatherGemmReceive${shard}`,
       { ...mail, b: tensor(dtype, 2), c: tensor(dtype, 2) },
       productMeta,
-      (t, args, meta) => {
-        product(t, shard, args, meta)(taking(t, args, meta))
-        hearFromEmpty(t, shard, args, args.c.dim(0))
-      },
+      (t, args, meta) => receiving(t, shard, args, meta)(),
     ),
   }
 })

@@ -13,6 +13,9 @@ export const targetFlags: readonly string[] = ['-std=c++17', '-O3', '-march=nati
 /** Meaning first: integers wrap, nothing fuses that Code does not fuse, and no operation sets `errno` or raises a flag. */
 const meaningFlags = ['-fwrapv', '-ffp-contract=off', '-fno-math-errno', '-fno-trapping-math']
 
+/** A product's innermost loop that begins within a line of the instruction cache runs up to a tenth slower, or not, by chance. */
+const alignmentFlags = ['-falign-functions=64', '-falign-loops=64']
+
 /** Nothing that needs a runtime, which would cost time to link and to load. */
 const plainFlags = ['-fno-exceptions', '-fno-rtti', '-fno-asynchronous-unwind-tables', '-w']
 
@@ -28,6 +31,7 @@ export const macroArguments = (): string[] => [...targetFlags, '-dM', '-E', '-x'
 export const compileArguments = (source: string, library: string, macros: string): string[] => [
   ...targetFlags,
   ...meaningFlags,
+  ...alignmentFlags,
   ...plainFlags,
   ...linkFlags(macros),
   '-o',
