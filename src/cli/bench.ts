@@ -67,7 +67,9 @@ export async function benchCommand(
   }
   const target = command.target ?? (await fastestTarget())
   const open = (record: boolean): Promise<World> => openWorld({ target, ranks, record, heap: heapOf(ranks) })
-  const machine = await machineOf(await open(false))
+  // Ranks share the cores; more of them than cores take turns.
+  const spin = ranks <= cpus().length
+  const machine = await machineOf(await open(false), spin)
   say(
     `${definition.name} on ${ranks} ranks of ${target}, ${dtype}; ${machine.cores} cores, ` +
       `memory ${(machine.bandwidth / 1e9).toFixed(1)} GB/s, clock tick ${machine.tick.toFixed(0)} ns`,
@@ -82,6 +84,7 @@ export async function benchCommand(
       skews,
       open,
       now,
+      spin,
       seconds,
       pack,
       bandwidth: machine.bandwidth,
@@ -120,7 +123,7 @@ async function fastestTarget(): Promise<string> {
   return ['native', 'wasm'].find((name) => targets.some((one) => one.name === name && one.usable)) ?? 'wasm'
 }
 
-async function machineOf(world: World): Promise<BenchResult['machine']> {
+async function machineOf(world: World, spin: boolean): Promise<BenchResult['machine']> {
   try {
     const processors = cpus()
     return {
@@ -128,7 +131,7 @@ async function machineOf(world: World): Promise<BenchResult['machine']> {
       platform: `${process.platform} ${process.arch}`,
       processor: processors[0]?.model.trim() ?? 'unknown',
       cores: processors.length,
-      bandwidth: await readBandwidth(world, now),
+      bandwidth: await readBandwidth(world, now, spin),
       tick: world.clockTick,
     }
   } finally {

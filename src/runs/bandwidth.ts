@@ -19,9 +19,14 @@ const readKernel = kernel(
 )
 
 /** Bytes a second, of all ranks together: the best of a few readings of `bytes`, which all ranks share. */
-export async function readBandwidth(world: World, now: () => number, bytes = 256e6): Promise<number> {
+export async function readBandwidth(
+  world: World,
+  now: () => number,
+  spin: boolean,
+  bytes = 256e6,
+): Promise<number> {
   const stream = world.stream()
-  const gate = new Gate(world, stream, now)
+  const gate = new Gate(world, stream, now, spin)
   const height = 16 * Math.ceil(bytes / world.ranks / (16 * columns * Float32Array.BYTES_PER_ELEMENT))
   const x = world.zeros(f32, [height, columns], { name: 'x' })
   const sums = world.zeros(f32, [1], { name: 'sums' })

@@ -21,6 +21,8 @@ export interface ContestOptions<Options extends OperationOptions> {
   readonly rotate: number
   /** The host's clock in nanoseconds. */
   readonly now: () => number
+  /** Every worker of every rank has a core of its own, so that gates may spin. */
+  readonly spin: boolean
 }
 
 export interface Checked {
@@ -49,7 +51,7 @@ export class Contest<Options extends OperationOptions, Contents> {
 
   private constructor(
     definition: OperationDefinition<Options, Contents>,
-    { variants, now }: ContestOptions<Options>,
+    { variants, now, spin }: ContestOptions<Options>,
     world: World,
     stream: ReturnType<World['stream']>,
     sets: readonly ReadonlyMap<string, Operation<Contents>>[],
@@ -58,7 +60,7 @@ export class Contest<Options extends OperationOptions, Contents> {
     this.#world = world
     this.#variants = variants
     this.#sets = sets
-    this.gate = new Gate(world, stream, now)
+    this.gate = new Gate(world, stream, now, spin)
   }
 
   static async make<Options extends OperationOptions, Contents>(

@@ -2,26 +2,45 @@
  * The gate before every timed execution: all ranks meet in it, on the device, when all that is timed has been enqueued; so the time
  * from its opening to the end of the last rank holds nothing of the host.
  *
- *   hold    rank 0 waits for the host to open: before the first gate of a batch, since the host is still enqueueing
+ *   hold    waits for the host to open: before the first gate of a batch, since the host is still enqueueing
  *   gate    all ranks meet
  *   delay   keeps a rank busy for so many turns: a straggler
+ *
+ * Ranks that have a core each spin in both and never sleep: a rank that had to be woken would leave the gate late, and the
+ * others would have begun without it.
  */
 import { f32, i32 } from '../lang/dtypes.ts'
 import { flags, kernel, scalar, tensor } from '../lang/kernel.ts'
+import type { Program } from '../lang/program.ts'
+import type { Tensor } from '../lang/tensor.ts'
+import type { Scalar } from '../lang/value.ts'
 import type { Stream, StreamEvent, World } from '../world/world.ts'
 
 export const gateName = 'gate'
 
-const hold = kernel('hold', { open: tensor(i32, 1), wanted: scalar(i32) }, (t, { open, wanted }) => {
-  const look = () => t.load(open.at([0]), { order: 'acquire', scope: 'system' })
+/** Until a word is at least so much. */
+function spinUntil(t: Program, word: Tensor<'i32', 1>, wanted: Scalar): void {
+  const look = () => t.load(word.at([0]), { order: 'acquire', scope: 'system' })
   t.while(
     look(),
     (seen) => seen.lt(wanted),
     () => look(),
   )
+}
+
+const hold = kernel('hold', { open: tensor(i32, 1), wanted: scalar(i32) }, (t, { open, wanted }) =>
+  spinUntil(t, open, wanted),
+)
+
+/** `met` on rank 0 counts all arrivals, `turn` of each rank its own. */
+const spinningGate = kernel(gateName, { met: tensor(i32, 1), turn: tensor(i32, 1) }, (t, { met, turn }) => {
+  const turns = t.load(turn.at([0])).add(1)
+  t.store(turn.at([0]), turns)
+  t.atomic.add(met.on(0).at([0]), 1, { order: 'acqRel' })
+  spinUntil(t, met.on(0), turns.mul(t.world))
 })
 
-const gate = kernel(gateName, { arrived: flags(1) }, (t, { arrived }) => {
+const sleepingGate = kernel(gateName, { arrived: flags(1) }, (t, { arrived }) => {
   t.signalAll(arrived.at([t.rank]))
   t.for(t.world, (source) => t.wait(arrived.at([source])))
 })
@@ -54,8 +73,10 @@ export class Gate {
   readonly #world: World
   readonly #stream: Stream
   readonly #now: () => number
-  readonly #arrived
   readonly #open
+  readonly #launchGate: () => void
+  /** Those that hold: all that spin in the gate, or the first. */
+  readonly #holding: readonly number[]
   readonly #result
   #batches = 0
   /** What was executed behind each gate so far; null behind those that end a batch. */
@@ -63,12 +84,23 @@ export class Gate {
   /** Turns of `delay` in a nanosecond, once it was measured. */
   #turns = 0
 
-  /** `now` is the host's clock in nanoseconds. */
-  constructor(world: World, stream: Stream, now: () => number) {
+  /** `now` is the host's clock in nanoseconds; `spin`: every program that runs has a core of its own. */
+  constructor(world: World, stream: Stream, now: () => number, spin: boolean) {
     this.#world = world
     this.#stream = stream
     this.#now = now
-    this.#arrived = world.flags([world.ranks], { name: 'gate' })
+    this.#holding = spin ? world.localRanks : [0]
+    const options = { grid: 1, stream }
+    if (spin) {
+      const args = {
+        met: world.zeros(i32, [1], { name: 'met' }),
+        turn: world.zeros(i32, [1], { name: 'turn' }),
+      }
+      this.#launchGate = () => world.launch(spinningGate, args, options)
+    } else {
+      const args = { arrived: world.flags([world.ranks], { name: 'gate' }) }
+      this.#launchGate = () => world.launch(sleepingGate, args, options)
+    }
     this.#open = world.zeros(i32, [1], { name: 'open' })
     this.#result = world.zeros(f32, [1], { name: 'delay' })
   }
@@ -115,14 +147,14 @@ export class Gate {
 
   #gate(execution: Timed | null): void {
     this.log.push(execution)
-    this.#world.launch(gate, { arrived: this.#arrived }, { grid: 1, stream: this.#stream })
+    this.#launchGate()
   }
 
   async #batch(executions: readonly Timed[]): Promise<Lap[]> {
     const world = this.#world
     const { id: stream } = this.#stream
     const wanted = ++this.#batches
-    world.launch(hold, { open: this.#open, wanted }, { grid: 1, stream, ranks: [0] })
+    world.launch(hold, { open: this.#open, wanted }, { grid: 1, stream, ranks: this.#holding })
     const marks: { readonly opened: StreamEvent; readonly ended: StreamEvent; readonly host: number }[] = []
     for (const execution of executions) {
       this.#gate(execution)
@@ -134,7 +166,7 @@ export class Gate {
     }
     // What comes behind this one is the next batch's hold, no part of the last execution.
     this.#gate(null)
-    world.write(this.#open, 0, [wanted])
+    for (const rank of this.#holding) world.write(this.#open, rank, [wanted])
     await this.#stream.synchronize()
     return marks.map(({ opened, ended, host }) => ({
       time: ended.elapsed(opened) * 1e6,

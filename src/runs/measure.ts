@@ -61,7 +61,7 @@ export async function measure<Options extends OperationOptions, Contents>(
       return {
         variant,
         time: quantityOf(own.map(({ time }) => time)),
-        punctual: quantityOf(own.map((lap) => punctualOf(lap, skew))),
+        punctual: quantityOf(own.map(punctualOf)),
         speedup: bsp && variant !== 'bsp' ? ratio(bsp) : null,
         ofLimit: ratio(limit),
         host: quantityOf(own.map(({ host }) => host)),
@@ -88,12 +88,10 @@ export async function measure<Options extends OperationOptions, Contents>(
   })
 }
 
-/** The mean of the ranks that were not late; the end of the last where none was. */
-const punctualOf = ({ time, ends }: Lap, skew: number): number => {
+/** The mean of all ranks but the last, which is the one that is made late; of a rank alone, its end. */
+function punctualOf({ time, ends }: Lap): number {
   const punctual = ends.slice(0, -1)
-  return skew === 0 || punctual.length === 0
-    ? time
-    : punctual.reduce((sum, end) => sum + end, 0) / punctual.length
+  return punctual.length === 0 ? time : punctual.reduce((sum, end) => sum + end, 0) / punctual.length
 }
 
 interface Laps {

@@ -66,7 +66,7 @@ export interface VariantResult {
   readonly variant: string
   /** From the opening of the gate to the end of the last rank. */
   readonly time: Quantity
-  /** To the end of the ranks that were not delayed, their mean; the same as `time` where the skew is 0. */
+  /** To the ends of all ranks but the last, the one that a skew delays: their mean. What a straggler costs the others. */
   readonly punctual: Quantity
   /** How many times faster than `bsp`, round by round; null for `bsp` itself and where it was not measured. */
   readonly speedup: Quantity | null

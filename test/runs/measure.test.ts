@@ -20,6 +20,7 @@ function measured<Options extends OperationOptions, Contents>(
     variants,
     skews,
     now,
+    spin: true,
     open: (record) => openWorld({ target: 'wasm', ranks: 2, record, heap: 1 << 24 }),
     seconds: 0.01,
     leastRounds: 5,
