@@ -29,7 +29,7 @@ export interface MeasureOptions<Options extends OperationOptions> extends Omit<
   readonly rotate?: number
   /** Weights are brought into the target's order before; true by default. */
   readonly pack?: boolean
-  /** Executions of each variant that are recorded. */
+  /** Executions of each variant that are recorded; by default half a second of them, from 15 to 101. */
   readonly recorded?: number
   /** Of memory for all ranks together, in bytes a second: for what locality costs at most. */
   readonly bandwidth: number
@@ -149,15 +149,9 @@ async function recorded<Options extends OperationOptions, Contents>(
   plain: readonly Laps[],
   onProgress: (what: string, done: number) => void,
 ): Promise<ReadonlyMap<string, readonly Picture[]>[]> {
-  const {
-    recorded: count = 15,
-    rotate = 64e6,
-    seed = 1,
-    variants,
-    bandwidth,
-    onTimeline = () => undefined,
-  } = settings
+  const { rotate = 64e6, seed = 1, variants, bandwidth, onTimeline = () => undefined } = settings
   const usual = medianOf([...plain[0].laps.values()][0].map(({ time }) => time))
+  const count = settings.recorded ?? Math.round(Math.min(Math.max(0.5e9 / usual, 15), 101))
   const world = await settings.open(true)
   try {
     const contest = await Contest.make(definition, { ...settings, rotate }, world)

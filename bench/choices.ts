@@ -1,0 +1,43 @@
+/**
+ * Writes what `auto` goes by, src/ops/measurements.ts, from what `arke bench --json` printed:
+ *
+ *   arke bench all-gather-gemm --sweep M=1,4,16,64,256,1024 --json > k.json
+ *   npx tsx bench/choices.ts k.json …
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { format, resolveConfig } from 'prettier'
+import type { Measurement } from '../src/ops/choice.ts'
+import type { BenchResult, Point } from '../src/runs/results.ts'
+
+const files = process.argv.slice(2)
+if (files.length === 0) {
+  console.error('name files that arke bench --json has printed')
+  process.exit(1)
+}
+
+const measurementOf = (target: string, point: Point): Measurement => ({
+  operation: point.operation,
+  target,
+  ranks: point.ranks,
+  dtype: point.dtype,
+  shape: point.shape,
+  layout: typeof point.choices.shard === 'string' ? { shard: point.choices.shard } : {},
+  times: Object.fromEntries(
+    point.variants.map(({ variant, time }) => [variant, Math.round(time.median / 100) / 10]),
+  ),
+})
+
+const results = files.map((file) => JSON.parse(readFileSync(file, 'utf8')) as BenchResult)
+const measurements = results.flatMap(({ target, points }) =>
+  points.filter(({ skew }) => skew === 0).map((point) => measurementOf(target, point)),
+)
+const machines = [...new Set(results.map(({ machine }) => `${machine.processor}, ${machine.cores} cores`))]
+const path = new URL('../src/ops/measurements.ts', import.meta.url)
+const text = `/** What \`auto\` goes by where a program has measured nothing itself. Written by bench/choices.ts; do not edit. */
+import type { Measurement } from './choice.ts'
+
+/** On ${machines.join('; ')}; in microseconds. */
+export const shippedMeasurements: readonly Measurement[] = ${JSON.stringify(measurements)}
+`
+writeFileSync(path, await format(text, { ...(await resolveConfig(path.pathname)), parser: 'typescript' }))
+console.log(`${measurements.length} points`)
