@@ -7,12 +7,18 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { format, resolveConfig } from 'prettier'
 import type { Measurement } from '../src/ops/choice.ts'
-import type { BenchResult, Point } from '../src/runs/results.ts'
+import type { BenchResult, Point, VariantResult } from '../src/runs/results.ts'
 
 const files = process.argv.slice(2)
 if (files.length === 0) {
   console.error('name files that arke bench --json has printed')
   process.exit(1)
+}
+
+/** Ratios of interleaved rounds tell variants apart where medians of a machine whose speed varies do not. */
+function microseconds({ time, speedup }: VariantResult, bsp: VariantResult | undefined): number {
+  const nanoseconds = bsp && speedup ? bsp.time.median / speedup.median : time.median
+  return Math.round(nanoseconds / 100) / 10
 }
 
 const measurementOf = (target: string, point: Point): Measurement => ({
@@ -23,7 +29,13 @@ const measurementOf = (target: string, point: Point): Measurement => ({
   shape: point.shape,
   layout: typeof point.choices.shard === 'string' ? { shard: point.choices.shard } : {},
   times: Object.fromEntries(
-    point.variants.map(({ variant, time }) => [variant, Math.round(time.median / 100) / 10]),
+    point.variants.map((one) => [
+      one.variant,
+      microseconds(
+        one,
+        point.variants.find(({ variant }) => variant === 'bsp'),
+      ),
+    ]),
   ),
 })
 

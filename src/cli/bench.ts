@@ -12,7 +12,7 @@ import { measure } from '../runs/measure.ts'
 import type { BenchResult, Point } from '../runs/results.ts'
 import { writeChrome } from '../timeline/chrome.ts'
 import type { Timeline } from '../timeline/timeline.ts'
-import { openWorld } from '../world/open.ts'
+import { openWorld, worlds } from '../world/open.ts'
 import type { World } from '../world/world.ts'
 import { dtypeCalled, operationCalled, shapesOf, skewsOf, variantsOf } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
@@ -66,6 +66,8 @@ export async function benchCommand(
     if (!json) print(line)
   }
   const target = command.target ?? (await fastestTarget())
+  if (Object.hasOwn(worlds, target) && !recording.includes(target))
+    throw new UsageError(`--target ${target}: it does not record yet; there is ${recording.join(' and ')}`)
   const open = (record: boolean): Promise<World> => openWorld({ target, ranks, record, heap: heapOf(ranks) })
   // Ranks share the cores; more of them than cores take turns.
   const spin = ranks <= cpus().length
@@ -113,6 +115,9 @@ export async function benchCommand(
   return result
 }
 
+/** Targets whose worlds can record what the ledger is made from. */
+const recording = ['native', 'wasm']
+
 const now = (): number => performance.now() * 1e6
 
 /** What addresses of 32 bits leave to a rank; pages that nobody touches cost nothing. */
@@ -120,7 +125,7 @@ const heapOf = (ranks: number): number => Math.floor((3.5 * 2 ** 30) / ranks / 6
 
 async function fastestTarget(): Promise<string> {
   const targets = await targetStatus()
-  return ['native', 'wasm'].find((name) => targets.some((one) => one.name === name && one.usable)) ?? 'wasm'
+  return recording.find((name) => targets.some((one) => one.name === name && one.usable)) ?? 'wasm'
 }
 
 async function machineOf(world: World, spin: boolean): Promise<BenchResult['machine']> {

@@ -128,6 +128,9 @@ describe('what arke bench gives', () => {
     await expect(run({ trace: join(folder, 't.json'), sweep: 'M=1..2' })).rejects.toThrow(
       '--trace shows one point',
     )
+    await expect(run({ target: 'check' })).rejects.toThrow(
+      '--target check: it does not record yet; there is native and wasm',
+    )
     await expect(run({ target: 'abacus' })).rejects.toThrow('there is no target "abacus"')
   })
 })

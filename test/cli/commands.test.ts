@@ -84,7 +84,7 @@ export const nothing = kernel('nothing', { x: tensor(f32, 1) }, () => {})
     [['--target', 'cuda', '--stage', 'recorded'], '--target cuda --stage recorded: '],
     [['--stage', 'cuda'], "argument 'cuda' is invalid. Allowed choices are recorded, lowered."],
     [['--shape', 'a=8x8'], '--shape a=8x8: only --target cuda asks for extents'],
-    [['--target', 'cuda', '--meta', 'BM=100'], 'examples/07-all-gather-gemm.ts:'],
+    [['--target', 'cuda', '--meta', 'BM=4096'], 'examples/07-all-gather-gemm.ts:'],
   ])('refuses %j in one line', async (args, message) => {
     const { code, stdout, stderr } = await arke(
       'emit',
