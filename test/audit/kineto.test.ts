@@ -167,6 +167,17 @@ describe('variants', () => {
     expect(launches[3]).toBe(NONE)
   })
 
+  it('a device or a stream whose number is none that a machine has', async () => {
+    for (const strange of ['1e999', '0.5', '1e300']) {
+      const kernel = event('kernel', 'gemm', 10, 5, { device: 'DEVICE', stream: 'DEVICE', correlation: 1 })
+      const text = JSON.stringify({ traceEvents: [kernel] }).replaceAll('"DEVICE"', strange)
+      const { timeline } = await readKinetoFile(Buffer.from(text), { name: 'trace.json' })
+      for (const { rank, tracks } of timeline.ranks)
+        for (const number of [rank, ...tracks.flatMap(({ owner, id }) => [owner, id])])
+          expect(Number.isSafeInteger(number), `${strange} became ${number}`).toBe(true)
+    }
+  })
+
   it('device annotations and waits do not count as work', async () => {
     const file = await read([
       event('gpu_user_annotation', 'ProfilerStep#1', 0, 100, {}, { pid: 0, tid: 7 }),
