@@ -1,4 +1,5 @@
 /** Which tiles a product is cut into on one rank where nobody said otherwise. */
+import type { OperandDType } from './operation.ts'
 
 export interface Tiles {
   readonly BM: number
@@ -11,6 +12,9 @@ export interface ProductShape {
   readonly m: number
   readonly n: number
   readonly k: number
+  readonly dtype: OperandDType
+  /** Of the rank's GPU; those of a whole H200 if nothing is said. */
+  readonly multiprocessors?: number
   /** The right operand was packed once: its tiles are read where they lie. */
   readonly packed?: boolean
 }
@@ -20,11 +24,24 @@ export const upTo = (extent: number, most: number, step: number): number =>
   Math.min(most, Math.ceil(extent / step) * step)
 
 /**
+ * On a GPU few rows wait for memory alone: small tiles, many programs, and deep pipelines of them. Many rows want tiles as large
+ * as the registers bear, unless there are too few for all multiprocessors. Numbers of f32 are multiplied without the matrix unit.
+ */
+export function cudaTiles({ m, n, dtype, multiprocessors = 132 }: Omit<ProductShape, 'k'>): Tiles {
+  if (dtype === 'f32') return { BM: m <= 16 ? 16 : 64, BN: 64, BK: 32, stages: 3 }
+  if (m <= 16) return { BM: 16, BN: 64, BK: 128, stages: 8 }
+  if (m <= 64) return { BM: 64, BN: 64, BK: 128, stages: 6 }
+  const isFull = Math.ceil(m / 128) * Math.ceil(n / 256) >= multiprocessors
+  return isFull ? { BM: 128, BN: 256, BK: 64, stages: 4 } : { BM: 128, BN: 128, BK: 64, stages: 6 }
+}
+
+/**
  * On a CPU a tile is as large as the caches bear: whatever is copied into one is used that often. A packed operand costs
  * nothing to read again, so its tiles are wide.
  */
-export function gemmTiles(target: string, { m, n, k, packed = false }: ProductShape): Tiles {
-  if (target === 'cuda') return { BM: 128, BN: 256, BK: 64, stages: 4 }
+export function gemmTiles(target: string, shape: ProductShape): Tiles {
+  if (target === 'cuda') return cudaTiles(shape)
+  const { m, n, k, packed = false } = shape
   return {
     BM: upTo(m, 1024, m < 6 ? 1 : 4),
     BN: upTo(n, packed ? 512 : 1024, 16),

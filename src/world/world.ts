@@ -169,6 +169,8 @@ export interface World extends Allocator {
   readonly ranks: number
   /** The ranks that live in this process: those that can be read and written. */
   readonly localRanks: readonly number[]
+  /** How many a rank's GPU, or its part of one, has; not there on other targets. */
+  multiprocessors?(rank: number): number
   /** The shortest time that events and recordings can tell from none, in nanoseconds; 0 where there is no clock. */
   readonly clockTick: number
   /** Allocate as one rank. Every rank must allocate the same, in the same order; it is an error at the next launch if not. */

@@ -32,6 +32,13 @@ const polling = kernel('polling', { x: tensor(i32, 1) }, (t, { x }) => {
   )
 })
 
+/** Counts in memory, a microsecond or so a turn. */
+const counting = kernel('counting', { x: tensor(i32, 1), turns: scalar(i32) }, (t, { x, turns }) =>
+  t.for(turns, (i) =>
+    t.store(x.at([0]), t.load(x.at([0]), { order: 'acquire' }).add(i), { order: 'release' }),
+  ),
+)
+
 /** Two roles that hand nothing over: one waits for a phase that never comes. */
 const halted = kernel('halted', { x: tensor('f32', 1) }, (t, { x }) => {
   const buffer = t.shared('f32', [4])
@@ -104,17 +111,33 @@ onGpu.each(['cuda'])('a stop on %s', () => {
     await expectUsable(world)
   })
 
+  it('ends loops that are too long, and launches that had not started', async () => {
+    const world = await open(1, 200)
+    const x = world.zeros(i32, [1])
+    const ready = world.flags([], { name: 'ready' })
+    await world.prepare(waiting, { args: { ready } })
+    world.launch(counting, { x, turns: 2 ** 31 - 1 }, { grid: 1 })
+    for (let n = 0; n < 100; n++) world.launch(waiting, { ready }, { grid: 2 })
+    const { workers } = await stopOf(world.synchronize())
+    expect(workers.map(({ rank, kernel: name }) => ({ rank, kernel: name }))).toEqual([
+      { rank: 0, kernel: 'counting' },
+    ])
+    await expectUsable(world)
+  })
+
   it('ends a polling loop, and a barrier that nobody arrives at', async () => {
-    const starts = [
-      (world: World) => world.launch(polling, { x: world.zeros(i32, [1]) }, { grid: 1 }),
-      (world: World) => world.launch(halted, { x: world.zeros('f32', [4]) }, { grid: 1 }),
-    ]
-    for (const start of starts) {
+    const stuck = {
+      'is in a loop that does not end': (world: World) =>
+        world.launch(polling, { x: world.zeros(i32, [1]) }, { grid: 1 }),
+      'waits for a barrier of its own program': (world: World) =>
+        world.launch(halted, { x: world.zeros('f32', [4]) }, { grid: 1 }),
+    }
+    for (const [told, start] of Object.entries(stuck)) {
       const world = await open(2, 200)
       start(world)
       const { workers } = await stopOf(world.synchronize())
       expect(workers.map(({ rank, what }) => ({ rank, what }))).toEqual(
-        [0, 1].map((rank) => ({ rank, what: 'was computing' })),
+        [0, 1].map((rank) => ({ rank, what: told })),
       )
       await expectUsable(world)
     }

@@ -214,3 +214,32 @@ export const teams = kernel(
     })
   },
 )
+
+/** Bytes: loaded and stored with an order, made from numbers that may be none; numbers of i64, which may not either. */
+export const bytes = kernel(
+  'bytes',
+  { x: tensor('f32', 1), y: tensor('i8', 1), out: tensor('u8', 1), sums: tensor('i64', 1) },
+  (t, { x, y, out, sums }) => {
+    const lanes = t.arange(64)
+    const loaded = t.load(x.at([lanes]))
+    t.store(y.at([lanes]), loaded.to('i8'), { order: 'relaxed', scope: 'block' })
+    t.store(out.at([lanes]), loaded.to('u8'), { order: 'release', scope: 'system' })
+    t.store(sums.at([lanes]), loaded.to('i64'))
+    t.store(y.at([64]), t.load(y.at([0]), { order: 'acquire' }))
+    t.store(sums.at([lanes]), t.load(out.at([lanes]), { order: 'relaxed' }).to('i64'))
+  },
+)
+
+/** Slices of a matrix and one element of it, stretched; and places that follow from indices of both axes. */
+export const stretched = kernel('stretched', { x: tensor('f32', 1), y: tensor('f32', 2) }, (t, { x, y }) => {
+  const places = t.arange(16).mul(32).expand(1).add(t.arange(32).expand(0))
+  const matrix = t.load(x.at([places]))
+  t.store(y.at([0, places]), matrix.sub(matrix.maximum(1).expand(1)))
+  t.store(y.at([1, t.arange(32)]), matrix.sum(0))
+  const single = t
+    .load(x.tile([0], [9]))
+    .expand(1)
+    .minimum(0)
+  t.store(y.tile([2, 0], [3, 1]), single.expand(0).broadcast([3, 1]))
+  t.store(y.tile([2, 0], [16, 32]), matrix.add(single.expand(0).broadcast([16, 32])))
+})

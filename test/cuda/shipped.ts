@@ -23,6 +23,7 @@ import { fusedCoarseKernel, fusedKernel as fusedDecodeKernel } from '../../src/o
 import * as ladder from '../../src/ops/flashDecode/ladder.ts'
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import { operandDTypes, type OperandDType } from '../../src/ops/operation.ts'
+import { cudaTiles } from '../../src/ops/tiles.ts'
 import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { factsOf, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
 
@@ -41,16 +42,9 @@ function shipped(name: string, kernel: Pick<Kernel, 'record'>, meta: Meta, shape
   return { name, emit: () => emitCuda(lower(kernel.record({ world: WORLD, meta })), { tensors }) }
 }
 
-/** Tiles that fit a product of M rows; shared memory holds half as many numbers of f32. */
-function tilesFor(dtype: OperandDType, M: number) {
-  if (dtype === 'f32') return { BM: M <= 16 ? 16 : 64, BN: 64, BK: 32, stages: 3 }
-  if (M > 64) return { BM: 128, BN: 256, BK: 64, stages: 4 }
-  return { BM: M, BN: 128, BK: 64, stages: 6 }
-}
-
 function products(dtype: OperandDType, M: number): Shipped[] {
   const [N, K] = [3584, 8192]
-  const tiles = tilesFor(dtype, M)
+  const tiles = { ...cudaTiles({ m: M, n: N, dtype }) }
   const { BM, BK } = tiles
   const at = `${dtype} M=${M}`
   const sharded = (['K', 'M'] as const).flatMap((shard) => {

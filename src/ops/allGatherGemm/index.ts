@@ -184,8 +184,12 @@ export function allGatherGemm(
   const [rows, depth] = local
   // A product of what was gathered sees no shards; one of what arrives sees those along M only where they are tall.
   const isGathered = variant === 'bsp' || (variant !== 'pull' && shard === 'M' && rows < fewRows)
+  const multiprocessors = world.multiprocessors?.(world.localRanks[0])
   const [tall, deep] = isGathered ? [M, K] : local
-  const tiles = { ...defaultTiles(world.target, tall, N, deep), ...options.tiles }
+  const tiles = {
+    ...defaultTiles(world.target, { m: tall, n: N, k: deep, dtype, multiprocessors }),
+    ...options.tiles,
+  }
   const heightOfB = shard === 'K' ? depth * ranks : K
   const { a, b } = (inputs as AllGatherGemm['inputs'] | undefined) ?? {
     a: world.zeros(dtype, [rows, depth], { name: 'a' }),

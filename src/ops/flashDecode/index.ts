@@ -32,12 +32,13 @@ import {
   gatherKernel,
 } from './ladder.ts'
 import { attentionOf, type DecodeContents } from './reference.ts'
+import { decodeTiles, type DecodeTiles } from './tiles.ts'
 
 export type { DecodeContents } from './reference.ts'
 export type FlashDecodeVariant = 'bsp' | 'gather-kernel' | 'fine-grained' | 'fused-coarse' | 'fused'
 
 /** A type and not an interface: operations of any kind take a record of extents. */
- 
+
 export type FlashDecodeShape = {
   readonly batch: number
   readonly queryHeads: number
@@ -54,7 +55,7 @@ export interface FlashDecodeOptions {
   readonly dtype: OperandDType
   readonly variant: FlashDecodeVariant | 'auto'
   /** BN tokens a tile; `splits` parts of a rank's sequence, for more programs than there are (batch, kv head) tiles. */
-  readonly tiles?: { readonly BN?: number; readonly stages?: number; readonly splits?: number }
+  readonly tiles?: Partial<DecodeTiles>
   /** Of the scores; 1 / sqrt(D) by default. */
   readonly scale?: number
   /** Programs on each rank; as many as run at once by default. */
@@ -204,7 +205,12 @@ export function flashDecode(
   if (!Number.isInteger(G))
     throw new RangeError(`flashDecode: ${queryHeads} query heads do not share ${kvHeads} kv heads evenly`)
   const { scale = 1 / Math.sqrt(D) } = options
-  const { BN = 64, stages = 2, splits = 1 } = options.tiles ?? {}
+  const multiprocessors = world.multiprocessors?.(world.localRanks[0])
+  const { BN, stages, splits } = decodeTiles(
+    world.target,
+    { ...shape, dtype, multiprocessors },
+    options.tiles,
+  )
   expectExtents('flashDecode', { BN, stages, splits })
   const cache = (inputs as Cache | undefined) ?? {
     q: world.zeros(dtype, [batch, kvHeads, G, D], { name: 'q' }),

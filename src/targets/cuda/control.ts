@@ -1,7 +1,7 @@
 /**
  * Control blocks: the abort word of a launch and, for each of its programs, a record of what it waited for when it was stopped,
  * in memory that host and device both see. Contract: every launch that is under way has a block of its own, so that records tell
- * which launch wrote them; blocks that are taken are all zero.
+ * which launch wrote them; of blocks that are taken no abort is raised and no record written.
  */
 import type { Device, HostMemory } from './runtime.ts'
 
@@ -19,7 +19,10 @@ export interface WaitRecord {
   readonly wanted: number
 }
 
+/** The abort word, how many records the block has room for, two that are unused. */
 const HEAD_WORDS = 4
+/** In place of the rank whose flag it was: a loop, or a barrier of the program's own. */
+export const NO_FLAG = 0xffff_ffff
 const RECORD_WORDS = 4
 const BLOCKS_A_PIECE = 128
 
@@ -37,6 +40,7 @@ export function recordsOf({ words }: Control, programs: number): WaitRecord[] {
 
 export class Controls {
   readonly #device: Device
+  readonly #records: number
   readonly #blockWords: number
   readonly #pieces: HostMemory[] = []
   readonly #free: Control[] = []
@@ -44,6 +48,7 @@ export class Controls {
   /** `programs`: the most that a launch has whose programs wait. */
   constructor(device: Device, programs: number) {
     this.#device = device
+    this.#records = programs
     this.#blockWords = HEAD_WORDS + RECORD_WORDS * programs
   }
 
@@ -63,18 +68,22 @@ export class Controls {
 
   /** After a stop. */
   clear(): void {
-    for (const { view } of this.#pieces) new Uint8Array(view).fill(0)
+    for (const { view } of this.#pieces) {
+      const words = new Uint32Array(view).fill(0)
+      for (let at = 0; at + this.#blockWords <= words.length; at += this.#blockWords)
+        words[at + 1] = this.#records
+    }
   }
 
   #grow(): void {
     const bytes = 4 * this.#blockWords
     const piece = this.#device.allocateHost(bytes * BLOCKS_A_PIECE)
     this.#pieces.push(piece)
-    for (let block = 0; block < BLOCKS_A_PIECE; block++)
-      this.#free.push({
-        address: piece.address + BigInt(block * bytes),
-        words: new Uint32Array(piece.view, block * bytes, this.#blockWords),
-      })
+    for (let block = 0; block < BLOCKS_A_PIECE; block++) {
+      const words = new Uint32Array(piece.view, block * bytes, this.#blockWords)
+      words[1] = this.#records
+      this.#free.push({ address: piece.address + BigInt(block * bytes), words })
+    }
   }
 
   close(): void {

@@ -47,7 +47,7 @@ export interface WaitRecord {
 const ALIGNMENT = 256
 const WAIT_RECORD_WORDS = 4
 const MOST_PROGRAMS = 4096
-/** A rank's abort word, three unused ones, and a record for each of its programs. */
+/** A rank's abort word, how many records follow, two unused words, and a record for each of its programs. */
 const CONTROL_WORDS = 4 + WAIT_RECORD_WORDS * MOST_PROGRAMS
 
 export class LaunchWorld {
@@ -64,6 +64,8 @@ export class LaunchWorld {
     this.device = device
     this.heapBytes = options.heapBytes
     this.#control = device.allocateHost(4 * CONTROL_WORDS * options.ranks)
+    const words = new Uint32Array(this.#control.view)
+    for (let rank = 0; rank < options.ranks; rank++) words[rank * CONTROL_WORDS + 1] = MOST_PROGRAMS
     if (options.ranks === 1) {
       const heap = device.allocate(options.heapBytes)
       const stream = device.createStream()

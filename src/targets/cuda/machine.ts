@@ -293,7 +293,8 @@ export class Machine {
 
   async #stop(reason: string): Promise<WorldStopped> {
     const underWay = this.#queues.flatMap((queue) => queue.underWay)
-    for (const { control } of underWay) if (control) abort(control)
+    // The last ones first: none that has not started yet begins to wait when the one before it ends.
+    for (const { control } of [...underWay].reverse()) if (control) abort(control)
     this.#watchdog.wait()
     const start = performance.now()
     try {

@@ -181,15 +181,26 @@ __device__ __forceinline__ void flag_store(u32* flag, u32 value) { asm volatile(
 __device__ __forceinline__ void flag_add(u32* flag, u32 value) { asm volatile("red.release.sys.global.add.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory"); }
 __device__ __forceinline__ bool flag_reached(u32 value, u32 wanted) { return (i32)(value - wanted) >= 0; }
 
-// What a program waited for when it was stopped: the author's line, the rank whose flag it was.
+// What a program waited for when it was stopped: the author's line, the rank whose flag it was; 0xffffffff: no flag.
 struct WaitRecord { u32 site; u32 owner; u32 value; u32 wanted; };
-// A rank's, in memory the host and the device both see: the abort word, then one record a program.
-struct Control { u32 abort; u32 unused[3]; WaitRecord waits[1]; };
+// A rank's, in memory the host and the device both see: the abort word, how many records there are, one for each program.
+struct Control { u32 abort; u32 records; u32 unused[2]; WaitRecord waits[1]; };
 
 __device__ __forceinline__ bool abort_raised(const Control* control) {
   u32 value;
   asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(&control->abort) : "memory");
   return value != 0;
+}
+// A stopped program tells what it waited for first. Whoever waits for a flag says more than a role that waits for that one.
+__device__ __forceinline__ void tell_wait(Control* control, u32 site, u32 owner, u32 value, u32 wanted) {
+  const bool is_flag = owner != 0xffffffff;
+  if (!is_flag) __nanosleep(20000);
+  volatile WaitRecord* record = (volatile WaitRecord*)&control->waits[blockIdx.x];
+  if (blockIdx.x >= control->records || (record->site != 0 && (!is_flag || record->owner != 0xffffffff))) return;
+  record->owner = owner;
+  record->value = value;
+  record->wanted = wanted;
+  asm volatile("st.release.sys.global.u32 [%0], %1;" :: "l"(&record->site), "r"(site) : "memory");
 }
 // Spins until the flag has reached the wanted epoch. False when the launch was aborted: the program then runs on
 // without waiting, and what it computes is discarded by the host.
@@ -198,11 +209,7 @@ __device__ __forceinline__ bool flag_wait(const u32* flag, u32 wanted, Control* 
     const u32 value = flag_load(flag);
     if (flag_reached(value, wanted)) return true;
     if (spins % 64 == 0 && abort_raised(control)) {
-      WaitRecord* record = &control->waits[blockIdx.x];
-      record->owner = owner;
-      record->value = value;
-      record->wanted = wanted;
-      asm volatile("st.release.sys.global.u32 [%0], %1;" :: "l"(&record->site), "r"(site) : "memory");
+      tell_wait(control, site, owner, value, wanted);
       return false;
     }
   }

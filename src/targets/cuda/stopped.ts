@@ -2,7 +2,7 @@
 import { attribute, walk, type Node } from '../../ir/node.ts'
 import { origin } from '../../ir/ops/views.ts'
 import type { StoppedWorker } from '../../world/world.ts'
-import { recordsOf, type WaitRecord } from './control.ts'
+import { NO_FLAG, recordsOf, type WaitRecord } from './control.ts'
 import { lineOf } from './emit/writer.ts'
 import type { Part, Step } from './queue.ts'
 
@@ -28,7 +28,7 @@ export function stoppedWorkers(underWay: readonly Step[]): StoppedWorker[] {
 }
 
 const recordsIn = ({ part, control }: Step): readonly WaitRecord[] =>
-  control && part.executable.waiting ? recordsOf(control, part.grid) : []
+  control && part.executable.emitted.waitSites.length > 0 ? recordsOf(control, part.grid) : []
 
 const placeOf = ({ queue, kernel }: Part): Pick<StoppedWorker, 'rank' | 'stream' | 'kernel'> => ({
   rank: queue.rank,
@@ -38,7 +38,15 @@ const placeOf = ({ queue, kernel }: Part): Pick<StoppedWorker, 'rank' | 'stream'
 
 function describe(part: Part, { program, site, owner, value, wanted }: WaitRecord): StoppedWorker {
   const line = part.executable.emitted.waitSites[site - 1]
-  const node = waitAt(part, line)
+  const own = owner === NO_FLAG && nodeAt(part, line, ['while', 'barrier.wait'])
+  if (own)
+    return {
+      ...placeOf(part),
+      program,
+      site: own.site?.toString() ?? line,
+      what: own.op === 'while' ? 'is in a loop that does not end' : 'waits for a barrier of its own program',
+    }
+  const node = nodeAt(part, line, ['wait'])
   const name = node ? flagName(part, node) : 'a flag'
   return {
     ...placeOf(part),
@@ -49,9 +57,9 @@ function describe(part: Part, { program, site, owner, value, wanted }: WaitRecor
   }
 }
 
-/** The first wait of the author's line. */
-const waitAt = ({ executable }: Part, line: string): Node | undefined =>
-  [...walk(executable.ir.body)].find((node) => node.op === 'wait' && lineOf(node.site) === line)
+/** The first such node of the author's line. */
+const nodeAt = ({ executable }: Part, line: string, ops: readonly Node['op'][]): Node | undefined =>
+  [...walk(executable.ir.body)].find((node) => ops.includes(node.op) && lineOf(node.site) === line)
 
 /** Which flag of a set it was is not recorded. */
 function flagName({ flags }: Part, wait: Node): string {

@@ -38,7 +38,11 @@ interface Class {
   kind: Kind | undefined
   /** The narrowest element among its values: it decides how many a vector holds. */
   bytes: number
+  /** A value of one axis is among them: it has no rows and columns. */
+  flat: boolean
 }
+
+const isMatrix = (kind: Kind | undefined): boolean => kind === 'accumulator' || kind === 'left'
 
 const elementwise = new Set<Node['op']>([
   ...([
@@ -105,6 +109,15 @@ export function isIndexed(node: Node): boolean {
   return derived && node.inputs.every((input) => isIndexed(input) || isSplat(input))
 }
 
+/** Whether one element of two axes is stretched to several rows: neither a row's nor a column's, any thread may have it. */
+export const isOneOfMany = (node: Node): boolean =>
+  node.op === 'broadcast' &&
+  !isSplat(node) &&
+  !isIndexed(node) &&
+  shapeOf(node)[0] > 1 &&
+  shapeOf(node.inputs[0]).length === 2 &&
+  shapeOf(node.inputs[0]).every((extent) => extent === 1)
+
 /** Of a copy: its mask and the indices of single elements, which go by registers as a load and a store would. */
 export function lanesOf(copy: Node): readonly Node[] {
   const indices = copy.inputs.slice(0, 2).flatMap((ref) => (ref.op === 'at' ? ref.inputs.slice(1) : []))
@@ -119,9 +132,10 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
   const find = (node: Node): Class => {
     let found = classes.get(node)
     if (!found) {
-      const { dtype } = node.type as ValueType
+      const { dtype, shape } = node.type as ValueType
       const bytes = dtype === 'bool' ? 4 : dtypes[dtype].bytes
-      classes.set(node, (found = { parent: undefined, kind: undefined, bytes }))
+      const flat = shape.length === 1
+      classes.set(node, (found = { parent: undefined, kind: undefined, bytes, flat }))
     }
     while (found.parent) found = found.parent
     return found
@@ -129,7 +143,7 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
   const force = (node: Node, kind: Kind, conflict: () => LayoutConflict): boolean => {
     const its = find(node)
     if (its.kind === kind) return false
-    if (its.kind) throw conflict()
+    if (its.kind || (its.flat && isMatrix(kind))) throw conflict()
     its.kind = kind
     return true
   }
@@ -138,10 +152,12 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
     if (!isFragment(a) || !isFragment(b) || isSplat(a) || isSplat(b)) return
     const [x, y] = [find(a), find(b)]
     if (x === y) return
-    if (x.kind && y.kind && x.kind !== y.kind) throw new LayoutConflict(b, user)
+    const isFlatMatrix = (x.flat && isMatrix(y.kind)) || (y.flat && isMatrix(x.kind))
+    if (isFlatMatrix || (x.kind && y.kind && x.kind !== y.kind)) throw new LayoutConflict(b, user)
     y.parent = x
     x.kind ??= y.kind
     x.bytes = Math.min(x.bytes, y.bytes)
+    x.flat ||= y.flat
   }
   /** If one end is of a matrix's kind, the other is of the slice's, and the other way round. */
   const relate = (matrix: Node, slice: Node, axis: 'rows' | 'columns', by: Node): void => {
@@ -199,6 +215,7 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
         break
       case 'broadcast': {
         const from = shapeOf(node.inputs[0])
+        if (isOneOfMany(node)) break
         if (from.length === 2 && !sameShape(from, shapeOf(node)))
           relate(node, node.inputs[0], from[1] === 1 ? 'rows' : 'columns', node)
         break

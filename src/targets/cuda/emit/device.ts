@@ -5,6 +5,7 @@
  */
 import { dtypes, type DType } from '../../../ir/dtype.ts'
 import type { Order, Scope } from '../../../ir/ops/index.ts'
+import { registerType } from './spell.ts'
 
 const inline = '__device__ __forceinline__'
 
@@ -32,6 +33,13 @@ ${inline} u8 f32_to_f8e5m2(float x) {
   u16 bits;
   asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(0.0f), "f"(x));
   return fabsf(x) >= 61440.0f ? (u8)(bits & 0x80 | 0x7c) : (u8)bits;
+}
+// To integers: towards zero, the nearest where it ends, 0 of NaN, which is what the conversion to 32 bits does by itself.
+${inline} i8 f32_to_i8(float x) { const i32 whole = __float2int_rz(x); return (i8)(whole < -128 ? -128 : whole > 127 ? 127 : whole); }
+${inline} u8 f32_to_u8(float x) { const u32 whole = __float2uint_rz(x); return (u8)(whole > 255 ? 255 : whole); }
+${inline} i64 f32_to_i64(float x) {
+  const i64 whole = x == x ? __float2ll_rz(x) : 0, most = ${dtypes.i64.max}ll;
+  return whole < -most ? -most : whole > most ? most : whole;
 }
 ${inline} u32 pack_bits(u16 low, u16 high) { return (u32)low | (u32)high << 16; }
 ${inline} float sigmoid_f32(float x) { return 1.0f / (1.0f + exp2f(-1.4426950408889634f * x)); }
@@ -91,10 +99,13 @@ template <u32 Bytes, typename T, int Count> ${inline} void store_words(void* to,
 
 // mbarriers: bytes that copies will bring count towards the phase; a wait ends early when the launch is aborted.
 ${inline} void barrier_expect_bytes(u32 barrier, u32 bytes) { asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory"); }
-${inline} void barrier_await(u32 barrier, u32 parity, const Control* control) {
+${inline} bool barrier_await(u32 barrier, u32 parity, const Control* control) {
   for (u32 tries = 1; !barrier_try(barrier, parity); ++tries)
-    if (tries % 1024 == 0 && abort_raised(control)) return;
+    if (tries % 1024 == 0 && abort_raised(control)) return false;
+  return true;
 }
+// Copies under way into a stopped program's shared memory arrive before it ends.
+${inline} void copies_arrive() { __nanosleep(100000); }
 // Whether any thread of the group says so; all of them meet.
 ${inline} bool group_any(u32 id, u32 threads, bool say) {
   u32 any;
@@ -166,15 +177,16 @@ const orderNames: Record<Order, string> = {
   acqRel: 'acq_rel',
   seqCst: 'sc',
 }
-const ctypes: Partial<Record<DType, string>> = {
-  f32: 'float',
-  f16: 'u16',
-  bf16: 'u16',
-  i32: 'i32',
-  u32: 'u32',
-  i64: 'i64',
+/** The register an instruction takes an element in: bytes have none of their own. */
+const carriers: Record<string, readonly [type: string, constraint: string]> = {
+  float: ['float', 'f'],
+  u8: ['u32', 'r'],
+  i8: ['u32', 'r'],
+  u16: ['u16', 'h'],
+  i32: ['i32', 'r'],
+  u32: ['u32', 'r'],
+  i64: ['i64', 'l'],
 }
-const constraints: Record<string, string> = { float: 'f', u16: 'h', i32: 'r', u32: 'r', i64: 'l' }
 
 export interface StrongAccess {
   readonly op: 'load' | 'store' | 'add' | 'xchg' | 'cas' | 'and' | 'or' | 'xor' | 'min' | 'max'
@@ -187,23 +199,23 @@ export interface StrongAccess {
 /** A function for one kind of strong access; its first parameter is a pointer, or an address in shared memory. */
 export function strongAccess(access: StrongAccess): { name: string; text: string } | undefined {
   const { op, dtype, order, scope, space } = access
-  const type = ctypes[dtype]
-  if (!type) return undefined
+  const type = registerType(dtype)
+  if (!(type in carriers) || (dtypes[dtype].bytes === 1 && op !== 'load' && op !== 'store')) return undefined
   const name = `${op}_${orderNames[order]}_${scopeNames[scope]}${space === 'shared' ? '_shared' : ''}_${dtype}`
   const bits = dtypes[dtype].bytes * 8
   const how = `${orderNames[order]}.${scopeNames[scope]}.${space}`
   const place = space === 'global' ? `${type}* at` : 'u32 at'
   const input = space === 'global' ? '"l"(at)' : '"r"(at)'
-  const c = constraints[type]
+  const [carrier, c] = carriers[type]
   if (op === 'load')
     return {
       name,
-      text: `${inline} ${type} ${name}(${space === 'global' ? `const ${type}* at` : 'u32 at'}) { ${type} v; asm volatile("ld.${how}.b${bits} %0, [%1];" : "=${c}"(v) : ${input} : "memory"); return v; }\n`,
+      text: `${inline} ${type} ${name}(${space === 'global' ? `const ${type}* at` : 'u32 at'}) { ${carrier} v; asm volatile("ld.${how}.b${bits} %0, [%1];" : "=${c}"(v) : ${input} : "memory"); return (${type})v; }\n`,
     }
   if (op === 'store')
     return {
       name,
-      text: `${inline} void ${name}(${place}, ${type} v) { asm volatile("st.${how}.b${bits} [%0], %1;" :: ${input}, "${c}"(v) : "memory"); }\n`,
+      text: `${inline} void ${name}(${place}, ${type} v) { asm volatile("st.${how}.b${bits} [%0], %1;" :: ${input}, "${c}"((${carrier})v) : "memory"); }\n`,
     }
   if (op === 'cas')
     return {

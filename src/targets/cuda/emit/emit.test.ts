@@ -3,11 +3,22 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 
 import { compileTogether, NO_SPILLS, noCompiler } from '../../../../test/cuda/compile.ts'
-import { attention, elements, moves, productOf, teams, transposedGemm } from '../../../../test/cuda/probes.ts'
+import {
+  attention,
+  bytes,
+  elements,
+  moves,
+  productOf,
+  stretched,
+  teams,
+  transposedGemm,
+} from '../../../../test/cuda/probes.ts'
 import { lower } from '../../../ir/stages.ts'
 import { bf16, f32, i32 } from '../../../lang/dtypes.ts'
-import { flags, kernel, tensor } from '../../../lang/kernel.ts'
-import { ceilDiv } from '../../../lang/tensor.ts'
+import { flags, kernel, scalar, tensor } from '../../../lang/kernel.ts'
+import type { Program } from '../../../lang/program.ts'
+import { ceilDiv, type Tensor } from '../../../lang/tensor.ts'
+import type { Value } from '../../../lang/value.ts'
 import { publish } from '../../../ops/allGatherGemm/publish.ts'
 import { allGatherGemmPull } from '../../../ops/allGatherGemm/pull.ts'
 import { flashDecodeFused } from '../../../ops/flashDecode/fused.ts'
@@ -52,6 +63,8 @@ const emitted: Readonly<Record<string, () => EmittedKernel>> = {
     emit(productOf('bf16').record({ world: 1, meta: { left: 'registers', right: 'registers' } }), [16, 16]),
   'product-of-bytes': () =>
     emit(productOf('f8e4m3').record({ world: 1, meta: { right: 'transposed' } }), [16, 16]),
+  bytes: () => emit(bytes.record({ world: 1 }), [128]),
+  stretched: () => emit(stretched.record({ world: 1 }), [96, 96]),
   moves: () => emit(moves.record({ world: 1 }), [96, 96]),
   'flash-decode-few-heads': () =>
     emit(flashDecodeFused.record({ world: 2, meta: { G: 8, stages: 4 } }), [4, 8, 128, 128]),
@@ -67,6 +80,8 @@ describe('emitted text', () => {
     expect(emitted.gemm().source).toBe(emitted.gemm().source)
   })
 })
+
+type Told = (t: Program, c: Tensor<'i32', 2>, at: readonly Value<'i32', 0>[]) => void
 
 describe('plans', () => {
   const maps = ({ params }: EmittedKernel) => params.flatMap((param) => (param.kind === 'map' ? [param] : []))
@@ -119,6 +134,25 @@ describe('plans', () => {
   it('walks tiles in groups, but not where the order can be seen from outside', () => {
     expect(bodyOf(emitted.gemm())).toContain('grouped_tile')
     expect(bodyOf(emitted['flash-decode']())).not.toContain('grouped_tile')
+  })
+
+  it.each([
+    ['who computed it', (t, c, [i, j]) => t.store(c.at([i, j]), t.program)],
+    ['what came before', (t, c, [i, j]) => t.store(c.at([i, j]), t.load(c.at([0, 0])).add(1))],
+    ['which came last', (t, c, [i]) => t.store(c.at([i, 0]), i)],
+    ['when', (t, c, [i, j]) => t.atomic.add(c.at([i, j]), 1)],
+  ] satisfies [string, Told][])('keeps the plain order where a tile tells %s', (_, tell) => {
+    const args = { a: tensor(bf16, 2), c: tensor(i32, 2), y: tensor(f32, 2) }
+    const told = kernel('told', args, (t, { a, c, y }) => {
+      const tile = t.shared(bf16, [64, 64])
+      t.persistent([8, 8], (at) => {
+        t.copy(a.tile(at, [64, 64]), tile)
+        t.store(y.tile(at, [64, 64]), t.dot(tile, tile, t.zeros(f32, [64, 64])))
+        tell(t, c, at)
+      })
+    })
+    const { source } = emit(told.record({ world: 1 }))
+    expect(source).not.toContain('grouped_tile')
   })
 
   it('keeps a product in flight only with a slot to spare', () => {
@@ -275,7 +309,7 @@ describe('device functions', () => {
       .join('\n')
     // Names that renderers put together from parts.
     const composed =
-      /^(registers_(raise|lower)|stage_(halves|floats)|pack_b?f16|mma_b?f16|load_matrix_.*|(b?f16|f8\w+)_to_f32|f32_to_(b?f16|f8\w+))$/
+      /^(registers_(raise|lower)|stage_(halves|floats)|pack_b?f16|mma_b?f16|load_matrix_.*|(b?f16|f8\w+)_to_f32|f32_to_(b?f16|f8\w+|i8|u8|i64))$/
     const all = declarations(library)
     const unused = all.filter(
       ({ name }) =>
@@ -352,6 +386,58 @@ describe('a fragment in two layouts', () => {
   })
 })
 
+describe('a stop', () => {
+  const loop = kernel('loop', { x: tensor(i32, 1), turns: scalar(i32) }, (t, { x, turns }) => {
+    t.for(turns, (i) => t.store(x.at([i]), i))
+    t.for(4, (i) => t.store(x.at([i]), i))
+  })
+  const poll = kernel('poll', { x: tensor(i32, 1) }, (t, { x }) => {
+    const look = () => t.load(x.at([0]), { order: 'acquire' })
+    t.while(look(), (seen) => seen.eq(0), look)
+  })
+  const handOver = kernel('handOver', { x: tensor(f32, 1) }, (t, { x }) => {
+    const full = t.barriers(1)
+    t.roles({
+      one: () => t.arrive(full.at(0)),
+      other: () => {
+        t.wait(full.at(0), 0)
+        t.store(x.at([0]), 1)
+      },
+    })
+  })
+  const looks = (text: string): number => text.match(/abort_raised/g)?.length ?? 0
+
+  it('ends loops whose length is not known, and costs short ones nothing', () => {
+    const text = bodyOf(emit(loop.record({ world: 1 }), [64]))
+    expect(text).toContain(
+      'if ((u32)i0 % 1024 == 1023 && group_any(0, 128, thread == 0 && abort_raised(control))) break;',
+    )
+    expect(looks(text)).toBe(1)
+  })
+  it('is not looked for in the loop of a product, whose roles wait for each other', () => {
+    const text = bodyOf(emitted.gemm())
+    expect(text.match(/% 1024 == 1023/)).toBeNull()
+    expect(text).toContain('if (!barrier_await(')
+  })
+  it('is told of by who waits: for a flag, in a loop, at a barrier', () => {
+    for (const made of [poll, handOver]) {
+      const { source, waitSites } = emit(made.record({ world: 1 }), [64])
+      expect(source).toContain('tell_wait(control, 1, 0xffffffff, 0, 0);')
+      expect(waitSites).toHaveLength(1)
+    }
+    expect(emitted.publish().source).toContain('tell_wait(control, site, owner, value, wanted);')
+  })
+  it('lets what waits return at its start', () => {
+    const isChecked = (one: EmittedKernel): boolean =>
+      bodyOf(one).includes('if (__syncthreads_or(is_stopped)) return;')
+    expect([emitted.publish(), emit(poll.record({ world: 1 })), emitted.gemm()].map(isChecked)).toEqual([
+      true,
+      true,
+      false,
+    ])
+  })
+})
+
 describe('what is not lowered is refused at the author’s line', () => {
   const one = { y: tensor(f32, 2) }
   const refusal = (body: Parameters<typeof kernel<typeof one>>[2]): unknown => {
@@ -364,14 +450,6 @@ describe('what is not lowered is refused at the author’s line', () => {
   }
   const here = /^src\/targets\/cuda\/emit\/emit\.test\.ts:\d+:\d+: /
 
-  it('one number that is not a scalar, as a matrix', () => {
-    const message = refusal((t, { y }) => {
-      const single = t.load(y.tile([0, 0], [1, 1]))
-      t.store(y.tile([0, 0], [64, 64]), single.broadcast([64, 64]))
-    })
-    expect(message).toMatch(here)
-    expect(message).toMatch(/broadcast: \[1x1\] stretched to \[64x64\]/)
-  })
   it('what an atomic found, one for each row of a matrix', () => {
     const message = refusal((t, { y }) => {
       const sums = t.load(y.tile([0, 0], [64, 64])).sum(1)

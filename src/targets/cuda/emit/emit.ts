@@ -63,12 +63,19 @@ function prologue(emission: Emission): void {
   out.line('extern __shared__ u8 shared_memory[];')
   out.line('const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;')
   out.line('const u32 thread = threadIdx.x;')
+  // What waits for others would wait in vain in a stopped world; the word comes from the host, meanwhile the rest is made ready.
+  const canWait = emission.waitSites.length > 0
+  if (canWait) out.line(`const bool is_stopped = thread == 0 && abort_raised(${params.control});`)
+  const meet = canWait ? 'if (__syncthreads_or(is_stopped)) return;' : '__syncthreads();'
   for (const [name, { flags, side }] of emission.epochs)
     out.line(
       `const u32 ${name} = *(volatile u32*)(${params.epochs(flags)} + ${side === 'signal' ? 0 : 1}) + 1;`,
     )
   const barriers = [...walk(plans.ir.body)].filter((node) => node.op === 'barriers')
-  if (barriers.length === 0) return
+  if (barriers.length === 0) {
+    if (canWait) out.line(meet)
+    return
+  }
   out.block('if (thread == 0)', () => {
     for (const map of params.maps) out.line(`tma_prefetch(${map});`)
     for (const node of barriers) {
@@ -82,7 +89,7 @@ function prologue(emission: Emission): void {
     out.line('barrier_init_fence();')
     out.line('fence_async_shared();')
   })
-  out.line('__syncthreads();')
+  out.line(meet)
 }
 
 /** All programs have read the epochs when the last one arrives. */

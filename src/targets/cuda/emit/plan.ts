@@ -22,6 +22,7 @@ import {
   type Region,
   type Tile,
 } from './tiles.ts'
+import { tileGroupOf, writtenRefs } from './tileOrder.ts'
 import { Uses } from './uses.ts'
 
 export interface KernelPlan extends EmissionPlans {
@@ -74,7 +75,7 @@ function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {
     ),
     arrivers,
     warpgroupBarriers: planWarpgroupBarriers(stores, groupOf, roles),
-    tileGroup: all.some(isOrderSeen) ? 1 : (facts.tileGroup ?? 8),
+    tileGroup: tileGroupOf(ir, facts.tileGroup ?? 8),
     written: new Set(all.filter((node) => !stores.has(node)).flatMap(writtenBases)),
     usesCopyEngine: all.some((node) => node.op === 'copy.async' && copies.ofCopy(node).how === 'tensor'),
     sharedBytes: space.used + BASE_ALIGNMENT,
@@ -176,16 +177,5 @@ function planArrivers(ir: KernelIR, groupOf: ReadonlyMap<Node, Group>): Readonly
   return arrivers
 }
 
-/** Whether other programs can tell in which order this one comes to its tiles. */
-function isOrderSeen(node: Node): boolean {
-  const isPublished = (one: Node): boolean =>
-    one.op === 'signal' || ['release', 'acqRel', 'seqCst'].includes(String(one.attributes.order))
-  return node.op === 'persistent' && [...walk(node.blocks[0])].some(isPublished)
-}
-
 /** The tensors and shared tiles that a node writes itself. */
-export function writtenBases(node: Node): Node[] {
-  if (node.op === 'copy') return [origin(node.inputs[1]).base]
-  if (node.op === 'store' || node.op.startsWith('atomic.')) return [origin(node.inputs[0]).base]
-  return []
-}
+export const writtenBases = (node: Node): Node[] => writtenRefs(node).map((ref) => origin(ref).base)

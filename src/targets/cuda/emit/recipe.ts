@@ -19,7 +19,7 @@ export interface EmitFacts {
   readonly architecture?: 'sm_90a'
   /**
    * Rows of tiles that `persistent` walks together, so that programs that run at the same time share tiles in the L2. 1 is
-   * the plain order. It is used only where no other program can tell: two axes, and nothing signalled inside.
+   * the plain order. It is used only where nobody can tell (tileOrder.ts).
    */
   readonly tileGroup?: number
 }

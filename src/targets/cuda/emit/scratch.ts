@@ -5,7 +5,7 @@
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
 import type { ValueType } from '../../../ir/type.ts'
-import { isConversion, isFragment, isIndexed, isSplat, shapeOf, type Layouts } from './assign.ts'
+import { isConversion, isFragment, isIndexed, isOneOfMany, isSplat, shapeOf, type Layouts } from './assign.ts'
 import type { Group } from './groups.ts'
 import { matrixLayout } from './layout.ts'
 import { productOf } from './products.ts'
@@ -57,6 +57,8 @@ export function scratchOf(node: Node, group: Group, layouts: Layouts): ScratchNe
       const moves = isConversion(node) ? !isIndexed(node) : node.op === 'transpose' && isFragment(node)
       return moves ? need(elementsOf(node), node.type as ValueType) : undefined
     }
+    case 'broadcast':
+      return isOneOfMany(node) ? need(1, node.type as ValueType) : undefined
     case 'rows':
       return isIndexed(node.inputs[1]) || isSplat(node.inputs[1])
         ? undefined

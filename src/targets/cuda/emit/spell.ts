@@ -162,9 +162,7 @@ export function spellCast(from: DType, to: DType, a: string): string {
   if (from === 'f32') {
     if (to === 'i32') return `__float2int_rz(${a})`
     if (to === 'u32') return `__float2uint_rz(${a})`
-    if (to === 'i64') return `__float2ll_rz(${a})`
-    const { min, max } = dtypes[to]
-    return `(${registerType(to)})__float2int_rz(fminf(fmaxf(${a}, ${min}.0f), ${max}.0f))`
+    return `f32_to_${to}(${a})`
   }
   return `((${registerType(to)})${a})`
 }

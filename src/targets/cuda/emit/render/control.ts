@@ -93,6 +93,37 @@ export const result: Renderer = (node, emission) => {
   else emission.setScalar(node, name)
 }
 
+/** How often loops look at the abort word: a read of the host's memory takes as long as a microsecond. */
+const [FOR_TURNS, TILE_TURNS, WHILE_TURNS] = [1024, 64, 64]
+
+/** Whether the launch was stopped, alike in all threads of the group, which meet. */
+function stopped({ group, params }: Emission): string {
+  const raised = `abort_raised(${params.control})`
+  return group.solo ? raised : `group_any(${group.barrier}, ${group.threads}, thread == 0 && ${raised})`
+}
+
+function leaveIfStopped(turns: string, every: number, emission: Emission): void {
+  const leave = emission.plans.usesCopyEngine ? '{ copies_arrive(); break; }' : 'break;'
+  emission.out.line(`if (${turns} % ${every} == ${every - 1} && ${stopped(emission)}) ${leave}`)
+}
+
+/** A loop of unknown length, or of many turns. What a ring feeds is short of nothing but its other role, and is left to it. */
+function isLong(loop: Node): boolean {
+  const bounds = loop.inputs.slice(0, 3)
+  const [low, high, step] = bounds.map((bound) =>
+    bound.op === 'const' ? attribute<number>(bound, 'value') : undefined,
+  )
+  if (low !== undefined && high !== undefined && step !== undefined) return (high - low) / step > FOR_TURNS
+  return !loop.blocks[0].nodes.some((node) => node.op === 'barrier.wait')
+}
+
+function turnsOf(loop: Node, index: string, emission: Emission): string {
+  const [low, , step] = loop.inputs
+  const [from, by] = [emission.scalar(low), emission.scalar(step)]
+  const passed = from === '0' ? `(u32)${index}` : `(u32)(${index} - ${from})`
+  return by === '1' ? passed : `${passed} / (u32)${by}`
+}
+
 export const forLoop: Renderer = (node, emission) => {
   const { out, plans } = emission
   const [body] = node.blocks
@@ -117,7 +148,10 @@ export const forLoop: Renderer = (node, emission) => {
     const by = emission.scalar(step)
     out.block(
       `for (i32 ${i} = ${emission.scalar(low)}; ${i} < ${emission.scalar(high)}; ${by === '1' ? `++${i}` : `${i} += ${by}`})`,
-      () => loopBody(body, names, params, emission),
+      () => {
+        if (isLong(node)) leaveIfStopped(turnsOf(node, i, emission), FOR_TURNS, emission)
+        loopBody(body, names, params, emission)
+      },
       node.site,
     )
   })
@@ -155,6 +189,7 @@ export const persistent: Renderer = (node, emission) => {
     out.block(
       `for (u32 ${tile} = ${emission.scalar(program)}; ${tile} < ${count}; ${tile} += ${emission.scalar(programs)})`,
       () => {
+        leaveIfStopped(`${tile} / (u32)${emission.scalar(programs)}`, TILE_TURNS, emission)
         declareIndices(body.params.slice(0, axes), tile, extents, emission)
         loopBody(body, names, params, emission)
       },
@@ -196,7 +231,7 @@ function declareIndices(
  * its condition, so that what the condition read is pending then, whatever the body did.
  */
 export const whileLoop: Renderer = (node, emission) => {
-  const { out, plans, group } = emission
+  const { out, plans } = emission
   const [condition, body] = node.blocks
   const names = declareState(node, node.inputs, body.params, emission)
   let atExit: readonly unknown[] = []
@@ -204,10 +239,7 @@ export const whileLoop: Renderer = (node, emission) => {
   bindState(names, condition.params, emission)
   bindState(names, body.params, emission)
   const turns = emission.names.take('turns')
-  const raised = `abort_raised(${emission.params.control})`
-  const aborted = group.solo
-    ? raised
-    : `group_any(${group.barrier}, ${group.threads}, thread == 0 && ${raised})`
+  const site = emission.waitSite(node.site)
   out.block(
     `for (u32 ${turns} = 1;; ++${turns})`,
     () => {
@@ -215,7 +247,10 @@ export const whileLoop: Renderer = (node, emission) => {
         emission.block(condition)
         atExit = emission.hazards.snapshot()
         out.line(`if (!${emission.scalar(condition.results[0])}) break;`, node.site)
-        out.line(`if (${turns} % 64 == 0 && ${aborted}) break;`)
+        out.block(`if (${turns} % ${WHILE_TURNS} == 0 && ${stopped(emission)})`, () => {
+          emission.byLeader(`tell_wait(${emission.params.control}, ${site}, 0xffffffff, 0, 0);`)
+          out.line('break;')
+        })
         loopBody(body, names, body.params, emission)
       })
     },

@@ -54,6 +54,19 @@ export const move: Renderer = (node, emission) => {
   readTile(node, { ...written, transposed: node.op === 'transpose' }, emission)
 }
 
+/** The one element of a fragment, in all threads; gives its name. */
+export function moveElement(node: Node, emission: Emission): string {
+  const [source] = node.inputs
+  const { dtype } = source.type as ValueType
+  const base = `(${emission.scratch(node)})`
+  const view = { tile: plainTile(source, [1, 1]), base, transposed: false, row: undefined }
+  emission.handOver(node, () => writeTile(source, view, emission))
+  const name = emission.names.take('stretched')
+  const type = registerType(dtype)
+  emission.out.line(`const ${type} ${name} = shared_load<${type}>(${base});`, node.site)
+  return name
+}
+
 /** Indices of gathered rows, where every thread finds them. */
 export const rows: Renderer = (node, emission) => {
   if (!emission.plans.scratch.has(node)) return

@@ -147,9 +147,15 @@ export const barrierArrive: Renderer = (node, emission) => {
 }
 
 export const barrierWait: Renderer = (node, emission) => {
+  const { out, params, plans } = emission
   const [picked, phase] = node.inputs
-  emission.out.line(
-    `barrier_await(${emission.scalar(picked)}, ${emission.scalar(phase)} & 1, ${emission.params.control});`,
-    node.site,
-  )
+  const arrived = `barrier_await(${emission.scalar(picked)}, ${emission.scalar(phase)} & 1, ${params.control})`
+  if (picked.inputs[0].attributes.ring === undefined) {
+    const told = `tell_wait(${params.control}, ${emission.waitSite(node.site)}, 0xffffffff, 0, 0);`
+    return out.line(`if (!${arrived}${emission.group.solo ? '' : ' && thread == 0'}) ${told}`, node.site)
+  }
+  // A ring is stuck because its other role is. A thread alone can leave its loop; threads that work together stay together.
+  const [inner] = plans.uses.around(node)
+  const leaves = emission.group.solo && inner.op === 'for'
+  out.line(leaves ? `if (!${arrived}) break;` : `${arrived};`, node.site)
 }

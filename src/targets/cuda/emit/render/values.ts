@@ -6,7 +6,7 @@ import type { Emission } from '../emission.ts'
 import { sliceIndex } from '../layout.ts'
 import { is16Bit, literal, spellElement, type Operand } from '../spell.ts'
 import { viewOf } from '../views.ts'
-import { move } from './exchange.ts'
+import { move, moveElement } from './exchange.ts'
 import { extentText } from './places.ts'
 import type { Renderer } from './renderer.ts'
 
@@ -128,28 +128,31 @@ export const broadcast: Renderer = (node, emission) => {
   if (isSplat(node)) return emission.setScalar(node, emission.scalar(source))
   const layout = emission.plans.layouts.of(node)
   const from = emission.fragment(source)
+  const shape = shapeOf(source)
+  const at =
+    from.at &&
+    ((place: readonly string[]): string =>
+      from.at!(place.slice(-shape.length).map((index, axis) => (shape[axis] === 1 ? '0' : index))))
   const kind = from.layout.kind
   const axis = kind === 'rows' ? 0 : 1
   const isSlice =
     layout.spread !== undefined &&
     (kind === 'rows' || kind === 'columns') &&
-    shapeOf(source)[axis] === shapeOf(node)[axis]
-  if (from.at && !isSlice) {
-    const shape = shapeOf(source)
-    const at = (place: readonly string[]): string =>
-      from.at!(place.slice(-shape.length).map((index, axis) => (shape[axis] === 1 ? '0' : index)))
-    return emission.setFragment(node, { layout, array: undefined, element: (i) => at(layout.place(i)), at })
+    shape[axis] === shapeOf(node)[axis]
+  if (emission.plans.scratch.has(node)) {
+    const name = moveElement(node, emission)
+    return emission.setFragment(node, { layout, array: undefined, element: () => name })
   }
-  if (!isSlice)
-    emission.refuse(
+  if (isSlice) {
+    const element = (i: string): string => from.element(sliceIndex(kind, layout, i))
+    return emission.setFragment(node, { layout, array: undefined, element, ...(at && { at }) })
+  }
+  if (!at)
+    return emission.refuse(
       node,
-      `[${shapeOf(source).join('x')}] stretched to [${shapeOf(node).join('x')}] is not lowered to CUDA yet: reduce it to a scalar`,
+      `[${shape.join('x')}] stretched to [${shapeOf(node).join('x')}] is not lowered to CUDA yet: reduce it to a scalar`,
     )
-  emission.setFragment(node, {
-    layout,
-    array: undefined,
-    element: (i) => from.element(sliceIndex(kind as 'rows' | 'columns', layout, i)),
-  })
+  emission.setFragment(node, { layout, array: undefined, element: (i) => at(layout.place(i)), at })
 }
 
 export const transpose: Renderer = (node, emission) => {

@@ -17,6 +17,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPull(
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
+  const bool is_stopped = thread == 0 && abort_raised(control);
   const u32 ready_wait_epoch = *(volatile u32*)(ready_epochs + 1) + 1;
   const u32 done_signal_epoch = *(volatile u32*)(done_epochs + 0) + 1;
   if (thread == 0) {
@@ -28,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPull(
     barrier_init_fence();
     fence_async_shared();
   }
-  __syncthreads();
+  if (__syncthreads_or(is_stopped)) return;
   const u32 a_tile = shared;  // src/ops/allGatherGemm/pull.ts:19
   const u32 b_tile = shared + 12288;  // src/ops/allGatherGemm/pull.ts:20
   const u32 full = shared + 40960;  // src/ops/allGatherGemm/pull.ts:23
@@ -42,6 +43,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPull(
       i32 phase = 0;
       const u32 tiles = (u32)c_dim0_ceil_64 * (u32)c_dim1_ceil_64;
       for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+        if (tile / (u32)(i32)gridDim.x % 64 == 63 && abort_raised(control)) { copies_arrive(); break; }
         const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
         const i32 i0 = at.row, i1 = at.column;
         i32 slot_2 = slot;  // src/ops/allGatherGemm/pull.ts:23
@@ -50,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPull(
           i32 slot_3 = slot_2;
           i32 phase_3 = phase_2;
           for (i32 i1_2 = 0; i1_2 < 5; ++i1_2) {
-            barrier_await(empty + slot_3 * 8, (phase_3 - 1) & 1, control);
+            if (!barrier_await(empty + slot_3 * 8, (phase_3 - 1) & 1, control)) break;
             const i32 rank_plus_i0_2_mod_2 = (i32)((u32)(rank + i0_2) % 2u);  // src/ops/allGatherGemm/pull.ts:27
             const u32* ready_flag = on_rank(ready, rank_plus_i0_2_mod_2 - rank, heap_stride);  // src/ops/allGatherGemm/pull.ts:28
             if (ready_flag != awaited_1) {
@@ -83,6 +85,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPull(
     i32 phase = 0;
     const u32 tiles = (u32)c_dim0_ceil_64 * (u32)c_dim1_ceil_64;
     for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+      if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(2, 128, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
       const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
       const i32 i0 = at.row, i1 = at.column;
       float acc[32];  // src/ops/allGatherGemm/pull.ts:23

@@ -36,12 +36,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
       i32 phase = 0;
       const u32 tiles = (u32)q_dim0_ceil_128;
       for (u32 tile_2 = (i32)blockIdx.x; tile_2 < tiles; tile_2 += (i32)gridDim.x) {
+        if (tile_2 / (u32)(i32)gridDim.x % 64 == 63 && abort_raised(control)) { copies_arrive(); break; }
         const i32 i0 = (i32)(tile_2);
         const i32 k_dim0_ceil_64 = (i32)((u32)(k_dim0 + 63) / 64u);  // test/cuda/probes.ts:23
         i32 slot_2 = slot;  // test/cuda/probes.ts:22
         i32 phase_2 = phase;
         for (i32 i0_2 = 0; i0_2 < k_dim0_ceil_64; ++i0_2) {
-          barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control);
+          if (!barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control)) break;
           barrier_expect_bytes(full + slot_2 * 8, 16384);  // test/cuda/probes.ts:26
           tma_load_2d(q_tile + slot_2 * 16384, q_map, full + slot_2 * 8, 0, i0 * 128);
           barrier_expect_bytes(full + slot_2 * 8, 8192);  // test/cuda/probes.ts:27
@@ -66,6 +67,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
     i32 phase = 0;
     const u32 tiles = (u32)q_dim0_ceil_128;
     for (u32 tile_2 = (i32)blockIdx.x; tile_2 < tiles; tile_2 += (i32)gridDim.x) {
+      if (tile_2 / (u32)(i32)gridDim.x % 64 == 63 && group_any(2, 256, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
       const i32 i0 = (i32)(tile_2);
       const i32 k_dim0_ceil_64 = (i32)((u32)(k_dim0 + 63) / 64u);  // test/cuda/probes.ts:23
       float acc[32];  // test/cuda/probes.ts:22

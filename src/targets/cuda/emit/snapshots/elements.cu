@@ -10,10 +10,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) elements(
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
+  const bool is_stopped = thread == 0 && abort_raised(control);
+  if (__syncthreads_or(is_stopped)) return;
   const u32 tile = shared;  // test/cuda/probes.ts:143
   const i32 x_dim0_ceil_256 = (i32)((u32)(x_dim0 + 255) / 256u);  // test/cuda/probes.ts:144
   const u32 tiles = (u32)x_dim0_ceil_256;
   for (u32 tile_2 = (i32)blockIdx.x; tile_2 < tiles; tile_2 += (i32)gridDim.x) {
+    if (tile_2 / (u32)(i32)gridDim.x % 64 == 63 && group_any(0, 128, thread == 0 && abort_raised(control))) break;
     const i32 i0 = (i32)(tile_2);
     float loaded_f32[2];  // test/cuda/probes.ts:146
     #pragma unroll
@@ -84,7 +87,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) elements(
   u32 taken = 1u;  // test/cuda/probes.ts:171
   for (u32 turns_2 = 1;; ++turns_2) {
     if (!(taken != 0u)) break;
-    if (turns_2 % 64 == 0 && group_any(0, 128, thread == 0 && abort_raised(control))) break;
+    if (turns_2 % 64 == 0 && group_any(0, 128, thread == 0 && abort_raised(control))) {
+      if (thread == 0) tell_wait(control, 1, 0xffffffff, 0, 0);
+      break;
+    }
     if (thread == 0) shared_store<u32>(shared + 1024, cas_acquire_gpu_u32(words + (7), 0u, 1u));  // test/cuda/probes.ts:174
     __syncthreads();
     const u32 before_cas = shared_load<u32>(shared + 1024);

@@ -37,6 +37,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
+  const bool is_stopped = thread == 0 && abort_raised(control);
   const u32 done_wait_epoch = *(volatile u32*)(done_epochs + 1) + 1;
   const u32 arrived_signal_epoch = *(volatile u32*)(arrived_epochs + 0) + 1;
   const u32 arrived_wait_epoch = *(volatile u32*)(arrived_epochs + 1) + 1;
@@ -53,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     barrier_init_fence();
     fence_async_shared();
   }
-  __syncthreads();
+  if (__syncthreads_or(is_stopped)) return;
   const u32 k_tile = shared;  // src/ops/flashDecode/fused.ts:37
   const u32 v_tile = shared + 65536;  // src/ops/flashDecode/fused.ts:38
   const u32 full = shared + 133120;  // src/ops/flashDecode/fused.ts:46
@@ -65,6 +66,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
       i32 phase = 0;
       const u32 tiles = (u32)q_dim0 * (u32)q_dim1;
       for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+        if (tile / (u32)(i32)gridDim.x % 64 == 63 && abort_raised(control)) { copies_arrive(); break; }
         const i32 i1 = (i32)(tile % (u32)q_dim1);
         const i32 i0 = (i32)((tile / (u32)q_dim1));
         const i32 loaded = *(lengths + (i0));  // src/ops/flashDecode/fused.ts:42
@@ -72,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         i32 slot_2 = slot;  // src/ops/flashDecode/fused.ts:46
         i32 phase_2 = phase;
         for (i32 i0_2 = 0; i0_2 < loaded_ceil_64; ++i0_2) {
-          barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control);
+          if (!barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control)) break;
           barrier_expect_bytes(full + slot_2 * 8, 16384);  // src/ops/flashDecode/fused.ts:50
           const i32 rows_left = loaded - i0_2 * 64;
           if (rows_left >= 64) {
@@ -134,6 +136,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     i32 phase = 0;
     const u32 tiles = (u32)q_dim0 * (u32)q_dim1;
     for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+      if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(2, 128, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
       const i32 i1 = (i32)(tile % (u32)q_dim1);
       const i32 i0 = (i32)((tile / (u32)q_dim1));
       u32 loaded_bf16[32];  // src/ops/flashDecode/fused.ts:41
@@ -281,6 +284,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     const i32 div = (i32)((u32)((q_dim0 * q_dim1) - rank) + 1u) / 2;  // src/ops/flashDecode/fused.ts:80
     const u32 tiles_2 = (div > 0 ? (u32)div : 0u);  // src/ops/flashDecode/fused.ts:81
     for (u32 tile = (i32)blockIdx.x; tile < tiles_2; tile += (i32)gridDim.x) {
+      if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(2, 128, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
       const i32 i0 = (i32)(tile);
       const i32 i0_times_2_plus_rank = (i0 * 2) + rank;  // src/ops/flashDecode/fused.ts:82
       const i32 i0_times_2_plus_rank_over_q_dim1 = (i32)((u32)i0_times_2_plus_rank / (u32)q_dim1);  // src/ops/flashDecode/fused.ts:83

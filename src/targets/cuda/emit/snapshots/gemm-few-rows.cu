@@ -31,13 +31,14 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
       i32 phase = 0;
       const u32 tiles = (u32)c_dim0_ceil_16 * (u32)c_dim1_ceil_128;
       for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+        if (tile / (u32)(i32)gridDim.x % 64 == 63 && abort_raised(control)) { copies_arrive(); break; }
         const TileIndex at = grouped_tile(tile, c_dim0_ceil_16, c_dim1_ceil_128, 8);
         const i32 i0 = at.row, i1 = at.column;
         const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/gemm.ts:15
         i32 slot_2 = slot;  // src/ops/gemm.ts:14
         i32 phase_2 = phase;
         for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_64; ++i0_2) {
-          barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control);
+          if (!barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control)) break;
           barrier_expect_bytes(full + slot_2 * 8, 2048);  // src/ops/gemm.ts:18
           tma_load_2d(a_tile + slot_2 * 2048, a_map, full + slot_2 * 8, i0_2 * 64, i0 * 16);
           barrier_expect_bytes(full + slot_2 * 8, 16384);  // src/ops/gemm.ts:19
@@ -61,6 +62,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     i32 phase = 0;
     const u32 tiles = (u32)c_dim0_ceil_16 * (u32)c_dim1_ceil_128;
     for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+      if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(2, 128, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
       const TileIndex at = grouped_tile(tile, c_dim0_ceil_16, c_dim1_ceil_128, 8);
       const i32 i0 = at.row, i1 = at.column;
       const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/gemm.ts:15

@@ -32,6 +32,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     i32 phase = 0;
     const u32 tiles = (u32)c_dim0_ceil_64 * (u32)c_dim1_ceil_64;
     for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+      if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(1, 128, thread == 0 && abort_raised(control))) break;
       const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
       const i32 i0 = at.row, i1 = at.column;
       const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/gemm.ts:15
@@ -73,6 +74,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     i32 phase = 0;
     const u32 tiles = (u32)c_dim0_ceil_64 * (u32)c_dim1_ceil_64;
     for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+      if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(2, 128, thread == 0 && abort_raised(control))) break;
       const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
       const i32 i0 = at.row, i1 = at.column;
       const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/gemm.ts:15

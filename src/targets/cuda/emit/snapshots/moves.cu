@@ -15,7 +15,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) moves(
     i32 scaled_dim1,
     i32 turned_dim0,
     i32 turned_dim1,
-    i32 sums_dim0) {
+    i32 sums_dim0,
+    Control* control) {
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
@@ -23,6 +24,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) moves(
   const i32 rows_dim0_ceil_32 = (i32)((u32)(rows_dim0 + 31) / 32u);  // test/cuda/probes.ts:105
   const u32 tiles = (u32)rows_dim0_ceil_32;
   for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+    if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(0, 128, thread == 0 && abort_raised(control))) break;
     const i32 i0 = (i32)(tile);
     i32 loaded_i32[1];  // test/cuda/probes.ts:106
     #pragma unroll

@@ -16,8 +16,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) publish(
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
+  const bool is_stopped = thread == 0 && abort_raised(control);
   const u32 done_wait_epoch = *(volatile u32*)(done_epochs + 1) + 1;
   const u32 ready_signal_epoch = *(volatile u32*)(ready_epochs + 0) + 1;
+  if (__syncthreads_or(is_stopped)) return;
   const u32* awaited_1 = 0;  // the flag waited for last
   for (i32 i0 = 0; i0 < 2; ++i0) {  // src/ops/allGatherGemm/publish.ts:13
     const u32* done_flag = done + i0;
@@ -31,8 +33,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) publish(
   const i32 a_dim1_ceil_256 = (i32)((u32)(a_dim1 + 255) / 256u);
   const u32 tiles = (u32)a_dim0_ceil_64 * (u32)a_dim1_ceil_256;
   for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
-    const TileIndex at = grouped_tile(tile, a_dim0_ceil_64, a_dim1_ceil_256, 8);
-    const i32 i0 = at.row, i1 = at.column;
+    if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(0, 128, thread == 0 && abort_raised(control))) break;
+    const i32 i1 = (i32)(tile % (u32)a_dim1_ceil_256);
+    const i32 i0 = (i32)((tile / (u32)a_dim1_ceil_256));
     #pragma unroll 4
     for (u32 chunk = thread; chunk < 2048; chunk += 128) {
       const u32 row = chunk / 32, column = chunk % 32 * 8;

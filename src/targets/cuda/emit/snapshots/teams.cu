@@ -15,8 +15,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) teams(
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
+  const bool is_stopped = thread == 0 && abort_raised(control);
   const u32 made_signal_epoch = *(volatile u32*)(made_epochs + 0) + 1;
   const u32 made_wait_epoch = *(volatile u32*)(made_epochs + 1) + 1;
+  if (__syncthreads_or(is_stopped)) return;
   const u32* awaited_1 = 0;  // the flag waited for last
   if ((i32)blockIdx.x < 2) {  // make
     const float cast = (float)(((i32)blockIdx.x + (rank * 2)) + 1);  // test/cuda/probes.ts:193

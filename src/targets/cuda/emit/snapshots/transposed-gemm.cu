@@ -10,7 +10,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) transposedGemm(
     i32 c_dim0,
     i32 c_dim1,
     i32 sums_dim0,
-    const __grid_constant__ TensorMap c_map) {
+    const __grid_constant__ TensorMap c_map,
+    Control* control) {
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
@@ -20,13 +21,15 @@ extern "C" __global__ void __launch_bounds__(256, 1) transposedGemm(
   const i32 c_dim1_ceil_64 = (i32)((u32)(c_dim1 + 63) / 64u);
   const u32 tiles = (u32)c_dim0_ceil_128 * (u32)c_dim1_ceil_64;
   for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
-    const TileIndex at = grouped_tile(tile, c_dim0_ceil_128, c_dim1_ceil_64, 8);
-    const i32 i0 = at.row, i1 = at.column;
+    if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(0, 256, thread == 0 && abort_raised(control))) break;
+    const i32 i1 = (i32)(tile % (u32)c_dim1_ceil_64);
+    const i32 i0 = (i32)((tile / (u32)c_dim1_ceil_64));
     const i32 a_dim0_ceil_64 = (i32)((u32)(a_dim0 + 63) / 64u);  // test/cuda/probes.ts:55
     float acc[32];
     #pragma unroll
     for (u32 i = 0; i < 32; ++i) acc[i] = 0.0f;
     for (i32 i0_2 = 0; i0_2 < a_dim0_ceil_64; ++i0_2) {
+      if ((u32)i0_2 % 1024 == 1023 && group_any(0, 256, thread == 0 && abort_raised(control))) break;
       __syncthreads();  // test/cuda/probes.ts:56
       #pragma unroll 4
       for (u32 chunk = thread; chunk < 1024; chunk += 256) {

@@ -1,0 +1,112 @@
+/**
+ * In which order `persistent` comes to its tiles. Programs that run at the same time share tiles in the L2 where they walk a few
+ * rows of tiles together; the language promises the plain order, so another one is taken only where nobody can tell.
+ */
+import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
+import { origin } from '../../../ir/ops/index.ts'
+import { isElementwise, isFragment } from './assign.ts'
+
+/** Rows of tiles to walk together, the same in every role; 1: plain order. */
+export function tileGroupOf(ir: KernelIR, wanted: number): number {
+  const nodes = [...walk(ir.body)]
+  if (!nodes.some((node) => node.op === 'dot')) return 1
+  const ofTeams = nodes.filter((node) => node.op === 'teams').flatMap((node) => node.blocks.map(ownProgram))
+  const programs = new Set([...nodes.filter((node) => node.op === 'program'), ...ofTeams])
+  const fromProgram = reachedFrom(ir.body, programs)
+  return nodes.some((node) => node.op === 'persistent' && isOrderSeen(node, fromProgram)) ? 1 : wanted
+}
+
+const ownProgram = (block: Block): Node => block.params[0]
+
+function isOrderSeen(loop: Node, fromProgram: ReadonlySet<Node>): boolean {
+  const [body] = loop.blocks
+  const nodes = [...walk(body)]
+  const tellsProgram = (node: Node): boolean => node.inputs.some((input) => fromProgram.has(input))
+  return (
+    nodes.some((node) => isPublished(node) || tellsProgram(node)) || isCarried(loop) || isOverwritten(loop)
+  )
+}
+
+/** Other programs can tell when it happens. */
+const isPublished = (node: Node): boolean =>
+  ['signal', 'last', 'program'].includes(node.op) ||
+  node.op.startsWith('atomic.') ||
+  ['release', 'acqRel', 'seqCst'].includes(String(node.attributes.order))
+
+/** Whether a tile sees which ones came before it: by what the loop carries, a position in a ring of buffers excepted. */
+function isCarried(loop: Node): boolean {
+  const [body] = loop.blocks
+  const state = new Set(body.params.slice(attribute<number>(loop, 'axes')))
+  if ([...state].some(isFragment)) return true
+  const carried = reachedFrom(body, state)
+  const isOfRing = (node: Node): boolean => {
+    switch (node.op) {
+      case 'pick':
+        return (
+          (node.inputs[0].op === 'shared' || node.inputs[0].op === 'barriers') && !carried.has(node.inputs[0])
+        )
+      case 'for':
+        return node.inputs.slice(0, 3).every((bound) => !carried.has(bound))
+      default:
+        return ['result', 'barrier.wait', 'barrier.arrive'].includes(node.op) || isElementwise(node)
+    }
+  }
+  return [...walk(body)].some((node) => node.inputs.some((input) => carried.has(input)) && !isOfRing(node))
+}
+
+/** Whether two tiles may write the same place, or one read what another wrote. */
+function isOverwritten(loop: Node): boolean {
+  const [body] = loop.blocks
+  const nodes = [...walk(body)]
+  const written = nodes.flatMap(writtenRefs).filter((ref) => origin(ref).base.op === 'param')
+  const reads = nodes.filter((node) => ['load', 'copy', 'copy.async'].includes(node.op))
+  const bases = new Set(written.map((ref) => origin(ref).base))
+  if (reads.some((node) => bases.has(origin(node.inputs[0]).base))) return true
+  const indices = body.params.slice(0, attribute<number>(loop, 'axes'))
+  return indices.some((index) => {
+    const places = reachedFrom(body, new Set([index]), true)
+    return written.some((ref) => !places.has(ref))
+  })
+}
+
+/** What a node writes itself. */
+export function writtenRefs(node: Node): readonly Node[] {
+  if (node.op === 'copy') return [node.inputs[1]]
+  return node.op === 'store' || node.op.startsWith('atomic.') ? [node.inputs[0]] : []
+}
+
+/** The values, and if `places` also the places, that are computed from the given ones. How tiles are dealt out is none. */
+function reachedFrom(block: Block, from: ReadonlySet<Node>, places = false): ReadonlySet<Node> {
+  const reached = new Set(from)
+  const reach = (node: Node, by: readonly Node[]): void => {
+    if ((places || node.type.kind === 'value') && by.some((one) => reached.has(one))) reached.add(node)
+  }
+  const loop = (node: Node, bounds: readonly Node[]): void => {
+    const [{ params, results }] = node.blocks
+    const state = params.slice(params.length - results.length)
+    for (const index of params.slice(0, params.length - results.length)) reach(index, bounds)
+    state.forEach((param, i) =>
+      reach(param, [node.inputs[node.inputs.length - results.length + i], results[i]]),
+    )
+  }
+  for (let before = -1; before < reached.size;) {
+    before = reached.size
+    for (const node of walk(block)) {
+      if (node.op === 'for') loop(node, node.inputs.slice(0, 3))
+      else if (node.op === 'persistent') loop(node, [])
+      else if (node.op === 'result') {
+        const [control] = node.inputs
+        const index = attribute<number>(node, 'index')
+        const yielded = control.blocks.flatMap(({ results, params }) =>
+          [results[index], params[params.length - results.length + index]].filter((one) => one !== undefined),
+        )
+        const choice = control.op === 'if' || control.op === 'while' ? control.inputs : []
+        reach(node, [...yielded, ...choice])
+      } else {
+        for (const param of node.blocks.flatMap(({ params }) => params)) reach(param, node.inputs)
+        reach(node, node.inputs)
+      }
+    }
+  }
+  return reached
+}

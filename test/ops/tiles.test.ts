@@ -1,0 +1,62 @@
+/** Tiles where nobody said otherwise: by target, dtype and rows; what fits a GPU, and what a CPU has always had. */
+import { describe, expect, it } from 'vitest'
+import { defaultTiles } from '../../src/ops/allGatherGemm/tiles.ts'
+import { decodeTiles } from '../../src/ops/flashDecode/tiles.ts'
+import { gemmTiles } from '../../src/ops/tiles.ts'
+
+const text = ({ BM, BN, BK, stages }: ReturnType<typeof gemmTiles>): string =>
+  `${BM}x${BN}x${BK}, ${stages} stages`
+const dtype = 'bf16'
+
+describe('tiles of products', () => {
+  it('are small for few rows on a GPU, and large for many unless multiprocessors would have none', () => {
+    const of = (m: number, n: number): string => text(gemmTiles('cuda', { m, n, k: 8192, dtype }))
+    expect([of(1, 4096), of(16, 4096)]).toEqual(Array(2).fill('16x64x128, 8 stages'))
+    expect([of(17, 4096), of(64, 4096)]).toEqual(Array(2).fill('64x64x128, 6 stages'))
+    expect([of(1024, 4096), of(1024, 8192)]).toEqual(['128x128x64, 6 stages', '128x256x64, 4 stages'])
+  })
+
+  it('count the multiprocessors that a rank has', () => {
+    const shape = { m: 1024, n: 4096, k: 8192, dtype, multiprocessors: 16 } as const
+    expect(text(defaultTiles('cuda', shape))).toBe('128x256x64, 4 stages')
+  })
+
+  it('fit shared memory in f32 too', () => {
+    for (const m of [1, 16, 64, 4096]) {
+      const { BM, BN, BK, stages } = gemmTiles('cuda', { m, n: 4096, k: 4096, dtype: 'f32' })
+      expect(4 * stages * (BM * BK + BK * BN)).toBeLessThan(200 * 1024)
+    }
+  })
+
+  it('do not depend on the dtype on a CPU', () => {
+    for (const operand of ['f32', 'bf16'] as const) {
+      const shape = { m: 300, n: 1000, k: 500, dtype: operand }
+      expect(text(gemmTiles('native', shape))).toBe('300x1008x256, 2 stages')
+      expect(text(defaultTiles('native', shape))).toBe('128x256x256, 2 stages')
+    }
+  })
+})
+
+describe('tiles of a cache', () => {
+  const shape = { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens: 65_536, dtype } as const
+
+  it('give every multiprocessor a part of the sequence, while there are tiles', () => {
+    expect(decodeTiles('cuda', shape)).toEqual({ BN: 128, stages: 3, splits: 16 })
+    expect(decodeTiles('cuda', { ...shape, multiprocessors: 16 })).toEqual({ BN: 128, stages: 3, splits: 2 })
+    expect(decodeTiles('cuda', { ...shape, batch: 64 }).splits).toBe(1)
+    expect(decodeTiles('cuda', { ...shape, tokens: 300 }).splits).toBe(3)
+  })
+
+  it('are what the author says', () => {
+    expect(decodeTiles('cuda', shape, { BN: 32, splits: 5 })).toEqual({ BN: 32, stages: 3, splits: 5 })
+  })
+
+  it('have fewer tokens where numbers or heads are larger', () => {
+    expect(decodeTiles('cuda', { ...shape, D: 256 }).BN).toBe(64)
+    expect(decodeTiles('cuda', { ...shape, dtype: 'f32' }).BN).toBe(64)
+  })
+
+  it('are the same as ever on a CPU', () => {
+    expect(decodeTiles('native', shape)).toEqual({ BN: 64, stages: 2, splits: 1 })
+  })
+})
