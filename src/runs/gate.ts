@@ -122,7 +122,7 @@ export class Gate {
 
   /** What makes an execution start late on a rank, by so many nanoseconds. */
   async delaying(rank: number, by: number): Promise<(execution: Timed) => Timed> {
-    if (this.#turns === 0) await this.#measureTurns()
+    if (this.#turns === 0) await this.#measureTurns(rank)
     const turns = Math.max(1, Math.round(by * this.#turns))
     return ({ launches, launch }) => ({
       launches: launches + 1,
@@ -138,11 +138,11 @@ export class Gate {
     this.#world.launch(delay, { result: this.#result, turns }, { grid: 1, stream, ranks: [rank] })
   }
 
-  async #measureTurns(): Promise<void> {
+  async #measureTurns(rank: number): Promise<void> {
     const turns = 100_000
-    const one = { launches: 1, launch: () => this.#delay(turns, 0) }
+    const one = { launches: 1, launch: () => this.#delay(turns, rank) }
     const laps = await this.time([one, one, one])
-    this.#turns = turns / Math.min(...laps.map(({ ends }) => ends[0]))
+    this.#turns = turns / Math.min(...laps.map(({ ends }) => ends[rank]))
   }
 
   #gate(execution: Timed | null): void {

@@ -4,8 +4,9 @@ import { openWorld } from '../../src/index.ts'
 import { allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
 import { flashDecodeOperation } from '../../src/ops/flashDecode/index.ts'
 import type { OperationDefinition, OperationOptions } from '../../src/ops/operation.ts'
-import { measure } from '../../src/runs/measure.ts'
-import { runPartNames, type Point, type Span } from '../../src/runs/results.ts'
+import { measure, type MeasureOptions } from '../../src/runs/measure.ts'
+import { runPartNames, type Point } from '../../src/runs/results.ts'
+import { Kind, type Timeline } from '../../src/timeline/timeline.ts'
 
 const now = (): number => performance.now() * 1e6
 
@@ -13,12 +14,12 @@ function measured<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
   options: Omit<Options, 'variant' | 'stream'>,
   variants: readonly Options['variant'][],
-  skews?: readonly number[],
+  more: Pick<MeasureOptions<Options>, 'skews' | 'onTimeline'> = {},
 ): Promise<Point[]> {
   return measure(definition, {
     options,
     variants,
-    skews,
+    ...more,
     now,
     spin: true,
     open: (record) => openWorld({ target: 'wasm', ranks: 2, record, heap: 1 << 24 }),
@@ -69,15 +70,18 @@ describe('measuring an operation', () => {
     expect(bytes[4]).toBe(0)
   })
 
-  it('delays the last rank by the skew, and shows it', async () => {
-    const points = await measured(allGatherGemmOperation, matrices, ['bsp'], [0, 1000])
+  it('delays the last rank by the skew, and no other', async () => {
+    const delayed = new Set<number>()
+    const onTimeline = ({ ranks, names }: Timeline): void => {
+      for (const { rank, events } of ranks)
+        if (events.name.some((name, n) => events.kind[n] === Kind.kernel && names[name] === 'delay'))
+          delayed.add(rank)
+    }
+    await measured(allGatherGemmOperation, matrices, ['bsp'], { onTimeline })
+    expect([...delayed]).toEqual([])
+    const points = await measured(allGatherGemmOperation, matrices, ['bsp'], { skews: [0, 1000], onTimeline })
+    expect([...delayed]).toEqual([1])
     expect(points.map(({ skew }) => skew)).toEqual([0, 1000])
-    const [even, late] = points.map(({ variants: [{ picture }] }) =>
-      picture.ranks.map(({ tracks }) => tracks.flatMap(({ spans }) => spans)),
-    )
-    const isDelay = ({ label }: Span): boolean => label.startsWith('delay')
-    expect(even.flat().some(isDelay)).toBe(false)
-    expect(late.map((spans) => spans.some(isDelay))).toEqual([false, true])
   })
 
   it('throws where a variant leaves anything of its output unwritten', async () => {
