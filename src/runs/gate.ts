@@ -13,7 +13,7 @@ import { f32, i32 } from '../lang/dtypes.ts'
 import { flags, kernel, scalar, tensor } from '../lang/kernel.ts'
 import type { Program } from '../lang/program.ts'
 import type { Tensor } from '../lang/tensor.ts'
-import type { Scalar } from '../lang/value.ts'
+import type { Index, Scalar } from '../lang/value.ts'
 import type { Stream, StreamEvent, World } from '../world/world.ts'
 
 export const gateName = 'gate'
@@ -28,9 +28,20 @@ function spinUntil(t: Program, word: Tensor<'i32', 1>, wanted: Scalar): void {
   )
 }
 
-const hold = kernel('hold', { open: tensor(i32, 1), wanted: scalar(i32) }, (t, { open, wanted }) =>
-  spinUntil(t, open, wanted),
-)
+/** Computes for so many turns. */
+function keepBusy(t: Program, result: Tensor<'f32', 1>, turns: Index): void {
+  const busy = t.for(turns, t.constant(f32, 1), (_, x) => x.mul(0.999).add(0.001))
+  t.store(result.at([0]), busy)
+}
+
+/** In turns, some tenths of a millisecond: the host, which has just opened, leaves its core meanwhile. */
+const settling = 100_000
+
+const holdParams = { open: tensor(i32, 1), wanted: scalar(i32), result: tensor(f32, 1) }
+const hold = kernel('hold', holdParams, (t, { open, wanted, result }) => {
+  spinUntil(t, open, wanted)
+  keepBusy(t, result, settling)
+})
 
 /** `met` on rank 0 counts all arrivals, `turn` of each rank its own. */
 const spinningGate = kernel(gateName, { met: tensor(i32, 1), turn: tensor(i32, 1) }, (t, { met, turn }) => {
@@ -45,10 +56,9 @@ const sleepingGate = kernel(gateName, { arrived: flags(1) }, (t, { arrived }) =>
   t.for(t.world, (source) => t.wait(arrived.at([source])))
 })
 
-const delay = kernel('delay', { result: tensor(f32, 1), turns: scalar(i32) }, (t, { result, turns }) => {
-  const busy = t.for(turns, t.constant(f32, 1), (_, x) => x.mul(0.999).add(0.001))
-  t.store(result.at([0]), busy)
-})
+const delay = kernel('delay', { result: tensor(f32, 1), turns: scalar(i32) }, (t, { result, turns }) =>
+  keepBusy(t, result, turns),
+)
 
 /** An execution to time: how many launches it makes, which must all be enqueued before it starts. */
 export interface Timed {
@@ -154,7 +164,11 @@ export class Gate {
     const world = this.#world
     const { id: stream } = this.#stream
     const wanted = ++this.#batches
-    world.launch(hold, { open: this.#open, wanted }, { grid: 1, stream, ranks: this.#holding })
+    world.launch(
+      hold,
+      { open: this.#open, wanted, result: this.#result },
+      { grid: 1, stream, ranks: this.#holding },
+    )
     const marks: { readonly opened: StreamEvent; readonly ended: StreamEvent; readonly host: number }[] = []
     for (const execution of executions) {
       this.#gate(execution)
