@@ -1,4 +1,5 @@
 /** What a measurement says, in sentences that ask for no knowledge of the field. */
+import { compareLedgers } from '../../runs/compare.ts'
 import { runPartNames, type Point, type RunLedger, type RunPart } from '../../runs/results.ts'
 import { bytes, digits, percent, plural } from '../format.ts'
 import { time } from '../units.ts'
@@ -57,14 +58,15 @@ function speedSentence(bulk: number, { variant, time: { median }, speedup }: Com
 }
 
 function taxSentence(before: RunLedger, { variant, ledger: after, launches }: Compared): string {
+  const { parts } = compareLedgers(before, after)
   const changes = runPartNames
-    .map((part) => ({ part, by: before.parts[part] - after.parts[part] }))
-    .filter(({ by }) => Math.abs(by) > WORTH_A_WORD * before.wall)
-    .sort((a, b) => Math.abs(b.by) - Math.abs(a.by))
-  const told = ({ part, by }: (typeof changes)[number]): string =>
-    `${time(Math.abs(by))} of ${partWords[part].doing} (${partWords[part].name}: ${time(before.parts[part])}, now ${time(after.parts[part])})`
-  const gone = changes.filter(({ by }) => by > 0).map(told)
-  const come = changes.filter(({ by }) => by < 0).map(told)
+    .map((part) => ({ part, ...parts[part] }))
+    .filter(({ difference }) => Math.abs(difference) > WORTH_A_WORD * before.wall)
+    .sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference))
+  const told = ({ part, difference, before: was, after: is }: (typeof changes)[number]): string =>
+    `${time(Math.abs(difference))} of ${partWords[part].doing} (${partWords[part].name}: ${time(was)}, now ${time(is)})`
+  const gone = changes.filter(({ difference }) => difference < 0).map(told)
+  const come = changes.filter(({ difference }) => difference > 0).map(told)
   const clauses = [
     ...(gone.length > 0 ? [`it saves ${listed(gone)}`] : []),
     ...(come.length > 0 ? [`it adds ${listed(come)}`] : []),
