@@ -93,17 +93,20 @@ export const queue = {
   head: 0,
   /** How many are complete; the worker that completes one writes it and wakes. */
   completed: 4,
-  /** Workers that sleep on `head`, and on `completed`: nobody wakes those who are awake. */
+  /** Threads that sleep on `head`, and on `completed` for its next change: nobody wakes those who are awake. */
   sleepers: 8,
   waiters: 12,
   leaders: 16,
   rank: 20,
   /** Non-zero: workers of this queue end when it is empty. */
   closing: 24,
+  /** Whether the host sleeps on `completed`, and until how many: launches before that do not wake it. */
+  awaiting: 28,
   /** Pointer to the ring of launch blocks; launch n is block n modulo `ring`. */
   blocks: 32,
   /** Pointer to when the launches of the ring started and ended: two f64 each, in nanoseconds, 0 until then. */
   times: 40,
+  awaited: 48,
   bytes: 64,
 } as const
 /** Launches that may be in a queue at once. */

@@ -239,9 +239,8 @@ export class Host {
   }
 
   async #sleepUntil(queue: Queue, sequence: number): Promise<void> {
-    const waiters = (queue.address + queueOf.waiters) >>> 2
     this.#watchdog.wait()
-    Atomics.add(this.words, waiters, 1)
+    queue.expect(sequence)
     try {
       for (;;) {
         if (this.#stops.isStopping) throw await this.#stops.throwable()
@@ -251,7 +250,7 @@ export class Host {
         if (wait.async) await wait.value
       }
     } finally {
-      Atomics.sub(this.words, waiters, 1)
+      queue.expectNoMore(sequence)
       this.#watchdog.done()
     }
   }

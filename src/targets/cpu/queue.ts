@@ -67,6 +67,8 @@ export class Queue {
   readonly #blocks: number
   readonly #timesAt: number
   #head = 0
+  /** Numbers of launches that the host sleeps for. */
+  readonly #expected: number[] = []
 
   constructor(
     arena: Arena,
@@ -122,6 +124,26 @@ export class Queue {
 
   get isFull(): boolean {
     return ((this.#head - this.completed) | 0) >= ring
+  }
+
+  /** The host is about to sleep until so many are complete; before that nobody wakes it. */
+  expect(sequence: number): void {
+    this.#expected.push(sequence)
+    this.#writeExpected()
+  }
+
+  expectNoMore(sequence: number): void {
+    this.#expected.splice(this.#expected.indexOf(sequence), 1)
+    this.#writeExpected()
+  }
+
+  #writeExpected(): void {
+    const at = this.address >>> 2
+    const { completed } = this
+    const next = Math.min(...this.#expected.map((sequence) => (sequence - completed) | 0))
+    if (this.#expected.length > 0)
+      Atomics.store(this.#words, at + queueOf.awaited / 4, (completed + next) | 0)
+    Atomics.store(this.#words, at + queueOf.awaiting / 4, this.#expected.length)
   }
 
   /** Write the next launch's header; no worker sees it before `publish`. Returns where its parameters go. */

@@ -50,6 +50,8 @@ class Server {
   readonly #head: number
   readonly #completed: number
   readonly #waiters: number
+  readonly #awaiting: number
+  readonly #awaited: number
   readonly #closing: number
   readonly #blocks: number
   readonly #timesAt: number
@@ -66,6 +68,8 @@ class Server {
     this.#head = (queue + queueOf.head) >>> 2
     this.#completed = (queue + queueOf.completed) >>> 2
     this.#waiters = (queue + queueOf.waiters) >>> 2
+    this.#awaiting = (queue + queueOf.awaiting) >>> 2
+    this.#awaited = (queue + queueOf.awaited) >>> 2
     this.#closing = (queue + queueOf.closing) >>> 2
     this.#blocks = this.#pointer(queue + queueOf.blocks)
     this.#timesAt = this.#pointer(queue + queueOf.times) / 8
@@ -162,7 +166,15 @@ class Server {
     if (result !== 1 || (role !== 0 && executable !== loadExecutable)) return
     this.#times[time + 1] = now()
     Atomics.store(words, this.#completed, this.#at)
-    if (Atomics.load(words, this.#waiters) > 0) Atomics.notify(words, this.#completed)
+    if (Atomics.load(words, this.#waiters) > 0 || this.#isAwaited()) Atomics.notify(words, this.#completed)
+  }
+
+  /** Whether the host sleeps until as many are complete as are now: woken any earlier, it would take a core from the ranks. */
+  #isAwaited(): boolean {
+    const words = this.#words
+    return (
+      Atomics.load(words, this.#awaiting) !== 0 && ((this.#at - Atomics.load(words, this.#awaited)) | 0) >= 0
+    )
   }
 
   /** The launch that waits for another queue of the rank. */
