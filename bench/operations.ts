@@ -5,8 +5,8 @@
  *
  * For each point the best fused variant over `bsp`, with its interval, and what is left to gain at most (`bsp` over the limit);
  * `bsp` over the sum of its kernels, each measured alone; how much of the difference between `bsp` and the best fused variant the
- * launch and wait taxes of their ledgers explain; with the last rank late by 20 %, how much of what the other ranks lose with
- * `bsp` they keep.
+ * launch and bulk synchronous taxes of their ledgers explain, where they differ by more than 3 %; with the last rank late by 20 %,
+ * how much of what the other ranks lose with `bsp` they keep.
  */
 import { openWorld, type World } from '../src/index.ts'
 import { allGatherGemmOperation } from '../src/ops/allGatherGemm/index.ts'
@@ -18,6 +18,12 @@ import { measure } from '../src/runs/measure.ts'
 import { quantityOf } from '../src/runs/quantity.ts'
 import type { Point, Quantity, VariantResult } from '../src/runs/results.ts'
 
+if (process.argv.includes('--help')) {
+  console.log(
+    'npx tsx bench/operations.ts [--only gemm|decode] [--target native|wasm] [--seconds S] [--dtype f32] [--json]',
+  )
+  process.exit(0)
+}
 const option = (name: string, usual: string): string => {
   const at = process.argv.indexOf(`--${name}`)
   return at < 0 ? usual : process.argv[at + 1]
@@ -40,7 +46,7 @@ interface Row {
   /** `bsp` over the sum of its kernels. */
   readonly parts: Quantity
   /** Of the difference between the two, in recorded executions. */
-  readonly explained: number
+  readonly explained: number | null
   /** Of what ranks that are not late lose with `bsp`, with the last one late by 20 %: what the best fused variant keeps. */
   readonly kept: number
 }
@@ -62,14 +68,15 @@ async function row<Options extends OperationOptions, Contents>(
   const lost = (variant: string): number =>
     of(late, variant).punctual.median - of(point, variant).punctual.median
   const kept = fused.map((variant) => 1 - Math.max(0, lost(variant)) / lost('bsp'))
-  const taxes = ({ ledger: { parts } }: VariantResult): number => parts.launch + parts.wait
+  const taxes = ({ ledger: { parts } }: VariantResult): number => parts.launch + parts.wait + parts.transfer
+  const gained = bsp.ledger.wall - best.ledger.wall
   return {
     point,
     best,
     bsp,
     most: bsp.time.median / point.limit.time.median,
     parts: await bspOverParts(definition, options),
-    explained: (taxes(bsp) - taxes(best)) / (bsp.ledger.wall - best.ledger.wall),
+    explained: gained > 0.03 * bsp.ledger.wall ? (taxes(bsp) - taxes(best)) / gained : null,
     kept: Math.max(...kept),
   }
 }
@@ -130,7 +137,7 @@ function add(name: string, found: Row): void {
     interval(best.speedup!),
     most.toFixed(3),
     interval(parts),
-    explained.toFixed(2),
+    explained?.toFixed(2) ?? '-',
     kept.toFixed(2),
   ])
 }

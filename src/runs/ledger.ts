@@ -38,8 +38,8 @@ export interface PictureOptions {
 export function executionsOf(timeline: Timeline, gate: string): readonly Execution[] {
   const { ranks, names } = timeline
   const gates = ranks.map((rank) => {
-    const { kind, name } = rank.events
-    return kernelsOf(rank).filter((event) => kind[event] === Kind.kernel && names[name[event]] === gate)
+    const { name } = rank.events
+    return kernelsOf(rank).filter((event) => names[name[event]] === gate)
   })
   gates.forEach((ofRank, i) => {
     if (ofRank.length !== gates[0].length)

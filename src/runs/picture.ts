@@ -3,8 +3,9 @@
  * beginning to its end.
  *
  * While a kernel of the rank runs, a processor is useful unless all of its programs are blocked (src/timeline/workers.ts): in a
- * copy with another rank (transfer) or at a flag (wait); without a program it is other. While none runs, the next one is
- * being launched; after the rank's last kernel it waits for the last rank.
+ * copy with another rank (transfer), and all of a kernel that only moves data is one, or at a flag (wait); without a program it
+ * is other. While no kernel runs, or none of its programs does, the next one is being launched; after the rank's last kernel it
+ * waits for the last rank.
  */
 import {
   clip,
@@ -49,11 +50,22 @@ export function tracksOf(
   const processors = processorsOf(rank, processorOf)
   if (processors.length === 0)
     return [{ name: 'all workers', spans: finished([...idle, ...plain(running, 'other', unrecorded)], from) }]
+  const occupied = processors.reduce(
+    (sum: Intervals, one) => union(sum, occupiedBy(one)),
+    new Float64Array(0),
+  )
+  const starting = plain(difference(running, occupied), 'launch', 'a kernel starts or ends: no program runs')
   return processors.map((processor) => ({
     name: `worker ${processor.number}`,
-    spans: finished([...idle, ...busySpans(rank, names, processor, running)], from),
+    spans: finished(
+      [...idle, ...starting, ...busySpans(rank, names, processor, intersection(running, occupied))],
+      from,
+    ),
   }))
 }
+
+const occupiedBy = ({ running, transferring, waiting }: Processor): Intervals =>
+  union(union(running, transferring), waiting)
 
 const unrecorded = 'what runs inside kernels was not recorded'
 
@@ -105,15 +117,16 @@ function busySpans(
   const other = difference(running, union(union(useful, transfer), wait))
   const named = (worker: WorkerTrack, kind: Kind): Named[] => eventsIn(rank, names, worker, kind, window)
   // Of the programs of a processor, those that are not blocked are what it does.
-  const programs = tracks.flatMap((worker) =>
+  const programs = tracks.flatMap((worker) => named(worker, Kind.annotation))
+  const unblocked = tracks.flatMap((worker) =>
     labelled(clip(worker.unblocked, ...window), named(worker, Kind.annotation), 'a role of the program'),
   )
   const inside = (kind: Kind): Named[] => tracks.flatMap((worker) => named(worker, kind))
   const spans = (part: RunPart, set: Intervals, events: Named[], otherwise: string): Span[] =>
     labelled(set, events, otherwise).map((span) => ({ ...span, part }))
   return [
-    ...spans('useful', useful, programs, 'a program'),
-    ...spans('transfer', transfer, inside(Kind.transfer), 'copy with another rank'),
+    ...spans('useful', useful, unblocked, 'a program'),
+    ...spans('transfer', transfer, [...programs, ...inside(Kind.transfer)], 'copy with another rank'),
     ...spans('wait', wait, inside(Kind.wait), 'wait for a flag'),
     ...plain(other, 'other', 'no program of the running kernel'),
   ]

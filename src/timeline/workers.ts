@@ -2,15 +2,19 @@
  * What the processors of a rank did, from what programs recorded on the tracks of its workers: programs are annotations,
  * waits at flags and copies between ranks lie inside them.
  *
- * Several workers may share a processor: the roles of a program, programs of several streams, later the blocks on a GPU's
+ * Several workers may share a processor: the roles of a program, programs of several streams, the blocks on a GPU's
  * multiprocessor. A processor is blocked only while none of its programs runs unblocked; then it transfers if one of them does,
- * else it waits. A worker of a role records no programs: it takes part in those of its processor in which it recorded anything.
+ * else it waits. Programs of a kernel that only moves data transfer as long as they do not wait. A worker of a role records no
+ * programs: it takes part in those of its processor in which it recorded anything.
  */
-import { difference, type Intervals, union, unionInOrder, unionOf } from './intervals.ts'
+import { difference, intersection, type Intervals, union, unionInOrder, unionOf } from './intervals.ts'
 import { countBefore } from './search.ts'
 import { end, type Events, Kind, type RankTimeline, type Track } from './timeline.ts'
 
-/** Who serves a queue on a CPU: leader `leader` of a stream runs programs, the others are roles of them. */
+/**
+ * Who serves a queue on a CPU: leader `leader` of a stream runs programs, the others are roles of them. On a GPU a leader is a
+ * multiprocessor, and its roles are those of all programs that run on it at once.
+ */
 export interface WorkerPlace {
   readonly stream: number
   readonly leader: number
@@ -18,14 +22,16 @@ export interface WorkerPlace {
 }
 
 const LEADERS = 256
-const ROLES = 16
+const ROLES = 256
 
 /** The number of a worker's track: distinct from streams, and from those of other workers of the rank. */
 export const workerTrack = ({ stream, leader, role }: WorkerPlace): number =>
   (stream * LEADERS + leader) * ROLES + role
 
-/** On a CPU: leaders of the same number share a core, whatever their stream. */
+/** Leaders of the same number share a core, or are one multiprocessor, whatever their stream. */
 export const leaderOf = ({ id }: Track): number => Math.floor(id / ROLES) % LEADERS
+
+const streamOf = ({ id }: Track): number => Math.floor(id / (LEADERS * ROLES))
 
 /** The processor that a worker's track is on. */
 export type ProcessorOf = (track: Track) => number
@@ -65,13 +71,14 @@ export function processorsOf(rank: RankTimeline, processorOf: ProcessorOf = lead
     }
     processors = [...groups]
       .sort(([a], [b]) => a - b)
-      .map(([number, tracks]) => processor(number, tracks, rank.events))
+      .map(([number, tracks]) => processor(number, tracks, rank))
     ofRank.set(processorOf, processors)
   }
   return processors
 }
 
-function processor(number: number, tracks: readonly Track[], events: Events): Processor {
+function processor(number: number, tracks: readonly Track[], rank: RankTimeline): Processor {
+  const { events } = rank
   const { start, duration, kind } = events
   const of = ({ from, to }: Track, wanted: Kind): Intervals =>
     unionInOrder(start, duration, from, to, (event) => kind[event] === wanted)
@@ -81,10 +88,13 @@ function processor(number: number, tracks: readonly Track[], events: Events): Pr
   let [running, transferring, waiting] = [empty, empty, empty]
   const workers = tracks.map((track): WorkerTrack => {
     const waits = of(track, Kind.wait)
-    const transfers = difference(of(track, Kind.transfer), waits)
-    const blocked = union(waits, transfers)
+    const copies = of(track, Kind.transfer)
     const own = of(track, Kind.annotation)
-    const unblocked = difference(own.length > 0 ? own : sharedBy(blocked, events, programs), blocked)
+    const inside = own.length > 0 ? own : sharedBy(union(waits, copies), events, programs)
+    const stream = rank.tracks.find(({ role, id }) => role === 'stream' && id === streamOf(track))
+    const moving = stream ? intersection(inside, of(stream, Kind.communication)) : empty
+    const transfers = difference(union(copies, moving), waits)
+    const unblocked = difference(inside, union(waits, transfers))
     running = union(running, unblocked)
     transferring = union(transferring, transfers)
     waiting = union(waiting, waits)

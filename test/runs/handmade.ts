@@ -13,6 +13,8 @@ export interface MadeKernel extends Piece {
   /** When the host began and ended to enqueue it. */
   readonly call?: Piece
   readonly traffic?: readonly TensorBytes[]
+  /** It only moves data. */
+  readonly moves?: boolean
 }
 export interface MadeWorker extends Partial<WorkerPlace> {
   readonly leader: number
@@ -37,7 +39,8 @@ export function timelineOf(ranks: readonly MadeRank[]): Timeline {
     const host = rank.track('thread', 0, 0)
     for (const wait of waits) add(Kind.synchronize, host, 'synchronize', wait)
     for (const kernel of kernels) {
-      const event = add(Kind.kernel, rank.track('stream', number, kernel.stream ?? 0), kernel.name, kernel)
+      const kind = kernel.moves ? Kind.communication : Kind.kernel
+      const event = add(kind, rank.track('stream', number, kernel.stream ?? 0), kernel.name, kernel)
       if (kernel.call) rank.linkLaunch(event, add(Kind.launch, host, `launch ${kernel.name}`, kernel.call))
       rank.setTraffic(event, kernel.traffic ?? [])
     }

@@ -7,7 +7,14 @@ import { describe, expect, it } from 'vitest'
 import { ledgerOf, pictureOf } from '../../src/runs/ledger.ts'
 import { type RunPart, runPartNames } from '../../src/runs/results.ts'
 import { offsetBetween } from '../../src/timeline/timeline.ts'
-import { covers, type MadeRank, type MadeWorker, type Piece, timelineOf } from './handmade.ts'
+import {
+  covers,
+  type MadeKernel,
+  type MadeRank,
+  type MadeWorker,
+  type Piece,
+  timelineOf,
+} from './handmade.ts'
 
 const LENGTH = 60
 
@@ -38,7 +45,9 @@ const worker: fc.Arbitrary<MadeWorker> = fc
   .map((one) => (one.role === 0 ? one : { ...one, programs: [] }))
 const rank: fc.Arbitrary<MadeRank> = fc.record({
   kernels: fc.array(
-    fc.tuple(piece, fc.nat(1)).map(([{ from, to }, stream]) => ({ from, to, stream, name: 'kernel' })),
+    fc
+      .tuple(piece, fc.nat(1), fc.boolean())
+      .map(([{ from, to }, stream, moves]) => ({ from, to, stream, moves, name: 'kernel' })),
     { maxLength: 4 },
   ),
   workers: fc.uniqueArray(worker, {
@@ -49,7 +58,12 @@ const rank: fc.Arbitrary<MadeRank> = fc.record({
 })
 
 /** What a worker does at a time; a role takes part in the programs of its leader in which it recorded something. */
-function doing(worker: MadeWorker, others: readonly MadeWorker[], time: number): RunPart | undefined {
+function doing(
+  worker: MadeWorker,
+  others: readonly MadeWorker[],
+  moving: readonly MadeKernel[],
+  time: number,
+): RunPart | undefined {
   if (covers(worker.waits, time)) return 'wait'
   if (covers(worker.transfers, time)) return 'transfer'
   const recorded = [...worker.waits, ...worker.transfers]
@@ -59,7 +73,9 @@ function doing(worker: MadeWorker, others: readonly MadeWorker[], time: number):
       : others
           .flatMap(({ programs }) => programs)
           .filter((program) => recorded.some(({ from, to }) => from < program.to && program.from < to))
-  return covers(programs, time) ? 'useful' : undefined
+  if (!covers(programs, time)) return undefined
+  const moves = moving.filter(({ stream }) => stream === worker.stream)
+  return covers(moves, time) ? 'transfer' : 'useful'
 }
 
 /** What a processor does, by the definitions of docs/taxes.md. */
@@ -74,9 +90,14 @@ function partAt(
     if (kernels.some((kernel) => kernel.from > time && kernel.from < to && kernel.to > from)) return 'launch'
     return time < lastEnd ? 'wait' : 'other'
   }
-  const own = workers.filter((worker) => worker.leader === leader)
-  const all = own.map((worker) => doing(worker, own, time))
-  return (['useful', 'transfer', 'wait'] as const).find((part) => all.includes(part)) ?? 'other'
+  const moving = kernels.filter(({ moves }) => moves)
+  const all = (wanted: number): readonly (RunPart | undefined)[] => {
+    const own = workers.filter((worker) => worker.leader === wanted)
+    return own.map((worker) => doing(worker, own, moving, time))
+  }
+  const found = (['useful', 'transfer', 'wait'] as const).find((part) => all(leader).includes(part))
+  if (found) return found
+  return workers.some((worker) => all(worker.leader).some((part) => part !== undefined)) ? 'other' : 'launch'
 }
 
 describe('a picture of a window', () => {
@@ -164,13 +185,13 @@ describe('a picture of a window', () => {
     expect(tracks[0].spans.map(({ from, to, part, label }) => `${from}-${to} ${part}: ${label}`)).toEqual([
       '0-4 launch: dispatch: the host has not launched first yet',
       '4-10 launch: gap before first',
-      '10-12 other: no program of the running kernel',
+      '10-12 launch: a kernel starts or ends: no program runs',
       '12-20 useful: program 0',
       '20-25 wait: wait for ready of rank 0',
       '25-30 useful: program 0',
       '30-40 transfer: copy with rank 0, 64 bytes',
       '40-48 useful: program 0',
-      '48-50 other: no program of the running kernel',
+      '48-50 launch: a kernel starts or ends: no program runs',
       '50-70 launch: dispatch: the host has not launched second yet',
       '70-80 launch: gap before second',
       '80-90 useful: program 1',

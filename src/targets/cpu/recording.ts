@@ -3,7 +3,9 @@
  * timeline that is made of it. On a rank each stream has a track of launches, each worker one of its programs, waits and remote
  * copies, and the host one of its calls.
  */
+import { onlyMoves } from '../../ir/moves.ts'
 import { TimelineBuilder } from '../../timeline/builder.ts'
+import { recordedNames } from '../../timeline/recordedNames.ts'
 import { Kind, type Timeline } from '../../timeline/timeline.ts'
 import { workerTrack } from '../../timeline/workers.ts'
 import { LaunchTraffic } from '../../world/launchTraffic.ts'
@@ -106,15 +108,20 @@ export class Recording {
       const [kind, who, what] = [word(eventOf.kind), word(eventOf.who), word(eventOf.what)]
       const [start, end] = [time(eventOf.start), time(eventOf.end)]
       const launched = launchAt(launches, start)
-      const line = launched?.executable?.lowered.sites[word(eventOf.site)]
-      const at = line ? ` at ${line}` : ''
+      const line = String(launched?.executable?.lowered.sites[word(eventOf.site)] ?? '')
       if (kind === eventKind.program)
-        yield { kind: Kind.annotation, name: `${launched?.kernel ?? 'program'} ${who}`, start, end, bytes: 0 }
+        yield {
+          kind: Kind.annotation,
+          name: recordedNames.program(launched?.kernel ?? 'program', who),
+          start,
+          end,
+          bytes: 0,
+        }
       else if (kind === eventKind.wait) {
         const flags = launched?.flags[what]?.name ?? 'a flag'
-        yield { kind: Kind.wait, name: `wait for ${flags} of rank ${who}${at}`, start, end, bytes: 0 }
+        yield { kind: Kind.wait, name: recordedNames.wait(flags, who, line), start, end, bytes: 0 }
       } else if (who !== worker.queue.rank)
-        yield { kind: Kind.transfer, name: `copy with rank ${who}${at}`, start, end, bytes: what }
+        yield { kind: Kind.transfer, name: recordedNames.copy(who, line), start, end, bytes: what }
     }
   }
 
@@ -134,12 +141,13 @@ export class Recording {
           const call = add(
             Kind.launch,
             host,
-            `launch ${launched.kernel}`,
+            recordedNames.launch(launched.kernel),
             launched.enqueued,
             launched.published,
           )
           if (!launched.executable) continue
-          const ran = add(Kind.kernel, stream, launched.kernel, launched.start, launched.end)
+          const kind = launched.given && onlyMoves(launched.given.ir) ? Kind.communication : Kind.kernel
+          const ran = add(kind, stream, launched.kernel, launched.start, launched.end)
           rank.linkLaunch(ran, call)
           if (launched.given) rank.setTraffic(ran, this.#traffic.of(launched.given, number))
         }

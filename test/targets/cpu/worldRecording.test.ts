@@ -7,7 +7,7 @@ import { end, eventsOf, Kind } from '../../../src/timeline/timeline.ts'
 import { body, handmade, openHandmade } from './handmade.ts'
 
 const work = kernel('work', { x: tensor(i32, 1), ready: flags() }, (t, { x, ready }) => {
-  t.store(x.at([0]), 1)
+  t.store(x.at([0]), t.program)
   t.signal(ready)
 })
 /** A program with a wait for parameter 1 of rank 0 and a copy of 256 bytes from rank 1. */
