@@ -69,7 +69,8 @@ function compileOnly(): void {
     devices: [device],
     compile: (emitted: EmittedKernel) => compileFor?.(emitted, real) ?? new Uint8Array(),
   }
-  const open = ({ ranks }: OpenOptions): World => new CudaWorld(platform, { ranks, heap: 1 << 22 })
+  const open = ({ ranks, record }: OpenOptions): World =>
+    new CudaWorld(platform, { ranks, record, heap: 1 << 22 })
   ;(worlds as Record<string, typeof open>).cuda = open
 }
 

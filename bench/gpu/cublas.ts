@@ -1,5 +1,5 @@
 // The vendor's GEMM as a baseline: cuBLAS as it comes, and the fastest of cuBLASLt's proposals for a shape.
-// Contract: row-major bf16 C = A x B with f32 accumulation, on a given stream; nothing here is timed by itself.
+// Contract: row-major C = A x B of bf16 or f16 with f32 accumulation, on a given stream.
 
 import { bindChecked } from '../../src/targets/cuda/driver.ts'
 import { openLibrary, toolkitFolders } from '../../src/targets/cuda/node.ts'
@@ -15,6 +15,7 @@ const P = 'void *'
 const I = 'int32_t'
 const U = 'uint64_t'
 const BF16 = 14
+const dataTypes = { bf16: BF16, f16: 2 } as const
 const COMPUTE_F32 = 68
 const WORKSPACE = 64 << 20
 const one = new Float32Array([1, 0, 0, 0])
@@ -79,82 +80,109 @@ const PREFERENCE_WORKSPACE = 1
 const RESULT_BYTES = 96
 const ALGORITHM_BYTES = 64
 
-/** The fastest of cuBLASLt's proposals for this shape on this stream's multiprocessors, timed apart from any evaluation. */
-export function cublasLt(device: Device, stream: Stream, M: number, N: number, K: number, x: Operands) {
-  const library = open(['libcublasLt.so.13', 'libcublasLt.so.12', 'libcublasLt.so'])
-  const calls = bindChecked(
-    library,
+/** A product as cuBLASLt can be asked for it. */
+export interface Product {
+  readonly M: number
+  readonly N: number
+  readonly K: number
+  readonly dtype: keyof typeof dataTypes
+}
+
+/** Ways to compute a product that cuBLASLt proposes for a stream and its multiprocessors, the one it expects to be fastest first. */
+export interface Proposals {
+  readonly count: number
+  /** Enqueues the product, computed in the n-th way. */
+  run(n: number, operands: Operands): void
+  close(): void
+}
+
+type LightCalls = ReturnType<typeof bindLight>
+let light: LightCalls | undefined
+
+function bindLight() {
+  return bindChecked(
+    open(['libcublasLt.so.13', 'libcublasLt.so.12', 'libcublasLt.so']),
     {
       cublasLtCreate: [P],
+      cublasLtDestroy: [P],
       cublasLtMatmulDescCreate: [P, I, I],
+      cublasLtMatmulDescDestroy: [P],
       cublasLtMatmulDescSetAttribute: [P, I, P, U],
       cublasLtMatrixLayoutCreate: [P, I, U, U, 'int64_t'],
+      cublasLtMatrixLayoutDestroy: [P],
       cublasLtMatmulPreferenceCreate: [P],
+      cublasLtMatmulPreferenceDestroy: [P],
       cublasLtMatmulPreferenceSetAttribute: [P, I, P, U],
       cublasLtMatmulAlgoGetHeuristic: [P, P, P, P, P, P, P, I, P, P],
       cublasLtMatmul: [P, P, P, P, P, P, P, P, P, P, P, P, P, P, U, P],
     },
     failed,
   )
+}
+
+export function proposalsOf(stream: Stream, { M, N, K, dtype }: Product, most = 8): Proposals {
+  const calls = (light ??= bindLight())
+  const { device } = stream
+  const workspace = device.allocate(WORKSPACE)
+  const destroy: (() => void)[] = [() => device.free(workspace)]
   device.makeCurrent(stream.context)
-  const made = (make: (out: BigUint64Array) => void): bigint => {
+  const made = (make: (out: BigUint64Array) => void, drop: (handle: bigint) => void): bigint => {
     const out = new BigUint64Array(1)
     make(out)
-    return out[0]
+    const [handle] = out
+    destroy.push(() => drop(handle))
+    return handle
   }
-  const handle = made((out) => calls.cublasLtCreate(out))
-  const operation = made((out) => calls.cublasLtMatmulDescCreate(out, COMPUTE_F32, 0))
+  const handle = made(calls.cublasLtCreate, calls.cublasLtDestroy)
+  const operation = made(
+    (out) => calls.cublasLtMatmulDescCreate(out, COMPUTE_F32, 0),
+    calls.cublasLtMatmulDescDestroy,
+  )
   if (stream.sms < device.sms)
     calls.cublasLtMatmulDescSetAttribute(operation, ATTRIBUTE_SM_COUNT_TARGET, Int32Array.of(stream.sms), 4)
   const layout = (rows: number, columns: number): bigint =>
-    made((out) => calls.cublasLtMatrixLayoutCreate(out, BF16, rows, columns, rows))
+    made(
+      (out) => calls.cublasLtMatrixLayoutCreate(out, dataTypes[dtype], rows, columns, rows),
+      calls.cublasLtMatrixLayoutDestroy,
+    )
+  // Its matrices are column-major, so it is given the transposed product.
   const [lb, la, lc] = [layout(N, K), layout(K, M), layout(N, M)]
-  const preference = made((out) => calls.cublasLtMatmulPreferenceCreate(out))
-  calls.cublasLtMatmulPreferenceSetAttribute(
-    preference,
-    PREFERENCE_WORKSPACE,
-    BigUint64Array.of(BigInt(WORKSPACE)),
-    8,
-  )
-  const workspace = device.allocate(WORKSPACE)
-  const results = new Uint8Array(RESULT_BYTES * 16)
+  const preference = made(calls.cublasLtMatmulPreferenceCreate, calls.cublasLtMatmulPreferenceDestroy)
+  const bytes = BigUint64Array.of(BigInt(WORKSPACE))
+  calls.cublasLtMatmulPreferenceSetAttribute(preference, PREFERENCE_WORKSPACE, bytes, 8)
+  const results = new Uint8Array(RESULT_BYTES * most)
   const count = new Int32Array(1)
-  device.makeCurrent(stream.context)
-  calls.cublasLtMatmulAlgoGetHeuristic(handle, operation, lb, la, lc, lc, preference, 16, results, count)
-  const proposals = Array.from({ length: count[0] }, (_, i) =>
+  calls.cublasLtMatmulAlgoGetHeuristic(handle, operation, lb, la, lc, lc, preference, most, results, count)
+  const algorithms = Array.from({ length: count[0] }, (_, i) =>
     results.slice(RESULT_BYTES * i, RESULT_BYTES * i + ALGORITHM_BYTES),
   )
-  const run = (algorithm: Uint8Array, { a, b, c }: Operands): void => {
-    device.makeCurrent(stream.context)
-    calls.cublasLtMatmul(
-      ...[
-        handle,
-        operation,
-        one,
-        b,
-        lb,
-        a,
-        la,
-        zero,
-        c,
-        lc,
-        c,
-        lc,
-        algorithm,
-        workspace,
-        WORKSPACE,
-        stream.handle,
-      ],
-    )
+  return {
+    count: algorithms.length,
+    run(n, { a, b, c }) {
+      device.makeCurrent(stream.context)
+      const operands = [one, b, lb, a, la, zero, c, lc, c, lc]
+      calls.cublasLtMatmul(
+        ...[handle, operation, ...operands, algorithms[n], workspace, WORKSPACE, stream.handle],
+      )
+    },
+    close() {
+      device.makeCurrent(stream.context)
+      for (const drop of destroy.reverse()) drop()
+    },
   }
+}
+
+/** The fastest of cuBLASLt's proposals for this shape of bf16 on this stream's multiprocessors, timed apart from any evaluation. */
+export function cublasLt(_device: Device, stream: Stream, M: number, N: number, K: number, x: Operands) {
+  const proposals = proposalsOf(stream, { M, N, K, dtype: 'bf16' }, 16)
   const begin = stream.createEvent()
   const end = stream.createEvent()
-  const times = proposals.map((algorithm) => {
+  const times = Array.from({ length: proposals.count }, (_, n) => {
     try {
       const all: number[] = []
       for (let i = 0; i < 6; i++) {
         begin.record()
-        for (let j = 0; j < 4; j++) run(algorithm, x)
+        for (let j = 0; j < 4; j++) proposals.run(n, x)
         end.record()
         end.synchronize()
         all.push(end.millisecondsSince(begin) / 4)
@@ -165,5 +193,5 @@ export function cublasLt(device: Device, stream: Stream, M: number, N: number, K
     }
   })
   const best = times.indexOf(Math.min(...times))
-  return (operands: Operands): void => run(proposals[best], operands)
+  return (operands: Operands): void => proposals.run(best, operands)
 }

@@ -67,13 +67,16 @@ export async function benchCommand(
   }
   const target = command.target ?? (await fastestTarget())
   if (Object.hasOwn(worlds, target) && !recording.includes(target))
-    throw new UsageError(`--target ${target}: it does not record yet; there is ${recording.join(' and ')}`)
-  const open = (record: boolean): Promise<World> => openWorld({ target, ranks, record, heap: heapOf(ranks) })
-  // Ranks share the cores; more of them than cores take turns.
-  const spin = ranks <= cpus().length
+    throw new UsageError(`--target ${target}: it does not record; there is ${recording.join(', ')}`)
+  const isGpu = target === 'cuda'
+  const heap = isGpu ? gpuHeapOf(ranks) : heapOf(ranks)
+  const open = (record: boolean): Promise<World> => openWorld({ target, ranks, record, heap })
+  // Ranks on a processor share the cores; more of them than cores take turns.
+  const spin = isGpu || ranks <= cpus().length
   const machine = await machineOf(await open(false), spin)
   say(
-    `${definition.name} on ${ranks} ranks of ${target}, ${dtype}; ${machine.cores} cores, ` +
+    `${definition.name} on ${ranks} ranks of ${target}, ${dtype}; ${machine.cores} ` +
+      `${isGpu ? `multiprocessors of ${machine.processor}` : 'cores'}, ` +
       `memory ${(machine.bandwidth / 1e9).toFixed(1)} GB/s, clock tick ${machine.tick.toFixed(0)} ns`,
   )
   const layout: Record<string, string> = isSharded ? { shard: command.shard } : {}
@@ -90,6 +93,7 @@ export async function benchCommand(
       seconds,
       pack,
       bandwidth: machine.bandwidth,
+      rotate: isGpu ? 256e6 : undefined,
       seed: command.seed + place,
       choices: isSharded ? { ...layout, packed: pack } : {},
       onProgress: (what, done) =>
@@ -103,6 +107,11 @@ export async function benchCommand(
       points.push(point)
       say(`\n${benchTable(point)}\n`)
       for (const line of ledgerInWords(point)) say(line)
+      const { sample } = point.variants[0].deviation
+      if (sample)
+        say(
+          `Results were compared with the reference in ${sample.rows} of ${sample.of} rows, chosen at random.`,
+        )
     }
     if (trace !== undefined) await writeOutput(trace, writeChrome(recorded[0]))
   }
@@ -115,13 +124,16 @@ export async function benchCommand(
   return result
 }
 
-/** Targets whose worlds can record what the ledger is made from. */
-const recording = ['native', 'wasm']
+/** Targets whose worlds can record what the ledger is made from; the first that is here is taken, `cuda` where it is asked for. */
+const recording = ['native', 'wasm', 'cuda']
 
 const now = (): number => performance.now() * 1e6
 
 /** What addresses of 32 bits leave to a rank; pages that nobody touches cost nothing. */
 const heapOf = (ranks: number): number => Math.floor((3.5 * 2 ** 30) / ranks / 65536) * 65536
+
+/** Device memory is taken when the world is opened. */
+const gpuHeapOf = (ranks: number): number => Math.floor((32 * 2 ** 30) / ranks / 2 ** 21) * 2 ** 21
 
 async function fastestTarget(): Promise<string> {
   const targets = await targetStatus()
@@ -131,18 +143,23 @@ async function fastestTarget(): Promise<string> {
 async function machineOf(world: World, spin: boolean): Promise<BenchResult['machine']> {
   try {
     const processors = cpus()
+    const device = world.device?.(0)
     return {
       node: process.version,
       platform: `${process.platform} ${process.arch}`,
-      processor: processors[0]?.model.trim() ?? 'unknown',
-      cores: processors.length,
-      bandwidth: await readBandwidth(world, now, spin),
+      processor: device ?? processors[0]?.model.trim() ?? 'unknown',
+      cores: device === undefined ? processors.length : gpuCores(world),
+      bandwidth: await readBandwidth(world, now, spin, device === undefined ? undefined : 4e9),
       tick: world.clockTick,
     }
   } finally {
     await world.close()
   }
 }
+
+/** Multiprocessors of all ranks. */
+const gpuCores = (world: World): number =>
+  world.localRanks.reduce((sum, rank) => sum + (world.multiprocessors?.(rank) ?? 0), 0)
 
 function progressLine(what: string, done: number, shape: Readonly<Record<string, number>>): string {
   const width = 20

@@ -55,8 +55,8 @@ export interface Operation<Contents = never> {
   fill(contents: Contents): void
   /** What a rank holds when the launches so far have ended, in row-major order and without padding. */
   result(rank: number): Promise<Float64Array>
-  /** What it should hold, in float64. */
-  reference(contents: Contents, rank: number): Float64Array
+  /** What it should hold, in float64; with `rows` only those, where a row is the last axis of the output. */
+  reference(contents: Contents, rank: number, rows?: readonly number[]): Float64Array
   /** How far a result may be from it because of rounding alone, where contents are random. */
   readonly tolerance: number
 }
@@ -101,16 +101,20 @@ export function oncePer<Choice, Made>(make: (choice: Choice) => Made): (choice: 
   }
 }
 
+/** How many numbers are drawn before they come again; a prime, so that rows of no usual length repeat each other. */
+const period = 1_048_573
+
 /** `count` numbers between -1 and 1 that the dtype represents; the same for the same seed. */
 export function randomNumbers(dtype: OperandDType, count: number, seed: number): Float32Array {
   let state = (seed * 2654435761) >>> 0 || 1
   const numbers = new Float32Array(count)
-  for (let i = 0; i < count; i++) {
+  for (let i = 0; i < Math.min(count, period); i++) {
     state ^= state << 13
     state ^= state >>> 17
     state ^= state << 5
     numbers[i] = dtype === 'f32' ? (state | 0) / 2 ** 31 : round(dtype, (state | 0) / 2 ** 31)
   }
+  for (let done = period; done < count; done *= 2) numbers.copyWithin(done, 0, Math.min(done, count - done))
   return numbers
 }
 

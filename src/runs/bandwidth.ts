@@ -1,4 +1,4 @@
-/** How fast the ranks of a world read memory, all at once: what bytes cost that no cache holds. */
+/** How fast the ranks of a world read memory, all at once, on any target: what bytes cost that no cache holds. */
 import { f32 } from '../lang/dtypes.ts'
 import { kernel, tensor } from '../lang/kernel.ts'
 import type { World } from '../world/world.ts'
@@ -27,10 +27,13 @@ export async function readBandwidth(
 ): Promise<number> {
   const stream = world.stream()
   const gate = new Gate(world, stream, now, spin)
+  await gate.prepare()
   const height = 16 * Math.ceil(bytes / world.ranks / (16 * columns * Float32Array.BYTES_PER_ELEMENT))
   const x = world.zeros(f32, [height, columns], { name: 'x' })
   const sums = world.zeros(f32, [1], { name: 'sums' })
   const launch = (): void => world.launch(readKernel, { x, sums }, { grid: 'resident', stream: stream.id })
+  launch()
+  await world.synchronize()
   const laps = await gate.time(Array.from({ length: 6 }, () => ({ launches: 1, launch })))
   world.free(x)
   world.free(sums)

@@ -34,13 +34,13 @@ function keepBusy(t: Program, result: Tensor<'f32', 1>, turns: Index): void {
   t.store(result.at([0]), busy)
 }
 
-/** In turns, some tenths of a millisecond: the host, which has just opened, leaves its core meanwhile. */
+/** In turns, some tenths of a millisecond: the host, which has just opened, leaves its core meanwhile. A GPU has its own. */
 const settling = 100_000
 
 const holdParams = { open: tensor(i32, 1), wanted: scalar(i32), result: tensor(f32, 1) }
-const hold = kernel('hold', holdParams, (t, { open, wanted, result }) => {
+const hold = kernel('hold', holdParams, { settling }, (t, { open, wanted, result }, { settling }) => {
   spinUntil(t, open, wanted)
-  keepBusy(t, result, settling)
+  if (settling > 0) keepBusy(t, result, settling)
 })
 
 /** `met` on rank 0 counts all arrivals, `turn` of each rank its own. */
@@ -76,8 +76,12 @@ export interface Lap {
   readonly host: number
 }
 
-/** What a queue of a rank holds for certain, the gates and the hold included. */
+/**
+ * What a queue of a rank holds for certain, the gates and the hold included. A GPU's driver makes the host wait when much is
+ * pending, for ever if a kernel waits for the host.
+ */
 const mostLaunches = 48
+const mostLaunchesOnGpu = 8
 
 export class Gate {
   readonly #world: World
@@ -115,12 +119,20 @@ export class Gate {
     this.#result = world.zeros(f32, [1], { name: 'delay' })
   }
 
+  /** Launches what gates are made of once: behind one that holds, a target may be unable to load more. */
+  async prepare(): Promise<void> {
+    this.#hold(0)
+    this.#gate(null)
+    await this.#stream.synchronize()
+  }
+
   /** One after the other, each behind a gate; as few batches as the queues allow. */
   async time(executions: readonly Timed[]): Promise<Lap[]> {
     const laps: Lap[] = []
     for (let from = 0; from < executions.length;) {
       let [to, launches] = [from, 2]
-      while (to < executions.length && launches + executions[to].launches + 1 <= mostLaunches)
+      const most = this.#world.multiprocessors ? mostLaunchesOnGpu : mostLaunches
+      while (to < executions.length && launches + executions[to].launches + 1 <= most)
         launches += executions[to++].launches + 1
       if (to === from)
         throw new RangeError(`an execution of ${executions[from].launches} launches is too long`)
@@ -150,9 +162,20 @@ export class Gate {
 
   async #measureTurns(rank: number): Promise<void> {
     const turns = 100_000
+    this.#delay(1, rank)
+    await this.#stream.synchronize()
     const one = { launches: 1, launch: () => this.#delay(turns, rank) }
     const laps = await this.time([one, one, one])
     this.#turns = turns / Math.min(...laps.map(({ ends }) => ends[rank]))
+  }
+
+  #hold(wanted: number): void {
+    const { id: stream } = this.#stream
+    this.#world.launch(
+      hold,
+      { open: this.#open, wanted, result: this.#result },
+      { grid: 1, stream, ranks: this.#holding, meta: this.#world.multiprocessors ? { settling: 0 } : {} },
+    )
   }
 
   #gate(execution: Timed | null): void {
@@ -162,13 +185,8 @@ export class Gate {
 
   async #batch(executions: readonly Timed[]): Promise<Lap[]> {
     const world = this.#world
-    const { id: stream } = this.#stream
     const wanted = ++this.#batches
-    world.launch(
-      hold,
-      { open: this.#open, wanted, result: this.#result },
-      { grid: 1, stream, ranks: this.#holding },
-    )
+    this.#hold(wanted)
     const marks: { readonly opened: StreamEvent; readonly ended: StreamEvent; readonly host: number }[] = []
     for (const execution of executions) {
       this.#gate(execution)

@@ -157,6 +157,7 @@ async function recorded<Options extends OperationOptions, Contents>(
     const contest = await Contest.make(definition, { ...settings, rotate }, world)
     contest.fill(seed)
     if (settings.pack ?? true) await contest.pack()
+    await contest.warm()
     const pictures = skews.map(() => new Map(variants.map((variant): [string, Picture[]] => [variant, []])))
     const wanted = new Map<Timed, Picture[]>()
     let turn = 0

@@ -60,6 +60,8 @@ export interface Picture {
 export interface Deviation {
   readonly largest: number
   readonly bound: number
+  /** Where not all rows of the output were compared: how many, chosen at random. */
+  readonly sample?: { readonly rows: number; readonly of: number }
 }
 
 export interface VariantResult {
@@ -109,6 +111,7 @@ export interface BenchResult {
   readonly machine: {
     readonly node: string
     readonly platform: string
+    /** On a GPU: its name, and the multiprocessors of all ranks. */
     readonly processor: string
     readonly cores: number
     /** Of memory, measured by reading more than the caches hold; bytes a second. */

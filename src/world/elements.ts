@@ -75,6 +75,18 @@ function bf16Bits(value: number): number {
   return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16
 }
 
+/** The same for f16. Below its smallest normal number, 0.5 has just the spacing that is left. */
+function f16Bits(value: number): number {
+  single[0] = value
+  const sign = (singleBits[0] >>> 16) & 0x8000
+  const size = singleBits[0] & 0x7fffffff
+  if (size > 0x7f800000) return 0x7e00
+  if (size >= 0x477ff000) return sign | 0x7c00
+  if (size >= 0x38800000) return sign | ((size + 0xfff + ((size >>> 13) & 1) - 0x38000000) >>> 13)
+  single[0] = Math.abs(value) + 0.5
+  return sign | (singleBits[0] - 0x3f000000)
+}
+
 /** Elements in memory from `address` on: all of `contents`, rounded to the dtype. */
 export function writeElements(
   memory: ArrayBufferLike,
@@ -97,6 +109,10 @@ export function writeElements(
           : new Uint8Array(memory, address, length)
       if (dtype === 'bf16' && contents instanceof Float32Array) {
         for (let i = 0; i < length; i++) to[i] = bf16Bits(contents[i])
+        return
+      }
+      if (dtype === 'f16' && contents instanceof Float32Array) {
+        for (let i = 0; i < length; i++) to[i] = f16Bits(contents[i])
         return
       }
       const format = formats[dtype]

@@ -171,6 +171,8 @@ export interface World extends Allocator {
   readonly localRanks: readonly number[]
   /** How many a rank's GPU, or its part of one, has; not there on other targets. */
   multiprocessors?(rank: number): number
+  /** The name of a rank's GPU; not there on other targets. */
+  device?(rank: number): string
   /** The shortest time that events and recordings can tell from none, in nanoseconds; 0 where there is no clock. */
   readonly clockTick: number
   /** Allocate as one rank. Every rank must allocate the same, in the same order; it is an error at the next launch if not. */

@@ -129,7 +129,7 @@ describe('what arke bench gives', () => {
       '--trace shows one point',
     )
     await expect(run({ target: 'check' })).rejects.toThrow(
-      '--target check: it does not record yet; there is native and wasm',
+      '--target check: it does not record; there is native, wasm, cuda',
     )
     await expect(run({ target: 'abacus' })).rejects.toThrow('there is no target "abacus"')
   })

@@ -2,8 +2,13 @@
 import { describe, expect, it } from 'vitest'
 import { flags, i32, kernel, launchOf, openWorld, scalar, tensor, WorldStopped } from '../../src/index.ts'
 import type { World } from '../../src/index.ts'
+import { allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
+import { pictureOf } from '../../src/runs/ledger.ts'
+import { measure } from '../../src/runs/measure.ts'
+import { runPartNames, type RunLedger } from '../../src/runs/results.ts'
 import { cudaStatus } from '../../src/targets/cuda/open.ts'
 import type { CudaWorld } from '../../src/targets/cuda/world.ts'
+import { eventsOf, Kind } from '../../src/timeline/timeline.ts'
 
 const status = cudaStatus()
 if (!status.usable) console.info(`the cuda world is not tested here: ${status.about}`)
@@ -223,5 +228,97 @@ onGpu.each(['cuda'])('residency on %s', () => {
     }
     expect(refusal.includes(`Launch at most ${programs}`), refusal).toBe(true)
     await world.close()
+  })
+})
+
+/** Rank 1 computes for so many turns, then lets rank 0 copy from it. */
+const late = kernel(
+  'late',
+  {
+    x: tensor('f32', 2),
+    y: tensor('f32', 2),
+    result: tensor('f32', 1),
+    ready: flags(),
+    turns: scalar(i32),
+  },
+  (t, { x, y, result, ready, turns }) => {
+    t.if(t.rank.eq(1), () => {
+      const computed = t.for(turns, t.constant('f32', 1), (_, value) => value.mul(0.999).add(0.001))
+      t.store(result.at([0]), computed)
+      t.signal(ready.on(0))
+    })
+    t.if(t.rank.eq(0), () => {
+      t.wait(ready)
+      t.store(y.tile([0, 0], [64, 64]), t.load(x.on(1).tile([0, 0], [64, 64])))
+    })
+  },
+)
+
+onGpu.each(['cuda'])('a recording on %s', () => {
+  const about = (actual: number, expected: number, part: number, what: string): void =>
+    expect(Math.abs(actual - expected) <= part * expected, `${what}: ${actual}, not ${expected}`).toBe(true)
+  const sumOf = ({ parts }: RunLedger): number => runPartNames.reduce((total, part) => total + parts[part], 0)
+
+  it('has launches, programs, the wait for a late rank and what was copied from it', async () => {
+    const world = (await openWorld({ target: 'cuda', ranks: 2, heap: 1 << 22, record: true })) as CudaWorld
+    const [x, y] = [world.full('f32', [64, 64], 3), world.zeros('f32', [64, 64])]
+    const args = { x, y, result: world.zeros('f32', [1]), ready: world.flags([], { name: 'ready' }) }
+    await world.prepare(late, { args: { ...args, turns: 1 } })
+    for (let n = 0; n < 3; n++) world.launch(late, { ...args, turns: 200_000 }, { grid: 1 })
+    expect([...(await world.read(y, 0))].every((value) => value === 3)).toBe(true)
+    const timeline = world.timeline()
+    const { names, ranks } = timeline
+    const found = ranks.map(({ events, tracks }) => {
+      const of = (role: string, kind: Kind) =>
+        tracks
+          .filter((track) => track.role === role)
+          .flatMap((track) => [...eventsOf(track)].filter((event) => events.kind[event] === kind))
+          .map((event) => ({
+            name: names[events.name[event]],
+            length: events.duration[event],
+            bytes: events.bytes.get(event),
+          }))
+      return {
+        kernels: of('stream', Kind.kernel),
+        programs: of('annotations', Kind.annotation),
+        waits: of('annotations', Kind.wait),
+        copies: of('annotations', Kind.transfer),
+      }
+    })
+    for (const { kernels, programs } of found) {
+      expect(kernels.map(({ name }) => name)).toEqual(['late', 'late', 'late'])
+      expect(programs.map(({ name }) => name)).toEqual(['late 0', 'late 0', 'late 0'])
+    }
+    const [prompt, delayed] = found
+    expect(delayed.waits.length).toBe(0)
+    expect(prompt.copies.map(({ bytes }) => bytes)).toEqual([16384, 16384, 16384])
+    expect(prompt.waits.length).toBe(3)
+    prompt.waits.forEach(({ name, length }, n) => {
+      expect(name.startsWith('wait for ready of rank 0 at '), name).toBe(true)
+      // The first launch of one rank may be enqueued some time before that of the other.
+      if (n > 0) about(length, delayed.programs[n].length, 0.1, 'the wait')
+    })
+    const to = Math.max(...ranks.map(({ deviceSpan }) => deviceSpan![1]))
+    const { wall, ranks: drawn } = pictureOf(timeline, { from: 0, to }, { bandwidth: 1e12 })
+    for (const { ledger } of drawn) about(sumOf(ledger), wall, 0.02, 'the parts of the ledger')
+    await world.close()
+  })
+
+  it.each([2, 8])('makes the ledger of an operation on %i ranks', async (ranks) => {
+    const [point] = await measure(allGatherGemmOperation, {
+      options: { ...allGatherGemmOperation.defaults, shape: { M: 64, N: 512, K: 2048 }, dtype: 'bf16' },
+      variants: allGatherGemmOperation.variants,
+      open: (record) => openWorld({ target: 'cuda', ranks, record, heap: 1 << 26 }),
+      now: () => performance.now() * 1e6,
+      spin: true,
+      seconds: 0.1,
+      rotate: 1,
+      recorded: 15,
+      bandwidth: 4e12,
+    })
+    for (const { variant, ledger } of point.variants) {
+      about(sumOf(ledger), ledger.wall, 0.02, `the parts of ${variant}`)
+      expect(ledger.parts.useful > 0, `${variant} is useful`).toBe(true)
+    }
   })
 })

@@ -128,10 +128,16 @@ export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeO
     cuMemAlloc_v2: (to, bytes) => out(to, memory(Number(bytes))),
     cuMemHostAlloc: (to, bytes) => out(to, memory(Number(bytes))),
     cuMemAddressFree: (at) => free(at as bigint),
+    cuMemFree_v2: (at) => free(at as bigint),
     cuMemFreeHost: (at) => free(at as bigint),
     cuMemcpyHtoDAsync_v2: copy,
     cuMemcpyDtoHAsync_v2: copy,
     cuMemcpyDtoDAsync_v2: copy,
+    cuMemsetD8Async: (at, value, count, on) =>
+      enqueue(on, () => {
+        bytesOf(at, Number(count)).fill(Number(value))
+        return true
+      }),
     cuLibraryGetKernel: (to, _library, name) => {
       names.set(handles, name as string)
       out(to, handles++)

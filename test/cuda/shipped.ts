@@ -29,7 +29,7 @@ import { factsOf, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.
 
 export interface Shipped {
   readonly name: string
-  emit(): EmittedKernel
+  emit(record?: boolean): EmittedKernel
 }
 
 const WORLD = 8
@@ -39,7 +39,10 @@ function shipped(name: string, kernel: Pick<Kernel, 'record'>, meta: Meta, shape
   const tensors = Object.fromEntries(
     Object.entries(shapes).map(([tensor, shape]) => [tensor, factsOf(shape)]),
   )
-  return { name, emit: () => emitCuda(lower(kernel.record({ world: WORLD, meta })), { tensors }) }
+  return {
+    name,
+    emit: (record = false) => emitCuda(lower(kernel.record({ world: WORLD, meta })), { tensors, record }),
+  }
 }
 
 function products(dtype: OperandDType, M: number): Shipped[] {

@@ -27,7 +27,35 @@ describe('references', () => {
   })
 })
 
+describe('rows of a reference', () => {
+  it('are those of the whole', () => {
+    const [a, b] = [randomNumbers('f32', 20, 1), randomNumbers('f32', 12, 2)]
+    const shape = { M: 5, N: 3, K: 4 }
+    const whole = matrixProduct(a, b, shape)
+    expect([...matrixProduct(a, b, shape, [3, 0])]).toEqual([...whole.slice(9, 12), ...whole.slice(0, 3)])
+    const extents = { batch: 2, heads: 2, G: 3, D: 4, tokens: 5, scale: 0.5 }
+    const contents = {
+      q: randomNumbers('f32', 48, 3),
+      k: [4, 5].map((seed) => randomNumbers('f32', 80, seed)),
+      v: [6, 7].map((seed) => randomNumbers('f32', 80, seed)),
+      lengths: [
+        [5, 2],
+        [1, 4],
+      ],
+    }
+    const all = attentionOf(contents, extents)
+    expect([...attentionOf(contents, extents, [10, 4])]).toEqual([...all.slice(40, 44), ...all.slice(16, 20)])
+  })
+})
+
 describe('random contents', () => {
+  it('come again after a million, at no multiple of a usual length', () => {
+    const numbers = randomNumbers('f32', 3_000_000, 3)
+    expect(numbers.subarray(0, 1000)).toEqual(randomNumbers('f32', 1000, 3))
+    for (const at of [999_999, 1_048_576, 2_097_152, 2_999_999])
+      expect(numbers[at]).toBe(numbers[at % 1_048_573])
+  })
+
   it('are the same for the same seed, and spread between -1 and 1', () => {
     const numbers = randomNumbers('f32', 4000, 3)
     expect(numbers).toEqual(randomNumbers('f32', 4000, 3))

@@ -243,7 +243,7 @@ export function allGatherGemm(
       }
     },
     result: (rank) => world.read(c, rank),
-    reference: (contents, rank) => matrixProduct(contents.a, contents.b[rank], shape),
+    reference: (contents, rank, rows) => matrixProduct(contents.a, contents.b[rank], shape, rows),
     // Sums of K products of numbers up to 1, added in f32, and the largest of so many rounded once.
     tolerance: K * roundoff.f32 + 2 * Math.sqrt(K) * roundoff[dtype],
   }
@@ -255,8 +255,9 @@ function windowOf(
   [rows, columns]: readonly [number, number],
   [top, left]: readonly [number, number],
   [height, width]: readonly [number, number],
-): Float64Array {
-  const window = new Float64Array(height * width)
+): ArrayLike<number> {
+  if (height === rows && width === columns) return matrix
+  const window = new (matrix instanceof Float32Array ? Float32Array : Float64Array)(height * width)
   for (let i = 0; i < height && top + i < rows; i++)
     for (let j = 0; j < width && left + j < columns; j++)
       window[i * width + j] = matrix[(top + i) * columns + left + j]

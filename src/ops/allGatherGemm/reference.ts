@@ -1,13 +1,14 @@
-/** C = A x B in float64, from the definition. */
+/** C = A x B in float64, from the definition; or some of its rows. */
 export function matrixProduct(
   a: ArrayLike<number>,
   b: ArrayLike<number>,
   { M, N, K }: { readonly M: number; readonly N: number; readonly K: number },
+  rows: readonly number[] = Array.from({ length: M }, (_, row) => row),
 ): Float64Array {
-  const c = new Float64Array(M * N)
-  for (let i = 0; i < M; i++)
+  const c = new Float64Array(rows.length * N)
+  for (let i = 0; i < rows.length; i++)
     for (let k = 0; k < K; k++) {
-      const factor = a[i * K + k]
+      const factor = a[rows[i] * K + k]
       for (let j = 0; j < N; j++) c[i * N + j] += factor * b[k * N + j]
     }
   return c

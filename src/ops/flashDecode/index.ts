@@ -266,7 +266,8 @@ export function flashDecode(
       }
     },
     result: (rank) => world.read(out, rank),
-    reference: (contents) => attentionOf(contents, { batch, heads: kvHeads, G, D, tokens, scale }),
+    reference: (contents, _rank, rows) =>
+      attentionOf(contents, { batch, heads: kvHeads, G, D, tokens, scale }, rows),
     // A mean of numbers up to 1: its weights are rounded to the dtype, and so is it; sums of all tokens are in f32.
     tolerance: 3 * roundoff[dtype] + 8 * Math.sqrt(ranks * tokens) * roundoff.f32,
   }

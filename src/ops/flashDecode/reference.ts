@@ -18,37 +18,53 @@ export interface DecodeExtents {
   readonly scale: number
 }
 
-/** The same on every rank, so it is computed once for the same contents. */
-const known = new WeakMap<DecodeContents, Float64Array>()
+/** The same on every rank, so it is computed once for the same contents and rows. */
+const known = new WeakMap<DecodeContents, Map<string, Float64Array>>()
 
-export function attentionOf(contents: DecodeContents, extents: DecodeExtents): Float64Array {
-  const found = known.get(contents)
-  if (found) return found
-  const { q, k, v, lengths } = contents
-  const { batch, heads, G, D, tokens, scale } = extents
-  const out = new Float64Array(batch * heads * G * D)
-  const scores = new Float64Array(k.length * tokens)
-  for (let b = 0; b < batch; b++)
-    for (let h = 0; h < heads; h++)
-      for (let g = 0; g < G; g++) {
-        const query = ((b * heads + h) * G + g) * D
-        const first = (b * heads + h) * tokens * D
-        let [count, largest, total] = [0, -Infinity, 0]
-        for (let rank = 0; rank < k.length; rank++)
-          for (let token = 0; token < lengths[rank][b]; token++) {
-            let score = 0
-            for (let d = 0; d < D; d++) score += q[query + d] * k[rank][first + token * D + d]
-            scores[count++] = score * scale
-            largest = Math.max(largest, score * scale)
-          }
-        for (let at = 0; at < count; at++) total += Math.exp(scores[at] - largest)
-        let at = 0
-        for (let rank = 0; rank < k.length; rank++)
-          for (let token = 0; token < lengths[rank][b]; token++) {
-            const weight = Math.exp(scores[at++] - largest) / total
-            for (let d = 0; d < D; d++) out[query + d] += weight * v[rank][first + token * D + d]
-          }
-      }
-  known.set(contents, out)
+/** All rows, one for each query head of each batch entry, or some. */
+export function attentionOf(
+  contents: DecodeContents,
+  extents: DecodeExtents,
+  rows: readonly number[] = Array.from(
+    { length: extents.batch * extents.heads * extents.G },
+    (_, row) => row,
+  ),
+): Float64Array {
+  let ofContents = known.get(contents)
+  if (!ofContents) known.set(contents, (ofContents = new Map()))
+  const key = rows.join(' ')
+  let out = ofContents.get(key)
+  if (!out) {
+    out = new Float64Array(rows.length * extents.D)
+    for (const [at, row] of rows.entries())
+      attend(contents, extents, row, out.subarray(at * extents.D, (at + 1) * extents.D))
+    ofContents.set(key, out)
+  }
   return out
+}
+
+function attend(
+  { q, k, v, lengths }: DecodeContents,
+  { heads, G, D, tokens, scale }: DecodeExtents,
+  row: number,
+  out: Float64Array,
+): void {
+  const scores = new Float64Array(k.length * tokens)
+  const [query, head] = [row * D, Math.floor(row / G)]
+  const [entry, first] = [Math.floor(head / heads), head * tokens * D]
+  let [count, largest, total] = [0, -Infinity, 0]
+  for (let rank = 0; rank < k.length; rank++)
+    for (let token = 0; token < lengths[rank][entry]; token++) {
+      let score = 0
+      for (let d = 0; d < D; d++) score += q[query + d] * k[rank][first + token * D + d]
+      scores[count++] = score * scale
+      largest = Math.max(largest, score * scale)
+    }
+  for (let at = 0; at < count; at++) total += Math.exp(scores[at] - largest)
+  let at = 0
+  for (let rank = 0; rank < k.length; rank++)
+    for (let token = 0; token < lengths[rank][entry]; token++) {
+      const weight = Math.exp(scores[at++] - largest) / total
+      for (let d = 0; d < D; d++) out[d] += weight * v[rank][first + token * D + d]
+    }
 }

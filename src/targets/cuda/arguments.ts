@@ -34,6 +34,8 @@ export interface RankMemory {
   /** Of this kernel, on this rank. */
   readonly counters: bigint
   readonly control: bigint
+  /** Of the queue, where the world records. */
+  readonly log?: bigint
 }
 
 export function kernelArgument(
@@ -67,6 +69,8 @@ export function kernelArgument(
       return u64(memory.counters)
     case 'control':
       return u64(memory.control)
+    case 'log':
+      return u64(memory.log ?? 0n)
     default:
       return param satisfies never
   }

@@ -1,13 +1,16 @@
 /**
- * Control blocks: the abort word of a launch and, for each of its programs, a record of what it waited for when it was stopped,
- * in memory that host and device both see. Contract: every launch that is under way has a block of its own, so that records tell
- * which launch wrote them; of blocks that are taken no abort is raised and no record written.
+ * Control blocks: the abort word of a launch and, for each of its programs, a record of what it waited for when it was stopped.
+ * They lie in the device's memory, since every program looks at the abort word and thousands that look at the host's wait for each
+ * other for hundreds of microseconds; the host writes and reads them by copies, which need no multiprocessor. Contract: every
+ * launch that is under way has a block of its own, so that records tell which launch wrote them; of blocks that are taken no
+ * abort is raised and no record written.
  */
-import type { Device, HostMemory } from './runtime.ts'
+import type { Device } from './runtime.ts'
+import { transfersOf } from './transfers.ts'
 
 export interface Control {
+  readonly device: Device
   readonly address: bigint
-  readonly words: Uint32Array
 }
 
 export interface WaitRecord {
@@ -26,23 +29,25 @@ export const NO_FLAG = 0xffff_ffff
 const RECORD_WORDS = 4
 const BLOCKS_A_PIECE = 128
 
-export const abort = ({ words }: Control): void => void (words[0] = 1)
+export const abort = ({ device, address }: Control): void => transfersOf(device).write(address, 'u32', [1])
 
-export function recordsOf({ words }: Control, programs: number): WaitRecord[] {
+export function recordsOf({ device, address }: Control, programs: number): WaitRecord[] {
+  const words = transfersOf(device).read(address + BigInt(4 * HEAD_WORDS), 'u32', programs * RECORD_WORDS)
   const records: WaitRecord[] = []
   for (let program = 0; program < programs; program++) {
-    const at = HEAD_WORDS + program * RECORD_WORDS
+    const at = program * RECORD_WORDS
     const [site, owner, value, wanted] = words.subarray(at, at + RECORD_WORDS)
     if (site > 0) records.push({ program, site, owner, value, wanted })
   }
   return records
 }
 
+/** Of one device. */
 export class Controls {
   readonly #device: Device
   readonly #records: number
   readonly #blockWords: number
-  readonly #pieces: HostMemory[] = []
+  readonly #pieces: bigint[] = []
   readonly #free: Control[] = []
 
   /** `programs`: the most that a launch has whose programs wait. */
@@ -68,25 +73,25 @@ export class Controls {
 
   /** After a stop. */
   clear(): void {
-    for (const { view } of this.#pieces) {
-      const words = new Uint32Array(view).fill(0)
-      for (let at = 0; at + this.#blockWords <= words.length; at += this.#blockWords)
-        words[at + 1] = this.#records
-    }
+    for (const piece of this.#pieces) this.#clear(piece)
+  }
+
+  #clear(piece: bigint): void {
+    const words = new Uint32Array(this.#blockWords * BLOCKS_A_PIECE)
+    for (let block = 0; block < BLOCKS_A_PIECE; block++) words[block * this.#blockWords + 1] = this.#records
+    transfersOf(this.#device).write(piece, 'u32', words)
   }
 
   #grow(): void {
     const bytes = 4 * this.#blockWords
-    const piece = this.#device.allocateHost(bytes * BLOCKS_A_PIECE)
+    const piece = this.#device.allocate(bytes * BLOCKS_A_PIECE)
     this.#pieces.push(piece)
-    for (let block = 0; block < BLOCKS_A_PIECE; block++) {
-      const words = new Uint32Array(piece.view, block * bytes, this.#blockWords)
-      words[1] = this.#records
-      this.#free.push({ address: piece.address + BigInt(block * bytes), words })
-    }
+    this.#clear(piece)
+    for (let block = 0; block < BLOCKS_A_PIECE; block++)
+      this.#free.push({ device: this.#device, address: piece + BigInt(block * bytes) })
   }
 
   close(): void {
-    for (const piece of this.#pieces) piece.free()
+    for (const piece of this.#pieces) this.#device.free(piece)
   }
 }

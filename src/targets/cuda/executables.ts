@@ -1,6 +1,6 @@
 /**
  * Kernels as machine code: recorded IR and what is known of the arguments to an emitted kernel, and that to a loaded one.
- * Contract: the same IR and facts are emitted once; the same text is compiled once a machine (`keptOnDisk`) and loaded once
+ * Contract: the same IR and facts, recording or not, are emitted once; the same text is compiled once a machine (`keptOnDisk`) and loaded once
  * a device, whichever world asks.
  */
 import { walk, type KernelIR } from '../../ir/node.ts'
@@ -24,20 +24,20 @@ export interface Executable {
 const known = new WeakMap<KernelIR, Map<string, Executable>>()
 
 /** The kernel for arguments of these shapes; every allocation is aligned. */
-export function executableOf(ir: KernelIR, args: LaunchArguments): Executable {
+export function executableOf(ir: KernelIR, args: LaunchArguments, record: boolean): Executable {
   const tensors: Record<string, TensorFacts> = {}
   for (const [name, argument] of Object.entries(args))
     if (typeof argument === 'object' && argument.kind === 'tensor') tensors[name] = factsOf(argument.shape)
-  const key = JSON.stringify(tensors)
+  const key = `${record ? 'record ' : ''}${JSON.stringify(tensors)}`
   let ofKernel = known.get(ir)
   if (!ofKernel) known.set(ir, (ofKernel = new Map()))
   let executable = ofKernel.get(key)
-  if (!executable) ofKernel.set(key, (executable = make(ir, tensors)))
+  if (!executable) ofKernel.set(key, (executable = make(ir, tensors, record)))
   return executable
 }
 
-function make(ir: KernelIR, tensors: Readonly<Record<string, TensorFacts>>): Executable {
-  const emitted = emitCuda(lower(ir), { tensors })
+function make(ir: KernelIR, tensors: Readonly<Record<string, TensorFacts>>, record: boolean): Executable {
+  const emitted = emitCuda(lower(ir), { tensors, record })
   const waiting = [...walk(ir.body)].find((node) => node.op === 'wait' || node.op === 'while')
   const counterWords = emitted.params.reduce(
     (sum, param) => sum + (param.kind === 'counters' ? param.words : 0),
@@ -53,7 +53,7 @@ const loaded = new WeakMap<Device, Map<EmittedKernel, Kernel>>()
 
 export function kernelOn(
   device: Device,
-  { emitted }: Executable,
+  { emitted }: Pick<Executable, 'emitted'>,
   compile: Compile,
   beforeLoading: () => void,
 ): Kernel {

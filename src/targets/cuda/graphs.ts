@@ -4,6 +4,7 @@
  * it waits for it. Epochs lie in device memory, so that every replay is a launch of its own; numbers keep their values.
  */
 import { WorldError } from '../../world/world.ts'
+import { hostNow } from './clock.ts'
 import type { Machine } from './machine.ts'
 import { controlFor, start, type Part, type Queue, type Step } from './queue.ts'
 import type { Graph, StreamEvent } from './runtime.ts'
@@ -70,7 +71,8 @@ export class Graphs {
       close: () => {
         if (!this.#open.delete(made)) return
         graph.close()
-        for (const { control } of steps) if (control) machine.controls.giveBack(control)
+        for (const { part, control } of steps)
+          if (control) machine.controls(part.queue.rank).giveBack(control)
       },
     }
     this.#open.add(made)
@@ -86,7 +88,8 @@ export class Graphs {
           part.queue.stream.waitFor(fork)
           queues.add(part.queue)
         }
-        const step: Step = { part, control: controlFor(part, this.#machine.controls) }
+        const control = controlFor(part, this.#machine.controls(part.queue.rank))
+        const step: Step = { part, control, given: part.given }
         start(step)
         steps.push(step)
       }
@@ -107,8 +110,10 @@ export class Graphs {
             queue.joined = queue.launched
             this.#behind.add(queue)
           }
+        const from = hostNow()
         graph.launch()
         origin.enqueued(steps)
+        for (const step of steps) machine.recorder?.enqueued(step, from)
       },
     )
   }

@@ -13,6 +13,7 @@ import {
   streamNumber,
   type Handle,
 } from '../../world/arguments.ts'
+import { givenTo } from '../../world/launchTraffic.ts'
 import { usesOf } from '../../world/uses.ts'
 import { WorldError, type Launch, type LaunchOptions, type SymmetricFlags } from '../../world/world.ts'
 import {
@@ -81,6 +82,12 @@ export class Launches {
     for (const rank of options.ranks ?? this.#tensors.everyRank) {
       const part = this.#part(kernel, args, options, rank)
       if (part.grid > 0) parts.push(part)
+    }
+    if (this.#machine.recorder && parts.length > 0) {
+      const ranks = parts.map(({ queue }) => queue.rank)
+      const grids = parts.map(({ grid }) => grid)
+      const given = givenTo(parts[0].executable.ir, args, ranks, grids)
+      for (const part of parts) part.given = given
     }
     return parts
   }
@@ -171,7 +178,7 @@ export class Launches {
     this.streams = Math.max(this.streams, stream + 1)
     const queue = machine.queue(rank, stream)
     const { device } = machine.place(rank)
-    const executable = executableOf(ir, values)
+    const executable = executableOf(ir, values, machine.recorder !== undefined)
     const { block, sharedBytes, params } = executable.emitted
     const loaded = machine.kernel(executable, rank)
     const programsPerSm = loaded.programsPerSm({ block, sharedBytes })
@@ -180,7 +187,8 @@ export class Launches {
     if (executable.waiting) expectResident(kernel, executable, rank, grid, resident)
     const { heap, stride } = machine.placement
     const counters = machine.counters(queue, executable)
-    const memory = { device, rank, ranks: machine.ranks, heap, stride, counters, control: 0n }
+    const log = machine.recorder?.address(queue)
+    const memory = { device, rank, ranks: machine.ranks, heap, stride, counters, control: 0n, log }
     // One program is resident or it is not.
     const cooperative = executable.waiting !== undefined && grid > 1
     const launch = loaded.prepare(

@@ -4,14 +4,16 @@
  * reset.
  */
 import { Heap } from '../../world/heap.ts'
-import { WorldError, WorldStopped } from '../../world/world.ts'
+import { WorldError, WorldStopped, type StoppedWorker } from '../../world/world.ts'
 import { Watchdog } from '../cpu/watchdog.ts'
 import { abort, Controls } from './control.ts'
+import { hostNow } from './clock.ts'
 import { CudaError } from './driver.ts'
 import { kernelOn, type Compile, type Executable } from './executables.ts'
 import { yieldToOthers } from './node.ts'
 import { placeRanks, type Placement, type RankPlace } from './placement.ts'
 import { mostUnderWay, Queue, type Part } from './queue.ts'
+import { Recorder } from './recorder.ts'
 import type { Device, Kernel, StreamEvent } from './runtime.ts'
 import { stoppedWorkers } from './stopped.ts'
 import { transfersOf, type Transfers } from './transfers.ts'
@@ -26,6 +28,10 @@ export interface CudaWorldOptions {
   readonly ranks: number
   readonly heap?: number
   readonly timeout?: number
+  /** Kernels write down what they do: see recording.ts. */
+  readonly record?: boolean
+  /** Of each rank, on a part of the first device; by default a device each, or an equal part. */
+  readonly multiprocessors?: number
 }
 
 const defaultHeapBytes = 2 ** 30
@@ -44,7 +50,9 @@ export class Machine {
   readonly platform: CudaPlatform
   readonly placement: Placement
   readonly heapBytes: number
-  readonly controls: Controls
+  readonly #controls = new Map<Device, Controls>()
+  /** Where the world records. */
+  readonly recorder: Recorder | undefined
   /** Called once nothing runs. */
   onIdle: () => void = () => {}
   /** Called before anything is enqueued by itself: what graphs left to be waited for. */
@@ -66,20 +74,23 @@ export class Machine {
     this.#timeout = options.timeout ?? 60_000
     if (!(this.#timeout > 0)) throw new WorldError(`a timeout of ${options.timeout} ms`)
     this.heapBytes = options.heap ?? defaultHeapBytes
-    this.placement = this.#place(options.ranks)
+    this.placement = this.#place(options)
     const most = Math.max(...this.placement.ranks.map(({ sms }) => sms))
-    this.controls = new Controls(platform.devices[0], most * programsAnSm)
+    for (const { device } of this.placement.ranks)
+      if (!this.#controls.has(device)) this.#controls.set(device, new Controls(device, most * programsAnSm))
     this.#watchdog = new Watchdog(this.#timeout, {
       pending: () => this.#lost === undefined && !this.isIdle,
       progress: () => (this.#lookQuietly() ? this.#queues.reduce((sum, queue) => sum + queue.settled, 0) : 0),
       expired: () => void this.stop(`nothing has ended for ${this.#timeout} ms while launches were pending`),
     })
+    const used = [...new Set(this.placement.ranks.map(({ device }) => device))]
+    this.recorder = options.record ? new Recorder(used, platform.compile) : undefined
     for (let rank = 0; rank < this.ranks; rank++) this.queue(rank, 0)
   }
 
-  #place(ranks: number): Placement {
+  #place({ ranks, multiprocessors }: CudaWorldOptions): Placement {
     try {
-      return placeRanks(this.platform.devices, ranks, this.heapBytes + privateBytes)
+      return placeRanks(this.platform.devices, ranks, this.heapBytes + privateBytes, multiprocessors)
     } catch (error) {
       if (error instanceof CudaError)
         throw new WorldError(
@@ -137,6 +148,11 @@ export class Machine {
 
   // Queues
 
+  /** Control blocks for launches of a rank. */
+  controls(rank: number): Controls {
+    return this.#controls.get(this.place(rank).device)!
+  }
+
   queue(rank: number, number: number): Queue {
     const known = this.#queues.find((queue) => queue.rank === rank && queue.number === number)
     if (known) return known
@@ -145,9 +161,11 @@ export class Machine {
     if (beside.length >= mostQueues)
       throw new WorldError(`there are ${mostQueues} streams of ranks already: use streams again`)
     this.quieten(`stream ${number}`)
-    this.controls.reserve(mostUnderWay)
-    const queue = new Queue(rank, number, place.createStream(), this.controls)
+    const controls = this.controls(rank)
+    controls.reserve(mostUnderWay)
+    const queue = new Queue(rank, number, place.createStream(), controls)
     this.#queues.push(queue)
+    this.recorder?.attach(queue, place.device)
     return queue
   }
 
@@ -176,8 +194,12 @@ export class Machine {
     this.expectRunning()
     this.beforeEnqueue()
     this.started(parts, () => {
+      const from = this.recorder ? hostNow() : 0
       for (const part of parts) this.makeRoom(part.queue)
-      for (const part of parts) part.queue.enqueue(part)
+      for (const part of parts) {
+        const step = part.queue.enqueue(part)
+        this.recorder?.enqueued(step, from)
+      }
     })
   }
 
@@ -214,10 +236,14 @@ export class Machine {
   /** Until the launches of these queues so far have ended; throws if the world has stopped, or stops meanwhile. */
   async reach(queues: readonly Queue[] = this.#queues): Promise<void> {
     this.expectRunning()
+    const from = hostNow()
     const goals = queues.map((queue) => queue.launched)
     this.#look(() => queues.forEach((queue) => queue.mark()))
     for (const [n, queue] of queues.entries()) await this.#until(() => queue.settle() >= goals[n])
-    if (this.isIdle) this.onIdle()
+    this.recorder?.recording.waited(from, hostNow())
+    if (!this.isIdle) return
+    this.recorder?.recording.collect()
+    this.onIdle()
   }
 
   async reachEvents(events: readonly StreamEvent[]): Promise<void> {
@@ -293,11 +319,12 @@ export class Machine {
 
   async #stop(reason: string): Promise<WorldStopped> {
     const underWay = this.#queues.flatMap((queue) => queue.underWay)
-    // The last ones first: none that has not started yet begins to wait when the one before it ends.
-    for (const { control } of [...underWay].reverse()) if (control) abort(control)
     this.#watchdog.wait()
     const start = performance.now()
+    let workers: StoppedWorker[] = []
     try {
+      // The last ones first: none that has not started yet begins to wait when the one before it ends.
+      for (const { control } of [...underWay].reverse()) if (control) abort(control)
       for (const queue of this.#queues) queue.mark()
       while (this.#queues.some((queue) => queue.settle() < queue.launched)) {
         if (performance.now() - start > patience) {
@@ -306,13 +333,14 @@ export class Machine {
         }
         await yieldToOthers()
       }
+      workers = stoppedWorkers(underWay)
+      for (const controls of this.#controls.values()) controls.clear()
     } catch (error) {
       this.#lost = (error as Error).message
     }
     this.#watchdog.done()
     const what = this.#lost === undefined ? reason : `${reason}; ${this.#lost}`
-    this.#stopped = new WorldStopped(what, stoppedWorkers(underWay))
-    this.controls.clear()
+    this.#stopped = new WorldStopped(what, workers)
     return this.#stopped
   }
 
@@ -333,6 +361,7 @@ export class Machine {
     if (this.#lost !== undefined) throw this.#stopped!
     clear()
     for (let rank = 0; rank < this.ranks; rank++) this.#zero(rank, 0, this.#private.reached)
+    this.recorder?.recording.clear()
     this.#stopping = this.#stopped = undefined
     this.#told = false
     this.onIdle()
@@ -355,7 +384,8 @@ export class Machine {
     if (this.#lost === undefined) {
       release()
       for (const queue of this.#queues) queue.close()
-      this.controls.close()
+      this.recorder?.close()
+      for (const controls of this.#controls.values()) controls.close()
       this.placement.close()
     }
     if (failure && !told) throw failure

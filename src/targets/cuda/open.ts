@@ -13,10 +13,9 @@ const computeCapability = 90
 
 let platform: CudaPlatform | { readonly unavailable: string } | undefined
 
-export function openCudaWorld(options: CudaWorldOptions & { readonly record?: boolean }): CudaWorld {
+export function openCudaWorld(options: CudaWorldOptions): CudaWorld {
   platform ??= findPlatform()
   if ('unavailable' in platform) throw new WorldError(`there is no cuda target here: ${platform.unavailable}`)
-  if (options.record) throw new WorldError('the cuda target does not record yet')
   const timeout = options.timeout ?? numberFrom('ARKE_TIMEOUT')
   return new CudaWorld(platform, { ...options, timeout })
 }

@@ -1,7 +1,7 @@
 // Where the ranks of a world are: devices, multiprocessors, heaps.
 // Contract: all heaps lie in one range of addresses that every device of the world can reach, rank r's at `heap + r * stride`.
 // One rank has a whole device. Several have a device each where there are as many (no machine with several devices has run this
-// yet); otherwise they share the first one out.
+// yet); otherwise, or where it was said how many multiprocessors each has, they share the first one out.
 
 import type { Driver } from './driver.ts'
 import { shareDevice, type Share } from './ranks.ts'
@@ -18,8 +18,13 @@ export interface Placement {
   close(): void
 }
 
-export function placeRanks(devices: readonly Device[], ranks: number, heapBytes: number): Placement {
-  const places = choose(devices, ranks)
+export function placeRanks(
+  devices: readonly Device[],
+  ranks: number,
+  heapBytes: number,
+  multiprocessors?: number,
+): Placement {
+  const places = choose(devices, ranks, multiprocessors)
   try {
     const heaps = mapHeaps(
       places.map(({ device }) => device),
@@ -39,12 +44,14 @@ export function placeRanks(devices: readonly Device[], ranks: number, heapBytes:
   }
 }
 
-function choose(devices: readonly Device[], ranks: number): RankPlace[] {
+function choose(devices: readonly Device[], ranks: number, multiprocessors?: number): RankPlace[] {
   const [first] = devices
-  if (ranks === 1) return [whole(first)]
-  if (devices.length >= ranks && reachEachOther(devices.slice(0, ranks)))
-    return devices.slice(0, ranks).map(whole)
-  return shareDevice(first, ranks).map((share) => ({ ...share, device: first }))
+  if (multiprocessors === undefined) {
+    if (ranks === 1) return [whole(first)]
+    if (devices.length >= ranks && reachEachOther(devices.slice(0, ranks)))
+      return devices.slice(0, ranks).map(whole)
+  }
+  return shareDevice(first, ranks, multiprocessors).map((share) => ({ ...share, device: first }))
 }
 
 const whole = (device: Device): RankPlace => ({

@@ -3,6 +3,7 @@
  * come, so that launching costs one call of the driver and no more can be enqueued than the driver takes without blocking.
  */
 import type { Kernel as SourceKernel, Meta } from '../../lang/kernel.ts'
+import type { Given } from '../../world/launchTraffic.ts'
 import type { SymmetricFlags } from '../../world/world.ts'
 import type { Control, Controls } from './control.ts'
 import type { Executable } from './executables.ts'
@@ -20,12 +21,15 @@ export interface Part {
   readonly launch: Launch
   /** Which kernel parameter is the control block; -1: none. */
   readonly controlAt: number
+  /** Where the world records: what it was launched with last. */
+  given?: Given
 }
 
-/** A part that is under way, and its control block if it has one. */
+/** A part that is under way, its control block if it has one, and what it was launched with where the world records. */
 export interface Step {
   readonly part: Part
   readonly control: Control | undefined
+  readonly given: Given | undefined
 }
 
 /** Steps that one call of the driver started: one, or those of a graph. */
@@ -69,10 +73,11 @@ export class Queue {
     return this.#launched.flatMap(({ steps }) => steps)
   }
 
-  enqueue(part: Part): void {
-    const step: Step = { part, control: controlFor(part, this.#controls) }
+  enqueue(part: Part): Step {
+    const step: Step = { part, control: controlFor(part, this.#controls), given: part.given }
     start(step)
     this.#push({ steps: [step], once: true })
+    return step
   }
 
   /** A graph with these steps was launched on this queue's stream. */

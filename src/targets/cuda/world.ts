@@ -20,12 +20,13 @@ import {
   type SymmetricTensor,
 } from '../../world/world.ts'
 import type { HeapFlags, HeapTensor } from './arguments.ts'
+import { DeviceClock } from './clock.ts'
 import { executableOf } from './executables.ts'
 import { Graphs, type LaunchGraph } from './graphs.ts'
 import { Launches } from './launches.ts'
 import { Machine, type CudaPlatform, type CudaWorldOptions } from './machine.ts'
 import type { Queue } from './queue.ts'
-import type { StreamEvent as DeviceEvent } from './runtime.ts'
+import type { Stream as DeviceStream, StreamEvent as DeviceEvent } from './runtime.ts'
 
 type Stored = (HeapTensor | HeapFlags) & { readonly bytes: number }
 
@@ -59,6 +60,16 @@ export class CudaWorld extends HostWorld {
     }
   }
 
+  override get clockTick(): number {
+    const { platform } = this.#machine
+    const clock = new DeviceClock(this.#machine.place(0).device, platform.compile)
+    try {
+      return clock.tick()
+    } finally {
+      clock.close()
+    }
+  }
+
   /** Multiprocessors of a rank. */
   multiprocessors(rank: number): number {
     this.expectRank(rank)
@@ -69,6 +80,23 @@ export class CudaWorld extends HostWorld {
   device(rank: number): string {
     this.expectRank(rank)
     return this.#machine.place(rank).device.name
+  }
+
+  // For libraries that launch kernels of their own
+
+  /** Where a rank's copy of a tensor lies. */
+  addressOf(tensor: SymmetricTensor, rank: number): bigint {
+    this.expectLocal(rank)
+    this.expectHandle(tensor)
+    return this.#address(tensor, rank)
+  }
+
+  /** The driver's stream of a rank: what is enqueued on it comes after the launches so far, and before those that follow. */
+  driverStream(rank: number, stream = 0): DeviceStream {
+    this.expectLocal(rank)
+    this.#machine.expectRunning()
+    if (!this.#graphs.isCapturing) this.#graphs.catchUp()
+    return this.#machine.queue(rank, stream).stream
   }
 
   // Allocation
@@ -214,7 +242,7 @@ export class CudaWorld extends HostWorld {
         const value = argumentOf(given, rank)
         return [name, typeof value === 'number' ? value : this.#storedAs(value as Handle)] as const
       })
-      const executable = executableOf(ir, Object.fromEntries(values))
+      const executable = executableOf(ir, Object.fromEntries(values), this.#machine.recorder !== undefined)
       this.#machine.kernel(executable, rank)
     }
   }
@@ -308,7 +336,9 @@ export class CudaWorld extends HostWorld {
   }
 
   override timeline(): Timeline {
-    throw new WorldError('the cuda target does not record yet')
+    const { recorder } = this.#machine
+    if (!recorder) throw new WorldError('the world does not record: open it with record: true')
+    return recorder.recording.timeline(this.localRanks, this.target, (rank) => this.multiprocessors(rank))
   }
 
   override async close(): Promise<void> {

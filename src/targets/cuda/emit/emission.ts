@@ -16,6 +16,7 @@ import type { Overlap } from './overlap.ts'
 import { Params } from './params.ts'
 import type { Ranges } from './ranges.ts'
 import type { EmitFacts } from './recipe.ts'
+import { Recorder, type RecordPlan } from './record.ts'
 import { is16Bit, registerType, type Operand } from './spell.ts'
 import type { Region, Tile } from './tiles.ts'
 import type { Uses } from './uses.ts'
@@ -52,6 +53,8 @@ export interface EmissionPlans extends Plans {
   readonly tiles: ReadonlyMap<Node, Tile>
   readonly overlaps: readonly Overlap[]
   readonly shared: SharedPlan
+  /** Of a kernel that records. */
+  readonly record: RecordPlan | undefined
   /** Threads that arrive for one `barrier.arrive`: one a warp of the arriving group, or 1. */
   readonly arrivers: ReadonlyMap<Node, number>
   /** The first of the barriers at which the warpgroups of a group meet, each by itself. */
@@ -74,6 +77,8 @@ export class Emission {
   readonly waitSites: string[] = []
   readonly signals = new Set<string>()
   readonly waits = new Set<string>()
+  /** Of a kernel that records. */
+  readonly recorder: Recorder | undefined
   group: Group
   hazards = new Hazards()
   /** Declared before the group's code: what its renderers remember from one iteration to the next. */
@@ -94,6 +99,7 @@ export class Emission {
     this.plans = plans
     this.params = new Params(plans.ir, this.names)
     this.group = plans.roles.whole
+    this.recorder = plans.record && new Recorder(this, plans.record)
     this.#renderBlock = renderBlock
   }
 
@@ -136,8 +142,16 @@ export class Emission {
 
   /** A statement that one thread executes. */
   byLeader(statement: string, site?: Site): void {
-    this.out.line(this.group.solo ? statement : `if (thread == 0) ${statement}`, site)
+    this.out.line(this.group.solo || this.isApart ? statement : `if (thread == 0) ${statement}`, site)
   }
+
+  /** Code of which every thread runs turns of its own: nothing in it is done together. */
+  apart(body: () => void): void {
+    this.isApart = true
+    body()
+    this.isApart = false
+  }
+  isApart = false
 
   meet(site?: Site): void {
     this.hazards.meet()

@@ -36,8 +36,9 @@ const names =
   )
 
 /** Emits with every tensor of one shape: all that the emitter knows of them is what divides their extents. */
-function emit(ir: KernelIR, shape: readonly number[] = [4096, 4096]): EmittedKernel {
-  return emitCuda(lower(ir), { tensors: Object.fromEntries(names.map((name) => [name, factsOf(shape)])) })
+function emit(ir: KernelIR, shape: readonly number[] = [4096, 4096], record = false): EmittedKernel {
+  const tensors = Object.fromEntries(names.map((name) => [name, factsOf(shape)]))
+  return emitCuda(lower(ir), { tensors, record })
 }
 
 /** The kernel itself, without the functions it is written in. */
@@ -53,6 +54,9 @@ const emitted: Readonly<Record<string, () => EmittedKernel>> = {
   'all-gather-gemm-pull-small': () =>
     emit(allGatherGemmPull.record({ world: 2, meta: { ...small, slices: 5 } })),
   publish: () => emit(publish.record({ world: 2 })),
+  'all-gather-gemm-pull-recording': () =>
+    emit(allGatherGemmPull.record({ world: 2, meta: { slices: 32 } }), undefined, true),
+  'publish-recording': () => emit(publish.record({ world: 2 }), undefined, true),
   attention: () => emit(attention.record({ world: 1 })),
   'transposed-gemm': () => emit(transposedGemm.record({ world: 1 })),
   elements: () => emit(elements.record({ world: 1 })),

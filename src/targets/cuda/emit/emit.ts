@@ -12,6 +12,7 @@ import { COMMON, STAGING } from './device.ts'
 import { Emission } from './emission.ts'
 import { usedOf } from './library.ts'
 import { plan, writtenBases } from './plan.ts'
+import { RECORDING } from './record.ts'
 import type { EmitFacts, EmittedKernel } from './recipe.ts'
 import { renderBlock } from './render/index.ts'
 
@@ -25,9 +26,15 @@ export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
     if (param.type.kind === 'value')
       emission.setScalar(param, emission.params.scalar(attribute<string>(param, 'name')))
   const body = emission.out.aside(() =>
-    emission.within(plans.roles.whole, () => renderBlock(ir.body, emission)),
+    emission.within(plans.roles.whole, () => {
+      renderBlock(ir.body, emission)
+      if (emission.recorder) emission.drain()
+    }),
   )
-  const end = emission.out.aside(() => advanceEpochs(emission))
+  const end = emission.out.aside(() => {
+    advanceEpochs(emission)
+    emission.recorder?.ends()
+  })
   const start = emission.out.aside(() => prologue(emission))
   const { block } = plans.roles
   const params = emission.params.all
@@ -41,7 +48,13 @@ export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
     ...end,
     '}\n',
   ].join('\n')
-  const library = [prelude({ wgmma: emission.wgmma }), COMMON, STAGING, ...emission.functions.values()]
+  const library = [
+    prelude({ wgmma: emission.wgmma }),
+    COMMON,
+    RECORDING,
+    STAGING,
+    ...emission.functions.values(),
+  ]
   const written = new Set([...walk(ir.body)].flatMap(writtenBases))
   return {
     name: ir.name,
@@ -54,6 +67,7 @@ export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
     signals: [...emission.signals],
     waits: [...emission.waits],
     waitSites: emission.waitSites,
+    ...(emission.recorder && { recordedSites: emission.recorder.sites }),
   }
 }
 
@@ -63,6 +77,7 @@ function prologue(emission: Emission): void {
   out.line('extern __shared__ u8 shared_memory[];')
   out.line('const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;')
   out.line('const u32 thread = threadIdx.x;')
+  emission.recorder?.begins()
   // What waits for others would wait in vain in a stopped world; the word comes from the host, meanwhile the rest is made ready.
   const canWait = emission.waitSites.length > 0
   if (canWait) out.line(`const bool is_stopped = thread == 0 && abort_raised(${params.control});`)
@@ -73,7 +88,7 @@ function prologue(emission: Emission): void {
     )
   const barriers = [...walk(plans.ir.body)].filter((node) => node.op === 'barriers')
   if (barriers.length === 0) {
-    if (canWait) out.line(meet)
+    if (canWait || (emission.recorder && plans.roles.groups.size > 0)) out.line(meet)
     return
   }
   out.block('if (thread == 0)', () => {

@@ -23,6 +23,7 @@ const order: readonly ParamRecipe['kind'][] = [
   'heapStride',
   'counters',
   'control',
+  'log',
 ]
 
 const suffixes = [
@@ -100,6 +101,9 @@ export class Params {
   }
   get control(): string {
     return this.#ask({ kind: 'control' }, 'control', 'Control*')
+  }
+  get log(): string {
+    return this.#ask({ kind: 'log' }, 'event_log', 'Log*')
   }
   /** A word of this kernel's own; the text is its address. */
   counter(): string {

@@ -11,6 +11,7 @@ import { planOverlap } from './overlap.ts'
 import { productOf } from './products.ts'
 import { Ranges } from './ranges.ts'
 import type { EmitFacts } from './recipe.ts'
+import { planRecord, recordBytes } from './record.ts'
 import { STAGING_BOX } from './render/store.ts'
 import { scratchOf } from './scratch.ts'
 import {
@@ -48,7 +49,9 @@ function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {
     if (made) stores.set(node, made)
   }
   const space = new SharedSpace()
-  const shared = planShared(ir, { tiles, stores, groupOf, roles, layouts }, space)
+  const reserved = facts.record ? recordBytes(roles) : 0
+  const shared = planShared(ir, { tiles, stores, groupOf, roles, layouts, reserved }, space)
+  const record = facts.record ? planRecord(roles, space) : undefined
   expectFits(space.used, ir, [...tiles.values()])
   const arrivers = planArrivers(ir, groupOf)
   const all = [...walk(ir.body)]
@@ -67,6 +70,7 @@ function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {
     products,
     scratch: shared.scratch,
     shared,
+    record,
     uses: new Uses(ir.body),
     overlaps: planOverlap(ir).filter(
       ({ dot, arrivals }) =>
@@ -101,10 +105,12 @@ interface SharedUsers {
   readonly groupOf: ReadonlyMap<Node, Group>
   readonly roles: RolesPlan
   readonly layouts: Layouts
+  /** Bytes that something else takes afterwards. */
+  readonly reserved: number
 }
 
 function planShared(ir: KernelIR, users: SharedUsers, space: SharedSpace): SharedPlan {
-  const { tiles, stores, groupOf, roles, layouts } = users
+  const { tiles, stores, groupOf, roles, layouts, reserved } = users
   const places = new Map<Node, Region>()
   const bySize = [...tiles.values()].sort((a, b) => Number(a.span === 0) - Number(b.span === 0))
   for (const tile of bySize)
@@ -121,6 +127,7 @@ function planShared(ir: KernelIR, users: SharedUsers, space: SharedSpace): Share
     if (node.op.startsWith('reduce.') && !isFragment(node))
       exchange.set(group, Math.max(exchange.get(group)!, 8 * group.warps))
   const small =
+    reserved +
     nodes.reduce((sum, node) => sum + 8 * attribute<number>(node, 'count'), 0) +
     [...exchange.values()].reduce((sum, bytes) => sum + bytes + 16, 0)
   const staging = planStaging(stores, groupOf, space, small)

@@ -22,6 +22,8 @@ export interface EmitFacts {
    * the plain order. It is used only where nobody can tell (tileOrder.ts).
    */
   readonly tileGroup?: number
+  /** The kernel writes down what it does, and when: record.ts. */
+  readonly record?: boolean
 }
 
 export function factsOf(shape: readonly number[]): TensorFacts {
@@ -63,6 +65,8 @@ export type ParamRecipe =
   | { readonly kind: 'counters'; readonly words: number }
   /** This rank's abort word and a record of waiting for each of its programs, in memory that host and device see. */
   | { readonly kind: 'control' }
+  /** Where this rank's queue keeps what was recorded. */
+  | { readonly kind: 'log' }
 
 export interface EmittedKernel {
   readonly name: string
@@ -80,4 +84,13 @@ export interface EmittedKernel {
   readonly waits: readonly string[]
   /** The author's lines of waits: entry i - 1 is what a wait record calls site i. */
   readonly waitSites: readonly string[]
+  /** Of a kernel that records: what its events number. */
+  readonly recordedSites?: readonly RecordedSite[]
+}
+
+export interface RecordedSite {
+  /** The author's. */
+  readonly line: string
+  /** Of a wait: the parameter. */
+  readonly flags: string | undefined
 }

@@ -4,14 +4,17 @@ import { compileTogether, NO_SPILLS, noCompiler } from '../../../../test/cuda/co
 import { shippedKernels } from '../../../../test/cuda/shipped.ts'
 import type { EmittedKernel } from './recipe.ts'
 
-const named = (part: string): EmittedKernel =>
-  shippedKernels.find(({ name }) => name.startsWith(part))!.emit()
+const named = (part: string, record = false): EmittedKernel =>
+  shippedKernels.find(({ name }) => name.startsWith(part))!.emit(record)
 
 describe('shipped kernels', () => {
   it.each(shippedKernels.map((one) => [one.name, one] as const))('%s is emitted', (_, one) => {
-    const { source, sharedBytes } = one.emit()
-    expect(source).toContain('extern "C" __global__')
-    expect(sharedBytes).toBeLessThanOrEqual(227 * 1024)
+    for (const record of [false, true]) {
+      const { source, sharedBytes } = one.emit(record)
+      expect(source).toContain('extern "C" __global__')
+      expect(source.includes('event_log')).toBe(record)
+      expect(sharedBytes).toBeLessThanOrEqual(227 * 1024)
+    }
   })
 
   it('copies caches by the engine, whatever the lengths are', () => {
@@ -32,9 +35,18 @@ describe.skipIf(noCompiler)('shipped kernels, compiled for sm_90a', () => {
     ...['ringAllReduce bf16', 'broadcast f16'],
   ]
 
-  it('spill nothing', { timeout: 240_000 }, () => {
-    const compiled = compileTogether(oneOfEachForm.map(named))
-    const found = oneOfEachForm.map((name, i) => [name, compiled[i].properties])
-    expect(found).toEqual(oneOfEachForm.map((name) => [name, NO_SPILLS]))
+  const recording = [
+    ...['pull K bf16 M=1024', 'decode, fused bf16 batch=16 G=16', 'all-gather K bf16 M=64'],
+    ...['fused, teams M bf16 M=8', 'oneShotAllReduce bf16'],
+  ]
+
+  it('spill nothing, recording or not', { timeout: 240_000 }, () => {
+    const kernels = [
+      ...oneOfEachForm.map((name) => ({ name, emitted: named(name) })),
+      ...recording.map((name) => ({ name: `${name}, recording`, emitted: named(name, true) })),
+    ]
+    const compiled = compileTogether(kernels.map(({ emitted }) => emitted))
+    const found = kernels.map(({ name }, i) => [name, compiled[i].properties])
+    expect(found).toEqual(kernels.map(({ name }) => [name, NO_SPILLS]))
   })
 })

@@ -1,5 +1,6 @@
 /** Control flow: carried state becomes variables that a block's end assigns. */
 import { attribute, walk, type Block, type Node } from '../../../../ir/node.ts'
+import { ops, type Order } from '../../../../ir/ops/index.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import { isFragment, isSplat } from '../assign.ts'
 import { bare, registers, type Emission } from '../emission.ts'
@@ -124,8 +125,43 @@ function turnsOf(loop: Node, index: string, emission: Emission): string {
   return by === '1' ? passed : `${passed} / (u32)${by}`
 }
 
+/**
+ * The signal or the wait of a loop that does nothing else, over ranks as a rule: threads take turns of their own, so that all
+ * flags are told or awaited at once. A wait that is recorded is one thread's.
+ */
+function meetingOf(loop: Node, { group, recorder }: Emission): Node | undefined {
+  const [low, , step] = loop.inputs
+  const isConstant = (node: Node, value: number): boolean =>
+    node.op === 'const' && attribute<number>(node, 'value') === value
+  if (group.solo || loop.inputs.length > 3 || !isConstant(low, 0) || !isConstant(step, 1)) return undefined
+  const effects = loop.blocks[0].nodes.filter((node) => ops[node.op].effect !== 'pure')
+  const [only] = effects
+  if (effects.length !== 1) return undefined
+  return only.op === 'signal' || (only.op === 'wait' && !recorder) ? only : undefined
+}
+
+function meeting(loop: Node, only: Node, emission: Emission): void {
+  const { out, group } = emission
+  const [body] = loop.blocks
+  if (only.op === 'signal' && attribute<Order>(only, 'order') === 'release') release(only, emission)
+  emission.names.scope(() => {
+    const i = emission.names.take(emission.paramName(body.params[0]))
+    emission.setScalar(body.params[0], i)
+    const high = emission.scalar(loop.inputs[1])
+    out.block(
+      `for (i32 ${i} = thread; ${i} < ${high}; ${i} += ${group.threads})`,
+      () => emission.apart(() => emission.names.scope(() => emission.block(body))),
+      loop.site,
+    )
+  })
+  if (only.op === 'wait') acquire(only, emission)
+  emission.results.set(loop, [])
+}
+
 export const forLoop: Renderer = (node, emission) => {
   const { out, plans } = emission
+  const only = meetingOf(node, emission)
+  if (only) return meeting(node, only, emission)
   const [body] = node.blocks
   const [low, high, step] = node.inputs
   const [index, ...params] = body.params
@@ -336,6 +372,7 @@ function role(block: Block, group: Group, emission: Emission): void {
     emission.within(group, () => {
       emission.block(block)
       emission.drain()
+      emission.recorder?.groupEnds()
     })
   if (group.solo) return out.block(`if (threadIdx.x == ${group.first})`, body)
   out.line(`const u32 thread = threadIdx.x${group.first === 0 ? '' : ` - ${group.first}`};`)

@@ -7,6 +7,7 @@ import { isFragment, lanesOf } from '../assign.ts'
 import type { MapPlan, TensorPlan } from '../copies.ts'
 import { registers, type Emission } from '../emission.ts'
 import { blockedLayout } from '../layout.ts'
+import { ownerOf } from '../record.ts'
 import { is16Bit, literal, registerType } from '../spell.ts'
 import { tileOf, type TileView } from '../views.ts'
 import { engineCoordinates, placeOf, scaled, sharedView, sum, type Place } from './places.ts'
@@ -21,14 +22,34 @@ const write = (place: Place, type: string, address: string, value: string): stri
 const all = (...conditions: (string | undefined)[]): string | undefined =>
   conditions.filter((one) => one !== undefined).join(' && ') || undefined
 
+/** An access, and a record of it where it is one of another rank's memory. */
+function recorded(node: Node, ref: Node, emission: Emission, access: () => void, last?: () => string): void {
+  const owner = emission.recorder && ownerOf(ref)
+  if (owner && ref.op !== 'at') emission.recorder!.copy(node, ref, owner, access, last)
+  else access()
+}
+
 export const load: Renderer = (node, emission) => {
   emission.settle(node)
+  if (!isFragment(node)) return loadScalar(node, placeOf(node.inputs[0], emission), emission)
+  const last = (): string => lastBits(node, emission)
+  recorded(node, node.inputs[0], emission, () => loadFragment(node, emission), last)
+}
+
+/** The last register of a fragment, as bits. */
+function lastBits(node: Node, emission: Emission): string {
+  const { dtype } = node.type as ValueType
+  const [type, count] = registers(dtype, emission.plans.layouts.of(node).count)
+  const register = `${emission.fragment(node).array!}[${count - 1}]`
+  return type === 'float' ? `__float_as_uint(${register})` : `(u32)${register}`
+}
+
+function loadFragment(node: Node, emission: Emission): void {
   const [ref, mask, other] = node.inputs
   const place = placeOf(ref, emission)
   const { dtype } = node.type as ValueType
   const type = registerType(dtype)
   const { order, scope } = node.attributes as { order?: Order; scope?: Scope }
-  if (!isFragment(node)) return loadScalar(node, place, emission)
   const layout = emission.plans.layouts.of(node)
   const name = emission.declareFragment(node, `loaded_${dtype}`)
   const bytes = wideBytes(node, ref, layout.vector, emission)
@@ -104,6 +125,10 @@ function wideBytes(value: Node, ref: Node, vector: number, emission: Emission): 
 
 export const store: Renderer = (node, emission) => {
   emission.settle(node)
+  recorded(node, node.inputs[0], emission, () => storeValue(node, emission))
+}
+
+function storeValue(node: Node, emission: Emission): void {
   const plan = emission.plans.stores.get(node)
   if (plan) return storeByEngine(node, plan, emission)
   const [ref, value, mask] = node.inputs
@@ -149,8 +174,13 @@ export const store: Renderer = (node, emission) => {
 export const copy: Renderer = (node, emission) => {
   emission.settle(node)
   const isElements = node.inputs.length > 2 || node.inputs.some((ref) => ref.op === 'at')
-  if (isElements && (node.inputs[0].type as RefType).shape.length > 0) copyElements(node, emission)
-  else copyByThreads(node, emission)
+  const copy = (): void => {
+    if (isElements && (node.inputs[0].type as RefType).shape.length > 0) copyElements(node, emission)
+    else copyByThreads(node, emission)
+  }
+  const [remote] = emission.recorder ? node.inputs.slice(0, 2).filter(ownerOf) : []
+  if (remote) emission.recorder!.copy(node, remote, ownerOf(remote)!, copy)
+  else copy()
 }
 
 /** Each element by the thread that has its index or its mask. */
@@ -228,9 +258,19 @@ export const copyAsync: Renderer = (node, emission) => {
   const plan = emission.plans.copies.ofCopy(node)
   emission.settle(node)
   if (plan.how !== 'tensor') {
-    copyByThreads(node, emission)
+    recorded(node, node.inputs[0], emission, () => copyByThreads(node, emission))
     return out.line('fence_async_shared();', node.site)
   }
+  const { recorder, group } = emission
+  const owner = recorder && ownerOf(node.inputs[0])
+  if (!owner) return copyByEngine(node, plan, emission)
+  const copy = (): void => copyByEngine(node, plan, emission)
+  if (group.solo) recorder.started(node, node.inputs[0], owner, copy)
+  else recorder.copy(node, node.inputs[0], owner, copy)
+}
+
+function copyByEngine(node: Node, plan: TensorPlan, emission: Emission): void {
+  const { out } = emission
   const [source, target, barrier] = node.inputs
   const view = tileOf(source)
   const map = emission.params.map(plan.map)

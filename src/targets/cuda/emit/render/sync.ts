@@ -9,12 +9,14 @@ import type { Renderer } from './renderer.ts'
 
 /** All that the group did is done, and one of its threads may say so to others. */
 export function release(node: Node, emission: Emission): void {
+  if (emission.isApart) return
   emission.drain()
   emission.meet(node.site)
 }
 
 /** What one thread of the group has learned holds for all of them, and for the copies they start. */
 export function acquire(node: Node, emission: Emission): void {
+  if (emission.isApart) return
   if (emission.plans.usesCopyEngine) emission.out.line('fence_async();', node.site)
   emission.meet(node.site)
 }
@@ -91,7 +93,8 @@ export const wait: Renderer = (node, emission) => {
   const site = emission.waitSite(node.site)
   const block = (pointer: string): void => {
     emission.byLeader(
-      `flag_wait(${pointer}, ${value}, ${emission.params.control}, ${site}, ${flag.owner});`,
+      emission.recorder?.flagWait(node, flag.name, pointer, value, site, flag.owner) ??
+        `flag_wait(${pointer}, ${value}, ${emission.params.control}, ${site}, ${flag.owner});`,
       node.site,
     )
     acquire(node, emission)
@@ -99,7 +102,7 @@ export const wait: Renderer = (node, emission) => {
   const isRepeated = [...emission.plans.uses.around(node)].some((one) =>
     ['for', 'while', 'persistent'].includes(one.op),
   )
-  if (!isRepeated) return block(flag.pointer)
+  if (!isRepeated || emission.isApart) return block(flag.pointer)
   const awaited = emission.remember(
     'awaited',
     (name) => `const u32* ${name} = 0;  // the flag waited for last`,
@@ -157,5 +160,7 @@ export const barrierWait: Renderer = (node, emission) => {
   // A ring is stuck because its other role is. A thread alone can leave its loop; threads that work together stay together.
   const [inner] = plans.uses.around(node)
   const leaves = emission.group.solo && inner.op === 'for'
-  out.line(leaves ? `if (!${arrived}) break;` : `${arrived};`, node.site)
+  if (leaves) return out.line(`if (!${arrived}) break;`, node.site)
+  const told = emission.recorder?.slotWait(emission.scalar(picked), `${emission.scalar(phase)} & 1`)
+  out.line(`${told ?? arrived};`, node.site)
 }

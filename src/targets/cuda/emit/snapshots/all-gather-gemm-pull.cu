@@ -157,9 +157,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) allGatherGemmPull(
     if (is_last) {
       fence_async();
       group_barrier(2, 256);
-      for (i32 i0 = 0; i0 < 2; ++i0) {
-        group_barrier(2, 256);
-        if (thread == 0) flag_store(on_rank(done, (i32)((u32)(rank + i0) % 2u) - rank, heap_stride) + rank, done_signal_epoch);
+      group_barrier(2, 256);
+      for (i32 i0 = thread; i0 < 2; i0 += 256) {
+        flag_store(on_rank(done, (i32)((u32)(rank + i0) % 2u) - rank, heap_stride) + rank, done_signal_epoch);
       }
     }
   }

@@ -400,9 +400,9 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     if (is_last) {
       fence_async();
       group_barrier(2, 128);
-      for (i32 i0 = 0; i0 < 2; ++i0) {
-        group_barrier(2, 128);
-        if (thread == 0) flag_store(on_rank(done, (i32)((u32)(rank + i0) % 2u) - rank, heap_stride) + rank, done_signal_epoch);
+      group_barrier(2, 128);
+      for (i32 i0 = thread; i0 < 2; i0 += 128) {
+        flag_store(on_rank(done, (i32)((u32)(rank + i0) % 2u) - rank, heap_stride) + rank, done_signal_epoch);
       }
     }
   }

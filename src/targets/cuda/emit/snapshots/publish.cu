@@ -20,15 +20,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) publish(
   const u32 done_wait_epoch = *(volatile u32*)(done_epochs + 1) + 1;
   const u32 ready_signal_epoch = *(volatile u32*)(ready_epochs + 0) + 1;
   if (__syncthreads_or(is_stopped)) return;
-  const u32* awaited_1 = 0;  // the flag waited for last
-  for (i32 i0 = 0; i0 < 2; ++i0) {  // src/ops/allGatherGemm/publish.ts:13
-    const u32* done_flag = done + i0;
-    if (done_flag != awaited_1) {
-      if (thread == 0) flag_wait(done_flag, (done_wait_epoch - 1), control, 1, rank);
-      __syncthreads();
-      awaited_1 = done_flag;
-    }
+  for (i32 i0 = thread; i0 < 2; i0 += 128) {  // src/ops/allGatherGemm/publish.ts:13
+    flag_wait(done + i0, (done_wait_epoch - 1), control, 1, rank);
   }
+  __syncthreads();
   const i32 a_dim0_ceil_64 = (i32)((u32)(a_dim0 + 63) / 64u);  // src/ops/allGatherGemm/publish.ts:14
   const i32 a_dim1_ceil_256 = (i32)((u32)(a_dim1 + 255) / 256u);
   const u32 tiles = (u32)a_dim0_ceil_64 * (u32)a_dim1_ceil_256;

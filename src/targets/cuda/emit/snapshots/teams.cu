@@ -19,7 +19,6 @@ extern "C" __global__ void __launch_bounds__(128, 1) teams(
   const u32 made_signal_epoch = *(volatile u32*)(made_epochs + 0) + 1;
   const u32 made_wait_epoch = *(volatile u32*)(made_epochs + 1) + 1;
   if (__syncthreads_or(is_stopped)) return;
-  const u32* awaited_1 = 0;  // the flag waited for last
   if ((i32)blockIdx.x < 2) {  // make
     const float cast = (float)(((i32)blockIdx.x + (rank * 2)) + 1);  // test/cuda/probes.ts:193
     for (i32 i0 = 0; i0 < 2; ++i0) {  // test/cuda/probes.ts:194
@@ -30,14 +29,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) teams(
       if (thread == 0) flag_add(on_rank(made, i0 - rank, heap_stride) + rank, 1);
     }
   } else if (((i32)blockIdx.x - 2) < ((i32)gridDim.x - 2)) {  // add
-    for (i32 i0 = 0; i0 < 2; ++i0) {  // test/cuda/probes.ts:208
-      const u32* made_flag = made + i0;
-      if (made_flag != awaited_1) {
-        if (thread == 0) flag_wait(made_flag, made_wait_epoch * 2, control, 1, rank);
-        __syncthreads();
-        awaited_1 = made_flag;
-      }
+    for (i32 i0 = thread; i0 < 2; i0 += 128) {  // test/cuda/probes.ts:208
+      flag_wait(made + i0, made_wait_epoch * 2, control, 1, rank);
     }
+    __syncthreads();
     float loaded_f32[32];  // test/cuda/probes.ts:209
     #pragma unroll
     for (u32 i = 0; i < 32; ++i) loaded_f32[i] = 0;

@@ -1,0 +1,20 @@
+/** Flash decode on one rank that has the whole GPU, next to cuDNN's attention and PyTorch's own. */
+import { timesAlongside } from './alongside.ts'
+import { decodeLimit, type Cell, type CellResult } from './cells.ts'
+import { decodeStage } from './decode.ts'
+import type { Pattern } from './pattern.ts'
+import type { Effort } from './stage.ts'
+
+export async function measureAttend(cell: Cell, pattern: Pattern, effort: Effort): Promise<CellResult> {
+  const stage = await decodeStage(cell, pattern, { bsp: 'ours', 'fused-coarse': 'ours', fused: 'ours' })
+  try {
+    const { queryHeads: heads, kvHeads, D, tokens } = cell.shape
+    return {
+      ...cell,
+      ...(await timesAlongside(stage, effort, { do: 'attention', heads, kvHeads, D, tokens })),
+      limit: decodeLimit(cell, stage.world.multiprocessors(0)),
+    }
+  } finally {
+    await stage.close()
+  }
+}

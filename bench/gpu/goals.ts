@@ -1,0 +1,127 @@
+/** What is aimed at on one H200, and whether it was reached, cell by cell. A cell that was not measured is not judged. */
+import { digits } from '../../src/report/format.ts'
+import type { CellResult } from './cells.ts'
+import { bestOf, compare } from './tables.ts'
+
+export interface Judgement {
+  /** A must be reached, B should be, C is the aim. */
+  readonly tier: 'A' | 'B' | 'C'
+  readonly what: string
+  readonly goal: string
+  readonly found: string
+  readonly isReached: boolean
+}
+
+const share = (part: number): string => `${Math.round(100 * part)} %`
+
+export function judge(cells: readonly CellResult[]): Judgement[] {
+  return cells.flatMap((cell) => {
+    switch (cell.section) {
+      case 'gather':
+        return cell.shape.M <= 1024 ? againstBulk(cell, true) : [againstProduct(cell)].flat()
+      case 'decode':
+        return againstBulk(cell, cell.shape.tokens <= 32 * 1024)
+      case 'gemm':
+        return againstVendor(cell)
+      case 'attend':
+        return againstPeers(cell)
+      case 'launch':
+        return launches(cell)
+      case 'scaling':
+        return []
+      default:
+        return cell.section satisfies never
+    }
+  })
+}
+
+const missing = (tier: Judgement['tier'], what: string, goal: string): Judgement => ({
+  tier,
+  what,
+  goal,
+  found: 'not measured',
+  isReached: false,
+})
+
+function againstBulk(cell: CellResult, isRecovery: boolean): Judgement[] {
+  const goal = 'best fused no slower than the faster bsp'
+  const found = compare(cell)
+  if (!found) return [missing('A', cell.key, goal)]
+  const { ratio, recovered } = found
+  const judgements: Judgement[] = [
+    { tier: 'A', what: cell.key, goal, found: `${ratio.toFixed(3)} times as fast`, isReached: ratio >= 1 },
+  ]
+  if (isRecovery)
+    judgements.push({
+      tier: 'A',
+      what: cell.key,
+      goal: 'at least 70 % of what bsp takes more than the floor',
+      found: share(recovered),
+      isReached: recovered >= 0.7,
+    })
+  return judgements
+}
+
+function againstProduct(cell: CellResult): Judgement {
+  const goal = 'at most 1.05 times GEMM alone'
+  const [fused, alone] = [bestOf(cell, 'fused'), bestOf(cell, 'alone')]
+  if (!fused || !alone) return missing('C', cell.key, goal)
+  const ratio = fused.median / alone.median
+  return { tier: 'C', what: cell.key, goal, found: `${ratio.toFixed(3)} times`, isReached: ratio <= 1.05 }
+}
+
+/** How fast ours is in units of a peer's, for each goal. */
+function atLeast(
+  cell: CellResult,
+  isPeer: (name: string) => boolean,
+  peer: string,
+  goals: readonly (readonly [tier: 'B' | 'C', least: number])[],
+): Judgement[] {
+  const ours = bestOf(cell, 'ours')
+  const theirs = cell.timings.filter(({ role, name }) => role === 'peer' && isPeer(name))
+  return goals.map(([tier, least]) => {
+    const goal = `at least ${least} of ${peer}`
+    if (!ours || theirs.length === 0) return missing(tier, cell.key, goal)
+    const ratio = Math.min(...theirs.map(({ median }) => median)) / ours.median
+    return { tier, what: cell.key, goal, found: ratio.toFixed(3), isReached: ratio >= least }
+  })
+}
+
+const againstVendor = (cell: CellResult): Judgement[] =>
+  atLeast(cell, (name) => name === 'cuBLASLt', 'cuBLASLt', [
+    ['B', cell.shape.M <= 64 ? 0.9 : 0.8],
+    ['C', cell.shape.M <= 64 ? 1 : 0.92],
+  ])
+
+const againstPeers = (cell: CellResult): Judgement[] => [
+  ...atLeast(cell, (name) => name.startsWith('cuDNN'), 'cuDNN', [
+    ['B', 0.9],
+    ['C', 1],
+  ]),
+  ...atLeast(cell, (name) => name.startsWith('PyTorch flash'), "PyTorch's flash", [['C', 1]]),
+]
+
+function launches(cell: CellResult): Judgement[] {
+  const limits = { 'launch, with the device': 4.5, 'graph node, with the device': 1.3 }
+  return Object.entries(limits).map(([name, most]) => {
+    const goal = `at most ${most} us`
+    const timing = cell.timings.find((one) => one.name === name)
+    if (!timing) return missing('A', name, goal)
+    const { median } = timing
+    return { tier: 'A', what: name, goal, found: `${digits(median)} us`, isReached: median <= most }
+  })
+}
+
+/** What is missed, and how many are reached. */
+export function verdict(judgements: readonly Judgement[]): string[] {
+  const lines = (['A', 'B', 'C'] as const).flatMap((tier) => {
+    const own = judgements.filter((judgement) => judgement.tier === tier)
+    if (own.length === 0) return []
+    const missed = own.filter(({ isReached }) => !isReached)
+    return [
+      `tier ${tier}: ${own.length - missed.length} of ${own.length} reached`,
+      ...missed.map(({ what, goal, found }) => `  missed: ${what}: ${found}; the goal is ${goal}`),
+    ]
+  })
+  return lines
+}

@@ -1,0 +1,125 @@
+/**
+ * Peers that need Python (PyTorch, Triton): a process of peers.py that stays, and is asked for one time after the other, so that it
+ * takes turns with us on the same GPU. Where it cannot be, the reason is said once and everything else goes on.
+ */
+import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+interface Answer {
+  readonly absent?: string
+  readonly error?: string
+  readonly us?: readonly number[]
+  readonly names?: readonly string[]
+  readonly failed?: Readonly<Record<string, string>>
+  readonly torch?: string
+  readonly triton?: string | null
+  readonly cudnn?: number
+}
+
+export type Prepare =
+  | {
+      readonly do: 'gemm'
+      readonly M: number
+      readonly N: number
+      readonly K: number
+      readonly triton: boolean
+    }
+  | {
+      readonly do: 'attention'
+      readonly heads: number
+      readonly kvHeads: number
+      readonly D: number
+      readonly tokens: number
+    }
+  | { readonly do: 'launches' }
+
+/** Beside this file; for a bundle, in the working tree that it lies in. */
+const script = ['./', ...['./', '../', '../../', '../../../'].map((up) => `${up}bench/gpu/`)]
+  .map((folder) => fileURLToPath(new URL(`${folder}peers.py`, import.meta.url)))
+  .find(existsSync)
+
+export class Peers {
+  readonly #process: ChildProcessWithoutNullStreams
+  readonly #waiting: ((line: string) => void)[] = []
+  #ended: string | undefined
+  /** Versions, in words. */
+  about = ''
+
+  private constructor(process: ChildProcessWithoutNullStreams) {
+    this.#process = process
+    let errors = ''
+    const end = (why: string): void => {
+      this.#ended = why
+      for (const answer of this.#waiting.splice(0)) answer(JSON.stringify({ error: why }))
+    }
+    process.stderr.on('data', (text: Buffer) => (errors = `${errors}${text.toString()}`.slice(-2000)))
+    process.stdin.on('error', () => undefined)
+    process.on('error', (error) => end(error.message))
+    process.on('exit', () => end(`Python ended: ${errors.trim().split('\n').at(-1) ?? ''}`))
+    createInterface({ input: process.stdout }).on('line', (line) => {
+      if (line.startsWith('answer ')) this.#waiting.shift()?.(line.slice('answer '.length))
+    })
+  }
+
+  /** Or why there are none. */
+  static async open(): Promise<Peers | string> {
+    if (script === undefined) return 'peers.py is not here'
+    const peers = new Peers(spawn(process.env.ARKE_PYTHON ?? 'python3', [script]))
+    try {
+      const { torch, triton, cudnn } = await peers.#ask({ do: 'hello' })
+      peers.about = `PyTorch ${torch}, Triton ${triton ?? '(absent)'}, cuDNN ${cudnn}`
+      return peers
+    } catch (error) {
+      peers.close()
+      return (error as Error).message
+    }
+  }
+
+  async #ask(request: object): Promise<Answer> {
+    if (this.#ended !== undefined) throw new Error(this.#ended)
+    const line = await new Promise<string>((resolve) => {
+      this.#waiting.push(resolve)
+      this.#process.stdin.write(`${JSON.stringify(request)}\n`)
+    })
+    const answer = JSON.parse(line) as Answer
+    const problem = answer.absent ?? answer.error
+    if (problem !== undefined) throw new Error(problem)
+    return answer
+  }
+
+  /** Who can be timed now, and who cannot and why. */
+  async prepare(
+    what: Prepare,
+  ): Promise<{ names: readonly string[]; failed: Readonly<Record<string, string>> }> {
+    const { names = [], failed = {} } = await this.#ask(what)
+    return { names, failed }
+  }
+
+  /** Microseconds on the device, of so many executions on the inputs whose turn it is. */
+  async time(name: string, turn: number, executions: number): Promise<readonly number[]> {
+    return (await this.#ask({ do: 'time', name, turn, executions })).us!
+  }
+
+  /** Microseconds of a launch: of the host, and until the device has done it. */
+  async launch(name: string): Promise<readonly [host: number, whole: number]> {
+    const [host, whole] = (await this.#ask({ do: 'launch', name })).us!
+    return [host, whole]
+  }
+
+  close(): void {
+    this.#process.stdin.end()
+    this.#process.kill()
+  }
+}
+
+let opened: Promise<Peers | string> | undefined
+
+/** The one process, started when somebody first needs it. */
+export const openPeers = (): Promise<Peers | string> => (opened ??= Peers.open())
+
+export async function closePeers(): Promise<void> {
+  const peers = await opened
+  if (peers instanceof Peers) peers.close()
+}

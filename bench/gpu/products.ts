@@ -1,0 +1,104 @@
+/** Products of matrices on all ranks of a stage: whether they are right, and the vendor's. */
+import { medianOf } from '../../src/runs/quantity.ts'
+import type { SymmetricTensor } from '../../src/world/world.ts'
+import { proposalsOf, type Operands, type Product, type Proposals } from './cublas.ts'
+import { poison, readSome, type Elements } from './pattern.ts'
+import { expectSimilar, Wrong, type Stage } from './stage.ts'
+
+/** Of a result that is read as a whole to see that every element was written. */
+const mostRead = 8 * 2 ** 20
+
+export interface Sample {
+  readonly rows: readonly number[]
+  readonly columns: readonly number[]
+  /** In the order of rows, then of columns. */
+  readonly expected: Float64Array
+}
+
+/** Some elements of A x B in float64: in the first and last rows and columns, and between. */
+export function sampleProduct(
+  { M, N, K }: Pick<Product, 'M' | 'N' | 'K'>,
+  a: (row: number, k: number) => number,
+  b: Elements,
+): Sample {
+  const spread = (extent: number, count: number): number[] => [
+    ...new Set(Array.from({ length: count }, (_, n) => Math.round((n * (extent - 1)) / (count - 1)))),
+  ]
+  const [rows, columns] = [spread(M, 4), spread(N, 37)]
+  const expected = new Float64Array(rows.length * columns.length)
+  const row = new Float64Array(K)
+  rows.forEach((i, atRow) => {
+    for (let k = 0; k < K; k++) row[k] = a(i, k)
+    columns.forEach((j, atColumn) => {
+      let sum = 0
+      for (let k = 0; k < K; k++) sum += row[k] * b(k * N + j)
+      expected[atRow * columns.length + atColumn] = sum
+    })
+  })
+  return { rows, columns, expected }
+}
+
+/** Runs what writes one of the results, which were poisoned, and compares it; `samples` are of each rank. */
+export const productCheck =
+  ({ world, stream }: Stage, results: readonly SymmetricTensor[], samples: readonly Sample[]) =>
+  async (set: number, run: () => void): Promise<void> => {
+    const c = results[set]
+    const [M, N] = c.shape
+    for (const rank of world.localRanks) poison(world, c, rank)
+    run()
+    await world.synchronize()
+    for (const rank of world.localRanks) {
+      // Others than we may have launched, too.
+      world.driverStream(rank, stream.id).synchronize()
+      const { rows, columns, expected } = samples[rank]
+      if (M * N <= mostRead && readSome(world, c, rank, 0, M * N).some(Number.isNaN))
+        throw new Wrong(`rank ${rank}: elements were not written`)
+      const found = rows.flatMap((row) => {
+        const elements = readSome(world, c, rank, row * N, N)
+        return columns.map((column) => elements[column])
+      })
+      expectSimilar(`rank ${rank}`, found, expected)
+    }
+  }
+
+/**
+ * The vendor's product on all ranks, for each set of operands (by rank), in the way that was fastest of eight while all ranks
+ * computed. Those that a device refuses do not count.
+ */
+export async function vendorProducts(
+  stage: Stage,
+  product: Product,
+  sets: readonly (readonly Operands[])[],
+): Promise<(() => void)[]> {
+  const { world, stream } = stage
+  const proposals = world.localRanks.map((rank): Proposals => {
+    const made = proposalsOf(world.driverStream(rank, stream.id), product)
+    stage.own(() => made.close())
+    return made
+  })
+  const launches = (n: number): (() => void)[] =>
+    sets.map((operands) => () => {
+      for (const rank of world.localRanks) {
+        // What graphs left to be waited for comes first.
+        world.driverStream(rank, stream.id)
+        proposals[rank].run(n, operands[rank])
+      }
+    })
+  const usable: number[] = []
+  for (let n = 0; n < Math.min(...proposals.map(({ count }) => count)); n++) {
+    try {
+      launches(n)[0]()
+      usable.push(n)
+    } catch (error) {
+      if (!(error instanceof Error) || !error.message.startsWith('cublasLt')) throw error
+    }
+    for (const rank of world.localRanks) world.driverStream(rank, stream.id).synchronize()
+  }
+  if (usable.length === 0) throw new Wrong('cuBLASLt proposes nothing for this product')
+  const candidates = usable.map((n) => ({
+    executions: launches(n).map((launch) => ({ launches: 1, launch })),
+  }))
+  const samples = await stage.samples(candidates, { seconds: 0.3, leastRounds: 7, mostRounds: 25 })
+  const medians = samples.map(medianOf)
+  return launches(usable[medians.indexOf(Math.min(...medians))])
+}

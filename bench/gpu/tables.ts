@@ -1,0 +1,210 @@
+/** Results as tables: the best of each role at every cell, their ratio, and what is left to the limit. */
+import { columns, digits } from '../../src/report/format.ts'
+import { device, type CellResult, type Role, type SectionName, type Timing } from './cells.ts'
+
+export interface Table {
+  readonly title: string
+  readonly head: readonly string[]
+  readonly rows: readonly (readonly string[])[]
+  /** Lines below it. */
+  readonly notes: readonly string[]
+}
+
+function ranksOf({ ranks, multiprocessors = 0 }: CellResult): string {
+  const isShared = ranks * multiprocessors <= device.multiprocessors
+  return isShared ? `${ranks} virtual ranks on one H200: no link between them` : `${ranks} ranks, a GPU each`
+}
+
+/** The fastest of a role. */
+export function bestOf({ timings }: Pick<CellResult, 'timings'>, role: Role): Timing | undefined {
+  const own = timings.filter((timing) => timing.role === role)
+  return own.length === 0 ? undefined : own.reduce((a, b) => (b.median < a.median ? b : a))
+}
+
+export interface Comparison {
+  readonly baseline: Timing
+  readonly fused: Timing
+  /** GEMM alone, or the bytes over the bandwidth: microseconds that no variant undercuts. */
+  readonly floor: number
+  /** How many times as fast as the baseline. */
+  readonly ratio: number
+  /** Of what the baseline takes more than the floor; all of it where that is nothing. */
+  readonly recovered: number
+}
+
+/** The best fused variant against the best baseline. */
+export function compare(cell: CellResult): Comparison | undefined {
+  const [baseline, fused, alone] = (['baseline', 'fused', 'alone'] as const).map((role) => bestOf(cell, role))
+  const floor = cell.shape.tokens !== undefined ? cell.limit : alone?.median
+  if (!baseline || !fused || floor === undefined) return undefined
+  return {
+    baseline,
+    fused,
+    floor,
+    ratio: baseline.median / fused.median,
+    recovered: baseline.median > floor ? (baseline.median - fused.median) / (baseline.median - floor) : 1,
+  }
+}
+
+const percent = (share: number): string => `${Math.round(100 * share)} %`
+const named = ({ name, form }: Timing): string => (form === 'graph' ? `${name} (graph)` : name)
+const spread = ({ interval: [low, high] }: Timing): string => `${digits(low)}…${digits(high)}`
+const us = (timing: Timing | undefined): string => (timing ? digits(timing.median) : '–')
+
+/** All times of the cells of a section: one column a contestant. */
+export function timesTable(title: string, cells: readonly CellResult[]): Table {
+  const names = [...new Set(cells.flatMap(({ timings }) => timings.map(named)))]
+  return {
+    title: `${title}, microseconds, medians`,
+    head: ['', ...names, 'limit'],
+    rows: cells.map((cell) => [
+      cell.key,
+      ...names.map((name) => us(cell.timings.find((timing) => named(timing) === name))),
+      cell.limit === undefined ? '–' : digits(cell.limit),
+    ]),
+    notes: cells.flatMap(({ key, failed }) =>
+      Object.entries(failed).map(([name, why]) => `${key}: ${name} was not timed: ${why.split('\n')[0]}`),
+    ),
+  }
+}
+
+/** The best fused variant against the faster bulk-synchronous one, cell by cell. */
+export function fusedTable(title: string, floor: string, cells: readonly CellResult[]): Table {
+  const rows = cells.map((cell) => {
+    const found = compare(cell)
+    if (!found) return [cell.key, ...Array<string>(9).fill('–')]
+    const { baseline, fused, ratio, recovered } = found
+    return [
+      cell.key,
+      named(baseline),
+      us(baseline),
+      spread(baseline),
+      named(fused),
+      us(fused),
+      spread(fused),
+      ratio.toFixed(3),
+      digits(found.floor),
+      percent(recovered),
+    ]
+  })
+  return {
+    title: `${title} (${ranksOf(cells[0])})`,
+    head: ['', 'bsp', 'us', '95 %', 'best fused', 'us', '95 %', 'bsp / fused', floor, 'recovered'],
+    rows,
+    notes: [],
+  }
+}
+
+/** Ours against the best peer. */
+export function peerTable(title: string, cells: readonly CellResult[]): Table {
+  return {
+    title,
+    head: ['', 'ours', 'us', '95 %', 'best peer', 'us', '95 %', 'peer / ours', 'limit'],
+    rows: cells.map((cell) => {
+      const [ours, peer] = [bestOf(cell, 'ours'), bestOf(cell, 'peer')]
+      return [
+        cell.key,
+        ours ? named(ours) : '–',
+        us(ours),
+        ours ? spread(ours) : '–',
+        peer ? named(peer) : '–',
+        us(peer),
+        peer ? spread(peer) : '–',
+        ours && peer ? (peer.median / ours.median).toFixed(3) : '–',
+        cell.limit === undefined ? '–' : digits(cell.limit),
+      ]
+    }),
+    notes: [],
+  }
+}
+
+/** Times of the same work on more ranks, over the time on one. */
+export function scalingTable(title: string, cells: readonly CellResult[]): Table {
+  const workOf = ({ key }: CellResult): string => key.replace(/ ranks=\d+$/, '')
+  const one = (cell: CellResult, role: Role): number | undefined => {
+    const first = cells.find((other) => workOf(other) === workOf(cell) && other.ranks === 1)
+    return first && bestOf(first, role)?.median
+  }
+  const scaled = (cell: CellResult, role: Role): string[] => {
+    const [best, alone] = [bestOf(cell, role), one(cell, role)]
+    return [us(best), best && alone ? `${(alone / best.median).toFixed(2)}x` : '–']
+  }
+  return {
+    title: `${title} (16 multiprocessors a rank; virtual ranks on one H200: no link between them)`,
+    head: ['', 'bsp us', 'over 1 rank', 'best fused us', 'over 1 rank', 'limit'],
+    rows: cells.map((cell) => [
+      cell.key,
+      ...scaled(cell, 'baseline'),
+      ...scaled(cell, 'fused'),
+      digits(cell.limit ?? NaN),
+    ]),
+    notes: [],
+  }
+}
+
+export function tablesOf(section: SectionName, cells: readonly CellResult[]): Table[] {
+  if (cells.length === 0) return []
+  switch (section) {
+    case 'gather':
+      return [
+        fusedTable('All-Gather + GEMM, N=3584 a rank, K=8192', 'GEMM alone', cells),
+        timesTable('All-Gather + GEMM', cells),
+        {
+          title: 'Bytes that would cross links',
+          head: ['', 'to each rank', `at ${device.link / 1e9} GB/s, us`],
+          rows: cells.map(({ key, remoteBytes = 0 }) => [
+            key,
+            `${digits(remoteBytes / 1e6)} MB`,
+            digits((1e6 * remoteBytes) / device.link),
+          ]),
+          notes: [],
+        },
+      ]
+    case 'decode':
+      return [
+        fusedTable(
+          'Flash Decode, 96 query and 12 kv heads of 128, bf16, tokens a rank',
+          'bytes / bandwidth',
+          cells,
+        ),
+        timesTable('Flash Decode', cells),
+      ]
+    case 'gemm':
+      return [peerTable('GEMM, bf16, one rank, the whole GPU', cells), timesTable('GEMM', cells)]
+    case 'attend':
+      return [
+        peerTable('Flash decode, one rank, the whole GPU, 32 query and 8 kv heads of 128', cells),
+        timesTable('Flash decode, one rank', cells),
+      ]
+    case 'launch':
+      return cells.map(({ timings, notes = [] }) => ({
+        title: 'What a launch costs',
+        head: ['', 'us', '95 %'],
+        rows: timings.map((timing) => [named(timing), us(timing), spread(timing)]),
+        notes,
+      }))
+    case 'scaling':
+      return [scalingTable('Strong scaling', cells), timesTable('Strong scaling', cells)]
+    default:
+      return section satisfies never
+  }
+}
+
+/** For a terminal. */
+export const asText = ({ title, head, rows, notes }: Table): string =>
+  [`\n${title}`, ...columns([head, ...rows], [0]), ...notes.map((note) => `  ${note}`)].join('\n')
+
+/** One line for a cell that was just measured. */
+export function summaryOf(cell: CellResult): string {
+  const found = compare(cell)
+  const failures = Object.keys(cell.failed)
+  const wrong = failures.length > 0 ? `; FAILED ${failures.join(', ')}` : ''
+  if (found) {
+    const { baseline, fused, floor, ratio, recovered } = found
+    return `bsp ${us(baseline)} us (${named(baseline)}), fused ${us(fused)} (${named(fused)}), ${ratio.toFixed(3)}x, recovered ${percent(recovered)} down to ${digits(floor)}${wrong}`
+  }
+  const [ours, peer] = [bestOf(cell, 'ours'), bestOf(cell, 'peer')]
+  if (ours && peer)
+    return `ours ${us(ours)} us (${named(ours)}), peer ${us(peer)} (${named(peer)}), ${(peer.median / ours.median).toFixed(3)}x${wrong}`
+  return `${cell.timings.map((timing) => `${named(timing)} ${us(timing)} us`).join(', ')}${wrong}`
+}

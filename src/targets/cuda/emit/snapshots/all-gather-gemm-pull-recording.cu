@@ -1,0 +1,179 @@
+// allGatherGemmPull, for 2 ranks; BM = 128, BN = 256, BK = 64, slices = 32, stages = 4
+extern "C" __global__ void __launch_bounds__(384, 1) allGatherGemmPull(
+    i32 a_dim1,
+    i32 c_dim0,
+    i32 c_dim1,
+    const __grid_constant__ TensorMap a_all_ranks_map,
+    const __grid_constant__ TensorMap b_map,
+    const __grid_constant__ TensorMap c_map,
+    u32* ready,
+    u32* done,
+    u32* ready_epochs,
+    u32* done_epochs,
+    i32 rank,
+    i64 heap_stride,
+    u32* counters,
+    Control* control,
+    Log* event_log) {
+  extern __shared__ u8 shared_memory[];
+  const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
+  const u32 thread = threadIdx.x;
+  if (thread == 0) program_begins(shared + 229488, 3);
+  const bool is_stopped = thread == 0 && abort_raised(control);
+  const u32 ready_wait_epoch = *(volatile u32*)(ready_epochs + 1) + 1;
+  const u32 done_signal_epoch = *(volatile u32*)(done_epochs + 0) + 1;
+  if (thread == 0) {
+    tma_prefetch(a_all_ranks_map);
+    tma_prefetch(b_map);
+    tma_prefetch(c_map);
+    for (u32 i = 0; i < 4; ++i) barrier_init(shared + 229376 + i * 8, 1);  // src/ops/allGatherGemm/pull.ts:23
+    for (u32 i = 0; i < 4; ++i) barrier_init(shared + 229408 + i * 8, 8);
+    barrier_init_fence();
+    fence_async_shared();
+  }
+  if (__syncthreads_or(is_stopped)) return;
+  const u32 a_tile = shared;  // src/ops/allGatherGemm/pull.ts:19
+  const u32 b_tile = shared + 65536;  // src/ops/allGatherGemm/pull.ts:20
+  const u32 full = shared + 229376;  // src/ops/allGatherGemm/pull.ts:23
+  const u32 empty = shared + 229408;
+  if (threadIdx.x < 128) {  // producer
+    registers_lower<56>();
+    if (threadIdx.x == 0) {
+      const u32* awaited_1 = 0;  // the flag waited for last
+      const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // src/ops/allGatherGemm/pull.ts:22
+      const i32 c_dim1_ceil_256 = (i32)((u32)(c_dim1 + 255) / 256u);
+      i32 slot = 0;
+      i32 phase = 0;
+      const u32 tiles = (u32)c_dim0_ceil_128 * (u32)c_dim1_ceil_256;
+      for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+        if (tile / (u32)(i32)gridDim.x % 64 == 63 && abort_raised(control)) { copies_arrive(); break; }
+        const TileIndex at = grouped_tile(tile, c_dim0_ceil_128, c_dim1_ceil_256, 8);
+        const i32 i0 = at.row, i1 = at.column;
+        i32 slot_2 = slot;  // src/ops/allGatherGemm/pull.ts:23
+        i32 phase_2 = phase;
+        for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {
+          i32 slot_3 = slot_2;
+          i32 phase_3 = phase_2;
+          for (i32 i1_2 = 0; i1_2 < 32; ++i1_2) {
+            if (!barrier_await(empty + slot_3 * 8, (phase_3 - 1) & 1, control)) break;
+            const i32 rank_plus_i0_2_mod_2 = (i32)((u32)(rank + i0_2) % 2u);  // src/ops/allGatherGemm/pull.ts:27
+            const u32* ready_flag = on_rank(ready, rank_plus_i0_2_mod_2 - rank, heap_stride);  // src/ops/allGatherGemm/pull.ts:28
+            if (ready_flag != awaited_1) {
+              flag_wait_recorded(ready_flag, ready_wait_epoch, control, 1, rank_plus_i0_2_mod_2, event_log, shared + 229488, shared + 229552, 6u);
+              fence_async();
+              awaited_1 = ready_flag;
+            }
+            if (rank_plus_i0_2_mod_2 != rank) copies_begin(event_log, shared + 229552, 71u, rank_plus_i0_2_mod_2);  // src/ops/allGatherGemm/pull.ts:29
+            barrier_expect_bytes(full + slot_3 * 8, 16384);
+            tma_load_3d(a_tile + slot_3 * 16384, a_all_ranks_map, full + slot_3 * 8, i1_2 * 64, i0 * 128, rank_plus_i0_2_mod_2);
+            if (rank_plus_i0_2_mod_2 != rank) copies_go_on(shared + 229552, 16384);
+            barrier_expect_bytes(full + slot_3 * 8, 32768);  // src/ops/allGatherGemm/pull.ts:30
+            tma_load_2d(b_tile + slot_3 * 32768, b_map, full + slot_3 * 8, i1 * 256, (rank_plus_i0_2_mod_2 * a_dim1) + i1_2 * 64);
+            tma_load_2d(b_tile + slot_3 * 32768 + 8192, b_map, full + slot_3 * 8, i1 * 256 + 64, (rank_plus_i0_2_mod_2 * a_dim1) + i1_2 * 64);
+            tma_load_2d(b_tile + slot_3 * 32768 + 16384, b_map, full + slot_3 * 8, i1 * 256 + 128, (rank_plus_i0_2_mod_2 * a_dim1) + i1_2 * 64);
+            tma_load_2d(b_tile + slot_3 * 32768 + 24576, b_map, full + slot_3 * 8, i1 * 256 + 192, (rank_plus_i0_2_mod_2 * a_dim1) + i1_2 * 64);
+            barrier_arrive(full + slot_3 * 8);  // src/ops/allGatherGemm/pull.ts:23
+            const i32 slot_3_plus_1 = slot_3 + 1;
+            const bool eq = slot_3_plus_1 == 4;
+            slot_3 = eq ? 0 : slot_3_plus_1;
+            phase_3 = eq ? (phase_3 + 1) : phase_3;
+          }
+          slot_2 = slot_3;
+          phase_2 = phase_3;
+        }
+        slot = slot_2;
+        phase = phase_2;
+      }
+      copies_end(event_log, shared + 229552);
+    }
+  } else if (threadIdx.x < 384) {  // consumer
+    registers_raise<224>();
+    const u32 thread = threadIdx.x - 128;
+    const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // src/ops/allGatherGemm/pull.ts:22
+    const i32 c_dim1_ceil_256 = (i32)((u32)(c_dim1 + 255) / 256u);
+    i32 slot = 0;
+    i32 phase = 0;
+    const u32 tiles = (u32)c_dim0_ceil_128 * (u32)c_dim1_ceil_256;
+    for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+      if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(2, 256, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
+      const TileIndex at = grouped_tile(tile, c_dim0_ceil_128, c_dim1_ceil_256, 8);
+      const i32 i0 = at.row, i1 = at.column;
+      float acc[128];  // src/ops/allGatherGemm/pull.ts:23
+      #pragma unroll
+      for (u32 i = 0; i < 128; ++i) acc[i] = 0.0f;  // src/ops/allGatherGemm/pull.ts:25
+      i32 slot_2 = slot;  // src/ops/allGatherGemm/pull.ts:23
+      i32 phase_2 = phase;
+      fragment_fence(acc);
+      u32 to_hand_back = 0;
+      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {
+        i32 slot_3 = slot_2;
+        i32 phase_3 = phase_2;
+        for (i32 i1_2 = 0; i1_2 < 32; ++i1_2) {
+          barrier_await_recorded(full + slot_3 * 8, phase_3 & 1, control, event_log, shared + 229488, shared + 229584, 8u, thread == 0);
+          wgmma_fence();  // src/ops/allGatherGemm/pull.ts:31
+          {
+            const u64 right0 = wgmma_operand<128>(b_tile + slot_3 * 32768, 8192, 1024);
+            const u64 left0 = wgmma_operand<128>(a_tile + slot_3 * 16384 + (thread / 128 * 64) * 128, 16, 1024);
+            #pragma unroll
+            for (u32 step = 0; step < 4; ++step) {
+              wgmma_m64n256k16_bf16<0, 1>(acc, left0 + step * 2, right0 + step * 128);
+            }
+          }
+          wgmma_commit();
+          wgmma_wait<1>();  // the product of the iteration before has read its slot
+          if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);  // src/ops/allGatherGemm/pull.ts:23
+          to_hand_back = empty + slot_3 * 8;
+          const i32 slot_3_plus_1 = slot_3 + 1;
+          const bool eq = slot_3_plus_1 == 4;
+          slot_3 = eq ? 0 : slot_3_plus_1;
+          phase_3 = eq ? (phase_3 + 1) : phase_3;
+        }
+        slot_2 = slot_3;
+        phase_2 = phase_3;
+      }
+      wgmma_wait<0>();
+      fragment_fence(acc);
+      if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);
+      u32 as_bf16[64];  // src/ops/allGatherGemm/pull.ts:35
+      #pragma unroll
+      for (u32 p = 0; p < 64; ++p) as_bf16[p] = pack_bf16(acc[2 * p], acc[2 * p + 1]);
+      #pragma unroll
+      for (u32 box = 0; box < 4; ++box) {
+        const u32 staging = shared + 196608 + (thread / 128 * 2 + box % 2) * 8192;
+        if (thread % 128 == 0) tma_store_wait_read<1>();  // the box before last has left its staging tile
+        group_barrier(3 + thread / 128, 128);
+        stage_halves(staging, as_bf16, box * 16, thread);
+        fence_async_shared();
+        group_barrier(3 + thread / 128, 128);
+        if (thread % 128 == 0) {
+          tma_store_2d(c_map, staging, i1 * 256 + (i32)(box * 64), i0 * 128 + (i32)(thread / 128 * 64));
+          tma_store_commit();
+        }
+      }
+      slot = slot_2;
+      phase = phase_2;
+    }
+    if (thread % 128 == 0) tma_store_wait_done<0>();
+    group_barrier(2, 256);  // src/ops/allGatherGemm/pull.ts:37
+    if (thread == 0) shared_store<u32>(shared + 229456, (u32)last_program(counters + 0, gridDim.x));
+    group_barrier(2, 256);
+    const u32 is_last = shared_load<u32>(shared + 229456);
+    group_barrier(2, 256);
+    if (is_last) {
+      fence_async();
+      group_barrier(2, 256);
+      group_barrier(2, 256);
+      for (i32 i0 = thread; i0 < 2; i0 += 256) {
+        flag_store(on_rank(done, (i32)((u32)(rank + i0) % 2u) - rank, heap_stride) + rank, done_signal_epoch);
+      }
+    }
+  }
+  __syncthreads();
+  __syncthreads();
+  if (thread == 0 && last_program(counters + 1, gridDim.x)) {
+    done_epochs[0] = done_signal_epoch;
+    ready_epochs[1] = ready_wait_epoch;
+  }
+  __syncthreads();
+  if (thread == 0) program_ends(event_log, shared + 229488, 1u);
+}

@@ -1,0 +1,85 @@
+/**
+ * What a world that records does on its devices: a log for each queue, in memory of its rank's device, and the devices' clocks.
+ * recording.ts makes a timeline of it.
+ */
+import { DeviceClock, hostNow } from './clock.ts'
+import type { Compile } from './executables.ts'
+import { logBytes, type LogMemory } from './log.ts'
+import type { Queue, Step } from './queue.ts'
+import { Recording } from './recording.ts'
+import type { Device, Stream } from './runtime.ts'
+
+/** Memory of a device, by a stream of its own. */
+class DeviceMemory implements LogMemory {
+  readonly #device: Device
+  readonly #stream: Stream
+  readonly #allocated: bigint[] = []
+
+  constructor(device: Device) {
+    this.#device = device
+    this.#stream = device.createStream()
+  }
+
+  allocate(bytes: number): bigint {
+    const address = this.#device.allocate(bytes)
+    this.#allocated.push(address)
+    this.clear(address, bytes)
+    return address
+  }
+
+  read(address: bigint, bytes: number): Uint8Array<ArrayBuffer> {
+    const contents = new Uint8Array(bytes)
+    if (bytes > 0) this.#stream.copyOut(contents, address)
+    return contents
+  }
+
+  clear(address: bigint, bytes: number): void {
+    if (bytes === 0) return
+    this.#stream.fillBytes(address, 0, bytes)
+    this.#stream.synchronize()
+  }
+
+  close(): void {
+    this.#stream.close()
+    for (const address of this.#allocated) this.#device.free(address)
+  }
+}
+
+export class Recorder {
+  readonly recording: Recording
+  readonly #devices: readonly Device[]
+  readonly #clocks: readonly DeviceClock[]
+  readonly #memories: readonly DeviceMemory[]
+
+  /** `devices`: each once, the first rank's first. */
+  constructor(devices: readonly Device[], compile: Compile) {
+    this.#devices = devices
+    this.#clocks = devices.map((device) => new DeviceClock(device, compile))
+    this.#memories = devices.map((device) => new DeviceMemory(device))
+    this.recording = new Recording(devices.length, (device) => this.#clocks[device].moment())
+  }
+
+  /** A queue of a rank on a device is there. */
+  attach({ rank, number: stream }: Queue, onDevice: Device): void {
+    const device = this.#devices.indexOf(onDevice)
+    const memory = this.#memories[device]
+    this.recording.attach({ rank, stream, address: memory.allocate(logBytes), memory, device })
+  }
+
+  /** Where kernels on the queue write. */
+  address({ rank, number }: Queue): bigint {
+    return this.recording.address(rank, number)
+  }
+
+  /** The host has enqueued a step just now, by a call that began then. */
+  enqueued({ part, given }: Step, from: number): void {
+    const { queue, kernel, executable, flags } = part
+    const recorded = { name: kernel.name, sites: executable.emitted.recordedSites ?? [], flags }
+    this.recording.launched({ rank: queue.rank, stream: queue.number }, recorded, given, from, hostNow())
+  }
+
+  close(): void {
+    for (const clock of this.#clocks) clock.close()
+    for (const memory of this.#memories) memory.close()
+  }
+}
