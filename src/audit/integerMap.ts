@@ -2,48 +2,68 @@
  * A map from integers to event indexes. Ids of a profiler are nearly consecutive, so they are kept in pages, 4 bytes
  * each; those that are not, as in a damaged trace, in a hash table of at most 48 bytes each.
  */
+import { Column, int32 } from '../timeline/columns.ts'
 
-const PAGE = 1 << 12
+/** Small, since ids may come in bursts with gaps between them. */
+const PAGE = 1 << 7
 /** Pages may have this many places for each key, beyond the first few. */
 const SPARSEST = 8
-const FEW = 64
+const FEW = 1 << 11
 
 export class IntegerMap {
   size = 0
-  private readonly pages = new Map<number, Int32Array>()
-  private readonly scattered = new HashTable()
+  /** By number of a page: where it begins in the places. */
+  private readonly pages = new Map<number, number>()
+  private readonly places = new Column(int32)
+  private scattered = new HashTable()
   /** The page of the last key; most are on it. */
   private lastNumber = -1
-  private last: Int32Array | undefined
+  private last = -1
 
   /** The value of a key, or -1. */
   get(key: number): number {
     const page = this.page(key)
+    const value = page < 0 ? -1 : this.places.get(page + (key % PAGE))
     // A key may have come before its page.
-    return page && page[key % PAGE] >= 0 ? page[key % PAGE] : this.scattered.get(key)
+    return value >= 0 ? value : this.scattered.get(key)
   }
 
   set(key: number, value: number): void {
     let page = this.page(key)
-    if (!page && this.mayHavePage(key)) {
-      page = new Int32Array(PAGE).fill(-1)
-      this.pages.set(Math.floor(key / PAGE), page)
-      this.lastNumber = -1
-    }
-    if (page) {
-      if (page[key % PAGE] < 0) this.size++
-      page[key % PAGE] = value
+    if (page < 0 && this.mayHavePage(key)) page = this.addPage(key)
+    if (page >= 0) {
+      const place = page + (key % PAGE)
+      if (this.places.get(place) < 0) this.size++
+      this.places.set(place, value)
     } else if (this.scattered.set(key, value)) this.size++
   }
 
-  private page(key: number): Int32Array | undefined {
-    if (!(key >= 0) || !Number.isSafeInteger(key)) return undefined
+  /** Empties it, and frees its memory. */
+  clear(): void {
+    this.size = 0
+    this.pages.clear()
+    this.places.clear()
+    this.scattered = new HashTable()
+    this.lastNumber = this.last = -1
+  }
+
+  /** Where the page of a key begins, or -1. */
+  private page(key: number): number {
+    if (!(key >= 0) || !Number.isSafeInteger(key)) return -1
     const number = Math.floor(key / PAGE)
     if (number !== this.lastNumber) {
-      this.last = this.pages.get(number)
+      this.last = this.pages.get(number) ?? -1
       this.lastNumber = number
     }
     return this.last
+  }
+
+  private addPage(key: number): number {
+    const page = this.places.length
+    for (let i = 0; i < PAGE; i++) this.places.push(-1)
+    this.pages.set(Math.floor(key / PAGE), page)
+    this.lastNumber = -1
+    return page
   }
 
   private mayHavePage(key: number): boolean {

@@ -241,6 +241,8 @@ export class KinetoDocument {
       const operator = this.operator(event, call, operators)
       if (operator !== NONE) rank.linkOperator(event, operator)
     }
+    calls.clear()
+    operators.clear()
     if (missing > 0)
       this.warnings.add('correlation', () => 'device work without the host call that enqueued it', missing)
     return alone

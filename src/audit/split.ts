@@ -4,7 +4,16 @@
  * launched nothing goes with its process.
  */
 import { deviceSpan } from '../timeline/builder.ts'
-import { type Events, isDeviceWork, Kind, NONE, type RankTimeline, type Track } from '../timeline/timeline.ts'
+import { another, type Signed, type Unsigned } from '../timeline/columns.ts'
+import {
+  type Events,
+  isDeviceWork,
+  Kind,
+  NONE,
+  type RankTimeline,
+  type Sequence,
+  type Track,
+} from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
 
 /**
@@ -99,7 +108,8 @@ export function pickTracks(
     for (let event = track.from; event < track.to; event++) position[event] = next++
   }
   const shift = length > 0 ? first : 0
-  const take = <T extends Float64Array | Int32Array | Uint32Array | Uint8Array>(column: T, made: T): T => {
+  const take = <T extends Float64Array | Signed | Unsigned>(column: T): T => {
+    const made = another(column, length)
     let at = 0
     for (const { track } of kept) {
       made.set(column.subarray(track.from, track.to), at)
@@ -108,25 +118,33 @@ export function pickTracks(
     return made
   }
   const links = (column: Int32Array): Int32Array =>
-    take(column, new Int32Array(length)).map((event) => (event === NONE ? NONE : position[event]))
+    take(column).map((event) => (event === NONE ? NONE : position[event]))
   const keys = <T>(values: ReadonlyMap<number, T>): Map<number, T> => {
     const renumbered = new Map<number, T>()
     for (const [event, value] of values) if (position[event] !== NONE) renumbered.set(position[event], value)
     return renumbered
   }
+  const sequence = (): Sequence => {
+    const { events: numbered, numbers } = events.sequence
+    const isKept = (event: number): boolean => position[event] !== NONE
+    return {
+      events: numbered.filter(isKept).map((event) => position[event]),
+      numbers: numbers.filter((_, i) => isKept(numbered[i])),
+    }
+  }
   const picked: Events = {
     length,
-    start: take(events.start, new Float64Array(length)).map((start) => start - shift),
-    duration: take(events.duration, new Float64Array(length)),
+    start: take(events.start).map((start) => start - shift),
+    duration: take(events.duration),
     bytes: keys(events.bytes),
-    kind: take(events.kind, new Uint8Array(length)),
-    name: take(events.name, new Uint32Array(length)),
-    track: take(events.track, new Uint32Array(length)),
+    kind: take(events.kind),
+    name: take(events.name),
+    track: take(events.track),
     launch: links(events.launch),
     operator: links(events.operator),
-    communication: take(events.communication, new Int32Array(length)),
-    sequence: keys(events.sequence),
-    operands: take(events.operands, new Int32Array(length)),
+    communication: take(events.communication),
+    sequence: sequence(),
+    operands: take(events.operands),
     traffic: keys(events.traffic),
   }
   tracks.forEach(({ from, to }, index) => picked.track.fill(index, from, to))

@@ -4,17 +4,16 @@
  * fuse. What had to be assumed is in the warnings.
  */
 import { Column, float64 } from '../timeline/columns.ts'
-import { difference, intersection } from '../timeline/intervals.ts'
+import { difference, intersection, type Intervals, totalWithin } from '../timeline/intervals.ts'
 import { lowerBound } from '../timeline/search.ts'
 import { isDeviceWork, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
-import { type Candidate, candidatesOf } from './candidates.ts'
+import { type Candidate, Candidates } from './candidates.ts'
 import type { Clock } from './collective.ts'
 import type { Collectives } from './collectiveTable.ts'
 import { collectivesOf } from './collectives.ts'
 import { type GroupTime, groupTimes } from './groups.ts'
 import { idleParts, type Part, partNames, type Partition } from './ledger.ts'
-import { Measured } from './measured.ts'
 import { type Locality, localityIn, localityOf, type LocalityTime } from './locality.ts'
 import { communicationTimes, partitionOf, recordedSpan } from './partition.ts'
 import { type Step, stepsOf } from './steps.ts'
@@ -78,25 +77,31 @@ export function audit(timeline: Timeline, warnings: Warnings, options: AuditOpti
   const collectives = within(timeline, all, spans)
   const times = communicationTimes(timeline, collectives)
   const partitions = ranks.map((rank, i) => partitionOf(rank, names, spans[i], times[i]))
-  const localities = ranks.map((rank) => localityOf(rank, names, warnings, { bandwidth: options.bandwidth }))
+  const groups = groupTimes(timeline, collectives, partitions)
+  const stragglers = stragglersOf(timeline, collectives, clocks, partitions)
+  const candidates = new Candidates(timeline, collectives, partitions)
+  // One rank after the other, since a locality has as many entries as there are kernels.
+  const audited = ranks.flatMap((rank, index) => {
+    const locality = localityOf(rank, names, warnings, { bandwidth: options.bandwidth })
+    candidates.addRank(index, locality)
+    const { from, to } = partitions[index]
+    if (to <= from) return []
+    const inWindow = steps[index].filter((step) => step.from >= from && step.to <= to)
+    const ledgers = ledgersOf(rank, partitions[index], locality, [{ from, to }, ...inWindow])
+    return {
+      index,
+      ledger: ledgers[0],
+      steps: inWindow.map((step, i) => ({ step, ledger: ledgers[i + 1] })),
+    }
+  })
   return {
-    ranks: ranks.flatMap((rank, index) => {
-      const { from, to } = partitions[index]
-      if (to <= from) return []
-      const inWindow = steps[index].filter((step) => step.from >= from && step.to <= to)
-      const ledgers = ledgersOf(rank, partitions[index], localities[index], [{ from, to }, ...inWindow])
-      return {
-        index,
-        ledger: ledgers[0],
-        steps: inWindow.map((step, i) => ({ step, ledger: ledgers[i + 1] })),
-      }
-    }),
+    ranks: audited,
     collectives,
     clocks,
     partitions,
-    groups: groupTimes(timeline, collectives, partitions),
-    stragglers: stragglersOf(timeline, collectives, clocks, partitions),
-    candidates: candidatesOf(timeline, collectives, partitions, localities),
+    groups,
+    stragglers,
+    candidates: candidates.list(),
   }
 }
 
@@ -195,23 +200,15 @@ function ledgersOf(
   locality: Locality | null,
   windows: readonly { readonly from: number; readonly to: number }[],
 ): Ledger[] {
-  // There may be thousands of steps, so each asks sums, not the sets.
-  const part = Object.fromEntries(
-    partNames.map((name) => [name, new Measured(partition.parts[name])]),
-  ) as Record<Part, Measured>
-  const communicating = new Measured(partition.communicating)
-  const copying = new Measured(partition.copying)
-  const waiting = new Measured(partition.waiting)
-  const transferring = new Measured(partition.transferring)
-  const overlapping = new Measured(intersection(partition.computing, partition.communicating))
-  const hidden = new Measured(difference(partition.waiting, partition.parts.wait))
+  const { communicating, copying, waiting, transferring } = partition
+  const overlapping = intersection(partition.computing, communicating)
+  const hidden = difference(waiting, partition.parts.wait)
   const started = launchTimes(rank)
   return windows.map(({ from, to }) => {
-    const within = (set: Measured): number => set.within(from, to)
-    const parts = Object.fromEntries(partNames.map((name) => [name, within(part[name])])) as Record<
-      Part,
-      number
-    >
+    const within = (set: Intervals): number => totalWithin(set, from, to)
+    const parts = Object.fromEntries(
+      partNames.map((name) => [name, within(partition.parts[name])]),
+    ) as Record<Part, number>
     const idle = idleParts.reduce((sum, part) => sum + parts[part], 0)
     const communication = within(communicating)
     return {

@@ -3,7 +3,14 @@
  * made them. A lane is a communicator or a process group, where the trace names one, else a stream of a library's
  * kernels.
  */
-import { type Communication, Kind, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
+import {
+  type Communication,
+  Kind,
+  NONE,
+  type RankTimeline,
+  sequenceOf,
+  type Timeline,
+} from '../timeline/timeline.ts'
 import type { MatchedBy } from './collective.ts'
 
 /** One rank's calls of a lane, in order, on the rank's own clock. */
@@ -91,7 +98,7 @@ export function lanesOf(timeline: Timeline): Lane[] {
   }
 
   ranks.forEach((rank, index) => {
-    const { kind, communication, sequence } = rank.events
+    const { kind, communication } = rank.events
     /** By record, apart with and without a sequence number; null where the record names no group. */
     const byRecord: (Draft | null | undefined)[] = []
     rank.tracks.forEach((track, trackIndex) => {
@@ -100,15 +107,11 @@ export function lanesOf(timeline: Timeline): Lane[] {
       for (let event = track.from; event < track.to; event++) {
         if (kind[event] !== Kind.communication) continue
         const record = communication[event]
-        const slot = 2 * record + (sequence.has(event) ? 1 : 0)
+        const isNumbered = sequenceOf(rank.events, event) !== NONE
+        const slot = 2 * record + Number(isNumbered)
         let draft = record === NONE ? null : byRecord[slot]
         if (draft === undefined) {
-          const named = describe(
-            rank.communications[record],
-            rank.rank,
-            sequence.has(event),
-            trustCommunicators,
-          )
+          const named = describe(rank.communications[record], rank.rank, isNumbered, trustCommunicators)
           draft = byRecord[slot] = named && draftOf(named.key, named.draft)
         }
         draft ??= ofStream ??= draftOf(`stream ${streamName(index, trackIndex)}`, {

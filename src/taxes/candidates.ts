@@ -8,7 +8,7 @@
  */
 import { union } from '../timeline/intervals.ts'
 import type { Timeline } from '../timeline/timeline.ts'
-import { chainsOf, membersOf } from './chains.ts'
+import { chainsOf, type Members, membersOf } from './chains.ts'
 import type { Collectives } from './collectiveTable.ts'
 import { handoversOf } from './handovers.ts'
 import { Labels } from './labels.ts'
@@ -61,44 +61,58 @@ export interface Occurrence {
 
 const MOST = 50
 
-export function candidatesOf(
-  timeline: Timeline,
-  collectives: Collectives,
-  partitions: readonly Partition[],
-  localities: readonly (Locality | null)[],
-): Candidate[] {
-  const labels = new Labels(timeline.names)
-  const members = membersOf(timeline, collectives)
-  const groups: Group[] = []
+/** Gathers them rank by rank. */
+export class Candidates {
+  private readonly timeline: Timeline
+  private readonly partitions: readonly Partition[]
+  private readonly labels: Labels
+  private readonly members: readonly Members[]
+  private readonly groups: Group[] = []
   /** By kind and operation, then by chain, of which the same labels are the same array. */
-  const known = new Map<string, Map<readonly number[], Group>>()
-  timeline.ranks.forEach((rank, index) => {
-    if (!(partitions[index].from < partitions[index].to)) return
-    const { parts } = partitions[index]
+  private readonly known = new Map<string, Map<readonly number[], Group>>()
+
+  constructor(timeline: Timeline, collectives: Collectives, partitions: readonly Partition[]) {
+    this.timeline = timeline
+    this.partitions = partitions
+    this.labels = new Labels(timeline.names)
+    this.members = membersOf(timeline, collectives)
+  }
+
+  /** Adds those of a rank, by its index in the timeline; ranks come in order. */
+  addRank(index: number, locality: Locality | null): void {
+    const partition = this.partitions[index]
+    if (!(partition.from < partition.to)) return
+    const { ranks, names } = this.timeline
     // Of as many intervals as kernels, so made once for all three.
-    const launch = new Measured(union(parts.dispatch, parts.gap))
-    const all = [rank, partitions[index], launch, localities[index], labels] as const
-    const add = (kind: Candidate['kind'], occurrence: Occurrence): void => {
-      const { operation, chain } = occurrence
-      const key = operation ? `${kind} ${operation.name} ${operation.shapes}` : kind
-      let byChain = known.get(key)
-      if (!byChain) known.set(key, (byChain = new Map<readonly number[], Group>()))
-      let group = byChain.get(chain)
-      if (!group) {
-        byChain.set(chain, (group = new Group(kind, occurrence)))
-        groups.push(group)
-      }
-      group.add(index, occurrence)
+    const launch = new Measured(union(partition.parts.dispatch, partition.parts.gap))
+    const all = [ranks[index], partition, launch, locality, this.labels] as const
+    for (const one of chainsOf(...all, names, this.members[index]))
+      this.add('compute-collective-compute', index, one)
+    for (const one of runsOf(...all)) this.add('small-kernels', index, one)
+    for (const one of handoversOf(...all)) this.add('producer-consumer', index, one)
+  }
+
+  /** The best first. */
+  list(): Candidate[] {
+    return this.groups
+      .filter(({ saves }) => saves > 0)
+      .sort((a, b) => b.saves - a.saves || b.count - a.count)
+      .slice(0, MOST)
+      .map((group) => group.candidate(this.labels))
+  }
+
+  private add(kind: Candidate['kind'], rank: number, occurrence: Occurrence): void {
+    const { operation, chain } = occurrence
+    const key = operation ? `${kind} ${operation.name} ${operation.shapes}` : kind
+    let byChain = this.known.get(key)
+    if (!byChain) this.known.set(key, (byChain = new Map<readonly number[], Group>()))
+    let group = byChain.get(chain)
+    if (!group) {
+      byChain.set(chain, (group = new Group(kind, occurrence)))
+      this.groups.push(group)
     }
-    for (const one of chainsOf(...all, timeline.names, members[index])) add('compute-collective-compute', one)
-    for (const one of runsOf(...all)) add('small-kernels', one)
-    for (const one of handoversOf(...all)) add('producer-consumer', one)
-  })
-  return groups
-    .filter(({ saves }) => saves > 0)
-    .sort((a, b) => b.saves - a.saves || b.count - a.count)
-    .slice(0, MOST)
-    .map((group) => group.candidate(labels))
+    group.add(rank, occurrence)
+  }
 }
 
 export const sumOf = ({ launch, wait, transfer, communication, locality }: Savings): number =>

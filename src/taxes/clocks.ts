@@ -278,10 +278,9 @@ function residualsOf(
     const common = members.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2
     for (let k = 0; k < members.length; k++) distances[members[k]].push(Math.abs(ends[k] - common))
   }
-  return {
-    residuals: distances.map((of) => (of.length > 0 ? Math.round(median(evenly(of.all()))) : null)),
-    counts: distances.map((of) => of.length),
-  }
+  const counts = distances.map((of) => of.length)
+  const residuals = distances.map((of) => (of.length > 0 ? Math.round(median(evenly(of.all()))) : null))
+  return { residuals, counts }
 }
 
 /** Up to this many, insertion beats the sort of typed arrays, which is called once a collective. */

@@ -44,9 +44,6 @@ export interface Locality {
   readonly intoProduct: Uint8Array
   /** The consumers' starts. */
   readonly start: Float64Array
-  /** Sums of all before, one more than there are intermediates: of all bytes, and of those beyond the cache. */
-  readonly sums: Float64Array
-  readonly largeSums: Float64Array
   /** How many operations there are, and of how many the traffic is known. */
   readonly operations: number
   readonly known: number
@@ -92,13 +89,15 @@ export function localityOf(
 }
 
 export function localityIn(
-  { memory, start, sums, largeSums }: Locality,
+  { memory, start, bytes: sizes }: Locality,
   from: number,
   to: number,
 ): LocalityTime {
-  const [first, last] = [lowerBound(start, from), lowerBound(start, to)]
-  const bytes = last > first ? sums[last] - sums[first] : 0
-  const large = last > first ? largeSums[last] - largeSums[first] : 0
+  let [bytes, large] = [0, 0]
+  for (let i = lowerBound(start, from); i < sizes.length && start[i] < to; i++) {
+    bytes += sizes[i]
+    if (memory && sizes[i] > memory.cache) large += sizes[i]
+  }
   return { bytes, time: memory && { low: nanoseconds(large, memory), high: nanoseconds(bytes, memory) } }
 }
 
@@ -125,26 +124,19 @@ function memoryOf(
 function located(rank: RankTimeline, memory: DeviceMemory | null, found: Matcher): Locality {
   const { events } = rank
   const { operations, known } = found
-  const length = found.producers.length
-  const locality = {
+  const consumer = found.consumers.all()
+  const start = new Float64Array(consumer.length)
+  for (let i = 0; i < start.length; i++) start[i] = events.start[consumer[i]]
+  return {
     memory,
     producer: found.producers.all(),
-    consumer: found.consumers.all(),
+    consumer,
     bytes: found.sizes.all(),
     intoProduct: found.intoProduct.all(),
-    start: new Float64Array(length),
-    sums: new Float64Array(length + 1),
-    largeSums: new Float64Array(length + 1),
+    start,
     operations,
     known,
   }
-  for (let i = 0; i < length; i++) {
-    const size = locality.bytes[i]
-    locality.start[i] = events.start[locality.consumer[i]]
-    locality.sums[i + 1] = locality.sums[i] + size
-    locality.largeSums[i + 1] = locality.largeSums[i] + (memory && size > memory.cache ? size : 0)
-  }
-  return locality
 }
 
 /** A stream on the way through its events. */

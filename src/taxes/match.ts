@@ -4,7 +4,7 @@
  * stop at different calls, and a call counts as the same only where the ranks were inside at the same time.
  */
 import { Column, int32 } from '../timeline/columns.ts'
-import { NONE, type Timeline } from '../timeline/timeline.ts'
+import { sequenceOf, type Timeline } from '../timeline/timeline.ts'
 import { align, pairByOrder, type Alignment, type Hint, type Spans } from './align.ts'
 import { type Calls, type Lane, lanesOf } from './calls.ts'
 import { clocksOf, fromCommon } from './clocks.ts'
@@ -51,9 +51,8 @@ export function matchCalls(timeline: Timeline): Matches {
 /** Whether calls have numbers of their own; where most share one, it is no number of the call. */
 function numbersTell({ ranks }: Timeline, lane: Lane): boolean {
   return lane.ranks.every(({ rank, events }) => {
-    const { sequence } = ranks[rank].events
     const numbers = new Set<number>()
-    for (const event of events) numbers.add(sequence.get(event) ?? NONE)
+    for (const event of events) numbers.add(sequenceOf(ranks[rank].events, event))
     return KERNELS_PER_CALL * numbers.size >= events.length
   })
 }
@@ -67,11 +66,10 @@ function matchNumbers({ ranks }: Timeline, lane: Lane, matches: Matches): void {
   const known = new Map<number, number>()
   const growing = new GrowingMatches()
   for (const { rank, events } of lane.ranks) {
-    const { sequence } = ranks[rank].events
     const times = new Map<number, number>()
     for (const event of events) {
       // Several kernels of one call have one number; the k-th is the k-th on all ranks.
-      const number = sequence.get(event) ?? NONE
+      const number = sequenceOf(ranks[rank].events, event)
       const time = times.get(number) ?? 0
       times.set(number, time + 1)
       const key = number * 2 ** 21 + time

@@ -2,16 +2,20 @@
 import type { Intervals } from '../timeline/intervals.ts'
 import { countBefore } from '../timeline/search.ts'
 
+/** A sum is kept of every so many intervals: there may be as many as kernels. */
+const BLOCK = 16
+
 export class Measured {
   readonly intervals: Intervals
-  /** All before each interval. */
+  /** All before each block. */
   private readonly sums: Float64Array
 
   constructor(intervals: Intervals) {
     this.intervals = intervals
-    this.sums = new Float64Array(intervals.length / 2 + 1)
-    for (let i = 0; i < intervals.length / 2; i++)
-      this.sums[i + 1] = this.sums[i] + intervals[2 * i + 1] - intervals[2 * i]
+    const count = intervals.length / 2
+    this.sums = new Float64Array(Math.floor(count / BLOCK) + 1)
+    for (let block = 1; block < this.sums.length; block++)
+      this.sums[block] = this.sums[block - 1] + this.sum((block - 1) * BLOCK, block * BLOCK)
   }
 
   within(from: number, to: number): number {
@@ -27,8 +31,16 @@ export class Measured {
 
   private before(time: number): number {
     const { intervals, sums } = this
-    const past = countBefore(sums.length - 1, (i) => intervals[2 * i + 1] <= time)
+    const past = countBefore(intervals.length / 2, (i) => intervals[2 * i + 1] <= time)
+    const block = Math.floor(past / BLOCK)
     const inside = 2 * past < intervals.length ? Math.max(0, time - intervals[2 * past]) : 0
-    return sums[past] + inside
+    return sums[block] + this.sum(block * BLOCK, past) + inside
+  }
+
+  private sum(from: number, to: number): number {
+    const { intervals } = this
+    let sum = 0
+    for (let i = from; i < to; i++) sum += intervals[2 * i + 1] - intervals[2 * i]
+    return sum
   }
 }

@@ -59,6 +59,7 @@ export function* runsOf(
   }
   const again = labels.intern('…')
   let launch = launching
+  const saved = new Column(float64)
   for (const track of rank.tracks) {
     if (track.role !== 'stream') continue
     const { kernels, runs } = findRuns(
@@ -68,7 +69,8 @@ export function* runsOf(
       (from, to) => barred.within(from, to) > 0 || launching.within(from, to) > FAR,
     )
     if (runs.length === 0) continue
-    const saved = new Column(float64)
+    // What an earlier stream saves is no longer there to be saved.
+    if (saved.length > 0) launch = new Measured(difference(launch.intervals, asIntervals(saved.all())))
     const labelled = new Int32Array(kernels.length)
     for (let run = 0; run < runs.length; run += 2) {
       const [from, to] = [runs[run], runs[run + 1]]
@@ -83,9 +85,8 @@ export function* runsOf(
         bytes.push(0)
       }
     }
-    launch = new Measured(difference(launch.intervals, asIntervals(saved.all())))
-    saved.clear()
   }
+  saved.clear()
   if (locality && pieceOf)
     for (let i = 0; i < locality.bytes.length; i++) {
       const piece = pieceOf.get(locality.consumer[i])

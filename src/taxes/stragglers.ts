@@ -14,6 +14,7 @@ import { type Clock, toCommon } from './collective.ts'
 import type { CollectiveCall, Collectives } from './collectiveTable.ts'
 import { idleParts, type Part, type Partition } from './ledger.ts'
 import { Measured } from './measured.ts'
+import { StreamColumn } from './streamColumn.ts'
 
 /** A rank that others waited for. Times are nanoseconds. */
 export interface Straggler {
@@ -265,25 +266,25 @@ function memberOf({ first, rank }: Collectives, collective: number, wanted: numb
 class Inside {
   private readonly collectives: Collectives
   /** By event, or `NONE`. */
-  private readonly member: Int32Array
+  private readonly member: StreamColumn
 
   constructor({ ranks }: Timeline, collectives: Collectives, wanted: number) {
     this.collectives = collectives
-    this.member = new Int32Array(ranks[wanted].events.length).fill(NONE)
+    this.member = new StreamColumn(ranks[wanted])
     const { rank, event } = collectives
     for (let member = 0; member < rank.length; member++)
-      if (rank[member] === wanted) this.member[event[member]] = member
+      if (rank[member] === wanted) this.member.set(event[member], member)
   }
 
   /** Or `NONE`. */
   collective(event: number): number {
-    const member = this.member[event]
+    const member = this.member.get(event)
     const { length, first } = this.collectives
     return member === NONE ? NONE : countBefore(length, (i) => first[i + 1] <= member)
   }
 
   wait(event: number): number {
-    const member = this.member[event]
+    const member = this.member.get(event)
     return member === NONE ? 0 : this.collectives.wait[member] || 0
   }
 }
@@ -313,7 +314,6 @@ function sweep(
     if (found.length > before) streams++
   }
   const order = found.all()
-  found.clear()
   if (streams > 1) sortBy(order, (a, b) => start[a] - start[b] || a - b)
 
   const covered = new Float64Array(2 * order.length)

@@ -2,7 +2,7 @@
  * Makes a timeline. Readers add events in any order and link them by the index that `add` returned; `freeze` orders
  * each track by start and renumbers the links. Names are interned: one copy for all ranks.
  */
-import { Column, float64, int32, uint32, uint8 } from './columns.ts'
+import { Column, float64, int32, signed, type Signed, together, uint32, uint8, unsigned } from './columns.ts'
 import { sortBy } from './sort.ts'
 import { isDeviceWork, Kind, NONE } from './timeline.ts'
 import type {
@@ -10,6 +10,7 @@ import type {
   Events,
   Operands,
   RankTimeline,
+  Sequence,
   TensorBytes,
   Timeline,
   Track,
@@ -100,8 +101,12 @@ export class RankBuilder {
   private readonly trackOf = new Column(uint32)
   private readonly launches = new Column(int32)
   private readonly operators = new Column(int32)
-  private readonly communicationOf = new Map<number, number>()
-  private sequences = new Map<number, number>()
+  /** One more than the largest. */
+  private nameCount = 0
+  /** What was said of communications, event by event; what was said last counts. */
+  private readonly communicating = new Column(uint32)
+  private readonly communicationOf = new Column(int32)
+  private readonly sequences = new Column(int32)
   private readonly operands: Operands[] = []
   private readonly operandsOf = new Column(int32)
   private readonly traffic = new Map<number, readonly TensorBytes[]>()
@@ -137,6 +142,7 @@ export class RankBuilder {
     this.ordered = null
     this.kinds.push(kind)
     this.names.push(name)
+    if (name >= this.nameCount) this.nameCount = name + 1
     this.trackOf.push(track)
     this.launches.push(NONE)
     this.operators.push(NONE)
@@ -199,10 +205,9 @@ export class RankBuilder {
   }
 
   setCommunication(event: number, communication: number, sequence: number): void {
-    if (communication === NONE) this.communicationOf.delete(event)
-    else this.communicationOf.set(event, communication)
-    if (sequence === NONE) this.sequences.delete(event)
-    else this.sequences.set(event, sequence)
+    this.communicating.push(event)
+    this.communicationOf.push(communication)
+    this.sequences.push(sequence)
   }
 
   /** The number of a new record; the caller sees to it that calls with the same share one. */
@@ -222,43 +227,48 @@ export class RankBuilder {
   freeze(rank: number, detail: Detail = 'all'): RankTimeline {
     const { order, bounds } = detail === 'all' ? this.inOrder() : this.thin(this.inOrder(), detail)
     this.ordered = null
-    const position = new Int32Array(this.length).fill(NONE)
-    for (let i = 0; i < order.length; i++) position[order[i]] = i
-    const renumber = (links: Int32Array): Int32Array => {
-      for (let i = 0; i < links.length; i++) if (links[i] !== NONE) links[i] = position[links[i]]
-      return links
-    }
+    const columns = together(order.length, {
+      start: Float64Array,
+      duration: this.longDurations.size > 0 ? Float64Array : Uint32Array,
+      kind: Uint8Array,
+      name: unsigned(this.nameCount),
+      track: unsigned(this.tracks.length),
+      launch: Int32Array,
+      operator: Int32Array,
+      communication: signed(this.communications.length),
+      operands: signed(this.operands.length),
+    })
+    const { length } = this
+    const { start, duration, launch, operator, communication } = columns
+    this.starts.moveTo(start, order)
+    let shift = order.length > 0 ? Infinity : 0
+    for (let i = 0; i < start.length; i++) shift = Math.min(shift, start[i])
+    for (let i = 0; i < start.length; i++) start[i] -= shift
+    this.durations.moveTo(duration, order)
+    this.kinds.moveTo(columns.kind, order)
+    this.names.moveTo(columns.name, order)
+    this.trackOf.moveTo(columns.track, order)
+    this.operandsOf.moveTo(columns.operands, order)
 
+    const position = new Int32Array(length).fill(NONE)
+    for (let i = 0; i < order.length; i++) position[order[i]] = i
+    this.launches.moveTo(launch, order)
+    this.operators.moveTo(operator, order)
+    for (const links of [launch, operator])
+      for (let i = 0; i < links.length; i++) if (links[i] !== NONE) links[i] = position[links[i]]
     const renumberKeys = <T>(values: ReadonlyMap<number, T>): Map<number, T> => {
       const renumbered = new Map<number, T>()
       for (const [event, value] of values)
         if (position[event] !== NONE) renumbered.set(position[event], value)
       return renumbered
     }
-
-    const start = this.starts.take(order)
-    const first = start.reduce((least, one) => Math.min(least, one), Infinity)
-    const shift = order.length > 0 ? first : 0
-    for (let i = 0; i < start.length; i++) start[i] -= shift
-    const duration = Float64Array.from(this.durations.take(order))
     for (const [event, long] of this.longDurations)
       if (position[event] !== NONE) duration[position[event]] = long
-    const communication = new Int32Array(order.length).fill(NONE)
-    for (const [event, record] of this.communicationOf)
-      if (position[event] !== NONE) communication[position[event]] = record
     const events: Events = {
+      ...columns,
       length: order.length,
-      start,
-      duration,
       bytes: renumberKeys(this.bytes),
-      kind: this.kinds.take(order),
-      name: this.names.take(order),
-      track: this.trackOf.take(order),
-      launch: renumber(this.launches.take(order)),
-      operator: renumber(this.operators.take(order)),
-      communication,
-      sequence: renumberKeys(this.sequences),
-      operands: this.operandsOf.take(order),
+      sequence: this.settle(communication, position),
       traffic: renumberKeys(this.traffic),
     }
     return {
@@ -271,6 +281,29 @@ export class RankBuilder {
       device: this.device,
       deviceSpan: deviceSpan(events),
     }
+  }
+
+  /** Writes the communications to their column; gives the sequence numbers. */
+  private settle(communication: Signed, position: Int32Array): Sequence {
+    const { communicating, communicationOf, sequences } = this
+    communication.fill(NONE)
+    const said = new Uint32Array(communicating.length)
+    let count = 0
+    for (let i = 0; i < said.length; i++) {
+      const event = position[communicating.get(i)]
+      if (event === NONE) continue
+      communication[event] = communicationOf.get(i)
+      said[count++] = i
+    }
+    const place = (i: number): number => position[communicating.get(i)]
+    const order = said.subarray(0, count)
+    sortBy(order, (a, b) => place(a) - place(b))
+    const isLast = (i: number): boolean => i + 1 === count || place(order[i]) !== place(order[i + 1])
+    const told = order.filter((one, i) => isLast(i) && sequences.get(one) !== NONE)
+    const sequence = { events: Uint32Array.from(told, place), numbers: sequences.take(told) }
+    communicating.clear()
+    communicationOf.clear()
+    return sequence
   }
 
   private thin({ order, bounds }: Order, { keeps }: Exclude<Detail, 'all'>): Order {
@@ -307,10 +340,9 @@ export class RankBuilder {
     const next = bounds.slice()
     for (let i = 0; i < this.length; i++) order[next[this.trackOf.get(i)]++] = i
 
-    // In one piece: it is read many times where a track is not in order.
-    const starts = this.starts.all()
+    const { starts } = this
     const compare = (a: number, b: number): number =>
-      starts[a] - starts[b] || this.duration(b) - this.duration(a) || a - b
+      starts.get(a) - starts.get(b) || this.duration(b) - this.duration(a) || a - b
     for (let track = 0; track < this.tracks.length; track++) {
       const events = order.subarray(bounds[track], bounds[track + 1])
       sortBy(events, compare)

@@ -11,7 +11,7 @@
  * operator has an `External id` that is its own, all else that of its operator. Communications are metadata events,
  * named by their number. `traffic` of a kernel lists [tensor, name, size, written, read], in bytes.
  */
-import { Kind, NONE, type RankTimeline, type TensorBytes, type Timeline } from './timeline.ts'
+import { Kind, NONE, type RankTimeline, sequenceOf, type TensorBytes, type Timeline } from './timeline.ts'
 
 export const CHROME_VERSION = 1
 export const COMMUNICATION_EVENT = 'arke_communication'
@@ -170,8 +170,8 @@ function eventText(
     if (collective !== null) args += `,"Collective name":${JSON.stringify(collective)}`
     if (group !== null) args += `,"Process Group Name":${JSON.stringify(group)}`
   }
-  const sequence = events.sequence.get(event)
-  if (sequence !== undefined) args += `,"Seq":${sequence}`
+  const sequence = sequenceOf(events, event)
+  if (sequence !== NONE) args += `,"Seq":${sequence}`
   if (events.operands[event] !== NONE) {
     const { shapes, types } = rank.operands[events.operands[event]]
     args += `,"Input Dims":${JSON.stringify(shapes)},"Input type":${JSON.stringify(types)}`

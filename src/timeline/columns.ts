@@ -8,14 +8,17 @@
  * filled elsewhere first.
  */
 
-type Numbers = Float64Array | Int32Array | Uint32Array | Uint8Array
+/** A column of indices that is as wide as the largest of them needs; `Signed` ones may be -1. */
+export type Unsigned = Uint8Array | Uint16Array | Uint32Array
+export type Signed = Int8Array | Int16Array | Int32Array
+type Numbers = Float64Array | Unsigned | Signed
 
 const BITS = 16
 const PIECE = 1 << BITS
 const MASK = PIECE - 1
 const SMALLEST = 64
 /** Columns of more pieces than this are long. */
-const FEW = 8
+const FEW = 1
 
 export class Column<T extends Numbers> {
   length = 0
@@ -46,19 +49,34 @@ export class Column<T extends Numbers> {
 
   /** The values in the order of `from`; the column is empty afterwards, its memory free. */
   take(from: Uint32Array): T {
-    const { pieces } = this
     const taken = this.make(from.length)
-    for (let i = 0; i < from.length; i++) taken[i] = pieces[from[i] >>> BITS][from[i] & MASK]
-    this.clear()
+    this.moveTo(taken, from)
     return taken
   }
 
-  /** The values in the order in which they came. */
+  /** Writes the values to `to` in the order of `from`; the column is empty afterwards, its memory free. */
+  moveTo(to: Numbers, from: Uint32Array): void {
+    const { pieces } = this
+    // A loop is fast that knows few types, so they are picked as they are and made narrower by the engine.
+    const picked = this.make(Math.min(from.length, PIECE))
+    for (let at = 0; at < from.length; at += PIECE) {
+      const count = Math.min(PIECE, from.length - at)
+      for (let i = 0; i < count; i++) {
+        const index = from[at + i]
+        picked[i] = pieces[index >>> BITS][index & MASK]
+      }
+      to.set(picked.subarray(0, count), at)
+    }
+    this.clear()
+  }
+
+  /** The values in the order in which they came; the column is empty afterwards, its memory free. */
   all(): T {
     const all = this.make(this.length)
     this.pieces.forEach((piece, i) =>
       all.set(piece.subarray(0, Math.min(piece.length, this.length - i * PIECE)) as never, i * PIECE),
     )
+    this.clear()
     return all
   }
 
@@ -107,6 +125,45 @@ function releasable<T extends Numbers>(piece: T): T {
 function release({ buffer }: Numbers): void {
   const resizable = buffer as ResizableBuffer
   if (resizable.resizable) resizable.resize(0)
+}
+
+type Type<T extends Numbers> = {
+  readonly BYTES_PER_ELEMENT: number
+  new (length: number): T
+  new (buffer: ArrayBuffer, offset: number, length: number): T
+}
+
+/** The narrowest type for indices below `count`. */
+export const unsigned = (count: number): Type<Unsigned> =>
+  count <= 1 << 8 ? Uint8Array : count <= 1 << 16 ? Uint16Array : Uint32Array
+/** The same where -1 is one of them. */
+export const signed = (count: number): Type<Signed> =>
+  count <= 1 << 7 ? Int8Array : count <= 1 << 15 ? Int16Array : Int32Array
+
+/** An empty column of the same type. */
+export const another = <T extends Numbers>(column: T, length: number): T =>
+  new (column.constructor as Type<T>)(length)
+
+/**
+ * Columns of one length in one buffer. The system's allocator gives a large one back when it is let go of, while many
+ * smaller ones leave holes that stay.
+ */
+export function together<C extends Record<string, Numbers>>(
+  length: number,
+  types: { readonly [K in keyof C]: Type<C[K]> },
+): C {
+  // The widest first, so that each begins at a multiple of its width.
+  const widest = Object.entries(types).sort(([, a], [, b]) => b.BYTES_PER_ELEMENT - a.BYTES_PER_ELEMENT)
+  const width = widest.reduce((sum, [, { BYTES_PER_ELEMENT: bytes }]) => sum + bytes, 0)
+  const buffer = new ArrayBuffer(length * width)
+  let offset = 0
+  return Object.fromEntries(
+    widest.map(([name, type]) => {
+      const column = new type(buffer, offset, length)
+      offset += column.byteLength
+      return [name, column]
+    }),
+  ) as C
 }
 
 export const float64 = (length: number): Float64Array => new Float64Array(length)

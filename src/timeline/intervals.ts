@@ -4,16 +4,16 @@
  */
 import { Column, float64 } from './columns.ts'
 import { countBefore } from './search.ts'
+import { sortBy } from './sort.ts'
 import { isDeviceWork, type RankTimeline } from './timeline.ts'
 
 export type Intervals = Float64Array
 
-/** Where a set is written first, since its size is known only afterwards; a copy of its own size leaves here. */
-let scratch = new Float64Array(1 << 10)
-
-function room(length: number): Float64Array {
-  if (scratch.length < length) scratch = new Float64Array(Math.ceil(length * 1.25))
-  return scratch
+/** Makes a set of what `write` writes, which returns how much that is; it is asked once more, without a place, before. */
+function exactly(write: (out: Float64Array | null) => number): Intervals {
+  const out = new Float64Array(write(null))
+  write(out)
+  return out
 }
 
 /** The union of events that come in order of their start; others are left out by `select`. */
@@ -66,9 +66,7 @@ export class SetWriter {
   set(): Intervals {
     this.close()
     this.from = this.to = NaN
-    const all = this.edges.all()
-    this.edges.clear()
-    return all
+    return this.edges.all()
   }
 
   private close(): void {
@@ -81,81 +79,114 @@ export class SetWriter {
 /** The union of intervals, `[from, to, from, to, …]`, that come in any order. */
 export function unionOf(pairs: ArrayLike<number>): Intervals {
   const count = pairs.length / 2
-  let sorted = true
-  for (let i = 2; i < pairs.length && sorted; i += 2) sorted = pairs[i] >= pairs[i - 2]
   const order = new Uint32Array(count)
   for (let i = 0; i < count; i++) order[i] = i
-  if (!sorted) order.sort((a, b) => pairs[2 * a] - pairs[2 * b])
-  const starts = new Float64Array(count)
-  const durations = new Float64Array(count)
-  for (let i = 0; i < count; i++) {
-    starts[i] = pairs[2 * order[i]]
-    durations[i] = pairs[2 * order[i] + 1] - starts[i]
-  }
-  return unionInOrder(starts, durations, 0, count)
+  sortBy(order, (a, b) => pairs[2 * a] - pairs[2 * b])
+  return exactly((out) => {
+    let [length, until] = [0, -Infinity]
+    for (let i = 0; i < count; i++) {
+      const from = pairs[2 * order[i]]
+      const to = pairs[2 * order[i] + 1]
+      if (to <= from) continue
+      if (from > until) {
+        if (out) out[length] = from
+        length += 2
+      }
+      until = Math.max(until, to)
+      if (out) out[length - 1] = until
+    }
+    return length
+  })
 }
 
 /** Time in either. */
 export function union(a: Intervals, b: Intervals): Intervals {
   if (a.length === 0) return b
   if (b.length === 0) return a
-  const out = room(a.length + b.length)
-  let [i, j, length] = [0, 0, 0]
-  while (i < a.length || j < b.length) {
-    const takeA = j >= b.length || (i < a.length && a[i] <= b[j])
-    const from = takeA ? a[i] : b[j]
-    const to = takeA ? a[i + 1] : b[j + 1]
-    if (takeA) i += 2
-    else j += 2
-    if (length > 0 && from <= out[length - 1]) out[length - 1] = Math.max(out[length - 1], to)
-    else {
-      out[length++] = from
-      out[length++] = to
+  return exactly((out) => {
+    let [i, j, length, until] = [0, 0, 0, -Infinity]
+    while (i < a.length || j < b.length) {
+      const takeA = j >= b.length || (i < a.length && a[i] <= b[j])
+      const from = takeA ? a[i] : b[j]
+      const to = takeA ? a[i + 1] : b[j + 1]
+      if (takeA) i += 2
+      else j += 2
+      if (from > until) {
+        if (out) out[length] = from
+        length += 2
+      }
+      until = Math.max(until, to)
+      if (out) out[length - 1] = until
     }
-  }
-  return out.slice(0, length)
+    return length
+  })
 }
 
 /** Time in both. */
 export function intersection(a: Intervals, b: Intervals): Intervals {
-  const out = room(a.length + b.length)
-  let [i, j, length] = [0, 0, 0]
-  while (i < a.length && j < b.length) {
-    const from = Math.max(a[i], b[j])
-    const to = Math.min(a[i + 1], b[j + 1])
-    if (from < to) {
-      out[length++] = from
-      out[length++] = to
+  return exactly((out) => {
+    let [i, j, length] = [0, 0, 0]
+    while (i < a.length && j < b.length) {
+      const from = Math.max(a[i], b[j])
+      const to = Math.min(a[i + 1], b[j + 1])
+      if (from < to) {
+        if (out) {
+          out[length] = from
+          out[length + 1] = to
+        }
+        length += 2
+      }
+      if (a[i + 1] < b[j + 1]) i += 2
+      else j += 2
     }
-    if (a[i + 1] < b[j + 1]) i += 2
-    else j += 2
-  }
-  return out.slice(0, length)
+    return length
+  })
 }
 
 /** The part of the window that is not in `a`. */
 export function complement(a: Intervals, from: number, to: number): Intervals {
-  const out = room(a.length + 2)
-  let length = 0
-  let at = from
-  for (let i = 0; i < a.length && a[i] < to; i += 2) {
-    if (a[i] > at) {
-      out[length++] = at
-      out[length++] = a[i]
+  return exactly((out) => {
+    let length = 0
+    let at = from
+    const add = (until: number): void => {
+      if (out) {
+        out[length] = at
+        out[length + 1] = until
+      }
+      length += 2
     }
-    at = Math.max(at, a[i + 1])
-  }
-  if (at < to) {
-    out[length++] = at
-    out[length++] = to
-  }
-  return out.slice(0, length)
+    for (let i = 0; i < a.length && a[i] < to; i += 2) {
+      if (a[i] > at) add(a[i])
+      at = Math.max(at, a[i + 1])
+    }
+    if (at < to) add(to)
+    return length
+  })
 }
 
 /** Time in `a` and not in `b`. */
 export function difference(a: Intervals, b: Intervals): Intervals {
   if (a.length === 0 || b.length === 0) return a
-  return intersection(a, complement(b, a[0], a[a.length - 1]))
+  return exactly((out) => {
+    let [j, length] = [0, 0]
+    const add = (from: number, to: number): void => {
+      if (out) {
+        out[length] = from
+        out[length + 1] = to
+      }
+      length += 2
+    }
+    for (let i = 0; i < a.length; i += 2) {
+      let from = a[i]
+      while (j < b.length && b[j + 1] <= from) j += 2
+      for (let k = j; k < b.length && b[k] < a[i + 1]; k += 2) {
+        if (b[k] > from) add(from, b[k])
+        from = b[k + 1]
+      }
+      if (from < a[i + 1]) add(from, a[i + 1])
+    }
+    return length
+  })
 }
 
 /** What of it lies in a window; found by search, since a set may be asked for many windows. */
@@ -163,6 +194,7 @@ export function clip(a: Intervals, from: number, to: number): Intervals {
   if (from >= to) return new Float64Array(0)
   const first = countBefore(a.length / 2, (i) => a[2 * i + 1] <= from)
   const last = countBefore(a.length / 2, (i) => a[2 * i] < to)
+  if (last - first === a.length / 2 && (last === 0 || (a[0] >= from && a[a.length - 1] <= to))) return a
   const out = a.slice(2 * first, 2 * last)
   if (out.length > 0) {
     out[0] = Math.max(out[0], from)
@@ -174,6 +206,18 @@ export function clip(a: Intervals, from: number, to: number): Intervals {
 export function total(a: Intervals): number {
   let sum = 0
   for (let i = 0; i < a.length; i += 2) sum += a[i + 1] - a[i]
+  return sum
+}
+
+/** How much of it lies in a window. */
+export function totalWithin(a: Intervals, from: number, to: number): number {
+  let sum = 0
+  for (
+    let i = 2 * countBefore(a.length / 2, (at) => a[2 * at + 1] <= from);
+    i < a.length && a[i] < to;
+    i += 2
+  )
+    sum += Math.min(a[i + 1], to) - Math.max(a[i], from)
   return sum
 }
 

@@ -1,7 +1,8 @@
 /**
  * Timelines of several files made one. Each file has names of its own; the joined timeline has one copy of each, and
- * the name columns are renumbered. The ranks must have different numbers.
+ * the name columns are renumbered, in place where that fits: the parts are used up. The ranks must have different numbers.
  */
+import { unsigned } from './columns.ts'
 import type { RankTimeline, Timeline } from './timeline.ts'
 
 export function joinTimelines(parts: readonly Timeline[]): Timeline {
@@ -20,8 +21,12 @@ export function joinTimelines(parts: readonly Timeline[]): Timeline {
       return id
     })
     for (const rank of part.ranks) {
-      const name = same ? rank.events.name : rank.events.name.map((old) => renumbered[old])
-      ranks.push({ ...rank, events: { ...rank.events, name } })
+      const { events } = rank
+      const type = unsigned(names.length)
+      const fits = events.name.BYTES_PER_ELEMENT >= type.BYTES_PER_ELEMENT
+      const name = fits ? events.name : new type(events.length)
+      if (!same) for (let i = 0; i < events.length; i++) name[i] = renumbered[events.name[i]]
+      ranks.push({ ...rank, events: { ...events, name } })
     }
   }
   ranks.sort((a, b) => a.rank - b.rank)

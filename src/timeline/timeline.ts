@@ -6,9 +6,12 @@
  * write nanoseconds since 1970, which a double cannot hold; relative to the rank's first event they are exact, sums of a
  * few included, for 26 days (2^51 ns), and readers leave out what lies further away. Ranks have different bases: compare times of two ranks through `offsetBetween`.
  *
- * Events are columns, 41 bytes each. An event is named by its index in its rank; the events of a track are
+ * Events are columns, 26 bytes each as a rule: they are as wide as their numbers need. An event is named by its index in its rank; the events of a track are
  * neighbours. A timeline is made by a `TimelineBuilder` and does not change afterwards.
  */
+
+import type { Signed, Unsigned } from './columns.ts'
+import { lowerBound } from './search.ts'
 
 /** What an event is. Below `wait` a device works; a wait or a transfer is time inside or beside that work. */
 export const Kind = {
@@ -112,30 +115,36 @@ export interface TensorBytes {
   readonly read: number
 }
 
+/** Numbers of some events, which ascend. */
+export interface Sequence {
+  readonly events: Uint32Array
+  readonly numbers: Int32Array
+}
+
 /** The columns of a rank's events. */
 export interface Events {
   readonly length: number
   /** Nanoseconds after the rank's base. */
   readonly start: Float64Array
-  readonly duration: Float64Array
+  readonly duration: Float64Array | Uint32Array
   /** Bytes that a copy, a fill or a transfer moves, of the few events where it is known. */
   readonly bytes: ReadonlyMap<number, number>
   /** One of `Kind`. */
   readonly kind: Uint8Array
   /** Index into the timeline's names. */
-  readonly name: Uint32Array
+  readonly name: Unsigned
   /** Index into the rank's tracks. */
-  readonly track: Uint32Array
+  readonly track: Unsigned
   /** The host call that enqueued a device event, or `NONE`. */
   readonly launch: Int32Array
   /** The host operator that a device event or a host call belongs to, or `NONE`. */
   readonly operator: Int32Array
   /** Index into the rank's communications, or `NONE`. */
-  readonly communication: Int32Array
-  /** The communication's number on its communicator, of those that have one. */
-  readonly sequence: ReadonlyMap<number, number>
+  readonly communication: Signed
+  /** The communication's number on its communicator, of those that have one; `sequenceOf` looks it up. */
+  readonly sequence: Sequence
   /** Index into the rank's operands, or `NONE`; of operators. */
-  readonly operands: Int32Array
+  readonly operands: Signed
   /** Of kernels of our own; events of the same launch plan share one list. */
   readonly traffic: ReadonlyMap<number, readonly TensorBytes[]>
 }
@@ -161,6 +170,12 @@ export interface Timeline {
 }
 
 export const end = (events: Events, event: number): number => events.start[event] + events.duration[event]
+
+/** A communication's number on its communicator, or `NONE`. */
+export function sequenceOf({ sequence: { events, numbers } }: Events, event: number): number {
+  const at = lowerBound(events, event)
+  return at < events.length && events[at] === event ? numbers[at] : NONE
+}
 
 export const streams = (rank: RankTimeline): readonly Track[] =>
   rank.tracks.filter(({ role }) => role === 'stream')

@@ -6,7 +6,7 @@ import { hostCallKind } from '../../src/audit/hostCalls.ts'
 import { rankFromName, readKineto, readKinetoFile } from '../../src/audit/kineto.ts'
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import { activity, total } from '../../src/timeline/intervals.ts'
-import { eventsOf, Kind, NONE, streams } from '../../src/timeline/timeline.ts'
+import { eventsOf, Kind, NONE, sequenceOf, streams } from '../../src/timeline/timeline.ts'
 import { makeTrace } from './trace.ts'
 
 type Json = Record<string, unknown>
@@ -73,7 +73,7 @@ describe('a generated trace', () => {
               : Kind.kernel,
         )
         if (found.kind[i] !== Kind.communication) return
-        expect(found.sequence.get(i)).toBe(position)
+        expect(sequenceOf(found, i)).toBe(position)
         expect(communications[found.communication[i]]).toMatchObject({
           collective: 'allReduce',
           library: 'nccl',

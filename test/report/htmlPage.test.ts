@@ -251,7 +251,7 @@ describe.skipIf(program === null)('the page', () => {
     await page.until(`document.getElementById('search-result').textContent !== ''`)
     const flash = sample.timeline.names.findIndex((name) => name.includes('flash_fwd_kernel<'))
     const found = sample.timeline.ranks.reduce(
-      (sum, { events }) => sum + events.name.reduce((n, name) => n + (name === flash ? 1 : 0), 0),
+      (sum, { events }) => sum + [...events.name].filter((name) => name === flash).length,
       0,
     )
     expect(await text('#search-result')).toContain(`${found} events of 1 names`)

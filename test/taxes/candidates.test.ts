@@ -1,7 +1,7 @@
 /** Fusion candidates: planted chains with known savings, and laws over any timeline. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Candidate, candidatesOf } from '../../src/taxes/candidates.ts'
+import { type Candidate, Candidates } from '../../src/taxes/candidates.ts'
 import { Collectives } from '../../src/taxes/collectiveTable.ts'
 import { kernelLabel } from '../../src/taxes/labels.ts'
 import { localityOf } from '../../src/taxes/locality.ts'
@@ -35,8 +35,11 @@ function collectivesIn({ ranks }: Timeline, split = true): Collectives {
 }
 
 function candidates(timeline: Timeline, partitions: Partition[], split = true): Candidate[] {
-  const localities = timeline.ranks.map((rank) => localityOf(rank, timeline.names, new Warnings()))
-  return candidatesOf(timeline, collectivesIn(timeline, split), partitions, localities)
+  const candidates = new Candidates(timeline, collectivesIn(timeline, split), partitions)
+  timeline.ranks.forEach((rank, index) =>
+    candidates.addRank(index, localityOf(rank, timeline.names, new Warnings())),
+  )
+  return candidates.list()
 }
 
 const us = 1000

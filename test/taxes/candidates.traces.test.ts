@@ -6,7 +6,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { readKinetoFile } from '../../src/audit/kineto.ts'
-import { type Candidate, candidatesOf } from '../../src/taxes/candidates.ts'
+import { type Candidate, Candidates } from '../../src/taxes/candidates.ts'
 import { collectivesOf } from '../../src/taxes/collectives.ts'
 import { type Locality, localityIn, localityOf } from '../../src/taxes/locality.ts'
 import { communicationTimes, partitionOf, recordedSpan } from '../../src/taxes/partition.ts'
@@ -36,8 +36,14 @@ async function find(name: string): Promise<Found> {
     partitionOf(rank, timeline.names, recordedSpan(rank) ?? [0, 0], times[i]),
   )
   const localities = timeline.ranks.map((rank) => localityOf(rank, timeline.names, warnings))
-  const candidates = candidatesOf(timeline, collectives, partitions, localities)
-  return { candidates, partition: partitions[0], locality: localities[0], warnings: warnings.list() }
+  const candidates = new Candidates(timeline, collectives, partitions)
+  localities.forEach((locality, index) => candidates.addRank(index, locality))
+  return {
+    candidates: candidates.list(),
+    partition: partitions[0],
+    locality: localities[0],
+    warnings: warnings.list(),
+  }
 }
 
 describe.skipIf(!here)('real traces', () => {

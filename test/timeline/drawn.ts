@@ -1,7 +1,14 @@
 /** Timelines drawn at random, with links only where the model has them. */
 import fc from 'fast-check'
 import { RankBuilder, TimelineBuilder } from '../../src/timeline/builder.ts'
-import { type Communication, Kind, NONE, type Timeline, type Track } from '../../src/timeline/timeline.ts'
+import {
+  type Communication,
+  Kind,
+  NONE,
+  sequenceOf,
+  type Timeline,
+  type Track,
+} from '../../src/timeline/timeline.ts'
 
 const text = fc.oneof(fc.string({ maxLength: 8 }), fc.constantFrom('aten::mm', 'odd "name" \\ é\n', ''))
 const orNull = <T>(values: fc.Arbitrary<T>): fc.Arbitrary<T | null> => fc.option(values, { nil: null })
@@ -121,7 +128,7 @@ export const contents = ({ ranks, names }: Timeline) =>
         launch: events.launch[i],
         operator: events.operator[i],
         communication: events.communication[i] === NONE ? null : communications[events.communication[i]],
-        sequence: events.sequence.get(i) ?? NONE,
+        sequence: sequenceOf(events, i),
         operands: events.operands[i] === NONE ? null : records[events.operands[i]],
         traffic: events.traffic.get(i) ?? [],
       })),

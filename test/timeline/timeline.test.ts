@@ -1,7 +1,7 @@
 /** The timeline: order, links, times, and sets of time against a computation nanosecond by nanosecond. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Column, float64 } from '../../src/timeline/columns.ts'
+import { Column, float64, signed, together, unsigned } from '../../src/timeline/columns.ts'
 import { sortBy } from '../../src/timeline/sort.ts'
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import {
@@ -14,7 +14,16 @@ import {
   union,
   unionInOrder,
 } from '../../src/timeline/intervals.ts'
-import { end, eventsOf, Kind, NONE, offsetBetween, streams, threads } from '../../src/timeline/timeline.ts'
+import {
+  end,
+  eventsOf,
+  Kind,
+  NONE,
+  offsetBetween,
+  sequenceOf,
+  streams,
+  threads,
+} from '../../src/timeline/timeline.ts'
 
 describe('building a timeline', () => {
   it('orders each track by start and keeps links', () => {
@@ -78,6 +87,27 @@ describe('building a timeline', () => {
           }
       }),
       { numRuns: 200 },
+    )
+  })
+
+  it('keeps what is said last of a communication', () => {
+    const numbers = fc.integer({ min: NONE, max: 5 })
+    fc.assert(
+      fc.property(fc.array(fc.tuple(fc.nat(9), numbers, numbers), { maxLength: 40 }), (said) => {
+        const builder = new TimelineBuilder()
+        const rank = builder.rank(0)
+        const track = rank.track('stream', 0, 0)
+        // Backwards, so that the order changes.
+        for (let i = 0; i < 10; i++) rank.add(Kind.communication, track, builder.intern('k'), 9 - i, 1)
+        const expected = Array.from({ length: 10 }, () => [NONE, NONE])
+        for (const [event, communication, sequence] of said) {
+          rank.setCommunication(event, communication, sequence)
+          expected[9 - event] = [communication, sequence]
+        }
+        const [{ events }] = builder.freeze().ranks
+        expect(expected.map((_, i) => [events.communication[i], sequenceOf(events, i)])).toEqual(expected)
+      }),
+      { seed: 44 },
     )
   })
 
@@ -182,11 +212,16 @@ describe('columns', () => {
   it('give back what came, in any order, over several pieces', () => {
     for (const length of [0, 1, 64, 65, 65_535, 65_536, 65_537, 200_000]) {
       const column = new Column(float64)
-      for (let i = 0; i < length; i++) column.push(i * 3)
-      if (length > 0) column.set(length - 1, -7)
+      const fill = (): void => {
+        for (let i = 0; i < length; i++) column.push(i * 3)
+        if (length > 0) column.set(length - 1, -7)
+      }
       const expected = Float64Array.from({ length }, (_, i) => (i === length - 1 ? -7 : i * 3))
+      fill()
       expect(column.length).toBe(length)
       expect(same(column.all(), expected)).toBe(true)
+      expect(column.length).toBe(0)
+      fill()
       const order = Uint32Array.from({ length }, (_, i) => length - 1 - i)
       expect(same(column.take(order), expected.toReversed())).toBe(true)
       expect(column.length).toBe(0)
@@ -194,6 +229,24 @@ describe('columns', () => {
       expect(column.get(0)).toBe(5)
     }
   })
+})
+
+it('columns of one length share a buffer, each as wide as its numbers need', () => {
+  const columns = together(3, {
+    narrow: unsigned(256),
+    time: Float64Array,
+    link: signed(128),
+    wider: unsigned(257),
+    widest: signed(40_000),
+  })
+  const values = { narrow: [0, 255, 7], time: [-0.5, 2 ** 52, 1], link: [-1, 127, 0] }
+  const more = { wider: [256, 0, 65_535], widest: [-1, 39_999, 2] }
+  const expected = { ...values, ...more }
+  for (const [name, own] of Object.entries(expected)) columns[name as keyof typeof columns].set(own)
+  for (const [name, own] of Object.entries(expected))
+    expect([...columns[name as keyof typeof columns]]).toEqual(own)
+  expect(Object.values(columns).map(({ BYTES_PER_ELEMENT: bytes }) => bytes)).toEqual([8, 4, 2, 1, 1])
+  expect(new Set(Object.values(columns).map(({ buffer }) => buffer)).size).toBe(1)
 })
 
 it('numbers are sorted by a comparison, equal ones in the order they came', () => {
