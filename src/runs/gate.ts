@@ -7,7 +7,8 @@
  *   delay   keeps a rank busy for so many turns: a straggler
  *
  * Ranks that have a core each spin in both and never sleep: a rank that had to be woken would leave the gate late, and the
- * others would have begun without it.
+ * others would have begun without it. The ranks of a GPU meet again when each has told the time: a device does that for one rank
+ * after the other, and the first ones would have been at work for a while when the last one's time begins.
  */
 import { f32, i32 } from '../lang/dtypes.ts'
 import { flags, kernel, scalar, tensor } from '../lang/kernel.ts'
@@ -81,7 +82,7 @@ export interface Lap {
  * pending, for ever if a kernel waits for the host.
  */
 const mostLaunches = 48
-const mostLaunchesOnGpu = 8
+const mostLaunchesOnGpu = 12
 
 export class Gate {
   readonly #world: World
@@ -119,6 +120,10 @@ export class Gate {
     this.#result = world.zeros(f32, [1], { name: 'delay' })
   }
 
+  get #isOnGpu(): boolean {
+    return this.#world.multiprocessors !== undefined
+  }
+
   /** Launches what gates are made of once: behind one that holds, a target may be unable to load more. */
   async prepare(): Promise<void> {
     this.#hold(0)
@@ -131,9 +136,9 @@ export class Gate {
     const laps: Lap[] = []
     for (let from = 0; from < executions.length;) {
       let [to, launches] = [from, 2]
-      const most = this.#world.multiprocessors ? mostLaunchesOnGpu : mostLaunches
-      while (to < executions.length && launches + executions[to].launches + 1 <= most)
-        launches += executions[to++].launches + 1
+      const [most, gates] = this.#isOnGpu ? [mostLaunchesOnGpu, 2] : [mostLaunches, 1]
+      while (to < executions.length && launches + executions[to].launches + gates <= most)
+        launches += executions[to++].launches + gates
       if (to === from)
         throw new RangeError(`an execution of ${executions[from].launches} launches is too long`)
       laps.push(...(await this.#batch(executions.slice(from, to))))
@@ -174,7 +179,7 @@ export class Gate {
     this.#world.launch(
       hold,
       { open: this.#open, wanted, result: this.#result },
-      { grid: 1, stream, ranks: this.#holding, meta: this.#world.multiprocessors ? { settling: 0 } : {} },
+      { grid: 1, stream, ranks: this.#holding, meta: this.#isOnGpu ? { settling: 0 } : {} },
     )
   }
 
@@ -189,8 +194,9 @@ export class Gate {
     this.#hold(wanted)
     const marks: { readonly opened: StreamEvent; readonly ended: StreamEvent; readonly host: number }[] = []
     for (const execution of executions) {
-      this.#gate(execution)
+      this.#gate(this.#isOnGpu ? null : execution)
       const opened = this.#stream.record()
+      if (this.#isOnGpu) this.#gate(execution)
       const before = this.#now()
       execution.launch()
       const host = this.#now() - before

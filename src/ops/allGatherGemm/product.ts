@@ -67,8 +67,9 @@ const alongK: Multiply = (t, { a, b, c }, { as, bs }, { BM, BN, BK, stages }, ta
       t.zeros(f32, [BM, BN]),
       ([step, k], acc) => {
         const owner = t.rank.add(step).mod(t.world)
-        take(owner, [i, k], as)
+        // What is here already comes first: it is under way while A is waited for.
         t.copy(b.slice(0, owner.mul(depth), depth).tile([k, j], [BK, BN]), bs)
+        take(owner, [i, k], as)
         return t.dot(as, bs, acc)
       },
       { stages },
@@ -89,8 +90,8 @@ const alongM: Multiply = (t, { a, b, c }, { as, bs }, { BM, BN, BK, stages, alig
       [ceilDiv(a.dim(1), BK)],
       t.zeros(f32, [BM, BN]),
       ([k], acc) => {
-        take(owner, [i, k], as)
         t.copy(b.tile([k, j], [BK, BN]), bs)
+        take(owner, [i, k], as)
         return t.dot(as, bs, acc)
       },
       { stages },

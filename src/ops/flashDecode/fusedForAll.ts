@@ -31,8 +31,8 @@ type Place = (part: Scalar, b: Scalar, h: Scalar) => void
 
 interface Signals {
   readonly arrived: Flags
-  /** A partial result has been put into the peer's inbox. */
-  readonly sent: (peer: Scalar, ...at: Parameters<Place>) => void
+  /** A partial result has been put into every peer's inbox; all are told at once, for one fence. */
+  readonly sent: (peer: (step: Scalar) => Scalar, ...at: Parameters<Place>) => void
   /** All of this program's have. */
   readonly sentAll: () => void
   readonly arrival: Place
@@ -47,14 +47,14 @@ function attendAndCombine(t: Program, tensors: Tensors, meta: AttentionMeta, sig
   t.persistent([meta.splits, batch, heads], ([split, b, h]) => {
     const partial = attend(b, h, split)
     const part = t.rank.mul(meta.splits).add(split)
+    const peer = (step: Scalar): Scalar => t.rank.add(step).add(1).mod(t.world)
     t.for(t.world, (step) => {
-      const peer = t.rank.add(step).add(1).mod(t.world)
-      store(t, on(tensors, peer), slot, part.mul(batch).add(b).mul(heads).add(h), partial, meta)
-      sent(peer, part, b, h)
+      store(t, on(tensors, peer(step)), slot, part.mul(batch).add(b).mul(heads).add(h), partial, meta)
     })
+    sent(peer, part, b, h)
   })
   sentAll()
-  combine(t, tensors, slot, out, meta, arrival)
+  combine(t, tensors, slot, out, meta, arrival, 'together')
 }
 
 export const fusedCoarseKernel = oncePer((dtype: OperandDType) =>
@@ -80,7 +80,7 @@ export const fusedKernel = oncePer((dtype: OperandDType) =>
     (t, { arrived, ...tensors }, meta) =>
       attendAndCombine(t, tensors, meta, {
         arrived,
-        sent: (peer, ...at) => t.signal(arrived.on(peer).at(at)),
+        sent: (peer, ...at) => t.for(t.world, (step) => t.signal(arrived.on(peer(step)).at(at))),
         sentAll: () => undefined,
         arrival: (...at) => t.wait(arrived.at(at)),
       }),

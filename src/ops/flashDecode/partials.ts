@@ -67,7 +67,8 @@ export function forward(
 
 /**
  * Merge all parts of every (batch, kv head), in the same order on every rank, so that all ranks have the same bits. `arrival`
- * waits for a part, where that is not known already.
+ * waits for a part, where that is not known already: for each before it is merged, or for all of a tile together, which lets a
+ * GPU look at all flags at once and load one part while it merges another.
  */
 export function combine(
   t: Program,
@@ -75,13 +76,15 @@ export function combine(
   slot: Index,
   out: Tensor<OperandDType, 4>,
   meta: Pick<AttentionMeta, 'G' | 'D' | 'splits'>,
-  arrival: (part: Scalar, b: Scalar, h: Scalar) => void = () => undefined,
+  arrival?: (part: Scalar, b: Scalar, h: Scalar) => void,
+  when: 'each' | 'together' = 'each',
 ): void {
   const { G, D, splits } = meta
   const [batch, heads] = [out.dim(0), out.dim(1)]
   t.persistent([batch, heads], ([b, h]) => {
+    if (when === 'together') t.for(t.world * splits, (part) => arrival?.(part, b, h))
     const whole = t.for(t.world * splits, nothing(t, meta), (part, state) => {
-      arrival(part, b, h)
+      if (when === 'each') arrival?.(part, b, h)
       const places = placesOf(from, slot, part.mul(batch).add(b).mul(heads).add(h), meta)
       return merge(state, { m: t.load(places.m), l: t.load(places.l), acc: t.load(places.sums) })
     })

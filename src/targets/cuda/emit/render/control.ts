@@ -158,6 +158,11 @@ function meeting(loop: Node, only: Node, emission: Emission): void {
   emission.results.set(loop, [])
 }
 
+/** What a turn loads can be under way while the turn before computes, if threads do not meet in between. */
+const onlyLoads = ({ nodes }: Block): boolean =>
+  nodes.some(({ op }) => op === 'load') &&
+  nodes.every(({ op, blocks }) => blocks.length === 0 && (op === 'load' || ops[op].effect === 'pure'))
+
 export const forLoop: Renderer = (node, emission) => {
   const { out, plans } = emission
   const only = meetingOf(node, emission)
@@ -182,6 +187,7 @@ export const forLoop: Renderer = (node, emission) => {
     emission.setScalar(index, i)
     bindState(names, params, emission)
     const by = emission.scalar(step)
+    if (onlyLoads(body)) out.line('#pragma unroll 4')
     out.block(
       `for (i32 ${i} = ${emission.scalar(low)}; ${i} < ${emission.scalar(high)}; ${by === '1' ? `++${i}` : `${i} += ${by}`})`,
       () => {

@@ -24,6 +24,8 @@ export function acquire(node: Node, emission: Emission): void {
 interface FlagText {
   readonly name: string
   readonly pointer: string
+  /** Of a flag of this rank's, in a set with one axis. */
+  readonly index: string | undefined
   /** The rank whose flag it is, for the record of a wait. */
   readonly owner: string
   readonly arrivals: number
@@ -53,6 +55,7 @@ function flagOf(node: Node, emission: Emission): FlagText {
   return {
     name,
     pointer: sum(pointer, offset),
+    index: local && indices.length === 1 ? offset : undefined,
     owner: local ? emission.params.rank : emission.scalar(owner!),
     arrivals,
   }
@@ -103,6 +106,7 @@ export const wait: Renderer = (node, emission) => {
     ['for', 'while', 'persistent'].includes(one.op),
   )
   if (!isRepeated || emission.isApart) return block(flag.pointer)
+  if (flag.index !== undefined) return waitOnce(flag, node, emission, block)
   const awaited = emission.remember(
     'awaited',
     (name) => `const u32* ${name} = 0;  // the flag waited for last`,
@@ -115,6 +119,25 @@ export const wait: Renderer = (node, emission) => {
     out.line(`${awaited} = ${name};`)
   })
   emission.hazards.restore(before, emission.hazards.snapshot())
+}
+
+/** Of a set with one axis, those that were waited for are remembered: as a rule there is one for each rank. */
+function waitOnce(
+  { name, pointer, index }: FlagText,
+  { site }: Node,
+  emission: Emission,
+  block: (pointer: string) => void,
+): void {
+  const { out, hazards } = emission
+  const awaited = emission.remember('awaited', (of) => `u32 ${of} = 0;  // which of the first 32 flags were`)
+  const at = emission.names.take(`${name}_index`)
+  out.line(`const u32 ${at} = (u32)${index};`, site)
+  const before = hazards.snapshot()
+  out.block(`if (${at} >= 32 || !(${awaited} >> ${at} & 1))`, () => {
+    block(pointer)
+    out.line(`if (${at} < 32) ${awaited} |= 1u << ${at};`)
+  })
+  hazards.restore(before, hazards.snapshot())
 }
 
 export const fence: Renderer = (node, emission) => {

@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
   const u32 empty = shared + 133152;
   if (threadIdx.x < 128) {  // producer
     if (threadIdx.x == 0) {
-      const u32* awaited_1 = 0;  // the flag waited for last
+      u32 awaited_1 = 0;  // which of the first 32 flags were
       i32 slot = 0;  // src/ops/flashDecode/fused.ts:40
       i32 phase = 0;
       const u32 tiles = (u32)q_dim0 * (u32)q_dim1;
@@ -117,11 +117,11 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
           slot_2 = eq ? 0 : slot_2_plus_1;
           phase_2 = eq ? (phase_2 + 1) : phase_2;
         }
-        const u32* done_flag = done + (i32)((u32)((i0 * q_dim1) + i1) % 2u);  // src/ops/flashDecode/fused.ts:69
-        if (done_flag != awaited_1) {
-          flag_wait(done_flag, (done_wait_epoch - 2), control, 1, rank);
+        const u32 done_index = (u32)(i32)((u32)((i0 * q_dim1) + i1) % 2u);  // src/ops/flashDecode/fused.ts:69
+        if (done_index >= 32 || !(awaited_1 >> done_index & 1)) {
+          flag_wait(done + (i32)((u32)((i0 * q_dim1) + i1) % 2u), (done_wait_epoch - 2), control, 1, rank);
           fence_async();
-          awaited_1 = done_flag;
+          if (done_index < 32) awaited_1 |= 1u << done_index;
         }
         slot = slot_2;
         phase = phase_2;
@@ -129,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     }
   } else if (threadIdx.x < 256) {  // consumer
     const u32 thread = threadIdx.x - 128;
-    const u32* awaited_1 = 0;  // the flag waited for last
+    u32 awaited_1 = 0;  // which of the first 32 flags were
     const u32* awaited_2 = 0;  // the flag waited for last
     const i32 cast = (i32)(arrived_signal_epoch % 2u);  // src/ops/flashDecode/fused.ts:36
     i32 slot = 0;  // src/ops/flashDecode/fused.ts:40
@@ -261,12 +261,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
       const i32 i0_times_q_dim1_plus_i1 = (i0 * q_dim1) + i1;  // src/ops/flashDecode/fused.ts:66
       const i32 i0_times_q_dim1_plus_i1_mod_2 = (i32)((u32)i0_times_q_dim1_plus_i1 % 2u);  // src/ops/flashDecode/fused.ts:67
       const i32 add = ((rank * q_dim0) * q_dim1) + i0_times_q_dim1_plus_i1;  // src/ops/flashDecode/fused.ts:68
-      const u32* done_flag = done + i0_times_q_dim1_plus_i1_mod_2;  // src/ops/flashDecode/fused.ts:69
-      if (done_flag != awaited_1) {
-        if (thread == 0) flag_wait(done_flag, (done_wait_epoch - 2), control, 1, rank);
+      const u32 done_index = (u32)i0_times_q_dim1_plus_i1_mod_2;  // src/ops/flashDecode/fused.ts:69
+      if (done_index >= 32 || !(awaited_1 >> done_index & 1)) {
+        if (thread == 0) flag_wait(done + i0_times_q_dim1_plus_i1_mod_2, (done_wait_epoch - 2), control, 1, rank);
         fence_async();
         group_barrier(2, 128);
-        awaited_1 = done_flag;
+        if (done_index < 32) awaited_1 |= 1u << done_index;
       }
       #pragma unroll
       for (u32 i = 0; i < 16; i += 2) if (tile_row(i, thread) < 8 && (i32)tile_row(i, thread) < inbox_dim2 && (i32)(thread / 32 % 4 * 32 + fragment_column(i, thread)) < inbox_dim3) store_words<8>(on_rank(inbox, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * inbox_dim1 + add)) * inbox_dim2 + (i32)tile_row(i, thread))) * inbox_dim3 + (i32)(thread / 32 % 4 * 32 + fragment_column(i, thread))), acc, i);  // src/ops/flashDecode/fused.ts:70

@@ -22,13 +22,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) publish(
   const u32 done_wait_epoch = *(volatile u32*)(done_epochs + 1) + 1;
   const u32 ready_signal_epoch = *(volatile u32*)(ready_epochs + 0) + 1;
   if (__syncthreads_or(is_stopped)) return;
-  const u32* awaited_1 = 0;  // the flag waited for last
+  u32 awaited_1 = 0;  // which of the first 32 flags were
   for (i32 i0 = 0; i0 < 2; ++i0) {  // src/ops/allGatherGemm/publish.ts:13
-    const u32* done_flag = done + i0;
-    if (done_flag != awaited_1) {
-      if (thread == 0) flag_wait_recorded(done_flag, (done_wait_epoch - 1), control, 1, rank, event_log, 0, shared + 48, 2u);
+    const u32 done_index = (u32)i0;
+    if (done_index >= 32 || !(awaited_1 >> done_index & 1)) {
+      if (thread == 0) flag_wait_recorded(done + i0, (done_wait_epoch - 1), control, 1, rank, event_log, 0, shared + 48, 2u);
       __syncthreads();
-      awaited_1 = done_flag;
+      if (done_index < 32) awaited_1 |= 1u << done_index;
     }
   }
   const i32 a_dim0_ceil_64 = (i32)((u32)(a_dim0 + 63) / 64u);  // src/ops/allGatherGemm/publish.ts:14
