@@ -3,6 +3,7 @@
  * before anything is timed.
  */
 import { flashDecode, type FlashDecodeVariant } from '../../src/ops/flashDecode/index.ts'
+import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 import type { SymmetricTensor } from '../../src/world/world.ts'
 import { cacheBytes, decodeLimit, setsFor, type Cell, type CellResult, type Role } from './cells.ts'
 import { blockRows, poison, readSome, type Pattern } from './pattern.ts'
@@ -33,43 +34,19 @@ export async function decodeStage(
 ): Promise<Stage> {
   const { ranks, dtype, multiprocessors } = cell
   const shape = cell.shape as unknown as DecodeShape
-  const { batch, queryHeads, kvHeads, D, tokens } = shape
+  const { batch, queryHeads, kvHeads, D } = shape
   const G = queryHeads / kvHeads
   const sets = setsFor(cacheBytes(cell))
   const variants = Object.keys(roles) as FlashDecodeVariant[]
-  // Keys and values, and for each variant inboxes of partial results: never more parts than multiprocessors and tiles.
-  const partials = 4 * ranks * 2 * (132 + batch * kvHeads) * (G * D + 2 * G)
+  // Keys and values, and for each variant inboxes of partial results: at most four parts for each multiprocessor or tile.
+  const partials = 4 * ranks * 2 * 4 * (132 + batch * kvHeads) * (G * D + 2 * G)
   const heap = sets * (cacheBytes(cell) / ranks + variants.length * 2 * partials) + 128 * 2 ** 20
-  const stage = await Stage.open({ ranks, heap, multiprocessors })
+  const stage = await Stage.open({ ranks, heap, multiprocessors, repeats: cacheBytes(cell) < 4e9 ? 2 : 1 })
   const { world, stream } = stage
   try {
-    const inputs = Array.from({ length: sets }, () => ({
-      q: world.empty(dtype, [batch, kvHeads, G, D], { name: 'q' }),
-      k: world.empty(dtype, [batch, kvHeads, tokens, D], { name: 'k' }),
-      v: world.empty(dtype, [batch, kvHeads, tokens, D], { name: 'v' }),
-      lengths: world.full('i32', [batch], tokens, { name: 'lengths' }),
-    }))
-    for (const rank of world.localRanks)
-      for (const { q, k, v } of inputs) {
-        // The same query on every rank.
-        pattern.fill(world, q, numbers.q, rank, 0)
-        pattern.fill(world, k, numbers.k, rank)
-        pattern.fill(world, v, numbers.v, rank)
-      }
+    const inputs = decodeInputs(world, cell, pattern)
     const samples = sampleAttention(shape, ranks, pattern)
-    const check =
-      (outs: readonly SymmetricTensor[]) =>
-      async (n: number, run: () => void): Promise<void> => {
-        for (const rank of world.localRanks) poison(world, outs[n], rank)
-        run()
-        await world.synchronize()
-        for (const rank of world.localRanks) {
-          const out = readSome(world, outs[n], rank, 0, batch * queryHeads * D)
-          if (out.some(Number.isNaN)) throw new Wrong(`rank ${rank}: elements were not written`)
-          for (const { first, expected } of samples)
-            expectSimilar(`rank ${rank}, from element ${first}`, out.subarray(first), expected)
-        }
-      }
+    const check = (outs: readonly SymmetricTensor[]) => decodeCheck(world, outs, samples)
     for (const variant of variants)
       await stage.try(variant, async () => {
         const operations = inputs.map((input) =>
@@ -91,6 +68,43 @@ export async function decodeStage(
     throw error
   }
 }
+
+/** As many sets as it takes. */
+export function decodeInputs(world: CudaWorld, cell: Cell, pattern: Pattern) {
+  const { dtype } = cell
+  const { batch, queryHeads, kvHeads, D, tokens } = cell.shape as unknown as DecodeShape
+  const G = queryHeads / kvHeads
+  const inputs = Array.from({ length: setsFor(cacheBytes(cell)) }, () => ({
+    q: world.empty(dtype, [batch, kvHeads, G, D], { name: 'q' }),
+    k: world.empty(dtype, [batch, kvHeads, tokens, D], { name: 'k' }),
+    v: world.empty(dtype, [batch, kvHeads, tokens, D], { name: 'v' }),
+    lengths: world.full('i32', [batch], tokens, { name: 'lengths' }),
+  }))
+  for (const rank of world.localRanks)
+    for (const { q, k, v } of inputs) {
+      // The same query on every rank.
+      pattern.fill(world, q, numbers.q, rank, 0)
+      pattern.fill(world, k, numbers.k, rank)
+      pattern.fill(world, v, numbers.v, rank)
+    }
+  return inputs
+}
+
+/** Runs what writes one of the results, which were poisoned, and compares it. */
+export const decodeCheck =
+  (world: CudaWorld, outs: readonly SymmetricTensor[], samples: readonly AttentionSample[]) =>
+  async (n: number, run: () => void): Promise<void> => {
+    for (const rank of world.localRanks) poison(world, outs[n], rank)
+    run()
+    await world.synchronize()
+    const elements = outs[n].shape.reduce((product, extent) => product * extent, 1)
+    for (const rank of world.localRanks) {
+      const out = readSome(world, outs[n], rank, 0, elements)
+      if (out.some(Number.isNaN)) throw new Wrong(`rank ${rank}: elements were not written`)
+      for (const { first, expected } of samples)
+        expectSimilar(`rank ${rank}, from element ${first}`, out.subarray(first), expected)
+    }
+  }
 
 export async function measureDecode(cell: Cell, pattern: Pattern, effort: Effort): Promise<CellResult> {
   const stage = await decodeStage(cell, pattern, decodeRoles)

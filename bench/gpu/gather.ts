@@ -5,59 +5,85 @@
 import { gatherKernel } from '../../src/ops/allGatherGemm/bulk.ts'
 import { allGatherGemm } from '../../src/ops/allGatherGemm/index.ts'
 import type { Timed } from '../../src/runs/gate.ts'
+import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { gatherLimit, type Cell, type CellResult } from './cells.ts'
 import type { Pattern } from './pattern.ts'
 import { productCheck, sampleProduct, vendorProducts } from './products.ts'
 import { Stage, stageOptions, type Effort } from './stage.ts'
 
 const numbers = { a: 0, b: 1 } as const
+/** Of B, which is larger than the caches, but not by so much that nothing of it would be found there in the next turn. */
+export const sets = 2
+
+/** Extents of a rank's A, and of what is gathered. */
+export function gatherExtents({ ranks, shard = 'K', shape: { M, K } }: Cell) {
+  const rows = shard === 'K' ? M : Math.ceil(M / ranks)
+  const depth = shard === 'K' ? Math.ceil(K / ranks) : K
+  const [gatheredRows, height] = shard === 'K' ? [M, depth * ranks] : [rows * ranks, K]
+  return { rows, depth, gatheredRows, height }
+}
+
+/** Matrices of all ranks, of B more than one, all alike, and elements of the results that they should give. */
+export function gatherInputs(world: CudaWorld, cell: Cell, pattern: Pattern) {
+  const { dtype, shard = 'K' } = cell
+  const { M, N, K } = cell.shape
+  const { rows, depth, height } = gatherExtents(cell)
+  const a = world.empty(dtype, [rows, depth], { name: 'a' })
+  const bs = Array.from({ length: sets }, () => world.empty(dtype, [height, N], { name: 'b' }))
+  for (const rank of world.localRanks) {
+    pattern.fill(world, a, numbers.a, rank)
+    for (const b of bs) pattern.fill(world, b, numbers.b, rank)
+  }
+  const shards = world.localRanks.map((rank) => pattern.elements(numbers.a, rank))
+  const valueOfA = (row: number, k: number): number =>
+    shard === 'K'
+      ? shards[Math.floor(k / depth)](row * depth + (k % depth))
+      : shards[Math.floor(row / rows)]((row % rows) * depth + k)
+  const samples = world.localRanks.map((rank) =>
+    sampleProduct({ M, N, K }, valueOfA, pattern.elements(numbers.b, rank)),
+  )
+  return { a, bs, samples }
+}
 
 export async function measureGather(cell: Cell, pattern: Pattern, effort: Effort): Promise<CellResult> {
   const { ranks, dtype, shard = 'K', multiprocessors } = cell
   const { M, N, K } = cell.shape
-  const rows = shard === 'K' ? M : Math.ceil(M / ranks)
-  const depth = shard === 'K' ? Math.ceil(K / ranks) : K
-  const [gatheredRows, height] = shard === 'K' ? [M, depth * ranks] : [rows * ranks, K]
+  const { rows, depth, gatheredRows, height } = gatherExtents(cell)
   // Inputs, five results, two gathered matrices, two inboxes of two slots.
-  const heap = 2 * (height * N + rows * depth + 5 * M * N + 6 * gatheredRows * height) + 64 * 2 ** 20
-  const stage = await Stage.open({ ranks, heap, multiprocessors })
+  const perSet = height * N + 5 * M * N + 6 * gatheredRows * height
+  const heap = 2 * (rows * depth + sets * perSet) + 64 * 2 ** 20
+  const stage = await Stage.open({ ranks, heap, multiprocessors, repeats: M <= 1024 ? 4 : 1 })
   const { world, stream } = stage
   try {
-    const a = world.empty(dtype, [rows, depth], { name: 'a' })
-    const b = world.empty(dtype, [height, N], { name: 'b' })
-    for (const rank of world.localRanks) {
-      pattern.fill(world, a, numbers.a, rank)
-      pattern.fill(world, b, numbers.b, rank)
-    }
-    const shards = world.localRanks.map((rank) => pattern.elements(numbers.a, rank))
-    const valueOfA = (row: number, k: number): number =>
-      shard === 'K'
-        ? shards[Math.floor(k / depth)](row * depth + (k % depth))
-        : shards[Math.floor(row / rows)]((row % rows) * depth + k)
-    const samples = world.localRanks.map((rank) =>
-      sampleProduct({ M, N, K }, valueOfA, pattern.elements(numbers.b, rank)),
-    )
+    const { a, bs, samples } = gatherInputs(world, cell, pattern)
 
     let tiles: { BM: number; BK: number } | undefined
     for (const variant of ['bsp', 'pull', 'push', 'fused'] as const)
       await stage.try(variant, async () => {
         const options = { shape: { M, N, K }, dtype, shard, variant, stream: stream.id }
-        const operation = allGatherGemm(world, options, { a, b })
-        const { steps, outputs } = operation
-        const check = productCheck(stage, [outputs.c], samples)
-        const execution: Timed = { launches: steps.length, launch: () => operation.launch() }
-        await stage.enter(variant, variant === 'bsp' ? 'baseline' : 'fused', [execution], check)
+        const operations = bs.map((b) => allGatherGemm(world, options, { a, b }))
+        const [{ steps, tiles: chosen }] = operations
+        const results = operations.map(({ outputs }) => outputs.c)
+        const check = productCheck(stage, results, samples)
+        const executions = operations.map((operation): Timed => ({
+          launches: steps.length,
+          launch: () => operation.launch(),
+        }))
+        await stage.enter(variant, variant === 'bsp' ? 'baseline' : 'fused', executions, check)
         if (variant !== 'bsp') return
-        tiles = { BM: operation.tiles.BM, BK: operation.tiles.BK }
+        tiles = { BM: chosen.BM, BK: chosen.BK }
         // What was gathered stays, so the product can be computed alone, too.
-        const multiply = steps.find(({ name }) => name === 'multiply')!
-        await stage.enter('GEMM', 'alone', [{ launches: 1, launch: () => multiply.launch() }], check)
+        const multiplications = operations.map(({ steps }): Timed => {
+          const multiply = steps.find(({ name }) => name === 'multiply')!
+          return { launches: 1, launch: () => multiply.launch() }
+        })
+        await stage.enter('GEMM', 'alone', multiplications, check)
       })
 
     await stage.try('cuBLASLt', async () => {
       if (!stageOptions.isMeasuring) return
       const gathered = world.empty(dtype, [gatheredRows, height], { name: 'gathered' })
-      const c = world.empty(dtype, [M, N], { name: 'c' })
+      const cs = bs.map(() => world.empty(dtype, [M, N], { name: 'c' }))
       const entered = world.flags([ranks], { name: 'entered' })
       const left = world.flags([ranks], { name: 'left' })
       const gather = (): void => {
@@ -66,19 +92,24 @@ export async function measureGather(cell: Cell, pattern: Pattern, effort: Effort
       }
       gather()
       await world.synchronize()
-      const operands = world.localRanks.map((rank) => ({
-        a: world.addressOf(gathered, rank),
-        b: world.addressOf(b, rank),
-        c: world.addressOf(c, rank),
-      }))
-      const [multiply] = await vendorProducts(stage, { M, N, K, dtype }, [operands])
-      const check = productCheck(stage, [c], samples)
-      const together = (): void => {
-        gather()
-        multiply()
-      }
-      await stage.enter('bsp, cuBLASLt', 'baseline', [{ launches: 2, launch: together }], check)
-      await stage.enterForeign('GEMM, cuBLASLt', 'alone', [multiply], check)
+      const operands = bs.map((b, set) =>
+        world.localRanks.map((rank) => ({
+          a: world.addressOf(gathered, rank),
+          b: world.addressOf(b, rank),
+          c: world.addressOf(cs[set], rank),
+        })),
+      )
+      const multiplications = await vendorProducts(stage, { M, N, K, dtype }, operands)
+      const check = productCheck(stage, cs, samples)
+      const together = multiplications.map((multiply): Timed => {
+        const launch = (): void => {
+          gather()
+          multiply()
+        }
+        return { launches: 2, launch }
+      })
+      await stage.enter('bsp, cuBLASLt', 'baseline', together, check)
+      await stage.enterForeign('GEMM, cuBLASLt', 'alone', multiplications, check)
     })
 
     const found = world.multiprocessors(0)

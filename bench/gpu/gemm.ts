@@ -1,6 +1,7 @@
 /** A product on the whole GPU: ours, the fastest that cuBLASLt proposes, PyTorch's and Triton's. */
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import { gemmTiles } from '../../src/ops/tiles.ts'
+import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { timesAlongside } from './alongside.ts'
 import { limitOf, setsFor, type Cell, type CellResult } from './cells.ts'
 import type { Pattern } from './pattern.ts'
@@ -8,6 +9,26 @@ import { productCheck, sampleProduct, vendorProducts } from './products.ts'
 import { Stage, stageOptions, type Effort } from './stage.ts'
 
 const numbers = { a: 0, b: 1 } as const
+
+const bytesOf = ({ M, N, K }: Cell['shape']): number => 2 * (M * K + K * N)
+/** For as many sets of operands as it takes. */
+export const gemmHeap = ({ shape }: Cell): number =>
+  setsFor(bytesOf(shape)) * (bytesOf(shape) + 2 * 2 * shape.M * shape.N) + 64 * 2 ** 20
+
+export function gemmInputs(world: CudaWorld, { dtype, shape }: Cell, pattern: Pattern) {
+  const { M, N, K } = shape
+  const sets = Array.from({ length: setsFor(bytesOf(shape)) }, () => ({
+    a: world.empty(dtype, [M, K], { name: 'a' }),
+    b: world.empty(dtype, [K, N], { name: 'b' }),
+    c: world.empty(dtype, [M, N], { name: 'c' }),
+  }))
+  for (const { a, b } of sets) {
+    pattern.fill(world, a, numbers.a, 0)
+    pattern.fill(world, b, numbers.b, 0)
+  }
+  const [valueOfA, valueOfB] = [pattern.elements(numbers.a, 0), pattern.elements(numbers.b, 0)]
+  return { sets, samples: [sampleProduct({ M, N, K }, (row, k) => valueOfA(row * K + k), valueOfB)] }
+}
 
 export async function measureGemm(
   cell: Cell,
@@ -17,29 +38,19 @@ export async function measureGemm(
 ): Promise<CellResult> {
   const { dtype } = cell
   const { M, N, K } = cell.shape
-  const bytes = 2 * (M * K + K * N)
-  const heap = setsFor(bytes) * (bytes + 2 * 2 * M * N) + 64 * 2 ** 20
-  const stage = await Stage.open({ ranks: 1, heap })
+  const bytes = bytesOf(cell.shape)
+  const stage = await Stage.open({ ranks: 1, heap: gemmHeap(cell), repeats: 6 })
   const { world, stream } = stage
   try {
-    const sets = Array.from({ length: setsFor(bytes) }, () => ({
-      a: world.empty(dtype, [M, K], { name: 'a' }),
-      b: world.empty(dtype, [K, N], { name: 'b' }),
-      c: world.empty(dtype, [M, N], { name: 'c' }),
-    }))
-    for (const { a, b } of sets) {
-      pattern.fill(world, a, numbers.a, 0)
-      pattern.fill(world, b, numbers.b, 0)
-    }
-    const [valueOfA, valueOfB] = [pattern.elements(numbers.a, 0), pattern.elements(numbers.b, 0)]
-    const samples = [sampleProduct({ M, N, K }, (row, k) => valueOfA(row * K + k), valueOfB)]
+    const { sets, samples } = gemmInputs(world, cell, pattern)
     const check = productCheck(
       stage,
       sets.map(({ c }) => c),
       samples,
     )
     const multiprocessors = world.multiprocessors(0)
-    const meta = gemmTiles(world.target, { m: M, n: N, k: K, dtype, multiprocessors })
+    const device = world.device(0)
+    const meta = gemmTiles(world.target, { m: M, n: N, k: K, dtype, multiprocessors, device })
     const options = { grid: 'resident', stream, meta } as const
     const executions = sets.map((operands) => ({
       launches: 1,

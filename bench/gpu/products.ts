@@ -5,8 +5,8 @@ import { proposalsOf, type Operands, type Product, type Proposals } from './cubl
 import { poison, readSome, type Elements } from './pattern.ts'
 import { expectSimilar, Wrong, type Stage } from './stage.ts'
 
-/** Of a result that is read as a whole to see that every element was written. */
-const mostRead = 8 * 2 ** 20
+/** Elements of a result that is read as a whole to see that every one was written. */
+const usualRead = 8 * 2 ** 20
 
 export interface Sample {
   readonly rows: readonly number[]
@@ -40,7 +40,12 @@ export function sampleProduct(
 
 /** Runs what writes one of the results, which were poisoned, and compares it; `samples` are of each rank. */
 export const productCheck =
-  ({ world, stream }: Stage, results: readonly SymmetricTensor[], samples: readonly Sample[]) =>
+  (
+    { world, stream }: Stage,
+    results: readonly SymmetricTensor[],
+    samples: readonly Sample[],
+    mostRead = usualRead,
+  ) =>
   async (set: number, run: () => void): Promise<void> => {
     const c = results[set]
     const [M, N] = c.shape

@@ -2,7 +2,6 @@
  * Everything that is claimed of the cuda target, measured on the GPU of this machine: see `usage`. Results are written as they
  * come; a run goes on where the last one with the same file ended.
  */
-import { spawnSync } from 'node:child_process'
 import { parseArgs } from 'node:util'
 import { findCuda } from '../../src/targets/cuda/driver.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
@@ -14,6 +13,7 @@ import { measureGather } from './gather.ts'
 import { measureGemm } from './gemm.ts'
 import { judge, verdict } from './goals.ts'
 import { measureLaunch } from './launch.ts'
+import { lostStatus, partOf, surviveLostDevices } from './process.ts'
 import { Pattern, type HalfDType } from './pattern.ts'
 import { closePeers } from './peers.ts'
 import { isLost, stageOptions, type Effort } from './stage.ts'
@@ -53,8 +53,6 @@ const { values: options } = parseArgs({
     help: { type: 'boolean', default: false },
   },
 })
-
-const lostStatus = 3
 
 function fail(message: string): never {
   console.error(message)
@@ -106,27 +104,17 @@ const sectionOf: Readonly<Record<SectionName, (cell: Cell) => Promise<CellResult
 }
 
 if (options.compile !== undefined) {
-  const [part, parts] = options.compile.split('/').map(Number)
-  if (!(part < parts)) fail(`--compile ${options.compile}: it is such as 0/8, the first of eight parts`)
+  const isOurs = partOf(options.compile)
+  if (!isOurs) fail(`--compile ${options.compile}: it is such as 0/8, the first of eight parts`)
   compileAhead()
   for (const [n, cell] of cells.entries())
-    if (n % parts === part)
+    if (isOurs(n))
       for (const [what, why] of Object.entries((await sectionOf[cell.section](cell)).failed))
         console.log(`${cell.key}: ${what}: ${why}`)
   process.exit(0)
 }
 
-// A lost device is found again by a new process: this one only starts those.
-const isChild = 'ARKE_BENCH_CHILD'
-if (process.env[isChild] === undefined) {
-  const env = { ...process.env, [isChild]: '1' }
-  let given = process.argv.slice(1)
-  for (;;) {
-    const { status } = spawnSync(process.execPath, [...process.execArgv, ...given], { stdio: 'inherit', env })
-    if (status !== lostStatus) process.exit(status ?? 1)
-    given = given.filter((word) => word !== '--again')
-  }
-}
+surviveLostDevices()
 
 const start = performance.now()
 const log = (text: string): void =>

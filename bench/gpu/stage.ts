@@ -24,8 +24,12 @@ export interface Contestant extends Pick<Timing, 'name' | 'role' | 'form'> {
   readonly executions: readonly Timed[]
 }
 
+type Turns = Pick<Contestant, 'executions'> & Partial<Contestant>
+
 export interface StageOptions {
   readonly ranks: number
+  /** Executions of one turn; 1 by default. No more than eight launches of a rank: see `Gate`. */
+  readonly repeats?: number
   /** Bytes on each rank. */
   readonly heap: number
   readonly multiprocessors?: number
@@ -58,17 +62,19 @@ export class Stage {
   readonly stream: Stream
   readonly contestants: Contestant[] = []
   readonly failed: Record<string, string> = {}
+  readonly repeats: number
   readonly #gate: Gate
   readonly #closing: (() => void)[] = []
 
-  private constructor(world: CudaWorld) {
+  private constructor(world: CudaWorld, repeats: number) {
     this.world = world
+    this.repeats = repeats
     this.stream = world.stream()
     this.#gate = new Gate(world, this.stream, now, true)
   }
 
-  static async open({ ranks, heap, multiprocessors }: StageOptions): Promise<Stage> {
-    const stage = new Stage(stageOptions.open({ ranks, heap, multiprocessors, timeout }))
+  static async open({ ranks, heap, multiprocessors, repeats = 1 }: StageOptions): Promise<Stage> {
+    const stage = new Stage(stageOptions.open({ ranks, heap, multiprocessors, timeout }), repeats)
     await stage.#gate.prepare()
     return stage
   }
@@ -106,7 +112,12 @@ export class Stage {
     })
     if (!this.contestants.some((one) => one.name === name)) return
     await this.try(`${name} as a graph`, async () => {
-      const graphs = executions.map(({ launch }) => this.world.graph(launch))
+      // As many executions as a turn has; the first one of each graph is checked.
+      const graphs = executions.map((_, first) =>
+        this.world.graph(() => {
+          for (let n = 0; n < this.repeats; n++) executions[(first + n) % executions.length].launch()
+        }),
+      )
       const replays = graphs.map((graph): Timed => ({
         launches: graph.nodes / this.world.ranks,
         launch: () => graph.launch(),
@@ -141,9 +152,12 @@ export class Stage {
     }))
   }
 
-  /** Microseconds of each, round by round. */
+  /**
+   * Microseconds of each, round by round. An execution is repeated behind its gate and the mean counts, as one step of a decoding
+   * loop follows the other: to start work on eight streams and to tell the time takes a device some tens of microseconds.
+   */
   async samples(
-    contestants: readonly Pick<Contestant, 'executions'>[],
+    contestants: readonly Turns[],
     effort: Effort,
     afterRound: (round: number) => Promise<void> = () => Promise.resolve(),
   ): Promise<number[][]> {
@@ -152,15 +166,26 @@ export class Stage {
     const samples = contestants.map((): number[] => [])
     const random = randomOrder(contestants.length + 7)
     let turn = 0
+    const { repeats } = this
+    const repeated = ({ executions, form }: Turns): Timed => {
+      const first = turn++
+      if (form === 'graph') return executions[first % executions.length]
+      return {
+        launches: repeats * executions[0].launches,
+        launch: () => {
+          for (let n = 0; n < repeats; n++) executions[(first * repeats + n) % executions.length].launch()
+        },
+      }
+    }
     const start = performance.now()
     const isOver = (round: number): boolean =>
       round >= mostRounds || (round >= leastRounds && performance.now() - start > 1000 * seconds)
     // The first two rounds do not count.
     for (let round = -2; !isOver(round); round++) {
       const order = random(contestants.length)
-      const timed = order.map((n) => contestants[n].executions[turn++ % contestants[n].executions.length])
-      const laps = await this.#gate.time(timed)
-      if (round >= 0) order.forEach((n, place) => samples[n].push(laps[place].time / 1e3))
+      const laps = await this.#gate.time(order.map((n) => repeated(contestants[n])))
+      const times = laps.map(({ time }) => time / 1e3 / repeats)
+      if (round >= 0) order.forEach((n, place) => samples[n].push(times[place]))
       await afterRound(round)
     }
     return samples

@@ -6,30 +6,30 @@ import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from '
 import { dirname } from 'node:path'
 import type { CellResult } from './cells.ts'
 
-export interface Results {
+export interface Results<Result = CellResult> {
   readonly machine: Readonly<Record<string, string | number>>
   readonly date: string
   /** How often a cell was begun that has no result. */
   readonly begun: Readonly<Record<string, number>>
-  readonly cells: readonly CellResult[]
+  readonly cells: readonly Result[]
 }
 
 const mostBegun = 2
 
-export class Store {
+export class Store<Result extends { readonly key: string } = CellResult> {
   readonly #path: string
-  #results: Results
+  #results: Results<Result>
 
   /** What is in the file is kept where it was measured on a device of the same name. */
   constructor(path: string, machine: Results['machine'], date: string) {
     this.#path = path
-    const found = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Results) : undefined
+    const found = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Results<Result>) : undefined
     if (found && found.machine.device !== machine.device)
       throw new Error(`${path} holds results of ${found.machine.device}, and here is ${machine.device}`)
     this.#results = found ?? { machine, date, begun: {}, cells: [] }
   }
 
-  get results(): Results {
+  get results(): Results<Result> {
     return this.#results
   }
 
@@ -49,7 +49,7 @@ export class Store {
   }
 
   /** In place of what was found before. */
-  add(cell: CellResult): void {
+  add(cell: Result): void {
     const others = this.#results.cells.filter(({ key }) => key !== cell.key)
     const { [cell.key]: _, ...begun } = this.#results.begun
     this.#results = { ...this.#results, begun, cells: [...others, cell] }
@@ -65,7 +65,7 @@ export class Store {
 }
 
 /** One line a cell. */
-export const textOf = ({ cells, ...about }: Results): string =>
+export const textOf = ({ cells, ...about }: Results<unknown>): string =>
   `${JSON.stringify(about).slice(0, -1)},"cells":[\n${cells.map((cell) => JSON.stringify(cell, shortNumber)).join(',\n')}\n]}\n`
 
 /** Nothing here is known to more than six digits, but extents are whole. */

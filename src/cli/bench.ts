@@ -125,17 +125,17 @@ export async function benchCommand(
 }
 
 /** Targets whose worlds can record what the ledger is made from; the first that is here is taken, `cuda` where it is asked for. */
-const recording = ['native', 'wasm', 'cuda']
+export const recording = ['native', 'wasm', 'cuda']
 
-const now = (): number => performance.now() * 1e6
+export const now = (): number => performance.now() * 1e6
 
 /** What addresses of 32 bits leave to a rank; pages that nobody touches cost nothing. */
-const heapOf = (ranks: number): number => Math.floor((3.5 * 2 ** 30) / ranks / 65536) * 65536
+export const heapOf = (ranks: number): number => Math.floor((3.5 * 2 ** 30) / ranks / 65536) * 65536
 
 /** Device memory is taken when the world is opened. */
-const gpuHeapOf = (ranks: number): number => Math.floor((32 * 2 ** 30) / ranks / 2 ** 21) * 2 ** 21
+export const gpuHeapOf = (ranks: number): number => Math.floor((32 * 2 ** 30) / ranks / 2 ** 21) * 2 ** 21
 
-async function fastestTarget(): Promise<string> {
+export async function fastestTarget(): Promise<string> {
   const targets = await targetStatus()
   return recording.find((name) => targets.some((one) => one.name === name && one.usable)) ?? 'wasm'
 }
@@ -161,7 +161,7 @@ async function machineOf(world: World, spin: boolean): Promise<BenchResult['mach
 const gpuCores = (world: World): number =>
   world.localRanks.reduce((sum, rank) => sum + (world.multiprocessors?.(rank) ?? 0), 0)
 
-function progressLine(what: string, done: number, shape: Readonly<Record<string, number>>): string {
+export function progressLine(what: string, done: number, shape: Readonly<Record<string, number>>): string {
   const width = 20
   const filled = Math.round(width * done)
   const extents = Object.entries(shape).map(([name, extent]) => `${name}=${extent}`)

@@ -13,6 +13,7 @@ import type { Target } from './emit.ts'
 import { describeError, UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 import { checkDefaults, positive, whole } from './options.ts'
+import type { TuneCommand } from './tune.ts'
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
   version: string
@@ -252,6 +253,39 @@ outputs are compared with a float64 reference first.`,
     const { benchCommand } = await import('./bench.ts')
     const { Progress } = await import('./progress.ts')
     await interruptible(() => benchCommand(operation, options, version, print, new Progress(process.stderr)))
+  })
+
+program
+  .command('tune')
+  .description(
+    'find the fastest tiles of an operation on this machine, and keep them for whoever uses it here',
+  )
+  .argument('<operation>', 'all-gather-gemm or flash-decode')
+  .option('--variant <names>', 'which variants, with commas between', 'all')
+  .option('--target <target>', 'where it runs (default: native, or wasm where there is no compiler)')
+  .option('--ranks <n>', 'world size, 1 to 64', ranks, 2)
+  .option('--shape <extents>', 'such as M=64,N=1024,K=2048 or KV=4096,batch=4 (default: one to look at)')
+  .option('--dtype <dtype>', 'of the operands: f32, f16 or bf16', 'f32')
+  .option('--shard <axis>', 'of all-gather-gemm: A is sharded along K or along M', 'K')
+  .option('--sweep <extent=values>', 'a point for each: M=1..1024 by powers of two, or M=1,7,64')
+  .option('--seconds <s>', 'how long to measure each variant of a point', positive, 3)
+  .option('--seed <s>', 'of the inputs', whole(1, 2 ** 20), 1)
+  .option('--json', 'print one JSON document')
+  .option('--write <file.ts>', 'write the table of this device as a source file, too')
+  .addHelpText(
+    'after',
+    `
+Examples:
+  arke tune all-gather-gemm --sweep M=1..1024
+  arke tune flash-decode --target cuda --ranks 8 --dtype bf16 --shape KV=32768 --variant bsp,fused
+
+Candidates are compared with a float64 reference first; then they take turns behind a gate, and the faster half goes on, until one
+is left. It takes the place of the default where it is faster beyond doubt, in tuned.json under ARKE_CACHE or ~/.cache/arke.`,
+  )
+  .action(async (operation: string, options: TuneCommand) => {
+    const { tuneCommand } = await import('./tune.ts')
+    const { Progress } = await import('./progress.ts')
+    await interruptible(() => tuneCommand(operation, options, version, print, new Progress(process.stderr)))
   })
 
 program

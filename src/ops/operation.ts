@@ -8,6 +8,7 @@
  * inputs again.
  */
 import { round } from '../ir/dtype.ts'
+import type { Tiling, TilesFrom } from '../tune/configurations.ts'
 import type { SymmetricTensor, World } from '../world/world.ts'
 
 /** What operations multiply; sums are f32. */
@@ -43,6 +44,9 @@ export interface Operation<Contents = never> {
   readonly inputs: Readonly<Record<string, SymmetricTensor>>
   readonly outputs: Readonly<Record<string, SymmetricTensor>>
   readonly traffic: Traffic
+  /** What its kernels cut their work into, and why it is that. */
+  readonly tiles: Readonly<Record<string, number>>
+  readonly tilesFrom: TilesFrom
   /** What one execution launches, in order. Each may be launched alone, on inputs that are there already, to see what it takes. */
   readonly steps: readonly Step[]
   /** One execution on all ranks; returns at once. */
@@ -61,6 +65,9 @@ export interface Operation<Contents = never> {
   readonly tolerance: number
 }
 
+/** What tiles depend on. */
+export type TilingWorld = Pick<World, 'target' | 'ranks' | 'localRanks' | 'multiprocessors' | 'device'>
+
 /** What all operations can be told. A `variant` may also be `auto`: see choice.ts. */
 export interface OperationOptions {
   readonly shape: Readonly<Record<string, number>>
@@ -77,6 +84,8 @@ export interface OperationDefinition<Options extends OperationOptions, Contents>
   /** Those that communicate from inside the kernel that computes. */
   readonly fused: readonly Options['variant'][]
   readonly defaults: Options
+  /** How its tiles are chosen, where nobody gives them. */
+  tiling(world: TilingWorld, options: Omit<Options, 'tiles'>): Tiling
   /** With `inputs` of an operation of the same shape, dtype and layout, that one's are used, packed ones too. */
   make(world: World, options: Options, inputs?: Operation['inputs']): Operation<Contents>
   /** What no variant can be faster than: a step of `bsp` that has all it needs on its own rank. */

@@ -1,7 +1,11 @@
 /** Which tiles a product is cut into on one rank where nobody said otherwise. */
+import { productCandidates } from '../tune/candidates.ts'
+import { tilesFor, type Tiling } from '../tune/configurations.ts'
+import { isLegalProduct } from './limits.ts'
 import type { OperandDType } from './operation.ts'
 
-export interface Tiles {
+/** A type and not an interface: tables hold tiles of any operation. */
+export type Tiles = {
   readonly BM: number
   readonly BN: number
   readonly BK: number
@@ -15,6 +19,8 @@ export interface ProductShape {
   readonly dtype: OperandDType
   /** Of the rank's GPU; those of a whole H200 if nothing is said. */
   readonly multiprocessors?: number
+  /** Its name: what was measured on such a device is gone by. */
+  readonly device?: string
   /** The right operand was packed once: its tiles are read where they lie. */
   readonly packed?: boolean
 }
@@ -24,14 +30,19 @@ export const upTo = (extent: number, most: number, step: number): number =>
   Math.min(most, Math.ceil(extent / step) * step)
 
 /**
- * On a GPU few rows wait for memory alone: small tiles, many programs, and deep pipelines of them. Many rows want tiles as large
- * as the registers bear, unless there are too few for all multiprocessors. Numbers of f32 are multiplied without the matrix unit.
+ * On a GPU few rows wait for memory alone: small tiles, many programs, and deep pipelines of them; or one wide tile for nearly
+ * every multiprocessor. Many rows want tiles as large as the registers bear, unless there are too few for all multiprocessors.
+ * Numbers of f32 are multiplied without the matrix unit.
  */
 export function cudaTiles({ m, n, dtype, multiprocessors = 132 }: Omit<ProductShape, 'k'>): Tiles {
   if (dtype === 'f32') return { BM: m <= 16 ? 16 : 64, BN: 64, BK: 32, stages: 3 }
-  if (m <= 16) return { BM: 16, BN: 64, BK: 128, stages: 8 }
-  if (m <= 64) return { BM: 64, BN: 64, BK: 128, stages: 6 }
-  const isFull = Math.ceil(m / 128) * Math.ceil(n / 256) >= multiprocessors
+  const wide = Math.ceil(n / 256)
+  const isOneEach = wide <= multiprocessors && wide >= 0.87 * multiprocessors
+  if (m <= 16)
+    return isOneEach ? { BM: 16, BN: 256, BK: 64, stages: 6 } : { BM: 16, BN: 64, BK: 128, stages: 8 }
+  if (m <= 64)
+    return isOneEach ? { BM: 64, BN: 256, BK: 64, stages: 4 } : { BM: 64, BN: 64, BK: 128, stages: 6 }
+  const isFull = Math.ceil(m / 128) * wide >= 0.87 * multiprocessors
   return isFull ? { BM: 128, BN: 256, BK: 64, stages: 4 } : { BM: 128, BN: 128, BK: 64, stages: 6 }
 }
 
@@ -40,12 +51,23 @@ export function cudaTiles({ m, n, dtype, multiprocessors = 132 }: Omit<ProductSh
  * nothing to read again, so its tiles are wide.
  */
 export function gemmTiles(target: string, shape: ProductShape): Tiles {
-  if (target === 'cuda') return cudaTiles(shape)
+  if (target === 'cuda') return tilesFor(gemmTiling(shape)).tiles
   const { m, n, k, packed = false } = shape
   return {
     BM: upTo(m, 1024, m < 6 ? 1 : 4),
     BN: upTo(n, packed ? 512 : 1024, 16),
     BK: upTo(k, m < 6 ? 4096 : 256, 4),
     stages: 2,
+  }
+}
+
+/** How the tiles of a product on a GPU are chosen. */
+export function gemmTiling(shape: ProductShape): Tiling<Tiles> {
+  const { m, n, k, dtype, multiprocessors = 132, device = '' } = shape
+  return {
+    asked: { operation: 'gemm', dtype, ranks: 1, multiprocessors, device, shape: { M: m, N: n, K: k } },
+    fallback: () => cudaTiles(shape),
+    isLegal: (tiles) => isLegalProduct('cuda', shape, tiles, cudaTiles(shape)),
+    candidates: () => productCandidates('cuda', shape, cudaTiles(shape)),
   }
 }

@@ -33,7 +33,7 @@ export interface Checked {
   readonly remoteBytes: number
 }
 
-const bytesOf = ({ dtype, shape }: SymmetricTensor): number =>
+export const bytesOf = ({ dtype, shape }: SymmetricTensor): number =>
   shape.reduce((product, extent) => product * extent, dtypes[dtype].bytes)
 
 export interface Contestant {
@@ -118,29 +118,10 @@ export class Contest<Options extends OperationOptions, Contents> {
     const checked = new Map<string, Checked>()
     const world = this.#world
     const references = new Map<number, Float64Array>()
-    const { width, height, rows } = sampleOf([...this.#sets[0].values()][0], world.localRanks.length, seed)
+    const { height, rows } = sampleOf([...this.#sets[0].values()][0], world.localRanks.length, seed)
     const sample = rows && { sample: { rows: rows.length, of: height } }
     for (const [variant, operation] of this.#sets[0]) {
-      for (const output of Object.values(operation.outputs)) {
-        const poison = new Float32Array(bytesOf(output) / dtypes[output.dtype].bytes).fill(NaN)
-        for (const rank of world.localRanks) world.write(output, rank, poison)
-      }
-      operation.launch()
-      let largest = 0
-      for (const rank of world.localRanks) {
-        let reference = references.get(rank)
-        if (!reference) references.set(rank, (reference = operation.reference(contents, rank, rows)))
-        const result = await operation.result(rank)
-        for (let n = 0; n < reference.length; n++) {
-          const i = rows ? rows[Math.floor(n / width)] * width + (n % width) : n
-          const off = Math.abs(result[i] - reference[n])
-          if (!(off <= operation.tolerance))
-            throw new Error(
-              `${operation.name} ${variant}: element ${i} of rank ${rank} is ${result[i]}, the reference ${reference[n]}: more than ${operation.tolerance} apart`,
-            )
-          largest = Math.max(largest, off)
-        }
-      }
+      const largest = await deviationOf(world, operation, contents, references, rows)
       const { launches, remoteBytes } = operation.traffic
       const deviation = { largest, bound: operation.tolerance, ...sample }
       checked.set(variant, { deviation, launches, remoteBytes })
@@ -185,10 +166,49 @@ export class Contest<Options extends OperationOptions, Contents> {
   }
 }
 
-const executionOf = (operation: Pick<Operation, 'steps' | 'launch'>): Timed => ({
+export const executionOf = (operation: Pick<Operation, 'steps' | 'launch'>): Timed => ({
   launches: operation.steps.length,
   launch: () => operation.launch(),
 })
+
+/**
+ * The largest deviation of one execution from the reference, on outputs that were poisoned before; throws where it is more than
+ * rounding gives. `references` of ranks are computed where they are not there.
+ */
+export async function deviationOf<Contents>(
+  world: World,
+  operation: Operation<Contents>,
+  contents: Contents,
+  references: Map<number, Float64Array>,
+  rows: readonly number[] | undefined,
+): Promise<number> {
+  const { name, variant, outputs, tolerance } = operation
+  for (const output of Object.values(outputs)) {
+    const poison = new Float32Array(bytesOf(output) / dtypes[output.dtype].bytes).fill(NaN)
+    for (const rank of world.localRanks) world.write(output, rank, poison)
+  }
+  operation.launch()
+  const [{ shape }] = Object.values(outputs)
+  const width = shape[shape.length - 1]
+  let largest = 0
+  for (const rank of world.localRanks) {
+    let reference = references.get(rank)
+    if (!reference) references.set(rank, (reference = operation.reference(contents, rank, rows)))
+    const result = await operation.result(rank)
+    for (let n = 0; n < reference.length; n++) {
+      const i = rows ? rows[Math.floor(n / width)] * width + (n % width) : n
+      const off = Math.abs(result[i] - reference[n])
+      if (!(off <= tolerance))
+        throw new WrongResult(
+          `${name} ${variant}: element ${i} of rank ${rank} is ${result[i]}, the reference ${reference[n]}: more than ${tolerance} apart`,
+        )
+      largest = Math.max(largest, off)
+    }
+  }
+  return largest
+}
+
+export class WrongResult extends Error {}
 
 /** Rows of the output to compare, in order; undefined: all of them. */
 export function sampleOf(

@@ -13,7 +13,18 @@ describe('tiles of products', () => {
     const of = (m: number, n: number): string => text(gemmTiles('cuda', { m, n, k: 8192, dtype }))
     expect([of(1, 4096), of(16, 4096)]).toEqual(Array(2).fill('16x64x128, 8 stages'))
     expect([of(17, 4096), of(64, 4096)]).toEqual(Array(2).fill('64x64x128, 6 stages'))
-    expect([of(1024, 4096), of(1024, 8192)]).toEqual(['128x128x64, 6 stages', '128x256x64, 4 stages'])
+    expect([of(512, 4096), of(1024, 8192)]).toEqual(['128x128x64, 6 stages', '128x256x64, 4 stages'])
+  })
+
+  it('are wide where that gives nearly every multiprocessor of a GPU one', () => {
+    const of = (m: number, multiprocessors: number): string =>
+      text(gemmTiles('cuda', { m, n: 3584, k: 8192, dtype, multiprocessors }))
+    expect([of(1, 16), of(64, 16), of(128, 16)]).toEqual([
+      '16x256x64, 6 stages',
+      '64x256x64, 4 stages',
+      '128x256x64, 4 stages',
+    ])
+    expect([of(1, 132), of(1, 12)]).toEqual(Array(2).fill('16x64x128, 8 stages'))
   })
 
   it('count the multiprocessors that a rank has', () => {
@@ -45,6 +56,8 @@ describe('tiles of a cache', () => {
     expect(decodeTiles('cuda', { ...shape, multiprocessors: 16 })).toEqual({ BN: 128, stages: 3, splits: 2 })
     expect(decodeTiles('cuda', { ...shape, batch: 64 }).splits).toBe(1)
     expect(decodeTiles('cuda', { ...shape, tokens: 300 }).splits).toBe(3)
+    // Twelve heads leave a quarter of sixteen multiprocessors without work; four times as many parts take three turns of all.
+    expect(decodeTiles('cuda', { ...shape, kvHeads: 12, queryHeads: 96, multiprocessors: 16 }).splits).toBe(4)
   })
 
   it('are what the author says', () => {

@@ -12,6 +12,9 @@ import type { LaunchOptions, PackedTensor, SymmetricTensor, World } from '../../
 import { dtypes } from '../../ir/dtype.ts'
 import { choose } from '../choice.ts'
 import { gemmKernel } from '../gemm.ts'
+import { isLegalProduct } from '../limits.ts'
+import { productCandidates } from '../../tune/candidates.ts'
+import { tilesFor, type Tiling } from '../../tune/configurations.ts'
 import {
   chosen,
   expectExtents,
@@ -21,6 +24,7 @@ import {
   type OperationDefinition,
   type OperandDType,
   type Step,
+  type TilingWorld,
   type Traffic,
 } from '../operation.ts'
 import { gatherKernel } from './bulk.ts'
@@ -160,6 +164,37 @@ function mailbox({ world, shard, dtype, local: [rows, depth], tiles: { BM, BK } 
 /** Of a shard: a product of fewer reads B so often for each that it is better to wait for the rows of other ranks. */
 const fewRows = 128
 
+/** A rank's A, padded. */
+const localExtents = (
+  ranks: number,
+  { shape: { M, K }, shard }: Pick<AllGatherGemmOptions, 'shape' | 'shard'>,
+) => (shard === 'K' ? ([M, Math.ceil(K / ranks)] as const) : ([Math.ceil(M / ranks), K] as const))
+
+/** A product of what was gathered sees no shards; one of what arrives sees those along M only where they are tall. */
+const isOfGathered = (variant: string, shard: Shard, rows: number): boolean =>
+  variant === 'bsp' || (variant !== 'pull' && shard === 'M' && rows < fewRows)
+
+function tilingOf(world: TilingWorld, options: Omit<AllGatherGemmOptions, 'tiles'>): Tiling<Tiles> {
+  const { shape, dtype, shard, variant } = options
+  const { target, ranks, localRanks } = world
+  const multiprocessors = world.multiprocessors?.(localRanks[0])
+  const local = localExtents(ranks, options)
+  const [m, k] = isOfGathered(variant, shard, local[0]) ? [shape.M, shape.K] : local
+  const product = { m, n: shape.N, k, dtype, multiprocessors }
+  const fallback = (): Tiles => defaultTiles(target, product)
+  return {
+    asked: {
+      operation: 'allGatherGemm',
+      ...{ variant, shard, dtype, ranks, shape },
+      multiprocessors: multiprocessors ?? 0,
+      device: world.device?.(localRanks[0]) ?? target,
+    },
+    fallback,
+    isLegal: (tiles) => isLegalProduct(target, product, tiles, fallback()),
+    candidates: () => productCandidates(target, product, fallback()),
+  }
+}
+
 export function allGatherGemm(
   world: World,
   options: AllGatherGemmOptions,
@@ -180,16 +215,10 @@ export function allGatherGemm(
         )
       : options
   const prepare = chosen('allGatherGemm', variants, variant)
-  const local = shard === 'K' ? ([M, Math.ceil(K / ranks)] as const) : ([Math.ceil(M / ranks), K] as const)
+  const local = localExtents(ranks, options)
   const [rows, depth] = local
-  // A product of what was gathered sees no shards; one of what arrives sees those along M only where they are tall.
-  const isGathered = variant === 'bsp' || (variant !== 'pull' && shard === 'M' && rows < fewRows)
-  const multiprocessors = world.multiprocessors?.(world.localRanks[0])
-  const [tall, deep] = isGathered ? [M, K] : local
-  const tiles = {
-    ...defaultTiles(world.target, { m: tall, n: N, k: deep, dtype, multiprocessors }),
-    ...options.tiles,
-  }
+  const tiling = tilingOf(world, { ...options, variant: variant as AllGatherGemmVariant })
+  const { tiles, tilesFrom } = tilesFor(tiling, options.tiles)
   const heightOfB = shard === 'K' ? depth * ranks : K
   const { a, b } = (inputs as AllGatherGemm['inputs'] | undefined) ?? {
     a: world.zeros(dtype, [rows, depth], { name: 'a' }),
@@ -206,7 +235,7 @@ export function allGatherGemm(
     weights: () => packedOf.get(b) ?? b,
     c,
     tiles,
-    aligned: !isGathered && rows % tiles.BM === 0,
+    aligned: !isOfGathered(variant, shard, rows) && rows % tiles.BM === 0,
     senders,
     options: { grid, stream },
   })
@@ -218,6 +247,7 @@ export function allGatherGemm(
     shape,
     shard,
     tiles,
+    tilesFrom,
     inputs: { a, b },
     outputs: { c },
     traffic: trafficOf(variant, shard, ranks, dtype, shape, tiles, steps.length),
@@ -289,5 +319,6 @@ export const allGatherGemmOperation: OperationDefinition<AllGatherGemmOptions, A
   fused: ['pull', 'push', 'fused'],
   limit: { step: 'multiply', name: 'GEMM on data already gathered' },
   defaults: { shape: { M: 64, N: 1024, K: 2048 }, dtype: 'f32', variant: 'fused', shard: 'K' },
+  tiling: tilingOf,
   make: allGatherGemm,
 }

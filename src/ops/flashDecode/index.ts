@@ -10,6 +10,8 @@
  *   auto           whichever of them was the fastest where it was measured
  */
 import type { LaunchOptions, SymmetricFlags, SymmetricTensor, World } from '../../world/world.ts'
+import { decodeCandidates } from '../../tune/candidates.ts'
+import { tilesFor, type Tiling } from '../../tune/configurations.ts'
 import { choose } from '../choice.ts'
 import {
   chosen,
@@ -20,6 +22,7 @@ import {
   type OperationDefinition,
   type OperandDType,
   type Step,
+  type TilingWorld,
 } from '../operation.ts'
 import { fusedCoarseKernel, fusedKernel } from './fusedForAll.ts'
 import {
@@ -32,7 +35,7 @@ import {
   gatherKernel,
 } from './ladder.ts'
 import { attentionOf, type DecodeContents } from './reference.ts'
-import { decodeTiles, type DecodeTiles } from './tiles.ts'
+import { decodeTiles, isLegalCache, type DecodeTiles } from './tiles.ts'
 
 export type { DecodeContents } from './reference.ts'
 export type FlashDecodeVariant = 'bsp' | 'gather-kernel' | 'fine-grained' | 'fused-coarse' | 'fused'
@@ -184,6 +187,24 @@ const variants: Readonly<Record<FlashDecodeVariant, Variant>> = {
   },
 }
 
+function tilingOf(world: TilingWorld, options: Omit<FlashDecodeOptions, 'tiles'>): Tiling<DecodeTiles> {
+  const { shape, dtype, variant } = options
+  const { target, ranks, localRanks } = world
+  const multiprocessors = world.multiprocessors?.(localRanks[0])
+  const cache = { ...shape, dtype, multiprocessors }
+  return {
+    asked: {
+      operation: 'flashDecode',
+      ...{ variant, dtype, ranks, shape },
+      multiprocessors: multiprocessors ?? 0,
+      device: world.device?.(localRanks[0]) ?? target,
+    },
+    fallback: (given) => decodeTiles(target, cache, given),
+    isLegal: (tiles) => isLegalCache(target, cache, tiles),
+    candidates: () => decodeCandidates(target, cache, decodeTiles(target, cache)),
+  }
+}
+
 export function flashDecode(
   world: World,
   options: FlashDecodeOptions,
@@ -205,12 +226,9 @@ export function flashDecode(
   if (!Number.isInteger(G))
     throw new RangeError(`flashDecode: ${queryHeads} query heads do not share ${kvHeads} kv heads evenly`)
   const { scale = 1 / Math.sqrt(D) } = options
-  const multiprocessors = world.multiprocessors?.(world.localRanks[0])
-  const { BN, stages, splits } = decodeTiles(
-    world.target,
-    { ...shape, dtype, multiprocessors },
-    options.tiles,
-  )
+  const tiling = tilingOf(world, { ...options, variant: variant as FlashDecodeVariant })
+  const { tiles, tilesFrom } = tilesFor(tiling, options.tiles)
+  const { BN, stages, splits } = tiles
   expectExtents('flashDecode', { BN, stages, splits })
   const cache = (inputs as Cache | undefined) ?? {
     q: world.zeros(dtype, [batch, kvHeads, G, D], { name: 'q' }),
@@ -232,6 +250,8 @@ export function flashDecode(
     reason,
     dtype,
     shape,
+    tiles,
+    tilesFrom,
     inputs: cache,
     outputs: { out },
     traffic: {
@@ -283,5 +303,6 @@ export const flashDecodeOperation: OperationDefinition<FlashDecodeOptions, Decod
     dtype: 'f32',
     variant: 'fused',
   },
+  tiling: tilingOf,
   make: flashDecode,
 }

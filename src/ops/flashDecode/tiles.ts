@@ -1,8 +1,10 @@
 /** How a rank's part of the cache is cut where nobody said otherwise. */
 import { dtypes } from '../../ir/dtype.ts'
 import type { OperandDType } from '../operation.ts'
+import { tileMemory } from '../limits.ts'
 
-export interface DecodeTiles {
+/** A type and not an interface: tables hold tiles of any operation. */
+export type DecodeTiles = {
   /** Tokens of a tile. */
   readonly BN: number
   readonly stages: number
@@ -21,22 +23,48 @@ export interface CacheShape {
   readonly multiprocessors?: number
 }
 
-/** Of a GPU's shared memory, what tiles may take; some of it is for stores and barriers. */
-const mostBytes = 212 * 1024
-
-/** The most tokens whose keys and values fit; f32 is multiplied from shared memory, query and scores included. */
-function tokensThatFit({ queryHeads, kvHeads, D, dtype }: CacheShape, stages: number): number {
-  const G = queryHeads / kvHeads
+/** Of keys and values in shared memory; f32 is multiplied from there, query and scores included. */
+export function cacheTileBytes(
+  { queryHeads, kvHeads, D, dtype }: CacheShape,
+  { BN, stages }: Pick<DecodeTiles, 'BN' | 'stages'>,
+): number {
   const { bytes } = dtypes[dtype]
-  const bytesFor = (BN: number): number =>
-    2 * stages * BN * D * bytes + (dtype === 'f32' ? G * (D + BN) * bytes : 0)
-  // Scores of more heads and tokens do not fit the registers.
-  let BN = G > 64 ? 64 : 128
-  while (BN > 16 && bytesFor(BN) > mostBytes) BN /= 2
+  return 2 * stages * BN * D * bytes + (dtype === 'f32' ? (queryHeads / kvHeads) * (D + BN) * bytes : 0)
+}
+
+/** The most tokens of a tile; scores of more heads and tokens do not fit the registers. */
+export const mostTokens = ({ queryHeads, kvHeads }: CacheShape): number =>
+  queryHeads / kvHeads > 64 ? 64 : 128
+
+function tokensThatFit(shape: CacheShape, stages: number): number {
+  let BN = mostTokens(shape)
+  while (BN > 16 && cacheTileBytes(shape, { BN, stages }) > tileMemory) BN /= 2
   return BN
 }
 
-/** On a GPU the cache streams through all multiprocessors: as many parts as keep each busy with one, none without a tile. */
+/** Whether what was measured for another number of tokens does for these: everything fits, and no part is without a tile. */
+export const isLegalCache = (target: string, shape: CacheShape, tiles: DecodeTiles): boolean =>
+  tiles.splits <= Math.ceil(shape.tokens / tiles.BN) &&
+  (target !== 'cuda' || (tiles.BN <= mostTokens(shape) && cacheTileBytes(shape, tiles) <= tileMemory))
+
+/**
+ * The fewest parts that keep every multiprocessor busy to the end, or nearly. Beyond one for each multiprocessor a part has some
+ * tiles, so that it is worth its combination.
+ */
+function splitsFor(heads: number, multiprocessors: number, tiles: number): number {
+  const oneEach = Math.min(Math.floor(multiprocessors / heads), Math.ceil(tiles))
+  const most = Math.max(1, oneEach, Math.min(Math.ceil((4 * multiprocessors) / heads), Math.floor(tiles / 4)))
+  const share = (splits: number): number => {
+    const each = (heads * splits) / multiprocessors
+    return each / Math.ceil(each)
+  }
+  let best = 1
+  for (let splits = 2; splits <= most && share(best) < 0.95; splits++)
+    if (share(splits) > share(best)) best = splits
+  return best
+}
+
+/** On a GPU the cache streams through all multiprocessors. */
 export function decodeTiles(
   target: string,
   shape: CacheShape,
@@ -46,6 +74,5 @@ export function decodeTiles(
   const { batch, kvHeads, tokens, multiprocessors = 132 } = shape
   const stages = given.stages ?? 3
   const BN = given.BN ?? tokensThatFit(shape, stages)
-  const parts = Math.floor(multiprocessors / (batch * kvHeads))
-  return { BN, stages, splits: given.splits ?? Math.max(1, Math.min(parts, Math.ceil(tokens / BN))) }
+  return { BN, stages, splits: given.splits ?? splitsFor(batch * kvHeads, multiprocessors, tokens / BN) }
 }

@@ -39,7 +39,7 @@ const row = ({ variant, time: taken, speedup, ofLimit, ledger, deviation }: Vari
 ]
 
 /** An interval by order statistics need not lie evenly about its median. */
-function reach({ median, interval: [low, high] }: Quantity): string {
+export function reach({ median, interval: [low, high] }: Quantity): string {
   const farther = Math.max(high - median, median - low)
   return `±${percentOf(farther, median)}%`
 }

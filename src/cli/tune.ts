@@ -1,0 +1,138 @@
+/** `arke tune`: the fastest tiles of an operation's variants on this machine, kept in the user's cache. */
+import { cpus } from 'node:os'
+import { columns, digits, plural } from '../report/format.ts'
+import { groupedBy } from '../report/runs/points.ts'
+import { reach } from '../report/runs/terminal.ts'
+import { time } from '../report/units.ts'
+import { remember } from '../tune/cache.ts'
+import { shippedTables } from '../tune/shipped.ts'
+import { namedNumbers, tableSource, withTiles } from '../tune/tables.ts'
+import { tune, type Tuned } from '../tune/tune.ts'
+import { openWorld, worlds } from '../world/open.ts'
+import { fastestTarget, gpuHeapOf, heapOf, now, progressLine, recording } from './bench.ts'
+import { dtypeCalled, operationCalled, shapesOf, variantsOf } from './benchOptions.ts'
+import { UsageError } from './errors.ts'
+import { checkOutput, writeOutput } from './output.ts'
+import type { Progress } from './progress.ts'
+
+export interface TuneCommand {
+  /** `all`, or names with commas between. */
+  readonly variant: string
+  readonly target?: string
+  readonly ranks: number
+  readonly shape?: string
+  readonly dtype: string
+  readonly shard: string
+  readonly sweep?: string
+  /** For each variant of a point. */
+  readonly seconds: number
+  readonly seed: number
+  readonly json?: boolean
+  readonly write?: string
+}
+
+/** What `--json` prints. */
+export interface TuneResult {
+  readonly arke: string
+  readonly target: string
+  readonly tuned: readonly Tuned[]
+  /** Where the tiles are kept. */
+  readonly kept: string
+}
+
+export async function tuneCommand(
+  name: string,
+  command: TuneCommand,
+  version: string,
+  print: (text: string) => void,
+  progress: Progress,
+): Promise<TuneResult> {
+  const { ranks, seconds, seed, json, write } = command
+  const operation = operationCalled(name)
+  const { definition } = operation
+  const variants = variantsOf(definition, command.variant)
+  const dtype = dtypeCalled(command.dtype)
+  const shapes = shapesOf(operation, command.shape, command.sweep)
+  const isSharded = 'shard' in definition.defaults
+  if (isSharded && command.shard !== 'K' && command.shard !== 'M')
+    throw new UsageError(`--shard ${command.shard}: A is sharded along K or along M`)
+  if (write !== undefined) {
+    if (!write.endsWith('.ts'))
+      throw new UsageError(`--write ${write}: it is a source file, such as table.ts`)
+    checkOutput(write, 'give another --write')
+  }
+  const target = command.target ?? (await fastestTarget())
+  if (Object.hasOwn(worlds, target) && !recording.includes(target))
+    throw new UsageError(`--target ${target}: it has no speed; there is ${recording.join(', ')}`)
+  const isGpu = target === 'cuda'
+  const heap = isGpu ? 2 * gpuHeapOf(ranks) : heapOf(ranks)
+  const points = shapes.flatMap((shape) => variants.map((variant) => ({ shape, variant })))
+  const tuned: Tuned[] = []
+  let kept = ''
+  for (const [place, { shape, variant }] of points.entries()) {
+    const world = await openWorld({ target, ranks, heap })
+    try {
+      const layout = isSharded ? { shard: command.shard } : {}
+      const found = await tune(definition, world, {
+        options: { ...definition.defaults, ...layout, shape, dtype, variant },
+        seconds,
+        now,
+        // Ranks on a processor share the cores; more of them than cores take turns.
+        spin: isGpu || ranks <= cpus().length,
+        rotate: isGpu ? 256e6 : undefined,
+        seed: seed + place,
+        onProgress: (what, done) =>
+          progress.show(() => progressLine(`${variant}, ${what}`, (place + done) / points.length, shape)),
+      })
+      tuned.push(found)
+      // One point at a time, so that an interrupt loses no more than one.
+      kept = remember([{ asked: found.asked, tiles: found.best.tiles }])
+    } finally {
+      await world.close()
+    }
+  }
+  progress.clear()
+  const result: TuneResult = { arke: version, target, tuned, kept }
+  if (json) print(JSON.stringify(result, undefined, 2))
+  else {
+    print(`${definition.name} on ${ranks} ranks of ${target}, ${dtype}`)
+    for (const line of tuneTables(tuned)) print(line)
+    print(`\nkept in ${kept}`)
+  }
+  if (write !== undefined) {
+    await writeOutput(write, [sourceOf(tuned)])
+    if (!json) print(`written to ${write}`)
+  }
+  return result
+}
+
+/** The device's shipped table, with what was found in its place. */
+function sourceOf(tuned: readonly Tuned[]): string {
+  const { device } = tuned[0].asked
+  const found = tuned.map(({ asked, best }) => ({ asked, tiles: best.tiles }))
+  const name = device.split(' ').at(-1)!.toLowerCase()
+  return tableSource(name, device, withTiles(shippedTables, found)[device])
+}
+
+/** A table for each shape, within 100 columns. */
+export function tuneTables(tuned: readonly Tuned[]): string[] {
+  const byShape = groupedBy(tuned, ({ asked }) => namedNumbers(asked.shape))
+  return [...byShape].flatMap(([shape, own]) => [
+    '',
+    `${shape}: ${plural(
+      own.reduce((sum, { tried }) => sum + tried, 0),
+      'candidate',
+    )}`,
+    ...columns([['variant', 'default', '', 'best', '', 'faster'], ...own.map(row)], [0, 1, 3]),
+    ...own.flatMap(({ dropped }) =>
+      dropped.map(({ tiles, why }) => `  ${namedNumbers(tiles)} was dropped: ${why}`),
+    ),
+  ])
+}
+
+function row({ asked, fallback, best, speedup }: Tuned): string[] {
+  const usual = [asked.variant ?? '', namedNumbers(fallback.tiles), time(fallback.time.median)]
+  if (best.tiles === fallback.tiles) return [...usual, 'the default', '', '–']
+  const faster = `${digits(speedup.median)} ${reach(speedup)}`
+  return [...usual, namedNumbers(best.tiles), time(best.time.median), faster]
+}

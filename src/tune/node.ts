@@ -1,0 +1,32 @@
+/** What tuning asks of Node: one file that is kept. The only file here that knows Node. */
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { dirname, join } from 'node:path'
+import process from 'node:process'
+
+export function cachePath(): string {
+  const caches = process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache')
+  return join(process.env['ARKE_CACHE'] || join(caches, 'arke'), 'tuned.json')
+}
+
+/** Undefined where there is no such file, or none that can be read. */
+export function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+/** Written aside and renamed. */
+export function replaceText(path: string, text: string): void {
+  mkdirSync(dirname(path), { recursive: true })
+  const aside = `${path}.${process.pid}`
+  try {
+    writeFileSync(aside, text)
+    renameSync(aside, path)
+  } catch (error) {
+    rmSync(aside, { force: true })
+    throw error
+  }
+}

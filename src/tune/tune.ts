@@ -1,0 +1,147 @@
+/**
+ * The fastest tiles of an operation on a world: every candidate is compared with the reference first, then they take turns behind
+ * the gate, on inputs that take turns over more memory than the caches hold. What a target refuses, or computes wrongly, is dropped.
+ */
+import { KernelError } from '../ir/site.ts'
+import type { Operation, OperationDefinition, OperationOptions } from '../ops/operation.ts'
+import { bytesOf, deviationOf, executionOf, randomOrder, sampleOf, WrongResult } from '../runs/contest.ts'
+import { Gate, type Lap, type Timed } from '../runs/gate.ts'
+import type { Quantity } from '../runs/results.ts'
+import { WorldError, WorldStopped, type World } from '../world/world.ts'
+import { halve, type TimeInTurns } from './halving.ts'
+import type { Asked, Numbers } from './tables.ts'
+
+export interface TuneOptions<Options extends OperationOptions> {
+  /** With the variant, without tiles. */
+  readonly options: Options
+  /** For all rounds together. */
+  readonly seconds: number
+  /** The host's clock in nanoseconds. */
+  readonly now: () => number
+  /** Every worker of every rank has a core of its own, so that gates may spin. */
+  readonly spin: boolean
+  /** Bytes over which inputs rotate. */
+  readonly rotate?: number
+  /** Weights are brought into the target's order before; true by default. */
+  readonly pack?: boolean
+  readonly seed?: number
+  readonly onProgress?: (what: string, done: number) => void
+}
+
+export interface Dropped {
+  readonly tiles: Numbers
+  readonly why: string
+}
+
+/** Times are nanoseconds. */
+export interface Tuned {
+  readonly asked: Asked
+  readonly fallback: { readonly tiles: Numbers; readonly time: Quantity }
+  /** The default itself, unless another is faster beyond doubt. */
+  readonly best: { readonly tiles: Numbers; readonly time: Quantity }
+  /** How many times as fast as the default. */
+  readonly speedup: Quantity
+  readonly tried: number
+  readonly dropped: readonly Dropped[]
+}
+
+/** Sets of inputs, where each is small: every candidate is made on each. */
+const mostSets = 8
+
+export async function tune<Options extends OperationOptions, Contents>(
+  definition: OperationDefinition<Options, Contents>,
+  world: World,
+  settings: TuneOptions<Options>,
+): Promise<Tuned> {
+  const { options, seconds, rotate = 64e6, pack = true, seed = 1, onProgress = () => {} } = settings
+  const { asked, candidates } = definition.tiling(world, options)
+  const tiles = candidates()
+  const stream = world.stream()
+  const gate = new Gate(world, stream, settings.now, settings.spin)
+  await gate.prepare()
+  const make = (of: Numbers, inputs?: Operation['inputs']): Operation<Contents> =>
+    definition.make(world, { ...options, tiles: of, stream: stream.id }, inputs)
+  const sets = [make(tiles[0])]
+  const bytes = world.ranks * Object.values(sets[0].inputs).reduce((sum, input) => sum + bytesOf(input), 0)
+  while (sets.length * bytes < rotate && sets.length < mostSets) sets.push(make(tiles[0]))
+  const contents = sets[0].random(seed)
+  for (const operation of sets) {
+    operation.fill(contents)
+    if (pack) await operation.pack()
+  }
+  const { rows } = sampleOf(sets[0], world.localRanks.length, seed)
+  const references = new Map<number, Float64Array>()
+
+  const dropped: Dropped[] = []
+  const contenders: { readonly tiles: Numbers; readonly executions: readonly Timed[] }[] = []
+  for (const [n, candidate] of tiles.entries()) {
+    onProgress('comparing with the reference', (0.5 * n) / tiles.length)
+    try {
+      const operations = n === 0 ? sets : sets.map(({ inputs }) => make(candidate, inputs))
+      await deviationOf(world, operations[0], contents, references, rows)
+      for (const operation of operations.slice(1)) operation.launch()
+      await world.synchronize()
+      contenders.push({ tiles: candidate, executions: operations.map(timedPart) })
+    } catch (error) {
+      if (n === 0 || !isAboutTiles(error)) throw error
+      if (error instanceof WorldStopped) await world.reset()
+      dropped.push({ tiles: candidate, why: error.message.split('\n')[0] })
+    }
+  }
+
+  const time = turnsOf(
+    (executions) => gate.time(executions),
+    contenders.map(({ executions }) => executions),
+    settings.now,
+    seed,
+  )
+  const found = await halve(contenders.length, seconds, time, (done) =>
+    onProgress('measuring', 0.5 + 0.5 * done),
+  )
+  return {
+    asked,
+    fallback: { tiles: tiles[0], time: found.fallback },
+    best: { tiles: contenders[found.best].tiles, time: found.time },
+    speedup: found.speedup,
+    tried: tiles.length,
+    dropped,
+  }
+}
+
+const isAboutTiles = (error: unknown): error is Error =>
+  [KernelError, WorldError, RangeError, WrongResult].some((kind) => error instanceof kind)
+
+/** A product behind a gather is timed alone: tiles are its own, and the gather only adds noise. */
+export function timedPart(operation: Pick<Operation, 'variant' | 'steps' | 'launch'>): Timed {
+  const { steps, variant } = operation
+  const multiply = variant === 'bsp' ? steps.find(({ name }) => name === 'multiply') : undefined
+  return multiply ? { launches: 1, launch: () => multiply.launch() } : executionOf(operation)
+}
+
+/** Contenders in a random order every round; the first round does not count. */
+function turnsOf(
+  gate: (executions: readonly Timed[]) => Promise<readonly Lap[]>,
+  contenders: readonly (readonly Timed[])[],
+  now: () => number,
+  seed: number,
+): TimeInTurns {
+  const random = randomOrder(seed)
+  let turn = 0
+  return async (wanted, { seconds, leastRounds, mostRounds }) => {
+    const times = wanted.map((): number[] => [])
+    let start = now()
+    for (let round = -1; round < mostRounds; round++) {
+      if (round === 0) start = now()
+      if (round >= leastRounds && now() - start > 1e9 * seconds) break
+      const order = random(wanted.length)
+      const laps = await gate(
+        order.map((n) => {
+          const sets = contenders[wanted[n]]
+          return sets[turn++ % sets.length]
+        }),
+      )
+      if (round >= 0) order.forEach((n, place) => times[n].push(laps[place].time))
+    }
+    return times
+  }
+}

@@ -1,0 +1,169 @@
+/** Where tiles come from: given, tuned here, shipped, the rule; and the file that keeps them. */
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { format, resolveConfig } from 'prettier'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { openWorld } from '../../src/index.ts'
+import { allGatherGemm, allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
+import { flashDecode } from '../../src/ops/flashDecode/index.ts'
+import { remember, tunedHere } from '../../src/tune/cache.ts'
+import { tilesFor, type Tiling } from '../../src/tune/configurations.ts'
+import { shippedTables } from '../../src/tune/shipped.ts'
+import { classOf, settingOf, tableSource, withTiles, type Tables } from '../../src/tune/tables.ts'
+
+const asked = (M: number) => ({
+  operation: 'product',
+  variant: 'pull',
+  shard: 'K',
+  dtype: 'bf16',
+  ranks: 8,
+  multiprocessors: 16,
+  device: 'NVIDIA H200',
+  shape: { M, N: 3584, K: 8192 },
+})
+type Tiles = { readonly BM: number; readonly BN: number }
+/** Rows of tiles must be at most the shape's. */
+const tilingOf = (M: number): Tiling<Tiles> => ({
+  asked: asked(M),
+  fallback: (given) => ({ BM: given?.BM ?? 1, BN: 1 }),
+  isLegal: ({ BM }) => BM <= M,
+  candidates: () => [],
+})
+const tableOf = (tiles: Readonly<Record<number, Tiles>>): Tables =>
+  withTiles(
+    {},
+    Object.entries(tiles).map(([M, own]) => ({ asked: asked(Number(M)), tiles: own })),
+  )
+
+describe('a table', () => {
+  it('tells settings apart by all that times depend on', () => {
+    expect(settingOf(asked(1))).toBe('product pull K bf16 8x16')
+    expect(settingOf({ ...asked(1), variant: undefined, shard: undefined })).toBe('product bf16 8x16')
+  })
+
+  it('has one class for rows, batches and tokens up to a power of two, and exact other extents', () => {
+    expect(classOf({ M: 33, N: 100, K: 7 })).toBe('M=64 N=100 K=7')
+    expect(classOf({ M: 64, N: 100, K: 7 })).toBe('M=64 N=100 K=7')
+    expect(classOf({ batch: 3, queryHeads: 96, D: 128, tokens: 5000 })).toBe(
+      'batch=4 queryHeads=96 D=128 tokens=8192',
+    )
+    expect(classOf({ batch: 3, tokens: 5000 }, -1)).toBe('batch=4 tokens=4096')
+  })
+
+  it('is sorted, numbers by their size, and replaces what it had', () => {
+    const tables = withTiles(tableOf({ 16: { BM: 1, BN: 1 }, 2: { BM: 2, BN: 1 } }), [
+      { asked: asked(16), tiles: { BM: 3, BN: 3 } },
+    ])
+    expect(Object.entries(tables['NVIDIA H200']['product pull K bf16 8x16'])).toEqual([
+      ['M=2 N=3584 K=8192', { BM: 2, BN: 1 }],
+      ['M=16 N=3584 K=8192', { BM: 3, BN: 3 }],
+    ])
+  })
+
+  it('is a source file as the formatter wants it', async () => {
+    const options = { ...(await resolveConfig(import.meta.filename)), parser: 'typescript' }
+    const [table] = Object.values(tableOf({ 16: { BM: 1, BN: 1 }, 2: { BM: 2, BN: 1 } }))
+    for (const source of [tableSource('h200', 'NVIDIA H200', table), tableSource('none', 'none', {})])
+      expect(await format(source, options)).toBe(source)
+  })
+
+  it('is shipped for H200 in its own form', () => {
+    const path = new URL('../../src/tune/h200.ts', import.meta.url)
+    expect(readFileSync(path, 'utf8')).toBe(
+      tableSource('h200', 'NVIDIA H200', withTiles(shippedTables, [])['NVIDIA H200'] ?? {}),
+    )
+  })
+})
+
+describe('tiles', () => {
+  const here = tableOf({ 16: { BM: 16, BN: 2 } })
+  const shipped = tableOf({ 16: { BM: 16, BN: 3 }, 256: { BM: 64, BN: 3 } })
+  const find = (M: number, given?: Partial<Tiles>) => tilesFor(tilingOf(M), given, here, shipped)
+
+  it('are those that the caller gives, the rest by the rule', () => {
+    expect(find(16, { BM: 5 })).toEqual({ tiles: { BM: 5, BN: 1 }, tilesFrom: 'given' })
+  })
+  it('are then those that were tuned here, before those that are shipped', () => {
+    expect(find(16)).toEqual({ tiles: { BM: 16, BN: 2 }, tilesFrom: 'tuned here' })
+    expect(find(256)).toEqual({ tiles: { BM: 64, BN: 3 }, tilesFrom: 'shipped for NVIDIA H200' })
+  })
+  it('are those of the nearest class, up to two doublings away, where they are legal', () => {
+    expect(find(17).tiles).toEqual({ BM: 16, BN: 2 })
+    expect(find(64).tiles).toEqual({ BM: 16, BN: 2 })
+    expect(find(1000).tiles).toEqual({ BM: 64, BN: 3 })
+    expect(find(8).tilesFrom).toBe('default')
+    expect(find(2000).tilesFrom).toBe('default')
+  })
+  it('are by the rule on another device, with other ranks, and where a table lacks a number', () => {
+    const other = { ...tilingOf(16), asked: { ...asked(16), device: 'NVIDIA H100' } }
+    expect(tilesFor(other, {}, here, shipped).tilesFrom).toBe('default')
+    const fewer = { ...tilingOf(16), asked: { ...asked(16), ranks: 4 } }
+    expect(tilesFor(fewer, {}, here, shipped).tilesFrom).toBe('default')
+    const old = withTiles({}, [{ asked: asked(16), tiles: { BM: 16 } }])
+    expect(tilesFor(tilingOf(16), {}, old, {}).tilesFrom).toBe('default')
+  })
+})
+
+describe('what was tuned here', () => {
+  let folder: string
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'arke-tuned-'))
+    vi.stubEnv('ARKE_CACHE', folder)
+  })
+  afterEach(() => {
+    vi.unstubAllEnvs()
+    vi.restoreAllMocks()
+    rmSync(folder, { recursive: true })
+  })
+  const path = (): string => join(folder, 'tuned.json')
+
+  it('is nothing at first, and then what is remembered, in a file that others add to', () => {
+    expect(tunedHere()).toEqual({})
+    remember([{ asked: asked(1), tiles: { BM: 1, BN: 1 } }])
+    const others = withTiles(tunedHere(), [{ asked: asked(2), tiles: { BM: 2, BN: 2 } }])
+    writeFileSync(path(), JSON.stringify(others))
+    expect(remember([{ asked: asked(4), tiles: { BM: 4, BN: 4 } }])).toBe(path())
+    const expected = tableOf({ 1: { BM: 1, BN: 1 }, 2: { BM: 2, BN: 2 }, 4: { BM: 4, BN: 4 } })
+    expect(tunedHere()).toEqual(expected)
+    expect(JSON.parse(readFileSync(path(), 'utf8'))).toEqual(expected)
+  })
+
+  it('is replaced as a whole, and nothing is left beside it', () => {
+    remember([{ asked: asked(1), tiles: { BM: 1, BN: 1 } }])
+    expect(readdirSync(folder)).toEqual(['tuned.json'])
+    // Where it cannot be replaced, the new one is taken away again.
+    rmSync(path())
+    mkdirSync(join(path(), 'a folder'), { recursive: true })
+    expect(() => remember([{ asked: asked(1), tiles: { BM: 1, BN: 1 } }])).toThrow()
+    expect(readdirSync(folder)).toEqual(['tuned.json'])
+  })
+
+  it.each(['', 'no JSON', '[]', '{"NVIDIA H200":{"setting":{"class":{"BM":"16"}}}}', '{"a":1}'])(
+    'is ignored, with a warning, where the file holds %j',
+    (text) => {
+      const warn = vi.spyOn(console, 'warn').mockImplementation(() => undefined)
+      writeFileSync(path(), text)
+      expect(tunedHere()).toEqual({})
+      expect(warn).toHaveBeenCalledOnce()
+      expect(warn.mock.calls[0][0]).toContain(`${path()} is no table of tiles and is ignored`)
+    },
+  )
+
+  it('is what operations take', async () => {
+    const world = await openWorld({ ranks: 2 })
+    const options = { shape: { M: 8, N: 64, K: 32 }, dtype: 'f32', shard: 'K', variant: 'pull' } as const
+    const before = allGatherGemm(world, options)
+    expect(before.tilesFrom).toBe('default')
+    const tiles = { ...before.tiles, BN: 32 }
+    remember([{ asked: allGatherGemmOperation.tiling(world, options).asked, tiles }])
+    expect(allGatherGemm(world, options)).toMatchObject({ tiles, tilesFrom: 'tuned here' })
+    expect(allGatherGemm(world, { ...options, tiles: { BK: 8 } })).toMatchObject({
+      tiles: { ...before.tiles, BK: 8 },
+      tilesFrom: 'given',
+    })
+    const shape = { batch: 1, queryHeads: 2, kvHeads: 1, D: 16, tokens: 8 }
+    expect(flashDecode(world, { shape, dtype: 'f32', variant: 'fused' }).tilesFrom).toBe('default')
+    await world.close()
+  })
+})

@@ -1,0 +1,64 @@
+/** Halving on times that were made up: the fastest is found, the default stays where nothing is faster beyond doubt. */
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { halve, type TimeInTurns } from '../../src/tune/halving.ts'
+
+/** Contenders take what is planted, more or less by `noise`; every round counts as one. */
+function planted(times: readonly number[], noise: number) {
+  let state = 1
+  const random = (): number => (state = (state * 48271) % 2147483647) / 2147483647
+  const rounds = times.map(() => 0)
+  const time: TimeInTurns = (contenders, { mostRounds }) =>
+    Promise.resolve(
+      contenders.map((one) => {
+        rounds[one] += mostRounds
+        return Array.from({ length: mostRounds }, () => times[one] * (1 + noise * (random() - 0.5)))
+      }),
+    )
+  return { rounds, time }
+}
+
+describe('halving', () => {
+  it('finds the fastest of any number', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 2, max: 70 }), fc.nat(), async (count, seed) => {
+        const fastest = seed % count
+        const times = Array.from({ length: count }, (_, n) => (n === fastest ? 80 : 100 + n))
+        const { best, speedup, time, fallback } = await halve(count, 1, planted(times, 0.05).time)
+        expect(best).toBe(fastest)
+        expect(Math.abs(time.median - 80)).toBeLessThan(4)
+        expect(Math.abs(fallback.median - times[0])).toBeLessThan(5)
+        expect(Math.abs(speedup.median - times[0] / 80)).toBeLessThan(0.1)
+      }),
+      { seed: 1, numRuns: 50 },
+    )
+  })
+
+  it('gives more rounds to those that are fast', async () => {
+    const { rounds, time } = planted([100, 90, 80, 70, 60, 50, 40, 30], 0)
+    await halve(8, 1, time)
+    expect(rounds[7]).toBeGreaterThan(rounds[5])
+    expect(rounds[5]).toBeGreaterThan(rounds[3])
+    expect(rounds[3]).toBe(rounds[1])
+  })
+
+  it('keeps the default where another is only as fast', async () => {
+    const { best, speedup } = await halve(9, 1, planted(Array<number>(9).fill(100), 0.1).time)
+    expect(best).toBe(0)
+    expect(speedup.median).toBe(1)
+  })
+
+  it('keeps the default where it is alone', async () => {
+    const { best, time } = await halve(1, 1, planted([7], 0).time)
+    expect([best, time.median]).toEqual([0, 7])
+  })
+
+  it('spends the seconds it is given', async () => {
+    let sum = 0
+    await halve(16, 10, (contenders, { seconds }) => {
+      sum += seconds
+      return Promise.resolve(contenders.map(() => [1]))
+    })
+    expect(sum).toBeCloseTo(10)
+  })
+})

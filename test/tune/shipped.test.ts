@@ -1,0 +1,87 @@
+/** Tables that are shipped: every entry is legal and emitted, and none of its kernels spills. */
+import { describe, expect, it } from 'vitest'
+import { lower } from '../../src/ir/stages.ts'
+import { pullKernel } from '../../src/ops/allGatherGemm/pullInPlace.ts'
+import { fusedCoarseKernel, fusedKernel } from '../../src/ops/flashDecode/fusedForAll.ts'
+import { attendKernel } from '../../src/ops/flashDecode/ladder.ts'
+import { gemmKernel } from '../../src/ops/gemm.ts'
+import type { OperandDType } from '../../src/ops/operation.ts'
+import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
+import { factsOf, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
+import { h200 } from '../../src/tune/h200.ts'
+import type { Numbers, Table } from '../../src/tune/tables.ts'
+import { compileTogether, NO_SPILLS, noCompiler } from '../cuda/compile.ts'
+
+interface Entry {
+  readonly name: string
+  /** Entries with the same need be compiled once: registers depend on nothing else. */
+  readonly likeness: string
+  emit(): EmittedKernel
+}
+
+function entriesOf(table: Table): Entry[] {
+  return Object.entries(table).flatMap(([setting, classes]) => {
+    const words = setting.split(' ')
+    const dtype = words.find((word): word is OperandDType => /^(bf16|f16|f32)$/.test(word))!
+    const ranks = Number(words.at(-1)!.split('x')[0])
+    return Object.entries(classes).map(([name, tiles]) => {
+      const shape = Object.fromEntries(
+        name.split(' ').map((extent) => [extent.split('=')[0], Number(extent.split('=')[1])]),
+      )
+      const make = words[0] === 'flashDecode' ? decode : product
+      const { stages: _, splits: _splits, ...sizes } = tiles
+      return {
+        name: `${setting} ${name}`,
+        likeness: `${words.slice(0, -1).join(' ')} ${JSON.stringify(sizes)}`,
+        emit: () => make(words[1], dtype, ranks, shape, tiles),
+      }
+    })
+  })
+}
+
+function product(variant: string, dtype: OperandDType, world: number, { M, N, K }: Numbers, tiles: Numbers) {
+  const isPull = variant === 'pull'
+  const tensors = { a: factsOf([M, isPull ? K / world : K]), b: factsOf([K, N]), c: factsOf([M, N]) }
+  const ir = isPull
+    ? pullKernel({ dtype, shard: 'K' }).record({ world, meta: { ...tiles, aligned: M % tiles.BM === 0 } })
+    : gemmKernel(dtype).record({ world, meta: tiles })
+  return emitCuda(lower(ir), { tensors })
+}
+
+function decode(variant: string, dtype: OperandDType, world: number, shape: Numbers, tiles: Numbers) {
+  const { batch, queryHeads, kvHeads, D, tokens } = shape
+  const G = queryHeads / kvHeads
+  const parts = world * tiles.splits * batch * kvHeads
+  const [rows, cache] = [
+    [batch, kvHeads, G, D],
+    [batch, kvHeads, tokens, D],
+  ].map(factsOf)
+  const tensors = {
+    ...{ q: rows, k: cache, v: cache, out: rows, lengths: factsOf([batch]) },
+    ...{ sums: factsOf([2, parts, G, D]), stats: factsOf([2, parts, 2, G]) },
+  }
+  const kernels: Record<string, typeof attendKernel | typeof fusedKernel | typeof fusedCoarseKernel> = {
+    'fused-coarse': fusedCoarseKernel,
+    fused: fusedKernel,
+  }
+  const kernel = (kernels[variant] ?? attendKernel)(dtype)
+  return emitCuda(lower(kernel.record({ world, meta: { G, D, ...tiles } })), { tensors })
+}
+
+const entries = entriesOf(h200)
+/** One of each likeness. */
+const distinct = [...new Map(entries.map((entry) => [entry.likeness, entry])).values()]
+
+describe('the table for H200', () => {
+  it('has tiles that are emitted and fit shared memory', () => {
+    for (const { name, emit } of distinct) expect(emit().sharedBytes, name).toBeLessThanOrEqual(227 * 1024)
+  })
+
+  if (noCompiler) console.log(`tuned kernels are not compiled here: ${noCompiler}`)
+  it.skipIf(noCompiler)('has none whose kernel spills', { timeout: 240_000 }, () => {
+    const compiled = distinct.length === 0 ? [] : compileTogether(distinct.map(({ emit }) => emit()))
+    expect(distinct.map(({ name }, n) => [name, compiled[n].properties])).toEqual(
+      distinct.map(({ name }) => [name, NO_SPILLS]),
+    )
+  })
+})

@@ -1,0 +1,145 @@
+/** Tuning on real ranks, by itself and as a command: whatever the machine's speed, what it says is consistent. */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { Progress } from '../../src/cli/progress.ts'
+import { tuneCommand, tuneTables, type TuneCommand, type TuneResult } from '../../src/cli/tune.ts'
+import { openWorld } from '../../src/index.ts'
+import { allGatherGemm, allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
+import type { OperationDefinition } from '../../src/ops/operation.ts'
+import { tune, type Tuned } from '../../src/tune/tune.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'arke-tune-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+beforeEach(() => void vi.stubEnv('ARKE_CACHE', folder))
+afterEach(() => void vi.unstubAllEnvs())
+
+const now = (): number => performance.now() * 1e6
+const options = { shape: { M: 8, N: 128, K: 64 }, dtype: 'f32', shard: 'K', variant: 'pull' } as const
+const settings = { options, seconds: 0.02, now, spin: true, rotate: 1e5 }
+
+describe('tuning', () => {
+  const tuned = async (definition: typeof allGatherGemmOperation): Promise<Tuned> => {
+    const world = await openWorld({ target: 'wasm', ranks: 2, heap: 1 << 24 })
+    try {
+      return await tune(definition, world, settings)
+    } finally {
+      await world.close()
+    }
+  }
+
+  it('tries all candidates and gives one of them, with its time', async () => {
+    const found = await tuned(allGatherGemmOperation)
+    expect(found.asked).toMatchObject({
+      operation: 'allGatherGemm',
+      variant: 'pull',
+      device: 'wasm',
+      ranks: 2,
+    })
+    expect(found.tried).toBeGreaterThan(2)
+    expect(found.dropped).toEqual([])
+    expect(found.fallback.time.median).toBeGreaterThan(0)
+    expect(found.speedup.median).toBeGreaterThanOrEqual(1)
+  })
+
+  it('drops what is refused and what is wrong, and says why', async () => {
+    const broken: OperationDefinition<typeof options & { tiles?: object }, unknown> = {
+      ...(allGatherGemmOperation as unknown as OperationDefinition<typeof options, unknown>),
+      make(world, given, inputs) {
+        const made = allGatherGemm(world, given, inputs)
+        const [usual, second, third] = allGatherGemmOperation.tiling(world, options).candidates()
+        expect(usual).not.toEqual(second)
+        if (JSON.stringify(made.tiles) === JSON.stringify(second)) throw new RangeError('too small\nby much')
+        const isLazy = JSON.stringify(made.tiles) === JSON.stringify(third)
+        return { ...made, launch: isLazy ? () => undefined : made.launch } as ReturnType<typeof this.make>
+      },
+    }
+    const found = await tuned(broken as unknown as typeof allGatherGemmOperation)
+    expect(found.dropped.map(({ why }) => why)).toEqual([
+      'too small',
+      expect.stringMatching(/^allGatherGemm pull: element 0 of rank 0 is NaN, the reference/),
+    ])
+  })
+})
+
+describe('arke tune', () => {
+  const usual: TuneCommand = {
+    variant: 'bsp,fused',
+    target: 'wasm',
+    ranks: 2,
+    shape: 'M=4,N=64,K=64',
+    dtype: 'f32',
+    shard: 'K',
+    seconds: 0.01,
+    seed: 1,
+  }
+  const run = async (command: Partial<TuneCommand>, operation = 'all-gather-gemm') => {
+    const printed: string[] = []
+    const print = (text: string): void => void printed.push(text)
+    const progress = new Progress(process.stderr)
+    const result = await tuneCommand(operation, { ...usual, ...command }, '0.0.0', print, progress)
+    return { result, printed: printed.join('\n') }
+  }
+
+  it('prints a table, keeps what it found, and writes a source file', async () => {
+    const write = join(folder, 'table.ts')
+    const { result, printed } = await run({ write, sweep: 'M=1,4' })
+    expect(result.tuned.map(({ asked }) => [asked.shape.M, asked.variant])).toEqual([
+      [1, 'bsp'],
+      [1, 'fused'],
+      [4, 'bsp'],
+      [4, 'fused'],
+    ])
+    for (const text of ['M=4 N=64 K=64: ', 'variant', 'default', 'faster', `kept in ${result.kept}`])
+      expect(printed).toContain(text)
+    const kept = JSON.parse(readFileSync(join(folder, 'tuned.json'), 'utf8')) as object
+    const settingNames = ['allGatherGemm bsp K f32 2x0', 'allGatherGemm fused K f32 2x0']
+    expect(kept).toHaveProperty('wasm')
+    for (const setting of settingNames) expect(readFileSync(write, 'utf8')).toContain(`'${setting}': {`)
+    const world = await openWorld({ target: 'wasm', ranks: 2, heap: 1 << 24 })
+    const shape = { M: 4, N: 64, K: 64 }
+    const operation = allGatherGemm(world, { shape, dtype: 'f32', shard: 'K', variant: 'fused' })
+    expect(operation).toMatchObject({ tiles: result.tuned[3].best.tiles, tilesFrom: 'tuned here' })
+    await world.close()
+  })
+
+  it('prints one JSON document', async () => {
+    const { printed } = await run(
+      { json: true, variant: 'fused', shape: 'q=2,kvHeads=1,D=16,KV=64' },
+      'flash-decode',
+    )
+    const { tuned, target, kept } = JSON.parse(printed) as TuneResult
+    expect([target, kept]).toEqual(['wasm', join(folder, 'tuned.json')])
+    expect(tuned[0].best.tiles).toHaveProperty('splits')
+  })
+
+  it('says how much faster the best is, within 100 columns', () => {
+    const quantity = (median: number) => ({ median, interval: [median, median] as const, samples: 9 })
+    const tiles = { BM: 128, BN: 256, BK: 128, stages: 10 }
+    const asked = { operation: 'product', variant: 'pull', dtype: 'bf16', ranks: 8, multiprocessors: 16 }
+    const point: Tuned = {
+      asked: { ...asked, device: 'a GPU', shape: { M: 1, N: 2 } },
+      fallback: { tiles, time: quantity(200e3) },
+      best: { tiles: { ...tiles, BN: 64 }, time: quantity(160e3) },
+      speedup: quantity(1.25),
+      tried: 9,
+      dropped: [{ tiles, why: 'too many registers' }],
+    }
+    const lines = tuneTables([point])
+    expect(lines[1]).toBe('M=1 N=2: 9 candidates')
+    expect(lines[3]).toMatch(/^ {2}pull +BM=128 BN=256 BK=128 stages=10 +200 µs +BM=128 BN=64 /)
+    expect(lines[3]).toMatch(/ BK=128 stages=10 +160 µs +1\.25 ±0%$/)
+    expect(lines[4]).toBe('  BM=128 BN=256 BK=128 stages=10 was dropped: too many registers')
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(100)
+  })
+
+  it('refuses before it measures', async () => {
+    await expect(run({ shard: 'N' })).rejects.toThrow('--shard N: A is sharded along K or along M')
+    await expect(run({ target: 'check' })).rejects.toThrow('--target check: it has no speed')
+    await expect(run({ target: 'abacus' })).rejects.toThrow('there is no target "abacus"')
+    await expect(run({ write: 'table.json' })).rejects.toThrow('--write table.json: it is a source file')
+    await expect(run({ write: join(folder, 'none', 'table.ts') })).rejects.toThrow('cannot be written')
+    await expect(run({}, 'gemm')).rejects.toThrow('there is no operation gemm')
+  })
+})
