@@ -1,13 +1,15 @@
 /**
- * Writes what `auto` goes by, src/ops/measurements.ts, from what `arke bench --json` printed:
+ * Writes what `auto` goes by, src/ops/measurements.ts, from what `arke bench --json` printed and bench/gpu/run.ts wrote:
  *
  *   arke bench all-gather-gemm --sweep M=1,4,16,64,256,1024 --json > k.json
- *   npx tsx bench/choices.ts k.json …
+ *   npx tsx bench/choices.ts k.json … docs/results/h200.json
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { format, resolveConfig } from 'prettier'
 import type { Measurement } from '../src/ops/choice.ts'
 import type { BenchResult, Point, VariantResult } from '../src/runs/results.ts'
+import type { CellResult, SectionName } from './gpu/cells.ts'
+import type { Results } from './gpu/store.ts'
 
 const files = process.argv.slice(2)
 if (files.length === 0) {
@@ -39,11 +41,27 @@ const measurementOf = (target: string, point: Point): Measurement => ({
   ),
 })
 
-const results = files.map((file) => JSON.parse(readFileSync(file, 'utf8')) as BenchResult)
-const measurements = results.flatMap(({ target, points }) =>
-  points.filter(({ skew }) => skew === 0).map((point) => measurementOf(target, point)),
+/** Of a GPU: those that were launched; what is no variant is never asked for. */
+const operations: Partial<Record<SectionName, string>> = { gather: 'allGatherGemm', decode: 'flashDecode' }
+const measurementsOf = ({ section, ranks, dtype, shape, shard, timings }: CellResult): Measurement[] => {
+  const operation = operations[section]
+  if (operation === undefined) return []
+  const times = timings
+    .filter(({ name, form }) => form === 'launches' && !/GEMM|cuBLASLt/.test(name))
+    .map(({ name, median }) => [name, Math.round(10 * median) / 10] as const)
+  const layout: Measurement['layout'] = shard === undefined ? {} : { shard }
+  return [{ operation, target: 'cuda', ranks, dtype, shape, layout, times: Object.fromEntries(times) }]
+}
+
+const results = files.map((file) => JSON.parse(readFileSync(file, 'utf8')) as BenchResult | Results)
+const measurements = results.flatMap((result) =>
+  'cells' in result
+    ? result.cells.flatMap(measurementsOf)
+    : result.points.filter(({ skew }) => skew === 0).map((point) => measurementOf(result.target, point)),
 )
-const machines = [...new Set(results.map(({ machine }) => `${machine.processor}, ${machine.cores} cores`))]
+const machineOf = (result: BenchResult | Results): string =>
+  'cells' in result ? result.machine.device : `${result.machine.processor}, ${result.machine.cores} cores`
+const machines = [...new Set(results.map(machineOf))]
 const path = new URL('../src/ops/measurements.ts', import.meta.url)
 const text = `/** What \`auto\` goes by where a program has measured nothing itself. Written by bench/choices.ts; do not edit. */
 import type { Measurement } from './choice.ts'
