@@ -60,7 +60,9 @@ const measurements = results.flatMap((result) =>
     : result.points.filter(({ skew }) => skew === 0).map((point) => measurementOf(result.target, point)),
 )
 const machineOf = (result: BenchResult | Results): string =>
-  'cells' in result ? result.machine.device : `${result.machine.processor}, ${result.machine.cores} cores`
+  'cells' in result
+    ? String(result.machine.device)
+    : `${result.machine.processor}, ${result.machine.cores} cores`
 const machines = [...new Set(results.map(machineOf))]
 const path = new URL('../src/ops/measurements.ts', import.meta.url)
 const text = `/** What \`auto\` goes by where a program has measured nothing itself. Written by bench/choices.ts; do not edit. */
