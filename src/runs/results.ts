@@ -14,10 +14,10 @@ export interface Quantity {
 /** The parts of an execution's wall time, each with what it is. They add up. */
 export const runParts = {
   useful: 'kernels compute, or read and write memory of their own rank',
-  launch: 'no kernel runs on the rank: it is being launched, or follows the one before',
+  launch: 'no program runs on the rank: its next kernel is being launched, or starts',
   wait: 'blocked at a flag, or done while the last rank is not',
-  transfer: 'copying from or to another rank, with nothing else to do meanwhile',
-  other: 'a worker of the rank has no program of the running kernel, and what cannot be attributed',
+  transfer: 'copying from or to another rank, or in a kernel that only moves data, with nothing else to do',
+  other: 'another worker of the rank has a program and this one has none, and what cannot be attributed',
 } as const
 export type RunPart = keyof typeof runParts
 export const runPartNames = Object.keys(runParts) as readonly RunPart[]
