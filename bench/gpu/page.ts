@@ -43,7 +43,7 @@ const how = `Everything at one point is measured in turns in one process, in a r
 takes turns with it. A turn begins at a gate on the device, when all ranks are there and all is enqueued, and ends with the last rank. It
 is several executions one after the other, as a decoding loop has them (4 of All-Gather + GEMM up to M=1024, 2 of Flash Decode up
 to 4 GB of cache, 6 of a product alone), and their mean counts: to start kernels on eight streams and to tell the time takes the
-device 13 us or more, once. _(graph)_ replays the launches of a turn as one CUDA graph, behind the same gate. Inputs are random and take turns over more than 200 MB, or
+device some tens of microseconds, once. Tiles are those of the rule; what \`bench/gpu/tune.ts\` found since is at most 1 % faster. _(graph)_ replays the launches of a turn as one CUDA graph, behind the same gate. Inputs are random and take turns over more than 200 MB, or
 are larger; results are poisoned and compared with float64 before. Medians with 95 % intervals.
 
 Ranks are **virtual**: they share one GPU's memory and second cache, each with 16 multiprocessors of its own, and no link lies between

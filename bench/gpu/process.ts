@@ -6,6 +6,12 @@ export const lostStatus = 3
 
 const isChild = 'ARKE_BENCH_CHILD'
 
+/** The command line is wrong. */
+export function fail(message: string): never {
+  console.error(message)
+  process.exit(2)
+}
+
 /** A lost device is found again by a new process: this one only starts those, and does not return in it. */
 export function surviveLostDevices(): void {
   if (process.env[isChild] !== undefined) return

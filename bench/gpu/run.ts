@@ -13,7 +13,7 @@ import { measureGather } from './gather.ts'
 import { measureGemm } from './gemm.ts'
 import { judge, verdict } from './goals.ts'
 import { measureLaunch } from './launch.ts'
-import { lostStatus, partOf, surviveLostDevices } from './process.ts'
+import { fail, lostStatus, partOf, surviveLostDevices } from './process.ts'
 import { Pattern, type HalfDType } from './pattern.ts'
 import { closePeers } from './peers.ts'
 import { isLost, stageOptions, type Effort } from './stage.ts'
@@ -53,11 +53,6 @@ const { values: options } = parseArgs({
     help: { type: 'boolean', default: false },
   },
 })
-
-function fail(message: string): never {
-  console.error(message)
-  process.exit(2)
-}
 
 if (options.help) {
   console.log(usage)

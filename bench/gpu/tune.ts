@@ -9,7 +9,7 @@ import { shippedTables } from '../../src/tune/shipped.ts'
 import { namedNumbers, tableSource, withTiles } from '../../src/tune/tables.ts'
 import { compileAhead } from './ahead.ts'
 import { Pattern, type HalfDType } from './pattern.ts'
-import { lostStatus, partOf, surviveLostDevices } from './process.ts'
+import { fail, lostStatus, partOf, surviveLostDevices } from './process.ts'
 import { isLost } from './stage.ts'
 import { Store, type Results } from './store.ts'
 import { planPoints, tunedSections, tunePoint, type TunePointResult } from './tuning.ts'
@@ -49,11 +49,6 @@ const { values: options, positionals } = parseArgs({
     help: { type: 'boolean', default: false },
   },
 })
-
-function fail(message: string): never {
-  console.error(message)
-  process.exit(2)
-}
 
 if (options.help) {
   console.log(usage)

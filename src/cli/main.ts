@@ -214,19 +214,24 @@ Examples:
     process.stdout.write(emit(await load(file), { ...rest, meta, shapes: shape }))
   })
 
-program
-  .command('bench')
-  .description(
-    'measure the variants of an operation, bulk synchronous to fused, and what the taxes cost each',
-  )
-  .argument('<operation>', 'all-gather-gemm or flash-decode')
-  .option('--variant <names>', 'which variants, with commas between', 'all')
-  .option('--target <target>', 'where it runs (default: native, or wasm where there is no compiler)')
-  .option('--ranks <n>', 'world size, 1 to 64', ranks, 2)
-  .option('--shape <extents>', 'such as M=64,N=1024,K=2048 or KV=4096,batch=4 (default: one to look at)')
-  .option('--dtype <dtype>', 'of the operands: f32, f16 or bf16', 'f32')
-  .option('--shard <axis>', 'of all-gather-gemm: A is sharded along K or along M', 'K')
-  .option('--sweep <extent=values>', 'a point for each: M=1..1024 by powers of two, or M=1,7,64')
+/** A command about an operation at one point or many. */
+const operationCommand = (name: string, description: string): Command =>
+  program
+    .command(name)
+    .description(description)
+    .argument('<operation>', 'all-gather-gemm or flash-decode')
+    .option('--variant <names>', 'which variants, with commas between', 'all')
+    .option('--target <target>', 'where it runs (default: native, or wasm where there is no compiler)')
+    .option('--ranks <n>', 'world size, 1 to 64', ranks, 2)
+    .option('--shape <extents>', 'such as M=64,N=1024,K=2048 or KV=4096,batch=4 (default: one to look at)')
+    .option('--dtype <dtype>', 'of the operands: f32, f16 or bf16', 'f32')
+    .option('--shard <axis>', 'of all-gather-gemm: A is sharded along K or along M', 'K')
+    .option('--sweep <extent=values>', 'a point for each: M=1..1024 by powers of two, or M=1,7,64')
+
+operationCommand(
+  'bench',
+  'measure the variants of an operation, bulk synchronous to fused, and what the taxes cost each',
+)
   .option(
     '--skew <percentages>',
     'start the last rank so late, in percent of the time of the first variant',
@@ -255,19 +260,10 @@ outputs are compared with a float64 reference first.`,
     await interruptible(() => benchCommand(operation, options, version, print, new Progress(process.stderr)))
   })
 
-program
-  .command('tune')
-  .description(
-    'find the fastest tiles of an operation on this machine, and keep them for whoever uses it here',
-  )
-  .argument('<operation>', 'all-gather-gemm or flash-decode')
-  .option('--variant <names>', 'which variants, with commas between', 'all')
-  .option('--target <target>', 'where it runs (default: native, or wasm where there is no compiler)')
-  .option('--ranks <n>', 'world size, 1 to 64', ranks, 2)
-  .option('--shape <extents>', 'such as M=64,N=1024,K=2048 or KV=4096,batch=4 (default: one to look at)')
-  .option('--dtype <dtype>', 'of the operands: f32, f16 or bf16', 'f32')
-  .option('--shard <axis>', 'of all-gather-gemm: A is sharded along K or along M', 'K')
-  .option('--sweep <extent=values>', 'a point for each: M=1..1024 by powers of two, or M=1,7,64')
+operationCommand(
+  'tune',
+  'find the fastest tiles of an operation on this machine, and keep them for whoever uses it here',
+)
   .option('--seconds <s>', 'how long to measure each variant of a point', positive, 3)
   .option('--seed <s>', 'of the inputs', whole(1, 2 ** 20), 1)
   .option('--json', 'print one JSON document')
