@@ -123,9 +123,8 @@ export class KinetoDocument {
   private kind(role: Role, event: TraceEvent, name: string): Kind {
     switch (role) {
       case 'kernel': {
-        const library = (this.libraries[event.name] ??= communicationLibrary(name))
         const told = event.texts[TextField.collective] >= 0
-        return library !== null || told ? Kind.communication : Kind.kernel
+        return this.library(event.name, name) !== null || told ? Kind.communication : Kind.kernel
       }
       case 'memcpy':
         return Kind.memcpy
@@ -143,6 +142,12 @@ export class KinetoDocument {
       default:
         return role satisfies never
     }
+  }
+
+  /** Null where it is of none, which must not be found out again for every kernel of that name. */
+  private library(id: number, name: string): string | null {
+    const known = this.libraries[id]
+    return known === undefined ? (this.libraries[id] = communicationLibrary(name)) : known
   }
 
   private isStep(event: TraceEvent, name: string): boolean {

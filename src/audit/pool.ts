@@ -5,6 +5,7 @@
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
+import { isBuilt, moduleFile } from '../files.ts'
 import { readTraceFile } from './readFile.ts'
 import type { TraceFile } from './traceFile.ts'
 import type { WorkerAnswer, WorkerTask } from './worker.ts'
@@ -57,14 +58,14 @@ export async function readFiles(
 export function startWorker(): Worker {
   // From source there is only TypeScript. A thread must register its loader itself, found from here, not from the
   // working directory; what `require` finds under `tsx/esm/api` is for CommonJS and does not work in threads.
-  if (import.meta.url.endsWith('.ts')) {
+  if (!isBuilt) {
     const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx'))
     const loader = JSON.stringify(new URL('./esm/api/index.mjs', tsx).href)
-    const source = JSON.stringify(new URL('./worker.ts', import.meta.url).href)
+    const source = JSON.stringify(moduleFile('audit/worker'))
     const start = `import(${loader}).then(({ register }) => { register(); return import(${source}) })`
     return new Worker(start, { eval: true, execArgv: [] })
   }
-  return new Worker(new URL('./worker.js', import.meta.url))
+  return new Worker(new URL(moduleFile('audit/worker')))
 }
 
 function ask(

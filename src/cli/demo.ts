@@ -5,6 +5,7 @@
 import { existsSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { packageFile } from '../files.ts'
 import { writeRunsPage } from '../report/runs/html.ts'
 import type { BenchResult } from '../runs/results.ts'
 import { benchCommand, type BenchCommand } from './bench.ts'
@@ -16,7 +17,7 @@ import { writeOutput } from './output.ts'
 import type { Progress } from './progress.ts'
 import { findingBlock, plural } from './report.ts'
 
-const root = fileURLToPath(new URL('../../', import.meta.url))
+const root = fileURLToPath(packageFile(''))
 const folder = join(root, 'examples')
 const page = 'arke-report.html'
 const checking: CheckOptions = {

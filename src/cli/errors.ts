@@ -1,6 +1,7 @@
 /** What goes wrong at the command line, as one line for a person: the author's place first, then the problem. */
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { ownFile } from '../files.ts'
 
 /** Something about the command or its files is wrong; the message says what and what to do. */
 export class UsageError extends Error {
@@ -8,7 +9,7 @@ export class UsageError extends Error {
 }
 
 /** The package's own code, whose frames are not the author's. */
-const ownRoot = fileURLToPath(new URL('..', import.meta.url))
+const ownRoot = fileURLToPath(ownFile(''))
 
 export function describeError(error: unknown): string {
   if (!(error instanceof Error)) return flat(`something that is no Error was thrown: ${String(error)}`)

@@ -8,6 +8,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, statSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { isBuilt } from '../files.ts'
 import type { Kernel } from '../lang/kernel.ts'
 import type { Scenario } from '../world/world.ts'
 import { describeError, UsageError } from './errors.ts'
@@ -48,7 +49,7 @@ export async function load(file: string): Promise<Source> {
 }
 
 /** Whether TypeScript loads already: this file itself may run from its source. */
-let enabled = import.meta.url.endsWith('.ts')
+let enabled = !isBuilt
 
 async function enableTypeScript(): Promise<void> {
   if (enabled) return

@@ -5,7 +5,9 @@
  */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { Command, CommanderError, Option } from 'commander'
+import { packageFile } from '../files.ts'
 import type { AuditCommand } from './audit.ts'
 import type { BenchCommand } from './bench.ts'
 import type { Stage } from './check.ts'
@@ -15,7 +17,7 @@ import type { Source } from './load.ts'
 import { checkDefaults, positive, whole } from './options.ts'
 import type { TuneCommand } from './tune.ts'
 
-const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+const { version } = JSON.parse(readFileSync(fileURLToPath(packageFile('package.json')), 'utf8')) as {
   version: string
 }
 const print = (text: string): void => void process.stdout.write(`${text}\n`)

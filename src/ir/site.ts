@@ -4,21 +4,25 @@
  * Taking a site must be cheap (it happens for every node), so it keeps an Error, whose stack the engine formats, with
  * source maps where they are enabled, only when somebody reads it.
  */
+import { packageFile } from '../files.ts'
+
 export interface SourcePosition {
   readonly file: string
   readonly line: number
   readonly column: number
 }
 
-const marker = /[/\\](?:src|dist)[/\\]ir[/\\]site\.[jt]s/.exec(import.meta.url)
-const ownRoot = marker ? import.meta.url.slice(0, marker.index) : ''
 /**
  * Frames of these folders are Arke's own; the first frame outside them is the author's. Operations are author code. With source
- * maps, frames of the built files stand in the source folder.
+ * maps, frames of the built files stand in the source folder too; without, the names of those say which have operations in them.
  */
-const ownFolders = ['src', 'dist'].flatMap((root) =>
-  ['lang', 'ir', 'targets', 'world'].map((folder) => `${ownRoot}/${root}/${folder}/`),
-)
+const ownFolders = ['lang', 'ir', 'targets', 'world'].map((folder) => packageFile(`src/${folder}/`))
+const builtFolder = packageFile('dist/')
+
+const isOwn = (url: string): boolean =>
+  url.startsWith(builtFolder)
+    ? !/\/(?:ops\/index|operations-\w+)\.js$/.test(url)
+    : ownFolders.some((folder) => url.startsWith(folder))
 
 /** Arke's own frames between a node and its author are fewer than this; more would only cost time. */
 const frames = 14
@@ -64,7 +68,7 @@ function authorFrame(stack: string): SourcePosition | undefined {
     const file = match[1]
     if (file.startsWith('node:')) continue
     const url = file.startsWith('/') ? `file://${file}` : file
-    if (ownFolders.some((folder) => url.startsWith(folder)) && !/\.test\.[jt]s$/.test(url)) continue
+    if (isOwn(url) && !/\.test\.[jt]s$/.test(url)) continue
     const position = {
       file: file.replace(/^file:\/\//, '').replace(/\?.*$/, ''),
       line: Number(match[2]),

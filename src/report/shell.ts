@@ -2,7 +2,6 @@
  * What every page of ours is made of: one self-contained file with its style, its script and its data, compressed.
  * Nothing is loaded from anywhere, which the page's own policy enforces; the same input gives the same bytes.
  */
-import { createHash } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import { pageFiles, type PageName } from './bundle.ts'
 import { categories } from './categories.ts'
@@ -20,18 +19,15 @@ export function* writePage(
   { name, title, arke }: PageHead,
   body: Iterable<Markup | string>,
 ): Generator<string, void> {
-  const { script, style } = pageFiles(name)
-  // A script's text ends at its first end tag, wherever that stands.
-  const code = script.trim().replace(/<\/(script)/gi, '<\\/$1')
-  const hash = createHash('sha256').update(code).digest('base64')
+  const { script, sha256, style } = pageFiles(name)
   yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-  yield `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-${hash}'">\n`
+  yield `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-${sha256}'">\n`
   yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="color-scheme" content="light dark">\n'
   yield html`<meta name="generator" content="arke ${arke}" /><link rel="icon" href="data:," />
     <title>${title}</title> `.text
-  yield `<style>${colours()}${style.trim()}</style>\n</head>\n<body>\n`
+  yield `<style>${colours()}${style}</style>\n</head>\n<body>\n`
   for (const piece of body) yield typeof piece === 'string' ? piece : piece.text
-  yield `<script>${code}</script>\n</body>\n</html>\n`
+  yield `<script>${script}</script>\n</body>\n</html>\n`
 }
 
 /** Data for the page's script, by its name. */

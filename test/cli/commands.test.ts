@@ -226,4 +226,45 @@ describe('the built package', () => {
       expect(ended.code).toBe(2)
     }
   })
+
+  it('is one Arke for all that import it, few files of which a start loads', async () => {
+    writeFileSync(
+      join(folder, 'one.mjs'),
+      `import { Kernel, openWorld, WorldError } from 'arke'
+       import { gemm } from 'arke/ops'
+       const refused = await openWorld({ ranks: 0 }).catch((error) => error)
+       console.log(gemm instanceof Kernel, refused instanceof WorldError)
+`,
+    )
+    const log = "import { appendFileSync } from 'node:fs'\n"
+    const load = `export const load = (url, context, next) => { appendFileSync('loaded', url + '\\n'); return next(url, context) }`
+    writeFileSync(join(folder, 'log.mjs'), log + load)
+    writeFileSync(
+      join(folder, 'logged.mjs'),
+      "import { register } from 'node:module'\nregister('./log.mjs', import.meta.url)\n",
+    )
+    const logged = join(folder, 'logged.mjs')
+    const { stdout } = await start(['one.mjs'], ['--import', logged], folder).ended
+    expect(stdout).toBe('true true\n')
+    const loaded = readFileSync(join(folder, 'loaded'), 'utf8')
+    expect(loaded.match(/arke\/dist\/.*/g)!.length).toBeLessThan(40) // of some 400 modules
+  })
+
+  it("knows the author's lines without source maps, and those of operations", async () => {
+    const program = `import { f32, kernel, tensor } from 'arke'
+import { gemm } from 'arke/ops'
+const own = kernel('own', { x: tensor(f32, 1) }, () => {})
+console.log(own.site.toString(), gemm.site.position.file)
+`
+    writeFileSync(join(folder, 'sites.mjs'), program)
+    const { line, column } = placeOf(program, 'kernel(')
+    const sites = async (...node: string[]): Promise<string> =>
+      (await start(['sites.mjs'], node, folder).ended).stdout.trim()
+    expect(await sites()).toMatch(
+      new RegExp(`^sites\\.mjs:${line}:${column} .*/arke/dist/.*operations-\\w+\\.js$`),
+    )
+    expect(await sites('--enable-source-maps')).toMatch(
+      new RegExp(`^sites\\.mjs:${line}:${column} .*/arke/src/ops/gemm\\.ts$`),
+    )
+  })
 })

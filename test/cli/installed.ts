@@ -2,21 +2,12 @@
  * The package as npm would install it in a project outside this repository: built as for publishing, dependencies beside
  * it, the examples copied into the project. Built once, by whichever test file comes first; the others wait for it.
  */
-import { execFileSync } from 'node:child_process'
-import {
-  chmodSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { chmodSync, cpSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { inject } from 'vitest'
+import { bundle } from '../../scripts/build.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const modules = join(root, 'node_modules')
@@ -33,7 +24,7 @@ export async function installed(): Promise<Installed> {
   const folder = join(shared, 'project')
   if (isFirst(join(shared, 'started'))) {
     try {
-      build(folder)
+      await build(folder)
     } finally {
       writeFileSync(join(shared, 'ended'), '')
     }
@@ -53,7 +44,7 @@ function isFirst(mark: string): boolean {
   }
 }
 
-function build(folder: string): void {
+async function build(folder: string): Promise<void> {
   const own = join(folder, 'node_modules/arke')
   mkdirSync(own, { recursive: true })
   cpSync(join(root, 'package.json'), join(own, 'package.json'))
@@ -61,34 +52,9 @@ function build(folder: string): void {
     symlinkSync(join(modules, name), join(folder, 'node_modules', name))
   mkdirSync(join(folder, 'node_modules/.bin'))
   symlinkSync('../arke/dist/cli/main.js', join(folder, 'node_modules/.bin/arke'))
-  compile(own)
+  await bundle(join(own, 'dist'))
   chmodSync(join(own, 'dist/cli/main.js'), 0o755)
-  bundlePage(join(own, 'dist/report'))
   for (const place of [own, folder])
     cpSync(join(root, 'examples'), join(place, 'examples'), { recursive: true })
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ type: 'module' }))
-}
-
-/** From a copy of the sources, which are not published. */
-function compile(own: string): void {
-  cpSync(join(root, 'src'), join(own, 'src'), { recursive: true })
-  const config = {
-    extends: join(root, 'tsconfig.build.json'),
-    compilerOptions: { rootDir: './src', outDir: './dist', declaration: false, noCheck: true, types: [] },
-    include: ['src'],
-    exclude: ['src/**/*.test.ts', 'src/report/page'],
-  }
-  writeFileSync(join(own, 'tsconfig.json'), JSON.stringify(config))
-  execFileSync(process.execPath, [join(modules, 'typescript/bin/tsc'), '-p', own])
-  rmSync(join(own, 'src'), { recursive: true })
-  rmSync(join(own, 'tsconfig.json'))
-}
-
-function bundlePage(out: string): void {
-  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
-    scripts: Record<string, string>
-  }
-  const [bundler, ...words] = scripts['build:page'].split(' ')
-  const there = words.map((word) => (word.startsWith('--outdir=') ? `--outdir=${out}` : word))
-  execFileSync(join(modules, '.bin', bundler), there, { cwd: root })
 }

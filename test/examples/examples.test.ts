@@ -1,13 +1,11 @@
 /** Every example runs when started by itself and on real threads, and is clean under all schedules of the search and many random ones. */
-import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { explore, formatFinding, openWorld, type Kernel, type Meta, type Scenario } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { load as loadFile, type Source } from '../../src/cli/load.ts'
+import { root, start } from '../cli/arke.ts'
 
-const root = fileURLToPath(new URL('../..', import.meta.url))
 const folder = join(root, 'examples')
 
 /** What each prints when it is started, in part: worked out by hand. */
@@ -35,12 +33,10 @@ it('covers every example', () => {
 })
 
 describe.each(files)('%s', (file) => {
-  it('runs by itself', () => {
-    const output = execFileSync(process.execPath, ['--import', 'tsx', join(folder, file)], {
-      cwd: root,
-      encoding: 'utf8',
-    })
-    for (const text of says[file]) expect(output).toContain(text)
+  it('runs by itself', async () => {
+    const { code, stdout } = await start([join('examples', file)], ['--import', 'tsx']).ended
+    expect(code).toBe(0)
+    for (const text of says[file]) expect(stdout).toContain(text)
   })
 
   it('runs on wasm, again and again', async () => {

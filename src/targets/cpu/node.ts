@@ -8,6 +8,7 @@ import { pathToFileURL } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { parentPort, Worker } from 'node:worker_threads'
+import { isBuilt, moduleFile } from '../../files.ts'
 import { serve, type Load } from './serve.ts'
 import type { Assignment, Failure, Thread, Threads } from './threads.ts'
 
@@ -68,9 +69,9 @@ class NodeThread implements Thread {
 
 /** A thread of this file, from source or built. */
 function startWorker(): Worker {
-  const self = JSON.stringify(import.meta.url)
+  const self = JSON.stringify(moduleFile('targets/cpu/node'))
   const run = `import(${self}).then(({ serveMessages }) => serveMessages())`
-  if (!import.meta.url.endsWith('.ts')) return new Worker(run, { eval: true, execArgv: [] })
+  if (isBuilt) return new Worker(run, { eval: true, execArgv: [] })
   // From source there is only TypeScript: the thread registers its loader itself, found from here.
   const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx'))
   const loader = JSON.stringify(new URL('./esm/api/index.mjs', tsx).href)

@@ -1,4 +1,5 @@
 /** Opens worlds on the native target, on Node. */
+import { moduleFile } from '../../files.ts'
 import { WorldError } from '../../world/world.ts'
 import { lowerKernel } from '../cpu/lower/lower.ts'
 import { nodeThreads } from '../cpu/node.ts'
@@ -15,13 +16,12 @@ export function openNativeWorld(options: CpuWorldOptions): CpuWorld {
       throw new WorldError(
         `there is no native target here: ${engine.unavailable}. The wasm target needs no compiler`,
       )
-    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     platform = {
       target: 'native',
       threads: nodeThreads,
       engine,
       lower: lowerKernel,
-      loader: { module: new URL(`./node.${extension}`, import.meta.url).href, name: 'loadNative' },
+      loader: { module: moduleFile('targets/native/node'), name: 'loadNative' },
     }
   }
   return new CpuWorld(platform, options)

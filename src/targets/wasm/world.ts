@@ -1,4 +1,5 @@
 /** Opens worlds on the wasm target, on Node. */
+import { moduleFile } from '../../files.ts'
 import { lowerKernel } from '../cpu/lower/lower.ts'
 import { nodeThreads } from '../cpu/node.ts'
 import type { CpuPlatform } from '../cpu/host.ts'
@@ -12,13 +13,12 @@ export function openWasmWorld(options: CpuWorldOptions): CpuWorld {
   if (!platform) {
     enableRelaxedSimd()
     optimiseWhenLoaded()
-    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     platform = {
       target: 'wasm',
       threads: nodeThreads,
       engine: wasmEngine(),
       lower: lowerKernel,
-      loader: { module: new URL(`./engine.${extension}`, import.meta.url).href, name: 'loadWasm' },
+      loader: { module: moduleFile('targets/wasm/engine'), name: 'loadWasm' },
     }
   }
   return new CpuWorld(platform, options)
