@@ -3,18 +3,25 @@
  *
  *   npx tsx bench/operations.ts [--only gemm|decode] [--target native|wasm] [--seconds S] [--dtype f32] [--json]
  *
- * For each point the best fused variant over `bsp`, with its interval, and what is left to gain at most (`bsp` over the limit);
- * `bsp` over the sum of its kernels, each measured alone; how much of the difference between `bsp` and the best fused variant the
- * launch and bulk synchronous taxes of their ledgers explain, where they differ by more than 3 %; with the last rank late by 20 %,
- * how much of what the other ranks lose with `bsp` they keep.
+ * For each point:
+ *
+ *   over bsp    the best fused variant, with its interval
+ *   at most     what is left to gain: `bsp` over the limit
+ *   bsp / parts `bsp` over the sum of its kernels, each measured alone
+ *   shorter     by how much recorded executions of the best fused variant are shorter than those of `bsp`
+ *   taxes       how much of that the launch and bulk synchronous taxes of their ledgers explain, where it is more than 3 %
+ *   + locality  and the most that bytes between kernels may have cost, too
+ *   kept        with the last rank late by 20 %: of what the others lose with `bsp`, how much the best fused variant spares them
+ *   can keep    what no variant could exceed, since the others need something that the late rank holds or computes
  */
 import { openWorld, type World } from '../src/index.ts'
 import { allGatherGemmOperation } from '../src/ops/allGatherGemm/index.ts'
 import { flashDecodeOperation } from '../src/ops/flashDecode/index.ts'
 import type { OperandDType, OperationDefinition, OperationOptions } from '../src/ops/operation.ts'
 import { readBandwidth } from '../src/runs/bandwidth.ts'
-import { Contest } from '../src/runs/contest.ts'
-import { measure } from '../src/runs/measure.ts'
+import { Contest, randomOrder, type Contestant } from '../src/runs/contest.ts'
+import type { Lap } from '../src/runs/gate.ts'
+import { measure, punctualOf } from '../src/runs/measure.ts'
 import { quantityOf } from '../src/runs/quantity.ts'
 import type { Point, Quantity, VariantResult } from '../src/runs/results.ts'
 
@@ -34,6 +41,8 @@ const dtype = option('dtype', 'f32') as OperandDType
 const only = option('only', '')
 const json = process.argv.includes('--json')
 const ranks = 2
+/** Executions of each variant that are recorded: enough that a few per cent of difference can be taken apart. */
+const recorded = 75
 const now = (): number => performance.now() * 1e6
 const open = (record: boolean): Promise<World> => openWorld({ target, ranks, record, heap: 1.75 * 2 ** 30 })
 
@@ -45,11 +54,32 @@ interface Row {
   readonly most: number
   /** `bsp` over the sum of its kernels. */
   readonly parts: Quantity
-  /** Of the difference between the two, in recorded executions. */
-  readonly explained: number | null
-  /** Of what ranks that are not late lose with `bsp`, with the last one late by 20 %: what the best fused variant keeps. */
-  readonly kept: number
+  /** By how much the best is shorter, of `bsp`, in recorded executions. */
+  readonly shorter: number
+  /** How much of that the taxes explain, and with what locality costs at most; null where it is too little to tell. */
+  readonly explained: { readonly taxes: number; readonly withLocality: number } | null
+  readonly kept: Kept
 }
+
+/** With the last rank late: of what ranks that are not late lose with `bsp`. */
+interface Kept {
+  /** The fused variant that keeps most; null where it is not clear that `bsp` loses anything. */
+  readonly best: { readonly variant: string; readonly share: number } | null
+  /** Round by round, by variant. */
+  readonly lost: Readonly<Record<string, Quantity>>
+}
+
+/**
+ * What a straggler need not delay, in shares of an undelayed execution: what the others can do `without` it, and what it must do
+ * `before` they have what they need of it.
+ */
+interface Dependence {
+  readonly without: number
+  readonly before: number
+}
+const lateness = 0.2
+const canKeep = ({ without, before }: Dependence): number =>
+  1 - Math.min(Math.max(lateness + before - without, 0) / lateness, 1)
 
 async function row<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
@@ -57,57 +87,113 @@ async function row<Options extends OperationOptions, Contents>(
   bandwidth: number,
 ): Promise<Row> {
   const { variants, fused } = definition
-  const settings = { options, variants, open, now, spin: true, seconds, bandwidth, skews: [0, 20] }
-  const [point, late] = await measure(definition, settings)
-  const of = ({ variants: found }: Point, name: string): VariantResult =>
-    found.find(({ variant }) => variant === name)!
-  const best = fused
-    .map((name) => of(point, name))
-    .reduce((a, b) => (a.speedup!.median >= b.speedup!.median ? a : b))
-  const bsp = of(point, 'bsp')
-  const lost = (variant: string): number =>
-    of(late, variant).punctual.median - of(point, variant).punctual.median
-  const kept = fused.map((variant) => 1 - Math.max(0, lost(variant)) / lost('bsp'))
+  const settings = { options, variants, open, now, spin: true, seconds, bandwidth, recorded }
+  const [point] = await measure(definition, settings)
+  const of = (name: string): VariantResult => point.variants.find(({ variant }) => variant === name)!
+  const best = fused.map(of).reduce((a, b) => (a.speedup!.median >= b.speedup!.median ? a : b))
+  const bsp = of('bsp')
   const taxes = ({ ledger: { parts } }: VariantResult): number => parts.launch + parts.wait + parts.transfer
   const gained = bsp.ledger.wall - best.ledger.wall
+  const ofTaxes = taxes(bsp) - taxes(best)
+  const ofLocality = bsp.ledger.locality.time[1] - best.ledger.locality.time[1]
+  const shorter = gained / bsp.ledger.wall
   return {
     point,
     best,
     bsp,
     most: bsp.time.median / point.limit.time.median,
     parts: await bspOverParts(definition, options),
-    explained: gained > 0.03 * bsp.ledger.wall ? (taxes(bsp) - taxes(best)) / gained : null,
-    kept: Math.max(...kept),
+    shorter,
+    explained:
+      shorter > 0.03 ? { taxes: ofTaxes / gained, withLocality: (ofTaxes + ofLocality) / gained } : null,
+    kept: await keptOf(definition, options, lateness * bsp.time.median),
   }
+}
+
+/** Executions with a straggler and without take turns, so that what drifts on the machine is no part of the difference. */
+async function keptOf<Options extends OperationOptions, Contents>(
+  definition: OperationDefinition<Options, Contents>,
+  options: Omit<Options, 'variant' | 'stream'>,
+  late: number,
+): Promise<Kept> {
+  const { variants, fused } = definition
+  return contested(definition, options, variants, async (contest) => {
+    const inTime = await contest.contestants(0)
+    const behind = await contest.contestants(late)
+    const runs = variants.flatMap((name) =>
+      [inTime, behind].map((all) => all.find((one) => one.name === name)!.at),
+    )
+    const laps = await inTurns(contest, runs)
+    const lost = Object.fromEntries(
+      variants.map((name, n) => [
+        name,
+        quantityOf(laps.map((round) => punctualOf(round[2 * n + 1]) - punctualOf(round[2 * n]))),
+      ]),
+    )
+    const shares = fused.map((variant) => ({
+      variant,
+      share: 1 - Math.max(0, lost[variant].median) / lost.bsp.median,
+    }))
+    const best = shares.reduce((a, b) => (a.share >= b.share ? a : b))
+    return { best: lost.bsp.interval[0] > 0 ? best : null, lost }
+  })
 }
 
 async function bspOverParts<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
   options: Omit<Options, 'variant' | 'stream'>,
 ): Promise<Quantity> {
+  return contested(definition, options, ['bsp'], async (contest) => {
+    const { whole, steps } = contest.stepsOf('bsp')
+    const laps = await inTurns(contest, [whole, ...steps])
+    return quantityOf(
+      laps.map(([all, ...alone]) => all.time / alone.reduce((sum, { time }) => sum + time, 0)),
+    )
+  })
+}
+
+/** On a world of its own that does not record. */
+async function contested<Options extends OperationOptions, Contents, Result>(
+  definition: OperationDefinition<Options, Contents>,
+  options: Omit<Options, 'variant' | 'stream'>,
+  variants: readonly Options['variant'][],
+  run: (contest: Contest<Options, Contents>) => Promise<Result>,
+): Promise<Result> {
   const world = await open(false)
   try {
     const contest = await Contest.make(
       definition,
-      { options, variants: ['bsp'], rotate: 64e6, now, spin: true },
+      { options, variants, rotate: 64e6, now, spin: true },
       world,
     )
     contest.fill(2)
     await contest.pack()
-    const { whole, steps } = contest.stepsOf('bsp')
-    let turn = 0
-    const executions = () => [whole, ...steps].map((at) => at(turn++))
-    for (let warm = 0; warm < 3; warm++) await contest.gate.time(executions())
-    const ratios: number[] = []
-    const start = now()
-    for (let round = 0; round < 201 && (round < 15 || now() - start < seconds * 0.5e9); round++) {
-      const [all, ...alone] = (await contest.gate.time(executions())).map(({ time }) => time)
-      ratios.push(all / alone.reduce((sum, time) => sum + time, 0))
-    }
-    return quantityOf(ratios)
+    return await run(contest)
   } finally {
     await world.close()
   }
+}
+
+/** Round by round the lap of each, in the order in which they were given. */
+async function inTurns(
+  { gate }: Pick<Contest<OperationOptions, unknown>, 'gate'>,
+  runs: readonly Contestant['at'][],
+): Promise<Lap[][]> {
+  const random = randomOrder(2)
+  let turn = 0
+  const round = async (): Promise<Lap[]> => {
+    const order = random(runs.length)
+    const found = await gate.time(order.map((n) => runs[n](turn++)))
+    const laps: Lap[] = []
+    order.forEach((n, place) => (laps[n] = found[place]))
+    return laps
+  }
+  for (let warm = 0; warm < 3; warm++) await round()
+  const rounds: Lap[][] = []
+  const start = now()
+  while (rounds.length < 201 && (rounds.length < 15 || now() - start < seconds * 1e9))
+    rounds.push(await round())
+  return rounds
 }
 
 const powers = (from: number, to: number, by: number): number[] => {
@@ -120,16 +206,20 @@ const machine = await open(false)
 const bandwidth = await readBandwidth(machine, now, true)
 await machine.close()
 const rows: Row[] = []
-const columns = ['point', 'bsp', 'best fused', 'over bsp', 'at most', 'bsp / parts', 'explained', 'kept']
+const columns = [
+  ...['point', 'bsp', 'best fused', 'over bsp', 'at most', 'bsp / parts'],
+  ...['shorter', 'taxes', '+ locality', 'kept', 'can keep'],
+]
+const widths = [30, 9, 22, 20, 8, 20, 8, 6, 11, 15, 8]
 const print = (cells: readonly string[]): void => {
-  if (!json) console.log(cells.map((cell, i) => cell.padEnd([34, 9, 22, 20, 8, 20, 10, 6][i])).join(' '))
+  if (!json) console.log(cells.map((cell, i) => cell.padEnd(widths[i])).join(' '))
 }
 const interval = ({ median, interval: [low, high] }: Quantity): string =>
   `${median.toFixed(3)} (${low.toFixed(2)}…${high.toFixed(2)})`
 const us = (nanoseconds: number): string => `${(nanoseconds / 1e3).toFixed(0)} us`
-function add(name: string, found: Row): void {
+function add(name: string, dependence: Dependence, found: Row): void {
   rows.push(found)
-  const { best, bsp, most, parts, explained, kept } = found
+  const { best, bsp, most, parts, shorter, explained, kept } = found
   print([
     name,
     us(bsp.time.median),
@@ -137,8 +227,11 @@ function add(name: string, found: Row): void {
     interval(best.speedup!),
     most.toFixed(3),
     interval(parts),
-    explained?.toFixed(2) ?? '-',
-    kept.toFixed(2),
+    `${(100 * shorter).toFixed(1)} %`,
+    explained?.taxes.toFixed(2) ?? '-',
+    explained?.withLocality.toFixed(2) ?? '-',
+    kept.best ? `${kept.best.share.toFixed(2)} ${kept.best.variant}` : '-',
+    canKeep(dependence).toFixed(2),
   ])
 }
 
@@ -148,12 +241,20 @@ if (only !== 'decode')
   for (const shard of ['K', 'M'] as const)
     for (const M of powers(1, 1024, 4)) {
       const options = { shape: { M, N: 1024, K: 2048 }, dtype, shard }
-      add(`AG+GEMM along ${shard}, M=${M}`, await row(allGatherGemmOperation, options, bandwidth))
+      // Of a straggler the others need what it holds from the start, its shard.
+      const rows = shard === 'K' ? M / ranks : Math.max(0, M - (ranks - 1) * Math.ceil(M / ranks))
+      const dependence = { without: 1 - rows / M, before: 0 }
+      add(`AG+GEMM along ${shard}, M=${M}`, dependence, await row(allGatherGemmOperation, options, bandwidth))
     }
 if (only !== 'gemm')
   for (const tokens of powers(256, 65536, 4)) {
     const shape = { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens }
-    add(`Flash Decode, KV=${tokens}`, await row(flashDecodeOperation, { shape, dtype }, bandwidth))
+    // They need what comes out of all its work, and can do all theirs meanwhile.
+    add(
+      `Flash Decode, KV=${tokens}`,
+      { without: 1, before: 1 },
+      await row(flashDecodeOperation, { shape, dtype }, bandwidth),
+    )
   }
 const geometric = (values: readonly number[]): number =>
   Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length)

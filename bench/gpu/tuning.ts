@@ -44,7 +44,7 @@ export interface TunePointResult extends TunePoint {
 
 /** Those that goals are about, unless others are asked for. */
 const usualVariants: Readonly<Record<TunedSection, readonly string[]>> = {
-  gather: ['bsp', 'pull'],
+  gather: ['bsp', 'pull', 'fused'],
   decode: ['bsp', 'fused-coarse', 'fused'],
   gemm: ['gemm'],
   attend: ['bsp', 'fused-coarse', 'fused'],

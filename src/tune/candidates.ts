@@ -76,7 +76,7 @@ export function decodeCandidates(target: string, shape: CacheShape, fallback: De
   const { batch, kvHeads, multiprocessors = 132 } = shape
   // One part for each multiprocessor, and more, so that those that end early have another.
   const even = Math.max(1, multiprocessors / (batch * kvHeads))
-  const splits = [1, 2, 3, 4].map((times) => Math.ceil(times * even))
+  const splits = [1, ...[1, 2, 3, 4].map((times) => Math.ceil(times * even))]
   const candidates = [32, 64, 128]
     .filter((BN) => BN <= mostTokens(shape))
     .flatMap((BN) =>

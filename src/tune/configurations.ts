@@ -40,11 +40,19 @@ export function tilesFor<Tiles extends Numbers>(
     [`shipped for ${asked.device}`, shipped],
   ]
   for (const [tilesFrom, tables] of sources) {
-    const classes = tables[asked.device]?.[settingOf(asked)] ?? {}
-    for (const doublings of distances) {
-      const tiles = classes[classOf(asked.shape, doublings)] as Numbers | undefined
-      if (tiles && isLike(tiles) && tiling.isLegal(tiles)) return { tiles, tilesFrom }
+    for (const setting of settingsOf(asked)) {
+      const classes = tables[asked.device]?.[setting] ?? {}
+      for (const doublings of distances) {
+        const tiles = classes[classOf(asked.shape, doublings)] as Numbers | undefined
+        if (tiles && isLike(tiles) && tiling.isLegal(tiles)) return { tiles, tilesFrom }
+      }
     }
   }
   return { tiles: fallback, tilesFrom: 'default' }
+}
+
+/** What was measured for it, or for the other numbers of its size: they move and multiply alike. */
+function settingsOf(asked: Asked): string[] {
+  const alike = { bf16: 'f16', f16: 'bf16' }[asked.dtype]
+  return [asked.dtype, ...(alike ? [alike] : [])].map((dtype) => settingOf({ ...asked, dtype }))
 }

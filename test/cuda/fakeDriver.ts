@@ -11,6 +11,8 @@ export interface FakeLaunch {
   readonly stream: number
   readonly grid: number
   readonly cooperative: boolean
+  /** May start while the launch before it ends. */
+  readonly early: boolean
   word(position: number): number
   pointer(position: number): bigint
 }
@@ -147,7 +149,10 @@ export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeO
     cuLaunchKernelEx: (config, kernel, pointers) => {
       const shape = new DataView(viewNative(config as bigint, 64))
       const name = names.get(Number(kernel))!
-      const attributes = shape.getUint32(48, true)
+      const attributes = Array.from({ length: shape.getUint32(48, true) }, (_, i) => {
+        const at = shape.getBigUint64(40, true) + BigInt(72 * i)
+        return new DataView(viewNative(at, 4)).getUint32(0, true)
+      })
       const on = Number(shape.getBigUint64(32, true))
       // Parameters are copied when a kernel is launched.
       const params = Array.from({ length: kernels[name]?.params ?? 0 }, (_, i) => {
@@ -158,7 +163,8 @@ export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeO
         kernel: name,
         stream: on,
         grid: shape.getUint32(0, true),
-        cooperative: attributes > 0,
+        cooperative: attributes.includes(2),
+        early: attributes.includes(6),
         word: (position) => params[position].getUint32(0, true),
         pointer: (position) => params[position].getBigUint64(0, true),
       }

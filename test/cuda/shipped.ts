@@ -6,6 +6,7 @@ import { lower } from '../../src/ir/stages.ts'
 import type { Kernel, Meta } from '../../src/lang/kernel.ts'
 import { gatherKernel } from '../../src/ops/allGatherGemm/bulk.ts'
 import { fusedKernel } from '../../src/ops/allGatherGemm/fused.ts'
+import { fusedByShardKernel, partColumns } from '../../src/ops/allGatherGemm/fusedByShard.ts'
 import { publish } from '../../src/ops/allGatherGemm/publish.ts'
 import { allGatherGemmPull } from '../../src/ops/allGatherGemm/pull.ts'
 import { pullKernel } from '../../src/ops/allGatherGemm/pullInPlace.ts'
@@ -19,6 +20,7 @@ import { reduceScatterKernel } from '../../src/ops/collectives/reduceScatter.ts'
 import { ringAllReduce } from '../../src/ops/collectives/ring.ts'
 import { twoShotAllReduce } from '../../src/ops/collectives/twoShot.ts'
 import { flashDecodeFused } from '../../src/ops/flashDecode/fused.ts'
+import { fusedByOwnerKernel } from '../../src/ops/flashDecode/fusedByOwner.ts'
 import { fusedCoarseKernel, fusedKernel as fusedDecodeKernel } from '../../src/ops/flashDecode/fusedForAll.ts'
 import * as ladder from '../../src/ops/flashDecode/ladder.ts'
 import { gemmKernel } from '../../src/ops/gemm.ts'
@@ -66,7 +68,14 @@ function products(dtype: OperandDType, M: number): Shipped[] {
       shipped(`fused, teams ${shard} ${at}`, fusedKernel(choice), { ...meta, senders: 2 }, shapes),
     ]
   })
-  return [shipped(`gemm ${at}`, gemmKernel(dtype), tiles, { a: [M, K], b: [K, N], c: [M, N] }), ...sharded]
+  const parts = Math.ceil(M / BM) * Math.ceil(K / WORLD / partColumns)
+  const matrices = { b: [K, N], c: [M, N] }
+  const mail = { a: [M, K / WORLD], inbox: [2, WORLD, M, K / WORLD] }
+  return [
+    shipped(`gemm ${at}`, gemmKernel(dtype), tiles, { a: [M, K], ...matrices }),
+    shipped(`fused by shard ${at}`, fusedByShardKernel({ dtype, parts }), tiles, { ...mail, ...matrices }),
+    ...sharded,
+  ]
 }
 
 interface DecodeShape {
@@ -101,6 +110,7 @@ function decodes(dtype: OperandDType, { batch, heads, G, tokens, BN, splits }: D
     shipped(`fine-grained combine ${at}`, ladder.fineGrainedCombineKernel(dtype), extents, shapes),
     shipped(`decode, coarse ${at}`, fusedCoarseKernel(dtype), meta, shapes),
     shipped(`decode, fused ${at}`, fusedDecodeKernel(dtype), meta, shapes),
+    shipped(`decode, fused by owner ${at}`, fusedByOwnerKernel(dtype), meta, shapes),
   ]
   if (dtype !== 'bf16') return kernels
   return [

@@ -101,15 +101,12 @@ describe('launches', () => {
     await world.close()
   })
 
-  it('of programs that wait are cooperative, and must fit', async () => {
+  it('of programs that wait must fit', async () => {
     const { world, fake } = open()
     const [ready, x] = [world.flags(), world.zeros(i32, [1])]
     world.launch(waiting, { ready, x }, { grid: 'resident' })
     // 64 multiprocessors a rank, two programs each.
-    expect(fake.launches.map(({ grid, cooperative }) => [grid, cooperative])).toEqual([
-      [128, true],
-      [128, true],
-    ])
+    expect(fake.launches.map(({ grid }) => grid)).toEqual([128, 128])
     expect(() => world.launch(waiting, { ready, x }, { grid: 129 })).toThrow(
       /129 programs do not fit: 128 run at once on rank 0.*it may wait at .*world\.test\.ts.*Launch at most 128/,
     )
@@ -124,6 +121,35 @@ describe('launches', () => {
       [1000, false],
       [1000, false],
     ])
+    await world.close()
+  })
+
+  it('are made ready while those before them end, until a second stream wants room', async () => {
+    const { world, fake } = open()
+    const [ready, x, y] = [world.flags(), world.zeros(i32, [1]), world.zeros(i32, [64])]
+    const stream = world.stream()
+    const modes = (launch: () => void) => {
+      const from = fake.launches.length
+      launch()
+      return fake.launches.slice(from).map(({ cooperative, early }) => ({ cooperative, early }))
+    }
+    const both = (mode: { cooperative: boolean; early: boolean }) => [mode, mode]
+    const wait = () => world.launch(waiting, { ready, x }, { grid: 2 })
+    expect(modes(wait)).toEqual(both({ cooperative: false, early: true }))
+    const elsewhere = () => world.launch(put, { x: y, value: 1 }, { grid: 1, stream })
+    expect(modes(elsewhere)).toEqual(both({ cooperative: false, early: false }))
+    expect(modes(wait)).toEqual(both({ cooperative: true, early: false }))
+    await world.close()
+  })
+
+  it('of a set are never made ready early', async () => {
+    const { world, fake } = open()
+    const [ready, x, y] = [world.flags(), world.zeros(i32, [1]), world.zeros(i32, [64])]
+    world.launchTogether([
+      launchOf(waiting, { ready, x }, { grid: 2 }),
+      launchOf(put, { x: y, value: 1 }, { grid: 2, stream: world.stream() }),
+    ])
+    expect(fake.launches.some(({ early }) => early)).toBe(false)
     await world.close()
   })
 

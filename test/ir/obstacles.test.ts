@@ -2,8 +2,9 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { f32, i32, type Program } from 'arke'
-import { lowered, ops, type Args } from './lowered.ts'
+import { f32, i32, type Program, type Scalar } from 'arke'
+import { lower } from '../../src/ir/stages.ts'
+import { lowered, ops, recorded, type Args } from './lowered.ts'
 
 const lines = readFileSync(fileURLToPath(import.meta.url), 'utf8').split('\n')
 const lineOf = (marker: string): string =>
@@ -49,6 +50,39 @@ describe('obstacles', () => {
     expect(note).toMatch(/it reads a \(.*\), which is written at/)
     expect(note).toContain(lineOf('reads a'))
     expect(note).toContain(lineOf('writes a'))
+  })
+  it('what is written to other ranks alone is none', () => {
+    const before = recorded((t, { a, c }) => {
+      const as = t.shared(f32, [2, 2])
+      t.for(t.world - 1, (step) =>
+        t.store(a.on(t.rank.add(step).add(1).mod(t.world)).tile([0, 0], [2, 2]), t.zeros(f32, [2, 2])),
+      )
+      copyAndStore(t, { a, c } as Args, as)
+    })
+    const { notes, body } = lower(before)
+    expect(notes).toEqual([])
+    expect(ops(body)).toContain('copy.async')
+  })
+  it.each([
+    ['all ranks', (t: Program, step: Scalar) => t.rank.add(step).mod(t.world)],
+    ['one step too far', (t: Program, step: Scalar) => t.rank.add(step).add(2).mod(t.world)],
+    ['a rank that is not its own plus something', (t: Program, step: Scalar) => step.add(1).mod(t.world)],
+  ])('but what is written to %s is one', (_, peer) => {
+    const note = obstacle((t, { a, c }) => {
+      const as = t.shared(f32, [2, 2])
+      t.for(t.world - 1, (step) => t.store(a.on(peer(t, step)).tile([0, 0], [2, 2]), t.zeros(f32, [2, 2])))
+      copyAndStore(t, { a, c } as Args, as)
+    })
+    expect(note).toMatch(/it reads a \(.*\), which is written at/)
+  })
+  it('and so is what is written to other ranks and read from them', () => {
+    const note = obstacle((t, { a, c }) => {
+      const as = t.shared(f32, [2, 2])
+      const peer = t.rank.add(1).mod(t.world)
+      t.store(a.on(peer).tile([0, 0], [2, 2]), t.zeros(f32, [2, 2]))
+      copyAndStore(t, { a: a.on(peer), c } as Args, as)
+    })
+    expect(note).toMatch(/it reads a \(.*\), which is written at/)
   })
   it('bounds that the block writes', () => {
     const note = obstacle((t, args) => {

@@ -18,7 +18,11 @@ import {
   type Tensor,
   type World,
 } from '../../src/index.ts'
-import { allGatherGemm, allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
+import {
+  allGatherGemm,
+  allGatherGemmOperation,
+  type AllGatherGemmOptions,
+} from '../../src/ops/allGatherGemm/index.ts'
 import { flashDecode, flashDecodeOperation } from '../../src/ops/flashDecode/index.ts'
 import type { Operation } from '../../src/ops/operation.ts'
 import { randomNumbers } from '../targets/differential/choices.ts'
@@ -121,20 +125,33 @@ describe.each(targets)('a thousand executions on %s', (target) => {
   const products = allGatherGemmOperation.variants.flatMap((variant) =>
     shards.map((shard) => [variant, shard] as const),
   )
-  it.each(products)('All-Gather + GEMM %s along %s', async (variant, shard) => {
+  const endureProduct = async (given: Omit<AllGatherGemmOptions, 'shape' | 'dtype'>) => {
     for (const ranks of sizes)
       await worldOf(ranks, async (world) => {
-        const options = { shape: { M: 7, N: 37, K: 21 }, dtype: 'f32', variant, shard } as const
+        const options = { shape: { M: 7, N: 37, K: 21 }, dtype: 'f32', ...given } as const
         const operation = allGatherGemm(world, { ...options, tiles: { BM: 4, BN: 16, BK: 4, stages: 2 } })
         await endure(world, operation, ofMatrices, operation.inputs.a, operation.outputs.c)
       })
-  })
+  }
+  it.each(products)('All-Gather + GEMM %s along %s', (variant, shard) => endureProduct({ variant, shard }))
 
-  it.each(flashDecodeOperation.variants)('Flash Decode %s', async (variant) => {
+  it.runIf(target === 'wasm' || everything).each(['push', 'fused'] as const)(
+    'All-Gather + GEMM %s along K, one tile after the other',
+    (variant) => endureProduct({ variant, shard: 'K', ownFirst: false }),
+  )
+
+  it('All-Gather + GEMM fused along K, with a flag for each shard', () =>
+    endureProduct({ variant: 'fused', shard: 'K', flagPer: 'shard' }))
+
+  const choices = [
+    ...flashDecodeOperation.variants.map((variant) => [variant, { variant }] as const),
+    ['fused, with owners', { variant: 'fused', owners: true }] as const,
+  ]
+  it.each(choices)('Flash Decode %s', async (_, choice) => {
     for (const ranks of sizes)
       await worldOf(ranks, async (world) => {
         const shape = { batch: 2, queryHeads: 4, kvHeads: 2, D: 16, tokens: 11 }
-        const operation = flashDecode(world, { shape, dtype: 'f32', variant, tiles: { BN: 4 } })
+        const operation = flashDecode(world, { shape, dtype: 'f32', ...choice, tiles: { BN: 4 } })
         await endure(world, operation, ofHeads, operation.inputs.v, operation.outputs.out)
       })
   })

@@ -88,11 +88,12 @@ describe('traffic', () => {
       variant: 'bsp',
       tiles: { splits: 2 },
     } as const
-    // From each of two ranks: 2 x 2 tiles of 2 heads, each 8 sums, a maximum and a sum, in f32.
-    const least = 2 * 4 * 2 * 10 * 4
+    // From each of two ranks: 2 x 2 tiles of 2 heads, each 8 sums, a maximum and a sum, in f32. With an owner for each tile, of
+    // two tiles those, and of the others 2 x 8 results in bf16.
+    const ofTile = 2 * 10 * 4
     expect(flashDecode(world, options).traffic).toEqual({
-      remoteBytes: 2 * least,
-      leastRemoteBytes: least,
+      remoteBytes: 2 * (2 * 4 * ofTile),
+      leastRemoteBytes: 2 * 2 * ofTile + 2 * 16 * 2,
       flops: 4 * 2 * 4 * 16 * 8,
       launches: 3,
     })

@@ -65,6 +65,38 @@ describe.each(targets)('All-Gather + GEMM on %s', (target) => {
     }
   })
 
+  it.each(['push', 'fused'] as const)('%s along K in f32, own shards first or not', async (variant) => {
+    for (const ownFirst of target === 'cuda' ? [false] : [false, true])
+      for (const ranks of target === 'wasm' || everything ? [1, 2, 3, 8] : [2]) {
+        const options = {
+          shape: shapes[ranks % 3],
+          dtype: 'f32',
+          variant,
+          shard: 'K',
+          tiles,
+          ownFirst,
+        } as const
+        const subject = repeated(ranks, (world) => allGatherGemm(world, options), {
+          factor: 'a',
+          tolerance: tolerance.f32,
+          launches,
+        })
+        await runOutOfStep(target, ranks, ranks, subject)
+      }
+  })
+
+  it('fused along K, with a flag for each shard', async () => {
+    for (const [ranks, dtype] of settings(target, 0)) {
+      const options = { shape: shapes[ranks % 3], dtype, tiles, flagPer: 'shard' } as const
+      const subject = repeated(
+        ranks,
+        (world) => allGatherGemm(world, { ...options, variant: 'fused', shard: 'K' }),
+        { factor: 'a', tolerance: tolerance[dtype], launches },
+      )
+      await runOutOfStep(target, ranks, ranks, subject)
+    }
+  })
+
   it.each(products)(
     '%s along %s, with the tiles it chooses itself and packed weights',
     async (variant, shard) => {
@@ -96,11 +128,15 @@ describe.each(targets)('Flash Decode on %s', (target) => {
   const lengthOf = (rank: number, entry: number, round: number): number =>
     [37, 5, 0, 16, 33, 1][(rank + 2 * entry + round) % 6]
 
-  it.each(flashDecodeOperation.variants)(`%s, ${launches} launches in a row`, async (variant) => {
-    const n = flashDecodeOperation.variants.indexOf(variant)
+  const choices = [
+    ...flashDecodeOperation.variants.map((variant) => [variant, { variant }] as const),
+    ['fused, with owners', { variant: 'fused', owners: true }] as const,
+  ]
+  it.each(choices)(`%s, ${launches} launches in a row`, async (name, choice) => {
+    const n = choices.findIndex((one) => one[0] === name)
     for (const [ranks, dtype] of settings(target, n)) {
       const one = shapes[(n + ranks) % shapes.length]
-      const subject = repeated(ranks, (world) => flashDecode(world, { ...one, dtype, variant }), {
+      const subject = repeated(ranks, (world) => flashDecode(world, { ...one, dtype, ...choice }), {
         contents: (random, round) =>
           withLengths(
             random,

@@ -95,6 +95,12 @@ describe('tiles', () => {
     expect(find(8).tilesFrom).toBe('default')
     expect(find(2000).tilesFrom).toBe('default')
   })
+  it('are those of numbers of the same size where nothing was measured for their own', () => {
+    const f16 = { ...tilingOf(16), asked: { ...asked(16), dtype: 'f16' } }
+    expect(tilesFor(f16, {}, here, shipped)).toEqual(find(16))
+    const f32 = { ...tilingOf(16), asked: { ...asked(16), dtype: 'f32' } }
+    expect(tilesFor(f32, {}, here, shipped).tilesFrom).toBe('default')
+  })
   it('are by the rule on another device, with other ranks, and where a table lacks a number', () => {
     const other = { ...tilingOf(16), asked: { ...asked(16), device: 'NVIDIA H100' } }
     expect(tilesFor(other, {}, here, shipped).tilesFrom).toBe('default')

@@ -3,7 +3,8 @@
  * sequential execution. Each obstacle is a reason for the author, with the line it stands on.
  */
 import { walk, type Block, type KernelIR, type Node } from '../node.ts'
-import { ops, origin, paramName } from '../ops/index.ts'
+import { isRemote, ops, origin, paramName } from '../ops/index.ts'
+import { elsewhere } from './elsewhere.ts'
 import { containsPipeline, isProducerCopy, standsBeforePipelines, type Slice } from './slice.ts'
 
 /** Pipelines that share tiles; they share a ring. */
@@ -25,7 +26,7 @@ export function findObstacle(
     misplaced(block, pipelines) ??
     usedOutside(ir, pipelines, filled) ??
     first(pipelines, (pipeline) => misfilled(pipeline, filled)) ??
-    readAndWritten(block, slice, filled) ??
+    readAndWritten(block, slice, filled, ir.world) ??
     acquiredByConsumer(block) ??
     first(pipelines, (pipeline) => signalledBeforeWait(pipeline.blocks[0]))
   )
@@ -94,17 +95,30 @@ function misfilled(pipeline: Node, filled: ReadonlySet<Node>): string | undefine
   return obstacle
 }
 
-function readAndWritten(block: Block, slice: Slice, filled: ReadonlySet<Node>): string | undefined {
+/** What is written to other ranks alone does not change what this one reads of its own; flags order what they write here. */
+function readAndWritten(
+  block: Block,
+  slice: Slice,
+  filled: ReadonlySet<Node>,
+  world: number,
+): string | undefined {
   const read = new Map<Node, Node>()
-  for (const node of [...slice.moved, ...slice.loads])
-    if (node.op !== 'wait') read.set(origin(node.inputs[0]).base, node)
+  const readRemotely = new Set<Node>()
+  for (const node of [...slice.moved, ...slice.loads]) {
+    if (node.op === 'wait') continue
+    const { base } = origin(node.inputs[0])
+    read.set(base, node)
+    if (isRemote(node.inputs[0])) readRemotely.add(base)
+  }
+  const isElsewhere = elsewhere(block, world)
   for (const load of slice.loads)
     if (filled.has(origin(load.inputs[0]).base))
       return `what it copies depends on the load at ${load.site} from a shared tile that it fills itself`
   for (const node of walk(block)) {
     const target = writtenRef(node)
     const reader = target && read.get(origin(target).base)
-    if (reader && !slice.moved.has(node))
+    if (!reader || slice.moved.has(node)) continue
+    if (readRemotely.has(origin(target).base) || !isElsewhere(target))
       return `it reads ${paramName(origin(target).base)} (${reader.site}), which is written at ${node.site}`
   }
   return undefined

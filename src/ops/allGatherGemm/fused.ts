@@ -5,8 +5,8 @@
  */
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { oncePer, type OperandDType } from '../operation.ts'
-import { receiving, send } from './inbox.ts'
-import { productMeta, type Shard } from './product.ts'
+import { inboxMeta, receiving, send } from './inbox.ts'
+import type { Shard } from './product.ts'
 
 export const fusedKernel = oncePer(({ dtype, shard }: { dtype: OperandDType; shard: Shard }) =>
   kernel(
@@ -18,7 +18,7 @@ export const fusedKernel = oncePer(({ dtype, shard }: { dtype: OperandDType; sha
       inbox: tensor(dtype, 4),
       arrived: flags(3),
     },
-    { ...productMeta, senders: 0 },
+    { ...inboxMeta, senders: 0 },
     (t, args, meta) => {
       const multiplying = receiving(t, shard, args, meta)
       const sending = (): void => send(t, shard, args, args.c.dim(0), meta)

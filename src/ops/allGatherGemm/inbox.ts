@@ -1,6 +1,7 @@
 /**
  * Tiles of A that travel by inbox: the owner puts each tile into every rank's inbox, its own too, and raises the tile's flag
- * there. So the inbox becomes the gathered matrix, and a tile of it may be read when its flags are up.
+ * there. So the inbox becomes the gathered matrix, and a tile of it may be read when its flags are up. With `ownFirst`, where a
+ * rank multiplies its own shard straight from A (ownFirst.ts), nothing is sent home.
  *
  *   inbox    two slots by epoch; K: [2, source, M, K of a rank]; M: [2, 1, ranks x M of a rank, K]
  *   arrived  [source, i, k]: that tile of the source's shard lies in the inbox
@@ -13,7 +14,15 @@ import type { Program } from '../../lang/program.ts'
 import { ceilDiv, type Flags, type Tensor } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
 import type { OperandDType } from '../operation.ts'
-import { product, type Gathered, type Operands, type ProductMeta, type Shard, type Take } from './product.ts'
+import {
+  product,
+  productMeta,
+  type Gathered,
+  type Operands,
+  type ProductMeta,
+  type Shard,
+  type Take,
+} from './product.ts'
 
 export interface Mail {
   readonly a: Tensor<OperandDType, 2>
@@ -24,6 +33,10 @@ interface TileMeta {
   readonly BM: number
   readonly BK: number
 }
+export interface InboxMeta extends TileMeta {
+  readonly ownFirst: boolean
+}
+export const inboxMeta = { ...productMeta, ownFirst: false }
 
 /** Where a source's shard lies in a rank's inbox. */
 const shardIn = (shard: Shard, box: Tensor<OperandDType, 3>, source: Scalar, height: Scalar) =>
@@ -38,12 +51,13 @@ export function send(
   shard: Shard,
   { a, inbox, arrived }: Mail,
   rows: Scalar,
-  { BM, BK }: TileMeta,
+  { BM, BK, ownFirst }: InboxMeta,
 ): void {
   const slot = t.epoch(arrived).mod(2).to(i32)
   const height = a.dim(0)
   const own = shard === 'K' ? rows : rows.sub(t.rank.mul(height)).max(1).min(height)
-  t.persistent([t.world, ceilDiv(own, BM), ceilDiv(a.dim(1), BK)], ([n, i, k]) => {
+  const peers = ownFirst ? t.world - 1 : t.world
+  t.persistent([peers, ceilDiv(own, BM), ceilDiv(a.dim(1), BK)], ([n, i, k]) => {
     const peer = t.rank
       .add(t.world - 1)
       .sub(n)
@@ -85,11 +99,17 @@ function gathered(t: Program, { a, inbox, arrived }: Mail, rows: Scalar, { BM, B
 }
 
 /** Declares what multiplies, at the top of a kernel; the product of what arrives in the inbox, and hearing from everybody. */
-export function receiving(t: Program, shard: Shard, args: Mail & Operands, meta: ProductMeta): () => void {
+export function receiving(
+  t: Program,
+  shard: Shard,
+  args: Mail & Operands,
+  meta: ProductMeta & InboxMeta,
+): () => void {
   const multiply = product(t, shard, args, meta)
   const rows = args.c.dim(0)
   return () => {
-    if (shard === 'K' || meta.aligned) multiply.ofShards(taking(t, shard, args, meta))
+    if (meta.ownFirst) multiply.ownFirst(taking(t, shard, args, meta))
+    else if (shard === 'K' || meta.aligned) multiply.ofShards(taking(t, shard, args, meta))
     else multiply.ofRows(gathered(t, args, rows, meta))
     hearFromEmpty(t, shard, args, rows)
   }

@@ -29,6 +29,7 @@ import {
 } from '../operation.ts'
 import { gatherKernel } from './bulk.ts'
 import { fusedKernel } from './fused.ts'
+import { fusedByShardKernel, partColumns } from './fusedByShard.ts'
 import type { Shard } from './product.ts'
 import { pullKernel } from './pullInPlace.ts'
 import { pushKernels } from './push.ts'
@@ -58,6 +59,13 @@ export interface AllGatherGemmOptions {
   readonly grid?: LaunchOptions['grid']
   /** Of `fused`: programs of a rank that only send; 0 makes all of them send first. */
   readonly senders?: number
+  /**
+   * Of `push` and `fused` along K in f32 on a CPU, where it is the default: multiply this rank's own shard for all tiles of C
+   * before waiting for others', with the sums put away in C meanwhile. A program of a GPU has so few tiles that it gains nothing.
+   */
+  readonly ownFirst?: boolean
+  /** Of `fused` along K: a flag for each tile of A, or one for each rank's shard, which is the default on a GPU. */
+  readonly flagPer?: 'tile' | 'shard'
   readonly stream?: number
 }
 
@@ -95,6 +103,8 @@ interface Plan {
   readonly tiles: Tiles
   readonly aligned: boolean
   readonly senders: number
+  readonly ownFirst: boolean
+  readonly flagPer: 'tile' | 'shard'
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
 }
 /** Allocates what a variant needs beside A, B and C, and gives the launches of one execution, in order. */
@@ -128,26 +138,41 @@ const variants: Readonly<Record<AllGatherGemmVariant, Variant>> = {
     return [{ name: 'pull', launch: () => world.launch(pull, { a, b: weights(), c, ready, done }, launch) }]
   },
   push(plan) {
-    const { world, shard, dtype, shape, a, weights, c, tiles, aligned, options } = plan
+    const { world, shard, dtype, shape, a, weights, c, tiles, aligned, ownFirst, options } = plan
     const mail = { a, ...mailbox(plan) }
     const { send, multiply } = pushKernels({ dtype, shard })
     const { BM, BK } = tiles
-    const receiving = { ...options, meta: { ...tiles, aligned } }
+    const receiving = { ...options, meta: { ...tiles, aligned, ownFirst } }
     return [
       {
         name: 'send',
-        launch: () => world.launch(send, { ...mail, rows: shape.M }, { ...options, meta: { BM, BK } }),
+        launch: () =>
+          world.launch(send, { ...mail, rows: shape.M }, { ...options, meta: { BM, BK, ownFirst } }),
       },
       { name: 'multiply', launch: () => world.launch(multiply, { ...mail, b: weights(), c }, receiving) },
     ]
   },
   fused(plan) {
-    const { world, shard, dtype, a, weights, c, tiles, aligned, senders, options } = plan
-    const launch = { ...options, meta: { ...tiles, aligned, senders } }
+    if (plan.flagPer === 'shard') return [fusedByShard(plan)]
+    const { world, shard, dtype, a, weights, c, tiles, aligned, senders, ownFirst, options } = plan
+    const launch = { ...options, meta: { ...tiles, aligned, senders, ownFirst } }
     const args = { a, c, ...mailbox(plan) }
     const fused = fusedKernel({ dtype, shard })
     return [{ name: 'fused', launch: () => world.launch(fused, { ...args, b: weights() }, launch) }]
   },
+}
+
+function fusedByShard({ world, dtype, local: [rows, depth], a, weights, c, tiles, options }: Plan): Step {
+  const { ranks } = world
+  const parts = Math.ceil(rows / tiles.BM) * Math.ceil(depth / partColumns)
+  const args = {
+    ...{ a, c },
+    inbox: world.empty(dtype, [2, ranks, rows, depth], { name: 'inbox' }),
+    arrived: world.flags([ranks], { name: 'arrived', arrivals: parts }),
+  }
+  const launch = { ...options, meta: tiles }
+  const fused = fusedByShardKernel({ dtype, parts })
+  return { name: 'fused', launch: () => world.launch(fused, { ...args, b: weights() }, launch) }
 }
 
 function mailbox({ world, shard, dtype, local: [rows, depth], tiles: { BM, BK } }: Plan) {
@@ -207,6 +232,16 @@ export function allGatherGemm(
   expectExtents('allGatherGemm', { senders }, 0)
   if (typeof grid === 'number' && senders >= grid)
     throw new RangeError(`allGatherGemm: ${senders} senders of ${grid} programs leave nobody to multiply`)
+  const mayPutSumsAway = shard === 'K' && dtype === 'f32' && world.target !== 'cuda'
+  const { ownFirst = mayPutSumsAway } = options
+  if (ownFirst && !mayPutSumsAway)
+    throw new RangeError(
+      `allGatherGemm: ownFirst needs shards along K, f32 and a CPU; here they are along ${shard}, in ${dtype}, on ${world.target}`,
+    )
+  const mayShareFlags = shard === 'K' && senders === 0
+  const { flagPer = mayShareFlags && world.target === 'cuda' ? 'shard' : 'tile' } = options
+  if (flagPer === 'shard' && !mayShareFlags)
+    throw new RangeError('allGatherGemm: a flag for each shard needs shards along K, and no senders')
   const { variant, reason }: { variant: string; reason?: string } =
     options.variant === 'auto'
       ? choose(
@@ -237,6 +272,8 @@ export function allGatherGemm(
     tiles,
     aligned: !isOfGathered(variant, shard, rows) && rows % tiles.BM === 0,
     senders,
+    ownFirst: ownFirst && flagPer === 'tile',
+    flagPer,
     options: { grid, stream },
   })
   return {

@@ -15,6 +15,7 @@ import { f32 } from '../../lang/dtypes.ts'
 import { ceilDiv, type Shared, type Tensor } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
 import type { OperandDType } from '../operation.ts'
+import { ownFirst } from './ownFirst.ts'
 
 export type Shard = 'K' | 'M'
 
@@ -45,7 +46,13 @@ interface SharedTiles {
   readonly as: Shared<OperandDType, 2>
   readonly bs: Shared<OperandDType, 2>
 }
-type Multiply = (t: Program, operands: Operands, tiles: SharedTiles, meta: ProductMeta, take: Take) => void
+export type Multiply = (
+  t: Program,
+  operands: Operands,
+  tiles: SharedTiles,
+  meta: ProductMeta,
+  take: Take,
+) => void
 
 /** Declares the shared tiles, at the top of a kernel, and gives what multiplies. */
 export function product(t: Program, shard: Shard, operands: Operands, meta: ProductMeta) {
@@ -55,6 +62,7 @@ export function product(t: Program, shard: Shard, operands: Operands, meta: Prod
   const multiply = shard === 'K' ? alongK : alongM
   return {
     ofShards: (take: Take): void => multiply(t, operands, tiles, meta, take),
+    ownFirst: (take: Take): void => ownFirst(t, operands, tiles, meta, take),
     ofRows: (gathered: Gathered): void => acrossShards(t, operands, tiles, meta, gathered),
   }
 }

@@ -4,8 +4,8 @@
  */
 import { flags, kernel, scalar, tensor } from '../../lang/kernel.ts'
 import { oncePer, type OperandDType } from '../operation.ts'
-import { receiving, send } from './inbox.ts'
-import { productMeta, type Shard } from './product.ts'
+import { inboxMeta, receiving, send } from './inbox.ts'
+import type { Shard } from './product.ts'
 
 export const pushKernels = oncePer(({ dtype, shard }: { dtype: OperandDType; shard: Shard }) => {
   const mail = { a: tensor(dtype, 2), inbox: tensor(dtype, 4), arrived: flags(3) }
@@ -13,13 +13,13 @@ export const pushKernels = oncePer(({ dtype, shard }: { dtype: OperandDType; sha
     send: kernel(
       `allGatherGemmSend${shard}`,
       { ...mail, rows: scalar('i32') },
-      { BM: productMeta.BM, BK: productMeta.BK },
+      { BM: inboxMeta.BM, BK: inboxMeta.BK, ownFirst: inboxMeta.ownFirst },
       (t, args, meta) => send(t, shard, args, args.rows, meta),
     ),
     multiply: kernel(
       `allGatherGemmReceive${shard}`,
       { ...mail, b: tensor(dtype, 2), c: tensor(dtype, 2) },
-      productMeta,
+      inboxMeta,
       (t, args, meta) => receiving(t, shard, args, meta)(),
     ),
   }

@@ -12,6 +12,7 @@
 import type { LaunchOptions, SymmetricFlags, SymmetricTensor, World } from '../../world/world.ts'
 import { decodeCandidates } from '../../tune/candidates.ts'
 import { tilesFor, type Tiling } from '../../tune/configurations.ts'
+import { dtypes } from '../../ir/dtype.ts'
 import { choose } from '../choice.ts'
 import {
   chosen,
@@ -24,6 +25,7 @@ import {
   type Step,
   type TilingWorld,
 } from '../operation.ts'
+import { fusedByOwnerKernel } from './fusedByOwner.ts'
 import { fusedCoarseKernel, fusedKernel } from './fusedForAll.ts'
 import {
   attendKernel,
@@ -61,6 +63,11 @@ export interface FlashDecodeOptions {
   readonly tiles?: Partial<DecodeTiles>
   /** Of the scores; 1 / sqrt(D) by default. */
   readonly scale?: number
+  /**
+   * Of `fused`: one rank owns each (batch, kv head) and sends its result to all, or all combine all. The first is the default on a
+   * GPU where there are many for each rank: it is then the sending of parts that takes time, and not a result's second journey.
+   */
+  readonly owners?: boolean
   /** Programs on each rank; as many as run at once by default. */
   readonly grid?: LaunchOptions['grid']
   readonly stream?: number
@@ -91,6 +98,7 @@ interface Plan extends Cache {
     readonly splits: number
     readonly scale: number
   }
+  readonly owners: boolean
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
 }
 /** Allocates what a variant needs, and gives the launches of one execution, in order. */
@@ -180,11 +188,21 @@ const variants: Readonly<Record<FlashDecodeVariant, Variant>> = {
   },
   fused(plan) {
     const { world, dtype, q, k, v, lengths, out, meta, options } = plan
+    if (plan.owners) return [fusedByOwner(plan)]
     const inbox = partials(plan, 2, world.ranks * meta.splits, 'inbox')
     const arrived = ofParts(plan, 'arrived')
     const args = { q, k, v, lengths, out, ...inbox, arrived }
     return [{ name: 'fused', launch: () => world.launch(fusedKernel(dtype), args, { ...options, meta }) }]
   },
+}
+
+function fusedByOwner(plan: Plan): Step {
+  const { world, dtype, q, k, v, lengths, out, meta, options } = plan
+  const inbox = partials(plan, 1, world.ranks * meta.splits, 'inbox')
+  const flags = { arrived: ofParts(plan, 'arrived'), left: ofRanks(plan, 'left') }
+  const args = { q, k, v, lengths, out, ...inbox, ...flags }
+  const launch = { ...options, meta }
+  return { name: 'fused', launch: () => world.launch(fusedByOwnerKernel(dtype), args, launch) }
 }
 
 function tilingOf(world: TilingWorld, options: Omit<FlashDecodeOptions, 'tiles'>): Tiling<DecodeTiles> {
@@ -238,9 +256,17 @@ export function flashDecode(
   }
   const out = world.empty(dtype, [batch, kvHeads, G, D], { name: 'out' })
   const meta = { G, D, BN, stages, splits, scale }
-  const steps = prepare({ world, dtype, shape, ...cache, out, meta, options: { grid, stream } })
-  const remoteBytes = (parts: number): number =>
-    (ranks - 1) * parts * batch * kvHeads * (G * D + 2 * G) * Float32Array.BYTES_PER_ELEMENT
+  const isSending = world.target === 'cuda' && ranks > 1 && batch * kvHeads >= 4 * ranks
+  const { owners = isSending } = options
+  const steps = prepare({ world, dtype, shape, ...cache, out, meta, owners, options: { grid, stream } })
+  const partBytes = (G * D + 2 * G) * Float32Array.BYTES_PER_ELEMENT
+  const toAll = (parts: number): number => (ranks - 1) * parts * batch * kvHeads * partBytes
+  // All parts of what a rank owns, and results of what others own.
+  const byOwner = (parts: number): number => {
+    const owned = Math.ceil((batch * kvHeads) / ranks)
+    const results = (batch * kvHeads - owned) * G * D * dtypes[dtype].bytes
+    return (ranks - 1) * owned * parts * partBytes + results
+  }
   const perRank = <T>(make: (rank: number) => T): T[] =>
     Array.from({ length: ranks }, (_, rank) => make(rank))
   const elements = batch * kvHeads * tokens * D
@@ -255,8 +281,8 @@ export function flashDecode(
     inputs: cache,
     outputs: { out },
     traffic: {
-      remoteBytes: remoteBytes(splits),
-      leastRemoteBytes: remoteBytes(1),
+      remoteBytes: variant === 'fused' && owners ? byOwner(splits) : toAll(splits),
+      leastRemoteBytes: byOwner(1),
       flops: 4 * batch * queryHeads * tokens * D,
       launches: steps.length,
     },

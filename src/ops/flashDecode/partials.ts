@@ -9,7 +9,7 @@ import { f32 } from '../../lang/dtypes.ts'
 import { tensor } from '../../lang/kernel.ts'
 import type { Program } from '../../lang/program.ts'
 import type { Tensor } from '../../lang/tensor.ts'
-import type { Index, Scalar } from '../../lang/value.ts'
+import type { Fragment, Index, Scalar } from '../../lang/value.ts'
 import type { OperandDType } from '../operation.ts'
 import { merge, normalised, nothing, type AttentionMeta, type Partial } from './attention.ts'
 
@@ -65,6 +65,9 @@ export function forward(
   t.put(source.stats, target.stats)
 }
 
+type Arrival = (part: Scalar, b: Scalar, h: Scalar) => void
+type PartsMeta = Pick<AttentionMeta, 'G' | 'D' | 'splits'>
+
 /**
  * Merge all parts of every (batch, kv head), in the same order on every rank, so that all ranks have the same bits. `arrival`
  * waits for a part, where that is not known already: for each before it is merged, or for all of a tile together, which lets a
@@ -75,19 +78,35 @@ export function combine(
   from: Partials,
   slot: Index,
   out: Tensor<OperandDType, 4>,
-  meta: Pick<AttentionMeta, 'G' | 'D' | 'splits'>,
-  arrival?: (part: Scalar, b: Scalar, h: Scalar) => void,
+  meta: PartsMeta,
+  arrival?: Arrival,
   when: 'each' | 'together' = 'each',
 ): void {
-  const { G, D, splits } = meta
+  const { G, D } = meta
   const [batch, heads] = [out.dim(0), out.dim(1)]
   t.persistent([batch, heads], ([b, h]) => {
-    if (when === 'together') t.for(t.world * splits, (part) => arrival?.(part, b, h))
-    const whole = t.for(t.world * splits, nothing(t, meta), (part, state) => {
-      if (when === 'each') arrival?.(part, b, h)
-      const places = placesOf(from, slot, part.mul(batch).add(b).mul(heads).add(h), meta)
-      return merge(state, { m: t.load(places.m), l: t.load(places.l), acc: t.load(places.sums) })
-    })
-    t.copy(normalised(whole).to(out.dtype), out.pick(b).pick(h).tile([0, 0], [G, D]))
+    const whole = combined(t, from, slot, [b, h], [batch, heads], meta, arrival, when)
+    t.copy(whole.to(out.dtype), out.pick(b).pick(h).tile([0, 0], [G, D]))
   })
+}
+
+/** The result of one (batch, kv head), from all its parts. */
+export function combined(
+  t: Program,
+  from: Partials,
+  slot: Index,
+  [b, h]: readonly [Scalar, Scalar],
+  [batch, heads]: readonly [Scalar, Scalar],
+  meta: PartsMeta,
+  arrival?: Arrival,
+  when: 'each' | 'together' = 'each',
+): Fragment<'f32', 2> {
+  const parts = t.world * meta.splits
+  if (when === 'together') t.for(parts, (part) => arrival?.(part, b, h))
+  const whole = t.for(parts, nothing(t, meta), (part, state) => {
+    if (when === 'each') arrival?.(part, b, h)
+    const places = placesOf(from, slot, part.mul(batch).add(b).mul(heads).add(h), meta)
+    return merge(state, { m: t.load(places.m), l: t.load(places.l), acc: t.load(places.sums) })
+  })
+  return normalised(whole)
 }

@@ -82,15 +82,17 @@ export class Graphs {
   /** Adds a launch to the graph that is being captured. */
   add(parts: readonly Part[]): void {
     const { fork, queues, steps } = this.#capture!
-    this.#machine.started(parts, () => {
+    const machine = this.#machine
+    const early = machine.mayStartEarly(parts)
+    machine.started(parts, () => {
       for (const part of parts) {
         if (!queues.has(part.queue)) {
           part.queue.stream.waitFor(fork)
           queues.add(part.queue)
         }
-        const control = controlFor(part, this.#machine.controls(part.queue.rank))
+        const control = controlFor(part, machine.controls(part.queue.rank))
         const step: Step = { part, control, given: part.given }
-        start(step)
+        start(step, early)
         steps.push(step)
       }
     })

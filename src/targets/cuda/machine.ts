@@ -55,6 +55,8 @@ export class Machine {
   readonly recorder: Recorder | undefined
   /** Called once nothing runs. */
   onIdle: () => void = () => {}
+  /** Numbers of streams that something was launched on. */
+  readonly #launching = new Set<number>()
   /** Called before anything is enqueued by itself: what graphs left to be waited for. */
   beforeEnqueue: () => void = () => {}
   readonly #queues: Queue[] = []
@@ -195,12 +197,22 @@ export class Machine {
     this.beforeEnqueue()
     this.started(parts, () => {
       const from = this.recorder ? hostNow() : 0
+      const early = this.mayStartEarly(parts)
       for (const part of parts) this.makeRoom(part.queue)
       for (const part of parts) {
-        const step = part.queue.enqueue(part)
+        const step = part.queue.enqueue(part, early)
         this.recorder?.enqueued(step, from)
       }
     })
+  }
+
+  /**
+   * Whether a launch may be made ready while the one before it ends: as long as all launches go to one stream. With several, it
+   * would hold room that a launch of another stream needs, for which the one before may be waiting.
+   */
+  mayStartEarly(parts: readonly Part[]): boolean {
+    for (const { queue } of parts) this.#launching.add(queue.number)
+    return this.#launching.size === 1
   }
 
   /** Runs what enqueues these parts; a call of the driver that fails names their kernels. */

@@ -83,6 +83,9 @@ __device__ __forceinline__ u32 shared_address(const void* p) {
   asm("{ .reg .u64 wide; cvta.to.shared.u64 wide, %1; cvt.u32.u64 %0, wide; }" : "=r"(address) : "l"(p));
   return address;
 }
+// Launches of a stream overlap where the host allows it: one is made ready while the one before ends.
+__device__ __forceinline__ void next_kernel_may_start() { asm volatile("griddepcontrol.launch_dependents;"); }
+__device__ __forceinline__ void kernel_before_ended() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }
 
 // Two floats as packed bf16, the first in the low half.

@@ -41,7 +41,7 @@ interface Launched {
 
 /** How many launches of a queue can be under way; the driver has room for a thousand, then it blocks. */
 export const mostUnderWay = 128
-const launchesAnEvent = 16
+const launchesAnEvent = 32
 
 export class Queue {
   readonly rank: number
@@ -73,9 +73,10 @@ export class Queue {
     return this.#launched.flatMap(({ steps }) => steps)
   }
 
-  enqueue(part: Part): Step {
+  /** `early`: see `Launch.on`. */
+  enqueue(part: Part, early: boolean): Step {
     const step: Step = { part, control: controlFor(part, this.#controls), given: part.given }
-    start(step)
+    start(step, early)
     this.#push({ steps: [step], once: true })
     return step
   }
@@ -122,7 +123,7 @@ export const controlFor = ({ controlAt }: Part, controls: Controls): Control | u
   controlAt >= 0 ? controls.take() : undefined
 
 /** Enqueues a part, or adds it to the graph that its stream is captured for. */
-export function start({ part, control }: Step): void {
+export function start({ part, control }: Step, early: boolean): void {
   if (control) part.launch.setArgument(part.controlAt, u64(control.address))
-  part.launch.on(part.queue.stream)
+  part.launch.on(part.queue.stream, early)
 }

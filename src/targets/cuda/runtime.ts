@@ -378,7 +378,7 @@ const CONFIG = {
   attributeCount: 48,
   bytes: 64,
 }
-const ATTRIBUTE = { id: 0, value: 8, bytes: 72, cooperative: 2, clusterDimension: 4 }
+const ATTRIBUTE = { id: 0, value: 8, bytes: 72, cooperative: 2, clusterDimension: 4, early: 6 }
 
 /** A kernel with its shape and arguments laid out in native memory. */
 export class Launch {
@@ -386,14 +386,15 @@ export class Launch {
   private readonly view: DataView
   private readonly pointers: bigint
   private readonly offsets: number[] = []
+  /** Attributes that every launch has. */
+  private always = 0
 
   constructor(
     readonly kernel: Kernel,
     readonly shape: LaunchShape,
     args: readonly KernelArgument[],
   ) {
-    const attributesAt = CONFIG.bytes
-    const pointersAt = attributesAt + 2 * ATTRIBUTE.bytes
+    const pointersAt = CONFIG.bytes + 2 * ATTRIBUTE.bytes
     let end = pointersAt + 8 * Math.max(1, args.length)
     for (const arg of args) {
       end = (end + 63) & ~63
@@ -406,16 +407,9 @@ export class Launch {
     new Uint8Array(this.memory.view).fill(0)
     const words = [shape.grid, 1, 1, shape.block, 1, 1, shape.sharedBytes ?? 0]
     words.forEach((word, i) => this.view.setUint32(CONFIG.grid + 4 * i, word, true))
-    let attributes = 0
-    const attribute = (id: number, values: number[]) => {
-      const at = attributesAt + attributes++ * ATTRIBUTE.bytes
-      this.view.setUint32(at + ATTRIBUTE.id, id, true)
-      values.forEach((value, i) => this.view.setUint32(at + ATTRIBUTE.value + 4 * i, value, true))
-    }
-    if (shape.cluster && shape.cluster > 1) attribute(ATTRIBUTE.clusterDimension, [shape.cluster, 1, 1])
-    if (shape.cooperative) attribute(ATTRIBUTE.cooperative, [1])
-    this.view.setBigUint64(CONFIG.attributes, this.memory.address + BigInt(attributesAt), true)
-    this.view.setUint32(CONFIG.attributeCount, attributes, true)
+    if (shape.cluster && shape.cluster > 1)
+      this.setAttribute(this.always++, ATTRIBUTE.clusterDimension, [shape.cluster, 1, 1])
+    this.view.setBigUint64(CONFIG.attributes, this.memory.address + BigInt(CONFIG.bytes), true)
     args.forEach((arg, i) => {
       this.view.setBigUint64(pointersAt + 8 * i, this.memory.address + BigInt(this.offsets[i]), true)
       this.setArgument(i, arg)
@@ -441,9 +435,21 @@ export class Launch {
     }
   }
 
-  /** Enqueues the kernel. */
-  on(stream: Stream): void {
+  private setAttribute(position: number, id: number, values: readonly number[]): void {
+    const at = CONFIG.bytes + position * ATTRIBUTE.bytes
+    this.view.setUint32(at + ATTRIBUTE.id, id, true)
+    values.forEach((value, i) => this.view.setUint32(at + ATTRIBUTE.value + 4 * i, value, true))
+  }
+
+  /**
+   * Enqueues the kernel. `early`: its programs may start while the kernel before it on the stream ends, and wait for its end
+   * themselves. They then start one by one, as those of the kernel before make room: not as a whole, as a cooperative launch does.
+   */
+  on(stream: Stream, early = false): void {
     const { device, handle } = this.kernel
+    const order = early ? ATTRIBUTE.early : this.shape.cooperative ? ATTRIBUTE.cooperative : undefined
+    if (order !== undefined) this.setAttribute(this.always, order, [1])
+    this.view.setUint32(CONFIG.attributeCount, this.always + Number(order !== undefined), true)
     device.makeCurrent(stream.context)
     this.view.setBigUint64(CONFIG.stream, stream.handle, true)
     device.driver.cuLaunchKernelEx(this.memory.address, handle, this.pointers, null)

@@ -64,3 +64,34 @@ describe.each(shards)('fused along %s with a team of senders', (shard) => {
     await expectClean(subject(ranks, { variant: 'fused', shard, grid: 3, senders: 1 }))
   })
 })
+
+describe.each(['push', 'fused'] as const)('%s along K, one tile after the other', (variant) => {
+  const given = { variant, shard: 'K', ownFirst: false } as const
+
+  it.each([1, 2, 3, 4])('on %i ranks', async (ranks) => {
+    await expectClean(subject(ranks, given), { schedules: 24 / ranks, limit: 24 / ranks })
+  })
+
+  it('with two programs a rank', async () => {
+    await expectClean(subject(2, { ...given, grid: 2 }))
+  })
+})
+
+describe('fused along K, with a flag for each shard', () => {
+  const given = { variant: 'fused', shard: 'K', flagPer: 'shard' } as const
+
+  it.each([1, 2, 3, 4])('on %i ranks, three launches in a row', async (ranks) => {
+    await expectClean(subject(ranks, given), { schedules: 24 / ranks, limit: 24 / ranks })
+  })
+
+  it.each(operandDTypes)('in %s', async (dtype) => {
+    await expectClean(subject(2, { ...given, dtype }, 2), { schedules: 3, limit: 3 })
+  })
+
+  it.each([
+    ['one row on more ranks than rows', { M: 1, N: 2, K: 3 }, 3],
+    ['several parts of a shard, with two programs a rank', { M: 5, N: 3, K: 7 }, 2],
+  ])('of %s', async (_, odd, ranks) => {
+    await expectClean(subject(ranks, { ...given, shape: odd, grid: 2 }, 2), { schedules: 4, limit: 4 })
+  })
+})

@@ -40,17 +40,22 @@ function subject(ranks: number, given: Given, setting: Setting = {}) {
   })
 }
 
-describe.each(flashDecodeOperation.variants)('%s', (variant) => {
+const choices = [
+  ...flashDecodeOperation.variants.map((variant) => [variant, { variant }] as const),
+  ['fused, with owners', { variant: 'fused', owners: true }] as const,
+]
+
+describe.each(choices)('%s', (_, choice) => {
   it.each([1, 2, 3, 4])('on %i ranks with ragged lengths, three launches in a row', async (ranks) => {
-    await expectClean(subject(ranks, { variant }), { schedules: 12 / ranks, limit: 12 / ranks })
+    await expectClean(subject(ranks, choice), { schedules: 12 / ranks, limit: 12 / ranks })
   })
 
   it('with two programs a rank', async () => {
-    await expectClean(subject(2, { variant, grid: 2 }))
+    await expectClean(subject(2, { ...choice, grid: 2 }))
   })
 
   it.each(operandDTypes)('in %s', async (dtype) => {
-    await expectClean(subject(2, { variant, dtype }, { launches: 2 }), { schedules: 3, limit: 3 })
+    await expectClean(subject(2, { ...choice, dtype }, { launches: 2 }), { schedules: 3, limit: 3 })
   })
 
   it.each([
@@ -60,7 +65,7 @@ describe.each(flashDecodeOperation.variants)('%s', (variant) => {
     ['a batch entry without tokens', (_rank: number, entry: number) => 4 * entry],
     ['one token on one rank', (rank: number) => (rank === 0 ? 1 : 0)],
   ])('with %s', async (_, lengths) => {
-    await expectClean(subject(3, { variant }, { lengths, launches: 2 }), { schedules: 3, limit: 3 })
+    await expectClean(subject(3, choice, { lengths, launches: 2 }), { schedules: 3, limit: 3 })
   })
 
   it.each([
@@ -68,11 +73,11 @@ describe.each(flashDecodeOperation.variants)('%s', (variant) => {
     ['more kv heads than ranks', { batch: 1, queryHeads: 6, kvHeads: 3, D: 3, tokens: 3 }, 2],
     ['a batch of three', { batch: 3, queryHeads: 3, kvHeads: 1, D: 2, tokens: 4 }, 3],
   ])('of %s', async (_, odd, ranks) => {
-    await expectClean(subject(ranks, { variant, shape: odd }, { launches: 2 }), { schedules: 3, limit: 3 })
+    await expectClean(subject(ranks, { ...choice, shape: odd }, { launches: 2 }), { schedules: 3, limit: 3 })
   })
 
   it('with a sequence in three parts on each rank, some empty', async () => {
-    await expectClean(subject(2, { variant, tiles: { ...tiles, splits: 3 }, grid: 2 }), {
+    await expectClean(subject(2, { ...choice, tiles: { ...tiles, splits: 3 }, grid: 2 }), {
       schedules: 4,
       limit: 4,
     })
@@ -80,10 +85,10 @@ describe.each(flashDecodeOperation.variants)('%s', (variant) => {
 
   it('on eight ranks', async () => {
     const small = { ...shape, batch: 1, queryHeads: 1, D: 1, tokens: 2 }
-    await expectClean(subject(8, { variant, shape: small }, { launches: 2 }), { schedules: 3, limit: 3 })
+    await expectClean(subject(8, { ...choice, shape: small }, { launches: 2 }), { schedules: 3, limit: 3 })
   })
 
   it('with one program resident on a rank', async () => {
-    await expectClean(subject(2, { variant, grid: 'resident' }, { residency: 1 }))
+    await expectClean(subject(2, { ...choice, grid: 'resident' }, { residency: 1 }))
   })
 })

@@ -61,8 +61,8 @@ export interface EmissionPlans extends Plans {
   readonly warpgroupBarriers: ReadonlyMap<Group, number>
   /** Rows of tiles that `persistent` walks together, the same in every role; 1: plain order. */
   readonly tileGroup: number
-  /** Tensors and shared tiles that the kernel writes with ordinary stores. */
-  readonly written: ReadonlySet<Node>
+  /** Whether a program may have written what it reads there with ordinary stores. */
+  readonly mayHaveWritten: (ref: Node) => boolean
   /** Whether anything is copied by the copy engine. */
   readonly usesCopyEngine: boolean
 }

@@ -5,7 +5,7 @@
  * program advancing the epochs. Everything between is written by the renderers of the ops, each looking at its own op and
  * at the plans made before.
  */
-import { attribute, walk, type KernelIR } from '../../../ir/node.ts'
+import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
 import { KernelError } from '../../../ir/site.ts'
 import { prelude } from '../prelude.ts'
 import { COMMON, STAGING } from './device.ts'
@@ -71,26 +71,32 @@ export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
   }
 }
 
-/** Addresses, epochs and barriers: what every program needs before its first statement. */
+/**
+ * Addresses, barriers and epochs: what every program needs before its first statement. The next kernel of the stream may be made
+ * ready from now on, as this one was; what touches memory begins when the kernel before has ended and can be seen.
+ */
 function prologue(emission: Emission): void {
   const { out, plans, params } = emission
+  out.line('next_kernel_may_start();')
   out.line('extern __shared__ u8 shared_memory[];')
   out.line('const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;')
   out.line('const u32 thread = threadIdx.x;')
+  const barriers = [...walk(plans.ir.body)].filter((node) => node.op === 'barriers')
+  if (barriers.length > 0) initialise(barriers, emission)
+  out.line('kernel_before_ended();')
   emission.recorder?.begins()
-  // What waits for others would wait in vain in a stopped world; the word comes from the host, meanwhile the rest is made ready.
+  // What waits for others would wait in vain in a stopped world.
   const canWait = emission.waitSites.length > 0
   if (canWait) out.line(`const bool is_stopped = thread == 0 && abort_raised(${params.control});`)
-  const meet = canWait ? 'if (__syncthreads_or(is_stopped)) return;' : '__syncthreads();'
   for (const [name, { flags, side }] of emission.epochs)
     out.line(
       `const u32 ${name} = *(volatile u32*)(${params.epochs(flags)} + ${side === 'signal' ? 0 : 1}) + 1;`,
     )
-  const barriers = [...walk(plans.ir.body)].filter((node) => node.op === 'barriers')
-  if (barriers.length === 0) {
-    if (canWait || (emission.recorder && plans.roles.groups.size > 0)) out.line(meet)
-    return
-  }
+  const isMeeting = canWait || barriers.length > 0 || (emission.recorder && plans.roles.groups.size > 0)
+  if (isMeeting) out.line(canWait ? 'if (__syncthreads_or(is_stopped)) return;' : '__syncthreads();')
+}
+
+function initialise(barriers: readonly Node[], { out, plans, params }: Emission): void {
   out.block('if (thread == 0)', () => {
     for (const map of params.maps) out.line(`tma_prefetch(${map});`)
     for (const node of barriers) {
@@ -104,7 +110,6 @@ function prologue(emission: Emission): void {
     out.line('barrier_init_fence();')
     out.line('fence_async_shared();')
   })
-  out.line(meet)
 }
 
 /** All programs have read the epochs when the last one arrives. */

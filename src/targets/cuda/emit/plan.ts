@@ -1,7 +1,8 @@
 /** All analyses of a lowered kernel, in the order in which they need each other. */
 
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { origin } from '../../../ir/ops/index.ts'
+import { isRemote, origin } from '../../../ir/ops/index.ts'
+import { elsewhere } from '../../../ir/passes/elsewhere.ts'
 import { assignLayouts, isFragment, isSplat, type Layouts } from './assign.ts'
 import { withConversions } from './conversions.ts'
 import { CopyPlanner, type TensorPlan } from './copies.ts'
@@ -80,7 +81,7 @@ function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {
     arrivers,
     warpgroupBarriers: planWarpgroupBarriers(stores, groupOf, roles),
     tileGroup: tileGroupOf(ir, facts.tileGroup ?? 8),
-    written: new Set(all.filter((node) => !stores.has(node)).flatMap(writtenBases)),
+    mayHaveWritten: planWritten(ir, stores),
     usesCopyEngine: all.some((node) => node.op === 'copy.async' && copies.ofCopy(node).how === 'tensor'),
     sharedBytes: space.used + BASE_ALIGNMENT,
   }
@@ -182,6 +183,18 @@ function planArrivers(ir: KernelIR, groupOf: ReadonlyMap<Node, Group>): Readonly
     arrivers.set(barriers, (arrivers.get(barriers) ?? count) === count ? count : 1)
   }
   return arrivers
+}
+
+/** Whether a program may itself have written what it reads; writes to other ranks are not read at home. */
+function planWritten(
+  { body, world }: KernelIR,
+  stores: ReadonlyMap<Node, TensorPlan>,
+): (ref: Node) => boolean {
+  const isElsewhere = elsewhere(body, world)
+  const refs = [...walk(body)].filter((node) => !stores.has(node)).flatMap(writtenRefs)
+  const all = new Set(refs.map((ref) => origin(ref).base))
+  const atHome = new Set(refs.filter((ref) => !isElsewhere(ref)).map((ref) => origin(ref).base))
+  return (ref) => (isRemote(ref) ? all : atHome).has(origin(ref).base)
 }
 
 /** The tensors and shared tiles that a node writes itself. */

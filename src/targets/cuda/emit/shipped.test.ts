@@ -30,8 +30,20 @@ if (noCompiler) console.log(`shipped kernels are not compiled here: ${noCompiler
 
 describe.skipIf(noCompiler)('shipped kernels, compiled for sm_90a', () => {
   const oneOfEachForm = [
-    ...['gemm bf16 M=16', 'gemm f32 M=8', 'pull K bf16 M=1024', 'fused, teams M bf16 M=8'],
-    ...['attend f16', 'decode, fused bf16 batch=16 G=16', 'fine-grained combine bf16', 'attend f32'],
+    ...[
+      'gemm bf16 M=16',
+      'fused by shard bf16 M=64',
+      'gemm f32 M=8',
+      'pull K bf16 M=1024',
+      'fused, teams M bf16 M=8',
+    ],
+    ...[
+      'attend f16',
+      'decode, fused bf16 batch=16 G=16',
+      'decode, fused by owner bf16',
+      'fine-grained combine bf16',
+      'attend f32',
+    ],
     ...['ringAllReduce bf16', 'broadcast f16'],
   ]
 

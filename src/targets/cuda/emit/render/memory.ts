@@ -277,7 +277,7 @@ function copyByEngine(node: Node, plan: TensorPlan, emission: Emission): void {
   const { base, row, tile } = sharedView(target, emission)
   const start = row ? `${base} + ${row} * ${tile.columns * dtypes[tile.dtype].bytes}` : base
   const completes = emission.scalar(barrier)
-  if (emission.plans.written.has(view.base)) out.line('fence_async();', node.site)
+  if (emission.plans.mayHaveWritten(source)) out.line('fence_async();', node.site)
   const call = emission.tensorCopy('load', plan.map.box.length + Number(plan.map.ranked))
   const guard = emission.group.solo ? '' : 'if (thread == 0) '
   out.line(`${guard}barrier_expect_bytes(${completes}, ${plan.bytes});`, node.site)

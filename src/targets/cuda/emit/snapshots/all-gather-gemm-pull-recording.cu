@@ -15,13 +15,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) allGatherGemmPull(
     u32* counters,
     Control* control,
     Log* event_log) {
+  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
-  if (thread == 0) program_begins(shared + 229488, 3);
-  const bool is_stopped = thread == 0 && abort_raised(control);
-  const u32 ready_wait_epoch = *(volatile u32*)(ready_epochs + 1) + 1;
-  const u32 done_signal_epoch = *(volatile u32*)(done_epochs + 0) + 1;
   if (thread == 0) {
     tma_prefetch(a_all_ranks_map);
     tma_prefetch(b_map);
@@ -31,6 +28,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) allGatherGemmPull(
     barrier_init_fence();
     fence_async_shared();
   }
+  kernel_before_ended();
+  if (thread == 0) program_begins(shared + 229488, 3);
+  const bool is_stopped = thread == 0 && abort_raised(control);
+  const u32 ready_wait_epoch = *(volatile u32*)(ready_epochs + 1) + 1;
+  const u32 done_signal_epoch = *(volatile u32*)(done_epochs + 0) + 1;
   if (__syncthreads_or(is_stopped)) return;
   const u32 a_tile = shared;  // src/ops/allGatherGemm/pull.ts:19
   const u32 b_tile = shared + 65536;  // src/ops/allGatherGemm/pull.ts:20

@@ -9,6 +9,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
     const __grid_constant__ TensorMap k_map,
     const __grid_constant__ TensorMap v_map,
     Control* control) {
+  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
@@ -21,6 +22,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
     barrier_init_fence();
     fence_async_shared();
   }
+  kernel_before_ended();
   __syncthreads();
   const u32 tile = shared + 65536;  // test/cuda/probes.ts:19
   const u32 q_tile = shared;  // test/cuda/probes.ts:16

@@ -7,9 +7,11 @@ extern "C" __global__ void __launch_bounds__(128, 1) elements(
     i32* turns,
     i32 x_dim0,
     Control* control) {
+  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
+  kernel_before_ended();
   const bool is_stopped = thread == 0 && abort_raised(control);
   if (__syncthreads_or(is_stopped)) return;
   const u32 tile = shared;  // test/cuda/probes.ts:143

@@ -34,14 +34,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     i64 heap_stride,
     u32* counters,
     Control* control) {
+  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
-  const bool is_stopped = thread == 0 && abort_raised(control);
-  const u32 done_wait_epoch = *(volatile u32*)(done_epochs + 1) + 1;
-  const u32 arrived_signal_epoch = *(volatile u32*)(arrived_epochs + 0) + 1;
-  const u32 arrived_wait_epoch = *(volatile u32*)(arrived_epochs + 1) + 1;
-  const u32 done_signal_epoch = *(volatile u32*)(done_epochs + 0) + 1;
   if (thread == 0) {
     tma_prefetch(k_map);
     tma_prefetch(k_map_of_8_rows);
@@ -54,6 +50,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     barrier_init_fence();
     fence_async_shared();
   }
+  kernel_before_ended();
+  const bool is_stopped = thread == 0 && abort_raised(control);
+  const u32 done_wait_epoch = *(volatile u32*)(done_epochs + 1) + 1;
+  const u32 arrived_signal_epoch = *(volatile u32*)(arrived_epochs + 0) + 1;
+  const u32 arrived_wait_epoch = *(volatile u32*)(arrived_epochs + 1) + 1;
+  const u32 done_signal_epoch = *(volatile u32*)(done_epochs + 0) + 1;
   if (__syncthreads_or(is_stopped)) return;
   const u32 k_tile = shared;  // src/ops/flashDecode/fused.ts:37
   const u32 v_tile = shared + 65536;  // src/ops/flashDecode/fused.ts:38

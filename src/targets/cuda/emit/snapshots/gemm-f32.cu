@@ -1,4 +1,4 @@
-// gemm, for 1 rank; BM = 64, BN = 64, BK = 32, stages = 2
+// gemm, for 1 rank; BM = 64, BN = 64, BK = 32, stages = 2, warps = 0
 extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     i32 a_dim1,
     i32 c_dim0,
@@ -7,6 +7,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     const __grid_constant__ TensorMap b_map,
     const __grid_constant__ TensorMap c_map,
     Control* control) {
+  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
@@ -19,6 +20,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     barrier_init_fence();
     fence_async_shared();
   }
+  kernel_before_ended();
   __syncthreads();
   const u32 a_tile = shared;  // src/ops/gemm.ts:11
   const u32 b_tile = shared + 16384;  // src/ops/gemm.ts:12

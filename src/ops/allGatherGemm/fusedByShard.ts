@@ -1,0 +1,63 @@
+/**
+ * C = gather(A) x B in one kernel for a GPU, A sharded along K: every program sends a part of this rank's shard into all peers'
+ * inboxes, then multiplies, its own shard first, from where it lies. While warps send, B is on its way.
+ *
+ *   inbox    [2, source, M, K of a rank], two slots by epoch
+ *   arrived  [source]: all parts of that source's shard lie in the inbox. A flag for each tile would cost a GPU more than it
+ *            brings: one thread starts all copies of a program, and looks at flags in between
+ *
+ * No credit goes back: see inbox.ts.
+ */
+import { i32 } from '../../lang/dtypes.ts'
+import { flags, kernel, tensor } from '../../lang/kernel.ts'
+import { ceilDiv } from '../../lang/tensor.ts'
+import { oncePer, type OperandDType } from '../operation.ts'
+import { product, productMeta } from './product.ts'
+
+/** Columns of a part; a program holds all of it in registers while it sends. */
+export const partColumns = 64
+
+export interface FusedByShard {
+  readonly dtype: OperandDType
+  /** Of a shard: tiles of BM x `partColumns`. */
+  readonly parts: number
+}
+
+export const fusedByShardKernel = oncePer(({ dtype, parts }: FusedByShard) =>
+  kernel(
+    'allGatherGemmFusedByShard',
+    {
+      a: tensor(dtype, 2),
+      b: tensor(dtype, 2),
+      c: tensor(dtype, 2),
+      inbox: tensor(dtype, 4),
+      arrived: flags(1, { arrivals: parts }),
+    },
+    productMeta,
+    (t, { a, b, c, inbox, arrived }, meta) => {
+      const { BM, BK } = meta
+      const multiply = product(t, 'K', { a, b, c }, meta)
+      const slot = t.epoch(arrived).mod(2).to(i32)
+      const [rows, depth] = [a.dim(0), a.dim(1)]
+      t.persistent([ceilDiv(rows, BM), ceilDiv(depth, partColumns)], ([i, part]) => {
+        const peer = (step: typeof i) => t.rank.add(step).add(1).mod(t.world)
+        const sent = t.load(a.tile([i, part], [BM, partColumns]))
+        t.for(t.world - 1, (step) =>
+          t.store(inbox.on(peer(step)).pick(slot).pick(t.rank).tile([i, part], [BM, partColumns]), sent),
+        )
+        t.for(t.world - 1, (step) => t.signal(arrived.on(peer(step)).at([t.rank])))
+      })
+      const here = t.epoch(arrived, 'wait').mod(2).to(i32)
+      multiply.ofShards((owner, at, into) =>
+        t.if(
+          owner.eq(t.rank),
+          () => t.copy(a.tile(at, [BM, BK]), into),
+          () => {
+            t.wait(arrived.at([owner]))
+            t.copy(inbox.pick(here).pick(owner).tile(at, [BM, BK]), into)
+          },
+        ),
+      )
+    },
+  ),
+)

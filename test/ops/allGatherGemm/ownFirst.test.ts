@@ -1,0 +1,60 @@
+/** Own shards first: what a rank does before it waits, and who may ask for it. Results are compared in targets.test.ts. */
+import { describe, expect, it } from 'vitest'
+import { walk, type Node } from '../../../src/ir/node.ts'
+import { openWorld } from '../../../src/index.ts'
+import { fusedKernel } from '../../../src/ops/allGatherGemm/fused.ts'
+import { allGatherGemm, type AllGatherGemmOptions } from '../../../src/ops/allGatherGemm/index.ts'
+import { pushKernels } from '../../../src/ops/allGatherGemm/push.ts'
+
+const choice = { dtype: 'f32', shard: 'K' } as const
+const { multiply } = pushKernels(choice)
+const opsIn = (node: Node): Set<string> =>
+  new Set(node.blocks.flatMap((block) => [...walk(block)]).map(({ op }) => op))
+/** The loops over tiles, in order: what each does. */
+const loopsOf = (
+  kernel: Pick<typeof multiply, 'record'>,
+  world: number,
+  ownFirst: boolean,
+): Set<string>[] => {
+  const { body } = kernel.record({ world, meta: { ownFirst } })
+  return [...walk(body)].filter(({ op }) => op === 'persistent').map(opsIn)
+}
+const products = (loops: readonly Set<string>[]): boolean[] =>
+  loops.filter((ops) => ops.has('dot')).map((ops) => ops.has('wait'))
+
+describe.each([
+  ['push', multiply],
+  ['fused', fusedKernel(choice)],
+])('%s along K', (_, kernel) => {
+  it('multiplies all tiles with its own shard before it waits', () => {
+    expect(products(loopsOf(kernel as typeof multiply, 3, true))).toEqual([false, true])
+  })
+
+  it('waits in every tile otherwise', () => {
+    expect(products(loopsOf(kernel as typeof multiply, 3, false))).toEqual([true])
+  })
+
+  it('waits for nobody where it is alone', () => {
+    expect(products(loopsOf(kernel as typeof multiply, 1, true))).toEqual([false])
+  })
+})
+
+it('is refused where C cannot hold the sums', async () => {
+  await using world = await openWorld({ target: 'wasm', ranks: 1 })
+  const ask = (given: Partial<AllGatherGemmOptions>) => (): unknown => {
+    const shape = { M: 2, N: 2, K: 2 }
+    return allGatherGemm(world, {
+      shape,
+      dtype: 'f32',
+      variant: 'fused',
+      shard: 'K',
+      ownFirst: true,
+      ...given,
+    })
+  }
+  expect(ask({})).not.toThrow()
+  expect(ask({ dtype: 'bf16' })).toThrow(
+    'ownFirst needs shards along K, f32 and a CPU; here they are along K, in bf16',
+  )
+  expect(ask({ shard: 'M' })).toThrow('along M, in f32, on wasm')
+})
