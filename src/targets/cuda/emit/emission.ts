@@ -18,6 +18,7 @@ import type { Ranges } from './ranges.ts'
 import type { EmitFacts } from './recipe.ts'
 import { Recorder, type RecordPlan } from './record.ts'
 import { is16Bit, registerType, type Operand } from './spell.ts'
+import type { TileGroup } from './tileOrder.ts'
 import type { Region, Tile } from './tiles.ts'
 import type { Uses } from './uses.ts'
 import { lineOf, Names, Writer } from './writer.ts'
@@ -59,8 +60,8 @@ export interface EmissionPlans extends Plans {
   readonly arrivers: ReadonlyMap<Node, number>
   /** The first of the barriers at which the warpgroups of a group meet, each by itself. */
   readonly warpgroupBarriers: ReadonlyMap<Group, number>
-  /** Rows of tiles that `persistent` walks together, the same in every role; 1: plain order. */
-  readonly tileGroup: number
+  /** Rows of tiles that a `persistent` walks together. */
+  readonly tileGroup: TileGroup
   /** Whether a program may have written what it reads there with ordinary stores. */
   readonly mayHaveWritten: (ref: Node) => boolean
   /** Whether anything is copied by the copy engine. */

@@ -4,17 +4,59 @@
  */
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { origin } from '../../../ir/ops/index.ts'
+import { elsewhere } from '../../../ir/passes/elsewhere.ts'
 import { isElementwise, isFragment } from './assign.ts'
 
-/** Rows of tiles to walk together, the same in every role; 1: plain order. */
-export function tileGroupOf(ir: KernelIR, wanted: number): number {
+/** Of a loop, how many rows of tiles it walks together; 1: plain order. */
+export type TileGroup = (loop: Node) => number
+
+/**
+ * Loops of products walk so many rows together as are wanted. Which program has which tile then changes, so that a loop stays in
+ * plain order with those that it shares memory with: a program may count on having the same tiles again. The roles' copies of an
+ * author's loop are at one place in the source.
+ */
+export function tileGroupOf(ir: KernelIR, wanted: number): TileGroup {
   const nodes = [...walk(ir.body)]
-  if (!nodes.some((node) => node.op === 'dot')) return 1
   const ofTeams = nodes.filter((node) => node.op === 'teams').flatMap((node) => node.blocks.map(ownProgram))
   const programs = new Set([...nodes.filter((node) => node.op === 'program'), ...ofTeams])
   const fromProgram = reachedFrom(ir.body, programs)
-  return nodes.some((node) => node.op === 'persistent' && isOrderSeen(node, fromProgram)) ? 1 : wanted
+  const isElsewhere = elsewhere(ir.body, ir.world)
+  const plain = new Set<string>()
+  const loops = nodes
+    .filter(({ op }) => op === 'persistent')
+    .map((loop) => ({ site: String(loop.site), ...memoryOf(loop, isElsewhere) }))
+  const multiplying = new Set(loops.filter((loop) => loop.multiplies).map(({ site }) => site))
+  for (const loop of nodes.filter(({ op }) => op === 'persistent')) {
+    const site = String(loop.site)
+    if (!multiplying.has(site) || isOrderSeen(loop, fromProgram)) plain.add(site)
+  }
+  for (let before = -1; before < plain.size;) {
+    before = plain.size
+    for (const one of loops)
+      for (const other of loops) if (plain.has(other.site) && shareMemory(one, other)) plain.add(one.site)
+  }
+  return ({ site }) => (plain.has(String(site)) ? 1 : wanted)
 }
+
+interface LoopMemory {
+  readonly multiplies: boolean
+  readonly touched: ReadonlySet<Node>
+  /** On this rank, or on one that may be it. */
+  readonly written: ReadonlySet<Node>
+}
+
+function memoryOf(loop: Node, isElsewhere: (ref: Node) => boolean): LoopMemory {
+  const nodes = [...walk(loop.blocks[0])]
+  const refs = nodes.flatMap(({ inputs }) => inputs.filter(({ type }) => type.kind === 'ref'))
+  const written = nodes.flatMap(writtenRefs).filter((ref) => !isElsewhere(ref))
+  const bases = (of: readonly Node[]): ReadonlySet<Node> =>
+    new Set(of.map((ref) => origin(ref).base).filter(({ op }) => op === 'param'))
+  return { multiplies: nodes.some(({ op }) => op === 'dot'), touched: bases(refs), written: bases(written) }
+}
+
+const shareMemory = (one: LoopMemory, other: LoopMemory): boolean =>
+  [...one.written].some((base) => other.touched.has(base)) ||
+  [...other.written].some((base) => one.touched.has(base))
 
 const ownProgram = (block: Block): Node => block.params[0]
 

@@ -232,7 +232,7 @@ export const persistent: Renderer = (node, emission) => {
       `for (u32 ${tile} = ${emission.scalar(program)}; ${tile} < ${count}; ${tile} += ${emission.scalar(programs)})`,
       () => {
         leaveIfStopped(`${tile} / (u32)${emission.scalar(programs)}`, TILE_TURNS, emission)
-        declareIndices(body.params.slice(0, axes), tile, extents, emission)
+        declareIndices(body.params.slice(0, axes), tile, extents, plans.tileGroup(node), emission)
         loopBody(body, names, params, emission)
       },
       node.site,
@@ -246,11 +246,11 @@ function declareIndices(
   indices: readonly Node[],
   tile: string,
   extents: readonly string[],
+  group: number,
   emission: Emission,
 ): void {
   const names = indices.map((index) => emission.names.take(emission.paramName(index)))
   indices.forEach((index, i) => emission.setScalar(index, names[i]))
-  const group = emission.plans.tileGroup
   if (indices.length === 2 && group > 1) {
     const at = emission.names.take('at')
     emission.out.line(

@@ -1,4 +1,4 @@
-// gemm, for 1 rank; BM = 64, BN = 64, BK = 32, stages = 2, warps = 0
+// gemm, for 1 rank; BM = 64, BN = 64, BK = 32, stages = 2
 extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     i32 a_dim1,
     i32 c_dim0,

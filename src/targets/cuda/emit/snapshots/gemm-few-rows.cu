@@ -1,4 +1,4 @@
-// gemm, for 1 rank; BM = 16, BN = 128, BK = 64, stages = 4, warps = 0
+// gemm, for 1 rank; BM = 16, BN = 128, BK = 64, stages = 4
 extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     u16* c,
     i32 a_dim1,

@@ -1,4 +1,4 @@
-// gemm, for 1 rank; BM = 64, BN = 64, BK = 32, stages = 3, warps = 0
+// gemm, for 1 rank; BM = 64, BN = 64, BK = 32, stages = 3
 extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     u16* a,
     u16* b,

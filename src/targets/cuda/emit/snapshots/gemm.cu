@@ -1,4 +1,4 @@
-// gemm, for 1 rank; BM = 128, BN = 256, BK = 64, stages = 4, warps = 0
+// gemm, for 1 rank; BM = 128, BN = 256, BK = 64, stages = 4
 extern "C" __global__ void __launch_bounds__(384, 1) gemm(
     i32 a_dim1,
     i32 c_dim0,
