@@ -43,8 +43,9 @@ const how = `Everything at one point is measured in turns in one process, in a r
 takes turns with it. A turn begins at a gate on the device, when all ranks are there and all is enqueued, and ends with the last rank. It
 is several executions one after the other, as a decoding loop has them (4 of All-Gather + GEMM up to M=1024, 2 of Flash Decode up
 to 4 GB of cache, 6 of a product alone), and their mean counts: to start kernels on eight streams and to tell the time takes the
-device some tens of microseconds, once. Tiles are those of the rule; what \`bench/gpu/tune.ts\` found since is at most 1 % faster. _(graph)_ replays the launches of a turn as one CUDA graph, behind the same gate. Inputs are random and take turns over more than 200 MB, or
-are larger; results are poisoned and compared with float64 before. Medians with 95 % intervals.
+device some tens of microseconds, once. Tiles are those that are shipped for this device, which \`bench/gpu/tune.ts\` found at some of the shapes,
+or the rule's. _(graph)_ replays the launches of a turn as one CUDA graph, behind the same gate. Inputs are random and take turns over
+more than 200 MB, or are larger; results are poisoned and compared with float64 before. Medians with 95 % intervals.
 
 Ranks are **virtual**: they share one GPU's memory and second cache, each with 16 multiprocessors of its own, and no link lies between
 them. Nothing here says whether pulling or pushing is better on real nodes. _bsp_ is the faster of ours and of our all-gather followed by
@@ -53,18 +54,19 @@ measured, and operations over 790 TFLOP/s, on the share of multiprocessors that 
 
 const left = `## Where the rest goes
 
-- **All-Gather + GEMM, M up to 128.** The weights alone take 107 us at 4.38 TB/s, cuBLASLt 113 to 125, \`pull\` 132 to 144. Of the 19
-  us, 8 to 11 are communication: a rank says that its A is ready and, at the end, that it has read all it needs, which the last rank
-  answers for; on eight streams of one GPU a dependent launch takes about as long, so that an all-gather kernel costs \`bsp\` no more
-  than 20 us. The other 8 are the product: with few rows a multiprocessor's matrix path takes about 60 GB/s, cuBLASLt's 147 (the cells
-  of strong scaling with one rank show it), and where tiles are no multiple of multiprocessors nobody can make up for the last ones.
-- **Flash Decode.** \`fused\` is 20 us faster than \`bsp\` at any length: two launches and two meetings less. The floor it is compared
-  with, bytes over bandwidth, is 30 us away from the attention alone, without any communication. With many (batch, head)
-  tiles a multiprocessor stops reading for a few microseconds after each one, until its partial result has been put into eight
-  inboxes; \`bsp\` puts them in parallel afterwards.
-- **A launch** costs 0.7 us more than the driver's call through the same foreign-function interface.
-- \`push\` and \`fused\` of All-Gather + GEMM raise a flag for each tile and rank, with a fence each; on a GPU that costs more than it
-  brings, and \`auto\` does not take them there.`
+- **All-Gather + GEMM, M up to 128.** The weights alone take 107 us at 4.38 TB/s. One more product in a row takes ours 110 us and
+  \`fused\` 118; a turn of four adds about 30 us once, for eight streams to start and to tell the time. Of the 8 us, reading and
+  advancing epochs and counting programs out take 2 to 3, and the rest is that ranks hear from each other in every launch, so that
+  their last tiles and first bytes fall together, where products alone drift apart and fill each other's gaps. \`bsp\` loses little
+  more: launches overlap for it, too, and its all-gather takes 14 us. Bringing the first tiles into the second cache before the
+  launch ahead had ended made everything slower, by the time it takes to read them twice.
+- **Products of few rows** on 16 multiprocessors alone (strong scaling with one rank) wait for their own loads: a warp has one slot of a
+  ring in hand, 60 to 130 GB/s for a multiprocessor by tiles, where cuBLASLt takes 147. With eight ranks memory is the limit.
+- **Flash Decode.** One more attention in a row takes 96 to 98 us where bytes over bandwidth take 92, and \`fused\` 105: it meets once.
+  Its turns have two executions, since three launches of \`bsp\` are pending for each; so 12 us of the turn's start are in every
+  figure, and in none of the floor. With many (batch, kv head) a partial result goes to one owner, which took 35 us off 1577.
+- **A launch** costs 0.7 to 0.9 us more than the driver's call through the same foreign-function interface, 0.25 of it in JavaScript.
+- \`push\` of All-Gather + GEMM raises a flag for each tile and rank, with a fence each; on a GPU that costs more than it brings.`
 
 function goals(tier: string, meaning: string, judgements: readonly Judgement[]): string {
   const missed = judgements.filter(({ isReached }) => !isReached)

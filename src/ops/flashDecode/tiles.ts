@@ -47,12 +47,9 @@ export const isLegalCache = (target: string, shape: CacheShape, tiles: DecodeTil
   tiles.splits <= Math.ceil(shape.tokens / tiles.BN) &&
   (target !== 'cuda' || (tiles.BN <= mostTokens(shape) && cacheTileBytes(shape, tiles) <= tileMemory))
 
-/** Of the multiprocessors: so many read as fast as memory gives. */
-const ENOUGH = 0.7
-
 /**
- * The fewest parts that keep every multiprocessor busy to the end, or nearly; one, where it keeps enough of them busy. Beyond one
- * for each multiprocessor a part has some tiles, so that it is worth its combination.
+ * The fewest parts that keep every multiprocessor busy to the end, or nearly. Beyond one for each multiprocessor a part has some
+ * tiles, so that it is worth its combination.
  */
 function splitsFor(heads: number, multiprocessors: number, tiles: number): number {
   const oneEach = Math.min(Math.floor(multiprocessors / heads), Math.ceil(tiles))
@@ -62,7 +59,6 @@ function splitsFor(heads: number, multiprocessors: number, tiles: number): numbe
     return each / Math.ceil(each)
   }
   let best = 1
-  if (share(best) >= ENOUGH) return best
   for (let splits = 2; splits <= most && share(best) < 0.95; splits++)
     if (share(splits) > share(best)) best = splits
   return best

@@ -1,6 +1,7 @@
 /**
  * Many of the same at once: a million atomic adds lose none, and of a million tiles passed on none has a stale byte. The
- * checker does few of them. Real targets do as many as a few seconds allow; ARKE_STRESS=1 asks for all million tiles.
+ * checker does few of them. Real targets do as many as a few seconds allow; ARKE_STRESS=1 asks for all million tiles,
+ * ARKE_TILES for any number.
  */
 import { describe, expect, it } from 'vitest'
 import { flags, kernel, scalar, tensor, type Ref } from '../../../src/index.ts'
@@ -71,8 +72,10 @@ const pass = kernel(
   },
 )
 
+const tilesPassedOn = Number(process.env.ARKE_TILES ?? (everything ? 1_000_000 : 200_000))
+
 describe.each(targets)('tiles passed on by %s', (target) => {
-  const launches = target === 'check' ? 3 : Math.ceil((everything ? 1_000_000 : 200_000) / (ranks * tiles))
+  const launches = target === 'check' ? 3 : Math.ceil(tilesPassedOn / (ranks * tiles))
   it(`${launches * ranks * tiles} of them: no stale byte`, async () => {
     await onWorld(target, ranks, async (world) => {
       const args = {
