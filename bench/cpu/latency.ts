@@ -5,7 +5,8 @@
  *
  * A launch is one rank's, seen by the host from the call until it knows that the kernel has ended: while the worker still
  * looks for work (`spinning`), and after a pause in which it went to sleep (`asleep`). A message to a plain worker and back
- * is shown beside both. A barrier is one of many in a kernel, by flags: the time of the launch divided by their number.
+ * is shown beside both; beside the latter also what no launch can do without, a plain worker woken by `Atomics.notify` that
+ * wakes the host the same way. A barrier is one of many in a kernel, by flags: the time of the launch divided by their number.
  */
 import { Worker } from 'node:worker_threads'
 import { flags, i32, kernel, openWorld, tensor, type World } from '../../src/index.ts'
@@ -55,6 +56,29 @@ async function openIfThere(target: string, ranks: number): Promise<World | undef
   }
 }
 
+/** A worker that does nothing but wake whoever woke it. */
+function bareWaker() {
+  const words = new Int32Array(new SharedArrayBuffer(8))
+  const worker = new Worker(
+    `const words = require('node:worker_threads').workerData
+    for (let round = 0; ; round++) {
+      while (Atomics.load(words, 0) === round) Atomics.wait(words, 0, round)
+      Atomics.add(words, 1, 1)
+      Atomics.notify(words, 1)
+    }`,
+    { eval: true, workerData: words },
+  )
+  const roundTrip = (): number => {
+    const start = performance.now()
+    const round = Atomics.load(words, 1)
+    Atomics.add(words, 0, 1)
+    Atomics.notify(words, 0)
+    while (Atomics.load(words, 1) === round) Atomics.wait(words, 1, round)
+    return (performance.now() - start) * 1000
+  }
+  return { roundTrip, close: () => worker.terminate() }
+}
+
 const empty = kernel('empty', { x: tensor(i32, 1) }, () => {})
 
 async function launches(): Promise<Figure[]> {
@@ -81,6 +105,7 @@ async function launches(): Promise<Figure[]> {
       await new Promise((resolve) => echo.once('message', resolve))
       return (performance.now() - start) * 1000
     }
+    const waker = bareWaker()
     const repeat = (count: number, one: () => number | Promise<number>) => async (): Promise<number> => {
       const times: number[] = []
       for (let n = 0; n < count; n++) times.push(await one())
@@ -102,11 +127,13 @@ async function launches(): Promise<Figure[]> {
           [`postMessage and back beside it, spinning`, { sample: repeat(50, message) }],
           [`${name}, asleep: launch and await synchronize`, { sample: afterPause(launchAndWait), goal: 150 }],
           [`postMessage and back beside it, after a pause`, { sample: afterPause(message) }],
+          [`Atomics.notify and back beside it, after a pause`, { sample: afterPause(waker.roundTrip) }],
         ]),
         'us',
       )),
     )
     await echo.terminate()
+    await waker.close()
     await world.close()
   }
   return figures

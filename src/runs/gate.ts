@@ -29,6 +29,27 @@ function spinUntil(t: Program, word: Tensor<'i32', 1>, wanted: Scalar): void {
   )
 }
 
+/**
+ * The same without a rest: on a CPU a loop naps after some hundreds of iterations, for longer than a short operation takes. Loops in
+ * loops, each of fewer, go on for milliseconds before the outermost does.
+ */
+function spinAwake(t: Program, word: Tensor<'i32', 1>, wanted: Scalar): void {
+  const look = () => t.load(word.at([0]), { order: 'acquire', scope: 'system' })
+  const spin = (seen: Scalar<'i32'>, depth: number): Scalar<'i32'> =>
+    depth === 0
+      ? look()
+      : t.while(
+          { seen, left: t.constant(i32, 200) },
+          ({ seen, left }) => seen.lt(wanted).and(left.gt(0)),
+          ({ seen, left }) => ({ seen: spin(seen, depth - 1), left: left.sub(1) }),
+        ).seen
+  t.while(
+    look(),
+    (seen) => seen.lt(wanted),
+    (seen) => spin(seen, 2),
+  )
+}
+
 /** Computes for so many turns. */
 function keepBusy(t: Program, result: Tensor<'f32', 1>, turns: Index): void {
   const busy = t.for(turns, t.constant(f32, 1), (_, x) => x.mul(0.999).add(0.001))
@@ -45,11 +66,13 @@ const hold = kernel('hold', holdParams, { settling }, (t, { open, wanted, result
 })
 
 /** `met` on rank 0 counts all arrivals, `turn` of each rank its own. */
-const spinningGate = kernel(gateName, { met: tensor(i32, 1), turn: tensor(i32, 1) }, (t, { met, turn }) => {
+const meeting = { met: tensor(i32, 1), turn: tensor(i32, 1) }
+const spinningGate = kernel(gateName, meeting, { napless: true }, (t, { met, turn }, { napless }) => {
   const turns = t.load(turn.at([0])).add(1)
   t.store(turn.at([0]), turns)
   t.atomic.add(met.on(0).at([0]), 1, { order: 'acqRel' })
-  spinUntil(t, met.on(0), turns.mul(t.world))
+  const spin = napless ? spinAwake : spinUntil
+  spin(t, met.on(0), turns.mul(t.world))
 })
 
 const sleepingGate = kernel(gateName, { arrived: flags(1) }, (t, { arrived }) => {
@@ -111,7 +134,9 @@ export class Gate {
         met: world.zeros(i32, [1], { name: 'met' }),
         turn: world.zeros(i32, [1], { name: 'turn' }),
       }
-      this.#launchGate = () => world.launch(spinningGate, args, options)
+      // A GPU's loops never nap.
+      const meta = { napless: !this.#isOnGpu }
+      this.#launchGate = () => world.launch(spinningGate, args, { ...options, meta })
     } else {
       const args = { arrived: world.flags([world.ranks], { name: 'gate' }) }
       this.#launchGate = () => world.launch(sleepingGate, args, options)

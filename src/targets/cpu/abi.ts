@@ -17,7 +17,7 @@
 export const control = {
   /** 0, or why everything stops: see `stopReason`. Kernels poll it wherever they may wait. */
   abort: 4,
-  /** How often a wait polls before it sleeps. */
+  /** How often a wait polls before it sleeps: by how many workers are awake. */
   spins: 8,
   /** How many kernel waits sleep: a signal wakes nobody if there are none. */
   sleepers: 12,
@@ -27,8 +27,14 @@ export const control = {
   generation: 20,
   /** How often a worker looks for a launch before it sleeps. */
   idleSpins: 24,
+  /** Workers that do not sleep for want of launches, and the cores that they share. */
+  awake: 28,
+  cores: 32,
   bytes: 4096,
 } as const
+
+/** Threads that have a core each may burn it; others must leave theirs to whom they wait for. */
+export const spinsFor = (awake: number, cores: number): number => (awake <= cores ? 10_000 : 400)
 
 export const stopReason = {
   none: 0,

@@ -1,6 +1,6 @@
 /** The workers of a world: which threads serve which queue, how long they look for work, how they leave. */
 import { WorldError } from '../../world/world.ts'
-import { control, event as eventOf, slot, workerState } from './abi.ts'
+import { control, event as eventOf, slot, spinsFor, workerState } from './abi.ts'
 import type { CpuPlatform } from './host.ts'
 import { mostSlots, type Layout } from './layout.ts'
 import type { Arena, Pool } from './pool.ts'
@@ -78,18 +78,23 @@ export class Crew {
         }
         queue.workers.push(worker)
         this.workers.push(worker)
+        this.#spinFor(Atomics.add(this.#words, control.awake >>> 2, 1) + 1)
         this.#assign(worker)
       }
     this.#adaptSpinning()
   }
 
-  /** Threads that have a core each may burn it; others must leave theirs to whom they wait for. */
+  /** For all workers; those that sleep leave room for the others to spin longer (serve.ts). */
   #adaptSpinning(): void {
     const { cores } = this.#platform.threads
     const threads = this.workers.length
-    this.#words[control.spins >>> 2] = threads <= cores ? 10_000 : 400
+    this.#words[control.cores >>> 2] = cores
     this.#words[control.idleSpins >>> 2] = threads < cores ? 10_000 : threads === cores ? 2_000 : 100
     this.hostSpins = threads < cores ? 5_000 : 200
+  }
+
+  #spinFor(awake: number): void {
+    Atomics.store(this.#words, control.spins >>> 2, spinsFor(awake, this.#platform.threads.cores))
   }
 
   #assign(worker: Worker): void {
@@ -177,6 +182,9 @@ export class Crew {
       worker.thread = this.#pool.thread()
       worker.dead = false
     }
+    // Those that slept were woken to stop.
+    Atomics.store(this.#words, control.awake >>> 2, this.workers.length)
+    this.#spinFor(this.workers.length)
     return () => lost.forEach((worker) => this.#assign(worker))
   }
 

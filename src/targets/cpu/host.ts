@@ -18,6 +18,9 @@ import type { Loader, Threads } from './threads.ts'
 import { waitAsync } from './waitAsync.ts'
 import { Watchdog } from './watchdog.ts'
 
+/** How long the host stops its thread for a worker that it has woken, in milliseconds: nothing else happens on it meanwhile. */
+const longestDoze = 1
+
 /** What a CPU target is made of. */
 export interface CpuPlatform {
   readonly target: string
@@ -207,8 +210,8 @@ export class Host {
   // Waiting
 
   /** Until all that was launched has ended; throws if the world has stopped, or stops meanwhile. */
-  async reachAll(): Promise<void> {
-    await this.reach(this.#everyQueue)
+  reachAll(): Promise<void> {
+    return this.reach(this.#everyQueue)
   }
 
   /** Until the queues have completed so many launches, or all so far. */
@@ -219,9 +222,12 @@ export class Host {
     for (let n = 0; n < queues.length; n++) {
       const queue = queues[n]
       const sequence = sequences ? sequences[n] : queue.head
-      for (let spins = this.#crew.hostSpins; spins > 0 && !queue.hasReached(sequence); spins--)
-        if (Atomics.load(this.words, control.abort >>> 2) !== 0) break
-      if (!queue.hasReached(sequence)) await this.#sleepUntil(queue, sequence)
+      if (!queue.hasReached(sequence)) this.#watch(queue, sequence)
+      if (!queue.hasReached(sequence)) {
+        await this.#sleepUntil(queue, sequence)
+        // Whoever was woken has begun by now.
+        for (const other of queues) other.hasWoken = false
+      }
       queue.hasWoken = false
       this.settle(queue)
     }
@@ -236,6 +242,25 @@ export class Host {
   #idle(): void {
     if (this.#outgrown.length > 0) for (const pointer of this.#outgrown.splice(0)) this.#private.free(pointer)
     this.onIdle()
+  }
+
+  /** What ends soon is seen here, while nothing else happens on this thread: the event loop would cost more. */
+  #watch(queue: Queue, sequence: number): void {
+    if (queue.hasWoken) return this.#doze(queue, sequence)
+    for (let spins = this.#crew.hostSpins; spins > 0 && !queue.hasReached(sequence); spins--)
+      if (Atomics.load(this.words, control.abort >>> 2) !== 0) return
+  }
+
+  /**
+   * Leaves its core to the worker that was woken, which the system may have put there: as long as this thread spins, that does
+   * not begin. With more than one launch to wait for it does not stop at all.
+   */
+  #doze(queue: Queue, sequence: number): void {
+    const waiters = (queue.address + queueOf.waiters) >>> 2
+    Atomics.add(this.words, waiters, 1)
+    const completed = (queue.address + queueOf.completed) >>> 2
+    this.platform.threads.block(this.words, completed, (sequence - 1) | 0, longestDoze)
+    Atomics.sub(this.words, waiters, 1)
   }
 
   async #sleepUntil(queue: Queue, sequence: number): Promise<void> {

@@ -14,6 +14,7 @@ import {
   queue as queueOf,
   ring,
   slot as slotOf,
+  spinsFor,
   stopReason,
   workerState,
   type Entry,
@@ -29,12 +30,12 @@ export interface Service extends Assignment {
   readonly failed: (text: string) => void
 }
 
-/** How often a worker looks whether the launch before is complete, before it sleeps. */
 /** How often a worker looks for work before it sleeps: after a long sleep, and at most. */
-const leastSpins = 50
+const leastSpins = 4
 const mostSpins = 1 << 20
 /** Work that comes again within so many nanoseconds comes often. */
 const often = 1e6
+/** How often a worker looks whether the launch before is complete, before it sleeps. */
 const orderSpins = 2000
 
 export function serve(service: Service): void {
@@ -217,8 +218,20 @@ class Server {
       ((Atomics.load(words, this.#head) - this.#at) | 0) <= 0 &&
       Atomics.load(words, this.#closing) === 0 &&
       !this.#stopped()
-    if (nothing) Atomics.wait(words, asleep, 1)
+    if (nothing) {
+      this.#countAwake(-1)
+      Atomics.wait(words, asleep, 1)
+      this.#countAwake(1)
+    }
     Atomics.store(words, asleep, 0)
+  }
+
+  /** Waits in kernels spin as long as those that are awake allow. */
+  #countAwake(change: 1 | -1): void {
+    const words = this.#words
+    const awake = Atomics.add(words, control.awake >>> 2, change) + change
+    const cores = Atomics.load(words, control.cores >>> 2)
+    Atomics.store(words, control.spins >>> 2, spinsFor(awake, cores))
   }
 
   #stopped(): boolean {
