@@ -158,7 +158,7 @@ async function auditPaths(
 ): Promise<Audited> {
   // The engine lets its heap double before it collects what it no longer needs; that is most of what a crowded trace would take.
   setFlagsFromString('--heap-growing-percent=10')
-  // And it optimises functions that are nearly done: of traces up to some 100 MB that takes longer than it saves.
+  // And it optimises functions that are nearly done: of traces of some megabytes that takes longer than it saves.
   setFlagsFromString('--interrupt-budget=400000')
   const read = await readTraces(paths, {
     rank: command.rank,

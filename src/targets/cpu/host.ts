@@ -18,8 +18,11 @@ import type { Loader, Threads } from './threads.ts'
 import { waitAsync } from './waitAsync.ts'
 import { Watchdog } from './watchdog.ts'
 
-/** How long the host stops its thread for a worker that it has woken, in milliseconds: nothing else happens on it meanwhile. */
-const longestDoze = 1
+/**
+ * How long the host stops its thread for a worker that it has woken, in milliseconds: nothing else happens on it meanwhile. For less than
+ * a tick of the system's clock a timer is set, which takes longer than an empty launch.
+ */
+const longestDoze = 4
 
 /** What a CPU target is made of. */
 export interface CpuPlatform {
