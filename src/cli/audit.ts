@@ -158,8 +158,8 @@ async function auditPaths(
 ): Promise<Audited> {
   // The engine lets its heap double before it collects what it no longer needs; that is most of what a crowded trace would take.
   setFlagsFromString('--heap-growing-percent=10')
-  // And it optimises functions that are nearly done: of traces of some megabytes that takes longer than it saves.
-  setFlagsFromString('--interrupt-budget=400000')
+  // And Node 20's optimises functions that are nearly done: of traces of some megabytes that takes longer than it saves.
+  if (process.versions.v8.startsWith('11.')) setFlagsFromString('--interrupt-budget=400000')
   const read = await readTraces(paths, {
     rank: command.rank,
     // Only a trace that is written out again needs all of the host.

@@ -21,15 +21,13 @@ export function tileGroupOf(ir: KernelIR, wanted: number): TileGroup {
   const programs = new Set([...nodes.filter((node) => node.op === 'program'), ...ofTeams])
   const fromProgram = reachedFrom(ir.body, programs)
   const isElsewhere = elsewhere(ir.body, ir.world)
-  const plain = new Set<string>()
   const loops = nodes
     .filter(({ op }) => op === 'persistent')
-    .map((loop) => ({ site: String(loop.site), ...memoryOf(loop, isElsewhere) }))
-  const multiplying = new Set(loops.filter((loop) => loop.multiplies).map(({ site }) => site))
-  for (const loop of nodes.filter(({ op }) => op === 'persistent')) {
-    const site = String(loop.site)
-    if (!multiplying.has(site) || isOrderSeen(loop, fromProgram)) plain.add(site)
-  }
+    .map((loop) => ({ loop, site: String(loop.site), ...memoryOf(loop, isElsewhere) }))
+  const multiplying = new Set(loops.filter(({ multiplies }) => multiplies).map(({ site }) => site))
+  const isPlain = ({ loop, site }: (typeof loops)[number]): boolean =>
+    !multiplying.has(site) || isOrderSeen(loop, fromProgram)
+  const plain = new Set(loops.filter(isPlain).map(({ site }) => site))
   for (let before = -1; before < plain.size;) {
     before = plain.size
     for (const one of loops)
