@@ -63,7 +63,7 @@ export class Site {
 function authorFrame(stack: string): SourcePosition | undefined {
   let packaged: SourcePosition | undefined
   for (const line of stack.split('\n').slice(1)) {
-    const match = /(?:\(|at |@)((?:async )?[^()\s]*?):(\d+):(\d+)\)?$/.exec(line.trim())
+    const match = /(?:\(|at |@)(?:async )?([^()\s]*?):(\d+):(\d+)\)?$/.exec(line.trim())
     if (!match) continue
     const file = match[1]
     if (file.startsWith('node:')) continue

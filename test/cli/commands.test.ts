@@ -1,9 +1,9 @@
-/** The other commands: emit, targets, demo, help and version; and the command as it is built for a package. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+/** The other commands: emit, targets, demo, help and version. */
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { Progress } from '../../src/cli/progress.ts'
-import { arke, authorFolder, placeOf, project, root, start } from './arke.ts'
+import { arke, authorFolder, placeOf, project, root } from './arke.ts'
 
 const file = authorFolder()
 
@@ -178,93 +178,5 @@ describe('progress', () => {
     silent.show(() => 'text')
     silent.clear()
     expect(pipe.written).toEqual([])
-  })
-})
-
-describe('the built package', () => {
-  const folder = mkdtempSync(join(project.folder, 'package-'))
-  afterAll(() => rmSync(folder, { recursive: true, force: true }))
-  const { main } = project
-
-  const text = readFileSync(join(root, 'examples/broken/message-passing.ts'), 'utf8')
-  /** Ends the process as soon as anything of tsx is resolved. */
-  const guard = join(folder, 'guard.mjs')
-  const hooks =
-    "export const resolve = (name, context, next) => { if (name.startsWith('tsx')) throw new Error('tsx was loaded'); return next(name, context) }"
-
-  it('checks JavaScript without TypeScript support being loaded', async () => {
-    writeFileSync(join(folder, 'hooks.mjs'), hooks)
-    writeFileSync(guard, "import { register } from 'node:module'\nregister('./hooks.mjs', import.meta.url)\n")
-    writeFileSync(join(folder, 'kernel.mjs'), text) // it has no types in it
-    const { stdout, stderr, code } = await start(['check', 'kernel.mjs'], ['--import', guard, main], folder)
-      .ended
-    const { line, column } = placeOf(text, 'store(inbox')
-    expect(stderr).toBe('')
-    expect(stdout).toContain(`kernel.mjs:${line}:${column}  rank 0, program 0 writes inbox[0] of rank 1`)
-    expect(code).toBe(1)
-    writeFileSync(join(folder, 'guarded.ts'), text)
-    const guarded = await start(['check', 'guarded.ts'], ['--import', guard, main], folder).ended
-    expect(guarded.stderr).toContain('tsx was loaded') // the guard works
-  })
-
-  it("checks TypeScript at the author's lines, in a project of CommonJS too", async () => {
-    const { line, column } = placeOf(text, 'store(inbox')
-    for (const type of ['module', 'commonjs']) {
-      writeFileSync(join(folder, 'package.json'), JSON.stringify({ type }))
-      writeFileSync(join(folder, 'kernel.ts'), text)
-      const { stdout, code } = await start(['check', 'kernel.ts'], [main], folder).ended
-      expect(stdout).toContain(`kernel.ts:${line}:${column}  rank 0, program 0 writes inbox[0] of rank 1`)
-      expect(code).toBe(1)
-      // An error of the language is one whatever copy of it was loaded.
-      const refused = text.replace('t.wait(arrived)', 'void `${arrived}`')
-      writeFileSync(join(folder, 'refused.ts'), refused)
-      const ended = await start(['check', 'refused.ts'], [main], folder).ended
-      const at = placeOf(refused, 'void `').line
-      expect(ended.stderr).toMatch(
-        new RegExp(`^arke: refused\\.ts:${at}:\\d+: a symbolic value has no number.*\n$`),
-      )
-      expect(ended.code).toBe(2)
-    }
-  })
-
-  it('is one Arke for all that import it, few files of which a start loads', async () => {
-    writeFileSync(
-      join(folder, 'one.mjs'),
-      `import { Kernel, openWorld, WorldError } from 'arke'
-       import { gemm } from 'arke/ops'
-       const refused = await openWorld({ ranks: 0 }).catch((error) => error)
-       console.log(gemm instanceof Kernel, refused instanceof WorldError)
-`,
-    )
-    const log = "import { appendFileSync } from 'node:fs'\n"
-    const load = `export const load = (url, context, next) => { appendFileSync('loaded', url + '\\n'); return next(url, context) }`
-    writeFileSync(join(folder, 'log.mjs'), log + load)
-    writeFileSync(
-      join(folder, 'logged.mjs'),
-      "import { register } from 'node:module'\nregister('./log.mjs', import.meta.url)\n",
-    )
-    const logged = join(folder, 'logged.mjs')
-    const { stdout } = await start(['one.mjs'], ['--import', logged], folder).ended
-    expect(stdout).toBe('true true\n')
-    const loaded = readFileSync(join(folder, 'loaded'), 'utf8')
-    expect(loaded.match(/arke\/dist\/.*/g)!.length).toBeLessThan(40) // of some 400 modules
-  })
-
-  it("knows the author's lines without source maps, and those of operations", async () => {
-    const program = `import { f32, kernel, tensor } from 'arke'
-import { gemm } from 'arke/ops'
-const own = kernel('own', { x: tensor(f32, 1) }, () => {})
-console.log(own.site.toString(), gemm.site.position.file)
-`
-    writeFileSync(join(folder, 'sites.mjs'), program)
-    const { line, column } = placeOf(program, 'kernel(')
-    const sites = async (...node: string[]): Promise<string> =>
-      (await start(['sites.mjs'], node, folder).ended).stdout.trim()
-    expect(await sites()).toMatch(
-      new RegExp(`^sites\\.mjs:${line}:${column} .*/arke/dist/.*operations-\\w+\\.js$`),
-    )
-    expect(await sites('--enable-source-maps')).toMatch(
-      new RegExp(`^sites\\.mjs:${line}:${column} .*/arke/src/ops/gemm\\.ts$`),
-    )
   })
 })
