@@ -34,7 +34,7 @@ const measuring: BenchCommand = {
   dtype: 'f32',
   shard: 'K',
   skew: '0',
-  seconds: 4,
+  seconds: 3,
   pack: true,
   seed: 1,
 }
@@ -99,11 +99,11 @@ async function runOperations(
   version: string,
 ): Promise<void> {
   print(
-    '\n3. The same kernels on real ranks: threads of this machine that share memory. Bulk synchronous against fused.\n',
+    '\n3. The same kernels on real ranks: threads of this machine that share memory. Bulk synchronous against fused, the product also with one rank late.\n',
   )
   const products = await benchCommand(
     'all-gather-gemm',
-    { ...measuring, shape: 'M=16,N=1024,K=2048' },
+    { ...measuring, shape: 'M=16,N=1024,K=2048', skew: '0,20' },
     version,
     print,
     progress,
