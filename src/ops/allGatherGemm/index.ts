@@ -61,7 +61,7 @@ export interface AllGatherGemmOptions {
   readonly senders?: number
   /**
    * Of `push` and `fused` along K in f32 on a CPU, where it is the default: multiply this rank's own shard for all tiles of C
-   * before waiting for others', with the sums put away in C meanwhile. A program of a GPU has so few tiles that it gains nothing.
+   * before waiting for others', with the sums put away in C meanwhile. On a GPU it has not been tried, and is refused.
    */
   readonly ownFirst?: boolean
   /** Of `fused` along K: a flag for each tile of A, or one for each rank's shard, which is the default on a GPU. */

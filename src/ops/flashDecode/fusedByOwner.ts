@@ -10,26 +10,17 @@
  * One inbox is enough: a rank that has left a launch has heard from every owner, which has read what it was sent. And a result
  * is sent to a rank that has begun the launch, since its part was waited for.
  */
-import { i32 } from '../../lang/dtypes.ts'
-import { flags, kernel, tensor } from '../../lang/kernel.ts'
+import { flags, kernel } from '../../lang/kernel.ts'
 import { leaveTogether } from '../meeting.ts'
 import { oncePer, type OperandDType } from '../operation.ts'
 import { attention, attentionMeta } from './attention.ts'
-import { combined, on, partialParams, store } from './partials.ts'
+import { params } from './fusedForAll.ts'
+import { combined, on, store } from './partials.ts'
 
 export const fusedByOwnerKernel = oncePer((dtype: OperandDType) =>
   kernel(
     'flashDecodeFusedByOwner',
-    {
-      q: tensor(dtype, 4),
-      k: tensor(dtype, 4),
-      v: tensor(dtype, 4),
-      lengths: tensor(i32, 1),
-      out: tensor(dtype, 4),
-      ...partialParams,
-      arrived: flags(3),
-      left: flags(1),
-    },
+    { ...params(dtype), arrived: flags(3), left: flags(1) },
     attentionMeta,
     (t, { q, k, v, lengths, out, sums, stats, arrived, left }, meta) => {
       const { G, D, splits } = meta

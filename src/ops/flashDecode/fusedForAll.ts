@@ -18,7 +18,8 @@ import { oncePer, type OperandDType } from '../operation.ts'
 import { attention, attentionMeta, type AttentionMeta, type Cache } from './attention.ts'
 import { combine, on, partialParams, store, type Partials } from './partials.ts'
 
-const params = (dtype: OperandDType) => ({
+/** Of every fused kernel: the cache, the result and the inbox of partial results. */
+export const params = (dtype: OperandDType) => ({
   q: tensor(dtype, 4),
   k: tensor(dtype, 4),
   v: tensor(dtype, 4),
