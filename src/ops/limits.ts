@@ -12,7 +12,8 @@ export const stageBytes = ({ BM, BN, BK }: Omit<Tiles, 'stages'>, dtype: Operand
 
 /** Rows that a tile on a GPU may have: the fewest that cover all, up to 128; and as many as the matrix unit takes at once. */
 export function tileRows(m: number): readonly number[] {
-  const covering = [16, 32, 64, 128].find((rows) => rows >= m) ?? 128
+  const covering = [8, 16, 32, 64, 128].find((rows) => rows >= m) ?? 128
+  if (covering === 8) return [8, 16]
   return covering > 16 && covering !== 64 ? [covering, 64] : [covering]
 }
 

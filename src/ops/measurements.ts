@@ -334,7 +334,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 1, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 130.4, pull: 125.9, push: 152.2, fused: 121.1 },
+    times: { bsp: 126.6, pull: 120.7, push: 141.5, fused: 113.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -343,7 +343,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 2, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 130.1, pull: 125.4, push: 153.2, fused: 121.1 },
+    times: { bsp: 125.7, pull: 120.7, push: 141.3, fused: 113.9 },
   },
   {
     operation: 'allGatherGemm',
@@ -352,7 +352,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 4, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 132.1, pull: 126.3, push: 154.5, fused: 122.2 },
+    times: { bsp: 126.7, pull: 121.9, push: 142.5, fused: 116.4 },
   },
   {
     operation: 'allGatherGemm',
@@ -361,7 +361,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 8, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 131.5, pull: 126.4, push: 156.6, fused: 122.5 },
+    times: { bsp: 127.3, pull: 121.6, push: 142.9, fused: 117.1 },
   },
   {
     operation: 'allGatherGemm',
@@ -370,7 +370,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 16, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 132.5, pull: 126.3, push: 156.4, fused: 122.5 },
+    times: { bsp: 128, pull: 123.2, push: 143.1, fused: 117.7 },
   },
   {
     operation: 'allGatherGemm',
@@ -379,7 +379,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 32, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 135.7, pull: 127.4, push: 156.8, fused: 125.4 },
+    times: { bsp: 131, pull: 125.2, push: 146.5, fused: 119.7 },
   },
   {
     operation: 'allGatherGemm',
@@ -388,7 +388,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 64, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 138.7, pull: 129.5, push: 156.4, fused: 130 },
+    times: { bsp: 135.2, pull: 126.2, push: 147.7, fused: 122.9 },
   },
   {
     operation: 'allGatherGemm',
@@ -397,7 +397,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 128, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 150.4, pull: 134.9, push: 163.2, fused: 139.3 },
+    times: { bsp: 145.1, pull: 132.8, push: 156, fused: 130.2 },
   },
   {
     operation: 'allGatherGemm',
@@ -406,7 +406,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 256, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 209.2, pull: 184.7, push: 279.8, fused: 263.9 },
+    times: { bsp: 206.6, pull: 186.2, push: 273.4, fused: 194.4 },
   },
   {
     operation: 'allGatherGemm',
@@ -415,7 +415,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 512, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 386.8, pull: 344.1, push: 539.5, fused: 534.1 },
+    times: { bsp: 387.5, pull: 345.4, push: 533.8, fused: 369.1 },
   },
   {
     operation: 'allGatherGemm',
@@ -424,7 +424,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 1024, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 704.4, pull: 615.5, push: 1009.7, fused: 1017.8 },
+    times: { bsp: 712.8, pull: 615.4, push: 1014.2, fused: 686.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -433,7 +433,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 2048, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 1429.3, pull: 1240.2, push: 2027.9, fused: 2137.6 },
+    times: { bsp: 1447.6, pull: 1243.2, push: 2006.7, fused: 1408.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -442,7 +442,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 4096, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 2964.5, pull: 2646.1, push: 4418.5, fused: 4408.5 },
+    times: { bsp: 3017.6, pull: 2681.2, push: 4395.2, fused: 2876 },
   },
   {
     operation: 'allGatherGemm',
@@ -451,7 +451,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 8192, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 6106.8, pull: 5563.7, push: 9315.6, fused: 9061.1 },
+    times: { bsp: 6350, pull: 5727.5, push: 9445.2, fused: 6065.4 },
   },
   {
     operation: 'allGatherGemm',
@@ -460,7 +460,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 1, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 130.2, pull: 126, push: 152.5, fused: 121.4 },
+    times: { bsp: 126, pull: 120.4, push: 144.5, fused: 114.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -469,7 +469,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 2, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 130.1, pull: 126.1, push: 153.1, fused: 121.5 },
+    times: { bsp: 128.1, pull: 120.7, push: 142, fused: 114.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -478,7 +478,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 4, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 132.2, pull: 126.2, push: 154.3, fused: 122 },
+    times: { bsp: 126.7, pull: 123.9, push: 141.4, fused: 116.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -487,7 +487,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 8, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 131.6, pull: 126.2, push: 154.6, fused: 122 },
+    times: { bsp: 127.2, pull: 122.1, push: 143.9, fused: 116.9 },
   },
   {
     operation: 'allGatherGemm',
@@ -496,7 +496,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 16, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 133.1, pull: 126, push: 157.2, fused: 122.1 },
+    times: { bsp: 127.9, pull: 122.8, push: 145.3, fused: 117.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -505,7 +505,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 32, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 135.9, pull: 127.8, push: 158.7, fused: 126 },
+    times: { bsp: 130.6, pull: 124.4, push: 144, fused: 120.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -514,7 +514,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 64, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 138.6, pull: 128.6, push: 159.9, fused: 129.6 },
+    times: { bsp: 136.4, pull: 125, push: 149, fused: 123.1 },
   },
   {
     operation: 'allGatherGemm',
@@ -523,7 +523,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 128, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 150.1, pull: 135.6, push: 164.1, fused: 139.5 },
+    times: { bsp: 146.3, pull: 131.9, push: 159.2, fused: 131.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -532,7 +532,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 256, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 213.6, pull: 191.3, push: 280.6, fused: 264.1 },
+    times: { bsp: 212.6, pull: 193.3, push: 275.3, fused: 202.3 },
   },
   {
     operation: 'allGatherGemm',
@@ -541,7 +541,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 512, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 398.6, pull: 354.9, push: 541.6, fused: 538.1 },
+    times: { bsp: 400.8, pull: 356.9, push: 535.4, fused: 382.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -550,7 +550,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 1024, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 747.3, pull: 652.7, push: 1057.8, fused: 1018.2 },
+    times: { bsp: 752.3, pull: 644.3, push: 1033.7, fused: 730.4 },
   },
   {
     operation: 'allGatherGemm',
@@ -559,7 +559,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 2048, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 1507.9, pull: 1312.6, push: 2101.7, fused: 2138.6 },
+    times: { bsp: 1535.9, pull: 1302.4, push: 2009.9, fused: 1495.2 },
   },
   {
     operation: 'allGatherGemm',
@@ -568,7 +568,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 4096, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 3080.4, pull: 2714.6, push: 4507.1, fused: 4430.7 },
+    times: { bsp: 3167.5, pull: 2865.4, push: 4538.1, fused: 3053.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -577,7 +577,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 8192, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 6363.2, pull: 5787.1, push: 9813.1, fused: 9421.4 },
+    times: { bsp: 6604.8, pull: 5951.6, push: 9817.2, fused: 6299.6 },
   },
   {
     operation: 'flashDecode',
@@ -586,7 +586,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
-    times: { bsp: 132.4, 'gather-kernel': 133, 'fine-grained': 133.2, 'fused-coarse': 122.7, fused: 117.8 },
+    times: { bsp: 129, 'gather-kernel': 139.1, 'fine-grained': 153.2, 'fused-coarse': 129.9, fused: 114.9 },
   },
   {
     operation: 'flashDecode',
@@ -595,7 +595,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
-    times: { bsp: 230.6, 'gather-kernel': 232.3, 'fine-grained': 230.8, 'fused-coarse': 222.1, fused: 211.2 },
+    times: { bsp: 222.1, 'gather-kernel': 226.6, 'fine-grained': 241.2, 'fused-coarse': 219.7, fused: 205 },
   },
   {
     operation: 'flashDecode',
@@ -604,7 +604,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
-    times: { bsp: 419.4, 'gather-kernel': 427.7, 'fine-grained': 425.8, 'fused-coarse': 418, fused: 399.5 },
+    times: { bsp: 400.3, 'gather-kernel': 403.8, 'fine-grained': 417.8, 'fused-coarse': 396, fused: 380.3 },
   },
   {
     operation: 'flashDecode',
@@ -613,7 +613,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
-    times: { bsp: 805, 'gather-kernel': 826.3, 'fine-grained': 820.3, 'fused-coarse': 810.8, fused: 772.9 },
+    times: { bsp: 765.3, 'gather-kernel': 752.5, 'fine-grained': 766.9, 'fused-coarse': 745.7, fused: 740.7 },
   },
   {
     operation: 'flashDecode',
@@ -623,11 +623,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 1574.4,
-      'gather-kernel': 1616.9,
-      'fine-grained': 1609.1,
-      'fused-coarse': 1601.5,
-      fused: 1532.4,
+      bsp: 1496.6,
+      'gather-kernel': 1476.3,
+      'fine-grained': 1487.9,
+      'fused-coarse': 1465.3,
+      fused: 1465.8,
     },
   },
   {
@@ -638,11 +638,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 262144 },
     layout: {},
     times: {
-      bsp: 3058.2,
-      'gather-kernel': 3061.8,
-      'fine-grained': 3077.7,
-      'fused-coarse': 3050.3,
-      fused: 3055.5,
+      bsp: 2863.9,
+      'gather-kernel': 2868.5,
+      'fine-grained': 2887.1,
+      'fused-coarse': 2863.7,
+      fused: 2860.2,
     },
   },
   {
@@ -653,11 +653,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 524288 },
     layout: {},
     times: {
-      bsp: 6069.6,
-      'gather-kernel': 6065.3,
-      'fine-grained': 6109.2,
-      'fused-coarse': 6063.8,
-      fused: 6050.3,
+      bsp: 5658.6,
+      'gather-kernel': 5664.9,
+      'fine-grained': 5679.8,
+      'fused-coarse': 5657.5,
+      fused: 5654.1,
     },
   },
   {
@@ -667,7 +667,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
-    times: { bsp: 417.4, 'gather-kernel': 421.3, 'fine-grained': 428.1, 'fused-coarse': 415.6, fused: 405.2 },
+    times: { bsp: 397, 'gather-kernel': 397.7, 'fine-grained': 403.3, 'fused-coarse': 396.7, fused: 383.7 },
   },
   {
     operation: 'flashDecode',
@@ -676,7 +676,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
-    times: { bsp: 799, 'gather-kernel': 795.5, 'fine-grained': 801.5, 'fused-coarse': 792.4, fused: 782.8 },
+    times: { bsp: 746.5, 'gather-kernel': 747.9, 'fine-grained': 753.2, 'fused-coarse': 747.1, fused: 733.8 },
   },
   {
     operation: 'flashDecode',
@@ -686,11 +686,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
     times: {
-      bsp: 1557.6,
-      'gather-kernel': 1564.1,
-      'fine-grained': 1576.7,
-      'fused-coarse': 1558.9,
-      fused: 1552,
+      bsp: 1460.1,
+      'gather-kernel': 1465.5,
+      'fine-grained': 1471,
+      'fused-coarse': 1462.9,
+      fused: 1448.5,
     },
   },
   {
@@ -701,11 +701,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
     times: {
-      bsp: 3056.4,
-      'gather-kernel': 3063.2,
-      'fine-grained': 3064.9,
-      'fused-coarse': 3074.7,
-      fused: 3043.5,
+      bsp: 2859.5,
+      'gather-kernel': 2863.2,
+      'fine-grained': 2873,
+      'fused-coarse': 2867,
+      fused: 2845.9,
     },
   },
   {
@@ -716,11 +716,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 6079.3,
-      'gather-kernel': 6091,
-      'fine-grained': 6069,
-      'fused-coarse': 6065.6,
-      fused: 6028.6,
+      bsp: 5658.4,
+      'gather-kernel': 5663.4,
+      'fine-grained': 5670.2,
+      'fused-coarse': 5662.8,
+      fused: 5647.9,
     },
   },
   {
@@ -731,11 +731,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 262144 },
     layout: {},
     times: {
-      bsp: 12053,
-      'gather-kernel': 12038.4,
-      'fine-grained': 12074.5,
-      'fused-coarse': 12028.1,
-      fused: 12019,
+      bsp: 11245.5,
+      'gather-kernel': 11252,
+      'fine-grained': 11258.2,
+      'fused-coarse': 11250.8,
+      fused: 11233.3,
     },
   },
   {
@@ -746,11 +746,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 524288 },
     layout: {},
     times: {
-      bsp: 23991.1,
-      'gather-kernel': 23990.3,
-      'fine-grained': 23983,
-      'fused-coarse': 23961,
-      fused: 23981.9,
+      bsp: 22426.8,
+      'gather-kernel': 22434.5,
+      'fine-grained': 22434.9,
+      'fused-coarse': 22432.4,
+      fused: 22411.7,
     },
   },
   {
@@ -760,7 +760,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
-    times: { bsp: 807.3, 'gather-kernel': 809.6, 'fine-grained': 816.3, 'fused-coarse': 808.8, fused: 783.6 },
+    times: { bsp: 761.6, 'gather-kernel': 763.2, 'fine-grained': 771.2, 'fused-coarse': 771.1, fused: 739.5 },
   },
   {
     operation: 'flashDecode',
@@ -770,11 +770,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
     times: {
-      bsp: 1571.7,
-      'gather-kernel': 1565,
-      'fine-grained': 1583,
-      'fused-coarse': 1570.3,
-      fused: 1544.8,
+      bsp: 1476.1,
+      'gather-kernel': 1477.3,
+      'fine-grained': 1485.1,
+      'fused-coarse': 1487.6,
+      fused: 1455.5,
     },
   },
   {
@@ -785,11 +785,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
     times: {
-      bsp: 3071.7,
-      'gather-kernel': 3072.5,
-      'fine-grained': 3071.8,
-      'fused-coarse': 3081.4,
-      fused: 3053.3,
+      bsp: 2874.8,
+      'gather-kernel': 2876.6,
+      'fine-grained': 2885.6,
+      'fused-coarse': 2888.9,
+      fused: 2852.1,
     },
   },
   {
@@ -800,11 +800,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
     times: {
-      bsp: 6065.3,
-      'gather-kernel': 6095.5,
-      'fine-grained': 6102.1,
-      'fused-coarse': 6103.1,
-      fused: 6050.8,
+      bsp: 5668.7,
+      'gather-kernel': 5672.3,
+      'fine-grained': 5684.2,
+      'fused-coarse': 5690.3,
+      fused: 5648.9,
     },
   },
   {
@@ -815,11 +815,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 12061.4,
-      'gather-kernel': 12049.3,
-      'fine-grained': 12041.1,
-      'fused-coarse': 12017.3,
-      fused: 12000.6,
+      bsp: 11275.5,
+      'gather-kernel': 11276.2,
+      'fine-grained': 11284,
+      'fused-coarse': 11296.6,
+      fused: 11251.9,
     },
   },
   {
@@ -830,11 +830,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 262144 },
     layout: {},
     times: {
-      bsp: 24048.5,
-      'gather-kernel': 23983.7,
-      'fine-grained': 24037.9,
-      'fused-coarse': 23970.7,
-      fused: 24063.9,
+      bsp: 22452.2,
+      'gather-kernel': 22458.7,
+      'fine-grained': 22462,
+      'fused-coarse': 22486.7,
+      fused: 22435.6,
     },
   },
   {
@@ -845,11 +845,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
     times: {
-      bsp: 1588,
-      'gather-kernel': 1599.9,
-      'fine-grained': 1614.8,
-      'fused-coarse': 1602.5,
-      fused: 1549.8,
+      bsp: 1504.2,
+      'gather-kernel': 1505.4,
+      'fine-grained': 1522.1,
+      'fused-coarse': 1533.1,
+      fused: 1462,
     },
   },
   {
@@ -860,11 +860,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
     times: {
-      bsp: 3082.7,
-      'gather-kernel': 3107.8,
-      'fine-grained': 3121.2,
-      'fused-coarse': 3096,
-      fused: 3061.4,
+      bsp: 2906.5,
+      'gather-kernel': 2906.6,
+      'fine-grained': 2924.4,
+      'fused-coarse': 2939.6,
+      fused: 2869.4,
     },
   },
   {
@@ -875,11 +875,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
     times: {
-      bsp: 6091.2,
-      'gather-kernel': 6151.3,
-      'fine-grained': 6130,
-      'fused-coarse': 6085.7,
-      fused: 6057.5,
+      bsp: 5697.2,
+      'gather-kernel': 5698.6,
+      'fine-grained': 5717.4,
+      'fused-coarse': 5738.8,
+      fused: 5659.4,
     },
   },
   {
@@ -890,11 +890,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
     times: {
-      bsp: 12060,
-      'gather-kernel': 12041.2,
-      'fine-grained': 12074.8,
-      'fused-coarse': 12091,
-      fused: 12047,
+      bsp: 11302.5,
+      'gather-kernel': 11315.3,
+      'fine-grained': 11319.9,
+      'fused-coarse': 11350.3,
+      fused: 11263.9,
     },
   },
   {
@@ -905,11 +905,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 24003.1,
-      'gather-kernel': 23997.5,
-      'fine-grained': 24049,
-      'fused-coarse': 24031.5,
-      fused: 23962.8,
+      bsp: 22517.7,
+      'gather-kernel': 22529.1,
+      'fine-grained': 22540.3,
+      'fused-coarse': 22590,
+      fused: 22490.2,
     },
   },
 ]

@@ -38,8 +38,10 @@ export function cudaTiles({ m, n, dtype, multiprocessors = 132 }: Omit<ProductSh
   if (dtype === 'f32') return { BM: m <= 16 ? 16 : 64, BN: 64, BK: 32, stages: 3 }
   const wide = Math.ceil(n / 256)
   const isOneEach = wide <= multiprocessors && wide >= 0.87 * multiprocessors
-  if (m <= 16)
-    return isOneEach ? { BM: 16, BN: 256, BK: 64, stages: 6 } : { BM: 16, BN: 64, BK: 128, stages: 8 }
+  if (m <= 16) {
+    const BM = m <= 8 ? 8 : 16
+    return isOneEach ? { BM, BN: 256, BK: 64, stages: 6 } : { BM, BN: 64, BK: 128, stages: 8 }
+  }
   if (m <= 64)
     return isOneEach ? { BM: 64, BN: 256, BK: 64, stages: 4 } : { BM: 64, BN: 64, BK: 128, stages: 6 }
   const isFull = Math.ceil(m / 128) * wide >= 0.87 * multiprocessors

@@ -18,7 +18,7 @@ const leastBusy = 0.75
 export function productCandidates(target: string, shape: ProductShape, fallback: Tiles): Tiles[] {
   if (target !== 'cuda') return unique([fallback, ...aroundProduct(shape, fallback)])
   const { m, n, k, dtype, multiprocessors = 132 } = shape
-  const rows = tileRows(m).filter((BM) => dtype !== 'f32' || BM <= 64)
+  const rows = tileRows(m).filter((BM) => dtype !== 'f32' || (BM >= 16 && BM <= 64))
   const tiles = rows.flatMap((BM) =>
     columns
       // No tile of zeros; and the matrix unit reads whole columns of 64 alone, without which 128 rows do not fit the registers.

@@ -6,7 +6,7 @@ import { lower } from '../../src/ir/stages.ts'
 import type { Kernel, Meta } from '../../src/lang/kernel.ts'
 import { gatherKernel } from '../../src/ops/allGatherGemm/bulk.ts'
 import { fusedKernel } from '../../src/ops/allGatherGemm/fused.ts'
-import { fusedByShardKernel, partColumns } from '../../src/ops/allGatherGemm/fusedByShard.ts'
+import { fusedByShardKernel, partsOf } from '../../src/ops/allGatherGemm/fusedByShard.ts'
 import { publish } from '../../src/ops/allGatherGemm/publish.ts'
 import { allGatherGemmPull } from '../../src/ops/allGatherGemm/pull.ts'
 import { pullKernel } from '../../src/ops/allGatherGemm/pullInPlace.ts'
@@ -68,7 +68,7 @@ function products(dtype: OperandDType, M: number): Shipped[] {
       shipped(`fused, teams ${shard} ${at}`, fusedKernel(choice), { ...meta, senders: 2 }, shapes),
     ]
   })
-  const parts = Math.ceil(M / BM) * Math.ceil(K / WORLD / partColumns)
+  const parts = partsOf([M, K / WORLD], { BM })
   const matrices = { b: [K, N], c: [M, N] }
   const mail = { a: [M, K / WORLD], inbox: [2, WORLD, M, K / WORLD] }
   return [

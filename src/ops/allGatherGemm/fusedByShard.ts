@@ -1,6 +1,6 @@
 /**
- * C = gather(A) x B in one kernel for a GPU, A sharded along K: every program sends a part of this rank's shard into all peers'
- * inboxes, then multiplies, its own shard first, from where it lies. While warps send, B is on its way.
+ * C = gather(A) x B in one kernel for a GPU, A sharded along K: programs send parts of this rank's shard into all peers' inboxes,
+ * the last ones first, then multiply, the own shard first, from where it lies. While warps send, B is on its way.
  *
  *   inbox    [2, source, M, K of a rank], two slots by epoch
  *   arrived  [source]: all parts of that source's shard lie in the inbox. A flag for each tile would cost a GPU more than it
@@ -12,14 +12,19 @@ import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'
 import { oncePer, type OperandDType } from '../operation.ts'
+import type { Tiles } from '../tiles.ts'
 import { product, productMeta } from './product.ts'
 
-/** Columns of a part; a program holds all of it in registers while it sends. */
-export const partColumns = 64
+/** Columns of a part of so many rows: a program holds all of it in registers while it sends. */
+const partColumns = (BM: number): number => (BM <= 32 ? 256 : 64)
+
+/** Parts of a shard. */
+export const partsOf = ([rows, depth]: readonly [number, number], { BM }: Pick<Tiles, 'BM'>): number =>
+  Math.ceil(rows / BM) * Math.ceil(depth / partColumns(BM))
 
 export interface FusedByShard {
   readonly dtype: OperandDType
-  /** Of a shard: tiles of BM x `partColumns`. */
+  /** See `partsOf`. */
   readonly parts: number
 }
 
@@ -39,11 +44,16 @@ export const fusedByShardKernel = oncePer(({ dtype, parts }: FusedByShard) =>
       const multiply = product(t, 'K', { a, b, c }, meta)
       const slot = t.epoch(arrived).mod(2).to(i32)
       const [rows, depth] = [a.dim(0), a.dim(1)]
-      t.persistent([ceilDiv(rows, BM), ceilDiv(depth, partColumns)], ([i, part]) => {
-        const peer = (step: typeof i) => t.rank.add(step).add(1).mod(t.world)
-        const sent = t.load(a.tile([i, part], [BM, partColumns]))
+      const width = partColumns(BM)
+      const across = ceilDiv(depth, width)
+      // The last programs have a tile less to multiply, or none.
+      const fromBehind = t.programs.sub(1).sub(t.program)
+      t.for({ from: fromBehind, to: ceilDiv(rows, BM).mul(across), step: t.programs }, (n) => {
+        const part = [n.div(across), n.mod(across)] as const
+        const peer = (step: typeof n) => t.rank.add(step).add(1).mod(t.world)
+        const sent = t.load(a.tile(part, [BM, width]))
         t.for(t.world - 1, (step) =>
-          t.store(inbox.on(peer(step)).pick(slot).pick(t.rank).tile([i, part], [BM, partColumns]), sent),
+          t.store(inbox.on(peer(step)).pick(slot).pick(t.rank).tile(part, [BM, width]), sent),
         )
         t.for(t.world - 1, (step) => t.signal(arrived.on(peer(step)).at([t.rank])))
       })

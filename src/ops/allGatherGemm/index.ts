@@ -29,7 +29,7 @@ import {
 } from '../operation.ts'
 import { gatherKernel } from './bulk.ts'
 import { fusedKernel } from './fused.ts'
-import { fusedByShardKernel, partColumns } from './fusedByShard.ts'
+import { fusedByShardKernel, partsOf } from './fusedByShard.ts'
 import type { Shard } from './product.ts'
 import { pullKernel } from './pullInPlace.ts'
 import { pushKernels } from './push.ts'
@@ -162,12 +162,12 @@ const variants: Readonly<Record<AllGatherGemmVariant, Variant>> = {
   },
 }
 
-function fusedByShard({ world, dtype, local: [rows, depth], a, weights, c, tiles, options }: Plan): Step {
+function fusedByShard({ world, dtype, local, a, weights, c, tiles, options }: Plan): Step {
   const { ranks } = world
-  const parts = Math.ceil(rows / tiles.BM) * Math.ceil(depth / partColumns)
+  const parts = partsOf(local, tiles)
   const args = {
     ...{ a, c },
-    inbox: world.empty(dtype, [2, ranks, rows, depth], { name: 'inbox' }),
+    inbox: world.empty(dtype, [2, ranks, ...local], { name: 'inbox' }),
     arrived: world.flags([ranks], { name: 'arrived', arrivals: parts }),
   }
   const launch = { ...options, meta: tiles }

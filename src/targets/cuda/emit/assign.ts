@@ -4,18 +4,27 @@
  * Values that meet elementwise, and those that a loop or branch carries, have one layout: they form a class. A `dot` forces
  * the accumulator layout on its accumulator, and its own on a left operand in registers; reductions, expand and broadcast
  * relate a class of matrices to classes of its rows and columns, in both directions. What nothing forces is blocked, unless
- * its rows or columns are needed. Where two demands meet, the assignment ends with a `LayoutConflict`, which names the value
+ * its rows or columns are needed. A product of few rows may swap its operands, if nothing else has a say in its accumulator's layout.
+ * Where two demands meet, the assignment ends with a `LayoutConflict`, which names the value
  * to be had in another layout and where; `conversions.ts` resolves it.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { sameShape, type Shape, type ValueType } from '../../../ir/type.ts'
 import type { Group, RolesPlan } from './groups.ts'
-import { blockedLayout, columnsLayout, matrixLayout, rowsLayout, spreadOf, type Layout } from './layout.ts'
-import { productOf } from './products.ts'
+import {
+  blockedLayout,
+  columnsLayout,
+  matrixLayout,
+  rowsLayout,
+  spreadOf,
+  swappedLayout,
+  type Layout,
+} from './layout.ts'
+import { maySwap, productOf } from './products.ts'
 
 /** Columns are those of a matrix of that many rows. */
-type Kind = 'accumulator' | 'left' | 'rows' | `columns of ${number}`
+type Kind = 'accumulator' | 'left' | 'swapped' | 'rows' | `columns of ${number}`
 
 export interface Layouts {
   of(node: Node): Layout
@@ -42,7 +51,8 @@ interface Class {
   flat: boolean
 }
 
-const isMatrix = (kind: Kind | undefined): boolean => kind === 'accumulator' || kind === 'left'
+const isMatrix = (kind: Kind | undefined): boolean =>
+  kind === 'accumulator' || kind === 'left' || kind === 'swapped'
 
 const elementwise = new Set<Node['op']>([
   ...([
@@ -128,6 +138,7 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
   const classes = new Map<Node, Class>()
   const groups = new Map<Node, Group>()
   const relations: { readonly matrix: Node; settle(): boolean; choose(): void }[] = []
+  const swappable: Node[] = []
 
   const find = (node: Node): Class => {
     let found = classes.get(node)
@@ -190,7 +201,8 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
     switch (node.op) {
       case 'dot':
         join(node, node.inputs[2], node)
-        force(node, 'accumulator', () => new LayoutConflict(node, undefined))
+        if (maySwap(node, group)) swappable.push(node)
+        else force(node, 'accumulator', () => new LayoutConflict(node, undefined))
         if (isFragment(node.inputs[0])) leftOperand(node, node.inputs[0], group)
         break
       case 'load':
@@ -273,6 +285,8 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
     } else join(inner.params[inner.params.length - inner.results.length + index], node, undefined)
   }
   visit(ir.body, roles.whole)
+  const sliced = new Set(relations.map(({ matrix }) => find(matrix)))
+  for (const dot of swappable) find(dot).kind ??= sliced.has(find(dot)) ? 'accumulator' : 'swapped'
   for (;;) {
     while (relations.map((relation) => relation.settle()).some((changed) => changed));
     // No product decides, but rows or columns do: of the layouts, an accumulator's is the one that has them.
@@ -297,6 +311,8 @@ function layoutOf(node: Node, { kind, bytes }: Class, group: Group): Layout {
     case 'accumulator':
     case 'left':
       return matrixLayout(kind, shape, group)
+    case 'swapped':
+      return swappedLayout(shape, group)
     case 'rows':
       return rowsLayout(shape, group)
     case undefined:

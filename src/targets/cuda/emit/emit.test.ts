@@ -182,7 +182,7 @@ describe('plans', () => {
 
   it('completes stores of the copy engine before it releases them', () => {
     const text = bodyOf(emitted['all-gather-gemm-pull']())
-    expect(text.indexOf('tma_store_wait_done<0>')).toBeLessThan(text.indexOf('last_program'))
+    expect(text.indexOf('tma_store_wait_done<0>')).toBeLessThan(text.indexOf('is_last = '))
   })
 
   it('says which tiles do not fit shared memory', () => {
@@ -351,6 +351,37 @@ describe('products', () => {
     expect(textOf('f16', { M: 1, N: 8 })).toContain('mma_f16(')
   })
 
+  it('of fewer rows are multiplied as the transposed product, which has columns enough', () => {
+    expect(textOf('bf16', { M: 24, N: 128, K: 64 })).toMatch(
+      /wgmma_m64n24k16_bf16<1, 0>\(part<12>\(acc, 0\).*\n.*wgmma_m64n24k16_bf16<1, 0>\(part<12>\(acc, 12\)/,
+    )
+    expect(textOf('f16', { M: 8, N: 64, K: 64, right: 'transposed' })).toContain(
+      'wgmma_m64n8k16_f16<0, 0>(acc',
+    )
+    expect(textOf('f16', { M: 16, N: 64, K: 64, left: 'transposed' })).toContain(
+      'wgmma_m64n16k16_f16<1, 1>(acc',
+    )
+  })
+
+  it('are not turned where rows do not come in eights, columns in 64s, or an operand is in registers', () => {
+    for (const meta of [
+      { M: 12, N: 64, K: 64 },
+      { M: 16, N: 96, K: 64 },
+      { M: 16, N: 64, K: 64, left: 'registers' },
+    ])
+      expect(textOf('bf16', meta)).toContain('mma_bf16(')
+  })
+
+  it('are not turned where the result is reduced: its rows must be where a row is expected', () => {
+    const ofRows = kernel('ofRows', { a: tensor(bf16, 2), y: tensor(f32, 1) }, (t, { a, y }) => {
+      const [few, many] = [t.shared(bf16, [16, 64]), t.shared(bf16, [64, 64])]
+      t.copy(a.tile([0, 0], [16, 64]), few)
+      t.copy(a.tile([0, 0], [64, 64]), many)
+      t.store(y.tile([0], [16]), t.dot(few, many, t.zeros(f32, [16, 64])).sum(1))
+    })
+    expect(bodyOf(emit(ofRows.record({ world: 1 })))).toContain('mma_bf16(')
+  })
+
   it('are multiplied one by one where no instruction keeps what the language promises', () => {
     for (const dtype of ['f32', 'i8', 'f8e4m3', 'f8e5m2'] as const) {
       const text = textOf(dtype, { M: 64, N: 64, K: 32 })
@@ -487,7 +518,7 @@ describe.skipIf(noCompiler)('compiled for sm_90a', () => {
   const names = Object.keys(emitted)
   const instructions = ['mma.sync.aligned', 'wgmma.mma_async.sync.aligned']
   const instructionOf = (name: string): string[] => {
-    if (/few|registers/.test(name)) return ['mma.sync.aligned']
+    if (/few-heads|registers/.test(name)) return ['mma.sync.aligned']
     return /gemm(?!-f32)|attention|decode/.test(name) ? ['wgmma.mma_async.sync.aligned'] : []
   }
 

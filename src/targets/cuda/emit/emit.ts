@@ -1,9 +1,8 @@
 /**
  * Lowered IR to CUDA C++: text and the recipe to launch it, no driver calls. The same IR and facts give the same text.
  *
- * The kernel's frame is written here: its parameters, shared memory, barriers, epochs, and, at the end, the rank's last
- * program advancing the epochs. Everything between is written by the renderers of the ops, each looking at its own op and
- * at the plans made before.
+ * The kernel's frame is written here: its parameters, shared memory, barriers and epochs, which the rank's last program to start
+ * advances. Everything else is written by the renderers of the ops, each looking at its own op and at the plans made before.
  */
 import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
 import { KernelError } from '../../../ir/site.ts'
@@ -31,10 +30,7 @@ export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
       if (emission.recorder) emission.drain()
     }),
   )
-  const end = emission.out.aside(() => {
-    advanceEpochs(emission)
-    emission.recorder?.ends()
-  })
+  const end = emission.out.aside(() => emission.recorder?.ends())
   const start = emission.out.aside(() => prologue(emission))
   const { block } = plans.roles
   const params = emission.params.all
@@ -88,12 +84,27 @@ function prologue(emission: Emission): void {
   // What waits for others would wait in vain in a stopped world.
   const canWait = emission.waitSites.length > 0
   if (canWait) out.line(`const bool is_stopped = thread == 0 && abort_raised(${params.control});`)
+  const advanced = [
+    ...[...emission.signals].map((flags) => ({ flags, side: 'signal' as const })),
+    ...[...emission.waits].map((flags) => ({ flags, side: 'wait' as const })),
+  ].map((one) => ({ ...one, name: emission.epoch(one.flags, one.side) }))
   for (const [name, { flags, side }] of emission.epochs)
     out.line(
       `const u32 ${name} = *(volatile u32*)(${params.epochs(flags)} + ${side === 'signal' ? 0 : 1}) + 1;`,
     )
-  const isMeeting = canWait || barriers.length > 0 || (emission.recorder && plans.roles.groups.size > 0)
+  const isMeeting =
+    canWait ||
+    barriers.length > 0 ||
+    advanced.length > 0 ||
+    (emission.recorder && plans.roles.groups.size > 0)
   if (isMeeting) out.line(canWait ? 'if (__syncthreads_or(is_stopped)) return;' : '__syncthreads();')
+  if (advanced.length === 0) return
+  // All programs have read the epochs when the last one comes here. The last thread is none that starts copies.
+  const isLast = `thread == ${plans.roles.block - 1} && last_program(${params.counter()}, gridDim.x)`
+  out.block(`if (${isLast})`, () => {
+    for (const { flags, side, name } of advanced)
+      out.line(`${params.epochs(flags)}[${side === 'signal' ? 0 : 1}] = ${name};`)
+  })
 }
 
 function initialise(barriers: readonly Node[], { out, plans, params }: Emission): void {
@@ -109,21 +120,5 @@ function initialise(barriers: readonly Node[], { out, plans, params }: Emission)
     }
     out.line('barrier_init_fence();')
     out.line('fence_async_shared();')
-  })
-}
-
-/** All programs have read the epochs when the last one arrives. */
-function advanceEpochs(emission: Emission): void {
-  const { out, params } = emission
-  if (emission.epochs.size === 0) return
-  const sides = [
-    ...[...emission.signals].map((flags) => ({ flags, side: 'signal' as const })),
-    ...[...emission.waits].map((flags) => ({ flags, side: 'wait' as const })),
-  ]
-  if (sides.length === 0) return
-  out.line('__syncthreads();')
-  out.block(`if (thread == 0 && last_program(${params.counter()}, gridDim.x))`, () => {
-    for (const { flags, side } of sides)
-      out.line(`${params.epochs(flags)}[${side === 'signal' ? 0 : 1}] = ${emission.epoch(flags, side)};`)
   })
 }

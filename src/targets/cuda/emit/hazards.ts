@@ -9,7 +9,7 @@ import { ops, origin } from '../../../ir/ops/index.ts'
 import type { RefType } from '../../../ir/type.ts'
 import { isFragment, type Layouts } from './assign.ts'
 import type { CopyPlanner, TensorPlan } from './copies.ts'
-import type { Product } from './products.ts'
+import { isByWarpgroups, type Product } from './products.ts'
 import type { Region } from './tiles.ts'
 import { viewOf, type TensorView } from './views.ts'
 
@@ -77,7 +77,7 @@ function namedAccesses(node: Node, plans: Plans): Access[] {
         .slice(0, 2)
         .filter((operand) => operand.type.kind === 'ref')
         .map((operand) =>
-          plans.products.get(node) === 'wgmma'
+          isByWarpgroups(plans.products.get(node))
             ? access(operand, false, 'engine', 'engine')
             : access(operand, false, 'threads', 'product'),
         )

@@ -4,6 +4,7 @@
  *   accumulator  what the matrix unit leaves: tiles of 16 x 8, of which a thread has pairs of columns in two rows; how warps
  *                share out the tiles is the matrix's spread
  *   left         the same, but every warp has all columns of its rows: what a product reads from registers
+ *   swapped      what the matrix unit leaves of the transposed product: an accumulator whose rows are columns
  *   rows         one value a row of either: the four threads of a row, and all warps that have the row, hold the same
  *   columns      one value a column of an accumulator: all warps that have the column, and in them eight threads, hold the same
  *   blocked      elements in memory order, dealt out to the threads in vectors
@@ -14,7 +15,7 @@ import type { Shape } from '../../../ir/type.ts'
 import type { Group } from './groups.ts'
 
 export interface Layout {
-  readonly kind: 'accumulator' | 'left' | 'rows' | 'columns' | 'blocked'
+  readonly kind: 'accumulator' | 'left' | 'swapped' | 'rows' | 'columns' | 'blocked'
   readonly shape: Shape
   /** Equal for layouts of one shape in which every thread holds the same elements in the same registers. */
   readonly key: string
@@ -107,6 +108,26 @@ export function matrixLayout(kind: 'accumulator' | 'left', shape: Shape, group: 
         ...(isPadded.columns ? [`${column(i)} < ${columns}`] : []),
       ].join(' && ') || undefined,
     isFirst: columnWarps === warpsOfRow ? undefined : isFirstOfRow(spread, columnWarps),
+  }
+}
+
+/** Whether warpgroups can have so many rows of the transposed matrix, in whole octets of its columns. */
+export const isSwappable = ([rows, columns]: Shape, group: Group): boolean =>
+  rows % TILE_COLUMNS === 0 && spreadOf([columns, rows], group).isWarpgroups
+
+/** Neighbours in a thread's registers are neighbours in a column, so nothing is stored in vectors. */
+export function swappedLayout(shape: Shape, group: Group): Layout {
+  const [rows, columns] = shape
+  const transposed = matrixLayout('accumulator', [columns, rows], group)
+  const place = (i: string): readonly string[] => transposed.place(i).toReversed()
+  return {
+    ...transposed,
+    kind: 'swapped',
+    shape,
+    key: `swapped ${transposed.key}`,
+    vector: 1,
+    spread: undefined,
+    place,
   }
 }
 

@@ -9,7 +9,7 @@ import { CopyPlanner, type TensorPlan } from './copies.ts'
 import type { EmissionPlans, SharedPlan } from './emission.ts'
 import { planRoles, type Group, type RolesPlan } from './groups.ts'
 import { planOverlap } from './overlap.ts'
-import { productOf } from './products.ts'
+import { isByWarpgroups, productIn } from './products.ts'
 import { Ranges } from './ranges.ts'
 import type { EmitFacts } from './recipe.ts'
 import { planRecord, recordBytes } from './record.ts'
@@ -57,7 +57,9 @@ function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {
   const arrivers = planArrivers(ir, groupOf)
   const all = [...walk(ir.body)]
   const products = new Map(
-    all.filter((node) => node.op === 'dot').map((node) => [node, productOf(node, groupOf.get(node)!)]),
+    all
+      .filter((node) => node.op === 'dot')
+      .map((node) => [node, productIn(node, layouts.of(node), groupOf.get(node)!)]),
   )
   return {
     ir,
@@ -75,7 +77,7 @@ function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {
     uses: new Uses(ir.body),
     overlaps: planOverlap(ir).filter(
       ({ dot, arrivals }) =>
-        products.get(dot) === 'wgmma' &&
+        isByWarpgroups(products.get(dot)) &&
         arrivals.every((arrival) => arrivers.get(arrival.inputs[0].inputs[0]) === groupOf.get(dot)!.warps),
     ),
     arrivers,

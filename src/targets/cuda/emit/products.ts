@@ -3,6 +3,7 @@
  *
  *   wgmma     16-bit floats, whole warpgroups of 64 rows: operands by descriptors of swizzled tiles, the left one also from
  *             registers
+ *   swapped   wgmma of the transposed product, for fewer rows: what was the right operand has 64 of its columns as rows
  *   mma       16-bit floats, any number of rows: tiles of 16 x 8 by mma.sync, operands by ldmatrix; rows that do not fill a tile
  *             are computed and ignored
  *   elements  everything else: one multiplication and addition an element, in f32 (i32 for i8)
@@ -11,15 +12,34 @@ import { dtypes } from '../../../ir/dtype.ts'
 import type { Node } from '../../../ir/node.ts'
 import type { RefType, ValueType } from '../../../ir/type.ts'
 import type { Group } from './groups.ts'
-import { spreadOf } from './layout.ts'
+import { isSwappable, spreadOf, type Layout } from './layout.ts'
 import { spanOf, tileRoot } from './tiles.ts'
 
-export type Product = 'wgmma' | 'mma' | 'elements'
+export type Product = 'wgmma' | 'swapped' | 'mma' | 'elements'
+
+/** Whether the copy engine's neighbour reads the operands, by descriptors. */
+export const isByWarpgroups = (product: Product | undefined): boolean =>
+  product === 'wgmma' || product === 'swapped'
 
 /** What one wgmma has at most. */
 export const MAX_COLUMNS = 256
 
-export function productOf(dot: Node, group: Group): Product {
+/** The product whose accumulator got that layout. */
+export const productIn = (dot: Node, { kind }: Layout, group: Group): Product =>
+  kind === 'swapped' ? 'swapped' : productOf(dot, group)
+
+/** Whether the transposed product can be had instead: both operands are where descriptors reach them. */
+export function maySwap(dot: Node, group: Group): boolean {
+  const operands = dot.inputs.slice(0, 2)
+  return (
+    productOf(dot, group) === 'mma' &&
+    operands.every((operand, side) => operand.type.kind === 'ref' && rowSpan(operand, side) !== 'none') &&
+    isSwappable((dot.type as ValueType).shape, group)
+  )
+}
+
+/** Unless it is swapped. */
+export function productOf(dot: Node, group: Group): Exclude<Product, 'swapped'> {
   const [a, b] = dot.inputs
   const { dtype, shape } = a.type as ValueType
   const [, columns] = (dot.type as ValueType).shape

@@ -2,13 +2,14 @@
  * The matrix product. Operands in registers that the instruction wants in shared memory are staged first; then it is wgmma
  * (here), mma.sync (mma.ts) or plain arithmetic (elements.ts).
  *
- * wgmma: a warpgroup multiplies its own rows, 64 at a time, by up to 256 columns a time. Where the overlap plan says so, a
+ * wgmma: a warpgroup multiplies its own rows, 64 at a time, by up to 256 columns a time; swapped, its own columns by all rows. Where the overlap plan says so, a
  * product is left in flight and the one before it is waited for; what that one read is then handed back.
  */
 import type { Node } from '../../../../ir/node.ts'
-import type { ValueType } from '../../../../ir/type.ts'
+import type { Shape, ValueType } from '../../../../ir/type.ts'
 import { isSplat } from '../assign.ts'
 import type { Emission } from '../emission.ts'
+import { spreadOf } from '../layout.ts'
 import type { Overlap } from '../overlap.ts'
 import { MAX_COLUMNS } from '../products.ts'
 import { stagedOf } from '../scratch.ts'
@@ -32,7 +33,9 @@ export const dot: Renderer = (node, emission) => {
   const acc = accumulator(node, emission)
   switch (product) {
     case 'wgmma':
-      return multiplyByWarpgroups(node, operands, acc, emission)
+      return multiplyByWarpgroups(node, { ...operands, shape: (node.type as ValueType).shape }, acc, emission)
+    case 'swapped':
+      return multiplyByWarpgroups(node, swapped(operands, node), acc, emission)
     case 'mma':
       return multiplyTiles(node, operands, acc, emission)
     case 'elements':
@@ -67,7 +70,19 @@ function operandsOf(node: Node, emission: Emission): Operands {
   }
 }
 
-function multiplyByWarpgroups(node: Node, operands: Operands, acc: string, emission: Emission): void {
+/** Operands of wgmma, and the shape of what it computes. */
+interface Factors extends Operands {
+  readonly shape: Shape
+}
+
+/** The product as its transpose. */
+function swapped({ left, right }: Operands, node: Node): Factors {
+  const transposed = (view: SharedView): SharedView => ({ ...view, transposed: !view.transposed })
+  const shape = (node.type as ValueType).shape.toReversed()
+  return { left: transposed(right), right: transposed(left!), shape }
+}
+
+function multiplyByWarpgroups(node: Node, operands: Factors, acc: string, emission: Emission): void {
   const { out, plans } = emission
   const overlap = plans.overlaps.find((one) => one.dot === node)
   if (!overlap) out.line(`fragment_fence(${acc});`, node.site)
@@ -92,14 +107,14 @@ function accumulator(node: Node, emission: Emission): string {
   return name
 }
 
-function multiply(node: Node, operands: Operands, acc: string, emission: Emission): void {
-  const { out, plans } = emission
+function multiply(node: Node, operands: Factors, acc: string, emission: Emission): void {
+  const { out } = emission
   const [a] = node.inputs
   const { dtype, shape } = a.type as ValueType
   const depth = shape[1]
-  const columns = (node.type as ValueType).shape[1]
+  const columns = operands.shape[1]
   const perTile = columns / 2
-  const tiles = plans.layouts.of(node).spread!.rowTiles
+  const tiles = spreadOf(operands.shape, emission.group).rowTiles
   const chunks = Math.ceil(columns / MAX_COLUMNS)
   const width = columns / chunks
   const wgmma = {

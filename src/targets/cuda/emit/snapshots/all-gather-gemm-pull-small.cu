@@ -32,6 +32,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPull(
   const u32 ready_wait_epoch = *(volatile u32*)(ready_epochs + 1) + 1;
   const u32 done_signal_epoch = *(volatile u32*)(done_epochs + 0) + 1;
   if (__syncthreads_or(is_stopped)) return;
+  if (thread == 255 && last_program(counters + 1, gridDim.x)) {
+    done_epochs[0] = done_signal_epoch;
+    ready_epochs[1] = ready_wait_epoch;
+  }
   const u32 a_tile = shared;  // src/ops/allGatherGemm/pull.ts:19
   const u32 b_tile = shared + 12288;  // src/ops/allGatherGemm/pull.ts:20
   const u32 full = shared + 40960;  // src/ops/allGatherGemm/pull.ts:23
@@ -161,9 +165,4 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPull(
     }
   }
   __syncthreads();
-  __syncthreads();
-  if (thread == 0 && last_program(counters + 1, gridDim.x)) {
-    done_epochs[0] = done_signal_epoch;
-    ready_epochs[1] = ready_wait_epoch;
-  }
 }

@@ -57,6 +57,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
   const u32 arrived_wait_epoch = *(volatile u32*)(arrived_epochs + 1) + 1;
   const u32 done_signal_epoch = *(volatile u32*)(done_epochs + 0) + 1;
   if (__syncthreads_or(is_stopped)) return;
+  if (thread == 255 && last_program(counters + 1, gridDim.x)) {
+    arrived_epochs[0] = arrived_signal_epoch;
+    done_epochs[0] = done_signal_epoch;
+    done_epochs[1] = done_wait_epoch;
+    arrived_epochs[1] = arrived_wait_epoch;
+  }
   const u32 k_tile = shared;  // src/ops/flashDecode/fused.ts:37
   const u32 v_tile = shared + 65536;  // src/ops/flashDecode/fused.ts:38
   const u32 full = shared + 133120;  // src/ops/flashDecode/fused.ts:46
@@ -394,11 +400,4 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     }
   }
   __syncthreads();
-  __syncthreads();
-  if (thread == 0 && last_program(counters + 1, gridDim.x)) {
-    arrived_epochs[0] = arrived_signal_epoch;
-    done_epochs[0] = done_signal_epoch;
-    done_epochs[1] = done_wait_epoch;
-    arrived_epochs[1] = arrived_wait_epoch;
-  }
 }

@@ -68,37 +68,43 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
       const TileIndex at = grouped_tile(tile, c_dim0_ceil_16, c_dim1_ceil_128, 8);
       const i32 i0 = at.row, i1 = at.column;
       const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/gemm.ts:15
-      float acc[16];  // src/ops/gemm.ts:14
+      float state0[16];  // src/ops/gemm.ts:14
       #pragma unroll
-      for (u32 i = 0; i < 16; ++i) acc[i] = 0.0f;  // src/ops/gemm.ts:16
+      for (u32 i = 0; i < 16; ++i) state0[i] = 0.0f;  // src/ops/gemm.ts:16
       i32 slot_2 = slot;  // src/ops/gemm.ts:14
       i32 phase_2 = phase;
+      fragment_fence(state0);
+      u32 to_hand_back = 0;
       for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_64; ++i0_2) {
         barrier_await(full + slot_2 * 8, phase_2 & 1, control);
-        #pragma unroll
-        for (u32 step = 0; step < 4; ++step) {  // src/ops/gemm.ts:20
-          u32 left0[4];
-          load_matrix_x4(left0, a_tile + slot_2 * 2048 + swizzled<128, 16>((thread % 16), (step * 16 + thread % 32 / 16 * 8) * 2));
+        wgmma_fence();  // src/ops/gemm.ts:20
+        {
+          const u64 right0 = wgmma_operand<128>(a_tile + slot_2 * 2048, 16, 1024);
+          const u64 left0 = wgmma_operand<128>(b_tile + slot_2 * 16384, 8192, 1024);
+          const u64 left1 = wgmma_operand<128>(b_tile + slot_2 * 16384 + 8192, 8192, 1024);
           #pragma unroll
-          for (u32 octet = 0; octet < 4; octet += 2) {
-            u32 right[4];
-            load_matrix_transposed_x4(right, b_tile + slot_2 * 16384 + swizzled<128, 64>((step * 16 + thread % 16), (thread / 32 % 4 * 32 + octet * 8 + thread % 32 / 16 * 8) * 2));
-            mma_bf16(part<4>(acc, octet * 4), left0, right[0], right[1]);
-            mma_bf16(part<4>(acc, 4 + octet * 4), left0, right[2], right[3]);
+          for (u32 step = 0; step < 4; ++step) {
+            wgmma_m64n16k16_bf16<1, 0>(part<8>(state0, 0), left0 + step * 128, right0 + step * 2);
+            wgmma_m64n16k16_bf16<1, 0>(part<8>(state0, 8), left1 + step * 128, right0 + step * 2);
           }
         }
-        __syncwarp();  // src/ops/gemm.ts:14
-        if (thread % 32 == 0) barrier_arrive(empty + slot_2 * 8);
+        wgmma_commit();
+        wgmma_wait<1>();  // the product of the iteration before has read its slot
+        if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);  // src/ops/gemm.ts:14
+        to_hand_back = empty + slot_2 * 8;
         const i32 slot_2_plus_1 = slot_2 + 1;
         const bool eq = slot_2_plus_1 == 4;
         slot_2 = eq ? 0 : slot_2_plus_1;
         phase_2 = eq ? (phase_2 + 1) : phase_2;
       }
+      wgmma_wait<0>();
+      fragment_fence(state0);
+      if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);
       u32 as_bf16[8];  // src/ops/gemm.ts:24
       #pragma unroll
-      for (u32 p = 0; p < 8; ++p) as_bf16[p] = pack_bf16(acc[2 * p], acc[2 * p + 1]);
+      for (u32 p = 0; p < 8; ++p) as_bf16[p] = pack_bf16(state0[2 * p], state0[2 * p + 1]);
       #pragma unroll
-      for (u32 i = 0; i < 16; i += 2) if (i0 * 16 + (i32)tile_row(i, thread) < c_dim0 && i1 * 128 + (i32)(thread / 32 % 4 * 32 + fragment_column(i, thread)) < c_dim1) store_words<4>(c + ((i64)(i0 * 16 + (i32)tile_row(i, thread)) * c_dim1 + i1 * 128 + (i32)(thread / 32 % 4 * 32 + fragment_column(i, thread))), as_bf16, i / 2);
+      for (u32 i = 0; i < 16; ++i) if (i0 * 16 + (i32)fragment_column(i % 8, thread) < c_dim0 && i1 * 128 + (i32)(fragment_row(i % 8, thread) + i / 8 * 64) < c_dim1) *(c + ((i64)(i0 * 16 + (i32)fragment_column(i % 8, thread)) * c_dim1 + i1 * 128 + (i32)(fragment_row(i % 8, thread) + i / 8 * 64))) = half_at(as_bf16, i);
       slot = slot_2;
       phase = phase_2;
     }

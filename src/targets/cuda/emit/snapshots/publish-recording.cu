@@ -24,6 +24,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) publish(
   const u32 done_wait_epoch = *(volatile u32*)(done_epochs + 1) + 1;
   const u32 ready_signal_epoch = *(volatile u32*)(ready_epochs + 0) + 1;
   if (__syncthreads_or(is_stopped)) return;
+  if (thread == 127 && last_program(counters + 1, gridDim.x)) {
+    ready_epochs[0] = ready_signal_epoch;
+    done_epochs[1] = done_wait_epoch;
+  }
   u32 awaited_1 = 0;  // which of the first 32 flags were
   for (i32 i0 = 0; i0 < 2; ++i0) {  // src/ops/allGatherGemm/publish.ts:13
     const u32 done_index = (u32)i0;
@@ -54,11 +58,6 @@ extern "C" __global__ void __launch_bounds__(128, 1) publish(
   if (is_last) {
     __syncthreads();
     if (thread == 0) flag_store(ready, ready_signal_epoch);
-  }
-  __syncthreads();
-  if (thread == 0 && last_program(counters + 1, gridDim.x)) {
-    ready_epochs[0] = ready_signal_epoch;
-    done_epochs[1] = done_wait_epoch;
   }
   __syncthreads();
   if (thread == 0) program_ends(event_log, shared + 16, 1u);

@@ -22,6 +22,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) publish(
   const u32 done_wait_epoch = *(volatile u32*)(done_epochs + 1) + 1;
   const u32 ready_signal_epoch = *(volatile u32*)(ready_epochs + 0) + 1;
   if (__syncthreads_or(is_stopped)) return;
+  if (thread == 127 && last_program(counters + 1, gridDim.x)) {
+    ready_epochs[0] = ready_signal_epoch;
+    done_epochs[1] = done_wait_epoch;
+  }
   for (i32 i0 = thread; i0 < 2; i0 += 128) {  // src/ops/allGatherGemm/publish.ts:13
     flag_wait(done + i0, (done_wait_epoch - 1), control, 1, rank);
   }
@@ -47,10 +51,5 @@ extern "C" __global__ void __launch_bounds__(128, 1) publish(
   if (is_last) {
     __syncthreads();
     if (thread == 0) flag_store(ready, ready_signal_epoch);
-  }
-  __syncthreads();
-  if (thread == 0 && last_program(counters + 1, gridDim.x)) {
-    ready_epochs[0] = ready_signal_epoch;
-    done_epochs[1] = done_wait_epoch;
   }
 }

@@ -21,6 +21,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) teams(
   const u32 made_signal_epoch = *(volatile u32*)(made_epochs + 0) + 1;
   const u32 made_wait_epoch = *(volatile u32*)(made_epochs + 1) + 1;
   if (__syncthreads_or(is_stopped)) return;
+  if (thread == 127 && last_program(counters + 0, gridDim.x)) {
+    made_epochs[0] = made_signal_epoch;
+    made_epochs[1] = made_wait_epoch;
+  }
   if ((i32)blockIdx.x < 2) {  // make
     const float cast = (float)(((i32)blockIdx.x + (rank * 2)) + 1);  // test/cuda/probes.ts:193
     for (i32 i0 = 0; i0 < 2; ++i0) {  // test/cuda/probes.ts:194
@@ -50,10 +54,5 @@ extern "C" __global__ void __launch_bounds__(128, 1) teams(
     for (u32 i = 0; i < 32; ++i) add[i] = (loaded_f32_2[i] + loaded_f32[i]);
     #pragma unroll
     for (u32 i = 0; i < 32; i += 4) if ((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64) < sum_dim0 && (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64) < sum_dim1) store_words<16>(sum + ((i64)((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * sum_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)), add, i);
-  }
-  __syncthreads();
-  if (thread == 0 && last_program(counters + 0, gridDim.x)) {
-    made_epochs[0] = made_signal_epoch;
-    made_epochs[1] = made_wait_epoch;
   }
 }
