@@ -91,12 +91,15 @@ describe.each(targets)('products on %s', (target) => {
       [1, 9, 16],
       [17, 5, 8],
       [8, 16, 33],
+      [8, 64, 16],
+      [24, 128, 32],
     ],
     [
       [5, 7, 3],
-      [8, 16, 33],
+      [8, 64, 16],
     ],
   )
+  const [height, width, depth] = range(3).map((axis) => Math.max(...sizes.map((size) => size[axis])))
   it.each(['f32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'i8'] as const)(
     'of %s, from shared tiles and fragments, with the right side transposed or not',
     async (dtype: DotDType) => {
@@ -131,23 +134,25 @@ describe.each(targets)('products on %s', (target) => {
       const fill = (rows: number, columns: number, f: (i: number, j: number) => number): number[] =>
         range(rows * columns).map((at) => f(Math.floor(at / columns), at % columns))
       await onWorld(target, 1, async (world) => {
-        const a = world.from(dtype, [17, 33], fill(17, 33, left))
-        const b = world.from(dtype, [33, 16], fill(33, 16, right))
+        const a = world.from(dtype, [height, depth], fill(height, depth, left))
+        const b = world.from(dtype, [depth, width], fill(depth, width, right))
         const bt = world.from(
           dtype,
-          [16, 33],
-          fill(16, 33, (j, k) => right(k, j)),
+          [width, depth],
+          fill(width, depth, (j, k) => right(k, j)),
         )
-        const y = world.full(result, [sizes.length * 4, 17, 16], poison)
+        const y = world.full(result, [sizes.length * 4, height, width], poison)
         world.launch(made, { a, b, bt, y } as never, { grid: 1 })
         const got = await world.read(y, 0)
         sizes.forEach(([m, n, k], i) =>
           range(4).forEach((kind) => {
-            const from = (i * 4 + kind) * 17 * 16
-            const expected = fill(17, 16, (r, c) =>
+            const from = (i * 4 + kind) * height * width
+            const expected = fill(height, width, (r, c) =>
               r < m && c < n ? range(k).reduce((sum, l) => sum + left(r, l) * right(l, c), 2) : poison,
             )
-            expect([...got.subarray(from, from + 17 * 16)], `${m}x${n}x${k}, form ${kind}`).toEqual(expected)
+            expect([...got.subarray(from, from + height * width)], `${m}x${n}x${k}, form ${kind}`).toEqual(
+              expected,
+            )
           }),
         )
       })
