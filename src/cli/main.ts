@@ -297,7 +297,9 @@ program
 
 program
   .command('demo')
-  .description('audit a job with a planted straggler, run the examples on the checker, and see a race caught')
+  .description(
+    'see a race caught at its line, then both operations on CPU ranks, bulk synchronous against fused',
+  )
   .addHelpText('after', '\nExample:\n  arke demo')
   .action(async () => {
     showSourcePositions()

@@ -35,7 +35,7 @@ const SWIZZLES: Record<Swizzle, { code: number; bytes: number }> = {
   '128B': { code: 3, bytes: 128 },
 }
 /**
- * What a copy brings into the second cache at once: as much as a row of a box has at most. Twice that is asked for by two rows, or
+ * What a copy brings into the second cache at once: as much as a row of a swizzled box has at most. Twice that is asked for by two rows, or
  * by two boxes, each of which would bring both halves across from the other half of the cache: 48 % more traffic between the
  * halves on an H200, and 6 % less bandwidth.
  */

@@ -248,7 +248,8 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
     if (product === 'elements') return
     const isAccumulator = product === 'wgmma' || spreadOf(shapeOf(left), group).columnWarps === 1
     if (isAccumulator) force(left, 'accumulator', () => new LayoutConflict(left, dot))
-    else if (!find(left).kind) force(left, 'left', () => new LayoutConflict(left, dot))
+    else if (!find(left).kind && !swappable.some((one) => find(one) === find(left)))
+      force(left, 'left', () => new LayoutConflict(left, dot))
   }
   /** Indices of single places meet the values loaded from them or stored there. */
   const joinPlaces = (node: Node): void => {

@@ -363,6 +363,30 @@ describe('products', () => {
     )
   })
 
+  it('have columns shared out to wgmmas that begin with a panel', () => {
+    const wide = (N: number, right = 'shared'): string => textOf('bf16', { M: 64, N, K: 32, right })
+    expect(wide(320)).toContain('wgmma_m64n64k16_bf16<0, 1>(part<32>(acc, 128)')
+    expect(wide(384)).toContain('wgmma_m64n192k16_bf16<0, 1>(part<96>(acc, 96)')
+    expect(wide(320, 'transposed')).toContain('wgmma_m64n160k16_bf16<0, 0>(part<80>(acc, 80)')
+    for (const N of [320, 384, 448]) expect(wide(N)).not.toMatch(/\d\.\d+\) \*/)
+  })
+
+  it('are not turned where they have more rows than one wgmma has columns', () => {
+    expect(textOf('bf16', { M: 264, N: 64, K: 32 })).toContain('mma_bf16(')
+  })
+
+  it('are not computed by every warp where the result is multiplied again', () => {
+    const twice = kernel('twice', { a: tensor(bf16, 2), y: tensor(f32, 2) }, (t, { a, y }) => {
+      const [few, many] = [t.shared(bf16, [16, 64]), t.shared(bf16, [64, 64])]
+      t.copy(a.tile([0, 0], [16, 64]), few)
+      t.copy(a.tile([0, 0], [64, 64]), many)
+      const first = t.dot(few, many, t.zeros(f32, [16, 64]))
+      t.store(y.tile([0, 0], [16, 64]), t.dot(first.to(bf16), many, t.zeros(f32, [16, 64])))
+    })
+    // 16 x 64 on 128 threads.
+    expect(bodyOf(emit(twice.record({ world: 1 })))).toMatch(/float acc\[8\]/)
+  })
+
   it('are not turned where rows do not come in eights, columns in 64s, or an operand is in registers', () => {
     for (const meta of [
       { M: 12, N: 64, K: 64 },

@@ -14,6 +14,7 @@ import { plan, writtenBases } from './plan.ts'
 import { RECORDING } from './record.ts'
 import type { EmitFacts, EmittedKernel } from './recipe.ts'
 import { renderBlock } from './render/index.ts'
+import { Names } from './writer.ts'
 
 export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
   if (given.stage !== 'lowered')
@@ -27,18 +28,20 @@ export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
   const body = emission.out.aside(() =>
     emission.within(plans.roles.whole, () => {
       renderBlock(ir.body, emission)
-      if (emission.recorder) emission.drain()
+      // The engine reads what it stores from the program's shared memory.
+      emission.drain()
     }),
   )
   const end = emission.out.aside(() => emission.recorder?.ends())
   const start = emission.out.aside(() => prologue(emission))
   const { block } = plans.roles
+  const name = new Names().take(ir.name)
   const params = emission.params.all
   const declarations = params.map(({ type, name }) => `    ${type} ${name}`).join(',\n')
   const meta = Object.entries(ir.meta).map(([name, value]) => `${name} = ${String(value)}`)
   const text = [
     `// ${ir.name}, for ${ir.world} ${ir.world === 1 ? 'rank' : 'ranks'}${meta.length > 0 ? `; ${meta.join(', ')}` : ''}`,
-    `extern "C" __global__ void __launch_bounds__(${block}, 1) ${ir.name}(\n${declarations}) {`,
+    `extern "C" __global__ void __launch_bounds__(${block}, 1) ${name}(\n${declarations}) {`,
     ...start,
     ...body,
     ...end,
@@ -53,7 +56,7 @@ export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
   ]
   const written = new Set([...walk(ir.body)].flatMap(writtenBases))
   return {
-    name: ir.name,
+    name,
     source: `${usedOf(library.join('\n'), text)}\n${text}`,
     architecture: 'sm_90a',
     block,
@@ -99,7 +102,7 @@ function prologue(emission: Emission): void {
     (emission.recorder && plans.roles.groups.size > 0)
   if (isMeeting) out.line(canWait ? 'if (__syncthreads_or(is_stopped)) return;' : '__syncthreads();')
   if (advanced.length === 0) return
-  // All programs have read the epochs when the last one comes here. The last thread is none that starts copies.
+  // All programs have read the epochs when the last one comes here. The last thread is as a rule none that starts copies.
   const isLast = `thread == ${plans.roles.block - 1} && last_program(${params.counter()}, gridDim.x)`
   out.block(`if (${isLast})`, () => {
     for (const { flags, side, name } of advanced)

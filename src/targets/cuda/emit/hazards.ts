@@ -4,7 +4,7 @@
  * the next one: a meeting, a fence between ordinary accesses and those of the engines, or the end of stores under way.
  * Different parameters are taken to be different memory: a launch refuses a tensor given twice where either is written.
  */
-import { attribute, walk, type Block, type Node } from '../../../ir/node.ts'
+import { attribute, walk, type Node } from '../../../ir/node.ts'
 import { ops, origin } from '../../../ir/ops/index.ts'
 import type { RefType } from '../../../ir/type.ts'
 import { isFragment, type Layouts } from './assign.ts'
@@ -247,9 +247,4 @@ function insideOf(loop: Node): ReadonlySet<Node> {
   }
   insides.set(loop, inside)
   return inside
-}
-
-/** Whether a block stores through the copy engine. */
-export function storesByEngine(block: Block, plans: Plans): boolean {
-  return [...walk(block)].some((node) => plans.stores.has(node))
 }

@@ -17,12 +17,30 @@ import { spanOf, tileRoot } from './tiles.ts'
 
 export type Product = 'wgmma' | 'swapped' | 'mma' | 'elements'
 
-/** Whether the copy engine's neighbour reads the operands, by descriptors. */
+/** Whether it is wgmma, which reads its operands by descriptors. */
 export const isByWarpgroups = (product: Product | undefined): boolean =>
   product === 'wgmma' || product === 'swapped'
 
 /** What one wgmma has at most. */
-export const MAX_COLUMNS = 256
+const MAX_COLUMNS = 256
+
+/**
+ * Columns of each of the wgmmas that so many columns take: eights, or, where columns are what lies side by side, whole panels of the
+ * right operand. Undefined: they cannot be shared out evenly.
+ */
+export function columnsAtOnce(columns: number, right: SharedColumns): number | undefined {
+  const step = right.areInner ? Math.min(columns, right.span / 2) : 8
+  for (let parts = Math.ceil(columns / MAX_COLUMNS); parts * step <= columns; parts++)
+    if (columns % (parts * step) === 0) return columns / parts
+  return undefined
+}
+
+/** How the columns of a right operand lie in shared memory. */
+export interface SharedColumns {
+  /** Bytes of a panel's row. */
+  readonly span: number
+  readonly areInner: boolean
+}
 
 /** The product whose accumulator got that layout. */
 export const productIn = (dot: Node, { kind }: Layout, group: Group): Product =>
@@ -34,6 +52,7 @@ export function maySwap(dot: Node, group: Group): boolean {
   return (
     productOf(dot, group) === 'mma' &&
     operands.every((operand, side) => operand.type.kind === 'ref' && rowSpan(operand, side) !== 'none') &&
+    (dot.type as ValueType).shape[0] <= MAX_COLUMNS &&
     isSwappable((dot.type as ValueType).shape, group)
   )
 }
@@ -46,8 +65,9 @@ export function productOf(dot: Node, group: Group): Exclude<Product, 'swapped'> 
   if (dtypes[dtype].bytes !== 2 || shape[1] % 16 !== 0 || columns % 8 !== 0) return 'elements'
   const spans = [a, b].map(rowSpan)
   const { isWarpgroups } = spreadOf((dot.type as ValueType).shape, group)
-  const chunk = columns / Math.ceil(columns / MAX_COLUMNS)
-  if (isWarpgroups && spans.every((span) => span !== 'none') && chunk % 8 === 0) return 'wgmma'
+  const isReadable = spans.every((span) => span !== 'none')
+  const right = { span: Number(spans[1]), areInner: !isTransposed(b) }
+  if (isWarpgroups && isReadable && columnsAtOnce(columns, right)) return 'wgmma'
   return [a, b].every(hasChunks) ? 'mma' : 'elements'
 }
 
@@ -55,6 +75,12 @@ export function productOf(dot: Node, group: Group): Exclude<Product, 'swapped'> 
 function rowSpan(operand: Node, side: number): number | 'none' {
   if (operand.type.kind === 'value' && side === 0) return 0
   return spanOf(rowBytes(operand)) || 'none'
+}
+
+/** Whether a view has turned its tile an odd number of times. */
+function isTransposed(operand: Node): boolean {
+  if (operand.type.kind === 'value' || operand.inputs.length === 0) return false
+  return isTransposed(operand.inputs[0]) !== (operand.op === 'transpose')
 }
 
 const hasChunks = (operand: Node): boolean => rowBytes(operand) % 16 === 0

@@ -27,7 +27,7 @@ function declareState(
     }
     const own = isSplat(value) ? undefined : emission.fragment(value).array
     if (own && emission.plans.uses.diesAt(value, node)) return own
-    const isAccumulator = emission.plans.layouts.of(param).kind === 'accumulator'
+    const isAccumulator = ['accumulator', 'swapped'].includes(emission.plans.layouts.of(param).kind)
     const name = emission.names.take(isAccumulator ? 'acc' : base)
     const { dtype } = param.type as ValueType
     const [type, count] = registers(dtype, emission.plans.layouts.of(param).count)

@@ -11,7 +11,7 @@ import { isSplat } from '../assign.ts'
 import type { Emission } from '../emission.ts'
 import { spreadOf } from '../layout.ts'
 import type { Overlap } from '../overlap.ts'
-import { MAX_COLUMNS } from '../products.ts'
+import { columnsAtOnce } from '../products.ts'
 import { stagedOf } from '../scratch.ts'
 import type { Tile } from '../tiles.ts'
 import { wgmmaName } from '../../prelude.ts'
@@ -115,8 +115,9 @@ function multiply(node: Node, operands: Factors, acc: string, emission: Emission
   const columns = operands.shape[1]
   const perTile = columns / 2
   const tiles = spreadOf(operands.shape, emission.group).rowTiles
-  const chunks = Math.ceil(columns / MAX_COLUMNS)
-  const width = columns / chunks
+  const { tile, transposed } = operands.right
+  const width = columnsAtOnce(columns, { span: tile.span, areInner: !transposed })!
+  const chunks = columns / width
   const wgmma = {
     n: width,
     dtype: dtype as 'bf16' | 'f16',

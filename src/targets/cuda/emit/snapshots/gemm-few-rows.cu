@@ -68,12 +68,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
       const TileIndex at = grouped_tile(tile, c_dim0_ceil_16, c_dim1_ceil_128, 8);
       const i32 i0 = at.row, i1 = at.column;
       const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/gemm.ts:15
-      float state0[16];  // src/ops/gemm.ts:14
+      float acc[16];  // src/ops/gemm.ts:14
       #pragma unroll
-      for (u32 i = 0; i < 16; ++i) state0[i] = 0.0f;  // src/ops/gemm.ts:16
+      for (u32 i = 0; i < 16; ++i) acc[i] = 0.0f;  // src/ops/gemm.ts:16
       i32 slot_2 = slot;  // src/ops/gemm.ts:14
       i32 phase_2 = phase;
-      fragment_fence(state0);
+      fragment_fence(acc);
       u32 to_hand_back = 0;
       for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_64; ++i0_2) {
         barrier_await(full + slot_2 * 8, phase_2 & 1, control);
@@ -84,8 +84,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
           const u64 left1 = wgmma_operand<128>(b_tile + slot_2 * 16384 + 8192, 8192, 1024);
           #pragma unroll
           for (u32 step = 0; step < 4; ++step) {
-            wgmma_m64n16k16_bf16<1, 0>(part<8>(state0, 0), left0 + step * 128, right0 + step * 2);
-            wgmma_m64n16k16_bf16<1, 0>(part<8>(state0, 8), left1 + step * 128, right0 + step * 2);
+            wgmma_m64n16k16_bf16<1, 0>(part<8>(acc, 0), left0 + step * 128, right0 + step * 2);
+            wgmma_m64n16k16_bf16<1, 0>(part<8>(acc, 8), left1 + step * 128, right0 + step * 2);
           }
         }
         wgmma_commit();
@@ -98,11 +98,11 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
         phase_2 = eq ? (phase_2 + 1) : phase_2;
       }
       wgmma_wait<0>();
-      fragment_fence(state0);
+      fragment_fence(acc);
       if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);
       u32 as_bf16[8];  // src/ops/gemm.ts:24
       #pragma unroll
-      for (u32 p = 0; p < 8; ++p) as_bf16[p] = pack_bf16(state0[2 * p], state0[2 * p + 1]);
+      for (u32 p = 0; p < 8; ++p) as_bf16[p] = pack_bf16(acc[2 * p], acc[2 * p + 1]);
       #pragma unroll
       for (u32 i = 0; i < 16; ++i) if (i0 * 16 + (i32)fragment_column(i % 8, thread) < c_dim0 && i1 * 128 + (i32)(fragment_row(i % 8, thread) + i / 8 * 64) < c_dim1) *(c + ((i64)(i0 * 16 + (i32)fragment_column(i % 8, thread)) * c_dim1 + i1 * 128 + (i32)(fragment_row(i % 8, thread) + i / 8 * 64))) = half_at(as_bf16, i);
       slot = slot_2;

@@ -92,4 +92,5 @@ extern "C" __global__ void __launch_bounds__(256, 1) transposedGemm(
     #pragma unroll
     for (u32 i = 0; i < 16; ++i) if (thread < 4 && ((i32)((u32)(i32)(i / 2 * 8 + thread % 4 * 2 + i % 2) + (u32)(i1 * 64)) < sums_dim0)) add_relaxed_sys_f32(sums + (i32)((u32)(i32)(i / 2 * 8 + thread % 4 * 2 + i % 2) + (u32)(i1 * 64)), column_sum[i]);
   }
+  if (thread % 128 == 0) tma_store_wait_done<0>();
 }
