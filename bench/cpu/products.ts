@@ -1,5 +1,6 @@
 /**
- * Matrix products on one thread, f32 (GEMV also bf16), against OpenBLAS and the WebAssembly libraries of the JavaScript world:
+ * Matrix products on one thread and one core, f32 (GEMV also bf16), against OpenBLAS and the WebAssembly libraries of the JavaScript
+ * world:
  *
  *   npx tsx bench/cpu/products.ts [--only square|skinny|vector] [--rounds N] [--json]
  *
@@ -10,6 +11,7 @@ import type { PackedTensor, SymmetricTensor, World } from '../../src/world/world
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import { gemmTiles } from '../../src/ops/tiles.ts'
 import { present, type Figure } from '../measure.ts'
+import { stayOnOneCore } from './core.ts'
 import { allPeers, openBlas, type Peer } from './peers.ts'
 import { race, speed, type Contestant } from './race.ts'
 import { plainRead } from './read.ts'
@@ -19,7 +21,7 @@ const argument = (name: string): string | undefined => {
   return at < 0 ? undefined : process.argv[at + 1]
 }
 const only = argument('only')
-const rounds = Number(argument('rounds') ?? 25)
+const rounds = Number(argument('rounds') ?? 41)
 const say = (text: string): void => void process.stderr.write(`${text}\n`)
 
 const random = (count: number): Float32Array =>
@@ -96,7 +98,7 @@ async function square(peers: readonly Peer[]): Promise<Figure[]> {
     const times = await race(
       [...mine, ...theirs.map(({ name, product }) => ({ name, run: () => product.run() }))],
       rounds,
-      size < 1000 ? 8 : 2,
+      { executions: size < 1000 ? 4 : 1 },
     )
     for (const one of mine) expectProduct(one.name, await one.result(), shape, a, b)
     for (const { name, product } of theirs) expectProduct(name, await product.result(), shape, a, b)
@@ -206,6 +208,8 @@ async function vector(): Promise<Figure[]> {
 }
 
 const figures: Figure[] = []
+const stay = stayOnOneCore()
+if ('absent' in stay) say(`all cores are used: ${stay.absent}`)
 const blas = openBlas()
 if (!only || only === 'square') {
   const peers: Peer[] = []

@@ -2,7 +2,12 @@
  * Contestants take turns in one process. A figure is the ratio of two of them, round by round, so that what slows the
  * machine for a while slows both; its median comes with a 95 % interval.
  */
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { figure, type Figure } from '../measure.ts'
+
+setFlagsFromString('--expose-gc')
+const collect = runInNewContext('gc') as () => void
 
 export interface Contestant {
   readonly name: string
@@ -14,8 +19,12 @@ export interface Contestant {
 export async function race(
   contestants: readonly Contestant[],
   rounds: number,
-  /** Executions in a turn: enough that waking up does not count. */
-  executions = 1,
+  {
+    /** Executions in a turn: enough that waking up does not count. */
+    executions = 1,
+    /** Whether a turn begins with a collection: else what one leaves behind is collected in the turn of the next. */
+    collects = true,
+  } = {},
 ): Promise<ReadonlyMap<string, readonly number[]>> {
   const times = new Map(contestants.map(({ name }) => [name, [] as number[]]))
   for (const { run } of contestants) for (let warm = 0; warm < 3; warm++) await run()
@@ -23,6 +32,7 @@ export async function race(
     // Whoever runs first in a round finds other caches than the next: everybody is first in turn.
     for (let turn = 0; turn < contestants.length; turn++) {
       const { name, run } = contestants[(round + turn) % contestants.length]
+      if (collects) collect()
       await run()
       const start = performance.now()
       for (let execution = 0; execution < executions; execution++) await run()

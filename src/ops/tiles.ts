@@ -48,6 +48,9 @@ export function cudaTiles({ m, n, dtype, multiprocessors = 132 }: Omit<ProductSh
   return isFull ? { BM: 128, BN: 256, BK: 64, stages: 4 } : { BM: 128, BN: 128, BK: 64, stages: 6 }
 }
 
+/** Steps for which a panel of the right operand fills half of a first-level cache: one of wasm's vectors is narrower. */
+const deepestTile = (target: string): number => (target === 'wasm' ? 512 : 256)
+
 /**
  * On a CPU a tile is as large as the caches bear: whatever is copied into one is used that often. A packed operand costs
  * nothing to read again, so its tiles are wide.
@@ -58,7 +61,7 @@ export function gemmTiles(target: string, shape: ProductShape): Tiles {
   return {
     BM: upTo(m, 1024, m < 6 ? 1 : 4),
     BN: upTo(n, packed ? 512 : 1024, 16),
-    BK: upTo(k, m < 6 ? 4096 : 256, 4),
+    BK: upTo(k, m < 6 ? 4096 : deepestTile(target), 4),
     stages: 2,
   }
 }

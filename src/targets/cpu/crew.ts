@@ -89,7 +89,9 @@ export class Crew {
     const { cores } = this.#platform.threads
     const threads = this.workers.length
     this.#words[control.cores >>> 2] = cores
-    this.#words[control.idleSpins >>> 2] = threads < cores ? 10_000 : threads === cores ? 2_000 : 100
+    // On one core whoever spins keeps the host from what it spins for.
+    this.#words[control.idleSpins >>> 2] =
+      threads < cores ? 10_000 : threads === cores && cores > 1 ? 2_000 : 100
     this.hostSpins = threads < cores ? 5_000 : 200
   }
 

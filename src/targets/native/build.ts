@@ -53,12 +53,21 @@ export interface Caches {
 }
 export const defaultCaches: Caches = { l1: 32 * 1024, l2: 512 * 1024 }
 
-/** The vectors of a processor, and the microkernel that fills its registers: 16 of them, or 32. */
-export function machineOf(macros: string, caches: Caches): Machine {
-  const wide = has(macros, '__AVX512F__', '__AVX512BW__', '__AVX512VL__')
-  const lanes = wide ? 16 : has(macros, '__AVX2__', '__FMA__') ? 8 : 4
-  const rows = wide || has(macros, '__aarch64__') ? 12 : 6
+/** Vectors that code is written for. */
+export const laneCounts = [4, 8, 16] as const
+
+/**
+ * The vectors of a processor, and the microkernel that fills its registers: 16 of them, or 32. With other `lanes` the compiler makes
+ * of each vector what the processor has.
+ */
+export function machineOf(macros: string, caches: Caches, lanes = lanesOf(macros)): Machine {
+  const rows = lanes === 16 || has(macros, '__aarch64__') ? 12 : 6
   return { name: 'native', lanes, rows, columns: 2, ...caches }
+}
+
+function lanesOf(macros: string): number {
+  if (has(macros, '__AVX512F__', '__AVX512BW__', '__AVX512VL__')) return 16
+  return has(macros, '__AVX2__', '__FMA__') ? 8 : 4
 }
 
 /** `32K`, `1M`, or bytes, as Linux writes the size of a cache. */

@@ -35,6 +35,7 @@ import {
   compileArguments,
   contentKey,
   defaultCaches,
+  laneCounts,
   machineOf,
   macroArguments,
   type Caches,
@@ -67,7 +68,9 @@ export function nativeEngine(environment: Environment = process.env): NativeEngi
   }
   const compiler = findCompiler(environment)
   if ('unavailable' in compiler) return compiler
-  const machine = machineOf(compiler.macros, readCaches())
+  const lanes = lanesFrom(environment)
+  if (typeof lanes === 'object') return lanes
+  const machine = machineOf(compiler.macros, readCaches(), lanes)
   const cache = new LibraryCache(cacheFolder(environment))
   const results = new Map<string, Uint8Array>()
   return {
@@ -86,6 +89,14 @@ export function nativeEngine(environment: Environment = process.env): NativeEngi
       return result
     },
   }
+}
+
+/** Lanes of vectors that somebody wants: so code for other processors can be tried on this one. */
+function lanesFrom(environment: Environment): number | undefined | { unavailable: string } {
+  const text = environment['ARKE_LANES']
+  if (!text) return undefined
+  const lanes = laneCounts.find((count) => String(count) === text)
+  return lanes ?? { unavailable: `native: ARKE_LANES=${text}: vectors have ${laneCounts.join(', ')} lanes` }
 }
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

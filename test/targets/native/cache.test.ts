@@ -58,6 +58,11 @@ describe('the machine', () => {
   ])('%s', (_, text, lanes, rows) => {
     expect(machineOf(text, caches)).toEqual({ name: 'native', lanes, rows, columns: 2, ...caches })
   })
+  test('with lanes that somebody wants to try', () => {
+    expect(machineOf(macros('__AVX2__', '__FMA__'), caches, 16)).toMatchObject({ lanes: 16, rows: 12 })
+    const refused = nativeEngine({ ...process.env, ARKE_LANES: '5' })
+    if (engine) expect(refused).toEqual({ unavailable: 'native: ARKE_LANES=5: vectors have 4, 8, 16 lanes' })
+  })
   test('sizes of caches as Linux writes them', () => {
     expect(['32K\n', '2M', '512', '', 'K'].map(cacheBytes)).toEqual([
       32768,

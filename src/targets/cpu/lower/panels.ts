@@ -113,28 +113,51 @@ interface Part {
   readonly target: Local
 }
 
-/** Row by row: memory is read in its order, and a row is spread over the panels. */
+/** Bytes of a row that are read at once: whole lines of memory, few enough that the panels they go to stay in the first level. */
+const runBytes = 128
+
+/**
+ * A few neighbouring panels at a time, row by row. All panels at once would read memory in order, but write to places whose
+ * distances are large powers of two, which drive each other out of the caches.
+ */
 function copyWhole({ writer, machine, dtype, shape, layout, source, rowStride, target }: Part): void {
   const [rows, columns] = shape
   const { width } = layout
   const bytes = dtypes[dtype].bytes
-  writer.for('row', 0, rows, 1, (row) => {
-    const from = writer.let('from', step(source, row, rowStride))
-    const to = writer.let('to', address(target, row, width * wideBytes))
-    const panels = Math.floor(columns / width)
-    if (panels === 1) widenRun(writer, machine, dtype, from, to, width)
-    else if (panels > 1)
-      writer.for('panel', 0, panels, 1, () => {
-        widenRun(writer, machine, dtype, from, to, width)
-        writer.set(from, address(from, 0, 1, width * bytes))
-        writer.set(to, address(to, 0, 1, rows * width * wideBytes))
-      })
-    const rest = columns % width
-    if (rest > 0) {
-      const start = panels === 1 ? { from: width * bytes, to: rows * width * wideBytes } : { from: 0, to: 0 }
-      widenRun(writer, machine, dtype, address(from, 0, 1, start.from), address(to, 0, 1, start.to), rest)
-    }
-  })
+  const panelBytes = rows * width * wideBytes
+  const panels = Math.floor(columns / width)
+  const rest = columns % width
+  const together = Math.max(1, Math.floor(runBytes / (width * bytes)))
+  /** Panels from `first` on, and `more` columns of the next one. */
+  const group = (first: Operand, count: number, more = 0): void => {
+    const from = writer.let('from', address(source, first, width * bytes))
+    const to = writer.let('to', address(target, first, panelBytes))
+    writer.for('row', 0, rows, 1, () => {
+      for (let panel = 0; panel < count; panel++)
+        widenRun(
+          writer,
+          machine,
+          dtype,
+          address(from, 0, 1, panel * width * bytes),
+          address(to, 0, 1, panel * panelBytes),
+          width,
+        )
+      if (more > 0)
+        widenRun(
+          writer,
+          machine,
+          dtype,
+          address(from, 0, 1, count * width * bytes),
+          address(to, 0, 1, count * panelBytes),
+          more,
+        )
+      writer.set(from, step(from, i32(1), rowStride))
+      writer.set(to, address(to, 0, 1, width * wideBytes))
+    })
+  }
+  const whole = panels - (panels % together)
+  if (whole > 0) writer.for('panel', 0, whole, together, (panel) => group(panel, together))
+  if (panels > whole || rest > 0) group(i32(whole), panels - whole, rest)
 }
 
 /** The same where only some rows and columns exist; the rest has been set to 0. */

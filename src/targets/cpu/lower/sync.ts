@@ -2,8 +2,21 @@
 import type { Node } from '../../../ir/node.ts'
 import type { Order } from '../../../ir/ops/index.ts'
 import { eventKind, waitKind, type Fault } from '../abi.ts'
-import { add, address, binary, compare, i32, mul, select, sub, unary, use } from '../build.ts'
-import type { Expression, MemoryOrder } from '../code.ts'
+import {
+  add,
+  address,
+  binary,
+  compare,
+  i32,
+  mul,
+  select,
+  sub,
+  unary,
+  use,
+  type Operand,
+  type Writer,
+} from '../build.ts'
+import type { Expression, Local, MemoryOrder } from '../code.ts'
 import { flagsOf, type Lowering } from './context.ts'
 import { header } from './frame.ts'
 import { faultNumber } from './runtime.ts'
@@ -55,7 +68,9 @@ export function wait(l: Lowering, node: Node): void {
   )
   const block = (): void => {
     const seen = writer.atomicLoad('seen', 'i32', flag.base, 'acquire')
-    writer.if(compare('lt', sub(seen, wanted), i32(0)), () => {
+    const isEarly = (): Expression => compare('lt', sub(seen, wanted), i32(0))
+    if (shared.options.record) lookAgain(writer, seen, flag.base, isEarly)
+    writer.if(isEarly(), () => {
       const owner = flag.owner ?? l.rank
       const site = i32(shared.sites.number(node))
       const param = i32(l.paramIndex(flag.param))
@@ -77,6 +92,19 @@ export function wait(l: Lowering, node: Node): void {
   }
   if (lag === 0) block()
   else writer.if(compare('ne', wanted, i32(0)), block)
+}
+
+/** Looks at a flag: a few tenths of a microsecond, about what two looks at the clock and an event take. */
+const looks = 256
+
+/** A wait so short that looking at the clock would be most of it is not recorded: it would last longer for that. */
+function lookAgain(writer: Writer, seen: Local, flag: Operand, isEarly: () => Expression): void {
+  writer.if(isEarly(), () => {
+    writer.for('look', 0, looks, 1, () => {
+      writer.set(seen, writer.atomicLoad('again', 'i32', flag, 'acquire'))
+      writer.if(unary('eqz', isEarly()), () => writer.break())
+    })
+  })
 }
 
 /** Does something, and records when it began and ended if that is asked for. */

@@ -67,7 +67,7 @@ export interface Blocking {
   readonly scratch: number
 }
 
-const deepest = 256
+const deepest = 512
 
 export function blockingOf(machine: Machine, product: Product): Blocking {
   const { rows, columns, left } = product

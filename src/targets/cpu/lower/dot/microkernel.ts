@@ -12,6 +12,7 @@ import {
   address,
   binary,
   codeFunction,
+  compare,
   fma,
   i32,
   mul,
@@ -53,28 +54,9 @@ export function microkernel(machine: Machine, shape: Microkernel): CodeFunction 
         const room = Math.floor((machine.rows * machine.columns) / (rows * vectors))
         const unrolled = Math.max(1, Math.min(mostUnrolled, room))
         const apart = Array.from({ length: unrolled }, () => startSums(writer, shape))
-        const one = (step: number, into: Local[][]): void =>
-          multiplyStep(writer, machine, shape, left, right, step, into)
-        const advance = (steps: number): void => {
-          writer.set(left, address(left, 0, 1, leftStep * steps))
-          writer.set(right, address(right, 0, 1, rightStep * steps))
-        }
-        if (unrolled > 1) {
-          const whole = writer.let('whole', sub(depth, binary('rem', depth, i32(unrolled))))
-          writer.for('step', 0, whole, unrolled, () => {
-            apart.forEach((into, step) => one(step, into))
-            advance(unrolled)
-          })
-          writer.for('step', whole, depth, 1, () => {
-            one(0, apart[0])
-            advance(1)
-          })
-        } else {
-          writer.for('step', 0, depth, 1, () => {
-            one(0, apart[0])
-            advance(1)
-          })
-        }
+        const operands = { left, right, depth }
+        if (unrolled > 1) multiplyApart(writer, machine, shape, operands, apart)
+        else multiplyInTurns(writer, machine, shape, operands, apart[0])
         leaveSums(writer, fresh, sums, numbersOf(dtype), (leave) => {
           for (let row = 0; row < rows; row++)
             for (let vector = 0; vector < vectors; vector++) {
@@ -114,24 +96,81 @@ function startSums(writer: Writer, { rows, vectors, dtype }: Microkernel): Local
   )
 }
 
+interface Operands {
+  readonly left: Local
+  readonly right: Local
+  readonly depth: Local
+}
+
+/** Several steps at once, each into sums of its own. */
+function multiplyApart(
+  writer: Writer,
+  machine: Machine,
+  shape: Microkernel,
+  { left, right, depth }: Operands,
+  apart: readonly Local[][][],
+): void {
+  const steps = apart.length
+  const advance = (by: number): void => {
+    writer.set(left, address(left, 0, 1, shape.leftStep * by))
+    writer.set(right, address(right, 0, 1, shape.rightStep * by))
+  }
+  const whole = writer.let('whole', sub(depth, binary('rem', depth, i32(steps))))
+  writer.for('step', 0, whole, steps, () => {
+    apart.forEach((into, step) =>
+      multiplyStep(writer, machine, shape, { left, leftAt: step * shape.leftStep, right, step }, into),
+    )
+    advance(steps)
+  })
+  writer.for('step', whole, depth, 1, () => {
+    multiplyStep(writer, machine, shape, { left, leftAt: 0, right, step: 0 }, apart[0])
+    advance(1)
+  })
+}
+
+/** Steps in one turn of the loop. */
+const stepsInTurn = 4
+
+/**
+ * One step after the other into the same sums, a few in a turn of the loop, so that counting costs little. The test between two
+ * steps ends a depth that is no multiple; and V8 moves no load across it, which else would load for all steps of a turn first and
+ * run out of registers. The left pointer moves in every step, because V8 takes an instruction for each other offset of a splat.
+ */
+function multiplyInTurns(
+  writer: Writer,
+  machine: Machine,
+  shape: Microkernel,
+  { left, right, depth }: Operands,
+  into: Local[][],
+): void {
+  writer.for('from', 0, depth, stepsInTurn, (from) => {
+    const rest = writer.let('rest', sub(depth, from))
+    for (let step = 0; step < stepsInTurn; step++) {
+      if (step > 0) writer.if(compare('eq', rest, i32(step)), () => writer.break())
+      multiplyStep(writer, machine, shape, { left, leftAt: 0, right, step }, into)
+      writer.set(left, address(left, 0, 1, shape.leftStep))
+    }
+    writer.set(right, address(right, 0, 1, shape.rightStep * stepsInTurn))
+  })
+}
+
+/** One step: of the left operand at `leftAt` bytes, of the right one step number `step`. */
 function multiplyStep(
   writer: Writer,
   machine: Machine,
-  { rows, vectors, leftRow, leftStep, dtype, rightStep }: Microkernel,
-  left: Local,
-  right: Local,
-  step: number,
+  { rows, vectors, leftRow, dtype, rightStep }: Microkernel,
+  at: { readonly left: Local; readonly leftAt: number; readonly right: Local; readonly step: number },
   into: Local[][],
 ): void {
   const { vector: type } = numbersOf(dtype)
   const bytes = dtypes[dtype].bytes
   const columns = Array.from({ length: vectors }, (_, vector) => {
-    const offset = step * rightStep + vector * machine.lanes * bytes
-    const raw = writer.load('right', rawCodeType(dtype, true), memoryKind(dtype), right, offset)
+    const offset = at.step * rightStep + vector * machine.lanes * bytes
+    const raw = writer.load('right', rawCodeType(dtype, true), memoryKind(dtype), at.right, offset)
     return widen(writer, machine, dtype, raw)
   })
   for (let row = 0; row < rows; row++) {
-    const factor = writer.loadSplat('left', type, left, step * leftStep + row * leftRow)
+    const factor = writer.loadSplat('left', type, at.left, at.leftAt + row * leftRow)
     columns.forEach((column, vector) => {
       const sum = into[row][vector]
       writer.set(sum, type === 'vf32' ? fma(factor, column, sum) : add(mul(factor, column), sum))
