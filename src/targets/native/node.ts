@@ -286,7 +286,9 @@ export function loadNative(bytes: Uint8Array, memory: WebAssembly.Memory): Entry
   const count = ffi.decode(library.symbol('arke_entries', 'int32_t'), 'int32_t') as number
   return Array.from({ length: count }, (_, index): Entry => {
     const call = library.func(`entry${index}`, 'int32_t', ['int64_t', 'int64_t', 'int64_t', 'int64_t'])
-    return (launch, frame, slot) => call(base, launch, frame, slot) as number
+    const entry: Entry = (launch, frame, slot) => call(base, launch, frame, slot) as number
+    // Code knows addresses alone: whoever can call it keeps the memory.
+    return Object.assign(entry, { memory })
   })
 }
 
