@@ -13,7 +13,7 @@ import { gemmTiles } from '../../src/ops/tiles.ts'
 import { present, type Figure } from '../measure.ts'
 import { stayOnOneCore } from './core.ts'
 import { allPeers, openBlas, type Peer } from './peers.ts'
-import { race, speed, type Contestant } from './race.ts'
+import { again, race, speed, type Contestant } from './race.ts'
 import { plainRead } from './read.ts'
 
 const argument = (name: string): string | undefined => {
@@ -48,8 +48,9 @@ async function ours(
   const meta = gemmTiles(world.target, { m, n, k, packed, dtype: 'f32' })
   return {
     name: `arke ${world.target}`,
-    async run() {
-      world.launch(kernel, { a: left, b: weights, c: product }, { grid: 'resident', meta })
+    async run(executions) {
+      for (let execution = 0; execution < executions; execution++)
+        world.launch(kernel, { a: left, b: weights, c: product }, { grid: 'resident', meta })
       await world.synchronize()
     },
     result: () => world.read(product, 0),
@@ -96,7 +97,7 @@ async function square(peers: readonly Peer[]): Promise<Figure[]> {
       peers.map(async (peer) => ({ name: peer.name, product: await peer.prepare(...shape, a, b) })),
     )
     const times = await race(
-      [...mine, ...theirs.map(({ name, product }) => ({ name, run: () => product.run() }))],
+      [...mine, ...theirs.map(({ name, product }) => ({ name, run: again(() => product.run()) }))],
       rounds,
       { executions: size < 1000 ? 4 : 1 },
     )
@@ -140,7 +141,7 @@ async function skinny(blas: Peer | undefined): Promise<Figure[]> {
     const mine = await Promise.all(opened.map((world) => ours(world, shape, a, b, { packed: true })))
     const product = await blas?.prepare(...shape, a, b)
     const times = await race(
-      [...mine, ...(product ? [{ name: 'OpenBLAS', run: () => product.run() }] : [])],
+      [...mine, ...(product ? [{ name: 'OpenBLAS', run: again(() => product.run()) }] : [])],
       rounds,
     )
     for (const one of mine) expectProduct(one.name, await one.result(), shape, a, b)
@@ -177,7 +178,7 @@ async function vector(): Promise<Figure[]> {
     const opened = await worlds(2 * bytes + (64 << 20))
     const mine = await Promise.all(opened.map((world) => ours(world, shape, a, b, { packed: true, dtype })))
     const read = plainRead(bytes)
-    const times = await race([...mine, { name: 'read', run: () => void read() }], rounds)
+    const times = await race([...mine, { name: 'read', run: again(read) }], rounds)
     if (dtype === 'f32') for (const one of mine) expectProduct(one.name, await one.result(), shape, a, b)
     figures.push({
       ...speed(

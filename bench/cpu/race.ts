@@ -11,9 +11,16 @@ const collect = runInNewContext('gc') as () => void
 
 export interface Contestant {
   readonly name: string
-  /** One execution. */
-  readonly run: () => void | Promise<void>
+  /** So many executions, one after the other; the last has ended when it is done. */
+  readonly run: (executions: number) => void | Promise<void>
 }
+
+/** Of what is executed one at a time. */
+export const again =
+  (once: () => void | Promise<void>) =>
+  async (executions: number): Promise<void> => {
+    for (let execution = 0; execution < executions; execution++) await once()
+  }
 
 /** Microseconds of an execution in every round, by contestant. Each turn begins with one that does not count. */
 export async function race(
@@ -27,15 +34,15 @@ export async function race(
   } = {},
 ): Promise<ReadonlyMap<string, readonly number[]>> {
   const times = new Map(contestants.map(({ name }) => [name, [] as number[]]))
-  for (const { run } of contestants) for (let warm = 0; warm < 3; warm++) await run()
+  for (const { run } of contestants) await run(3)
   for (let round = 0; round < rounds; round++) {
     // Whoever runs first in a round finds other caches than the next: everybody is first in turn.
     for (let turn = 0; turn < contestants.length; turn++) {
       const { name, run } = contestants[(round + turn) % contestants.length]
       if (collects) collect()
-      await run()
+      await run(1)
       const start = performance.now()
-      for (let execution = 0; execution < executions; execution++) await run()
+      await run(executions)
       times.get(name)!.push(((performance.now() - start) * 1000) / executions)
     }
   }
