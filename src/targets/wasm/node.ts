@@ -1,4 +1,5 @@
 /** What the wasm target asks of Node alone: flags of V8, for the whole process. Call these before anything is compiled. */
+import process from 'node:process'
 import { setFlagsFromString } from 'node:v8'
 import { wasmFeatures } from './engine.ts'
 
@@ -16,4 +17,6 @@ export function enableRelaxedSimd(): boolean {
 export function optimiseWhenLoaded(): void {
   setFlagsFromString('--no-liftoff')
   setFlagsFromString('--no-wasm-lazy-compilation')
+  // Code that may go back to Liftoff's asks what that one has seen; in V8 14.6 (Node 26) a missing answer ends the process.
+  if (Number.parseInt(process.versions.v8) >= 13) setFlagsFromString('--no-wasm-deopt')
 }
