@@ -52,14 +52,23 @@ export async function decodeStage(
         const operations = inputs.map((input) =>
           flashDecode(world, { shape, dtype, variant, stream: stream.id }, input),
         )
-        await stage.enter(
-          variant,
-          roles[variant]!,
-          operations.map((operation) => ({
-            launches: operation.steps.length,
-            launch: () => operation.launch(),
-          })),
-          check(operations.map(({ outputs }) => outputs.out)),
+        const compared = check(operations.map(({ outputs }) => outputs.out))
+        const executions = operations.map((operation) => ({
+          launches: operation.steps.length,
+          launch: () => operation.launch(),
+        }))
+        await stage.enter(variant, roles[variant]!, executions, compared)
+        if (roles[variant] !== 'baseline') return
+        // What no variant undercuts. It is right if the rest of the operation makes the result of it.
+        const attentions = operations.map(({ steps: [attend] }) => ({
+          launches: 1,
+          launch: () => attend.launch(),
+        }))
+        await stage.enter('attention', 'alone', attentions, (n, run) =>
+          compared(n, () => {
+            run()
+            for (const step of operations[n].steps.slice(1)) step.launch()
+          }),
         )
       })
     return stage

@@ -70,7 +70,8 @@ const left = `## Where the rest goes
   147; the tiles that the rule takes there, 70. M=16, N=28672 on the whole GPU is 448 tiles on 132 multiprocessors, 3.4 rounds.
 - **Flash Decode, one sequence.** Its turns have two executions, since three launches of \`bsp\` are pending for each; so 12 us of the
   turn's start are in every figure, and in none of the floor, which is bytes over 4.38 TB/s. On that other machine attention alone takes
-  104 us so, 99 four in a row; \`fused\` 111 and 106: it meets once.
+  104 us so, 99 four in a row; \`fused\` 111 and 106: it meets once. By this measure attention alone, without any communication, would
+  recover 58 % there.
 - **Below a limit.** Limits are what was measured once: long caches are read at up to 4.58 TB/s, and 790 TFLOP/s are those of a whole GPU
   at the clock that its power allows; fewer multiprocessors run faster. _Recovered_ is above 100 % where a fused variant is faster than
   the faster product alone, whose tiles it does not share.
