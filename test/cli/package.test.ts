@@ -17,7 +17,10 @@ describe('the built package', () => {
 
   it('checks JavaScript without TypeScript support being loaded', async () => {
     writeFileSync(join(folder, 'hooks.mjs'), hooks)
-    writeFileSync(guard, "import { register } from 'node:module'\nregister('./hooks.mjs', import.meta.url)\n")
+    writeFileSync(
+      guard,
+      "import { register } from 'node:module'\nprocess.noDeprecation = true\nregister('./hooks.mjs', import.meta.url)\n",
+    )
     writeFileSync(join(folder, 'kernel.mjs'), text) // it has no types in it
     const { stdout, stderr, code } = await start(['check', 'kernel.mjs'], ['--import', guard, main], folder)
       .ended
