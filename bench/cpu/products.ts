@@ -96,16 +96,23 @@ async function square(peers: readonly Peer[]): Promise<Figure[]> {
     const theirs = await Promise.all(
       peers.map(async (peer) => ({ name: peer.name, product: await peer.prepare(...shape, a, b) })),
     )
-    const times = await race(
-      [...mine, ...theirs.map(({ name, product }) => ({ name, run: again(() => product.run()) }))],
+    // Whoever is compared has turns side by side: a machine that others use changes from one turn to the next.
+    const others = theirs
+      .filter(({ name }) => name !== 'OpenBLAS')
+      .map(({ name, product }) => ({ name, run: again(() => product.run()) }))
+    const vendor = theirs.find(({ name }) => name === 'OpenBLAS')?.product
+    const executions = size < 1000 ? 8 : 2
+    const againstVendor = await race(
+      [...mine, ...(vendor ? [{ name: 'OpenBLAS', run: again(() => vendor.run()) }] : [])],
       rounds,
-      { executions: size < 1000 ? 4 : 1 },
+      { executions },
     )
+    const wasm = mine.filter(({ name }) => name === 'arke wasm')
+    const againstOthers = await race([...wasm, ...others], rounds, { executions })
     for (const one of mine) expectProduct(one.name, await one.result(), shape, a, b)
     for (const { name, product } of theirs) expectProduct(name, await product.result(), shape, a, b)
-    const of = (name: string): readonly number[] | undefined => times.get(name)
-    const blas = of('OpenBLAS')
     const text = `GEMM ${size}³`
+    const blas = againstVendor.get('OpenBLAS')
     if (blas) {
       figures.push({
         ...speed(
@@ -115,14 +122,21 @@ async function square(peers: readonly Peer[]): Promise<Figure[]> {
         ),
         unit: '',
       })
-      if (of('arke native')) figures.push(speed(`${text}: native / OpenBLAS`, of('arke native')!, blas, 0.95))
-      if (of('arke wasm')) figures.push(speed(`${text}: wasm / OpenBLAS`, of('arke wasm')!, blas, 0.48))
+      for (const [target, goal] of [
+        ['native', 0.95],
+        ['wasm', 0.48],
+      ] as const) {
+        const times = againstVendor.get(`arke ${target}`)
+        if (times) figures.push(speed(`${text}: ${target} / OpenBLAS`, times, blas, goal))
+      }
     }
-    const others = ['tfjs-wasm', 'onnxruntime-web', 'jax-js'].filter((name) => of(name))
-    if (others.length > 0 && of('arke wasm')) {
-      const best = of(others[0])!.map((_, round) => Math.min(...others.map((name) => of(name)![round])))
-      figures.push(speed(`${text}: wasm / best of ${others.join(', ')}`, of('arke wasm')!, best, 1.6))
-      for (const name of others) figures.push(speed(`${text}: wasm / ${name}`, of('arke wasm')!, of(name)!))
+    const own = againstOthers.get('arke wasm')
+    if (own && others.length > 0) {
+      const names = others.map(({ name }) => name)
+      const timesOf = (name: string): readonly number[] => againstOthers.get(name)!
+      const best = own.map((_, round) => Math.min(...names.map((name) => timesOf(name)[round])))
+      figures.push(speed(`${text}: wasm / best of ${names.join(', ')}`, own, best, 1.6))
+      for (const name of names) figures.push(speed(`${text}: wasm / ${name}`, own, timesOf(name)))
     }
     for (const { product } of theirs) product.close()
     for (const world of opened) await world.close()
