@@ -10,7 +10,10 @@ export const tileMemory = 212 * 1024
 export const stageBytes = ({ BM, BN, BK }: Omit<Tiles, 'stages'>, dtype: OperandDType): number =>
   (BM + BN) * BK * dtypes[dtype].bytes
 
-/** Rows that a tile on a GPU may have: the fewest that cover all, up to 128; twice as few as can be; and as many as the matrix unit takes at once. */
+/**
+ * Rows that a tile on a GPU may have: the fewest that cover all, up to 128, and as many as the matrix unit takes at once; instead of 8,
+ * the fewest there are, also 16.
+ */
 export function tileRows(m: number): readonly number[] {
   const covering = [8, 16, 32, 64, 128].find((rows) => rows >= m) ?? 128
   if (covering === 8) return [8, 16]

@@ -128,36 +128,24 @@ function copyWhole({ writer, machine, dtype, shape, layout, source, rowStride, t
   const panels = Math.floor(columns / width)
   const rest = columns % width
   const together = Math.max(1, Math.floor(runBytes / (width * bytes)))
-  /** Panels from `first` on, and `more` columns of the next one. */
-  const group = (first: Operand, count: number, more = 0): void => {
+  /** Panels from `first` on, so many columns of each. */
+  const group = (first: Operand, counts: readonly number[]): void => {
     const from = writer.let('from', address(source, first, width * bytes))
     const to = writer.let('to', address(target, first, panelBytes))
     writer.for('row', 0, rows, 1, () => {
-      for (let panel = 0; panel < count; panel++)
-        widenRun(
-          writer,
-          machine,
-          dtype,
-          address(from, 0, 1, panel * width * bytes),
-          address(to, 0, 1, panel * panelBytes),
-          width,
-        )
-      if (more > 0)
-        widenRun(
-          writer,
-          machine,
-          dtype,
-          address(from, 0, 1, count * width * bytes),
-          address(to, 0, 1, count * panelBytes),
-          more,
-        )
+      counts.forEach((count, panel) => {
+        const [run, place] = [panel * width * bytes, panel * panelBytes]
+        widenRun(writer, machine, dtype, address(from, 0, 1, run), address(to, 0, 1, place), count)
+      })
       writer.set(from, step(from, i32(1), rowStride))
       writer.set(to, address(to, 0, 1, width * wideBytes))
     })
   }
+  const wide = (count: number): number[] => new Array<number>(count).fill(width)
   const whole = panels - (panels % together)
-  if (whole > 0) writer.for('panel', 0, whole, together, (panel) => group(panel, together))
-  if (panels > whole || rest > 0) group(i32(whole), panels - whole, rest)
+  if (whole > 0) writer.for('panel', 0, whole, together, (panel) => group(panel, wide(together)))
+  const last = [...wide(panels - whole), ...(rest > 0 ? [rest] : [])]
+  if (last.length > 0) group(i32(whole), last)
 }
 
 /** The same where only some rows and columns exist; the rest has been set to 0. */

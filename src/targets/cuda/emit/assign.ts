@@ -4,9 +4,9 @@
  * Values that meet elementwise, and those that a loop or branch carries, have one layout: they form a class. A `dot` forces
  * the accumulator layout on its accumulator, and its own on a left operand in registers; reductions, expand and broadcast
  * relate a class of matrices to classes of its rows and columns, in both directions. What nothing forces is blocked, unless
- * its rows or columns are needed. A product of few rows may swap its operands, if nothing else has a say in its accumulator's layout.
- * Where two demands meet, the assignment ends with a `LayoutConflict`, which names the value
- * to be had in another layout and where; `conversions.ts` resolves it.
+ * its rows or columns are needed. A product of few rows may swap its operands, if nothing else has a say in its accumulator's
+ * layout. Where two demands meet, the assignment ends with a `LayoutConflict`, which names the value to be had in another layout
+ * and where; `conversions.ts` resolves it.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -287,7 +287,12 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
   }
   visit(ir.body, roles.whole)
   const sliced = new Set(relations.map(({ matrix }) => find(matrix)))
-  for (const dot of swappable) find(dot).kind ??= sliced.has(find(dot)) ? 'accumulator' : 'swapped'
+  for (const dot of swappable) {
+    const its = find(dot)
+    // What is carried round a loop may have become a left operand before it was a product's.
+    if (its.kind === 'left') throw new LayoutConflict(dot, undefined)
+    its.kind ??= sliced.has(its) ? 'accumulator' : 'swapped'
+  }
   for (;;) {
     while (relations.map((relation) => relation.settle()).some((changed) => changed));
     // No product decides, but rows or columns do: of the layouts, an accumulator's is the one that has them.

@@ -2,8 +2,9 @@
  * The matrix product. Operands in registers that the instruction wants in shared memory are staged first; then it is wgmma
  * (here), mma.sync (mma.ts) or plain arithmetic (elements.ts).
  *
- * wgmma: a warpgroup multiplies its own rows, 64 at a time, by up to 256 columns a time; swapped, its own columns by all rows. Where the overlap plan says so, a
- * product is left in flight and the one before it is waited for; what that one read is then handed back.
+ * wgmma: a warpgroup multiplies its own rows, 64 at a time, by up to 256 columns a time; swapped, its own columns by all rows.
+ * Where the overlap plan says so, a product is left in flight and the one before it is waited for; what that one read is then
+ * handed back.
  */
 import type { Node } from '../../../../ir/node.ts'
 import type { Shape, ValueType } from '../../../../ir/type.ts'
