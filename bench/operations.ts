@@ -6,13 +6,13 @@
  * For each point:
  *
  *   over bsp    the best fused variant, with its interval
- *   at most     what is left to gain: `bsp` over the limit
+ *   at most     what is left to gain: `bsp` over the limit; by variants that share work out between ranks, more where they differ
  *   bsp / parts `bsp` over the sum of its kernels, each measured alone
  *   shorter     by how much recorded executions of the best fused variant are shorter than those of `bsp`
  *   taxes       how much of that the launch and bulk synchronous taxes of their ledgers explain, where it is more than 3 %
  *   + locality  and the most that bytes between kernels may have cost, too
  *   kept        with the last rank late by 20 %: of what the others lose with `bsp`, how much the best fused variant spares them
- *   can keep    what no variant could exceed, since the others need something that the late rank holds or computes
+ *   can keep    what no variant could exceed, since the others need something that the late rank holds, or share what it has to do
  */
 import { openWorld, type World } from '../src/index.ts'
 import { allGatherGemmOperation } from '../src/ops/allGatherGemm/index.ts'
@@ -69,17 +69,14 @@ interface Kept {
   readonly lost: Readonly<Record<string, Quantity>>
 }
 
-/**
- * What a straggler need not delay, in shares of an undelayed execution: what the others can do `without` it, and what it must do
- * `before` they have what they need of it.
- */
-interface Dependence {
-  readonly without: number
-  readonly before: number
-}
 const lateness = 0.2
-const canKeep = ({ without, before }: Dependence): number =>
-  1 - Math.min(Math.max(lateness + before - without, 0) / lateness, 1)
+/** Of a straggler the others need something that it holds; meanwhile they can do a share of an execution `without` it. */
+const keptByOrder = (without: number): number => Math.min(without / lateness, 1)
+/**
+ * They can do its work, too. R ranks do R executions' worth by the time E at which all end, one of them from `lateness` on:
+ * (R - 1) E + (E - lateness) = R. So the others lose E - 1, an R-th of the lateness.
+ */
+const keptBySharing = (ranks: number): number => 1 - 1 / ranks
 
 async function row<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
@@ -217,7 +214,7 @@ const print = (cells: readonly string[]): void => {
 const interval = ({ median, interval: [low, high] }: Quantity): string =>
   `${median.toFixed(3)} (${low.toFixed(2)}…${high.toFixed(2)})`
 const us = (nanoseconds: number): string => `${(nanoseconds / 1e3).toFixed(0)} us`
-function add(name: string, dependence: Dependence, found: Row): void {
+function add(name: string, canKeep: number, found: Row): void {
   rows.push(found)
   const { best, bsp, most, parts, shorter, explained, kept } = found
   print([
@@ -231,7 +228,7 @@ function add(name: string, dependence: Dependence, found: Row): void {
     explained?.taxes.toFixed(2) ?? '-',
     explained?.withLocality.toFixed(2) ?? '-',
     kept.best ? `${kept.best.share.toFixed(2)} ${kept.best.variant}` : '-',
-    canKeep(dependence).toFixed(2),
+    canKeep.toFixed(2),
   ])
 }
 
@@ -243,18 +240,15 @@ if (only !== 'decode')
       const options = { shape: { M, N: 1024, K: 2048 }, dtype, shard }
       // Of a straggler the others need what it holds from the start, its shard.
       const rows = shard === 'K' ? M / ranks : Math.max(0, M - (ranks - 1) * Math.ceil(M / ranks))
-      const dependence = { without: 1 - rows / M, before: 0 }
-      add(`AG+GEMM along ${shard}, M=${M}`, dependence, await row(allGatherGemmOperation, options, bandwidth))
+      const canKeep = keptByOrder(1 - rows / M)
+      add(`AG+GEMM along ${shard}, M=${M}`, canKeep, await row(allGatherGemmOperation, options, bandwidth))
     }
 if (only !== 'gemm')
   for (const tokens of powers(256, 65536, 4)) {
     const shape = { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens }
-    // They need what comes out of all its work, and can do all theirs meanwhile.
-    add(
-      `Flash Decode, KV=${tokens}`,
-      { without: 1, before: 1 },
-      await row(flashDecodeOperation, { shape, dtype }, bandwidth),
-    )
+    // They need what comes out of all its work, which they can do too once it has begun: its cache is there from then on.
+    const found = await row(flashDecodeOperation, { shape, dtype }, bandwidth)
+    add(`Flash Decode, KV=${tokens}`, keptBySharing(ranks), found)
   }
 const geometric = (values: readonly number[]): number =>
   Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length)

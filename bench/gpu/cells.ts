@@ -41,6 +41,8 @@ export interface CellResult extends Cell {
   readonly timings: readonly Timing[]
   /** Why something was not timed: by its name. */
   readonly failed: Readonly<Record<string, string>>
+  /** Executions of a turn. */
+  readonly turn?: number
   /** Microseconds that the device needs at least; undefined: no such figure. */
   readonly limit?: number
   /** Bytes that cross between ranks for each, at least. */
@@ -76,6 +78,12 @@ export const cacheBytes = ({ ranks, shape: { batch, kvHeads, D, tokens } }: Cell
 
 /** Inputs take turns over more than the caches hold; a set of them that is larger is the only one. */
 export const setsFor = (bytes: number): number => Math.min(8, Math.max(1, Math.ceil(200e6 / bytes)))
+
+/**
+ * Executions of a turn: so many that the turn takes some milliseconds, of which telling the time is little, and no more than a
+ * queue holds where each is three launches (gate.ts). `limit` is in microseconds.
+ */
+export const repeatsFor = (limit: number): number => Math.max(1, Math.min(12, Math.floor(3000 / limit)))
 
 export const decodeLimit = (cell: Cell, multiprocessors: number): number =>
   limitOf({ bytes: cacheBytes(cell), flops: 0, multiprocessors: cell.ranks * multiprocessors })

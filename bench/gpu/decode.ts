@@ -5,7 +5,16 @@
 import { flashDecode, type FlashDecodeVariant } from '../../src/ops/flashDecode/index.ts'
 import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 import type { SymmetricTensor } from '../../src/world/world.ts'
-import { cacheBytes, decodeLimit, setsFor, type Cell, type CellResult, type Role } from './cells.ts'
+import {
+  cacheBytes,
+  decodeLimit,
+  device,
+  repeatsFor,
+  setsFor,
+  type Cell,
+  type CellResult,
+  type Role,
+} from './cells.ts'
 import { blockRows, poison, readSome, type Pattern } from './pattern.ts'
 import { expectSimilar, Stage, Wrong, type Effort } from './stage.ts'
 
@@ -41,7 +50,8 @@ export async function decodeStage(
   // Keys and values, and for each variant inboxes of partial results: at most four parts for each multiprocessor or tile.
   const partials = 4 * ranks * 2 * 4 * (132 + batch * kvHeads) * (G * D + 2 * G)
   const heap = sets * (cacheBytes(cell) / ranks + variants.length * 2 * partials) + 128 * 2 ** 20
-  const stage = await Stage.open({ ranks, heap, multiprocessors, repeats: cacheBytes(cell) < 4e9 ? 2 : 1 })
+  const repeats = repeatsFor(decodeLimit(cell, multiprocessors ?? device.multiprocessors / ranks))
+  const stage = await Stage.open({ ranks, heap, multiprocessors, repeats })
   const { world, stream } = stage
   try {
     const inputs = decodeInputs(world, cell, pattern)
@@ -123,6 +133,7 @@ export async function measureDecode(cell: Cell, pattern: Pattern, effort: Effort
     return {
       ...cell,
       multiprocessors,
+      turn: stage.repeats,
       timings: await stage.times(effort),
       failed: stage.failed,
       limit: decodeLimit(cell, multiprocessors),

@@ -6,10 +6,10 @@ import { gatherKernel } from '../../src/ops/allGatherGemm/bulk.ts'
 import { allGatherGemm } from '../../src/ops/allGatherGemm/index.ts'
 import type { Timed } from '../../src/runs/gate.ts'
 import type { CudaWorld } from '../../src/targets/cuda/world.ts'
-import { gatherLimit, type Cell, type CellResult } from './cells.ts'
+import { device, gatherLimit, repeatsFor, type Cell, type CellResult } from './cells.ts'
 import type { Pattern } from './pattern.ts'
 import { productCheck, sampleProduct, vendorProducts } from './products.ts'
-import { Stage, stageOptions, type Effort } from './stage.ts'
+import { mostVendorLaunches, Stage, stageOptions, type Effort } from './stage.ts'
 
 const numbers = { a: 0, b: 1 } as const
 /** Of B, which is larger than the caches, but not by so much that nothing of it would be found there in the next turn. */
@@ -52,7 +52,8 @@ export async function measureGather(cell: Cell, pattern: Pattern, effort: Effort
   // Inputs, five results, two gathered matrices, two inboxes of two slots.
   const perSet = height * N + 5 * M * N + 6 * gatheredRows * height
   const heap = 2 * (rows * depth + sets * perSet) + 64 * 2 ** 20
-  const stage = await Stage.open({ ranks, heap, multiprocessors, repeats: M <= 1024 ? 4 : 1 })
+  const repeats = repeatsFor(gatherLimit(cell, multiprocessors ?? device.multiprocessors / ranks))
+  const stage = await Stage.open({ ranks, heap, multiprocessors, repeats })
   const { world, stream } = stage
   try {
     const { a, bs, samples } = gatherInputs(world, cell, pattern)
@@ -106,7 +107,7 @@ export async function measureGather(cell: Cell, pattern: Pattern, effort: Effort
           gather()
           multiply()
         }
-        return { launches: 2, launch }
+        return { launches: 1 + mostVendorLaunches, launch }
       })
       await stage.enter('bsp, cuBLASLt', 'baseline', together, check)
       await stage.enterForeign('GEMM, cuBLASLt', 'alone', multiplications, check)
@@ -116,6 +117,7 @@ export async function measureGather(cell: Cell, pattern: Pattern, effort: Effort
     return {
       ...cell,
       multiprocessors: found,
+      turn: repeats,
       timings: await stage.times(effort),
       failed: stage.failed,
       limit: gatherLimit(cell, found),

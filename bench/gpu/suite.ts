@@ -54,7 +54,11 @@ export const describe = Object.assign(within, {
 
 const add = (name: string, run: () => unknown): void =>
   void cases.push({ name: [...path, name].join(' > '), run })
-export const it = Object.assign(add, { each: eachOf(add) })
+const all = { each: eachOf(add) }
+export const it = Object.assign(add, {
+  ...all,
+  runIf: (runs: boolean) => (runs ? all : { each: () => () => {} }),
+})
 
 interface Matchers {
   toEqual(expected: unknown): void

@@ -16,7 +16,7 @@ export function onlyMoves(ir: KernelIR): boolean {
 function findOut(ir: KernelIR): boolean {
   let crosses = false
   for (const node of walk(ir.body)) {
-    if (node.op === 'wait' || node.op === 'signal' || node.inputs.some(isOnAnotherRank)) crosses = true
+    if (['wait', 'reached', 'signal'].includes(node.op) || node.inputs.some(isOnAnotherRank)) crosses = true
     if (node.op === 'store' && !isMoved(node.inputs[1])) return false
     if (node.op.startsWith('atomic.') && !node.inputs.slice(1).every(isMoved)) return false
     if (node.op === 'dot') return false

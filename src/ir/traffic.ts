@@ -6,7 +6,8 @@
  *
  * Places outside a tensor are not touched, and of a mask that can be computed only the lanes that are on. An atomic both
  * reads and writes. What `last` does is counted for the program with the highest number. A load or wait that both roles of a
- * lowered pipeline make counts once, so that a kernel and its lowered form have the same traffic.
+ * lowered pipeline make counts once, so that a kernel and its lowered form have the same traffic. Whoever looks at a flag is taken to
+ * find it reached: nobody is late.
  */
 import type { KernelIR, Node } from './node.ts'
 import { origin, paramName } from './ops/index.ts'

@@ -42,6 +42,11 @@ export interface PipelineOptions {
   /** How many tiles are in flight; 1 does not overlap. The default is 2. */
   readonly stages?: number
 }
+export interface WaitOptions extends Access {
+  /** How many launches before this one the signal is wanted of. */
+  readonly lag?: number
+}
+const awaited = ({ lag = 0, ...options }: WaitOptions): Attributes => ({ ...access(options, 'acquire'), lag })
 type FragmentShape = readonly [number] | readonly [number, number]
 type Indices<E extends readonly Index[]> = { readonly [K in keyof E]: Scalar<'i32'> }
 type Body = () => void
@@ -201,19 +206,25 @@ export class Program {
     )
   }
   /** Until the flag is signalled in this epoch; with `lag` L, in the L-th epoch before it. */
-  wait(flag: Flag, options?: Access & { readonly lag?: number }): void
+  wait(flag: Flag, options?: WaitOptions): void
   /**
    * Until phase `phase` of the barrier is complete. A barrier keeps only the parity of its phase: wait for the phase that
    * runs or for the one just before it, which of a fresh barrier is phase -1.
    */
   wait(barrier: Barrier, phase: Index): void
-  wait(on: Flag | Barrier, how: (Access & { readonly lag?: number }) | Index = {}): void {
+  wait(on: Flag | Barrier, how: WaitOptions | Index = {}): void {
     if (on instanceof Barrier) {
       this.#emit('barrier.wait', [on.node, this.#index(how as Index)])
       return
     }
-    const { lag = 0, ...options } = how as Access & { lag?: number }
-    this.#emit('wait', [on.node], { ...access(options, 'acquire'), lag })
+    this.#emit('wait', [on.node], awaited(how as WaitOptions))
+  }
+  /**
+   * Whether `wait` would end at once. If so, all that the signaller did may be read, as after a `wait`; if not, nothing is known.
+   * A launch that only looks at a flag set has not waited for it: its epoch stays.
+   */
+  reached(flag: Flag, options: WaitOptions = {}): Scalar<'bool'> {
+    return this.#value(this.#emit('reached', [flag.node], awaited(options)))
   }
   /** This launch's epoch of a flag set: 1 in the first launch that signals it (or waits for it), then 2, … */
   epoch(flags: Flags, side: 'signal' | 'wait' = 'signal'): Scalar<'u32'> {

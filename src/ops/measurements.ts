@@ -10,7 +10,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 1, N: 1024, K: 2048 },
     layout: { shard: 'K' },
-    times: { bsp: 799.6, pull: 793.4, push: 808.1, fused: 825.3 },
+    times: { bsp: 973.1, pull: 965.7, push: 1002.7, fused: 999.2 },
   },
   {
     operation: 'allGatherGemm',
@@ -19,7 +19,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 4, N: 1024, K: 2048 },
     layout: { shard: 'K' },
-    times: { bsp: 823.2, pull: 818.8, push: 835.1, fused: 827.1 },
+    times: { bsp: 868.4, pull: 851.3, push: 888.9, fused: 898.7 },
   },
   {
     operation: 'allGatherGemm',
@@ -28,7 +28,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 16, N: 1024, K: 2048 },
     layout: { shard: 'K' },
-    times: { bsp: 1366.3, pull: 1320.4, push: 1343.6, fused: 1344.5 },
+    times: { bsp: 1308.2, pull: 1255.5, push: 1322.9, fused: 1309.3 },
   },
   {
     operation: 'allGatherGemm',
@@ -37,7 +37,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 64, N: 1024, K: 2048 },
     layout: { shard: 'K' },
-    times: { bsp: 4323, pull: 4269.1, push: 4243.9, fused: 4276.5 },
+    times: { bsp: 4173.9, pull: 4112.4, push: 4127.1, fused: 4122.4 },
   },
   {
     operation: 'allGatherGemm',
@@ -46,7 +46,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 256, N: 1024, K: 2048 },
     layout: { shard: 'K' },
-    times: { bsp: 17197, pull: 16474.9, push: 17160, fused: 17821.5 },
+    times: { bsp: 14193.3, pull: 13529.8, push: 13929.4, fused: 14077.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -55,7 +55,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 1024, N: 1024, K: 2048 },
     layout: { shard: 'K' },
-    times: { bsp: 62678.7, pull: 58967.4, push: 63962.9, fused: 62927.8 },
+    times: { bsp: 60912.3, pull: 58086.9, push: 60410.1, fused: 60884.3 },
   },
   {
     operation: 'allGatherGemm',
@@ -64,7 +64,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 1, N: 1024, K: 2048 },
     layout: { shard: 'M' },
-    times: { bsp: 930.6, pull: 922.9, push: 956.3, fused: 914.5 },
+    times: { bsp: 921.2, pull: 886.4, push: 920.3, fused: 902 },
   },
   {
     operation: 'allGatherGemm',
@@ -73,7 +73,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 4, N: 1024, K: 2048 },
     layout: { shard: 'M' },
-    times: { bsp: 971.3, pull: 1819, push: 972.8, fused: 947.6 },
+    times: { bsp: 969.8, pull: 1767.6, push: 957.2, fused: 955.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -82,7 +82,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 16, N: 1024, K: 2048 },
     layout: { shard: 'M' },
-    times: { bsp: 3794, pull: 4626.4, push: 3842.8, fused: 4096.2 },
+    times: { bsp: 1571.4, pull: 2009.7, push: 1555.2, fused: 1575.1 },
   },
   {
     operation: 'allGatherGemm',
@@ -91,7 +91,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 64, N: 1024, K: 2048 },
     layout: { shard: 'M' },
-    times: { bsp: 4312.1, pull: 4586.1, push: 4186.2, fused: 4257.8 },
+    times: { bsp: 4055.8, pull: 4296.7, push: 4084.8, fused: 4043 },
   },
   {
     operation: 'allGatherGemm',
@@ -100,7 +100,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 256, N: 1024, K: 2048 },
     layout: { shard: 'M' },
-    times: { bsp: 14659.6, pull: 14174.8, push: 14443.1, fused: 14501.5 },
+    times: { bsp: 17129.7, pull: 16786.5, push: 17055.6, fused: 16966.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -109,7 +109,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 1024, N: 1024, K: 2048 },
     layout: { shard: 'M' },
-    times: { bsp: 54013.7, pull: 51969.6, push: 53159.8, fused: 53756.6 },
+    times: { bsp: 58534.9, pull: 58730.6, push: 59389.3, fused: 61062 },
   },
   {
     operation: 'flashDecode',
@@ -118,7 +118,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens: 256 },
     layout: {},
-    times: { bsp: 374.6, 'gather-kernel': 378.4, 'fine-grained': 375.4, 'fused-coarse': 368, fused: 367.3 },
+    times: { bsp: 434, 'gather-kernel': 433.4, 'fine-grained': 435.9, 'fused-coarse': 424, fused: 420.2 },
   },
   {
     operation: 'flashDecode',
@@ -128,11 +128,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens: 1024 },
     layout: {},
     times: {
-      bsp: 1352.2,
-      'gather-kernel': 1332.2,
-      'fine-grained': 1355.7,
-      'fused-coarse': 1352.9,
-      fused: 1350.7,
+      bsp: 1407.7,
+      'gather-kernel': 1417,
+      'fine-grained': 1408.2,
+      'fused-coarse': 1412.1,
+      fused: 1365.4,
     },
   },
   {
@@ -143,11 +143,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens: 4096 },
     layout: {},
     times: {
-      bsp: 4886.5,
-      'gather-kernel': 4920,
-      'fine-grained': 4901,
-      'fused-coarse': 4990.7,
-      fused: 4959.9,
+      bsp: 5741,
+      'gather-kernel': 5754.8,
+      'fine-grained': 5813.9,
+      'fused-coarse': 5732.8,
+      fused: 5368.5,
     },
   },
   {
@@ -158,11 +158,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens: 16384 },
     layout: {},
     times: {
-      bsp: 18798.4,
-      'gather-kernel': 18744.4,
-      'fine-grained': 18868.9,
-      'fused-coarse': 19275.5,
-      fused: 18846.1,
+      bsp: 28061.8,
+      'gather-kernel': 27450.4,
+      'fine-grained': 30471.3,
+      'fused-coarse': 27270.4,
+      fused: 27924.9,
     },
   },
   {
@@ -172,7 +172,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 1, N: 1024, K: 2048 },
     layout: { shard: 'K' },
-    times: { bsp: 1134.3, pull: 1194.1, push: 1203.2, fused: 1182.5 },
+    times: { bsp: 1258.2, pull: 1317.7, push: 1282.9, fused: 1304.4 },
   },
   {
     operation: 'allGatherGemm',
@@ -181,7 +181,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 4, N: 1024, K: 2048 },
     layout: { shard: 'K' },
-    times: { bsp: 1112.1, pull: 1234.4, push: 1173.1, fused: 1171.2 },
+    times: { bsp: 1259.5, pull: 1349.4, push: 1291.3, fused: 1293.1 },
   },
   {
     operation: 'allGatherGemm',
@@ -190,7 +190,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 16, N: 1024, K: 2048 },
     layout: { shard: 'K' },
-    times: { bsp: 3025.3, pull: 2977.1, push: 3195.9, fused: 3021 },
+    times: { bsp: 2587.1, pull: 2618, push: 2603.8, fused: 2560.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -199,7 +199,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 64, N: 1024, K: 2048 },
     layout: { shard: 'K' },
-    times: { bsp: 10441.9, pull: 9678.6, push: 10066.4, fused: 10330.3 },
+    times: { bsp: 9370.8, pull: 9192.1, push: 9396.3, fused: 9180.1 },
   },
   {
     operation: 'allGatherGemm',
@@ -208,7 +208,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 256, N: 1024, K: 2048 },
     layout: { shard: 'K' },
-    times: { bsp: 40409.6, pull: 39519.8, push: 40498.4, fused: 40039.7 },
+    times: { bsp: 37603.4, pull: 38791, push: 37576.7, fused: 37733.9 },
   },
   {
     operation: 'allGatherGemm',
@@ -217,7 +217,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 1024, N: 1024, K: 2048 },
     layout: { shard: 'K' },
-    times: { bsp: 161565.9, pull: 159960.3, push: 162830.3, fused: 152238.5 },
+    times: { bsp: 133861.5, pull: 128082, push: 133491.2, fused: 136347.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -226,7 +226,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 1, N: 1024, K: 2048 },
     layout: { shard: 'M' },
-    times: { bsp: 1031.2, pull: 1057.9, push: 1051.7, fused: 1029 },
+    times: { bsp: 1154.2, pull: 1214.9, push: 1153.1, fused: 1126.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -235,7 +235,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 4, N: 1024, K: 2048 },
     layout: { shard: 'M' },
-    times: { bsp: 1045.6, pull: 1913.5, push: 1033.3, fused: 1002.9 },
+    times: { bsp: 1134.5, pull: 2130.2, push: 1137.6, fused: 1131.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -244,7 +244,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 16, N: 1024, K: 2048 },
     layout: { shard: 'M' },
-    times: { bsp: 3040.9, pull: 3343.7, push: 3071.8, fused: 3035 },
+    times: { bsp: 2521.7, pull: 3008, push: 2532.5, fused: 2523.2 },
   },
   {
     operation: 'allGatherGemm',
@@ -253,7 +253,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 64, N: 1024, K: 2048 },
     layout: { shard: 'M' },
-    times: { bsp: 10185.5, pull: 10756.7, push: 10330.8, fused: 10408.8 },
+    times: { bsp: 8438.9, pull: 8945.1, push: 8647.2, fused: 8695.7 },
   },
   {
     operation: 'allGatherGemm',
@@ -262,7 +262,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 256, N: 1024, K: 2048 },
     layout: { shard: 'M' },
-    times: { bsp: 37658.6, pull: 38245.9, push: 38869.9, fused: 38067.7 },
+    times: { bsp: 25397.4, pull: 24958.5, push: 25309.3, fused: 25357.9 },
   },
   {
     operation: 'allGatherGemm',
@@ -271,7 +271,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { M: 1024, N: 1024, K: 2048 },
     layout: { shard: 'M' },
-    times: { bsp: 151931.4, pull: 143643.9, push: 150772.1, fused: 146741.9 },
+    times: { bsp: 100673.7, pull: 100316.6, push: 100932.8, fused: 102816.1 },
   },
   {
     operation: 'flashDecode',
@@ -280,7 +280,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f32',
     shape: { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens: 256 },
     layout: {},
-    times: { bsp: 546.2, 'gather-kernel': 515.7, 'fine-grained': 529.9, 'fused-coarse': 508.5, fused: 533.1 },
+    times: { bsp: 449.4, 'gather-kernel': 434.2, 'fine-grained': 428.9, 'fused-coarse': 430.5, fused: 392.8 },
   },
   {
     operation: 'flashDecode',
@@ -290,11 +290,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens: 1024 },
     layout: {},
     times: {
-      bsp: 1858.9,
-      'gather-kernel': 1803.5,
-      'fine-grained': 1806.8,
-      'fused-coarse': 1800.9,
-      fused: 1803.6,
+      bsp: 1952.2,
+      'gather-kernel': 1895.2,
+      'fine-grained': 1913.8,
+      'fused-coarse': 1912.4,
+      fused: 1740.1,
     },
   },
   {
@@ -305,11 +305,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens: 4096 },
     layout: {},
     times: {
-      bsp: 6287.1,
-      'gather-kernel': 6199,
-      'fine-grained': 6336.1,
-      'fused-coarse': 6267.9,
-      fused: 6330,
+      bsp: 7714.8,
+      'gather-kernel': 7441.4,
+      'fine-grained': 7302.4,
+      'fused-coarse': 7650.2,
+      fused: 6638.4,
     },
   },
   {
@@ -320,11 +320,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens: 16384 },
     layout: {},
     times: {
-      bsp: 23126.6,
-      'gather-kernel': 22321.5,
-      'fine-grained': 23701.1,
-      'fused-coarse': 22871.1,
-      fused: 23713.9,
+      bsp: 26738.4,
+      'gather-kernel': 24767.9,
+      'fine-grained': 26209.5,
+      'fused-coarse': 27558.5,
+      fused: 24816.7,
     },
   },
   {

@@ -105,7 +105,7 @@ export interface Lap {
  * pending, for ever if a kernel waits for the host.
  */
 const mostLaunches = 48
-const mostLaunchesOnGpu = 12
+const mostLaunchesOnGpu = 40
 
 export class Gate {
   readonly #world: World

@@ -43,8 +43,8 @@ function busyShare(tiles: number, multiprocessors: number): number {
   return tiles / (Math.ceil(tiles / multiprocessors) * multiprocessors)
 }
 
-function stagesFor(bytes: number): number[] {
-  const fitting = [tileMemory, tileMemory / 2].map((memory) => Math.floor(memory / bytes))
+function stagesFor(bytes: number, memories: readonly number[] = [1, 1 / 2]): number[] {
+  const fitting = memories.map((share) => Math.floor((share * tileMemory) / bytes))
   return fitting.map((stages) => Math.min(stages, mostStages)).filter((stages) => stages >= 2)
 }
 
@@ -76,11 +76,11 @@ export function decodeCandidates(target: string, shape: CacheShape, fallback: De
   const { batch, kvHeads, multiprocessors = 132 } = shape
   // One part for each multiprocessor, and more, so that those that end early have another.
   const even = Math.max(1, multiprocessors / (batch * kvHeads))
-  const splits = [1, ...[1, 2, 3, 4].map((times) => Math.ceil(times * even))]
+  const splits = [0, 1, ...[1, 2, 3, 4].map((times) => Math.ceil(times * even))]
   const candidates = [32, 64, 128]
     .filter((BN) => BN <= mostTokens(shape))
     .flatMap((BN) =>
-      stagesFor(cacheTileBytes(shape, { BN, stages: 1 })).flatMap((stages) =>
+      stagesFor(cacheTileBytes(shape, { BN, stages: 1 }), [1, 2 / 3, 1 / 2]).flatMap((stages) =>
         [...splits, fallback.splits].map((parts) => ({ BN, stages, splits: parts })),
       ),
     )

@@ -16,6 +16,8 @@ export interface Tiling<Tiles extends Numbers = Numbers> {
   isLegal(tiles: Tiles): boolean
   /** Those worth trying, the fallback first. */
   candidates(): readonly Tiles[]
+  /** Names of numbers that may be 0. */
+  readonly mayBeZero?: readonly string[]
 }
 
 export type TilesFrom = 'given' | 'tuned here' | `shipped for ${string}` | 'default'
@@ -32,9 +34,11 @@ export function tilesFor<Tiles extends Numbers>(
   const fallback = tiling.fallback(given)
   if (Object.values(given).some((value) => value !== undefined))
     return { tiles: { ...fallback, ...given }, tilesFrom: 'given' }
-  const { asked } = tiling
+  const { asked, mayBeZero = [] } = tiling
   const isLike = (tiles: Numbers): tiles is Tiles =>
-    Object.keys(fallback).every((name) => Number.isInteger(tiles[name]) && tiles[name] > 0)
+    Object.keys(fallback).every(
+      (name) => Number.isInteger(tiles[name]) && tiles[name] >= (mayBeZero.includes(name) ? 0 : 1),
+    )
   const sources: readonly (readonly [TilesFrom, Tables])[] = [
     ['tuned here', here],
     [`shipped for ${asked.device}`, shipped],

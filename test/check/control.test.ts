@@ -1,6 +1,16 @@
 /** Flags and epochs, roles and barriers, teams and `last`, loops that poll: what right kernels may rely on. */
 import { describe, expect, it } from 'vitest'
-import { f32, flags, i32, kernel, scalar, tensor, u32 } from '../../src/index.ts'
+import {
+  f32,
+  flags,
+  i32,
+  kernel,
+  scalar,
+  tensor,
+  u32,
+  type Arguments,
+  type Program,
+} from '../../src/index.ts'
 import { explore, type Exploration } from '../../src/targets/check/explore.ts'
 import { formatFinding } from '../../src/targets/check/findings.ts'
 import { scenario, type World } from '../../src/world/world.ts'
@@ -29,6 +39,140 @@ async function findingsOf(
 ): Promise<Exploration> {
   return explore(scenario('control', { ranks, residency }, run), { ranks, preemptions: 2 })
 }
+
+describe('a look at a flag', () => {
+  const params = { cell: tensor(i32, 1), out: tensor(i32, 1), ready: flags() }
+  type Receive = (t: Program, args: Arguments<typeof params>) => void
+  /** Rank 0 writes rank 1's cell and signals; what rank 1 does about it. */
+  const told = (receive: Receive) => {
+    const tell = kernel('tell', params, (t, args) => {
+      t.if(
+        t.rank.eq(0),
+        () => {
+          t.store(args.cell.on(1).at([0]), 7)
+          t.signal(args.ready.on(1))
+        },
+        () => receive(t, args),
+      )
+    })
+    return async (world: World): Promise<unknown> => {
+      const out = world.from(i32, [1], [-1])
+      world.launch(tell, { cell: world.empty(i32, [1]), out, ready: world.flags() }, { grid: 1 })
+      return (await world.read(out, 1))[0]
+    }
+  }
+
+  it('goes either way, and where it says yes what was written before may be read', async () => {
+    const values = await everywhere(
+      2,
+      told((t, { cell, out, ready }) =>
+        t.if(
+          t.reached(ready),
+          () => t.store(out.at([0]), t.load(cell.at([0]))),
+          () => t.store(out.at([0]), 0),
+        ),
+      ),
+    )
+    expect(new Set(values)).toEqual(new Set([0, 7]))
+  })
+
+  it('once yes, stays so', async () => {
+    const values = await everywhere(
+      2,
+      told((t, { out, ready }) => {
+        const first = t.reached(ready)
+        t.if(first.and(t.reached(ready).not()), () => t.store(out.at([0]), 0))
+      }),
+    )
+    expect(new Set(values)).toEqual(new Set([-1]))
+  })
+
+  it.each([
+    [
+      'whatever it said',
+      (t, { cell, out, ready }) => {
+        t.reached(ready)
+        t.store(out.at([0]), t.load(cell.at([0])))
+      },
+    ],
+    [
+      'where it said no',
+      (t, { cell, out, ready }) =>
+        t.if(t.reached(ready).not(), () => t.store(out.at([0]), t.load(cell.at([0])))),
+    ],
+    [
+      'after no and a fence',
+      (t, { cell, out, ready }) =>
+        t.if(t.reached(ready, { order: 'relaxed' }).not(), () => {
+          t.fence('acquire')
+          t.store(out.at([0]), t.load(cell.at([0])))
+        }),
+    ],
+    [
+      'after one that acquires nothing',
+      (t, { cell, out, ready }) =>
+        t.if(t.reached(ready, { order: 'relaxed' }), () => t.store(out.at([0]), t.load(cell.at([0])))),
+    ],
+  ] satisfies readonly [string, Receive][])('orders no read %s', async (_, receive) => {
+    const { findings } = await findingsOf(2, told(receive))
+    expect(findings.map(({ kind }) => kind)).toContain('race')
+  })
+
+  it('may be relaxed where a fence acquires', async () => {
+    const values = await everywhere(
+      2,
+      told((t, { cell, out, ready }) =>
+        t.if(t.reached(ready, { order: 'relaxed' }), () => {
+          t.fence('acquire')
+          t.store(out.at([0]), t.load(cell.at([0])))
+        }),
+      ),
+    )
+    expect(new Set(values)).toEqual(new Set([-1, 7]))
+  })
+
+  const poll: Receive = (t, { cell, out, ready }) => {
+    t.while(
+      t.constant(i32, 0),
+      () => t.reached(ready).not(),
+      (turns) => turns,
+    )
+    t.store(out.at([0]), t.load(cell.at([0])))
+  }
+
+  it('in a loop waits, too', async () => {
+    expect(new Set(await everywhere(2, told(poll)))).toEqual(new Set([7]))
+  })
+
+  it('in a loop that nobody ends is found', async () => {
+    const alone = kernel('alone', params, (t, args) => t.if(t.rank.eq(1), () => poll(t, args)))
+    const { findings } = await findingsOf(2, async (world) => {
+      const [cell, out] = [world.from(i32, [1], [0]), world.empty(i32, [1])]
+      world.launch(alone, { cell, out, ready: world.flags() }, { grid: 1 })
+      await world.synchronize()
+    })
+    expect(findings.map(({ kind }) => kind)).toEqual(['deadlock'])
+    expect(formatFinding(findings[0])).toContain('spins in a loop that nothing ends')
+  })
+
+  it('is not counted as a wait: the epoch stays', async () => {
+    const seen = kernel('seen', { out: tensor(u32, 1), ready: flags() }, (t, { out, ready }) => {
+      t.store(out.at([0]), t.epoch(ready, 'wait'))
+      t.if(t.reached(ready), () => t.store(out.at([1]), 1))
+    })
+    const values = await everywhere(1, async (world) => {
+      const [out, ready] = [world.empty(u32, [2]), world.flags()]
+      world.launch(
+        kernel('tell', { ready: flags() }, (t, args) => t.signal(args.ready)),
+        { ready },
+        { grid: 1 },
+      )
+      for (let n = 0; n < 3; n++) world.launch(seen, { out, ready }, { grid: 1 })
+      return [...(await world.read(out, 0))].join()
+    })
+    expect(new Set(values)).toEqual(new Set(['1,1']))
+  })
+})
 
 describe('flags', () => {
   it('advance by themselves: ten launches without a reset, a rank may run ahead', async () => {

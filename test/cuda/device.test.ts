@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { flags, i32, kernel, launchOf, openWorld, scalar, tensor, WorldStopped } from '../../src/index.ts'
 import type { World } from '../../src/index.ts'
+import { gemmKernel } from '../../src/ops/gemm.ts'
 import { allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
 import { pictureOf } from '../../src/runs/ledger.ts'
 import { measure } from '../../src/runs/measure.ts'
@@ -68,6 +69,24 @@ const meeting = kernel('meeting', { arrived: flags(1), x: tensor(i32, 1) }, (t, 
 const add = kernel('add', { x: tensor(i32, 1), by: scalar(i32) }, (t, { x, by }) => {
   t.store(x.at([1]), t.load(x.at([1])).add(by))
 })
+
+/** All of a rank's matrix, or of the next rank's, which waits for it. */
+const setTo = kernel('setTo', { a: tensor('bf16', 2), value: scalar('f32') }, (t, { a, value }) =>
+  t.store(a.tile([0, 0], [16, 64]), t.zeros('f32', [16, 64]).add(value).to('bf16')),
+)
+const setNext = kernel(
+  'setNext',
+  { a: tensor('bf16', 2), value: scalar('f32'), set: flags() },
+  (t, { a, value, set }) => {
+    const next = t.rank.add(1).mod(t.world)
+    t.store(a.on(next).tile([0, 0], [16, 64]), t.zeros('f32', [16, 64]).add(value).to('bf16'))
+    t.signal(set.on(next))
+    t.wait(set)
+  },
+)
+const addFirst = kernel('addFirst', { c: tensor('bf16', 2), sum: tensor('f32', 1) }, (t, { c, sum }) =>
+  t.store(sum.at([0]), t.load(sum.at([0])).add(t.load(c.at([0, 0])).to('f32'))),
+)
 
 async function stopOf(promise: Promise<unknown>): Promise<WorldStopped> {
   const error: unknown = await promise.then(
@@ -146,6 +165,33 @@ onGpu.each(['cuda'])('a stop on %s', () => {
       )
       await expectUsable(world)
     }
+  })
+})
+
+onGpu.each(['cuda'])('copies that start early on %s', () => {
+  it.each(sizes)('see what launches before them wrote, on any rank: %i ranks', async (ranks) => {
+    const world = await open(ranks)
+    const [a, b] = [world.zeros('bf16', [16, 64]), world.full('bf16', [64, 64], 1)]
+    const [c, sum, set] = [world.zeros('bf16', [16, 64]), world.zeros('f32', [1]), world.flags([])]
+    const tiles = { BM: 16, BN: 64, BK: 64, stages: 2 }
+    const multiply = (): void => {
+      world.launch(gemmKernel('bf16'), { a, b, c }, { grid: 1, meta: tiles })
+      world.launch(addFirst, { c, sum }, { grid: 1 })
+    }
+    let expected = 0
+    for (let n = 1; n <= 100; n++) {
+      const value = n % 8
+      if (n % 3 === 0) world.launch(setTo, { a, value }, { grid: 1 })
+      else world.launch(setNext, { a, value, set }, { grid: 1 })
+      // The second one reads what nothing has written since the world idled, at times.
+      for (let again = 0; again < 2; again++) {
+        multiply()
+        if (n % 5 === 0) await world.synchronize()
+        expected += 64 * value
+      }
+    }
+    for (const rank of world.localRanks) expect([...(await world.read(sum, rank))]).toEqual([expected])
+    await world.close()
   })
 })
 

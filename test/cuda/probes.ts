@@ -243,3 +243,19 @@ export const stretched = kernel('stretched', { x: tensor('f32', 1), y: tensor('f
   t.store(y.tile([2, 0], [3, 1]), single.expand(0).broadcast([3, 1]))
   t.store(y.tile([2, 0], [16, 32]), matrix.add(single.expand(0).broadcast([16, 32])))
 })
+
+/** Tiles from a peer once it has told of them, and zeros until then. */
+export const looking = kernel(
+  'looking',
+  { x: tensor(f32, 2), y: tensor(f32, 2), ready: flags(1), both: flags(0, { arrivals: 2 }) },
+  { B: 64 },
+  (t, { x, y, ready, both }, { B }) => {
+    t.persistent(y.tiles([B, B]), (tile, [i, j]) =>
+      t.if(
+        t.reached(ready.at([i])).and(t.reached(both, { lag: 1 })),
+        () => t.store(tile, t.load(x.tile([i, j], [B, B]))),
+        () => t.store(tile, t.zeros(f32, [B, B])),
+      ),
+    )
+  },
+)

@@ -213,6 +213,9 @@ export function interpret(ir: KernelIR, launch: Launch): Trace {
       case 'wait':
         trace.push(`${node.op} ${(values.get(inputs[0]) as View).name}`)
         return
+      case 'reached':
+        values.set(node, 1)
+        return
       case 'barrier':
       case 'fence':
         return

@@ -27,6 +27,13 @@ it.each([
     true,
   ],
   [
+    'a look at a flag',
+    kernel('look', params, (t, { x, out, ready }) =>
+      t.if(t.reached(ready), () => t.store(out.at([0]), t.load(x.at([0])))),
+    ).record({ world: 2 }),
+    true,
+  ],
+  [
     'a copy within a rank',
     kernel('copy', params, (t, { x, out }) => t.store(out.at([0]), t.load(x.at([0])))).record({ world: 2 }),
     false,

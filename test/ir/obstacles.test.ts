@@ -157,6 +157,25 @@ describe('obstacles', () => {
     })
     expect(ir.notes).toEqual([])
   })
+  it('a look at a flag that decides what is copied, whatever its order', () => {
+    for (const order of ['acquire', 'relaxed'] as const) {
+      const note = obstacle((t, args) => {
+        const as = t.shared(f32, [2, 2])
+        t.if(t.reached(args.ready, { order }), () => copyAndStore(t, args, as as never)) // look
+      })
+      expect(note).toMatch(/what it copies depends on reached at .* which only the consumer executes/)
+      expect(note).toContain(lineOf('look'))
+    }
+  })
+  it('and one that orders it', () => {
+    const note = obstacle((t, args) => {
+      const as = t.shared(f32, [2, 2])
+      t.reached(args.ready) // ordering look
+      copyAndStore(t, args, as as never)
+    })
+    expect(note).toMatch(/what it copies may be ordered by reached at/)
+    expect(note).toContain(lineOf('ordering look'))
+  })
   it('a copy in a loop inside', () => {
     const note = obstacle((t, { a, c }) => {
       const as = t.shared(f32, [2, 2])

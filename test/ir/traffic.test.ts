@@ -154,6 +154,30 @@ describe('a gathered product on several ranks', () => {
     })
   })
 
+  it('a look finds its flag reached, and waits for nothing', () => {
+    const look = kernel(
+      'look',
+      { x: tensor(f32, 1), y: tensor(f32, 1), ready: flags() },
+      (t, { x, y, ready }) => {
+        const early = t.while(
+          t.constant(i32, 0),
+          (n) => t.reached(ready).not().and(n.lt(4)),
+          (n) => {
+            t.store(y.at([n]), 0)
+            return n.add(1)
+          },
+        )
+        t.for({ from: early, to: 4 }, (n) => t.store(y.at([n]), t.load(x.at([n]))))
+      },
+    )
+    const binding = { extents: { x: [4], y: [4] }, rank: 0, program: 0, programs: 1 }
+    expect(of(look.record({ world: 2 }), binding)).toEqual({
+      tensors: { x: { ...nothing, readLocal: 16 }, y: { ...nothing, writtenLocal: 16 } },
+      flags: { ready: noFlags },
+      unknown: [],
+    })
+  })
+
   it('a push writes to others, and on(this rank) is at home', () => {
     const push = kernel(
       'push',

@@ -250,6 +250,27 @@ describe('memory and synchronisation', () => {
     /wait: lag 0\.5 is not a whole number of launches/,
   )
   refuses(
+    'a look at a set of flags',
+    (t, { grid }) => {
+      t.reached(grid as never) //!
+    },
+    /reached: needs one flag of the flags<2>: choose it with \.at\(\[…\]\)/,
+  )
+  refuses(
+    'a look half a launch back',
+    (t, { ready }) => {
+      t.reached(ready, { lag: 0.5 }) //!
+    },
+    /reached: lag 0\.5 is not a whole number of launches/,
+  )
+  refuses(
+    'a look that releases',
+    (t, { ready }) => {
+      t.reached(ready, { order: 'release' }) //!
+    },
+    /reached: order release is not one of acquire, relaxed/,
+  )
+  refuses(
     'a barrier without a phase',
     (t) => {
       t.wait(t.barriers(1).at(0), undefined as never) //!

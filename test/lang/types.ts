@@ -338,6 +338,9 @@ export function synchronisation(t: Program, ready: Flags<0>, grid: Flags<2>, i: 
   t.signal(ready)
   t.signal(ready.on(i), { order: 'relaxed', scope: 'device' })
   t.wait(grid.on(1).at([i, 0]), { lag: 1 })
+  exactly<Value<'bool', 0>>()(t.reached(grid.on(1).at([i, 0]), { lag: 1, scope: 'device' }))
+  // @ts-expect-error one flag of the set
+  t.reached(grid)
   t.signalAll(grid.at([t.rank, 0]))
   const epoch = t.epoch(grid)
   exactly<Value<'u32', 0>>()(epoch)

@@ -7,7 +7,6 @@
 import { describe, expect, it } from 'vitest'
 import {
   f32,
-  i32,
   kernel,
   openWorld,
   scalar,
@@ -23,22 +22,17 @@ import {
   allGatherGemmOperation,
   type AllGatherGemmOptions,
 } from '../../src/ops/allGatherGemm/index.ts'
-import { flashDecode, flashDecodeOperation } from '../../src/ops/flashDecode/index.ts'
+import { flashDecode } from '../../src/ops/flashDecode/index.ts'
 import type { Operation } from '../../src/ops/operation.ts'
 import { randomNumbers } from '../targets/differential/choices.ts'
 import { realTargets } from '../targets/differential/targets.ts'
+import { choices } from './flashDecode/choices.ts'
+import { holdUp } from './holdUp.ts'
 
 const targets = await realTargets()
 const launches = 1000
 const everything = process.env.ARKE_STRESS === '1'
 const sizes = everything ? [2, 3, 8] : [2]
-
-const holdUp = kernel('holdUp', { place: tensor(f32, 1), turns: scalar(i32) }, (t, { place, turns }) => {
-  t.store(
-    place.at([0]),
-    t.for(turns, t.constant(f32, 1), (_, x) => x.mul(0.5).add(0.5)),
-  )
-})
 
 /** What the rank's own kernels do to a tensor, row by row. */
 interface OwnKernels {
@@ -128,8 +122,9 @@ describe.each(targets)('a thousand executions on %s', (target) => {
   const endureProduct = async (given: Omit<AllGatherGemmOptions, 'shape' | 'dtype'>) => {
     for (const ranks of sizes)
       await worldOf(ranks, async (world) => {
-        const options = { shape: { M: 7, N: 37, K: 21 }, dtype: 'f32', ...given } as const
-        const operation = allGatherGemm(world, { ...options, tiles: { BM: 4, BN: 16, BK: 4, stages: 2 } })
+        const tiles = { BM: 4, BN: 16, BK: 4, stages: 2 }
+        const options = { shape: { M: 7, N: 37, K: 21 }, dtype: 'f32', tiles, ...given } as const
+        const operation = allGatherGemm(world, options)
         await endure(world, operation, ofMatrices, operation.inputs.a, operation.outputs.c)
       })
   }
@@ -140,18 +135,20 @@ describe.each(targets)('a thousand executions on %s', (target) => {
     (variant) => endureProduct({ variant, shard: 'K', ownFirst: false }),
   )
 
+  it.runIf(target !== 'cuda').each(['push', 'fused'] as const)(
+    'All-Gather + GEMM %s along M, own rows first',
+    (variant) =>
+      endureProduct({ variant, shard: 'M', ownFirst: true, tiles: { BM: 8, BN: 16, BK: 4, stages: 2 } }),
+  )
+
   it('All-Gather + GEMM fused along K, with a flag for each shard', () =>
     endureProduct({ variant: 'fused', shard: 'K', flagPer: 'shard' }))
 
-  const choices = [
-    ...flashDecodeOperation.variants.map((variant) => [variant, { variant }] as const),
-    ['fused, with owners', { variant: 'fused', owners: true }] as const,
-  ]
   it.each(choices)('Flash Decode %s', async (_, choice) => {
     for (const ranks of sizes)
       await worldOf(ranks, async (world) => {
         const shape = { batch: 2, queryHeads: 4, kvHeads: 2, D: 16, tokens: 11 }
-        const operation = flashDecode(world, { shape, dtype: 'f32', ...choice, tiles: { BN: 4 } })
+        const operation = flashDecode(world, { shape, dtype: 'f32', ...choice, tiles: { BN: 4, splits: 2 } })
         await endure(world, operation, ofHeads, operation.inputs.v, operation.outputs.out)
       })
   })

@@ -97,6 +97,9 @@ describe('traffic', () => {
       flops: 4 * 2 * 4 * 16 * 8,
       launches: 3,
     })
+    // Where ranks steal, three of four tiles are whole.
+    const stealing = flashDecode(world, { ...options, variant: 'fused' })
+    expect(stealing.traffic.remoteBytes).toBe(2 * (3 + 2) * ofTile)
   })
 })
 
@@ -114,6 +117,9 @@ describe('options', () => {
     expect(() => allGatherGemm(world, { ...gemm, grid: 2, senders: 2 })).toThrow(/leave nobody to multiply/)
     expect(() => flashDecode(world, { ...decode, shape: { ...decode.shape, kvHeads: 5 } })).toThrow(
       /32 query heads do not share 5 kv heads evenly/,
+    )
+    expect(() => flashDecode(world, { ...decode, owners: true, stealing: true })).toThrow(
+      /stealing needs a CPU, no owners and splits; here is check, with owners/,
     )
     const small = flashDecode(world, {
       ...decode,

@@ -7,11 +7,12 @@
 import { describe, expect, it } from 'vitest'
 import { openWorld, type World } from '../../src/index.ts'
 import { allGatherGemm, allGatherGemmOperation, type MatrixShape } from '../../src/ops/allGatherGemm/index.ts'
-import { flashDecode, flashDecodeOperation } from '../../src/ops/flashDecode/index.ts'
+import { flashDecode } from '../../src/ops/flashDecode/index.ts'
 import { operandDTypes, type OperandDType } from '../../src/ops/operation.ts'
 import { expectClose, type Scenario } from '../../src/world/world.ts'
 import { realTargets } from '../targets/differential/targets.ts'
 import { repeated } from './clean.ts'
+import { choices } from './flashDecode/choices.ts'
 import { withLengths } from './flashDecode/lengths.ts'
 import { outOfStep } from './outOfStep.ts'
 
@@ -85,6 +86,28 @@ describe.each(targets)('All-Gather + GEMM on %s', (target) => {
       }
   })
 
+  // Ranks out of step are launches apart, so that one has multiplied all it can when the other begins.
+  it.runIf(target !== 'cuda').each(['push', 'fused'] as const)(
+    '%s along M, own rows first',
+    async (variant) => {
+      for (const [ranks, dtype] of settings(target, 0))
+        for (const [N, BN] of [
+          [37, 16],
+          [300, 256],
+        ]) {
+          const tiles = { BM: 12, BN, BK: 8, stages: 2 }
+          const shape = { ...shapes[ranks % 3], N }
+          const options = { shape, dtype, variant, shard: 'M', tiles, ownFirst: true } as const
+          const subject = repeated(ranks, (world) => allGatherGemm(world, options), {
+            factor: 'a',
+            tolerance: tolerance[dtype],
+            launches,
+          })
+          await runOutOfStep(target, ranks, ranks, subject)
+        }
+    },
+  )
+
   it('fused along K, with a flag for each shard', async () => {
     for (const [ranks, dtype] of settings(target, 0)) {
       const options = { shape: shapes[ranks % 3], dtype, tiles, flagPer: 'shard' } as const
@@ -128,10 +151,6 @@ describe.each(targets)('Flash Decode on %s', (target) => {
   const lengthOf = (rank: number, entry: number, round: number): number =>
     [37, 5, 0, 16, 33, 1][(rank + 2 * entry + round) % 6]
 
-  const choices = [
-    ...flashDecodeOperation.variants.map((variant) => [variant, { variant }] as const),
-    ['fused, with owners', { variant: 'fused', owners: true }] as const,
-  ]
   it.each(choices)(`%s, ${launches} launches in a row`, async (name, choice) => {
     const n = choices.findIndex((one) => one[0] === name)
     for (const [ranks, dtype] of settings(target, n)) {

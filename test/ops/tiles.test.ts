@@ -1,7 +1,7 @@
 /** Tiles where nobody said otherwise: by target, dtype and rows; what fits a GPU, and what a CPU has always had. */
 import { describe, expect, it } from 'vitest'
 import { defaultTiles } from '../../src/ops/allGatherGemm/tiles.ts'
-import { decodeTiles } from '../../src/ops/flashDecode/tiles.ts'
+import { decodeTiles, piecesOf, type CacheShape } from '../../src/ops/flashDecode/tiles.ts'
 import { gemmTiles } from '../../src/ops/tiles.ts'
 
 const text = ({ BM, BN, BK, stages }: ReturnType<typeof gemmTiles>): string =>
@@ -71,5 +71,16 @@ describe('tiles of a cache', () => {
 
   it('are the same as ever on a CPU', () => {
     expect(decodeTiles('native', shape)).toEqual({ BN: 64, stages: 2, splits: 1 })
+  })
+
+  it('end in small pieces where ranks steal, but none that is not worth its sending', () => {
+    const splitsOf = (given: Partial<CacheShape>): number =>
+      decodeTiles('native', { ...shape, ...given, stealing: true }).splits
+    expect([256, 1024, 2048, 65_536].map((tokens) => splitsOf({ tokens }))).toEqual([1, 2, 4, 4])
+    expect(splitsOf({ tokens: 100 })).toBe(1)
+    expect([splitsOf({ kvHeads: 1 }), splitsOf({ batch: 100 })]).toEqual([32, 1])
+    // Eight tiles, the last two in four pieces each.
+    expect(piecesOf(8, 4)).toBe(6 + 2 * 4)
+    expect([piecesOf(1, 3), piecesOf(5, 1)]).toEqual([3, 5])
   })
 })

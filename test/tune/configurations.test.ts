@@ -109,6 +109,12 @@ describe('tiles', () => {
     const old = withTiles({}, [{ asked: asked(16), tiles: { BM: 16 } }])
     expect(tilesFor(tilingOf(16), {}, old, {}).tilesFrom).toBe('default')
   })
+  it('have no 0 but where that means something', () => {
+    const none = tableOf({ 16: { BM: 16, BN: 0 } })
+    expect(tilesFor(tilingOf(16), {}, none, {}).tilesFrom).toBe('default')
+    const allowed = { ...tilingOf(16), mayBeZero: ['BN'] }
+    expect(tilesFor(allowed, {}, none, {}).tiles).toEqual({ BM: 16, BN: 0 })
+  })
 })
 
 describe('what was tuned here', () => {

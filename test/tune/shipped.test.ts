@@ -29,10 +29,10 @@ function entriesOf(table: Table): Entry[] {
         name.split(' ').map((extent) => [extent.split('=')[0], Number(extent.split('=')[1])]),
       )
       const make = words[0] === 'flashDecode' ? decode : product
-      const { stages: _, splits: _splits, ...sizes } = tiles
+      const { stages: _, splits, ...sizes } = tiles
       return {
         name: `${setting} ${name}`,
-        likeness: `${words.slice(0, -1).join(' ')} ${JSON.stringify(sizes)}`,
+        likeness: `${words.slice(0, -1).join(' ')} ${JSON.stringify(sizes)}${splits === 0 ? ' even' : ''}`,
         emit: () => make(words[1], dtype, ranks, shape, tiles),
       }
     })
@@ -51,7 +51,9 @@ function product(variant: string, dtype: OperandDType, world: number, { M, N, K 
 function decode(variant: string, dtype: OperandDType, world: number, shape: Numbers, tiles: Numbers) {
   const { batch, queryHeads, kvHeads, D, tokens } = shape
   const G = queryHeads / kvHeads
-  const parts = world * tiles.splits * batch * kvHeads
+  const { splits } = tiles
+  const parted = splits === 0 ? { splits: 2, programs: 16 } : { splits, programs: 0 }
+  const parts = world * parted.splits * batch * kvHeads
   const [rows, cache] = [
     [batch, kvHeads, G, D],
     [batch, kvHeads, tokens, D],
@@ -65,7 +67,7 @@ function decode(variant: string, dtype: OperandDType, world: number, shape: Numb
     fused: fusedKernel,
   }
   const kernel = (kernels[variant] ?? attendKernel)(dtype)
-  return emitCuda(lower(kernel.record({ world, meta: { G, D, ...tiles } })), { tensors })
+  return emitCuda(lower(kernel.record({ world, meta: { G, D, ...tiles, ...parted } })), { tensors })
 }
 
 const entries = entriesOf(h200)

@@ -3,7 +3,7 @@
  *
  * A flag set counts epochs apart for the two sides: how many launches on this rank have signalled it, and how many have
  * waited for it. `signal` says "this launch's part is done"; `wait` wants what the matching launch signalled, or, with
- * lag L, what the launch L before that did.
+ * lag L, what the launch L before that did. `reached` is a look at what a `wait` would want; it does not count as one.
  */
 import { barriersType, typeName, valueType, voidType } from '../type.ts'
 import type { Node } from '../node.ts'
@@ -18,6 +18,15 @@ function expectFlag(node: Node | undefined): void {
 function expectBarrier(node: Node | undefined): void {
   if (node?.type.kind !== 'barriers' || node.type.count !== 0)
     fail(`needs one barrier, not ${node ? typeName(node.type) : 'nothing'}: choose it with .at(i)`)
+}
+
+/** What `wait` and `reached` say of the epoch they want. */
+function expectAwaited(node: Unplaced): void {
+  expectInputs(node, 1)
+  expectFlag(node.inputs[0])
+  expectOrderIn(node, ['acquire', 'relaxed'])
+  const lag = node.attributes.lag as number
+  if (!Number.isInteger(lag) || lag < 0) fail(`lag ${lag} is not a whole number of launches`)
 }
 
 function expectOrderIn(node: Unplaced, allowed: readonly string[]): void {
@@ -54,12 +63,16 @@ export const syncOps = {
     summary:
       'blocks until the flag is marked for this epoch (less `lag`), then acquires what the signaller released',
     infer(node) {
-      expectInputs(node, 1)
-      expectFlag(node.inputs[0])
-      expectOrderIn(node, ['acquire', 'relaxed'])
-      const lag = node.attributes.lag as number
-      if (!Number.isInteger(lag) || lag < 0) fail(`lag ${lag} is not a whole number of launches`)
+      expectAwaited(node)
       return voidType
+    },
+  },
+  reached: {
+    effect: 'sync',
+    summary: 'whether such a `wait` would end at once, and if so acquires as it does; never blocks',
+    infer(node) {
+      expectAwaited(node)
+      return valueType('bool')
     },
   },
   fence: {

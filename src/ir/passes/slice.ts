@@ -100,7 +100,11 @@ export function producerSlice(block: Block): Slice {
     }
     pending.push(...node.inputs)
     if (node.op === 'load' && node.attributes.order === undefined) loads.add(node)
-    else if (node.op === 'dot' || (['read', 'write'].includes(ops[node.op].effect) && !isProducerCopy(node)))
+    // Two looks at one flag may differ, and the roles would go apart.
+    else if (
+      ['dot', 'reached'].includes(node.op) ||
+      (['read', 'write'].includes(ops[node.op].effect) && !isProducerCopy(node))
+    )
       obstacle = `what it copies depends on ${node.op} at ${node.site}, which only the consumer executes`
   }
   return { moved, needed, loads, obstacle, keeps: (control, i) => kept.get(control)?.has(i) ?? false }

@@ -107,6 +107,8 @@ export class Execution {
         return this.#binding.programs
       case 'epoch':
         return this.#binding.epochs?.[paramName(origin(node.inputs[0]).base)]
+      case 'reached':
+        return 1
       case 'result':
         return this.#results.get(node.inputs[0])?.[attribute<number>(node, 'index')]
     }

@@ -9,7 +9,7 @@
  * No credit goes back. In every launch each rank hears from each other one, so whoever writes a slot again, two launches
  * later, knows that its reader has begun the launch in between, and so has ended the one that read the slot.
  */
-import { i32 } from '../../lang/dtypes.ts'
+import { bool, i32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'
 import { ceilDiv, type Flags, type Tensor } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
@@ -68,6 +68,9 @@ export function send(
   })
 }
 
+/** How many ranks have rows. */
+const holders = (rows: Scalar, height: Scalar): Scalar => rows.add(height).sub(1).div(height)
+
 /** Take a tile of one source's shard when it has arrived. */
 function taking(t: Program, shard: Shard, { a, inbox, arrived }: Mail, { BM, BK }: TileMeta): Take {
   const slot = t.epoch(arrived, 'wait').mod(2).to(i32)
@@ -95,6 +98,10 @@ function gathered(t: Program, { a, inbox, arrived }: Mail, rows: Scalar, { BM, B
         )
       })
     },
+    isHere: () =>
+      t.for(holders(rows, height), t.constant(bool, 1), (source, here) =>
+        t.for(ceilDiv(a.dim(1), BK), here, (k, all) => all.and(t.reached(arrived.at([source, 0, k])))),
+      ),
   }
 }
 
@@ -118,7 +125,7 @@ export function receiving(
 /** Hear from the ranks whose shards are empty, for whose tiles nobody waits. */
 function hearFromEmpty(t: Program, shard: Shard, { a, arrived }: Mail, rows: Scalar): void {
   if (shard === 'K') return
-  const height = a.dim(0)
-  const holders = rows.add(height).sub(1).div(height)
-  t.last(() => t.for({ from: holders, to: t.world }, (source) => t.wait(arrived.at([source, 0, 0]))))
+  t.last(() =>
+    t.for({ from: holders(rows, a.dim(0)), to: t.world }, (source) => t.wait(arrived.at([source, 0, 0]))),
+  )
 }

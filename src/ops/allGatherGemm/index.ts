@@ -30,7 +30,7 @@ import {
 import { gatherKernel } from './bulk.ts'
 import { fusedKernel } from './fused.ts'
 import { fusedByShardKernel, partsOf } from './fusedByShard.ts'
-import type { Shard } from './product.ts'
+import type { ProductMeta, Shard } from './product.ts'
 import { pullKernel } from './pullInPlace.ts'
 import { pushKernels } from './push.ts'
 import { matrixProduct } from './reference.ts'
@@ -60,8 +60,9 @@ export interface AllGatherGemmOptions {
   /** Of `fused`: programs of a rank that only send; 0 makes all of them send first. */
   readonly senders?: number
   /**
-   * Of `push` and `fused` along K in f32 on a CPU, where it is the default: multiply this rank's own shard for all tiles of C
-   * before waiting for others', with the sums put away in C meanwhile. On a GPU it has not been tried, and is refused.
+   * Of `push` and `fused` on a CPU: multiply this rank's own shard before waiting for others'. Along K, where it is the default in
+   * f32 and needs it, for all tiles of C, with the sums put away in C meanwhile. Along M, where all rows must fit one tile and it is
+   * the default on two ranks, for tiles until the others' rows are here. On a GPU it has not been tried, and is refused.
    */
   readonly ownFirst?: boolean
   /** Of `fused` along K: a flag for each tile of A, or one for each rank's shard, which is the default on a GPU. */
@@ -104,6 +105,8 @@ interface Plan {
   readonly aligned: boolean
   readonly senders: number
   readonly ownFirst: boolean
+  /** Along M, where own rows go first. */
+  readonly strips: Pick<ProductMeta, 'ownRows' | 'ownColumns'> | undefined
   readonly flagPer: 'tile' | 'shard'
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
 }
@@ -138,11 +141,11 @@ const variants: Readonly<Record<AllGatherGemmVariant, Variant>> = {
     return [{ name: 'pull', launch: () => world.launch(pull, { a, b: weights(), c, ready, done }, launch) }]
   },
   push(plan) {
-    const { world, shard, dtype, shape, a, weights, c, tiles, aligned, ownFirst, options } = plan
+    const { world, shard, dtype, shape, a, weights, c, tiles, aligned, ownFirst, strips, options } = plan
     const mail = { a, ...mailbox(plan) }
     const { send, multiply } = pushKernels({ dtype, shard })
     const { BM, BK } = tiles
-    const receiving = { ...options, meta: { ...tiles, aligned, ownFirst } }
+    const receiving = { ...options, meta: { ...tiles, aligned, ownFirst, ...strips } }
     return [
       {
         name: 'send',
@@ -154,8 +157,8 @@ const variants: Readonly<Record<AllGatherGemmVariant, Variant>> = {
   },
   fused(plan) {
     if (plan.flagPer === 'shard') return [fusedByShard(plan)]
-    const { world, shard, dtype, a, weights, c, tiles, aligned, senders, ownFirst, options } = plan
-    const launch = { ...options, meta: { ...tiles, aligned, senders, ownFirst } }
+    const { world, shard, dtype, a, weights, c, tiles, aligned, senders, ownFirst, strips, options } = plan
+    const launch = { ...options, meta: { ...tiles, aligned, senders, ownFirst, ...strips } }
     const args = { a, c, ...mailbox(plan) }
     const fused = fusedKernel({ dtype, shard })
     return [{ name: 'fused', launch: () => world.launch(fused, { ...args, b: weights() }, launch) }]
@@ -188,6 +191,15 @@ function mailbox({ world, shard, dtype, local: [rows, depth], tiles: { BM, BK } 
 
 /** Of a shard: a product of fewer reads B so often for each that it is better to wait for the rows of other ranks. */
 const fewRows = 128
+
+/** Of a strip of C: few, so that it ends soon after the rows of others are here, and enough to read B in several streams. */
+const stripColumns = 128
+
+/** Strips of C for a rank's own rows; a tile has a whole number of them. */
+const stripsOf = (ownRows: number, { BN }: Tiles): Plan['strips'] => ({
+  ownRows,
+  ownColumns: BN % stripColumns === 0 ? stripColumns : BN,
+})
 
 /** A rank's A, padded. */
 const localExtents = (
@@ -232,12 +244,6 @@ export function allGatherGemm(
   expectExtents('allGatherGemm', { senders }, 0)
   if (typeof grid === 'number' && senders >= grid)
     throw new RangeError(`allGatherGemm: ${senders} senders of ${grid} programs leave nobody to multiply`)
-  const mayPutSumsAway = shard === 'K' && dtype === 'f32' && world.target !== 'cuda'
-  const { ownFirst = mayPutSumsAway } = options
-  if (ownFirst && !mayPutSumsAway)
-    throw new RangeError(
-      `allGatherGemm: ownFirst needs shards along K, f32 and a CPU; here they are along ${shard}, in ${dtype}, on ${world.target}`,
-    )
   const mayShareFlags = shard === 'K' && senders === 0
   const { flagPer = mayShareFlags && world.target === 'cuda' ? 'shard' : 'tile' } = options
   if (flagPer === 'shard' && !mayShareFlags)
@@ -254,6 +260,14 @@ export function allGatherGemm(
   const [rows, depth] = local
   const tiling = tilingOf(world, { ...options, variant: variant as AllGatherGemmVariant })
   const { tiles, tilesFrom } = tilesFor(tiling, options.tiles)
+  const isInbox = variant === 'push' || variant === 'fused'
+  const isOneTile = !isInbox || (isOfGathered(variant, shard, rows) && M <= tiles.BM)
+  const mayGoFirst = world.target !== 'cuda' && (shard === 'K' ? dtype === 'f32' : isOneTile)
+  const { ownFirst = mayGoFirst && (shard === 'K' || ranks === 2) } = options
+  if (ownFirst && !mayGoFirst)
+    throw new RangeError(
+      `allGatherGemm: ownFirst needs a CPU, and shards along K in f32 or all rows in one tile; here are ${M} rows along ${shard}, in ${dtype}, tiles of ${tiles.BM}, on ${world.target}`,
+    )
   const heightOfB = shard === 'K' ? depth * ranks : K
   const { a, b } = (inputs as AllGatherGemm['inputs'] | undefined) ?? {
     a: world.zeros(dtype, [rows, depth], { name: 'a' }),
@@ -272,7 +286,8 @@ export function allGatherGemm(
     tiles,
     aligned: !isOfGathered(variant, shard, rows) && rows % tiles.BM === 0,
     senders,
-    ownFirst: ownFirst && flagPer === 'tile',
+    ownFirst: ownFirst && shard === 'K' && flagPer === 'tile',
+    strips: ownFirst && shard === 'M' && ranks > 1 ? stripsOf(rows, tiles) : undefined,
     flagPer,
     options: { grid, stream },
   })

@@ -8,7 +8,7 @@
  *
  * Shards are padded with zeros to one size. `aligned` says that tiles of BM rows end with a shard. Where they do not, or where
  * shards have so few rows that reading B once for each costs more than waiting for all, `acrossShards` multiplies tiles of the
- * gathered rows.
+ * gathered rows, or, with strips of `ownRows` x `ownColumns`, `ownRowsFirst` does, which does not wait idly.
  */
 import type { Program } from '../../lang/program.ts'
 import { f32 } from '../../lang/dtypes.ts'
@@ -16,6 +16,7 @@ import { ceilDiv, type Shared, type Tensor } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
 import type { OperandDType } from '../operation.ts'
 import { ownFirst } from './ownFirst.ts'
+import { ownRowsFirst, type StripTiles } from './ownRowsFirst.ts'
 
 export type Shard = 'K' | 'M'
 
@@ -25,9 +26,11 @@ export interface ProductMeta {
   readonly BK: number
   readonly stages: number
   readonly aligned: boolean
+  readonly ownRows: number
+  readonly ownColumns: number
 }
 /** On a GPU; see tiles.ts for other machines. */
-export const productMeta = { BM: 128, BN: 256, BK: 64, stages: 4, aligned: false }
+export const productMeta = { BM: 128, BN: 256, BK: 64, stages: 4, aligned: false, ownRows: 0, ownColumns: 0 }
 
 export interface Operands {
   readonly a: Tensor<OperandDType, 2>
@@ -40,6 +43,8 @@ export type Take = (owner: Scalar, at: readonly [i: Scalar, k: Scalar], into: Sh
 export interface Gathered {
   readonly rows: Tensor<OperandDType, 2>
   readonly arrival: (i: Scalar) => void
+  /** Whether all rows may be read, where they are no more than a tile. */
+  readonly isHere: () => Scalar<'bool'>
 }
 
 interface SharedTiles {
@@ -59,11 +64,29 @@ export function product(t: Program, shard: Shard, operands: Operands, meta: Prod
   const { BM, BN, BK } = meta
   const { dtype } = operands.a
   const tiles = { as: t.shared(dtype, [BM, BK]), bs: t.shared(dtype, [BK, BN]) }
+  const strips = meta.ownRows > 0 ? stripTiles(t, dtype, tiles, meta) : undefined
   const multiply = shard === 'K' ? alongK : alongM
   return {
     ofShards: (take: Take): void => multiply(t, operands, tiles, meta, take),
     ownFirst: (take: Take): void => ownFirst(t, operands, tiles, meta, take),
-    ofRows: (gathered: Gathered): void => acrossShards(t, operands, tiles, meta, gathered),
+    ofRows: (gathered: Gathered): void =>
+      strips
+        ? ownRowsFirst(t, operands, strips, meta, gathered)
+        : acrossShards(t, operands, tiles, meta, gathered),
+  }
+}
+
+function stripTiles(
+  t: Program,
+  dtype: OperandDType,
+  { as, bs }: SharedTiles,
+  { BK, ownRows, ownColumns }: ProductMeta,
+): StripTiles {
+  const right = t.shared(dtype, [BK, ownColumns])
+  return {
+    tile: { left: as, right: bs },
+    strip: { left: as, right },
+    ownStrip: { left: t.shared(dtype, [ownRows, BK]), right },
   }
 }
 

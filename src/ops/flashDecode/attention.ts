@@ -36,8 +36,13 @@ export interface AttentionMeta {
   readonly scale: number
   /** Parts of a rank's sequence that programs attend to on their own. */
   readonly splits: number
+  /** That share a rank's cache out evenly; 0: they take splits as they come (parts.ts). */
+  readonly programs: number
 }
-export const attentionMeta = { G: 16, D: 128, BN: 64, stages: 2, scale: 0.08838834764831845, splits: 1 }
+export const attentionMeta = {
+  ...{ G: 16, D: 128, BN: 64, stages: 2 },
+  ...{ scale: 0.08838834764831845, splits: 1, programs: 0 },
+}
 
 export function nothing(t: Program, { G, D }: Pick<AttentionMeta, 'G' | 'D'>) {
   return { m: t.full(f32, [G], NOTHING), l: t.zeros(f32, [G]), acc: t.zeros(f32, [G, D]) }
@@ -54,21 +59,30 @@ export function merge(one: Partial, other: Partial) {
   }
 }
 
+/** Whose cache, if it is another rank's; in how many splits, if not in as many as always, or which tokens, by number. */
+export interface Where {
+  readonly owner?: Scalar
+  readonly splits?: Scalar
+  readonly first?: Scalar
+  readonly most?: Scalar
+}
+
 /** Declares the shared tiles, at the top of a kernel, and gives what attends to one split of a (batch, kv head). */
 export function attention(
   t: Program,
   { q, k, v, lengths }: Cache,
   meta: AttentionMeta,
-): (b: Scalar, h: Scalar, split: Scalar) => Partial {
-  const { G, D, BN, stages, scale, splits } = meta
+): (b: Scalar, h: Scalar, split: Scalar, where?: Where) => Partial {
+  const { G, D, BN, stages, scale } = meta
   const ks = t.shared(k.dtype, [BN, D])
   const vs = t.shared(v.dtype, [BN, D])
-  return (b, h, split) => {
+  return (b, h, split, { owner, splits = meta.splits, first: start, most } = {}) => {
     const query = t.load(q.pick(b).pick(h).tile([0, 0], [G, D]))
-    const length = t.load(lengths.at([b]))
-    const [first, count] = splitOf(length, split, splits, BN)
-    const keys = k.pick(b).pick(h).slice(0, first, count)
-    const values = v.pick(b).pick(h).slice(0, first, count)
+    const held = owner === undefined ? { k, v, lengths } : cacheOn(owner, { k, v, lengths })
+    const length = t.load(held.lengths.at([b]))
+    const [first, count] = start && most ? within(length, start, most) : splitOf(length, split, splits, BN)
+    const keys = held.k.pick(b).pick(h).slice(0, first, count)
+    const values = held.v.pick(b).pick(h).slice(0, first, count)
     return t.pipeline(
       [ceilDiv(count, BN)],
       nothing(t, meta),
@@ -92,16 +106,28 @@ export function attention(
   }
 }
 
+const cacheOn = (owner: Scalar, { k, v, lengths }: Omit<Cache, 'q'>): Omit<Cache, 'q'> => ({
+  k: k.on(owner),
+  v: v.on(owner),
+  lengths: lengths.on(owner),
+})
+
 /** Whole tiles for each split but the last; late splits may be empty. */
 function splitOf(
   length: Scalar,
   split: Scalar,
-  splits: number,
+  splits: number | Scalar,
   BN: number,
 ): readonly [first: Scalar | 0, count: Scalar] {
-  if (splits === 1) return [0, length]
-  const most = ceilDiv(ceilDiv(length, BN), splits).mul(BN)
-  const first = split.mul(most).min(length)
+  if (typeof splits === 'number' && splits === 1) return [0, length]
+  const more = typeof splits === 'number' ? splits - 1 : splits.sub(1)
+  const most = ceilDiv(length, BN).add(more).div(splits).mul(BN)
+  return within(length, split.mul(most), most)
+}
+
+/** Of so many tokens those that there are. */
+function within(length: Scalar, start: Scalar, most: Scalar): readonly [first: Scalar, count: Scalar] {
+  const first = start.min(length)
   return [first, length.sub(first).min(most)]
 }
 

@@ -16,6 +16,7 @@ import { oncePer, type OperandDType } from '../operation.ts'
 import { attention, attentionMeta } from './attention.ts'
 import { params } from './fusedForAll.ts'
 import { combined, on, store } from './partials.ts'
+import { eachPart } from './parts.ts'
 
 export const fusedByOwnerKernel = oncePer((dtype: OperandDType) =>
   kernel(
@@ -27,8 +28,8 @@ export const fusedByOwnerKernel = oncePer((dtype: OperandDType) =>
       const [batch, heads] = [q.dim(0), q.dim(1)]
       const attend = attention(t, { q, k, v, lengths }, meta)
       const inbox = { sums, stats }
-      t.persistent([splits, batch, heads], ([split, b, h]) => {
-        const partial = attend(b, h, split)
+      eachPart(t, { q, k }, meta, (b, h, split, where) => {
+        const partial = attend(b, h, split, where)
         const part = t.rank.mul(splits).add(split)
         const tile = b.mul(heads).add(h)
         const owner = tile.mod(t.world)

@@ -17,6 +17,7 @@ import type { Scalar } from '../../lang/value.ts'
 import { oncePer, type OperandDType } from '../operation.ts'
 import { attention, attentionMeta, type AttentionMeta, type Cache } from './attention.ts'
 import { combine, on, partialParams, store, type Partials } from './partials.ts'
+import { eachPart } from './parts.ts'
 
 /** Of every fused kernel: the cache, the result and the inbox of partial results. */
 export const params = (dtype: OperandDType) => ({
@@ -45,8 +46,8 @@ function attendAndCombine(t: Program, tensors: Tensors, meta: AttentionMeta, sig
   const [batch, heads] = [q.dim(0), q.dim(1)]
   const slot = t.epoch(arrived).mod(2).to(i32)
   const attend = attention(t, tensors, meta)
-  t.persistent([meta.splits, batch, heads], ([split, b, h]) => {
-    const partial = attend(b, h, split)
+  eachPart(t, tensors, meta, (b, h, split, where) => {
+    const partial = attend(b, h, split, where)
     const part = t.rank.mul(meta.splits).add(split)
     const peer = (step: Scalar): Scalar => t.rank.add(step).add(1).mod(t.world)
     t.for(t.world, (step) => {

@@ -6,7 +6,7 @@
  *   gather-kernel  attend; gather without a meeting of all ranks at its start; combine
  *   fine-grained   attend; gather with a flag for each partial result; combine each tile as its parts arrive
  *   fused-coarse   one kernel; one flag for each rank
- *   fused          one kernel; one flag for each partial result
+ *   fused          one kernel; one flag for each partial result; on a CPU, ranks that are done go on with others' work
  *   auto           whichever of them was the fastest where it was measured
  */
 import type { LaunchOptions, SymmetricFlags, SymmetricTensor, World } from '../../world/world.ts'
@@ -27,6 +27,7 @@ import {
 } from '../operation.ts'
 import { fusedByOwnerKernel } from './fusedByOwner.ts'
 import { fusedCoarseKernel, fusedKernel } from './fusedForAll.ts'
+import { fusedStealingKernel } from './fusedStealing.ts'
 import {
   attendKernel,
   bulkCombineKernel,
@@ -36,8 +37,9 @@ import {
   fineGrainedGatherKernel,
   gatherKernel,
 } from './ladder.ts'
+import { splitsOfShares } from './parts.ts'
 import { attentionOf, type DecodeContents } from './reference.ts'
-import { decodeTiles, isLegalCache, type DecodeTiles } from './tiles.ts'
+import { decodeTiles, isLegalCache, piecesOf, type DecodeTiles } from './tiles.ts'
 
 export type { DecodeContents } from './reference.ts'
 export type FlashDecodeVariant = 'bsp' | 'gather-kernel' | 'fine-grained' | 'fused-coarse' | 'fused'
@@ -59,7 +61,10 @@ export interface FlashDecodeOptions {
   readonly shape: FlashDecodeShape
   readonly dtype: OperandDType
   readonly variant: FlashDecodeVariant | 'auto'
-  /** BN tokens a tile; `splits` parts of a rank's sequence, for more programs than there are (batch, kv head) tiles. */
+  /**
+   * BN tokens a tile; `splits` parts of a rank's sequence, for more programs than there are (batch, kv head) tiles; 0: even shares of
+   * the cache, one for each program.
+   */
   readonly tiles?: Partial<DecodeTiles>
   /** Of the scores; 1 / sqrt(D) by default. */
   readonly scale?: number
@@ -68,6 +73,12 @@ export interface FlashDecodeOptions {
    * GPU where there are many for each rank: it is then the sending of parts that takes time, and not a result's second journey.
    */
   readonly owners?: boolean
+  /**
+   * Of `fused`: a rank that has attended to all of its own cache goes on with what is left of others', so that one that is late
+   * or slow holds the rest up by less. `splits` are then those of the last tiles alone. The default on a CPU; on a GPU, or with
+   * owners, it is refused.
+   */
+  readonly stealing?: boolean
   /** Programs on each rank; as many as run at once by default. */
   readonly grid?: LaunchOptions['grid']
   readonly stream?: number
@@ -96,10 +107,14 @@ interface Plan extends Cache {
     readonly BN: number
     readonly stages: number
     readonly splits: number
+    readonly programs: number
     readonly scale: number
   }
   readonly owners: boolean
+  readonly stealing: boolean
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
+  /** Of kernels that attend. */
+  readonly attending: Pick<LaunchOptions, 'grid' | 'stream'>
 }
 /** Allocates what a variant needs, and gives the launches of one execution, in order. */
 type Variant = (plan: Plan) => readonly Step[]
@@ -113,12 +128,12 @@ function partials({ world, shape, meta: { G, D } }: Plan, slots: number, parts: 
   }
 }
 const ofRanks = ({ world }: Plan, name: string): SymmetricFlags => world.flags([world.ranks], { name })
-const ofParts = ({ world, shape, meta }: Plan, name: string): SymmetricFlags =>
-  world.flags([world.ranks * meta.splits, shape.batch, shape.kvHeads], { name })
+const ofParts = ({ world, shape, meta }: Plan, name: string, slots = 1): SymmetricFlags =>
+  world.flags([slots * world.ranks * meta.splits, shape.batch, shape.kvHeads], { name })
 
 /** The kernels that several variants begin with: attend, and hand over to whatever gathers. */
 function inSteps(plan: Plan, slots: number) {
-  const { world, dtype, q, k, v, lengths, meta, options } = plan
+  const { world, dtype, q, k, v, lengths, meta, options, attending } = plan
   const { G, D, splits } = meta
   const own = partials(plan, 1, splits, 'own')
   const all = partials(plan, slots, splits * world.ranks, 'all')
@@ -129,7 +144,7 @@ function inSteps(plan: Plan, slots: number) {
     launchSplits: { ...options, meta: { G, D, splits } },
     attend: {
       name: 'attend',
-      launch: () => world.launch(attendKernel(dtype), { q, k, v, lengths, ...own }, { ...options, meta }),
+      launch: () => world.launch(attendKernel(dtype), { q, k, v, lengths, ...own }, { ...attending, meta }),
     },
   }
 }
@@ -178,38 +193,70 @@ const variants: Readonly<Record<FlashDecodeVariant, Variant>> = {
     ]
   },
   'fused-coarse'(plan) {
-    const { world, dtype, q, k, v, lengths, out, meta, options } = plan
+    const { world, dtype, q, k, v, lengths, out, meta, attending } = plan
     const inbox = partials(plan, 2, world.ranks * meta.splits, 'inbox')
     const arrived = ofRanks(plan, 'arrived')
     const args = { q, k, v, lengths, out, ...inbox, arrived }
     return [
-      { name: 'fused', launch: () => world.launch(fusedCoarseKernel(dtype), args, { ...options, meta }) },
+      { name: 'fused', launch: () => world.launch(fusedCoarseKernel(dtype), args, { ...attending, meta }) },
     ]
   },
   fused(plan) {
-    const { world, dtype, q, k, v, lengths, out, meta, options } = plan
+    const { world, dtype, q, k, v, lengths, out, meta, attending } = plan
     if (plan.owners) return [fusedByOwner(plan)]
+    if (plan.stealing) return [fusedStealing(plan)]
     const inbox = partials(plan, 2, world.ranks * meta.splits, 'inbox')
     const arrived = ofParts(plan, 'arrived')
     const args = { q, k, v, lengths, out, ...inbox, arrived }
-    return [{ name: 'fused', launch: () => world.launch(fusedKernel(dtype), args, { ...options, meta }) }]
+    return [{ name: 'fused', launch: () => world.launch(fusedKernel(dtype), args, { ...attending, meta }) }]
   },
 }
 
 function fusedByOwner(plan: Plan): Step {
-  const { world, dtype, q, k, v, lengths, out, meta, options } = plan
+  const { world, dtype, q, k, v, lengths, out, meta, attending } = plan
   const inbox = partials(plan, 1, world.ranks * meta.splits, 'inbox')
   const flags = { arrived: ofParts(plan, 'arrived'), left: ofRanks(plan, 'left') }
   const args = { q, k, v, lengths, out, ...inbox, ...flags }
-  const launch = { ...options, meta }
+  const launch = { ...attending, meta }
   return { name: 'fused', launch: () => world.launch(fusedByOwnerKernel(dtype), args, launch) }
+}
+
+function fusedStealing(plan: Plan): Step {
+  const { world, dtype, q, k, v, lengths, out, meta, options } = plan
+  const inbox = partials(plan, 2, world.ranks * meta.splits, 'inbox')
+  const tickets = world.empty('i32', [2], { name: 'tickets' })
+  const flags = { entered: ofRanks(plan, 'entered'), arrived: ofParts(plan, 'arrived', 2) }
+  const args = { q, k, v, lengths, out, ...inbox, tickets, ...flags }
+  const launch = { ...options, meta }
+  return { name: 'fused', launch: () => world.launch(fusedStealingKernel(dtype), args, launch) }
+}
+
+/** Of a rank's cache: one for each program, of which each multiprocessor has one if nobody said how many there are. */
+function sharesOf(world: TilingWorld, grid: LaunchOptions['grid']): number {
+  if (typeof grid === 'function')
+    throw new RangeError(
+      'flashDecode: even shares need the same number of programs on every rank, not a function',
+    )
+  return typeof grid === 'number' ? grid : (world.multiprocessors?.(world.localRanks[0]) ?? 1)
+}
+
+function isStealing(
+  { target, ranks }: TilingWorld,
+  { variant, owners = false, stealing, tiles }: Omit<FlashDecodeOptions, 'shape' | 'dtype'>,
+): boolean {
+  const maySteal = target !== 'cuda' && !owners && tiles?.splits !== 0
+  if (stealing && !maySteal)
+    throw new RangeError(
+      `flashDecode: stealing needs a CPU, no owners and splits; here is ${target}${owners ? ', with owners' : ''}${tiles?.splits === 0 ? ', with even shares' : ''}`,
+    )
+  return variant === 'fused' && (stealing ?? (maySteal && ranks > 1))
 }
 
 function tilingOf(world: TilingWorld, options: Omit<FlashDecodeOptions, 'tiles'>): Tiling<DecodeTiles> {
   const { shape, dtype, variant } = options
   const { target, ranks, localRanks } = world
   const multiprocessors = world.multiprocessors?.(localRanks[0])
-  const cache = { ...shape, dtype, multiprocessors }
+  const cache = { ...shape, dtype, multiprocessors, stealing: isStealing(world, options) }
   return {
     asked: {
       operation: 'flashDecode',
@@ -220,6 +267,7 @@ function tilingOf(world: TilingWorld, options: Omit<FlashDecodeOptions, 'tiles'>
     fallback: (given) => decodeTiles(target, cache, given),
     isLegal: (tiles) => isLegalCache(target, cache, tiles),
     candidates: () => decodeCandidates(target, cache, decodeTiles(target, cache)),
+    mayBeZero: ['splits'],
   }
 }
 
@@ -244,10 +292,14 @@ export function flashDecode(
   if (!Number.isInteger(G))
     throw new RangeError(`flashDecode: ${queryHeads} query heads do not share ${kvHeads} kv heads evenly`)
   const { scale = 1 / Math.sqrt(D) } = options
-  const tiling = tilingOf(world, { ...options, variant: variant as FlashDecodeVariant })
+  const resolved = { ...options, variant: variant as FlashDecodeVariant }
+  const tiling = tilingOf(world, resolved)
   const { tiles, tilesFrom } = tilesFor(tiling, options.tiles)
-  const { BN, stages, splits } = tiles
-  expectExtents('flashDecode', { BN, stages, splits })
+  const { BN, stages } = tiles
+  expectExtents('flashDecode', { BN, stages })
+  expectExtents('flashDecode', { splits: tiles.splits }, 0)
+  const programs = tiles.splits > 0 ? 0 : sharesOf(world, grid)
+  const splits = tiles.splits || splitsOfShares(batch * kvHeads, Math.ceil(tokens / BN), programs)
   const cache = (inputs as Cache | undefined) ?? {
     q: world.zeros(dtype, [batch, kvHeads, G, D], { name: 'q' }),
     k: world.zeros(dtype, [batch, kvHeads, tokens, D], { name: 'k' }),
@@ -255,12 +307,17 @@ export function flashDecode(
     lengths: world.zeros('i32', [batch], { name: 'lengths' }),
   }
   const out = world.empty(dtype, [batch, kvHeads, G, D], { name: 'out' })
-  const meta = { G, D, BN, stages, splits, scale }
+  const meta = { G, D, BN, stages, splits, programs, scale }
   const isSending = world.target === 'cuda' && ranks > 1 && batch * kvHeads >= 4 * ranks
   const { owners = isSending } = options
-  const steps = prepare({ world, dtype, shape, ...cache, out, meta, owners, options: { grid, stream } })
+  const stealing = isStealing(world, resolved)
+  const steps = prepare({
+    ...{ world, dtype, shape, ...cache, out, meta, owners, stealing },
+    options: { grid, stream },
+    attending: { grid: programs > 0 ? programs : grid, stream },
+  })
   const partBytes = (G * D + 2 * G) * Float32Array.BYTES_PER_ELEMENT
-  const toAll = (parts: number): number => (ranks - 1) * parts * batch * kvHeads * partBytes
+  const parts = stealing ? piecesOf(batch * kvHeads, splits) : splits * batch * kvHeads
   // All parts of what a rank owns, and results of what others own.
   const byOwner = (parts: number): number => {
     const owned = Math.ceil((batch * kvHeads) / ranks)
@@ -281,7 +338,7 @@ export function flashDecode(
     inputs: cache,
     outputs: { out },
     traffic: {
-      remoteBytes: variant === 'fused' && owners ? byOwner(splits) : toAll(splits),
+      remoteBytes: variant === 'fused' && owners ? byOwner(splits) : (ranks - 1) * parts * partBytes,
       leastRemoteBytes: byOwner(1),
       flops: 4 * batch * queryHeads * tokens * D,
       launches: steps.length,

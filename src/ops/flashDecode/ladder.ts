@@ -22,6 +22,7 @@ import { announce, leaveTogether } from '../meeting.ts'
 import { oncePer, type OperandDType } from '../operation.ts'
 import { attention, attentionMeta } from './attention.ts'
 import { combine, forward, on, partialParams, store, type Partials } from './partials.ts'
+import { eachPart } from './parts.ts'
 
 const { G, D, splits } = attentionMeta
 const extents = { G, D, splits }
@@ -41,9 +42,9 @@ export const attendKernel = oncePer((dtype: OperandDType) =>
     (t, { q, k, v, lengths, sums, stats }, meta) => {
       const [batch, heads] = [q.dim(0), q.dim(1)]
       const attend = attention(t, { q, k, v, lengths }, meta)
-      t.persistent([meta.splits, batch, heads], ([split, b, h]) => {
+      eachPart(t, { q, k }, meta, (b, h, split, where) => {
         const at = split.mul(batch).add(b).mul(heads).add(h)
-        store(t, { sums, stats }, 0, at, attend(b, h, split), meta)
+        store(t, { sums, stats }, 0, at, attend(b, h, split, where), meta)
       })
     },
   ),

@@ -1,6 +1,6 @@
 /**
  * Partial results in memory: what a rank keeps of its own and what it gets from all ranks, each number `part` of a (batch, kv
- * head) tile, where part = source rank x splits + split.
+ * head) tile, where part = source rank x splits + split (of ranks that steal, split x ranks + source rank).
  *
  *   sums    [slots, parts x batch x kv heads, G, D]
  *   stats   [slots, parts x batch x kv heads, 2, G]: maximum and sum of the softmax
@@ -66,7 +66,9 @@ export function forward(
 }
 
 type Arrival = (part: Scalar, b: Scalar, h: Scalar) => void
-type PartsMeta = Pick<AttentionMeta, 'G' | 'D' | 'splits'>
+interface PartsMeta extends Extents {
+  readonly splits: number | Scalar
+}
 
 /**
  * Merge all parts of every (batch, kv head), in the same order on every rank, so that all ranks have the same bits. `arrival`
@@ -101,7 +103,7 @@ export function combined(
   arrival?: Arrival,
   when: 'each' | 'together' = 'each',
 ): Fragment<'f32', 2> {
-  const parts = t.world * meta.splits
+  const parts = typeof meta.splits === 'number' ? t.world * meta.splits : meta.splits.mul(t.world)
   if (when === 'together') t.for(parts, (part) => arrival?.(part, b, h))
   const whole = t.for(parts, nothing(t, meta), (part, state) => {
     if (when === 'each') arrival?.(part, b, h)

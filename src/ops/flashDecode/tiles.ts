@@ -8,7 +8,7 @@ export type DecodeTiles = {
   /** Tokens of a tile. */
   readonly BN: number
   readonly stages: number
-  /** Parts of a rank's sequence. */
+  /** Parts of a rank's sequence; 0: even shares of all of them (parts.ts). */
   readonly splits: number
 }
 
@@ -21,6 +21,8 @@ export interface CacheShape {
   readonly dtype: OperandDType
   /** Of the rank's GPU; those of a whole H200 if nothing is said. */
   readonly multiprocessors?: number
+  /** A rank that is done goes on with what is left of others. */
+  readonly stealing?: boolean
 }
 
 /** Of keys and values in shared memory; f32 is multiplied from there, query and scores included. */
@@ -64,13 +66,34 @@ function splitsFor(heads: number, multiprocessors: number, tiles: number): numbe
   return best
 }
 
+/** Where ranks steal: of a rank's (batch, kv head) tiles one in so many, at the end, is cut into splits. */
+export const cutShare = 4
+
+const cutOf = (tiles: number): number => Math.ceil(tiles / cutShare)
+
+/** Pieces of a rank's cache that are drawn one by one where ranks steal. */
+export const piecesOf = (tiles: number, splits: number): number => tiles + cutOf(tiles) * (splits - 1)
+
+/**
+ * What a rank waits for at the end is then a thirty-second of its work. To send and combine one more piece takes as long as to attend
+ * to some fifteen tokens: there is one for every 2048 at most.
+ */
+function splitsToSteal({ batch, kvHeads, tokens }: CacheShape): number {
+  const tiles = batch * kvHeads
+  const mostPieces = (tiles * tokens) / 2048
+  return Math.max(1, Math.floor(Math.min(32 / tiles, mostPieces / cutOf(tiles))))
+}
+
 /** On a GPU the cache streams through all multiprocessors. */
 export function decodeTiles(
   target: string,
   shape: CacheShape,
   given: Partial<DecodeTiles> = {},
 ): DecodeTiles {
-  if (target !== 'cuda') return { BN: given.BN ?? 64, stages: given.stages ?? 2, splits: given.splits ?? 1 }
+  if (target !== 'cuda') {
+    const { BN = 64, stages = 2, splits = shape.stealing ? splitsToSteal(shape) : 1 } = given
+    return { BN, stages, splits }
+  }
   const { batch, kvHeads, tokens, multiprocessors = 132 } = shape
   const stages = given.stages ?? 3
   const BN = given.BN ?? tokensThatFit(shape, stages)

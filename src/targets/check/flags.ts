@@ -83,6 +83,21 @@ export class FlagMemory {
     return location.messages.slice(location.floor(agent)).some((message) => suffices(message, wanted))
   }
 
+  /** A look returns any state of the flag that the agent may still see. One that does not suffice tells it nothing. */
+  reached(agent: Agent, node: Node, flag: FlagView): boolean {
+    const epoch = this.wantedEpoch(agent, node, flag)
+    const wanted = epoch * flag.flags.arrivals
+    if (wanted === 0) return true
+    const access = strongAccess(agent, node, flag)
+    const { location, message } = this.#strong.choose(access)
+    if (!suffices(message, wanted)) {
+      this.#strong.glance(access, location, message)
+      return false
+    }
+    this.#hear(access, location, message, flag, epoch)
+    return true
+  }
+
   wait(agent: Agent, node: Node, flag: FlagView): void {
     const epoch = this.wantedEpoch(agent, node, flag)
     const wanted = epoch * flag.flags.arrivals
@@ -95,7 +110,13 @@ export class FlagMemory {
     // Of one signaller's signals the first that suffices tells least, so that a search need not try the others.
     const shared = this.#strong.isShared(buffer, flag.index)
     const message = shared ? found[found.length - 1 - this.#strong.pick(found.length)] : found[0]
-    this.#strong.read(strongAccess(agent, node, flag), location, message)
+    this.#hear(strongAccess(agent, node, flag), location, message, flag, epoch)
+  }
+
+  /** The agent knows now what the signaller did before this state of the flag. */
+  #hear(access: StrongAccess, location: Location, message: Message, flag: FlagView, epoch: number): void {
+    const { agent, node } = access
+    this.#strong.read(access, location, message)
     this.#strong.noteClock(agent)
     if (flag.flags.arrivals > 1) this.#checkCounting(agent, node, flag, location, message, epoch)
   }

@@ -30,8 +30,9 @@ export function memoryInstruction(node: Node, out: number, inputs: readonly numb
       return weakAccess(node, out, inputs)
     case 'signal':
     case 'wait':
+    case 'reached':
     case 'fence':
-      return flagInstruction(node, inputs)
+      return flagInstruction(node, out, inputs)
     case 'barrier':
     case 'barrier.arrive':
     case 'barrier.wait':
@@ -224,8 +225,12 @@ function strongAccess(node: Node, out: number, inputs: readonly number[]): Instr
 
 // Flags and fences
 
-function flagInstruction(node: Node, [first]: readonly number[]): Instruction {
+function flagInstruction(node: Node, out: number, [first]: readonly number[]): Instruction {
   const flag = (agent: Agent): FlagView => agent.registers[first] as FlagView
+  const isAlone = (agent: Agent, machine: Machine): boolean => {
+    const { flags, rank, index } = flag(agent)
+    return !machine.strong.isShared(flags.buffers[rank], index)
+  }
   if (node.op === 'fence') {
     const { order, scope } = node.attributes as { order: Order; scope: Scope }
     return {
@@ -240,10 +245,16 @@ function flagInstruction(node: Node, [first]: readonly number[]): Instruction {
       node,
       sync: true,
       run: (agent, machine) => machine.flags.signal(agent, node, flag(agent)),
-      commutes(agent, machine) {
-        const { flags, rank, index } = flag(agent)
-        return !machine.strong.isShared(flags.buffers[rank], index)
+      commutes: isAlone,
+    }
+  if (node.op === 'reached')
+    return {
+      node,
+      sync: true,
+      run(agent, machine) {
+        agent.registers[out] = Number(machine.flags.reached(agent, node, flag(agent)))
       },
+      commutes: isAlone,
     }
   return {
     node,

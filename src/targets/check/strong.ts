@@ -67,10 +67,17 @@ export class StrongMemory {
   load(access: StrongAccess): number {
     const { agent, node, buffer, i } = access
     if (!buffer.isWritten(i)) return this.#memory.read(accessOf(agent, node), buffer, i)
+    const { location, message } = this.choose(access)
+    return this.read(access, location, message)
+  }
+
+  /** Which of the stores that a load may return it does. */
+  choose(access: StrongAccess): { readonly location: Location; readonly message: Message } {
+    const { agent, buffer, i } = access
     const location = historyOf(buffer, i)
     this.#noteSharing(access, location, false)
     const choice = this.#choices.pick(location.messages.length - location.floor(agent))
-    return this.read(access, location, location.messages[location.messages.length - 1 - choice])
+    return { location, message: location.messages[location.messages.length - 1 - choice] }
   }
 
   store(access: StrongAccess, value: number): void {
@@ -107,15 +114,21 @@ export class StrongMemory {
 
   /** Read a message that was chosen. */
   read(access: StrongAccess, location: Location, message: Message, writes = false): number {
-    const { agent, node, order, scope } = access
+    const { agent, order, scope } = access
+    this.glance(access, location, message, writes)
+    acquire(agent, message, order, scope)
+    return message.value
+  }
+
+  /** Read a message and learn nothing from it but its value. */
+  glance(access: StrongAccess, location: Location, message: Message, writes = false): void {
+    const { agent, node, scope } = access
     this.#check(access, location, writes)
     touch(message, agent, scope, false, node)
-    acquire(agent, message, order, scope)
     // Of several reads the first counts: had it seen what a later one saw, the iteration might have gone otherwise.
     for (const { spin } of agent.spins.values())
       if (!spin.reads.has(location)) spin.reads.set(location, message)
     agent.note(mix(message.id, 3))
-    return message.value
   }
 
   fence(agent: Agent, order: Order, scope: Scope): void {

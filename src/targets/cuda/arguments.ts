@@ -67,6 +67,8 @@ export function kernelArgument(
       return u64(BigInt(memory.stride))
     case 'counters':
       return u64(memory.counters)
+    case 'settled':
+      return u32(0)
     case 'control':
       return u64(memory.control)
     case 'log':

@@ -134,6 +134,8 @@ function lookForCuda(): CudaFound | CudaMissing {
   // Kernels that wait for each other must not meet a module load half way, nor share a hardware queue.
   setDefault('CUDA_MODULE_LOADING', 'EAGER')
   setDefault('CUDA_DEVICE_MAX_CONNECTIONS', '32')
+  // The host blocks when a queue is full, for good if what runs waits for the host.
+  setDefault('CUDA_SCALE_LAUNCH_QUEUES', '4x')
   const driver = bindDriver(library)
   try {
     const number = new Int32Array(1)

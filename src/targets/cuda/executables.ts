@@ -1,13 +1,15 @@
 /**
  * Kernels as machine code: recorded IR and what is known of the arguments to an emitted kernel, and that to a loaded one.
- * Contract: the same IR and facts, recording or not, are emitted once; the same text is compiled once a machine (`keptOnDisk`) and loaded once
+ * Contract: the same IR and facts are emitted once; the same text is compiled once a machine (`keptOnDisk`) and loaded once
  * a device, whichever world asks.
  */
 import { walk, type KernelIR } from '../../ir/node.ts'
+import { isRemote, origin, paramName } from '../../ir/ops/index.ts'
 import type { Site } from '../../ir/site.ts'
 import { lower } from '../../ir/stages.ts'
 import { emitCuda } from './emit/emit.ts'
-import { factsOf, type EmittedKernel, type TensorFacts } from './emit/recipe.ts'
+import { writtenRefs } from './emit/tileOrder.ts'
+import { factsOf, type EmitFacts, type EmittedKernel, type TensorFacts } from './emit/recipe.ts'
 import type { LaunchArguments } from './arguments.ts'
 import type { Device, Kernel } from './runtime.ts'
 
@@ -17,33 +19,40 @@ export interface Executable {
   readonly emitted: EmittedKernel
   /** Words of its own that every launch leaves at zero. */
   readonly counterWords: number
+  /** Tensors that it writes on other ranks. */
+  readonly writesElsewhere: readonly string[]
   /** Where its programs may wait for each other; undefined if they never do. */
   readonly waiting: { readonly site: Site | undefined } | undefined
 }
 
 const known = new WeakMap<KernelIR, Map<string, Executable>>()
 
+/** What kernels are told of the world that they are for. */
+export type WorldFacts = Required<Pick<EmitFacts, 'record' | 'oneDevice'>>
+
 /** The kernel for arguments of these shapes; every allocation is aligned. */
-export function executableOf(ir: KernelIR, args: LaunchArguments, record: boolean): Executable {
+export function executableOf(ir: KernelIR, args: LaunchArguments, world: WorldFacts): Executable {
   const tensors: Record<string, TensorFacts> = {}
   for (const [name, argument] of Object.entries(args))
     if (typeof argument === 'object' && argument.kind === 'tensor') tensors[name] = factsOf(argument.shape)
-  const key = `${record ? 'record ' : ''}${JSON.stringify(tensors)}`
+  const key = JSON.stringify([world.record, world.oneDevice, tensors])
   let ofKernel = known.get(ir)
   if (!ofKernel) known.set(ir, (ofKernel = new Map()))
   let executable = ofKernel.get(key)
-  if (!executable) ofKernel.set(key, (executable = make(ir, tensors, record)))
+  if (!executable) ofKernel.set(key, (executable = make(ir, { tensors, ...world })))
   return executable
 }
 
-function make(ir: KernelIR, tensors: Readonly<Record<string, TensorFacts>>, record: boolean): Executable {
-  const emitted = emitCuda(lower(ir), { tensors, record })
+function make(ir: KernelIR, facts: EmitFacts): Executable {
+  const emitted = emitCuda(lower(ir), facts)
   const waiting = [...walk(ir.body)].find((node) => node.op === 'wait' || node.op === 'while')
   const counterWords = emitted.params.reduce(
     (sum, param) => sum + (param.kind === 'counters' ? param.words : 0),
     0,
   )
-  return { ir, emitted, counterWords, waiting: waiting && { site: waiting.site } }
+  const elsewhere = [...walk(ir.body)].flatMap(writtenRefs).filter(isRemote)
+  const writesElsewhere = [...new Set(elsewhere.map((ref) => paramName(origin(ref).base)))]
+  return { ir, emitted, counterWords, writesElsewhere, waiting: waiting && { site: waiting.site } }
 }
 
 /** Machine code for a device. */

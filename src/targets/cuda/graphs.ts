@@ -84,6 +84,8 @@ export class Graphs {
     const { fork, queues, steps } = this.#capture!
     const machine = this.#machine
     const early = machine.mayStartEarly(parts)
+    // What will be written when it is launched is not known yet.
+    machine.settled.tell(parts, false)
     machine.started(parts, () => {
       for (const part of parts) {
         if (!queues.has(part.queue)) {
@@ -103,21 +105,21 @@ export class Graphs {
     machine.expectRunning()
     if (this.#capture) throw new WorldError('a graph is launched while another one is captured')
     machine.makeRoom(origin)
-    machine.started(
-      steps.map(({ part }) => part),
-      () => {
-        for (const queue of queues)
-          if (queue !== origin) {
-            if (queue.launched !== queue.joined) this.#follow(origin, queue)
-            queue.joined = queue.launched
-            this.#behind.add(queue)
-          }
-        const from = hostNow()
-        graph.launch()
-        origin.enqueued(steps)
-        for (const step of steps) machine.recorder?.enqueued(step, from)
-      },
-    )
+    const parts = steps.map(({ part }) => part)
+    machine.holdBack(parts, false)
+    machine.settled.note(parts)
+    machine.started(parts, () => {
+      for (const queue of queues)
+        if (queue !== origin) {
+          if (queue.launched !== queue.joined) this.#follow(origin, queue)
+          queue.joined = queue.launched
+          this.#behind.add(queue)
+        }
+      const from = hostNow()
+      graph.launch()
+      origin.enqueued(steps)
+      for (const step of steps) machine.recorder?.enqueued(step, from)
+    })
   }
 
   /** What is enqueued from now on comes after the graphs so far, on all their streams. */

@@ -76,7 +76,8 @@ export class Launches {
     this.#asked.clear()
   }
 
-  parts({ kernel, args, options }: Launch): Part[] {
+  /** One for each rank that has programs to run. */
+  parts(kernel: Kernel, args: Launch['args'], options: LaunchOptions): readonly Part[] {
     this.#machine.expectRunning()
     const parts: Part[] = []
     for (const rank of options.ranks ?? this.#tensors.everyRank) {
@@ -178,7 +179,7 @@ export class Launches {
     this.streams = Math.max(this.streams, stream + 1)
     const queue = machine.queue(rank, stream)
     const { device } = machine.place(rank)
-    const executable = executableOf(ir, values, machine.recorder !== undefined)
+    const executable = executableOf(ir, values, machine.facts)
     const { block, sharedBytes, params } = executable.emitted
     const loaded = machine.kernel(executable, rank)
     const programsPerSm = loaded.programsPerSm({ block, sharedBytes })
@@ -195,6 +196,7 @@ export class Launches {
       { grid, block, sharedBytes, cooperative },
       params.map((param) => kernelArgument(param, values, memory)),
     )
+    const memoryOf = (name: string): object => values[name] as HeapTensor
     const part: Part = {
       queue,
       kernel,
@@ -207,6 +209,11 @@ export class Launches {
       ),
       launch,
       controlAt: params.findIndex(({ kind }) => kind === 'control'),
+      early: params.flatMap((param) => (param.kind === 'settled' ? param.tensors : [])).map(memoryOf),
+      writes: executable.emitted.writes.map(memoryOf),
+      writesElsewhere: executable.writesElsewhere.map(memoryOf),
+      settledAt: params.findIndex(({ kind }) => kind === 'settled'),
+      isSettled: false,
     }
     const scalars = params.flatMap((param, position) =>
       param.kind === 'scalar' ? [{ name: param.name, position }] : [],

@@ -9,13 +9,14 @@ import { Watchdog } from '../cpu/watchdog.ts'
 import { abort, Controls } from './control.ts'
 import { hostNow } from './clock.ts'
 import { CudaError } from './driver.ts'
-import { kernelOn, type Compile, type Executable } from './executables.ts'
+import { kernelOn, type Compile, type Executable, type WorldFacts } from './executables.ts'
 import { yieldToOthers } from './node.ts'
 import { placeRanks, type Placement, type RankPlace } from './placement.ts'
 import { mostUnderWay, Queue, type Part } from './queue.ts'
 import { Recorder } from './recorder.ts'
 import type { Device, Kernel, StreamEvent } from './runtime.ts'
 import { stoppedWorkers } from './stopped.ts'
+import { Settled } from './settled.ts'
 import { transfersOf, type Transfers } from './transfers.ts'
 
 /** Devices, and what makes machine code for them. */
@@ -53,6 +54,8 @@ export class Machine {
   readonly #controls = new Map<Device, Controls>()
   /** Where the world records. */
   readonly recorder: Recorder | undefined
+  readonly facts: WorldFacts
+  readonly settled = new Settled()
   /** Called once nothing runs. */
   onIdle: () => void = () => {}
   /** Numbers of streams that something was launched on. */
@@ -87,6 +90,7 @@ export class Machine {
     })
     const used = [...new Set(this.placement.ranks.map(({ device }) => device))]
     this.recorder = options.record ? new Recorder(used, platform.compile) : undefined
+    this.facts = { record: this.recorder !== undefined, oneDevice: used.length === 1 }
     for (let rank = 0; rank < this.ranks; rank++) this.queue(rank, 0)
   }
 
@@ -125,7 +129,7 @@ export class Machine {
   /** The kernel on a rank's device; loading it is one of the calls that may wait. */
   kernel(executable: Executable, rank: number): Kernel {
     const { device } = this.place(rank)
-    const beforeLoading = (): void => this.quieten(executable.emitted.name)
+    const beforeLoading = (): void => this.quieten(`${executable.emitted.name} is new`)
     return kernelOn(device, executable, this.platform.compile, beforeLoading)
   }
 
@@ -162,7 +166,7 @@ export class Machine {
     const beside = this.#queues.filter((queue) => this.place(queue.rank).device === place.device)
     if (beside.length >= mostQueues)
       throw new WorldError(`there are ${mostQueues} streams of ranks already: use streams again`)
-    this.quieten(`stream ${number}`)
+    this.quieten(`stream ${number} is new`)
     const controls = this.controls(rank)
     controls.reserve(mostUnderWay)
     const queue = new Queue(rank, number, place.createStream(), controls)
@@ -175,15 +179,16 @@ export class Machine {
    * Before calls for which the driver may wait until no kernel runs, for ever if one waits for what is launched later: waits
    * itself, without letting anything else happen, and gives up.
    */
-  quieten(what: string): void {
+  quieten(why: string, advice = 'prepare kernels and make streams before'): void {
     const start = performance.now()
     this.#look(() => this.#queues.forEach((queue) => queue.mark()))
     while (this.#look(() => this.#queues.some((queue) => queue.settle() < queue.launched))) {
       if (performance.now() - start < this.#timeout) continue
-      const reason = `${what} is new, and launches that were pending have not ended for ${this.#timeout} ms: prepare kernels and make streams before`
+      const reason = `${why}, and launches that were pending have not ended for ${this.#timeout} ms: ${advice}`
       void this.stop(reason)
       throw new WorldStopped(reason)
     }
+    this.settled.clear()
   }
 
   /** Programs of a kernel that run at once on a rank. */
@@ -195,15 +200,20 @@ export class Machine {
   enqueue(parts: readonly Part[]): void {
     this.expectRunning()
     this.beforeEnqueue()
-    this.started(parts, () => {
-      const from = this.recorder ? hostNow() : 0
-      const early = this.mayStartEarly(parts)
-      for (const part of parts) this.makeRoom(part.queue)
+    const from = this.recorder ? hostNow() : 0
+    const early = this.mayStartEarly(parts)
+    for (const part of parts) this.makeRoom(part.queue)
+    this.holdBack(parts, early)
+    this.settled.tell(parts, early)
+    try {
       for (const part of parts) {
         const step = part.queue.enqueue(part, early)
         this.recorder?.enqueued(step, from)
       }
-    })
+    } catch (error) {
+      throw this.#refused(parts, error)
+    }
+    this.#watchdog.launched()
   }
 
   /**
@@ -215,17 +225,32 @@ export class Machine {
     return this.#launching.size === 1
   }
 
+  /** Waits until nothing runs if parts would write what is read early: see `Settled`. */
+  holdBack(parts: readonly Part[], isOneStream: boolean): void {
+    if (this.settled.disturb(parts, isOneStream)) {
+      const { name } = parts[0].kernel
+      this.quieten(
+        `${name} writes on other ranks what a launch before it reads`,
+        `launch ${name} before that one`,
+      )
+    }
+  }
+
   /** Runs what enqueues these parts; a call of the driver that fails names their kernels. */
   started(parts: readonly Part[], call: () => void): void {
     try {
       call()
     } catch (error) {
-      if (!(error instanceof CudaError)) throw error
-      const kernels = [...new Set(parts.map(({ kernel }) => kernel.name))].join(', ')
-      this.#lose(error, kernels)
-      throw this.#stopped!
+      throw this.#refused(parts, error)
     }
     this.#watchdog.launched()
+  }
+
+  #refused(parts: readonly Part[], error: unknown): unknown {
+    if (!(error instanceof CudaError)) return error
+    const kernels = [...new Set(parts.map(({ kernel }) => kernel.name))].join(', ')
+    this.#lose(error, kernels)
+    return this.#stopped
   }
 
   /** Room for one more launch; waits, without letting anything else happen, if there is none. */
@@ -234,7 +259,7 @@ export class Machine {
     const start = performance.now()
     const pending = queue.launched - queue.settled
     while (queue.isFull) {
-      queue.settle()
+      this.#look(() => queue.settle())
       if (performance.now() - start < this.#timeout) continue
       const reason = `no launch has ended for ${this.#timeout} ms while ${pending} were pending`
       void this.stop(reason)
@@ -254,6 +279,7 @@ export class Machine {
     for (const [n, queue] of queues.entries()) await this.#until(() => queue.settle() >= goals[n])
     this.recorder?.recording.waited(from, hostNow())
     if (!this.isIdle) return
+    this.settled.clear()
     this.recorder?.recording.collect()
     this.onIdle()
   }
@@ -376,6 +402,7 @@ export class Machine {
     this.recorder?.recording.clear()
     this.#stopping = this.#stopped = undefined
     this.#told = false
+    this.settled.clear()
     this.onIdle()
   }
 

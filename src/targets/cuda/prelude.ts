@@ -15,6 +15,8 @@ export interface WgmmaShape {
 
 export interface PreludeOptions {
   wgmma?: readonly WgmmaShape[]
+  /** Who sees flags and what they announce: everything in the machine by default, or one device. */
+  flagScope?: 'sys' | 'gpu'
 }
 
 /** The wrapper's name, e.g. `wgmma_m64n256k16_bf16` or `wgmma_m64n64k16_f16_ra` with A in registers. */
@@ -24,7 +26,14 @@ export function wgmmaName(shape: WgmmaShape): string {
 
 export function prelude(options: PreludeOptions = {}): string {
   const shapes = new Map((options.wgmma ?? []).map((shape) => [wgmmaName(shape), shape]))
-  return [TYPES, BARRIERS, TENSOR_COPIES, MATRIX, ...[...shapes.values()].map(wgmmaWrapper), FLAGS].join('\n')
+  return [
+    TYPES,
+    BARRIERS,
+    TENSOR_COPIES,
+    MATRIX,
+    ...[...shapes.values()].map(wgmmaWrapper),
+    flags(options.flagScope ?? 'sys'),
+  ].join('\n')
 }
 
 /**
@@ -99,6 +108,8 @@ __device__ __forceinline__ u32 pack_bf16(float low, float high) {
 template <int Count> __device__ __forceinline__ void registers_raise() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(Count)); }
 template <int Count> __device__ __forceinline__ void registers_lower() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(Count)); }
 
+// Comes to a barrier at which others wait.
+__device__ __forceinline__ void group_arrive(u32 id, u32 threads) { asm volatile("bar.arrive %0, %1;" :: "r"(id), "r"(threads) : "memory"); }
 // A barrier of \`threads\` threads of this program; id 0 is the whole program's.
 __device__ __forceinline__ void group_barrier(u32 id, u32 threads) { asm volatile("bar.sync %0, %1;" :: "r"(id), "r"(threads) : "memory"); }
 `
@@ -174,14 +185,16 @@ __device__ __forceinline__ void store_matrix_x4(u32 address, u32 a, u32 b, u32 c
 }
 `
 
-const FLAGS = `// Flags between programs and ranks. Values are epochs: compared wrap-safe.
+const flags = (
+  scope: 'sys' | 'gpu',
+): string => `// Flags between programs and ranks. Values are epochs: compared wrap-safe.
 __device__ __forceinline__ u32 flag_load(const u32* flag) {
   u32 value;
-  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+  asm volatile("ld.acquire.${scope}.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
   return value;
 }
-__device__ __forceinline__ void flag_store(u32* flag, u32 value) { asm volatile("st.release.sys.global.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory"); }
-__device__ __forceinline__ void flag_add(u32* flag, u32 value) { asm volatile("red.release.sys.global.add.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory"); }
+__device__ __forceinline__ void flag_store(u32* flag, u32 value) { asm volatile("st.release.${scope}.global.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory"); }
+__device__ __forceinline__ void flag_add(u32* flag, u32 value) { asm volatile("red.release.${scope}.global.add.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory"); }
 __device__ __forceinline__ bool flag_reached(u32 value, u32 wanted) { return (i32)(value - wanted) >= 0; }
 
 // What a program waited for when it was stopped: the author's line, the rank whose flag it was; 0xffffffff: no flag.

@@ -7,10 +7,11 @@ import type { Given } from '../../world/launchTraffic.ts'
 import type { SymmetricFlags } from '../../world/world.ts'
 import type { Control, Controls } from './control.ts'
 import type { Executable } from './executables.ts'
-import { u64, type Launch, type Stream, type StreamEvent } from './runtime.ts'
+import { u64, type Stream, type StreamEvent } from './runtime.ts'
+import type { Accesses } from './settled.ts'
 
 /** A launch of a kernel on one rank, as it can be enqueued again and again. */
-export interface Part {
+export interface Part extends Accesses {
   readonly queue: Queue
   readonly kernel: SourceKernel
   readonly meta: Meta | undefined
@@ -18,7 +19,6 @@ export interface Part {
   readonly grid: number
   readonly programsPerSm: number
   readonly flags: Readonly<Record<string, SymmetricFlags>>
-  readonly launch: Launch
   /** Which kernel parameter is the control block; -1: none. */
   readonly controlAt: number
   /** Where the world records: what it was launched with last. */
@@ -32,16 +32,12 @@ export interface Step {
   readonly given: Given | undefined
 }
 
-/** Steps that one call of the driver started: one, or those of a graph. */
-interface Launched {
-  readonly steps: readonly Step[]
-  /** Its control blocks are used by no launch after it. */
-  readonly once: boolean
-}
+/** What one call of the driver started: a step, or those of a graph, whose control blocks later launches of it use again. */
+type Launched = Step | readonly Step[]
 
 /** How many launches of a queue can be under way; the driver has room for a thousand, then it blocks. */
-export const mostUnderWay = 128
-const launchesAnEvent = 32
+export const mostUnderWay = 256
+const launchesAnEvent = 64
 
 export class Queue {
   readonly rank: number
@@ -70,20 +66,20 @@ export class Queue {
 
   /** Not known to have ended, oldest first. */
   get underWay(): readonly Step[] {
-    return this.#launched.flatMap(({ steps }) => steps)
+    return this.#launched.flat()
   }
 
   /** `early`: see `Launch.on`. */
   enqueue(part: Part, early: boolean): Step {
     const step: Step = { part, control: controlFor(part, this.#controls), given: part.given }
     start(step, early)
-    this.#push({ steps: [step], once: true })
+    this.#push(step)
     return step
   }
 
   /** A graph with these steps was launched on this queue's stream. */
   enqueued(steps: readonly Step[]): void {
-    this.#push({ steps, once: false })
+    this.#push(steps)
   }
 
   #push(launched: Launched): void {
@@ -105,8 +101,8 @@ export class Queue {
     while (this.#marks.length > 0 && this.#marks[0].event.isReached()) {
       const { event, launched } = this.#marks.shift()!
       this.#events.push(event)
-      for (const { steps, once } of this.#launched.splice(0, launched - this.settled))
-        if (once) for (const { control } of steps) if (control) this.#controls.giveBack(control)
+      for (const ended of this.#launched.splice(0, launched - this.settled))
+        if ('control' in ended && ended.control) this.#controls.giveBack(ended.control)
       this.settled = launched
     }
     return this.settled

@@ -388,6 +388,9 @@ export class Launch {
   private readonly offsets: number[] = []
   /** Attributes that every launch has. */
   private always = 0
+  /** What the last launch was set up for; the next one is as a rule the same. */
+  private stream: Stream | undefined
+  private early = false
 
   constructor(
     readonly kernel: Kernel,
@@ -447,12 +450,18 @@ export class Launch {
    */
   on(stream: Stream, early = false): void {
     const { device, handle } = this.kernel
+    if (stream !== this.stream || early !== this.early) this.setUp(stream, early)
+    device.makeCurrent(stream.context)
+    device.driver.cuLaunchKernelEx(this.memory.address, handle, this.pointers, null)
+  }
+
+  private setUp(stream: Stream, early: boolean): void {
     const order = early ? ATTRIBUTE.early : this.shape.cooperative ? ATTRIBUTE.cooperative : undefined
     if (order !== undefined) this.setAttribute(this.always, order, [1])
     this.view.setUint32(CONFIG.attributeCount, this.always + Number(order !== undefined), true)
-    device.makeCurrent(stream.context)
     this.view.setBigUint64(CONFIG.stream, stream.handle, true)
-    device.driver.cuLaunchKernelEx(this.memory.address, handle, this.pointers, null)
+    this.stream = stream
+    this.early = early
   }
 
   close(): void {

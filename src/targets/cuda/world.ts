@@ -96,6 +96,7 @@ export class CudaWorld extends HostWorld {
     this.expectLocal(rank)
     this.#machine.expectRunning()
     if (!this.#graphs.isCapturing) this.#graphs.catchUp()
+    this.#machine.settled.forgo()
     return this.#machine.queue(rank, stream).stream
   }
 
@@ -203,8 +204,7 @@ export class CudaWorld extends HostWorld {
     options: LaunchOptions<M>,
   ): void {
     this.expectSymmetric()
-    const launch = { kernel: kernel as unknown as Kernel, args, options: options as LaunchOptions }
-    const parts = this.#launches.parts(launch)
+    const parts = this.#launches.parts(kernel as unknown as Kernel, args, options as LaunchOptions)
     if (this.#graphs.isCapturing) this.#graphs.add(parts)
     else this.#machine.enqueue(parts)
   }
@@ -212,7 +212,7 @@ export class CudaWorld extends HostWorld {
   override launchTogether(launches: readonly Launch[]): void {
     this.expectSymmetric()
     expectApart(launches, this.everyRank)
-    const parts = launches.flatMap((launch) => this.#launches.parts(launch))
+    const parts = launches.flatMap(({ kernel, args, options }) => this.#launches.parts(kernel, args, options))
     this.#launches.expectTogether(parts)
     if (this.#graphs.isCapturing) this.#graphs.add(parts)
     else this.#machine.enqueue(parts)
@@ -242,7 +242,7 @@ export class CudaWorld extends HostWorld {
         const value = argumentOf(given, rank)
         return [name, typeof value === 'number' ? value : this.#storedAs(value as Handle)] as const
       })
-      const executable = executableOf(ir, Object.fromEntries(values), this.#machine.recorder !== undefined)
+      const executable = executableOf(ir, Object.fromEntries(values), this.#machine.facts)
       this.#machine.kernel(executable, rank)
     }
   }

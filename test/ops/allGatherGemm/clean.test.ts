@@ -77,6 +77,39 @@ describe.each(['push', 'fused'] as const)('%s along K, one tile after the other'
   })
 })
 
+describe.each(['push', 'fused'] as const)('%s along M, own rows first', (variant) => {
+  const wide = { BM: 4, BN: 2, BK: 4, stages: 2 }
+  const given = { variant, shard: 'M', tiles: wide, ownFirst: true } as const
+
+  it.each([1, 2, 3, 4])('on %i ranks, three launches in a row', async (ranks) => {
+    await expectClean(subject(ranks, given), { schedules: 24 / ranks, limit: 24 / ranks })
+  })
+
+  it('with two programs a rank', async () => {
+    await expectClean(subject(2, { ...given, grid: 2 }))
+  })
+
+  it.each([
+    ['one row, and ranks without any', { M: 1, N: 3, K: 4 }, 3],
+    ['a last shard that is short', { M: 3, N: 5, K: 6 }, 2],
+    ['fewer columns than a tile', { M: 4, N: 1, K: 1 }, 2],
+  ])('of %s', async (_, odd, ranks) => {
+    await expectClean(subject(ranks, { ...given, shape: odd }, 2), { schedules: 8, limit: 8 })
+  })
+
+  it('in strips of a tile', async () => {
+    const tiles = { ...wide, BN: 256 }
+    await expectClean(subject(2, { ...given, tiles, shape: { M: 3, N: 600, K: 2 } }, 2), {
+      schedules: 6,
+      limit: 6,
+    })
+  })
+
+  it('on eight ranks', async () => {
+    await expectClean(subject(8, { ...given, shape: { M: 3, N: 1, K: 2 } }, 2), { schedules: 2, limit: 2 })
+  })
+})
+
 describe('fused along K, with a flag for each shard', () => {
   const given = { variant: 'fused', shard: 'K', flagPer: 'shard' } as const
 

@@ -1,6 +1,7 @@
 /** Mistakes in the synchronisation of All-Gather + GEMM are found. Along M the second rank's shard is empty. */
 import { describe, it } from 'vitest'
 import { allGatherGemm, allGatherGemmOperation } from '../../../src/ops/allGatherGemm/index.ts'
+import type { World } from '../../../src/world/world.ts'
 import { repeated } from '../clean.ts'
 import { expectFound } from '../mutants.ts'
 
@@ -13,6 +14,21 @@ describe.each(allGatherGemmOperation.variants)('%s', (variant) => {
   ] as const)('along %s', async (shard, M) => {
     const options = { shape: { M, N: 1, K: 2 }, dtype: 'f32', tiles, grid: 1, variant, shard } as const
     await expectFound(repeated(2, (world) => allGatherGemm(world, options), { factor: 'a', tolerance: 1e-5 }))
+  })
+})
+
+describe.each(['push', 'fused'] as const)('%s along M, own rows first', (variant) => {
+  it('on two ranks that have a row each and one that has none', async () => {
+    const options = {
+      shape: { M: 2, N: 1, K: 2 },
+      dtype: 'f32',
+      tiles,
+      grid: 1,
+      variant,
+      shard: 'M',
+    } as const
+    const make = (world: World) => allGatherGemm(world, { ...options, ownFirst: true })
+    await expectFound(repeated(3, make, { factor: 'a', tolerance: 1e-5 }))
   })
 })
 

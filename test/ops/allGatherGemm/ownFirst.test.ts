@@ -39,7 +39,32 @@ describe.each([
   })
 })
 
-it('is refused where C cannot hold the sums', async () => {
+describe.each([
+  ['push', pushKernels({ ...choice, shard: 'M' }).multiply],
+  ['fused', fusedKernel({ ...choice, shard: 'M' })],
+])('%s along M, all rows in a tile', (_, kernel) => {
+  const opsOf = (strips: object): string[] => {
+    const { body } = (kernel as typeof multiply).record({
+      world: 2,
+      meta: { BM: 4, BN: 4, BK: 4, ...strips },
+    })
+    return [...walk(body)].map(({ op }) => op)
+  }
+
+  it('looks for the rows of others before it waits for them', () => {
+    const ops = opsOf({ ownRows: 2, ownColumns: 2 })
+    expect(ops.indexOf('reached')).toBeLessThan(ops.indexOf('dot'))
+    expect(ops.indexOf('dot')).toBeLessThan(ops.indexOf('wait'))
+  })
+
+  it('waits first otherwise', () => {
+    const ops = opsOf({})
+    expect(ops).not.toContain('reached')
+    expect(ops.indexOf('wait')).toBeLessThan(ops.indexOf('dot'))
+  })
+})
+
+it('is refused where C cannot hold the sums, or a tile all rows', async () => {
   await using world = await openWorld({ target: 'wasm', ranks: 1 })
   const ask = (given: Partial<AllGatherGemmOptions>) => (): unknown => {
     const shape = { M: 2, N: 2, K: 2 }
@@ -53,8 +78,9 @@ it('is refused where C cannot hold the sums', async () => {
     })
   }
   expect(ask({})).not.toThrow()
+  expect(ask({ shard: 'M', dtype: 'bf16' })).not.toThrow()
   expect(ask({ dtype: 'bf16' })).toThrow(
-    'ownFirst needs shards along K, f32 and a CPU; here they are along K, in bf16',
+    'ownFirst needs a CPU, and shards along K in f32 or all rows in one tile; here are 2 rows along K, in bf16',
   )
-  expect(ask({ shard: 'M' })).toThrow('along M, in f32, on wasm')
+  expect(ask({ shard: 'M', tiles: { BM: 1 } })).toThrow('2 rows along M, in f32, tiles of 1, on wasm')
 })

@@ -1,12 +1,9 @@
 /** Flash Decode, every variant, under the checker at small sizes. */
 import { describe, it } from 'vitest'
-import {
-  flashDecode,
-  flashDecodeOperation,
-  type FlashDecodeOptions,
-} from '../../../src/ops/flashDecode/index.ts'
+import { flashDecode, type FlashDecodeOptions } from '../../../src/ops/flashDecode/index.ts'
 import { operandDTypes } from '../../../src/ops/operation.ts'
 import { expectClean, repeated } from '../clean.ts'
+import { choices } from './choices.ts'
 import { withLengths } from './lengths.ts'
 
 const shape = { batch: 2, queryHeads: 2, kvHeads: 1, D: 2, tokens: 5 }
@@ -39,11 +36,6 @@ function subject(ranks: number, given: Given, setting: Setting = {}) {
     residency,
   })
 }
-
-const choices = [
-  ...flashDecodeOperation.variants.map((variant) => [variant, { variant }] as const),
-  ['fused, with owners', { variant: 'fused', owners: true }] as const,
-]
 
 describe.each(choices)('%s', (_, choice) => {
   it.each([1, 2, 3, 4])('on %i ranks with ragged lengths, three launches in a row', async (ranks) => {
@@ -91,4 +83,8 @@ describe.each(choices)('%s', (_, choice) => {
   it('with one program resident on a rank', async () => {
     await expectClean(subject(2, { ...choice, grid: 'resident' }, { residency: 1 }))
   })
+})
+
+it('fused, stealing, on one rank: there is nobody to steal from', async () => {
+  await expectClean(subject(1, { variant: 'fused', stealing: true, tiles: { ...tiles, splits: 2 } }))
 })

@@ -17,3 +17,9 @@ export function withLengths(
     })
   return { ...contents, lengths, k: contents.k.map(cut), v: contents.v.map(cut) }
 }
+
+/** Of a rank's room so much is filled, by rank and batch entry, in turns. */
+export const partlyFilled =
+  (filled: readonly number[], tokens: number) =>
+  (rank: number, entry: number): number =>
+    Math.ceil(filled[(3 * rank + entry) % filled.length] * tokens)

@@ -1,6 +1,6 @@
 /** Flags, epochs, lags, arrivals, fences, teams, last, roles: on every world size. */
 import { describe, expect, it } from 'vitest'
-import { flags, kernel, scalar, tensor } from '../../../src/index.ts'
+import { flags, kernel, scalar, tensor, type Flag } from '../../../src/index.ts'
 import { fewerOn, onWorld, range, targets, worldSizes } from './harness.ts'
 
 const launches = 3
@@ -63,6 +63,31 @@ const polled = (how: 'release and acquire' | 'fences' | 'atomics') =>
     },
   )
 
+/** Round a ring, where nobody waits: whoever wants something looks until it is there. */
+const looking = kernel(
+  'looking',
+  { out: tensor('i32', 2), inbox: tensor('i32', 1), sent: flags(), taken: flags(), step: scalar('i32') },
+  (t, { out, inbox, sent, taken, step }) => {
+    const [next, previous] = [t.rank.add(1).mod(t.world), t.rank.add(t.world - 1).mod(t.world)]
+    const until = (flag: Flag, lag = 0): void => {
+      t.while(
+        t.constant('i32', 0),
+        () => t.reached(flag, { lag }).not(),
+        (turns) => turns.add(1),
+      )
+    }
+    until(taken, 1)
+    t.store(inbox.on(next).tile([0], [16]), t.rank.add(step.mul(10)))
+    t.signal(sent.on(next))
+    until(sent)
+    t.copy(inbox.tile([0], [16]), out.pick(step).tile([0], [16]))
+    t.signal(taken.on(previous))
+    // They pass at once: the launch counts as one that waited.
+    t.wait(sent)
+    t.wait(taken, { lag: 1 })
+  },
+)
+
 /** Every program of every rank counts on every rank; arrivals are all of them. */
 const counting = (arrivals: number) =>
   kernel(
@@ -124,6 +149,58 @@ describe.each(targets)('flags on %s', (target) => {
         expect([...(await world.read(sums, rank))]).toEqual(
           range(launches).map((step) => range(ranks).reduce((sum, from) => sum + step + from, 0)),
         )
+    })
+  })
+
+  it.each(sizesOn(target))('can be looked at: %i ranks poll', async (ranks) => {
+    await onWorld(target, ranks, async (world) => {
+      const out = world.empty('i32', [launches, length])
+      const inbox = world.empty('i32', [length])
+      const [sent, taken] = [world.flags(), world.flags()]
+      for (const step of range(launches))
+        world.launch(looking, { out, inbox, sent, taken, step }, { grid: 1 })
+      for (const rank of range(ranks))
+        expect([...(await world.read(out, rank))]).toEqual(
+          range(launches).flatMap((step) =>
+            range(length).map(() => ((rank + ranks - 1) % ranks) + step * 10),
+          ),
+        )
+    })
+  })
+
+  it('are not reached before they are signalled in this launch, but with a lag; a look is no wait', async () => {
+    const looks = kernel(
+      'looks',
+      { seen: tensor('i32', 2), ready: flags(), both: flags(0, { arrivals: 2 }), step: scalar('i32') },
+      (t, { seen, ready, both, step }) => {
+        const tell = (place: number, flag: Flag, lag = 0): void =>
+          t.store(seen.at([step, place]), t.reached(flag, { lag }).to('i32'))
+        tell(0, ready)
+        tell(1, ready, 1)
+        t.signal(both)
+        tell(2, both)
+        t.signal(both)
+        tell(3, both)
+        t.signal(ready)
+        tell(4, ready)
+        t.wait(ready)
+        t.wait(both)
+      },
+    )
+    const glance = kernel('glance', { seen: tensor('i32', 1), ready: flags() }, (t, { seen, ready }) =>
+      t.store(seen.at([0]), t.reached(ready).to('i32')),
+    )
+    await onWorld(target, 2, async (world) => {
+      const [seen, glanced] = [world.empty('i32', [launches, 5]), world.empty('i32', [1])]
+      const [ready, both] = [world.flags(), world.flags([], { arrivals: 2 })]
+      for (const step of range(launches)) {
+        world.launch(looks, { seen, ready, both, step }, { grid: 1 })
+        world.launch(glance, { seen: glanced, ready }, { grid: 1 })
+      }
+      for (const rank of range(2)) {
+        expect([...(await world.read(seen, rank))]).toEqual(range(launches).flatMap(() => [0, 1, 0, 1, 1]))
+        expect([...(await world.read(glanced, rank))]).toEqual([0])
+      }
     })
   })
 

@@ -19,7 +19,7 @@ import { isFragment } from './plan.ts'
 import { lowerDot } from './products.ts'
 import { lowerRoles } from './roles.ts'
 import { lowerScalar } from './scalars.ts'
-import { arrive, barrier, fence, signal, wait, waitPhase } from './sync.ts'
+import { arrive, barrier, fence, reached, signal, wait, waitPhase } from './sync.ts'
 import { view } from './views.ts'
 
 export function lowerNode(l: Lowering, node: Node): void {
@@ -88,6 +88,8 @@ export function lowerNode(l: Lowering, node: Node): void {
       return signal(l, node)
     case 'wait':
       return wait(l, node)
+    case 'reached':
+      return reached(l, node)
     case 'fence':
       return fence(l, node)
     case 'barrier':

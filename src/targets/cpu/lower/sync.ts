@@ -1,5 +1,5 @@
 /** Flags, barriers and fences; stopping after a fault. */
-import type { Node } from '../../../ir/node.ts'
+import { attribute, type Node } from '../../../ir/node.ts'
 import type { Order } from '../../../ir/ops/index.ts'
 import { eventKind, waitKind, type Fault } from '../abi.ts'
 import {
@@ -55,20 +55,43 @@ export function signal(l: Lowering, node: Node): void {
   l.writer.if(unary('eqz', binary('rem', beyond, i32(arrivals))), wake)
 }
 
-export function wait(l: Lowering, node: Node): void {
-  const { writer, ambient, shared } = l
-  const flag = view(l, node.inputs[0]) as FlagsView
+/** What the flag's word must have come to for this launch; 0, with a lag, before there is anything to wait for. */
+function wantedOf(l: Lowering, node: Node, flag: FlagsView): Local {
+  const { writer } = l
   const { arrivals } = flagsOf(node.inputs[0])
-  const lag = node.attributes.lag as number
+  const lag = attribute<number>(node, 'lag')
   const epoch = l.epoch(flag.param, 'waited')
   const late = lag === 0 ? epoch : writer.let('epoch', sub(epoch, i32(lag)))
-  const wanted = writer.let(
+  return writer.let(
     'wanted',
     mul(lag === 0 ? epoch : select(compare('gt', late, i32(0)), late, i32(0)), i32(arrivals)),
   )
+}
+
+/** Words wrap; what counts is the difference. */
+const isBefore = (seen: Local, wanted: Local): Expression => compare('lt', sub(seen, wanted), i32(0))
+
+export function reached(l: Lowering, node: Node): void {
+  const { writer } = l
+  const flag = view(l, node.inputs[0]) as FlagsView
+  const wanted = wantedOf(l, node, flag)
+  const isHere = writer.let('reached', i32(1))
+  const look = (): void => {
+    const seen = writer.atomicLoad('seen', 'i32', flag.base, 'acquire')
+    writer.set(isHere, unary('eqz', isBefore(seen, wanted)))
+  }
+  if (attribute<number>(node, 'lag') === 0) look()
+  else writer.if(compare('ne', wanted, i32(0)), look)
+  l.scalars.set(node, use(isHere))
+}
+
+export function wait(l: Lowering, node: Node): void {
+  const { writer, ambient, shared } = l
+  const flag = view(l, node.inputs[0]) as FlagsView
+  const wanted = wantedOf(l, node, flag)
   const block = (): void => {
     const seen = writer.atomicLoad('seen', 'i32', flag.base, 'acquire')
-    const isEarly = (): Expression => compare('lt', sub(seen, wanted), i32(0))
+    const isEarly = (): Expression => isBefore(seen, wanted)
     if (shared.options.record) lookAgain(writer, seen, flag.base, isEarly)
     writer.if(isEarly(), () => {
       const owner = flag.owner ?? l.rank
@@ -90,7 +113,7 @@ export function wait(l: Lowering, node: Node): void {
       })
     })
   }
-  if (lag === 0) block()
+  if (attribute<number>(node, 'lag') === 0) block()
   else writer.if(compare('ne', wanted, i32(0)), block)
 }
 

@@ -10,6 +10,7 @@ import { isFragment, isSplat } from './assign.ts'
 import type { StrongAccess } from './device.ts'
 import { strongAccess, tensorCopy } from './device.ts'
 import type { Group, RolesPlan } from './groups.ts'
+import type { EarlyPlan } from './early.ts'
 import { accessesOf, Hazards, type Plans } from './hazards.ts'
 import type { Layout } from './layout.ts'
 import type { Overlap } from './overlap.ts'
@@ -56,6 +57,8 @@ export interface EmissionPlans extends Plans {
   readonly shared: SharedPlan
   /** Of a kernel that records. */
   readonly record: RecordPlan | undefined
+  /** What need not wait for the kernel before. */
+  readonly early: EarlyPlan | undefined
   /** Threads that arrive for one `barrier.arrive`: one a warp of the arriving group, or 1. */
   readonly arrivers: ReadonlyMap<Node, number>
   /** The first of the barriers at which the warpgroups of a group meet, each by itself. */

@@ -7,6 +7,7 @@ import {
   attention,
   bytes,
   elements,
+  looking,
   moves,
   productOf,
   stretched,
@@ -17,7 +18,7 @@ import { lower } from '../../../ir/stages.ts'
 import { bf16, f32, i32 } from '../../../lang/dtypes.ts'
 import { flags, kernel, scalar, tensor } from '../../../lang/kernel.ts'
 import type { Program } from '../../../lang/program.ts'
-import { ceilDiv, type Tensor } from '../../../lang/tensor.ts'
+import { ceilDiv, type Flags, type Tensor } from '../../../lang/tensor.ts'
 import type { Value } from '../../../lang/value.ts'
 import { publish } from '../../../ops/allGatherGemm/publish.ts'
 import { allGatherGemmPull } from '../../../ops/allGatherGemm/pull.ts'
@@ -61,6 +62,7 @@ const emitted: Readonly<Record<string, () => EmittedKernel>> = {
   'transposed-gemm': () => emit(transposedGemm.record({ world: 1 })),
   elements: () => emit(elements.record({ world: 1 })),
   teams: () => emit(teams.record({ world: 2 })),
+  looking: () => emit(looking.record({ world: 2 })),
   'gemm-few-rows': () => emit(gemm.record({ world: 1, meta: fewRows })),
   'gemm-f32': () => emit(gemmKernel(f32).record({ world: 1, meta: { ...small, stages: 2 } })),
   'product-from-registers': () =>
@@ -220,6 +222,25 @@ describe('order inside a group', () => {
     expect(Math.min(start, end), `${from} … ${to} in\n${text}`).toBeGreaterThan(0)
     return text.slice(start, end)
   }
+
+  it('has one thread look at a flag, and a role of one thread look by itself; nothing waits or advances', () => {
+    const looks = (t: Program, y: Tensor<'i32', 1>, ready: Flags<0>): void =>
+      t.store(y.at([0]), t.reached(ready).to(i32))
+    const params = { y: tensor(i32, 1), ready: flags() }
+    const all = emit(
+      kernel('all', params, (t, { y, ready }) => looks(t, y, ready)).record({ world: 2 }),
+      [64],
+    )
+    expect(between(bodyOf(all), 'if (thread == 0) shared_store', 'is_reached = ')).toMatch(
+      /flag_reached\(flag_load\(ready\), ready_wait_epoch\)\);.*\n\s*__syncthreads\(\);/,
+    )
+    const alone = kernel('alone', params, (t, { y, ready }) =>
+      t.roles({ one: () => looks(t, y, ready), other: () => undefined }),
+    )
+    const text = bodyOf(emit(alone.record({ world: 2 }), [64]))
+    expect(text).toContain('const u32 is_reached = (u32)flag_reached(flag_load(ready), ready_wait_epoch);')
+    expect(all).toMatchObject({ waits: [], waitSites: [] })
+  })
 
   it('does not count on a meeting that a wait in a loop leaves out', () => {
     const skipped = kernel(

@@ -8,6 +8,7 @@ import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
 import { KernelError } from '../../../ir/site.ts'
 import { prelude } from '../prelude.ts'
 import { COMMON, STAGING } from './device.ts'
+import type { EarlyPlan } from './early.ts'
 import { Emission } from './emission.ts'
 import { usedOf } from './library.ts'
 import { plan, writtenBases } from './plan.ts'
@@ -48,7 +49,7 @@ export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
     '}\n',
   ].join('\n')
   const library = [
-    prelude({ wgmma: emission.wgmma }),
+    prelude({ wgmma: emission.wgmma, flagScope: facts.oneDevice ? 'gpu' : 'sys' }),
     COMMON,
     RECORDING,
     STAGING,
@@ -76,17 +77,25 @@ export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
  */
 function prologue(emission: Emission): void {
   const { out, plans, params } = emission
+  const { early } = plans
   out.line('next_kernel_may_start();')
   out.line('extern __shared__ u8 shared_memory[];')
   out.line('const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;')
   out.line('const u32 thread = threadIdx.x;')
   const barriers = [...walk(plans.ir.body)].filter((node) => node.op === 'barriers')
   if (barriers.length > 0) initialise(barriers, emission)
-  out.line('kernel_before_ended();')
+  if (early) {
+    const mayBe = `${params.settled(early.reads)} != 0 && threadIdx.x < ${32 * early.group.warps}`
+    out.line(
+      `const bool is_early = ${mayBe};  // ${early.group.name}: nothing under way writes what it copies`,
+    )
+    out.line('if (!is_early) kernel_before_ended();')
+  } else out.line('kernel_before_ended();')
   emission.recorder?.begins()
   // What waits for others would wait in vain in a stopped world.
   const canWait = emission.waitSites.length > 0
-  if (canWait) out.line(`const bool is_stopped = thread == 0 && abort_raised(${params.control});`)
+  const asking = early ? 32 * early.group.warps : 0
+  if (canWait) out.line(`const bool is_stopped = thread == ${asking} && abort_raised(${params.control});`)
   const advanced = [
     ...[...emission.signals].map((flags) => ({ flags, side: 'signal' as const })),
     ...[...emission.waits].map((flags) => ({ flags, side: 'wait' as const })),
@@ -100,13 +109,28 @@ function prologue(emission: Emission): void {
     barriers.length > 0 ||
     advanced.length > 0 ||
     (emission.recorder && plans.roles.groups.size > 0)
-  if (isMeeting) out.line(canWait ? 'if (__syncthreads_or(is_stopped)) return;' : '__syncthreads();')
+  if (early) meetBehind(early, canWait, emission)
+  else if (isMeeting) out.line(canWait ? 'if (__syncthreads_or(is_stopped)) return;' : '__syncthreads();')
   if (advanced.length === 0) return
   // All programs have read the epochs when the last one comes here. The last thread is as a rule none that starts copies.
   const isLast = `thread == ${plans.roles.block - 1} && last_program(${params.counter()}, gridDim.x)`
   out.block(`if (${isLast})`, () => {
     for (const { flags, side, name } of advanced)
       out.line(`${params.epochs(flags)}[${side === 'signal' ? 0 : 1}] = ${name};`)
+  })
+}
+
+/** All meet but the early ones, which have made the barriers and go on; at a barrier of theirs, since they may be at the next soon. */
+function meetBehind({ group }: EarlyPlan, canWait: boolean, { out, plans }: Emission): void {
+  const { block, groups } = plans.roles
+  const ahead = 32 * group.warps
+  out.line(`if (threadIdx.x < ${ahead}) group_arrive(${group.barrier}, ${block});`)
+  out.block('else', () => {
+    out.line(`group_barrier(${group.barrier}, ${block});`)
+    if (!canWait) return
+    const [other] = [...groups.values()].filter((one) => one !== group)
+    const isAnyStopped = `group_any(${other.barrier}, ${block - ahead}, is_stopped)`
+    out.line(`if (${isAnyStopped}) { copies_arrive(); return; }`)
   })
 }
 

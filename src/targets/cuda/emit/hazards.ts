@@ -167,10 +167,25 @@ function conflict(then: Pending, now: Access): boolean {
   if (then.base !== now.base || !(then.writes || now.writes)) return false
   if (then.by === 'engine' && now.by === 'engine') return false
   if (then.dealt === 'leader' && now.dealt === 'leader') return false
+  if (isApart(then.ref, now.ref)) return false
   if (then.ref !== now.ref || mayRepeat(now.ref)) return true
   if (then.before && isDistinct(now.ref, then.before)) return false
   if (then.dealt !== now.dealt || then.by !== 'threads' || then.dealt === 'all') return true
   return then.before !== undefined && !isAligned(now.ref, then.before)
+}
+
+/** Whether two tiles were picked from one axis by different constants. */
+function isApart(a: Node, b: Node): boolean {
+  if (a === b || a.op !== 'tile' || b.op !== 'tile') return false
+  const [left, right] = [tensorView(a.inputs[0]), tensorView(b.inputs[0])]
+  const constants = (view: TensorView | undefined) =>
+    new Map(
+      view?.picks
+        .filter(({ index, starts }) => index.op === 'const' && starts.length === 0)
+        .map(({ axis, index }) => [axis, attribute<number>(index, 'value')]),
+    )
+  const others = constants(right)
+  return [...constants(left)].some(([axis, value]) => others.has(axis) && others.get(axis) !== value)
 }
 
 /** Whether two lanes of single elements, held by different threads, may be the same element. */

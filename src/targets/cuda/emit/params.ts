@@ -22,6 +22,7 @@ const order: readonly ParamRecipe['kind'][] = [
   'rank',
   'heapStride',
   'counters',
+  'settled',
   'control',
   'log',
 ]
@@ -101,6 +102,10 @@ export class Params {
   }
   get control(): string {
     return this.#ask({ kind: 'control' }, 'control', 'Control*')
+  }
+  /** Whether no launch under way writes these. */
+  settled(tensors: readonly string[]): string {
+    return this.#ask({ kind: 'settled', tensors }, 'is_settled', 'u32')
   }
   get log(): string {
     return this.#ask({ kind: 'log' }, 'event_log', 'Log*')

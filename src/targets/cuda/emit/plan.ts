@@ -7,6 +7,7 @@ import { assignLayouts, isFragment, isSplat, type Layouts } from './assign.ts'
 import { withConversions } from './conversions.ts'
 import { CopyPlanner, type TensorPlan } from './copies.ts'
 import type { EmissionPlans, SharedPlan } from './emission.ts'
+import { planEarly } from './early.ts'
 import { planRoles, type Group, type RolesPlan } from './groups.ts'
 import { planOverlap } from './overlap.ts'
 import { isByWarpgroups, productIn } from './products.ts'
@@ -74,6 +75,7 @@ function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {
     scratch: shared.scratch,
     shared,
     record,
+    early: record ? undefined : planEarly(ir, roles),
     uses: new Uses(ir.body),
     overlaps: planOverlap(ir).filter(
       ({ dot, arrivals }) =>

@@ -24,6 +24,8 @@ export interface EmitFacts {
   readonly tileGroup?: number
   /** The kernel writes down what it does, and when: record.ts. */
   readonly record?: boolean
+  /** All ranks share one device: no flag has to be seen outside it. */
+  readonly oneDevice?: boolean
 }
 
 export function factsOf(shape: readonly number[]): TensorFacts {
@@ -63,6 +65,8 @@ export type ParamRecipe =
   | { readonly kind: 'heapStride' }
   /** u32 words of this kernel's own on this rank, zero at first and left so by every launch. */
   | { readonly kind: 'counters'; readonly words: number }
+  /** 1 where no launch under way, on any rank, writes one of these; 0 is always right. */
+  | { readonly kind: 'settled'; readonly tensors: readonly string[] }
   /** This rank's abort word and a record of waiting for each of its programs, in memory that host and device see. */
   | { readonly kind: 'control' }
   /** Where this rank's queue keeps what was recorded. */

@@ -84,6 +84,7 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   epoch: sync.epoch,
   signal: sync.signal,
   wait: sync.wait,
+  reached: sync.reached,
   fence: sync.fence,
   barrier: sync.barrier,
   barriers: declarations.barriers,

@@ -99,7 +99,10 @@ function loadScalar(node: Node, place: Place, emission: Emission): void {
   const [, mask, other] = node.inputs
   const { dtype } = node.type as ValueType
   const type = registerType(dtype)
-  const { order, scope } = node.attributes as { order?: Order; scope?: Scope }
+  // Before the kernel ahead has ended a cache may hold what the host has written since.
+  const isEarly = emission.group === emission.plans.early?.group
+  const usual: { order?: Order; scope?: Scope } = isEarly ? { order: 'relaxed', scope: 'device' } : {}
+  const { order, scope } = { ...usual, ...(node.attributes as { order?: Order; scope?: Scope }) }
   const address = place.address([], '0')
   const masked = (value: string): string =>
     mask

@@ -81,6 +81,24 @@ export const signal: Renderer = (node, emission) => {
   )
 }
 
+/** What the flag's word must have come to for this launch. */
+function wantedOf(node: Node, flag: FlagText, emission: Emission): string {
+  const lag = attribute<number>(node, 'lag')
+  const epochText = emission.epoch(flag.name, 'wait')
+  const wanted = lag === 0 ? epochText : `(${epochText} - ${lag})`
+  return flag.arrivals === 1 ? wanted : `${wanted} * ${flag.arrivals}`
+}
+
+/** One thread looks, and all of the group go the way it saw. */
+export const reached: Renderer = (node, emission) => {
+  const flag = flagOf(node.inputs[0], emission)
+  const name = emission.names.take('is_reached')
+  const look = `flag_reached(flag_load(${flag.pointer}), ${wantedOf(node, flag, emission)})`
+  emission.fromLeader('u32', name, `(u32)${look}`, node.site)
+  if (emission.plans.usesCopyEngine && attribute<Order>(node, 'order') === 'acquire') acquire(node, emission)
+  emission.setScalar(node, `(${name} != 0)`)
+}
+
 /**
  * Inside a loop a wait for the flag that was waited for last is over: flags only advance, and a launch waits for one epoch.
  * The threads do not meet then, so that what was pending before stays so.
@@ -88,11 +106,8 @@ export const signal: Renderer = (node, emission) => {
 export const wait: Renderer = (node, emission) => {
   const { out } = emission
   const flag = flagOf(node.inputs[0], emission)
-  const lag = attribute<number>(node, 'lag')
   emission.waits.add(flag.name)
-  const epochText = emission.epoch(flag.name, 'wait')
-  const wanted = lag === 0 ? epochText : `(${epochText} - ${lag})`
-  const value = flag.arrivals === 1 ? wanted : `${wanted} * ${flag.arrivals}`
+  const value = wantedOf(node, flag, emission)
   const site = emission.waitSite(node.site)
   const block = (pointer: string): void => {
     emission.byLeader(

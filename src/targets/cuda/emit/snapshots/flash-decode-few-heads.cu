@@ -278,12 +278,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
       }
       #pragma unroll
       for (u32 i = 0; i < 16; i += 2) if (tile_row(i, thread) < 8 && (i32)tile_row(i, thread) < inbox_dim2 && (i32)(thread / 32 % 4 * 32 + fragment_column(i, thread)) < inbox_dim3) store_words<8>(on_rank(inbox, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * inbox_dim1 + add)) * inbox_dim2 + (i32)tile_row(i, thread))) * inbox_dim3 + (i32)(thread / 32 % 4 * 32 + fragment_column(i, thread))), acc, i);  // src/ops/flashDecode/fused.ts:70
-      group_barrier(2, 128);  // src/ops/flashDecode/fused.ts:71
       #pragma unroll
-      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && thread < 32 && tile_row(i * 2, thread) < 8 && (i32)tile_row(i * 2, thread) < stats_dim3) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 0)) * stats_dim3 + (i32)tile_row(i * 2, thread)), m, i);
-      group_barrier(2, 128);  // src/ops/flashDecode/fused.ts:72
+      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && thread < 32 && tile_row(i * 2, thread) < 8 && (i32)tile_row(i * 2, thread) < stats_dim3) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 0)) * stats_dim3 + (i32)tile_row(i * 2, thread)), m, i);  // src/ops/flashDecode/fused.ts:71
       #pragma unroll
-      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && thread < 32 && tile_row(i * 2, thread) < 8 && (i32)tile_row(i * 2, thread) < stats_dim3) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 1)) * stats_dim3 + (i32)tile_row(i * 2, thread)), l, i);
+      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && thread < 32 && tile_row(i * 2, thread) < 8 && (i32)tile_row(i * 2, thread) < stats_dim3) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 1)) * stats_dim3 + (i32)tile_row(i * 2, thread)), l, i);  // src/ops/flashDecode/fused.ts:72
       group_barrier(2, 128);  // src/ops/flashDecode/fused.ts:73
       if (thread == 0) flag_store(on_rank(arrived, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((rank * arrived_dim1 + i0) * arrived_dim2 + i1), arrived_signal_epoch);
       slot = slot_2;

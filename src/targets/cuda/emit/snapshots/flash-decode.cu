@@ -281,9 +281,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
       }
       #pragma unroll
       for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread)) < stats_dim3) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 0)) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))), m, i);  // src/ops/flashDecode/fused.ts:71
-      group_barrier(2, 128);  // src/ops/flashDecode/fused.ts:72
       #pragma unroll
-      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread)) < stats_dim3) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 1)) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))), l, i);
+      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread)) < stats_dim3) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 1)) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))), l, i);  // src/ops/flashDecode/fused.ts:72
       if (thread % 128 == 0) tma_store_wait_done<0>();
       group_barrier(2, 128);  // src/ops/flashDecode/fused.ts:73
       if (thread == 0) flag_store(on_rank(arrived, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((rank * arrived_dim1 + i0) * arrived_dim2 + i1), arrived_signal_epoch);

@@ -6,6 +6,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     i32 c_dim1,
     const __grid_constant__ TensorMap a_map,
     const __grid_constant__ TensorMap b_map,
+    u32 is_settled,
     Control* control) {
   next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
@@ -19,8 +20,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     barrier_init_fence();
     fence_async_shared();
   }
-  kernel_before_ended();
-  __syncthreads();
+  const bool is_early = is_settled != 0 && threadIdx.x < 128;  // producer: nothing under way writes what it copies
+  if (!is_early) kernel_before_ended();
+  if (threadIdx.x < 128) group_arrive(1, 256);
+  else {
+    group_barrier(1, 256);
+  }
   const u32 a_tile = shared;  // src/ops/gemm.ts:11
   const u32 b_tile = shared + 8192;  // src/ops/gemm.ts:12
   const u32 full = shared + 73728;  // src/ops/gemm.ts:14

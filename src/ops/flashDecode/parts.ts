@@ -1,0 +1,57 @@
+/**
+ * Who attends to what on a rank, in parts of its (batch, kv head) tiles of the cache:
+ *
+ *   splits    every tile in so many; programs take one part after the other
+ *   even      one share for each program, all of the same size: a run of blocks of tokens, which may begin in one tile and end in
+ *             another. No multiprocessor idles, however few tiles there are, and a tile has no more parts than programs touch it
+ *
+ * Either way every tile has `splits` parts. In even shares some may be empty, where fewer programs touch a tile than another;
+ * whoever has the end of the tile makes those.
+ */
+import type { Program } from '../../lang/program.ts'
+import { ceilDiv } from '../../lang/tensor.ts'
+import type { Scalar } from '../../lang/value.ts'
+import type { AttentionMeta, Cache, Where } from './attention.ts'
+
+type Attend = (b: Scalar, h: Scalar, split: Scalar, where?: Where) => void
+
+/** Calls `attend` for each part that this program has. */
+export function eachPart(
+  t: Program,
+  { q, k }: Pick<Cache, 'q' | 'k'>,
+  { splits, programs, BN }: AttentionMeta,
+  attend: Attend,
+): void {
+  const [batch, heads] = [q.dim(0), q.dim(1)]
+  if (programs === 0) {
+    t.persistent([splits, batch, heads], ([split, b, h]) => attend(b, h, split))
+    return
+  }
+  const blocks = ceilDiv(k.dim(2), BN)
+  const all = batch.mul(heads).mul(blocks)
+  const share = ceilDiv(all, programs)
+  const from = t.program.mul(share).min(all)
+  const to = from.add(share).min(all)
+  t.for({ from: from.div(blocks), to: to.add(blocks).sub(1).div(blocks) }, (tile) => {
+    const top = tile.mul(blocks)
+    const first = from.sub(top).max(0)
+    const end = to.sub(top).min(blocks)
+    const split = t.program.sub(top.div(share))
+    const more = end.lt(blocks).select(split.add(1), splits)
+    t.for({ from: split, to: more }, (part) => {
+      const count = part.eq(split).select(end.sub(first), 0)
+      attend(tile.div(heads), tile.mod(heads), part, { first: first.mul(BN), most: count.mul(BN) })
+    })
+  })
+}
+
+/** The most programs that touch one of so many tiles of so many blocks each, in even shares. */
+export function splitsOfShares(tiles: number, blocks: number, programs: number): number {
+  const share = Math.ceil((tiles * blocks) / programs)
+  let most = 1
+  for (let tile = 0; tile < tiles; tile++) {
+    const [first, last] = [tile * blocks, (tile + 1) * blocks - 1]
+    most = Math.max(most, Math.floor(last / share) - Math.floor(first / share) + 1)
+  }
+  return most
+}

@@ -1,0 +1,64 @@
+/** Which copies a kernel may start while the kernel before it still ends. */
+import { describe, expect, it } from 'vitest'
+import type { KernelIR } from '../../../ir/node.ts'
+import { lower } from '../../../ir/stages.ts'
+import { bf16, i32 } from '../../../lang/dtypes.ts'
+import { flags, kernel, tensor } from '../../../lang/kernel.ts'
+import { allGatherGemmPull } from '../../../ops/allGatherGemm/pull.ts'
+import { gemm } from '../../../ops/gemm.ts'
+import { emitCuda } from './emit.ts'
+import { factsOf, type EmittedKernel } from './recipe.ts'
+
+const tensors = Object.fromEntries(
+  ['a', 'b', 'c', 'source', 'x', 'out'].map((name) => [name, factsOf([64, 64, 64])]),
+)
+const emit = (ir: KernelIR, record = false): EmittedKernel => emitCuda(lower(ir), { tensors, record })
+
+describe('copies that start early', () => {
+  it('are those of a producer that nothing tells when, unless the kernel records', () => {
+    const product = gemm.record({ world: 1 })
+    const { source, params } = emit(product)
+    expect(source).toContain('if (!is_early) kernel_before_ended();')
+    expect(params).toContainEqual({ kind: 'settled', tensors: ['a', 'b'] })
+    expect(emit(product, true).source).not.toContain('is_early')
+  })
+
+  const params = { x: tensor(bf16, 3), out: tensor(bf16, 3), n: tensor(i32, 1), done: flags() }
+  const tile = [64, 64] as const
+  /** A role that copies a tile and one that uses it; `change` makes of them what must wait. */
+  const copying = (change: 'none' | 'slot' | 'ordered' | 'after' | 'alone') =>
+    kernel('copying', params, (t, { x, out, n, done }) => {
+      const [shared, full] = [t.shared(bf16, tile), t.barriers(1)]
+      const slot = change === 'slot' ? t.epoch(done).mod(2).to(i32) : 0
+      const from = x.pick(slot).tile([0, 0], tile)
+      const load = (): void => {
+        const order = change === 'ordered' ? ({ order: 'acquire' } as const) : {}
+        t.if(t.load(n.at([0]), order).gt(0), () => t.copyAsync(from, shared, full.at(0)))
+        t.arrive(full.at(0))
+      }
+      const use = (): void => {
+        t.wait(full.at(0), 0)
+        t.copy(shared, out.pick(0).tile([0, 0], tile))
+      }
+      t.roles(change === 'alone' ? { load } : { load, use })
+      if (change === 'after') t.signal(done)
+    }).record({ world: 1 })
+
+  it('are those of a role that depends on nothing but its sources, beside another, with nothing after them', () => {
+    const isEarly = (change: Parameters<typeof copying>[0]): boolean =>
+      emit(copying(change)).source.includes('is_early')
+    expect(isEarly('none')).toBe(true)
+    for (const change of ['slot', 'ordered', 'after', 'alone'] as const)
+      expect([change, isEarly(change)]).toEqual([change, false])
+  })
+
+  it('read what they need past the first cache', () => {
+    expect(emit(copying('none')).source).toContain('ld.relaxed.gpu.global')
+  })
+
+  it('are none of a producer that waits for flags', () => {
+    expect(emit(allGatherGemmPull.record({ world: 2, meta: { slices: 32 } })).source).not.toContain(
+      'is_early',
+    )
+  })
+})

@@ -1,0 +1,62 @@
+/**
+ * Copies that a kernel may start while the kernel before it on the stream still ends. A role of one thread that only copies into
+ * shared memory needs nothing but its sources. Where no launch under way writes those, which the host knows and says in a
+ * parameter, it does not wait for the kernel before: the first tiles of weights or of a cache are then on their way, and the
+ * device's memory does not idle between two kernels. All other threads wait as ever.
+ */
+import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
+import { isRemote, ops, origin, paramName } from '../../../ir/ops/index.ts'
+import type { Group, RolesPlan } from './groups.ts'
+
+export interface EarlyPlan {
+  readonly group: Group
+  /** Tensors that it copies from or loads from, on its own rank. */
+  readonly reads: readonly string[]
+}
+
+/**
+ * Of a kernel whose roles are all it does: what threads of the role read of epochs before them is too old. Others wait for the kernel
+ * before, so that this one ends after it; and the barriers that the role waits at are made by its own thread, the first one.
+ */
+export function planEarly({ body }: KernelIR, roles: RolesPlan): EarlyPlan | undefined {
+  const [node, ...others] = body.nodes.filter((one) => !isPassive(one))
+  if (node?.op !== 'roles' || others.length > 0 || node.blocks.length < 2) return undefined
+  const block = node.blocks.find((one) => {
+    const group = roles.groups.get(one)!
+    return group.solo && group.first === 0
+  })
+  const reads = block && readsOf(block)
+  return reads && { group: roles.groups.get(block)!, reads: [...reads].sort() }
+}
+
+const isPassive = (node: Node): boolean => ['pure', 'declare'].includes(ops[node.op].effect)
+
+/** Undefined: it does something else, or needs what another kernel or rank may change. */
+function readsOf(block: Block): ReadonlySet<string> | undefined {
+  const reads = new Set<string>()
+  for (const node of walk(block)) {
+    if (node.op === 'epoch' || node.inputs.some(isOfEpochs)) return undefined
+    switch (node.op) {
+      case 'load':
+      case 'copy.async':
+        // An ordered load is there to see what somebody writes meanwhile.
+        if (isRemote(node.inputs[0]) || node.attributes.order !== undefined) return undefined
+        reads.add(paramName(origin(node.inputs[0]).base))
+        continue
+      case 'barrier.arrive':
+      case 'barrier.wait':
+      case 'for':
+      case 'while':
+      case 'if':
+      case 'persistent':
+        continue
+      default:
+        if (!isPassive(node)) return undefined
+    }
+  }
+  return reads
+}
+
+/** Epochs are advanced by the kernel before. What other nodes than pure ones give is looked at where they stand. */
+const isOfEpochs = (node: Node): boolean =>
+  node.op === 'epoch' || (isPassive(node) && node.inputs.some(isOfEpochs))

@@ -1,0 +1,64 @@
+/**
+ * What launches under way may write, and read early. A kernel may copy from a tensor while the launch ahead of it still ends if no
+ * launch since the world last idled writes that tensor, on any rank. Whoever is to write it on another rank or stream after that
+ * waits, on the host, until the world idles: the launch ahead may be waiting for that write, and all after it would have to see it. Where
+ * somebody else enqueues work on the world's streams nothing is known, and nothing is settled.
+ */
+import { u32, type Launch } from './runtime.ts'
+
+/** Memory of tensors that a launch accesses. */
+export interface Accesses {
+  readonly launch: Launch
+  /** Read while the launch ahead ends, where all of it is settled. */
+  readonly early: readonly object[]
+  readonly writes: readonly object[]
+  readonly writesElsewhere: readonly object[]
+  /** Which kernel parameter says whether it is; -1: none. */
+  readonly settledAt: number
+  /** What that parameter says now. */
+  isSettled: boolean
+}
+
+export class Settled {
+  readonly #written = new Set<object>()
+  readonly #readEarly = new Set<object>()
+  #isForeign = false
+
+  /** Work of others may be on the streams from now on. */
+  forgo(): void {
+    this.#isForeign = true
+  }
+
+  /** Nothing runs. */
+  clear(): void {
+    this.#written.clear()
+    this.#readEarly.clear()
+  }
+
+  /** Whether these have to wait until nothing runs; on the one stream there is, what they write on their own rank comes later. */
+  disturb(parts: readonly Accesses[], isOneStream: boolean): boolean {
+    if (this.#readEarly.size === 0) return false
+    return parts.some(({ writes, writesElsewhere }) =>
+      (isOneStream ? writesElsewhere : writes).some((memory) => this.#readEarly.has(memory)),
+    )
+  }
+
+  /** These are launched. */
+  note(parts: readonly Pick<Accesses, 'writes'>[]): void {
+    for (const { writes } of parts) for (const memory of writes) this.#written.add(memory)
+  }
+
+  /** Before these are launched together; they may start while what is ahead of them ends, or not. */
+  tell(parts: readonly Accesses[], mayStartEarly: boolean): void {
+    this.note(parts)
+    for (const part of parts) {
+      if (part.settledAt < 0) continue
+      const isSettled =
+        mayStartEarly && !this.#isForeign && part.early.every((memory) => !this.#written.has(memory))
+      if (isSettled) for (const memory of part.early) this.#readEarly.add(memory)
+      if (isSettled === part.isSettled) continue
+      part.launch.setArgument(part.settledAt, u32(Number(isSettled)))
+      part.isSettled = isSettled
+    }
+  }
+}
