@@ -16,6 +16,7 @@ export default defineConfig({
   test: {
     environment: 'node',
     globalSetup: 'test/cli/installFolder.ts',
+    setupFiles: 'test/seed.ts',
     pool: 'threads',
     maxWorkers: 2,
     testTimeout: 60_000,

@@ -25,7 +25,8 @@ const u32 = fc.oneof(
 )
 /** Small enough that no product leaves 2^53, where i64 ends. */
 const i64 = fc.integer({ min: -(2 ** 26), max: 2 ** 26 })
-const wideI64 = fc.integer({ min: -(2 ** 52), max: 2 ** 52 })
+/** Sums of two are exact. */
+const wideI64 = fc.integer({ min: 1 - 2 ** 52, max: 2 ** 52 - 1 })
 const integer = { i32, u32, i64 } as const
 const f32 = fc.oneof(
   fc.float({ noNaN: true, noDefaultInfinity: true }),

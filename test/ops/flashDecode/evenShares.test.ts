@@ -8,7 +8,6 @@ import { expectClose } from '../../../src/world/world.ts'
 import { expectClean, repeated } from '../clean.ts'
 import { partlyFilled, withLengths } from './lengths.ts'
 
-const seed = Number(process.env.ARKE_SEED ?? 1)
 const numRuns = Number(process.env.ARKE_KERNELS ?? 8)
 
 it('has as many parts of a tile as programs touch the one that most do', () => {
@@ -22,7 +21,6 @@ it('has as many parts of a tile as programs touch the one that most do', () => {
       const most = Math.max(...touching.map(({ size }) => size))
       expect(splitsOfShares(tiles, blocks, programs)).toBe(most)
     }),
-    { seed },
   )
 })
 
@@ -59,7 +57,7 @@ it('is right in wasm, in every variant', async () => {
         await world.close()
       }
     }),
-    { seed, numRuns },
+    { numRuns },
   )
 })
 
