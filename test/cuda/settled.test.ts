@@ -23,8 +23,8 @@ function launching({ early, writes = [], writesElsewhere = [] }: Given) {
   } as unknown as Launch
   const settledAt = early ? 3 : -1
   const part: Accesses = {
-    ...{ launch, early: early ?? [], writes: [...writes, ...writesElsewhere], writesElsewhere },
-    ...{ settledAt, isSettled: false },
+    ...{ launch, early: early ? [early] : [], writes: [...writes, ...writesElsewhere], writesElsewhere },
+    ...{ settledAt, settled: 0 },
   }
   return { part, told }
 }

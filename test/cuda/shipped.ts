@@ -27,11 +27,11 @@ import { gemmKernel } from '../../src/ops/gemm.ts'
 import { operandDTypes, type OperandDType } from '../../src/ops/operation.ts'
 import { cudaTiles } from '../../src/ops/tiles.ts'
 import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
-import { factsOf, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
+import { factsOf, type EmitFacts, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
 
 export interface Shipped {
   readonly name: string
-  emit(record?: boolean): EmittedKernel
+  emit(options?: Pick<EmitFacts, 'record' | 'strands'>): EmittedKernel
 }
 
 const WORLD = 8
@@ -43,7 +43,7 @@ function shipped(name: string, kernel: Pick<Kernel, 'record'>, meta: Meta, shape
   )
   return {
     name,
-    emit: (record = false) => emitCuda(lower(kernel.record({ world: WORLD, meta })), { tensors, record }),
+    emit: (options = {}) => emitCuda(lower(kernel.record({ world: WORLD, meta })), { tensors, ...options }),
   }
 }
 

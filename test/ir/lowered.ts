@@ -1,10 +1,11 @@
 /**
  * Recording and lowering for the tests of pipelines. A lowered kernel is verified, and what it computes is compared with the
- * recorded one, with the producer running ahead, behind and by turns.
+ * recorded one, with the producer running ahead, behind and by turns, whole and in strands.
  */
 import { expect } from 'vitest'
 import { f32, flags, i32, kernel, scalar, tensor, type Arguments, type Program } from 'arke'
 import { walk, type Block, type KernelIR } from '../../src/ir/node.ts'
+import { splitProducer } from '../../src/ir/passes/ahead.ts'
 import { lower } from '../../src/ir/stages.ts'
 import { verify } from '../../src/ir/verify.ts'
 import { interpret, type Launch, type Memory } from './interpret.ts'
@@ -65,7 +66,9 @@ export function lowered(body: (t: Program, args: Args) => void): KernelIR {
   }
   const wanted = visible(before)
   expect(wanted.trace.length).toBeGreaterThan(0)
-  for (const schedule of ['ahead', 'behind', 'turns'] as const)
-    expect(visible(after, schedule)).toEqual(wanted)
+  const forms = [after, splitProducer(after), splitProducer(after, 'settled')]
+  for (const form of forms)
+    for (const schedule of form ? (['ahead', 'behind', 'turns'] as const) : [])
+      expect(visible(form!, schedule)).toEqual(wanted)
   return after
 }

@@ -53,7 +53,7 @@ const { item } = fc.letrec<{ item: Item }>((tie) => {
 
 type Index = Scalar<'i32'>
 
-function write(items: readonly Item[], t: Program, { a, c, offsets, n }: Args): void {
+function write(items: readonly Item[], t: Program, { a, b, c, offsets, n }: Args): void {
   const tiles = [0, 1, 2].map(() => t.shared(f32, [1, 2]))
   const zeros = () => t.zeros(f32, [1, 2])
   let written = 0
@@ -74,7 +74,9 @@ function write(items: readonly Item[], t: Program, { a, c, offsets, n }: Args): 
         const from = rows[row].add(index[0]).mod(6)
         const body = () => {
           const shared: Shared<'f32', 2>[] = used.map((i) => tiles[i])
-          shared.forEach((tile, i) => t.copy(a.tile([from, k.add(i)], [1, 2]), tile))
+          shared.forEach((tile, i) =>
+            t.copy(i < 2 ? a.tile([from, k.add(i)], [1, 2]) : b.tile([from, k], [1, 2]), tile),
+          )
           return shared.reduce((total, tile) => total.add(t.load(tile)), sum)
         }
         const after = sometimes ? t.if(k.mod(2).eq(0), body, () => sum.add(1)) : body()

@@ -12,5 +12,5 @@ export type OpName = keyof typeof all
 export const ops: Readonly<Record<OpName, Op>> = all
 
 export { atomicMeaning, bytesOf, orders, scopes, type Order, type Scope } from './memory.ts'
-export { isRemote, origin, paramName } from './views.ts'
+export { isRemote, origin, paramName, writtenRefs } from './views.ts'
 export { SpecError, type Datum, type Effect, type Op } from './op.ts'

@@ -143,3 +143,9 @@ export function isRemote(view: Node): boolean {
 
 export const paramName = (node: Node): string =>
   node.op === 'param' ? attribute<string>(node, 'name') : node.op
+
+/** What a node writes itself. */
+export function writtenRefs(node: Node): readonly Node[] {
+  if (node.op === 'copy') return [node.inputs[1]]
+  return node.op === 'store' || node.op.startsWith('atomic.') ? [node.inputs[0]] : []
+}

@@ -3,7 +3,7 @@
  * sequential execution. Each obstacle is a reason for the author, with the line it stands on.
  */
 import { walk, type Block, type KernelIR, type Node } from '../node.ts'
-import { isRemote, ops, origin, paramName } from '../ops/index.ts'
+import { isRemote, ops, origin, paramName, writtenRefs } from '../ops/index.ts'
 import { elsewhere } from './elsewhere.ts'
 import { containsPipeline, isProducerCopy, standsBeforePipelines, type Slice } from './slice.ts'
 
@@ -115,18 +115,13 @@ function readAndWritten(
     if (filled.has(origin(load.inputs[0]).base))
       return `what it copies depends on the load at ${load.site} from a shared tile that it fills itself`
   for (const node of walk(block)) {
-    const target = writtenRef(node)
+    const [target] = writtenRefs(node)
     const reader = target && read.get(origin(target).base)
     if (!reader || slice.moved.has(node)) continue
     if (readRemotely.has(origin(target).base) || !isElsewhere(target))
       return `it reads ${paramName(origin(target).base)} (${reader.site}), which is written at ${node.site}`
   }
   return undefined
-}
-
-function writtenRef(node: Node): Node | undefined {
-  if (node.op === 'copy') return node.inputs[1]
-  return node.op === 'store' || node.op.startsWith('atomic.') ? node.inputs[0] : undefined
 }
 
 /** The producer executes waits for flags itself; other acquires order only the role that executes them. */

@@ -137,7 +137,7 @@ const alongM: Multiply = (t, { a, b, c }, { as, bs }, { BM, BN, BK, stages, alig
 
 function acrossShards(
   t: Program,
-  { b, c }: Operands,
+  { a, b, c }: Operands,
   { as, bs }: SharedTiles,
   { BM, BN, BK, stages }: ProductMeta,
   { rows, arrival }: Gathered,
@@ -145,7 +145,7 @@ function acrossShards(
   t.persistent(c.tiles([BM, BN]), (ci, [i, j]) => {
     arrival(i)
     const sum = t.pipeline(
-      [ceilDiv(rows.dim(1), BK)],
+      [ceilDiv(a.dim(1), BK)],
       t.zeros(f32, [BM, BN]),
       ([k], acc) => {
         t.copy(rows.tile([i, k], [BM, BK]), as)

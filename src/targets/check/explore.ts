@@ -4,11 +4,11 @@ import type { Scenario } from '../../world/world.ts'
 import { findingKey, StopRun, type Finding } from './findings.ts'
 import type { Scheduler } from './machine.ts'
 import { ExhaustiveSearch, RandomScheduler, Seen } from './scheduler.ts'
-import { CheckWorld } from './world.ts'
+import { CheckWorld, type Stage } from './world.ts'
 
 export interface ExploreOptions {
   readonly ranks: number
-  readonly stage?: 'recorded' | 'lowered'
+  readonly stage?: Stage
   readonly residency?: number
   /** Random schedules. */
   readonly schedules?: number

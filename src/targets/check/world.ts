@@ -38,12 +38,14 @@ import { Seen } from './scheduler.ts'
 import { Buffer, rowMajor, type Allocation } from './memory.ts'
 import type { TensorView } from './views.ts'
 
+/** Which form of the kernels is run; a function makes it of what was recorded. */
+export type Stage = 'recorded' | 'lowered' | ((recorded: KernelIR) => KernelIR)
+
 export interface CheckWorldOptions {
   readonly ranks: number
   /** Programs that run at once on a rank; undefined is no limit. */
   readonly residency?: number
-  /** Which form of the kernels is run. */
-  readonly stage?: 'recorded' | 'lowered'
+  readonly stage?: Stage
   readonly scheduler: Scheduler
 }
 
@@ -54,7 +56,7 @@ export class CheckWorld extends HostWorld {
   override readonly target = 'check'
   readonly machine: Machine
   readonly #residency: number | undefined
-  readonly #stage: 'recorded' | 'lowered'
+  readonly #form: (recorded: KernelIR) => KernelIR
   readonly #storage = new Map<SymmetricTensor | SymmetricFlags, Allocation | FlagSet>()
   readonly #freed = new WeakSet<object>()
   #placed = 0
@@ -66,7 +68,8 @@ export class CheckWorld extends HostWorld {
   constructor(options: CheckWorldOptions) {
     super(options.ranks)
     this.#residency = options.residency
-    this.#stage = options.stage ?? 'recorded'
+    const { stage = 'recorded' } = options
+    this.#form = stage === 'recorded' ? (ir) => ir : stage === 'lowered' ? lower : stage
     this.machine = new Machine(options.scheduler, { ranks: options.ranks })
   }
 
@@ -157,9 +160,7 @@ export class CheckWorld extends HostWorld {
   }
 
   #compile<P extends Params, M extends Meta>(kernel: Kernel<P, M>, meta: Meta | undefined): Code {
-    const recorded = kernel.record({ world: this.ranks, meta })
-    const ir: KernelIR = this.#stage === 'lowered' ? lower(recorded) : recorded
-    return compile(ir)
+    return compile(this.#form(kernel.record({ world: this.ranks, meta })))
   }
 
   #launch<P extends Params, M extends Meta>(

@@ -4,11 +4,10 @@
  * a device, whichever world asks.
  */
 import { walk, type KernelIR } from '../../ir/node.ts'
-import { isRemote, origin, paramName } from '../../ir/ops/index.ts'
+import { isRemote, origin, paramName, writtenRefs } from '../../ir/ops/index.ts'
 import type { Site } from '../../ir/site.ts'
 import { lower } from '../../ir/stages.ts'
 import { emitCuda } from './emit/emit.ts'
-import { writtenRefs } from './emit/tileOrder.ts'
 import { factsOf, type EmitFacts, type EmittedKernel, type TensorFacts } from './emit/recipe.ts'
 import type { LaunchArguments } from './arguments.ts'
 import type { Device, Kernel } from './runtime.ts'
@@ -28,14 +27,14 @@ export interface Executable {
 const known = new WeakMap<KernelIR, Map<string, Executable>>()
 
 /** What kernels are told of the world that they are for. */
-export type WorldFacts = Required<Pick<EmitFacts, 'record' | 'oneDevice'>>
+export type WorldFacts = Required<Pick<EmitFacts, 'record' | 'oneDevice' | 'strands'>>
 
 /** The kernel for arguments of these shapes; every allocation is aligned. */
 export function executableOf(ir: KernelIR, args: LaunchArguments, world: WorldFacts): Executable {
   const tensors: Record<string, TensorFacts> = {}
   for (const [name, argument] of Object.entries(args))
     if (typeof argument === 'object' && argument.kind === 'tensor') tensors[name] = factsOf(argument.shape)
-  const key = JSON.stringify([world.record, world.oneDevice, tensors])
+  const key = JSON.stringify([world, tensors])
   let ofKernel = known.get(ir)
   if (!ofKernel) known.set(ir, (ofKernel = new Map()))
   let executable = ofKernel.get(key)

@@ -209,11 +209,13 @@ export class Launches {
       ),
       launch,
       controlAt: params.findIndex(({ kind }) => kind === 'control'),
-      early: params.flatMap((param) => (param.kind === 'settled' ? param.tensors : [])).map(memoryOf),
+      early: params.flatMap((param) =>
+        param.kind === 'settled' ? param.groups.map((group) => group.map(memoryOf)) : [],
+      ),
       writes: executable.emitted.writes.map(memoryOf),
       writesElsewhere: executable.writesElsewhere.map(memoryOf),
       settledAt: params.findIndex(({ kind }) => kind === 'settled'),
-      isSettled: false,
+      settled: 0,
     }
     const scalars = params.flatMap((param, position) =>
       param.kind === 'scalar' ? [{ name: param.name, position }] : [],

@@ -10,7 +10,7 @@ import { abort, Controls } from './control.ts'
 import { hostNow } from './clock.ts'
 import { CudaError } from './driver.ts'
 import { kernelOn, type Compile, type Executable, type WorldFacts } from './executables.ts'
-import { yieldToOthers } from './node.ts'
+import { numberFrom, yieldToOthers } from './node.ts'
 import { placeRanks, type Placement, type RankPlace } from './placement.ts'
 import { mostUnderWay, Queue, type Part } from './queue.ts'
 import { Recorder } from './recorder.ts'
@@ -90,7 +90,8 @@ export class Machine {
     })
     const used = [...new Set(this.placement.ranks.map(({ device }) => device))]
     this.recorder = options.record ? new Recorder(used, platform.compile) : undefined
-    this.facts = { record: this.recorder !== undefined, oneDevice: used.length === 1 }
+    const strands = numberFrom('ARKE_STRANDS') === 1
+    this.facts = { record: this.recorder !== undefined, oneDevice: used.length === 1, strands }
     for (let rank = 0; rank < this.ranks; rank++) this.queue(rank, 0)
   }
 

@@ -9,14 +9,14 @@ import { u32, type Launch } from './runtime.ts'
 /** Memory of tensors that a launch accesses. */
 export interface Accesses {
   readonly launch: Launch
-  /** Read while the launch ahead ends, where all of it is settled. */
-  readonly early: readonly object[]
+  /** Groups that are read while the launch ahead ends, each where all of it is settled. */
+  readonly early: readonly (readonly object[])[]
   readonly writes: readonly object[]
   readonly writesElsewhere: readonly object[]
-  /** Which kernel parameter says whether it is; -1: none. */
+  /** Which kernel parameter says which are, a bit for each; -1: none. */
   readonly settledAt: number
   /** What that parameter says now. */
-  isSettled: boolean
+  settled: number
 }
 
 export class Settled {
@@ -53,12 +53,16 @@ export class Settled {
     this.note(parts)
     for (const part of parts) {
       if (part.settledAt < 0) continue
-      const isSettled =
-        mayStartEarly && !this.#isForeign && part.early.every((memory) => !this.#written.has(memory))
-      if (isSettled) for (const memory of part.early) this.#readEarly.add(memory)
-      if (isSettled === part.isSettled) continue
-      part.launch.setArgument(part.settledAt, u32(Number(isSettled)))
-      part.isSettled = isSettled
+      let settled = 0
+      if (mayStartEarly && !this.#isForeign)
+        part.early.forEach((group, i) => {
+          if (group.some((memory) => this.#written.has(memory))) return
+          for (const memory of group) this.#readEarly.add(memory)
+          settled |= 1 << i
+        })
+      if (settled === part.settled) continue
+      part.launch.setArgument(part.settledAt, u32(settled))
+      part.settled = settled
     }
   }
 }

@@ -7,20 +7,21 @@ import { flags, kernel, tensor } from '../../../lang/kernel.ts'
 import { allGatherGemmPull } from '../../../ops/allGatherGemm/pull.ts'
 import { gemm } from '../../../ops/gemm.ts'
 import { emitCuda } from './emit.ts'
-import { factsOf, type EmittedKernel } from './recipe.ts'
+import { factsOf, type EmitFacts, type EmittedKernel } from './recipe.ts'
 
 const tensors = Object.fromEntries(
   ['a', 'b', 'c', 'source', 'x', 'out'].map((name) => [name, factsOf([64, 64, 64])]),
 )
-const emit = (ir: KernelIR, record = false): EmittedKernel => emitCuda(lower(ir), { tensors, record })
+const emit = (ir: KernelIR, options: Pick<EmitFacts, 'record' | 'strands'> = {}): EmittedKernel =>
+  emitCuda(lower(ir), { tensors, ...options })
 
 describe('copies that start early', () => {
   it('are those of a producer that nothing tells when, unless the kernel records', () => {
     const product = gemm.record({ world: 1 })
     const { source, params } = emit(product)
     expect(source).toContain('if (!is_early) kernel_before_ended();')
-    expect(params).toContainEqual({ kind: 'settled', tensors: ['a', 'b'] })
-    expect(emit(product, true).source).not.toContain('is_early')
+    expect(params).toContainEqual({ kind: 'settled', groups: [['a', 'b']] })
+    expect(emit(product, { record: true }).source).not.toContain('is_early')
   })
 
   const params = { x: tensor(bf16, 3), out: tensor(bf16, 3), n: tensor(i32, 1), done: flags() }
@@ -56,9 +57,17 @@ describe('copies that start early', () => {
     expect(emit(copying('none')).source).toContain('ld.relaxed.gpu.global')
   })
 
-  it('are none of a producer that waits for flags', () => {
-    expect(emit(allGatherGemmPull.record({ world: 2, meta: { slices: 32 } })).source).not.toContain(
-      'is_early',
-    )
+  it('are none of a producer that waits for flags, unless it is split: then those that need not', () => {
+    const pull = allGatherGemmPull.record({ world: 2, meta: { slices: 32 } })
+    expect(emit(pull).source).not.toContain('is_early')
+    const { source, params } = emit(pull, { strands: true })
+    expect(source).toContain('const bool is_early = threadIdx.x < 32 && settled != 0;  // ahead')
+    expect(params).toContainEqual({ kind: 'settled', groups: [['b']] })
+  })
+
+  it('are told apart where strands could both start early', () => {
+    const { source, params } = emit(gemm.record({ world: 1 }), { strands: true })
+    expect(source).toContain('(settled >> threadIdx.x / 32 & 1) != 0;  // ahead, producer')
+    expect(params).toContainEqual({ kind: 'settled', groups: [['b'], ['a']] })
   })
 })

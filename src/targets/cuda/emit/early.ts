@@ -4,11 +4,19 @@
  * parameter, it does not wait for the kernel before: the first tiles of weights or of a cache are then on their way, and the
  * device's memory does not idle between two kernels. All other threads wait as ever.
  */
-import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { isRemote, ops, origin, paramName } from '../../../ir/ops/index.ts'
+import { walk, type Block, type KernelIR } from '../../../ir/node.ts'
+import { isRemote, origin, paramName } from '../../../ir/ops/index.ts'
+import { isOfEpochs, isPassive, soleRoles } from '../../../ir/passes/ahead.ts'
 import type { Group, RolesPlan } from './groups.ts'
 
 export interface EarlyPlan {
+  /** Those that may be early, in the order of their warps from the first on. */
+  readonly strands: readonly EarlyStrand[]
+  /** Threads of their warpgroup, none of which waits for the others. */
+  readonly threads: number
+}
+
+export interface EarlyStrand {
   readonly group: Group
   /** Tensors that it copies from or loads from, on its own rank. */
   readonly reads: readonly string[]
@@ -19,17 +27,18 @@ export interface EarlyPlan {
  * before, so that this one ends after it; and the barriers that the role waits at are made by its own thread, the first one.
  */
 export function planEarly({ body }: KernelIR, roles: RolesPlan): EarlyPlan | undefined {
-  const [node, ...others] = body.nodes.filter((one) => !isPassive(one))
-  if (node?.op !== 'roles' || others.length > 0 || node.blocks.length < 2) return undefined
-  const block = node.blocks.find((one) => {
-    const group = roles.groups.get(one)!
-    return group.solo && group.first === 0
-  })
-  const reads = block && readsOf(block)
-  return reads && { group: roles.groups.get(block)!, reads: [...reads].sort() }
+  const node = soleRoles(body)
+  if (!node || node.blocks.length < 2) return undefined
+  const first = node.blocks.filter((one) => roles.groups.get(one)!.branch.first === 0)
+  if (first.some((one) => !roles.groups.get(one)!.solo)) return undefined
+  const strands: EarlyStrand[] = []
+  for (const block of first) {
+    const [group, reads] = [roles.groups.get(block)!, readsOf(block)]
+    if (reads) strands.push({ group, reads: [...reads].sort() })
+    else break
+  }
+  return strands.length === 0 ? undefined : { strands, threads: 32 * strands[0].group.branch.warps }
 }
-
-const isPassive = (node: Node): boolean => ['pure', 'declare'].includes(ops[node.op].effect)
 
 /** Undefined: it does something else, or needs what another kernel or rank may change. */
 function readsOf(block: Block): ReadonlySet<string> | undefined {
@@ -42,6 +51,9 @@ function readsOf(block: Block): ReadonlySet<string> | undefined {
         // An ordered load is there to see what somebody writes meanwhile.
         if (isRemote(node.inputs[0]) || node.attributes.order !== undefined) return undefined
         reads.add(paramName(origin(node.inputs[0]).base))
+        continue
+      case 'wait':
+        if (node.attributes.unlessSettled !== true) return undefined
         continue
       case 'barrier.arrive':
       case 'barrier.wait':
@@ -56,7 +68,3 @@ function readsOf(block: Block): ReadonlySet<string> | undefined {
   }
   return reads
 }
-
-/** Epochs are advanced by the kernel before. What other nodes than pure ones give is looked at where they stand. */
-const isOfEpochs = (node: Node): boolean =>
-  node.op === 'epoch' || (isPassive(node) && node.inputs.some(isOfEpochs))

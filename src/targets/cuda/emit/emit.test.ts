@@ -20,6 +20,7 @@ import { flags, kernel, scalar, tensor } from '../../../lang/kernel.ts'
 import type { Program } from '../../../lang/program.ts'
 import { ceilDiv, type Flags, type Tensor } from '../../../lang/tensor.ts'
 import type { Value } from '../../../lang/value.ts'
+import { fusedByShardKernel } from '../../../ops/allGatherGemm/fusedByShard.ts'
 import { publish } from '../../../ops/allGatherGemm/publish.ts'
 import { allGatherGemmPull } from '../../../ops/allGatherGemm/pull.ts'
 import { flashDecodeFused } from '../../../ops/flashDecode/fused.ts'
@@ -29,17 +30,19 @@ import type { KernelIR } from '../../../ir/node.ts'
 import { emitCuda } from './emit.ts'
 import { COMMON, STAGING } from './device.ts'
 import { declarations, usedOf } from './library.ts'
-import { factsOf, type EmittedKernel } from './recipe.ts'
+import { factsOf, type EmitFacts, type EmittedKernel } from './recipe.ts'
 
 const names =
   'a b c q k v out x y sum sums total words turns source lengths inbox stats rows gathered scaled turned some'.split(
     ' ',
   )
 
+type Options = Pick<EmitFacts, 'record' | 'strands'>
+
 /** Emits with every tensor of one shape: all that the emitter knows of them is what divides their extents. */
-function emit(ir: KernelIR, shape: readonly number[] = [4096, 4096], record = false): EmittedKernel {
+function emit(ir: KernelIR, shape: readonly number[] = [4096, 4096], options: Options = {}): EmittedKernel {
   const tensors = Object.fromEntries(names.map((name) => [name, factsOf(shape)]))
-  return emitCuda(lower(ir), { tensors, record })
+  return emitCuda(lower(ir), { tensors, ...options })
 }
 
 /** The kernel itself, without the functions it is written in. */
@@ -56,14 +59,21 @@ const emitted: Readonly<Record<string, () => EmittedKernel>> = {
     emit(allGatherGemmPull.record({ world: 2, meta: { ...small, slices: 5 } })),
   publish: () => emit(publish.record({ world: 2 })),
   'all-gather-gemm-pull-recording': () =>
-    emit(allGatherGemmPull.record({ world: 2, meta: { slices: 32 } }), undefined, true),
-  'publish-recording': () => emit(publish.record({ world: 2 }), undefined, true),
+    emit(allGatherGemmPull.record({ world: 2, meta: { slices: 32 } }), undefined, { record: true }),
+  'publish-recording': () => emit(publish.record({ world: 2 }), undefined, { record: true }),
   attention: () => emit(attention.record({ world: 1 })),
   'transposed-gemm': () => emit(transposedGemm.record({ world: 1 })),
   elements: () => emit(elements.record({ world: 1 })),
   teams: () => emit(teams.record({ world: 2 })),
   looking: () => emit(looking.record({ world: 2 })),
   'gemm-few-rows': () => emit(gemm.record({ world: 1, meta: fewRows })),
+  'gemm-strands': () => emit(gemm.record({ world: 1 }), undefined, { strands: true }),
+  'all-gather-gemm-strands': () =>
+    emit(
+      fusedByShardKernel({ dtype: 'bf16', parts: 4 }).record({ world: 2, meta: fewRows }),
+      [1024, 1024, 1024, 1024],
+      { strands: true },
+    ),
   'gemm-f32': () => emit(gemmKernel(f32).record({ world: 1, meta: { ...small, stages: 2 } })),
   'product-from-registers': () =>
     emit(productOf('bf16').record({ world: 1, meta: { left: 'registers', right: 'registers' } }), [16, 16]),

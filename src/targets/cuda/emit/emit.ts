@@ -85,16 +85,20 @@ function prologue(emission: Emission): void {
   const barriers = [...walk(plans.ir.body)].filter((node) => node.op === 'barriers')
   if (barriers.length > 0) initialise(barriers, emission)
   if (early) {
-    const mayBe = `${params.settled(early.reads)} != 0 && threadIdx.x < ${32 * early.group.warps}`
-    out.line(
-      `const bool is_early = ${mayBe};  // ${early.group.name}: nothing under way writes what it copies`,
-    )
+    const { strands, threads } = early
+    const settled = params.settled(strands.map(({ reads }) => reads))
+    const isSettled =
+      strands.length === 1
+        ? `threadIdx.x < ${32 * strands[0].group.warps} && ${settled} != 0`
+        : `threadIdx.x < ${threads} && (${settled} >> threadIdx.x / 32 & 1) != 0`
+    const names = strands.map(({ group }) => group.name).join(', ')
+    out.line(`const bool is_early = ${isSettled};  // ${names}: nothing under way writes what it copies`)
     out.line('if (!is_early) kernel_before_ended();')
   } else out.line('kernel_before_ended();')
   emission.recorder?.begins()
   // What waits for others would wait in vain in a stopped world.
   const canWait = emission.waitSites.length > 0
-  const asking = early ? 32 * early.group.warps : 0
+  const asking = early?.threads ?? 0
   if (canWait) out.line(`const bool is_stopped = thread == ${asking} && abort_raised(${params.control});`)
   const advanced = [
     ...[...emission.signals].map((flags) => ({ flags, side: 'signal' as const })),
@@ -120,16 +124,24 @@ function prologue(emission: Emission): void {
   })
 }
 
-/** All meet but the early ones, which have made the barriers and go on; at a barrier of theirs, since they may be at the next soon. */
-function meetBehind({ group }: EarlyPlan, canWait: boolean, { out, plans }: Emission): void {
+/**
+ * All meet but the strands, of which the first has made the barriers: the others of them wait for that and go on. At barriers of
+ * theirs, since they may be at the next soon.
+ */
+function meetBehind({ strands, threads }: EarlyPlan, canWait: boolean, { out, plans }: Emission): void {
   const { block, groups } = plans.roles
-  const ahead = 32 * group.warps
-  out.line(`if (threadIdx.x < ${ahead}) group_arrive(${group.barrier}, ${block});`)
+  const { branch, barrier } = strands[0].group
+  const [, ...others] = [...groups.values()].filter((group) => group.branch === branch)
+  for (const { barrier, first } of others) {
+    out.line(`if (threadIdx.x < 32) group_arrive(${barrier}, 64);`)
+    out.line(`if (threadIdx.x / 32 == ${first / 32}) group_barrier(${barrier}, 64);`)
+  }
+  out.line(`if (threadIdx.x < ${threads}) group_arrive(${barrier}, ${block});`)
   out.block('else', () => {
-    out.line(`group_barrier(${group.barrier}, ${block});`)
+    out.line(`group_barrier(${barrier}, ${block});`)
     if (!canWait) return
-    const [other] = [...groups.values()].filter((one) => one !== group)
-    const isAnyStopped = `group_any(${other.barrier}, ${block - ahead}, is_stopped)`
+    const [other] = [...groups.values()].filter((group) => group.branch !== branch)
+    const isAnyStopped = `group_any(${other.barrier}, ${block - threads}, is_stopped)`
     out.line(`if (${isAnyStopped}) { copies_arrive(); return; }`)
   })
 }

@@ -18,10 +18,17 @@ export interface Group {
   readonly solo: boolean
   /** The named barrier at which its threads meet. */
   readonly barrier: number
+  /** The warps that part for it, alone or together with others that share a warpgroup with it. */
+  readonly branch: Branch
   /** Threads that meet where all roles of the program do. */
   readonly together: number
   /** Registers a thread that it keeps or asks for; undefined: those it was launched with. */
   readonly registers: { readonly change: 'lower' | 'raise'; readonly count: number } | undefined
+}
+
+export interface Branch {
+  readonly first: number
+  readonly warps: number
 }
 
 export interface RolesPlan {
@@ -53,6 +60,7 @@ export function planRoles(ir: KernelIR, copies: CopyPlanner): RolesPlan {
     threads: block,
     solo: false,
     barrier: 0,
+    branch: { first: 0, warps: block / 32 },
     together: block,
     registers: undefined,
   }
@@ -81,36 +89,60 @@ function planGroups(
   const names = attribute<readonly string[]>(roles, 'names')
   const warps = attribute<readonly number[]>(roles, 'warps')
   const solo = roles.blocks.map((role) => needsOneThread(role, copies))
-  const change = registerChange(warps, solo, block)
+  const branches = branchesOf(warps)
+  const change = registerChange(branches, warps, solo, block)
+  const isPartial = (branch: readonly number[]): number => Number(warpsOf(branch, warps) % 4 !== 0)
   // Whole warpgroups first, so that each starts at a multiple of four warps, as the matrix unit wants.
-  const order = names.map((_, i) => i).sort((i, j) => Number(warps[i] % 4 !== 0) - Number(warps[j] % 4 !== 0))
+  branches.sort((a, b) => isPartial(a) - isPartial(b))
   let first = 0
-  for (const i of order) {
-    groups.set(roles.blocks[i], {
-      name: names[i],
-      first,
-      warps: warps[i],
-      threads: solo[i] ? 1 : 32 * warps[i],
-      solo: solo[i],
-      barrier: firstBarrier + i,
-      together: 32 * totalWarps(roles),
-      registers: change?.[i],
-    })
-    first += 32 * warps[i]
+  for (const roleNumbers of branches) {
+    const branch = { first, warps: warpsOf(roleNumbers, warps) }
+    for (const i of roleNumbers) {
+      groups.set(roles.blocks[i], {
+        name: names[i],
+        first,
+        warps: warps[i],
+        threads: solo[i] ? 1 : 32 * warps[i],
+        solo: solo[i],
+        barrier: firstBarrier + i,
+        branch,
+        together: 32 * totalWarps(roles),
+        registers: change?.[i],
+      })
+      first += 32 * warps[i]
+    }
   }
   return firstBarrier + names.length
 }
 
+/** Roles one by one, or those together that follow each other and fill a warpgroup. */
+function branchesOf(warps: readonly number[]): number[][] {
+  const branches: number[][] = []
+  for (let i = 0; i < warps.length;) {
+    const fill = [i]
+    while (warpsOf(fill, warps) < 4 && i + fill.length < warps.length) fill.push(i + fill.length)
+    const branch = warpsOf(fill, warps) === 4 ? fill : [i]
+    branches.push(branch)
+    i += branch.length
+  }
+  return branches
+}
+
+const warpsOf = (branch: readonly number[], warps: readonly number[]): number =>
+  branch.reduce((sum, i) => sum + warps[i], 0)
+
 /** What setmaxnreg can move from the roles that start copies to those that hold fragments. */
 function registerChange(
+  branches: readonly (readonly number[])[],
   warps: readonly number[],
   solo: readonly boolean[],
   block: number,
 ): Group['registers'][] | undefined {
   const launched = Math.min(255, roundDown(REGISTERS / block))
   if (!solo.includes(true) || !solo.includes(false) || launched >= MOST_REGISTERS) return undefined
-  if (warps.some((count) => count % 4 !== 0) || warps.reduce((a, b) => a + b, 0) * 32 !== block)
-    return undefined
+  const isMixed = (branch: readonly number[]): boolean => branch.some((i) => solo[i] !== solo[branch[0]])
+  if (branches.some((branch) => warpsOf(branch, warps) % 4 !== 0 || isMixed(branch))) return undefined
+  if (warps.reduce((a, b) => a + b, 0) * 32 !== block) return undefined
   const threads = (wanted: boolean): number =>
     warps.reduce((sum, count, i) => (solo[i] === wanted ? sum + 32 * count : sum), 0)
   const raised = roundDown((launched * block - SOLO_REGISTERS * threads(true)) / threads(false))

@@ -103,9 +103,9 @@ export class Params {
   get control(): string {
     return this.#ask({ kind: 'control' }, 'control', 'Control*')
   }
-  /** Whether no launch under way writes these. */
-  settled(tensors: readonly string[]): string {
-    return this.#ask({ kind: 'settled', tensors }, 'is_settled', 'u32')
+  /** Bits that say of each group of tensors whether no launch under way writes one. */
+  settled(groups: readonly (readonly string[])[]): string {
+    return this.#ask({ kind: 'settled', groups }, 'settled', 'u32')
   }
   get log(): string {
     return this.#ask({ kind: 'log' }, 'event_log', 'Log*')

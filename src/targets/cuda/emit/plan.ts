@@ -1,7 +1,8 @@
 /** All analyses of a lowered kernel, in the order in which they need each other. */
 
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { isRemote, origin } from '../../../ir/ops/index.ts'
+import { isRemote, origin, writtenRefs } from '../../../ir/ops/index.ts'
+import { splitProducer } from '../../../ir/passes/ahead.ts'
 import { elsewhere } from '../../../ir/passes/elsewhere.ts'
 import { assignLayouts, isFragment, isSplat, type Layouts } from './assign.ts'
 import { withConversions } from './conversions.ts'
@@ -25,7 +26,7 @@ import {
   type Region,
   type Tile,
 } from './tiles.ts'
-import { tileGroupOf, writtenRefs } from './tileOrder.ts'
+import { tileGroupOf } from './tileOrder.ts'
 import { Uses } from './uses.ts'
 
 export interface KernelPlan extends EmissionPlans {
@@ -34,7 +35,11 @@ export interface KernelPlan extends EmissionPlans {
 }
 
 export function plan(given: KernelIR, facts: EmitFacts): KernelPlan {
-  return withConversions(given, (ir) => planOf(ir, facts))
+  const planned = (ir: KernelIR): KernelPlan => withConversions(ir, (one) => planOf(one, facts))
+  const whole = planned(given)
+  const split = facts.strands && !facts.record ? splitProducer(given) : undefined
+  const inStrands = split && planned(split)
+  return inStrands?.early ? inStrands : whole
 }
 
 function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {

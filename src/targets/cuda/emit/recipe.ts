@@ -26,6 +26,11 @@ export interface EmitFacts {
   readonly record?: boolean
   /** All ranks share one device: no flag has to be seen outside it. */
   readonly oneDevice?: boolean
+  /**
+   * A producer may be split, so that weights do not wait for what comes from other kernels or ranks: passes/ahead.ts. Not unless it
+   * is asked for (ARKE_STRANDS=1): what it gains has not been measured.
+   */
+  readonly strands?: boolean
 }
 
 export function factsOf(shape: readonly number[]): TensorFacts {
@@ -65,8 +70,8 @@ export type ParamRecipe =
   | { readonly kind: 'heapStride' }
   /** u32 words of this kernel's own on this rank, zero at first and left so by every launch. */
   | { readonly kind: 'counters'; readonly words: number }
-  /** 1 where no launch under way, on any rank, writes one of these; 0 is always right. */
-  | { readonly kind: 'settled'; readonly tensors: readonly string[] }
+  /** A bit for each group of tensors, set where no launch under way, on any rank, writes one of them; 0 is always right. */
+  | { readonly kind: 'settled'; readonly groups: readonly (readonly string[])[] }
   /** This rank's abort word and a record of waiting for each of its programs, in memory that host and device see. */
   | { readonly kind: 'control' }
   /** Where this rank's queue keeps what was recorded. */

@@ -2,17 +2,17 @@ import { describe, expect, it } from 'vitest'
 
 import { compileTogether, NO_SPILLS, noCompiler } from '../../../../test/cuda/compile.ts'
 import { shippedKernels } from '../../../../test/cuda/shipped.ts'
-import type { EmittedKernel } from './recipe.ts'
+import type { EmitFacts, EmittedKernel } from './recipe.ts'
 
-const named = (part: string, record = false): EmittedKernel =>
-  shippedKernels.find(({ name }) => name.startsWith(part))!.emit(record)
+const named = (part: string, options: Pick<EmitFacts, 'record' | 'strands'> = {}): EmittedKernel =>
+  shippedKernels.find(({ name }) => name.startsWith(part))!.emit(options)
 
 describe('shipped kernels', () => {
   it.each(shippedKernels.map((one) => [one.name, one] as const))('%s is emitted', (_, one) => {
-    for (const record of [false, true]) {
-      const { source, sharedBytes } = one.emit(record)
+    for (const options of [{}, { record: true }, { strands: true }]) {
+      const { source, sharedBytes } = one.emit(options)
       expect(source).toContain('extern "C" __global__')
-      expect(source.includes('event_log')).toBe(record)
+      expect(source.includes('event_log')).toBe('record' in options)
       expect(sharedBytes).toBeLessThanOrEqual(227 * 1024)
     }
   })
@@ -52,11 +52,18 @@ describe.skipIf(noCompiler)('shipped kernels, compiled for sm_90a', () => {
     ...['fused, teams M bf16 M=8', 'oneShotAllReduce bf16'],
   ]
 
-  it('spill nothing, recording or not', { timeout: 240_000 }, () => {
+  const inStrands = [
+    ...['gemm bf16 M=16', 'gemm f32 M=8', 'pull K bf16 M=1024'],
+    ...['fused by shard bf16 M=64', 'fused by shard bf16 M=1024', 'push, multiply M bf16 M=8'],
+  ]
+
+  it('spill nothing, recording or in strands or neither', { timeout: 240_000 }, () => {
     const kernels = [
       ...oneOfEachForm.map((name) => ({ name, emitted: named(name) })),
-      ...recording.map((name) => ({ name: `${name}, recording`, emitted: named(name, true) })),
+      ...recording.map((name) => ({ name: `${name}, recording`, emitted: named(name, { record: true }) })),
+      ...inStrands.map((name) => ({ name: `${name}, in strands`, emitted: named(name, { strands: true }) })),
     ]
+    for (const name of inStrands) expect(named(name, { strands: true }).source).toContain('// ahead')
     const compiled = compileTogether(kernels.map(({ emitted }) => emitted))
     const found = kernels.map(({ name }, i) => [name, compiled[i].properties])
     expect(found).toEqual(kernels.map(({ name }) => [name, NO_SPILLS]))

@@ -3,7 +3,7 @@
  * rows of tiles together; the language promises the plain order, so another one is taken only where nobody can tell.
  */
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { origin } from '../../../ir/ops/index.ts'
+import { origin, writtenRefs } from '../../../ir/ops/index.ts'
 import { elsewhere } from '../../../ir/passes/elsewhere.ts'
 import { isElementwise, isFragment } from './assign.ts'
 
@@ -107,12 +107,6 @@ function isOverwritten(loop: Node): boolean {
     const places = reachedFrom(body, new Set([index]), true)
     return written.some((ref) => !places.has(ref))
   })
-}
-
-/** What a node writes itself. */
-export function writtenRefs(node: Node): readonly Node[] {
-  if (node.op === 'copy') return [node.inputs[1]]
-  return node.op === 'store' || node.op.startsWith('atomic.') ? [node.inputs[0]] : []
 }
 
 /** The values, and if `places` also the places, that are computed from the given ones. How tiles are dealt out is none. */

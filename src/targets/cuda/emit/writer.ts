@@ -92,6 +92,6 @@ const reserved = [
   'int long namespace new operator register return short signed sizeof static struct switch template this typedef typename',
   'union unsigned using void volatile while and bitand bitor compl not or xor u8 i8 u16 u32 u64 i32 i64',
   // What every kernel has, and variables of the short loops that renderers write themselves.
-  'thread rank control shared shared_memory heap_stride counters event_log is_settled is_early',
+  'thread rank control shared shared_memory heap_stride counters event_log settled is_early',
   'i p w chunk row single column box staging value total step octet right left0 left1 left2 left3 right0 right1 right2 right3',
 ].flatMap((line) => line.split(' '))

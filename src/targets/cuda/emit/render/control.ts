@@ -251,19 +251,21 @@ function declareIndices(
 ): void {
   const names = indices.map((index) => emission.names.take(emission.paramName(index)))
   indices.forEach((index, i) => emission.setScalar(index, names[i]))
+  const isUsed = indices.map((index) => emission.plans.uses.count(index) > 0)
+  if (!isUsed.includes(true)) return
   if (indices.length === 2 && group > 1) {
     const at = emission.names.take('at')
     emission.out.line(
       `const TileIndex ${at} = grouped_tile(${tile}, ${extents[0]}, ${extents[1]}, ${group});`,
     )
-    emission.out.line(`const i32 ${names[0]} = ${at}.row, ${names[1]} = ${at}.column;`)
+    const parts = [`${names[0]} = ${at}.row`, `${names[1]} = ${at}.column`]
+    emission.out.line(`const i32 ${parts.filter((_, axis) => isUsed[axis]).join(', ')};`)
     return
   }
   let rest = tile
   for (let axis = indices.length - 1; axis >= 0; axis--) {
     const text = axis === 0 ? rest : `${rest} % (u32)${extents[axis]}`
-    if (emission.plans.uses.count(indices[axis]) > 0)
-      emission.out.line(`const i32 ${names[axis]} = (i32)(${text});`)
+    if (isUsed[axis]) emission.out.line(`const i32 ${names[axis]} = (i32)(${text});`)
     rest = `(${rest} / (u32)${extents[axis]})`
   }
 }
@@ -337,8 +339,15 @@ export const ifElse: Renderer = (node, emission) => {
   }
   let afterYes: readonly unknown[] = []
   const hasElse = no.nodes.length > 0 || no.results.length > 0
+  const condition = emission.scalar(node.inputs[0])
+  if (hasElse && yes.nodes.length === 0 && yes.results.length === 0) {
+    out.block(`if (!(${bare(condition)}))`, () => branch(no), node.site)
+    emission.hazards.restore(before, emission.hazards.snapshot())
+    emission.results.set(node, names)
+    return
+  }
   out.block(
-    `if (${bare(emission.scalar(node.inputs[0]))})`,
+    `if (${bare(condition)})`,
     () => {
       branch(yes)
       afterYes = emission.hazards.snapshot()
@@ -361,28 +370,45 @@ export const roles: Renderer = (node, emission) => {
   if (!emission.hazards.isClear) emission.meet(node.site)
   const groups = node.blocks.map((block) => ({ block, group: plans.roles.groups.get(block)! }))
   groups.sort((a, b) => a.group.first - b.group.first)
-  groups.forEach(({ block, group }, i) => {
-    const head = i === 0 ? 'if' : '} else if'
-    out.line(`${head} (threadIdx.x < ${group.first + 32 * group.warps}) {  // ${group.name}`)
-    out.indented(() => role(block, group, emission))
-  })
+  const branches = new Set(groups.map(({ group }) => group.branch))
+  let head = 'if'
+  for (const branch of branches) {
+    const inside = groups.filter(({ group }) => group.branch === branch)
+    const names = inside.map(({ group }) => group.name).join(', ')
+    out.line(`${head} (threadIdx.x < ${branch.first + 32 * branch.warps}) {  // ${names}`)
+    out.indented(() => {
+      const [{ registers }] = inside.map(({ group }) => group)
+      if (registers) out.line(`registers_${registers.change}<${registers.count}>();`)
+      for (const { block, group } of inside) role(block, group, inside.length > 1, emission)
+    })
+    head = '} else if'
+  }
   out.line('}')
   out.line('__syncthreads();')
   emission.hazards.meet()
 }
 
-function role(block: Block, group: Group, emission: Emission): void {
+function role(block: Block, group: Group, isShared: boolean, emission: Emission): void {
   const { out } = emission
-  if (group.registers) out.line(`registers_${group.registers.change}<${group.registers.count}>();`)
+  const { first, warps } = group
   const body = (): void =>
     emission.within(group, () => {
       emission.block(block)
       emission.drain()
       emission.recorder?.groupEnds()
     })
-  if (group.solo) return out.block(`if (threadIdx.x == ${group.first})`, body)
-  out.line(`const u32 thread = threadIdx.x${group.first === 0 ? '' : ` - ${group.first}`};`)
-  body()
+  if (group.solo) {
+    const named = isShared ? `  // ${group.name}` : ''
+    out.line(`if (threadIdx.x == ${first}) {${named}`)
+    out.indented(body)
+    return out.line('}')
+  }
+  const all = (): void => {
+    out.line(`const u32 thread = threadIdx.x${first === 0 ? '' : ` - ${first}`};`)
+    body()
+  }
+  if (!isShared) return all()
+  out.block(`if (threadIdx.x >= ${first} && threadIdx.x < ${first + 32 * warps})`, all)
 }
 
 export const teams: Renderer = (node, emission) => {

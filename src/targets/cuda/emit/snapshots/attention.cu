@@ -8,7 +8,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
     const __grid_constant__ TensorMap q_map,
     const __grid_constant__ TensorMap k_map,
     const __grid_constant__ TensorMap v_map,
-    u32 is_settled,
+    u32 settled,
     Control* control) {
   next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
     barrier_init_fence();
     fence_async_shared();
   }
-  const bool is_early = is_settled != 0 && threadIdx.x < 128;  // producer: nothing under way writes what it copies
+  const bool is_early = threadIdx.x < 128 && settled != 0;  // producer: nothing under way writes what it copies
   if (!is_early) kernel_before_ended();
   if (threadIdx.x < 128) group_arrive(1, 384);
   else {

@@ -6,7 +6,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     i32 c_dim1,
     const __grid_constant__ TensorMap a_map,
     const __grid_constant__ TensorMap b_map,
-    u32 is_settled,
+    u32 settled,
     Control* control) {
   next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     barrier_init_fence();
     fence_async_shared();
   }
-  const bool is_early = is_settled != 0 && threadIdx.x < 128;  // producer: nothing under way writes what it copies
+  const bool is_early = threadIdx.x < 128 && settled != 0;  // producer: nothing under way writes what it copies
   if (!is_early) kernel_before_ended();
   if (threadIdx.x < 128) group_arrive(1, 256);
   else {

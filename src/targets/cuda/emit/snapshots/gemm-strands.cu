@@ -1,0 +1,160 @@
+// gemm, for 1 rank; BM = 128, BN = 256, BK = 64, stages = 4
+extern "C" __global__ void __launch_bounds__(384, 1) gemm(
+    i32 a_dim1,
+    i32 c_dim0,
+    i32 c_dim1,
+    const __grid_constant__ TensorMap a_map,
+    const __grid_constant__ TensorMap b_map,
+    const __grid_constant__ TensorMap c_map,
+    u32 settled,
+    Control* control) {
+  next_kernel_may_start();
+  extern __shared__ u8 shared_memory[];
+  const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
+  const u32 thread = threadIdx.x;
+  if (thread == 0) {
+    tma_prefetch(a_map);
+    tma_prefetch(b_map);
+    tma_prefetch(c_map);
+    for (u32 i = 0; i < 4; ++i) barrier_init(shared + 229376 + i * 8, 2);  // src/ops/gemm.ts:14
+    for (u32 i = 0; i < 4; ++i) barrier_init(shared + 229408 + i * 8, 8);
+    barrier_init_fence();
+    fence_async_shared();
+  }
+  const bool is_early = threadIdx.x < 128 && (settled >> threadIdx.x / 32 & 1) != 0;  // ahead, producer: nothing under way writes what it copies
+  if (!is_early) kernel_before_ended();
+  if (threadIdx.x < 32) group_arrive(2, 64);
+  if (threadIdx.x / 32 == 1) group_barrier(2, 64);
+  if (threadIdx.x < 128) group_arrive(1, 384);
+  else {
+    group_barrier(1, 384);
+  }
+  const u32 a_tile = shared;  // src/ops/gemm.ts:11
+  const u32 b_tile = shared + 65536;  // src/ops/gemm.ts:12
+  const u32 full = shared + 229376;  // src/ops/gemm.ts:14
+  const u32 empty = shared + 229408;
+  if (threadIdx.x < 128) {  // ahead, producer
+    registers_lower<56>();
+    if (threadIdx.x == 0) {  // ahead
+      const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // src/ops/gemm.ts:13
+      const i32 c_dim1_ceil_256 = (i32)((u32)(c_dim1 + 255) / 256u);
+      i32 slot = 0;
+      i32 phase = 0;
+      const u32 tiles = (u32)c_dim0_ceil_128 * (u32)c_dim1_ceil_256;
+      for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+        if (tile / (u32)(i32)gridDim.x % 64 == 63 && abort_raised(control)) { copies_arrive(); break; }
+        const TileIndex at = grouped_tile(tile, c_dim0_ceil_128, c_dim1_ceil_256, 8);
+        const i32 i1 = at.column;
+        const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/gemm.ts:15
+        i32 slot_2 = slot;  // src/ops/gemm.ts:14
+        i32 phase_2 = phase;
+        for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_64; ++i0_2) {
+          if (!barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control)) break;
+          barrier_expect_bytes(full + slot_2 * 8, 32768);  // src/ops/gemm.ts:19
+          tma_load_2d(b_tile + slot_2 * 32768, b_map, full + slot_2 * 8, i1 * 256, i0_2 * 64);
+          tma_load_2d(b_tile + slot_2 * 32768 + 8192, b_map, full + slot_2 * 8, i1 * 256 + 64, i0_2 * 64);
+          tma_load_2d(b_tile + slot_2 * 32768 + 16384, b_map, full + slot_2 * 8, i1 * 256 + 128, i0_2 * 64);
+          tma_load_2d(b_tile + slot_2 * 32768 + 24576, b_map, full + slot_2 * 8, i1 * 256 + 192, i0_2 * 64);
+          barrier_arrive(full + slot_2 * 8);  // src/ops/gemm.ts:14
+          const i32 slot_2_plus_1 = slot_2 + 1;
+          const bool eq = slot_2_plus_1 == 4;
+          slot_2 = eq ? 0 : slot_2_plus_1;
+          phase_2 = eq ? (phase_2 + 1) : phase_2;
+        }
+        slot = slot_2;
+        phase = phase_2;
+      }
+    }
+    if (threadIdx.x == 32) {  // producer
+      const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // src/ops/gemm.ts:13
+      const i32 c_dim1_ceil_256 = (i32)((u32)(c_dim1 + 255) / 256u);
+      i32 slot = 0;
+      i32 phase = 0;
+      const u32 tiles = (u32)c_dim0_ceil_128 * (u32)c_dim1_ceil_256;
+      for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+        if (tile / (u32)(i32)gridDim.x % 64 == 63 && abort_raised(control)) { copies_arrive(); break; }
+        const TileIndex at = grouped_tile(tile, c_dim0_ceil_128, c_dim1_ceil_256, 8);
+        const i32 i0 = at.row;
+        const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/gemm.ts:15
+        i32 slot_2 = slot;  // src/ops/gemm.ts:14
+        i32 phase_2 = phase;
+        for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_64; ++i0_2) {
+          if (!barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control)) break;
+          barrier_expect_bytes(full + slot_2 * 8, 16384);  // src/ops/gemm.ts:18
+          tma_load_2d(a_tile + slot_2 * 16384, a_map, full + slot_2 * 8, i0_2 * 64, i0 * 128);
+          barrier_arrive(full + slot_2 * 8);  // src/ops/gemm.ts:14
+          const i32 slot_2_plus_1 = slot_2 + 1;
+          const bool eq = slot_2_plus_1 == 4;
+          slot_2 = eq ? 0 : slot_2_plus_1;
+          phase_2 = eq ? (phase_2 + 1) : phase_2;
+        }
+        slot = slot_2;
+        phase = phase_2;
+      }
+    }
+  } else if (threadIdx.x < 384) {  // consumer
+    registers_raise<224>();
+    const u32 thread = threadIdx.x - 128;
+    const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // src/ops/gemm.ts:13
+    const i32 c_dim1_ceil_256 = (i32)((u32)(c_dim1 + 255) / 256u);
+    i32 slot = 0;
+    i32 phase = 0;
+    const u32 tiles = (u32)c_dim0_ceil_128 * (u32)c_dim1_ceil_256;
+    for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
+      if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(3, 256, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
+      const TileIndex at = grouped_tile(tile, c_dim0_ceil_128, c_dim1_ceil_256, 8);
+      const i32 i0 = at.row, i1 = at.column;
+      const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/gemm.ts:15
+      float acc[128];  // src/ops/gemm.ts:14
+      #pragma unroll
+      for (u32 i = 0; i < 128; ++i) acc[i] = 0.0f;  // src/ops/gemm.ts:16
+      i32 slot_2 = slot;  // src/ops/gemm.ts:14
+      i32 phase_2 = phase;
+      fragment_fence(acc);
+      u32 to_hand_back = 0;
+      for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_64; ++i0_2) {
+        barrier_await(full + slot_2 * 8, phase_2 & 1, control);
+        wgmma_fence();  // src/ops/gemm.ts:20
+        {
+          const u64 right0 = wgmma_operand<128>(b_tile + slot_2 * 32768, 8192, 1024);
+          const u64 left0 = wgmma_operand<128>(a_tile + slot_2 * 16384 + (thread / 128 * 64) * 128, 16, 1024);
+          #pragma unroll
+          for (u32 step = 0; step < 4; ++step) {
+            wgmma_m64n256k16_bf16<0, 1>(acc, left0 + step * 2, right0 + step * 128);
+          }
+        }
+        wgmma_commit();
+        wgmma_wait<1>();  // the product of the iteration before has read its slot
+        if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);  // src/ops/gemm.ts:14
+        to_hand_back = empty + slot_2 * 8;
+        const i32 slot_2_plus_1 = slot_2 + 1;
+        const bool eq = slot_2_plus_1 == 4;
+        slot_2 = eq ? 0 : slot_2_plus_1;
+        phase_2 = eq ? (phase_2 + 1) : phase_2;
+      }
+      wgmma_wait<0>();
+      fragment_fence(acc);
+      if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);
+      u32 as_bf16[64];  // src/ops/gemm.ts:24
+      #pragma unroll
+      for (u32 p = 0; p < 64; ++p) as_bf16[p] = pack_bf16(acc[2 * p], acc[2 * p + 1]);
+      #pragma unroll
+      for (u32 box = 0; box < 4; ++box) {
+        const u32 staging = shared + 196608 + (thread / 128 * 2 + box % 2) * 8192;
+        if (thread % 128 == 0) tma_store_wait_read<1>();  // the box before last has left its staging tile
+        group_barrier(4 + thread / 128, 128);
+        stage_halves(staging, as_bf16, box * 16, thread);
+        fence_async_shared();
+        group_barrier(4 + thread / 128, 128);
+        if (thread % 128 == 0) {
+          tma_store_2d(c_map, staging, i1 * 256 + (i32)(box * 64), i0 * 128 + (i32)(thread / 128 * 64));
+          tma_store_commit();
+        }
+      }
+      slot = slot_2;
+      phase = phase_2;
+    }
+    if (thread % 128 == 0) tma_store_wait_done<0>();
+  }
+  __syncthreads();
+}
