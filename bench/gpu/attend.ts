@@ -6,7 +6,11 @@ import type { Pattern } from './pattern.ts'
 import type { Effort } from './stage.ts'
 
 export async function measureAttend(cell: Cell, pattern: Pattern, effort: Effort): Promise<CellResult> {
-  const stage = await decodeStage(cell, pattern, { bsp: 'ours', 'fused-coarse': 'ours', fused: 'ours' })
+  const stage = await decodeStage(
+    cell,
+    pattern,
+    (['bsp', 'fused-coarse', 'fused'] as const).map((variant) => ({ name: variant, variant, role: 'ours' })),
+  )
   try {
     const { queryHeads: heads, kvHeads, D, tokens } = cell.shape
     return {

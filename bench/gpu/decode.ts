@@ -2,7 +2,11 @@
  * Flash Decode: every step of the ladder from bulk synchronous to fused. Some heads of every result are compared with float64
  * before anything is timed.
  */
-import { flashDecode, type FlashDecodeVariant } from '../../src/ops/flashDecode/index.ts'
+import {
+  flashDecode,
+  type FlashDecodeOptions,
+  type FlashDecodeVariant,
+} from '../../src/ops/flashDecode/index.ts'
 import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 import type { SymmetricTensor } from '../../src/world/world.ts'
 import {
@@ -26,30 +30,37 @@ export interface DecodeShape {
   readonly tokens: number
 }
 
-export const decodeRoles: Readonly<Record<FlashDecodeVariant, Role>> = {
-  bsp: 'baseline',
-  'gather-kernel': 'between',
-  'fine-grained': 'between',
-  'fused-coarse': 'fused',
-  fused: 'fused',
+/** A variant, or an option of one. */
+interface DecodeContestant extends Pick<FlashDecodeOptions, 'apart'> {
+  readonly name: string
+  readonly variant: FlashDecodeVariant
+  readonly role: Role
 }
+
+export const ladder: readonly DecodeContestant[] = [
+  { name: 'bsp', variant: 'bsp', role: 'baseline' },
+  { name: 'gather-kernel', variant: 'gather-kernel', role: 'between' },
+  { name: 'fine-grained', variant: 'fine-grained', role: 'between' },
+  { name: 'fused-coarse', variant: 'fused-coarse', role: 'fused' },
+  { name: 'fused', variant: 'fused', role: 'fused' },
+  { name: 'fused, apart', variant: 'fused', apart: true, role: 'fused' },
+]
 const numbers = { q: 0, k: 1, v: 2 } as const
 
-/** Variants by role, on as many sets of inputs as it takes. */
+/** Contestants on as many sets of inputs as it takes. */
 export async function decodeStage(
   cell: Cell,
   pattern: Pattern,
-  roles: Readonly<Partial<Record<FlashDecodeVariant, Role>>>,
+  contestants: readonly DecodeContestant[],
 ): Promise<Stage> {
   const { ranks, dtype, multiprocessors } = cell
   const shape = cell.shape as unknown as DecodeShape
   const { batch, queryHeads, kvHeads, D } = shape
   const G = queryHeads / kvHeads
   const sets = setsFor(cacheBytes(cell))
-  const variants = Object.keys(roles) as FlashDecodeVariant[]
-  // Keys and values, and for each variant inboxes of partial results: at most four parts for each multiprocessor or tile.
+  // Keys and values, and for each contestant inboxes of partial results: at most four parts for each multiprocessor or tile.
   const partials = 4 * ranks * 2 * 4 * (132 + batch * kvHeads) * (G * D + 2 * G)
-  const heap = sets * (cacheBytes(cell) / ranks + variants.length * 2 * partials) + 128 * 2 ** 20
+  const heap = sets * (cacheBytes(cell) / ranks + contestants.length * 2 * partials) + 128 * 2 ** 20
   const repeats = repeatsFor(decodeLimit(cell, multiprocessors ?? device.multiprocessors / ranks))
   const stage = await Stage.open({ ranks, heap, multiprocessors, repeats })
   const { world, stream } = stage
@@ -57,18 +68,18 @@ export async function decodeStage(
     const inputs = decodeInputs(world, cell, pattern)
     const samples = sampleAttention(shape, ranks, pattern)
     const check = (outs: readonly SymmetricTensor[]) => decodeCheck(world, outs, samples)
-    for (const variant of variants)
-      await stage.try(variant, async () => {
+    for (const { name, role, ...choice } of contestants)
+      await stage.try(name, async () => {
         const operations = inputs.map((input) =>
-          flashDecode(world, { shape, dtype, variant, stream: stream.id }, input),
+          flashDecode(world, { shape, dtype, ...choice, stream: stream.id }, input),
         )
         const compared = check(operations.map(({ outputs }) => outputs.out))
         const executions = operations.map((operation) => ({
           launches: operation.steps.length,
           launch: () => operation.launch(),
         }))
-        await stage.enter(variant, roles[variant]!, executions, compared)
-        if (roles[variant] !== 'baseline') return
+        await stage.enter(name, role, executions, compared)
+        if (role !== 'baseline') return
         // What no variant undercuts. It is right if the rest of the operation makes the result of it.
         const attentions = operations.map(({ steps: [attend] }) => ({
           launches: 1,
@@ -126,7 +137,7 @@ export const decodeCheck =
   }
 
 export async function measureDecode(cell: Cell, pattern: Pattern, effort: Effort): Promise<CellResult> {
-  const stage = await decodeStage(cell, pattern, decodeRoles)
+  const stage = await decodeStage(cell, pattern, ladder)
   try {
     const { batch, queryHeads, D } = cell.shape as unknown as DecodeShape
     const multiprocessors = stage.world.multiprocessors(0)

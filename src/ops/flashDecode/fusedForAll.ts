@@ -40,9 +40,14 @@ interface Signals {
   readonly arrival: Place
 }
 
-function attendAndCombine(t: Program, tensors: Tensors, meta: AttentionMeta, signals: Signals): void {
-  const { q, out } = tensors
-  const { arrived, sent, sentAll, arrival } = signals
+/** Attends to what this program has and sends it; gives the slot. */
+export function attendAndSend(
+  t: Program,
+  tensors: Cache & Partials,
+  meta: AttentionMeta,
+  { arrived, sent }: Pick<Signals, 'arrived' | 'sent'>,
+): Scalar {
+  const { q } = tensors
   const [batch, heads] = [q.dim(0), q.dim(1)]
   const slot = t.epoch(arrived).mod(2).to(i32)
   const attend = attention(t, tensors, meta)
@@ -55,8 +60,19 @@ function attendAndCombine(t: Program, tensors: Tensors, meta: AttentionMeta, sig
     })
     sent(peer, part, b, h)
   })
-  sentAll()
-  combine(t, tensors, slot, out, meta, arrival, 'together')
+  return slot
+}
+
+/** A flag for each partial result, on every rank. */
+export const signalEach =
+  (t: Program, arrived: Flags<3>): Signals['sent'] =>
+  (peer, ...at) =>
+    t.for(t.world, (step) => t.signal(arrived.on(peer(step)).at(at)))
+
+function attendAndCombine(t: Program, tensors: Tensors, meta: AttentionMeta, signals: Signals): void {
+  const slot = attendAndSend(t, tensors, meta, signals)
+  signals.sentAll()
+  combine(t, tensors, slot, tensors.out, meta, signals.arrival, 'together')
 }
 
 export const fusedCoarseKernel = oncePer((dtype: OperandDType) =>
@@ -82,7 +98,7 @@ export const fusedKernel = oncePer((dtype: OperandDType) =>
     (t, { arrived, ...tensors }, meta) =>
       attendAndCombine(t, tensors, meta, {
         arrived,
-        sent: (peer, ...at) => t.for(t.world, (step) => t.signal(arrived.on(peer(step)).at(at))),
+        sent: signalEach(t, arrived),
         sentAll: () => undefined,
         arrival: (...at) => t.wait(arrived.at(at)),
       }),

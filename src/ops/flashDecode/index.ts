@@ -25,6 +25,7 @@ import {
   type Step,
   type TilingWorld,
 } from '../operation.ts'
+import { receivingKernel, sendingKernel } from './apart.ts'
 import { fusedByOwnerKernel } from './fusedByOwner.ts'
 import { fusedCoarseKernel, fusedKernel } from './fusedForAll.ts'
 import { fusedStealingKernel } from './fusedStealing.ts'
@@ -79,6 +80,11 @@ export interface FlashDecodeOptions {
    * owners, it is refused.
    */
   readonly stealing?: boolean
+  /**
+   * Of `fused`: a small kernel of its own combines, so that on a GPU the next attention can start to copy meanwhile. With owners or
+   * stealing it is refused.
+   */
+  readonly apart?: boolean
   /** Programs on each rank; as many as run at once by default. */
   readonly grid?: LaunchOptions['grid']
   readonly stream?: number
@@ -112,9 +118,12 @@ interface Plan extends Cache {
   }
   readonly owners: boolean
   readonly stealing: boolean
+  readonly apart: boolean
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
   /** Of kernels that attend. */
   readonly attending: Pick<LaunchOptions, 'grid' | 'stream'>
+  /** Of kernels that combine. */
+  readonly combining: Pick<LaunchOptions, 'grid' | 'stream'>
 }
 /** Allocates what a variant needs, and gives the launches of one execution, in order. */
 type Variant = (plan: Plan) => readonly Step[]
@@ -133,7 +142,7 @@ const ofParts = ({ world, shape, meta }: Plan, name: string, slots = 1): Symmetr
 
 /** The kernels that several variants begin with: attend, and hand over to whatever gathers. */
 function inSteps(plan: Plan, slots: number) {
-  const { world, dtype, q, k, v, lengths, meta, options, attending } = plan
+  const { world, dtype, q, k, v, lengths, meta, options, attending, combining } = plan
   const { G, D, splits } = meta
   const own = partials(plan, 1, splits, 'own')
   const all = partials(plan, slots, splits * world.ranks, 'all')
@@ -142,6 +151,7 @@ function inSteps(plan: Plan, slots: number) {
     gathering: { ...own, allSums: all.sums, allStats: all.stats },
     launch: { ...options, meta: { G, D } },
     launchSplits: { ...options, meta: { G, D, splits } },
+    combining: { ...combining, meta: { G, D, splits } },
     attend: {
       name: 'attend',
       launch: () => world.launch(attendKernel(dtype), { q, k, v, lengths, ...own }, { ...attending, meta }),
@@ -152,33 +162,33 @@ function inSteps(plan: Plan, slots: number) {
 const variants: Readonly<Record<FlashDecodeVariant, Variant>> = {
   bsp(plan) {
     const { world, dtype, out } = plan
-    const { all, gathering, attend, launch, launchSplits } = inSteps(plan, 1)
+    const { all, gathering, attend, launch, combining } = inSteps(plan, 1)
     const meeting = { entered: ofRanks(plan, 'entered'), left: ofRanks(plan, 'left') }
     return [
       attend,
       { name: 'gather', launch: () => world.launch(bulkGatherKernel, { ...gathering, ...meeting }, launch) },
       {
         name: 'combine',
-        launch: () => world.launch(bulkCombineKernel(dtype), { ...all, out }, launchSplits),
+        launch: () => world.launch(bulkCombineKernel(dtype), { ...all, out }, combining),
       },
     ]
   },
   'gather-kernel'(plan) {
     const { world, dtype, out } = plan
-    const { all, gathering, attend, launch, launchSplits } = inSteps(plan, 1)
+    const { all, gathering, attend, launch, combining } = inSteps(plan, 1)
     const [arrived, done] = [ofRanks(plan, 'arrived'), ofRanks(plan, 'done')]
     return [
       attend,
       { name: 'gather', launch: () => world.launch(gatherKernel, { ...gathering, arrived, done }, launch) },
       {
         name: 'combine',
-        launch: () => world.launch(combineKernel(dtype), { ...all, out, done }, launchSplits),
+        launch: () => world.launch(combineKernel(dtype), { ...all, out, done }, combining),
       },
     ]
   },
   'fine-grained'(plan) {
     const { world, dtype, out } = plan
-    const { all, gathering, attend, launchSplits } = inSteps(plan, 2)
+    const { all, gathering, attend, launchSplits, combining } = inSteps(plan, 2)
     const arrived = ofParts(plan, 'arrived')
     return [
       attend,
@@ -188,7 +198,7 @@ const variants: Readonly<Record<FlashDecodeVariant, Variant>> = {
       },
       {
         name: 'combine',
-        launch: () => world.launch(fineGrainedCombineKernel(dtype), { ...all, out, arrived }, launchSplits),
+        launch: () => world.launch(fineGrainedCombineKernel(dtype), { ...all, out, arrived }, combining),
       },
     ]
   },
@@ -203,6 +213,7 @@ const variants: Readonly<Record<FlashDecodeVariant, Variant>> = {
   },
   fused(plan) {
     const { world, dtype, q, k, v, lengths, out, meta, attending } = plan
+    if (plan.apart) return fusedApart(plan)
     if (plan.owners) return [fusedByOwner(plan)]
     if (plan.stealing) return [fusedStealing(plan)]
     const inbox = partials(plan, 2, world.ranks * meta.splits, 'inbox')
@@ -219,6 +230,20 @@ function fusedByOwner(plan: Plan): Step {
   const args = { q, k, v, lengths, out, ...inbox, ...flags }
   const launch = { ...attending, meta }
   return { name: 'fused', launch: () => world.launch(fusedByOwnerKernel(dtype), args, launch) }
+}
+
+function fusedApart(plan: Plan): readonly Step[] {
+  const { world, dtype, q, k, v, lengths, out, meta, attending } = plan
+  const { G, D, splits } = meta
+  const inbox = partials(plan, 2, world.ranks * splits, 'inbox')
+  const arrived = ofParts(plan, 'arrived')
+  const sent = { q, k, v, lengths, ...inbox, arrived }
+  const received = { ...inbox, out, arrived }
+  const combining = { ...plan.combining, meta: { G, D, splits } }
+  return [
+    { name: 'send', launch: () => world.launch(sendingKernel(dtype), sent, { ...attending, meta }) },
+    { name: 'combine', launch: () => world.launch(receivingKernel(dtype), received, combining) },
+  ]
 }
 
 function fusedStealing(plan: Plan): Step {
@@ -240,11 +265,19 @@ function sharesOf(world: TilingWorld, grid: LaunchOptions['grid']): number {
   return typeof grid === 'number' ? grid : (world.multiprocessors?.(world.localRanks[0]) ?? 1)
 }
 
+/** Where multiprocessors are more than tiles: no program without one, which would take room from the next attention. */
+function combiners(world: World, tiles: number, grid: LaunchOptions['grid']): LaunchOptions['grid'] {
+  const multiprocessors = world.multiprocessors?.(world.localRanks[0]) ?? 0
+  return grid === 'resident' && tiles <= multiprocessors ? tiles : grid
+}
+
 function isStealing(
   { target, ranks }: TilingWorld,
-  { variant, owners = false, stealing, tiles }: Omit<FlashDecodeOptions, 'shape' | 'dtype'>,
+  { variant, owners = false, apart = false, stealing, tiles }: Omit<FlashDecodeOptions, 'shape' | 'dtype'>,
 ): boolean {
-  const maySteal = target !== 'cuda' && !owners && tiles?.splits !== 0
+  if (apart && (owners || stealing))
+    throw new RangeError(`flashDecode: apart goes without ${owners ? 'owners' : 'stealing'}`)
+  const maySteal = target !== 'cuda' && !owners && !apart && tiles?.splits !== 0
   if (stealing && !maySteal)
     throw new RangeError(
       `flashDecode: stealing needs a CPU, no owners and splits; here is ${target}${owners ? ', with owners' : ''}${tiles?.splits === 0 ? ', with even shares' : ''}`,
@@ -309,12 +342,13 @@ export function flashDecode(
   const out = world.empty(dtype, [batch, kvHeads, G, D], { name: 'out' })
   const meta = { G, D, BN, stages, splits, programs, scale }
   const isSending = world.target === 'cuda' && ranks > 1 && batch * kvHeads >= 4 * ranks
-  const { owners = isSending } = options
+  const { apart = false, owners = isSending && !apart } = options
   const stealing = isStealing(world, resolved)
   const steps = prepare({
-    ...{ world, dtype, shape, ...cache, out, meta, owners, stealing },
+    ...{ world, dtype, shape, ...cache, out, meta, owners, stealing, apart },
     options: { grid, stream },
     attending: { grid: programs > 0 ? programs : grid, stream },
+    combining: { grid: combiners(world, batch * kvHeads, grid), stream },
   })
   const partBytes = (G * D + 2 * G) * Float32Array.BYTES_PER_ELEMENT
   const parts = stealing ? piecesOf(batch * kvHeads, splits) : splits * batch * kvHeads
