@@ -8,8 +8,9 @@
  *   over bsp    the best fused variant, with its interval
  *   at most     what is left to gain: `bsp` over the limit; by variants that share work out between ranks, more where they differ
  *   bsp / parts `bsp` over the sum of its kernels, each measured alone
- *   shorter     by how much recorded executions of the best fused variant are shorter than those of `bsp`
- *   taxes       how much of that the launch and bulk synchronous taxes of their ledgers explain, where it is more than 3 %
+ *   shorter     by how much recorded executions of the best fused variant are shorter than those of `bsp`, round by round
+ *   taxes       how much of that the launch and bulk synchronous taxes of their ledgers explain, where it is more than 3 %, with a
+ *               95 % interval (rounds drawn again and again)
  *   + locality  and the most that bytes between kernels may have cost, too
  *   kept        with the last rank late by 20 %: of what the others lose with `bsp`, how much the best fused variant spares them
  *   can keep    what no variant could exceed, since the others need something that the late rank holds, or share what it has to do
@@ -23,7 +24,8 @@ import { Contest, randomOrder, type Contestant } from '../src/runs/contest.ts'
 import type { Lap } from '../src/runs/gate.ts'
 import { measure, punctualOf } from '../src/runs/measure.ts'
 import { quantityOf } from '../src/runs/quantity.ts'
-import type { Point, Quantity, VariantResult } from '../src/runs/results.ts'
+import type { Point, Quantity, RunLedger, VariantResult } from '../src/runs/results.ts'
+import { uniform } from '../src/world/random.ts'
 
 if (process.argv.includes('--help')) {
   console.log(
@@ -54,11 +56,16 @@ interface Row {
   readonly most: number
   /** `bsp` over the sum of its kernels. */
   readonly parts: Quantity
-  /** By how much the best is shorter, of `bsp`, in recorded executions. */
-  readonly shorter: number
-  /** How much of that the taxes explain, and with what locality costs at most; null where it is too little to tell. */
-  readonly explained: { readonly taxes: number; readonly withLocality: number } | null
+  readonly explained: Explained
   readonly kept: Kept
+}
+
+/** In recorded executions, round by round. */
+interface Explained {
+  /** By how much the best is shorter, of `bsp`. */
+  readonly shorter: Quantity
+  /** How much of that the taxes explain, and with what locality costs at most; null where it is too little to tell. */
+  readonly by: { readonly taxes: Quantity; readonly withLocality: number } | null
 }
 
 /** With the last rank late: of what ranks that are not late lose with `bsp`. */
@@ -84,26 +91,58 @@ async function row<Options extends OperationOptions, Contents>(
   bandwidth: number,
 ): Promise<Row> {
   const { variants, fused } = definition
-  const settings = { options, variants, open, now, spin: true, seconds, bandwidth, recorded }
+  const ledgers = new Map<string, readonly RunLedger[]>()
+  const onLedgers = (variant: string, all: readonly RunLedger[]): void => void ledgers.set(variant, all)
+  const settings = { options, variants, open, now, spin: true, seconds, bandwidth, recorded, onLedgers }
   const [point] = await measure(definition, settings)
   const of = (name: string): VariantResult => point.variants.find(({ variant }) => variant === name)!
   const best = fused.map(of).reduce((a, b) => (a.speedup!.median >= b.speedup!.median ? a : b))
   const bsp = of('bsp')
-  const taxes = ({ ledger: { parts } }: VariantResult): number => parts.launch + parts.wait + parts.transfer
-  const gained = bsp.ledger.wall - best.ledger.wall
-  const ofTaxes = taxes(bsp) - taxes(best)
-  const ofLocality = bsp.ledger.locality.time[1] - best.ledger.locality.time[1]
-  const shorter = gained / bsp.ledger.wall
   return {
     point,
     best,
     bsp,
     most: bsp.time.median / point.limit.time.median,
     parts: await bspOverParts(definition, options),
-    shorter,
-    explained:
-      shorter > 0.03 ? { taxes: ofTaxes / gained, withLocality: (ofTaxes + ofLocality) / gained } : null,
+    explained: explained(ledgers.get('bsp')!, ledgers.get(best.variant)!),
     kept: await keptOf(definition, options, lateness * bsp.time.median),
+  }
+}
+
+function explained(bsp: readonly RunLedger[], best: readonly RunLedger[]): Explained {
+  const taxes = ({ parts }: RunLedger): number => parts.launch + parts.wait + parts.transfer
+  const rounds = bsp.map((before, n) => ({
+    shorter: (before.wall - best[n].wall) / before.wall,
+    gained: before.wall - best[n].wall,
+    taxes: taxes(before) - taxes(best[n]),
+    locality: before.locality.time[1] - best[n].locality.time[1],
+  }))
+  type Round = (typeof rounds)[number]
+  /** Without the quarters in which most and least was gained, where the machine did something else. */
+  const middle = (all: readonly Round[]): readonly Round[] => {
+    const quarter = Math.floor(all.length / 4)
+    return [...all].sort((a, b) => a.gained - b.gained).slice(quarter, all.length - quarter)
+  }
+  const share = (all: readonly Round[], of: (round: Round) => number): number => {
+    const kept = middle(all)
+    return kept.reduce((sum, round) => sum + of(round), 0) / kept.reduce((sum, { gained }) => sum + gained, 0)
+  }
+  const shorter = quantityOf(rounds.map((round) => round.shorter))
+  if (shorter.median <= 0.03 || shorter.interval[0] <= 0) return { shorter, by: null }
+  const draw = uniform(1, 0)
+  const again = Array.from({ length: 1000 }, () =>
+    share(
+      rounds.map(() => rounds[Math.floor(draw() * rounds.length)]),
+      (round) => round.taxes,
+    ),
+  ).sort((a, b) => a - b)
+  const median = share(rounds, (round) => round.taxes)
+  return {
+    shorter,
+    by: {
+      taxes: { median, interval: [again[25], again[974]], samples: rounds.length },
+      withLocality: share(rounds, (round) => round.taxes + round.locality),
+    },
   }
 }
 
@@ -207,7 +246,7 @@ const columns = [
   ...['point', 'bsp', 'best fused', 'over bsp', 'at most', 'bsp / parts'],
   ...['shorter', 'taxes', '+ locality', 'kept', 'can keep'],
 ]
-const widths = [30, 9, 22, 20, 8, 20, 8, 6, 11, 15, 8]
+const widths = [30, 9, 22, 20, 8, 20, 22, 20, 11, 15, 8]
 const print = (cells: readonly string[]): void => {
   if (!json) console.log(cells.map((cell, i) => cell.padEnd(widths[i])).join(' '))
 }
@@ -216,7 +255,8 @@ const interval = ({ median, interval: [low, high] }: Quantity): string =>
 const us = (nanoseconds: number): string => `${(nanoseconds / 1e3).toFixed(0)} us`
 function add(name: string, canKeep: number, found: Row): void {
   rows.push(found)
-  const { best, bsp, most, parts, shorter, explained, kept } = found
+  const { best, bsp, most, parts, kept } = found
+  const { shorter, by } = found.explained
   print([
     name,
     us(bsp.time.median),
@@ -224,9 +264,9 @@ function add(name: string, canKeep: number, found: Row): void {
     interval(best.speedup!),
     most.toFixed(3),
     interval(parts),
-    `${(100 * shorter).toFixed(1)} %`,
-    explained?.taxes.toFixed(2) ?? '-',
-    explained?.withLocality.toFixed(2) ?? '-',
+    interval(shorter),
+    by ? interval(by.taxes) : '-',
+    by?.withLocality.toFixed(2) ?? '-',
     kept.best ? `${kept.best.share.toFixed(2)} ${kept.best.variant}` : '-',
     canKeep.toFixed(2),
   ])

@@ -11,7 +11,7 @@ import { Contest, limitName, randomOrder, type Checked, type ContestOptions } fr
 import { gateName, type Lap, type Timed } from './gate.ts'
 import { executionsOf, ledgerOf, meanLedger, pictureOf } from './ledger.ts'
 import { medianOf, quantityOf } from './quantity.ts'
-import type { Picture, Point, VariantResult } from './results.ts'
+import type { Picture, Point, RunLedger, VariantResult } from './results.ts'
 
 export interface MeasureOptions<Options extends OperationOptions> extends Omit<
   ContestOptions<Options>,
@@ -37,6 +37,8 @@ export interface MeasureOptions<Options extends OperationOptions> extends Omit<
   /** What else the point should say of itself. */
   readonly choices?: Point['choices']
   readonly onProgress?: (what: string, done: number) => void
+  /** Gets the ledgers of a variant's recorded executions, round by round, the same rounds for all variants. */
+  readonly onLedgers?: (variant: string, ledgers: readonly RunLedger[], skew: number) => void
   /** Gets all that was recorded. */
   readonly onTimeline?: (timeline: Timeline) => void
 }
@@ -58,6 +60,7 @@ export async function measure<Options extends OperationOptions, Contents>(
         quantityOf(own.map(({ time }, round) => over[round].time / time))
       const { launches, remoteBytes, deviation } = deviations.get(variant)!
       const executions = pictures[at].get(variant)!
+      settings.onLedgers?.(variant, executions.map(ledgerOf), skew)
       return {
         variant,
         time: quantityOf(own.map(({ time }) => time)),

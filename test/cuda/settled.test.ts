@@ -7,12 +7,14 @@ const [a, b, c] = [{ name: 'a' }, { name: 'b' }, { name: 'c' }]
 
 interface Given {
   readonly early?: readonly object[]
+  /** Instead of `early`, several that are told apart. */
+  readonly groups?: readonly (readonly object[])[]
   readonly writes?: readonly object[]
   readonly writesElsewhere?: readonly object[]
 }
 
 /** A launch with one parameter, and what the kernel was told in it, 0 at first. */
-function launching({ early, writes = [], writesElsewhere = [] }: Given) {
+function launching({ early, groups, writes = [], writesElsewhere = [] }: Given) {
   const told = { value: 0, times: 0 }
   const launch = {
     setArgument(position: number, { value }: { readonly value: number }) {
@@ -21,9 +23,14 @@ function launching({ early, writes = [], writesElsewhere = [] }: Given) {
       told.times++
     },
   } as unknown as Launch
-  const settledAt = early ? 3 : -1
+  const settledAt = early || groups ? 3 : -1
   const part: Accesses = {
-    ...{ launch, early: early ? [early] : [], writes: [...writes, ...writesElsewhere], writesElsewhere },
+    ...{
+      launch,
+      early: groups ?? (early ? [early] : []),
+      writes: [...writes, ...writesElsewhere],
+      writesElsewhere,
+    },
     ...{ settledAt, settled: 0 },
   }
   return { part, told }
@@ -35,6 +42,22 @@ describe('a launch that copies early', () => {
     const { part, told } = launching({ early: [a, b], writes: [c] })
     for (let n = 0; n < 3; n++) settled.tell([part], true)
     expect(told).toEqual({ value: 1, times: 1 })
+  })
+
+  it('is told of each group by itself', () => {
+    const settled = new Settled()
+    const [reader, writer] = [launching({ groups: [[a], [b], [a, c]] }), launching({ writes: [a] })]
+    settled.tell([reader.part], true)
+    expect(reader.told.value).toBe(0b111)
+    settled.tell([writer.part], true)
+    settled.tell([reader.part], true)
+    expect(reader.told.value).toBe(0b010)
+    // Of what was not read early nobody has to be held back.
+    expect(settled.disturb([launching({ writesElsewhere: [b] }).part], true)).toBe(true)
+    settled.clear()
+    settled.tell([writer.part], true)
+    settled.tell([reader.part], true)
+    expect(settled.disturb([launching({ writesElsewhere: [c] }).part], true)).toBe(false)
   })
 
   it('is told otherwise after a launch that writes it, until nothing runs', () => {

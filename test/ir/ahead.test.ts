@@ -1,6 +1,6 @@
 /** A producer in two strands: which copies go ahead, and when there is nothing to split. What strands compute: lowered.ts. */
 import { describe, expect, it } from 'vitest'
-import { f32, type Program } from 'arke'
+import { f32, i32, type Program } from 'arke'
 import { attribute, walk, type Block, type KernelIR } from '../../src/ir/node.ts'
 import { origin, paramName } from '../../src/ir/ops/index.ts'
 import { splitProducer } from '../../src/ir/passes/ahead.ts'
@@ -80,10 +80,32 @@ describe('a producer in strands', () => {
   })
 
   it('does not go ahead with what comes from other ranks, or what the kernel itself writes', () => {
-    for (const change of ['remote', 'written'] as const) {
-      const ahead = strandsOf(splitProducer(product({ waits: true, [change]: true })))?.[0]
-      expect([change, ahead]).toEqual([change, ['ahead', ['a']]])
-    }
+    expect(strandsOf(splitProducer(product({ waits: true })))).toHaveLength(3)
+    for (const change of ['remote', 'written'] as const)
+      expect([change, splitProducer(product({ waits: true, [change]: true }))]).toEqual([change, undefined])
+  })
+
+  it('does not go ahead with what a wait may be for, or what an epoch picks', () => {
+    const strands = (first: 'wait' | 'copy' | 'slot') =>
+      strandsOf(
+        splitProducer(
+          lowered((t: Program, { a, b, c, ready }: Args) => {
+            const [as, bs] = [t.shared(f32, [1, 2]), t.shared(f32, [2, 3])]
+            const row = first === 'slot' ? t.epoch(ready, 'wait').mod(2).to(i32) : 0
+            const sum = t.pipeline([5], t.zeros(f32, [1, 3]), ([k], acc) => {
+              if (first === 'wait') t.wait(ready)
+              t.copy(b.tile([k, row], [2, 3]), bs)
+              if (first !== 'wait') t.wait(ready)
+              t.copy(a.tile([0, k], [1, 2]), as)
+              return t.dot(as, bs, acc)
+            })
+            t.store(c.tile([0, 0], [1, 3]), sum)
+          }),
+        ),
+      )
+    expect(strands('copy')?.[0]).toEqual(['ahead', ['b']])
+    expect(strands('wait')).toBeUndefined()
+    expect(strands('slot')).toBeUndefined()
   })
 
   it('is left as it is where roles are not all that the kernel does', () => {

@@ -61,7 +61,8 @@ export const syncOps = {
   wait: {
     effect: 'sync',
     summary:
-      'blocks until the flag is marked for this epoch (less `lag`), then acquires what the signaller released',
+      'blocks until the flag is marked for this epoch (less `lag`), then acquires what the signaller released; in a strand that copies ' +
+      'ahead (`unlessSettled`) only where somebody writes what it copies',
     infer(node) {
       expectAwaited(node)
       return voidType

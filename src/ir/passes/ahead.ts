@@ -17,8 +17,8 @@ import { verify } from '../verify.ts'
 import { removeDead } from './dead.ts'
 
 /**
- * `settled`: without the waits of the first strand. Undefined: no producer copies several tensors, or all of them wait, or none does
- * and no one of them is most of it.
+ * `settled`: without the waits of the first strand. Undefined: there is no producer, or nothing that it could copy before it waits, or it
+ * waits for no flag and none of its tensors is most of it.
  */
 export function splitProducer(ir: KernelIR, waits: 'kept' | 'settled' = 'kept'): KernelIR | undefined {
   const roles = soleRoles(ir.body)
@@ -64,12 +64,16 @@ export function splitProducer(ir: KernelIR, waits: 'kept' | 'settled' = 'kept'):
       inStrand = () => undefined
       return made
     })
-    return copier.emit('roles', [], { names, warps }, blocks, roles!.site)
+    return copier.emit('roles', [], { names, warps, strands: ['ahead', names[at + 1]] }, blocks, roles!.site)
   }
   const made = removeDead({ ...ir, body: copier.copyBlock(ir.body) })
   verify(made)
   return made
 }
+
+/** The roles that a producer was split into, by name. */
+export const strandsOf = (roles: Node): readonly string[] =>
+  (roles.attributes.strands as readonly string[] | undefined) ?? []
 
 /** The roles of a kernel that does nothing else. */
 export function soleRoles(body: Block): Node | undefined {
@@ -90,14 +94,18 @@ const isOfProducer = (node: Node): boolean =>
   ) ||
   (node.op === 'load' && node.attributes.order === undefined)
 
-/** Those of the one tensor, held by this rank and written by no program of the kernel, of which most is copied. */
+/**
+ * Those of the one tensor, held by this rank and written by no program of the kernel, of which most is copied. What stands behind a wait
+ * may be what the wait is for: whoever writes it would be held back until this kernel has ended, which waits for it.
+ */
 function copiesAhead(body: Block, producer: Block): ReadonlySet<Node> | undefined {
   const nodes = [...walk(producer)]
   const copies = nodes.filter(({ op }) => op === 'copy.async')
   const baseOf = (copy: Node): Node => origin(copy.inputs[0]).base
   const kept = new Set([...walk(body)].flatMap(writtenRefs).map((ref) => origin(ref).base))
+  const behind = behindWaits(producer)
   for (const copy of copies)
-    if (isRemote(copy.inputs[0]) || isOfEpochs(copy.inputs[0])) kept.add(baseOf(copy))
+    if (isRemote(copy.inputs[0]) || isOfEpochs(copy.inputs[0]) || behind.has(copy)) kept.add(baseOf(copy))
   const bytes = new Map<Node, number>()
   for (const copy of copies)
     bytes.set(baseOf(copy), (bytes.get(baseOf(copy)) ?? 0) + bytesOf(copy.inputs[1].type as RefType))
@@ -107,4 +115,11 @@ function copiesAhead(body: Block, producer: Block): ReadonlySet<Node> | undefine
   const rest = [...bytes.values()].reduce((sum, one) => sum + one, 0) - own
   const isUseful = rest > 0 && (own > rest || nodes.some(({ op }) => op === 'wait'))
   return isUseful ? new Set(copies.filter((copy) => baseOf(copy) === tensor)) : undefined
+}
+
+/** What comes after a wait in program order, the order of a loop's first turn. */
+function behindWaits(block: Block): ReadonlySet<Node> {
+  const nodes = [...walk(block)]
+  const first = nodes.findIndex(({ op }) => op === 'wait')
+  return new Set(first < 0 ? [] : nodes.slice(first))
 }

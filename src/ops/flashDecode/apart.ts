@@ -1,19 +1,18 @@
 /**
  * Flash Decode in two kernels, with the whole result on every rank: a large one attends and puts each partial result straight from
- * registers into every rank's inbox, a small one combines the tiles whose parts have arrived. On a GPU programs of both have room on a
- * multiprocessor, and so have those of the next execution, which start to copy their cache while this one's results are combined;
- * programs that did both would keep their shared memory until the end.
+ * registers into every rank's inbox, a small one combines the tiles whose parts have arrived. On a GPU a multiprocessor has room for a
+ * program of each, and when one has sent what it has, the next execution's takes its place and starts to copy its cache while this
+ * one's results are combined; programs that did both would keep their shared memory until the end.
  *
  *   arrived   [part, batch, kv head]: that partial result lies in the inbox
  *
  * Inboxes have two slots by epoch and need no credit: see fusedForAll.ts.
  */
-import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { oncePer, type OperandDType } from '../operation.ts'
 import { attentionMeta } from './attention.ts'
 import { attendAndSend, params, signalEach } from './fusedForAll.ts'
-import { combine, partialParams } from './partials.ts'
+import { combine, partialParams, slotOf } from './partials.ts'
 
 const { G, D, splits } = attentionMeta
 
@@ -34,8 +33,7 @@ export const receivingKernel = oncePer((dtype: OperandDType) =>
     { ...partialParams, out: tensor(dtype, 4), arrived: flags(3) },
     { G, D, splits },
     (t, { arrived, out, ...inbox }, meta) => {
-      const slot = t.epoch(arrived, 'wait').mod(2).to(i32)
-      combine(t, inbox, slot, out, meta, (...at) => t.wait(arrived.at(at)), 'together')
+      combine(t, inbox, slotOf(t, arrived, 'wait'), out, meta, (...at) => t.wait(arrived.at(at)), 'together')
     },
   ),
 )

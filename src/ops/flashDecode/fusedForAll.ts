@@ -16,7 +16,7 @@ import type { Flags, Tensor } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
 import { oncePer, type OperandDType } from '../operation.ts'
 import { attention, attentionMeta, type AttentionMeta, type Cache } from './attention.ts'
-import { combine, on, partialParams, store, type Partials } from './partials.ts'
+import { combine, on, partialParams, slotOf, store, type Partials } from './partials.ts'
 import { eachPart } from './parts.ts'
 
 /** Of every fused kernel: the cache, the result and the inbox of partial results. */
@@ -49,7 +49,7 @@ export function attendAndSend(
 ): Scalar {
   const { q } = tensors
   const [batch, heads] = [q.dim(0), q.dim(1)]
-  const slot = t.epoch(arrived).mod(2).to(i32)
+  const slot = slotOf(t, arrived, 'signal')
   const attend = attention(t, tensors, meta)
   eachPart(t, tensors, meta, (b, h, split, where) => {
     const partial = attend(b, h, split, where)

@@ -16,12 +16,12 @@
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import type { Program } from '../../lang/program.ts'
-import type { Flags, Tensor } from '../../lang/tensor.ts'
+import type { Tensor } from '../../lang/tensor.ts'
 import type { Index, Scalar } from '../../lang/value.ts'
 import { announce, leaveTogether } from '../meeting.ts'
 import { oncePer, type OperandDType } from '../operation.ts'
 import { attention, attentionMeta } from './attention.ts'
-import { combine, forward, on, partialParams, store, type Partials } from './partials.ts'
+import { combine, forward, on, partialParams, slotOf, store, type Partials } from './partials.ts'
 import { eachPart } from './parts.ts'
 
 const { G, D, splits } = attentionMeta
@@ -80,9 +80,6 @@ function sendEach(
     after(peer, n)
   })
 }
-
-const slotOf = (t: Program, arrived: Flags, side: 'signal' | 'wait'): Scalar =>
-  t.epoch(arrived, side).mod(2).to(i32)
 
 export const bulkGatherKernel = kernel(
   'flashDecodeBulkGather',

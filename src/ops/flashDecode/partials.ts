@@ -5,10 +5,10 @@
  *   sums    [slots, parts x batch x kv heads, G, D]
  *   stats   [slots, parts x batch x kv heads, 2, G]: maximum and sum of the softmax
  */
-import { f32 } from '../../lang/dtypes.ts'
+import { f32, i32 } from '../../lang/dtypes.ts'
 import { tensor } from '../../lang/kernel.ts'
 import type { Program } from '../../lang/program.ts'
-import type { Tensor } from '../../lang/tensor.ts'
+import type { Flags, Tensor } from '../../lang/tensor.ts'
 import type { Fragment, Index, Scalar } from '../../lang/value.ts'
 import type { OperandDType } from '../operation.ts'
 import { merge, normalised, nothing, type AttentionMeta, type Partial } from './attention.ts'
@@ -19,6 +19,10 @@ export interface Partials {
   readonly stats: Tensor<'f32', 4>
 }
 type Extents = Pick<AttentionMeta, 'G' | 'D'>
+
+/** Of an inbox with two, by this launch's epoch of the flags. */
+export const slotOf = (t: Program, arrived: Flags, side: 'signal' | 'wait'): Scalar =>
+  t.epoch(arrived, side).mod(2).to(i32)
 
 /** The places of one partial result. */
 function placesOf({ sums, stats }: Partials, slot: Index, at: Scalar, { G, D }: Extents) {

@@ -2,9 +2,9 @@
 import { describe, expect, it } from 'vitest'
 import type { KernelIR } from '../../../ir/node.ts'
 import { lower } from '../../../ir/stages.ts'
-import { bf16, i32 } from '../../../lang/dtypes.ts'
+import { bf16, f32, i32 } from '../../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../../lang/kernel.ts'
-import { allGatherGemmPull } from '../../../ops/allGatherGemm/pull.ts'
+import { pullKernel } from '../../../ops/allGatherGemm/pullInPlace.ts'
 import { gemm } from '../../../ops/gemm.ts'
 import { emitCuda } from './emit.ts'
 import { factsOf, type EmitFacts, type EmittedKernel } from './recipe.ts'
@@ -53,21 +53,84 @@ describe('copies that start early', () => {
       expect([change, isEarly(change)]).toEqual([change, false])
   })
 
+  it('are those of the first role alone of several that an author wrote, whatever their warps', () => {
+    const roles = (warps: readonly number[]): EmittedKernel =>
+      emit(
+        kernel('several', params, (t, { x, out, done }) => {
+          const [tiles, full] = [
+            warps.slice(1).map(() => t.shared(bf16, tile)),
+            t.barriers(1, warps.length - 1),
+          ]
+          const load = (i: number) => () => {
+            t.copyAsync(x.pick(i).tile([0, 0], tile), tiles[i], full.at(0))
+            t.arrive(full.at(0))
+          }
+          const use = (): void => {
+            t.wait(full.at(0), 0)
+            tiles.forEach((one, i) => t.copy(one, out.pick(i).tile([0, 0], tile)))
+            t.signal(done)
+          }
+          const last = warps.length - 1
+          t.roles(
+            Object.fromEntries(
+              warps.map((count, i) => [`role${i}`, { warps: count, body: i === last ? use : load(i) }]),
+            ),
+          )
+        }).record({ world: 1 }),
+      )
+    for (const warps of [
+      [4, 4],
+      [1, 3],
+      [4, 1, 1, 4],
+    ]) {
+      const { source, params: recipe } = roles(warps)
+      expect(source).toContain(`threadIdx.x < ${32 * warps[0]} && settled != 0;  // role0`)
+      expect(recipe).toContainEqual({ kind: 'settled', groups: [['x']] })
+    }
+    // The matrix unit's warpgroups come first, and here that is none that copies.
+    expect(roles([2, 1, 1, 4]).source).not.toContain('is_early')
+  })
+
   it('read what they need past the first cache', () => {
     expect(emit(copying('none')).source).toContain('ld.relaxed.gpu.global')
   })
 
   it('are none of a producer that waits for flags, unless it is split: then those that need not', () => {
-    const pull = allGatherGemmPull.record({ world: 2, meta: { slices: 32 } })
+    const pull = pullKernel({ dtype: 'bf16', shard: 'K' }).record({ world: 2 })
     expect(emit(pull).source).not.toContain('is_early')
     const { source, params } = emit(pull, { strands: true })
     expect(source).toContain('const bool is_early = threadIdx.x < 32 && settled != 0;  // ahead')
     expect(params).toContainEqual({ kind: 'settled', groups: [['b']] })
   })
 
+  it('are none of a kernel that records, nor of a strand whose loop an epoch bounds', () => {
+    const pull = pullKernel({ dtype: 'bf16', shard: 'K' }).record({ world: 2 })
+    expect(emit(pull, { strands: true, record: true }).source).not.toContain('// ahead')
+    const bounded = kernel(
+      'bounded',
+      { a: tensor(bf16, 2), b: tensor(bf16, 2), c: tensor(bf16, 2), done: flags() },
+      (t, { a, b, c, done }) => {
+        const [as, bs] = [t.shared(bf16, [64, 64]), t.shared(bf16, [64, 128])]
+        const turns = t.epoch(done).mod(2).to(i32).add(1)
+        const sum = t.pipeline([turns], t.zeros(f32, [64, 128]), ([k], acc) => {
+          t.copy(b.tile([k, 0], [64, 128]), bs)
+          t.copy(a.tile([0, k], [64, 64]), as)
+          return t.dot(as, bs, acc)
+        })
+        t.copy(sum.to(bf16), c.tile([0, 0], [64, 128]))
+        t.signal(done)
+      },
+    ).record({ world: 1 })
+    const { source } = emit(bounded, { strands: true })
+    expect(source).not.toContain('is_early')
+    expect(source).not.toContain('// ahead')
+  })
+
   it('are told apart where strands could both start early', () => {
     const { source, params } = emit(gemm.record({ world: 1 }), { strands: true })
-    expect(source).toContain('(settled >> threadIdx.x / 32 & 1) != 0;  // ahead, producer')
+    expect(source).toContain(
+      'threadIdx.x / 32 == 0 && (settled >> 0 & 1) != 0 || threadIdx.x / 32 == 1 && (settled >> 1 & 1) != 0;',
+    )
     expect(params).toContainEqual({ kind: 'settled', groups: [['b'], ['a']] })
   })
 })

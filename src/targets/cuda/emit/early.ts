@@ -1,7 +1,7 @@
 /**
  * Copies that a kernel may start while the kernel before it on the stream still ends. A role of one thread that only copies into
- * shared memory needs nothing but its sources. Where no launch under way writes those, which the host knows and says in a
- * parameter, it does not wait for the kernel before: the first tiles of weights or of a cache are then on their way, and the
+ * shared memory, or a strand of one, needs nothing but its sources. Where no launch under way writes those, which the host knows and says
+ * in a parameter, it does not wait for the kernel before: the first tiles of weights or of a cache are then on their way, and the
  * device's memory does not idle between two kernels. All other threads wait as ever.
  */
 import { walk, type Block, type KernelIR } from '../../../ir/node.ts'
@@ -12,8 +12,10 @@ import type { Group, RolesPlan } from './groups.ts'
 export interface EarlyPlan {
   /** Those that may be early, in the order of their warps from the first on. */
   readonly strands: readonly EarlyStrand[]
-  /** Threads of their warpgroup, none of which waits for the others. */
+  /** Threads of their warps, and of strands beside them that may not: no other thread is waited for by these. */
   readonly threads: number
+  /** Those that execute waits: they have to know whether the world was stopped. */
+  readonly asking: readonly number[]
 }
 
 export interface EarlyStrand {
@@ -24,7 +26,8 @@ export interface EarlyStrand {
 
 /**
  * Of a kernel whose roles are all it does: what threads of the role read of epochs before them is too old. Others wait for the kernel
- * before, so that this one ends after it; and the barriers that the role waits at are made by its own thread, the first one.
+ * before, so that this one ends after it; and the barriers that the role waits at are made by its own thread, the first one, for which
+ * the other strands wait.
  */
 export function planEarly({ body }: KernelIR, roles: RolesPlan): EarlyPlan | undefined {
   const node = soleRoles(body)
@@ -37,7 +40,13 @@ export function planEarly({ body }: KernelIR, roles: RolesPlan): EarlyPlan | und
     if (reads) strands.push({ group, reads: [...reads].sort() })
     else break
   }
-  return strands.length === 0 ? undefined : { strands, threads: 32 * strands[0].group.branch.warps }
+  if (strands.length === 0) return undefined
+  const waiting = first.filter((block) => [...walk(block)].some(({ op }) => op === 'wait'))
+  return {
+    strands,
+    threads: 32 * strands[0].group.branch.warps,
+    asking: waiting.map((block) => roles.groups.get(block)!.first),
+  }
 }
 
 /** Undefined: it does something else, or needs what another kernel or rank may change. */

@@ -85,12 +85,14 @@ function prologue(emission: Emission): void {
   const barriers = [...walk(plans.ir.body)].filter((node) => node.op === 'barriers')
   if (barriers.length > 0) initialise(barriers, emission)
   if (early) {
-    const { strands, threads } = early
+    const { strands } = early
     const settled = params.settled(strands.map(({ reads }) => reads))
     const isSettled =
       strands.length === 1
         ? `threadIdx.x < ${32 * strands[0].group.warps} && ${settled} != 0`
-        : `threadIdx.x < ${threads} && (${settled} >> threadIdx.x / 32 & 1) != 0`
+        : strands
+            .map(({ group }, i) => `threadIdx.x / 32 == ${group.first / 32} && (${settled} >> ${i} & 1) != 0`)
+            .join(' || ')
     const names = strands.map(({ group }) => group.name).join(', ')
     out.line(`const bool is_early = ${isSettled};  // ${names}: nothing under way writes what it copies`)
     out.line('if (!is_early) kernel_before_ended();')
@@ -98,8 +100,9 @@ function prologue(emission: Emission): void {
   emission.recorder?.begins()
   // What waits for others would wait in vain in a stopped world.
   const canWait = emission.waitSites.length > 0
-  const asking = early?.threads ?? 0
-  if (canWait) out.line(`const bool is_stopped = thread == ${asking} && abort_raised(${params.control});`)
+  const asking = (early ? [...early.asking, early.threads] : [0]).map((first) => `thread == ${first}`)
+  const asks = asking.length > 1 ? `(${asking.join(' || ')}) && !is_early` : asking[0]
+  if (canWait) out.line(`const bool is_stopped = ${asks} && abort_raised(${params.control});`)
   const advanced = [
     ...[...emission.signals].map((flags) => ({ flags, side: 'signal' as const })),
     ...[...emission.waits].map((flags) => ({ flags, side: 'wait' as const })),
@@ -132,9 +135,9 @@ function meetBehind({ strands, threads }: EarlyPlan, canWait: boolean, { out, pl
   const { block, groups } = plans.roles
   const { branch, barrier } = strands[0].group
   const [, ...others] = [...groups.values()].filter((group) => group.branch === branch)
-  for (const { barrier, first } of others) {
-    out.line(`if (threadIdx.x < 32) group_arrive(${barrier}, 64);`)
-    out.line(`if (threadIdx.x / 32 == ${first / 32}) group_barrier(${barrier}, 64);`)
+  for (const other of others) {
+    out.line(`if (threadIdx.x < 32) group_arrive(${other.barrier}, 64);`)
+    out.line(`if (threadIdx.x / 32 == ${other.first / 32}) group_barrier(${other.barrier}, 64);`)
   }
   out.line(`if (threadIdx.x < ${threads}) group_arrive(${barrier}, ${block});`)
   out.block('else', () => {

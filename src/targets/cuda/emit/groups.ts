@@ -6,6 +6,7 @@
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { KernelError } from '../../../ir/site.ts'
 import type { ValueType } from '../../../ir/type.ts'
+import { strandsOf } from '../../../ir/passes/ahead.ts'
 import type { CopyPlanner } from './copies.ts'
 
 export interface Group {
@@ -18,7 +19,7 @@ export interface Group {
   readonly solo: boolean
   /** The named barrier at which its threads meet. */
   readonly barrier: number
-  /** The warps that part for it, alone or together with others that share a warpgroup with it. */
+  /** The warps that part for it, alone or for all strands of a role together, which share a warpgroup. */
   readonly branch: Branch
   /** Threads that meet where all roles of the program do. */
   readonly together: number
@@ -89,7 +90,7 @@ function planGroups(
   const names = attribute<readonly string[]>(roles, 'names')
   const warps = attribute<readonly number[]>(roles, 'warps')
   const solo = roles.blocks.map((role) => needsOneThread(role, copies))
-  const branches = branchesOf(warps)
+  const branches = branchesOf(names, strandsOf(roles))
   const change = registerChange(branches, warps, solo, block)
   const isPartial = (branch: readonly number[]): number => Number(warpsOf(branch, warps) % 4 !== 0)
   // Whole warpgroups first, so that each starts at a multiple of four warps, as the matrix unit wants.
@@ -115,17 +116,13 @@ function planGroups(
   return firstBarrier + names.length
 }
 
-/** Roles one by one, or those together that follow each other and fill a warpgroup. */
-function branchesOf(warps: readonly number[]): number[][] {
-  const branches: number[][] = []
-  for (let i = 0; i < warps.length;) {
-    const fill = [i]
-    while (warpsOf(fill, warps) < 4 && i + fill.length < warps.length) fill.push(i + fill.length)
-    const branch = warpsOf(fill, warps) === 4 ? fill : [i]
-    branches.push(branch)
-    i += branch.length
-  }
-  return branches
+/** Roles one by one, and the strands of one together, by number. */
+function branchesOf(names: readonly string[], strands: readonly string[]): number[][] {
+  const isStrand = (i: number): boolean => strands.includes(names[i])
+  const numbers = names.map((_, i) => i)
+  return numbers
+    .filter((i) => !isStrand(i) || i === numbers.findIndex(isStrand))
+    .map((i) => (isStrand(i) ? numbers.filter(isStrand) : [i]))
 }
 
 const warpsOf = (branch: readonly number[], warps: readonly number[]): number =>

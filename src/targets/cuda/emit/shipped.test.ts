@@ -56,7 +56,7 @@ describe.skipIf(noCompiler)('shipped kernels, compiled for sm_90a', () => {
 
   const inStrands = [
     ...['gemm bf16 M=16', 'gemm f32 M=8', 'pull K bf16 M=1024'],
-    ...['fused by shard bf16 M=64', 'fused by shard bf16 M=1024', 'push, multiply M bf16 M=8'],
+    ...['fused by shard bf16 M=64', 'fused by shard bf16 M=1024', 'push, multiply M bf16 M=1024'],
   ]
 
   it('spill nothing, recording or in strands or neither', { timeout: 240_000 }, () => {

@@ -399,7 +399,8 @@ function role(block: Block, group: Group, isShared: boolean, emission: Emission)
     })
   if (group.solo) {
     const named = isShared ? `  // ${group.name}` : ''
-    out.line(`if (threadIdx.x == ${first}) {${named}`)
+    const runs = emission.plans.early?.asking.includes(first) ? ' && !is_stopped' : ''
+    out.line(`if (threadIdx.x == ${first}${runs}) {${named}`)
     out.indented(body)
     return out.line('}')
   }

@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
   }
   const bool is_early = threadIdx.x < 32 && settled != 0;  // ahead: nothing under way writes what it copies
   if (!is_early) kernel_before_ended();
-  const bool is_stopped = thread == 128 && abort_raised(control);
+  const bool is_stopped = (thread == 0 || thread == 32 || thread == 128) && !is_early && abort_raised(control);
   const u32 arrived_wait_epoch = *(volatile u32*)(arrived_epochs + 1) + 1;
   const u32 arrived_signal_epoch = *(volatile u32*)(arrived_epochs + 0) + 1;
   if (threadIdx.x < 32) group_arrive(2, 64);
@@ -54,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
   const u32 full = shared + 73728;  // src/ops/allGatherGemm/product.ts:96
   const u32 empty = shared + 73760;
   if (threadIdx.x < 128) {  // ahead, producer
-    if (threadIdx.x == 0) {  // ahead
+    if (threadIdx.x == 0 && !is_stopped) {  // ahead
       u32 awaited_1 = 0;  // which of the first 32 flags were
       const i32 c_dim0_ceil_16 = (i32)((u32)(c_dim0 + 15) / 16u);  // src/ops/allGatherGemm/product.ts:95
       const i32 c_dim1_ceil_128 = (i32)((u32)(c_dim1 + 127) / 128u);
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
         phase = phase_2;
       }
     }
-    if (threadIdx.x == 32) {  // producer
+    if (threadIdx.x == 32 && !is_stopped) {  // producer
       u32 awaited_1 = 0;  // which of the first 32 flags were
       const i32 cast = (i32)(arrived_wait_epoch % 2u);  // src/ops/allGatherGemm/fusedByShard.ts:61
       const i32 c_dim0_ceil_16 = (i32)((u32)(c_dim0 + 15) / 16u);  // src/ops/allGatherGemm/product.ts:95

@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm(
     barrier_init_fence();
     fence_async_shared();
   }
-  const bool is_early = threadIdx.x < 128 && (settled >> threadIdx.x / 32 & 1) != 0;  // ahead, producer: nothing under way writes what it copies
+  const bool is_early = threadIdx.x / 32 == 0 && (settled >> 0 & 1) != 0 || threadIdx.x / 32 == 1 && (settled >> 1 & 1) != 0;  // ahead, producer: nothing under way writes what it copies
   if (!is_early) kernel_before_ended();
   if (threadIdx.x < 32) group_arrive(2, 64);
   if (threadIdx.x / 32 == 1) group_barrier(2, 64);
