@@ -97,6 +97,11 @@ export function extract(a: Operand, lane: number): Expression {
   return { kind: 'extract', type: operand.type === 'vf32' ? 'f32' : 'i32', a: operand, lane }
 }
 
+export function zip(a: Operand, b: Operand, half: 'first' | 'second'): Expression {
+  const operand = use(a)
+  return { kind: 'zip', type: operand.type as 'vf32' | 'vi32', a: operand, b: use(b), half }
+}
+
 /** base + index * scale + offset, in bytes. */
 export function address(base: Operand, index: Operand | number = 0, scale = 1, offset = 0): Expression {
   const from = use(base)

@@ -117,6 +117,14 @@ export type Expression =
   | { readonly kind: 'splat'; readonly type: 'vf32' | 'vi32'; readonly a: Expression }
   /** One lane of a vector. */
   | { readonly kind: 'extract'; readonly type: 'f32' | 'i32'; readonly a: Expression; readonly lane: number }
+  /** Lanes of two vectors by turns, `a` first: those of their first halves, or of their second. */
+  | {
+      readonly kind: 'zip'
+      readonly type: 'vf32' | 'vi32'
+      readonly a: Expression
+      readonly b: Expression
+      readonly half: 'first' | 'second'
+    }
   /** base + index * scale + offset; the index (i32) is signed and is widened before it is multiplied. */
   | {
       readonly kind: 'address'
@@ -215,8 +223,13 @@ export type Statement =
   | { readonly kind: 'fence'; readonly order: MemoryOrder }
   /** Tells the core that this is a spinning loop. */
   | { readonly kind: 'pause' }
-  /** Tells the core that this place will be written soon. Does nothing where there is no such instruction. */
-  | { readonly kind: 'prefetch'; readonly at: Expression; readonly offset: number }
+  /** Tells the core that this place will be read or written soon. Does nothing where there is no such instruction. */
+  | {
+      readonly kind: 'prefetch'
+      readonly at: Expression
+      readonly offset: number
+      readonly to: 'read' | 'write'
+    }
   /** Sleep while the word holds `expected`, for at most `nanoseconds` (an f64); returns for no reason too. */
   | {
       readonly kind: 'sleep'

@@ -72,6 +72,7 @@ export function childrenOf(expression: Expression): Expression[] {
       return [expression.a]
     case 'binary':
     case 'compare':
+    case 'zip':
       return [expression.a, expression.b]
     case 'fma':
       return [expression.a, expression.b, expression.c]

@@ -77,6 +77,9 @@ function spell(expression: Expression, spelling: Spelling): Spelled {
       return atom(`splat(${text(expression.a)})`)
     case 'extract':
       return atom(`${operand(expression.a)}[${expression.lane}]`)
+    case 'zip':
+      spelling.use(`zip_${expression.half}_${expression.type}`)
+      return atom(`zip_${expression.half}(${text(expression.a)}, ${text(expression.b)})`)
     case 'address': {
       const { base, index, scale, offset } = expression
       const parts = [operand(base)]

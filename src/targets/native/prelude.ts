@@ -90,6 +90,19 @@ function widening(name: 'u8' | 'i8' | 'u16', lanes: number): string {
 const numbers = (lanes: number, each: (lane: number) => string): string =>
   Array.from({ length: lanes }, (_, lane) => each(lane)).join(', ')
 
+/** gcc had another builtin before it took over clang's. */
+function zipping(type: 'vf32' | 'vi32', half: 'first' | 'second', lanes: number): string {
+  const from = half === 'first' ? 0 : lanes / 2
+  const places = numbers(lanes, (lane) => String(from + (lane >> 1) + (lane % 2) * lanes))
+  return `static inline ${type} zip_${half}(${type} a, ${type} b) {
+#if __has_builtin(__builtin_shufflevector)
+  return __builtin_shufflevector(a, b, ${places});
+#else
+  return __builtin_shuffle(a, b, vi32{${places}});
+#endif
+}`
+}
+
 const pieces = {
   // Types.
   i8: { text: () => 'typedef signed char i8;' },
@@ -146,6 +159,10 @@ const pieces = {
     needs: ['vi32'],
     text: (lanes) => `static const vi32 lane_numbers = {${numbers(lanes, String)}};`,
   },
+  zip_first_vf32: { needs: ['vf32', 'vi32'], text: (lanes) => zipping('vf32', 'first', lanes) },
+  zip_second_vf32: { needs: ['vf32', 'vi32'], text: (lanes) => zipping('vf32', 'second', lanes) },
+  zip_first_vi32: { needs: ['vi32'], text: (lanes) => zipping('vi32', 'first', lanes) },
+  zip_second_vi32: { needs: ['vi32'], text: (lanes) => zipping('vi32', 'second', lanes) },
   sqrt_vf32: { needs: ['vf32'], text: byLane('sqrt(vf32 a)', '__builtin_sqrtf(a[i])') },
   floor_vf32: { needs: ['vf32'], text: byLane('floor(vf32 a)', '__builtin_floorf(a[i])') },
   nearest_vf32: { needs: ['vf32'], text: byLane('nearest(vf32 a)', '__builtin_rintf(a[i])') },

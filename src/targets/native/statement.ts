@@ -187,7 +187,9 @@ export class FunctionRenderer implements Spelling {
         if (statement.order !== 'relaxed') text.line(`__atomic_thread_fence(${orders[statement.order]});`)
         return
       case 'prefetch':
-        return text.line(`__builtin_prefetch(${this.#expression(statement.at)} + ${statement.offset}, 1, 3);`)
+        return text.line(
+          `__builtin_prefetch(${this.#expression(statement.at)} + ${statement.offset}, ${statement.to === 'write' ? 1 : 0}, 3);`,
+        )
       case 'pause':
         this.use('pause')
         return text.line('spin_pause();')

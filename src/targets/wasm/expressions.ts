@@ -19,6 +19,11 @@ export interface Scope {
   nowFunction(): number
 }
 
+/** Bytes of two vectors, whose lanes have four each: lanes of both by turns. */
+const byTurns = (from: number): number[] =>
+  [from, from + 4, from + 1, from + 5].flatMap((lane) => [0, 1, 2, 3].map((byte) => 4 * lane + byte))
+const [firstHalves, secondHalves] = [byTurns(0), byTurns(2)]
+
 const isVector = (expression: Expression): boolean => wasmType(expression.type) === 'v128'
 
 /** Addresses below this are the control page, which is never reached by an index: see `place`. */
@@ -71,6 +76,11 @@ export class ExpressionRenderer {
       case 'extract':
         this.emit(expression.a)
         code.op(expression.type === 'f32' ? 'f32x4_extract_lane' : 'i32x4_extract_lane').byte(expression.lane)
+        return
+      case 'zip':
+        this.emit(expression.a)
+        this.emit(expression.b)
+        code.op('i8x16_shuffle').append(expression.half === 'first' ? firstHalves : secondHalves)
         return
       case 'address': {
         const offset = this.place(expression, 0, false)

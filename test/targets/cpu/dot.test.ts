@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { dtypes, round, type DotDType } from '../../../src/ir/dtype.ts'
-import { address, i32, stride, use } from '../../../src/targets/cpu/build.ts'
+import { address, i32, stride, use, zip } from '../../../src/targets/cpu/build.ts'
 import type { Machine } from '../../../src/targets/cpu/code.ts'
 import {
   dotScratchBytes,
@@ -17,6 +17,7 @@ import {
   type TileOperand,
 } from '../../../src/targets/cpu/lower/dot.ts'
 import { emitPanelCopy, packedTile, packTensor, readsPacked } from '../../../src/targets/cpu/lower/panels.ts'
+import { isInner } from '../../../src/targets/cpu/lower/dot/inner.ts'
 import { panelColumns } from '../../../src/targets/cpu/lower/dot/tiles.ts'
 import { refType } from '../../../src/ir/type.ts'
 import { capacity, frame, memory, random, testMachines, type Piece } from './machines.ts'
@@ -63,7 +64,7 @@ interface Case {
   readonly transposedA: boolean
   readonly transposedB: boolean
   /** How the right operand comes to the product. */
-  readonly right: 'rows' | 'panels' | 'packed'
+  readonly right: 'rows' | 'panels' | 'packed' | 'widened'
   readonly left: 'rows' | 'widened'
   /** Columns of the accumulator's rows beyond the product's. */
   readonly slack: number
@@ -108,7 +109,7 @@ function operandsOf(machine: Machine, one: Case, at: ReturnType<typeof places>, 
   const panels: TileLayout = { kind: 'panels', axis: one.transposedB ? 0 : 1, width: panelColumns(machine) }
   const declaredA = one.transposedA ? ([depth, rows] as const) : ([rows, depth] as const)
   const declaredB = one.transposedB ? ([columns, depth] as const) : ([depth, columns] as const)
-  const widened: TileLayout = { kind: 'panels', axis: 1, width: declaredA[1] }
+  const widened = (columns: number): TileLayout => ({ kind: 'panels', axis: 1, width: columns })
   const tile = (
     source: number,
     copy: number,
@@ -128,8 +129,20 @@ function operandsOf(machine: Machine, one: Case, at: ReturnType<typeof places>, 
     place,
     declaredA,
     declaredB,
-    a: tile(at.sourceA, at.a, declaredA, one.transposedA, one.left === 'rows' ? rowsLayout : widened),
-    b: tile(at.sourceB, at.b, declaredB, one.transposedB, one.right === 'rows' ? rowsLayout : panels),
+    a: tile(
+      at.sourceA,
+      at.a,
+      declaredA,
+      one.transposedA,
+      one.left === 'rows' ? rowsLayout : widened(declaredA[1]),
+    ),
+    b: tile(
+      at.sourceB,
+      at.b,
+      declaredB,
+      one.transposedB,
+      one.right === 'rows' ? rowsLayout : one.right === 'widened' ? widened(declaredB[1]) : panels,
+    ),
   }
 }
 
@@ -168,7 +181,7 @@ const product =
       emitPackedDot(writer, machine, { ...sums, a, b: tile })
       return
     }
-    if (one.right === 'panels') {
+    if (one.right === 'panels' || one.right === 'widened') {
       const [rows, columns] = one.transposedB ? [one.inside[1], one.inside[0]] : one.inside
       const source = {
         base: place(at.sourceB),
@@ -318,6 +331,47 @@ describe.each(testMachines)('on $name', ({ machine, compile }) => {
         ),
       ),
     )
+  })
+
+  it.each(dotDtypes)('reads %s along its rows where it is transposed and few rows multiply it', (dtype) => {
+    const { lanes } = machine
+    const shape = { ...plain, dtype, columns: 3 * lanes, transposedB: true }
+    const cases = [1, 2, 3, 4, 5, 7, 8].flatMap((rows, n) =>
+      (['rows', 'widened'] as const).map((right): Case => {
+        const depth = Math.ceil((4 * rows) / lanes) * lanes + n * lanes
+        return { ...shape, rows, depth, right, slack: n, inside: [depth, shape.columns], seed: n }
+      }),
+    )
+    for (const one of cases) expect(isInner(machine, one)).toBe(true)
+    checkAll(cases)
+    // Of what is read as it is declared, one more row or column is multiplied another way.
+    const [last] = cases.filter(({ right }) => right === 'rows').slice(-1)
+    const others: Case[] = [
+      { ...last, rows: last.depth },
+      { ...last, columns: last.columns + 1 },
+      { ...last, depth: last.depth + 1 },
+    ]
+    for (const one of others) expect(isInner(machine, one)).toBe(false)
+    checkAll([...others, { ...last, transposedA: true }])
+  })
+
+  it('takes lanes of two vectors by turns', () => {
+    const { lanes } = machine
+    const at = (vector: number): number => frame + vector * lanes * 4
+    const run = compile({
+      zips: (writer, _, base) => {
+        const [a, b] = [0, 1].map((n) => writer.load('v', 'vi32', 'i32', base, n * lanes * 4))
+        writer.store('i32', base, zip(a, b, 'first'), 2 * lanes * 4)
+        writer.store('i32', base, zip(a, b, 'second'), 3 * lanes * 4)
+      },
+    })
+    const words = (vector: number): Int32Array => new Int32Array(memory.buffer, at(vector), lanes)
+    words(0).set(Array.from({ length: lanes }, (_, lane) => lane))
+    words(1).set(Array.from({ length: lanes }, (_, lane) => 100 + lane))
+    run('zips')
+    const all = Array.from({ length: lanes }, (_, lane) => [lane, 100 + lane]).flat()
+    expect([...words(2)]).toEqual(all.slice(0, lanes))
+    expect([...words(3)]).toEqual(all.slice(lanes))
   })
 
   it.each(dotDtypes)('reads %s from a packed tensor, whose edge may lie inside the tile', (dtype) => {

@@ -12,7 +12,7 @@ const machine: Machine = { name: 'native', lanes: 8, rows: 6, columns: 2, l1: 32
 const rows = { kind: 'rows' }
 
 function layoutsOf(ir: ReturnType<typeof gemm.record>) {
-  const layouts = assignLayouts(ir, machine)
+  const layouts = assignLayouts(ir, machine, new Set())
   return [...walk(ir.body)].filter((node) => node.op === 'shared').map((tile) => layouts.get(tile))
 }
 const tensors = { a: tensor(bf16, 2), b: tensor(bf16, 2), c: tensor(f32, 2) }

@@ -33,6 +33,8 @@ export interface Shared {
   readonly frame: FrameLayout
   readonly runtime: Runtime
   readonly layouts: ReadonlyMap<Node, TileLayout>
+  /** Shared tiles that may lie in a tensor: see borrowed.ts. */
+  readonly borrowed: ReadonlySet<Node>
   /** Shared tiles that stand for tiles of packed tensors. */
   readonly packedTiles: ReadonlySet<Node>
   readonly sites: Sites

@@ -4,6 +4,7 @@ import type { StorageDType } from '../../../ir/dtype.ts'
 import type { Node } from '../../../ir/node.ts'
 import { constant, i32 } from '../build.ts'
 import type { CodeType, Expression } from '../code.ts'
+import { borrow } from './borrowed.ts'
 import { isScalarRef, refOf, type Lowering } from './context.ts'
 import { memoryKind, rawCodeType } from './convert.ts'
 import { bytesOfRef, overElements, ownerOf, rowAxis, withLoads } from './fragments.ts'
@@ -35,7 +36,11 @@ function copyBetween(l: Lowering, node: Node, from: RefView, to: RefView): void 
     return copyPanels(l, node, from, to)
   if (!mask && from.kind !== 'places' && to.kind !== 'places' && inRows(from) && inRows(to)) {
     const fill = to.kind === 'tile' && to.space === 'shared'
-    copyLines(l, linesOf(l, from), linesOf(l, to), rows, columns, storedBytes(dtype), fill)
+    const copy = (): void =>
+      copyLines(l, linesOf(l, from), linesOf(l, to), rows, columns, storedBytes(dtype), fill)
+    const isBorrowed = to.kind === 'tile' && to.declaration && l.shared.borrowed.has(to.declaration)
+    if (isBorrowed && from.kind === 'tile') borrow(l, from, to, copy)
+    else copy()
     return
   }
   copyElements(l, node, from, to, mask)

@@ -6,6 +6,7 @@ import { dtypes } from '../../../ir/dtype.ts'
 import { i32, type Operand, type Writer } from '../build.ts'
 import type { Expression, Machine } from '../code.ts'
 import { productScratch, type Left, type Product, type Right } from './dot/blocking.ts'
+import { isInner } from './dot/inner.ts'
 import { productFunction } from './dot/product.ts'
 import { numbersOf, wideBytes, type TileOperand } from './dot/tiles.ts'
 
@@ -22,22 +23,43 @@ function leftOf(a: TileOperand): Left {
     : { dtype, rowStride: width * wideBytes, stepStride: wideBytes }
 }
 
-function rightOf(b: TileOperand): Right {
-  if (b.layout.kind === 'panels') return { kind: 'panels', dtype: numbersOf(b.dtype).dtype }
+function rightOf(machine: Machine, a: TileOperand, b: TileOperand): Right {
+  const { dtype } = numbersOf(b.dtype)
+  const extents = { rows: a.rows, columns: b.columns, depth: b.rows }
+  // Its own panel, as wide as the tile, is the tile by rows, widened.
+  if (b.layout.kind === 'panels' && b.rowStride < b.columnStride && b.layout.axis === 1)
+    return { kind: 'inner', dtype, columnStride: b.layout.width * wideBytes }
+  if (b.layout.kind === 'panels') return { kind: 'panels', dtype }
+  const isAlong = b.rowStride === dtypes[b.dtype].bytes && isAlongDepth(a)
+  if (isAlong && isInner(machine, extents))
+    return { kind: 'inner', dtype: b.dtype, columnStride: b.columnStride }
   return { kind: 'rows', dtype: b.dtype, stepStride: b.rowStride, columnStride: b.columnStride }
 }
 
-function productOf(a: TileOperand, b: TileOperand, sumRow: number): Product {
+/** Whether neighbours of a row are, or become, neighbours in memory. */
+function isAlongDepth(a: TileOperand): boolean {
+  const { dtype, stepStride } = leftOf(a)
+  return stepStride === dtypes[dtype].bytes
+}
+
+function productOf(machine: Machine, a: TileOperand, b: TileOperand, sumRow: number): Product {
   if (a.columns !== b.rows)
     throw new Error(`dot: the inner extents differ: [${a.rows}x${a.columns}] x [${b.rows}x${b.columns}]`)
   if (dtypes[a.dtype].kind !== dtypes[b.dtype].kind)
     throw new Error(`dot: the operands differ: ${a.dtype} and ${b.dtype}`)
-  return { rows: a.rows, columns: b.columns, depth: a.columns, left: leftOf(a), right: rightOf(b), sumRow }
+  return {
+    rows: a.rows,
+    columns: b.columns,
+    depth: a.columns,
+    left: leftOf(a),
+    right: rightOf(machine, a, b),
+    sumRow,
+  }
 }
 
 /** What `emitDot` needs of scratch memory, whatever the accumulator. */
 export const dotScratchBytes = (machine: Machine, a: TileOperand, b: TileOperand): number =>
-  productScratch(machine, productOf(a, b, b.columns * wideBytes))
+  productScratch(machine, productOf(machine, a, b, b.columns * wideBytes))
 
 export interface DotOperands {
   readonly a: TileOperand
@@ -54,7 +76,7 @@ export interface DotOperands {
 
 export function emitDot(writer: Writer, machine: Machine, operands: DotOperands): void {
   const { a, b, accumulator, accumulatorStride, scratch, fresh = i32(0) } = operands
-  const product = productOf(a, b, accumulatorStride)
+  const product = productOf(machine, a, b, accumulatorStride)
   writer.call(productFunction(machine, product), a.base, b.base, accumulator, scratch, fresh)
 }
 

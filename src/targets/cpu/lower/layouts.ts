@@ -6,14 +6,20 @@
 import { walk, type KernelIR, type Node } from '../../../ir/node.ts'
 import type { RefType } from '../../../ir/type.ts'
 import type { Machine } from '../code.ts'
+import { isInnerDot } from './dot/inner.ts'
 import { panelColumns, rowsLayout, type TileLayout } from './dot/tiles.ts'
 
 export { panelBytes } from './dot/tiles.ts'
 
 /** What one use of a tile makes of it. */
-type Use = 'filled' | 'left' | 'right' | 'transposed right' | 'other'
+type Use = 'filled' | 'left' | 'right' | 'transposed right' | 'inner' | 'other'
 
-export function assignLayouts(ir: KernelIR, machine: Machine): ReadonlyMap<Node, TileLayout> {
+/** `borrowed`: tiles that are read where their source lies, and as it lies. */
+export function assignLayouts(
+  ir: KernelIR,
+  machine: Machine,
+  borrowed: ReadonlySet<Node>,
+): ReadonlyMap<Node, TileLayout> {
   const nodes = [...walk(ir.body)]
   const users = new Map<Node, Node[]>()
   const yielded = new Set<Node>(ir.body.results)
@@ -37,7 +43,7 @@ export function assignLayouts(ir: KernelIR, machine: Machine): ReadonlyMap<Node,
       )
         return ['filled']
       if (user.op !== 'dot' || user.inputs[2] === view) return ['other']
-      const right: Use = transposed ? 'transposed right' : 'right'
+      const right: Use = !transposed ? 'right' : isInnerDot(user, machine) ? 'inner' : 'transposed right'
       return [...(first === view ? ['left' as const] : []), ...(second === view ? [right] : [])]
     })
   }
@@ -48,7 +54,10 @@ export function assignLayouts(ir: KernelIR, machine: Machine): ReadonlyMap<Node,
       .map((tile) => {
         const uses = new Set(usesOf(tile, false))
         const [use] = uses.delete('filled') && uses.size === 1 ? uses : []
-        return [tile, layoutFor(tile.type as RefType, use ?? 'other', machine)]
+        return [
+          tile,
+          borrowed.has(tile) ? rowsLayout : layoutFor(tile.type as RefType, use ?? 'other', machine),
+        ]
       }),
   )
 }
@@ -56,6 +65,7 @@ export function assignLayouts(ir: KernelIR, machine: Machine): ReadonlyMap<Node,
 function layoutFor(type: RefType, use: Use, machine: Machine): TileLayout {
   if (type.shape.length !== 2) return rowsLayout
   switch (use) {
+    case 'inner':
     case 'left':
       // One panel, which is the tile by rows; what is f32 by rows already needs nothing.
       return type.dtype === 'f32' ? rowsLayout : { kind: 'panels', axis: 1, width: type.shape[1] }

@@ -23,6 +23,7 @@ import { barriersOf, Lowering, refOf, Sites, type Shared } from './context.ts'
 import { lowerBlock } from './control.ts'
 import { panelBytes, rowsLayout } from './dot.ts'
 import { FrameLayout } from './frame.ts'
+import { borrowedTiles } from './borrowed.ts'
 import { assignLayouts } from './layouts.ts'
 import { packedTiles } from './packed.ts'
 import { Plan } from './plan.ts'
@@ -38,7 +39,8 @@ export function lowerKernel(recorded: KernelIR, options: LoweringOptions): Lower
       params[mostParams].site,
     )
   const ir = removeDead(fold(recorded))
-  const layouts = assignLayouts(ir, machine)
+  const borrowed = borrowedTiles(ir, machine, options.packed)
+  const layouts = assignLayouts(ir, machine, borrowed)
   const shared: Shared = {
     ir,
     machine,
@@ -47,6 +49,7 @@ export function lowerKernel(recorded: KernelIR, options: LoweringOptions): Lower
     frame: new FrameLayout(),
     runtime: makeRuntime(),
     layouts,
+    borrowed,
     packedTiles: packedTiles(ir, options, layouts),
     sites: new Sites(),
     declared: new Map(),

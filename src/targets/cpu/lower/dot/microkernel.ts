@@ -50,7 +50,7 @@ export function microkernel(machine: Machine, shape: Microkernel): CodeFunction 
       [...pointers('left', 'right', 'sums'), ['depth', 'i32'], ['fresh', 'i32']],
       (writer, left, right, sums, depth, fresh) => {
         for (let row = 0; row < rows; row++)
-          writer.emit({ kind: 'prefetch', at: use(sums), offset: row * sumRow })
+          writer.emit({ kind: 'prefetch', at: use(sums), offset: row * sumRow, to: 'write' })
         const room = Math.floor((machine.rows * machine.columns) / (rows * vectors))
         const unrolled = Math.max(1, Math.min(mostUnrolled, room))
         const apart = Array.from({ length: unrolled }, () => startSums(writer, shape))

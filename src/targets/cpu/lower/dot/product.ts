@@ -24,6 +24,7 @@ import {
 import type { CodeFunction, CodeType, Expression, Local, Machine } from '../../code.ts'
 import { memoryKind, rawCodeType, widen } from '../convert.ts'
 import { blockingOf, isWide, splitRows, type Blocking, type Product } from './blocking.ts'
+import { multiplyInner } from './inner.ts'
 import { microkernel } from './microkernel.ts'
 import { skinnyKernel, streamsFor, touchedPanels, touchPanels } from './skinny.ts'
 import { numbersOf, panelColumns, pointers, sharedFunction, wideBytes } from './tiles.ts'
@@ -42,7 +43,7 @@ interface Extents {
  */
 export function productFunction(machine: Machine, product: Product): CodeFunction {
   const { rows, columns, depth, left, right, sumRow } = product
-  const form = right.kind === 'rows' ? `${right.stepStride}_${right.columnStride}` : right.kind
+  const form = formOf(right)
   const name = `dot_${rows}x${columns}x${depth}_${left.dtype}_${left.rowStride}_${left.stepStride}_${right.dtype}_${form}_${sumRow}`
   const known: [string, CodeType][] = [
     ['panelStride', 'ptr'],
@@ -71,6 +72,11 @@ export function productFunction(machine: Machine, product: Product): CodeFunctio
       { hot: true },
     ),
   )
+}
+
+function formOf(right: Product['right']): string {
+  if (right.kind === 'rows') return `${right.stepStride}_${right.columnStride}`
+  return right.kind === 'inner' ? `inner_${right.columnStride}` : right.kind
 }
 
 interface Places {
@@ -110,12 +116,31 @@ class ProductWriter {
   }
 
   write(): void {
-    const { rows } = this.#product
+    const { rows, right } = this.#product
     this.#widenLeft()
+    if (right.kind === 'inner') return this.#writeInner(right)
     if (this.#extents) this.#clearMissing(this.#extents)
     const streams = streamsFor(this.#machine, rows)
     if (this.#extents && streams > 1) this.#writeStreams(this.#extents, streams)
     else this.#writeBlocks(rows)
+  }
+
+  #writeInner({ dtype, columnStride }: Extract<Product['right'], { kind: 'inner' }>): void {
+    const { depth, sumRow } = this.#product
+    const { right, sums, fresh } = this.#places
+    const kernel = {
+      depth,
+      dtype,
+      leftRow: this.#left.row,
+      rightColumn: columnStride,
+      sumRow,
+    }
+    multiplyInner(this.#writer, this.#machine, kernel, this.#product, {
+      left: this.#left.base,
+      right,
+      sums,
+      fresh,
+    })
   }
 
   /** Where a packed operand ends within the tile, sums that no panel adds to are zero. */
@@ -284,7 +309,7 @@ class ProductWriter {
       leftRow: this.#left.row,
       leftStep: this.#left.step,
       dtype,
-      rightStep: stored || right.kind !== 'rows' ? this.#width * dtypes[dtype].bytes : right.stepStride,
+      rightStep: stored ? this.#width * dtypes[dtype].bytes : right.stepStride,
       sumRow: ragged ? this.#width * wideBytes : sumRow,
     })
     const left = address(block.left, row, this.#left.row)

@@ -1,0 +1,155 @@
+/**
+ * The innermost product where the columns of the right operand lie in memory one after the other, as the rows of a tile do that is
+ * multiplied transposed: keys, say, with a few queries. Vectors run along the inner axis, one sum for each element of the result, and
+ * the lanes of as many sums as a vector has are added up together. Nothing is rearranged before, which for few rows costs more than
+ * the product itself.
+ */
+import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
+import type { Node } from '../../../../ir/node.ts'
+import type { RefType, ValueType } from '../../../../ir/type.ts'
+import {
+  add,
+  address,
+  codeFunction,
+  fma,
+  i32,
+  mul,
+  use,
+  zip,
+  type Operand,
+  type Writer,
+} from '../../build.ts'
+import type { CodeFunction, Local, Machine } from '../../code.ts'
+import { memoryKind, rawCodeType, widen } from '../convert.ts'
+import { leaveSums } from './microkernel.ts'
+import { numbersOf, pointers, sharedFunction, wideBytes } from './tiles.ts'
+
+export interface InnerKernel {
+  readonly rows: number
+  readonly depth: number
+  /** Columns that are asked for ahead of time. */
+  readonly ahead: number
+  /** Of the right operand, as it lies in memory; the left one is widened. */
+  readonly dtype: StorageDType
+  /** Bytes to the next row of the left operand, to the next column of the right one, to the next row of the sums. */
+  readonly leftRow: number
+  readonly rightColumn: number
+  readonly sumRow: number
+}
+
+/** Extents whose lanes come out even, and so few rows that adding lanes up costs less than rearranging the right operand. */
+export const isInner = (
+  { lanes }: Machine,
+  { rows, columns, depth }: { readonly rows: number; readonly columns: number; readonly depth: number },
+): boolean => columns % lanes === 0 && depth % lanes === 0 && 4 * rows <= depth
+
+/** Whether a `dot` whose right operand is a transposed tile is such a product. */
+export function isInnerDot({ inputs: [left], type }: Node, machine: Machine): boolean {
+  const [rows, columns] = (type as ValueType).shape
+  const depth = (left.type as RefType | ValueType).shape[1]
+  return left.op !== 'transpose' && isInner(machine, { rows, columns, depth })
+}
+
+/** Sums that registers hold next to operands. */
+const sumsOf = ({ lanes }: Machine): number => (lanes === 16 ? 24 : 12)
+
+/** Rows that are multiplied at once, of so many; as evenly as it goes. */
+export function innerRows(machine: Machine, rows: number): number {
+  const most = Math.max(1, Math.floor(sumsOf(machine) / machine.lanes))
+  return Math.ceil(rows / Math.ceil(rows / most))
+}
+
+/** As many columns as a vector has lanes. Arguments: left, right, sums, columns that will be wanted soon, whether to replace the sums. */
+export function innerKernel(machine: Machine, kernel: InnerKernel): CodeFunction {
+  const { rows, depth, ahead, dtype, leftRow, rightColumn, sumRow } = kernel
+  const { lanes } = machine
+  const { vector, memory } = numbersOf(dtype)
+  const name = `inner_${rows}x${lanes}x${depth}_${ahead}_${dtype}_${leftRow}_${rightColumn}_${sumRow}`
+  const all = <T>(count: number, make: (index: number) => T): T[] =>
+    Array.from({ length: count }, (_, index) => make(index))
+  return sharedFunction(machine, name, () =>
+    codeFunction(
+      name,
+      [...pointers('left', 'right', 'sums', 'next'), ['fresh', 'i32']],
+      (writer, left, right, sums, next, fresh) => {
+        const totals = all(rows, () =>
+          all(lanes, () => writer.let('sum', { kind: 'const', type: vector, value: 0 })),
+        )
+        writer.for('step', 0, depth, lanes, () => {
+          for (let column = 0; column < ahead; column++)
+            writer.emit({ kind: 'prefetch', at: use(next), offset: column * rightColumn, to: 'read' })
+          const factors = all(rows, (row) => writer.load('left', vector, memory, left, row * leftRow))
+          for (let column = 0; column < lanes; column++) {
+            const raw = writer.load(
+              'right',
+              rawCodeType(dtype, true),
+              memoryKind(dtype),
+              right,
+              column * rightColumn,
+            )
+            const other = widen(writer, machine, dtype, raw)
+            factors.forEach((factor, row) => {
+              const sum = totals[row][column]
+              writer.set(sum, vector === 'vf32' ? fma(factor, other, sum) : add(mul(factor, other), sum))
+            })
+          }
+          writer.set(left, address(left, 0, 1, lanes * wideBytes))
+          for (const pointer of [right, next])
+            writer.set(pointer, address(pointer, 0, 1, lanes * dtypes[dtype].bytes))
+        })
+        const found = totals.map((row) => sumOfLanes(writer, row))
+        leaveSums(writer, fresh, sums, numbersOf(dtype), (leave) =>
+          found.forEach((sum, row) => leave(row * sumRow, sum)),
+        )
+      },
+      { hot: true },
+    ),
+  )
+}
+
+/** Of as many vectors as each has lanes: lane n of the result is the sum of vector n's. */
+function sumOfLanes(writer: Writer, vectors: readonly Local[]): Local {
+  let current = vectors
+  while (current.length > 1) {
+    const half = current.length / 2
+    current = current
+      .slice(0, half)
+      .map((a, i) =>
+        writer.let('lanes', add(zip(a, current[i + half], 'first'), zip(a, current[i + half], 'second'))),
+      )
+  }
+  return current[0]
+}
+
+/**
+ * All of a product, as many columns at a time as a vector has lanes, so that rows find them near. Each part of the rows asks for some of
+ * the next columns: what comes from memory would else be waited for in the first part, and memory idle in the others. The last ones ask
+ * for what lies behind the operand, as a rule the next tile.
+ */
+export function multiplyInner(
+  writer: Writer,
+  machine: Machine,
+  kernel: Omit<InnerKernel, 'rows' | 'ahead'>,
+  { rows, columns }: { readonly rows: number; readonly columns: number },
+  at: { readonly left: Operand; readonly right: Operand; readonly sums: Operand; readonly fresh: Operand },
+): void {
+  const { lanes } = machine
+  const together = innerRows(machine, rows)
+  const parts = Math.floor(rows / together)
+  const ahead = Math.ceil(lanes / Math.ceil(rows / together))
+  writer.for('column', 0, columns, lanes, (column) => {
+    const right = writer.let('right', address(at.right, column, kernel.rightColumn))
+    const sums = writer.let('sums', address(at.sums, column, wideBytes))
+    const part = (number: Operand, count: number): void =>
+      void writer.call(
+        innerKernel(machine, { ...kernel, rows: count, ahead }),
+        address(at.left, number, together * kernel.leftRow),
+        right,
+        address(sums, number, together * kernel.sumRow),
+        address(right, number, ahead * kernel.rightColumn, lanes * kernel.rightColumn),
+        at.fresh,
+      )
+    writer.for('part', 0, parts, 1, (number) => part(number, together))
+    if (parts * together < rows) part(i32(parts), rows - parts * together)
+  })
+}

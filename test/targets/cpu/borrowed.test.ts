@@ -1,0 +1,148 @@
+/** Shared tiles that are read where their source lies: which they are, and that nobody can tell. */
+import { describe, expect, it } from 'vitest'
+import {
+  expectClose,
+  f32,
+  flags,
+  kernel,
+  openWorld,
+  scalar,
+  i32,
+  tensor,
+  type OpenOptions,
+} from '../../../src/index.ts'
+import { walk } from '../../../src/ir/node.ts'
+import { randomNumbers } from '../../../src/ops/operation.ts'
+import type { Machine } from '../../../src/targets/cpu/code.ts'
+import { borrowedTiles } from '../../../src/targets/cpu/lower/borrowed.ts'
+import { realTargets } from '../differential/targets.ts'
+
+const machine: Machine = { name: 'native', lanes: 8, rows: 6, columns: 2, l1: 32 << 10, l2: 512 << 10 }
+const [G, D, BN] = [3, 32, 16]
+
+const changes = [
+  'none',
+  'another column',
+  'many rows',
+  'written',
+  'filled twice',
+  'read otherwise',
+  'signalled between',
+  'other block',
+  'remote',
+] as const
+type Change = (typeof changes)[number]
+
+/** Scores of some queries against keys, and their products with values: as attention, without its softmax. */
+const scoring = (change: Change, dtype: 'f32' | 'bf16' | 'f16' = 'f32') => {
+  const rows = change === 'many rows' ? 16 : G
+  const params = {
+    q: tensor(dtype, 2),
+    k: tensor(dtype, 2),
+    v: tensor(dtype, 2),
+    out: tensor(f32, 2),
+    turns: scalar(i32),
+    done: flags(),
+  }
+  return kernel('scoring', params, (t, { q, k, v, out, turns, done }) => {
+    const [ks, vs] = [t.shared(dtype, [BN, D]), t.shared(dtype, [BN, D])]
+    const query = t.load(q.tile([0, 0], [rows, D]))
+    const from = change === 'remote' ? k.on(t.rank.add(1).mod(t.world)) : k
+    const column = change === 'another column' ? turns.sub(turns) : 0
+    const sum = t.for(turns, t.zeros(f32, [rows, D]), (n, acc) => {
+      t.copy(from.tile([n, column], [BN, D]), ks)
+      if (change === 'filled twice') t.copy(k.tile([n, 0], [BN, D]), ks)
+      t.copy(v.tile([n, 0], [BN, D]), vs)
+      if (change === 'written') t.store(k.tile([n, 0], [BN, D]), t.constant(f32, 9).to(dtype))
+      if (change === 'signalled between') t.signal(done)
+      const zeros = t.zeros(f32, [rows, BN])
+      const scores =
+        change === 'other block'
+          ? t.if(
+              turns.gt(0),
+              () => t.dot(query, ks.transpose(), zeros),
+              () => zeros.add(1),
+            )
+          : t.dot(query, ks.transpose(), zeros)
+      const more =
+        change === 'read otherwise'
+          ? t.load(ks).to(f32).sum(0).expand(0).broadcast([rows, D]).mul(0)
+          : undefined
+      const next = t.dot(scores.to(dtype), vs, acc)
+      return more ? next.add(more) : next
+    })
+    t.store(out.tile([0, 0], [rows, D]), sum)
+  })
+}
+
+const borrowedOf = (change: Change, packed?: ReadonlySet<string>): number[] => {
+  const ir = scoring(change).record({ world: 2 })
+  const tiles = [...walk(ir.body)].filter(({ op }) => op === 'shared')
+  const found = borrowedTiles(ir, machine, packed)
+  return tiles.flatMap((tile, n) => (found.has(tile) ? [n] : []))
+}
+
+describe('a shared tile', () => {
+  it('is borrowed where few rows multiply it, unless somebody could tell', () => {
+    const [keys, values] = [0, 1]
+    expect(borrowedOf('none')).toEqual([keys, values])
+    expect(borrowedOf('another column')).toEqual([values])
+    expect(borrowedOf('many rows')).toEqual([])
+    expect(borrowedOf('written')).toEqual([values])
+    expect(borrowedOf('filled twice')).toEqual([values])
+    expect(borrowedOf('read otherwise')).toEqual([values])
+    expect(borrowedOf('signalled between')).toEqual([])
+    expect(borrowedOf('other block')).toEqual([values])
+    expect(borrowedOf('remote')).toEqual([values])
+    expect(borrowedOf('none', new Set(['v']))).toEqual([keys])
+  })
+})
+
+/** Without the one in which a program signals more than once. */
+const runnable = changes.filter((one) => one !== 'signalled between')
+const targets = (await realTargets()).filter((target) => target !== 'cuda')
+
+describe.each(targets)('on %s', (target) => {
+  it.each([
+    ['whole tiles', 3 * BN, D],
+    ['an end within a tile', 2 * BN + 5, D],
+    ['fewer rows than a tile', 3, D],
+    ['rows that are longer than the tile', 2 * BN, D + 16],
+    ['rows that are shorter', 2 * BN, D - 3],
+  ])('multiplies %s', async (_, length, width) => {
+    const world = await openWorld({ target, ranks: 2 } as OpenOptions)
+    try {
+      for (const dtype of ['f32', 'bf16', 'f16'] as const)
+        for (const change of dtype === 'f32' ? runnable : (['none'] as const)) {
+          const rows = change === 'many rows' ? 16 : G
+          const made = (height: number, seed: number): Float32Array =>
+            randomNumbers(dtype, height * width, seed)
+          const [q, k, v] = [made(rows, 1), made(length, 2), made(length, 3)]
+          const at = (x: Float32Array, row: number, column: number): number =>
+            row < x.length / width && column < width ? x[row * width + column] : 0
+          const args = {
+            q: world.from(dtype, [rows, width], () => q),
+            k: world.from(dtype, [length, width], () => k),
+            v: world.from(dtype, [length, width], () => v),
+            out: world.zeros(f32, [rows, D]),
+            turns: Math.ceil(length / BN),
+            done: world.flags([]),
+          }
+          world.launch(scoring(change, dtype), args, { grid: 1 })
+          const expected = new Float64Array(rows * D)
+          for (let i = 0; i < rows; i++)
+            for (let n = 0; n < length; n++) {
+              let score = 0
+              for (let d = 0; d < D; d++) score += at(q, i, d) * at(k, n, d)
+              for (let d = 0; d < D; d++) expected[i * D + d] += score * at(v, n, d)
+            }
+          const unit = { f32: 2 ** -24, bf16: 2 ** -8, f16: 2 ** -11 }[dtype]
+          for (const rank of [0, 1])
+            expectClose(await world.read(args.out, rank), expected, 2 * D * length * unit)
+          for (const x of [args.q, args.k, args.v, args.out]) world.free(x)
+        }
+    } finally {
+      await world.close()
+    }
+  })
+})
