@@ -93,7 +93,7 @@ describe('a shared tile', () => {
     expect(borrowedOf('read otherwise')).toEqual([values])
     expect(borrowedOf('signalled between')).toEqual([])
     expect(borrowedOf('other block')).toEqual([values])
-    expect(borrowedOf('remote')).toEqual([values])
+    expect(borrowedOf('remote')).toEqual([keys, values])
     expect(borrowedOf('none', new Set(['v']))).toEqual([keys])
   })
 })

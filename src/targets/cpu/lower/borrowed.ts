@@ -29,12 +29,11 @@ export function borrowedTiles(
   for (const node of nodes)
     for (const ref of writtenRefs(node)) fills.set(ref, [...(fills.get(ref) ?? []), node])
   const isSource = (source: Node): boolean => {
-    const { base, owner } = origin(source)
+    const { base } = origin(source)
     const [column] = source.inputs.slice(-1)
     return (
       source.op === 'tile' &&
       base.op === 'param' &&
-      owner === undefined &&
       !written.has(base) &&
       !packed.has(attribute<string>(base, 'name')) &&
       column.op === 'const' &&
