@@ -201,7 +201,8 @@ export async function tunePoint(
   const share = Math.floor(device.multiprocessors / ranks)
   const expected = { target: 'cuda', ranks, localRanks: [0], multiprocessors: () => share, device: () => '' }
   const heap = way.heap(way.tiling(expected).candidates())
-  const stage = await Stage.open({ ranks, heap, repeats: 4 })
+  // Short turns hide what starting a graph takes, and tiles that are best in them are not those of a decoding loop.
+  const stage = await Stage.open({ ranks, heap, repeats: 8 })
   try {
     const { asked, candidates } = way.tiling(stage.world)
     const make = way.prepare(stage, pattern)
