@@ -4,7 +4,10 @@ import { bf16, f32, kernel, tensor } from 'arke'
 import { walk } from '../../../src/ir/node.ts'
 import { refType } from '../../../src/ir/type.ts'
 import type { Machine } from '../../../src/targets/cpu/code.ts'
+import { borrowedTiles } from '../../../src/targets/cpu/lower/borrowed.ts'
+import { panelColumns } from '../../../src/targets/cpu/lower/dot/tiles.ts'
 import { assignLayouts, panelBytes } from '../../../src/targets/cpu/lower/layouts.ts'
+import { packedTiles } from '../../../src/targets/cpu/lower/packed.ts'
 import { flashDecodeFused } from '../../../src/ops/flashDecode/fused.ts'
 import { gemm } from '../../../src/ops/gemm.ts'
 
@@ -73,5 +76,27 @@ describe('panelBytes', () => {
     expect(panelBytes(tile, { kind: 'rows' }, machine)).toBe(24 * 40 * 2)
     expect(panelBytes(tile, { kind: 'panels', axis: 1, width: 16 }, machine)).toBe(24 * 48 * 4)
     expect(panelBytes(tile, { kind: 'panels', axis: 0, width: 16 }, machine)).toBe(32 * 40 * 4)
+  })
+})
+
+describe('a tile of a packed tensor', () => {
+  const width = panelColumns(machine)
+  it.each(['right', 'left', 'transposed'] as const)('that is as wide as a panel, as %s operand', (use) => {
+    const ir = kernel('uses', tensors, (t, { a, b, c }) => {
+      const [other, tile] = [t.shared(bf16, [width, width]), t.shared(bf16, [width, width])]
+      t.copy(a.tile([0, 0], [width, width]), other)
+      t.copy(b.tile([0, 0], [width, width]), tile)
+      const few = t.load(a.tile([0, 0], [2, width]))
+      const sum =
+        use === 'left'
+          ? t.dot(tile, other, t.zeros(f32, [width, width]))
+          : t.dot(few, use === 'right' ? tile : tile.transpose(), t.zeros(f32, [2, width]))
+      t.store(c.at([0, 0]), sum.sum(0).sum(0))
+    }).record({ world: 1 })
+    const options = { machine, packed: new Set(['b']) }
+    const packed = (): unknown =>
+      packedTiles(ir, options, assignLayouts(ir, machine, borrowedTiles(ir, options)))
+    if (use === 'right') expect(packed()).toMatchObject({ size: 1 })
+    else expect(packed).toThrow('b is packed, but what it is copied to is used in another way')
   })
 })

@@ -3,16 +3,18 @@
  * its rows lie in memory as a shared tile's would, and the products that read it read the tensor itself. For a few rows that read every
  * element once, a copy costs as much as the product, and memory idles while the product has what was copied.
  *
- * Nobody can tell the difference: no program of the kernel writes the tensor, the copy and the products stand in one block, and
- * nothing between them says to others that the copy is done.
+ * Nobody can tell the difference: no program of the kernel writes the tensor (two parameters of a launch are two tensors), the copy and
+ * the products stand in one block, and nothing between them says to others that the copy is done. Only a timeline would not show
+ * copies from other ranks any more: kernels that record make them.
  */
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { ops, origin, writtenRefs } from '../../../ir/ops/index.ts'
-import type { ValueType } from '../../../ir/type.ts'
+import type { RefType, ValueType } from '../../../ir/type.ts'
 import { address, and, compare } from '../build.ts'
 import type { Local, Machine } from '../code.ts'
+import type { LoweringOptions } from '../executable.ts'
 import type { Lowering } from './context.ts'
-import { isInnerDot } from './dot/inner.ts'
+import { innerRows, isInnerDot } from './dot/inner.ts'
 import { panelColumns } from './dot/tiles.ts'
 import { storedBytes } from './frame.ts'
 import { isFull } from './lines.ts'
@@ -20,8 +22,7 @@ import { strideOf, type TileView } from './views.ts'
 
 export function borrowedTiles(
   ir: KernelIR,
-  machine: Machine,
-  packed: ReadonlySet<string> = new Set(),
+  { machine, packed = new Set(), record = false }: LoweringOptions,
 ): ReadonlySet<Node> {
   const nodes = [...walk(ir.body)]
   const written = new Set(nodes.flatMap(writtenRefs).map((ref) => origin(ref).base))
@@ -29,11 +30,12 @@ export function borrowedTiles(
   for (const node of nodes)
     for (const ref of writtenRefs(node)) fills.set(ref, [...(fills.get(ref) ?? []), node])
   const isSource = (source: Node): boolean => {
-    const { base } = origin(source)
+    const { base, owner } = origin(source)
     const [column] = source.inputs.slice(-1)
     return (
       source.op === 'tile' &&
       base.op === 'param' &&
+      !(record && owner) &&
       !written.has(base) &&
       !packed.has(attribute<string>(base, 'name')) &&
       column.op === 'const' &&
@@ -68,19 +70,22 @@ function usersOf(view: Node, nodes: readonly Node[]): Node[] {
     .flatMap((node) => (node.op === 'transpose' ? usersOf(node, nodes) : [node]))
 }
 
-/** Products of few rows, which read what is on their right once, in the order in which it lies. */
+/** Products of few rows, which read what is on their right in the order in which it lies, and widen it again for few of them. */
 function readsInPlace(node: Node, tile: Node, machine: Machine): boolean {
   const [left, right] = node.inputs
   if (node.op !== 'dot' || left === tile || node.inputs[2] === tile) return false
-  if (right !== tile) return right.op === 'transpose' && right.inputs[0] === tile && isInnerDot(node, machine)
   const [rows, columns] = (node.type as ValueType).shape
+  if (right !== tile) {
+    const { dtype } = tile.type as RefType
+    const isCheap = ['f32', 'bf16', 'i8'].includes(dtype) || rows <= innerRows(machine, rows)
+    return right.op === 'transpose' && right.inputs[0] === tile && isInnerDot(node, machine) && isCheap
+  }
   return rows <= machine.rows && (columns % panelColumns(machine)) % machine.lanes === 0
 }
 
 const tellsOthers = (node: Node): boolean =>
   ops[node.op].effect === 'sync' ||
   node.op === 'last' ||
-  node.op.startsWith('atomic.') ||
   node.attributes.order !== undefined ||
   node.blocks.some((block) => block.nodes.some(tellsOthers))
 

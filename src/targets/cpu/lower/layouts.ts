@@ -53,6 +53,8 @@ export function assignLayouts(
       .filter((node) => node.op === 'shared')
       .map((tile) => {
         const uses = new Set(usesOf(tile, false))
+        // Rearranged once for many rows, it serves few as well.
+        if (uses.has('transposed right')) uses.delete('inner')
         const [use] = uses.delete('filled') && uses.size === 1 ? uses : []
         return [
           tile,

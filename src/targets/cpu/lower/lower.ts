@@ -39,7 +39,7 @@ export function lowerKernel(recorded: KernelIR, options: LoweringOptions): Lower
       params[mostParams].site,
     )
   const ir = removeDead(fold(recorded))
-  const borrowed = borrowedTiles(ir, machine, options.packed)
+  const borrowed = borrowedTiles(ir, options)
   const layouts = assignLayouts(ir, machine, borrowed)
   const shared: Shared = {
     ir,

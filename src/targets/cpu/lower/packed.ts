@@ -45,7 +45,7 @@ export function packedTiles(
       if (!isPacked({ options }, param)) continue
       if (node.op !== 'copy' || input !== source || source.op !== 'tile' || node.inputs.length !== 2)
         throw packedMisuse(node, param, 'is used by single elements')
-      if (target!.op !== 'shared' || !isRight(layouts.get(target!), machine))
+      if (target!.op !== 'shared' || !isRight(layouts.get(target!), machine) || !isOnlyRight(ir, target!))
         throw packedMisuse(node, param, 'what it is copied to is used in another way')
       const { shape } = refOf(source)
       if (shape.length !== 2 || !readsPacked(machine, [shape[0], shape[1]]))
@@ -69,6 +69,15 @@ export function packedTiles(
 
 const isRight = (layout: TileLayout | undefined, machine: Machine): boolean =>
   layout?.kind === 'panels' && layout.axis === 1 && layout.width === panelColumns(machine)
+
+/** By its layout alone, a narrow tile that is a left operand, or is multiplied transposed, could not be told from one. */
+const isOnlyRight = (ir: KernelIR, tile: Node): boolean =>
+  [...walk(ir.body)].every(
+    ({ op, inputs }) =>
+      !inputs.includes(tile) ||
+      op === 'copy' ||
+      (op === 'dot' && inputs.indexOf(tile) === 1 && inputs[2] !== tile),
+  )
 
 /** A packed tensor's rows are those of a panel. */
 export function packedView(l: Lowering, whole: TensorView): TensorView {

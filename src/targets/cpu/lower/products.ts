@@ -85,7 +85,9 @@ function operand(l: Lowering, node: Node): TileOperand {
       layout: l.shared.layouts.get(tile.declaration!) ?? rowsLayout,
     }
   }
-  const buffer = l.buffers.get(node)!
+  let buffer = l.buffers.get(node)
+  // A constant has no memory until somebody needs it as one.
+  if (!buffer) evaluateInto(l, node, (buffer = newBuffer(l, node)))
   return {
     base: inFrame(l, buffer.offset),
     dtype: valueOf(node).dtype === 'i8' ? 'i32' : 'f32',

@@ -14,7 +14,7 @@ export type Right =
   | { readonly kind: 'panels'; readonly dtype: StorageDType }
   /** In panels of a packed tensor: the distance of panels, how deep they are here and how many there are is known at launch. */
   | { readonly kind: 'packed'; readonly dtype: StorageDType }
-  /** Widened, its columns one after the other, each along the inner axis: see inner.ts. */
+  /** Its columns lie one after the other, each along the inner axis: see inner.ts. */
   | { readonly kind: 'inner'; readonly dtype: StorageDType; readonly columnStride: number }
   /** As it lies: read in place where that is fast, else cut into panels on the way. */
   | {

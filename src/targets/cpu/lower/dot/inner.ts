@@ -37,11 +37,14 @@ export interface InnerKernel {
   readonly sumRow: number
 }
 
+/** With more, rearranging is a small part of the product, and one that several products may share. */
+const mostRows = 16
+
 /** Extents whose lanes come out even, and so few rows that adding lanes up costs less than rearranging the right operand. */
 export const isInner = (
   { lanes }: Machine,
   { rows, columns, depth }: { readonly rows: number; readonly columns: number; readonly depth: number },
-): boolean => columns % lanes === 0 && depth % lanes === 0 && 4 * rows <= depth
+): boolean => columns % lanes === 0 && depth % lanes === 0 && rows <= mostRows && 4 * rows <= depth
 
 /** Whether a `dot` whose right operand is a transposed tile is such a product. */
 export function isInnerDot({ inputs: [left], type }: Node, machine: Machine): boolean {
@@ -50,14 +53,13 @@ export function isInnerDot({ inputs: [left], type }: Node, machine: Machine): bo
   return left.op !== 'transpose' && isInner(machine, { rows, columns, depth })
 }
 
-/** Sums that registers hold next to operands. */
-const sumsOf = ({ lanes }: Machine): number => (lanes === 16 ? 24 : 12)
-
-/** Rows that are multiplied at once, of so many; as evenly as it goes. */
-export function innerRows(machine: Machine, rows: number): number {
-  const most = Math.max(1, Math.floor(sumsOf(machine) / machine.lanes))
+/** Rows that are multiplied at once, of so many, as evenly as it goes: each has as many sums as a vector has lanes. */
+export function innerRows({ lanes }: Machine, rows: number): number {
+  const most = lanes === 4 ? 3 : 1
   return Math.ceil(rows / Math.ceil(rows / most))
 }
+
+const lineBytes = 64
 
 /** As many columns as a vector has lanes. Arguments: left, right, sums, columns that will be wanted soon, whether to replace the sums. */
 export function innerKernel(machine: Machine, kernel: InnerKernel): CodeFunction {
@@ -75,27 +77,30 @@ export function innerKernel(machine: Machine, kernel: InnerKernel): CodeFunction
         const totals = all(rows, () =>
           all(lanes, () => writer.let('sum', { kind: 'const', type: vector, value: 0 })),
         )
-        writer.for('step', 0, depth, lanes, () => {
-          for (let column = 0; column < ahead; column++)
-            writer.emit({ kind: 'prefetch', at: use(next), offset: column * rightColumn, to: 'read' })
-          const factors = all(rows, (row) => writer.load('left', vector, memory, left, row * leftRow))
+        const bytes = lanes * dtypes[dtype].bytes
+        const step = (at: number): void => {
+          const factors = all(rows, (row) =>
+            writer.load('left', vector, memory, left, row * leftRow + at * lanes * wideBytes),
+          )
           for (let column = 0; column < lanes; column++) {
-            const raw = writer.load(
-              'right',
-              rawCodeType(dtype, true),
-              memoryKind(dtype),
-              right,
-              column * rightColumn,
-            )
+            const offset = column * rightColumn + at * bytes
+            const raw = writer.load('right', rawCodeType(dtype, true), memoryKind(dtype), right, offset)
             const other = widen(writer, machine, dtype, raw)
             factors.forEach((factor, row) => {
               const sum = totals[row][column]
               writer.set(sum, vector === 'vf32' ? fma(factor, other, sum) : add(mul(factor, other), sum))
             })
           }
-          writer.set(left, address(left, 0, 1, lanes * wideBytes))
-          for (const pointer of [right, next])
-            writer.set(pointer, address(pointer, 0, 1, lanes * dtypes[dtype].bytes))
+        }
+        // A line of memory is asked for once, where it is several steps.
+        const inLine = Math.max(1, lineBytes / bytes)
+        const steps = depth % (inLine * lanes) === 0 ? inLine : 1
+        writer.for('step', 0, depth, steps * lanes, () => {
+          for (let column = 0; column < ahead; column++)
+            writer.emit({ kind: 'prefetch', at: use(next), offset: column * rightColumn, to: 'read' })
+          for (let at = 0; at < steps; at++) step(at)
+          writer.set(left, address(left, 0, 1, steps * lanes * wideBytes))
+          for (const pointer of [right, next]) writer.set(pointer, address(pointer, 0, 1, steps * bytes))
         })
         const found = totals.map((row) => sumOfLanes(writer, row))
         leaveSums(writer, fresh, sums, numbersOf(dtype), (leave) =>
