@@ -92,8 +92,9 @@ export function innerKernel(machine: Machine, kernel: InnerKernel): CodeFunction
             })
           }
         }
-        // A line of memory is asked for once, where it is several steps.
-        const inLine = Math.max(1, lineBytes / bytes)
+        // A line of memory is asked for once, where it is several steps. In WebAssembly nothing is asked for, and V8 would load for all
+        // steps of a turn first and run out of registers.
+        const inLine = machine.name === 'native' ? Math.max(1, lineBytes / bytes) : 1
         const steps = depth % (inLine * lanes) === 0 ? inLine : 1
         writer.for('step', 0, depth, steps * lanes, () => {
           for (let column = 0; column < ahead; column++)
