@@ -88,6 +88,35 @@ const addFirst = kernel('addFirst', { c: tensor('bf16', 2), sum: tensor('f32', 1
   t.store(sum.at([0]), t.load(sum.at([0])).add(t.load(c.at([0, 0])).to('f32'))),
 )
 
+/** Numbers of few bits, all over a matrix. */
+const someNumber = (i: number, j: number): number => (((31 * i + 17 * j) % 23) - 11) / 16
+const fill = kernel('fill', { x: tensor('bf16', 2) }, (t, { x }) => {
+  const [rows, columns] = [16, 128]
+  t.persistent(x.tiles([rows, columns]), (xi, [i, j]) => {
+    const row = t.arange(rows).add(i.mul(rows)).expand(1).broadcast([rows, columns])
+    const column = t.arange(columns).add(j.mul(columns)).expand(0).broadcast([rows, columns])
+    const number = row.mul(31).add(column.mul(17)).mod(23).sub(11)
+    t.store(
+      xi,
+      number
+        .to('f32')
+        .mul(1 / 16)
+        .to('bf16'),
+    )
+  })
+})
+
+/** The product of two such matrices; every sum is exact. */
+function productOfNumbers(M: number, N: number, K: number): Float64Array {
+  const sums = new Float64Array(M * N)
+  for (let i = 0; i < M; i++)
+    for (let k = 0; k < K; k++) {
+      const left = someNumber(i, k)
+      for (let j = 0; j < N; j++) sums[i * N + j] += left * someNumber(k, j)
+    }
+  return sums
+}
+
 async function stopOf(promise: Promise<unknown>): Promise<WorldStopped> {
   const error: unknown = await promise.then(
     () => undefined,
@@ -191,6 +220,33 @@ onGpu.each(['cuda'])('copies that start early on %s', () => {
       }
     }
     for (const rank of world.localRanks) expect([...(await world.read(sum, rank))]).toEqual([expected])
+    await world.close()
+  })
+})
+
+onGpu.each(['cuda'])('products by warps on %s', () => {
+  it.each([
+    [64, 224, 5],
+    [64, 112, 9],
+    [16, 224, 7],
+  ])('have read tiles of %i x %i before they are filled again', async (BM, BN, stages) => {
+    const [M, N, K, ranks] = [64, 3584, 2048, 8]
+    const world = await openWorld({ target: 'cuda', ranks, heap: 1 << 26, timeout: 5000 })
+    const [a, b] = [world.empty('bf16', [M, K]), world.empty('bf16', [K, N])]
+    for (const x of [a, b]) world.launch(fill, { x }, { grid: 'resident' })
+    const c = world.empty('bf16', [M, N])
+    const wanted = productOfNumbers(M, N, K)
+    const meta = { BM, BN, BK: 64, stages }
+    for (let n = 0; n < 6; n++) {
+      world.launch(gemmKernel('bf16'), { a, b, c }, { grid: 'resident', meta })
+      for (const rank of world.localRanks) {
+        const found = await world.read(c, rank)
+        const wrong = range(M * N).filter(
+          (at) => Math.abs(found[at] - wanted[at]) > Math.abs(wanted[at]) / 128,
+        )
+        expect(wrong.length, `launch ${n}, rank ${rank}`).toBe(0)
+      }
+    }
     await world.close()
   })
 })

@@ -69,6 +69,8 @@ export interface EmissionPlans extends Plans {
   readonly mayHaveWritten: (ref: Node) => boolean
   /** Whether anything is copied by the copy engine. */
   readonly usesCopyEngine: boolean
+  /** Shared tiles that threads load from or store to themselves, the operands of products by warps included. */
+  readonly touchedByThreads: ReadonlySet<Node>
 }
 
 export class Emission {

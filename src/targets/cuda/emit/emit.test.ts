@@ -87,6 +87,13 @@ const emitted: Readonly<Record<string, () => EmittedKernel>> = {
   'flash-decode': () => emit(flashDecodeFused.record({ world: 2, meta: { G: 64 } }), [4, 64, 128, 128]),
 }
 
+function between(text: string, from: string, to: string): string {
+  const start = text.indexOf(from)
+  const end = text.indexOf(to, start + from.length)
+  expect(Math.min(start, end), `${from} … ${to} in\n${text}`).toBeGreaterThan(0)
+  return text.slice(start, end)
+}
+
 describe('emitted text', () => {
   it.each(Object.keys(emitted))('%s reads as it did', async (name) => {
     await expect(bodyOf(emitted[name]())).toMatchFileSnapshot(`snapshots/${name}.cu`)
@@ -226,13 +233,6 @@ describe('order inside a group', () => {
   })
 
   /** The kernel's text from one place to the next. */
-  const between = (text: string, from: string, to: string): string => {
-    const start = text.indexOf(from)
-    const end = text.indexOf(to, start + from.length)
-    expect(Math.min(start, end), `${from} … ${to} in\n${text}`).toBeGreaterThan(0)
-    return text.slice(start, end)
-  }
-
   it('has one thread look at a flag, and a role of one thread look by itself; nothing waits or advances', () => {
     const looks = (t: Program, y: Tensor<'i32', 1>, ready: Flags<0>): void =>
       t.store(y.at([0]), t.reached(ready).to(i32))
@@ -452,6 +452,48 @@ describe('products', () => {
       'mma_bf16(part<4>(acc_2, octet * 4), part<4>(loaded_bf16, step * 4), right[0], right[1]);',
     )
     expect(text).toContain('load_matrix_x4(left0, ')
+  })
+})
+
+describe('a tile that is filled again', () => {
+  /** The producer's turn, from its barrier to the first copy. */
+  const turnOf = (meta: object): string =>
+    between(
+      bodyOf(emit(gemmKernel('bf16').record({ world: 1, meta: { BK: 64, stages: 3, ...meta } }))),
+      'if (!barrier_await(empty',
+      'tma_load_2d(',
+    )
+
+  it('is fenced from threads that may still read it, whose arrival says only that they have asked', () => {
+    for (const meta of [
+      { BM: 64, BN: 224 },
+      { BM: 16, BN: 112 },
+    ])
+      expect(turnOf(meta)).toMatch(/break;[^]*\n\s*fence_async_shared\(\);[^]*barrier_expect_bytes/)
+    const [, producer] = bodyOf(emitted['flash-decode-few-heads']()).split('// producer')
+    // Once a turn, for keys and values.
+    expect(producer.match(/fence_async_shared\(\);/g)).toHaveLength(1)
+  })
+
+  it('is not fenced from the matrix unit, which has read it then', () => {
+    expect(turnOf({ BM: 64, BN: 256 })).not.toContain('fence_async_shared')
+  })
+
+  it('is fenced in a program without roles, whose threads meet before it', () => {
+    const again = kernel('again', { a: tensor(f32, 2), y: tensor(f32, 2) }, (t, { a, y }) => {
+      const tile = t.shared(f32, [64, 32])
+      const full = t.barriers(1)
+      t.for(4, (i) => {
+        t.copyAsync(a.tile([i, 0], [64, 32]), tile, full.at(0))
+        t.arrive(full.at(0))
+        t.wait(full.at(0), i)
+        t.store(y.tile([i, 0], [64, 32]), t.load(tile))
+        t.barrier()
+      })
+    })
+    expect(
+      between(bodyOf(emit(again.record({ world: 1 }), [256, 32])), 'for (i32', 'tma_load_2d('),
+    ).toContain('fence_async_shared();')
   })
 })
 

@@ -99,8 +99,15 @@ interface Pending extends Access {
   readonly before: Node | undefined
 }
 
+/** What was pending where branches part or a loop begins. */
+export interface Pendings {
+  readonly accesses: readonly Pending[]
+  readonly isUnfenced: boolean
+}
+
 export class Hazards {
   #pending: Pending[] = []
+  #isUnfenced = false
 
   need(accesses: readonly Access[]): Need {
     const conflicts = accesses.flatMap((now) =>
@@ -124,7 +131,27 @@ export class Hazards {
 
   /** The threads have met. */
   meet(): void {
+    if (this.#pending.some((access) => access.by === 'threads' && access.base.op === 'shared'))
+      this.handedBack()
     this.#pending = this.#pending.filter((access) => access.by === 'engineStore')
+  }
+
+  /** Threads, of this group or of another, are done with shared tiles, which the copy engine may fill again. */
+  handedBack(): void {
+    this.#isUnfenced = true
+  }
+
+  /**
+   * Whether the copy engine would fill a tile that threads may still be reading: what they have asked for is ordered before what other
+   * threads do once they meet, but not before what an engine does, until one of these makes a fence. (An arrival at a barrier
+   * passes loads of matrices that wait for their turn, and products of small tiles came out wrong.)
+   */
+  get isUnfenced(): boolean {
+    return this.#isUnfenced
+  }
+
+  fenced(): void {
+    this.#isUnfenced = false
   }
 
   /** Stores of the copy engine have ended. */
@@ -150,16 +177,20 @@ export class Hazards {
   enterLoop(loop: Node, plans: Plans): void {
     for (const block of loop.blocks)
       for (const node of walk(block))
-        for (const access of accessesOf(node, plans)) this.#pending.push({ ...access, before: loop })
+        for (const access of accessesOf(node, plans)) {
+          this.#pending.push({ ...access, before: loop })
+          if (access.by === 'threads' && access.base.op === 'shared') this.handedBack()
+        }
   }
 
-  snapshot(): readonly unknown[] {
-    return [...this.#pending]
+  snapshot(): Pendings {
+    return { accesses: [...this.#pending], isUnfenced: this.#isUnfenced }
   }
 
   /** Where branches meet again, what either did is pending. */
-  restore(...branches: readonly (readonly unknown[])[]): void {
-    this.#pending = [...new Set(branches.flat() as Pending[])]
+  restore(...branches: readonly Pendings[]): void {
+    this.#pending = [...new Set(branches.flatMap(({ accesses }) => accesses))]
+    this.#isUnfenced = branches.some(({ isUnfenced }) => isUnfenced)
   }
 }
 

@@ -10,6 +10,7 @@ import { CopyPlanner, type TensorPlan } from './copies.ts'
 import type { EmissionPlans, SharedPlan } from './emission.ts'
 import { planEarly } from './early.ts'
 import { planRoles, type Group, type RolesPlan } from './groups.ts'
+import { accessesOf } from './hazards.ts'
 import { planOverlap } from './overlap.ts'
 import { isByWarpgroups, productIn } from './products.ts'
 import { Ranges } from './ranges.ts'
@@ -67,6 +68,9 @@ function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {
       .filter((node) => node.op === 'dot')
       .map((node) => [node, productIn(node, layouts.of(node), groupOf.get(node)!)]),
   )
+  const accesses = all.flatMap((node) =>
+    accessesOf(node, { layouts, copies, stores, products, scratch: shared.scratch }),
+  )
   return {
     ir,
     facts,
@@ -92,6 +96,9 @@ function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {
     tileGroup: tileGroupOf(ir, facts.tileGroup ?? 8),
     mayHaveWritten: planWritten(ir, stores),
     usesCopyEngine: all.some((node) => node.op === 'copy.async' && copies.ofCopy(node).how === 'tensor'),
+    touchedByThreads: new Set(
+      accesses.flatMap(({ base, by }) => (by === 'threads' && base.op === 'shared' ? [base] : [])),
+    ),
     sharedBytes: space.used + BASE_ALIGNMENT,
   }
 }

@@ -278,7 +278,7 @@ export const whileLoop: Renderer = (node, emission) => {
   const { out, plans } = emission
   const [condition, body] = node.blocks
   const names = declareState(node, node.inputs, body.params, emission)
-  let atExit: readonly unknown[] = []
+  let atExit = emission.hazards.snapshot()
   emission.hazards.enterLoop(node, plans)
   bindState(names, condition.params, emission)
   bindState(names, body.params, emission)
@@ -337,7 +337,7 @@ export const ifElse: Renderer = (node, emission) => {
       )
     })
   }
-  let afterYes: readonly unknown[] = []
+  let afterYes = before
   const hasElse = no.nodes.length > 0 || no.results.length > 0
   const condition = emission.scalar(node.inputs[0])
   if (hasElse && yes.nodes.length === 0 && yes.results.length === 0) {

@@ -9,6 +9,7 @@ import { registers, type Emission } from '../emission.ts'
 import { blockedLayout } from '../layout.ts'
 import { ownerOf } from '../record.ts'
 import { is16Bit, literal, registerType } from '../spell.ts'
+import { tileRoot } from '../tiles.ts'
 import { tileOf, type TileView } from '../views.ts'
 import { engineCoordinates, placeOf, scaled, sharedView, sum, type Place } from './places.ts'
 import type { Renderer } from './renderer.ts'
@@ -264,12 +265,20 @@ export const copyAsync: Renderer = (node, emission) => {
     recorded(node, node.inputs[0], emission, () => copyByThreads(node, emission))
     return out.line('fence_async_shared();', node.site)
   }
+  fenceFromThreads(node, emission)
   const { recorder, group } = emission
   const owner = recorder && ownerOf(node.inputs[0])
   if (!owner) return copyByEngine(node, plan, emission)
   const copy = (): void => copyByEngine(node, plan, emission)
   if (group.solo) recorder.started(node, node.inputs[0], owner, copy)
   else recorder.copy(node, node.inputs[0], owner, copy)
+}
+
+/** What threads read of a tile, they have read before the copy engine fills it again. */
+function fenceFromThreads(node: Node, { out, hazards, plans }: Emission): void {
+  if (!hazards.isUnfenced || !plans.touchedByThreads.has(tileRoot(node.inputs[1]))) return
+  out.line('fence_async_shared();', node.site)
+  hazards.fenced()
 }
 
 function copyByEngine(node: Node, plan: TensorPlan, emission: Emission): void {

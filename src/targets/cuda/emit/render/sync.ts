@@ -197,6 +197,7 @@ export const barrierArrive: Renderer = (node, emission) => {
 
 export const barrierWait: Renderer = (node, emission) => {
   const { out, params, plans } = emission
+  emission.hazards.handedBack()
   const [picked, phase] = node.inputs
   const arrived = `barrier_await(${emission.scalar(picked)}, ${emission.scalar(phase)} & 1, ${params.control})`
   if (picked.inputs[0].attributes.ring === undefined) {

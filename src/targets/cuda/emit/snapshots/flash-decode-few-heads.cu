@@ -83,7 +83,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         i32 phase_2 = phase;
         for (i32 i0_2 = 0; i0_2 < loaded_ceil_64; ++i0_2) {
           if (!barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control)) break;
-          barrier_expect_bytes(full + slot_2 * 8, 16384);  // src/ops/flashDecode/fused.ts:50
+          fence_async_shared();  // src/ops/flashDecode/fused.ts:50
+          barrier_expect_bytes(full + slot_2 * 8, 16384);
           const i32 rows_left = loaded - i0_2 * 64;
           if (rows_left >= 64) {
             tma_load_4d(k_tile + slot_2 * 16384, k_map, full + slot_2 * 8, 0, i0_2 * 64, i1, i0);

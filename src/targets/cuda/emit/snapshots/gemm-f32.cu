@@ -47,7 +47,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
         i32 phase_2 = phase;
         for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_32; ++i0_2) {
           if (!barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control)) break;
-          barrier_expect_bytes(full + slot_2 * 8, 8192);  // src/ops/gemm.ts:18
+          fence_async_shared();  // src/ops/gemm.ts:18
+          barrier_expect_bytes(full + slot_2 * 8, 8192);
           tma_load_2d(a_tile + slot_2 * 8192, a_map, full + slot_2 * 8, i0_2 * 32, i0 * 64);
           barrier_expect_bytes(full + slot_2 * 8, 8192);  // src/ops/gemm.ts:19
           tma_load_2d(b_tile + slot_2 * 8192, b_map, full + slot_2 * 8, i1 * 64, i0_2 * 32);
