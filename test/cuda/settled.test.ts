@@ -1,11 +1,30 @@
-/** What may be read while the launch ahead still ends: only what no launch since the world idled writes. */
+/** What may be read while the launch ahead still ends: only what no launch since the world idled writes; and who comes after. */
 import { describe, expect, it } from 'vitest'
 import type { Launch } from '../../src/targets/cuda/runtime.ts'
-import { Settled, type Accesses } from '../../src/targets/cuda/settled.ts'
+import { Settled, type Accesses, type Line } from '../../src/targets/cuda/settled.ts'
 
 const [a, b, c] = [{ name: 'a' }, { name: 'b' }, { name: 'c' }]
 
+/** A queue that writes down what it waits for: of which other one, and which of its launches. */
+class FakeLine implements Line {
+  launched = 0
+  settled = 0
+  readonly marks: number[] = []
+  readonly followed: [rank: number, mark: number][] = []
+  constructor(readonly rank: number) {}
+
+  markBehind(launched: number): void {
+    expect(launched).toBeLessThanOrEqual(this.launched)
+    if ((this.marks.at(-1) ?? 0) < launched) this.marks.push(this.launched)
+  }
+
+  follow(other: FakeLine, launched: number): void {
+    this.followed.push([other.rank, other.marks.find((mark) => mark >= launched)!])
+  }
+}
+
 interface Given {
+  readonly on?: FakeLine
   readonly early?: readonly object[]
   /** Instead of `early`, several that are told apart. */
   readonly groups?: readonly (readonly object[])[]
@@ -14,7 +33,7 @@ interface Given {
 }
 
 /** A launch with one parameter, and what the kernel was told in it, 0 at first. */
-function launching({ early, groups, writes = [], writesElsewhere = [] }: Given) {
+function launching({ on = new FakeLine(0), early, groups, writes = [], writesElsewhere = [] }: Given) {
   const told = { value: 0, times: 0 }
   const launch = {
     setArgument(position: number, { value }: { readonly value: number }) {
@@ -25,8 +44,8 @@ function launching({ early, groups, writes = [], writesElsewhere = [] }: Given) 
   } as unknown as Launch
   const settledAt = early || groups ? 3 : -1
   const part: Accesses = {
+    ...{ queue: on, kernel: { name: 'some' }, launch },
     ...{
-      launch,
       early: groups ?? (early ? [early] : []),
       writes: [...writes, ...writesElsewhere],
       writesElsewhere,
@@ -52,12 +71,15 @@ describe('a launch that copies early', () => {
     settled.tell([writer.part], true)
     settled.tell([reader.part], true)
     expect(reader.told.value).toBe(0b010)
-    // Of what was not read early nobody has to be held back.
-    expect(settled.disturb([launching({ writesElsewhere: [b] }).part], true)).toBe(true)
+    // Nobody waits for what was not read early.
     settled.clear()
     settled.tell([writer.part], true)
     settled.tell([reader.part], true)
-    expect(settled.disturb([launching({ writesElsewhere: [c] }).part], true)).toBe(false)
+    const line = reader.part.queue as FakeLine
+    line.launched++
+    const later = (memory: object) => launching({ on: new FakeLine(1), writesElsewhere: [memory] }).part
+    expect(settled.holdBack([later(c)])).toBeUndefined()
+    expect(settled.holdBack([later(b)])).toBeDefined()
   })
 
   it('is told otherwise after a launch that writes it, until nothing runs', () => {
@@ -96,30 +118,133 @@ describe('a launch that copies early', () => {
   })
 })
 
+/** Launches in turn: held back, told, enqueued. */
+function launcher() {
+  const settled = new Settled()
+  const lines = [0, 1, 2].map((rank) => new FakeLine(rank))
+  const launch = (...parts: Accesses[]) => {
+    const held = settled.holdBack(parts)
+    settled.tell(parts, true)
+    for (const { queue } of parts) (queue as FakeLine).launched++
+    return held
+  }
+  const part = (rank: number, given: Given) => launching({ on: lines[rank], ...given }).part
+  const followed = () => lines.map((line) => line.followed)
+  return { settled, lines, launch, part, followed }
+}
+
 describe('a launch that writes on other ranks', () => {
-  it('disturbs launches that read that early, until nothing runs', () => {
-    const settled = new Settled()
-    const writer = launching({ writesElsewhere: [a] })
-    expect(settled.disturb([writer.part], true)).toBe(false)
-    settled.tell([launching({ early: [a] }).part], true)
-    expect(settled.disturb([writer.part], true)).toBe(true)
-    settled.clear()
-    expect(settled.disturb([writer.part], true)).toBe(false)
+  it('comes after launches that read that early, there', () => {
+    const { launch, part, followed } = launcher()
+    const reader = [0, 1, 2].map((rank) => part(rank, { early: [a] }))
+    expect(launch(...reader)).toBeUndefined()
+    const writer = [0, 1].map((rank) => part(rank, { writesElsewhere: [a] }))
+    expect(launch(...writer)).toMatchObject({ writer: 'some', reader: 'some' })
+    expect(followed()).toEqual([
+      [
+        [1, 1],
+        [2, 1],
+      ],
+      [
+        [0, 1],
+        [2, 1],
+      ],
+      [],
+    ])
   })
 
-  it('does not disturb those that read nothing early', () => {
-    const settled = new Settled()
-    settled.tell([launching({ early: [a] }).part], false)
-    expect(settled.disturb([launching({ writesElsewhere: [a] }).part], true)).toBe(false)
+  it('comes after them once, however often it is launched', () => {
+    const { launch, part, followed, lines } = launcher()
+    const [reader, writer] = [part(0, { early: [a] }), part(1, { writesElsewhere: [a] })]
+    for (let n = 0; n < 5; n++) launch(reader)
+    for (let n = 0; n < 5; n++) {
+      launch(writer)
+      launch(reader)
+    }
+    expect(followed()).toEqual([[], [[0, 5]], []])
+    expect(lines[0].marks).toEqual([5])
+  })
+
+  it('does not wait for those that are launched after it, or read nothing early, or have ended, or write elsewhere', () => {
+    const { settled, launch, part, followed, lines } = launcher()
+    launch(part(1, { writesElsewhere: [a] }))
+    launch(part(0, { early: [a] }))
+    launch(part(1, { writesElsewhere: [a] }))
+    settled.tell([part(0, { early: [b] })], false)
+    lines[0].launched++
+    launch(part(1, { writesElsewhere: [b] }))
+    launch(part(0, { early: [c] }))
+    // On its own rank alone.
+    launch(part(1, { writes: [c] }))
+    settled.clear()
+    launch(part(0, { early: [a] }))
+    lines[0].settled = lines[0].launched
+    launch(part(1, { writesElsewhere: [a] }))
+    expect(followed()).toEqual([[], [], []])
+  })
+
+  it('does not wait for what was launched behind them, when another one wrote there first', () => {
+    const { launch, part, followed, lines } = launcher()
+    // Rank by rank: each writer waits for the other one's flag.
+    launch(part(0, { early: [a, b] }))
+    expect(launch(part(0, { writesElsewhere: [a] }))).toBeUndefined()
+    launch(part(1, { early: [a] }))
+    launch(part(1, { writesElsewhere: [a] }))
+    launch(part(2, { writesElsewhere: [b] }))
+    expect(followed()).toEqual([[], [[0, 1]], [[0, 1]]])
+    expect(lines[0].marks).toEqual([1])
+  })
+
+  it('comes after what was read early again, too', () => {
+    const { launch, part, followed } = launcher()
+    const reader = part(0, { early: [a, b] })
+    launch(reader)
+    launch(part(1, { writesElsewhere: [a] }))
+    launch(part(0, { early: [b] }))
+    launch(part(1, { writesElsewhere: [b] }))
+    expect(followed()[1]).toEqual([
+      [0, 1],
+      [0, 2],
+    ])
+  })
+
+  it('holds back a graph that it is in', () => {
+    const { settled, launch, part, lines } = launcher()
+    launch(part(1, { early: [a] }))
+    const parts = [part(1, { writesElsewhere: [a] }), part(2, { writesElsewhere: [a] })]
+    expect(settled.holdBack(parts, lines[0])).toBeDefined()
+    expect(lines.map(({ followed }) => followed)).toEqual([[[1, 1]], [], []])
   })
 })
 
-it('is disturbed by a write on its own rank if that is on another stream', () => {
-  const settled = new Settled()
-  settled.tell([launching({ early: [a] }).part], true)
-  const writer = launching({ writes: [a] })
-  expect(settled.disturb([writer.part], true)).toBe(false)
-  expect(settled.disturb([writer.part], false)).toBe(true)
+it('is followed by a launch that writes on its own rank, on another stream', () => {
+  const { settled, launch, part } = launcher()
+  launch(part(0, { early: [a] }))
+  expect(settled.holdBack([part(0, { writes: [a] })])).toBeUndefined()
+  const other = new FakeLine(0)
+  expect(settled.holdBack([launching({ on: other, writes: [a] }).part])).toBeDefined()
+  expect(other.followed).toEqual([[0, 1]])
+})
+
+it('is followed by all that others enqueue', () => {
+  const { settled, launch, part, lines, followed } = launcher()
+  launch(part(0, { early: [a, b] }), part(1, { early: [c] }))
+  settled.forgo()
+  settled.holdBackAll(lines[2])
+  expect(followed()[2]).toEqual([
+    [0, 1],
+    [0, 1],
+    [1, 1],
+  ])
+})
+
+it('is known to the host, which must not write that', () => {
+  const { settled, launch, part, lines } = launcher()
+  launch(part(1, { early: [a] }))
+  expect([0, 1].map((rank) => settled.isReadEarly(a, rank))).toEqual([false, true])
+  expect(settled.isReadEarly(b, 1)).toBe(false)
+  lines[1].settled = 1
+  expect(settled.isReadEarly(a, 1)).toBe(false)
 })
 
 it('is not told again when a graph that has it is launched, only what that writes is noted', () => {

@@ -106,9 +106,9 @@ export class Graphs {
     if (this.#capture) throw new WorldError('a graph is launched while another one is captured')
     machine.makeRoom(origin)
     const parts = steps.map(({ part }) => part)
-    machine.holdBack(parts, false)
-    machine.settled.note(parts)
     machine.started(parts, () => {
+      machine.holdBack(parts, origin)
+      machine.settled.note(parts)
       for (const queue of queues)
         if (queue !== origin) {
           if (queue.launched !== queue.joined) this.#follow(origin, queue)

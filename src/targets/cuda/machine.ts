@@ -16,7 +16,7 @@ import { mostUnderWay, Queue, type Part } from './queue.ts'
 import { Recorder } from './recorder.ts'
 import type { Device, Kernel, StreamEvent } from './runtime.ts'
 import { stoppedWorkers } from './stopped.ts'
-import { Settled } from './settled.ts'
+import { Settled, type Held } from './settled.ts'
 import { transfersOf, type Transfers } from './transfers.ts'
 
 /** Devices, and what makes machine code for them. */
@@ -56,6 +56,8 @@ export class Machine {
   readonly recorder: Recorder | undefined
   readonly facts: WorldFacts
   readonly settled = new Settled()
+  /** A launch that does not start before another one has ended: see `Settled`. */
+  #held: Held | undefined
   /** Called once nothing runs. */
   onIdle: () => void = () => {}
   /** Numbers of streams that something was launched on. */
@@ -86,7 +88,10 @@ export class Machine {
     this.#watchdog = new Watchdog(this.#timeout, {
       pending: () => this.#lost === undefined && !this.isIdle,
       progress: () => (this.#lookQuietly() ? this.#queues.reduce((sum, queue) => sum + queue.settled, 0) : 0),
-      expired: () => void this.stop(`nothing has ended for ${this.#timeout} ms while launches were pending`),
+      expired: () =>
+        void this.stop(
+          `nothing has ended for ${this.#timeout} ms while launches were pending${this.#heldBack()}`,
+        ),
     })
     const used = [...new Set(this.placement.ranks.map(({ device }) => device))]
     this.recorder = options.record ? new Recorder(used, platform.compile) : undefined
@@ -185,7 +190,7 @@ export class Machine {
     this.#look(() => this.#queues.forEach((queue) => queue.mark()))
     while (this.#look(() => this.#queues.some((queue) => queue.settle() < queue.launched))) {
       if (performance.now() - start < this.#timeout) continue
-      const reason = `${why}, and launches that were pending have not ended for ${this.#timeout} ms: ${advice}`
+      const reason = `${why}, and launches that were pending have not ended for ${this.#timeout} ms: ${advice}${this.#heldBack()}`
       void this.stop(reason)
       throw new WorldStopped(reason)
     }
@@ -204,9 +209,9 @@ export class Machine {
     const from = this.recorder ? hostNow() : 0
     const early = this.mayStartEarly(parts)
     for (const part of parts) this.makeRoom(part.queue)
-    this.holdBack(parts, early)
-    this.settled.tell(parts, early)
     try {
+      this.holdBack(parts)
+      this.settled.tell(parts, early)
       for (const part of parts) {
         const step = part.queue.enqueue(part, early)
         this.recorder?.enqueued(step, from)
@@ -226,15 +231,23 @@ export class Machine {
     return this.#launching.size === 1
   }
 
-  /** Waits until nothing runs if parts would write what is read early: see `Settled`. */
-  holdBack(parts: readonly Part[], isOneStream: boolean): void {
-    if (this.settled.disturb(parts, isOneStream)) {
-      const { name } = parts[0].kernel
-      this.quieten(
-        `${name} writes on other ranks what a launch before it reads`,
-        `launch ${name} before that one`,
-      )
-    }
+  /** Parts that write what is read early start, on their queues or on one, when it was read: see `Settled`. */
+  holdBack(parts: readonly Part[], on?: Queue): void {
+    const held = this.settled.holdBack(parts, on)
+    if (held && (this.#held?.isOver() ?? true)) this.#held = held
+  }
+
+  /** What to do about a launch that was held back, if that is why nothing ends. */
+  #heldBack(): string {
+    if (this.#held?.isOver() ?? true) return ''
+    const { writer, reader } = this.#held!
+    return `; ${writer} writes on another rank or stream what ${reader} reads early, and starts when ${reader} has ended: if something waits for ${writer} before that, launch ${writer} before ${reader}`
+  }
+
+  /** Before the host writes a rank's copy of a tensor. */
+  holdHostBack(memory: object, name: string, rank: number): void {
+    if (this.settled.isReadEarly(memory, rank))
+      this.quieten(`the host writes ${name}, which a launch reads early`, `write ${name} before that launch`)
   }
 
   /** Runs what enqueues these parts; a call of the driver that fails names their kernels. */
@@ -262,7 +275,7 @@ export class Machine {
     while (queue.isFull) {
       this.#look(() => queue.settle())
       if (performance.now() - start < this.#timeout) continue
-      const reason = `no launch has ended for ${this.#timeout} ms while ${pending} were pending`
+      const reason = `no launch has ended for ${this.#timeout} ms while ${pending} were pending${this.#heldBack()}`
       void this.stop(reason)
       // Who was doing what is known a little later, when the host waits.
       throw new WorldStopped(reason)

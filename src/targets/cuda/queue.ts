@@ -8,7 +8,7 @@ import type { SymmetricFlags } from '../../world/world.ts'
 import type { Control, Controls } from './control.ts'
 import type { Executable } from './executables.ts'
 import { u64, type Stream, type StreamEvent } from './runtime.ts'
-import type { Accesses } from './settled.ts'
+import type { Accesses, Line } from './settled.ts'
 
 /** A launch of a kernel on one rank, as it can be enqueued again and again. */
 export interface Part extends Accesses {
@@ -39,7 +39,7 @@ type Launched = Step | readonly Step[]
 export const mostUnderWay = 256
 const launchesAnEvent = 64
 
-export class Queue {
+export class Queue implements Line {
   readonly rank: number
   readonly number: number
   readonly stream: Stream
@@ -50,6 +50,8 @@ export class Queue {
   readonly #events: StreamEvent[] = []
   launched = 0
   settled = 0
+  /** How many had been launched when the last event was recorded. */
+  #marked = 0
   /** How many had been launched when a graph last waited for this queue. */
   joined = 0
 
@@ -94,6 +96,17 @@ export class Queue {
     const event = this.#events.pop() ?? this.stream.createEvent()
     event.record()
     this.#marks.push({ event, launched: this.launched })
+    this.#marked = this.launched
+  }
+
+  markBehind(launched: number): void {
+    if (this.#marked < launched) this.mark()
+  }
+
+  follow(other: Queue, launched: number): void {
+    const mark = other.#marks.find((one) => one.launched >= launched)
+    // Those whose mark is gone have ended.
+    if (mark) this.stream.waitFor(mark.event)
   }
 
   /** Looks how far the device has come; gives how many launches have ended. */

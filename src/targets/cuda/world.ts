@@ -95,9 +95,14 @@ export class CudaWorld extends HostWorld {
   driverStream(rank: number, stream = 0): DeviceStream {
     this.expectLocal(rank)
     this.#machine.expectRunning()
-    if (!this.#graphs.isCapturing) this.#graphs.catchUp()
-    this.#machine.settled.forgo()
-    return this.#machine.queue(rank, stream).stream
+    const [{ settled }, queue] = [this.#machine, this.#machine.queue(rank, stream)]
+    settled.forgo()
+    // A stream that is captured takes no events from outside: the graph is held back as a whole.
+    if (!this.#graphs.isCapturing) {
+      this.#graphs.catchUp()
+      settled.holdBackAll(queue)
+    }
+    return queue.stream
   }
 
   // Allocation
@@ -173,6 +178,7 @@ export class CudaWorld extends HostWorld {
 
   protected override fill(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
     this.#machine.expectRunning()
+    this.#machine.holdHostBack(this.#stored.get(tensor)!, tensor.name, rank)
     this.#machine.transfers(rank).write(this.#address(tensor, rank), tensor.dtype, contents)
   }
 

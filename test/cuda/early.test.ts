@@ -1,0 +1,130 @@
+/** Launches that copy early, on a driver without a GPU: what writes there comes after them, and the host does not wait for it. */
+import { expect, it } from 'vitest'
+import { flags, i32, kernel, scalar, tensor, WorldStopped } from '../../src/index.ts'
+import { gatherKernel } from '../../src/ops/allGatherGemm/bulk.ts'
+import { gemmKernel } from '../../src/ops/gemm.ts'
+import { Device } from '../../src/targets/cuda/runtime.ts'
+import { CudaWorld } from '../../src/targets/cuda/world.ts'
+import { fakeDriver, words, type FakeKernel } from './fakeDriver.ts'
+
+const hold = kernel('hold', { open: tensor(i32, 1), wanted: scalar(i32) }, (t, { open, wanted }) => {
+  const look = () => t.load(open.at([0]), { order: 'acquire', scope: 'system' })
+  t.while(
+    look(),
+    (seen) => seen.lt(wanted),
+    () => look(),
+  )
+})
+const ask = kernel('ask', { ready: flags() }, (t, { ready }) => t.wait(ready.at([])))
+const tell = kernel('tell', { ready: flags() }, (t, { ready }) => t.signal(ready.on(0).at([])))
+
+/** A product of what was gathered, and the all-gather; `ran` has the kernels in the order in which they end. */
+async function open() {
+  const ran: string[] = []
+  const noting = (name: string): FakeKernel => ({ params: 0, run: () => ran.push(name) > 0 })
+  const holding: FakeKernel = {
+    params: 3,
+    run: (launch) => words(launch.pointer(0), 1)[0] >= launch.word(1) || words(launch.pointer(2), 1)[0] !== 0,
+  }
+  /** Ends when it was told, or when its control block says so. */
+  const asking: FakeKernel = {
+    params: 5,
+    run: (launch) => ran.includes('tell') || words(launch.pointer(4), 1)[0] !== 0,
+  }
+  const names = ['gemm', 'allGatherK', 'tell']
+  const kernels = Object.fromEntries(names.map((name) => [name, noting(name)]))
+  const fake = fakeDriver({ kernels: { ...kernels, hold: holding, ask: asking } })
+  const platform = { devices: [new Device(fake.driver, 0)], compile: () => new Uint8Array() }
+  const world = new CudaWorld(platform, { ranks: 2, heap: 1 << 20, timeout: 50 })
+  const [a, gathered] = [world.zeros('bf16', [64, 64]), world.zeros('bf16', [64, 128])]
+  const [b, c] = [world.zeros('bf16', [128, 64]), world.zeros('bf16', [64, 64])]
+  const [entered, left, ready] = [world.flags([2]), world.flags([2]), world.flags()]
+  const word = world.zeros(i32, [1])
+  const meta = { BM: 64, BN: 64, BK: 64, stages: 2 }
+  const product = { a: gathered, b, c }
+  const gather = { a, gathered, entered, left }
+  const gatherK = gatherKernel({ dtype: 'bf16', shard: 'K' })
+  await world.prepare(gemmKernel('bf16'), { args: product, meta })
+  await world.prepare(gatherK, { args: gather })
+  await world.prepare(hold, { args: { open: word, wanted: 1 } })
+  await world.prepare(ask, { args: { ready } })
+  await world.prepare(tell, { args: { ready } })
+  return {
+    ...{ world, fake, ran, ready, b },
+    hold: () => world.launch(hold, { open: word, wanted: 1 }, { grid: 1 }),
+    release: () => [0, 1].forEach((rank) => world.write(word, rank, [1])),
+    multiply: (ranks = [0, 1]) => world.launch(gemmKernel('bf16'), product, { grid: 1, meta, ranks }),
+    gather: (ranks = [0, 1]) => world.launch(gatherK, gather, { grid: 1, ranks }),
+  }
+}
+
+it('an all-gather after a product of what it gathers is enqueued while both wait for the host', async () => {
+  const { world, ran, ...launch } = await open()
+  launch.hold()
+  for (let round = 0; round < 2; round++) {
+    launch.multiply()
+    launch.gather()
+    launch.multiply()
+  }
+  expect(ran).toEqual([])
+  launch.release()
+  await world.synchronize()
+  const [product, both] = ['gemm', ['allGatherK', 'allGatherK']]
+  expect(ran.slice(0, 2)).toEqual([product, product])
+  expect(ran.filter((name) => name === 'allGatherK')).toEqual([...both, ...both])
+  await world.close()
+})
+
+it('it follows the product on the device, once', async () => {
+  const { world, fake, ...launch } = await open()
+  launch.hold()
+  const callsOf = (start: () => void): string[] => {
+    const before = fake.calls.length
+    start()
+    return fake.calls.slice(before).filter((call) => /Event(?!Create)|Launch/.test(call))
+  }
+  const launches = ['cuLaunchKernelEx', 'cuLaunchKernelEx']
+  expect(callsOf(launch.multiply)).toEqual(launches)
+  const held = callsOf(launch.gather)
+  expect(held.filter((call) => call === 'cuStreamWaitEvent')).toHaveLength(2)
+  expect(held.slice(-2)).toEqual(launches)
+  for (let again = 0; again < 3; again++) expect(callsOf(launch.gather)).toEqual(launches)
+  launch.release()
+  await world.close()
+})
+
+it('the world stops where the launch before the product waits for what comes after the all-gather', async () => {
+  const { world, ran, ready, ...launch } = await open()
+  world.launch(ask, { ready }, { grid: 1, ranks: [0] })
+  launch.multiply([0])
+  launch.gather([1])
+  world.launch(tell, { ready }, { grid: 1, ranks: [1] })
+  const stop: unknown = await world.synchronize().catch((thrown: unknown) => thrown)
+  expect(stop).toBeInstanceOf(WorldStopped)
+  expect((stop as WorldStopped).reason).toMatch(
+    /allGatherK writes on another rank or stream what gemm reads early, and starts when gemm has ended: .*launch allGatherK before gemm/,
+  )
+  // What was stopped runs to its end, in order.
+  expect(ran).toEqual(['gemm', 'allGatherK', 'tell'])
+  await world.reset()
+  ran.length = 0
+  launch.gather([1])
+  world.launch(tell, { ready }, { grid: 1, ranks: [1] })
+  world.launch(ask, { ready }, { grid: 1, ranks: [0] })
+  launch.multiply([0])
+  await world.synchronize()
+  expect(ran).toEqual(['allGatherK', 'tell', 'gemm'])
+  await world.close()
+})
+
+it('the host does not write what is read early', async () => {
+  const { world, b, ...launch } = await open()
+  const zeros = new Float32Array(128 * 64)
+  launch.multiply()
+  world.write(b, 0, zeros)
+  launch.hold()
+  launch.multiply([0])
+  world.write(b, 1, zeros)
+  expect(() => world.write(b, 0, zeros)).toThrow(/the host writes x\d+, .*: write x\d+ before that launch/)
+  await expect(world.close()).rejects.toThrow(/the host writes/)
+})
