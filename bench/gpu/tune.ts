@@ -20,6 +20,7 @@ const usage = `npx tsx bench/gpu/tune.ts [options]
   --match TEXT         only points whose name has this in it, such as 'bf16 K M=8'; may be given several times
   --variants NAME,...  bsp and pull, or bsp, fused-coarse and fused, by default
   --shard K|M          where A is cut for All-Gather + GEMM; K by default
+  --tiles NUMBERS      only such tiles and the default, such as 16,256,64,4; may be given several times
   --seconds S          for each point; 1.5 by default
   --json FILE          results, written as they come and read at the start; tune-gpu.json by default
   --again              tune again what the file has already
@@ -39,6 +40,7 @@ const { values: options, positionals } = parseArgs({
     match: { type: 'string', multiple: true, default: [] },
     variants: { type: 'string' },
     shard: { type: 'string', default: 'K' },
+    tiles: { type: 'string', multiple: true, default: [] },
     seconds: { type: 'string', default: '1.5' },
     json: { type: 'string', default: 'tune-gpu.json' },
     again: { type: 'boolean', default: false },
@@ -102,7 +104,7 @@ if (options.compile !== undefined) {
   compileAhead()
   for (const [n, point] of points.entries())
     if (isOurs(n)) {
-      const { failed } = await tunePoint(point, patternOf(point.dtype), seconds)
+      const { failed } = await tunePoint(point, patternOf(point.dtype), seconds, options.tiles)
       for (const [what, why] of Object.entries(failed)) console.log(`${point.key}: ${what}: ${why}`)
     }
   process.exit(0)
@@ -136,7 +138,7 @@ for (const point of points) {
   }
   store.begin(point.key)
   try {
-    const result = await tunePoint(point, patternOf(point.dtype), seconds)
+    const result = await tunePoint(point, patternOf(point.dtype), seconds, options.tiles)
     store.add(result)
     if (!result.tuned) failures++
     log(`${point.key}: ${summaryOf(result)}`)

@@ -194,20 +194,24 @@ export async function tunePoint(
   point: TunePoint,
   pattern: Pattern,
   seconds: number,
+  /** Those worth trying, as their numbers in order; none: all. */
+  wanted: readonly string[] = [],
 ): Promise<TunePointResult> {
   const { ranks } = point
   const way = ways[point.section](point)
   // How many candidates there will be must be known before there is a world.
   const share = Math.floor(device.multiprocessors / ranks)
   const expected = { target: 'cuda', ranks, localRanks: [0], multiprocessors: () => share, device: () => '' }
-  const heap = way.heap(way.tiling(expected).candidates())
+  const isWanted = (tiles: Numbers, n: number): boolean =>
+    n === 0 || wanted.length === 0 || wanted.includes(Object.values(tiles).join(','))
+  const heap = way.heap(way.tiling(expected).candidates().filter(isWanted))
   // Short turns hide what starting a graph takes, and tiles that are best in them are not those of a decoding loop.
   const stage = await Stage.open({ ranks, heap, repeats: 8 })
   try {
     const { asked, candidates } = way.tiling(stage.world)
     const make = way.prepare(stage, pattern)
     const contenders: { readonly tiles: Numbers; readonly executions: readonly Timed[] }[] = []
-    const all = candidates()
+    const all = candidates().filter(isWanted)
     for (const tiles of all)
       await stage.try(namedNumbers(tiles), async () => {
         const { whole, timed, check } = make(tiles)

@@ -1,7 +1,8 @@
 /**
  * Tiles worth trying, the default first. What a target refuses is not left out here for every reason it may have: whoever tries
  * them finds out. On a GPU: tiles that shared memory and registers hold, in numbers that keep multiprocessors busy to the end; with as
- * many stages as fit for one program on a multiprocessor and for two.
+ * many stages as fit for one program on a multiprocessor and for two, and a number between: ranks that share a device's memory
+ * keep step better when each has less under way.
  */
 import type { CacheShape, DecodeTiles } from '../ops/flashDecode/tiles.ts'
 import { cacheTileBytes, isLegalCache, mostTokens } from '../ops/flashDecode/tiles.ts'
@@ -43,7 +44,7 @@ function busyShare(tiles: number, multiprocessors: number): number {
   return tiles / (Math.ceil(tiles / multiprocessors) * multiprocessors)
 }
 
-function stagesFor(bytes: number, memories: readonly number[] = [1, 1 / 2]): number[] {
+function stagesFor(bytes: number, memories: readonly number[] = [1, 2 / 3, 1 / 2]): number[] {
   const fitting = memories.map((share) => Math.floor((share * tileMemory) / bytes))
   return fitting.map((stages) => Math.min(stages, mostStages)).filter((stages) => stages >= 2)
 }
@@ -80,7 +81,7 @@ export function decodeCandidates(target: string, shape: CacheShape, fallback: De
   const candidates = [32, 64, 128]
     .filter((BN) => BN <= mostTokens(shape))
     .flatMap((BN) =>
-      stagesFor(cacheTileBytes(shape, { BN, stages: 1 }), [1, 2 / 3, 1 / 2]).flatMap((stages) =>
+      stagesFor(cacheTileBytes(shape, { BN, stages: 1 })).flatMap((stages) =>
         [...splits, fallback.splits].map((parts) => ({ BN, stages, splits: parts })),
       ),
     )

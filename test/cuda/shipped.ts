@@ -74,7 +74,14 @@ function products(dtype: OperandDType, M: number): Shipped[] {
   const mail = { a: [M, K / WORLD], inbox: [2, WORLD, M, K / WORLD] }
   return [
     shipped(`gemm ${at}`, gemmKernel(dtype), tiles, { a: [M, K], ...matrices }),
-    shipped(`fused by shard ${at}`, fusedByShardKernel({ dtype, parts }), tiles, { ...mail, ...matrices }),
+    ...[true, false].map((inOrder) =>
+      shipped(
+        `fused by shard${inOrder ? '' : ', as they come'} ${at}`,
+        fusedByShardKernel({ dtype, parts, inOrder }),
+        tiles,
+        { ...mail, ...matrices },
+      ),
+    ),
     ...sharded,
   ]
 }

@@ -3,8 +3,9 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { f32, i32, type Program, type Scalar } from 'arke'
+import { walk } from '../../src/ir/node.ts'
 import { lower } from '../../src/ir/stages.ts'
-import { lowered, ops, recorded, type Args } from './lowered.ts'
+import { count, lowered, ops, recorded, rolesOf, type Args } from './lowered.ts'
 
 const lines = readFileSync(fileURLToPath(import.meta.url), 'utf8').split('\n')
 const lineOf = (marker: string): string =>
@@ -157,14 +158,51 @@ describe('obstacles', () => {
     })
     expect(ir.notes).toEqual([])
   })
-  it('a look at a flag that decides what is copied, whatever its order', () => {
+  it('a look at a flag that decides what is copied and what is stored, whatever its order', () => {
     for (const order of ['acquire', 'relaxed'] as const) {
       const note = obstacle((t, args) => {
         const as = t.shared(f32, [2, 2])
         t.if(t.reached(args.ready, { order }), () => copyAndStore(t, args, as as never)) // look
       })
-      expect(note).toMatch(/what it copies depends on reached at .* which only the consumer executes/)
+      expect(note).toMatch(/what it copies depends on reached at .* and so does what the consumer does/)
       expect(note).toContain(lineOf('look'))
+    }
+  })
+  it('but not a look that only decides what is copied: the consumer does not look', () => {
+    for (const order of ['acquire', 'relaxed'] as const) {
+      const ir = lowered((t, { a, c, ready }) => {
+        const as = t.shared(f32, [2, 2])
+        const { sum } = t.pipeline(
+          [3],
+          { sum: t.zeros(f32, [2, 2]), row: t.constant(i32, 0), seen: t.constant(i32, 0) },
+          ([k], { sum, row, seen }) => {
+            const next = t.if(
+              t.reached(ready, { order }),
+              () => row.add(1).mod(2),
+              () =>
+                t.while(
+                  row,
+                  (at) => at.lt(1),
+                  (at) => at.add(1),
+                ),
+            )
+            t.copy(a.tile([next, k], [2, 2]), as)
+            return { sum: sum.add(t.load(as)), row: next, seen: seen.add(next) }
+          },
+        )
+        t.store(c.tile([0, 0], [2, 2]), sum)
+      })
+      expect(ir.notes).toEqual([])
+      const { producer, consumer } = rolesOf(ir)
+      expect([producer, consumer].map((role) => count(role, 'reached'))).toEqual([1, 0])
+      expect([producer, consumer].map((role) => count(role, 'while'))).toEqual([1, 0])
+      // The sum is the consumer's alone; the row is the producer's; nobody needs what was seen.
+      const state = (role: typeof producer): unknown[] =>
+        [...walk(role)]
+          .find(({ op }) => op === 'for')!
+          .blocks[0].params.map(({ attributes }) => attributes.name)
+      expect(state(producer)).toEqual(['i0', 'row', 'slot', 'phase'])
+      expect(state(consumer)).toEqual(['i0', 'sum', 'slot', 'phase'])
     }
   })
   it('and one that orders it', () => {

@@ -141,8 +141,12 @@ describe.each(targets)('a thousand executions on %s', (target) => {
       endureProduct({ variant, shard: 'M', ownFirst: true, tiles: { BM: 8, BN: 16, BK: 4, stages: 2 } }),
   )
 
-  it('All-Gather + GEMM fused along K, with a flag for each shard', () =>
-    endureProduct({ variant: 'fused', shard: 'K', flagPer: 'shard' }))
+  it.each([
+    ['in the order of ranks', true],
+    ['as they arrive', false],
+  ])('All-Gather + GEMM fused along K, with a flag for each shard, %s', (_, inOrder) =>
+    endureProduct({ variant: 'fused', shard: 'K', flagPer: 'shard', inOrder }),
+  )
 
   it.each(choices)('Flash Decode %s', async (_, choice) => {
     for (const ranks of sizes)

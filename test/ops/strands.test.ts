@@ -44,7 +44,7 @@ const given: readonly Given[] = [
     (['bsp', 'pull'] as const).map((variant) => ({ variant, shard })),
   ),
   { variant: 'push', shard: 'K', ownFirst: false },
-  { variant: 'fused', shard: 'K', flagPer: 'shard' },
+  { variant: 'fused', shard: 'K', flagPer: 'shard', inOrder: true },
 ]
 
 describe.each(forms)('strands with waits %s', (waits) => {

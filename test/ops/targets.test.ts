@@ -108,9 +108,12 @@ describe.each(targets)('All-Gather + GEMM on %s', (target) => {
     },
   )
 
-  it('fused along K, with a flag for each shard', async () => {
-    for (const [ranks, dtype] of settings(target, 0)) {
-      const options = { shape: shapes[ranks % 3], dtype, tiles, flagPer: 'shard' } as const
+  it.each([
+    ['in the order of ranks', true],
+    ['as they arrive', false],
+  ])('fused along K, with a flag for each shard, %s', async (_, inOrder) => {
+    for (const [ranks, dtype] of settings(target, Number(inOrder))) {
+      const options = { shape: shapes[ranks % 3], dtype, tiles, flagPer: 'shard', inOrder } as const
       const subject = repeated(
         ranks,
         (world) => allGatherGemm(world, { ...options, variant: 'fused', shard: 'K' }),

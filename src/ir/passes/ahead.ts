@@ -64,14 +64,15 @@ export function splitProducer(ir: KernelIR, waits: 'kept' | 'settled' = 'kept'):
       inStrand = () => undefined
       return made
     })
-    return copier.emit('roles', [], { names, warps, strands: ['ahead', names[at + 1]] }, blocks, roles!.site)
+    const together = new Set(['ahead', names[at + 1], ...strandsOf(roles!)])
+    return copier.emit('roles', [], { names, warps, strands: [...together] }, blocks, roles!.site)
   }
   const made = removeDead({ ...ir, body: copier.copyBlock(ir.body) })
   verify(made)
   return made
 }
 
-/** The roles that a producer was split into, by name. */
+/** The roles that a producer was split into, and others that share its warpgroup, by name. */
 export const strandsOf = (roles: Node): readonly string[] =>
   (roles.attributes.strands as readonly string[] | undefined) ?? []
 

@@ -27,7 +27,7 @@ export function findObstacle(
     usedOutside(ir, pipelines, filled) ??
     first(pipelines, (pipeline) => misfilled(pipeline, filled)) ??
     readAndWritten(block, slice, filled, ir.world) ??
-    acquiredByConsumer(block) ??
+    acquiredByConsumer(block, slice) ??
     first(pipelines, (pipeline) => signalledBeforeWait(pipeline.blocks[0]))
   )
 }
@@ -124,11 +124,13 @@ function readAndWritten(
   return undefined
 }
 
-/** The producer executes waits for flags itself; other acquires order only the role that executes them. */
-function acquiredByConsumer(block: Block): string | undefined {
-  const acquires = (node: Node): boolean =>
-    node.op === 'barrier.wait' ||
-    (node.op !== 'wait' && ['acquire', 'acqRel', 'seqCst'].includes(String(node.attributes.order)))
+/** The producer executes waits for flags itself, and looks at those that it needs; other acquires order only who executes them. */
+function acquiredByConsumer(block: Block, { needed }: Slice): string | undefined {
+  const acquires = (node: Node): boolean => {
+    if (node.op === 'barrier.wait') return true
+    if (node.op === 'wait' || (node.op === 'reached' && needed.has(node))) return false
+    return ['acquire', 'acqRel', 'seqCst'].includes(String(node.attributes.order))
+  }
   const [found] = standsBeforePipelines(block, acquires)
   return (
     found && `what it copies may be ordered by ${found.op} at ${found.site}, which only the consumer executes`

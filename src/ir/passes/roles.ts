@@ -7,7 +7,7 @@ import { attribute, walk, type Block, type Node } from '../node.ts'
 import { Copier } from '../rewrite.ts'
 import type { Site } from '../site.ts'
 import { valueType, type Type } from '../type.ts'
-import { isProducerCopy, leadingInputs, stateCount, type Slice } from './slice.ts'
+import { isProducerCopy, leadingInputs, stateCount, type Share, type Slice } from './slice.ts'
 
 export interface Ring {
   readonly stages: number
@@ -57,8 +57,7 @@ export class RoleBuilder {
     const into = this.#into
     if (into.map.has(node) && node.type.kind === 'ref') return positions // declared at the top
     if (node.op === 'barrier' && this.#role !== 'sequential') return positions // a role is sequential already
-    if (this.#role === 'producer' && !this.#slice?.needed.has(node)) return positions
-    if (this.#role === 'consumer' && this.#slice?.moved.has(node)) return positions
+    if (this.#isLeftOut(node)) return positions
     if (node.op === 'result') {
       into.map.set(node, this.#results.get(node.inputs[0])!.get(attribute<number>(node, 'index'))!)
       return positions
@@ -71,10 +70,21 @@ export class RoleBuilder {
     return positions
   }
 
+  /** What this role executes; undefined: all, or all but what moved. */
+  get #share(): Share | undefined {
+    return this.#role === 'producer' ? this.#slice : this.#slice?.consumer
+  }
+
+  #isLeftOut(node: Node): boolean {
+    if (this.#role === 'consumer' && this.#slice?.moved.has(node)) return true
+    return this.#share !== undefined && !this.#share.needed.has(node)
+  }
+
   /** Indices of the state this role carries through a control node. */
   #kept(node: Node): readonly number[] {
     const all = Array.from({ length: stateCount(node) }, (_, i) => i)
-    return this.#role === 'producer' ? all.filter((i) => this.#slice?.keeps(node, i)) : all
+    const share = this.#share
+    return share ? all.filter((i) => share.keeps(node, i)) : all
   }
 
   #containsRing(node: Node): boolean {

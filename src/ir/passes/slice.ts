@@ -5,18 +5,27 @@
 import { attribute, walk, type Block, type Node } from '../node.ts'
 import { ops } from '../ops/index.ts'
 import type { RefType } from '../type.ts'
+import { hasEffect } from './dead.ts'
 
-export interface Slice {
+/** What one role executes of a block. */
+export interface Share {
+  readonly needed: ReadonlySet<Node>
+  /** Whether it carries state `i` of a control node. */
+  keeps(control: Node, i: number): boolean
+}
+
+export interface Slice extends Share {
   /** Waits and copies inside pipelines: the producer's alone. */
   readonly moved: ReadonlySet<Node>
-  /** All nodes the producer executes, `moved` included. */
-  readonly needed: ReadonlySet<Node>
-  /** Weak loads among them. */
+  /** Weak loads among what the producer needs. */
   readonly loads: ReadonlySet<Node>
+  /**
+   * The consumer's share, where it is not all but `moved`: two looks at one flag may differ, so that only the producer looks at one that
+   * tells what is copied next.
+   */
+  readonly consumer: Share | undefined
   /** Why the producer cannot run ahead, if it cannot. */
   readonly obstacle: string | undefined
-  /** Whether the producer carries state `i` of a control node. */
-  keeps(control: Node, i: number): boolean
 }
 
 export function containsPipeline(node: Node): boolean {
@@ -40,6 +49,48 @@ export function stateCount(node: Node): number {
 }
 
 export function producerSlice(block: Block): Slice {
+  const moved = new Set<Node>()
+  for (const pipeline of walk(block))
+    if (pipeline.op === 'pipeline')
+      for (const node of walk(pipeline.blocks[0]))
+        if (node.op === 'wait' || isProducerCopy(node)) moved.add(node)
+  const around = surroundings(block)
+  const waits = standsBeforePipelines(block, (node) => node.op === 'wait')
+  const own = shareOf([...moved, ...waits], around)
+  const looks = [...own.needed].filter(({ op }) => op === 'reached')
+  const rest = [...walk(block)].filter((node) => isWork(node) && !moved.has(node) && !looks.includes(node))
+  const consumer = looks.length > 0 ? shareOf(rest, around) : undefined
+  const loads = [...own.needed].filter(
+    ({ op, attributes }) => op === 'load' && attributes.order === undefined,
+  )
+  const obstacles = [...own.needed]
+    .map((node) => obstacleOf(node, consumer))
+    .filter((why) => why !== undefined)
+  return { ...own, moved, loads: new Set(loads), consumer, obstacle: obstacles.at(-1) }
+}
+
+function obstacleOf(node: Node, consumer: Share | undefined): string | undefined {
+  if (node.op === 'last') return `what it waits for stands in last(), at ${node.site}`
+  if (node.op === 'reached')
+    return consumer?.needed.has(node)
+      ? `what it copies depends on ${node.op} at ${node.site}, and so does what the consumer does`
+      : undefined
+  if (node.op === 'load' && node.attributes.order === undefined) return undefined
+  if (node.op === 'dot' || (['read', 'write'].includes(ops[node.op].effect) && !isProducerCopy(node)))
+    return `what it copies depends on ${node.op} at ${node.site}, which only the consumer executes`
+  return undefined
+}
+
+/** What is done for its own sake, not for the sake of what is in it or of what it gives. */
+const isWork = (node: Node): boolean => ops[node.op].effect !== 'control' && hasEffect(node)
+
+/** The control node around each node, and of each parameter of a block that one and the block. */
+interface Surroundings {
+  readonly parents: ReadonlyMap<Node, Node>
+  readonly owners: ReadonlyMap<Node, { readonly control: Node; readonly block: Block }>
+}
+
+function surroundings(block: Block): Surroundings {
   const parents = new Map<Node, Node>()
   const owners = new Map<Node, { control: Node; block: Block }>()
   const index = (inner: Block, control: Node | undefined): void => {
@@ -50,18 +101,14 @@ export function producerSlice(block: Block): Slice {
     }
   }
   index(block, undefined)
+  return { parents, owners }
+}
 
-  const moved = new Set<Node>()
-  for (const pipeline of walk(block))
-    if (pipeline.op === 'pipeline')
-      for (const node of walk(pipeline.blocks[0]))
-        if (node.op === 'wait' || isProducerCopy(node)) moved.add(node)
-
+/** Backwards from some nodes everything that they depend on, in data and in control. */
+function shareOf(from: readonly Node[], { parents, owners }: Surroundings): Share {
   const needed = new Set<Node>()
-  const loads = new Set<Node>()
   const kept = new Map<Node, Set<number>>()
-  let obstacle: string | undefined
-  const pending: Node[] = [...moved, ...standsBeforePipelines(block, (node) => node.op === 'wait')]
+  const pending: Node[] = [...from]
 
   const keep = (control: Node, i: number): void => {
     const set = kept.get(control) ?? new Set<number>()
@@ -95,19 +142,11 @@ export function producerSlice(block: Block): Slice {
     if (ops[node.op].effect === 'control') {
       pending.push(...node.inputs.slice(0, leadingInputs(node)))
       if (node.op === 'while') pending.push(...node.blocks[0].results)
-      if (node.op === 'last') obstacle = `what it waits for stands in last(), at ${node.site}`
       continue
     }
     pending.push(...node.inputs)
-    if (node.op === 'load' && node.attributes.order === undefined) loads.add(node)
-    // Two looks at one flag may differ, and the roles would go apart.
-    else if (
-      ['dot', 'reached'].includes(node.op) ||
-      (['read', 'write'].includes(ops[node.op].effect) && !isProducerCopy(node))
-    )
-      obstacle = `what it copies depends on ${node.op} at ${node.site}, which only the consumer executes`
   }
-  return { moved, needed, loads, obstacle, keeps: (control, i) => kept.get(control)?.has(i) ?? false }
+  return { needed, keeps: (control, i) => kept.get(control)?.has(i) ?? false }
 }
 
 /** Nodes of a kind that something in a pipeline comes after, those in a pipeline included. */

@@ -13,7 +13,7 @@ import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'
 import { oncePer, type OperandDType } from '../operation.ts'
 import type { Tiles } from '../tiles.ts'
-import { product, productMeta } from './product.ts'
+import { product, productMeta, type Take } from './product.ts'
 
 /** Columns of a part of so many rows: a program holds all of it in registers while it sends. */
 const partColumns = (BM: number): number => (BM <= 32 ? 256 : 64)
@@ -26,9 +26,11 @@ export interface FusedByShard {
   readonly dtype: OperandDType
   /** See `partsOf`. */
   readonly parts: number
+  /** Shards are multiplied in the order of ranks, so that sums are the same every time; else as they arrive. */
+  readonly inOrder: boolean
 }
 
-export const fusedByShardKernel = oncePer(({ dtype, parts }: FusedByShard) =>
+export const fusedByShardKernel = oncePer(({ dtype, parts, inOrder }: FusedByShard) =>
   kernel(
     'allGatherGemmFusedByShard',
     {
@@ -59,7 +61,7 @@ export const fusedByShardKernel = oncePer(({ dtype, parts }: FusedByShard) =>
         t.for(t.world - 1, (step) => t.signal(arrived.on(peer(step)).at([t.rank])))
       })
       const here = t.epoch(arrived, 'wait').mod(2).to(i32)
-      multiply.ofShards((owner, at, into) =>
+      const take: Take = (owner, at, into) =>
         t.if(
           owner.eq(t.rank),
           () => t.copy(a.tile(at, [BM, BK]), into),
@@ -67,8 +69,9 @@ export const fusedByShardKernel = oncePer(({ dtype, parts }: FusedByShard) =>
             t.wait(arrived.at([owner]))
             t.copy(inbox.pick(here).pick(owner).tile(at, [BM, BK]), into)
           },
-        ),
-      )
+        )
+      if (inOrder) multiply.ofShards(take)
+      else multiply.ofShardsHere(take, (owner) => t.reached(arrived.at([owner]), { order: 'relaxed' }))
     },
   ),
 )

@@ -67,6 +67,11 @@ export interface AllGatherGemmOptions {
   readonly ownFirst?: boolean
   /** Of `fused` along K: a flag for each tile of A, or one for each rank's shard, which is the default on a GPU. */
   readonly flagPer?: 'tile' | 'shard'
+  /**
+   * Of `fused` with a flag for each shard: multiply shards in the order of ranks, which gives the same bits every time. By default
+   * those that are here come first, so that a late rank holds nobody up, and the last bits of sums may differ from launch to launch.
+   */
+  readonly inOrder?: boolean
   readonly stream?: number
 }
 
@@ -108,6 +113,7 @@ interface Plan {
   /** Along M, where own rows go first. */
   readonly strips: Pick<ProductMeta, 'ownRows' | 'ownColumns'> | undefined
   readonly flagPer: 'tile' | 'shard'
+  readonly inOrder: boolean
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
 }
 /** Allocates what a variant needs beside A, B and C, and gives the launches of one execution, in order. */
@@ -165,7 +171,7 @@ const variants: Readonly<Record<AllGatherGemmVariant, Variant>> = {
   },
 }
 
-function fusedByShard({ world, dtype, local, a, weights, c, tiles, options }: Plan): Step {
+function fusedByShard({ world, dtype, local, a, weights, c, tiles, inOrder, options }: Plan): Step {
   const { ranks } = world
   const parts = partsOf(local, tiles)
   const args = {
@@ -174,7 +180,7 @@ function fusedByShard({ world, dtype, local, a, weights, c, tiles, options }: Pl
     arrived: world.flags([ranks], { name: 'arrived', arrivals: parts }),
   }
   const launch = { ...options, meta: tiles }
-  const fused = fusedByShardKernel({ dtype, parts })
+  const fused = fusedByShardKernel({ dtype, parts, inOrder })
   return { name: 'fused', launch: () => world.launch(fused, { ...args, b: weights() }, launch) }
 }
 
@@ -188,6 +194,9 @@ function mailbox({ world, shard, dtype, local: [rows, depth], tiles: { BM, BK } 
     arrived: world.flags([ranks, ...tiles], { name: 'arrived' }),
   }
 }
+
+/** Ranks of which one word can tell which are left. */
+const mostInAnyOrder = 30
 
 /** Of a shard: a product of fewer reads B so often for each that it is better to wait for the rows of other ranks. */
 const fewRows = 128
@@ -248,6 +257,10 @@ export function allGatherGemm(
   const { flagPer = mayShareFlags && world.target === 'cuda' ? 'shard' : 'tile' } = options
   if (flagPer === 'shard' && !mayShareFlags)
     throw new RangeError('allGatherGemm: a flag for each shard needs shards along K, and no senders')
+  if (options.inOrder === false && ranks > mostInAnyOrder)
+    throw new RangeError(
+      `allGatherGemm: shards of ${ranks} ranks are multiplied in order; ${mostInAnyOrder} may come in any`,
+    )
   const { variant, reason }: { variant: string; reason?: string } =
     options.variant === 'auto'
       ? choose(
@@ -289,6 +302,7 @@ export function allGatherGemm(
     ownFirst: ownFirst && shard === 'K' && flagPer === 'tile',
     strips: ownFirst && shard === 'M' && ranks > 1 ? stripsOf(rows, tiles) : undefined,
     flagPer,
+    inOrder: options.inOrder ?? ranks > mostInAnyOrder,
     options: { grid, stream },
   })
   return {

@@ -11,7 +11,7 @@
  * gathered rows, or, with strips of `ownRows` x `ownColumns`, `ownRowsFirst` does, which does not wait idly.
  */
 import type { Program } from '../../lang/program.ts'
-import { f32 } from '../../lang/dtypes.ts'
+import { bool, f32, i32 } from '../../lang/dtypes.ts'
 import { ceilDiv, type Shared, type Tensor } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
 import type { OperandDType } from '../operation.ts'
@@ -68,6 +68,8 @@ export function product(t: Program, shard: Shard, operands: Operands, meta: Prod
   const multiply = shard === 'K' ? alongK : alongM
   return {
     ofShards: (take: Take): void => multiply(t, operands, tiles, meta, take),
+    ofShardsHere: (take: Take, isHere: (owner: Scalar) => Scalar<'bool'>): void =>
+      alongKAsTheyCome(t, operands, tiles, meta, take, isHere),
     ownFirst: (take: Take): void => ownFirst(t, operands, tiles, meta, take),
     ofRows: (gathered: Gathered): void =>
       strips
@@ -102,6 +104,65 @@ const alongK: Multiply = (t, { a, b, c }, { as, bs }, { BM, BN, BK, stages }, ta
         t.copy(b.slice(0, owner.mul(depth), depth).tile([k, j], [BK, BN]), bs)
         take(owner, [i, k], as)
         return t.dot(as, bs, acc)
+      },
+      { stages },
+    )
+    t.copy(sum.to(c.dtype), ci)
+  })
+}
+
+/**
+ * The same, but for the order: own shard first, then of those that are left the next one that is here, or, if none is, the next one. So
+ * a rank that is late holds the others up only when they have nothing else to multiply. What a sum of floats comes to depends on
+ * the order of its terms, and may differ in its last bits from one launch to another.
+ */
+function alongKAsTheyCome(
+  t: Program,
+  { a, b, c }: Operands,
+  { as, bs }: SharedTiles,
+  { BM, BN, BK, stages }: ProductMeta,
+  take: Take,
+  isHere: (owner: Scalar) => Scalar<'bool'>,
+): void {
+  const depth = a.dim(1)
+  const ownerAt = (place: Scalar): Scalar => t.rank.add(place).mod(t.world)
+  const bitOf = (place: Scalar): Scalar => t.constant(i32, 1).shl(place)
+  const next = (left: Scalar): Scalar => {
+    const isLeft = (place: Scalar): Scalar<'bool'> => left.and(bitOf(place)).ne(0)
+    const mayBeNext = (place: Scalar): Scalar<'bool'> =>
+      t.if(
+        isLeft(place),
+        () => isHere(ownerAt(place)),
+        () => t.constant(bool, 0),
+      )
+    const step = (place: Scalar): Scalar => place.add(1)
+    const first = t.while(t.constant(i32, 0), (place) => isLeft(place).not(), step)
+    const here = t.while(
+      first,
+      (place) =>
+        t.if(
+          place.lt(t.world),
+          () => mayBeNext(place).not(),
+          () => t.constant(bool, 0),
+        ),
+      step,
+    )
+    return here.lt(t.world).select(here, first)
+  }
+  t.persistent(c.tiles([BM, BN]), (ci, [i, j]) => {
+    const { sum } = t.pipeline(
+      [t.world, ceilDiv(depth, BK)],
+      { sum: t.zeros(f32, [BM, BN]), left: t.constant(i32, 2 ** t.world - 1), place: t.constant(i32, 0) },
+      ([step, k], { sum, left, place: last }) => {
+        const place = t.if(
+          k.eq(0).and(step.gt(0)),
+          () => next(left),
+          () => last,
+        )
+        const owner = ownerAt(place)
+        t.copy(b.slice(0, owner.mul(depth), depth).tile([k, j], [BK, BN]), bs)
+        take(owner, [i, k], as)
+        return { sum: t.dot(as, bs, sum), left: left.and(bitOf(place).not()), place }
       },
       { stages },
     )

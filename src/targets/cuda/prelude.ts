@@ -95,6 +95,7 @@ __device__ __forceinline__ u32 shared_address(const void* p) {
 // Launches of a stream overlap where the host allows it: one is made ready while the one before ends.
 __device__ __forceinline__ void next_kernel_may_start() { asm volatile("griddepcontrol.launch_dependents;"); }
 __device__ __forceinline__ void kernel_before_ended() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void bring_near(const void* p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
 __device__ __forceinline__ u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }
 
 // Two floats as packed bf16, the first in the low half.

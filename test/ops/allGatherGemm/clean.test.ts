@@ -110,8 +110,11 @@ describe.each(['push', 'fused'] as const)('%s along M, own rows first', (variant
   })
 })
 
-describe('fused along K, with a flag for each shard', () => {
-  const given = { variant: 'fused', shard: 'K', flagPer: 'shard' } as const
+describe.each([
+  ['in the order of ranks', true],
+  ['as they arrive', false],
+])('fused along K, with a flag for each shard, %s', (_, inOrder) => {
+  const given = { variant: 'fused', shard: 'K', flagPer: 'shard', inOrder } as const
 
   it.each([1, 2, 3, 4])('on %i ranks, three launches in a row', async (ranks) => {
     await expectClean(subject(ranks, given), { schedules: 24 / ranks, limit: 24 / ranks })

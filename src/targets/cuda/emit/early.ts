@@ -12,7 +12,7 @@ import type { Group, RolesPlan } from './groups.ts'
 export interface EarlyPlan {
   /** Those that may be early, in the order of their warps from the first on. */
   readonly strands: readonly EarlyStrand[]
-  /** Threads of their warps, and of strands beside them that may not: no other thread is waited for by these. */
+  /** Threads of their warps, and of roles beside them that may not: no other thread is waited for by these. */
   readonly threads: number
   /** Those that execute waits: they have to know whether the world was stopped. */
   readonly asking: readonly number[]
@@ -33,11 +33,10 @@ export function planEarly({ body }: KernelIR, roles: RolesPlan): EarlyPlan | und
   const node = soleRoles(body)
   if (!node || node.blocks.length < 2) return undefined
   const first = node.blocks.filter((one) => roles.groups.get(one)!.branch.first === 0)
-  if (first.some((one) => !roles.groups.get(one)!.solo)) return undefined
   const strands: EarlyStrand[] = []
   for (const block of first) {
     const [group, reads] = [roles.groups.get(block)!, readsOf(block)]
-    if (reads) strands.push({ group, reads: [...reads].sort() })
+    if (group.solo && reads) strands.push({ group, reads: [...reads].sort() })
     else break
   }
   if (strands.length === 0) return undefined

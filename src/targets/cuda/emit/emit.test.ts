@@ -70,7 +70,7 @@ const emitted: Readonly<Record<string, () => EmittedKernel>> = {
   'gemm-strands': () => emit(gemm.record({ world: 1 }), undefined, { strands: true }),
   'all-gather-gemm-strands': () =>
     emit(
-      fusedByShardKernel({ dtype: 'bf16', parts: 4 }).record({ world: 2, meta: fewRows }),
+      fusedByShardKernel({ dtype: 'bf16', parts: 4, inOrder: true }).record({ world: 2, meta: fewRows }),
       [1024, 1024, 1024, 1024],
       { strands: true },
     ),

@@ -9,7 +9,7 @@ import { KernelError } from '../../../ir/site.ts'
 import { prelude } from '../prelude.ts'
 import { COMMON, STAGING } from './device.ts'
 import type { EarlyPlan } from './early.ts'
-import { Emission } from './emission.ts'
+import { Emission, type EmissionPlans } from './emission.ts'
 import { usedOf } from './library.ts'
 import { plan, writtenBases } from './plan.ts'
 import { RECORDING } from './record.ts'
@@ -84,12 +84,20 @@ function prologue(emission: Emission): void {
   out.line('const u32 thread = threadIdx.x;')
   const barriers = [...walk(plans.ir.body)].filter((node) => node.op === 'barriers')
   if (barriers.length > 0) initialise(barriers, emission)
+  const canWait = emission.waitSites.length > 0
+  const advanced = [
+    ...[...emission.signals].map((flags) => ({ flags, side: 'signal' as const })),
+    ...[...emission.waits].map((flags) => ({ flags, side: 'wait' as const })),
+  ].map((one) => ({ ...one, name: emission.epoch(one.flags, one.side) }))
+  const clerk = clerkOf(plans)
+  const counter = advanced.length > 0 ? params.counter() : undefined
+  bringNear(clerk, [...(canWait ? [params.control] : []), ...(counter ? [counter] : [])], emission)
   if (early) {
     const { strands } = early
     const settled = params.settled(strands.map(({ reads }) => reads))
     const isSettled =
       strands.length === 1
-        ? `threadIdx.x < ${32 * strands[0].group.warps} && ${settled} != 0`
+        ? `threadIdx.x < 32 && ${settled} != 0`
         : strands
             .map(({ group }, i) => `threadIdx.x / 32 == ${group.first / 32} && (${settled} >> ${i} & 1) != 0`)
             .join(' || ')
@@ -99,14 +107,9 @@ function prologue(emission: Emission): void {
   } else out.line('kernel_before_ended();')
   emission.recorder?.begins()
   // What waits for others would wait in vain in a stopped world.
-  const canWait = emission.waitSites.length > 0
   const asking = (early ? [...early.asking, early.threads] : [0]).map((first) => `thread == ${first}`)
   const asks = asking.length > 1 ? `(${asking.join(' || ')}) && !is_early` : asking[0]
   if (canWait) out.line(`const bool is_stopped = ${asks} && abort_raised(${params.control});`)
-  const advanced = [
-    ...[...emission.signals].map((flags) => ({ flags, side: 'signal' as const })),
-    ...[...emission.waits].map((flags) => ({ flags, side: 'wait' as const })),
-  ].map((one) => ({ ...one, name: emission.epoch(one.flags, one.side) }))
   for (const [name, { flags, side }] of emission.epochs)
     out.line(
       `const u32 ${name} = *(volatile u32*)(${params.epochs(flags)} + ${side === 'signal' ? 0 : 1}) + 1;`,
@@ -116,11 +119,11 @@ function prologue(emission: Emission): void {
     barriers.length > 0 ||
     advanced.length > 0 ||
     (emission.recorder && plans.roles.groups.size > 0)
-  if (early) meetBehind(early, canWait, emission)
+  if (early) meetBehind(early, canWait, counter ? clerk : undefined, emission)
   else if (isMeeting) out.line(canWait ? 'if (__syncthreads_or(is_stopped)) return;' : '__syncthreads();')
-  if (advanced.length === 0) return
-  // All programs have read the epochs when the last one comes here. The last thread is as a rule none that starts copies.
-  const isLast = `thread == ${plans.roles.block - 1} && last_program(${params.counter()}, gridDim.x)`
+  if (!counter) return
+  // All programs have read the epochs when the last one comes here.
+  const isLast = `thread == ${clerk} && last_program(${counter}, gridDim.x)`
   out.block(`if (${isLast})`, () => {
     for (const { flags, side, name } of advanced)
       out.line(`${params.epochs(flags)}[${side === 'signal' ? 0 : 1}] = ${name};`)
@@ -128,18 +131,44 @@ function prologue(emission: Emission): void {
 }
 
 /**
- * All meet but the strands, of which the first has made the barriers: the others of them wait for that and go on. At barriers of
- * theirs, since they may be at the next soon.
+ * The thread that tells the next launch of this one's epochs, which takes a microsecond: one of a warp that has nothing to do, beside one
+ * that starts copies, or else the last one.
  */
-function meetBehind({ strands, threads }: EarlyPlan, canWait: boolean, { out, plans }: Emission): void {
+function clerkOf({ roles: { block, groups }, early }: EmissionPlans): number {
+  const spare = [...groups.values()].find(({ solo, warps }) => solo && warps > 1)
+  const isBehind = early && spare && spare.branch === early.strands[0].group.branch
+  return spare && (!early || isBehind) ? spare.first + 32 : block - 1
+}
+
+/** Words that every program looks at before it begins, and that others have driven out of the cache since the launch before. */
+function bringNear(thread: number, others: readonly string[], { out, params, epochs }: Emission): void {
+  const words = new Set([...[...epochs.values()].map(({ flags }) => params.epochs(flags)), ...others])
+  if (words.size === 0) return
+  out.line(`if (thread == ${thread}) { ${[...words].map((word) => `bring_near(${word});`).join(' ')} }`)
+}
+
+/**
+ * All meet but the strands, of which the first has made the barriers: the others of them wait for that and go on. At barriers of
+ * theirs, since they may be at the next soon. A courier beside them uses none of the barriers, and goes on at once; nor does it wait for
+ * flags, in vain if the world was stopped.
+ */
+function meetBehind(
+  { strands, threads }: EarlyPlan,
+  canWait: boolean,
+  clerk: number | undefined,
+  { out, plans }: Emission,
+): void {
   const { block, groups } = plans.roles
   const { branch, barrier } = strands[0].group
-  const [, ...others] = [...groups.values()].filter((group) => group.branch === branch)
+  const [, ...others] = [...groups.values()].filter((group) => group.branch === branch && group.solo)
   for (const other of others) {
     out.line(`if (threadIdx.x < 32) group_arrive(${other.barrier}, 64);`)
     out.line(`if (threadIdx.x / 32 == ${other.first / 32}) group_barrier(${other.barrier}, 64);`)
   }
-  out.line(`if (threadIdx.x < ${threads}) group_arrive(${barrier}, ${block});`)
+  // It has to know that all have read the epochs.
+  const first = clerk !== undefined && clerk < threads ? `threadIdx.x / 32 == ${clerk / 32}` : undefined
+  if (first) out.line(`if (${first}) group_barrier(${barrier}, ${block});`)
+  out.line(`${first ? 'else ' : ''}if (threadIdx.x < ${threads}) group_arrive(${barrier}, ${block});`)
   out.block('else', () => {
     out.line(`group_barrier(${barrier}, ${block});`)
     if (!canWait) return

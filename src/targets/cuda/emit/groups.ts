@@ -1,13 +1,15 @@
 /**
  * The roles plan: which threads of a program execute which block. A *group* is a run of warps that execute the same code as
  * one agent: the whole program, or a role. A role that only waits, computes scalars and starts copies needs one thread, and
- * gives its registers up to the roles that hold fragments.
+ * gives its registers up to the roles that hold fragments. A courier, which holds what it sends, is among its warps.
  */
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { KernelError } from '../../../ir/site.ts'
 import type { ValueType } from '../../../ir/type.ts'
 import { strandsOf } from '../../../ir/passes/ahead.ts'
+import { isFragment, isIndexed, isSplat } from './assign.ts'
 import type { CopyPlanner } from './copies.ts'
+import { is16Bit } from './spell.ts'
 
 export interface Group {
   readonly name: string
@@ -19,7 +21,7 @@ export interface Group {
   readonly solo: boolean
   /** The named barrier at which its threads meet. */
   readonly barrier: number
-  /** The warps that part for it, alone or for all strands of a role together, which share a warpgroup. */
+  /** The warps that part for it, alone or for all roles that share a warpgroup together. */
   readonly branch: Branch
   /** Threads that meet where all roles of the program do. */
   readonly together: number
@@ -45,6 +47,8 @@ export interface RolesPlan {
 const REGISTERS = 65536
 /** What a thread that waits for flags and walks tiles needs; 40 are too few for some. */
 const SOLO_REGISTERS = 56
+/** What threads that load and store fragments need beside these, for their places; 56 are too few for some that record. */
+const BESIDE_FRAGMENTS = 72
 /** As many as a thread can name, and a little less than setmaxnreg can give. */
 const MOST_REGISTERS = 240
 
@@ -91,7 +95,8 @@ function planGroups(
   const warps = attribute<readonly number[]>(roles, 'warps')
   const solo = roles.blocks.map((role) => needsOneThread(role, copies))
   const branches = branchesOf(names, strandsOf(roles))
-  const change = registerChange(branches, warps, solo, block)
+  const few = branches.map((branch) => fewRegisters(branch, roles, solo))
+  const change = registerChange(branches, warps, few, block)
   const isPartial = (branch: readonly number[]): number => Number(warpsOf(branch, warps) % 4 !== 0)
   // Whole warpgroups first, so that each starts at a multiple of four warps, as the matrix unit wants.
   branches.sort((a, b) => isPartial(a) - isPartial(b))
@@ -108,7 +113,7 @@ function planGroups(
         barrier: firstBarrier + i,
         branch,
         together: 32 * totalWarps(roles),
-        registers: change?.[i],
+        registers: change?.get(roleNumbers),
       })
       first += 32 * warps[i]
     }
@@ -116,7 +121,7 @@ function planGroups(
   return firstBarrier + names.length
 }
 
-/** Roles one by one, and the strands of one together, by number. */
+/** Roles one by one, and those of one warpgroup together, by number. */
 function branchesOf(names: readonly string[], strands: readonly string[]): number[][] {
   const isStrand = (i: number): boolean => strands.includes(names[i])
   const numbers = names.map((_, i) => i)
@@ -128,25 +133,66 @@ function branchesOf(names: readonly string[], strands: readonly string[]): numbe
 const warpsOf = (branch: readonly number[], warps: readonly number[]): number =>
   branch.reduce((sum, i) => sum + warps[i], 0)
 
-/** What setmaxnreg can move from the roles that start copies to those that hold fragments. */
+/** Registers a thread that do for the roles of a branch; undefined: it is given what is left. */
+function fewRegisters(branch: readonly number[], roles: Node, solo: readonly boolean[]): number | undefined {
+  const [warps, { blocks }] = [attribute<readonly number[]>(roles, 'warps'), roles]
+  const isFew = (i: number): boolean => solo[i] || (branch.some((j) => solo[j]) && onlySends(blocks[i]))
+  if (!branch.every(isFew)) return undefined
+  const needs = branch.map((i) => (solo[i] ? SOLO_REGISTERS : sendingRegisters(blocks[i], warps[i])))
+  return 8 * Math.ceil(Math.max(...needs) / 8)
+}
+
+/** Whether all that a role holds is what it loads, and computes from that. */
+const onlySends = (role: Block): boolean =>
+  [...walk(role)].every(({ op }) => !['copy', 'copy.async', 'dot'].includes(op))
+
+/** Registers a thread of a role that sends, as if all its fragments were needed at once. */
+function sendingRegisters(role: Block, warps: number): number {
+  const fragments = [...walk(role)].filter(
+    (node) => node.op !== 'result' && isFragment(node) && !isSplat(node) && !isIndexed(node),
+  )
+  return fragments.reduce((sum, { type }) => {
+    const { dtype, shape } = type as ValueType
+    const elements = Math.ceil(shape.reduce((a, b) => a * b, 1) / (32 * warps))
+    return sum + (is16Bit(dtype) ? Math.ceil(elements / 2) : elements)
+  }, BESIDE_FRAGMENTS)
+}
+
+/**
+ * Whether a courier costs nothing. It has idle warps of a producer of one thread, and registers that were moved, or that leave the
+ * multiprocessor room for a second program where there is memory for one.
+ */
+export function isCourierFree({ groups, block }: RolesPlan, programsByMemory: number): boolean {
+  const named = (wanted: string) => [...groups].find(([, { name }]) => name === wanted)
+  const [producer, courier] = [named('producer'), named('courier')]
+  if (!producer?.[1].solo || !courier) return false
+  const [role, { registers, warps }] = courier
+  const programs = Math.floor(REGISTERS / (block * sendingRegisters(role, warps)))
+  return registers !== undefined || programs >= Math.min(2, programsByMemory)
+}
+
+/** What setmaxnreg can move from the branches for which few do to those that hold fragments, whole warpgroups all of them. */
 function registerChange(
   branches: readonly (readonly number[])[],
   warps: readonly number[],
-  solo: readonly boolean[],
+  few: readonly (number | undefined)[],
   block: number,
-): Group['registers'][] | undefined {
+): ReadonlyMap<readonly number[], Group['registers']> | undefined {
   const launched = Math.min(255, roundDown(REGISTERS / block))
-  if (!solo.includes(true) || !solo.includes(false) || launched >= MOST_REGISTERS) return undefined
-  const isMixed = (branch: readonly number[]): boolean => branch.some((i) => solo[i] !== solo[branch[0]])
-  if (branches.some((branch) => warpsOf(branch, warps) % 4 !== 0 || isMixed(branch))) return undefined
-  if (warps.reduce((a, b) => a + b, 0) * 32 !== block) return undefined
-  const threads = (wanted: boolean): number =>
-    warps.reduce((sum, count, i) => (solo[i] === wanted ? sum + 32 * count : sum), 0)
-  const raised = roundDown((launched * block - SOLO_REGISTERS * threads(true)) / threads(false))
-  return solo.map((one) =>
-    one
-      ? { change: 'lower', count: SOLO_REGISTERS }
-      : { change: 'raise', count: Math.min(MOST_REGISTERS, raised) },
+  const isAny = few.some((count) => count !== undefined) && few.includes(undefined)
+  if (!isAny || launched >= MOST_REGISTERS || few.some((count) => count !== undefined && count > launched))
+    return undefined
+  const threads = branches.map((branch) => 32 * warpsOf(branch, warps))
+  if (threads.some((count) => count % 128 !== 0) || threads.reduce((a, b) => a + b, 0) !== block)
+    return undefined
+  const given = threads.reduce((sum, count, i) => sum + count * (few[i] ?? 0), 0)
+  const others = threads.reduce((sum, count, i) => sum + (few[i] === undefined ? count : 0), 0)
+  const raised = Math.min(MOST_REGISTERS, roundDown((launched * block - given) / others))
+  return new Map(
+    branches.map((branch, i) => [
+      branch,
+      few[i] === undefined ? { change: 'raise', count: raised } : { change: 'lower', count: few[i] },
+    ]),
   )
 }
 

@@ -3,13 +3,14 @@
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isRemote, origin, writtenRefs } from '../../../ir/ops/index.ts'
 import { splitProducer } from '../../../ir/passes/ahead.ts'
+import { detachCourier } from '../../../ir/passes/courier.ts'
 import { elsewhere } from '../../../ir/passes/elsewhere.ts'
 import { assignLayouts, isFragment, isSplat, type Layouts } from './assign.ts'
 import { withConversions } from './conversions.ts'
 import { CopyPlanner, type TensorPlan } from './copies.ts'
 import type { EmissionPlans, SharedPlan } from './emission.ts'
 import { planEarly } from './early.ts'
-import { planRoles, type Group, type RolesPlan } from './groups.ts'
+import { isCourierFree, planRoles, type Group, type RolesPlan } from './groups.ts'
 import { accessesOf } from './hazards.ts'
 import { planOverlap } from './overlap.ts'
 import { isByWarpgroups, productIn } from './products.ts'
@@ -37,11 +38,19 @@ export interface KernelPlan extends EmissionPlans {
 
 export function plan(given: KernelIR, facts: EmitFacts): KernelPlan {
   const planned = (ir: KernelIR): KernelPlan => withConversions(ir, (one) => planOf(one, facts))
-  const whole = planned(given)
-  const split = facts.strands && !facts.record ? splitProducer(given) : undefined
+  const detached = detachCourier(given)
+  const withCourier = detached && planned(detached)
+  const isFree = withCourier && isCourierFree(withCourier.roles, programsByMemory(withCourier.sharedBytes))
+  const [ir, whole] = isFree ? [detached!, withCourier] : [given, planned(given)]
+  const split = facts.strands && !facts.record ? splitProducer(ir) : undefined
   const inStrands = split && planned(split)
   return inStrands?.early ? inStrands : whole
 }
+
+/** Programs that a multiprocessor's shared memory holds, of which it keeps some for each. */
+const programsByMemory = (bytes: number): number =>
+  Math.floor((SHARED_LIMIT + RESERVED_SHARED) / (bytes + RESERVED_SHARED))
+const RESERVED_SHARED = 1024
 
 function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {
   const ranges = new Ranges(ir.body, facts)

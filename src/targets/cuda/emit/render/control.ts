@@ -163,6 +163,15 @@ const onlyLoads = ({ nodes }: Block): boolean =>
   nodes.some(({ op }) => op === 'load') &&
   nodes.every(({ op, blocks }) => blocks.length === 0 && (op === 'load' || ops[op].effect === 'pure'))
 
+/** Turns of a loop whose loads are all under way together: parts of eight ranks, as a rule. */
+const mostAtOnce = 8
+const isShort = ({ inputs: [low, high, step] }: Node): boolean => {
+  const [from, to, by] = [low, high, step].map((one) =>
+    one.op === 'const' ? Number(one.attributes.value) : NaN,
+  )
+  return (to - from) / by <= mostAtOnce
+}
+
 export const forLoop: Renderer = (node, emission) => {
   const { out, plans } = emission
   const only = meetingOf(node, emission)
@@ -187,7 +196,7 @@ export const forLoop: Renderer = (node, emission) => {
     emission.setScalar(index, i)
     bindState(names, params, emission)
     const by = emission.scalar(step)
-    if (onlyLoads(body)) out.line('#pragma unroll 4')
+    if (onlyLoads(body)) out.line(`#pragma unroll ${isShort(node) ? mostAtOnce : 4}`)
     out.block(
       `for (i32 ${i} = ${emission.scalar(low)}; ${i} < ${emission.scalar(high)}; ${by === '1' ? `++${i}` : `${i} += ${by}`})`,
       () => {

@@ -17,8 +17,17 @@ export function release(node: Node, emission: Emission): void {
 /** What one thread of the group has learned holds for all of them, and for the copies they start. */
 export function acquire(node: Node, emission: Emission): void {
   if (emission.isApart) return
-  if (emission.plans.usesCopyEngine) emission.out.line('fence_async();', node.site)
+  if (isOfCopies(node, emission)) emission.out.line('fence_async();', node.site)
   emission.meet(node.site)
+}
+
+/** Whether copies by the engine may come after a node: of its own role, or of one that is told to go on. */
+function isOfCopies(node: Node, { plans }: Emission): boolean {
+  if (!plans.usesCopyEngine) return false
+  for (const later of plans.uses.after(node))
+    if (['copy.async', 'barrier.arrive', 'barrier', 'roles'].includes(later.op) || plans.stores.has(later))
+      return true
+  return false
 }
 
 interface FlagText {
@@ -95,7 +104,7 @@ export const reached: Renderer = (node, emission) => {
   const name = emission.names.take('is_reached')
   const look = `flag_reached(flag_load(${flag.pointer}), ${wantedOf(node, flag, emission)})`
   emission.fromLeader('u32', name, `(u32)${look}`, node.site)
-  if (emission.plans.usesCopyEngine && attribute<Order>(node, 'order') === 'acquire') acquire(node, emission)
+  if (isOfCopies(node, emission) && attribute<Order>(node, 'order') === 'acquire') acquire(node, emission)
   emission.setScalar(node, `(${name} != 0)`)
 }
 

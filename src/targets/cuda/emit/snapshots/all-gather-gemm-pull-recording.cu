@@ -28,13 +28,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) allGatherGemmPull(
     barrier_init_fence();
     fence_async_shared();
   }
+  if (thread == 32) { bring_near(ready_epochs); bring_near(done_epochs); bring_near(control); bring_near(counters + 1); }
   kernel_before_ended();
   if (thread == 0) program_begins(shared + 229488, 3);
   const bool is_stopped = thread == 0 && abort_raised(control);
   const u32 ready_wait_epoch = *(volatile u32*)(ready_epochs + 1) + 1;
   const u32 done_signal_epoch = *(volatile u32*)(done_epochs + 0) + 1;
   if (__syncthreads_or(is_stopped)) return;
-  if (thread == 383 && last_program(counters + 1, gridDim.x)) {
+  if (thread == 32 && last_program(counters + 1, gridDim.x)) {
     done_epochs[0] = done_signal_epoch;
     ready_epochs[1] = ready_wait_epoch;
   }
@@ -166,7 +167,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) allGatherGemmPull(
     const u32 is_last = shared_load<u32>(shared + 229456);
     group_barrier(2, 256);
     if (is_last) {
-      fence_async();
       group_barrier(2, 256);
       group_barrier(2, 256);
       for (i32 i0 = thread; i0 < 2; i0 += 256) {

@@ -11,6 +11,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) elements(
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
+  if (thread == 127) { bring_near(control); }
   kernel_before_ended();
   const bool is_stopped = thread == 0 && abort_raised(control);
   if (__syncthreads_or(is_stopped)) return;

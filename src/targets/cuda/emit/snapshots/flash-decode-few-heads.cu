@@ -50,6 +50,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     barrier_init_fence();
     fence_async_shared();
   }
+  if (thread == 32) { bring_near(done_epochs); bring_near(arrived_epochs); bring_near(control); bring_near(counters + 1); }
   kernel_before_ended();
   const bool is_stopped = thread == 0 && abort_raised(control);
   const u32 done_wait_epoch = *(volatile u32*)(done_epochs + 1) + 1;
@@ -57,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
   const u32 arrived_wait_epoch = *(volatile u32*)(arrived_epochs + 1) + 1;
   const u32 done_signal_epoch = *(volatile u32*)(done_epochs + 0) + 1;
   if (__syncthreads_or(is_stopped)) return;
-  if (thread == 255 && last_program(counters + 1, gridDim.x)) {
+  if (thread == 32 && last_program(counters + 1, gridDim.x)) {
     arrived_epochs[0] = arrived_signal_epoch;
     done_epochs[0] = done_signal_epoch;
     done_epochs[1] = done_wait_epoch;
@@ -310,7 +311,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         const u32* arrived_flag = arrived + ((i0_2 * arrived_dim1 + i0_times_2_plus_rank_over_q_dim1) * arrived_dim2 + i0_times_2_plus_rank_mod_q_dim1);  // src/ops/flashDecode/fused.ts:87
         if (arrived_flag != awaited_2) {
           if (thread == 0) flag_wait(arrived_flag, arrived_wait_epoch, control, 2, rank);
-          fence_async();
           group_barrier(2, 128);
           awaited_2 = arrived_flag;
         }
@@ -390,7 +390,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     const u32 is_last = shared_load<u32>(shared + 133200);
     group_barrier(2, 128);
     if (is_last) {
-      fence_async();
       group_barrier(2, 128);
       group_barrier(2, 128);
       for (i32 i0 = thread; i0 < 2; i0 += 128) {

@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     barrier_init_fence();
     fence_async_shared();
   }
-  const bool is_early = threadIdx.x < 128 && settled != 0;  // producer: nothing under way writes what it copies
+  const bool is_early = threadIdx.x < 32 && settled != 0;  // producer: nothing under way writes what it copies
   if (!is_early) kernel_before_ended();
   if (threadIdx.x < 128) group_arrive(1, 256);
   else {

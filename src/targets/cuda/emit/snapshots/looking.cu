@@ -16,6 +16,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) looking(
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
+  if (thread == 127) { bring_near(ready_epochs); bring_near(both_epochs); }
   kernel_before_ended();
   const u32 ready_wait_epoch = *(volatile u32*)(ready_epochs + 1) + 1;
   const u32 both_wait_epoch = *(volatile u32*)(both_epochs + 1) + 1;

@@ -18,6 +18,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) publish(
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
+  if (thread == 127) { bring_near(done_epochs); bring_near(ready_epochs); bring_near(control); bring_near(counters + 1); }
   kernel_before_ended();
   if (thread == 0) program_begins(shared + 16, 1);
   const bool is_stopped = thread == 0 && abort_raised(control);
