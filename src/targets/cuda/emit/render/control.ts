@@ -163,14 +163,9 @@ const onlyLoads = ({ nodes }: Block): boolean =>
   nodes.some(({ op }) => op === 'load') &&
   nodes.every(({ op, blocks }) => blocks.length === 0 && (op === 'load' || ops[op].effect === 'pure'))
 
-/** Turns of a loop whose loads are all under way together: parts of eight ranks, as a rule. */
-const mostAtOnce = 8
-const isShort = ({ inputs: [low, high, step] }: Node): boolean => {
-  const [from, to, by] = [low, high, step].map((one) =>
-    one.op === 'const' ? Number(one.attributes.value) : NaN,
-  )
-  return (to - from) / by <= mostAtOnce
-}
+/** Turns of a loop whose loads are under way together: of so many as are known, parts of eight ranks as a rule, or of any number. */
+const turnsAtOnce = ({ inputs: [low, high] }: Node): number =>
+  low.op === 'const' && high.op === 'const' ? 8 : 4
 
 export const forLoop: Renderer = (node, emission) => {
   const { out, plans } = emission
@@ -196,7 +191,7 @@ export const forLoop: Renderer = (node, emission) => {
     emission.setScalar(index, i)
     bindState(names, params, emission)
     const by = emission.scalar(step)
-    if (onlyLoads(body)) out.line(`#pragma unroll ${isShort(node) ? mostAtOnce : 4}`)
+    if (onlyLoads(body)) out.line(`#pragma unroll ${turnsAtOnce(node)}`)
     out.block(
       `for (i32 ${i} = ${emission.scalar(low)}; ${i} < ${emission.scalar(high)}; ${by === '1' ? `++${i}` : `${i} += ${by}`})`,
       () => {
