@@ -455,6 +455,35 @@ describe('products', () => {
   })
 })
 
+describe('halves made of what is computed from places, or of a row for all', () => {
+  it('are of the place of each, not of a part of its text', () => {
+    const text = bodyOf(
+      emit(
+        kernel(
+          'counting',
+          { y: tensor(bf16, 2), z: tensor(bf16, 2), v: tensor(f32, 1) },
+          (t, { y, z, v }) => {
+            const numbers = t.arange(64).expand(0).broadcast([16, 64]).to(f32)
+            t.store(y.tile([0, 0], [16, 64]), numbers.mul(0.5).to(bf16))
+            const column = t
+              .load(v.tile([0], [16]))
+              .expand(1)
+              .broadcast([16, 64])
+            t.store(z.tile([0, 0], [16, 64]), column.to(bf16))
+          },
+        ).record({ world: 1 }),
+        [16, 64],
+      ),
+    )
+    const pairs = text.split('\n').filter((line) => line.includes('pack_bf16('))
+    expect(pairs).toHaveLength(2)
+    for (const pair of pairs) {
+      expect(pair).toContain('2 * p + 1')
+      expect(pair).not.toMatch(/2 \* p(?: \+ 1)? [/%]/)
+    }
+  })
+})
+
 describe('a tile that is filled again', () => {
   /** The producer's turn, from its barrier to the first copy. */
   const turnOf = (meta: object): string =>

@@ -88,8 +88,11 @@ export const elementwise: Renderer = (node, emission) => {
   if (!is16Bit(dtype)) return emission.out.unrolled(count, `${name}[i] = ${at('i')};`, node.site)
   const [source] = node.inputs
   const isPacked = node.op === 'cast' && (source.type as ValueType).dtype === 'f32'
+  // In an array's brackets a sum is one thing as it is; in an expression it is not.
+  const element = (i: string): string =>
+    emission.element(source, `(${i})`).text.replaceAll(`[(${i})]`, `[${i}]`)
   const pair = isPacked
-    ? `pack_${dtype}(${emission.element(source, '2 * p').text}, ${emission.element(source, '2 * p + 1').text})`
+    ? `pack_${dtype}(${element('2 * p')}, ${element('2 * p + 1')})`
     : `pack_bits(${at('(2 * p)')}, ${at('(2 * p + 1)')})`
   emission.out.unrolled(Math.ceil(count / 2), `${name}[p] = ${pair};`, node.site, 'p')
 }
