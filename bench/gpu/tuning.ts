@@ -212,6 +212,7 @@ export async function tunePoint(
     const make = way.prepare(stage, pattern)
     const contenders: { readonly tiles: Numbers; readonly executions: readonly Timed[] }[] = []
     const all = candidates().filter(isWanted)
+    if (wanted.length > 0 && all.length === 1) stage.failed['--tiles'] = 'none of them is a candidate here'
     for (const tiles of all)
       await stage.try(namedNumbers(tiles), async () => {
         const { whole, timed, check } = make(tiles)

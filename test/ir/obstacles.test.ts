@@ -205,6 +205,69 @@ describe('obstacles', () => {
       expect(state(consumer)).toEqual(['i0', 'sum', 'slot', 'phase'])
     }
   })
+  it('nor one of a pipeline whose result nobody uses, which is emptied all the same', () => {
+    const row = (t: Program, { ready }: Args): Scalar =>
+      t.if(
+        t.reached(ready, { order: 'relaxed' }),
+        () => t.constant(i32, 1),
+        () => t.constant(i32, 0),
+      )
+    for (const turns of [1, 5]) {
+      const ir = lowered((t, args) => {
+        const as = t.shared(f32, [2, 2])
+        const sumOf = (at: () => Scalar | number) =>
+          t.pipeline([turns], t.zeros(f32, [2, 2]), ([k], sum) => {
+            t.copy(args.a.tile([at(), k], [2, 2]), as)
+            return sum.add(t.load(as))
+          })
+        t.for(2, () => {
+          sumOf(() => row(t, args).add(1))
+          t.store(
+            args.c.tile([0, 0], [2, 2]),
+            sumOf(() => 0),
+          )
+        })
+      })
+      expect(ir.notes).toEqual([])
+      const { producer, consumer } = rolesOf(ir)
+      for (const role of [producer, consumer]) expect(count(role, 'barrier.wait')).toBe(2)
+    }
+  })
+  it('a look before it that acquires, also where only the producer needs what it tells', () => {
+    const note = obstacle((t, args) => {
+      const as = t.shared(f32, [2, 2])
+      const turns = t.while(
+        t.constant(i32, 0),
+        () => t.reached(args.ready).not(), // look outside
+        (n) => n.add(1).mod(2),
+      )
+      const first = t.load(args.b.tile([0, 0], [2, 2]))
+      const sum = t.pipeline([3], first, ([k], acc) => {
+        t.copy(args.a.tile([turns, k], [2, 2]), as)
+        return acc.add(t.load(as))
+      })
+      t.store(args.c.tile([0, 0], [2, 2]), sum)
+    })
+    expect(note).toMatch(/what it copies may be ordered by reached at/)
+    expect(note).toContain(lineOf('look outside'))
+  })
+  it('a signal before a look: the look may be repeated until others have heard it', () => {
+    const note = obstacle((t, args) => {
+      const as = t.shared(f32, [2, 2])
+      t.pipeline([2], ([k]) => {
+        t.signal(args.done.on(t.rank.add(1).mod(t.world))) // signal first
+        const row = t.while(
+          t.constant(i32, 0),
+          () => t.reached(args.ready).not(),
+          (n) => n.add(1).mod(2),
+        )
+        t.copy(args.a.tile([row, k], [2, 2]), as)
+        t.store(args.c.tile([0, k], [2, 2]), t.load(as))
+      })
+    })
+    expect(note).toMatch(/signal at .* stands before the look at .* in one iteration/)
+    expect(note).toContain(lineOf('signal first'))
+  })
   it('and one that orders it', () => {
     const note = obstacle((t, args) => {
       const as = t.shared(f32, [2, 2])

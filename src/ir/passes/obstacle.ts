@@ -27,8 +27,8 @@ export function findObstacle(
     usedOutside(ir, pipelines, filled) ??
     first(pipelines, (pipeline) => misfilled(pipeline, filled)) ??
     readAndWritten(block, slice, filled, ir.world) ??
-    acquiredByConsumer(block, slice) ??
-    first(pipelines, (pipeline) => signalledBeforeWait(pipeline.blocks[0]))
+    acquiredByConsumer(block, pipelines, slice) ??
+    first(pipelines, (pipeline) => signalledBeforeWait(pipeline.blocks[0], slice))
   )
 }
 
@@ -124,11 +124,15 @@ function readAndWritten(
   return undefined
 }
 
-/** The producer executes waits for flags itself, and looks at those that it needs; other acquires order only who executes them. */
-function acquiredByConsumer(block: Block, { needed }: Slice): string | undefined {
+/**
+ * The producer executes waits for flags itself, and in a pipeline the looks that it needs, behind which the consumer comes by the
+ * slot; other acquires order only who executes them.
+ */
+function acquiredByConsumer(block: Block, pipelines: readonly Node[], { needed }: Slice): string | undefined {
+  const inside = new Set(pipelines.flatMap((pipeline) => [...walk(pipeline.blocks[0])]))
   const acquires = (node: Node): boolean => {
     if (node.op === 'barrier.wait') return true
-    if (node.op === 'wait' || (node.op === 'reached' && needed.has(node))) return false
+    if (node.op === 'wait' || (node.op === 'reached' && needed.has(node) && inside.has(node))) return false
     return ['acquire', 'acqRel', 'seqCst'].includes(String(node.attributes.order))
   }
   const [found] = standsBeforePipelines(block, acquires)
@@ -137,14 +141,18 @@ function acquiredByConsumer(block: Block, { needed }: Slice): string | undefined
   )
 }
 
-/** The consumer starts an iteration after the producer's waits in it: another rank may need the signal to end such a wait. */
-function signalledBeforeWait(body: Block): string | undefined {
+/**
+ * The consumer starts an iteration after the producer's waits in it, and after its looks, which may be repeated until one says yes:
+ * another rank may need the signal for that.
+ */
+function signalledBeforeWait(body: Block, { needed }: Slice): string | undefined {
   let signal: Node | undefined
   let obstacle: string | undefined
   const visit = (block: Block): void => {
     for (const node of block.nodes) {
-      if (node.op === 'wait' && signal)
-        obstacle ??= `${signal.op} at ${signal.site} stands before the wait at ${node.site} in one iteration`
+      const isLook = node.op === 'reached' && needed.has(node)
+      if ((node.op === 'wait' || isLook) && signal)
+        obstacle ??= `${signal.op} at ${signal.site} stands before the ${isLook ? 'look' : 'wait'} at ${node.site} in one iteration`
       const { effect } = ops[node.op]
       const isStrong = effect === 'write' && node.attributes.order !== undefined
       if (isStrong || node.op === 'signal' || node.op === 'barrier.arrive') signal ??= node

@@ -8,7 +8,7 @@
  *   consumer:  wait(full[slot], phase); compute on ring[slot]; arrive(empty[slot])
  *
  * A block is split only where running ahead cannot be told from sequential execution: what the producer needs must follow
- * from ids, arguments and weak loads of memory that the block does not write. Otherwise the pipeline becomes a plain loop, and
+ * from ids, arguments, weak loads of memory that the block does not write, and looks at flags that the consumer does not need. Otherwise the pipeline becomes a plain loop, and
  * the lowered kernel carries a note that says why.
  */
 import { attribute, Block, walk, type KernelIR, type Node } from '../node.ts'

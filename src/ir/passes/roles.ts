@@ -1,6 +1,6 @@
 /**
- * One role's version of a pipelined block. The producer executes its slice, the consumer all but what moved to the producer,
- * and `sequential` everything, with pipelines as plain loops. The rings' positions are carried through every loop around a
+ * One role's version of a pipelined block. The producer executes its slice, the consumer all but what moved to the producer, or, where
+ * looks at flags moved, what it needs itself, and `sequential` everything, with pipelines as plain loops. The rings' positions are carried through every loop around a
  * pipeline, behind the author's own state.
  */
 import { attribute, walk, type Block, type Node } from '../node.ts'

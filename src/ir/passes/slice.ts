@@ -58,8 +58,7 @@ export function producerSlice(block: Block): Slice {
   const waits = standsBeforePipelines(block, (node) => node.op === 'wait')
   const own = shareOf([...moved, ...waits], around)
   const looks = [...own.needed].filter(({ op }) => op === 'reached')
-  const rest = [...walk(block)].filter((node) => isWork(node) && !moved.has(node) && !looks.includes(node))
-  const consumer = looks.length > 0 ? shareOf(rest, around) : undefined
+  const consumer = looks.length > 0 ? shareOf(consumerRoots(block, moved, looks), around) : undefined
   const loads = [...own.needed].filter(
     ({ op, attributes }) => op === 'load' && attributes.order === undefined,
   )
@@ -67,6 +66,15 @@ export function producerSlice(block: Block): Slice {
     .map((node) => obstacleOf(node, consumer))
     .filter((why) => why !== undefined)
   return { ...own, moved, loads: new Set(loads), consumer, obstacle: obstacles.at(-1) }
+}
+
+/** What the consumer does for its own sake; and pipelines that the producer fills, whose slots it hands back whatever it does with them. */
+function consumerRoots(block: Block, moved: ReadonlySet<Node>, looks: readonly Node[]): Node[] {
+  const isFilled = (node: Node): boolean =>
+    node.op === 'pipeline' && [...walk(node.blocks[0])].some((one) => moved.has(one))
+  return [...walk(block)].filter(
+    (node) => isFilled(node) || (isWork(node) && !moved.has(node) && !looks.includes(node)),
+  )
 }
 
 function obstacleOf(node: Node, consumer: Share | undefined): string | undefined {

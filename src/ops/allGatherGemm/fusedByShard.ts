@@ -22,6 +22,9 @@ const partColumns = (BM: number): number => (BM <= 32 ? 256 : 64)
 export const partsOf = ([rows, depth]: readonly [number, number], { BM }: Pick<Tiles, 'BM'>): number =>
   Math.ceil(rows / BM) * Math.ceil(depth / partColumns(BM))
 
+/** Ranks of which one word can tell which are left. */
+export const mostInAnyOrder = 30
+
 export interface FusedByShard {
   readonly dtype: OperandDType
   /** See `partsOf`. */
@@ -69,6 +72,10 @@ export const fusedByShardKernel = oncePer(({ dtype, parts, inOrder }: FusedBySha
             t.wait(arrived.at([owner]))
             t.copy(inbox.pick(here).pick(owner).tile(at, [BM, BK]), into)
           },
+        )
+      if (!inOrder && t.world > mostInAnyOrder)
+        throw new RangeError(
+          `shards of ${t.world} ranks are taken in order; ${mostInAnyOrder} may come in any`,
         )
       if (inOrder) multiply.ofShards(take)
       else multiply.ofShardsHere(take, (owner) => t.reached(arrived.at([owner]), { order: 'relaxed' }))

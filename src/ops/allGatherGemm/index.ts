@@ -29,7 +29,7 @@ import {
 } from '../operation.ts'
 import { gatherKernel } from './bulk.ts'
 import { fusedKernel } from './fused.ts'
-import { fusedByShardKernel, partsOf } from './fusedByShard.ts'
+import { fusedByShardKernel, mostInAnyOrder, partsOf } from './fusedByShard.ts'
 import type { ProductMeta, Shard } from './product.ts'
 import { pullKernel } from './pullInPlace.ts'
 import { pushKernels } from './push.ts'
@@ -195,9 +195,6 @@ function mailbox({ world, shard, dtype, local: [rows, depth], tiles: { BM, BK } 
   }
 }
 
-/** Ranks of which one word can tell which are left. */
-const mostInAnyOrder = 30
-
 /** Of a shard: a product of fewer reads B so often for each that it is better to wait for the rows of other ranks. */
 const fewRows = 128
 
@@ -257,10 +254,6 @@ export function allGatherGemm(
   const { flagPer = mayShareFlags && world.target === 'cuda' ? 'shard' : 'tile' } = options
   if (flagPer === 'shard' && !mayShareFlags)
     throw new RangeError('allGatherGemm: a flag for each shard needs shards along K, and no senders')
-  if (options.inOrder === false && ranks > mostInAnyOrder)
-    throw new RangeError(
-      `allGatherGemm: shards of ${ranks} ranks are multiplied in order; ${mostInAnyOrder} may come in any`,
-    )
   const { variant, reason }: { variant: string; reason?: string } =
     options.variant === 'auto'
       ? choose(
@@ -269,6 +262,11 @@ export function allGatherGemm(
         )
       : options
   const prepare = chosen('allGatherGemm', variants, variant)
+  const mayComeAsTheyArrive = variant === 'fused' && flagPer === 'shard' && ranks <= mostInAnyOrder
+  if (options.inOrder === false && options.variant !== 'auto' && !mayComeAsTheyArrive)
+    throw new RangeError(
+      `allGatherGemm: only fused with a flag for each shard, on at most ${mostInAnyOrder} ranks, takes shards in any order; here is ${variant} with a flag for each ${flagPer}, on ${ranks}`,
+    )
   const local = localExtents(ranks, options)
   const [rows, depth] = local
   const tiling = tilingOf(world, { ...options, variant: variant as AllGatherGemmVariant })
@@ -302,7 +300,7 @@ export function allGatherGemm(
     ownFirst: ownFirst && shard === 'K' && flagPer === 'tile',
     strips: ownFirst && shard === 'M' && ranks > 1 ? stripsOf(rows, tiles) : undefined,
     flagPer,
-    inOrder: options.inOrder ?? ranks > mostInAnyOrder,
+    inOrder: options.inOrder ?? !mayComeAsTheyArrive,
     options: { grid, stream },
   })
   return {

@@ -8,8 +8,9 @@
  *
  * Here the reader would have to see the writer's x. Who is told what by whom cannot be known: what tells may be launched after the
  * writer, by whatever kernel, and the host may tell as well, once it knows that the writer has ended. So a writer never runs beside an
- * early reader: it starts when the reader has ended, and what follows it starts later still. The device sees to that, by an event behind the
- * reader that the writer's stream waits for; the host waits for nothing, and enqueues a writer behind readers that wait for the host.
+ * early reader: it starts when the reader has ended, and whatever was launched behind that one on its stream by then; what follows the
+ * writer starts later still. The device sees to that, by an event behind the reader that the writer's stream waits for; the host waits for
+ * nothing, and enqueues a writer behind readers that wait for the host.
  * If there is such a chain, then nothing ends any more, and the world stops and says so: the writer has to be launched before the reader.
  * Otherwise the reader has read what it should.
  *

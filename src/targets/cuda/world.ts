@@ -178,6 +178,10 @@ export class CudaWorld extends HostWorld {
 
   protected override fill(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
     this.#machine.expectRunning()
+    if (this.#graphs.isCapturing)
+      throw new WorldError(
+        `${tensor.name} is written while a graph is captured, which would not hold that: write it before`,
+      )
     this.#machine.holdHostBack(this.#stored.get(tensor)!, tensor.name, rank)
     this.#machine.transfers(rank).write(this.#address(tensor, rank), tensor.dtype, contents)
   }

@@ -19,6 +19,7 @@ import { bf16, f32, i32 } from '../../../lang/dtypes.ts'
 import { flags, kernel, scalar, tensor } from '../../../lang/kernel.ts'
 import type { Program } from '../../../lang/program.ts'
 import { ceilDiv, type Flags, type Tensor } from '../../../lang/tensor.ts'
+import type { Index } from '../../../lang/value.ts'
 import type { Value } from '../../../lang/value.ts'
 import { fusedByShardKernel } from '../../../ops/allGatherGemm/fusedByShard.ts'
 import { publish } from '../../../ops/allGatherGemm/publish.ts'
@@ -508,21 +509,87 @@ describe('a tile that is filled again', () => {
     expect(turnOf({ BM: 64, BN: 256 })).not.toContain('fence_async_shared')
   })
 
-  it('is fenced in a program without roles, whose threads meet before it', () => {
-    const again = kernel('again', { a: tensor(f32, 2), y: tensor(f32, 2) }, (t, { a, y }) => {
-      const tile = t.shared(f32, [64, 32])
-      const full = t.barriers(1)
-      t.for(4, (i) => {
-        t.copyAsync(a.tile([i, 0], [64, 32]), tile, full.at(0))
-        t.arrive(full.at(0))
-        t.wait(full.at(0), i)
-        t.store(y.tile([i, 0], [64, 32]), t.load(tile))
-        t.barrier()
-      })
+  const shape = [64, 32] as const
+  const params = { a: tensor(f32, 2), y: tensor(f32, 2), ready: flags() }
+  type Given = { readonly a: Tensor<'f32', 2>; readonly y: Tensor<'f32', 2>; readonly ready: Flags<0> }
+  const textOf = (
+    body: (t: Program, given: Given, fill: (i: Index) => void, use: (i: Index) => void) => void,
+  ) => {
+    const filled = kernel('filled', params, (t, given) => {
+      const [tile, full] = [t.shared(f32, shape), t.barriers(1)]
+      body(
+        t,
+        given,
+        (i) => {
+          t.copyAsync(given.a.tile([i, 0], shape), tile, full.at(0))
+          t.arrive(full.at(0))
+        },
+        (i) => {
+          t.wait(full.at(0), i)
+          t.store(given.y.tile([i, 0], shape), t.load(tile))
+        },
+      )
     })
-    expect(
-      between(bodyOf(emit(again.record({ world: 1 }), [256, 32])), 'for (i32', 'tma_load_2d('),
-    ).toContain('fence_async_shared();')
+    return bodyOf(emit(filled.record({ world: 2 }), [256, 32]))
+  }
+
+  it('in a program without roles is filled when all threads have read it, and are fenced from it', () => {
+    const text = textOf((t, _, fill, use) =>
+      t.for(4, (i) => {
+        fill(i)
+        use(i)
+      }),
+    )
+    expect(between(text, 'for (i32', 'tma_load_2d(')).toMatch(/__syncthreads\(\);[^]*fence_async_shared\(\);/)
+  })
+
+  it('is fenced where its role waits at the end of a turn, or all roles meet there', () => {
+    for (const isMeeting of [false, true]) {
+      const text = textOf((t, _, fill, use) => {
+        const empty = t.barriers(1)
+        t.roles({
+          producer: () =>
+            t.for(4, (i) => {
+              fill(i)
+              if (isMeeting) t.barrier()
+              else t.wait(empty.at(0), i)
+            }),
+          consumer: () =>
+            t.for(4, (i) => {
+              use(i)
+              if (isMeeting) t.barrier()
+              else t.arrive(empty.at(0))
+            }),
+        })
+      })
+      expect(between(text, '// producer', 'tma_load_2d(')).toContain('fence_async_shared();')
+    }
+  })
+
+  it('is fenced where a role fills what the program read, or the program what a role did', () => {
+    const byRole = textOf((t, _, fill, use) => {
+      fill(0)
+      use(0)
+      t.roles({ one: () => fill(1), two: () => use(1) })
+    })
+    expect(between(byRole, '// one', 'tma_load_2d(')).toContain('fence_async_shared();')
+    const after = textOf((t, _, fill, use) => {
+      fill(0)
+      t.roles({ one: () => use(0), two: () => undefined })
+      fill(1)
+      use(1)
+    })
+    expect(between(after, '// two', 'tma_load_2d(')).toContain('fence_async_shared();')
+  })
+
+  it('is filled with what a flag told of, also where a role waited for it', () => {
+    const text = textOf((t, { ready }, fill, use) => {
+      t.signal(ready.on(t.rank.add(1).mod(t.world)))
+      t.roles({ one: () => t.wait(ready), two: () => undefined })
+      fill(1)
+      use(0)
+    })
+    expect(between(text, 'flag_wait(', 'tma_load_2d(')).toContain('fence_async();')
   })
 })
 

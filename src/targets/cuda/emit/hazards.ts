@@ -44,6 +44,13 @@ export function accessesOf(node: Node, plans: Plans): Access[] {
   ]
 }
 
+/** What an asynchronous copy does to its target. */
+export function fillOf(node: Node, { copies }: Plans): Access {
+  const by = copies.ofCopy(node).how === 'tensor' ? 'engine' : 'threads'
+  const [, target] = node.inputs
+  return { base: origin(target).base, ref: target, writes: true, by, dealt: 'copy' }
+}
+
 function namedAccesses(node: Node, plans: Plans): Access[] {
   const access = (ref: Node, writes: boolean, by: Access['by'], dealt: string): Access => ({
     base: origin(ref).base,
@@ -107,7 +114,8 @@ export interface Pendings {
 
 export class Hazards {
   #pending: Pending[] = []
-  #isUnfenced = false
+  /** Nothing is known of what was before. */
+  #isUnfenced = true
 
   need(accesses: readonly Access[]): Need {
     const conflicts = accesses.flatMap((now) =>
@@ -131,8 +139,7 @@ export class Hazards {
 
   /** The threads have met. */
   meet(): void {
-    if (this.#pending.some((access) => access.by === 'threads' && access.base.op === 'shared'))
-      this.handedBack()
+    this.handedBack()
     this.#pending = this.#pending.filter((access) => access.by === 'engineStore')
   }
 
@@ -177,10 +184,8 @@ export class Hazards {
   enterLoop(loop: Node, plans: Plans): void {
     for (const block of loop.blocks)
       for (const node of walk(block))
-        for (const access of accessesOf(node, plans)) {
-          this.#pending.push({ ...access, before: loop })
-          if (access.by === 'threads' && access.base.op === 'shared') this.handedBack()
-        }
+        for (const access of accessesOf(node, plans)) this.#pending.push({ ...access, before: loop })
+    this.handedBack()
   }
 
   snapshot(): Pendings {

@@ -42,7 +42,7 @@ export class Uses {
     }
   }
 
-  /** What a role, or a program without, may execute after a node, in the same turn of the loops around it or in another. */
+  /** What a role, or the program behind its roles, may execute after a node, in the same turn of the loops around it or in another. */
   *after(node: Node): Generator<Node> {
     for (let at = node; ;) {
       const block = this.#home.get(at)!
@@ -51,8 +51,9 @@ export class Uses {
         for (const inner of later.blocks) yield* walk(inner)
       }
       const owner = this.#owner.get(block)
-      if (!owner || owner.op === 'roles') return
-      if (owner.op !== 'if') for (const inner of owner.blocks) yield* walk(inner)
+      if (!owner) return
+      // Other roles go on only when they are told to, at a barrier.
+      if (isLoop(owner)) for (const inner of owner.blocks) yield* walk(inner)
       at = owner
     }
   }
@@ -78,6 +79,8 @@ export class Uses {
     return owner
   }
 }
+
+const isLoop = ({ op }: Node): boolean => ['for', 'while', 'persistent', 'pipeline'].includes(op)
 
 function append<K, V>(map: Map<K, V[]>, key: K, value: V): void {
   const list = map.get(key)

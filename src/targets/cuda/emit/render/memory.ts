@@ -6,6 +6,7 @@ import type { RefType, TensorType, ValueType } from '../../../../ir/type.ts'
 import { isFragment, lanesOf } from '../assign.ts'
 import type { MapPlan, TensorPlan } from '../copies.ts'
 import { registers, type Emission } from '../emission.ts'
+import { fillOf } from '../hazards.ts'
 import { blockedLayout } from '../layout.ts'
 import { ownerOf } from '../record.ts'
 import { is16Bit, literal, registerType } from '../spell.ts'
@@ -261,6 +262,8 @@ export const copyAsync: Renderer = (node, emission) => {
   const { out } = emission
   const plan = emission.plans.copies.ofCopy(node)
   emission.settle(node)
+  // Who comes after the copy is ordered by the barrier it completes on. Who came before is not.
+  if (emission.hazards.need([fillOf(node, emission.plans)]).meet) emission.meet(node.site)
   if (plan.how !== 'tensor') {
     recorded(node, node.inputs[0], emission, () => copyByThreads(node, emission))
     return out.line('fence_async_shared();', node.site)

@@ -23,7 +23,7 @@ export function acquire(node: Node, emission: Emission): void {
 
 /** Whether copies by the engine may come after a node: of its own role, or of one that is told to go on. */
 function isOfCopies(node: Node, { plans }: Emission): boolean {
-  if (!plans.usesCopyEngine) return false
+  if (!plans.usesCopyEngine && plans.stores.size === 0) return false
   for (const later of plans.uses.after(node))
     if (['copy.async', 'barrier.arrive', 'barrier', 'roles'].includes(later.op) || plans.stores.has(later))
       return true
