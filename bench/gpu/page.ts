@@ -1,8 +1,9 @@
 /** Results as a page of Markdown: where and how they were measured, what is missed, every table. */
-import { sectionNames, type CellResult } from './cells.ts'
+import { digits } from '../../src/report/format.ts'
+import { sectionNames, type CellResult, type Timing } from './cells.ts'
 import { judge, type Judgement } from './goals.ts'
 import type { Results } from './store.ts'
-import { tablesOf, type Table } from './tables.ts'
+import { compare, tablesOf, type Table } from './tables.ts'
 
 const tiers = {
   A: 'must be reached',
@@ -10,7 +11,8 @@ const tiers = {
   C: 'is aimed at',
 } as const
 
-export function pageOf({ machine, date, cells }: Results): string {
+/** `newer`: some cells, measured later and in longer turns. */
+export function pageOf({ machine, date, cells }: Results, newer?: Results): string {
   const judgements = judge(cells)
   const sections = sectionNames.flatMap((section) =>
     tablesOf(
@@ -32,8 +34,7 @@ export function pageOf({ machine, date, cells }: Results): string {
         judgements.filter((judgement) => judgement.tier === tier),
       ),
     ),
-    // Of results that say how long their turns were it is no news.
-    ...(cells.some(({ turn }) => turn !== undefined) ? [] : [longerTurns]),
+    ...(newer ? [longerTurns(newer)] : []),
     ...sections.map((table) => asMarkdown(table)),
     left,
     '## On a node with several GPUs',
@@ -63,40 +64,41 @@ function turnsOf(cells: readonly CellResult[]): string {
     : `${Math.max(...turns)} of short ones, down to ${Math.min(...turns)} of the longest, 6 of a product alone`
 }
 
-const longerTurns = `## Longer turns
+function longerTurns({ date, cells }: Results): string {
+  const rows = cells.flatMap((cell) => {
+    const found = compare(cell)
+    if (!found) return []
+    const { baseline, fused, floor, ratio, recovered } = found
+    const us = ({ name, form, median }: Timing): string =>
+      `${digits(median)}, ${name}${form === 'graph' ? ' (graph)' : ''}`
+    const share = recovered > 1 ? 'above 100 %' : `${Math.round(100 * recovered)} %`
+    return [[cell.key, String(cell.turn), us(baseline), digits(floor), us(fused), ratio.toFixed(3), share]]
+  })
+  const head = ['', 'turn', 'fastest bsp, us', 'floor', 'best fused, us', 'bsp / fused', 'recovered']
+  return `## Longer turns
 
-Measured after the tables of this page, with what was changed since (flags between ranks of one device have that device's scope; copies of
-what no launch under way writes start before the launch ahead has ended; other tiles of attention), in turns of 16 executions, or of 8 from
-350 us on, instead of 4 and 2. Raw results: [results/h200-longer-turns.json](results/h200-longer-turns.json). To start a turn and to
-tell the time, 27 us, or some 60 for a graph, then is little of a figure, and what it hid shows. (At M=512 so many launches behind one gate made
-the host wait for good, which ended the run; turns have at most 12 executions since.)
+${date}, after the tables of this page and with what was changed since, in longer turns: to start one and to tell the time takes 27 us, or some
+60 for a graph, which then is little of a figure. Raw results:
+[results/h200-longer-turns.json](results/h200-longer-turns.json). The run ended at M=1024, and at 64K tokens of one sequence, where so much was pending
+behind one gate that the driver made the host wait for good; less is since.
 
-|                       | bsp | bsp, the faster graph | floor | best fused |   recovered |
-| --------------------- | --: | --------------------: | ----: | ---------: | ----------: |
-| gather bf16 K M=1     | 120 |                   116 |   104 |        110 |        51 % |
-| gather bf16 K M=2     | 119 |                   116 |   105 |        110 |        52 % |
-| gather bf16 K M=4     | 120 |                   117 |   105 |        116 |        10 % |
-| gather bf16 K M=8     | 120 |                   117 |   105 |        115 |        15 % |
-| gather bf16 K M=16    | 120 |                   118 |   106 |        117 |        13 % |
-| gather bf16 K M=32    | 124 |                   121 |   108 |        115 |        43 % |
-| gather bf16 K M=64    | 129 |                   127 |   112 |        117 |        63 % |
-| gather bf16 K M=128   | 140 |                   138 |   117 |        125 |        59 % |
-| gather bf16 K M=256   | 201 |                   196 |   178 |        180 |        85 % |
-| decode batch=1 KV=8K  | 114 |                   111 |  91.9 |        101 |        55 % |
-| decode batch=1 KV=16K | 208 |                   207 |   184 |        188 |        80 % |
-| decode batch=1 KV=32K | 392 |                   399 |   368 |        366 | above 100 % |
-| decode batch=4 KV=8K  | 380 |                   378 |   368 |        363 | above 100 % |
+${rowsOf(head, rows)}
 
-- In longer turns \`bsp\` of All-Gather + GEMM is faster as a graph, which four executions a turn did not show, and a product alone, whose
-  ranks need not keep step, comes to 104 us: 4.5 TB/s, more than the 4.38 of the limits here. By this measure All-Gather + GEMM of few rows
-  recovers about half, not 70 %. \`fused\` at M=4 to 16 has tiles of three stages, which were the fastest in turns of four; those
-  of M=1 and 2 have six, and nobody has tried them there yet.
-- Flash Decode recovers more than 70 % but for one sequence of 8K tokens a rank, where \`fused\` ends 4 us after attention alone would.
-  \`bsp\` at 16K and 32K takes 204 and 381 us in even shares of the cache (\`splits: 0\`), measured apart, which are shipped since:
-  that leaves 78 % at 16K.
-- Attention of one rank on the whole GPU: 25.7 and 127.6 us, cuDNN 27.0 and 127.7: 1.05 and 1.00 times as fast.
-- A launch, on three machines: 4.3, 4.6 and 4.9 us of the host, where the driver's call takes 3.4, 4.0 and 4.2 if the launch may start early, and
-  0.6 more if not.`
+- In longer turns \`bsp\` of All-Gather + GEMM is faster as a graph, which four executions a turn did not show, and a product alone, whose ranks
+  need not keep step, comes to 105 us: 4.5 TB/s, more than the 4.38 of the limits here.
+- **Keeping step is what is left** at few rows. With the same tiles, M=8, in one process: the product alone 110.8 us; in the order of shards, own
+  shard first, from inboxes 112.4; sending as well 112.4; waiting for the shards of the launch before 111.8; waiting for those of this launch 114.9.
+  Ranks that share a memory do not end together: one gets 10 to 20 % more of it than the others from the third launch on. Shards that
+  are taken as they arrive, since, take back 1 to 2 us; fewer stages, which leave less under way for one rank to be ahead with, another one.
+- At M=128 sending costs 5 us and waiting nothing; couriers, which send beside the products, take back 0.6.
+- Early copies of weights (\`ARKE_STRANDS=1\`), two programs on a multiprocessor, of which one starts while the other ends, and weights that
+  leave the second cache first gained nothing there, or lost.
+- Flash Decode at 8K tokens: attention alone takes 98.3 us in these turns, so that without any communication 67 % would be recovered. In even
+  shares of the cache attention alone takes 94, but \`fused\` 107, and why is not known. Longer sequences end near or below
+  bytes over 4.38 TB/s.
+- Attention of one rank on the whole GPU: 25.6 and 127 us, cuDNN 27.0 and 128: 1.06 and 1.00 times as fast.
+- A launch, on four machines: 4.3, 4.6, 4.9 and 6.2 us of the host, where the driver's call takes 3.4, 4.0, 4.2 and 5.2.`
+}
 
 const left = `## Where the rest goes
 

@@ -3,10 +3,10 @@ import type { Table } from './tables.ts'
 
 export const h200: Table = {
   'allGatherGemm bsp K bf16 8x16': {
-    'M=1 N=3584 K=8192': { BM: 16, BN: 128, BK: 64, stages: 11 },
-    'M=2 N=3584 K=8192': { BM: 16, BN: 128, BK: 64, stages: 11 },
+    'M=1 N=3584 K=8192': { BM: 16, BN: 128, BK: 64, stages: 5 },
+    'M=2 N=3584 K=8192': { BM: 16, BN: 128, BK: 64, stages: 5 },
     'M=4 N=3584 K=8192': { BM: 16, BN: 128, BK: 64, stages: 5 },
-    'M=8 N=3584 K=8192': { BM: 16, BN: 128, BK: 64, stages: 11 },
+    'M=8 N=3584 K=8192': { BM: 16, BN: 128, BK: 64, stages: 5 },
     'M=16 N=3584 K=8192': { BM: 16, BN: 256, BK: 64, stages: 4 },
     'M=32 N=3584 K=8192': { BM: 64, BN: 256, BK: 64, stages: 4 },
     'M=64 N=3584 K=8192': { BM: 64, BN: 256, BK: 64, stages: 3 },

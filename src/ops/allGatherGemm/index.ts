@@ -68,8 +68,9 @@ export interface AllGatherGemmOptions {
   /** Of `fused` along K: a flag for each tile of A, or one for each rank's shard, which is the default on a GPU. */
   readonly flagPer?: 'tile' | 'shard'
   /**
-   * Of `fused` with a flag for each shard: multiply shards in the order of ranks, which gives the same bits every time. By default
-   * those that are here come first, so that a late rank holds nobody up, and the last bits of sums may differ from launch to launch.
+   * Of `fused` with a flag for each shard: multiply shards in the order of ranks, which gives the same bits every time. By default,
+   * where all rows are in one tile, those that are here come first, so that a late rank holds nobody up, and the last bits of sums may
+   * differ from launch to launch.
    */
   readonly inOrder?: boolean
   readonly stream?: number
@@ -300,7 +301,8 @@ export function allGatherGemm(
     ownFirst: ownFirst && shard === 'K' && flagPer === 'tile',
     strips: ownFirst && shard === 'M' && ranks > 1 ? stripsOf(rows, tiles) : undefined,
     flagPer,
-    inOrder: options.inOrder ?? !mayComeAsTheyArrive,
+    // Programs that multiply other rows with the same weights read them at the same time, from a cache.
+    inOrder: options.inOrder ?? !(mayComeAsTheyArrive && M <= tiles.BM),
     options: { grid, stream },
   })
   return {
