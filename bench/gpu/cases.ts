@@ -45,6 +45,7 @@ const files: Readonly<Record<string, () => Promise<unknown>>> = {
   atomics: () => import('../../test/targets/primitives/atomics.test.ts'),
   synchronisation: () => import('../../test/targets/primitives/synchronisation.test.ts'),
   stress: () => import('../../test/targets/primitives/stress.test.ts'),
+  random: () => import('../../test/targets/differential/differential.test.ts'),
   collectives: () => import('../../test/ops/collectives/targets.test.ts'),
   operations: () => import('../../test/ops/targets.test.ts'),
 }
@@ -52,7 +53,9 @@ for (const [name, collect] of Object.entries(files)) {
   file(name)
   await collect()
 }
-const asked = cases.filter(({ name }) => name.includes(options.only))
+/** Of the random kernels those that a device runs: the others test the generator and the checker. */
+const isOfDevice = (name: string): boolean => !name.startsWith('random') || name.includes('the same on cuda')
+const asked = cases.filter(({ name }) => isOfDevice(name) && name.includes(options.only))
 if (options.compile) await compile(asked, options.compile)
 else await verify(asked)
 

@@ -22,6 +22,7 @@ import {
   type Layout,
 } from './layout.ts'
 import { maySwap, productOf } from './products.ts'
+import { is16Bit } from './spell.ts'
 
 /** Columns are those of a matrix of that many rows. */
 type Kind = 'accumulator' | 'left' | 'swapped' | 'rows' | `columns of ${number}`
@@ -115,6 +116,8 @@ export function isSplat(node: Node): boolean {
 export function isIndexed(node: Node): boolean {
   if (node.op === 'iota') return true
   if (!isFragment(node) || isSplat(node)) return false
+  // Halves are packed in pairs, by the thread that has both.
+  if (is16Bit((node.type as ValueType).dtype)) return false
   const derived = isElementwise(node) || node.op === 'expand' || node.op === 'broadcast'
   return derived && node.inputs.every((input) => isIndexed(input) || isSplat(input))
 }
