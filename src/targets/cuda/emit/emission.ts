@@ -307,7 +307,7 @@ export class Emission {
     if (text === array) return
     const at = (i: string): string => this.element(node, i).text
     if (!is16Bit(dtype)) return this.out.unrolled(count, `${array}[i] = ${at('i')};`, node.site)
-    const pair = text ? `${text}[p]` : `pack_bits(${at('(2 * p)')}, ${at('(2 * p + 1)')})`
+    const pair = text ? `${text}[p]` : `pack_bits(${at('(2 * p)')}, ${oddOf(count, at('(2 * p + 1)'))})`
     this.out.unrolled(Math.ceil(count / 2), `${array}[p] = ${pair};`, node.site, 'p')
   }
 
@@ -349,6 +349,10 @@ export class Emission {
     return attribute<string>(node, 'name')
   }
 }
+
+/** The second half of a pair: of the last pair of an odd number there is none. */
+export const oddOf = (count: number, text: string): string =>
+  count % 2 === 0 ? text : `2 * p + 1 < ${count} ? ${text} : 0`
 
 export function registers(dtype: ValueType['dtype'], count: number): [type: string, count: number] {
   return is16Bit(dtype) ? ['u32', Math.ceil(count / 2)] : [registerType(dtype), count]

@@ -73,12 +73,13 @@ function loadFragment(node: Node, emission: Emission): void {
     order && emission.strong({ op: 'load', dtype, order, scope: scope!, space: place.space }, node)
   const element = (i: string): string => {
     const at = layout.place(i)
-    const guard = all(layout.exists(i), place.inside(at), mask && emission.element(mask, i).text)
+    const wanted = mask && emission.element(mask, i).text
+    const guard = all(layout.exists(i), place.inside(at), other ? undefined : wanted)
     const address = place.address(at, i)
     const value = strong ? `${strong}(${address})` : read(place, type, address)
-    return guard
-      ? `(${guard}) ? ${value} : ${other ? emission.element(other, i).text : `(${type})${literal(dtype, 0)}`}`
-      : value
+    const inside = guard ? `(${guard}) ? ${value} : (${type})${literal(dtype, 0)}` : value
+    // What stands in the place of masked elements is nothing for those beyond the edge.
+    return other ? `(${wanted}) ? (${inside}) : ${emission.element(other, i).text}` : inside
   }
   fillElements(name, dtype, layout.count, element, node, emission)
   if (order === 'acquire') acquire(node, emission)
@@ -199,19 +200,22 @@ function copyElements(node: Node, emission: Emission): void {
     : blockedLayout(shape, dtypes[dtype].bytes, emission.group)
   const [from, to] = [placeOf(source, emission), placeOf(target, emission)]
   const at = layout.place('i')
+  const inside = from.inside(at)
+  // Where there is nothing to copy, a tensor keeps what it has; a shared tile has nothing to keep.
+  const isKept = to.space === 'global'
   const guard = all(
     layout.isFirst,
     layout.exists('i'),
     to.inside(at),
+    isKept ? inside : undefined,
     mask && emission.element(mask, 'i').text,
   )
-  const inside = from.inside(at)
   const value = read(from, type, from.address(at, 'i'))
   const text = write(
     to,
     type,
     to.address(at, 'i'),
-    inside ? `(${inside}) ? ${value} : (${type})${literal(dtype, 0)}` : value,
+    inside && !isKept ? `(${inside}) ? ${value} : (${type})${literal(dtype, 0)}` : value,
   )
   emission.out.unrolled(layout.count, `${guard ? `if (${guard}) ` : ''}${text}`, node.site)
 }

@@ -30,11 +30,11 @@ function combineOf(node: Node): Combine {
 const lambda = (type: string, combine: Combine): string =>
   `[](${type} a, ${type} b) { return ${combine('a', 'b')}; }`
 
-/** What a reduction starts from where a thread may hold nothing. */
+/** What a reduction starts from where a thread may hold nothing: of floats NaN, which loses against any number, but not against NaN. */
 function neutral(node: Node, dtype: DType): string {
   if (node.op === 'reduce.sum') return literal(dtype, 0)
-  const largest: Partial<Record<DType, number>> = { f32: Infinity, i32: 2 ** 31 - 1, u32: 2 ** 32 - 1 }
-  const smallest: Partial<Record<DType, number>> = { f32: -Infinity, i32: -(2 ** 31), u32: 0 }
+  const largest: Partial<Record<DType, number>> = { f32: NaN, i32: 2 ** 31 - 1, u32: 2 ** 32 - 1 }
+  const smallest: Partial<Record<DType, number>> = { f32: NaN, i32: -(2 ** 31), u32: 0 }
   if (dtype === 'i64')
     return node.op === 'reduce.min' ? '0x7fffffffffffffffll' : '(-0x7fffffffffffffffll - 1)'
   return literal(dtype, (node.op === 'reduce.min' ? largest : smallest)[dtype]!)

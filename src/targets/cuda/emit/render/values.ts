@@ -2,7 +2,7 @@
 import { attribute, type Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import { isConversion, isFragment, isIndexed, isSplat, shapeOf } from '../assign.ts'
-import type { Emission } from '../emission.ts'
+import { oddOf, type Emission } from '../emission.ts'
 import { sliceIndex } from '../layout.ts'
 import { is16Bit, literal, spellElement, type Operand } from '../spell.ts'
 import { viewOf } from '../views.ts'
@@ -92,8 +92,8 @@ export const elementwise: Renderer = (node, emission) => {
   const element = (i: string): string =>
     emission.element(source, `(${i})`).text.replaceAll(`[(${i})]`, `[${i}]`)
   const pair = isPacked
-    ? `pack_${dtype}(${element('2 * p')}, ${element('2 * p + 1')})`
-    : `pack_bits(${at('(2 * p)')}, ${at('(2 * p + 1)')})`
+    ? `pack_${dtype}(${element('2 * p')}, ${oddOf(count, element('2 * p + 1'))})`
+    : `pack_bits(${at('(2 * p)')}, ${oddOf(count, at('(2 * p + 1)'))})`
   emission.out.unrolled(Math.ceil(count / 2), `${name}[p] = ${pair};`, node.site, 'p')
 }
 

@@ -114,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
         for (u32 i = 0; i < 32; ++i) select[i] = (((i32)((u32)(i32)fragment_column(i, thread) + (u32)(i0_2 * 64)) < k_dim0) ? mul[i] : (-1.0000000150474662e+30f));
         float row_max[2];  // test/cuda/probes.ts:32
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) row_max[i] = __int_as_float(0xff800000);
+        for (u32 i = 0; i < 2; ++i) row_max[i] = __int_as_float(0x7fffffff);
         #pragma unroll
         for (u32 i = 0; i < 32; ++i) row_max[i / 2 % 2] = fmaxf(row_max[i / 2 % 2], select[i]);
         #pragma unroll

@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) elements(
     const i32 i0 = (i32)(tile_2);
     float loaded_f32[2];  // test/cuda/probes.ts:146
     #pragma unroll
-    for (u32 i = 0; i < 2; ++i) loaded_f32[i] = (((i32)((u32)(i32)(i / 2 * 256 + thread * 2 + i % 2) + (u32)(i0 * 256)) < x_dim0)) ? *(x + (i32)((u32)(i32)(i / 2 * 256 + thread * 2 + i % 2) + (u32)(i0 * 256))) : 0.0f;
+    for (u32 i = 0; i < 2; ++i) loaded_f32[i] = (((i32)((u32)(i32)(i / 2 * 256 + thread * 2 + i % 2) + (u32)(i0 * 256)) < x_dim0)) ? (*(x + (i32)((u32)(i32)(i / 2 * 256 + thread * 2 + i % 2) + (u32)(i0 * 256)))) : 0.0f;
     float mul[2];  // test/cuda/probes.ts:147
     #pragma unroll
     for (u32 i = 0; i < 2; ++i) mul[i] = (loaded_f32[i] * 2.0f);
@@ -49,23 +49,23 @@ extern "C" __global__ void __launch_bounds__(128, 1) elements(
     for (u32 w = 0; w < 4; ++w) sum = sum + shared_load<float>(shared + 1024 + w * 4);
     __syncthreads();
     if (thread == 0) add_relaxed_sys_f32(total_2 + (0), sum);
-    float max = __int_as_float(0xff800000);  // test/cuda/probes.ts:158
+    float max = __int_as_float(0x7fffffff);  // test/cuda/probes.ts:158
     #pragma unroll
     for (u32 i = 0; i < 2; ++i) max = fmaxf(max, loaded_f32[i]);
     max = across<1, 32>(max, [](float a, float b) { return fmaxf(a, b); });
     if (thread % 32 == 0) shared_store<float>(shared + 1024 + thread / 32 * 4, max);
     __syncthreads();
-    max = __int_as_float(0xff800000);
+    max = __int_as_float(0x7fffffff);
     for (u32 w = 0; w < 4; ++w) max = fmaxf(max, shared_load<float>(shared + 1024 + w * 4));
     __syncthreads();
     if (thread == 0) max_relaxed_sys_f32(total_2 + (1), max);
-    float min = __int_as_float(0x7f800000);  // test/cuda/probes.ts:159
+    float min = __int_as_float(0x7fffffff);  // test/cuda/probes.ts:159
     #pragma unroll
     for (u32 i = 0; i < 2; ++i) min = fminf(min, loaded_f32[i]);
     min = across<1, 32>(min, [](float a, float b) { return fminf(a, b); });
     if (thread % 32 == 0) shared_store<float>(shared + 1024 + thread / 32 * 4, min);
     __syncthreads();
-    min = __int_as_float(0x7f800000);
+    min = __int_as_float(0x7fffffff);
     for (u32 w = 0; w < 4; ++w) min = fminf(min, shared_load<float>(shared + 1024 + w * 4));
     __syncthreads();
     if (thread == 0) min_relaxed_sys_f32(total_2 + (2), min);

@@ -190,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         for (u32 i = 0; i < 8; ++i) select[i] = (((i32)((u32)(i32)(thread / 32 % 4 * 16 + fragment_column(i, thread)) + (u32)(i0_2 * 64)) < loaded) ? mul[i] : (-1.0000000150474662e+30f));
         float row_max[2];  // src/ops/flashDecode/fused.ts:55
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) row_max[i] = __int_as_float(0xff800000);
+        for (u32 i = 0; i < 2; ++i) row_max[i] = __int_as_float(0x7fffffff);
         #pragma unroll
         for (u32 i = 0; i < 8; ++i) if (tile_row(i, thread) < 8) row_max[i / 2 % 2] = fmaxf(row_max[i / 2 % 2], select[i]);
         #pragma unroll
@@ -200,7 +200,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         for (u32 i = 0; i < 2; ++i) if (thread % 4 == 0 && tile_row(i * 2, thread) < 8) shared_store<float>(shared + 131072 + (tile_row(i * 2, thread) * 4 + thread / 32 % 4) * 4, row_max[i]);
         group_barrier(2, 128);
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) if (tile_row(i * 2, thread) < 8) { float total = __int_as_float(0xff800000); for (u32 w = 0; w < 4; ++w) total = fmaxf(total, shared_load<float>(shared + 131072 + (tile_row(i * 2, thread) * 4 + w) * 4)); row_max[i] = total; }
+        for (u32 i = 0; i < 2; ++i) if (tile_row(i * 2, thread) < 8) { float total = __int_as_float(0x7fffffff); for (u32 w = 0; w < 4; ++w) total = fmaxf(total, shared_load<float>(shared + 131072 + (tile_row(i * 2, thread) * 4 + w) * 4)); row_max[i] = total; }
         float max[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) max[i] = fmaxf(m[i], row_max[i]);

@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) stretched(
   for (u32 i = 0; i < 4; i += 1) load_words<4>(loaded_f32, i, x + (i32)((u32)(i32)((u32)(i32)tile_row(i, thread) * 32u) + (u32)(i32)(thread / 32 % 4 * 8 + fragment_column(i, thread))));
   float row_max[2];  // test/cuda/probes.ts:237
   #pragma unroll
-  for (u32 i = 0; i < 2; ++i) row_max[i] = __int_as_float(0xff800000);
+  for (u32 i = 0; i < 2; ++i) row_max[i] = __int_as_float(0x7fffffff);
   #pragma unroll
   for (u32 i = 0; i < 4; ++i) row_max[i / 2 % 2] = fmaxf(row_max[i / 2 % 2], loaded_f32[i]);
   #pragma unroll
@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) stretched(
   for (u32 i = 0; i < 2; ++i) if (thread % 4 == 0) shared_store<float>(shared + 0 + (tile_row(i * 2, thread) * 4 + thread / 32 % 4) * 4, row_max[i]);
   __syncthreads();
   #pragma unroll
-  for (u32 i = 0; i < 2; ++i) { float total = __int_as_float(0xff800000); for (u32 w = 0; w < 4; ++w) total = fmaxf(total, shared_load<float>(shared + 0 + (tile_row(i * 2, thread) * 4 + w) * 4)); row_max[i] = total; }
+  for (u32 i = 0; i < 2; ++i) { float total = __int_as_float(0x7fffffff); for (u32 w = 0; w < 4; ++w) total = fmaxf(total, shared_load<float>(shared + 0 + (tile_row(i * 2, thread) * 4 + w) * 4)); row_max[i] = total; }
   float sub[4];
   #pragma unroll
   for (u32 i = 0; i < 4; ++i) sub[i] = (loaded_f32[i] - row_max[i / 2 % 2]);
@@ -53,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) stretched(
   for (u32 i = 0; i < 4; ++i) moved[i] = (tile_row(i, thread) < 9 && fragment_column(i, thread) < 1) ? shared_load<float>((shared + 256) + (tile_row(i, thread) + fragment_column(i, thread)) * 4) : (float)0;
   float column_min[2];  // test/cuda/probes.ts:242
   #pragma unroll
-  for (u32 i = 0; i < 2; ++i) column_min[i] = __int_as_float(0x7f800000);
+  for (u32 i = 0; i < 2; ++i) column_min[i] = __int_as_float(0x7fffffff);
   #pragma unroll
   for (u32 i = 0; i < 4; ++i) if (tile_row(i, thread) < 9 && fragment_column(i, thread) < 1) column_min[i / 4 * 2 + i % 2] = fminf(column_min[i / 4 * 2 + i % 2], moved[i]);
   #pragma unroll

@@ -1,0 +1,40 @@
+/**
+ * What random kernels become for a GPU, run on this CPU, thread by thread: the same as in the checker. ARKE_KERNELS sets how many of each
+ * class are tried, ARKE_SEED which.
+ */
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { KernelError } from '../../src/ir/site.ts'
+import { worlds } from '../../src/world/open.ts'
+import { genes } from '../targets/differential/choices.ts'
+import { compareTargets } from '../targets/differential/compare.ts'
+import { generate } from '../targets/differential/generator.ts'
+import { NotOnCpu, openOnCpu, unavailable } from './onCpu/onCpu.ts'
+
+const why = unavailable()
+if (why) console.info(`emitted kernels are not run here: ${why}`)
+;(worlds as Record<string, unknown>).cuda = ({ ranks }: { ranks: number }) => openOnCpu(ranks)
+
+describe.skipIf(why !== undefined).each(['exact', 'bounded'] as const)('%s kernels for a GPU', (kind) => {
+  it('give on this CPU what they give in the checker', async () => {
+    let compared = 0
+    const runs = Number(process.env.ARKE_KERNELS ?? 12)
+    await fc.assert(
+      fc.asyncProperty(genes(400), fc.nat(1000), async (list, inputs) => {
+        try {
+          await compareTargets(generate(list, kind), ['check', 'cuda'], inputs)
+          compared++
+        } catch (error) {
+          if (error instanceof KernelError || error instanceof NotOnCpu) return
+          throw error
+        }
+      }),
+      {
+        seed: Number(process.env.ARKE_SEED ?? 41),
+        numRuns: runs,
+        endOnFailure: process.env.ARKE_SHRINK !== '1',
+      },
+    )
+    expect(compared).toBeGreaterThan(runs / 2)
+  }, 300_000)
+})
