@@ -268,6 +268,17 @@ describe('obstacles', () => {
     expect(note).toMatch(/signal at .* stands before the look at .* in one iteration/)
     expect(note).toContain(lineOf('signal first'))
   })
+  it('teams beside it, also without a pipeline of their own', () => {
+    const note = obstacle((t, args) => {
+      const as = t.shared(f32, [2, 2])
+      t.teams({
+        one: { programs: 1, body: () => t.store(args.c.tile([1, 0], [2, 2]), t.zeros(f32, [2, 2])) },
+        others: { programs: 'rest', body: () => undefined },
+      }) // teams beside
+      copyAndStore(t, args, as as never)
+    })
+    expect(note).toMatch(/the teams at .* beside a pipeline/)
+  })
   it('and one that orders it', () => {
     const note = obstacle((t, args) => {
       const as = t.shared(f32, [2, 2])
@@ -367,7 +378,7 @@ describe('obstacles', () => {
       t.teams({ one: { programs: 'rest', body: () => void copyAndStore(t, args, as as never) } }) // teams
       copyAndStore(t, args, bs as never, 1)
     })
-    expect(note).toMatch(/the teams at .* stand in a loop or a branch, or beside another pipeline/)
+    expect(note).toMatch(/the teams at .* stand in a loop or a branch, or beside a pipeline/)
     expect(note).toContain(lineOf('teams'))
   })
   it('last() around it', () => {

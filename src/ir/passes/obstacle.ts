@@ -41,8 +41,8 @@ function first<T>(list: readonly T[], find: (one: T) => string | undefined): str
 }
 
 function misplaced(block: Block, pipelines: readonly Node[]): string | undefined {
-  const teams = [...walk(block)].find((node) => node.op === 'teams' && containsPipeline(node))
-  if (teams) return `the teams at ${teams.site} stand in a loop or a branch, or beside another pipeline`
+  const teams = [...walk(block)].find((node) => node.op === 'teams')
+  if (teams) return `the teams at ${teams.site} stand in a loop or a branch, or beside a pipeline`
   const roles = [...walk(block)].find((node) => node.op === 'roles')
   if (roles) return `the roles at ${roles.site} stand beside it, and roles are not nested`
   if (pipelines.some((pipeline) => pipeline.blocks[0].nodes.some(containsPipeline)))
