@@ -103,7 +103,7 @@ export interface Lap {
 /**
  * What a queue of a rank holds for certain, the gates and the hold included. A GPU's driver makes the host wait when much is
  * pending, for ever if a kernel waits for the host; there events and what joins the streams of a graph are counted, too. (One execution of
- * 36 launches was never too much, nor three of 9; six of 4 were, with three graphs among them.)
+ * 36 launches went well, and three of 9. Where six of 4 were pending the bench stood still; that this was why is presumed.)
  */
 const mostLaunches = 48
 const mostPendingOnGpu = 46
