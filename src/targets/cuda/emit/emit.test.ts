@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 
 import { compileTogether, NO_SPILLS, noCompiler } from '../../../../test/cuda/compile.ts'
+import { between, bodyOf, emit } from '../../../../test/cuda/emitting.ts'
 import {
   attention,
   bytes,
@@ -14,12 +15,10 @@ import {
   teams,
   transposedGemm,
 } from '../../../../test/cuda/probes.ts'
-import { lower } from '../../../ir/stages.ts'
 import { bf16, f32, i32 } from '../../../lang/dtypes.ts'
 import { flags, kernel, scalar, tensor } from '../../../lang/kernel.ts'
 import type { Program } from '../../../lang/program.ts'
 import { ceilDiv, type Flags, type Tensor } from '../../../lang/tensor.ts'
-import type { Index } from '../../../lang/value.ts'
 import type { Value } from '../../../lang/value.ts'
 import { fusedByShardKernel } from '../../../ops/allGatherGemm/fusedByShard.ts'
 import { publish } from '../../../ops/allGatherGemm/publish.ts'
@@ -27,27 +26,9 @@ import { allGatherGemmPull } from '../../../ops/allGatherGemm/pull.ts'
 import { flashDecodeFused } from '../../../ops/flashDecode/fused.ts'
 import { gemm, gemmKernel } from '../../../ops/gemm.ts'
 import { prelude } from '../prelude.ts'
-import type { KernelIR } from '../../../ir/node.ts'
-import { emitCuda } from './emit.ts'
 import { COMMON, STAGING } from './device.ts'
 import { declarations, usedOf } from './library.ts'
-import { factsOf, type EmitFacts, type EmittedKernel } from './recipe.ts'
-
-const names =
-  'a b c q k v out x y sum sums total words turns source lengths inbox stats rows gathered scaled turned some'.split(
-    ' ',
-  )
-
-type Options = Pick<EmitFacts, 'record' | 'strands'>
-
-/** Emits with every tensor of one shape: all that the emitter knows of them is what divides their extents. */
-function emit(ir: KernelIR, shape: readonly number[] = [4096, 4096], options: Options = {}): EmittedKernel {
-  const tensors = Object.fromEntries(names.map((name) => [name, factsOf(shape)]))
-  return emitCuda(lower(ir), { tensors, ...options })
-}
-
-/** The kernel itself, without the functions it is written in. */
-const bodyOf = ({ source, name }: EmittedKernel): string => source.slice(source.indexOf(`// ${name}, for`))
+import type { EmittedKernel } from './recipe.ts'
 
 const fewRows = { BM: 16, BN: 128, BK: 64, stages: 4 }
 const small = { BM: 64, BN: 64, BK: 32, stages: 3 }
@@ -86,13 +67,6 @@ const emitted: Readonly<Record<string, () => EmittedKernel>> = {
   'flash-decode-few-heads': () =>
     emit(flashDecodeFused.record({ world: 2, meta: { G: 8, stages: 4 } }), [4, 8, 128, 128]),
   'flash-decode': () => emit(flashDecodeFused.record({ world: 2, meta: { G: 64 } }), [4, 64, 128, 128]),
-}
-
-function between(text: string, from: string, to: string): string {
-  const start = text.indexOf(from)
-  const end = text.indexOf(to, start + from.length)
-  expect(Math.min(start, end), `${from} … ${to} in\n${text}`).toBeGreaterThan(0)
-  return text.slice(start, end)
 }
 
 describe('emitted text', () => {
@@ -453,143 +427,6 @@ describe('products', () => {
       'mma_bf16(part<4>(acc_2, octet * 4), part<4>(loaded_bf16, step * 4), right[0], right[1]);',
     )
     expect(text).toContain('load_matrix_x4(left0, ')
-  })
-})
-
-describe('halves made of what is computed from places, or of a row for all', () => {
-  it('are of the place of each, not of a part of its text', () => {
-    const text = bodyOf(
-      emit(
-        kernel(
-          'counting',
-          { y: tensor(bf16, 2), z: tensor(bf16, 2), v: tensor(f32, 1) },
-          (t, { y, z, v }) => {
-            const numbers = t.arange(64).expand(0).broadcast([16, 64]).to(f32)
-            t.store(y.tile([0, 0], [16, 64]), numbers.mul(0.5).to(bf16))
-            const column = t
-              .load(v.tile([0], [16]))
-              .expand(1)
-              .broadcast([16, 64])
-            t.store(z.tile([0, 0], [16, 64]), column.to(bf16))
-          },
-        ).record({ world: 1 }),
-        [16, 64],
-      ),
-    )
-    const pairs = text.split('\n').filter((line) => line.includes('pack_bf16('))
-    expect(pairs).toHaveLength(2)
-    for (const pair of pairs) {
-      expect(pair).toContain('2 * p + 1')
-      expect(pair).not.toMatch(/2 \* p(?: \+ 1)? [/%]/)
-    }
-  })
-})
-
-describe('a tile that is filled again', () => {
-  /** The producer's turn, from its barrier to the first copy. */
-  const turnOf = (meta: object): string =>
-    between(
-      bodyOf(emit(gemmKernel('bf16').record({ world: 1, meta: { BK: 64, stages: 3, ...meta } }))),
-      'if (!barrier_await(empty',
-      'tma_load_2d(',
-    )
-
-  it('is fenced from threads that may still read it, whose arrival says only that they have asked', () => {
-    for (const meta of [
-      { BM: 64, BN: 224 },
-      { BM: 16, BN: 112 },
-    ])
-      expect(turnOf(meta)).toMatch(/break;[^]*\n\s*fence_async_shared\(\);[^]*barrier_expect_bytes/)
-    const [, producer] = bodyOf(emitted['flash-decode-few-heads']()).split('// producer')
-    // Once a turn, for keys and values.
-    expect(producer.match(/fence_async_shared\(\);/g)).toHaveLength(1)
-  })
-
-  it('is not fenced from the matrix unit, which has read it then', () => {
-    expect(turnOf({ BM: 64, BN: 256 })).not.toContain('fence_async_shared')
-  })
-
-  const shape = [64, 32] as const
-  const params = { a: tensor(f32, 2), y: tensor(f32, 2), ready: flags() }
-  type Given = { readonly a: Tensor<'f32', 2>; readonly y: Tensor<'f32', 2>; readonly ready: Flags<0> }
-  const textOf = (
-    body: (t: Program, given: Given, fill: (i: Index) => void, use: (i: Index) => void) => void,
-  ) => {
-    const filled = kernel('filled', params, (t, given) => {
-      const [tile, full] = [t.shared(f32, shape), t.barriers(1)]
-      body(
-        t,
-        given,
-        (i) => {
-          t.copyAsync(given.a.tile([i, 0], shape), tile, full.at(0))
-          t.arrive(full.at(0))
-        },
-        (i) => {
-          t.wait(full.at(0), i)
-          t.store(given.y.tile([i, 0], shape), t.load(tile))
-        },
-      )
-    })
-    return bodyOf(emit(filled.record({ world: 2 }), [256, 32]))
-  }
-
-  it('in a program without roles is filled when all threads have read it, and are fenced from it', () => {
-    const text = textOf((t, _, fill, use) =>
-      t.for(4, (i) => {
-        fill(i)
-        use(i)
-      }),
-    )
-    expect(between(text, 'for (i32', 'tma_load_2d(')).toMatch(/__syncthreads\(\);[^]*fence_async_shared\(\);/)
-  })
-
-  it('is fenced where its role waits at the end of a turn, or all roles meet there', () => {
-    for (const isMeeting of [false, true]) {
-      const text = textOf((t, _, fill, use) => {
-        const empty = t.barriers(1)
-        t.roles({
-          producer: () =>
-            t.for(4, (i) => {
-              fill(i)
-              if (isMeeting) t.barrier()
-              else t.wait(empty.at(0), i)
-            }),
-          consumer: () =>
-            t.for(4, (i) => {
-              use(i)
-              if (isMeeting) t.barrier()
-              else t.arrive(empty.at(0))
-            }),
-        })
-      })
-      expect(between(text, '// producer', 'tma_load_2d(')).toContain('fence_async_shared();')
-    }
-  })
-
-  it('is fenced where a role fills what the program read, or the program what a role did', () => {
-    const byRole = textOf((t, _, fill, use) => {
-      fill(0)
-      use(0)
-      t.roles({ one: () => fill(1), two: () => use(1) })
-    })
-    expect(between(byRole, '// one', 'tma_load_2d(')).toContain('fence_async_shared();')
-    const after = textOf((t, _, fill, use) => {
-      fill(0)
-      t.roles({ one: () => use(0), two: () => undefined })
-      fill(1)
-      use(1)
-    })
-    expect(between(after, '// two', 'tma_load_2d(')).toContain('fence_async_shared();')
-  })
-
-  it('is filled with what a flag told of, also where a role waited for it', () => {
-    const text = textOf((t, { ready }, fill, use) => {
-      t.signal(ready.on(t.rank.add(1).mod(t.world)))
-      t.roles({ one: () => t.wait(ready), two: () => undefined })
-      fill(1)
-      use(0)
-    })
-    expect(between(text, 'flag_wait(', 'tma_load_2d(')).toContain('fence_async();')
   })
 })
 

@@ -1,0 +1,35 @@
+/** Emitting kernels and looking at their text, for tests. */
+import { expect } from 'vitest'
+import type { KernelIR } from '../../src/ir/node.ts'
+import { lower } from '../../src/ir/stages.ts'
+import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
+import { factsOf, type EmitFacts, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
+
+const names =
+  'a b c q k v out x y sum sums total words turns source lengths inbox stats rows gathered scaled turned some'.split(
+    ' ',
+  )
+
+type Options = Pick<EmitFacts, 'record' | 'strands'>
+
+/** Emits with every tensor of one shape: all that the emitter knows of them is what divides their extents. */
+export function emit(
+  ir: KernelIR,
+  shape: readonly number[] = [4096, 4096],
+  options: Options = {},
+): EmittedKernel {
+  const tensors = Object.fromEntries(names.map((name) => [name, factsOf(shape)]))
+  return emitCuda(lower(ir), { tensors, ...options })
+}
+
+/** The kernel itself, without the functions it is written in. */
+export const bodyOf = ({ source, name }: EmittedKernel): string =>
+  source.slice(source.indexOf(`// ${name}, for`))
+
+/** What stands from one text to the next other one. */
+export function between(text: string, from: string, to: string): string {
+  const start = text.indexOf(from)
+  const end = text.indexOf(to, start + from.length)
+  expect(Math.min(start, end), `${from} … ${to} in\n${text}`).toBeGreaterThan(0)
+  return text.slice(start, end)
+}
