@@ -81,8 +81,8 @@ export interface FlashDecodeOptions {
    */
   readonly stealing?: boolean
   /**
-   * Of `fused`: a small kernel of its own combines, so that on a GPU the next attention can start to copy meanwhile. With owners or
-   * stealing it is refused.
+   * Of `fused`: a small kernel of its own combines, so that on a GPU the next attention can start to copy meanwhile; on an H200 it
+   * was slower wherever it was measured. With owners or stealing it is refused.
    */
   readonly apart?: boolean
   /** Programs on each rank; as many as run at once by default. */
