@@ -9,7 +9,7 @@ export async function measureAttend(cell: Cell, pattern: Pattern, effort: Effort
   const stage = await decodeStage(
     cell,
     pattern,
-    (['bsp', 'fused-coarse', 'fused'] as const).map((variant) => ({ name: variant, variant, role: 'ours' })),
+    (['bsp', 'fused-coarse', 'fused'] as const).map((variant) => ({ variant, role: 'ours' })),
   )
   try {
     const { queryHeads: heads, kvHeads, D, tokens } = cell.shape

@@ -38,11 +38,16 @@ export interface Timing extends Quantity {
 export interface CellResult extends Cell {
   /** Those that each rank had. */
   readonly multiprocessors?: number
+  /** Where ranks communicate: of one execution behind a gate, less what a turn of nothing takes. Otherwise in loops. */
   readonly timings: readonly Timing[]
+  /** Of one execution in a loop of several behind one gate, after which ranks need not meet; undefined: a turn has only one. */
+  readonly inLoop?: readonly Timing[]
   /** Why something was not timed: by its name. */
   readonly failed: Readonly<Record<string, string>>
-  /** Executions of a turn. */
+  /** Executions of a loop. */
   readonly turn?: number
+  /** Microseconds of a turn of nothing, which were taken off. */
+  readonly telling?: number
   /** Microseconds that the device needs at least; undefined: no such figure. */
   readonly limit?: number
   /** Bytes that cross between ranks for each, at least. */

@@ -102,14 +102,17 @@ export async function measureGather(cell: Cell, pattern: Pattern, effort: Effort
       )
       const multiplications = await vendorProducts(stage, { M, N, K, dtype }, operands)
       const check = productCheck(stage, cs, samples)
-      const together = multiplications.map((multiply): Timed => {
-        const launch = (): void => {
+      const behindGather = (multiply: () => void): Timed => ({
+        launches: 1 + mostVendorLaunches,
+        launch: () => {
           gather()
           multiply()
-        }
-        return { launches: 1 + mostVendorLaunches, launch }
+        },
       })
-      await stage.enter('bsp, cuBLASLt', 'baseline', together, check)
+      const [once, inLoop] = [multiplications.once, multiplications.inLoop].map((all) =>
+        all.map(behindGather),
+      )
+      await stage.enter('bsp, cuBLASLt', 'baseline', once, check, inLoop)
       await stage.enterForeign('GEMM, cuBLASLt', 'alone', multiplications, check)
     })
 
@@ -117,9 +120,7 @@ export async function measureGather(cell: Cell, pattern: Pattern, effort: Effort
     return {
       ...cell,
       multiprocessors: found,
-      turn: repeats,
-      timings: await stage.times(effort),
-      failed: stage.failed,
+      ...(await stage.bothTimes(effort)),
       limit: gatherLimit(cell, found),
       remoteBytes: 2 * (shard === 'K' ? M * (K - depth) : (M - rows) * K),
     }

@@ -5,12 +5,12 @@
 import { KernelError } from '../../src/ir/site.ts'
 import { randomOrder } from '../../src/runs/contest.ts'
 import { Gate, type Timed } from '../../src/runs/gate.ts'
-import { quantityOf } from '../../src/runs/quantity.ts'
+import { medianOf, quantityOf } from '../../src/runs/quantity.ts'
 import { openCudaWorld } from '../../src/targets/cuda/open.ts'
 import type { CudaWorldOptions } from '../../src/targets/cuda/machine.ts'
 import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { WorldError, WorldStopped, type Stream } from '../../src/world/world.ts'
-import type { Role, Timing } from './cells.ts'
+import type { CellResult, Role, Timing } from './cells.ts'
 
 /** How long to go on, in seconds, with at least and at most so many rounds. */
 export interface Effort {
@@ -19,16 +19,19 @@ export interface Effort {
   readonly mostRounds: number
 }
 
-export interface Contestant extends Pick<Timing, 'name' | 'role' | 'form'> {
-  /** One for each set of inputs; they take turns. */
-  readonly executions: readonly Timed[]
+/** What takes its turn: one for each set of inputs; those take turns, too. */
+export interface Ways {
+  /** Behind a gate each. */
+  readonly once: readonly Timed[]
+  /** As many as a turn has, one after the other. */
+  readonly inLoop: readonly Timed[]
 }
 
-type Turns = Pick<Contestant, 'executions'> & Partial<Contestant>
+export type Contestant = Pick<Timing, 'name' | 'role' | 'form'> & Ways
 
 export interface StageOptions {
   readonly ranks: number
-  /** Executions of one turn; 1 by default. As many launches of a rank as `Gate` has room for. */
+  /** Executions of one turn of a loop; 1 by default. As many launches of a rank as `Gate` has room for. */
   readonly repeats?: number
   /** Bytes on each rank. */
   readonly heap: number
@@ -37,6 +40,14 @@ export interface StageOptions {
 
 /** A product of others may be a second kernel, which adds parts up. */
 export const mostVendorLaunches = 2
+
+/** What others launch: the fastest behind a gate, and in a loop, for each set of inputs. */
+export interface ForeignWays {
+  readonly once: readonly (() => void)[]
+  readonly inLoop: readonly (() => void)[]
+}
+
+const nothing: Timed = { launches: 0, launch: () => {} }
 
 const justOnce: Effort = { seconds: 0, leastRounds: 1, mostRounds: 1 }
 
@@ -101,32 +112,49 @@ export class Stage {
     }
   }
 
-  /** Executions that were found right, launched as they are and as a graph. */
+  /** Executions one after the other, as a decoding loop has them: a turn that begins with each. */
+  inLoop(executions: readonly Timed[]): Timed[] {
+    const { repeats } = this
+    return executions.map(({ launches }, first) => ({
+      launches: repeats * launches,
+      launch: () => {
+        for (let n = 0; n < repeats; n++) executions[(first + n) % executions.length].launch()
+      },
+    }))
+  }
+
+  /** Executions that were found right, launched as they are and as a graph. Others may be the faster ones in a loop. */
   async enter(
     name: string,
     role: Role,
     executions: readonly Timed[],
     check: (execution: number, run: () => void) => Promise<void>,
+    executionsInLoop = executions,
   ): Promise<void> {
     if (!stageOptions.isMeasuring) check = async (_, run) => run()
+    const checkAll = async (all: readonly Timed[]): Promise<void> => {
+      for (const [n, { launch }] of all.entries()) await check(n, launch)
+    }
+    const inLoop = this.inLoop(executionsInLoop)
     await this.try(name, async () => {
-      for (const [n, { launch }] of executions.entries()) await check(n, launch)
-      this.contestants.push({ name, role, form: 'launches', executions })
+      await checkAll(executions)
+      if (executionsInLoop !== executions) await checkAll(executionsInLoop)
+      this.contestants.push({ name, role, form: 'launches', once: executions, inLoop })
     })
     if (!this.contestants.some((one) => one.name === name)) return
     await this.try(`${name} as a graph`, async () => {
-      // As many executions as a turn has; the first one of each graph is checked.
-      const graphs = executions.map((_, first) =>
-        this.world.graph(() => {
-          for (let n = 0; n < this.repeats; n++) executions[(first + n) % executions.length].launch()
-        }),
-      )
-      const replays = graphs.map((graph): Timed => ({
-        launches: graph.nodes / this.world.ranks,
-        launch: () => graph.launch(),
-      }))
-      for (const [n, { launch }] of replays.entries()) await check(n, launch)
-      this.contestants.push({ name, role, form: 'graph', executions: replays })
+      const replays = { once: this.#graphs(executions), inLoop: this.#graphs(inLoop) }
+      // Of a turn the first execution is checked.
+      await checkAll(replays.once)
+      await checkAll(replays.inLoop)
+      this.contestants.push({ name, role, form: 'graph', ...replays })
+    })
+  }
+
+  #graphs(turns: readonly Timed[]): Timed[] {
+    return turns.map(({ launch }) => {
+      const graph = this.world.graph(launch)
+      return { launches: graph.nodes / this.world.ranks, isGraph: true, launch: () => graph.launch() }
     })
   }
 
@@ -134,61 +162,66 @@ export class Stage {
   async enterForeign(
     name: string,
     role: Role,
-    launches: readonly (() => void)[],
+    { once, inLoop }: ForeignWays,
     check: (execution: number, run: () => void) => Promise<void>,
   ): Promise<void> {
     await this.try(name, async () => {
-      for (const [n, launch] of launches.entries()) await check(n, launch)
-      const executions = launches.map((launch): Timed => ({ launches: mostVendorLaunches, launch }))
-      this.contestants.push({ name, role, form: 'launches', executions })
+      for (const launches of new Set([once, inLoop]))
+        for (const [n, launch] of launches.entries()) await check(n, launch)
+      const timed = (launch: () => void): Timed => ({ launches: mostVendorLaunches, launch })
+      const ways = { once: once.map(timed), inLoop: this.inLoop(inLoop.map(timed)) }
+      this.contestants.push({ name, role, form: 'launches', ...ways })
     })
   }
 
-  /** Of all contestants. After each round something else may have its turn; rounds before 0 do not count. */
+  /** Of all contestants, in loops alone. After each round something else may have its turn; rounds before 0 do not count. */
   async times(effort: Effort, afterRound?: (round: number) => Promise<void>): Promise<Timing[]> {
-    const samples = await this.samples(this.contestants, effort, afterRound)
-    return this.contestants.map(({ name, role, form }, n) => ({
-      name,
-      role,
-      form,
-      ...quantityOf(samples[n]),
-    }))
+    const turns = this.contestants.map(({ inLoop }) => inLoop)
+    const samples = await this.samples(turns, effort, afterRound)
+    return this.contestants.map((one, n) => timingOf(one, samples[n], 0, this.repeats))
   }
 
   /**
-   * Microseconds of each, round by round. An execution is repeated behind its gate and the mean counts, as one step of a decoding
-   * loop follows the other: to start work on eight streams and to tell the time takes a device some tens of microseconds.
+   * Of all contestants, each execution behind a gate of its own, and in loops where a turn has more than one. To start work on eight streams
+   * and to tell the time takes a device some tens of microseconds: what a turn of nothing takes is measured as well, and taken off.
    */
+  async bothTimes(
+    effort: Effort,
+  ): Promise<Pick<CellResult, 'timings' | 'inLoop' | 'turn' | 'telling' | 'failed'>> {
+    const { contestants, repeats } = this
+    const all = contestants.map(({ once }) => once)
+    if (repeats > 1) all.push(...contestants.map(({ inLoop }) => inLoop))
+    const samples = await this.samples([[nothing], ...all], effort)
+    const telling = medianOf(samples.shift()!)
+    const loops = repeats > 1 ? samples.splice(contestants.length) : undefined
+    return {
+      timings: contestants.map((one, n) => timingOf(one, samples[n], telling)),
+      inLoop: loops && contestants.map((one, n) => timingOf(one, loops[n], telling, repeats)),
+      turn: repeats,
+      telling,
+      failed: this.failed,
+    }
+  }
+
+  /** Microseconds of the turns of each, round by round. */
   async samples(
-    contestants: readonly Turns[],
+    turns: readonly (readonly Timed[])[],
     effort: Effort,
     afterRound: (round: number) => Promise<void> = () => Promise.resolve(),
   ): Promise<number[][]> {
     const { seconds, leastRounds, mostRounds } = stageOptions.isMeasuring ? effort : justOnce
-    stageOptions.onProgress(`${contestants.length} in turns`)
-    const samples = contestants.map((): number[] => [])
-    const random = randomOrder(contestants.length + 7)
+    stageOptions.onProgress(`${turns.length} in turns`)
+    const samples = turns.map((): number[] => [])
+    const random = randomOrder(turns.length + 7)
     let turn = 0
-    const { repeats } = this
-    const repeated = ({ executions, form }: Turns): Timed => {
-      const first = turn++
-      if (form === 'graph') return executions[first % executions.length]
-      return {
-        launches: repeats * executions[0].launches,
-        launch: () => {
-          for (let n = 0; n < repeats; n++) executions[(first * repeats + n) % executions.length].launch()
-        },
-      }
-    }
     const start = performance.now()
     const isOver = (round: number): boolean =>
       round >= mostRounds || (round >= leastRounds && performance.now() - start > 1000 * seconds)
     // The first two rounds do not count.
     for (let round = -2; !isOver(round); round++) {
-      const order = random(contestants.length)
-      const laps = await this.#gate.time(order.map((n) => repeated(contestants[n])))
-      const times = laps.map(({ time }) => time / 1e3 / repeats)
-      if (round >= 0) order.forEach((n, place) => samples[n].push(times[place]))
+      const order = random(turns.length)
+      const laps = await this.#gate.time(order.map((n) => turns[n][turn++ % turns[n].length]))
+      if (round >= 0) order.forEach((n, place) => samples[n].push(laps[place].time / 1e3))
       await afterRound(round)
     }
     return samples
@@ -200,6 +233,13 @@ export class Stage {
     await this.world.close()
   }
 }
+
+const timingOf = (
+  { name, role, form }: Contestant,
+  samples: readonly number[],
+  telling: number,
+  repeats = 1,
+): Timing => ({ name, role, form, ...quantityOf(samples.map((time) => (time - telling) / repeats)) })
 
 /** A result that is not what it should be. */
 export class Wrong extends Error {}

@@ -95,6 +95,19 @@ export function fusedTable(title: string, floor: string, cells: readonly CellRes
   }
 }
 
+/** The same in loops, of those that were measured so. */
+function loopTables(title: string, floor: string, cells: readonly CellResult[]): Table[] {
+  const looped = cells.flatMap((cell): CellResult[] => {
+    const { inLoop, turn, key } = cell
+    return inLoop ? [{ ...cell, timings: inLoop, key: `${key}, ${turn} in a loop`, failed: {} }] : []
+  })
+  if (looped.length === 0) return []
+  return [
+    fusedTable(`${title} in loops`, floor, looped),
+    timesTable(`${title} in loops, one execution`, looped),
+  ]
+}
+
 /** Ours against the best peer. */
 export function peerTable(title: string, cells: readonly CellResult[]): Table {
   return {
@@ -149,6 +162,7 @@ export function tablesOf(section: SectionName, cells: readonly CellResult[]): Ta
       return [
         fusedTable('All-Gather + GEMM, N=3584 a rank, K=8192', 'GEMM alone', cells),
         timesTable('All-Gather + GEMM', cells),
+        ...loopTables('All-Gather + GEMM', 'GEMM alone', cells),
         {
           title: 'Bytes that would cross links',
           head: ['', 'to each rank', `at ${device.link / 1e9} GB/s, us`],
@@ -168,6 +182,7 @@ export function tablesOf(section: SectionName, cells: readonly CellResult[]): Ta
           cells,
         ),
         timesTable('Flash Decode', cells),
+        ...loopTables('Flash Decode', 'bytes / bandwidth', cells),
       ]
     case 'gemm':
       return [peerTable('GEMM, bf16, one rank, the whole GPU', cells), timesTable('GEMM', cells)]
@@ -201,7 +216,11 @@ export function summaryOf(cell: CellResult): string {
   const wrong = failures.length > 0 ? `; FAILED ${failures.join(', ')}` : ''
   if (found) {
     const { baseline, fused, floor, ratio, recovered } = found
-    return `bsp ${us(baseline)} us (${named(baseline)}), fused ${us(fused)} (${named(fused)}), ${ratio.toFixed(3)}x, recovered ${percent(recovered)} down to ${digits(floor)}${wrong}`
+    const looped = cell.inLoop && compare({ ...cell, timings: cell.inLoop })
+    const inLoop = looped
+      ? `; in a loop ${us(looped.baseline)}, ${us(looped.fused)}, ${looped.ratio.toFixed(3)}x, ${percent(looped.recovered)} down to ${digits(looped.floor)}`
+      : ''
+    return `bsp ${us(baseline)} us (${named(baseline)}), fused ${us(fused)} (${named(fused)}), ${ratio.toFixed(3)}x, recovered ${percent(recovered)} down to ${digits(floor)}${inLoop}${wrong}`
   }
   const [ours, peer] = [bestOf(cell, 'ours'), bestOf(cell, 'peer')]
   if (ours && peer)

@@ -205,7 +205,6 @@ export async function tunePoint(
   const isWanted = (tiles: Numbers, n: number): boolean =>
     n === 0 || wanted.length === 0 || wanted.includes(Object.values(tiles).join(','))
   const heap = way.heap(way.tiling(expected).candidates().filter(isWanted))
-  // Short turns hide what starting a graph takes, and tiles that are best in them are not those of a decoding loop.
   const stage = await Stage.open({ ranks, heap, repeats: 8 })
   try {
     const { asked, candidates } = way.tiling(stage.world)
@@ -223,11 +222,12 @@ export async function tunePoint(
     if (!stageOptions.isMeasuring || contenders[0]?.tiles !== all[0])
       return { ...point, tuned: undefined, failed }
     const found = await halve(contenders.length, seconds, async (wanted, effort) => {
-      const microseconds = await stage.samples(
-        wanted.map((n) => contenders[n]),
-        effort,
+      const ways = wanted.map((n) => contenders[n].executions)
+      const samples = await stage.samples([...ways, ...ways.map((one) => stage.inLoop(one))], effort)
+      // Half of what one takes behind a gate, half of what it takes in a loop, in nanoseconds.
+      return ways.map((_, n) =>
+        samples[n].map((time, round) => 500 * (time + samples[n + ways.length][round] / stage.repeats)),
       )
-      return microseconds.map((own) => own.map((time) => 1e3 * time))
     })
     const tuned: Tuned = {
       asked,

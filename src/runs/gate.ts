@@ -87,6 +87,8 @@ const delay = kernel('delay', { result: tensor(f32, 1), turns: scalar(i32) }, (t
 /** An execution to time: how many launches it makes, which must all be enqueued before it starts. */
 export interface Timed {
   readonly launches: number
+  /** They are one graph. */
+  readonly isGraph?: boolean
   readonly launch: () => void
 }
 
@@ -102,11 +104,12 @@ export interface Lap {
 
 /**
  * What a queue of a rank holds for certain, the gates and the hold included. A GPU's driver makes the host wait when much is
- * pending, for ever if a kernel waits for the host; there events and what joins the streams of a graph are counted, too. (One execution of
- * 36 launches went well, and three of 9. Where six of 4 were pending the bench stood still; that this was why is presumed.)
+ * pending, for ever if a kernel waits for the host; there events and what joins the streams of a graph are counted, too.
  */
 const mostLaunches = 48
 const mostPendingOnGpu = 46
+/** Behind more, nothing is copied to a GPU any more (transfers.ts), nor can what runs be stopped: with four the bench stood still. */
+const mostGraphs = 2
 /** Around an execution: two gates, two events, and for a graph two waits. */
 const pendingAroundOnGpu = 6
 
@@ -163,10 +166,13 @@ export class Gate {
   async time(executions: readonly Timed[]): Promise<Lap[]> {
     const laps: Lap[] = []
     for (let from = 0; from < executions.length;) {
-      let [to, launches] = [from, 2]
+      let [to, launches, graphs] = [from, 2, 0]
       const [most, gates] = this.#isOnGpu ? [mostPendingOnGpu, pendingAroundOnGpu] : [mostLaunches, 1]
-      while (to < executions.length && launches + executions[to].launches + gates <= most)
-        launches += executions[to++].launches + gates
+      for (; to < executions.length; to++) {
+        launches += executions[to].launches + gates
+        graphs += executions[to].isGraph ? 1 : 0
+        if (launches > most || graphs > mostGraphs) break
+      }
       if (to === from)
         throw new RangeError(`an execution of ${executions[from].launches} launches is too long`)
       laps.push(...(await this.#batch(executions.slice(from, to))))

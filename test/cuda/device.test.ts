@@ -266,6 +266,29 @@ onGpu.each(['cuda'])('graphs on %s', () => {
     await world.close()
   })
 
+  it('that wait do not hold up what the host writes', async () => {
+    const world = await open(8)
+    const [x, y] = [world.zeros(i32, [1]), world.zeros(i32, [2])]
+    const stream = world.stream()
+    const count = (): void => world.launch(add, { x: y, by: 1 }, { grid: 1, stream })
+    const graphs = range(8).map(() => world.graph(count))
+    const replay = (): void => {
+      for (const graph of graphs) {
+        count()
+        stream.record()
+        graph.launch()
+      }
+    }
+    replay()
+    await world.synchronize()
+    world.launch(polling, { x }, { grid: 1, stream })
+    replay()
+    for (const rank of range(8)) world.write(x, rank, [1])
+    await world.synchronize()
+    for (const rank of range(8)) expect((await world.read(y, rank))[1]).toBe(32)
+    await world.close()
+  })
+
   it('that hang are stopped', async () => {
     const world = await open(2, 200)
     const ready = world.flags([], { name: 'ready' })

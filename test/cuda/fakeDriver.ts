@@ -125,6 +125,7 @@ export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeO
     },
     cuGreenCtxStreamCreate: newStream,
     cuStreamCreate: newStream,
+    cuStreamCreateWithPriority: newStream,
     cuMemGetAllocationGranularity: (to) => out(to, 4096),
     cuMemAddressReserve: (to, bytes) => out(to, memory(Number(bytes))),
     cuMemAlloc_v2: (to, bytes) => out(to, memory(Number(bytes))),
@@ -181,6 +182,11 @@ export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeO
       events.set(Number(event), mark)
       enqueue(on, () => (mark.reached = true))
     },
+    cuStreamWriteValue32_v2: (on, at, word) =>
+      enqueue(on, () => {
+        new DataView(viewNative(at as bigint, 4)).setUint32(0, Number(word), true)
+        return true
+      }),
     cuStreamWaitEvent: (on, event) => {
       if (capturing) return void joined.add(Number(on))
       const mark = events.get(Number(event))!

@@ -11,6 +11,8 @@ import type { TensorMapShape } from './tensormap.ts'
 const DEVICE_ATTRIBUTE = { sms: 16, l2Bytes: 38, major: 75, minor: 76, sharedBytesPerBlock: 97 } as const
 const FUNCTION_ATTRIBUTE = { localBytes: 3, registers: 4, maxDynamicShared: 8 } as const
 const STREAM_NON_BLOCKING = 1
+/** Higher than any, which the driver takes for the highest that there is. */
+const HIGHEST_PRIORITY = -100
 const HOST_PORTABLE_AND_MAPPED = 3
 /** Other calls, loading a module say, may be made meanwhile. */
 const CAPTURE_RELAXED = 2
@@ -95,6 +97,15 @@ export class Device {
     return new Stream(this, handle, this.context, this.sms)
   }
 
+  /** Of the highest priority, so that it shares no hardware queue with others, nor with what graphs are made of. */
+  createUrgentStream(): Stream {
+    this.makeCurrent(this.context)
+    const handle = readHandle((out) =>
+      this.driver.cuStreamCreateWithPriority(out, STREAM_NON_BLOCKING, HIGHEST_PRIORITY),
+    )
+    return new Stream(this, handle, this.context, this.sms)
+  }
+
   loadModule(cubin: Uint8Array): Module {
     this.makeCurrent(this.context)
     const handle = readHandle((out) =>
@@ -138,14 +149,24 @@ export class Stream {
     return this.device.driver
   }
 
+  /** By the engine that reads the queue: no multiprocessor is needed, and none of those that copy. */
+  writeWord(to: bigint, word: number): void {
+    this.driver.cuStreamWriteValue32_v2(this.handle, to, word, 0)
+  }
+
   /** Pageable memory: `from` has been read when this returns. */
   copyIn(to: bigint, from: ArrayBufferView): void {
     this.driver.cuMemcpyHtoDAsync_v2(to, from, from.byteLength, this.handle)
   }
 
+  /** Pinned memory is filled when the stream has come so far, other memory when this returns. */
+  startCopyOut(to: ArrayBufferView, from: bigint): void {
+    this.driver.cuMemcpyDtoHAsync_v2(to, from, to.byteLength, this.handle)
+  }
+
   /** Fills `to` and returns when it is filled. */
   copyOut(to: ArrayBufferView, from: bigint): void {
-    this.driver.cuMemcpyDtoHAsync_v2(to, from, to.byteLength, this.handle)
+    this.startCopyOut(to, from)
     this.synchronize()
   }
 
