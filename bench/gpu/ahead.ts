@@ -11,13 +11,15 @@ import { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { fakeDriver } from '../../test/cuda/fakeDriver.ts'
 import { stageOptions } from './stage.ts'
 
-/** A fake driver whose device memory is no memory: nothing is ever read or written there. */
-function hollowDriver(): Driver {
+/** A fake driver whose device memory is no memory: nothing is ever read or written there. By the device's name tiles are chosen. */
+function hollowDriver(name: string): Driver {
   const { driver } = fakeDriver()
   const nothing = (): void => {}
   const hollow: Partial<Driver> = {
     cuMemAddressReserve: (to) => void ((to as BigUint64Array)[0] = 1n << 44n),
+    cuDeviceGetName: (text) => (text as Uint8Array).set(new TextEncoder().encode(`${name}\0`)),
     cuMemAddressFree: nothing,
+    cuStreamWriteValue32_v2: nothing,
     cuMemcpyHtoDAsync_v2: nothing,
     cuMemcpyDtoHAsync_v2: nothing,
     cuMemcpyDtoDAsync_v2: nothing,
@@ -27,14 +29,14 @@ function hollowDriver(): Driver {
 
 /** From now on stages are of this kind. Where there is no GPU, kernels are emitted only. */
 export function compileAhead(): void {
-  const device = new Device(hollowDriver(), 0)
   const [cuda, nvrtc] = [findCuda(), findNvrtc()]
   const isHere = cuda.available && nvrtc.available
   const compile = isHere ? compileAndKeep(nvrtc.version, cuda.driverVersion) : undefined
-  const real = isHere ? Device.open(0) : device
+  const real = isHere ? Device.open(0) : undefined
+  const device = new Device(hollowDriver(real?.name ?? 'NVIDIA H200'), 0)
   const platform = {
     devices: [device],
-    compile: (emitted: EmittedKernel) => compile?.(emitted, real) ?? new Uint8Array(),
+    compile: (emitted: EmittedKernel) => compile?.(emitted, real ?? device) ?? new Uint8Array(),
   }
   stageOptions.open = (options) => new CudaWorld(platform, options)
   stageOptions.isMeasuring = false

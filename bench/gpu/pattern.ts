@@ -86,15 +86,28 @@ export function poison(world: CudaWorld, tensor: SymmetricTensor, rank: number):
   stream.synchronize()
 }
 
-/** Elements of a rank's copy of a tensor; with nothing under way. */
-export function readSome(
+function readBits(
   world: CudaWorld,
   tensor: SymmetricTensor,
   rank: number,
   from: number,
   count: number,
-): Float64Array {
+): Uint16Array<ArrayBuffer> {
   const bits = new Uint16Array(count)
   world.driverStream(rank).copyOut(bits, world.addressOf(tensor, rank) + BigInt(2 * from))
-  return readElements(bits.buffer, 0, tensor.dtype, count)
+  return bits
+}
+
+/** Elements of a rank's copy of a tensor; with nothing under way. */
+export const readSome = (...place: Parameters<typeof readBits>): Float64Array => {
+  const bits = readBits(...place)
+  return readElements(bits.buffer, 0, place[1].dtype, bits.length)
+}
+
+/** Whether every element of the first ones is a number: none that was poisoned is left. */
+export function isWritten(world: CudaWorld, tensor: SymmetricTensor, rank: number, count: number): boolean {
+  const infinity = tensor.dtype === 'bf16' ? 0x7f80 : 0x7c00
+  const bits = readBits(world, tensor, rank, 0, count)
+  for (let n = 0; n < count; n++) if ((bits[n] & 0x7fff) > infinity) return false
+  return true
 }

@@ -3,7 +3,7 @@ import { medianOf } from '../../src/runs/quantity.ts'
 import type { Timed } from '../../src/runs/gate.ts'
 import type { SymmetricTensor } from '../../src/world/world.ts'
 import { proposalsOf, type Operands, type Product, type Proposals } from './cublas.ts'
-import { poison, readSome, type Elements } from './pattern.ts'
+import { isWritten, poison, readSome, type Elements } from './pattern.ts'
 import { expectSimilar, mostVendorLaunches, Wrong, type ForeignWays, type Stage } from './stage.ts'
 
 /** How long proposals are compared. */
@@ -60,7 +60,7 @@ export const productCheck =
       // Others than we may have launched, too.
       world.driverStream(rank, stream.id).synchronize()
       const { rows, columns, expected } = samples[rank]
-      if (M * N <= mostRead && readSome(world, c, rank, 0, M * N).some(Number.isNaN))
+      if (M * N <= mostRead && !isWritten(world, c, rank, M * N))
         throw new Wrong(`rank ${rank}: elements were not written`)
       const found = rows.flatMap((row) => {
         const elements = readSome(world, c, rank, row * N, N)

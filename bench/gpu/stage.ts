@@ -189,14 +189,20 @@ export class Stage {
     effort: Effort,
   ): Promise<Pick<CellResult, 'timings' | 'inLoop' | 'turn' | 'telling' | 'failed'>> {
     const { contestants, repeats } = this
-    const all = contestants.map(({ once }) => once)
-    if (repeats > 1) all.push(...contestants.map(({ inLoop }) => inLoop))
-    const samples = await this.samples([[nothing], ...all], effort)
-    const telling = medianOf(samples.shift()!)
-    const loops = repeats > 1 ? samples.splice(contestants.length) : undefined
+    // What takes a turn of its own is short next to a loop, and varies more: it has more turns.
+    const turns = Array.from({ length: repeats > 1 ? 3 : 1 }, () => [
+      [nothing],
+      ...contestants.map(({ once }) => once),
+    ])
+    const loops = repeats > 1 ? contestants.map(({ inLoop }) => inLoop) : []
+    const samples = await this.samples([...turns.flat(), ...loops], effort)
+    const onceOf = (n: number): number[] => turns.flatMap((all, turn) => samples[turn * all.length + n])
+    const telling = medianOf(onceOf(0))
+    const looped = samples.slice(samples.length - loops.length)
     return {
-      timings: contestants.map((one, n) => timingOf(one, samples[n], telling)),
-      inLoop: loops && contestants.map((one, n) => timingOf(one, loops[n], telling, repeats)),
+      timings: contestants.map((one, n) => timingOf(one, onceOf(n + 1), telling)),
+      inLoop:
+        repeats > 1 ? contestants.map((one, n) => timingOf(one, looped[n], telling, repeats)) : undefined,
       turn: repeats,
       telling,
       failed: this.failed,

@@ -22,8 +22,8 @@ export function productCandidates(target: string, shape: ProductShape, fallback:
   const rows = tileRows(m).filter((BM) => dtype !== 'f32' || (BM >= 16 && BM <= 64))
   const tiles = rows.flatMap((BM) =>
     columns
-      // No tile of zeros; and the matrix unit reads whole columns of 64 alone, without which 128 rows do not fit the registers.
-      .filter((BN) => BN < 2 * n && (BM < 128 || BN % 64 === 0))
+      // No tile of zeros; and the matrix unit reads panels of 32 columns alone, without which 128 rows do not fit the registers.
+      .filter((BN) => BN < 2 * n && (BM < 128 || BN % 32 === 0))
       .map((BN) => ({ BM, BN, busy: busyShare(Math.ceil(m / BM) * Math.ceil(n / BN), multiprocessors) })),
   )
   const busiest = Math.max(...tiles.map(({ busy }) => busy))

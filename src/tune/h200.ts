@@ -42,7 +42,7 @@ export const h200: Table = {
     'M=64 N=3584 K=8192': { BM: 64, BN: 256, BK: 64, stages: 3 },
     'M=128 N=3584 K=8192': { BM: 128, BN: 256, BK: 64, stages: 4 },
     'M=256 N=3584 K=8192': { BM: 128, BN: 256, BK: 64, stages: 4 },
-    'M=512 N=3584 K=8192': { BM: 128, BN: 256, BK: 64, stages: 4 },
+    'M=512 N=3584 K=8192': { BM: 128, BN: 224, BK: 64, stages: 4 },
     'M=1024 N=3584 K=8192': { BM: 128, BN: 256, BK: 64, stages: 4 },
     'M=2048 N=3584 K=8192': { BM: 128, BN: 256, BK: 64, stages: 4 },
     'M=4096 N=3584 K=8192': { BM: 128, BN: 256, BK: 64, stages: 4 },

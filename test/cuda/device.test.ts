@@ -224,13 +224,15 @@ onGpu.each(['cuda'])('copies that start early on %s', () => {
   })
 })
 
-onGpu.each(['cuda'])('products by warps on %s', () => {
+/** By warps, and by warpgroups that read panels of 32 columns. */
+onGpu.each(['cuda'])('products on %s', () => {
   it.each([
     [64, 224, 5],
     [64, 112, 9],
     [16, 224, 7],
+    [128, 224, 5],
   ])('have read tiles of %i x %i before they are filled again', async (BM, BN, stages) => {
-    const [M, N, K, ranks] = [64, 3584, 2048, 8]
+    const [M, N, K, ranks] = [BM === 128 ? 200 : 64, 3584, 2048, 8]
     const world = await openWorld({ target: 'cuda', ranks, heap: 1 << 26, timeout: 5000 })
     const [a, b] = [world.empty('bf16', [M, K]), world.empty('bf16', [K, N])]
     for (const x of [a, b]) world.launch(fill, { x }, { grid: 'resident' })

@@ -132,6 +132,7 @@ function within(length: Scalar, start: Scalar, most: Scalar): readonly [first: S
 }
 
 /** The whole sequence's result, from all its partial ones; zeros where it has no token. */
-export function normalised({ l, acc }: Partial): Fragment<'f32', 2> {
-  return acc.div(l.gt(0).select(l, 1).expand(1))
+export function normalised(t: Program, { l, acc }: Pick<Partial, 'l' | 'acc'>): Fragment<'f32', 2> {
+  const one = t.full(f32, l.shape as [number], 1)
+  return acc.mul(one.div(l.gt(0).select(l, 1)).expand(1))
 }

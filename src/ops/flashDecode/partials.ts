@@ -75,7 +75,7 @@ interface PartsMeta extends Extents {
 }
 
 /**
- * Merge all parts of every (batch, kv head), in the same order on every rank, so that all ranks have the same bits. `arrival`
+ * Merges all parts of every (batch, kv head), in the same order on every rank, so that all ranks have the same bits. `arrival`
  * waits for a part, where that is not known already: for each before it is merged, or for all of a tile together, which lets a
  * GPU look at all flags at once and load one part while it merges another.
  */
@@ -108,11 +108,26 @@ export function combined(
   when: 'each' | 'together' = 'each',
 ): Fragment<'f32', 2> {
   const parts = typeof meta.splits === 'number' ? t.world * meta.splits : meta.splits.mul(t.world)
-  if (when === 'together') t.for(parts, (part) => arrival?.(part, b, h))
-  const whole = t.for(parts, nothing(t, meta), (part, state) => {
-    if (when === 'each') arrival?.(part, b, h)
-    const places = placesOf(from, slot, part.mul(batch).add(b).mul(heads).add(h), meta)
-    return merge(state, { m: t.load(places.m), l: t.load(places.l), acc: t.load(places.sums) })
+  const placesOfPart = (part: Scalar) => placesOf(from, slot, part.mul(batch).add(b).mul(heads).add(h), meta)
+  const { m, l, acc } = nothing(t, meta)
+  if (arrival && when === 'each') {
+    const whole = t.for(parts, { m, l, acc }, (part, state) => {
+      arrival(part, b, h)
+      const places = placesOfPart(part)
+      return merge(state, { m: t.load(places.m), l: t.load(places.l), acc: t.load(places.sums) })
+    })
+    return normalised(t, whole)
+  }
+  if (arrival) t.for(parts, (part) => arrival(part, b, h))
+  // What is there already is weighed once, by its distance from the largest maximum: nothing waits for the part before.
+  const largest = t.for(parts, m, (part, m) => m.max(t.load(placesOfPart(part).m)))
+  const whole = t.for(parts, { l, acc }, (part, { l, acc }) => {
+    const places = placesOfPart(part)
+    const weight = t.load(places.m).sub(largest).exp2()
+    return {
+      l: l.add(t.load(places.l).mul(weight)),
+      acc: acc.add(t.load(places.sums).mul(weight.expand(1))),
+    }
   })
-  return normalised(whole)
+  return normalised(t, whole)
 }

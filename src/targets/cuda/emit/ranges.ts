@@ -3,7 +3,7 @@
  * them. Both say "unknown" rather than guess. (Sums and products of indices are taken not to overflow: they address memory.)
  */
 import { attribute, type Block, type Node } from '../../../ir/node.ts'
-import type { EmitFacts } from './recipe.ts'
+import type { EmitFacts, TensorFacts } from './recipe.ts'
 
 export class Ranges {
   readonly #facts: EmitFacts
@@ -105,8 +105,7 @@ export class Ranges {
       case 'const':
         return powerOfTwo(attribute<number>(node, 'value'))
       case 'dim': {
-        const facts = a.op === 'param' ? this.#facts.tensors[attribute<string>(a, 'name')] : undefined
-        return facts?.divisors[attribute<number>(node, 'axis')] ?? 1
+        return a.op === 'param' ? this.extentDivisor(a, attribute<number>(node, 'axis')) : 1
       }
       case 'mul':
         return Math.min(2 ** 20, this.divisor(a) * this.divisor(b))
@@ -118,6 +117,16 @@ export class Ranges {
       default:
         return 1
     }
+  }
+
+  /** Of an axis of a tensor, which is a parameter. */
+  extentDivisor(tensor: Node, axis: number): number {
+    return this.factsOf(tensor)?.divisors[axis] ?? 1
+  }
+
+  /** What is known of a tensor, if anything is. */
+  factsOf(tensor: Node): TensorFacts | undefined {
+    return this.#facts.tensors[attribute<string>(tensor, 'name')]
   }
 
   isMultipleOf(node: Node, of: number): boolean {

@@ -12,6 +12,9 @@ export interface TensorFacts {
   readonly aligned: boolean
   /** For each axis, the largest power of two up to 1024 that divides the extent. */
   readonly divisors: readonly number[]
+  /** Its elements are counted in 31 bits; there are some. */
+  readonly small: boolean
+  readonly filled: boolean
 }
 
 export interface EmitFacts {
@@ -39,7 +42,8 @@ export function factsOf(shape: readonly number[]): TensorFacts {
     while (power < 1024 && extent % (2 * power) === 0) power *= 2
     return power
   }
-  return { aligned: true, divisors: shape.map(divisor) }
+  const elements = shape.reduce((product, extent) => product * extent, 1)
+  return { aligned: true, divisors: shape.map(divisor), small: elements < 2 ** 31, filled: elements > 0 }
 }
 
 /** Whether every row starts at a multiple of 16 bytes, given that the tensor does. */

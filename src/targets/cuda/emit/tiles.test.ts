@@ -49,7 +49,7 @@ describe('a tile that is filled again', () => {
 
   it('is fenced from threads that may still read it, whose arrival says only that they have asked', () => {
     for (const meta of [
-      { BM: 64, BN: 224 },
+      { BM: 64, BN: 112 },
       { BM: 16, BN: 112 },
     ])
       expect(turnOf(meta)).toMatch(/break;[^]*\n\s*fence_async_shared\(\);[^]*barrier_expect_bytes/)

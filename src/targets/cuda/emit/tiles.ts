@@ -61,9 +61,8 @@ function splitStages(shape: Shape): Pick<Tile, 'rows' | 'columns' | 'stages'> {
 
 /** The swizzle that rows of so many bytes can have; 0: none. */
 export function spanOf(rowBytes: number): Tile['span'] {
-  for (const span of [128, 64, 32] as const)
-    if (rowBytes % span === 0 && (span === 128 || rowBytes === span)) return span
-  return 0
+  for (const span of [128, 64] as const) if (rowBytes % span === 0) return span
+  return rowBytes === 32 ? 32 : 0
 }
 
 /** A stretch of shared memory, from the program's base. */

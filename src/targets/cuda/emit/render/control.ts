@@ -163,9 +163,25 @@ const onlyLoads = ({ nodes }: Block): boolean =>
   nodes.some(({ op }) => op === 'load') &&
   nodes.every(({ op, blocks }) => blocks.length === 0 && (op === 'load' || ops[op].effect === 'pure'))
 
+const isKnown = ({ inputs: [low, high] }: Node): boolean => low.op === 'const' && high.op === 'const'
+
 /** Turns of a loop whose loads are under way together: of so many as are known, parts of eight ranks as a rule, or of any number. */
-const turnsAtOnce = ({ inputs: [low, high] }: Node): number =>
-  low.op === 'const' && high.op === 'const' ? 8 : 4
+const turnsAtOnce = (loop: Node): number => (isKnown(loop) ? 8 : 4)
+
+/** Registers that are stored in a turn where turns are written out. */
+const mostStored = 32
+
+/** To all ranks as a rule: what differs between them is where, which is computed for all at once. */
+function onlyStores({ nodes }: Block, { plans }: Emission): boolean {
+  const isStored = ({ op, attributes: { order } }: Node): boolean => op === 'store' && order === undefined
+  const stored = nodes.filter(isStored).map(({ inputs: [, value] }) => value)
+  const registers = stored.map((value) => (isFragment(value) ? plans.layouts.of(value).count : 1))
+  return (
+    stored.length > 0 &&
+    registers.reduce((sum, count) => sum + count, 0) <= mostStored &&
+    nodes.every((node) => node.blocks.length === 0 && (isStored(node) || ops[node.op].effect === 'pure'))
+  )
+}
 
 export const forLoop: Renderer = (node, emission) => {
   const { out, plans } = emission
@@ -191,7 +207,8 @@ export const forLoop: Renderer = (node, emission) => {
     emission.setScalar(index, i)
     bindState(names, params, emission)
     const by = emission.scalar(step)
-    if (onlyLoads(body)) out.line(`#pragma unroll ${turnsAtOnce(node)}`)
+    if (onlyLoads(body) || (isKnown(node) && onlyStores(body, emission)))
+      out.line(`#pragma unroll ${turnsAtOnce(node)}`)
     out.block(
       `for (i32 ${i} = ${emission.scalar(low)}; ${i} < ${emission.scalar(high)}; ${by === '1' ? `++${i}` : `${i} += ${by}`})`,
       () => {

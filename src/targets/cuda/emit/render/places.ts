@@ -33,8 +33,15 @@ export function placeOf(ref: Node, emission: Emission): Place {
         address: (at) => addressText(view, coordinates(at), emission),
         inside: (at) =>
           coordinates(at)
-            .map((coordinate, i) => `${coordinate} < ${extentText(view, view.axes[i], emission)}`)
-            .join(' && '),
+            .flatMap((coordinate, i) => {
+              if (isFirstOfFilled(view, i, emission)) return []
+              // Where tiles are inside or outside as a whole, all threads know alike.
+              const place = isWhole(view, i, emission)
+                ? scaled(emission.scalar(view.indices[i]), view.shape[i])
+                : coordinate
+              return [`${place} < ${extentText(view, view.axes[i], emission)}`]
+            })
+            .join(' && ') || undefined,
       }
     }
     case 'at': {
@@ -135,6 +142,24 @@ export function sharedAddress(view: SharedView, at: readonly string[]): string {
   return `${base} + ${scaled(`(${sum(scaled(row, tile.columns), column)})`, bytes)}`
 }
 
+type TileView = ReturnType<typeof tileOf>
+
+/** Whether it is the first of tiles that fill an axis of a tensor which has elements: nothing of it is outside. */
+function isFirstOfFilled(view: TileView, i: number, emission: Emission): boolean {
+  const index = view.indices[i]
+  const isFirst = index.op === 'const' && attribute<number>(index, 'value') === 0
+  const { size } = view.axes[i]
+  const isFilled = emission.plans.ranges.factsOf(view.base)?.filled
+  return isFirst && !size && isFilled === true && isWhole(view, i, emission)
+}
+
+/** Whether tiles fill an axis, so that each is inside it or outside. */
+function isWhole(view: TileView, i: number, { plans: { ranges } }: Emission): boolean {
+  const { axis, size } = view.axes[i]
+  if (size) return ranges.isMultipleOf(size, view.shape[i])
+  return ranges.extentDivisor(view.base, axis) % view.shape[i] === 0
+}
+
 /** The extent of an axis of a view. */
 export function extentText(view: TensorView, axis: ViewAxis, emission: Emission): string {
   return axis.size
@@ -167,11 +192,13 @@ function tensorCoordinates(view: TensorView, at: readonly string[], emission: Em
 function addressText(view: TensorView, at: readonly string[], emission: Emission): string {
   const coordinates = tensorCoordinates(view, at, emission)
   const name = attribute<string>(view.base, 'name')
-  const offset = coordinates.reduce(
-    (total, coordinate, axis) =>
-      axis === 0 ? coordinate : `((i64)(${total}) * ${emission.params.dim(name, axis)} + ${coordinate})`,
-    '',
-  )
+  const isSmall = emission.plans.ranges.factsOf(view.base)?.small
+  const offset = coordinates.reduce((total, coordinate, axis) => {
+    if (axis === 0) return coordinate
+    // What comes from the axis before the last has its own parentheses.
+    const outer = isSmall && (axis > 1 || /^\w+$/.test(total)) ? total : `${isSmall ? '' : '(i64)'}(${total})`
+    return `(${outer} * ${emission.params.dim(name, axis)} + ${coordinate})`
+  }, '')
   return `${pointerText(view, emission)} + ${offset.startsWith('(') ? offset : `(${offset})`}`
 }
 

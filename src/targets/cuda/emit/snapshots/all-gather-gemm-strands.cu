@@ -162,10 +162,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
         #pragma unroll
         for (u32 i = 0; i < 32; ++i) loaded_bf16[i] = 0;
         #pragma unroll
-        for (u32 i = 0; i < 64; i += 8) if (i0_over_a_dim1_ceil_256 * 16 + (i32)((i / 8 * 512 + thread * 8 + i % 8) / 256) < a_dim0 && i0_mod_a_dim1_ceil_256 * 256 + (i32)((i / 8 * 512 + thread * 8 + i % 8) % 256) < a_dim1) load_words<16>(loaded_bf16, i / 2, a + ((i64)(i0_over_a_dim1_ceil_256 * 16 + (i32)((i / 8 * 512 + thread * 8 + i % 8) / 256)) * a_dim1 + i0_mod_a_dim1_ceil_256 * 256 + (i32)((i / 8 * 512 + thread * 8 + i % 8) % 256)));
+        for (u32 i = 0; i < 64; i += 8) if (i0_over_a_dim1_ceil_256 * 16 < a_dim0 && i0_mod_a_dim1_ceil_256 * 256 < a_dim1) load_words<16>(loaded_bf16, i / 2, a + ((i64)(i0_over_a_dim1_ceil_256 * 16 + (i32)((i / 8 * 512 + thread * 8 + i % 8) / 256)) * a_dim1 + i0_mod_a_dim1_ceil_256 * 256 + (i32)((i / 8 * 512 + thread * 8 + i % 8) % 256)));
         for (i32 i0_2 = 0; i0_2 < 1; ++i0_2) {  // src/ops/allGatherGemm/fusedByShard.ts:61
           #pragma unroll
-          for (u32 i = 0; i < 64; i += 8) if (i0_over_a_dim1_ceil_256 * 16 + (i32)((i / 8 * 512 + thread * 8 + i % 8) / 256) < inbox_dim2 && i0_mod_a_dim1_ceil_256 * 256 + (i32)((i / 8 * 512 + thread * 8 + i % 8) % 256) < inbox_dim3) store_words<16>(on_rank(inbox, (i32)((u32)((rank + i0_2) + 1) % 2u) - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * inbox_dim1 + rank)) * inbox_dim2 + i0_over_a_dim1_ceil_256 * 16 + (i32)((i / 8 * 512 + thread * 8 + i % 8) / 256))) * inbox_dim3 + i0_mod_a_dim1_ceil_256 * 256 + (i32)((i / 8 * 512 + thread * 8 + i % 8) % 256)), loaded_bf16, i / 2);  // src/ops/allGatherGemm/fusedByShard.ts:62
+          for (u32 i = 0; i < 64; i += 8) if (i0_over_a_dim1_ceil_256 * 16 < inbox_dim2 && i0_mod_a_dim1_ceil_256 * 256 < inbox_dim3) store_words<16>(on_rank(inbox, (i32)((u32)((rank + i0_2) + 1) % 2u) - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * inbox_dim1 + rank)) * inbox_dim2 + i0_over_a_dim1_ceil_256 * 16 + (i32)((i / 8 * 512 + thread * 8 + i % 8) / 256))) * inbox_dim3 + i0_mod_a_dim1_ceil_256 * 256 + (i32)((i / 8 * 512 + thread * 8 + i % 8) % 256)), loaded_bf16, i / 2);  // src/ops/allGatherGemm/fusedByShard.ts:62
         }
         group_barrier(3, 64);  // src/ops/allGatherGemm/fusedByShard.ts:64
         for (i32 i0_2 = thread; i0_2 < 1; i0_2 += 64) {
@@ -227,7 +227,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
       #pragma unroll
       for (u32 p = 0; p < 8; ++p) as_bf16[p] = pack_bf16(acc[2 * p], acc[2 * p + 1]);
       #pragma unroll
-      for (u32 i = 0; i < 16; ++i) if (i0 * 16 + (i32)fragment_column(i % 8, thread) < c_dim0 && i1 * 128 + (i32)(fragment_row(i % 8, thread) + i / 8 * 64) < c_dim1) *(c + ((i64)(i0 * 16 + (i32)fragment_column(i % 8, thread)) * c_dim1 + i1 * 128 + (i32)(fragment_row(i % 8, thread) + i / 8 * 64))) = half_at(as_bf16, i);
+      for (u32 i = 0; i < 16; ++i) if (i0 * 16 < c_dim0 && i1 * 128 < c_dim1) *(c + ((i64)(i0 * 16 + (i32)fragment_column(i % 8, thread)) * c_dim1 + i1 * 128 + (i32)(fragment_row(i % 8, thread) + i / 8 * 64))) = half_at(as_bf16, i);
       slot = slot_2;
       phase = phase_2;
     }

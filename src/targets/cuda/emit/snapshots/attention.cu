@@ -192,7 +192,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
       #pragma unroll 4
       for (u32 chunk = thread; chunk < 1024; chunk += 256) {
         const u32 row = chunk / 8, column = chunk % 8 * 8;
-        if (i0 * 128 + (i32)row < out_dim0 && (i32)column < out_dim1) *((Chunk*)(out + ((i64)(i0 * 128 + (i32)row) * out_dim1 + (i32)column))) = shared_load<Chunk>(tile + (row * 64 + column) * 2);
+        if (i0 * 128 < out_dim0) *((Chunk*)(out + ((i0 * 128 + (i32)row) * out_dim1 + (i32)column))) = shared_load<Chunk>(tile + (row * 64 + column) * 2);
       }
       slot = slot_2;
       phase = phase_2;

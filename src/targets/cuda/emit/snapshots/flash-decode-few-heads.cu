@@ -153,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
       #pragma unroll
       for (u32 i = 0; i < 32; ++i) loaded_bf16[i] = 0;
       #pragma unroll
-      for (u32 i = 0; i < 64; i += 2) if (tile_row(i, thread) < 8 && (i32)tile_row(i, thread) < q_dim2 && (i32)fragment_column(i, thread) < q_dim3) load_words<4>(loaded_bf16, i / 2, q + ((i64)(((i64)(((i64)(i0) * q_dim1 + i1)) * q_dim2 + (i32)tile_row(i, thread))) * q_dim3 + (i32)fragment_column(i, thread)));
+      for (u32 i = 0; i < 64; i += 2) if (tile_row(i, thread) < 8) load_words<4>(loaded_bf16, i / 2, q + (((i0 * q_dim1 + i1) * q_dim2 + (i32)tile_row(i, thread)) * q_dim3 + (i32)fragment_column(i, thread)));
       const i32 loaded = *(lengths + (i0));  // src/ops/flashDecode/fused.ts:42
       const i32 loaded_ceil_64 = (i32)((u32)loaded + 63u) / 64;  // src/ops/flashDecode/fused.ts:47
       float acc[16];  // src/ops/flashDecode/fused.ts:46
@@ -279,11 +279,11 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         if (done_index < 32) awaited_1 |= 1u << done_index;
       }
       #pragma unroll
-      for (u32 i = 0; i < 16; i += 2) if (tile_row(i, thread) < 8 && (i32)tile_row(i, thread) < inbox_dim2 && (i32)(thread / 32 % 4 * 32 + fragment_column(i, thread)) < inbox_dim3) store_words<8>(on_rank(inbox, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * inbox_dim1 + add)) * inbox_dim2 + (i32)tile_row(i, thread))) * inbox_dim3 + (i32)(thread / 32 % 4 * 32 + fragment_column(i, thread))), acc, i);  // src/ops/flashDecode/fused.ts:70
+      for (u32 i = 0; i < 16; i += 2) if (tile_row(i, thread) < 8) store_words<8>(on_rank(inbox, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + (((cast * inbox_dim1 + add) * inbox_dim2 + (i32)tile_row(i, thread)) * inbox_dim3 + (i32)(thread / 32 % 4 * 32 + fragment_column(i, thread))), acc, i);  // src/ops/flashDecode/fused.ts:70
       #pragma unroll
-      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && thread < 32 && tile_row(i * 2, thread) < 8 && (i32)tile_row(i * 2, thread) < stats_dim3) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 0)) * stats_dim3 + (i32)tile_row(i * 2, thread)), m, i);  // src/ops/flashDecode/fused.ts:71
+      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && thread < 32 && tile_row(i * 2, thread) < 8) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + (((cast * stats_dim1 + add) * stats_dim2 + 0) * stats_dim3 + (i32)tile_row(i * 2, thread)), m, i);  // src/ops/flashDecode/fused.ts:71
       #pragma unroll
-      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && thread < 32 && tile_row(i * 2, thread) < 8 && (i32)tile_row(i * 2, thread) < stats_dim3) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 1)) * stats_dim3 + (i32)tile_row(i * 2, thread)), l, i);  // src/ops/flashDecode/fused.ts:72
+      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && thread < 32 && tile_row(i * 2, thread) < 8) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + (((cast * stats_dim1 + add) * stats_dim2 + 1) * stats_dim3 + (i32)tile_row(i * 2, thread)), l, i);  // src/ops/flashDecode/fused.ts:72
       group_barrier(2, 128);  // src/ops/flashDecode/fused.ts:73
       if (thread == 0) flag_store(on_rank(arrived, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((rank * arrived_dim1 + i0) * arrived_dim2 + i1), arrived_signal_epoch);
       slot = slot_2;
@@ -318,17 +318,17 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) loaded_f32[i] = 0;
         #pragma unroll
-        for (u32 i = 0; i < 2; i += 1) if (tile_row(i * 2, thread) < 8 && (i32)tile_row(i * 2, thread) < stats_dim3) load_words<4>(loaded_f32, i, stats + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 0)) * stats_dim3 + (i32)tile_row(i * 2, thread)));
+        for (u32 i = 0; i < 2; i += 1) if (tile_row(i * 2, thread) < 8) load_words<4>(loaded_f32, i, stats + (((cast * stats_dim1 + add) * stats_dim2 + 0) * stats_dim3 + (i32)tile_row(i * 2, thread)));
         float loaded_f32_2[2];  // src/ops/flashDecode/fused.ts:90
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) loaded_f32_2[i] = 0;
         #pragma unroll
-        for (u32 i = 0; i < 2; i += 1) if (tile_row(i * 2, thread) < 8 && (i32)tile_row(i * 2, thread) < stats_dim3) load_words<4>(loaded_f32_2, i, stats + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 1)) * stats_dim3 + (i32)tile_row(i * 2, thread)));
+        for (u32 i = 0; i < 2; i += 1) if (tile_row(i * 2, thread) < 8) load_words<4>(loaded_f32_2, i, stats + (((cast * stats_dim1 + add) * stats_dim2 + 1) * stats_dim3 + (i32)tile_row(i * 2, thread)));
         float loaded_f32_3[16];  // src/ops/flashDecode/fused.ts:91
         #pragma unroll
         for (u32 i = 0; i < 16; ++i) loaded_f32_3[i] = 0;
         #pragma unroll
-        for (u32 i = 0; i < 16; i += 2) if (tile_row(i, thread) < 8 && (i32)tile_row(i, thread) < inbox_dim2 && (i32)(thread / 32 % 4 * 32 + fragment_column(i, thread)) < inbox_dim3) load_words<8>(loaded_f32_3, i, inbox + ((i64)(((i64)(((i64)(cast) * inbox_dim1 + add)) * inbox_dim2 + (i32)tile_row(i, thread))) * inbox_dim3 + (i32)(thread / 32 % 4 * 32 + fragment_column(i, thread))));
+        for (u32 i = 0; i < 16; i += 2) if (tile_row(i, thread) < 8) load_words<8>(loaded_f32_3, i, inbox + (((cast * inbox_dim1 + add) * inbox_dim2 + (i32)tile_row(i, thread)) * inbox_dim3 + (i32)(thread / 32 % 4 * 32 + fragment_column(i, thread))));
         float max[2];  // src/ops/flashDecode/fused.ts:93
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) max[i] = fmaxf(m[i], loaded_f32[i]);
@@ -382,7 +382,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
       #pragma unroll
       for (u32 p = 0; p < 8; ++p) as_bf16[p] = pack_bf16(div_2[2 * p], div_2[2 * p + 1]);
       #pragma unroll
-      for (u32 i = 0; i < 16; i += 2) if (tile_row(i, thread) < 8 && (i32)tile_row(i, thread) < out_dim2 && (i32)(thread / 32 % 4 * 32 + fragment_column(i, thread)) < out_dim3) store_words<4>(out + ((i64)(((i64)(((i64)(i0_times_2_plus_rank_over_q_dim1) * out_dim1 + i0_times_2_plus_rank_mod_q_dim1)) * out_dim2 + (i32)tile_row(i, thread))) * out_dim3 + (i32)(thread / 32 % 4 * 32 + fragment_column(i, thread))), as_bf16, i / 2);
+      for (u32 i = 0; i < 16; i += 2) if (tile_row(i, thread) < 8) store_words<4>(out + (((i0_times_2_plus_rank_over_q_dim1 * out_dim1 + i0_times_2_plus_rank_mod_q_dim1) * out_dim2 + (i32)tile_row(i, thread)) * out_dim3 + (i32)(thread / 32 % 4 * 32 + fragment_column(i, thread))), as_bf16, i / 2);
     }
     group_barrier(2, 128);  // src/ops/flashDecode/fused.ts:105
     if (thread == 0) shared_store<u32>(shared + 133200, (u32)last_program(counters + 0, gridDim.x));

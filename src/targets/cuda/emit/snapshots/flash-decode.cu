@@ -150,9 +150,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
       const i32 i0 = (i32)((tile / (u32)q_dim1));
       u32 loaded_bf16[32];  // src/ops/flashDecode/fused.ts:41
       #pragma unroll
-      for (u32 i = 0; i < 32; ++i) loaded_bf16[i] = 0;
-      #pragma unroll
-      for (u32 i = 0; i < 64; i += 2) if ((i32)(fragment_row(i, thread)) < q_dim2 && (i32)fragment_column(i, thread) < q_dim3) load_words<4>(loaded_bf16, i / 2, q + ((i64)(((i64)(((i64)(i0) * q_dim1 + i1)) * q_dim2 + (i32)(fragment_row(i, thread)))) * q_dim3 + (i32)fragment_column(i, thread)));
+      for (u32 i = 0; i < 64; i += 2) load_words<4>(loaded_bf16, i / 2, q + (((i0 * q_dim1 + i1) * q_dim2 + (i32)(fragment_row(i, thread))) * q_dim3 + (i32)fragment_column(i, thread)));
       const i32 loaded = *(lengths + (i0));  // src/ops/flashDecode/fused.ts:42
       const i32 loaded_ceil_64 = (i32)((u32)loaded + 63u) / 64;  // src/ops/flashDecode/fused.ts:47
       float acc[64];  // src/ops/flashDecode/fused.ts:46
@@ -281,9 +279,9 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         }
       }
       #pragma unroll
-      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread)) < stats_dim3) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 0)) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))), m, i);  // src/ops/flashDecode/fused.ts:71
+      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + (((cast * stats_dim1 + add) * stats_dim2 + 0) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))), m, i);  // src/ops/flashDecode/fused.ts:71
       #pragma unroll
-      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0 && (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread)) < stats_dim3) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 1)) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))), l, i);  // src/ops/flashDecode/fused.ts:72
+      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + (((cast * stats_dim1 + add) * stats_dim2 + 1) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))), l, i);  // src/ops/flashDecode/fused.ts:72
       if (thread % 128 == 0) tma_store_wait_done<0>();
       group_barrier(2, 128);  // src/ops/flashDecode/fused.ts:73
       if (thread == 0) flag_store(on_rank(arrived, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((rank * arrived_dim1 + i0) * arrived_dim2 + i1), arrived_signal_epoch);
@@ -318,19 +316,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         }
         float loaded_f32[2];  // src/ops/flashDecode/fused.ts:89
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) loaded_f32[i] = 0;
-        #pragma unroll
-        for (u32 i = 0; i < 2; i += 1) if ((i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread)) < stats_dim3) load_words<4>(loaded_f32, i, stats + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 0)) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))));
+        for (u32 i = 0; i < 2; i += 1) load_words<4>(loaded_f32, i, stats + (((cast * stats_dim1 + add) * stats_dim2 + 0) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))));
         float loaded_f32_2[2];  // src/ops/flashDecode/fused.ts:90
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) loaded_f32_2[i] = 0;
-        #pragma unroll
-        for (u32 i = 0; i < 2; i += 1) if ((i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread)) < stats_dim3) load_words<4>(loaded_f32_2, i, stats + ((i64)(((i64)(((i64)(cast) * stats_dim1 + add)) * stats_dim2 + 1)) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))));
+        for (u32 i = 0; i < 2; i += 1) load_words<4>(loaded_f32_2, i, stats + (((cast * stats_dim1 + add) * stats_dim2 + 1) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))));
         float loaded_f32_3[64];  // src/ops/flashDecode/fused.ts:91
         #pragma unroll
-        for (u32 i = 0; i < 64; ++i) loaded_f32_3[i] = 0;
-        #pragma unroll
-        for (u32 i = 0; i < 64; i += 2) if ((i32)(fragment_row(i, thread)) < inbox_dim2 && (i32)fragment_column(i, thread) < inbox_dim3) load_words<8>(loaded_f32_3, i, inbox + ((i64)(((i64)(((i64)(cast) * inbox_dim1 + add)) * inbox_dim2 + (i32)(fragment_row(i, thread)))) * inbox_dim3 + (i32)fragment_column(i, thread)));
+        for (u32 i = 0; i < 64; i += 2) load_words<8>(loaded_f32_3, i, inbox + (((cast * inbox_dim1 + add) * inbox_dim2 + (i32)(fragment_row(i, thread))) * inbox_dim3 + (i32)fragment_column(i, thread)));
         float max[2];  // src/ops/flashDecode/fused.ts:93
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) max[i] = fmaxf(m[i], loaded_f32[i]);

@@ -109,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
       #pragma unroll
       for (u32 p = 0; p < 8; ++p) as_bf16[p] = pack_bf16(acc[2 * p], acc[2 * p + 1]);
       #pragma unroll
-      for (u32 i = 0; i < 16; ++i) if (i0 * 16 + (i32)fragment_column(i % 8, thread) < c_dim0 && i1 * 128 + (i32)(fragment_row(i % 8, thread) + i / 8 * 64) < c_dim1) *(c + ((i64)(i0 * 16 + (i32)fragment_column(i % 8, thread)) * c_dim1 + i1 * 128 + (i32)(fragment_row(i % 8, thread) + i / 8 * 64))) = half_at(as_bf16, i);
+      for (u32 i = 0; i < 16; ++i) if (i0 * 16 < c_dim0 && i1 * 128 < c_dim1) *(c + ((i0 * 16 + (i32)fragment_column(i % 8, thread)) * c_dim1 + i1 * 128 + (i32)(fragment_row(i % 8, thread) + i / 8 * 64))) = half_at(as_bf16, i);
       slot = slot_2;
       phase = phase_2;
     }

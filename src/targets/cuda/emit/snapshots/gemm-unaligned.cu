@@ -46,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
         for (u32 chunk = thread; chunk < 2048; chunk += 128) {  // src/ops/gemm.ts:18
           const u32 row = chunk / 32, column = chunk % 32;
           u16 value = {};
-          if (i0 * 64 + (i32)row < a_dim0 && i0_2 * 32 + (i32)column < a_dim1) value = *(a + ((i64)(i0 * 64 + (i32)row) * a_dim1 + i0_2 * 32 + (i32)column));
+          if (i0 * 64 + (i32)row < a_dim0 && i0_2 * 32 + (i32)column < a_dim1) value = *(a + ((i0 * 64 + (i32)row) * a_dim1 + i0_2 * 32 + (i32)column));
           shared_store<u16>(a_tile + slot_2 * 4096 + swizzled<64, 64>(row, column * 2), value);
         }
         fence_async_shared();
@@ -54,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
         for (u32 chunk = thread; chunk < 2048; chunk += 128) {  // src/ops/gemm.ts:19
           const u32 row = chunk / 64, column = chunk % 64;
           u16 value = {};
-          if (i0_2 * 32 + (i32)row < b_dim0 && i1 * 64 + (i32)column < b_dim1) value = *(b + ((i64)(i0_2 * 32 + (i32)row) * b_dim1 + i1 * 64 + (i32)column));
+          if (i0_2 * 32 + (i32)row < b_dim0 && i1 * 64 + (i32)column < b_dim1) value = *(b + ((i0_2 * 32 + (i32)row) * b_dim1 + i1 * 64 + (i32)column));
           shared_store<u16>(b_tile + slot_2 * 4096 + swizzled<128, 32>(row, column * 2), value);
         }
         fence_async_shared();
@@ -114,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
       #pragma unroll
       for (u32 p = 0; p < 16; ++p) as_bf16[p] = pack_bf16(acc[2 * p], acc[2 * p + 1]);
       #pragma unroll
-      for (u32 i = 0; i < 32; ++i) if (i0 * 64 + (i32)(fragment_row(i, thread)) < c_dim0 && i1 * 64 + (i32)fragment_column(i, thread) < c_dim1) *(c + ((i64)(i0 * 64 + (i32)(fragment_row(i, thread))) * c_dim1 + i1 * 64 + (i32)fragment_column(i, thread))) = half_at(as_bf16, i);
+      for (u32 i = 0; i < 32; ++i) if (i0 * 64 + (i32)(fragment_row(i, thread)) < c_dim0 && i1 * 64 + (i32)fragment_column(i, thread) < c_dim1) *(c + ((i0 * 64 + (i32)(fragment_row(i, thread))) * c_dim1 + i1 * 64 + (i32)fragment_column(i, thread))) = half_at(as_bf16, i);
       slot = slot_2;
       phase = phase_2;
     }

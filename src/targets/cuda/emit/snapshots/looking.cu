@@ -40,15 +40,15 @@ extern "C" __global__ void __launch_bounds__(128, 1) looking(
       #pragma unroll
       for (u32 i = 0; i < 32; ++i) loaded_f32[i] = 0;
       #pragma unroll
-      for (u32 i = 0; i < 32; i += 4) if (i0 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 64) < x_dim0 && i1 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64) < x_dim1) load_words<16>(loaded_f32, i, x + ((i64)(i0 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * x_dim1 + i1 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)));
+      for (u32 i = 0; i < 32; i += 4) if (i0 * 64 < x_dim0 && i1 * 64 < x_dim1) load_words<16>(loaded_f32, i, x + ((i0 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * x_dim1 + i1 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)));
       #pragma unroll
-      for (u32 i = 0; i < 32; i += 4) if (i0 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 64) < y_dim0 && i1 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64) < y_dim1) store_words<16>(y + ((i64)(i0 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * y_dim1 + i1 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)), loaded_f32, i);
+      for (u32 i = 0; i < 32; i += 4) if (i0 * 64 < y_dim0 && i1 * 64 < y_dim1) store_words<16>(y + ((i0 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * y_dim1 + i1 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)), loaded_f32, i);
     } else {
       float fragment[32];  // test/cuda/probes.ts:257
       #pragma unroll
       for (u32 i = 0; i < 32; ++i) fragment[i] = 0.0f;
       #pragma unroll
-      for (u32 i = 0; i < 32; i += 4) if (i0 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 64) < y_dim0 && i1 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64) < y_dim1) store_words<16>(y + ((i64)(i0 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * y_dim1 + i1 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)), fragment, i);
+      for (u32 i = 0; i < 32; i += 4) if (i0 * 64 < y_dim0 && i1 * 64 < y_dim1) store_words<16>(y + ((i0 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * y_dim1 + i1 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)), fragment, i);
     }
   }
 }

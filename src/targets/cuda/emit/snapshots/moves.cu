@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) moves(
     #pragma unroll
     for (u32 i = 0; i < 1; ++i) loaded_i32[i] = 0;
     #pragma unroll
-    for (u32 i = 0; i < 1; i += 1) if ((i * 128 + thread) < 32 && i0 * 32 + (i32)(i * 128 + thread) < rows_dim0) load_words<4>(loaded_i32, i, rows + (i0 * 32 + (i32)(i * 128 + thread)));
+    for (u32 i = 0; i < 1; i += 1) if ((i * 128 + thread) < 32 && i0 * 32 < rows_dim0) load_words<4>(loaded_i32, i, rows + (i0 * 32 + (i32)(i * 128 + thread)));
     __syncthreads();
     #pragma unroll
     for (u32 i = 0; i < 1; ++i) if ((i * 128 + thread) < 32) shared_store<i32>((shared + 3072) + ((i * 128 + thread)) * 4, loaded_i32[i]);
@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) moves(
     for (u32 chunk = thread; chunk < 192; chunk += 128) {
       const u32 row = chunk / 6, column = chunk % 6 * 4;
       Chunk value = {};
-      if ((i32)column < x_dim1) value = *((Chunk*)(x + ((i64)(shared_load<i32>(shared + 3072 + row * 4)) * x_dim1 + (i32)column)));
+      if ((i32)column < x_dim1) value = *((Chunk*)(x + ((shared_load<i32>(shared + 3072 + row * 4)) * x_dim1 + (i32)column)));
       shared_store<Chunk>(x_tile + (row * 24 + column) * 4, value);
     }
     __syncthreads();  // test/cuda/probes.ts:107
@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) moves(
     #pragma unroll 4
     for (u32 chunk = thread; chunk < 192; chunk += 128) {  // test/cuda/probes.ts:108
       const u32 row = chunk / 6, column = chunk % 6 * 4;
-      if (i0 * 32 + (i32)row < gathered_dim0 && (i32)column < gathered_dim1) *((Chunk*)(gathered + ((i64)(i0 * 32 + (i32)row) * gathered_dim1 + (i32)column))) = shared_load<Chunk>(x_tile + (row * 24 + column) * 4);
+      if (i0 * 32 < gathered_dim0 && (i32)column < gathered_dim1) *((Chunk*)(gathered + ((i0 * 32 + (i32)row) * gathered_dim1 + (i32)column))) = shared_load<Chunk>(x_tile + (row * 24 + column) * 4);
     }
     float column_sum[6];  // test/cuda/probes.ts:109
     #pragma unroll
@@ -114,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) moves(
     #pragma unroll
     for (u32 i = 0; i < 8; ++i) mul_2[i] = (mul[i] * moved_2[i / 4 * 2 + i % 2]);
     #pragma unroll
-    for (u32 i = 0; i < 8; i += 2) if (i0 * 32 + (i32)(thread / 64 * 16 + tile_row(i, thread)) < scaled_dim0 && (i32)(thread / 32 % 2 * 16 + fragment_column(i, thread)) < scaled_dim1) store_words<8>(scaled + ((i64)(i0 * 32 + (i32)(thread / 64 * 16 + tile_row(i, thread))) * scaled_dim1 + (i32)(thread / 32 % 2 * 16 + fragment_column(i, thread))), mul_2, i);
+    for (u32 i = 0; i < 8; i += 2) if (i0 * 32 < scaled_dim0) store_words<8>(scaled + ((i0 * 32 + (i32)(thread / 64 * 16 + tile_row(i, thread))) * scaled_dim1 + (i32)(thread / 32 % 2 * 16 + fragment_column(i, thread))), mul_2, i);
     float mul_3[12];  // test/cuda/probes.ts:113
     #pragma unroll
     for (u32 i = 0; i < 12; ++i) mul_3[i] = (loaded_f32[i] * column_sum[i / 4 * 2 + i % 2]);
@@ -125,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) moves(
     #pragma unroll
     for (u32 i = 0; i < 8; ++i) moved_3[i] = ((i / 4 * 512 + thread * 4 + i % 4) < 768) ? shared_load<float>((shared + 13696) + (((i / 4 * 512 + thread * 4 + i % 4) % 32) * 24 + ((i / 4 * 512 + thread * 4 + i % 4) / 32)) * 4) : (float)0;
     #pragma unroll
-    for (u32 i = 0; i < 8; i += 4) if ((i / 4 * 512 + thread * 4 + i % 4) < 768 && i0 * 24 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 32) < turned_dim0 && (i32)((i / 4 * 512 + thread * 4 + i % 4) % 32) < turned_dim1) store_words<16>(turned + ((i64)(i0 * 24 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 32)) * turned_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 32)), moved_3, i);
+    for (u32 i = 0; i < 8; i += 4) if ((i / 4 * 512 + thread * 4 + i % 4) < 768 && i0 * 24 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 32) < turned_dim0) store_words<16>(turned + ((i0 * 24 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 32)) * turned_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 32)), moved_3, i);
     #pragma unroll
     for (u32 i = 0; i < 1; ++i) if ((i * 128 + thread) < 24 && (((i32)(i * 128 + thread) % 2) == 0)) *(some + (i32)((u32)(i32)((u32)(i32)(0u - (u32)(i32)(i * 128 + thread)) + 23u) + (u32)(i0 * 24))) = *(sums + (i32)((u32)(i32)(i * 128 + thread) + (u32)(i0 * 24)));  // test/cuda/probes.ts:116
     __syncthreads();  // test/cuda/probes.ts:126

@@ -3,11 +3,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) product(
     u8* a,
     u8* b,
     float* c,
-    i32 a_dim0,
     i32 a_dim1,
-    i32 b_dim0,
     i32 b_dim1,
-    i32 c_dim0,
     i32 c_dim1) {
   next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
@@ -20,14 +17,14 @@ extern "C" __global__ void __launch_bounds__(128, 1) product(
   for (u32 chunk = thread; chunk < 16; chunk += 128) {  // test/cuda/probes.ts:81
     const u32 row = chunk / 1, column = chunk % 1 * 16;
     Chunk value = {};
-    if ((i32)row < a_dim0 && (i32)column < a_dim1) value = *((Chunk*)(a + ((i64)((i32)row) * a_dim1 + (i32)column)));
+    value = *((Chunk*)(a + (((i32)row) * a_dim1 + (i32)column)));
     shared_store<Chunk>(a_tile + (row * 16 + column), value);
   }
   #pragma unroll 4
   for (u32 chunk = thread; chunk < 16; chunk += 128) {  // test/cuda/probes.ts:82
     const u32 row = chunk / 1, column = chunk % 1 * 16;
     Chunk value = {};
-    if ((i32)row < b_dim0 && (i32)column < b_dim1) value = *((Chunk*)(b + ((i64)((i32)row) * b_dim1 + (i32)column)));
+    value = *((Chunk*)(b + (((i32)row) * b_dim1 + (i32)column)));
     shared_store<Chunk>(b_tile + (row * 16 + column), value);
   }
   __syncthreads();  // test/cuda/probes.ts:85
@@ -45,5 +42,5 @@ extern "C" __global__ void __launch_bounds__(128, 1) product(
     for (u32 i = 0; i < 4; ++i) acc[i] = fmaf(left[i / 2 % 2], right[i / 4 * 2 + i % 2], acc[i]);
   }
   #pragma unroll
-  for (u32 i = 0; i < 4; i += 2) if (thread < 64 && (i32)tile_row(i, thread) < c_dim0 && (i32)(thread / 32 % 2 * 8 + fragment_column(i, thread)) < c_dim1) store_words<8>(c + ((i64)((i32)tile_row(i, thread)) * c_dim1 + (i32)(thread / 32 % 2 * 8 + fragment_column(i, thread))), acc, i);
+  for (u32 i = 0; i < 4; i += 2) if (thread < 64) store_words<8>(c + (((i32)tile_row(i, thread)) * c_dim1 + (i32)(thread / 32 % 2 * 8 + fragment_column(i, thread))), acc, i);
 }

@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) publish(
     #pragma unroll 4
     for (u32 chunk = thread; chunk < 2048; chunk += 128) {
       const u32 row = chunk / 32, column = chunk % 32 * 8;
-      if (i0 * 64 + (i32)row < source_dim0 && i1 * 256 + (i32)column < source_dim1 && i0 * 64 + (i32)row < a_dim0 && i1 * 256 + (i32)column < a_dim1) *((Chunk*)(a + ((i64)(i0 * 64 + (i32)row) * a_dim1 + i1 * 256 + (i32)column))) = *((Chunk*)(source + ((i64)(i0 * 64 + (i32)row) * source_dim1 + i1 * 256 + (i32)column)));
+      if (i0 * 64 < source_dim0 && i1 * 256 < source_dim1 && i0 * 64 < a_dim0 && i1 * 256 < a_dim1) *((Chunk*)(a + ((i0 * 64 + (i32)row) * a_dim1 + i1 * 256 + (i32)column))) = *((Chunk*)(source + ((i0 * 64 + (i32)row) * source_dim1 + i1 * 256 + (i32)column)));
     }
   }
   __syncthreads();  // src/ops/allGatherGemm/publish.ts:15

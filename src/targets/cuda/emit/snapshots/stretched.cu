@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) stretched(
   #pragma unroll
   for (u32 i = 0; i < 4; ++i) sub[i] = (loaded_f32[i] - row_max[i / 2 % 2]);
   #pragma unroll
-  for (u32 i = 0; i < 4; i += 1) store_words<4>(y + ((i64)(0) * y_dim1 + (i32)((u32)(i32)((u32)(i32)tile_row(i, thread) * 32u) + (u32)(i32)(thread / 32 % 4 * 8 + fragment_column(i, thread)))), sub, i);
+  for (u32 i = 0; i < 4; i += 1) store_words<4>(y + (0 * y_dim1 + (i32)((u32)(i32)((u32)(i32)tile_row(i, thread) * 32u) + (u32)(i32)(thread / 32 % 4 * 8 + fragment_column(i, thread)))), sub, i);
   float column_sum[2];  // test/cuda/probes.ts:238
   #pragma unroll
   for (u32 i = 0; i < 2; ++i) column_sum[i] = 0.0f;
@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) stretched(
   for (u32 i = 0; i < 2; ++i) column_sum[i] = across<4, 32>(column_sum[i], [](float a, float b) { return a + b; });
   __syncthreads();
   #pragma unroll
-  for (u32 i = 0; i < 2; i += 1) if (thread % 32 < 4 && thread < 128) store_words<4>(y + ((i64)(1) * y_dim1 + (i32)(thread / 32 % 4 * 8 + (i / 2 * 8 + thread % 4 * 2 + i % 2))), column_sum, i);
+  for (u32 i = 0; i < 2; i += 1) if (thread % 32 < 4 && thread < 128) store_words<4>(y + (1 * y_dim1 + (i32)(thread / 32 % 4 * 8 + (i / 2 * 8 + thread % 4 * 2 + i % 2))), column_sum, i);
   float loaded_f32_2[1];  // test/cuda/probes.ts:240
   #pragma unroll
   for (u32 i = 0; i < 1; ++i) loaded_f32_2[i] = 0;
@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) stretched(
   #pragma unroll
   for (u32 i = 0; i < 1; ++i) fragment[i] = stretched;
   #pragma unroll
-  for (u32 i = 0; i < 1; i += 1) if ((i * 128 + thread) < 3 && 6 + (i32)((i * 128 + thread) / 1) < y_dim0 && (i32)((i * 128 + thread) % 1) < y_dim1) store_words<4>(y + ((i64)(6 + (i32)((i * 128 + thread) / 1)) * y_dim1 + (i32)((i * 128 + thread) % 1)), fragment, i);
+  for (u32 i = 0; i < 1; i += 1) if ((i * 128 + thread) < 3 && 6 + (i32)((i * 128 + thread) / 1) < y_dim0) store_words<4>(y + ((6 + (i32)((i * 128 + thread) / 1)) * y_dim1 + (i32)((i * 128 + thread) % 1)), fragment, i);
   #pragma unroll
   for (u32 i = 0; i < 2; ++i) if (thread < 4 && (i / 2 * 8 + thread % 4 * 2 + i % 2) < 1) shared_store<float>((shared + 320) + ((i / 2 * 8 + thread % 4 * 2 + i % 2)) * 4, column_min[i]);
   __syncthreads();  // test/cuda/probes.ts:244
@@ -75,5 +75,5 @@ extern "C" __global__ void __launch_bounds__(128, 1) stretched(
   #pragma unroll
   for (u32 i = 0; i < 4; ++i) add[i] = (loaded_f32[i] + stretched_2);
   #pragma unroll
-  for (u32 i = 0; i < 4; i += 2) if (32 + (i32)tile_row(i, thread) < y_dim0 && (i32)(thread / 32 % 4 * 8 + fragment_column(i, thread)) < y_dim1) store_words<8>(y + ((i64)(32 + (i32)tile_row(i, thread)) * y_dim1 + (i32)(thread / 32 % 4 * 8 + fragment_column(i, thread))), add, i);
+  for (u32 i = 0; i < 4; i += 2) if (32 < y_dim0) store_words<8>(y + ((32 + (i32)tile_row(i, thread)) * y_dim1 + (i32)(thread / 32 % 4 * 8 + fragment_column(i, thread))), add, i);
 }

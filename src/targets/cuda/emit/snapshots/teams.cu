@@ -2,9 +2,7 @@
 extern "C" __global__ void __launch_bounds__(128, 1) teams(
     float* x,
     float* sum,
-    i32 x_dim0,
     i32 x_dim1,
-    i32 sum_dim0,
     i32 sum_dim1,
     u32* made,
     u32* made_epochs,
@@ -31,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) teams(
     for (i32 i0 = 0; i0 < 2; ++i0) {  // test/cuda/probes.ts:194
       __syncthreads();  // test/cuda/probes.ts:195
       #pragma unroll
-      for (u32 i = 0; i < 32; ++i) add_relaxed_sys_f32(on_rank(x, i0 - rank, heap_stride) + ((i64)((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * x_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)), cast);
+      for (u32 i = 0; i < 32; ++i) add_relaxed_sys_f32(on_rank(x, i0 - rank, heap_stride) + (((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * x_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)), cast);
       __syncthreads();  // test/cuda/probes.ts:201
       if (thread == 0) flag_add(on_rank(made, i0 - rank, heap_stride) + rank, 1);
     }
@@ -42,18 +40,14 @@ extern "C" __global__ void __launch_bounds__(128, 1) teams(
     __syncthreads();
     float loaded_f32[32];  // test/cuda/probes.ts:209
     #pragma unroll
-    for (u32 i = 0; i < 32; ++i) loaded_f32[i] = 0;
-    #pragma unroll
-    for (u32 i = 0; i < 32; i += 4) if ((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64) < x_dim0 && (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64) < x_dim1) load_words<16>(loaded_f32, i, x + ((i64)((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * x_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)));
+    for (u32 i = 0; i < 32; i += 4) load_words<16>(loaded_f32, i, x + (((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * x_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)));
     float loaded_f32_2[32];  // test/cuda/probes.ts:210
     #pragma unroll
-    for (u32 i = 0; i < 32; ++i) loaded_f32_2[i] = 0;
-    #pragma unroll
-    for (u32 i = 0; i < 32; i += 4) if ((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64) < sum_dim0 && (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64) < sum_dim1) load_words<16>(loaded_f32_2, i, sum + ((i64)((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * sum_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)));
+    for (u32 i = 0; i < 32; i += 4) load_words<16>(loaded_f32_2, i, sum + (((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * sum_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)));
     float add[32];  // test/cuda/probes.ts:211
     #pragma unroll
     for (u32 i = 0; i < 32; ++i) add[i] = (loaded_f32_2[i] + loaded_f32[i]);
     #pragma unroll
-    for (u32 i = 0; i < 32; i += 4) if ((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64) < sum_dim0 && (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64) < sum_dim1) store_words<16>(sum + ((i64)((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * sum_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)), add, i);
+    for (u32 i = 0; i < 32; i += 4) store_words<16>(sum + (((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * sum_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)), add, i);
   }
 }

@@ -37,14 +37,14 @@ extern "C" __global__ void __launch_bounds__(256, 1) transposedGemm(
       for (u32 chunk = thread; chunk < 1024; chunk += 256) {
         const u32 row = chunk / 16, column = chunk % 16 * 8;
         Chunk value = {};
-        if (i0_2 * 64 + (i32)row < a_dim0 && i0 * 128 + (i32)column < a_dim1) value = *((Chunk*)(a + ((i64)(i0_2 * 64 + (i32)row) * a_dim1 + i0 * 128 + (i32)column)));
+        if (i0_2 * 64 < a_dim0 && i0 * 128 < a_dim1) value = *((Chunk*)(a + ((i0_2 * 64 + (i32)row) * a_dim1 + i0 * 128 + (i32)column)));
         shared_store<Chunk>(a_tile + swizzled<128, 64>(row, column * 2), value);
       }
       #pragma unroll 4
       for (u32 chunk = thread; chunk < 512; chunk += 256) {  // test/cuda/probes.ts:57
         const u32 row = chunk / 8, column = chunk % 8 * 8;
         Chunk value = {};
-        if (i0_2 * 64 + (i32)row < b_dim0 && i1 * 64 + (i32)column < b_dim1) value = *((Chunk*)(b + ((i64)(i0_2 * 64 + (i32)row) * b_dim1 + i1 * 64 + (i32)column)));
+        if (i0_2 * 64 < b_dim0 && i1 * 64 < b_dim1) value = *((Chunk*)(b + ((i0_2 * 64 + (i32)row) * b_dim1 + i1 * 64 + (i32)column)));
         shared_store<Chunk>(b_tile + swizzled<128, 64>(row, column * 2), value);
       }
       fence_async_shared();  // test/cuda/probes.ts:58
