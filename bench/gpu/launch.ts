@@ -80,6 +80,16 @@ export async function measureLaunch(cell: Cell, effort: Effort): Promise<CellRes
         () => stream.synchronize(),
       )
       launchers.push({ name: 'the driver’s call', role: 'peer', sample })
+      launchers.push({
+        name: 'the driver’s call, made ready early',
+        role: 'peer',
+        sample: inARow(
+          200,
+          1,
+          () => raw.on(stream, true),
+          () => stream.synchronize(),
+        ),
+      })
       const peers = await openPeers()
       if (typeof peers === 'string') notes.push(`without PyTorch and Triton: ${peers}`)
       else {

@@ -34,7 +34,7 @@ export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
     }),
   )
   const end = emission.out.aside(() => emission.recorder?.ends())
-  const start = emission.out.aside(() => prologue(emission))
+  const start = emission.out.aside(() => prologue(ir, emission))
   const { block } = plans.roles
   const name = new Names().take(ir.name)
   const params = emission.params.all
@@ -73,12 +73,13 @@ export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
 
 /**
  * Addresses, barriers and epochs: what every program needs before its first statement. The next kernel of the stream may be made
- * ready from now on, as this one was; what touches memory begins when the kernel before has ended and can be seen.
+ * ready from now on, as this one was; what touches memory begins when the kernel before has ended and can be seen. One that looks at a
+ * word until it changes, as a gate does, may do so for any time, and nothing behind it begins before.
  */
-function prologue(emission: Emission): void {
+function prologue(ir: KernelIR, emission: Emission): void {
   const { out, plans, params } = emission
   const { early } = plans
-  out.line('next_kernel_may_start();')
+  if (![...walk(ir.body)].some(({ op }) => op === 'while')) out.line('next_kernel_may_start();')
   out.line('extern __shared__ u8 shared_memory[];')
   out.line('const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;')
   out.line('const u32 thread = threadIdx.x;')

@@ -7,7 +7,6 @@ extern "C" __global__ void __launch_bounds__(128, 1) elements(
     i32* turns,
     i32 x_dim0,
     Control* control) {
-  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
