@@ -19,7 +19,6 @@ import { oneShotAllReduce } from '../../src/ops/collectives/oneShot.ts'
 import { reduceScatterKernel } from '../../src/ops/collectives/reduceScatter.ts'
 import { ringAllReduce } from '../../src/ops/collectives/ring.ts'
 import { twoShotAllReduce } from '../../src/ops/collectives/twoShot.ts'
-import { receivingKernel, sendingKernel } from '../../src/ops/flashDecode/apart.ts'
 import { flashDecodeFused } from '../../src/ops/flashDecode/fused.ts'
 import { fusedByOwnerKernel } from '../../src/ops/flashDecode/fusedByOwner.ts'
 import { fusedCoarseKernel, fusedKernel as fusedDecodeKernel } from '../../src/ops/flashDecode/fusedForAll.ts'
@@ -118,8 +117,6 @@ function decodes(dtype: OperandDType, { batch, heads, G, tokens, BN, splits }: D
     shipped(`fine-grained combine ${at}`, ladder.fineGrainedCombineKernel(dtype), extents, shapes),
     shipped(`decode, coarse ${at}`, fusedCoarseKernel(dtype), meta, shapes),
     shipped(`decode, fused ${at}`, fusedDecodeKernel(dtype), meta, shapes),
-    shipped(`decode, sending ${at}`, sendingKernel(dtype), meta, shapes),
-    shipped(`decode, receiving ${at}`, receivingKernel(dtype), extents, shapes),
     shipped(`decode, fused by owner ${at}`, fusedByOwnerKernel(dtype), meta, shapes),
   ]
   if (dtype !== 'bf16') return kernels

@@ -121,10 +121,6 @@ describe('options', () => {
     expect(() => flashDecode(world, { ...decode, owners: true, stealing: true })).toThrow(
       /stealing needs a CPU, no owners and splits; here is check, with owners/,
     )
-    for (const other of ['owners', 'stealing'])
-      expect(() => flashDecode(world, { ...decode, apart: true, [other]: true })).toThrow(
-        `apart goes without ${other}`,
-      )
     const small = flashDecode(world, {
       ...decode,
       shape: { batch: 1, queryHeads: 1, kvHeads: 1, D: 1, tokens: 2 },

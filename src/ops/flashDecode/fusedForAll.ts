@@ -41,7 +41,7 @@ interface Signals {
 }
 
 /** Attends to what this program has and sends it; gives the slot. */
-export function attendAndSend(
+function attendAndSend(
   t: Program,
   tensors: Cache & Partials,
   meta: AttentionMeta,
@@ -64,7 +64,7 @@ export function attendAndSend(
 }
 
 /** A flag for each partial result, on every rank. */
-export const signalEach =
+const signalEach =
   (t: Program, arrived: Flags<3>): Signals['sent'] =>
   (peer, ...at) =>
     t.for(t.world, (step) => t.signal(arrived.on(peer(step)).at(at)))

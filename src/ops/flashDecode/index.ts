@@ -25,7 +25,6 @@ import {
   type Step,
   type TilingWorld,
 } from '../operation.ts'
-import { receivingKernel, sendingKernel } from './apart.ts'
 import { fusedByOwnerKernel } from './fusedByOwner.ts'
 import { fusedCoarseKernel, fusedKernel } from './fusedForAll.ts'
 import { fusedStealingKernel } from './fusedStealing.ts'
@@ -80,11 +79,6 @@ export interface FlashDecodeOptions {
    * owners, it is refused.
    */
   readonly stealing?: boolean
-  /**
-   * Of `fused`: a small kernel of its own combines, so that on a GPU the next attention can start to copy meanwhile; on an H200 it
-   * was slower wherever it was measured. With owners or stealing it is refused.
-   */
-  readonly apart?: boolean
   /** Programs on each rank; as many as run at once by default. */
   readonly grid?: LaunchOptions['grid']
   readonly stream?: number
@@ -118,7 +112,6 @@ interface Plan extends Cache {
   }
   readonly owners: boolean
   readonly stealing: boolean
-  readonly apart: boolean
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
   /** Of kernels that attend. */
   readonly attending: Pick<LaunchOptions, 'grid' | 'stream'>
@@ -213,7 +206,6 @@ const variants: Readonly<Record<FlashDecodeVariant, Variant>> = {
   },
   fused(plan) {
     const { world, dtype, q, k, v, lengths, out, meta, attending } = plan
-    if (plan.apart) return fusedApart(plan)
     if (plan.owners) return [fusedByOwner(plan)]
     if (plan.stealing) return [fusedStealing(plan)]
     const inbox = partials(plan, 2, world.ranks * meta.splits, 'inbox')
@@ -230,20 +222,6 @@ function fusedByOwner(plan: Plan): Step {
   const args = { q, k, v, lengths, out, ...inbox, ...flags }
   const launch = { ...attending, meta }
   return { name: 'fused', launch: () => world.launch(fusedByOwnerKernel(dtype), args, launch) }
-}
-
-function fusedApart(plan: Plan): readonly Step[] {
-  const { world, dtype, q, k, v, lengths, out, meta, attending } = plan
-  const { G, D, splits } = meta
-  const inbox = partials(plan, 2, world.ranks * splits, 'inbox')
-  const arrived = ofParts(plan, 'arrived')
-  const sent = { q, k, v, lengths, ...inbox, arrived }
-  const received = { ...inbox, out, arrived }
-  const combining = { ...plan.combining, meta: { G, D, splits } }
-  return [
-    { name: 'send', launch: () => world.launch(sendingKernel(dtype), sent, { ...attending, meta }) },
-    { name: 'combine', launch: () => world.launch(receivingKernel(dtype), received, combining) },
-  ]
 }
 
 function fusedStealing(plan: Plan): Step {
@@ -273,11 +251,9 @@ function combiners(world: World, tiles: number, grid: LaunchOptions['grid']): La
 
 function isStealing(
   { target, ranks }: TilingWorld,
-  { variant, owners = false, apart = false, stealing, tiles }: Omit<FlashDecodeOptions, 'shape' | 'dtype'>,
+  { variant, owners = false, stealing, tiles }: Omit<FlashDecodeOptions, 'shape' | 'dtype'>,
 ): boolean {
-  if (apart && (owners || stealing))
-    throw new RangeError(`flashDecode: apart goes without ${owners ? 'owners' : 'stealing'}`)
-  const maySteal = target !== 'cuda' && !owners && !apart && tiles?.splits !== 0
+  const maySteal = target !== 'cuda' && !owners && tiles?.splits !== 0
   if (stealing && !maySteal)
     throw new RangeError(
       `flashDecode: stealing needs a CPU, no owners and splits; here is ${target}${owners ? ', with owners' : ''}${tiles?.splits === 0 ? ', with even shares' : ''}`,
@@ -342,10 +318,10 @@ export function flashDecode(
   const out = world.empty(dtype, [batch, kvHeads, G, D], { name: 'out' })
   const meta = { G, D, BN, stages, splits, programs, scale }
   const isSending = world.target === 'cuda' && ranks > 1 && batch * kvHeads >= 4 * ranks
-  const { apart = false, owners = isSending && !apart } = options
+  const { owners = isSending } = options
   const stealing = isStealing(world, resolved)
   const steps = prepare({
-    ...{ world, dtype, shape, ...cache, out, meta, owners, stealing, apart },
+    ...{ world, dtype, shape, ...cache, out, meta, owners, stealing },
     options: { grid, stream },
     attending: { grid: programs > 0 ? programs : grid, stream },
     combining: { grid: combiners(world, batch * kvHeads, grid), stream },

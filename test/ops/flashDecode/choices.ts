@@ -1,11 +1,10 @@
 /** Every kernel of Flash Decode, by name: the variants as they are by default, and what options make of `fused`. */
 import { flashDecodeOperation, type FlashDecodeOptions } from '../../../src/ops/flashDecode/index.ts'
 
-type Choice = Pick<FlashDecodeOptions, 'variant' | 'owners' | 'stealing' | 'apart'>
+type Choice = Pick<FlashDecodeOptions, 'variant' | 'owners' | 'stealing'>
 
 export const choices: readonly (readonly [name: string, choice: Choice])[] = [
   ...flashDecodeOperation.variants.map((variant) => [variant, { variant }] as const),
   ['fused, with owners', { variant: 'fused', owners: true }],
-  ['fused, apart', { variant: 'fused', apart: true }],
   ['fused, without stealing', { variant: 'fused', stealing: false }],
 ]

@@ -66,7 +66,6 @@ describe('under the checker', () => {
   it.each([
     ...flashDecodeOperation.variants.map((variant) => [variant, { variant }] as const),
     ['fused, with owners', { variant: 'fused', owners: true }] as const,
-    ['fused, apart', { variant: 'fused', apart: true }] as const,
   ])('%s is clean, with more programs than tiles', async (_, choice) => {
     const options = {
       shape,
