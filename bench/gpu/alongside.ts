@@ -9,11 +9,12 @@ export async function timesAlongside(
   stage: Stage,
   effort: Effort,
   prepare: Prepare,
-): Promise<Pick<CellResult, 'timings' | 'failed' | 'notes'>> {
+): Promise<Pick<CellResult, 'timings' | 'turn' | 'failed' | 'notes'>> {
   const peers = stageOptions.isMeasuring ? await openPeers() : 'kernels are only compiled'
   if (typeof peers === 'string')
     return {
       timings: await stage.times(effort),
+      turn: stage.repeats,
       failed: stage.failed,
       notes: [`without PyTorch and Triton: ${peers}`],
     }
@@ -30,6 +31,7 @@ export async function timesAlongside(
   const timings = names.map((name, n): Timing => ({ name, role: 'peer', form: '', ...quantityOf(theirs[n]) }))
   return {
     timings: [...ours, ...timings],
+    turn: stage.repeats,
     failed: { ...stage.failed, ...failed },
     notes: [peers.about],
   }

@@ -1,9 +1,8 @@
 /** Results as a page of Markdown: where and how they were measured, what is missed, every table. */
-import { digits } from '../../src/report/format.ts'
-import { sectionNames, type CellResult, type Timing } from './cells.ts'
+import { sectionNames, type CellResult } from './cells.ts'
 import { judge, type Judgement } from './goals.ts'
 import type { Results } from './store.ts'
-import { compare, tablesOf, type Table } from './tables.ts'
+import { tablesOf, type Table } from './tables.ts'
 
 const tiers = {
   A: 'must be reached',
@@ -11,8 +10,7 @@ const tiers = {
   C: 'is aimed at',
 } as const
 
-/** `newer`: some cells, measured later and in longer turns. */
-export function pageOf({ machine, date, cells }: Results, newer?: Results): string {
+export function pageOf({ machine, date, cells }: Results): string {
   const judgements = judge(cells)
   const sections = sectionNames.flatMap((section) =>
     tablesOf(
@@ -34,7 +32,6 @@ export function pageOf({ machine, date, cells }: Results, newer?: Results): stri
         judgements.filter((judgement) => judgement.tier === tier),
       ),
     ),
-    ...(newer ? [longerTurns(newer)] : []),
     ...sections.map((table) => asMarkdown(table)),
     left,
     '## On a node with several GPUs',
@@ -45,60 +42,30 @@ export function pageOf({ machine, date, cells }: Results, newer?: Results): stri
 const how = (
   cells: readonly CellResult[],
 ): string => `Everything at one point is measured in turns in one process, in a random order every round, Python's libraries in a process that
-takes turns with it. A turn begins at a gate on the device, when all ranks are there and all is enqueued, and ends with the last rank. It
-is several executions one after the other, as a decoding loop has them (${turnsOf(cells)}), and their mean counts: to start kernels on eight streams and to tell the time takes the
-device some tens of microseconds, once. Tiles are those that are shipped for this device, which \`bench/gpu/tune.ts\` found at some of the shapes,
-or the rule's. _(graph)_ replays the launches of a turn as one CUDA graph, behind the same gate. Inputs are random and take turns over
+takes turns with it. Tiles are those that are shipped for this device, which \`bench/gpu/tune.ts\` found at some of the shapes,
+or the rule's. _(graph)_ is the same launches as one CUDA graph. Inputs are random and take turns over
 more than 200 MB, or are larger; results are poisoned and compared with float64 before. Medians with 95 % intervals.
+
+**Where ranks communicate every execution has a gate of its own** on the device. It opens when all ranks are there and all is enqueued,
+nothing behind it begins before, and the execution ends with the last rank. To open a gate and to tell the time takes ${tellingOf(cells)} us, which is
+measured as turns of nothing in the same rounds, and taken off. **In loops** (tables of their own) several executions follow each other behind one gate: there a
+rank may be ahead of others. Ranks share one memory and do not get equal parts of it, which evens out over a loop of products alone; whatever
+communicates must keep step in every execution. What one rank computes alone is measured in loops of ${turnsOf(cells)}, as its peers are, and nothing is taken off.
 
 Ranks are **virtual**: they share one GPU's memory and second cache, each with 16 multiprocessors of its own, and no link lies between
 them. Nothing here says whether pulling or pushing is better on real nodes. _bsp_ is the faster of ours and of our all-gather followed by
-cuBLASLt, the fastest of its eight proposals for 16 multiprocessors. The limit is the larger of bytes over 4.38 TB/s, which was
+cuBLASLt, the fastest of its eight proposals for 16 multiprocessors, once and in a loop. The limit is the larger of bytes over 4.38 TB/s, which was
 measured, and operations over 790 TFLOP/s, on the share of multiprocessors that ranks have.`
 
-/** Executions of a turn; results that do not say it are of a time when it was always so. */
-function turnsOf(cells: readonly CellResult[]): string {
-  const turns = cells.flatMap(({ turn }) => turn ?? [])
-  return turns.length === 0
-    ? '4 of All-Gather + GEMM up to M=1024, 2 of Flash Decode up to 4 GB of cache, 6 of a product alone'
-    : `${Math.max(...turns)} of short ones, down to ${Math.min(...turns)} of the longest, 6 of a product alone`
+function tellingOf(cells: readonly CellResult[]): string {
+  const found = cells.flatMap(({ telling }) => telling ?? []).map(Math.round)
+  return found.length === 0 ? 'some tens of' : `${Math.min(...found)} to ${Math.max(...found)}`
 }
 
-function longerTurns({ date, cells }: Results): string {
-  const rows = cells.flatMap((cell) => {
-    const found = compare(cell)
-    if (!found) return []
-    const { baseline, fused, floor, ratio, recovered } = found
-    const us = ({ name, form, median }: Timing): string =>
-      `${digits(median)}, ${name}${form === 'graph' ? ' (graph)' : ''}`
-    const share = recovered > 1 ? 'above 100 %' : `${Math.round(100 * recovered)} %`
-    return [[cell.key, String(cell.turn), us(baseline), digits(floor), us(fused), ratio.toFixed(3), share]]
-  })
-  const head = ['', 'turn', 'fastest bsp, us', 'floor', 'best fused, us', 'bsp / fused', 'recovered']
-  return `## Longer turns
-
-${date}, after the tables of this page and with what was changed since, in longer turns: to start one and to tell the time takes 27 us, or some
-60 for a graph, which then is little of a figure. Raw results:
-[results/h200-longer-turns.json](results/h200-longer-turns.json). Kernels of this run were compiled by nvcc 13.0 beforehand, not by NVRTC. The run stood still at
-M=1024, and at 64K tokens of one sequence, without a message. Presumably too much was pending behind one gate; less is since, which was not run yet.
-
-${rowsOf(head, rows)}
-
-- In longer turns \`bsp\` of All-Gather + GEMM is faster as a graph, which four executions a turn did not show, and a product alone, whose ranks
-  need not keep step, comes to 105 us: 4.5 TB/s, more than the 4.38 of the limits here.
-- **Keeping step is what is left** at few rows. With the same tiles, M=8, in one process: the product alone 110.8 us; in the order of shards, own
-  shard first, from inboxes 112.4; sending as well 112.4; waiting for the shards of the launch before 111.8; waiting for those of this launch 114.9.
-  Ranks that share a memory do not end together: one gets 10 to 20 % more of it than the others from the third launch on. Shards that
-  are taken as they arrive, since, take back 0.8 (M=8) to 2.1 us (M=128); 4 stages instead of 6 took 1.4 us off on one machine and nothing on
-  another.
-- At M=128 sending costs 5 us and waiting nothing; couriers, which send beside the products, take back 0.6.
-- Early copies of weights (\`ARKE_STRANDS=1\`), two programs on a multiprocessor, of which one starts while the other ends, and weights that
-  leave the second cache first gained nothing there, or lost.
-- Flash Decode at 8K tokens: attention alone takes 98.3 us in these turns, so that without any communication 67 % would be recovered. In even
-  shares of the cache attention alone takes 94, but \`fused\` 107, and why is not known. Longer sequences end near or below
-  bytes over 4.38 TB/s.
-- Attention of one rank on the whole GPU: 25.6 and 127 us, cuDNN 27.0 and 128: 1.06 and 1.00 times as fast.
-- A launch, on four machines: 4.3, 4.6, 4.9 and 6.2 us of the host, where the driver's call takes 3.4, 4.0, 4.2 and 5.2.`
+/** Executions of a loop on one rank; those of a product always have six. */
+function turnsOf(cells: readonly CellResult[]): string {
+  const turns = cells.filter(({ section }) => section === 'attend').flatMap(({ turn }) => turn ?? [])
+  return [...new Set([6, ...turns])].join(' or ')
 }
 
 const left = `## Where the rest goes

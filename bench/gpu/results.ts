@@ -4,10 +4,9 @@
  *   npx tsx bench/gpu/results.ts FILE.json...    keeps them as docs/results/h200.json and writes docs/results-h200.md
  *   npx tsx bench/gpu/results.ts                 writes the page again
  *
- * Of a cell that several files have, the last one's counts. Results of some cells that are newer than the whole of them are
- * docs/results/h200-longer-turns.json, while there are such.
+ * Of a cell that several files have, the last one's counts.
  */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { format } from 'prettier'
 import { planCells } from './cells.ts'
@@ -16,7 +15,6 @@ import { textOf, type Results } from './store.ts'
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 const kept = here('../../docs/results/h200.json')
-const newer = here('../../docs/results/h200-longer-turns.json')
 const given = process.argv.slice(2)
 const read = (path: string): Results => JSON.parse(readFileSync(path, 'utf8')) as Results
 
@@ -30,9 +28,6 @@ const results: Results = { machine, date, begun: {}, cells }
 mkdirSync(here('../../docs/results'), { recursive: true })
 writeFileSync(kept, textOf(results))
 const options = { parser: 'markdown', printWidth: 130 } as const
-writeFileSync(
-  here('../../docs/results-h200.md'),
-  await format(pageOf(results, existsSync(newer) ? read(newer) : undefined), options),
-)
+writeFileSync(here('../../docs/results-h200.md'), await format(pageOf(results), options))
 const missing = keys.filter((key) => !found.has(key) && !key.includes(' M M='))
 if (missing.length > 0) console.log(`not measured: ${missing.join('; ')}`)

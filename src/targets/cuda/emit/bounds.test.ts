@@ -1,0 +1,87 @@
+/** Which elements are asked whether they lie inside their tensor, and how places are counted. */
+import { describe, expect, it } from 'vitest'
+import { bodyOf } from '../../../../test/cuda/emitting.ts'
+import { lower } from '../../../ir/stages.ts'
+import { f32, i32 } from '../../../lang/dtypes.ts'
+import { kernel, scalar, tensor, type Meta } from '../../../lang/kernel.ts'
+import { gemmKernel } from '../../../ops/gemm.ts'
+import { emitCuda } from './emit.ts'
+import { factsOf } from './recipe.ts'
+
+const copy = kernel(
+  'copy',
+  { x: tensor(f32, 2), y: tensor(f32, 2), n: scalar(i32) },
+  { height: 8, isFirst: false, isSliced: false },
+  (t, { x, y, n }, { height, isFirst, isSliced }) => {
+    const window = isSliced ? x.slice(0, n, n) : x
+    t.store(y.tile([0, 0], [height, 32]), t.load(window.tile([isFirst ? 0 : t.program, 0], [height, 32])))
+  },
+)
+
+/** The lines that load and store, by the shapes of x and y. */
+function linesOf(meta: Meta, x: readonly number[], y: readonly number[]) {
+  const tensors = { x: factsOf(x), y: factsOf(y) }
+  const lines = bodyOf(emitCuda(lower(copy.record({ world: 1, meta })), { tensors })).split('\n')
+  const one = (call: string): string => {
+    const line = lines.find((text) => text.includes(`${call}<`))
+    expect(line, lines.join('\n')).toBeDefined()
+    return line!
+  }
+  return { load: one('load_words'), store: one('store_words') }
+}
+
+describe('elements of a tile', () => {
+  it('are all inside or all outside where tiles fill the axis', () => {
+    const { load, store } = linesOf({}, [64, 32], [8, 32])
+    expect(load).toContain('if ((i32)blockIdx.x * 8 < x_dim0) ')
+    // The first tile of a tensor that has elements.
+    expect(store).not.toContain('if (')
+  })
+
+  it('are looked at one by one where tiles may cross the end', () => {
+    const { load, store } = linesOf({}, [60, 33], [9, 32])
+    expect(load).toMatch(/if \(.*\(i32\).*thread.* < x_dim0 && .*thread.* < x_dim1\)/)
+    expect(store).toMatch(/if \(.*thread.* < y_dim0\)/)
+  })
+
+  it('are looked at in windows, whose extent is anything', () => {
+    expect(linesOf({ isSliced: true, isFirst: true }, [64, 32], [8, 32]).load).toMatch(
+      /if \(.*thread.* < n\)/,
+    )
+  })
+
+  it('are outside where a tensor has none', () => {
+    const { load, store } = linesOf({ isFirst: true }, [0, 32], [8, 0])
+    expect(load).toContain('if (0 < x_dim0 && 0 < x_dim1) ')
+    expect(store).toContain('0 < y_dim1')
+  })
+
+  it('are counted in 32 bits where that is enough', () => {
+    const small = linesOf({}, [1024, 32], [8, 32])
+    expect(small.load).not.toContain('i64')
+    const large = linesOf({}, [2 ** 26, 32], [8, 32])
+    expect(large.load).toContain('(i64)')
+    expect(large.store).not.toContain('i64')
+  })
+})
+
+describe('operands of the matrix unit', () => {
+  const textOf = (meta: Meta): string => {
+    const tensors = { a: factsOf([512, 8192]), b: factsOf([8192, 3584]), c: factsOf([512, 3584]) }
+    return emitCuda(lower(gemmKernel('bf16').record({ world: 1, meta })), { tensors }).source
+  }
+
+  it('may be panels of 32 columns', () => {
+    const text = textOf({ BM: 128, BN: 224, BK: 64, stages: 4 })
+    expect(text).toContain('wgmma.mma_async.sync.aligned.m64n224k16')
+    // From one panel of 64 rows to the next, and from eight rows to the next.
+    expect(text).toMatch(/wgmma_operand<64>\([^;]*, 4096, 512\);/)
+    expect(text.match(/tma_load_2d\(b_tile/g)).toHaveLength(7)
+  })
+
+  it('are panels of 64 columns where they can be', () => {
+    expect(textOf({ BM: 128, BN: 192, BK: 64, stages: 4 })).toMatch(
+      /wgmma_operand<128>\([^;]*, 8192, 1024\);/,
+    )
+  })
+})
