@@ -105,7 +105,8 @@ async function verify(all: readonly Case[]): Promise<void> {
     if (result.outcome !== 'passed')
       console.log(`${result.outcome}  ${result.name}\n    ${result.why?.replaceAll('\n', '\n    ')}`)
     save()
-    if (/cannot use the device any more|does not stop/.test(result.why ?? '')) process.exit(3)
+    if (/cannot use the device any more|does not stop|cannot be stopped/.test(result.why ?? ''))
+      process.exit(3)
   }
   const count = (outcome: string): number => results.filter((result) => result.outcome === outcome).length
   const reasons = new Map<string, number>()

@@ -19,12 +19,16 @@ export interface Effort {
   readonly mostRounds: number
 }
 
-/** What takes its turn: one for each set of inputs; those take turns, too. */
+/** Behind one gate. */
+export interface Turn extends Timed {
+  /** 1 by default. */
+  readonly executions?: number
+}
+
+/** What takes its turn: one for each set of inputs, with which an execution or a loop begins; those take turns, too. */
 export interface Ways {
-  /** Behind a gate each. */
-  readonly once: readonly Timed[]
-  /** As many as a turn has, one after the other. */
-  readonly inLoop: readonly Timed[]
+  readonly once: readonly Turn[]
+  readonly inLoop: readonly Turn[]
 }
 
 export type Contestant = Pick<Timing, 'name' | 'role' | 'form'> & Ways
@@ -47,7 +51,7 @@ export interface ForeignWays {
   readonly inLoop: readonly (() => void)[]
 }
 
-const nothing: Timed = { launches: 0, launch: () => {} }
+export const nothing: Turn = { executions: 0, launches: 0, launch: () => {} }
 
 const justOnce: Effort = { seconds: 0, leastRounds: 1, mostRounds: 1 }
 
@@ -69,7 +73,9 @@ export const stageOptions: {
 
 /** Whether after such a failure nothing more can be done in this process. */
 export const isLost = (message: string): boolean =>
-  /cannot use the device any more|does not stop|failed: CUDA_ERROR_(?!OUT_OF_MEMORY)/.test(message)
+  /cannot use the device any more|does not stop|cannot be stopped|failed: CUDA_ERROR_(?!OUT_OF_MEMORY)/.test(
+    message,
+  )
 
 export class Stage {
   readonly world: CudaWorld
@@ -113,9 +119,10 @@ export class Stage {
   }
 
   /** Executions one after the other, as a decoding loop has them: a turn that begins with each. */
-  inLoop(executions: readonly Timed[]): Timed[] {
+  inLoop(executions: readonly Timed[]): Turn[] {
     const { repeats } = this
     return executions.map(({ launches }, first) => ({
+      executions: repeats,
       launches: repeats * launches,
       launch: () => {
         for (let n = 0; n < repeats; n++) executions[(first + n) % executions.length].launch()
@@ -151,10 +158,11 @@ export class Stage {
     })
   }
 
-  #graphs(turns: readonly Timed[]): Timed[] {
-    return turns.map(({ launch }) => {
-      const graph = this.world.graph(launch)
-      return { launches: graph.nodes / this.world.ranks, isGraph: true, launch: () => graph.launch() }
+  #graphs(turns: readonly Turn[]): Turn[] {
+    return turns.map((turn) => {
+      const graph = this.world.graph(turn.launch)
+      const launches = graph.nodes / this.world.ranks
+      return { ...turn, launches, isGraph: true, launch: () => graph.launch() }
     })
   }
 
@@ -211,7 +219,7 @@ export class Stage {
 
   /** Microseconds of the turns of each, round by round. */
   async samples(
-    turns: readonly (readonly Timed[])[],
+    turns: readonly (readonly Turn[])[],
     effort: Effort,
     afterRound: (round: number) => Promise<void> = () => Promise.resolve(),
   ): Promise<number[][]> {
@@ -219,14 +227,20 @@ export class Stage {
     stageOptions.onProgress(`${turns.length} in turns`)
     const samples = turns.map((): number[] => [])
     const random = randomOrder(turns.length + 7)
-    let turn = 0
+    // How many executions there were: the next one's inputs are those that were used least recently.
+    let executions = 0
+    const next = (ways: readonly Turn[]): Turn => {
+      const turn = ways[executions % ways.length]
+      executions += turn.executions ?? 1
+      return turn
+    }
     const start = performance.now()
     const isOver = (round: number): boolean =>
       round >= mostRounds || (round >= leastRounds && performance.now() - start > 1000 * seconds)
     // The first two rounds do not count.
     for (let round = -2; !isOver(round); round++) {
       const order = random(turns.length)
-      const laps = await this.#gate.time(order.map((n) => turns[n][turn++ % turns[n].length]))
+      const laps = await this.#gate.time(order.map((n) => next(turns[n])))
       if (round >= 0) order.forEach((n, place) => samples[n].push(laps[place].time / 1e3))
       await afterRound(round)
     }

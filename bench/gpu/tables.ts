@@ -54,13 +54,15 @@ const us = (timing: Timing | undefined): string => (timing ? digits(timing.media
 /** All times of the cells of a section: one column a contestant. */
 export function timesTable(title: string, cells: readonly CellResult[]): Table {
   const names = [...new Set(cells.flatMap(({ timings }) => timings.map(named)))]
+  const isTold = cells.some(({ telling }) => telling !== undefined)
   return {
     title: `${title}, microseconds, medians`,
-    head: ['', ...names, 'limit'],
+    head: ['', ...names, 'limit', ...(isTold ? ['taken off'] : [])],
     rows: cells.map((cell) => [
       cell.key,
       ...names.map((name) => us(cell.timings.find((timing) => named(timing) === name))),
       cell.limit === undefined ? '–' : digits(cell.limit),
+      ...(isTold ? [digits(cell.telling ?? 0)] : []),
     ]),
     notes: cells.flatMap(({ key, failed }) =>
       Object.entries(failed).map(([name, why]) => `${key}: ${name} was not timed: ${why.split('\n')[0]}`),

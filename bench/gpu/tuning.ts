@@ -14,6 +14,7 @@ import { gemmKernel } from '../../src/ops/gemm.ts'
 import type { TilingWorld } from '../../src/ops/operation.ts'
 import { gemmTiling } from '../../src/ops/tiles.ts'
 import type { Timed } from '../../src/runs/gate.ts'
+import { medianOf } from '../../src/runs/quantity.ts'
 import type { Tiling } from '../../src/tune/configurations.ts'
 import { halve } from '../../src/tune/halving.ts'
 import { namedNumbers, type Numbers } from '../../src/tune/tables.ts'
@@ -24,7 +25,7 @@ import { gatherExtents, gatherInputs, sets as gatherSets } from './gather.ts'
 import { gemmHeap, gemmInputs } from './gemm.ts'
 import type { Pattern } from './pattern.ts'
 import { productCheck } from './products.ts'
-import { Stage, stageOptions } from './stage.ts'
+import { nothing, Stage, stageOptions } from './stage.ts'
 
 export const tunedSections = ['gather', 'decode', 'gemm', 'attend'] as const
 type TunedSection = (typeof tunedSections)[number]
@@ -223,10 +224,15 @@ export async function tunePoint(
       return { ...point, tuned: undefined, failed }
     const found = await halve(contenders.length, seconds, async (wanted, effort) => {
       const ways = wanted.map((n) => contenders[n].executions)
-      const samples = await stage.samples([...ways, ...ways.map((one) => stage.inLoop(one))], effort)
+      const turns = [[nothing], ...ways, ...ways.map((one) => stage.inLoop(one))]
+      const [[...empty], ...samples] = await stage.samples(turns, effort)
+      const telling = medianOf(empty)
       // Half of what one takes behind a gate, half of what it takes in a loop, in nanoseconds.
       return ways.map((_, n) =>
-        samples[n].map((time, round) => 500 * (time + samples[n + ways.length][round] / stage.repeats)),
+        samples[n].map((once, round) => {
+          const inLoop = samples[n + ways.length][round]
+          return 500 * (once - telling + (inLoop - telling) / stage.repeats)
+        }),
       )
     })
     const tuned: Tuned = {

@@ -185,11 +185,12 @@ export class Gate {
   async delaying(rank: number, by: number): Promise<(execution: Timed) => Timed> {
     if (this.#turns === 0) await this.#measureTurns(rank)
     const turns = Math.max(1, Math.round(by * this.#turns))
-    return ({ launches, launch }) => ({
-      launches: launches + 1,
+    return (execution) => ({
+      ...execution,
+      launches: execution.launches + 1,
       launch: () => {
         this.#delay(turns, rank)
-        launch()
+        execution.launch()
       },
     })
   }

@@ -19,6 +19,7 @@ const patience = 20_000
 export class Transfers {
   readonly #stream: Stream
   readonly #staging: HostMemory
+  #isHeldUp = false
 
   constructor(device: Device) {
     this.#stream = device.createUrgentStream()
@@ -26,6 +27,7 @@ export class Transfers {
   }
 
   write(to: bigint, dtype: StorageDType, contents: ArrayLike<number>): void {
+    this.#expectFree()
     if (dtypes[dtype].bytes === 4 && contents.length <= mostWords) {
       writeElements(this.#staging.view, 0, dtype, contents)
       new Uint32Array(this.#staging.view, 0, contents.length).forEach((word, n) =>
@@ -41,6 +43,7 @@ export class Transfers {
   }
 
   fill(to: bigint, dtype: StorageDType, count: number, value: number): void {
+    this.#expectFree()
     fillElements(
       this.#staging.view,
       0,
@@ -52,6 +55,7 @@ export class Transfers {
   }
 
   read(from: bigint, dtype: StorageDType, count: number): Float64Array {
+    this.#expectFree()
     const contents = new Float64Array(count)
     this.#inPieces(dtype, count, (at, piece, bytes) => {
       const source = from + BigInt(at * dtypes[dtype].bytes)
@@ -64,6 +68,7 @@ export class Transfers {
 
   copy(to: bigint, from: bigint, bytes: number): void {
     if (bytes === 0) return
+    this.#expectFree()
     this.#stream.copy(to, from, bytes)
     this.#end()
   }
@@ -76,11 +81,19 @@ export class Transfers {
   /** Looks until all is copied: a call of the driver that waits would wait for ever where a kernel has to be stopped first. */
   #end(): void {
     const start = performance.now()
-    while (!this.#stream.isIdle())
-      if (performance.now() - start > patience)
-        throw new WorldError(
-          `a copy between the host and a device has not ended for ${patience} ms: work that was launched before holds it up, and cannot be stopped`,
-        )
+    while (!this.#stream.isIdle()) {
+      if (performance.now() - start < patience) continue
+      this.#isHeldUp = true
+      this.#expectFree()
+    }
+  }
+
+  /** A copy that is held up may still read or write what lies here, if it ever comes. */
+  #expectFree(): void {
+    if (!this.#isHeldUp) return
+    throw new WorldError(
+      `a copy between the host and a device has not ended for ${patience} ms: work that was launched before holds it up, and cannot be stopped`,
+    )
   }
 
   #inPieces(

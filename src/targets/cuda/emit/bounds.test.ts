@@ -79,6 +79,13 @@ describe('operands of the matrix unit', () => {
     expect(text.match(/tma_load_2d\(b_tile/g)).toHaveLength(7)
   })
 
+  it('are copied by threads where narrow panels have an odd number of rows: the engine wants each at a multiple of 128', () => {
+    const text = textOf({ BM: 1, BN: 64, BK: 96, stages: 3 })
+    expect(text).not.toContain('tma_load_2d(a_tile')
+    expect(text).toContain('tma_load_2d(b_tile')
+    expect(textOf({ BM: 2, BN: 64, BK: 96, stages: 3 })).toContain('tma_load_2d(a_tile')
+  })
+
   it('are panels of 64 columns where they can be', () => {
     expect(textOf({ BM: 128, BN: 192, BK: 64, stages: 4 })).toMatch(
       /wgmma_operand<128>\([^;]*, 8192, 1024\);/,

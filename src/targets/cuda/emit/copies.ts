@@ -147,8 +147,9 @@ function tensorPlan(view: TileView, tile: Tile, target: Node): TensorPlan | unde
   const shape = (target.type as RefType).shape
   const columns = shape[shape.length - 1]
   const rows = shape.length === 2 ? shape[0] : 1
-  // A row of a tile of several rows, as a stage: its start must suit the engine.
-  if (shape.length === 1 && target.op === 'pick' && (tile.columns * bytes) % 128 !== 0) return undefined
+  // A row of a tile of several rows: its start must suit the engine, and in panels it lies in several places.
+  const isRow = shape.length === 1 && target.op === 'pick'
+  if (isRow && ((tile.columns * bytes) % 128 !== 0 || tile.span > 0)) return undefined
   if ((columns * bytes) % 16 !== 0) return undefined
   const width = tile.span === 0 ? columns : tile.span / bytes
   if (width > MAX_BOX) return undefined
@@ -158,6 +159,8 @@ function tensorPlan(view: TileView, tile: Tile, target: Node): TensorPlan | unde
   for (let column = 0; column < columns; column += width)
     for (let row = 0; row < rows; row += height)
       boxes.push({ row, column, offset: column * bytes * rows + row * width * bytes })
+  // Narrow panels of an odd number of rows do not all begin where the engine wants it.
+  if (boxes.some(({ offset }) => offset % 128 !== 0)) return undefined
   const box = shape.length === 1 ? [width] : [width, height]
   return { how: 'tensor', map: mapOf(view, box, swizzleOf(tile)), boxes, bytes: rows * columns * bytes }
 }

@@ -258,12 +258,16 @@ export class Emission {
     this.#fragments.set(node, text)
   }
 
-  /** A value of any shape as an element for register `i`. */
-  element(node: Node, i: string): Operand {
+  /**
+   * A value of any shape as an element for register `i`, which is at a place of whoever asks: what follows from places need not have
+   * the layout of what it meets.
+   */
+  element(node: Node, i: string, place?: readonly string[]): Operand {
     if (!isFragment(node) || isSplat(node)) return this.operand(node)
     const isIndex = (node.type as ValueType).dtype === 'i32'
+    const fragment = this.fragment(node)
     return {
-      text: this.fragment(node).element(i),
+      text: place && fragment.at ? fragment.at(place) : fragment.element(i),
       nonNegative: isIndex && this.plans.ranges.isNonNegative(node),
     }
   }
@@ -299,13 +303,15 @@ export class Emission {
     return name
   }
 
-  /** Copies a fragment's elements to an array in the layout of `like`: one scalar for all has none of its own. */
+  /** Copies a fragment's elements to an array in the layout of `like`: one scalar for all, or what follows from places, has any. */
   fill(array: string, node: Node, like = node): void {
     const { dtype } = node.type as ValueType
-    const { count } = this.plans.layouts.of(isSplat(node) ? like : node)
+    const isAnywhere = isSplat(node) || this.fragment(node).at !== undefined
+    const layout = this.plans.layouts.of(isAnywhere ? like : node)
+    const { count } = layout
     const text = isSplat(node) ? undefined : this.fragment(node).array
     if (text === array) return
-    const at = (i: string): string => this.element(node, i).text
+    const at = (i: string): string => this.element(node, i, layout.place(i)).text
     if (!is16Bit(dtype)) return this.out.unrolled(count, `${array}[i] = ${at('i')};`, node.site)
     const pair = text ? `${text}[p]` : `pack_bits(${at('(2 * p)')}, ${oddOf(count, at('(2 * p + 1)'))})`
     this.out.unrolled(Math.ceil(count / 2), `${array}[p] = ${pair};`, node.site, 'p')

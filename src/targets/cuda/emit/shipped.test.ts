@@ -43,8 +43,6 @@ describe.skipIf(noCompiler)('shipped kernels, compiled for sm_90a', () => {
       'attend f16',
       'decode, fused bf16 batch=16 G=16',
       'decode, fused by owner bf16',
-      'decode, sending bf16',
-      'decode, receiving bf16',
       'fine-grained combine bf16',
       'attend f32',
     ],

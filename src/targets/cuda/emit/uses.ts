@@ -58,19 +58,26 @@ export class Uses {
     }
   }
 
-  /** `value` is not needed once `user`, which uses it once, has begun. */
+  /** `value` is not needed once `user`, which uses it once, has begun. What shows its elements in another shape holds none itself. */
   diesAt(value: Node, user: Node): boolean {
     const block = this.#home.get(value)
     if (!block || this.#home.get(user) !== block) return false
     const last = block.nodes.indexOf(user)
-    const users = this.#users.get(value) ?? []
-    const places = [...users.map((one) => this.#home.get(one)!), ...(this.#yields.get(value) ?? [])]
-    if (this.#yields.get(value)?.includes(block) || users.filter((one) => one === user).length !== 1)
-      return false
+    const shown = [value, ...this.#shapesOf(value)]
+    const users = shown.flatMap((one) => this.#users.get(one) ?? [])
+    const yields = shown.flatMap((one) => this.#yields.get(one) ?? [])
+    const places = [...users.map((one) => this.#home.get(one)!), ...yields]
+    if (yields.includes(block) || users.filter((one) => one === user).length !== 1) return false
     return places.every((place, i) => {
       if (i < users.length && place === block) return block.nodes.indexOf(users[i]) <= last
       return block.nodes.indexOf(this.#ownerIn(block, place)) < last
     })
+  }
+
+  /** Values whose elements are those of another one, where it has them. */
+  #shapesOf(value: Node): Node[] {
+    const shapes = (this.#users.get(value) ?? []).filter(({ op }) => op === 'expand' || op === 'broadcast')
+    return shapes.flatMap((one) => [one, ...this.#shapesOf(one)])
   }
 
   #ownerIn(block: Block, inner: Block): Node {

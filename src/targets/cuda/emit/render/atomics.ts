@@ -21,9 +21,9 @@ export const atomic: Renderer = (node, emission) => {
   const place = placeOf(ref, emission)
   const op = (verb === 'sub' ? 'add' : verb) as StrongAccess['op']
   const call = emission.strong({ op, dtype, order, scope, space: place.space }, node)
-  const operands = (i: string): string =>
+  const operands = (i: string, at?: readonly string[]): string =>
     values
-      .map((value) => emission.element(value, i).text)
+      .map((value) => emission.element(value, i, at).text)
       .map((text) => (verb === 'sub' ? (dtype === 'f32' ? `-${text}` : `(${type})(0 - ${text})`) : text))
       .join(', ')
   const isUsed = emission.plans.uses.count(node) > 0
@@ -48,10 +48,10 @@ export const atomic: Renderer = (node, emission) => {
       layout.isFirst,
       layout.exists('i'),
       place.inside(at),
-      mask && emission.element(mask, 'i').text,
+      mask && emission.element(mask, 'i', at).text,
     ]
     const guard = conditions.filter((one) => one !== undefined).join(' && ')
-    const text = `${call}(${place.address(at, 'i')}, ${operands('i')})`
+    const text = `${call}(${place.address(at, 'i')}, ${operands('i', at)})`
     if (name)
       emission.out.unrolled(
         layout.count,

@@ -62,7 +62,7 @@ function assignState(
         const { dtype } = params[i].type as ValueType
         const [type, count] = registers(dtype, emission.plans.layouts.of(params[i]).count)
         out.line(`${type} ${copy}[${count}];`)
-        emission.fill(copy, result)
+        emission.fill(copy, result, params[i])
         pending.push(`for (u32 i = 0; i < ${count}; ++i) ${names[i]}[i] = ${copy}[i];`)
       } else emission.fill(names[i], result, params[i])
       return

@@ -73,13 +73,13 @@ function loadFragment(node: Node, emission: Emission): void {
     order && emission.strong({ op: 'load', dtype, order, scope: scope!, space: place.space }, node)
   const element = (i: string): string => {
     const at = layout.place(i)
-    const wanted = mask && emission.element(mask, i).text
+    const wanted = mask && emission.element(mask, i, at).text
     const guard = all(layout.exists(i), place.inside(at), other ? undefined : wanted)
     const address = place.address(at, i)
     const value = strong ? `${strong}(${address})` : read(place, type, address)
     const inside = guard ? `(${guard}) ? ${value} : (${type})${literal(dtype, 0)}` : value
     // What stands in the place of masked elements is nothing for those beyond the edge.
-    return other ? `(${wanted}) ? (${inside}) : ${emission.element(other, i).text}` : inside
+    return other ? `(${wanted}) ? (${inside}) : ${emission.element(other, i, at).text}` : inside
   }
   fillElements(name, dtype, layout.count, element, node, emission)
   if (order === 'acquire') acquire(node, emission)
@@ -171,9 +171,9 @@ function storeValue(node: Node, emission: Emission): void {
     layout.isFirst,
     layout.exists('i'),
     place.inside(at),
-    mask && emission.element(mask, 'i').text,
+    mask && emission.element(mask, 'i', at).text,
   )
-  const text = put(place.address(at, 'i'), emission.element(value, 'i').text)
+  const text = put(place.address(at, 'i'), emission.element(value, 'i', at).text)
   emission.out.unrolled(layout.count, `${guard ? `if (${guard}) ` : ''}${text}`, node.site)
 }
 
@@ -208,7 +208,7 @@ function copyElements(node: Node, emission: Emission): void {
     layout.exists('i'),
     to.inside(at),
     isKept ? inside : undefined,
-    mask && emission.element(mask, 'i').text,
+    mask && emission.element(mask, 'i', at).text,
   )
   const value = read(from, type, from.address(at, 'i'))
   const text = write(
@@ -251,8 +251,11 @@ function copyByThreads(node: Node, emission: Emission): void {
       const value = read(from, type, pointer(from, from.address(at, '0')))
       const outside = to.inside(at)
       const put = (text: string): string => write(to, type, pointer(to, to.address(at, '0')), text)
-      if (outside) out.line(`if (${all(inside, outside)}) ${put(value)}`)
-      else {
+      if (to.space === 'global') {
+        // Where there is nothing to copy, a tensor keeps what it has.
+        const guard = all(inside, outside)
+        out.line(`${guard ? `if (${guard}) ` : ''}${put(value)}`)
+      } else {
         out.line(`${type} value = {};`)
         out.line(`${inside ? `if (${inside}) ` : ''}value = ${value};`)
         out.line(put('value'))

@@ -50,10 +50,10 @@ export function placeOf(ref: Node, emission: Emission): Place {
       return {
         space,
         dtype,
-        address: (_, i) =>
+        address: (at, i) =>
           addressText(
             view,
-            indices.map((index) => emission.element(index, i).text),
+            indices.map((index) => emission.element(index, i, at).text),
             emission,
           ),
         inside: () => undefined,
@@ -123,7 +123,7 @@ function sharedPlace(ref: Node, emission: Emission): Place {
     space: 'shared',
     dtype,
     address(at, i) {
-      const places = isElements ? indices.map((index) => emission.element(index, i).text) : at
+      const places = isElements ? indices.map((index) => emission.element(index, i, at).text) : at
       return sharedAddress(view, places)
     },
     inside: () => undefined,

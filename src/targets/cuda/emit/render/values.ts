@@ -77,11 +77,12 @@ export const elementwise: Renderer = (node, emission) => {
   }
   const { dtype } = node.type as ValueType
   if (isConversion(node) && !isIndexed(node)) return move(node, emission)
-  const { count } = emission.plans.layouts.of(node)
+  const layout = emission.plans.layouts.of(node)
+  const { count } = layout
   const at = (i: string): string =>
     spellElement(
       node,
-      node.inputs.map((input) => emission.element(input, i)),
+      node.inputs.map((input) => emission.element(input, i, layout.place(i))),
     )
   if (isIndexed(node) && !is16Bit(dtype)) return indexed(node, emission)
   const name = emission.declareFragment(node, node.op === 'cast' ? `as_${dtype}` : node.op)
@@ -90,7 +91,7 @@ export const elementwise: Renderer = (node, emission) => {
   const isPacked = node.op === 'cast' && (source.type as ValueType).dtype === 'f32'
   // In an array's brackets a sum is one thing as it is; in an expression it is not.
   const element = (i: string): string =>
-    emission.element(source, `(${i})`).text.replaceAll(`[(${i})]`, `[${i}]`)
+    emission.element(source, `(${i})`, layout.place(`(${i})`)).text.replaceAll(`[(${i})]`, `[${i}]`)
   const pair = isPacked
     ? `pack_${dtype}(${element('2 * p')}, ${oddOf(count, element('2 * p + 1'))})`
     : `pack_bits(${at('(2 * p)')}, ${oddOf(count, at('(2 * p + 1)'))})`
@@ -118,12 +119,12 @@ export const expand: Renderer = (node, emission) => {
   const [source] = node.inputs
   if (isSplat(node)) return emission.setScalar(node, emission.scalar(source))
   const from = emission.fragment(source)
+  const layout = emission.plans.layouts.of(node)
+  if (!from.at) return emission.setFragment(node, { ...from, layout })
+  // What follows from its place is had at the place of this layout, which need not be that of the source.
   const kept = attribute<number>(node, 'axis') === 0 ? 1 : 0
-  emission.setFragment(node, {
-    ...from,
-    layout: emission.plans.layouts.of(node),
-    ...(from.at && { at: (place: readonly string[]) => from.at!([place[kept]]) }),
-  })
+  const at = (place: readonly string[]): string => from.at!([place[kept]])
+  emission.setFragment(node, { layout, array: undefined, element: (i) => at(layout.place(i)), at })
 }
 
 export const broadcast: Renderer = (node, emission) => {
