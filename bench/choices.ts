@@ -47,7 +47,7 @@ const measurementsOf = ({ section, ranks, dtype, shape, shard, timings }: CellRe
   const operation = operations[section]
   if (operation === undefined) return []
   const times = timings
-    .filter(({ name, form }) => form === 'launches' && !/GEMM|cuBLASLt/.test(name))
+    .filter(({ name, role, form }) => form === 'launches' && role !== 'alone' && !name.includes('cuBLASLt'))
     .map(({ name, median }) => [name, Math.round(10 * median) / 10] as const)
   const layout: Measurement['layout'] = shard === undefined ? {} : { shard }
   return [{ operation, target: 'cuda', ranks, dtype, shape, layout, times: Object.fromEntries(times) }]

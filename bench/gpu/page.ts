@@ -70,30 +70,39 @@ function turnsOf(cells: readonly CellResult[]): string {
 
 const left = `## Where the rest goes
 
-- **All-Gather + GEMM, M up to 128.** The weights alone take 107 us at 4.38 TB/s, and our product takes 107.5 under Nsight Compute,
-  at 91 % of the memory's peak. Measured apart, on another machine of this kind, where a product takes 2 us less: four in a row, M=8,
-  less one part of the kernel at a time: the product 111.6 us; reading A from
-  inboxes instead of a gathered matrix 0.8 more; looking at the abort word and counting programs 1.0; sending 2.5; waiting for flags 1.3;
-  \`fused\` 117. Since then programs are counted when they begin, beside the first copies, and those send that have the least to
-  multiply: 115.7. Looking at all flags at once when the first is due cost 1.5 more than it saved (a fence for the whole system stops
-  the thread that starts copies); starting the copies of weights before the launch ahead has ended brought nothing, with one
-  program on a multiprocessor or two.
+- **All-Gather + GEMM, few rows.** The weights alone take 107 us at 4.38 TB/s. Behind a gate the best fused variant takes one to four us more than the product
+  alone. In loops **keeping step** is what is left: measured on another machine of this kind, M=8, with the same tiles, in one process, the product alone
+  took 110.8 us; in the order of shards, own shard first, from inboxes 112.4; sending as well 112.4; waiting for the shards of the launch
+  before 111.8; waiting for those of this launch 114.9. Ranks that share a memory do not end together: one gets 10 to 20 % more of it than the others from
+  the third launch on. Shards are therefore taken as they arrive, and idle warps send. Early copies of weights (\`ARKE_STRANDS=1\`), two programs on a
+  multiprocessor, of which one starts while the other ends, and weights that leave the second cache first gained nothing, or lost.
 - **What made the difference for few rows** was one number: tensor maps asked for 256 bytes at once in the second cache, of which a
   box reads 128. Each half then came across from the other half of the cache twice: 11.1 instead of 7.5 million sectors, 85 instead of
   91 % of the memory's peak, in every kernel that copies tiles, attention included.
 - **Products of few rows** are computed transposed, the weights as the left operand (wgmma with 8, 16, ... columns). On 16
   multiprocessors alone (strong scaling with one rank) tiles decide: 8 x 128 x 64 with 6 stages takes 125 GB/s a multiprocessor, cuBLASLt
   147; the tiles that the rule takes there, 70. M=16, N=28672 on the whole GPU is 448 tiles on 132 multiprocessors, 3.4 rounds.
-- **Flash Decode, one sequence.** Its turns have two executions, since three launches of \`bsp\` are pending for each; so 12 us of the
-  turn's start are in every figure, and in none of the floor, which is bytes over 4.38 TB/s. On that other machine attention alone takes
-  104 us so, 99 four in a row; \`fused\` 111 and 106: it meets once. By this measure attention alone, without any communication, would
-  recover 58 % there.
+- **512 rows.** Tiles of 256 columns are 56 for 16 multiprocessors, 3.5 rounds; of 224 columns they are 64, four full ones. That is an eighth less work
+  for the last to end, and gains 2 % for \`pull\` and nothing for \`bsp\`: with all multiprocessors at work the power, not their number, is the limit.
+- **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 98.9 us behind a gate: 7 more than its bytes over 4.38 TB/s, to start and to end,
+  which is 36 % of what \`bsp\` takes more than that. So even without any communication no more than 64 % could be recovered. By leaving
+  parts out, on another machine and where copies could begin before the gate opened (all figures are some 6 us less): attention 92.7 us; it and sending
+  95.6; it and combining, without sending or waiting, 96.9; all of it 98.2 to 99.4, of which combining as one sum of weighed parts, fewer bounds and
+  unrolled stores have since taken off 1.3. Partial results that carry their epoch with every word, so that no flag and no fence is needed, took 98.2 where flags took
+  96.7, and 108 instead of 98.5 in a loop: all threads poll, while others still read their cache.
+- **Flash Decode, longer sequences.** \`fused\` has one part for each of 12 heads, on 16 multiprocessors; attention of \`bsp\` has even shares on all of them.
+  That was the faster choice for both in loops of eight, where it was tuned on another machine; behind a gate it costs \`fused\` 13 us at 16K, and 40 at
+  64K, of which about 6 are its meeting. In even shares \`fused\` must send twice and combine twice as many parts. It was not tuned behind gates yet. From 256K tokens on, all
+  that differs between variants is below the spread: attention alone is not measured as faster than \`bsp\`, which contains it.
+- **Attention of one rank, 131072 tokens.** \`fused\` took 127.7 us when it had 178 registers a thread, on another machine; it has 116 since bounds are fewer, so that two programs
+  fit a multiprocessor and 264 run instead of 132. It takes 134 now, and 160 in a graph. That this is why is presumed.
 - **Below a limit.** Limits are what was measured once: long caches are read at up to 4.58 TB/s, and 790 TFLOP/s are those of a whole GPU
   at the clock that its power allows; fewer multiprocessors run faster. _Recovered_ is above 100 % where a fused variant is faster than
   the faster product alone, whose tiles it does not share.
-- **A launch** costs 0.9 us more than the driver's call through the same foreign-function interface, 0.25 of it in JavaScript. The
-  call itself took 5.2 us on the machine of this page, 3.9 to 4.9 on others of its kind.
-- \`push\` of All-Gather + GEMM raises a flag for each tile and rank, with a fence each; on a GPU that costs more than it brings.`
+- **A launch.** In this run single programs without shared memory were not made ready early, in the belief that this takes the host longer. It is the other way round,
+  as the two driver's calls show, so that they are again. Made ready early a launch took 4.3, 4.6, 4.9 and 6.2 us of the host on four machines.
+- \`push\` of All-Gather + GEMM raises a flag for each tile and rank, with a fence each; on a GPU that costs more than it brings.
+- Kernels of this run were compiled by nvcc 13.0 beforehand, not by NVRTC.`
 
 function goals(tier: string, meaning: string, judgements: readonly Judgement[]): string {
   const missed = judgements.filter(({ isReached }) => !isReached)

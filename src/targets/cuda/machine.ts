@@ -47,13 +47,6 @@ const patience = 10_000
 /** How long the host looks without letting anything else happen, in milliseconds. */
 const spinning = 0.1
 
-/**
- * Whether a launch gains by being made ready early, which costs the host more than half a microsecond: not one program that has no shared memory, which
- * ends before the host has launched the next. (In a graph the host has no part.)
- */
-const hasMuchToPrepare = ({ grid, launch: { shape } }: Part): boolean =>
-  grid > 1 || (shape.sharedBytes ?? 0) > 0
-
 export class Machine {
   readonly platform: CudaPlatform
   readonly placement: Placement
@@ -220,7 +213,7 @@ export class Machine {
       this.holdBack(parts)
       this.settled.tell(parts, early)
       for (const part of parts) {
-        const step = part.queue.enqueue(part, early && hasMuchToPrepare(part))
+        const step = part.queue.enqueue(part, early)
         this.recorder?.enqueued(step, from)
       }
     } catch (error) {
