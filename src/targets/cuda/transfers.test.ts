@@ -37,6 +37,18 @@ test('a few words are not copied: kernels may wait for them', () => {
   expect(calls).toEqual(['7 at 16', '4294967295 at 20', `${0x3f800000} at 32`])
 })
 
+test('words are copied where a driver cannot write them', () => {
+  const { device, calls } = deviceWith(5)
+  const [transfers, stream] = [transfersOf(device), device.createUrgentStream()]
+  const writeWord = vi.spyOn(stream, 'writeWord').mockImplementation(() => {
+    throw new Error('CUDA_ERROR_NOT_SUPPORTED')
+  })
+  transfers.write(16n, 'i32', [7])
+  transfers.write(20n, 'i32', [8])
+  expect(calls).toEqual(['4 bytes to 16', '4 bytes to 20'])
+  expect(writeWord).toHaveBeenCalledTimes(1)
+})
+
 test('a copy that never ends is an error that says so', () => {
   const { device } = deviceWith(Infinity)
   let now = 0

@@ -20,6 +20,7 @@ export class Transfers {
   readonly #stream: Stream
   readonly #staging: HostMemory
   #isHeldUp = false
+  #canWriteWords = true
 
   constructor(device: Device) {
     this.#stream = device.createUrgentStream()
@@ -28,18 +29,28 @@ export class Transfers {
 
   write(to: bigint, dtype: StorageDType, contents: ArrayLike<number>): void {
     this.#expectFree()
-    if (dtypes[dtype].bytes === 4 && contents.length <= mostWords) {
-      writeElements(this.#staging.view, 0, dtype, contents)
-      new Uint32Array(this.#staging.view, 0, contents.length).forEach((word, n) =>
-        this.#stream.writeWord(to + BigInt(4 * n), word),
-      )
-      this.#end()
+    if (dtypes[dtype].bytes === 4 && contents.length <= mostWords && this.#haveWritten(to, dtype, contents))
       return
-    }
     this.#inPieces(dtype, contents.length, (at, count, bytes) => {
       writeElements(this.#staging.view, 0, dtype, part(contents, at, count))
       this.#in(to + BigInt(at * dtypes[dtype].bytes), bytes)
     })
+  }
+
+  /** Words without a copy. A driver that cannot do that says so the first time, and they are copied from then on. */
+  #haveWritten(to: bigint, dtype: StorageDType, contents: ArrayLike<number>): boolean {
+    if (!this.#canWriteWords) return false
+    writeElements(this.#staging.view, 0, dtype, contents)
+    const words = new Uint32Array(this.#staging.view, 0, contents.length)
+    try {
+      words.forEach((word, n) => this.#stream.writeWord(to + BigInt(4 * n), word))
+    } catch {
+      // If something else is wrong the copy fails as well, and says it.
+      this.#canWriteWords = false
+      return false
+    }
+    this.#end()
+    return true
   }
 
   fill(to: bigint, dtype: StorageDType, count: number, value: number): void {
