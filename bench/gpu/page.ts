@@ -93,7 +93,9 @@ const left = `## Where the rest goes
 - **Flash Decode, longer sequences.** \`fused\` has one part for each of 12 heads, on 16 multiprocessors; attention of \`bsp\` has even shares on all of them.
   That was the faster choice for both in loops of eight, where it was tuned on another machine; behind a gate it costs \`fused\` 13 us at 16K, and 40 at
   64K, of which about 6 are its meeting. In even shares \`fused\` must send twice and combine twice as many parts. It was not tuned behind gates yet. From 256K tokens on, all
-  that differs between variants is below the spread: attention alone is not measured as faster than \`bsp\`, which contains it.
+  that differs between variants is less than what their turns make of it: attention alone is not measured as faster than \`bsp\`, which contains it. In this run the random orders
+  were the same in every cell, and in 17 rounds \`attention\` had the eighth of 12 places on average, \`bsp\` between the fifth and the sixth; since then every second round
+  goes backwards, and orders differ.
 - **Attention of one rank, 131072 tokens.** \`fused\` took 127.7 us when it had 178 registers a thread, on another machine; it has 116 since bounds are fewer, so that two programs
   fit a multiprocessor and 264 run instead of 132. It takes 134 now, and 160 in a graph. That this is why is presumed.
 - **Below a limit.** Limits are what was measured once: long caches are read at up to 4.58 TB/s, and 790 TFLOP/s are those of a whole GPU

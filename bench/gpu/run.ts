@@ -66,8 +66,8 @@ if (shard !== 'K' && shard !== 'M') fail(`--shard ${shard}: it is K or M`)
 const seconds = Number(options.seconds ?? (quick ? 0.15 : 0.6))
 if (!(seconds > 0)) fail(`--seconds ${options.seconds}: it is a number above 0`)
 const effort: Effort = quick
-  ? { seconds, leastRounds: 7, mostRounds: 51 }
-  : { seconds, leastRounds: 15, mostRounds: 151 }
+  ? { seconds, leastRounds: 8, mostRounds: 52 }
+  : { seconds, leastRounds: 16, mostRounds: 152 }
 
 const cells = planCells({ quick, shard }).filter(
   ({ section, key }) =>

@@ -59,6 +59,9 @@ const justOnce: Effort = { seconds: 0, leastRounds: 1, mostRounds: 1 }
 const timeout = 10_000
 const now = (): number => performance.now() * 1e6
 
+/** Orders of turns that were drawn in this process: no two are alike. */
+let drawn = 0
+
 /** How stages are: those that only compile what they would launch (ahead.ts) find nothing right or wrong. */
 export const stageOptions: {
   open: (options: CudaWorldOptions) => CudaWorld
@@ -226,7 +229,7 @@ export class Stage {
     const { seconds, leastRounds, mostRounds } = stageOptions.isMeasuring ? effort : justOnce
     stageOptions.onProgress(`${turns.length} in turns`)
     const samples = turns.map((): number[] => [])
-    const random = randomOrder(turns.length + 7)
+    const random = randomOrder(Math.imul(++drawn, 0x9e3779b1))
     // How many executions there were: the next one's inputs are those that were used least recently.
     let executions = 0
     const next = (ways: readonly Turn[]): Turn => {

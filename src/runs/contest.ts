@@ -225,9 +225,13 @@ export function sampleOf(
   return { width, height, rows: rows.sort((a, b) => a - b) }
 }
 
-/** Permutations of the first so many numbers, the same for the same seed. */
+/**
+ * Permutations of the first so many numbers, the same for the same seed. Every second one is the one before backwards: a machine slows down
+ * while it works, and in a few rounds some would have their turn late more often than others.
+ */
 export function randomOrder(seed: number): (count: number) => number[] {
   let state = seed >>> 0 || 1
+  let before: readonly number[] | undefined
   const below = (count: number): number => {
     state ^= state << 13
     state ^= state >>> 17
@@ -235,11 +239,17 @@ export function randomOrder(seed: number): (count: number) => number[] {
     return (state >>> 0) % count
   }
   return (count) => {
+    if (before?.length === count) {
+      const order = [...before].reverse()
+      before = undefined
+      return order
+    }
     const order = Array.from({ length: count }, (_, n) => n)
     for (let n = count - 1; n > 0; n--) {
       const other = below(n + 1)
       ;[order[n], order[other]] = [order[other], order[n]]
     }
+    before = [...order]
     return order
   }
 }

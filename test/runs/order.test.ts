@@ -1,0 +1,26 @@
+/** In which order contestants have their turns. */
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { randomOrder } from '../../src/runs/contest.ts'
+
+const counts = fc.integer({ min: 1, max: 40 })
+
+it('everybody has one turn in a round, and in two rounds as late a place as anybody else', () => {
+  fc.assert(
+    fc.property(fc.nat(), counts, (seed, count) => {
+      const random = randomOrder(seed)
+      const rounds = Array.from({ length: 6 }, () => random(count))
+      for (const order of rounds) expect([...order].sort((a, b) => a - b)).toEqual([...order.keys()])
+      const places = Array.from({ length: count }, (_, n) =>
+        rounds.reduce((sum, order) => sum + order.indexOf(n), 0),
+      )
+      expect(places).toEqual(places.map(() => 3 * (count - 1)))
+    }),
+    { seed: 5 },
+  )
+})
+
+it('rounds of another number of contestants begin anew', () => {
+  const random = randomOrder(3)
+  for (const count of [5, 3, 3, 5, 4]) expect(new Set(random(count)).size).toBe(count)
+})
