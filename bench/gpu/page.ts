@@ -83,7 +83,7 @@ const left = `## Where the rest goes
   multiprocessors alone (strong scaling with one rank) tiles decide: 8 x 128 x 64 with 6 stages takes 125 GB/s a multiprocessor, cuBLASLt
   147; the tiles that the rule takes there, 70. M=16, N=28672 on the whole GPU is 448 tiles on 132 multiprocessors, 3.4 rounds.
 - **512 rows.** Tiles of 256 columns are 56 for 16 multiprocessors, 3.5 rounds; of 224 columns they are 64, four full ones. That is an eighth less work
-  for the last to end, and gains 2 % for \`pull\` and nothing for \`bsp\`: with all multiprocessors at work the power, not their number, is the limit.
+  for the last to end, and gains 2 % for \`pull\` and nothing for \`bsp\`; presumably power, not the number of multiprocessors at work, is the limit.
 - **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 98.9 us behind a gate: 7 more than its bytes over 4.38 TB/s, to start and to end,
   which is 36 % of what \`bsp\` takes more than that. So even without any communication no more than 64 % could be recovered. By leaving
   parts out, on another machine and where copies could begin before the gate opened (all figures are some 6 us less): attention 92.7 us; it and sending
