@@ -97,7 +97,7 @@ export class Device {
     return new Stream(this, handle, this.context, this.sms)
   }
 
-  /** Of the highest priority, so that it shares no hardware queue with others, nor with what graphs are made of. */
+  /** Of the highest priority: others, and what graphs are made of, should not share its hardware queue. (That alone lets no copy through.) */
   createUrgentStream(): Stream {
     this.makeCurrent(this.context)
     const handle = readHandle((out) =>

@@ -86,6 +86,24 @@ describe('operands of the matrix unit', () => {
     expect(textOf({ BM: 2, BN: 64, BK: 96, stages: 3 })).toContain('tma_load_2d(a_tile')
   })
 
+  it('take no row alone from the engine: in panels it lies in several places', () => {
+    const rows = kernel('rows', { x: tensor('bf16', 2), y: tensor(f32, 2) }, (t, { x, y }) => {
+      const [left, right, full] = [t.shared('bf16', [64, 128]), t.shared('bf16', [128, 64]), t.barriers(1)]
+      t.roles({
+        producer: () => {
+          t.copyAsync(x.pick(3).tile([0], [128]), left.pick(5), full.at(0))
+          t.arrive(full.at(0))
+        },
+        consumer: () => {
+          t.wait(full.at(0), 0)
+          t.store(y.tile([0, 0], [64, 64]), t.dot(left, right, t.zeros(f32, [64, 64])))
+        },
+      })
+    })
+    const tensors = { x: factsOf([64, 128]), y: factsOf([64, 64]) }
+    expect(emitCuda(lower(rows.record({ world: 1 })), { tensors }).source).not.toContain('tma_load')
+  })
+
   it('are panels of 64 columns where they can be', () => {
     expect(textOf({ BM: 128, BN: 192, BK: 64, stages: 4 })).toMatch(
       /wgmma_operand<128>\([^;]*, 8192, 1024\);/,
