@@ -220,12 +220,13 @@ __device__ __forceinline__ void tell_wait(Control* control, u32 site, u32 owner,
   asm volatile("st.release.sys.global.u32 [%0], %1;" :: "l"(&record->site), "r"(site) : "memory");
 }
 // Spins until the flag has reached the wanted epoch. False when the launch was aborted: the program then runs on
-// without waiting, and what it computes is discarded by the host.
+// without waiting, and what it computes is discarded by the host. The abort word is in the host's memory and takes microseconds to
+// read, in which no flag is seen: it is looked at after some hundred microseconds only.
 __device__ __forceinline__ bool flag_wait(const u32* flag, u32 wanted, Control* control, u32 site, u32 owner) {
   for (u32 spins = 1;; ++spins) {
     const u32 value = flag_load(flag);
     if (flag_reached(value, wanted)) return true;
-    if (spins % 64 == 0 && abort_raised(control)) {
+    if (spins % 512 == 0 && abort_raised(control)) {
       tell_wait(control, site, owner, value, wanted);
       return false;
     }
