@@ -51,15 +51,19 @@ function attendAndSend(
   const [batch, heads] = [q.dim(0), q.dim(1)]
   const slot = slotOf(t, arrived, 'signal')
   const attend = attention(t, tensors, meta)
+  const partOf = (split: Scalar): Scalar => t.rank.mul(meta.splits).add(split)
+  const peer = (step: Scalar): Scalar => t.rank.add(step).add(1).mod(t.world)
+  // In even shares a program has one part or two, and nobody combines before the end: it does not wait for the first to have been sent.
+  const late = meta.programs > 0
   eachPart(t, tensors, meta, (b, h, split, where) => {
     const partial = attend(b, h, split, where)
-    const part = t.rank.mul(meta.splits).add(split)
-    const peer = (step: Scalar): Scalar => t.rank.add(step).add(1).mod(t.world)
+    const part = partOf(split)
     t.for(t.world, (step) => {
       store(t, on(tensors, peer(step)), slot, part.mul(batch).add(b).mul(heads).add(h), partial, meta)
     })
-    sent(peer, part, b, h)
+    if (!late) sent(peer, part, b, h)
   })
+  if (late) eachPart(t, tensors, meta, (b, h, split) => sent(peer, partOf(split), b, h))
   return slot
 }
 

@@ -165,8 +165,8 @@ const onlyLoads = ({ nodes }: Block): boolean =>
 
 const isKnown = ({ inputs: [low, high] }: Node): boolean => low.op === 'const' && high.op === 'const'
 
-/** Turns of a loop whose loads are under way together: of so many as are known, parts of eight ranks as a rule, or of any number. */
-const turnsAtOnce = (loop: Node): number => (isKnown(loop) ? 8 : 4)
+/** Turns of a loop whose loads are under way together: of so many as are known, as a rule one part or two of eight ranks, or of any number. */
+const turnsAtOnce = (loop: Node): number => (isKnown(loop) ? 16 : 4)
 
 /** Registers that are stored in a turn where turns are written out. */
 const mostStored = 32
