@@ -52,16 +52,18 @@ describe('tiles of a cache', () => {
   const shape = { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens: 65_536, dtype } as const
 
   it('give every multiprocessor a part of the sequence, while there are tiles', () => {
-    expect(decodeTiles('cuda', shape)).toEqual({ BN: 128, stages: 3, splits: 16 })
-    expect(decodeTiles('cuda', { ...shape, multiprocessors: 16 })).toEqual({ BN: 128, stages: 3, splits: 2 })
+    expect(decodeTiles('cuda', shape)).toEqual({ BN: 128, stages: 2, splits: 16 })
+    expect(decodeTiles('cuda', { ...shape, multiprocessors: 16 })).toEqual({ BN: 128, stages: 2, splits: 2 })
     expect(decodeTiles('cuda', { ...shape, batch: 64 }).splits).toBe(1)
     expect(decodeTiles('cuda', { ...shape, tokens: 300 }).splits).toBe(3)
-    // Twelve heads leave a quarter of sixteen multiprocessors without work; four times as many parts take three turns of all.
-    expect(decodeTiles('cuda', { ...shape, kvHeads: 12, queryHeads: 96, multiprocessors: 16 }).splits).toBe(4)
+    // Twelve heads leave a quarter of sixteen multiprocessors without work; four parts of each would take three turns of all.
+    const twelve = { ...shape, kvHeads: 12, queryHeads: 96, multiprocessors: 16 }
+    expect(decodeTiles('cuda', twelve).splits).toBe(0)
+    expect(decodeTiles('cuda', { ...twelve, uneven: true }).splits).toBe(4)
   })
 
   it('are what the author says', () => {
-    expect(decodeTiles('cuda', shape, { BN: 32, splits: 5 })).toEqual({ BN: 32, stages: 3, splits: 5 })
+    expect(decodeTiles('cuda', shape, { BN: 32, splits: 5 })).toEqual({ BN: 32, stages: 2, splits: 5 })
   })
 
   it('have fewer tokens where numbers or heads are larger', () => {

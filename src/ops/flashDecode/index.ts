@@ -265,7 +265,11 @@ function tilingOf(world: TilingWorld, options: Omit<FlashDecodeOptions, 'tiles'>
   const { shape, dtype, variant } = options
   const { target, ranks, localRanks } = world
   const multiprocessors = world.multiprocessors?.(localRanks[0])
-  const cache = { ...shape, dtype, multiprocessors, stealing: isStealing(world, options) }
+  const cache = {
+    ...{ ...shape, dtype, multiprocessors },
+    stealing: isStealing(world, options),
+    uneven: typeof options.grid === 'function',
+  }
   return {
     asked: {
       operation: 'flashDecode',

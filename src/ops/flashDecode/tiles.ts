@@ -23,6 +23,8 @@ export interface CacheShape {
   readonly multiprocessors?: number
   /** A rank that is done goes on with what is left of others. */
   readonly stealing?: boolean
+  /** Programs may differ in number from rank to rank: no even shares. */
+  readonly uneven?: boolean
 }
 
 /** Of keys and values in shared memory; f32 is multiplied from there, query and scores included. */
@@ -47,6 +49,7 @@ function tokensThatFit(shape: CacheShape, stages: number): number {
 /** Whether what was measured for another number of tokens does for these: everything fits, and no part is without a tile. */
 export const isLegalCache = (target: string, shape: CacheShape, tiles: DecodeTiles): boolean =>
   tiles.splits <= Math.ceil(shape.tokens / tiles.BN) &&
+  !(tiles.splits === 0 && shape.uneven) &&
   (target !== 'cuda' || (tiles.BN <= mostTokens(shape) && cacheTileBytes(shape, tiles) <= tileMemory))
 
 /**
@@ -94,8 +97,13 @@ export function decodeTiles(
     const { BN = 64, stages = 2, splits = shape.stealing ? splitsToSteal(shape) : 1 } = given
     return { BN, stages, splits }
   }
-  const { batch, kvHeads, tokens, multiprocessors = 132 } = shape
-  const stages = given.stages ?? 3
+  const { batch, kvHeads, tokens, multiprocessors = 132, uneven } = shape
+  // With more under way some multiprocessors get more of the memory than others, which then end later: by a tenth on an H200.
+  const stages = given.stages ?? 2
   const BN = given.BN ?? tokensThatFit(shape, stages)
-  return { BN, stages, splits: given.splits ?? splitsFor(batch * kvHeads, multiprocessors, tokens / BN) }
+  const heads = batch * kvHeads
+  const splits = given.splits ?? splitsFor(heads, multiprocessors, tokens / BN)
+  // Rather than several parts for each program: even shares have fewer parts.
+  const isShared = given.splits === undefined && !uneven && splits > 1 && heads * splits > multiprocessors
+  return { BN, stages, splits: isShared ? 0 : splits }
 }
