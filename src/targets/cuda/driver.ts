@@ -179,10 +179,12 @@ export function bindChecked<T extends Record<string, readonly string[]>>(
   for (const [name, types] of Object.entries(signatures)) {
     bound[name] = (...args) => {
       const call = library.bind(name, I32, types)
-      bound[name] = (...later) => {
-        const code = call(...later) as number
-        if (code !== 0) throw failure(name, code)
+      const check = (code: unknown): void => {
+        if (code !== 0) throw failure(name, code as number)
       }
+      // A launch has four: no array is made of them.
+      bound[name] =
+        types.length === 4 ? (a, b, c, d) => check(call(a, b, c, d)) : (...later) => check(call(...later))
       bound[name](...args)
     }
   }

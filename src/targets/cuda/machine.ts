@@ -62,6 +62,7 @@ export class Machine {
   onIdle: () => void = () => {}
   /** Numbers of streams that something was launched on. */
   readonly #launching = new Set<number>()
+  #launchedLast = -1
   /** Called before anything is enqueued by itself: what graphs left to be waited for. */
   beforeEnqueue: () => void = () => {}
   readonly #queues: Queue[] = []
@@ -227,7 +228,8 @@ export class Machine {
    * would hold room that a launch of another stream needs, for which the one before may be waiting.
    */
   mayStartEarly(parts: readonly Part[]): boolean {
-    for (const { queue } of parts) this.#launching.add(queue.number)
+    for (const { queue } of parts)
+      if (queue.number !== this.#launchedLast) this.#launching.add((this.#launchedLast = queue.number))
     return this.#launching.size === 1
   }
 
