@@ -16,6 +16,8 @@ const params = { x: tensor(i32, 1), value: scalar(i32) }
 const put = kernel('put', params, (t, { x, value }) => t.store(x.at([0]), value))
 const sourceOfPut = 'extern "C" __global__ void put(int* x, int value) { *x = value; }'
 const graphNodes = 100
+/** Rounds that are not counted: JavaScript's machine code is made of what has run some thousand times. */
+const warmingUp = 20
 
 interface Launcher {
   readonly name: string
@@ -111,7 +113,8 @@ async function timesOf(
   const samples = launchers.map((): (readonly [number, number])[] => [])
   const rounds = stageOptions.isMeasuring ? Math.round((leastRounds + mostRounds) / 2) : 1
   const random = randomOrder(launchers.length)
-  for (let round = -2; round < rounds; round++)
+  const first = stageOptions.isMeasuring ? -warmingUp : 0
+  for (let round = first; round < rounds; round++)
     for (const n of random(launchers.length)) {
       const sample = await launchers[n].sample()
       if (round >= 0) samples[n].push(sample)
