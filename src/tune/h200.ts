@@ -49,9 +49,11 @@ export const h200: Table = {
   },
   'flashDecode bsp bf16 8x16': {
     'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=8192': { BN: 128, stages: 2, splits: 1 },
-    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=16384': { BN: 128, stages: 2, splits: 0 },
-    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=32768': { BN: 128, stages: 2, splits: 0 },
+    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=16384': { BN: 128, stages: 2, splits: 1 },
+    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=32768': { BN: 128, stages: 2, splits: 1 },
+    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=131072': { BN: 128, stages: 2, splits: 0 },
     'batch=4 queryHeads=96 kvHeads=12 D=128 tokens=8192': { BN: 128, stages: 3, splits: 1 },
+    'batch=4 queryHeads=96 kvHeads=12 D=128 tokens=65536': { BN: 128, stages: 2, splits: 1 },
   },
   'flashDecode fused bf16 1x132': {
     'batch=1 queryHeads=32 kvHeads=8 D=128 tokens=16384': { BN: 64, stages: 3, splits: 16 },
@@ -61,7 +63,17 @@ export const h200: Table = {
     'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=8192': { BN: 128, stages: 2, splits: 1 },
     'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=16384': { BN: 128, stages: 2, splits: 1 },
     'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=32768': { BN: 128, stages: 2, splits: 1 },
-    'batch=4 queryHeads=96 kvHeads=12 D=128 tokens=8192': { BN: 128, stages: 3, splits: 1 },
+    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=131072': { BN: 128, stages: 2, splits: 0 },
+    'batch=4 queryHeads=96 kvHeads=12 D=128 tokens=8192': { BN: 128, stages: 2, splits: 1 },
+    'batch=4 queryHeads=96 kvHeads=12 D=128 tokens=65536': { BN: 128, stages: 2, splits: 1 },
+  },
+  'flashDecode fused-coarse bf16 8x16': {
+    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=8192': { BN: 128, stages: 2, splits: 1 },
+    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=16384': { BN: 128, stages: 2, splits: 0 },
+    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=32768': { BN: 128, stages: 2, splits: 0 },
+    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=131072': { BN: 128, stages: 2, splits: 0 },
+    'batch=4 queryHeads=96 kvHeads=12 D=128 tokens=8192': { BN: 128, stages: 2, splits: 1 },
+    'batch=4 queryHeads=96 kvHeads=12 D=128 tokens=65536': { BN: 128, stages: 2, splits: 1 },
   },
   'gemm bf16 1x132': {
     'M=8 N=8192 K=8192': { BM: 8, BN: 64, BK: 128, stages: 8 },

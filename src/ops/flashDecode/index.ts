@@ -243,10 +243,13 @@ function sharesOf(world: TilingWorld, grid: LaunchOptions['grid']): number {
   return typeof grid === 'number' ? grid : (world.multiprocessors?.(world.localRanks[0]) ?? 1)
 }
 
-/** Where multiprocessors are more than tiles: no program without one, which would take room from the next attention. */
-function combiners(world: World, tiles: number, grid: LaunchOptions['grid']): LaunchOptions['grid'] {
+/**
+ * Where multiprocessors are no fewer than parts, or tiles to combine: no program without one. Two that have one would share a
+ * multiprocessor, and those without would take room from the next attention.
+ */
+function programsFor(world: World, parts: number, grid: LaunchOptions['grid']): LaunchOptions['grid'] {
   const multiprocessors = world.multiprocessors?.(world.localRanks[0]) ?? 0
-  return grid === 'resident' && tiles <= multiprocessors ? tiles : grid
+  return grid === 'resident' && parts <= multiprocessors ? parts : grid
 }
 
 function isStealing(
@@ -327,8 +330,8 @@ export function flashDecode(
   const steps = prepare({
     ...{ world, dtype, shape, ...cache, out, meta, owners, stealing },
     options: { grid, stream },
-    attending: { grid: programs > 0 ? programs : grid, stream },
-    combining: { grid: combiners(world, batch * kvHeads, grid), stream },
+    attending: { grid: programs || programsFor(world, batch * kvHeads * splits, grid), stream },
+    combining: { grid: programsFor(world, batch * kvHeads, grid), stream },
   })
   const partBytes = (G * D + 2 * G) * Float32Array.BYTES_PER_ELEMENT
   const parts = stealing ? piecesOf(batch * kvHeads, splits) : splits * batch * kvHeads
