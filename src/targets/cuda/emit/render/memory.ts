@@ -347,6 +347,9 @@ function copyRows(plan: TensorPlan, view: TileView, copy: RaggedCopy, emission: 
     }
   }
   const [step] = eight.box.slice(1)
+  // Seldom run, and written out it would be most of a producer's code, which a program fetches before its first copy.
+  const notWrittenOut = '#pragma unroll 1'
+  out.line(notWrittenOut)
   out.block(`for (i32 row = 0; row < ${view.shape[0]}; row += ${step})`, () => {
     if (step === 1) return copyAt('row', one)
     out.block(
@@ -355,9 +358,10 @@ function copyRows(plan: TensorPlan, view: TileView, copy: RaggedCopy, emission: 
       undefined,
       '} else {',
     )
-    out.indented(() =>
-      out.block(`for (i32 single = row; single < row + ${step}; ++single)`, () => copyAt('single', one)),
-    )
+    out.indented(() => {
+      out.line(notWrittenOut)
+      out.block(`for (i32 single = row; single < row + ${step}; ++single)`, () => copyAt('single', one))
+    })
     out.line('}')
   })
 }

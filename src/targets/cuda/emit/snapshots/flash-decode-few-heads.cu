@@ -91,11 +91,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
             tma_load_4d(k_tile + slot_2 * 16384, k_map, full + slot_2 * 8, 0, i0_2 * 64, i1, i0);
             tma_load_4d(k_tile + slot_2 * 16384 + 8192, k_map, full + slot_2 * 8, 64, i0_2 * 64, i1, i0);
           } else {
+            #pragma unroll 1
             for (i32 row = 0; row < 64; row += 8) {
               if (row + 8 <= rows_left || row >= rows_left) {
                 tma_load_4d(k_tile + slot_2 * 16384 + row * 128, k_map_of_8_rows, full + slot_2 * 8, 0, row < rows_left ? i0_2 * 64 + row : -8, i1, i0);
                 tma_load_4d(k_tile + slot_2 * 16384 + 8192 + row * 128, k_map_of_8_rows, full + slot_2 * 8, 64, row < rows_left ? i0_2 * 64 + row : -8, i1, i0);
               } else {
+                #pragma unroll 1
                 for (i32 single = row; single < row + 8; ++single) {
                   tma_load_4d(k_tile + slot_2 * 16384 + single * 128, k_map_of_1_row, full + slot_2 * 8, 0, single < rows_left ? i0_2 * 64 + single : -1, i1, i0);
                   tma_load_4d(k_tile + slot_2 * 16384 + 8192 + single * 128, k_map_of_1_row, full + slot_2 * 8, 64, single < rows_left ? i0_2 * 64 + single : -1, i1, i0);
@@ -109,11 +111,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
             tma_load_4d(v_tile + slot_2 * 16384, v_map, full + slot_2 * 8, 0, i0_2 * 64, i1, i0);
             tma_load_4d(v_tile + slot_2 * 16384 + 8192, v_map, full + slot_2 * 8, 64, i0_2 * 64, i1, i0);
           } else {
+            #pragma unroll 1
             for (i32 row = 0; row < 64; row += 8) {
               if (row + 8 <= rows_left_2 || row >= rows_left_2) {
                 tma_load_4d(v_tile + slot_2 * 16384 + row * 128, v_map_of_8_rows, full + slot_2 * 8, 0, row < rows_left_2 ? i0_2 * 64 + row : -8, i1, i0);
                 tma_load_4d(v_tile + slot_2 * 16384 + 8192 + row * 128, v_map_of_8_rows, full + slot_2 * 8, 64, row < rows_left_2 ? i0_2 * 64 + row : -8, i1, i0);
               } else {
+                #pragma unroll 1
                 for (i32 single = row; single < row + 8; ++single) {
                   tma_load_4d(v_tile + slot_2 * 16384 + single * 128, v_map_of_1_row, full + slot_2 * 8, 0, single < rows_left_2 ? i0_2 * 64 + single : -1, i1, i0);
                   tma_load_4d(v_tile + slot_2 * 16384 + 8192 + single * 128, v_map_of_1_row, full + slot_2 * 8, 64, single < rows_left_2 ? i0_2 * 64 + single : -1, i1, i0);
