@@ -84,25 +84,27 @@ const left = `## Where the rest goes
   147; the tiles that the rule takes there, 70. M=16, N=28672 on the whole GPU is 448 tiles on 132 multiprocessors, 3.4 rounds.
 - **512 rows.** Tiles of 256 columns are 56 for 16 multiprocessors, 3.5 rounds; of 224 columns they are 64, four full ones. That is an eighth less work
   for the last to end, and gains 2 % for \`pull\` and nothing for \`bsp\`; presumably power, not the number of multiprocessors at work, is the limit.
-- **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 98.9 us behind a gate: 7 more than its bytes over 4.38 TB/s, to start and to end,
-  which is 36 % of what \`bsp\` takes more than that. So even without any communication no more than 64 % could be recovered. By leaving
-  parts out, on another machine and where copies could begin before the gate opened (all figures are some 6 us less): attention 92.7 us; it and sending
-  95.6; it and combining, without sending or waiting, 96.9; all of it 98.2 to 99.4, of which combining as one sum of weighed parts, fewer bounds and
-  unrolled stores have since taken off 1.3. Partial results that carry their epoch with every word, so that no flag and no fence is needed, took 98.2 where flags took
-  96.7, and 108 instead of 98.5 in a loop: all threads poll, while others still read their cache.
-- **Flash Decode, longer sequences.** \`fused\` has one part for each of 12 heads, on 16 multiprocessors; attention of \`bsp\` has even shares on all of them.
-  That was the faster choice for both in loops of eight, where it was tuned on another machine; behind a gate it costs \`fused\` 13 us at 16K, and 40 at
-  64K, of which about 6 are its meeting. In even shares \`fused\` must send twice and combine twice as many parts. It was not tuned behind gates yet. From 256K tokens on, all
-  that differs between variants is less than what their turns make of it: attention alone is not measured as faster than \`bsp\`, which contains it. In this run the random orders
-  were the same in every cell, and in 17 rounds \`attention\` had the eighth of 12 places on average, \`bsp\` between the fifth and the sixth; since then every second round
-  goes backwards, and orders differ.
-- **Attention of one rank, 131072 tokens.** \`fused\` took 127.7 us when it had 178 registers a thread, on another machine; it has 116 since bounds are fewer, so that two programs
-  fit a multiprocessor and 264 run instead of 132. It takes 134 now, and 160 in a graph. That this is why is presumed.
+- **64 rows.** \`pull\` recovered 83 % (f16 74 %) in the run before this one, on another machine, and 63 (64) % in this one, where the product alone is 3 us faster. Why is not known yet.
+- **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 93.5 us behind a gate, \`bsp\` 12.5 us more and \`fused\` 4.7. By the device's clock,
+  on another machine, from the first program's start: the last tile of the cache arrives at 94.6 us, its product takes 0.9, sending it to eight ranks and
+  telling them 1.4, the last flag is there 0.5 later, and combining eight parts takes 1.0. By leaving parts out, in one process on a third
+  machine, behind gates: attention 95.3; sending to one rank alone 95.7, to all 96.1; telling as well 95.8; combining without waiting 98.3; all of it 98.5. Ending together is
+  not what costs time: with three tiles under way instead of two, four of a rank's sixteen multiprocessors end 20 us before the others, but the memory is busy
+  until the last one ends, and holding those ahead back does not let the last one end earlier.
+  Tried without gain: partial results that carry their epoch with every word instead of flags; parts loaded before the first is weighed; code
+  for combining that has run once before; keys and values that leave the second cache first (2 us less for all variants alike, since what was read
+  first is then still there in the next execution, as it would not be where a model has more layers).
+- **Flash Decode, longer sequences.** One part for each of 12 heads on 16 multiprocessors, or even shares for all 16, in one process behind gates: at 16K \`fused\`
+  186.9 and 191.7 us, \`bsp\` 193.7 and 197.2; at 32K 365.0 and 367.6, 370.8 and 372.7. In loops even shares are the faster choice. Up to 32K \`bsp\` and \`fused\` have
+  one part a head and \`fused-coarse\` even shares from 16K on; beyond, all have those. From 256K tokens on, all that differs between variants is less than
+  what their turns make of it.
+- **Attention of one rank, 131072 tokens.** 128 parts have 128 programs. When there were 264, as many as fit, \`fused\` took 134 us and 160 in a graph, on another machine:
+  presumably two with a part shared a multiprocessor.
 - **Below a limit.** Limits are what was measured once: long caches are read at up to 4.58 TB/s, and 790 TFLOP/s are those of a whole GPU
   at the clock that its power allows; fewer multiprocessors run faster. _Recovered_ is above 100 % where a fused variant is faster than
   the faster product alone, whose tiles it does not share.
-- **A launch.** In this run single programs without shared memory were not made ready early, in the belief that this takes the host longer. It is the other way round,
-  as the two driver's calls show, so that they are again. Made ready early a launch took 4.3, 4.6, 4.9 and 6.2 us of the host on four machines.
+- **A launch** is one call of the driver, made ready early, and 0.3 to 1.1 us beside it, of which JavaScript is 0.12 where the driver is a fake one that returns at once. The host's
+  clock is not steady: minutes apart on one machine that call took 2.9 to 4.2 us and the launch 3.1 to 4.8.
 - \`push\` of All-Gather + GEMM raises a flag for each tile and rank, with a fence each; on a GPU that costs more than it brings.
 - Kernels of this run were compiled by nvcc 13.0 beforehand, not by NVRTC.`
 
