@@ -42,6 +42,8 @@ export interface CellResult extends Cell {
   readonly timings: readonly Timing[]
   /** Of one execution in a loop of several behind one gate, after which ranks need not meet; undefined: a turn has only one. */
   readonly inLoop?: readonly Timing[]
+  /** The fastest baseline's time over that of the fastest fused one, round by round, of `timings`. */
+  readonly speedup?: Quantity
   /** Why something was not timed: by its name. */
   readonly failed: Readonly<Record<string, string>>
   /** Executions of a loop. */

@@ -44,7 +44,7 @@ const how = (
 ): string => `Everything at one point is measured in turns in one process, in a random order every round, Python's libraries in a process that
 takes turns with it. Tiles are those that are shipped for this device, which \`bench/gpu/tune.ts\` found at some of the shapes,
 or the rule's. _(graph)_ is the same launches as one CUDA graph. Inputs are random and take turns over
-more than 200 MB, or are larger; results are poisoned and compared with float64 before. Medians with 95 % intervals.
+more than 200 MB, or are larger; results are poisoned and compared with float64 before. Medians with 95 % intervals.${inRounds(cells)}
 
 **Where ranks communicate every execution has a gate of its own** on the device. It opens when all ranks are there and all is enqueued,
 nothing behind it begins before, and the execution ends with the last rank. To open a gate and to tell the time takes ${tellingOf(cells)} us, which is
@@ -56,6 +56,11 @@ Ranks are **virtual**: they share one GPU's memory and second cache, each with 1
 them. Nothing here says whether pulling or pushing is better on real nodes. _bsp_ is the faster of ours and of our all-gather followed by
 cuBLASLt, the fastest of its eight proposals for 16 multiprocessors, once and in a loop. The limit is the larger of bytes over 4.38 TB/s, which was
 measured, and operations over 790 TFLOP/s, on the share of multiprocessors that ranks have.`
+
+const inRounds = (cells: readonly CellResult[]): string =>
+  cells.some(({ speedup }) => speedup !== undefined)
+    ? ' _bsp / fused_ is the ratio in each round, in which both had their turns.'
+    : ''
 
 function tellingOf(cells: readonly CellResult[]): string {
   const found = cells.flatMap(({ telling }) => telling ?? []).map(Math.round)

@@ -11,6 +11,7 @@ import type { CudaWorldOptions } from '../../src/targets/cuda/machine.ts'
 import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { WorldError, WorldStopped, type Stream } from '../../src/world/world.ts'
 import type { CellResult, Role, Timing } from './cells.ts'
+import { speedupOf } from './tables.ts'
 
 /** How long to go on, in seconds, with at least and at most so many rounds. */
 export interface Effort {
@@ -198,7 +199,7 @@ export class Stage {
    */
   async bothTimes(
     effort: Effort,
-  ): Promise<Pick<CellResult, 'timings' | 'inLoop' | 'turn' | 'telling' | 'failed'>> {
+  ): Promise<Pick<CellResult, 'timings' | 'inLoop' | 'speedup' | 'turn' | 'telling' | 'failed'>> {
     const { contestants, repeats } = this
     // What takes a turn of its own is short next to a loop, and varies more: it has more turns.
     const turns = Array.from({ length: repeats > 1 ? 3 : 1 }, () => [
@@ -210,8 +211,20 @@ export class Stage {
     const onceOf = (n: number): number[] => turns.flatMap((all, turn) => samples[turn * all.length + n])
     const telling = medianOf(onceOf(0))
     const looped = samples.slice(samples.length - loops.length)
+    const timings = contestants.map((one, n) => timingOf(one, onceOf(n + 1), telling))
+    // A round has several turns of each.
+    const roundsOf = (n: number): number[] => {
+      const each = turns.map((all, turn) => samples[turn * all.length + n])
+      return each[0].map(
+        (_, round) => each.reduce((sum, times) => sum + times[round], 0) / each.length - telling,
+      )
+    }
     return {
-      timings: contestants.map((one, n) => timingOf(one, onceOf(n + 1), telling)),
+      timings,
+      speedup: speedupOf(
+        timings,
+        contestants.map((_, n) => roundsOf(n + 1)),
+      ),
       inLoop:
         repeats > 1 ? contestants.map((one, n) => timingOf(one, looped[n], telling, repeats)) : undefined,
       turn: repeats,

@@ -1,5 +1,7 @@
 /** Results as tables: the best of each role at every cell, their ratio, and what is left to the limit. */
 import { columns, digits } from '../../src/report/format.ts'
+import { quantityOf } from '../../src/runs/quantity.ts'
+import type { Quantity } from '../../src/runs/results.ts'
 import { device, type CellResult, type Role, type SectionName, type Timing } from './cells.ts'
 
 export interface Table {
@@ -21,12 +23,26 @@ export function bestOf({ timings }: Pick<CellResult, 'timings'>, role: Role): Ti
   return own.length === 0 ? undefined : own.reduce((a, b) => (b.median < a.median ? b : a))
 }
 
+/**
+ * How many times as fast the fastest fused one is as the fastest baseline: the ratio in each round, in which both had their turns. What
+ * makes a round slow, makes both. `rounds` are those of each timing.
+ */
+export function speedupOf(
+  timings: readonly Timing[],
+  rounds: readonly (readonly number[])[],
+): Quantity | undefined {
+  const [baseline, fused] = (['baseline', 'fused'] as const).map((role) => bestOf({ timings }, role))
+  if (!baseline || !fused) return undefined
+  const [slower, faster] = [baseline, fused].map((one) => rounds[timings.indexOf(one)])
+  return quantityOf(slower.map((time, round) => time / faster[round]))
+}
+
 export interface Comparison {
   readonly baseline: Timing
   readonly fused: Timing
   /** GEMM alone, or the bytes over the bandwidth: microseconds that no variant undercuts. */
   readonly floor: number
-  /** How many times as fast as the baseline. */
+  /** How many times as fast as the baseline: round by round, where that is known. */
   readonly ratio: number
   /** Of what the baseline takes more than the floor; all of it where that is nothing. */
   readonly recovered: number
@@ -41,14 +57,16 @@ export function compare(cell: CellResult): Comparison | undefined {
     baseline,
     fused,
     floor,
-    ratio: baseline.median / fused.median,
+    ratio: cell.speedup?.median ?? baseline.median / fused.median,
     recovered: baseline.median > floor ? (baseline.median - fused.median) / (baseline.median - floor) : 1,
   }
 }
 
 const percent = (share: number): string => `${Math.round(100 * share)} %`
 const named = ({ name, form }: Timing): string => (form === 'graph' ? `${name} (graph)` : name)
-const spread = ({ interval: [low, high] }: Timing): string => `${digits(low)}…${digits(high)}`
+const spread = ({ interval: [low, high] }: Quantity, text: (value: number) => string = digits): string =>
+  `${text(low)}…${text(high)}`
+const ratioText = (ratio: number): string => ratio.toFixed(3)
 const us = (timing: Timing | undefined): string => (timing ? digits(timing.median) : '–')
 
 /** All times of the cells of a section: one column a contestant. */
@@ -72,9 +90,10 @@ export function timesTable(title: string, cells: readonly CellResult[]): Table {
 
 /** The best fused variant against the faster bulk-synchronous one, cell by cell. */
 export function fusedTable(title: string, floor: string, cells: readonly CellResult[]): Table {
+  const isInRounds = cells.some(({ speedup }) => speedup !== undefined)
   const rows = cells.map((cell) => {
     const found = compare(cell)
-    if (!found) return [cell.key, ...Array<string>(9).fill('–')]
+    if (!found) return [cell.key, ...Array<string>(isInRounds ? 10 : 9).fill('–')]
     const { baseline, fused, ratio, recovered } = found
     return [
       cell.key,
@@ -84,14 +103,19 @@ export function fusedTable(title: string, floor: string, cells: readonly CellRes
       named(fused),
       us(fused),
       spread(fused),
-      ratio.toFixed(3),
+      ratioText(ratio),
+      ...(isInRounds ? [cell.speedup ? spread(cell.speedup, ratioText) : '–'] : []),
       digits(found.floor),
       percent(recovered),
     ]
   })
   return {
     title: `${title} (${ranksOf(cells[0])})`,
-    head: ['', 'bsp', 'us', '95 %', 'best fused', 'us', '95 %', 'bsp / fused', floor, 'recovered'],
+    head: [
+      ...['', 'bsp', 'us', '95 %', 'best fused', 'us', '95 %', 'bsp / fused'],
+      ...(isInRounds ? ['95 %'] : []),
+      ...[floor, 'recovered'],
+    ],
     rows,
     notes: [],
   }
@@ -101,7 +125,9 @@ export function fusedTable(title: string, floor: string, cells: readonly CellRes
 function loopTables(title: string, floor: string, cells: readonly CellResult[]): Table[] {
   const looped = cells.flatMap((cell): CellResult[] => {
     const { inLoop, turn, key } = cell
-    return inLoop ? [{ ...cell, timings: inLoop, key: `${key}, ${turn} in a loop`, failed: {} }] : []
+    return inLoop
+      ? [{ ...cell, timings: inLoop, speedup: undefined, key: `${key}, ${turn} in a loop`, failed: {} }]
+      : []
   })
   if (looped.length === 0) return []
   return [

@@ -18,7 +18,7 @@ import { pageOf } from '../../bench/gpu/page.ts'
 import { blockRows, Pattern, readSome } from '../../bench/gpu/pattern.ts'
 import { sampleProduct } from '../../bench/gpu/products.ts'
 import { Store } from '../../bench/gpu/store.ts'
-import { asText, compare, summaryOf, tablesOf } from '../../bench/gpu/tables.ts'
+import { asText, compare, speedupOf, summaryOf, tablesOf } from '../../bench/gpu/tables.ts'
 import { attentionOf } from '../../src/ops/flashDecode/reference.ts'
 import { canCallLibraries } from '../../src/targets/cuda/node.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
@@ -199,6 +199,22 @@ describe('results', () => {
     expect(recovered).toBeCloseTo(17 / 20, 10)
     expect(summaryOf(gathered)).toContain('recovered 85 %')
     expect(summaryOf(gathered)).toContain('FAILED push')
+  })
+
+  it('have their ratio round by round: what makes a round slow, makes both slow', () => {
+    const drift = [1, 1.3, 0.9, 1.1, 1]
+    const rounds = gathered.timings.map(({ median }) => drift.map((slower) => median * slower))
+    const speedup = speedupOf(gathered.timings, rounds)!
+    for (const end of [speedup.median, ...speedup.interval]) expect(end).toBeCloseTo(130 / 113, 10)
+    expect(speedupOf(gathered.timings.slice(0, 3), rounds)).toBeUndefined()
+
+    const known: CellResult = { ...gathered, speedup: { median: 1.25, interval: [1.2, 1.3], samples: 5 } }
+    expect(compare(known)!.ratio).toBe(1.25)
+    const text = tablesOf('gather', [known, gathered]).map(asText).join('\n')
+    expect(text).toMatch(/1\.250 +1\.200…1\.300/)
+    // In loops it is another one.
+    const looped = { ...known, inLoop: gathered.timings, turn: 12 }
+    expect(tablesOf('gather', [looped]).map(asText).join('\n')).toMatch(/12 in a loop.* 1\.150 /)
   })
 
   it('are tables that name what was not timed, and that no link is there', () => {
