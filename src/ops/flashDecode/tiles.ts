@@ -98,7 +98,7 @@ export function decodeTiles(
     return { BN, stages, splits }
   }
   const { batch, kvHeads, tokens, multiprocessors = 132, uneven } = shape
-  // With more under way some multiprocessors get more of the memory than others, which then end later: by a tenth on an H200.
+  // With more under way some multiprocessors get more of the memory, and the others end later: by up to a tenth on an H200.
   const stages = given.stages ?? 2
   const BN = given.BN ?? tokensThatFit(shape, stages)
   const heads = batch * kvHeads
