@@ -92,9 +92,12 @@ interface DecodeShape {
   readonly tokens: number
   readonly BN: number
   readonly splits: number
+  /** Of even shares. */
+  readonly programs?: number
 }
 
-function decodes(dtype: OperandDType, { batch, heads, G, tokens, BN, splits }: DecodeShape): Shipped[] {
+function decodes(dtype: OperandDType, shape: DecodeShape): Shipped[] {
+  const { batch, heads, G, tokens, BN, splits, programs = 0 } = shape
   const D = 128
   const parts = WORLD * splits * batch * heads
   const rows = [batch, heads, G, D]
@@ -107,9 +110,9 @@ function decodes(dtype: OperandDType, { batch, heads, G, tokens, BN, splits }: D
     ...{ q: rows, k: cache, v: cache, out: rows, lengths: [batch] },
     ...{ sums, stats, allSums: sums, allStats: stats, inbox: sums },
   }
-  const meta = { G, D, BN, splits, stages: 3 }
+  const meta = { G, D, BN, splits, programs, stages: 3 }
   const extents = { G, D, splits }
-  const at = `${dtype} batch=${batch} G=${G} BN=${BN} splits=${splits}`
+  const at = `${dtype} batch=${batch} G=${G} BN=${BN} splits=${splits}${programs > 0 ? ` programs=${programs}` : ''}`
   const kernels = [
     shipped(`attend ${at}`, ladder.attendKernel(dtype), meta, shapes),
     shipped(`bulk combine ${at}`, ladder.bulkCombineKernel(dtype), extents, shapes),
@@ -119,7 +122,7 @@ function decodes(dtype: OperandDType, { batch, heads, G, tokens, BN, splits }: D
     shipped(`decode, fused ${at}`, fusedDecodeKernel(dtype), meta, shapes),
     shipped(`decode, fused by owner ${at}`, fusedByOwnerKernel(dtype), meta, shapes),
   ]
-  if (dtype !== 'bf16') return kernels
+  if (dtype !== 'bf16' || programs > 0) return kernels
   return [
     ...kernels,
     shipped(`bulk gather ${at}`, ladder.bulkGatherKernel, { G, D }, shapes),
@@ -150,6 +153,8 @@ const decodeShapes: readonly DecodeShape[] = [
   { batch: 16, heads: 8, G: 16, tokens: 16384, BN: 64, splits: 2 },
   { batch: 1, heads: 8, G: 4, tokens: 16384, BN: 64, splits: 1 },
   { batch: 3, heads: 8, G: 1, tokens: 1001, BN: 64, splits: 1 },
+  { batch: 1, heads: 12, G: 8, tokens: 16384, BN: 128, splits: 2, programs: 16 },
+  { batch: 1, heads: 12, G: 64, tokens: 16384, BN: 64, splits: 2, programs: 16 },
 ]
 
 const [firstDecode] = decodeShapes

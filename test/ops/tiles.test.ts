@@ -63,7 +63,7 @@ describe('tiles of a cache', () => {
   })
 
   it('are what the author says', () => {
-    expect(decodeTiles('cuda', shape, { BN: 32, splits: 5 })).toEqual({ BN: 32, stages: 2, splits: 5 })
+    expect(decodeTiles('cuda', shape, { BN: 32, splits: 5 })).toEqual({ BN: 32, stages: 3, splits: 5 })
   })
 
   it('have fewer tokens where numbers or heads are larger', () => {

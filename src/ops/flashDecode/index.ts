@@ -240,7 +240,7 @@ function sharesOf(world: TilingWorld, grid: LaunchOptions['grid']): number {
     throw new RangeError(
       'flashDecode: even shares need the same number of programs on every rank, not a function',
     )
-  return typeof grid === 'number' ? grid : (world.multiprocessors?.(world.localRanks[0]) ?? 1)
+  return typeof grid === 'number' ? grid : (fewestMultiprocessors(world) ?? 1)
 }
 
 /**
@@ -248,8 +248,13 @@ function sharesOf(world: TilingWorld, grid: LaunchOptions['grid']): number {
  * multiprocessor, and those without would take room from the next attention.
  */
 function programsFor(world: World, parts: number, grid: LaunchOptions['grid']): LaunchOptions['grid'] {
-  const multiprocessors = world.multiprocessors?.(world.localRanks[0]) ?? 0
-  return grid === 'resident' && parts <= multiprocessors ? parts : grid
+  return grid === 'resident' && parts <= (fewestMultiprocessors(world) ?? 0) ? parts : grid
+}
+
+/** Of a rank: all have the same number of programs. */
+function fewestMultiprocessors(world: TilingWorld): number | undefined {
+  const each = world.localRanks.flatMap((rank) => world.multiprocessors?.(rank) ?? [])
+  return each.length === 0 ? undefined : Math.min(...each)
 }
 
 function isStealing(
@@ -267,7 +272,7 @@ function isStealing(
 function tilingOf(world: TilingWorld, options: Omit<FlashDecodeOptions, 'tiles'>): Tiling<DecodeTiles> {
   const { shape, dtype, variant } = options
   const { target, ranks, localRanks } = world
-  const multiprocessors = world.multiprocessors?.(localRanks[0])
+  const multiprocessors = fewestMultiprocessors(world)
   const cache = {
     ...{ ...shape, dtype, multiprocessors },
     stealing: isStealing(world, options),

@@ -87,6 +87,10 @@ function splitsToSteal({ batch, kvHeads, tokens }: CacheShape): number {
   return Math.max(1, Math.floor(Math.min(32 / tiles, mostPieces / cutOf(tiles))))
 }
 
+const mostStages = 3
+/** Bytes. With more some multiprocessors get more of the memory, and the others end later: by up to a tenth on an H200. */
+const mostUnderWay = 2 ** 17 + 2 ** 14
+
 /** On a GPU the cache streams through all multiprocessors. */
 export function decodeTiles(
   target: string,
@@ -98,9 +102,9 @@ export function decodeTiles(
     return { BN, stages, splits }
   }
   const { batch, kvHeads, tokens, multiprocessors = 132, uneven } = shape
-  // With more under way some multiprocessors get more of the memory, and the others end later: by up to a tenth on an H200.
-  const stages = given.stages ?? 2
-  const BN = given.BN ?? tokensThatFit(shape, stages)
+  const BN = given.BN ?? tokensThatFit(shape, given.stages ?? mostStages)
+  const stages =
+    given.stages ?? (cacheTileBytes(shape, { BN, stages: mostStages }) > mostUnderWay ? 2 : mostStages)
   const heads = batch * kvHeads
   const splits = given.splits ?? splitsFor(heads, multiprocessors, tokens / BN)
   // Rather than several parts for each program: even shares have fewer parts.

@@ -226,7 +226,7 @@ __device__ __forceinline__ bool flag_wait(const u32* flag, u32 wanted, Control* 
   for (u32 spins = 1;; ++spins) {
     const u32 value = flag_load(flag);
     if (flag_reached(value, wanted)) return true;
-    if (spins % 512 == 0 && abort_raised(control)) {
+    if (spins % 256 == 0 && abort_raised(control)) {
       tell_wait(control, site, owner, value, wanted);
       return false;
     }

@@ -165,8 +165,18 @@ const onlyLoads = ({ nodes }: Block): boolean =>
 
 const isKnown = ({ inputs: [low, high] }: Node): boolean => low.op === 'const' && high.op === 'const'
 
-/** Turns of a loop whose loads are under way together: of so many as are known, as a rule one part or two of eight ranks, or of any number. */
-const turnsAtOnce = (loop: Node): number => (isKnown(loop) ? 16 : 4)
+/** Turns of a loop whose loads are under way together: of any number, or of so many as are known, parts of eight ranks as a rule. */
+const turnsAtOnce = (loop: Node, emission: Emission): number =>
+  !isKnown(loop) ? 4 : 16 * registersLoaded(loop.blocks[0], emission) <= mostLoaded ? 16 : 8
+
+/** Registers of what sixteen turns load; with more, what they add up to does not fit beside them. */
+const mostLoaded = 384
+
+const registersLoaded = ({ nodes }: Block, { plans }: Emission): number =>
+  nodes.reduce(
+    (sum, node) => sum + (node.op === 'load' && isFragment(node) ? plans.layouts.of(node).count : 0),
+    0,
+  )
 
 /** Registers that are stored in a turn where turns are written out. */
 const mostStored = 32
@@ -208,7 +218,7 @@ export const forLoop: Renderer = (node, emission) => {
     bindState(names, params, emission)
     const by = emission.scalar(step)
     if (onlyLoads(body) || (isKnown(node) && onlyStores(body, emission)))
-      out.line(`#pragma unroll ${turnsAtOnce(node)}`)
+      out.line(`#pragma unroll ${turnsAtOnce(node, emission)}`)
     out.block(
       `for (i32 ${i} = ${emission.scalar(low)}; ${i} < ${emission.scalar(high)}; ${by === '1' ? `++${i}` : `${i} += ${by}`})`,
       () => {
