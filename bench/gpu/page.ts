@@ -75,7 +75,7 @@ function turnsOf(cells: readonly CellResult[]): string {
 
 const left = `## Where the rest goes
 
-- **All-Gather + GEMM, few rows.** The weights alone take 107 us at 4.38 TB/s. Behind a gate the best fused variant takes one to four us more than the product
+- **All-Gather + GEMM, few rows.** The weights alone take 107 us at 4.38 TB/s. Behind a gate the best fused variant takes half a us to four more than the product
   alone. In loops **keeping step** is what is left: measured on another machine of this kind, M=8, with the same tiles, in one process, the product alone
   took 110.8 us; in the order of shards, own shard first, from inboxes 112.4; sending as well 112.4; waiting for the shards of the launch
   before 111.8; waiting for those of this launch 114.9. Ranks that share a memory do not end together: one gets 10 to 20 % more of it than the others from
@@ -89,8 +89,9 @@ const left = `## Where the rest goes
   147; the tiles that the rule takes there, 70. M=16, N=28672 on the whole GPU is 448 tiles on 132 multiprocessors, 3.4 rounds.
 - **512 rows.** Tiles of 256 columns are 56 for 16 multiprocessors, 3.5 rounds; of 224 columns they are 64, four full ones. That is an eighth less work
   for the last to end, and gains 2 % for \`pull\` and nothing for \`bsp\`; presumably power, not the number of multiprocessors at work, is the limit.
-- **64 rows.** \`pull\` recovered 83 % (f16 74 %) in the run before this one, on another machine, and 63 (64) % in this one, where the product alone is 3 us faster. Why is not known yet.
-- **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 93.5 us behind a gate, \`bsp\` 12.5 us more and \`fused\` 4.7. By the device's clock,
+- **64 rows.** \`pull\` recovered 83 % (f16 74 %) in the run before this one, on another machine, and 63 (64) % in this one, where the product alone is 3 (1) us faster. Its producers wait for a word of the host's memory before they start their
+  first copy, those of the product do not; what that takes was not measured yet.
+- **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 93.5 us behind a gate, \`bsp\` 12.4 us more and \`fused\` 4.7. By the device's clock,
   on another machine, from the first program's start: the last tile of the cache arrives at 94.6 us, its product takes 0.9, sending it to eight ranks and
   telling them 1.4, the last flag is there 0.5 later, and combining eight parts takes 1.0. By leaving parts out, in one process on a third
   machine, behind gates: attention 95.3; sending to one rank alone 95.7, to all 96.1; telling as well 95.8; combining without waiting 98.3; all of it 98.5. Ending together is
@@ -101,17 +102,17 @@ const left = `## Where the rest goes
   first is then still there in the next execution, as it would not be where a model has more layers).
 - **Flash Decode, longer sequences.** One part for each of 12 heads on 16 multiprocessors, or even shares for all 16, in one process behind gates: at 16K \`fused\`
   186.9 and 191.7 us, \`bsp\` 193.7 and 197.2; at 32K 365.0 and 367.6, 370.8 and 372.7. In loops even shares are the faster choice. Up to 32K \`bsp\` and \`fused\` have
-  one part a head and \`fused-coarse\` even shares from 16K on; beyond, all have those. From 256K tokens on, all that differs between variants is less than
+  one part a head and \`fused-coarse\` even shares from 16K on; beyond, all have those (of the cache's room, as it was full; since then of the longest sequence). From 256K tokens on, all that differs between variants is less than
   what their turns make of it.
 - **Attention of one rank, 131072 tokens.** 128 parts have 128 programs. When there were 264, as many as fit, \`fused\` took 134 us and 160 in a graph, on another machine:
   presumably two with a part shared a multiprocessor.
-- **Below a limit.** Limits are what was measured once: long caches are read at up to 4.58 TB/s, and 790 TFLOP/s are those of a whole GPU
+- **Below a limit.** Limits are what was measured once: long caches are read at up to 4.72 TB/s, and 790 TFLOP/s are those of a whole GPU
   at the clock that its power allows; fewer multiprocessors run faster. _Recovered_ is above 100 % where a fused variant is faster than
   the faster product alone, whose tiles it does not share.
 - **A launch** is one call of the driver, made ready early, and 0.3 to 1.1 us beside it, of which JavaScript is 0.12 where the driver is a fake one that returns at once. The host's
   clock is not steady: minutes apart on one machine that call took 2.9 to 4.2 us and the launch 3.1 to 4.8.
 - \`push\` of All-Gather + GEMM raises a flag for each tile and rank, with a fence each; on a GPU that costs more than it brings.
-- Kernels of this run were compiled by nvcc 13.0 beforehand, not by NVRTC.`
+- Kernels of this run were compiled by nvcc 13.0 beforehand, not by NVRTC. Launches had 20 rounds that were not counted; it takes more until all that launches is machine code.`
 
 function goals(tier: string, meaning: string, judgements: readonly Judgement[]): string {
   const missed = judgements.filter(({ isReached }) => !isReached)

@@ -53,7 +53,7 @@ function attendAndSend(
   const attend = attention(t, tensors, meta)
   const partOf = (split: Scalar): Scalar => t.rank.mul(meta.splits).add(split)
   const peer = (step: Scalar): Scalar => t.rank.add(step).add(1).mod(t.world)
-  // In even shares a program has one part or two, and nobody combines before the end: it does not wait for the first to have been sent.
+  // In even shares a program has few parts, and nobody combines before the end: it does not wait for the first to have been sent.
   const late = meta.programs > 0
   eachPart(t, tensors, meta, (b, h, split, where) => {
     const partial = attend(b, h, split, where)
