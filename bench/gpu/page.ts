@@ -102,7 +102,7 @@ const left = `## Where the rest goes
   first is then still there in the next execution, as it would not be where a model has more layers).
 - **Flash Decode, longer sequences.** One part for each of 12 heads on 16 multiprocessors, or even shares for all 16, in one process behind gates: at 16K \`fused\`
   186.9 and 191.7 us, \`bsp\` 193.7 and 197.2; at 32K 365.0 and 367.6, 370.8 and 372.7. In loops even shares are the faster choice. Up to 32K \`bsp\` and \`fused\` have
-  one part a head and \`fused-coarse\` even shares from 16K on; beyond, all have those (of the cache's room, as it was full; since then of the longest sequence). From 256K tokens on, all that differs between variants is less than
+  one part a head and \`fused-coarse\` even shares from 16K on; beyond, all have those, of caches that are full. From 256K tokens on, all that differs between variants is less than
   what their turns make of it.
 - **Attention of one rank, 131072 tokens.** 128 parts have 128 programs. When there were 264, as many as fit, \`fused\` took 134 us and 160 in a graph, on another machine:
   presumably two with a part shared a multiprocessor.

@@ -28,16 +28,16 @@ function open(sms: readonly number[]) {
 }
 
 describe.each([
-  ['in even shares', { batch: 1, queryHeads: 100, kvHeads: 100, D: 16, tokens: 2048 }, 0],
-  ['a part each', { batch: 1, queryHeads: 32, kvHeads: 8, D: 16, tokens: 16_384 }, 14],
-] as const)('ranks with different GPUs, %s', (_, shape, splits) => {
+  ['in even shares', { batch: 1, queryHeads: 100, kvHeads: 100, D: 16, tokens: 2048 }, { splits: 0 }, 0],
+  ['a part each', { batch: 1, queryHeads: 32, kvHeads: 8, D: 16, tokens: 16_384 }, {}, 14],
+] as const)('ranks with different GPUs, %s', (_, shape, tiles, splits) => {
   it.each([
     [132, 114],
     [114, 132],
   ])('of %i and %i multiprocessors', async (...sms) => {
     for (const variant of ['bsp', 'fused-coarse', 'fused'] satisfies FlashDecodeOptions['variant'][]) {
       const { world, fake } = open(sms)
-      const operation = flashDecode(world, { shape, dtype: 'bf16', variant })
+      const operation = flashDecode(world, { shape, dtype: 'bf16', variant, tiles })
       expect(operation.tiles.splits).toBe(splits)
       operation.launch()
       await world.synchronize()

@@ -110,7 +110,7 @@ function decodes(dtype: OperandDType, shape: DecodeShape): Shipped[] {
     ...{ q: rows, k: cache, v: cache, out: rows, lengths: [batch] },
     ...{ sums, stats, allSums: sums, allStats: stats, inbox: sums },
   }
-  const meta = { G, D, BN, splits, programs, groups: programs > 0 ? 4 : 1, stages: 3 }
+  const meta = { G, D, BN, splits, programs, stages: 3 }
   const extents = { G, D, splits }
   const at = `${dtype} batch=${batch} G=${G} BN=${BN} splits=${splits}${programs > 0 ? ` programs=${programs}` : ''}`
   const kernels = [

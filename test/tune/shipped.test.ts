@@ -52,7 +52,7 @@ function decode(variant: string, dtype: OperandDType, world: number, shape: Numb
   const { batch, queryHeads, kvHeads, D, tokens } = shape
   const G = queryHeads / kvHeads
   const { splits } = tiles
-  const parted = splits === 0 ? { splits: 2, programs: 16, groups: 4 } : { splits, programs: 0, groups: 1 }
+  const parted = splits === 0 ? { splits: 2, programs: 16 } : { splits, programs: 0 }
   const parts = world * parted.splits * batch * kvHeads
   const [rows, cache] = [
     [batch, kvHeads, G, D],

@@ -38,12 +38,10 @@ export interface AttentionMeta {
   readonly splits: number
   /** That share a rank's cache out evenly; 0: they take splits as they come (parts.ts). */
   readonly programs: number
-  /** Of tiles and programs, in even shares. */
-  readonly groups: number
 }
 export const attentionMeta = {
   ...{ G: 16, D: 128, BN: 64, stages: 2 },
-  ...{ scale: 0.08838834764831845, splits: 1, programs: 0, groups: 1 },
+  ...{ scale: 0.08838834764831845, splits: 1, programs: 0 },
 }
 
 export function nothing(t: Program, { G, D }: Pick<AttentionMeta, 'G' | 'D'>) {

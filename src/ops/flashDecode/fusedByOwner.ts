@@ -28,7 +28,7 @@ export const fusedByOwnerKernel = oncePer((dtype: OperandDType) =>
       const [batch, heads] = [q.dim(0), q.dim(1)]
       const attend = attention(t, { q, k, v, lengths }, meta)
       const inbox = { sums, stats }
-      eachPart(t, { q, lengths }, meta, (b, h, split, where) => {
+      eachPart(t, { q, k }, meta, (b, h, split, where) => {
         const partial = attend(b, h, split, where)
         const part = t.rank.mul(splits).add(split)
         const tile = b.mul(heads).add(h)

@@ -37,7 +37,7 @@ import {
   fineGrainedGatherKernel,
   gatherKernel,
 } from './ladder.ts'
-import { groupsOf, splitsOfShares } from './parts.ts'
+import { splitsOfShares } from './parts.ts'
 import { attentionOf, type DecodeContents } from './reference.ts'
 import { decodeTiles, isLegalCache, piecesOf, type DecodeTiles } from './tiles.ts'
 
@@ -108,7 +108,6 @@ interface Plan extends Cache {
     readonly stages: number
     readonly splits: number
     readonly programs: number
-    readonly groups: number
     readonly scale: number
   }
   readonly owners: boolean
@@ -321,9 +320,7 @@ export function flashDecode(
   expectExtents('flashDecode', { BN, stages })
   expectExtents('flashDecode', { splits: tiles.splits }, 0)
   const programs = tiles.splits > 0 ? 0 : sharesOf(world, grid)
-  const groups = programs > 0 ? groupsOf(batch * kvHeads, programs) : 1
-  const splits =
-    tiles.splits || splitsOfShares((batch * kvHeads) / groups, Math.ceil(tokens / BN), programs / groups)
+  const splits = tiles.splits || splitsOfShares(batch * kvHeads, Math.ceil(tokens / BN), programs)
   const cache = (inputs as Cache | undefined) ?? {
     q: world.zeros(dtype, [batch, kvHeads, G, D], { name: 'q' }),
     k: world.zeros(dtype, [batch, kvHeads, tokens, D], { name: 'k' }),
@@ -331,7 +328,7 @@ export function flashDecode(
     lengths: world.zeros('i32', [batch], { name: 'lengths' }),
   }
   const out = world.empty(dtype, [batch, kvHeads, G, D], { name: 'out' })
-  const meta = { G, D, BN, stages, splits, programs, groups, scale }
+  const meta = { G, D, BN, stages, splits, programs, scale }
   const isSending = world.target === 'cuda' && ranks > 1 && batch * kvHeads >= 4 * ranks
   const { owners = isSending } = options
   const stealing = isStealing(world, resolved)

@@ -42,7 +42,7 @@ export const attendKernel = oncePer((dtype: OperandDType) =>
     (t, { q, k, v, lengths, sums, stats }, meta) => {
       const [batch, heads] = [q.dim(0), q.dim(1)]
       const attend = attention(t, { q, k, v, lengths }, meta)
-      eachPart(t, { q, lengths }, meta, (b, h, split, where) => {
+      eachPart(t, { q, k }, meta, (b, h, split, where) => {
         const at = split.mul(batch).add(b).mul(heads).add(h)
         store(t, { sums, stats }, 0, at, attend(b, h, split, where), meta)
       })

@@ -101,13 +101,9 @@ export function decodeTiles(
     const { BN = 64, stages = 2, splits = shape.stealing ? splitsToSteal(shape) : 1 } = given
     return { BN, stages, splits }
   }
-  const { batch, kvHeads, tokens, multiprocessors = 132, uneven } = shape
+  const { batch, kvHeads, tokens, multiprocessors = 132 } = shape
   const BN = given.BN ?? tokensThatFit(shape, given.stages ?? mostStages)
   const stages =
     given.stages ?? (cacheTileBytes(shape, { BN, stages: mostStages }) > mostUnderWay ? 2 : mostStages)
-  const heads = batch * kvHeads
-  const splits = given.splits ?? splitsFor(heads, multiprocessors, tokens / BN)
-  // Rather than several parts for each program: even shares have fewer parts.
-  const isShared = given.splits === undefined && !uneven && splits > 1 && heads * splits > multiprocessors
-  return { BN, stages, splits: isShared ? 0 : splits }
+  return { BN, stages, splits: given.splits ?? splitsFor(batch * kvHeads, multiprocessors, tokens / BN) }
 }
