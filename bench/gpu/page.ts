@@ -42,8 +42,8 @@ export function pageOf({ machine, date, cells }: Results): string {
 const how = (
   cells: readonly CellResult[],
 ): string => `Everything at one point is measured in turns in one process, in a random order every round, Python's libraries in a process that
-takes turns with it. Tiles are those that are shipped for this device, which \`bench/gpu/tune.ts\` found at some of the shapes,
-or the rule's. _(graph)_ is the same launches as one CUDA graph. Inputs are random and take turns over
+takes turns with it. Tiles are those that are shipped for this device, which \`bench/gpu/tune.ts\` found at some of the shapes
+(those of Flash Decode up to 32K tokens were chosen by hand, see the end), or the rule's. _(graph)_ is the same launches as one CUDA graph. Inputs are random and take turns over
 more than 200 MB, or are larger; results are poisoned and compared with float64 before. Medians with 95 % intervals.${inRounds(cells)}
 
 **Where ranks communicate every execution has a gate of its own** on the device. It opens when all ranks are there and all is enqueued,
@@ -94,14 +94,14 @@ const left = `## Where the rest goes
 - **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 93.5 us behind a gate, \`bsp\` 12.4 us more and \`fused\` 4.7. By the device's clock,
   on another machine, from the first program's start: the last tile of the cache arrives at 94.6 us, its product takes 0.9, sending it to eight ranks and
   telling them 1.4, the last flag is there 0.5 later, and combining eight parts takes 1.0. By leaving parts out, in one process on a third
-  machine, behind gates: attention 95.3; sending to one rank alone 95.7, to all 96.1; telling as well 95.8; combining without waiting 98.3; all of it 98.5. Ending together is
-  not what costs time: with three tiles under way instead of two, four of a rank's sixteen multiprocessors end 20 us before the others, but the memory is busy
-  until the last one ends, and holding those ahead back does not let the last one end earlier.
+  machine, behind gates: attention 95.3; sending to one rank alone 95.7, to all 96.1; telling as well 95.8; combining without waiting 98.3; all of it 98.5. With three tiles
+  under way instead of two, four of a rank's sixteen multiprocessors end 20 us before the others, and the last one ends later. An attempt to hold those back that are ahead
+  changed nothing, not even when they end, and is not understood.
   Tried without gain: partial results that carry their epoch with every word instead of flags; parts loaded before the first is weighed; code
-  for combining that has run once before; keys and values that leave the second cache first (2 us less for all variants alike, since what was read
+  for combining that has run once before; keys and values that leave the second cache first (0 to 3 us less, for \`bsp\` as well; presumably since what was read
   first is then still there in the next execution, as it would not be where a model has more layers).
 - **Flash Decode, longer sequences.** One part for each of 12 heads on 16 multiprocessors, or even shares for all 16, in one process behind gates: at 16K \`fused\`
-  186.9 and 191.7 us, \`bsp\` 193.7 and 197.2; at 32K 365.0 and 367.6, 370.8 and 372.7. In loops even shares are the faster choice. Up to 32K \`bsp\` and \`fused\` have
+  186.9 and 191.7 us, \`bsp\` 193.7 and 197.2; at 32K 365.0 and 367.6, 370.8 and 372.7. The tuner, half of whose score is loops, takes even shares from 16K on. Chosen by hand, from executions behind gates: up to 32K \`bsp\` and \`fused\` have
   one part a head and \`fused-coarse\` even shares from 16K on; beyond, all have those, of caches that are full. From 256K tokens on, all that differs between variants is less than
   what their turns make of it.
 - **Attention of one rank, 131072 tokens.** 128 parts have 128 programs. When there were 264, as many as fit, \`fused\` took 134 us and 160 in a graph, on another machine:

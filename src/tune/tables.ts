@@ -72,7 +72,7 @@ export function tableSource(name: string, device: string, table: Table): string 
     ),
     '  },',
   ])
-  return `/** Tiles that were the fastest on ${device}, by setting and class of shapes. Written by tuning; do not edit. */
+  return `/** Tiles that were the fastest on ${device}, by setting and class of shapes, as tuning writes them. */
 import type { Table } from './tables.ts'
 
 export const ${name}: Table = {${lines.length === 0 ? '' : `\n${lines.join('\n')}\n`}}
