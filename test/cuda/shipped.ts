@@ -10,6 +10,7 @@ import { fusedByShardKernel, partsOf } from '../../src/ops/allGatherGemm/fusedBy
 import { publish } from '../../src/ops/allGatherGemm/publish.ts'
 import { allGatherGemmPull } from '../../src/ops/allGatherGemm/pull.ts'
 import { pullKernel } from '../../src/ops/allGatherGemm/pullInPlace.ts'
+import { pullStagedKernel, stagedParts } from '../../src/ops/allGatherGemm/pullStaged.ts'
 import { pushKernels } from '../../src/ops/allGatherGemm/push.ts'
 import { allGatherKernel } from '../../src/ops/collectives/allGather.ts'
 import { allToAllKernel } from '../../src/ops/collectives/allToAll.ts'
@@ -80,6 +81,12 @@ function products(dtype: OperandDType, M: number): Shipped[] {
         tiles,
         { ...mail, ...matrices },
       ),
+    ),
+    shipped(
+      `pull staged ${at}`,
+      pullStagedKernel({ dtype, parts: stagedParts([M, K / WORLD], { BM }) }),
+      tiles,
+      { a: mail.a, outbox: [2, M, K / WORLD], ...matrices },
     ),
     ...sharded,
   ]

@@ -148,6 +148,9 @@ describe.each(targets)('a thousand executions on %s', (target) => {
     endureProduct({ variant: 'fused', shard: 'K', flagPer: 'shard', inOrder }),
   )
 
+  it('All-Gather + GEMM pull along K, from outboxes', () =>
+    endureProduct({ variant: 'pull', shard: 'K', staged: true }))
+
   it.each(choices)('Flash Decode %s', async (_, choice) => {
     for (const ranks of sizes)
       await worldOf(ranks, async (world) => {

@@ -123,6 +123,20 @@ describe.each(targets)('All-Gather + GEMM on %s', (target) => {
     }
   })
 
+  // Programs that copy are those with fewer tiles, none of them with a tile, or all.
+  it('pull along K, from outboxes', async () => {
+    for (const [ranks, dtype] of settings(target, 2))
+      for (const [n, grid] of ([undefined, 1] as const).entries()) {
+        const options = { shape: shapes[(n + ranks) % 3], dtype, tiles, staged: true, grid } as const
+        const subject = repeated(
+          ranks,
+          (world) => allGatherGemm(world, { ...options, variant: 'pull', shard: 'K' }),
+          { factor: 'a', tolerance: tolerance[dtype], launches },
+        )
+        await runOutOfStep(target, ranks, ranks, subject)
+      }
+  })
+
   it.each(products)(
     '%s along %s, with the tiles it chooses itself and packed weights',
     async (variant, shard) => {

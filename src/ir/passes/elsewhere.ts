@@ -1,6 +1,7 @@
 /**
- * Whether a place lies in another rank's memory, whatever the rank: (rank + n) mod world, where n is never a multiple of the
- * world. A loop over the peers, `rank + 1 + step`, is of that form.
+ * Whether a place lies in another rank's memory, whatever the rank. Its owner is (rank + n) mod world, where n is never a multiple of
+ * the world: a loop over the peers, `rank + 1 + step`, is of that form. Or it stands in a branch that is only taken where its owner
+ * is not this rank.
  */
 import { walk, type Block, type Node } from '../node.ts'
 import { origin } from '../ops/index.ts'
@@ -14,8 +15,10 @@ interface Range {
 /** Asks about places inside the block. */
 export function elsewhere(block: Block, world: number): (place: Node) => boolean {
   const loops = loopsOf(block)
+  const branches = branchesOf(block)
   return (place) => {
     const { owner } = origin(place)
+    if (owner && branches.get(owner)?.has(place)) return true
     if (owner?.op !== 'mod' || owner.inputs[1].attributes.value !== world) return false
     const away = distance(owner.inputs[0], loops)
     return away !== undefined && away.low >= 1 && away.high < world
@@ -26,6 +29,22 @@ function loopsOf(block: Block): ReadonlyMap<Node, Node> {
   const loops = new Map<Node, Node>()
   for (const node of walk(block)) if (node.op === 'for') loops.set(node.blocks[0].params[0], node)
   return loops
+}
+
+/** By owner, what stands in branches that are taken where that is not this rank. */
+function branchesOf(block: Block): ReadonlyMap<Node, ReadonlySet<Node>> {
+  const branches = new Map<Node, Set<Node>>()
+  for (const node of walk(block)) {
+    const [condition] = node.inputs
+    if (node.op !== 'if' || !['eq', 'ne'].includes(condition.op)) continue
+    const taken = node.blocks.at(condition.op === 'eq' ? 1 : 0)
+    const [owner, ...others] = condition.inputs.filter(({ op }) => op !== 'rank')
+    if (!taken || !owner || others.length > 0) continue
+    const inside = branches.get(owner) ?? new Set()
+    for (const one of walk(taken)) inside.add(one)
+    branches.set(owner, inside)
+  }
+  return branches
 }
 
 /** How far a sum lies from the rank, which must be one of its terms, once. */

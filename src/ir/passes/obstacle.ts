@@ -95,7 +95,10 @@ function misfilled(pipeline: Node, filled: ReadonlySet<Node>): string | undefine
   return obstacle
 }
 
-/** What is written to other ranks alone does not change what this one reads of its own; flags order what they write here. */
+/**
+ * What is written to other ranks alone does not change what this one reads of its own, nor what is written at home alone what it reads of
+ * others; flags order what those write.
+ */
 function readAndWritten(
   block: Block,
   slice: Slice,
@@ -103,23 +106,27 @@ function readAndWritten(
   world: number,
 ): string | undefined {
   const read = new Map<Node, Node>()
-  const readRemotely = new Set<Node>()
+  const isElsewhere = elsewhere(block, world)
+  const [readRemotely, mayBeReadAtHome] = [new Set<Node>(), new Set<Node>()]
   for (const node of [...slice.moved, ...slice.loads]) {
     if (node.op === 'wait') continue
     const { base } = origin(node.inputs[0])
     read.set(base, node)
     if (isRemote(node.inputs[0])) readRemotely.add(base)
+    if (!isElsewhere(node.inputs[0])) mayBeReadAtHome.add(base)
   }
-  const isElsewhere = elsewhere(block, world)
   for (const load of slice.loads)
     if (filled.has(origin(load.inputs[0]).base))
       return `what it copies depends on the load at ${load.site} from a shared tile that it fills itself`
   for (const node of walk(block)) {
     const [target] = writtenRefs(node)
-    const reader = target && read.get(origin(target).base)
+    const base = target && origin(target).base
+    const reader = base && read.get(base)
     if (!reader || slice.moved.has(node)) continue
-    if (readRemotely.has(origin(target).base) || !isElsewhere(target))
-      return `it reads ${paramName(origin(target).base)} (${reader.site}), which is written at ${node.site}`
+    const isApart = isRemote(target)
+      ? isElsewhere(target) && !readRemotely.has(base)
+      : !mayBeReadAtHome.has(base)
+    if (!isApart) return `it reads ${paramName(base)} (${reader.site}), which is written at ${node.site}`
   }
   return undefined
 }

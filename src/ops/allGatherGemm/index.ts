@@ -32,6 +32,7 @@ import { fusedKernel } from './fused.ts'
 import { fusedByShardKernel, mostInAnyOrder, partsOf } from './fusedByShard.ts'
 import type { ProductMeta, Shard } from './product.ts'
 import { pullKernel } from './pullInPlace.ts'
+import { pullStagedKernel, stagedParts } from './pullStaged.ts'
 import { pushKernels } from './push.ts'
 import { matrixProduct } from './reference.ts'
 import { defaultTiles, type Tiles } from './tiles.ts'
@@ -73,6 +74,11 @@ export interface AllGatherGemmOptions {
    * differ from launch to launch.
    */
   readonly inOrder?: boolean
+  /**
+   * Of `pull` along K: others pull from a copy of this rank's A, so that no rank waits for others at the end. The default on a GPU where
+   * programs are left over in the last round of tiles of C, to copy.
+   */
+  readonly staged?: boolean
   readonly stream?: number
 }
 
@@ -115,6 +121,7 @@ interface Plan {
   readonly strips: Pick<ProductMeta, 'ownRows' | 'ownColumns'> | undefined
   readonly flagPer: 'tile' | 'shard'
   readonly inOrder: boolean
+  readonly staged: boolean
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
 }
 /** Allocates what a variant needs beside A, B and C, and gives the launches of one execution, in order. */
@@ -140,7 +147,9 @@ const variants: Readonly<Record<AllGatherGemmVariant, Variant>> = {
       },
     ]
   },
-  pull({ world, shard, dtype, a, weights, c, tiles, aligned, options }) {
+  pull(plan) {
+    if (plan.staged) return [pullStaged(plan)]
+    const { world, shard, dtype, a, weights, c, tiles, aligned, options } = plan
     const ready = world.flags([world.ranks], { name: 'ready' })
     const done = world.flags([world.ranks], { name: 'done' })
     const launch = { ...options, meta: { ...tiles, aligned } }
@@ -170,6 +179,18 @@ const variants: Readonly<Record<AllGatherGemmVariant, Variant>> = {
     const fused = fusedKernel({ dtype, shard })
     return [{ name: 'fused', launch: () => world.launch(fused, { ...args, b: weights() }, launch) }]
   },
+}
+
+function pullStaged({ world, dtype, local, a, weights, c, tiles, options }: Plan): Step {
+  const parts = stagedParts(local, tiles)
+  const args = {
+    ...{ a, c },
+    outbox: world.empty(dtype, [2, ...local], { name: 'outbox' }),
+    ready: world.flags([world.ranks], { name: 'ready', arrivals: parts }),
+  }
+  const launch = { ...options, meta: tiles }
+  const pull = pullStagedKernel({ dtype, parts })
+  return { name: 'pull', launch: () => world.launch(pull, { ...args, b: weights() }, launch) }
 }
 
 function fusedByShard({ world, dtype, local, a, weights, c, tiles, inOrder, options }: Plan): Step {
@@ -280,6 +301,10 @@ export function allGatherGemm(
     throw new RangeError(
       `allGatherGemm: ownFirst needs a CPU, and shards along K in f32 or all rows in one tile; here are ${M} rows along ${shard}, in ${dtype}, tiles of ${tiles.BM}, on ${world.target}`,
     )
+  const mayStage = variant === 'pull' && shard === 'K'
+  const { staged = mayStage && hasProgramsLeft(world, shape, local, tiles) } = options
+  if (staged && !mayStage && options.variant !== 'auto')
+    throw new RangeError(`allGatherGemm: only pull along K is staged; here is ${variant} along ${shard}`)
   const heightOfB = shard === 'K' ? depth * ranks : K
   const { a, b } = (inputs as AllGatherGemm['inputs'] | undefined) ?? {
     a: world.zeros(dtype, [rows, depth], { name: 'a' }),
@@ -303,6 +328,7 @@ export function allGatherGemm(
     flagPer,
     // Programs that multiply other rows with the same weights read them at the same time, from a cache.
     inOrder: options.inOrder ?? !(mayComeAsTheyArrive && M <= tiles.BM),
+    staged: staged && mayStage,
     options: { grid, stream },
   })
   return {
@@ -343,6 +369,19 @@ export function allGatherGemm(
     // Sums of K products of numbers up to 1, added in f32, and the largest of so many rounded once.
     tolerance: K * roundoff.f32 + 2 * Math.sqrt(K) * roundoff[dtype],
   }
+}
+
+/** Parts of a shard that a program copies while others multiply their own: more would not be there when they are wanted. */
+const mostStagedParts = 4
+
+/** Whether programs, one for each multiprocessor, are left in the last round of tiles of C, and copy this rank's shard in time. */
+function hasProgramsLeft(world: World, { M, N }: MatrixShape, local: Plan['local'], tiles: Tiles): boolean {
+  const count = Math.ceil(M / tiles.BM) * Math.ceil(N / tiles.BN)
+  return world.localRanks.every((rank) => {
+    const programs = world.multiprocessors?.(rank) ?? 1
+    const left = (programs - (count % programs)) % programs
+    return stagedParts(local, tiles) <= left * mostStagedParts
+  })
 }
 
 /** Rows and columns from (top, left) of a matrix; 0 where it has ended. */

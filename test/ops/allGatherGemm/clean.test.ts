@@ -131,3 +131,22 @@ describe.each([
     await expectClean(subject(ranks, { ...given, shape: odd, grid: 2 }, 2), { schedules: 4, limit: 4 })
   })
 })
+
+describe('pull along K, from outboxes', () => {
+  const given = { variant: 'pull', shard: 'K', staged: true } as const
+
+  it.each([1, 2, 3, 4])('on %i ranks, three launches in a row', async (ranks) => {
+    await expectClean(subject(ranks, given), { schedules: 24 / ranks, limit: 24 / ranks })
+  })
+
+  it.each(operandDTypes)('in %s', async (dtype) => {
+    await expectClean(subject(2, { ...given, dtype }, 2), { schedules: 3, limit: 3 })
+  })
+
+  it.each([
+    ['one row on more ranks than rows', { M: 1, N: 2, K: 3 }, 3],
+    ['several parts of a shard, with two programs a rank', { M: 5, N: 3, K: 7 }, 2],
+  ])('of %s', async (_, odd, ranks) => {
+    await expectClean(subject(ranks, { ...given, shape: odd, grid: 2 }, 2), { schedules: 4, limit: 4 })
+  })
+})

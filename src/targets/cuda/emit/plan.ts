@@ -210,16 +210,21 @@ function planArrivers(ir: KernelIR, groupOf: ReadonlyMap<Node, Group>): Readonly
   return arrivers
 }
 
-/** Whether a program may itself have written what it reads; writes to other ranks are not read at home. */
+/** Whether a program may itself have written what it reads; writes to other ranks are not read at home, nor those at home elsewhere. */
 function planWritten(
   { body, world }: KernelIR,
   stores: ReadonlyMap<Node, TensorPlan>,
 ): (ref: Node) => boolean {
   const isElsewhere = elsewhere(body, world)
   const refs = [...walk(body)].filter((node) => !stores.has(node)).flatMap(writtenRefs)
-  const all = new Set(refs.map((ref) => origin(ref).base))
-  const atHome = new Set(refs.filter((ref) => !isElsewhere(ref)).map((ref) => origin(ref).base))
-  return (ref) => (isRemote(ref) ? all : atHome).has(origin(ref).base)
+  const basesOf = (some: readonly Node[]): ReadonlySet<Node> => new Set(some.map((ref) => origin(ref).base))
+  const [all, remotely] = [basesOf(refs), basesOf(refs.filter(isRemote))]
+  const atHome = basesOf(refs.filter((ref) => !isElsewhere(ref)))
+  const writtenWhere = (ref: Node): ReadonlySet<Node> => {
+    if (!isRemote(ref)) return atHome
+    return isElsewhere(ref) ? remotely : all
+  }
+  return (ref) => writtenWhere(ref).has(origin(ref).base)
 }
 
 /** The tensors and shared tiles that a node writes itself. */
