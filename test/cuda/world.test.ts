@@ -77,6 +77,19 @@ describe('tensors', () => {
   })
 })
 
+describe('a heap', () => {
+  // Counters of kernels lie behind it.
+  it('of any number of bytes ends where everything is aligned', async () => {
+    const { world } = open({ heap: 65_537 })
+    expect(() => world.zeros('f32', [1 << 20])).toThrow(/do not fit the heap of 128 KiB/)
+    await world.close()
+  })
+
+  it.each([0, -1, NaN, Infinity])('of %d bytes is refused', (heap) => {
+    expect(() => open({ heap })).toThrow(`a heap of ${heap} bytes`)
+  })
+})
+
 describe('launches', () => {
   it('run on every rank, with the numbers that they were given', async () => {
     const { world, fake } = open({}, { put: putting })

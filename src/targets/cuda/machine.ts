@@ -3,7 +3,7 @@
  * blocks on the device but `makeRoom`, which gives up; a world that is stopped throws a `WorldStopped` from every call until it is
  * reset.
  */
-import { Heap } from '../../world/heap.ts'
+import { Heap, mostAlignment } from '../../world/heap.ts'
 import { WorldError, WorldStopped, type StoppedWorker } from '../../world/world.ts'
 import { Watchdog } from '../cpu/watchdog.ts'
 import { abort, Controls } from './control.ts'
@@ -81,7 +81,10 @@ export class Machine {
     this.platform = platform
     this.#timeout = options.timeout ?? 60_000
     if (!(this.#timeout > 0)) throw new WorldError(`a timeout of ${options.timeout} ms`)
-    this.heapBytes = options.heap ?? defaultHeapBytes
+    const { heap = defaultHeapBytes } = options
+    if (!(heap > 0) || !Number.isFinite(heap)) throw new WorldError(`a heap of ${heap} bytes`)
+    // What lies behind it is aligned as tensors are.
+    this.heapBytes = Math.ceil(heap / mostAlignment) * mostAlignment
     this.placement = this.#place(options)
     const most = Math.max(...this.placement.ranks.map(({ sms }) => sms))
     for (const { device } of this.placement.ranks)
