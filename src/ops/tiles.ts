@@ -31,19 +31,24 @@ export const upTo = (extent: number, most: number, step: number): number =>
 
 /**
  * On a GPU few rows wait for memory alone: small tiles, many programs, and deep pipelines of them; or one wide tile for nearly
- * every multiprocessor. Many rows want tiles as large as the registers bear, unless there are too few for all multiprocessors.
+ * every multiprocessor; or, where each has many tiles one after the other, tiles of which two programs share it, so that one copies
+ * while the other ends. Many rows want tiles as large as the registers bear, unless there are too few for all multiprocessors.
  * Numbers of f32 are multiplied without the matrix unit.
  */
 export function cudaTiles({ m, n, dtype, multiprocessors = 132 }: Omit<ProductShape, 'k'>): Tiles {
   if (dtype === 'f32') return { BM: m <= 16 ? 16 : 64, BN: 64, BK: 32, stages: 3 }
   const wide = Math.ceil(n / 256)
   const isOneEach = wide <= multiprocessors && wide >= 0.87 * multiprocessors
+  const isManyEach = n / 64 > 4 * multiprocessors
   if (m <= 16) {
     const BM = m <= 8 ? 8 : 16
-    return isOneEach ? { BM, BN: 256, BK: 64, stages: 6 } : { BM, BN: 64, BK: 128, stages: 8 }
+    if (isOneEach) return { BM, BN: 256, BK: 64, stages: 6 }
+    return isManyEach ? { BM, BN: 128, BK: 64, stages: 6 } : { BM, BN: 64, BK: 128, stages: 8 }
   }
-  if (m <= 64)
-    return isOneEach ? { BM: 64, BN: 256, BK: 64, stages: 4 } : { BM: 64, BN: 64, BK: 128, stages: 6 }
+  if (m <= 64) {
+    const isWide = isOneEach || isManyEach
+    return isWide ? { BM: 64, BN: 256, BK: 64, stages: 4 } : { BM: 64, BN: 64, BK: 128, stages: 6 }
+  }
   const isFull = Math.ceil(m / 128) * wide >= 0.87 * multiprocessors
   return isFull ? { BM: 128, BN: 256, BK: 64, stages: 4 } : { BM: 128, BN: 128, BK: 64, stages: 6 }
 }
