@@ -24,7 +24,17 @@ describe('tiles of products', () => {
       '64x256x64, 4 stages',
       '128x256x64, 4 stages',
     ])
-    expect([of(1, 132), of(1, 12)]).toEqual(Array(2).fill('8x64x128, 8 stages'))
+    expect([of(1, 132), of(1, 20)]).toEqual(Array(2).fill('8x64x128, 8 stages'))
+  })
+
+  it('of few rows leave room for a second program where every multiprocessor has many', () => {
+    const of = (m: number, n: number): string =>
+      text(gemmTiles('cuda', { m, n, k: 8192, dtype, multiprocessors: 16 }))
+    expect([of(8, 28672), of(16, 7168), of(64, 28672)]).toEqual([
+      '8x128x64, 6 stages',
+      '16x128x64, 6 stages',
+      '64x256x64, 4 stages',
+    ])
   })
 
   it('count the multiprocessors that a rank has', () => {
