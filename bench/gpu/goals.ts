@@ -48,9 +48,10 @@ function againstBulk(cell: CellResult, isRecovery: boolean): Judgement[] {
   const found = compare(cell)
   if (!found) return [missing('A', cell.key, goal)]
   const { ratio, recovered } = found
-  const judgements: Judgement[] = [
-    { tier: 'A', what: cell.key, goal, found: `${ratio.toFixed(3)} times as fast`, isReached: ratio >= 1 },
-  ]
+  // Where the two are as fast as each other, the spread of the rounds tells.
+  const spread = cell.speedup?.interval.map((end) => end.toFixed(3)).join('…')
+  const speed = `${ratio.toFixed(3)} times as fast${spread ? ` (${spread})` : ''}`
+  const judgements: Judgement[] = [{ tier: 'A', what: cell.key, goal, found: speed, isReached: ratio >= 1 }]
   if (isRecovery)
     judgements.push({
       tier: 'A',

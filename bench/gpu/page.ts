@@ -75,8 +75,7 @@ function turnsOf(cells: readonly CellResult[]): string {
 
 const left = `## Where the rest goes
 
-- **All-Gather + GEMM, few rows.** The weights alone take 107 us at 4.38 TB/s. Behind a gate the best fused variant takes half a us to four more than the product
-  alone. In loops **keeping step** is what is left: measured on another machine of this kind, M=8, with the same tiles, in one process, the product alone
+- **All-Gather + GEMM, few rows.** The weights alone take 107 us at 4.38 TB/s. In loops **keeping step** is what is left: measured on another machine of this kind, M=8, with the same tiles, in one process, the product alone
   took 110.8 us; in the order of shards, own shard first, from inboxes 112.4; sending as well 112.4; waiting for the shards of the launch
   before 111.8; waiting for those of this launch 114.9. Ranks that share a memory do not end together: one gets 10 to 20 % more of it than the others from
   the third launch on. Shards are therefore taken as they arrive, and idle warps send. Early copies of weights (\`ARKE_STRANDS=1\`), two programs on a
@@ -85,21 +84,26 @@ const left = `## Where the rest goes
   box reads 128. Each half then came across from the other half of the cache twice: 11.1 instead of 7.5 million sectors, 85 instead of
   91 % of the memory's peak, in every kernel that copies tiles, attention included.
 - **Products of few rows** are computed transposed, the weights as the left operand (wgmma with 8, 16, ... columns). On 16
-  multiprocessors alone (strong scaling with one rank) tiles decide: 8 x 128 x 64 with 6 stages takes 125 GB/s a multiprocessor, cuBLASLt
-  147; the tiles that the rule takes there, 70. M=16, N=28672 on the whole GPU is 448 tiles on 132 multiprocessors, 3.4 rounds.
+  multiprocessors alone (strong scaling with one rank) tiles decide, and above all that two programs share a multiprocessor: M=8 with tiles of 8 x 128 x 64 in 6 stages takes 239 us,
+  in 10 stages, which leave no room for a second program, 392; 8 x 64 x 128 in 8 stages, which the rule took before, 403. M=16, N=28672 on the whole GPU is 448 tiles on 132 multiprocessors, 3.4 rounds.
 - **512 rows.** Tiles of 256 columns are 56 for 16 multiprocessors, 3.5 rounds; of 224 columns they are 64, four full ones. That is an eighth less work
   for the last to end, and gains 2 % for \`pull\` and nothing for \`bsp\`; presumably power, not the number of multiprocessors at work, is the limit.
-- **64 rows.** \`pull\` recovered 83 % (f16 74 %) in the run before this one, on another machine, and 63 (64) % in this one, where the product alone is 3 (1) us faster. Its producers wait for a word of the host's memory before they start their
-  first copy, those of the product do not; what that takes was not measured yet.
+- **Outboxes.** In place, \`pull\` ends with a meeting of all ranks, so that A may be written again: a counter, a flag, and a look at it, one after the other. On another machine, in
+  one process behind gates, M=64: the product alone 114.6 us, \`pull\` 117.1, without that meeting 114.2; told as soon as the last tile of A has arrived 116.5. From outboxes nobody
+  meets; on a third machine, in place, from outboxes and the product alone: 115.1, 111.5 and 112.2 us at M=64, 111.2, 107.7 and 109.7 at M=32, 124.6, 118.3 and 121.1 at M=128,
+  112.7, 109.0 and 107.6 at M=8; 182.5, 182.3 and 180.5 at M=256, where four of sixteen programs copy before their last tile. Producers that start their first copy
+  before they know whether the world was stopped gained nothing (M=64 115 instead of 114), and lost 4 % at M=512, which is not understood.
 - **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 93.5 us behind a gate, \`bsp\` 12.4 us more and \`fused\` 4.7. By the device's clock,
-  on another machine, from the first program's start: the last tile of the cache arrives at 94.6 us, its product takes 0.9, sending it to eight ranks and
-  telling them 1.4, the last flag is there 0.5 later, and combining eight parts takes 1.0. By leaving parts out, in one process on a third
-  machine, behind gates: attention 95.3; sending to one rank alone 95.7, to all 96.1; telling as well 95.8; combining without waiting 98.3; all of it 98.5. With three tiles
-  under way instead of two, four of a rank's sixteen multiprocessors end 20 us before the others, and the last one ends later. An attempt to hold those back that are ahead
-  changed nothing, not even when they end, and is not understood.
-  Tried without gain: partial results that carry their epoch with every word instead of flags; parts loaded before the first is weighed; code
-  for combining that has run once before; keys and values that leave the second cache first (0 to 3 us less, for \`bsp\` as well; presumably since what was read
-  first is then still there in the next execution, as it would not be where a model has more layers).
+  on another machine, from the first program's start, medians of 40 executions: the last tile of its cache arrives at a program after 88 to 94.5 us, 91 on average, and which are late differs from
+  one execution to the next; after the last the product takes 0.7, sending it to eight ranks and telling them 1.3, and 1.8 later the last part is combined. Of attention alone it arrives after
+  87 to 93 us. By leaving parts out, in one process on a third machine, behind gates: attention 95.3; sending to one rank alone 95.7, to all 96.1; telling as well
+  95.8; combining without waiting 98.3; all of it 98.5. With three tiles under way instead of two, attention takes 98 us: by number of multiprocessor, those of some ranks end after
+  83 us and those of others after 102.
+  Tried: words that carry two bits of their epoch, without flags and fences (0.8 us less, of three and two instances in one process, on two machines, where the words of a thread lie side by side; nothing where
+  they lie in rows); partial results side by side, with flags (nothing); programs of a rank that keep pace, by a counter (the first end 2 us later, the last no sooner, so that those that are late
+  wait for something else than those that are ahead); copies that begin before the length is known, or at another tile for each program; keys and values with barriers
+  of their own; eight warps that multiply instead of four (97.2 instead of 95.9 us); parts loaded before the first is weighed; code for combining that has run once before (nothing, or worse); keys and values that leave the second cache first (0 to 3 us less, for \`bsp\` as
+  well; presumably since what was read first is then still there in the next execution, as it would not be where a model has more layers).
 - **Flash Decode, longer sequences.** One part for each of 12 heads on 16 multiprocessors, or even shares for all 16, in one process behind gates: at 16K \`fused\`
   186.9 and 191.7 us, \`bsp\` 193.7 and 197.2; at 32K 365.0 and 367.6, 370.8 and 372.7. The tuner, half of whose score is loops, takes even shares from 16K on. Chosen by hand, from executions behind gates: up to 32K \`bsp\` and \`fused\` have
   one part a head and \`fused-coarse\` even shares from 16K on; beyond, all have those, of caches that are full. From 256K tokens on, all that differs between variants is less than
