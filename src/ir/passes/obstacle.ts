@@ -96,8 +96,9 @@ function misfilled(pipeline: Node, filled: ReadonlySet<Node>): string | undefine
 }
 
 /**
- * What is written to other ranks alone does not change what this one reads of its own, nor what is written at home alone what it reads of
- * others; flags order what those write.
+ * What is written to other ranks alone does not change what this one copies of its own, nor what is written at home alone what it copies of
+ * others; flags order what those write. What both roles load, they must find alike, and where a pipeline has no iteration the consumer does
+ * not wait for the producer: it may have told others to write there again.
  */
 function readAndWritten(
   block: Block,
@@ -108,6 +109,7 @@ function readAndWritten(
   const read = new Map<Node, Node>()
   const isElsewhere = elsewhere(block, world)
   const [readRemotely, mayBeReadAtHome] = [new Set<Node>(), new Set<Node>()]
+  const loaded = new Set([...slice.loads].map((load) => origin(load.inputs[0]).base))
   for (const node of [...slice.moved, ...slice.loads]) {
     if (node.op === 'wait') continue
     const { base } = origin(node.inputs[0])
@@ -126,7 +128,8 @@ function readAndWritten(
     const isApart = isRemote(target)
       ? isElsewhere(target) && !readRemotely.has(base)
       : !mayBeReadAtHome.has(base)
-    if (!isApart) return `it reads ${paramName(base)} (${reader.site}), which is written at ${node.site}`
+    if (!isApart || loaded.has(base))
+      return `it reads ${paramName(base)} (${reader.site}), which is written at ${node.site}`
   }
   return undefined
 }

@@ -8,8 +8,8 @@
  *   consumer:  wait(full[slot], phase); compute on ring[slot]; arrive(empty[slot])
  *
  * A block is split only where running ahead cannot be told from sequential execution: what the producer needs must follow
- * from ids, arguments, weak loads of memory that the block does not write, and looks at flags that the consumer does not need. Otherwise the pipeline becomes a plain loop, and
- * the lowered kernel carries a note that says why.
+ * from ids, arguments, weak loads of memory that the block does not write, and looks at flags that the consumer does not need; and what it copies
+ * must not be what the block writes. Otherwise the pipeline becomes a plain loop, and the lowered kernel carries a note that says why.
  */
 import { attribute, Block, walk, type KernelIR, type Node } from '../node.ts'
 import { ops } from '../ops/index.ts'

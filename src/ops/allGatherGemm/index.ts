@@ -302,7 +302,7 @@ export function allGatherGemm(
       `allGatherGemm: ownFirst needs a CPU, and shards along K in f32 or all rows in one tile; here are ${M} rows along ${shard}, in ${dtype}, tiles of ${tiles.BM}, on ${world.target}`,
     )
   const mayStage = variant === 'pull' && shard === 'K'
-  const { staged = mayStage && hasProgramsLeft(world, shape, local, tiles) } = options
+  const { staged = mayStage && ranks > 1 && hasProgramsLeft(world, shape, local, tiles, grid) } = options
   if (staged && !mayStage && options.variant !== 'auto')
     throw new RangeError(`allGatherGemm: only pull along K is staged; here is ${variant} along ${shard}`)
   const heightOfB = shard === 'K' ? depth * ranks : K
@@ -374,11 +374,23 @@ export function allGatherGemm(
 /** Parts of a shard that a program copies while others multiply their own: more would not be there when they are wanted. */
 const mostStagedParts = 4
 
-/** Whether programs, one for each multiprocessor, are left in the last round of tiles of C, and copy this rank's shard in time. */
-function hasProgramsLeft(world: World, { M, N }: MatrixShape, local: Plan['local'], tiles: Tiles): boolean {
+/**
+ * Whether a GPU has programs left in the last round of tiles of C, which copy this rank's shard in time. Nobody knows here how many run
+ * at once on a multiprocessor: one, as a rule.
+ */
+function hasProgramsLeft(
+  world: World,
+  { M, N }: MatrixShape,
+  local: Plan['local'],
+  tiles: Tiles,
+  grid: LaunchOptions['grid'],
+): boolean {
   const count = Math.ceil(M / tiles.BM) * Math.ceil(N / tiles.BN)
   return world.localRanks.every((rank) => {
-    const programs = world.multiprocessors?.(rank) ?? 1
+    const multiprocessors = world.multiprocessors?.(rank)
+    if (multiprocessors === undefined) return false
+    const given = typeof grid === 'function' ? grid(rank) : grid
+    const programs = typeof given === 'number' ? given : multiprocessors
     const left = (programs - (count % programs)) % programs
     return stagedParts(local, tiles) <= left * mostStagedParts
   })

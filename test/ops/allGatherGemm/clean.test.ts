@@ -149,4 +149,22 @@ describe('pull along K, from outboxes', () => {
   ])('of %s', async (_, odd, ranks) => {
     await expectClean(subject(ranks, { ...given, shape: odd, grid: 2 }, 2), { schedules: 4, limit: 4 })
   })
+
+  const narrow = { BM: 2, BN: 2, BK: 64, stages: 2 }
+  it.each([
+    ['six parts, two a row, by two programs of four that have a tile less', 2, { M: 5, N: 3, K: 600 }, 4],
+    ['parts by three programs of five', 2, { M: 5, N: 5, K: 514 }, 5],
+    ['more programs than parts and tiles', 2, { M: 1, N: 1, K: 600 }, 7],
+    ['one part that is full', 2, { M: 2, N: 2, K: 512 }, 1],
+    ['a part of one column', 2, { M: 2, N: 2, K: 513 }, 3],
+    ['a rank without columns', 3, { M: 2, N: 2, K: 4 }, 2],
+  ])('of %s', async (_, ranks, odd, grid) => {
+    const options = { ...given, shape: odd, grid, tiles: narrow }
+    await expectClean(subject(ranks, options, 3), { schedules: 3, limit: 3 })
+  })
+
+  it('with other numbers of programs on every rank', async () => {
+    const options = { ...given, shape: { M: 5, N: 5, K: 12 }, grid: (rank: number) => [1, 4, 2][rank] }
+    await expectClean(subject(3, { ...options, tiles: { ...narrow, BK: 2 } }, 3), { schedules: 6, limit: 6 })
+  })
 })

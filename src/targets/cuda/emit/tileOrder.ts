@@ -3,7 +3,7 @@
  * rows of tiles together; the language promises the plain order, so another one is taken only where nobody can tell.
  */
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { origin, writtenRefs } from '../../../ir/ops/index.ts'
+import { isRemote, origin, writtenRefs } from '../../../ir/ops/index.ts'
 import { elsewhere } from '../../../ir/passes/elsewhere.ts'
 import { isElementwise, isFragment } from './assign.ts'
 
@@ -39,22 +39,34 @@ export function tileGroupOf(ir: KernelIR, wanted: number): TileGroup {
 interface LoopMemory {
   readonly multiplies: boolean
   readonly touched: ReadonlySet<Node>
+  /** Of those, what may lie on another rank. */
+  readonly touchedRemotely: ReadonlySet<Node>
   /** On this rank, or on one that may be it. */
   readonly written: ReadonlySet<Node>
+  readonly writtenElsewhere: ReadonlySet<Node>
 }
 
 function memoryOf(loop: Node, isElsewhere: (ref: Node) => boolean): LoopMemory {
   const nodes = [...walk(loop.blocks[0])]
   const refs = nodes.flatMap(({ inputs }) => inputs.filter(({ type }) => type.kind === 'ref'))
-  const written = nodes.flatMap(writtenRefs).filter((ref) => !isElsewhere(ref))
+  const written = nodes.flatMap(writtenRefs)
   const bases = (of: readonly Node[]): ReadonlySet<Node> =>
     new Set(of.map((ref) => origin(ref).base).filter(({ op }) => op === 'param'))
-  return { multiplies: nodes.some(({ op }) => op === 'dot'), touched: bases(refs), written: bases(written) }
+  return {
+    multiplies: nodes.some(({ op }) => op === 'dot'),
+    touched: bases(refs),
+    touchedRemotely: bases(refs.filter(isRemote)),
+    written: bases(written.filter((ref) => !isElsewhere(ref))),
+    writtenElsewhere: bases(written.filter(isElsewhere)),
+  }
 }
 
 const shareMemory = (one: LoopMemory, other: LoopMemory): boolean =>
+  writesWhereTouched(one, other) || writesWhereTouched(other, one)
+
+const writesWhereTouched = (one: LoopMemory, other: LoopMemory): boolean =>
   [...one.written].some((base) => other.touched.has(base)) ||
-  [...other.written].some((base) => one.touched.has(base))
+  [...one.writtenElsewhere].some((base) => other.touchedRemotely.has(base))
 
 const ownProgram = (block: Block): Node => block.params[0]
 

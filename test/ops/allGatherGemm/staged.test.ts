@@ -1,0 +1,59 @@
+/** Where pulling goes by outboxes if nobody says so, on a world that only allocates. */
+import { expect, it } from 'vitest'
+import { allGatherGemm, type AllGatherGemmOptions } from '../../../src/ops/allGatherGemm/index.ts'
+import type { World } from '../../../src/world/world.ts'
+
+function allocatedBy(
+  options: Partial<AllGatherGemmOptions>,
+  { target = 'cuda', ranks = 8, multiprocessors = 16 as number | null } = {},
+): string[] {
+  const made: string[] = []
+  const allocate = (_: string, shape: readonly number[], { name }: { name: string }) => {
+    made.push(name)
+    return { kind: 'tensor', dtype: 'bf16', shape }
+  }
+  const world = {
+    ...{ target, ranks, localRanks: Array.from({ length: ranks }, (_, rank) => rank) },
+    ...{ zeros: allocate, empty: allocate, device: () => 'some GPU' },
+    flags: (_: readonly number[], { name }: { name: string }) => void made.push(name),
+    ...(multiprocessors !== null && { multiprocessors: () => multiprocessors }),
+  } as unknown as World
+  const shape = { M: 64, N: 3584, K: 8192 }
+  allGatherGemm(world, { shape, dtype: 'bf16', variant: 'pull', shard: 'K', ...options })
+  return made
+}
+const tiles = { BM: 64, BN: 256, BK: 64, stages: 4 }
+const isStaged = (...given: Parameters<typeof allocatedBy>): boolean =>
+  allocatedBy({ tiles, ...given[0] }, given[1]).includes('outbox')
+
+it('programs that are left copy', () => {
+  expect(isStaged({})).toBe(true)
+  expect(isStaged({}, { multiprocessors: 132 })).toBe(true)
+  expect(isStaged({ tiles: { ...tiles, BN: 128 } })).toBe(true) // 28 tiles: four programs have one less
+})
+
+it('nobody copies where all have a tile, or those that are left have too much to copy', () => {
+  expect(isStaged({}, { multiprocessors: 14 })).toBe(false)
+  expect(isStaged({}, { multiprocessors: 7 })).toBe(false)
+  expect(isStaged({ shape: { M: 512, N: 3584, K: 8192 } }, { multiprocessors: 19 })).toBe(false)
+})
+
+it('it is the programs of the launch that count', () => {
+  expect(isStaged({ grid: 14 })).toBe(false)
+  expect(isStaged({ grid: 1 })).toBe(false)
+  expect(isStaged({ grid: () => 15 }, { multiprocessors: 14 })).toBe(true)
+})
+
+it('one rank has nobody to copy for, and a CPU no programs to spare', () => {
+  expect(isStaged({}, { ranks: 1 })).toBe(false)
+  expect(isStaged({}, { target: 'wasm', multiprocessors: null })).toBe(false)
+})
+
+it('what is asked for is done, or refused', () => {
+  expect(isStaged({ staged: true }, { multiprocessors: 14 })).toBe(true)
+  expect(isStaged({ staged: false })).toBe(false)
+  expect(() => allocatedBy({ staged: true, variant: 'push' })).toThrow(
+    'allGatherGemm: only pull along K is staged; here is push along K',
+  )
+  expect(() => allocatedBy({ staged: true, shard: 'M' })).toThrow(/here is pull along M/)
+})
