@@ -53,6 +53,8 @@ export interface KernelIR {
   readonly world: number
   readonly meta: Readonly<Record<string, unknown>>
   readonly stage: 'recorded' | 'lowered'
+  /** Tensors whose words may carry the epochs of flags, by name: see `tensor`. */
+  readonly carried?: Readonly<Record<string, string>>
   /** What passes want the author to know. */
   readonly notes?: readonly string[]
 }

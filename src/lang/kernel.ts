@@ -19,6 +19,7 @@ export interface TensorParam<D extends StorageDType, R extends TensorRank> {
   readonly kind: 'tensor'
   readonly dtype: D
   readonly rank: R
+  readonly carries?: string
 }
 export interface FlagsParam<R extends 0 | 1 | 2 | 3> {
   readonly kind: 'flags'
@@ -45,13 +46,25 @@ export type Arguments<P extends Params> = {
 export type MetaValue = number | string | boolean
 export type Meta = Readonly<Record<string, MetaValue>>
 
-/** A tensor on the symmetric heap: one copy a rank. */
-export function tensor<D extends StorageDType, R extends TensorRank>(dtype: D, rank: R): TensorParam<D, R> {
+/**
+ * A tensor on the symmetric heap: one copy a rank.
+ *
+ * `carries` names flags that tell of nothing but this tensor's tiles, of f32: each is stored whole, anew in every launch and in two slots
+ * by epoch, and loaded whole behind a wait for its flag, by the same kernel. A GPU may then do without these flags: each word has two bits
+ * of the epoch in the place of its lowest ones, and a load looks at them until all are there. It must be zero at first.
+ */
+export function tensor<D extends StorageDType, R extends TensorRank>(
+  dtype: D,
+  rank: R,
+  options: { readonly carries?: string } = {},
+): TensorParam<D, R> {
   if (!isDType(dtype) || (dtype as DType) === 'bool')
     throw new KernelError(`a tensor cannot hold ${String(dtype)}`, Site.here())
   if (![1, 2, 3, 4].includes(rank))
     throw new KernelError(`a tensor has one to four axes, not ${String(rank)}`, Site.here())
-  return { kind: 'tensor', dtype, rank }
+  if (options.carries !== undefined && (dtype as DType) !== 'f32')
+    throw new KernelError(`words of ${dtype} cannot carry epochs`, Site.here())
+  return { kind: 'tensor', dtype, rank, ...options }
 }
 
 /** A set of flags with `rank` axes, on every rank. A flag counts as signalled after `arrivals` signals an epoch. */
@@ -115,6 +128,18 @@ export class Kernel<P extends Params = Params, M extends Meta = Meta> {
     return recorded
   }
 
+  #carried(): KernelIR['carried'] {
+    const tensors = Object.entries(this.params).flatMap(([name, param]) =>
+      param.kind === 'tensor' && param.carries !== undefined ? [[name, param.carries] as const] : [],
+    )
+    for (const [name, flags] of tensors) {
+      const param = this.params[flags] as Param | undefined
+      if (param?.kind !== 'flags' || param.arrivals !== 1)
+        throw new KernelError(`${name} carries ${flags}, which are no flags of one arrival`, this.site)
+    }
+    return tensors.length > 0 ? Object.fromEntries(tensors) : undefined
+  }
+
   #record(world: number, meta: M): KernelIR {
     const recorder = new Recorder(world)
     const args: Record<string, unknown> = {}
@@ -130,7 +155,11 @@ export class Kernel<P extends Params = Params, M extends Meta = Meta> {
     const returned: unknown = this.#body(new Program(recorder), args as never, meta as never)
     recorder.close()
     expectSynchronous(returned, this.name, this.site)
-    const ir: KernelIR = { name: this.name, body: recorder.root, world, meta, stage: 'recorded' }
+    const carried = this.#carried()
+    const ir: KernelIR = {
+      ...{ name: this.name, body: recorder.root, world, meta, stage: 'recorded' },
+      ...(carried && { carried }),
+    }
     verify(ir)
     return ir
   }

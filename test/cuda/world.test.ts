@@ -226,6 +226,21 @@ describe('a stop', () => {
     await world.close()
   })
 
+  it('takes back what words carry of epochs', async () => {
+    const params = { ready: flags(), x: tensor('f32', 1, { carries: 'ready' }) }
+    const carrying = kernel('carrying', params, (t, { ready, x }) => {
+      t.wait(ready.on(0))
+      t.store(x.at([0]), 1)
+    })
+    const { world } = open({ timeout: 50 }, { carrying: stuck })
+    const [x, y] = [world.full('f32', [4], 5), world.full('f32', [4], 5)]
+    world.launch(carrying, { x, ready: world.flags() }, { grid: 1 })
+    await expect(world.synchronize()).rejects.toThrow(WorldStopped)
+    await world.reset()
+    expect([...(await world.read(x, 1)), ...(await world.read(y, 1))]).toEqual([0, 0, 0, 0, 5, 5, 5, 5])
+    await world.close()
+  })
+
   it('that nobody was told of is thrown by close', async () => {
     const { world } = open({ timeout: 50 }, { waiting: stuck })
     world.launch(waiting, { ready: world.flags(), x: world.zeros(i32, [1]) }, { grid: 1 })

@@ -16,7 +16,7 @@ import type { Flags, Tensor } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
 import { oncePer, type OperandDType } from '../operation.ts'
 import { attention, attentionMeta, type AttentionMeta, type Cache } from './attention.ts'
-import { combine, on, partialParams, slotOf, store, type Partials } from './partials.ts'
+import { carryingParams, combine, on, partialParams, slotOf, store, type Partials } from './partials.ts'
 import { eachPart } from './parts.ts'
 
 /** Of every fused kernel: the cache, the result and the inbox of partial results. */
@@ -97,7 +97,7 @@ export const fusedCoarseKernel = oncePer((dtype: OperandDType) =>
 export const fusedKernel = oncePer((dtype: OperandDType) =>
   kernel(
     'flashDecodeFusedForAll',
-    { ...params(dtype), arrived: flags(3) },
+    { ...params(dtype), ...carryingParams('arrived'), arrived: flags(3) },
     attentionMeta,
     (t, { arrived, ...tensors }, meta) =>
       attendAndCombine(t, tensors, meta, {

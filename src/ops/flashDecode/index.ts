@@ -125,8 +125,8 @@ type Variant = (plan: Plan) => readonly Step[]
 function partials({ world, shape, meta: { G, D } }: Plan, slots: number, parts: number, name: string) {
   const count = parts * shape.batch * shape.kvHeads
   return {
-    sums: world.empty('f32', [slots, count, G, D], { name: `${name}.sums` }),
-    stats: world.empty('f32', [slots, count, 2, G], { name: `${name}.stats` }),
+    sums: world.zeros('f32', [slots, count, G, D], { name: `${name}.sums` }),
+    stats: world.zeros('f32', [slots, count, 2, G], { name: `${name}.stats` }),
   }
 }
 const ofRanks = ({ world }: Plan, name: string): SymmetricFlags => world.flags([world.ranks], { name })

@@ -14,6 +14,11 @@ import type { OperandDType } from '../operation.ts'
 import { merge, normalised, nothing, type AttentionMeta, type Partial } from './attention.ts'
 
 export const partialParams = { sums: tensor(f32, 4), stats: tensor(f32, 4) }
+/** The same, of inboxes with a flag for each part: words may carry those. */
+export const carryingParams = (flags: string) => ({
+  sums: tensor(f32, 4, { carries: flags }),
+  stats: tensor(f32, 4, { carries: flags }),
+})
 export interface Partials {
   readonly sums: Tensor<'f32', 4>
   readonly stats: Tensor<'f32', 4>

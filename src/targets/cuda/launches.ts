@@ -62,12 +62,18 @@ export class Launches {
   readonly #tensors: Tensors
   /** By kernel and rank, the one that was asked for last in front. */
   readonly #asked = new Map<Kernel, Asked[][]>()
+  /** Tensors whose words carry epochs: those are reset with flags. */
+  readonly #carrying = new WeakSet<object>()
   /** One more than the largest number of a stream that was used. */
   streams = 1
 
   constructor(machine: Machine, tensors: Tensors) {
     this.#machine = machine
     this.#tensors = tensors
+  }
+
+  isCarrying(stored: object): boolean {
+    return this.#carrying.has(stored)
   }
 
   /** Some tensor is no longer there: every launch is checked again. */
@@ -179,6 +185,7 @@ export class Launches {
     this.streams = Math.max(this.streams, stream + 1)
     const queue = machine.queue(rank, stream)
     const { device } = machine.place(rank)
+    for (const name of Object.keys(ir.carried ?? {})) this.#carrying.add(values[name] as object)
     const executable = executableOf(ir, values, machine.facts)
     const { block, sharedBytes, params } = executable.emitted
     const loaded = machine.kernel(executable, rank)

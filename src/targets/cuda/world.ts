@@ -341,7 +341,8 @@ export class CudaWorld extends HostWorld {
 
   override async reset(): Promise<void> {
     await this.#machine.reset(() => {
-      for (const stored of this.#stored.values()) if (stored.kind === 'flags') this.#zero(stored)
+      for (const stored of this.#stored.values())
+        if (stored.kind === 'flags' || this.#launches.isCarrying(stored)) this.#zero(stored)
     })
   }
 

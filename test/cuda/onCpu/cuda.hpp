@@ -107,6 +107,28 @@ inline bool barrier_try(u32 barrier, u32 phase) {
 
 inline u32 flag_load(const u32* flag) { on_cpu::yield(); return *flag; }
 inline void flag_store(u32* flag, u32 value) { *flag = value; }
+inline void post_word(float* to, u32 epoch, float x) {
+  u32 word;
+  std::memcpy(&word, &x, 4);
+  word = (word & ~3u) | (epoch & 3u);
+  std::memcpy(to, &word, 4);
+}
+inline void take_word(const float* from, u32 epoch, u32& missing, float& x) {
+  u32 word;
+  std::memcpy(&word, from, 4);
+  missing |= word ^ epoch;
+  word &= ~3u;
+  std::memcpy(&x, &word, 4);
+}
+// Not at once: others have their turns in between.
+inline void post_words(float* to, u32 epoch, float x, float y, float z, float w) {
+  const float all[] = {x, y, z, w};
+  for (u32 n = 0; n < 4; ++n) { post_word(to + n, epoch, all[n]); on_cpu::yield(); }
+}
+inline void take_words(const float* from, u32 epoch, u32& missing, float& x, float& y, float& z, float& w) {
+  float* const all[] = {&x, &y, &z, &w};
+  for (u32 n = 0; n < 4; ++n) take_word(from + n, epoch, missing, *all[n]);
+}
 inline void flag_add(u32* flag, u32 value) { *flag += value; }
 inline bool last_program(u32* counter, u32 programs) {
   if (++*counter != programs) return false;

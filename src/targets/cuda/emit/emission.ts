@@ -97,6 +97,10 @@ export class Emission {
   readonly results = new Map<Node, readonly string[]>()
   /** Arrivals that a product in flight puts off, and the variables that hold their barriers until then. */
   readonly deferred = new Map<Node, string>()
+  /** Of what is loaded until all words are there: the variable that tells of those that are not. */
+  missing: string | undefined
+  /** Labels, which a function has each once. */
+  labels = 0
   readonly #scalars = new Map<Node, string>()
   readonly #fragments = new Map<Node, FragmentText>()
   readonly #renderBlock: (block: Block, emission: Emission) => void

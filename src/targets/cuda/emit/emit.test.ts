@@ -21,6 +21,7 @@ import type { Program } from '../../../lang/program.ts'
 import { ceilDiv, type Flags, type Tensor } from '../../../lang/tensor.ts'
 import type { Value } from '../../../lang/value.ts'
 import { fusedByShardKernel } from '../../../ops/allGatherGemm/fusedByShard.ts'
+import { fusedKernel } from '../../../ops/flashDecode/fusedForAll.ts'
 import { publish } from '../../../ops/allGatherGemm/publish.ts'
 import { allGatherGemmPull } from '../../../ops/allGatherGemm/pull.ts'
 import { flashDecodeFused } from '../../../ops/flashDecode/fused.ts'
@@ -66,6 +67,10 @@ const emitted: Readonly<Record<string, () => EmittedKernel>> = {
   moves: () => emit(moves.record({ world: 1 }), [96, 96]),
   'flash-decode-few-heads': () =>
     emit(flashDecodeFused.record({ world: 2, meta: { G: 8, stages: 4 } }), [4, 8, 128, 128]),
+  'flash-decode-words': () =>
+    emit(fusedKernel('bf16').record({ world: 2, meta: { G: 8, stages: 2 } }), [4, 8, 128, 128], {
+      words: true,
+    }),
   'flash-decode': () => emit(flashDecodeFused.record({ world: 2, meta: { G: 64 } }), [4, 64, 128, 128]),
 }
 

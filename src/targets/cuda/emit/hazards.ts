@@ -11,6 +11,7 @@ import { isFragment, type Layouts } from './assign.ts'
 import type { CopyPlanner, TensorPlan } from './copies.ts'
 import { isByWarpgroups, type Product } from './products.ts'
 import type { Region } from './tiles.ts'
+import type { WordsPlan } from './words.ts'
 import { viewOf, type TensorView } from './views.ts'
 
 export interface Access {
@@ -31,10 +32,13 @@ export interface Plans {
   readonly products: ReadonlyMap<Node, Product>
   /** Shared memory that a node's threads hand each other elements through. */
   readonly scratch: ReadonlyMap<Node, Region>
+  /** Words that carry epochs order themselves. */
+  readonly words: WordsPlan | undefined
 }
 
 /** Accesses of memory by a node itself, its scratch included. */
 export function accessesOf(node: Node, plans: Plans): Access[] {
+  if (plans.words?.of(node)) return []
   const inScratch = (of: Node, writes: boolean): Access[] =>
     plans.scratch.has(of) ? [{ base: of, ref: of, writes, by: 'threads', dealt: 'all' }] : []
   return [

@@ -30,6 +30,7 @@ import {
 } from './tiles.ts'
 import { tileGroupOf } from './tileOrder.ts'
 import { Uses } from './uses.ts'
+import { planWords } from './words.ts'
 
 export interface KernelPlan extends EmissionPlans {
   /** Shared memory of a program, the room to align its base included. */
@@ -77,8 +78,9 @@ function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {
       .filter((node) => node.op === 'dot')
       .map((node) => [node, productIn(node, layouts.of(node), groupOf.get(node)!)]),
   )
+  const words = facts.words && !facts.record ? planWords(ir, layouts, groupOf) : undefined
   const accesses = all.flatMap((node) =>
-    accessesOf(node, { layouts, copies, stores, products, scratch: shared.scratch }),
+    accessesOf(node, { layouts, copies, stores, products, scratch: shared.scratch, words }),
   )
   return {
     ir,
@@ -104,6 +106,7 @@ function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {
     warpgroupBarriers: planWarpgroupBarriers(stores, groupOf, roles),
     tileGroup: tileGroupOf(ir, facts.tileGroup ?? 8),
     mayHaveWritten: planWritten(ir, stores),
+    words,
     usesCopyEngine: all.some((node) => node.op === 'copy.async' && copies.ofCopy(node).how === 'tensor'),
     touchedByThreads: new Set(
       accesses.flatMap(({ base, by }) => (by === 'threads' && base.op === 'shared' ? [base] : [])),

@@ -34,6 +34,8 @@ export interface EmitFacts {
    * is asked for (ARKE_STRANDS=1): on one H200 that all ranks share it gains or loses less than a microsecond.
    */
   readonly strands?: boolean
+  /** Words of tensors may carry epochs in the place of flags: words.ts. Not where what waits is written down. */
+  readonly words?: boolean
 }
 
 export function factsOf(shape: readonly number[]): TensorFacts {

@@ -98,7 +98,7 @@ export const result: Renderer = (node, emission) => {
 const [FOR_TURNS, TILE_TURNS, WHILE_TURNS] = [1024, 64, 64]
 
 /** Whether the launch was stopped, alike in all threads of the group, which meet. */
-function stopped({ group, params }: Emission): string {
+export function stopped({ group, params }: Emission): string {
   const raised = `abort_raised(${params.control})`
   return group.solo ? raised : `group_any(${group.barrier}, ${group.threads}, thread == 0 && ${raised})`
 }
@@ -166,11 +166,17 @@ const onlyLoads = ({ nodes }: Block): boolean =>
 const isKnown = ({ inputs: [low, high] }: Node): boolean => low.op === 'const' && high.op === 'const'
 
 /** Turns of a loop whose loads are under way together: of any number, or of so many as are known, parts of eight ranks as a rule. */
-const turnsAtOnce = (loop: Node, emission: Emission): number =>
-  !isKnown(loop) ? 4 : 16 * registersLoaded(loop.blocks[0], emission) <= mostLoaded ? 16 : 8
+function turnsAtOnce(loop: Node, emission: Emission): number {
+  if (!isKnown(loop)) return 4
+  const registers = registersLoaded(loop.blocks[0], emission)
+  // What is loaded until it is there is loaded in the order in which it stands, and all of it is held.
+  if (emission.missing !== undefined) return 8 * registers <= mostHeld ? 8 : 4
+  return 16 * registers <= mostLoaded ? 16 : 8
+}
 
 /** Registers of what sixteen turns load; with more, what they add up to does not fit beside them. */
 const mostLoaded = 384
+const mostHeld = 192
 
 const registersLoaded = ({ nodes }: Block, { plans }: Emission): number =>
   nodes.reduce(

@@ -12,6 +12,7 @@ import { reduce } from './reductions.ts'
 import { silent, type Renderer } from './renderer.ts'
 import * as sync from './sync.ts'
 import * as values from './values.ts'
+import { carry, untilThere } from './words.ts'
 
 const { elementwise } = values
 
@@ -104,5 +105,11 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
 }
 
 export function renderBlock(block: Block, emission: Emission): void {
-  for (const node of block.nodes) renderers[node.op](node, emission)
+  for (const node of block.nodes) {
+    const { words } = emission.plans
+    const render = (): void => renderers[node.op](node, emission)
+    if (words?.isCarried(node)) carry(node, emission)
+    else if (words?.isRepeated(node)) untilThere(node, emission, render)
+    else render()
+  }
 }

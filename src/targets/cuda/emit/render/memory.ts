@@ -16,6 +16,7 @@ import { engineCoordinates, placeOf, scaled, sharedView, sum, type Place } from 
 import type { Renderer } from './renderer.ts'
 import { storeByEngine } from './store.ts'
 import { acquire, release } from './sync.ts'
+import { postWords, takeWords } from './words.ts'
 
 const read = (place: Place, type: string, address: string): string =>
   place.space === 'shared' ? `shared_load<${type}>(${address})` : `*(${address})`
@@ -33,6 +34,8 @@ function recorded(node: Node, ref: Node, emission: Emission, access: () => void,
 
 export const load: Renderer = (node, emission) => {
   emission.settle(node)
+  const words = emission.plans.words?.of(node)
+  if (words) return takeWords(node, words, emission)
   if (!isFragment(node)) return loadScalar(node, placeOf(node.inputs[0], emission), emission)
   const last = (): string => lastBits(node, emission)
   recorded(node, node.inputs[0], emission, () => loadFragment(node, emission), last)
@@ -131,6 +134,8 @@ function wideBytes(value: Node, ref: Node, vector: number, emission: Emission): 
 
 export const store: Renderer = (node, emission) => {
   emission.settle(node)
+  const words = emission.plans.words?.of(node)
+  if (words) return postWords(node, words, emission)
   recorded(node, node.inputs[0], emission, () => storeValue(node, emission))
 }
 

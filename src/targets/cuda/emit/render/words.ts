@@ -1,0 +1,86 @@
+/** Stores and loads of words that carry epochs: see ../words.ts. */
+import { walk, type Node } from '../../../../ir/node.ts'
+import type { Emission } from '../emission.ts'
+import { flagsName, type WordsAccess } from '../words.ts'
+import { stopped } from './control.ts'
+import { placeOf } from './places.ts'
+
+/** Of what words tell in its place only epochs are left, which advance as ever. */
+export function carry(node: Node, emission: Emission): void {
+  for (const one of [node, ...node.blocks.flatMap((block) => [...walk(block)])]) {
+    if (one.op !== 'signal' && one.op !== 'wait') continue
+    emission.epoch(flagsName(one), one.op)
+    emission[one.op === 'signal' ? 'signals' : 'waits'].add(flagsName(one))
+  }
+}
+
+/** Executed again until no thread misses a word. All threads of the group stay together. */
+export function untilThere(node: Node, emission: Emission, render: () => void): void {
+  const { out, group, params, plans } = emission
+  const label = `again_${++emission.labels}`
+  const [tries, missing] = [`tries_${emission.labels}`, `missing_${emission.labels}`]
+  const [wait] = plans.words!.waits
+  const site = emission.waitSite(wait?.site ?? node.site)
+  out.line(`u32 ${tries} = 0;`, node.site)
+  out.line(`${label}:`)
+  out.line(`u32 ${missing} = 0;`)
+  emission.missing = missing
+  render()
+  emission.missing = undefined
+  const isMissing = `(${missing} & 3) != 0`
+  const any = group.solo ? isMissing : `group_any(${group.barrier}, ${group.threads}, ${isMissing})`
+  out.block(`if (${any})`, () => {
+    out.line(`if (++${tries} % 256 != 0 || !${stopped(emission)}) goto ${label};`)
+    emission.byLeader(`tell_wait(${params.control}, ${site}, ${params.rank}, 0, ${tries});`)
+  })
+}
+
+export function postWords(node: Node, { flags, turned }: WordsAccess, emission: Emission): void {
+  const [ref, value] = node.inputs
+  const { out, plans } = emission
+  const layout = plans.layouts.of(value)
+  const place = placeOf(ref, emission)
+  const array = emission.inArray(value)
+  const epoch = emission.epoch(flags, 'signal')
+  const at = (turned?.order ?? layout).place('i')
+  out.line('#pragma unroll')
+  if (turned) {
+    const inside = place.inside(at)
+    const registers = [0, 1, 2, 3].map((n) => `${array}[${turned.register(`(i + ${n})`)}]`)
+    return out.line(
+      `for (u32 i = 0; i < ${turned.order.count}; i += 4) ${inside ? `if (${inside}) ` : ''}post_words(${place.address(at, 'i')}, ${epoch}, ${registers.join(', ')});`,
+      node.site,
+    )
+  }
+  const guard = [layout.isFirst, layout.exists('i'), place.inside(at)].filter((one) => one !== undefined)
+  out.line(
+    `for (u32 i = 0; i < ${layout.count}; ++i) ${guard.length > 0 ? `if (${guard.join(' && ')}) ` : ''}post_word(${place.address(at, 'i')}, ${epoch}, ${array}[i]);`,
+    node.site,
+  )
+}
+
+export function takeWords(node: Node, { flags, turned }: WordsAccess, emission: Emission): void {
+  const [ref] = node.inputs
+  const { out, plans, missing } = emission
+  const layout = plans.layouts.of(node)
+  const place = placeOf(ref, emission)
+  const name = emission.declareFragment(node, 'taken')
+  const epoch = emission.epoch(flags, 'wait')
+  const at = (turned?.order ?? layout).place('i')
+  const guard = [turned ? undefined : layout.exists('i'), place.inside(at)].filter((one) => one !== undefined)
+  const isWhole = guard.length === 0 && turned?.order.count === layout.count
+  if (!isWhole) out.unrolled(layout.count, `${name}[i] = 0;`, node.site)
+  out.line('#pragma unroll')
+  const condition = guard.length > 0 ? `if (${guard.join(' && ')}) ` : ''
+  if (turned) {
+    const registers = [0, 1, 2, 3].map((n) => `${name}[${turned.register(`(i + ${n})`)}]`)
+    return out.line(
+      `for (u32 i = 0; i < ${turned.order.count}; i += 4) ${condition}take_words(${place.address(at, 'i')}, ${epoch}, ${missing}, ${registers.join(', ')});`,
+      node.site,
+    )
+  }
+  out.line(
+    `for (u32 i = 0; i < ${layout.count}; ++i) ${condition}take_word(${place.address(at, 'i')}, ${epoch}, ${missing}, ${name}[i]);`,
+    node.site,
+  )
+}

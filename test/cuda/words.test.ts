@@ -1,0 +1,123 @@
+/** Words that carry the epochs of flags: emitted kernels run on this CPU, and what keeps the flags. */
+import { describe, expect, it } from 'vitest'
+import { bf16, f32, i32 } from '../../src/lang/dtypes.ts'
+import { flags, kernel, tensor, type Kernel } from '../../src/lang/kernel.ts'
+import type { Program } from '../../src/lang/program.ts'
+import { lower } from '../../src/ir/stages.ts'
+import { combine, carryingParams, on, slotOf, store } from '../../src/ops/flashDecode/partials.ts'
+import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
+import { factsOf } from '../../src/targets/cuda/emit/recipe.ts'
+import { randomNumbers } from '../../src/ops/operation.ts'
+import { openOnCpu, unavailable } from './onCpu/onCpu.ts'
+
+const why = unavailable()
+if (why) console.info(`emitted kernels are not run here: ${why}`)
+
+const D = 128
+const params = {
+  x: tensor(f32, 3),
+  out: tensor(f32, 4),
+  ...carryingParams('arrived'),
+  arrived: flags(3),
+}
+type Extra = (t: Program, part: { readonly sums: unknown }) => void
+
+/** Each rank sends the softmax of its rows, weighted, to all ranks, and all combine them; some have none. */
+const exchange = (G: number, alsoDoes: Extra = () => {}) =>
+  kernel('exchange', params, (t, { x, out, sums, stats, arrived }) => {
+    const slot = slotOf(t, arrived, 'signal')
+    const [G_, meta] = [G, { G, D, splits: 1 }]
+    t.persistent([1, 1], ([b, h]) => {
+      const rows = t.load(x.pick(0).tile([0, 0], [G_, D]))
+      const m = rows.maximum(1)
+      const powers = rows.sub(m.expand(1)).exp2()
+      const part = { m, l: powers.sum(1), acc: powers.mul(rows) }
+      const peer = (step: typeof b) => t.rank.add(step).add(1).mod(t.world)
+      t.for(t.world, (step) => store(t, on({ sums, stats }, peer(step)), slot, t.rank, part, meta))
+      t.for(t.world, (step) => t.signal(arrived.on(peer(step)).at([t.rank, b, h])))
+    })
+    alsoDoes(t, { sums })
+    combine(t, { sums, stats }, slot, out, meta, (part, b, h) => t.wait(arrived.at([part, b, h])), 'together')
+  })
+
+const sourceOf = (made: Kernel, facts = { words: true } as object): string => {
+  const [sums, stats] = [factsOf([2, 4, 8, D]), factsOf([2, 4, 2, 8])]
+  const tensors = { x: factsOf([1, 8, D]), out: factsOf([1, 1, 8, D]), sums, stats }
+  return emitCuda(lower(made.record({ world: 4 })), { tensors, ...facts }).source
+}
+
+describe('words that carry epochs', () => {
+  it('are in the place of flags, of their fences and of looks at them', () => {
+    const source = sourceOf(exchange(8))
+    expect(source).toMatch(/post_words\(.*take_word\(.*take_words\(/s)
+    expect(source).not.toMatch(/flag_store|flag_wait/)
+    // The epochs of both sides advance.
+    expect(source).toMatch(/arrived_epochs\[0\] = .*arrived_epochs\[1\] = /s)
+  })
+
+  it.each([
+    ['where nobody wants them', exchange(8), {}],
+    ['where waits are written down', exchange(8), { words: true, record: true }],
+    [
+      'where a tile is copied',
+      exchange(8, (t, { sums }) => {
+        const place = sums as Parameters<typeof store>[1]['sums']
+        t.copy(place.pick(0).pick(0).tile([0, 0], [8, D]), t.shared(f32, [8, D]))
+      }),
+      { words: true },
+    ],
+  ])('are not %s', (_, made, facts) => {
+    expect(sourceOf(made, facts)).toMatch(/flag_store.*flag_wait/s)
+  })
+
+  it('are not where somebody looks whether flags were raised', () => {
+    const looking = kernel('looking', params, (t, { out, sums, arrived }) => {
+      t.store(sums.pick(0).pick(t.rank).tile([0, 0], [8, D]), t.zeros(f32, [8, D]))
+      t.signal(arrived.at([t.rank, 0, 0]))
+      t.if(t.reached(arrived.at([0, 0, 0])), () =>
+        t.store(out.pick(0).pick(0).tile([0, 0], [8, D]), t.load(sums.pick(0).pick(0).tile([0, 0], [8, D]))),
+      )
+    })
+    expect(sourceOf(looking)).toContain('flag_store')
+  })
+
+  it('are of f32 alone, and of flags that there are', () => {
+    expect(() => tensor(bf16, 2, { carries: 'arrived' })).toThrow('words of bf16 cannot carry epochs')
+    const wrong = kernel('wrong', { x: tensor(f32, 1, { carries: 'y' }), y: tensor(i32, 1) }, () => {})
+    expect(() => wrong.record({ world: 1 })).toThrow('x carries y, which are no flags of one arrival')
+  })
+})
+
+describe.skipIf(why !== undefined)('words that carry epochs, on this CPU', () => {
+  it.each([
+    [1, 8],
+    [2, 8],
+    [4, 8],
+    [3, 16],
+  ])('are all there, on %i ranks, %i rows', async (ranks, G) => {
+    const made = exchange(G)
+    const world = openOnCpu(ranks)
+    const out = world.zeros(f32, [1, 1, G, D])
+    const x = world.zeros(f32, [1, G, D])
+    const inbox = { sums: world.zeros(f32, [2, ranks, G, D]), stats: world.zeros(f32, [2, ranks, 2, G]) }
+    const arrived = world.flags([ranks, 1, 1])
+    for (let launch = 0; launch < 7; launch++) {
+      const rows = Array.from({ length: ranks }, (_, rank) =>
+        randomNumbers('f32', G * D, 100 * launch + 10 * rank + G).map((number) => 4 * number),
+      )
+      rows.forEach((own, rank) => world.write(x, rank, own))
+      world.launch(made, { x, out, ...inbox, arrived }, { grid: 1 })
+      for (let rank = 0; rank < ranks; rank++) {
+        const found = await world.read(out, rank)
+        for (let i = 0; i < G * D; i++) {
+          const row = Math.floor(i / D)
+          const all = rows.map((own) => own.subarray(row * D, (row + 1) * D))
+          const sum = all.reduce((total, own) => total + own.reduce((a, v) => a + 2 ** v, 0), 0)
+          const wanted = all.reduce((total, own) => total + 2 ** own[i % D] * own[i % D], 0) / sum
+          expect(Math.abs(found[i] - wanted), `launch ${launch}, rank ${rank}, ${i}`).toBeLessThan(2e-6)
+        }
+      }
+    }
+    await world.close()
+  })
+})
