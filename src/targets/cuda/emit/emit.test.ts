@@ -553,7 +553,7 @@ describe.skipIf(noCompiler)('compiled for sm_90a', () => {
   const names = Object.keys(emitted)
   const instructions = ['mma.sync.aligned', 'wgmma.mma_async.sync.aligned']
   const instructionOf = (name: string): string[] => {
-    if (/few-heads|registers/.test(name)) return ['mma.sync.aligned']
+    if (/few-heads|words|registers/.test(name)) return ['mma.sync.aligned']
     return /gemm(?!-f32)|attention|decode/.test(name) ? ['wgmma.mma_async.sync.aligned'] : []
   }
 
