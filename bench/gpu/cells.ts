@@ -54,6 +54,8 @@ export interface CellResult extends Cell {
   readonly limit?: number
   /** Bytes that cross between ranks for each, at least. */
   readonly remoteBytes?: number
+  /** Of another run than most of the results that it stands among. */
+  readonly earlier?: boolean
   /** What else is to be said, in words. */
   readonly notes?: readonly string[]
 }

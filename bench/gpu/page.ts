@@ -11,6 +11,7 @@ const tiers = {
 } as const
 
 export function pageOf({ machine, date, cells }: Results): string {
+  const earlier = cells.filter((cell) => cell.earlier).map(({ key }) => key)
   const judgements = judge(cells)
   const sections = sectionNames.flatMap((section) =>
     tablesOf(
@@ -24,6 +25,11 @@ export function pageOf({ machine, date, cells }: Results): string {
     `${date}, driver for CUDA ${Math.floor(Number(machine.driver) / 1000)}.${(Number(machine.driver) % 1000) / 10}, Node ${machine.node}${peers.map((peer) => `, ${peer}`).join('')}. Raw results: [results/h200.json](results/h200.json).`,
     '```sh\nnpx tsx bench/gpu/verify.ts                       # right results first\nnpx tsx bench/gpu/run.ts --json bench-gpu.json     # all of it; --only gather,decode and --quick for less\nnpx tsx bench/gpu/results.ts bench-gpu.json        # this page\n```',
     how(cells),
+    ...(earlier.length > 0
+      ? [
+          '\\* Measured in a run before this one, on another machine of this kind, with the kernels of that time.',
+        ]
+      : []),
     '## Goals',
     ...Object.entries(tiers).map(([tier, meaning]) =>
       goals(
@@ -32,7 +38,7 @@ export function pageOf({ machine, date, cells }: Results): string {
         judgements.filter((judgement) => judgement.tier === tier),
       ),
     ),
-    ...sections.map((table) => asMarkdown(table)),
+    ...sections.map((table) => asMarkdown(marked(table, earlier))),
     left,
     '## On a node with several GPUs',
     'The same command: where there are as many GPUs as ranks, each rank has one. Nobody has run that yet. Strong scaling says how many multiprocessors each rank has, so it always shares the first GPU out.',
@@ -93,14 +99,14 @@ const left = `## Where the rest goes
   meets; on a third machine, in place, from outboxes and the product alone: 115.1, 111.5 and 112.2 us at M=64, 111.2, 107.7 and 109.7 at M=32, 124.6, 118.3 and 121.1 at M=128,
   112.7, 109.0 and 107.6 at M=8; 182.5, 182.3 and 180.5 at M=256, where four of sixteen programs copy before their last tile. Producers that start their first copy
   before they know whether the world was stopped gained nothing (M=64 115 instead of 114), and lost 4 % at M=512, which is not understood.
-- **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 93.5 us behind a gate, \`bsp\` 12.4 us more and \`fused\` 4.7. By the device's clock,
+- **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 95.6 us behind a gate, \`bsp\` 13 us more and \`fused\` 3.8; in the run before, on a machine with a faster memory and with flags, 93.5, 12.4 and 4.7. By the device's clock,
   on another machine, from the first program's start, medians of 40 executions: the last tile of its cache arrives at a program after 88 to 94.5 us, 91 on average, and which are late differs from
   one execution to the next; after the last the product takes 0.7, sending it to eight ranks and telling them 1.3, and 1.8 later the last part is combined. Of attention alone it arrives after
   87 to 93 us. By leaving parts out, in one process on a third machine, behind gates: attention 95.3; sending to one rank alone 95.7, to all 96.1; telling as well
   95.8; combining without waiting 98.3; all of it 98.5. With three tiles under way instead of two, attention takes 98 us: by number of multiprocessor, those of some ranks end after
   83 us and those of others after 102.
-  Tried: words that carry two bits of their epoch, without flags and fences (0.8 us less, of three and two instances in one process, on two machines, where the words of a thread lie side by side; nothing where
-  they lie in rows); partial results side by side, with flags (nothing); programs of a rank that keep pace, by a counter (the first end 2 us later, the last no sooner, so that those that are late
+  Since then words carry two bits of their epoch, in the place of flags and fences: by hand 0.8 us less, of two and three instances in one process, on two machines, where the words of a thread lie side by side, and nothing where
+  they lie in rows. Tried: partial results side by side, with flags (nothing); programs of a rank that keep pace, by a counter (the first end 2 us later, the last no sooner, so that those that are late
   wait for something else than those that are ahead); copies that begin before the length is known, or at another tile for each program; keys and values with barriers
   of their own; eight warps that multiply instead of four (97.2 instead of 95.9 us); parts loaded before the first is weighed; code for combining that has run once before (nothing, or worse); keys and values that leave the second cache first (0 to 3 us less, for \`bsp\` as
   well; presumably since what was read first is then still there in the next execution, as it would not be where a model has more layers).
@@ -113,10 +119,10 @@ const left = `## Where the rest goes
 - **Below a limit.** Limits are what was measured once: long caches are read at up to 4.72 TB/s, and 790 TFLOP/s are those of a whole GPU
   at the clock that its power allows; fewer multiprocessors run faster. _Recovered_ is above 100 % where a fused variant is faster than
   the faster product alone, whose tiles it does not share.
-- **A launch** is one call of the driver, made ready early, and 0.3 to 1.1 us beside it, of which JavaScript is 0.12 where the driver is a fake one that returns at once. The host's
-  clock is not steady: minutes apart on one machine that call took 2.9 to 4.2 us and the launch 3.1 to 4.8.
+- **A launch** is one call of the driver, made ready early, and 0.3 to 1.3 us beside it, of which JavaScript is 0.12 where the driver is a fake one that returns at once. Hosts
+  differ: that call takes 4.1 us on this machine; minutes apart on another it took 2.9 to 4.2, and the launch 3.1 to 4.8.
 - \`push\` of All-Gather + GEMM raises a flag for each tile and rank, with a fence each; on a GPU that costs more than it brings.
-- Kernels of this run were compiled by nvcc 13.0 beforehand, not by NVRTC. Launches had 20 rounds that were not counted; it takes more until all that launches is machine code.`
+- Kernels of this run were compiled by nvcc 13.0 beforehand, not by NVRTC. \`gather-kernel\` and \`fine-grained\` had the rule's tiles where they have those of \`bsp\` since then.`
 
 function goals(tier: string, meaning: string, judgements: readonly Judgement[]): string {
   const missed = judgements.filter(({ isReached }) => !isReached)
@@ -130,6 +136,15 @@ const rowsOf = (head: readonly string[], rows: readonly (readonly string[])[]): 
   [head, head.map((_, n) => (n === 0 ? '---' : '---:')), ...rows]
     .map((row) => `| ${row.join(' | ')} |`)
     .join('\n')
+
+/** Cells of an earlier run have a star. */
+const marked = (table: Table, earlier: readonly string[]): Table => ({
+  ...table,
+  rows: table.rows.map(([name, ...rest]) => [
+    earlier.some((key) => name === key || name.startsWith(`${key}, `)) ? `${name} \\*` : name,
+    ...rest,
+  ]),
+})
 
 const asMarkdown = ({ title, head, rows, notes }: Table): string =>
   [`## ${title}`, rowsOf(head, rows), ...notes.map((note) => `- ${note}`)].join('\n\n')

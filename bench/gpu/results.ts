@@ -4,7 +4,7 @@
  *   npx tsx bench/gpu/results.ts FILE.json...    keeps them as docs/results/h200.json and writes docs/results-h200.md
  *   npx tsx bench/gpu/results.ts                 writes the page again
  *
- * Of a cell that several files have, the last one's counts.
+ * Of a cell that several files have, the last one's counts; what the last file has not is marked as earlier.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -20,7 +20,11 @@ const read = (path: string): Results => JSON.parse(readFileSync(path, 'utf8')) a
 
 const all = (given.length === 0 ? [kept] : given).map(read)
 const { machine, date } = all[all.length - 1]
-const found = new Map(all.flatMap(({ cells }) => cells.map((cell) => [cell.key, cell] as const)))
+const found = new Map(
+  all.flatMap(({ cells }, n) =>
+    cells.map((cell) => [cell.key, n < all.length - 1 ? { ...cell, earlier: true } : cell] as const),
+  ),
+)
 const planned = (['K', 'M'] as const).flatMap((shard) => planCells({ quick: false, shard }))
 const keys = [...new Set(planned.map(({ key }) => key))]
 const cells = keys.flatMap((key) => found.get(key) ?? [])

@@ -328,7 +328,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 1, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 114.7, pull: 110.9, push: 130.4, fused: 107.6 },
+    times: { bsp: 115.9, pull: 109.9, push: 130.8, fused: 108.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -337,7 +337,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 2, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 114.9, pull: 111.6, push: 129.5, fused: 107.9 },
+    times: { bsp: 116, pull: 108, push: 128, fused: 107.9 },
   },
   {
     operation: 'allGatherGemm',
@@ -346,7 +346,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 4, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 115.9, pull: 112.5, push: 128.5, fused: 108.8 },
+    times: { bsp: 118.6, pull: 109.6, push: 129.1, fused: 110 },
   },
   {
     operation: 'allGatherGemm',
@@ -355,7 +355,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 8, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 116.7, pull: 112.2, push: 130.6, fused: 108.6 },
+    times: { bsp: 118.1, pull: 111.1, push: 130.4, fused: 109.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -364,7 +364,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 16, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 117.8, pull: 115.6, push: 133.5, fused: 110.6 },
+    times: { bsp: 119, pull: 112.4, push: 131.9, fused: 111.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -373,7 +373,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 32, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 119.7, pull: 110.9, push: 132.8, fused: 111.5 },
+    times: { bsp: 122.2, pull: 110.5, push: 134.1, fused: 113.2 },
   },
   {
     operation: 'allGatherGemm',
@@ -382,7 +382,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 64, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 121.2, pull: 114.1, push: 134.9, fused: 116 },
+    times: { bsp: 122.4, pull: 111.9, push: 136.6, fused: 117.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -391,7 +391,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 128, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 136.4, pull: 122.8, push: 147.6, fused: 123.4 },
+    times: { bsp: 136.9, pull: 119.6, push: 147.9, fused: 125 },
   },
   {
     operation: 'allGatherGemm',
@@ -400,7 +400,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 256, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 202.5, pull: 178.2, push: 265.6, fused: 186.5 },
+    times: { bsp: 205.2, pull: 182.1, push: 264.9, fused: 191.4 },
   },
   {
     operation: 'allGatherGemm',
@@ -409,7 +409,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 512, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 375, pull: 335.8, push: 523.8, fused: 356.8 },
+    times: { bsp: 383.9, pull: 340.1, push: 522.6, fused: 365.9 },
   },
   {
     operation: 'allGatherGemm',
@@ -418,7 +418,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 1024, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 687.5, pull: 599, push: 974.8, fused: 663.3 },
+    times: { bsp: 704.7, pull: 607.6, push: 962, fused: 680.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -427,7 +427,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 2048, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 1388.6, pull: 1205.1, push: 1988.9, fused: 1339.9 },
+    times: { bsp: 1445.7, pull: 1235, push: 2008.9, fused: 1394.7 },
   },
   {
     operation: 'allGatherGemm',
@@ -436,7 +436,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 4096, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 2841, pull: 2572.2, push: 4312.1, fused: 2745.1 },
+    times: { bsp: 2997.8, pull: 2702.5, push: 4360.1, fused: 2914.7 },
   },
   {
     operation: 'allGatherGemm',
@@ -445,7 +445,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 8192, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 6020.7, pull: 5604.4, push: 9190.6, fused: 5879.7 },
+    times: { bsp: 6287.5, pull: 5902.3, push: 9472.8, fused: 6034.4 },
   },
   {
     operation: 'allGatherGemm',
@@ -454,7 +454,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 1, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 115.2, pull: 111.1, push: 132.4, fused: 107.9 },
+    times: { bsp: 115.9, pull: 109.6, push: 130.2, fused: 108.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -463,7 +463,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 2, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 114.7, pull: 110.8, push: 129.6, fused: 106.1 },
+    times: { bsp: 116.6, pull: 108, push: 128.3, fused: 108 },
   },
   {
     operation: 'allGatherGemm',
@@ -472,7 +472,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 4, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 116.2, pull: 112.4, push: 128.7, fused: 109.2 },
+    times: { bsp: 117.7, pull: 109.7, push: 129.1, fused: 109.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -481,7 +481,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 8, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 116.2, pull: 112.4, push: 130.9, fused: 108.1 },
+    times: { bsp: 117.8, pull: 110.8, push: 130.2, fused: 110 },
   },
   {
     operation: 'allGatherGemm',
@@ -490,7 +490,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 16, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 118.3, pull: 113.9, push: 133.3, fused: 110.7 },
+    times: { bsp: 119.9, pull: 113.3, push: 133.2, fused: 112.1 },
   },
   {
     operation: 'allGatherGemm',
@@ -499,7 +499,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 32, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 119.1, pull: 111.2, push: 133.6, fused: 112.4 },
+    times: { bsp: 121.7, pull: 110.4, push: 133.9, fused: 114.2 },
   },
   {
     operation: 'allGatherGemm',
@@ -508,7 +508,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 64, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 121.6, pull: 114.8, push: 137.5, fused: 116.5 },
+    times: { bsp: 122.6, pull: 111.5, push: 136.5, fused: 117.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -517,7 +517,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 128, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 135.7, pull: 123.5, push: 148.8, fused: 124.4 },
+    times: { bsp: 136.4, pull: 119.6, push: 150.2, fused: 126.9 },
   },
   {
     operation: 'allGatherGemm',
@@ -526,7 +526,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 256, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 206.9, pull: 183.3, push: 266.8, fused: 192.2 },
+    times: { bsp: 212.1, pull: 188, push: 267.3, fused: 197.9 },
   },
   {
     operation: 'allGatherGemm',
@@ -535,7 +535,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 512, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 391.6, pull: 346.1, push: 530, fused: 374.2 },
+    times: { bsp: 399.7, pull: 353.4, push: 527.5, fused: 383.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -544,7 +544,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 1024, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 720.1, pull: 624.9, push: 981.2, fused: 696.4 },
+    times: { bsp: 744.9, pull: 637.5, push: 974.9, fused: 720.2 },
   },
   {
     operation: 'allGatherGemm',
@@ -580,7 +580,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
-    times: { bsp: 105.9, 'gather-kernel': 108.6, 'fine-grained': 115.2, 'fused-coarse': 99, fused: 98.2 },
+    times: { bsp: 108.5, 'gather-kernel': 115.7, 'fine-grained': 130.6, 'fused-coarse': 101.3, fused: 99.4 },
   },
   {
     operation: 'flashDecode',
@@ -589,7 +589,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
-    times: { bsp: 193.2, 'gather-kernel': 194.4, 'fine-grained': 199.1, 'fused-coarse': 188.8, fused: 185.4 },
+    times: { bsp: 197.4, 'gather-kernel': 203.7, 'fine-grained': 216.5, 'fused-coarse': 193.1, fused: 188.8 },
   },
   {
     operation: 'flashDecode',
@@ -598,7 +598,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
-    times: { bsp: 367, 'gather-kernel': 366.8, 'fine-grained': 372.4, 'fused-coarse': 361.1, fused: 359 },
+    times: { bsp: 376.1, 'gather-kernel': 380.9, 'fine-grained': 393.6, 'fused-coarse': 369.4, fused: 367.3 },
   },
   {
     operation: 'flashDecode',
@@ -607,7 +607,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
-    times: { bsp: 713.7, 'gather-kernel': 711.6, 'fine-grained': 716.5, 'fused-coarse': 705.6, fused: 707.1 },
+    times: { bsp: 729.4, 'gather-kernel': 734.6, 'fine-grained': 746.6, 'fused-coarse': 722.1, fused: 723 },
   },
   {
     operation: 'flashDecode',
@@ -617,11 +617,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 1402.5,
-      'gather-kernel': 1400.7,
-      'fine-grained': 1410.4,
-      'fused-coarse': 1395.7,
-      fused: 1398.9,
+      bsp: 1439.4,
+      'gather-kernel': 1441.9,
+      'fine-grained': 1462.9,
+      'fused-coarse': 1426.3,
+      fused: 1431,
     },
   },
   {
@@ -632,11 +632,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 262144 },
     layout: {},
     times: {
-      bsp: 2792.2,
-      'gather-kernel': 2810.2,
-      'fine-grained': 2778.8,
-      'fused-coarse': 2773.5,
-      fused: 2804,
+      bsp: 2863.2,
+      'gather-kernel': 2870.6,
+      'fine-grained': 2854.6,
+      'fused-coarse': 2831.7,
+      fused: 2876.6,
     },
   },
   {
@@ -647,11 +647,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 524288 },
     layout: {},
     times: {
-      bsp: 5520.3,
-      'gather-kernel': 5512.7,
-      'fine-grained': 5493.4,
-      'fused-coarse': 5519.4,
-      fused: 5492.9,
+      bsp: 5664.3,
+      'gather-kernel': 5657.6,
+      'fine-grained': 5634.3,
+      'fused-coarse': 5661.9,
+      fused: 5624,
     },
   },
   {
@@ -661,7 +661,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
-    times: { bsp: 371.9, 'gather-kernel': 372.8, 'fine-grained': 371.3, 'fused-coarse': 370, fused: 359.5 },
+    times: { bsp: 379.9, 'gather-kernel': 380.9, 'fine-grained': 380.2, 'fused-coarse': 376.9, fused: 367.4 },
   },
   {
     operation: 'flashDecode',
@@ -670,7 +670,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
-    times: { bsp: 719.2, 'gather-kernel': 719.7, 'fine-grained': 717.9, 'fused-coarse': 718.5, fused: 707.5 },
+    times: { bsp: 736.3, 'gather-kernel': 736.6, 'fine-grained': 733.2, 'fused-coarse': 733.8, fused: 724.4 },
   },
   {
     operation: 'flashDecode',
@@ -680,11 +680,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
     times: {
-      bsp: 1405.4,
-      'gather-kernel': 1404.2,
-      'fine-grained': 1406.3,
-      'fused-coarse': 1403.4,
-      fused: 1392.9,
+      bsp: 1440.6,
+      'gather-kernel': 1436.9,
+      'fine-grained': 1433.8,
+      'fused-coarse': 1434.5,
+      fused: 1427.9,
     },
   },
   {
@@ -695,11 +695,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
     times: {
-      bsp: 2774.5,
-      'gather-kernel': 2795.1,
-      'fine-grained': 2790.8,
-      'fused-coarse': 2787.4,
-      fused: 2765.7,
+      bsp: 2836.2,
+      'gather-kernel': 2867.9,
+      'fine-grained': 2874.1,
+      'fused-coarse': 2845,
+      fused: 2827,
     },
   },
   {
@@ -710,11 +710,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 5504.1,
-      'gather-kernel': 5548.6,
-      'fine-grained': 5517.7,
-      'fused-coarse': 5529.2,
-      fused: 5499.8,
+      bsp: 5633.2,
+      'gather-kernel': 5720.6,
+      'fine-grained': 5676.4,
+      'fused-coarse': 5690.4,
+      fused: 5651.7,
     },
   },
   {
@@ -725,11 +725,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 262144 },
     layout: {},
     times: {
-      bsp: 10969.3,
-      'gather-kernel': 10989,
-      'fine-grained': 11011.1,
-      'fused-coarse': 11015.8,
-      fused: 11109.8,
+      bsp: 11222.3,
+      'gather-kernel': 11236.5,
+      'fine-grained': 11222.7,
+      'fused-coarse': 11238,
+      fused: 11264.4,
     },
   },
   {
@@ -740,11 +740,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 524288 },
     layout: {},
     times: {
-      bsp: 22187.9,
-      'gather-kernel': 22159.2,
-      'fine-grained': 21869.5,
-      'fused-coarse': 22088.4,
-      fused: 21855.4,
+      bsp: 22736.5,
+      'gather-kernel': 22731.7,
+      'fine-grained': 22729.1,
+      'fused-coarse': 22773,
+      fused: 22725.6,
     },
   },
   {
@@ -754,7 +754,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
-    times: { bsp: 731.2, 'gather-kernel': 729.8, 'fine-grained': 728, 'fused-coarse': 733.3, fused: 708.8 },
+    times: { bsp: 748, 'gather-kernel': 748.5, 'fine-grained': 742, 'fused-coarse': 750.9, fused: 726.8 },
   },
   {
     operation: 'flashDecode',
@@ -764,11 +764,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
     times: {
-      bsp: 1415,
-      'gather-kernel': 1420.5,
-      'fine-grained': 1415.7,
-      'fused-coarse': 1430.4,
-      fused: 1400.8,
+      bsp: 1449.4,
+      'gather-kernel': 1446.1,
+      'fine-grained': 1454.4,
+      'fused-coarse': 1463.5,
+      fused: 1429.4,
     },
   },
   {
@@ -779,11 +779,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
     times: {
-      bsp: 2796.2,
-      'gather-kernel': 2799.1,
-      'fine-grained': 2786,
-      'fused-coarse': 2794.5,
-      fused: 2785.7,
+      bsp: 2878.5,
+      'gather-kernel': 2853.7,
+      'fine-grained': 2869.5,
+      'fused-coarse': 2860.3,
+      fused: 2834.9,
     },
   },
   {
@@ -794,11 +794,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
     times: {
-      bsp: 5568.5,
-      'gather-kernel': 5554.8,
-      'fine-grained': 5598.9,
-      'fused-coarse': 5597.3,
-      fused: 5546.5,
+      bsp: 5735.9,
+      'gather-kernel': 5712.2,
+      'fine-grained': 5679.9,
+      'fused-coarse': 5685.3,
+      fused: 5620.8,
     },
   },
   {
@@ -809,11 +809,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 11108.4,
-      'gather-kernel': 11130.2,
-      'fine-grained': 11116.9,
-      'fused-coarse': 11066.2,
-      fused: 11109.3,
+      bsp: 11298.3,
+      'gather-kernel': 11236.6,
+      'fine-grained': 11382.9,
+      'fused-coarse': 11469.4,
+      fused: 11219.2,
     },
   },
   {
@@ -824,11 +824,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 262144 },
     layout: {},
     times: {
-      bsp: 21960.5,
-      'gather-kernel': 22044,
-      'fine-grained': 22052,
-      'fused-coarse': 22022.4,
-      fused: 21984.2,
+      bsp: 22536.6,
+      'gather-kernel': 22435.8,
+      'fine-grained': 22561.7,
+      'fused-coarse': 22452.4,
+      fused: 22679.6,
     },
   },
   {
@@ -839,11 +839,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
     times: {
-      bsp: 1439.3,
-      'gather-kernel': 1440.4,
-      'fine-grained': 1431.9,
-      'fused-coarse': 1462.5,
-      fused: 1406.4,
+      bsp: 1474.5,
+      'gather-kernel': 1473.2,
+      'fine-grained': 1472.6,
+      'fused-coarse': 1487.8,
+      fused: 1435.2,
     },
   },
   {
@@ -854,11 +854,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
     times: {
-      bsp: 2814.1,
-      'gather-kernel': 2813,
-      'fine-grained': 2804.1,
-      'fused-coarse': 2886.1,
-      fused: 2782.8,
+      bsp: 2915.5,
+      'gather-kernel': 2893.7,
+      'fine-grained': 2890.7,
+      'fused-coarse': 2936.6,
+      fused: 2885.8,
     },
   },
   {
@@ -869,11 +869,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
     times: {
-      bsp: 5588.1,
-      'gather-kernel': 5648.3,
-      'fine-grained': 5537,
-      'fused-coarse': 5637.7,
-      fused: 5516.9,
+      bsp: 5689.8,
+      'gather-kernel': 5724.5,
+      'fine-grained': 5680.7,
+      'fused-coarse': 5719.1,
+      fused: 5688.9,
     },
   },
   {
@@ -884,11 +884,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
     times: {
-      bsp: 11088.7,
-      'gather-kernel': 11044.8,
-      'fine-grained': 11048.7,
-      'fused-coarse': 11135,
-      fused: 11085.7,
+      bsp: 11312.7,
+      'gather-kernel': 11330.4,
+      'fine-grained': 11289.4,
+      'fused-coarse': 11443.1,
+      fused: 11291.3,
     },
   },
   {
@@ -899,11 +899,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 22155.6,
-      'gather-kernel': 21972.8,
-      'fine-grained': 21900.5,
-      'fused-coarse': 22225.1,
-      fused: 22179.5,
+      bsp: 22620,
+      'gather-kernel': 22702.6,
+      'fine-grained': 22441.5,
+      'fused-coarse': 22503.3,
+      fused: 22712.6,
     },
   },
 ]

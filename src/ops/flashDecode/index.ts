@@ -269,6 +269,8 @@ function isStealing(
   return variant === 'fused' && (stealing ?? (maySteal && ranks > 1))
 }
 
+const ladder: readonly string[] = ['gather-kernel', 'fine-grained']
+
 function tilingOf(world: TilingWorld, options: Omit<FlashDecodeOptions, 'tiles'>): Tiling<DecodeTiles> {
   const { shape, dtype, variant } = options
   const { target, ranks, localRanks } = world
@@ -281,7 +283,8 @@ function tilingOf(world: TilingWorld, options: Omit<FlashDecodeOptions, 'tiles'>
   return {
     asked: {
       operation: 'flashDecode',
-      ...{ variant, dtype, ranks, shape },
+      // Steps of the ladder attend by one kernel.
+      ...{ variant: ladder.includes(variant) ? 'bsp' : variant, dtype, ranks, shape },
       multiprocessors: multiprocessors ?? 0,
       device: world.device?.(localRanks[0]) ?? target,
     },
