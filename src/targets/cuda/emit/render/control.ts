@@ -26,7 +26,8 @@ function declareState(
       return name
     }
     const own = isSplat(value) ? undefined : emission.fragment(value).array
-    if (own && emission.plans.uses.diesAt(value, node)) return own
+    // What is executed again begins with it again.
+    if (own && emission.missing === undefined && emission.plans.uses.diesAt(value, node)) return own
     const isAccumulator = ['accumulator', 'swapped'].includes(emission.plans.layouts.of(param).kind)
     const name = emission.names.take(isAccumulator ? 'acc' : base)
     const { dtype } = param.type as ValueType
