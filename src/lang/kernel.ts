@@ -49,9 +49,10 @@ export type Meta = Readonly<Record<string, MetaValue>>
 /**
  * A tensor on the symmetric heap: one copy a rank.
  *
- * `carries` names flags that tell of nothing but this tensor's tiles, of f32: each is stored whole, anew in every launch and in two slots
+ * `carries` names flags that tell of nothing but this tensor's tiles, of f32: each is stored whole, once in every launch and in two slots
  * by epoch, and loaded whole behind a wait for its flag, by the same kernel. A GPU may then do without these flags: each word has two bits
- * of the epoch in the place of its lowest ones, and a load looks at them until all are there. It must be zero at first.
+ * by epoch in the place of its lowest ones, and a load looks at them until all are there. The tensor must be zero at first, and what it holds
+ * is nobody else's business: elements may lie in another order.
  */
 export function tensor<D extends StorageDType, R extends TensorRank>(
   dtype: D,

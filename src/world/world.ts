@@ -211,7 +211,7 @@ export interface World extends Allocator {
   pack<D extends StorageDType>(tensor: SymmetricTensor<D>): Promise<PackedTensor<D>>
   /** All ranks have done all that was launched before; orders everything after it. */
   barrier(): Promise<void>
-  /** After a stop: nothing is launched, flags and epochs are zero on all ranks; tensors hold what they held. */
+  /** After a stop: nothing is launched, flags and epochs are zero on all ranks; tensors hold what they held, but for words that carry flags. */
   reset(): Promise<void>
   /** What was recorded since the world was opened with `record`; waits for nothing. */
   timeline(): Timeline

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { bf16, f32, i32 } from '../../src/lang/dtypes.ts'
 import { flags, kernel, tensor, type Kernel } from '../../src/lang/kernel.ts'
 import type { Program } from '../../src/lang/program.ts'
+import type { Fragment } from '../../src/lang/value.ts'
 import { lower } from '../../src/ir/stages.ts'
 import { combine, carryingParams, on, slotOf, store } from '../../src/ops/flashDecode/partials.ts'
 import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
@@ -18,6 +19,12 @@ const params = {
   x: tensor(f32, 3),
   out: tensor(f32, 4),
   ...carryingParams('arrived'),
+  arrived: flags(3),
+}
+const sumsAlone = {
+  x: tensor(f32, 3),
+  out: tensor(f32, 4),
+  sums: tensor(f32, 4, { carries: 'arrived' }),
   arrived: flags(3),
 }
 type Extra = (t: Program, part: { readonly sums: unknown }) => void
@@ -70,15 +77,71 @@ describe('words that carry epochs', () => {
     expect(sourceOf(made, facts)).toMatch(/flag_store.*flag_wait/s)
   })
 
-  it('are not where somebody looks whether flags were raised', () => {
-    const looking = kernel('looking', params, (t, { out, sums, arrived }) => {
-      t.store(sums.pick(0).pick(t.rank).tile([0, 0], [8, D]), t.zeros(f32, [8, D]))
-      t.signal(arrived.at([t.rank, 0, 0]))
-      t.if(t.reached(arrived.at([0, 0, 0])), () =>
-        t.store(out.pick(0).pick(0).tile([0, 0], [8, D]), t.load(sums.pick(0).pick(0).tile([0, 0], [8, D]))),
-      )
-    })
-    expect(sourceOf(looking)).toContain('flag_store')
+  type Body = Parameters<typeof kernel<typeof sumsAlone>>[2]
+  const rowsOf: (...given: Parameters<Body>) => Fragment<'f32', 2> = (t, { x }) => {
+    const rows = t.load(x.pick(0).tile([0, 0], [8, D]))
+    return rows.sub(rows.maximum(1).expand(1))
+  }
+  const show: (given: Parameters<Body>, shown: Fragment<'f32', 2>) => void = ([t, { out }], shown) =>
+    t.store(out.pick(0).pick(0).tile([0, 0], [8, D]), shown.sub(shown.maximum(1).expand(1)))
+  const sent: Body = (t, args) => {
+    const { sums, arrived } = args
+    t.store(sums.on(t.rank.add(1).mod(t.world)).pick(0).pick(t.rank).tile([0, 0], [8, D]), rowsOf(t, args))
+    t.signal(arrived.on(t.rank.add(1).mod(t.world)).at([t.rank, 0, 0]))
+  }
+  const received: Body = (t, args) => {
+    t.wait(args.arrived.at([0, 0, 0]))
+    show([t, args], t.load(args.sums.pick(0).pick(0).tile([0, 0], [8, D])))
+  }
+  const both =
+    (more: Body): Body =>
+    (t, args) => {
+      sent(t, args)
+      more(t, args)
+      received(t, args)
+    }
+
+  type Case = readonly [what: string, isHad: boolean, body: Body, shape?: readonly number[]]
+  const cases: readonly Case[] = [
+    ['what is sent and received', true, both(() => {})],
+    [
+      'a look whether a flag was raised',
+      false,
+      both((t, { arrived, out }) =>
+        t.if(t.reached(arrived.at([0, 0, 0])), () => t.store(out.at([0, 0, 0, 0]), 1)),
+      ),
+    ],
+    [
+      'a wait for a launch before',
+      false,
+      both((t, { arrived }) => t.wait(arrived.at([0, 0, 0]), { lag: 1 })),
+    ],
+    ['a sender alone', false, sent],
+    ['a receiver alone', false, received],
+    ['a tile that crosses the end of rows', false, both(() => {}), [2, 4, 8, 100]],
+    ['a tile that crosses the last row', false, both(() => {}), [2, 4, 5, D]],
+    ['rows that are not aligned', false, both(() => {}), [2, 4, 8, 130]],
+    [
+      'a tile of another shape',
+      false,
+      both((t, { sums, out }) => {
+        const tall = t.load(sums.pick(0).pick(0).tile([0, 0], [16, D]))
+        t.store(out.pick(0).pick(0).tile([0, 0], [16, D]), tall.sub(tall.maximum(1).expand(1)))
+      }),
+    ],
+    [
+      'another tensor that is sent, of which the flags may tell',
+      false,
+      both((t, { x }) => t.store(x.on(t.rank.add(1).mod(t.world)).at([0, 0, 0]), 1)),
+    ],
+  ]
+  it.each(cases.map(([what, ...rest]) => ({ what, rest })))('are had for $what, or not', ({ rest }) => {
+    const [isHad, body, shape = [2, 4, 8, D]] = rest
+    const made = kernel('made', sumsAlone, body)
+    const tensors = { x: factsOf([1, 8, D]), out: factsOf([1, 1, 16, D]), sums: factsOf(shape) }
+    const { source } = emitCuda(lower(made.record({ world: 4 })), { tensors, words: true })
+    expect(/post_word|take_word/.test(source)).toBe(isHad)
+    expect(/flag_store|flag_wait/.test(source)).toBe(!isHad)
   })
 
   it('are of f32 alone, and of flags that there are', () => {
@@ -121,8 +184,24 @@ describe.skipIf(why !== undefined)('words that carry epochs, on this CPU', () =>
     await world.close()
   })
 
+  it('are told from the zeros of an inbox that is new, whatever the epoch', async () => {
+    const [ranks, G] = [2, 8]
+    const made = exchange(G)
+    const world = openOnCpu(ranks)
+    const [x, out] = [world.zeros(f32, [1, G, D]), world.zeros(f32, [1, 1, G, D])]
+    const arrived = world.flags([ranks, 1, 1])
+    for (let launch = 1; launch <= 9; launch++) {
+      const inbox = { sums: world.zeros(f32, [2, ranks, G, D]), stats: world.zeros(f32, [2, ranks, 2, G]) }
+      for (let rank = 0; rank < ranks; rank++) world.write(x, rank, new Float32Array(G * D).fill(launch))
+      world.launch(made, { x, out, ...inbox, arrived }, { grid: 1 })
+      for (let rank = 0; rank < ranks; rank++)
+        for (const value of await world.read(out, rank)) expect(value).toBeCloseTo(launch / D, 5)
+    }
+    await world.close()
+  })
+
   it('are added to what there was before, once, however often they are looked for', async () => {
-    const adding = kernel('adding', params, (t, { x, out, sums, arrived }) => {
+    const adding = kernel('adding', sumsAlone, (t, { x, out, sums, arrived }) => {
       const slot = slotOf(t, arrived, 'signal')
       const rows = t.load(x.pick(0).tile([0, 0], [8, D]))
       const own = rows.sub(rows.maximum(1).expand(1))
@@ -139,7 +218,7 @@ describe.skipIf(why !== undefined)('words that carry epochs, on this CPU', () =>
     expect(sourceOf(adding)).toContain('take_words')
     const world = openOnCpu(ranks)
     const [x, out] = [world.zeros(f32, [1, 8, D]), world.zeros(f32, [1, 1, 8, D])]
-    const inbox = { sums: world.zeros(f32, [2, ranks, 8, D]), stats: world.zeros(f32, [2, ranks, 2, 8]) }
+    const inbox = { sums: world.zeros(f32, [2, ranks, 8, D]) }
     const arrived = world.flags([ranks, 1, 1])
     for (let launch = 0; launch < 5; launch++) {
       // Whole numbers: the bits that words carry are none of theirs.

@@ -185,7 +185,8 @@ export class Launches {
     this.streams = Math.max(this.streams, stream + 1)
     const queue = machine.queue(rank, stream)
     const { device } = machine.place(rank)
-    for (const name of Object.keys(ir.carried ?? {})) this.#carrying.add(values[name] as object)
+    if (machine.facts.words)
+      for (const name of Object.keys(ir.carried ?? {})) this.#carrying.add(values[name] as object)
     const executable = executableOf(ir, values, machine.facts)
     const { block, sharedBytes, params } = executable.emitted
     const loaded = machine.kernel(executable, rank)

@@ -198,8 +198,9 @@ __device__ __forceinline__ void flag_store(u32* flag, u32 value) { asm volatile(
 __device__ __forceinline__ void flag_add(u32* flag, u32 value) { asm volatile("red.release.${scope}.global.add.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory"); }
 __device__ __forceinline__ bool flag_reached(u32 value, u32 wanted) { return (i32)(value - wanted) >= 0; }
 
-// Words that carry the last two bits of an epoch instead of their own. What is not there yet leaves some of them in \`missing\`.
-__device__ __forceinline__ u32 carrying(float x, u32 epoch) { return (__float_as_uint(x) & ~3u) | (epoch & 3u); }
+// Words that carry an epoch in their last two bits, 1, 2 or 3. What is not there yet leaves some of them in \`missing\`.
+__device__ __forceinline__ u32 carrying(float x, u32 epoch) { return (__float_as_uint(x) & ~3u) | (epoch % 3u + 1u); }
+__device__ __forceinline__ u32 unlike(u32 word, u32 epoch) { return word ^ (epoch % 3u + 1u); }
 __device__ __forceinline__ float carried(u32 word) { return __uint_as_float(word & ~3u); }
 __device__ __forceinline__ void post_word(float* to, u32 epoch, float x) {
   asm volatile("st.relaxed.${scope}.global.u32 [%0], %1;" :: "l"(to), "r"(carrying(x, epoch)) : "memory");
@@ -211,13 +212,13 @@ __device__ __forceinline__ void post_words(float* to, u32 epoch, float x, float 
 __device__ __forceinline__ void take_word(const float* from, u32 epoch, u32& missing, float& x) {
   u32 a;
   asm volatile("ld.relaxed.${scope}.global.u32 %0, [%1];" : "=r"(a) : "l"(from) : "memory");
-  missing |= a ^ epoch;
+  missing |= unlike(a, epoch);
   x = carried(a);
 }
 __device__ __forceinline__ void take_words(const float* from, u32 epoch, u32& missing, float& x, float& y, float& z, float& w) {
   u32 a, b, c, d;
   asm volatile("ld.relaxed.${scope}.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "l"(from) : "memory");
-  missing |= (a ^ epoch) | (b ^ epoch) | (c ^ epoch) | (d ^ epoch);
+  missing |= unlike(a, epoch) | unlike(b, epoch) | unlike(c, epoch) | unlike(d, epoch);
   x = carried(a); y = carried(b); z = carried(c); w = carried(d);
 }
 

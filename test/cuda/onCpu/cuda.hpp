@@ -107,25 +107,23 @@ inline bool barrier_try(u32 barrier, u32 phase) {
 
 inline u32 flag_load(const u32* flag) { on_cpu::yield(); return *flag; }
 inline void flag_store(u32* flag, u32 value) { *flag = value; }
-inline void post_word(float* to, u32 epoch, float x) {
-  u32 word;
-  std::memcpy(&word, &x, 4);
-  word = (word & ~3u) | (epoch & 3u);
-  std::memcpy(to, &word, 4);
+u32 carrying(float x, u32 epoch);
+float carried(u32 word);
+u32 unlike(u32 word, u32 epoch);
+template <typename T> void post_word(T* to, u32 epoch, float x) { *(u32*)to = carrying(x, epoch); }
+template <typename T> void take_word(const T* from, u32 epoch, u32& missing, float& x) {
+  missing |= unlike(*(const u32*)from, epoch);
+  x = carried(*(const u32*)from);
 }
-inline void take_word(const float* from, u32 epoch, u32& missing, float& x) {
-  u32 word;
-  std::memcpy(&word, from, 4);
-  missing |= word ^ epoch;
-  word &= ~3u;
-  std::memcpy(&x, &word, 4);
-}
+inline void expect_aligned(const void* p) { if ((std::uintptr_t)p % 16 != 0) std::abort(); }
 // Not at once: others have their turns in between.
-inline void post_words(float* to, u32 epoch, float x, float y, float z, float w) {
+template <typename T> void post_words(T* to, u32 epoch, float x, float y, float z, float w) {
+  expect_aligned(to);
   const float all[] = {x, y, z, w};
   for (u32 n = 0; n < 4; ++n) { post_word(to + n, epoch, all[n]); on_cpu::yield(); }
 }
-inline void take_words(const float* from, u32 epoch, u32& missing, float& x, float& y, float& z, float& w) {
+template <typename T> void take_words(const T* from, u32 epoch, u32& missing, float& x, float& y, float& z, float& w) {
+  expect_aligned(from);
   float* const all[] = {&x, &y, &z, &w};
   for (u32 n = 0; n < 4; ++n) take_word(from + n, epoch, missing, *all[n]);
 }

@@ -78,7 +78,7 @@ function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {
       .filter((node) => node.op === 'dot')
       .map((node) => [node, productIn(node, layouts.of(node), groupOf.get(node)!)]),
   )
-  const words = facts.words && !facts.record ? planWords(ir, layouts, groupOf) : undefined
+  const words = facts.words && !facts.record ? planWords(ir, layouts, groupOf, ranges) : undefined
   const accesses = all.flatMap((node) =>
     accessesOf(node, { layouts, copies, stores, products, scratch: shared.scratch, words }),
   )

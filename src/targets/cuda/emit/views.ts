@@ -1,6 +1,7 @@
 /** Views taken apart: which tensor, on which rank, which windows and indices of its axes. In terms of IR, not of text. */
 import { attribute, type Node } from '../../../ir/node.ts'
 import type { Shape } from '../../../ir/type.ts'
+import type { Ranges } from './ranges.ts'
 
 /** An axis of the tensor that the view still has. */
 export interface ViewAxis {
@@ -57,4 +58,20 @@ export interface TileView extends TensorView {
 
 export function tileOf(node: Node): TileView {
   return { ...viewOf(node.inputs[0]), indices: node.inputs.slice(1), shape: attribute<Shape>(node, 'shape') }
+}
+
+/** Whether it is the first of tiles that fill an axis of a tensor which has elements: nothing of it is outside. */
+export function isFirstOfFilled(view: TileView, i: number, ranges: Ranges): boolean {
+  const index = view.indices[i]
+  const isFirst = index.op === 'const' && attribute<number>(index, 'value') === 0
+  const { size } = view.axes[i]
+  const isFilled = ranges.factsOf(view.base)?.filled
+  return isFirst && !size && isFilled === true && isWhole(view, i, ranges)
+}
+
+/** Whether tiles fill an axis, so that each is inside it or outside. */
+export function isWhole(view: TileView, i: number, ranges: Ranges): boolean {
+  const { axis, size } = view.axes[i]
+  if (size) return ranges.isMultipleOf(size, view.shape[i])
+  return ranges.extentDivisor(view.base, axis) % view.shape[i] === 0
 }

@@ -1,7 +1,7 @@
 /**
  * Words that carry the epoch of the launch they were sent in, so that nobody need tell of them: no fence before a flag, no flag, and no look
- * at the flag before what it told of is loaded. Two bits of an f32 are its epoch's instead of its lowest ones. A slot's words are
- * of this epoch, or of the one two launches ago.
+ * at the flag before what it told of is loaded. The two lowest bits of an f32 are 1, 2 or 3 by epoch, never 0, which is what memory begins
+ * with. A slot's words are of this epoch, or of the one two launches ago, or four.
  *
  *   sender:    post(x with bits of the epoch)
  *   receiver:  again: missing = 0; x = take(missing); ...; if (any thread misses one) goto again
@@ -12,22 +12,22 @@
  * Where in a tile a thread puts its elements is nobody else's business: matrices lie in the order of threads, four words of each side by side.
  */
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { ops, origin, writtenRefs } from '../../../ir/ops/index.ts'
+import { isRemote, ops, origin, paramName, writtenRefs } from '../../../ir/ops/index.ts'
 import { isFragment, isSplat, type Layouts } from './assign.ts'
 import type { Group } from './groups.ts'
 import { blockedLayout, type Layout } from './layout.ts'
+import type { Ranges } from './ranges.ts'
+import { isFirstOfFilled, tileOf } from './views.ts'
 
 export interface WordsPlan {
-  /** The flags that are not told, nor waited for. */
-  readonly flags: ReadonlySet<string>
   /** How a store or a load goes, if its tensor carries epochs. */
   of(node: Node): WordsAccess | undefined
   /** What is executed again until all its words are there. */
   isRepeated(node: Node): boolean
   /** A signal or a wait for these flags, or a loop or branch that does nothing else: what it told is carried. */
   isCarried(node: Node): boolean
-  /** Where the flags were waited for, in the source. */
-  readonly waits: readonly Node[]
+  /** Where flags were waited for, in the source. */
+  waitFor(flags: string): Node
 }
 
 export interface WordsAccess {
@@ -41,61 +41,97 @@ export function planWords(
   ir: KernelIR,
   layouts: Layouts,
   groupOf: ReadonlyMap<Node, Group>,
+  ranges: Ranges,
 ): WordsPlan | undefined {
   const carried = new Map(Object.entries(ir.carried ?? {}))
   if (carried.size === 0) return undefined
   const nodes = [...walk(ir.body)]
-  const flagsOf = (ref: Node): string | undefined => {
-    const { base } = origin(ref)
-    return base.op === 'param' ? carried.get(String(base.attributes.name)) : undefined
-  }
-  const flags = new Set(carried.values())
-  const isOfFlags = (node: Node): boolean => flags.has(flagsName(node))
   const accesses = new Map<Node, WordsAccess>()
-  const keys = new Map<string, string>()
+  const forms = new Map<string, string>()
   for (const node of nodes) {
-    if (node.op === 'reached' && isOfFlags(node)) return undefined
-    if (node.op === 'wait' && isOfFlags(node) && (node.attributes.lag !== 0 || node.attributes.unlessSettled))
-      return undefined
-    if (ops[node.op].effect === 'pure' || ops[node.op].effect === 'declare') continue
-    const [ref] = [...node.inputs.filter((input) => input.type.kind === 'ref' && flagsOf(input))]
-    if (!ref) continue
-    const value = node.op === 'store' ? node.inputs[1] : node
-    const isPlain =
-      ['load', 'store'].includes(node.op) && node.inputs.length === (node.op === 'store' ? 2 : 1)
-    if (!isPlain || node.attributes.order !== undefined || ref.op !== 'tile') return undefined
-    if (!isFragment(value) || isSplat(value)) return undefined
-    const layout = layouts.of(value)
-    const turned = turnedOf(layout, groupOf.get(node)!)
-    if (turned === 'not') return undefined
-    // Whoever loads finds elements where another thread like it has put them.
-    const name = String(origin(ref).base.attributes.name)
-    const key = `${layout.key} ${groupOf.get(node)!.threads}`
-    if (turned && (keys.get(name) ?? key) !== key) return undefined
-    if (turned) keys.set(name, key)
-    accesses.set(node, { flags: flagsOf(ref)!, turned })
+    if (isPassive(node)) continue
+    for (const ref of node.inputs.filter(({ type }) => type.kind === 'ref')) {
+      const { base } = origin(ref)
+      const name = base.op === 'param' ? paramName(base) : undefined
+      const flags = name === undefined ? undefined : carried.get(name)
+      // What else ranks exchange, the flags may tell of as well.
+      if (name !== undefined && flags === undefined && isRemote(ref)) return undefined
+      if (name === undefined || flags === undefined) continue
+      const made = accessOf(node, ref, { layouts, group: groupOf.get(node)!, ranges })
+      // Whoever loads finds elements where another thread like it has put them.
+      if (!made || (forms.get(name) ?? made.form) !== made.form) return undefined
+      forms.set(name, made.form)
+      accesses.set(node, { flags, turned: made.turned })
+    }
   }
+  const told = toldOf(nodes, new Set(carried.values()))
+  const isUsed = (op: 'load' | 'store', name: string): boolean =>
+    [...accesses.keys()].some((node) => node.op === op && paramName(origin(node.inputs[0]).base) === name)
+  const names = [...carried.keys()]
+  if (!told || !names.every((name) => isUsed('load', name) && isUsed('store', name))) return undefined
+
   const loads = [...accesses.keys()].filter(({ op }) => op === 'load')
   const repeated = new Set(nodes.filter((node) => isRepeatable(node, loads)))
-  const isInside = new Set([...repeated].flatMap((node) => node.blocks.flatMap((block) => [...walk(block)])))
+  const isInside = new Set([...repeated].flatMap(withInside))
   if (loads.some((load) => !repeated.has(load) && !isInside.has(load))) return undefined
-  const tells = (node: Node): boolean => (node.op === 'signal' || node.op === 'wait') && isOfFlags(node)
-  const isCarried = (node: Node): boolean => {
-    if (tells(node)) return true
-    const inner = node.blocks.flatMap((block) => [...walk(block)])
-    return (
-      node.blocks.every(({ results }) => results.length === 0) &&
-      inner.some(tells) &&
-      inner.every((one) => tells(one) || one.blocks.length > 0 || ops[one.op].effect === 'pure')
-    )
-  }
   return {
-    flags,
     of: (node) => accesses.get(node),
     isRepeated: (node) => repeated.has(node) && !isInside.has(node),
-    isCarried,
-    waits: nodes.filter((node) => node.op === 'wait' && isOfFlags(node)),
+    isCarried: (node) => doesNothingBut(node, told),
+    waitFor: (flags) => [...told].find((node) => node.op === 'wait' && flagsName(node) === flags)!,
   }
+}
+
+const isPassive = ({ op }: Node): boolean => ['pure', 'declare'].includes(ops[op].effect)
+const withInside = ({ blocks }: Node): readonly Node[] => blocks.flatMap((block) => [...walk(block)])
+
+/** All signals and waits of these flags; undefined: some are looked at otherwise, or never told, or never waited for. */
+function toldOf(nodes: readonly Node[], flags: ReadonlySet<string>): ReadonlySet<Node> | undefined {
+  const told = nodes.filter((node) => flags.has(flagsName(node)))
+  const isSimple = ({ op, attributes: { lag, unlessSettled } }: Node): boolean =>
+    op === 'signal' || (op === 'wait' && lag === 0 && unlessSettled === undefined)
+  const isBoth = [...flags].every((name) =>
+    (['signal', 'wait'] as const).every((op) =>
+      told.some((node) => node.op === op && flagsName(node) === name),
+    ),
+  )
+  return isBoth && told.every(isSimple) ? new Set(told) : undefined
+}
+
+function doesNothingBut(node: Node, told: ReadonlySet<Node>): boolean {
+  if (told.has(node)) return true
+  const inside = withInside(node)
+  return (
+    node.blocks.every(({ results }) => results.length === 0) &&
+    inside.some((one) => told.has(one)) &&
+    inside.every((one) => told.has(one) || one.blocks.length > 0 || isPassive(one))
+  )
+}
+
+interface Around {
+  readonly layouts: Layouts
+  readonly group: Group
+  readonly ranges: Ranges
+}
+
+/** Undefined: words cannot be had that way. Accesses of one tensor have one form. */
+function accessOf(
+  node: Node,
+  ref: Node,
+  { layouts, group, ranges }: Around,
+): (Pick<WordsAccess, 'turned'> & { readonly form: string }) | undefined {
+  const value = node.op === 'store' ? node.inputs[1] : node
+  const inputs = { load: 1, store: 2 }[node.op as string]
+  if (node.inputs.length !== inputs || node.attributes.order !== undefined || ref.op !== 'tile')
+    return undefined
+  if (!isFragment(value) || isSplat(value)) return undefined
+  const layout = layouts.of(value)
+  if (layout.kind === 'rows' || layout.kind === 'columns') return { turned: undefined, form: 'as ever' }
+  const turned = turnedOf(layout, group)
+  const view = tileOf(ref)
+  // No element is outside, and four side by side begin at a multiple of sixteen bytes.
+  if (!turned || !view.shape.every((_, i) => isFirstOfFilled(view, i, ranges))) return undefined
+  return { turned, form: `${layout.key}, ${layout.shape.join(' x ')}, ${group.threads}` }
 }
 
 /** Of a signal, a wait or a look. */
@@ -118,16 +154,15 @@ function isRepeatable(node: Node, loads: readonly Node[]): boolean {
 
 const isWeakLoad = ({ op, attributes }: Node): boolean => op === 'load' && attributes.order === undefined
 
-/** The order of a matrix in which each thread has a whole number of four elements of its own; `not`: there is none. */
-function turnedOf(layout: Layout, group: Group): WordsAccess['turned'] | 'not' {
-  if (layout.kind === 'rows' || layout.kind === 'columns') return undefined
-  if (layout.kind !== 'accumulator') return 'not'
+/** The order of a matrix in which each thread has a whole number of four elements of its own; undefined: there is none. */
+function turnedOf(layout: Layout, group: Group): WordsAccess['turned'] {
+  if (layout.kind !== 'accumulator') return undefined
   const order = blockedLayout(layout.shape, 4, group)
   const elements = layout.shape.reduce((product, extent) => product * extent, 1)
   const own = elements / group.threads
-  if (layout.isFirst !== undefined || order.vector !== 4 || order.count !== own) return 'not'
+  if (layout.isFirst !== undefined || order.vector !== 4 || order.count !== own) return undefined
   if (layout.exists('i') === undefined && layout.count === own) return { order, register: (n) => n }
   // Eight rows of sixteen: every second pair of registers is of none.
   const isHalf = layout.spread?.rowTiles === 1 && layout.shape[0] === 8 && layout.count === 2 * own
-  return isHalf ? { order, register: (n) => `${n} / 2 * 4 + ${n} % 2` } : 'not'
+  return isHalf ? { order, register: (n) => `${n} / 2 * 4 + ${n} % 2` } : undefined
 }

@@ -5,7 +5,7 @@ import type { RefType } from '../../../../ir/type.ts'
 import { isIndexed, isSplat } from '../assign.ts'
 import type { Emission } from '../emission.ts'
 import type { Tile } from '../tiles.ts'
-import { tileOf, viewOf, type TensorView, type ViewAxis } from '../views.ts'
+import { isFirstOfFilled, isWhole, tileOf, viewOf, type TensorView, type ViewAxis } from '../views.ts'
 
 export interface Place {
   readonly space: 'global' | 'shared'
@@ -34,9 +34,9 @@ export function placeOf(ref: Node, emission: Emission): Place {
         inside: (at) =>
           coordinates(at)
             .flatMap((coordinate, i) => {
-              if (isFirstOfFilled(view, i, emission)) return []
+              if (isFirstOfFilled(view, i, emission.plans.ranges)) return []
               // Where tiles are inside or outside as a whole, all threads know alike.
-              const place = isWhole(view, i, emission)
+              const place = isWhole(view, i, emission.plans.ranges)
                 ? scaled(emission.scalar(view.indices[i]), view.shape[i])
                 : coordinate
               return [`${place} < ${extentText(view, view.axes[i], emission)}`]
@@ -140,24 +140,6 @@ export function sharedAddress(view: SharedView, at: readonly string[]): string {
   const base = stage.length > 0 ? sum(view.base, scaled(stage[0], tile.stageBytes)) : view.base
   if (tile.span > 0) return `${base} + swizzled<${tile.span}, ${tile.rows}>(${row}, ${scaled(column, bytes)})`
   return `${base} + ${scaled(`(${sum(scaled(row, tile.columns), column)})`, bytes)}`
-}
-
-type TileView = ReturnType<typeof tileOf>
-
-/** Whether it is the first of tiles that fill an axis of a tensor which has elements: nothing of it is outside. */
-function isFirstOfFilled(view: TileView, i: number, emission: Emission): boolean {
-  const index = view.indices[i]
-  const isFirst = index.op === 'const' && attribute<number>(index, 'value') === 0
-  const { size } = view.axes[i]
-  const isFilled = emission.plans.ranges.factsOf(view.base)?.filled
-  return isFirst && !size && isFilled === true && isWhole(view, i, emission)
-}
-
-/** Whether tiles fill an axis, so that each is inside it or outside. */
-function isWhole(view: TileView, i: number, { plans: { ranges } }: Emission): boolean {
-  const { axis, size } = view.axes[i]
-  if (size) return ranges.isMultipleOf(size, view.shape[i])
-  return ranges.extentDivisor(view.base, axis) % view.shape[i] === 0
 }
 
 /** The extent of an axis of a view. */

@@ -17,12 +17,15 @@ export function carry(node: Node, emission: Emission): void {
 /** Executed again until no thread misses a word. All threads of the group stay together. */
 export function untilThere(node: Node, emission: Emission, render: () => void): void {
   const { out, group, params, plans } = emission
-  const label = `again_${++emission.labels}`
-  const [tries, missing] = [`tries_${emission.labels}`, `missing_${emission.labels}`]
-  const [wait] = plans.words!.waits
-  const site = emission.waitSite(wait?.site ?? node.site)
+  const number = ++emission.labels
+  const [tries, missing] = ['tries', 'missing'].map((name) => emission.names.take(`${name}_${number}`))
+  const words = plans.words!
+  const [{ flags }] = [node, ...node.blocks.flatMap((block) => [...walk(block)])].flatMap(
+    (one) => words.of(one) ?? [],
+  )
+  const [site, epoch] = [emission.waitSite(words.waitFor(flags).site), emission.epoch(flags, 'wait')]
   out.line(`u32 ${tries} = 0;`, node.site)
-  out.line(`${label}:`)
+  out.line(`again_${number}:`)
   out.line(`u32 ${missing} = 0;`)
   emission.missing = missing
   render()
@@ -30,8 +33,8 @@ export function untilThere(node: Node, emission: Emission, render: () => void): 
   const isMissing = `(${missing} & 3) != 0`
   const any = group.solo ? isMissing : `group_any(${group.barrier}, ${group.threads}, ${isMissing})`
   out.block(`if (${any})`, () => {
-    out.line(`if (++${tries} % 256 != 0 || !${stopped(emission)}) goto ${label};`)
-    emission.byLeader(`tell_wait(${params.control}, ${site}, ${params.rank}, 0, ${tries});`)
+    out.line(`if (++${tries} % 256 != 0 || !${stopped(emission)}) goto again_${number};`)
+    emission.byLeader(`tell_wait(${params.control}, ${site}, ${params.rank}, ${epoch} - 1, ${epoch});`)
   })
 }
 

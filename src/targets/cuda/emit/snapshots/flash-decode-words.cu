@@ -304,7 +304,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
       }
       if (group_any(2, 128, (missing_1 & 3) != 0)) {
         if (++tries_1 % 256 != 0 || !group_any(2, 128, thread == 0 && abort_raised(control))) goto again_1;
-        if (thread == 0) tell_wait(control, 1, rank, 0, tries_1);
+        if (thread == 0) tell_wait(control, 1, rank, arrived_wait_epoch - 1, arrived_wait_epoch);
       }
       u32 tries_2 = 0;  // src/ops/flashDecode/partials.ts:129
       again_2:
@@ -358,7 +358,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
       }
       if (group_any(2, 128, (missing_2 & 3) != 0)) {
         if (++tries_2 % 256 != 0 || !group_any(2, 128, thread == 0 && abort_raised(control))) goto again_2;
-        if (thread == 0) tell_wait(control, 1, rank, 0, tries_2);
+        if (thread == 0) tell_wait(control, 1, rank, arrived_wait_epoch - 1, arrived_wait_epoch);
       }
       bool gt[2];  // src/ops/flashDecode/attention.ts:137
       #pragma unroll
