@@ -105,7 +105,7 @@ const left = `## Where the rest goes
   87 to 93 us. By leaving parts out, in one process on a third machine, behind gates: attention 95.3; sending to one rank alone 95.7, to all 96.1; telling as well
   95.8; combining without waiting 98.3; all of it 98.5. With three tiles under way instead of two, attention takes 98 us: by number of multiprocessor, those of some ranks end after
   83 us and those of others after 102.
-  Since then words carry two bits of their epoch, in the place of flags and fences: by hand 0.8 us less, of two and three instances in one process, on two machines, where the words of a thread lie side by side, and nothing where
+  Since then words carry two bits of their epoch, in the place of flags and fences: by hand 0.8 us less, of two and three instances in one process, on three machines, where the words of a thread lie side by side, and nothing where
   they lie in rows. Tried: partial results side by side, with flags (nothing); programs of a rank that keep pace, by a counter (the first end 2 us later, the last no sooner, so that those that are late
   wait for something else than those that are ahead); copies that begin before the length is known, or at another tile for each program; keys and values with barriers
   of their own; eight warps that multiply instead of four (97.2 instead of 95.9 us); parts loaded before the first is weighed; code for combining that has run once before (nothing, or worse); keys and values that leave the second cache first (0 to 3 us less, for \`bsp\` as
