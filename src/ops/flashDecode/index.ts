@@ -121,7 +121,7 @@ interface Plan extends Cache {
 /** Allocates what a variant needs, and gives the launches of one execution, in order. */
 type Variant = (plan: Plan) => readonly Step[]
 
-/** Partial results: `parts` for each (batch, kv head), in so many slots. */
+/** Partial results: `parts` for each (batch, kv head), in so many slots; zero at first, as words that carry epochs have to be. */
 function partials({ world, shape, meta: { G, D } }: Plan, slots: number, parts: number, name: string) {
   const count = parts * shape.batch * shape.kvHeads
   return {

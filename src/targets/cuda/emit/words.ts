@@ -13,6 +13,7 @@
  */
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isRemote, ops, origin, paramName, writtenRefs } from '../../../ir/ops/index.ts'
+import { isPassive } from '../../../ir/passes/ahead.ts'
 import { isFragment, isSplat, type Layouts } from './assign.ts'
 import type { Group } from './groups.ts'
 import { blockedLayout, type Layout } from './layout.ts'
@@ -82,7 +83,6 @@ export function planWords(
   }
 }
 
-const isPassive = ({ op }: Node): boolean => ['pure', 'declare'].includes(ops[op].effect)
 const withInside = ({ blocks }: Node): readonly Node[] => blocks.flatMap((block) => [...walk(block)])
 
 /** All signals and waits of these flags; undefined: some are looked at otherwise, or never told, or never waited for. */

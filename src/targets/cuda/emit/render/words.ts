@@ -48,10 +48,9 @@ export function postWords(node: Node, { flags, turned }: WordsAccess, emission: 
   const at = (turned?.order ?? layout).place('i')
   out.line('#pragma unroll')
   if (turned) {
-    const inside = place.inside(at)
     const registers = [0, 1, 2, 3].map((n) => `${array}[${turned.register(`(i + ${n})`)}]`)
     return out.line(
-      `for (u32 i = 0; i < ${turned.order.count}; i += 4) ${inside ? `if (${inside}) ` : ''}post_words(${place.address(at, 'i')}, ${epoch}, ${registers.join(', ')});`,
+      `for (u32 i = 0; i < ${turned.order.count}; i += 4) post_words(${place.address(at, 'i')}, ${epoch}, ${registers.join(', ')});`,
       node.site,
     )
   }
@@ -70,20 +69,20 @@ export function takeWords(node: Node, { flags, turned }: WordsAccess, emission: 
   const name = emission.declareFragment(node, 'taken')
   const epoch = emission.epoch(flags, 'wait')
   const at = (turned?.order ?? layout).place('i')
-  const guard = [turned ? undefined : layout.exists('i'), place.inside(at)].filter((one) => one !== undefined)
-  const isWhole = guard.length === 0 && turned?.order.count === layout.count
-  if (!isWhole) out.unrolled(layout.count, `${name}[i] = 0;`, node.site)
-  out.line('#pragma unroll')
-  const condition = guard.length > 0 ? `if (${guard.join(' && ')}) ` : ''
   if (turned) {
+    if (turned.order.count !== layout.count) out.unrolled(layout.count, `${name}[i] = 0;`, node.site)
     const registers = [0, 1, 2, 3].map((n) => `${name}[${turned.register(`(i + ${n})`)}]`)
+    out.line('#pragma unroll')
     return out.line(
-      `for (u32 i = 0; i < ${turned.order.count}; i += 4) ${condition}take_words(${place.address(at, 'i')}, ${epoch}, ${missing}, ${registers.join(', ')});`,
+      `for (u32 i = 0; i < ${turned.order.count}; i += 4) take_words(${place.address(at, 'i')}, ${epoch}, ${missing}, ${registers.join(', ')});`,
       node.site,
     )
   }
+  const guard = [layout.exists('i'), place.inside(at)].filter((one) => one !== undefined).join(' && ')
+  if (guard) out.unrolled(layout.count, `${name}[i] = 0;`, node.site)
+  out.line('#pragma unroll')
   out.line(
-    `for (u32 i = 0; i < ${layout.count}; ++i) ${condition}take_word(${place.address(at, 'i')}, ${epoch}, ${missing}, ${name}[i]);`,
+    `for (u32 i = 0; i < ${layout.count}; ++i) ${guard ? `if (${guard}) ` : ''}take_word(${place.address(at, 'i')}, ${epoch}, ${missing}, ${name}[i]);`,
     node.site,
   )
 }
