@@ -110,45 +110,34 @@ describe.each(['push', 'fused'] as const)('%s along M, own rows first', (variant
   })
 })
 
+/** Shards of which a flag tells as a whole, sent or put out in parts. */
+function expectCleanInParts(given: Parameters<typeof subject>[1]): void {
+  it.each([1, 2, 3, 4])('on %i ranks, three launches in a row', async (ranks) => {
+    await expectClean(subject(ranks, given), { schedules: 24 / ranks, limit: 24 / ranks })
+  })
+
+  it.each(operandDTypes)('in %s', async (dtype) => {
+    await expectClean(subject(2, { ...given, dtype }, 2), { schedules: 3, limit: 3 })
+  })
+
+  it.each([
+    ['one row on more ranks than rows', { M: 1, N: 2, K: 3 }, 3],
+    ['several parts of a shard, with two programs a rank', { M: 5, N: 3, K: 7 }, 2],
+  ])('of %s', async (_, odd, ranks) => {
+    await expectClean(subject(ranks, { ...given, shape: odd, grid: 2 }, 2), { schedules: 4, limit: 4 })
+  })
+}
+
 describe.each([
   ['in the order of ranks', true],
   ['as they arrive', false],
 ])('fused along K, with a flag for each shard, %s', (_, inOrder) => {
-  const given = { variant: 'fused', shard: 'K', flagPer: 'shard', inOrder } as const
-
-  it.each([1, 2, 3, 4])('on %i ranks, three launches in a row', async (ranks) => {
-    await expectClean(subject(ranks, given), { schedules: 24 / ranks, limit: 24 / ranks })
-  })
-
-  it.each(operandDTypes)('in %s', async (dtype) => {
-    await expectClean(subject(2, { ...given, dtype }, 2), { schedules: 3, limit: 3 })
-  })
-
-  it.each([
-    ['one row on more ranks than rows', { M: 1, N: 2, K: 3 }, 3],
-    ['several parts of a shard, with two programs a rank', { M: 5, N: 3, K: 7 }, 2],
-  ])('of %s', async (_, odd, ranks) => {
-    await expectClean(subject(ranks, { ...given, shape: odd, grid: 2 }, 2), { schedules: 4, limit: 4 })
-  })
+  expectCleanInParts({ variant: 'fused', shard: 'K', flagPer: 'shard', inOrder })
 })
 
 describe('pull along K, from outboxes', () => {
   const given = { variant: 'pull', shard: 'K', staged: true } as const
-
-  it.each([1, 2, 3, 4])('on %i ranks, three launches in a row', async (ranks) => {
-    await expectClean(subject(ranks, given), { schedules: 24 / ranks, limit: 24 / ranks })
-  })
-
-  it.each(operandDTypes)('in %s', async (dtype) => {
-    await expectClean(subject(2, { ...given, dtype }, 2), { schedules: 3, limit: 3 })
-  })
-
-  it.each([
-    ['one row on more ranks than rows', { M: 1, N: 2, K: 3 }, 3],
-    ['several parts of a shard, with two programs a rank', { M: 5, N: 3, K: 7 }, 2],
-  ])('of %s', async (_, odd, ranks) => {
-    await expectClean(subject(ranks, { ...given, shape: odd, grid: 2 }, 2), { schedules: 4, limit: 4 })
-  })
+  expectCleanInParts(given)
 
   const narrow = { BM: 2, BN: 2, BK: 64, stages: 2 }
   it.each([
