@@ -6,12 +6,13 @@ import { KernelError } from '../../src/ir/site.ts'
 import { randomOrder } from '../../src/runs/contest.ts'
 import { Gate, type Timed } from '../../src/runs/gate.ts'
 import { medianOf, quantityOf } from '../../src/runs/quantity.ts'
+import type { Quantity } from '../../src/runs/results.ts'
 import { openCudaWorld } from '../../src/targets/cuda/open.ts'
 import type { CudaWorldOptions } from '../../src/targets/cuda/machine.ts'
 import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { WorldError, WorldStopped, type Stream } from '../../src/world/world.ts'
 import type { CellResult, Role, Timing } from './cells.ts'
-import { speedupOf } from './tables.ts'
+import { bestOf, speedupOf } from './tables.ts'
 
 /** How long to go on, in seconds, with at least and at most so many rounds. */
 export interface Effort {
@@ -53,6 +54,10 @@ export interface ForeignWays {
 }
 
 export const nothing: Turn = { executions: 0, launches: 0, launch: () => {} }
+
+/** Where rounds of all did not tell the faster one. */
+const mostRoundsOfTwo = 400
+const isTie = ({ interval: [low, high] }: Quantity): boolean => low <= 1 && high >= 1
 
 const justOnce: Effort = { seconds: 0, leastRounds: 1, mostRounds: 1 }
 
@@ -219,18 +224,30 @@ export class Stage {
         (_, round) => each.reduce((sum, times) => sum + times[round], 0) / each.length - telling,
       )
     }
+    const speedup = speedupOf(
+      timings,
+      contestants.map((_, n) => roundsOf(n + 1)),
+    )
     return {
       timings,
-      speedup: speedupOf(
-        timings,
-        contestants.map((_, n) => roundsOf(n + 1)),
-      ),
+      speedup: speedup && isTie(speedup) ? await this.#duel(timings, effort, telling) : speedup,
       inLoop:
         repeats > 1 ? contestants.map((one, n) => timingOf(one, looped[n], telling, repeats)) : undefined,
       turn: repeats,
       telling,
       failed: this.failed,
     }
+  }
+
+  /** The fastest baseline and the fastest fused one, by these times, once more: they alone take turns, so that there are more rounds. */
+  async #duel(timings: readonly Timing[], effort: Effort, telling: number): Promise<Quantity> {
+    const two = (['baseline', 'fused'] as const).map((role) => timings.indexOf(bestOf({ timings }, role)!))
+    const samples = await this.samples(
+      two.map((n) => this.contestants[n].once),
+      { ...effort, mostRounds: mostRoundsOfTwo },
+    )
+    const [slower, faster] = samples.map((times) => times.map((time) => time - telling))
+    return quantityOf(slower.map((time, round) => time / faster[round]))
   }
 
   /** Microseconds of the turns of each, round by round. */

@@ -3,7 +3,7 @@
  * from its opening to the end of the last rank holds nothing of the host.
  *
  *   hold    waits for the host to open: before the first gate of a batch, since the host is still enqueueing
- *   gate    all ranks meet
+ *   gate    all ranks meet; on a GPU, what comes behind it is made ready meanwhile, and touches no memory before it opens
  *   delay   keeps a rank busy for so many turns: a straggler
  *
  * Ranks that have a core each spin in both and never sleep: a rank that had to be woken would leave the gate late, and the
@@ -20,12 +20,13 @@ import type { Stream, StreamEvent, World } from '../world/world.ts'
 export const gateName = 'gate'
 
 /** Until a word is at least so much. */
-function spinUntil(t: Program, word: Tensor<'i32', 1>, wanted: Scalar): void {
+function spinUntil(t: Program, word: Tensor<'i32', 1>, wanted: Scalar, brief = false): void {
   const look = () => t.load(word.at([0]), { order: 'acquire', scope: 'system' })
   t.while(
     look(),
     (seen) => seen.lt(wanted),
     () => look(),
+    { brief },
   )
 }
 
@@ -66,14 +67,23 @@ const hold = kernel('hold', holdParams, { settling }, (t, { open, wanted, result
 })
 
 /** `met` on rank 0 counts all arrivals, `turn` of each rank its own. */
-const meeting = { met: tensor(i32, 1), turn: tensor(i32, 1) }
-const spinningGate = kernel(gateName, meeting, { napless: true }, (t, { met, turn }, { napless }) => {
-  const turns = t.load(turn.at([0])).add(1)
-  t.store(turn.at([0]), turns)
-  t.atomic.add(met.on(0).at([0]), 1, { order: 'acqRel' })
-  const spin = napless ? spinAwake : spinUntil
-  spin(t, met.on(0), turns.mul(t.world))
-})
+const meeting = { met: tensor(i32, 1), turn: tensor(i32, 1), result: tensor(f32, 1) }
+const meetingMeta = { napless: true, pause: 0 }
+const spinningGate = kernel(
+  gateName,
+  meeting,
+  meetingMeta,
+  (t, { met, turn, result }, { napless, pause }) => {
+    const turns = t.load(turn.at([0])).add(1)
+    t.store(turn.at([0]), turns)
+    t.atomic.add(met.on(0).at([0]), 1, { order: 'acqRel' })
+    if (napless) spinAwake(t, met.on(0), turns.mul(t.world))
+    else spinUntil(t, met.on(0), turns.mul(t.world), true)
+    if (pause > 0) keepBusy(t, result, pause)
+  },
+)
+/** In turns, some microseconds: what comes behind the gate of the last rank is not ready yet when that rank is met. */
+const pauseOnGpu = 1000
 
 const sleepingGate = kernel(gateName, { arrived: flags(1) }, (t, { arrived }) => {
   t.signalAll(arrived.at([t.rank]))
@@ -139,9 +149,10 @@ export class Gate {
       const args = {
         met: world.zeros(i32, [1], { name: 'met' }),
         turn: world.zeros(i32, [1], { name: 'turn' }),
+        result: world.zeros(f32, [1], { name: 'pause' }),
       }
       // A GPU's loops never nap.
-      const meta = { napless: !this.#isOnGpu }
+      const meta = this.#isOnGpu ? { napless: false, pause: pauseOnGpu } : {}
       this.#launchGate = () => world.launch(spinningGate, args, { ...options, meta })
     } else {
       const args = { arrived: world.flags([world.ranks], { name: 'gate' }) }

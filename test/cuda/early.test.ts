@@ -15,6 +15,7 @@ const hold = kernel('hold', { open: tensor(i32, 1), wanted: scalar(i32) }, (t, {
     () => look(),
   )
 })
+const pass = kernel('pass', { x: tensor(i32, 1) }, (t, { x }) => t.store(x.at([0]), 1))
 const ask = kernel('ask', { ready: flags() }, (t, { ready }) => t.wait(ready.at([])))
 const tell = kernel('tell', { ready: flags() }, (t, { ready }) => t.signal(ready.on(0).at([])))
 
@@ -33,13 +34,14 @@ async function open() {
   }
   const names = ['gemm', 'allGatherK', 'tell']
   const kernels = Object.fromEntries(names.map((name) => [name, noting(name)]))
-  const fake = fakeDriver({ kernels: { ...kernels, hold: holding, ask: asking } })
+  const passing: FakeKernel = { params: 0, run: () => true }
+  const fake = fakeDriver({ kernels: { ...kernels, hold: holding, pass: passing, ask: asking } })
   const platform = { devices: [new Device(fake.driver, 0)], compile: () => new Uint8Array() }
   const world = new CudaWorld(platform, { ranks: 2, heap: 1 << 20, timeout: 50 })
   const [a, gathered] = [world.zeros('bf16', [64, 64]), world.zeros('bf16', [64, 128])]
   const [b, c] = [world.zeros('bf16', [128, 64]), world.zeros('bf16', [64, 64])]
   const [entered, left, ready] = [world.flags([2]), world.flags([2]), world.flags()]
-  const word = world.zeros(i32, [1])
+  const [word, x] = [world.zeros(i32, [1]), world.zeros(i32, [1])]
   const meta = { BM: 64, BN: 64, BK: 64, stages: 2 }
   const product = { a: gathered, b, c }
   const gather = { a, gathered, entered, left }
@@ -47,11 +49,13 @@ async function open() {
   await world.prepare(gemmKernel('bf16'), { args: product, meta })
   await world.prepare(gatherK, { args: gather })
   await world.prepare(hold, { args: { open: word, wanted: 1 } })
+  await world.prepare(pass, { args: { x } })
   await world.prepare(ask, { args: { ready } })
   await world.prepare(tell, { args: { ready } })
   return {
     ...{ world, fake, ran, ready, b },
     hold: () => world.launch(hold, { open: word, wanted: 1 }, { grid: 1 }),
+    pass: () => world.launch(pass, { x }, { grid: 1 }),
     release: () => [0, 1].forEach((rank) => world.write(word, rank, [1])),
     multiply: (ranks = [0, 1]) => world.launch(gemmKernel('bf16'), product, { grid: 1, meta, ranks }),
     gather: (ranks = [0, 1]) => world.launch(gatherK, gather, { grid: 1, ranks }),
@@ -61,6 +65,7 @@ async function open() {
 it('an all-gather after a product of what it gathers is enqueued while both wait for the host', async () => {
   const { world, ran, ...launch } = await open()
   launch.hold()
+  launch.pass()
   for (let round = 0; round < 2; round++) {
     launch.multiply()
     launch.gather()
@@ -78,6 +83,7 @@ it('an all-gather after a product of what it gathers is enqueued while both wait
 it('it follows the product on the device, once', async () => {
   const { world, fake, ...launch } = await open()
   launch.hold()
+  launch.pass()
   const callsOf = (start: () => void): string[] => {
     const before = fake.calls.length
     start()
@@ -123,8 +129,21 @@ it('the host does not write what is read early', async () => {
   launch.multiply()
   world.write(b, 0, zeros)
   launch.hold()
+  launch.pass()
   launch.multiply([0])
   world.write(b, 1, zeros)
   expect(() => world.write(b, 0, zeros)).toThrow(/the host writes x\d+, .*: write x\d+ before that launch/)
   await expect(world.close()).rejects.toThrow(/the host writes/)
+})
+
+it('nothing is read early directly behind a kernel that polls, which may wait for what the host writes first', async () => {
+  const { world, ran, b, ...launch } = await open()
+  const zeros = new Float32Array(128 * 64)
+  launch.hold()
+  launch.multiply()
+  world.write(b, 0, zeros)
+  launch.release()
+  await world.synchronize()
+  expect(ran).toEqual(['gemm', 'gemm'])
+  await world.close()
 })

@@ -200,41 +200,53 @@ describe.skipIf(why !== undefined)('words that carry epochs, on this CPU', () =>
     await world.close()
   })
 
-  it('are added to what there was before, once, however often they are looked for', async () => {
-    const adding = kernel('adding', sumsAlone, (t, { x, out, sums, arrived }) => {
-      const slot = slotOf(t, arrived, 'signal')
-      const rows = t.load(x.pick(0).tile([0, 0], [8, D]))
-      const own = rows.sub(rows.maximum(1).expand(1))
-      const peer = (step: typeof slot) => t.rank.add(step).add(1).mod(t.world)
-      t.for(t.world, (step) => t.store(sums.on(peer(step)).pick(slot).pick(t.rank).tile([0, 0], [8, D]), own))
-      t.for(t.world, (step) => t.signal(arrived.on(peer(step)).at([t.rank, 0, 0])))
-      t.for(t.world, (part) => t.wait(arrived.at([part, 0, 0])))
-      const total = t.for(t.world, own, (part, total) =>
-        total.add(t.load(sums.pick(slot).pick(part).tile([0, 0], [8, D]))),
-      )
-      t.store(out.pick(0).pick(0).tile([0, 0], [8, D]), total)
-    })
-    const ranks = 3
-    expect(sourceOf(adding)).toContain('take_words')
-    const world = openOnCpu(ranks)
-    const [x, out] = [world.zeros(f32, [1, 8, D]), world.zeros(f32, [1, 1, 8, D])]
-    const inbox = { sums: world.zeros(f32, [2, ranks, 8, D]) }
-    const arrived = world.flags([ranks, 1, 1])
-    for (let launch = 0; launch < 5; launch++) {
-      // Whole numbers: the bits that words carry are none of theirs.
-      const rows = Array.from({ length: ranks }, (_, rank) =>
-        Float32Array.from({ length: 8 * D }, (_, i) => (i * (rank + 3) + launch) % 17),
-      )
-      rows.forEach((own, rank) => world.write(x, rank, own))
-      world.launch(adding, { x, out, ...inbox, arrived }, { grid: 1 })
-      const lowered = rows.map((own) =>
-        own.map((value, i) => value - Math.max(...own.subarray(i - (i % D), i - (i % D) + D))),
-      )
-      for (let rank = 0; rank < ranks; rank++)
-        expect([...(await world.read(out, rank))], `launch ${launch}, rank ${rank}`).toEqual(
-          [...lowered[rank]].map((own, i) => lowered.reduce((sum, one) => sum + one[i], own)),
+  it.each([
+    ['by each thread', false],
+    ['by all, which compute something together', true],
+  ])(
+    'are added to what there was before, once, however often they are looked for %s',
+    async (_, isTogether) => {
+      const adding = kernel('adding', sumsAlone, (t, { x, out, sums, arrived }) => {
+        const slot = slotOf(t, arrived, 'signal')
+        const rows = t.load(x.pick(0).tile([0, 0], [8, D]))
+        const own = rows.sub(rows.maximum(1).expand(1))
+        const peer = (step: typeof slot) => t.rank.add(step).add(1).mod(t.world)
+        t.for(t.world, (step) =>
+          t.store(sums.on(peer(step)).pick(slot).pick(t.rank).tile([0, 0], [8, D]), own),
         )
-    }
-    await world.close()
-  })
+        t.for(t.world, (step) => t.signal(arrived.on(peer(step)).at([t.rank, 0, 0])))
+        t.for(t.world, (part) => t.wait(arrived.at([part, 0, 0])))
+        const total = t.for(t.world, own, (part, total) => {
+          const sent = t.load(sums.pick(slot).pick(part).tile([0, 0], [8, D]))
+          // The largest of every row is 0.
+          return total.add(isTogether ? sent.sub(sent.maximum(1).expand(1)) : sent)
+        })
+        t.store(out.pick(0).pick(0).tile([0, 0], [8, D]), total)
+      })
+      const ranks = 3
+      const source = sourceOf(adding)
+      expect(source).toContain('take_words')
+      expect(/if \(group_any\(.*missing_1/.test(source)).toBe(isTogether)
+      const world = openOnCpu(ranks)
+      const [x, out] = [world.zeros(f32, [1, 8, D]), world.zeros(f32, [1, 1, 8, D])]
+      const inbox = { sums: world.zeros(f32, [2, ranks, 8, D]) }
+      const arrived = world.flags([ranks, 1, 1])
+      for (let launch = 0; launch < 5; launch++) {
+        // Whole numbers: the bits that words carry are none of theirs.
+        const rows = Array.from({ length: ranks }, (_, rank) =>
+          Float32Array.from({ length: 8 * D }, (_, i) => (i * (rank + 3) + launch) % 17),
+        )
+        rows.forEach((own, rank) => world.write(x, rank, own))
+        world.launch(adding, { x, out, ...inbox, arrived }, { grid: 1 })
+        const lowered = rows.map((own) =>
+          own.map((value, i) => value - Math.max(...own.subarray(i - (i % D), i - (i % D) + D))),
+        )
+        for (let rank = 0; rank < ranks; rank++)
+          expect([...(await world.read(out, rank))], `launch ${launch}, rank ${rank}`).toEqual(
+            [...lowered[rank]].map((own, i) => lowered.reduce((sum, one) => sum + one[i], own)),
+          )
+      }
+      await world.close()
+    },
+  )
 })

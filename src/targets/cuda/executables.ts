@@ -22,6 +22,8 @@ export interface Executable {
   readonly writesElsewhere: readonly string[]
   /** Where its programs may wait for each other; undefined if they never do. */
   readonly waiting: { readonly site: Site | undefined } | undefined
+  /** It looks at a word until that changes, by whatever. */
+  readonly polls: boolean
 }
 
 const known = new WeakMap<KernelIR, Map<string, Executable>>()
@@ -51,7 +53,8 @@ function make(ir: KernelIR, facts: EmitFacts): Executable {
   )
   const elsewhere = [...walk(ir.body)].flatMap(writtenRefs).filter(isRemote)
   const writesElsewhere = [...new Set(elsewhere.map((ref) => paramName(origin(ref).base)))]
-  return { ir, emitted, counterWords, writesElsewhere, waiting: waiting && { site: waiting.site } }
+  const polls = [...walk(ir.body)].some(({ op }) => op === 'while')
+  return { ir, emitted, counterWords, writesElsewhere, waiting: waiting && { site: waiting.site }, polls }
 }
 
 /** Machine code for a device. */

@@ -54,6 +54,7 @@ export class Queue implements Line {
   #marked = 0
   /** How many had been launched when a graph last waited for this queue. */
   joined = 0
+  polls = false
 
   constructor(rank: number, number: number, stream: Stream, controls: Controls) {
     this.rank = rank
@@ -87,6 +88,7 @@ export class Queue implements Line {
   #push(launched: Launched): void {
     this.#launched.push(launched)
     this.launched++
+    this.polls = 'part' in launched && launched.part.executable.polls
     if (this.launched % launchesAnEvent === 0) this.mark()
   }
 

@@ -14,6 +14,8 @@
  * If there is such a chain, then nothing ends any more, and the world stops and says so: the writer has to be launched before the reader.
  * Otherwise the reader has read what it should.
  *
+ * Directly behind a kernel that polls nothing is read early: it may be a gate, or wait for the host, which would write first.
+ *
  * Nothing has to be done where the writer's launch comes after the reader's anyway, on one queue. A write of the host comes at once, not in
  * any order with launches; it waits until the world idles. Where somebody else enqueues work on the world's streams nothing is known, and
  * nothing is settled from then on; that work comes after the early readers so far.
@@ -26,6 +28,8 @@ export interface Line {
   /** How many were launched, and how many of them are known to have ended. */
   readonly launched: number
   readonly settled: number
+  /** What was launched last polls. */
+  readonly polls: boolean
   /** Makes an event behind what was launched so far, if there is none behind the first `launched`. */
   markBehind(launched: number): void
   /** What is enqueued here from now on starts after the first `launched` of another line, which a mark is behind. */
@@ -152,7 +156,7 @@ export class Settled {
     for (const part of parts) {
       if (part.settledAt < 0) continue
       let settled = 0
-      if (mayStartEarly && !this.#isForeign)
+      if (mayStartEarly && !this.#isForeign && !part.queue.polls)
         part.early.forEach((group, i) => {
           if (group.some((memory) => this.#written.has(memory))) return
           for (const memory of group) this.#noteEarly(memory, part)

@@ -112,8 +112,10 @@ float carried(u32 word);
 u32 unlike(u32 word, u32 epoch);
 template <typename T> void post_word(T* to, u32 epoch, float x) { *(u32*)to = carrying(x, epoch); }
 template <typename T> void take_word(const T* from, u32 epoch, u32& missing, float& x) {
-  missing |= unlike(*(const u32*)from, epoch);
-  x = carried(*(const u32*)from);
+  const u32 word = *(const u32*)from;
+  if ((unlike(word, epoch) & 3) != 0) on_cpu::yield();
+  missing |= unlike(word, epoch);
+  x = carried(word);
 }
 inline void expect_aligned(const void* p) { if ((std::uintptr_t)p % 16 != 0) std::abort(); }
 // Not at once: others have their turns in between.

@@ -72,14 +72,13 @@ export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
 }
 
 /**
- * Addresses, barriers and epochs: what every program needs before its first statement. The next kernel of the stream may be made
- * ready from now on, as this one was; what touches memory begins when the kernel before has ended and can be seen. One that looks at a
- * word until it changes, as a gate does, may do so for any time, and nothing behind it begins before.
+ * Addresses, barriers and epochs: what every program needs before its first statement. What touches memory begins when the kernel
+ * before has ended and can be seen; from then on the next one of the stream may be made ready, as this one was. One that looks at a word
+ * until it changes may do so for any time, and nothing behind it takes its place before, unless that was said to be brief.
  */
 function prologue(ir: KernelIR, emission: Emission): void {
   const { out, plans, params } = emission
   const { early } = plans
-  if (![...walk(ir.body)].some(({ op }) => op === 'while')) out.line('next_kernel_may_start();')
   out.line('extern __shared__ u8 shared_memory[];')
   out.line('const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;')
   out.line('const u32 thread = threadIdx.x;')
@@ -92,6 +91,11 @@ function prologue(ir: KernelIR, emission: Emission): void {
   ].map((one) => ({ ...one, name: emission.epoch(one.flags, one.side) }))
   const clerk = clerkOf(plans)
   const counter = advanced.length > 0 ? params.counter() : undefined
+  const polls = [...walk(ir.body)].some(({ op, attributes }) => op === 'while' && attributes.brief !== true)
+  const begin = (): void => {
+    out.line('kernel_before_ended();')
+    if (!polls) out.line('next_kernel_may_start();')
+  }
   bringNear(clerk, [...(canWait ? [params.control] : []), ...(counter ? [counter] : [])], emission)
   if (early) {
     const { strands } = early
@@ -104,8 +108,8 @@ function prologue(ir: KernelIR, emission: Emission): void {
             .join(' || ')
     const names = strands.map(({ group }) => group.name).join(', ')
     out.line(`const bool is_early = ${isSettled};  // ${names}: nothing under way writes what it copies`)
-    out.line('if (!is_early) kernel_before_ended();')
-  } else out.line('kernel_before_ended();')
+    out.block('if (!is_early)', begin)
+  } else begin()
   emission.recorder?.begins()
   // What waits for others would wait in vain in a stopped world.
   const asking = (early ? [...early.asking, early.threads] : [0]).map((first) => `thread == ${first}`)

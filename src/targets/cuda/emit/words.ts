@@ -4,7 +4,7 @@
  * with. A slot's words are of this epoch, or of the one two launches ago, or four.
  *
  *   sender:    post(x with bits of the epoch)
- *   receiver:  again: missing = 0; x = take(missing); ...; if (any thread misses one) goto again
+ *   receiver:  again: missing = 0; x = take(missing); ...; if (one is missing) goto again
  *
  * What lies between `again` and the end is one load, or a loop of loads and of what is computed from them, and does nothing else. Loops
  * that look at few words come first as a rule, and are what waits.

@@ -14,7 +14,10 @@ export function carry(node: Node, emission: Emission): void {
   }
 }
 
-/** Executed again until no thread misses a word. All threads of the group stay together. */
+/** What threads of a group do together. */
+const together = /\b(group_\w+\(|__sync\w+\(|across<|mma_|wgmma|load_matrix)/
+
+/** Executed again until no word is missing: by each thread on its own, or, where they do something together, by all. */
 export function untilThere(node: Node, emission: Emission, render: () => void): void {
   const { out, group, params, plans } = emission
   const number = ++emission.labels
@@ -28,13 +31,18 @@ export function untilThere(node: Node, emission: Emission, render: () => void): 
   out.line(`again_${number}:`)
   out.line(`u32 ${missing} = 0;`)
   emission.missing = missing
-  render()
+  const lines = out.aside(render)
   emission.missing = undefined
+  out.append(lines)
+  const isAlone = group.solo || !lines.some((line) => together.test(line))
   const isMissing = `(${missing} & 3) != 0`
-  const any = group.solo ? isMissing : `group_any(${group.barrier}, ${group.threads}, ${isMissing})`
+  const any = isAlone ? isMissing : `group_any(${group.barrier}, ${group.threads}, ${isMissing})`
+  const isStopped = isAlone ? `abort_raised(${params.control})` : stopped(emission)
+  const told = `tell_wait(${params.control}, ${site}, ${params.rank}, ${epoch} - 1, ${epoch});`
   out.block(`if (${any})`, () => {
-    out.line(`if (++${tries} % 256 != 0 || !${stopped(emission)}) goto again_${number};`)
-    emission.byLeader(`tell_wait(${params.control}, ${site}, ${params.rank}, ${epoch} - 1, ${epoch});`)
+    out.line(`if (++${tries} % 256 != 0 || !${isStopped}) goto again_${number};`)
+    if (isAlone) out.line(told)
+    else emission.byLeader(told)
   })
 }
 

@@ -15,7 +15,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) allGatherGemmPull(
     u32* counters,
     Control* control,
     Log* event_log) {
-  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
@@ -30,6 +29,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) allGatherGemmPull(
   }
   if (thread == 32) { bring_near(ready_epochs); bring_near(done_epochs); bring_near(control); bring_near(counters + 1); }
   kernel_before_ended();
+  next_kernel_may_start();
   if (thread == 0) program_begins(shared + 229488, 3);
   const bool is_stopped = thread == 0 && abort_raised(control);
   const u32 ready_wait_epoch = *(volatile u32*)(ready_epochs + 1) + 1;

@@ -20,7 +20,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
     u32* counters,
     u32 settled,
     Control* control) {
-  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
@@ -35,7 +34,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
   }
   if (thread == 255) { bring_near(arrived_epochs); bring_near(control); bring_near(counters + 0); }
   const bool is_early = threadIdx.x < 32 && settled != 0;  // ahead: nothing under way writes what it copies
-  if (!is_early) kernel_before_ended();
+  if (!is_early) {
+    kernel_before_ended();
+    next_kernel_may_start();
+  }
   const bool is_stopped = (thread == 0 || thread == 32 || thread == 128) && !is_early && abort_raised(control);
   const u32 arrived_wait_epoch = *(volatile u32*)(arrived_epochs + 1) + 1;
   const u32 arrived_signal_epoch = *(volatile u32*)(arrived_epochs + 0) + 1;

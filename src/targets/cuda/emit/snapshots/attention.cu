@@ -10,7 +10,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
     const __grid_constant__ TensorMap v_map,
     u32 settled,
     Control* control) {
-  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
@@ -24,7 +23,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
     fence_async_shared();
   }
   const bool is_early = threadIdx.x < 32 && settled != 0;  // producer: nothing under way writes what it copies
-  if (!is_early) kernel_before_ended();
+  if (!is_early) {
+    kernel_before_ended();
+    next_kernel_may_start();
+  }
   if (threadIdx.x < 128) group_arrive(1, 384);
   else {
     group_barrier(1, 384);

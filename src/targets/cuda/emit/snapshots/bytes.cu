@@ -4,11 +4,11 @@ extern "C" __global__ void __launch_bounds__(128, 1) bytes(
     i8* y,
     u8* out,
     i64* sums) {
-  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
   kernel_before_ended();
+  next_kernel_may_start();
   float loaded_f32[1];  // test/cuda/probes.ts:224
   #pragma unroll
   for (u32 i = 0; i < 1; ++i) loaded_f32[i] = 0;

@@ -34,7 +34,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     i64 heap_stride,
     u32* counters,
     Control* control) {
-  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
@@ -52,6 +51,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
   }
   if (thread == 32) { bring_near(done_epochs); bring_near(arrived_epochs); bring_near(control); bring_near(counters + 1); }
   kernel_before_ended();
+  next_kernel_may_start();
   const bool is_stopped = thread == 0 && abort_raised(control);
   const u32 done_wait_epoch = *(volatile u32*)(done_epochs + 1) + 1;
   const u32 arrived_signal_epoch = *(volatile u32*)(arrived_epochs + 0) + 1;

@@ -31,7 +31,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
     u32* counters,
     u32 settled,
     Control* control) {
-  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
@@ -49,7 +48,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
   }
   if (thread == 32) { bring_near(arrived_epochs); bring_near(control); bring_near(counters + 0); }
   const bool is_early = threadIdx.x < 32 && settled != 0;  // producer: nothing under way writes what it copies
-  if (!is_early) kernel_before_ended();
+  if (!is_early) {
+    kernel_before_ended();
+    next_kernel_may_start();
+  }
   const bool is_stopped = thread == 128 && abort_raised(control);
   const u32 arrived_signal_epoch = *(volatile u32*)(arrived_epochs + 0) + 1;
   const u32 arrived_wait_epoch = *(volatile u32*)(arrived_epochs + 1) + 1;
@@ -302,9 +304,9 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) state0[i] = max[i];
       }
-      if (group_any(2, 128, (missing_1 & 3) != 0)) {
-        if (++tries_1 % 256 != 0 || !group_any(2, 128, thread == 0 && abort_raised(control))) goto again_1;
-        if (thread == 0) tell_wait(control, 1, rank, arrived_wait_epoch - 1, arrived_wait_epoch);
+      if ((missing_1 & 3) != 0) {
+        if (++tries_1 % 256 != 0 || !abort_raised(control)) goto again_1;
+        tell_wait(control, 1, rank, arrived_wait_epoch - 1, arrived_wait_epoch);
       }
       u32 tries_2 = 0;  // src/ops/flashDecode/partials.ts:129
       again_2:
@@ -356,9 +358,9 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) l[i] = add_2[i];  // src/ops/flashDecode/partials.ts:133
       }
-      if (group_any(2, 128, (missing_2 & 3) != 0)) {
-        if (++tries_2 % 256 != 0 || !group_any(2, 128, thread == 0 && abort_raised(control))) goto again_2;
-        if (thread == 0) tell_wait(control, 1, rank, arrived_wait_epoch - 1, arrived_wait_epoch);
+      if ((missing_2 & 3) != 0) {
+        if (++tries_2 % 256 != 0 || !abort_raised(control)) goto again_2;
+        tell_wait(control, 1, rank, arrived_wait_epoch - 1, arrived_wait_epoch);
       }
       bool gt[2];  // src/ops/flashDecode/attention.ts:137
       #pragma unroll

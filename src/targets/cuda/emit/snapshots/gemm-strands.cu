@@ -8,7 +8,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm(
     const __grid_constant__ TensorMap c_map,
     u32 settled,
     Control* control) {
-  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
@@ -22,7 +21,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm(
     fence_async_shared();
   }
   const bool is_early = threadIdx.x / 32 == 0 && (settled >> 0 & 1) != 0 || threadIdx.x / 32 == 1 && (settled >> 1 & 1) != 0;  // ahead, producer: nothing under way writes what it copies
-  if (!is_early) kernel_before_ended();
+  if (!is_early) {
+    kernel_before_ended();
+    next_kernel_may_start();
+  }
   if (threadIdx.x < 32) group_arrive(2, 64);
   if (threadIdx.x / 32 == 1) group_barrier(2, 64);
   if (threadIdx.x < 128) group_arrive(1, 384);

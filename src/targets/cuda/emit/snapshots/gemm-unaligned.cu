@@ -10,7 +10,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     i32 c_dim0,
     i32 c_dim1,
     Control* control) {
-  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
@@ -21,6 +20,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     fence_async_shared();
   }
   kernel_before_ended();
+  next_kernel_may_start();
   __syncthreads();
   const u32 a_tile = shared;  // src/ops/gemm.ts:11
   const u32 b_tile = shared + 12288;  // src/ops/gemm.ts:12

@@ -12,12 +12,12 @@ extern "C" __global__ void __launch_bounds__(128, 1) looking(
     u32* both_epochs,
     i32 rank,
     Control* control) {
-  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
   if (thread == 127) { bring_near(ready_epochs); bring_near(both_epochs); }
   kernel_before_ended();
+  next_kernel_may_start();
   const u32 ready_wait_epoch = *(volatile u32*)(ready_epochs + 1) + 1;
   const u32 both_wait_epoch = *(volatile u32*)(both_epochs + 1) + 1;
   const i32 y_dim0_ceil_64 = (i32)((u32)(y_dim0 + 63) / 64u);  // test/cuda/probes.ts:253

@@ -17,11 +17,11 @@ extern "C" __global__ void __launch_bounds__(128, 1) moves(
     i32 turned_dim1,
     i32 sums_dim0,
     Control* control) {
-  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
   kernel_before_ended();
+  next_kernel_may_start();
   const u32 x_tile = shared;  // test/cuda/probes.ts:104
   const i32 rows_dim0_ceil_32 = (i32)((u32)(rows_dim0 + 31) / 32u);  // test/cuda/probes.ts:105
   const u32 tiles = (u32)rows_dim0_ceil_32;

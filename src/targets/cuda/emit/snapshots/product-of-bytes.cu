@@ -6,11 +6,11 @@ extern "C" __global__ void __launch_bounds__(128, 1) product(
     i32 a_dim1,
     i32 b_dim1,
     i32 c_dim1) {
-  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
   kernel_before_ended();
+  next_kernel_may_start();
   const u32 a_tile = shared;  // test/cuda/probes.ts:79
   const u32 b_tile = shared + 256;  // test/cuda/probes.ts:80
   #pragma unroll 4

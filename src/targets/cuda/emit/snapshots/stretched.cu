@@ -5,11 +5,11 @@ extern "C" __global__ void __launch_bounds__(128, 1) stretched(
     i32 x_dim0,
     i32 y_dim0,
     i32 y_dim1) {
-  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
   kernel_before_ended();
+  next_kernel_may_start();
   float loaded_f32[4];  // test/cuda/probes.ts:236
   #pragma unroll
   for (u32 i = 0; i < 4; i += 1) load_words<4>(loaded_f32, i, x + (i32)((u32)(i32)((u32)(i32)tile_row(i, thread) * 32u) + (u32)(i32)(thread / 32 % 4 * 8 + fragment_column(i, thread))));

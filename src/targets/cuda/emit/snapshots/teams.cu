@@ -10,12 +10,12 @@ extern "C" __global__ void __launch_bounds__(128, 1) teams(
     i64 heap_stride,
     u32* counters,
     Control* control) {
-  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
   if (thread == 127) { bring_near(made_epochs); bring_near(control); bring_near(counters + 0); }
   kernel_before_ended();
+  next_kernel_may_start();
   const bool is_stopped = thread == 0 && abort_raised(control);
   const u32 made_signal_epoch = *(volatile u32*)(made_epochs + 0) + 1;
   const u32 made_wait_epoch = *(volatile u32*)(made_epochs + 1) + 1;

@@ -12,11 +12,11 @@ extern "C" __global__ void __launch_bounds__(256, 1) transposedGemm(
     i32 sums_dim0,
     const __grid_constant__ TensorMap c_map,
     Control* control) {
-  next_kernel_may_start();
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
   const u32 thread = threadIdx.x;
   kernel_before_ended();
+  next_kernel_may_start();
   const u32 a_tile = shared;  // test/cuda/probes.ts:52
   const u32 b_tile = shared + 16384;  // test/cuda/probes.ts:53
   const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // test/cuda/probes.ts:54
