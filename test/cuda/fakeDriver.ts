@@ -146,6 +146,7 @@ export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeO
       out(to, handles++)
     },
     cuKernelGetAttribute: (to) => out(to, 0),
+    cuKernelGetFunction: (to, kernel) => out(to, Number(kernel)),
     cuOccupancyMaxActiveBlocksPerMultiprocessor: (to) => out(to, programsPerSm),
     cuLaunchKernelEx: (config, kernel, pointers) => {
       const shape = new DataView(viewNative(config as bigint, 64))

@@ -321,6 +321,7 @@ export class Kernel {
   /** Bytes of local memory a thread: more than 0 means spills or arrays that are indexed at run time. */
   readonly localBytes: number
   private dynamicShared = 48 * 1024
+  private readonly functions = new Map<bigint, bigint>()
 
   constructor(
     readonly device: Device,
@@ -329,6 +330,17 @@ export class Kernel {
   ) {
     this.registers = this.attribute(FUNCTION_ATTRIBUTE.registers)
     this.localBytes = this.attribute(FUNCTION_ATTRIBUTE.localBytes)
+  }
+
+  /** In a context; the driver would look it up in every launch. */
+  functionIn(context: bigint): bigint {
+    let found = this.functions.get(context)
+    if (found === undefined) {
+      this.device.makeCurrent(context)
+      found = readHandle((out) => this.device.driver.cuKernelGetFunction(out, this.handle))
+      this.functions.set(context, found)
+    }
+    return found
   }
 
   private attribute(code: number): number {
@@ -411,6 +423,7 @@ export class Launch {
   private always = 0
   /** What the last launch was set up for; the next one is as a rule the same. */
   private stream: Stream | undefined
+  private function = 0n
   private early = false
 
   constructor(
@@ -470,10 +483,10 @@ export class Launch {
    * themselves. They then start one by one, as those of the kernel before make room: not as a whole, as a cooperative launch does.
    */
   on(stream: Stream, early = false): void {
-    const { device, handle } = this.kernel
+    const { device } = this.kernel
     if (stream !== this.stream || early !== this.early) this.setUp(stream, early)
     device.makeCurrent(stream.context)
-    device.driver.cuLaunchKernelEx(this.memory.address, handle, this.pointers, null)
+    device.driver.cuLaunchKernelEx(this.memory.address, this.function, this.pointers, null)
   }
 
   private setUp(stream: Stream, early: boolean): void {
@@ -481,6 +494,7 @@ export class Launch {
     if (order !== undefined) this.setAttribute(this.always, order, [1])
     this.view.setUint32(CONFIG.attributeCount, this.always + Number(order !== undefined), true)
     this.view.setBigUint64(CONFIG.stream, stream.handle, true)
+    this.function = this.kernel.functionIn(stream.context)
     this.stream = stream
     this.early = early
   }

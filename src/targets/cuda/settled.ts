@@ -44,6 +44,8 @@ export interface Accesses {
   /** Groups that are read while the launch ahead ends, each where all of it is settled. */
   readonly early: readonly (readonly object[])[]
   readonly writes: readonly object[]
+  /** When these were last noted. */
+  noted?: number
   /** Of these, what is written on other ranks. */
   readonly writesElsewhere: readonly object[]
   /** Which kernel parameter says which are, a bit for each; -1: none. */
@@ -77,6 +79,8 @@ function heldBack(part: Accesses, { line, launched, kernel }: Reading): Held {
 
 export class Settled {
   readonly #written = new Set<object>()
+  /** How often nothing ran. */
+  #times = 0
   /** By memory; at most one for each line. */
   readonly #readings = new Map<object, Reading[]>()
   #isForeign = false
@@ -88,6 +92,7 @@ export class Settled {
 
   /** Nothing runs. */
   clear(): void {
+    this.#times++
     this.#written.clear()
     this.#readings.clear()
   }
@@ -146,8 +151,12 @@ export class Settled {
   }
 
   /** These are launched. */
-  note(parts: readonly Pick<Accesses, 'writes'>[]): void {
-    for (const { writes } of parts) for (const memory of writes) this.#written.add(memory)
+  note(parts: readonly Pick<Accesses, 'writes' | 'noted'>[]): void {
+    for (const part of parts) {
+      if (part.noted === this.#times) continue
+      part.noted = this.#times
+      for (const memory of part.writes) this.#written.add(memory)
+    }
   }
 
   /** Before these are launched together; they may start while what is ahead of them ends, or not. */
