@@ -35,6 +35,8 @@ export interface Timing extends Quantity {
   readonly form: 'launches' | 'graph' | ''
 }
 
+export type Named = Pick<Timing, 'name' | 'form'>
+
 export interface CellResult extends Cell {
   /** Those that each rank had. */
   readonly multiprocessors?: number
@@ -44,6 +46,8 @@ export interface CellResult extends Cell {
   readonly inLoop?: readonly Timing[]
   /** The fastest baseline's time over that of the fastest fused one, round by round, of `timings`. */
   readonly speedup?: Quantity
+  /** Where that did not tell which is faster: those two that took turns alone, and whose `speedup` it is. */
+  readonly pair?: readonly [baseline: Named, fused: Named]
   /** Why something was not timed: by its name. */
   readonly failed: Readonly<Record<string, string>>
   /** Executions of a loop. */

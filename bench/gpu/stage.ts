@@ -12,7 +12,7 @@ import type { CudaWorldOptions } from '../../src/targets/cuda/machine.ts'
 import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { WorldError, WorldStopped, type Stream } from '../../src/world/world.ts'
 import type { CellResult, Role, Timing } from './cells.ts'
-import { bestOf, speedupOf } from './tables.ts'
+import { speedupOf } from './tables.ts'
 
 /** How long to go on, in seconds, with at least and at most so many rounds. */
 export interface Effort {
@@ -204,7 +204,7 @@ export class Stage {
    */
   async bothTimes(
     effort: Effort,
-  ): Promise<Pick<CellResult, 'timings' | 'inLoop' | 'speedup' | 'turn' | 'telling' | 'failed'>> {
+  ): Promise<Pick<CellResult, 'timings' | 'inLoop' | 'speedup' | 'pair' | 'turn' | 'telling' | 'failed'>> {
     const { contestants, repeats } = this
     // What takes a turn of its own is short next to a loop, and varies more: it has more turns.
     const turns = Array.from({ length: repeats > 1 ? 3 : 1 }, () => [
@@ -224,13 +224,11 @@ export class Stage {
         (_, round) => each.reduce((sum, times) => sum + times[round], 0) / each.length - telling,
       )
     }
-    const speedup = speedupOf(
-      timings,
-      contestants.map((_, n) => roundsOf(n + 1)),
-    )
+    const rounds = contestants.map((_, n) => roundsOf(n + 1))
+    const speedup = speedupOf(timings, rounds)
     return {
       timings,
-      speedup: speedup && isTie(speedup) ? await this.#duel(timings, effort, telling) : speedup,
+      ...(speedup && isTie(speedup) ? await this.#duel(rounds, effort, telling) : { speedup }),
       inLoop:
         repeats > 1 ? contestants.map((one, n) => timingOf(one, looped[n], telling, repeats)) : undefined,
       turn: repeats,
@@ -239,15 +237,32 @@ export class Stage {
     }
   }
 
-  /** The fastest baseline and the fastest fused one, by these times, once more: they alone take turns, so that there are more rounds. */
-  async #duel(timings: readonly Timing[], effort: Effort, telling: number): Promise<Quantity> {
-    const two = (['baseline', 'fused'] as const).map((role) => timings.indexOf(bestOf({ timings }, role)!))
+  /**
+   * The fastest baseline and the fastest fused one once more: they alone take turns, so that there are more rounds. Which two is told by
+   * the faster quarter of the rounds so far: what differs by less than a round's spread, such as a graph's start, shows there.
+   */
+  async #duel(
+    rounds: readonly (readonly number[])[],
+    effort: Effort,
+    telling: number,
+  ): Promise<Required<Pick<CellResult, 'speedup' | 'pair'>>> {
+    const quarter = (n: number): number =>
+      [...rounds[n]].sort((a, b) => a - b)[Math.floor(rounds[n].length / 4)]
+    const fastest = (role: Role): number =>
+      this.contestants
+        .flatMap((one, n) => (one.role === role ? [n] : []))
+        .reduce((best, n) => (quarter(n) < quarter(best) ? n : best))
+    const two = [fastest('baseline'), fastest('fused')].map((n) => this.contestants[n])
     const samples = await this.samples(
-      two.map((n) => this.contestants[n].once),
+      two.map(({ once }) => once),
       { ...effort, mostRounds: mostRoundsOfTwo },
     )
     const [slower, faster] = samples.map((times) => times.map((time) => time - telling))
-    return quantityOf(slower.map((time, round) => time / faster[round]))
+    const [baseline, fused] = two.map(({ name, form }) => ({ name, form }))
+    return {
+      speedup: quantityOf(slower.map((time, round) => time / faster[round])),
+      pair: [baseline, fused],
+    }
   }
 
   /** Microseconds of the turns of each, round by round. */

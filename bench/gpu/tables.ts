@@ -2,7 +2,7 @@
 import { columns, digits } from '../../src/report/format.ts'
 import { quantityOf } from '../../src/runs/quantity.ts'
 import type { Quantity } from '../../src/runs/results.ts'
-import { device, type CellResult, type Role, type SectionName, type Timing } from './cells.ts'
+import { device, type CellResult, type Named, type Role, type SectionName, type Timing } from './cells.ts'
 
 export interface Table {
   readonly title: string
@@ -37,6 +37,9 @@ export function speedupOf(
   return quantityOf(slower.map((time, round) => time / faster[round]))
 }
 
+const timingOf = ({ timings }: CellResult, { name, form }: Named): Timing | undefined =>
+  timings.find((timing) => timing.name === name && timing.form === form)
+
 export interface Comparison {
   readonly baseline: Timing
   readonly fused: Timing
@@ -50,7 +53,11 @@ export interface Comparison {
 
 /** The best fused variant against the best baseline. */
 export function compare(cell: CellResult): Comparison | undefined {
-  const [baseline, fused, alone] = (['baseline', 'fused', 'alone'] as const).map((role) => bestOf(cell, role))
+  const [baseline, fused] = cell.pair?.map((named) => timingOf(cell, named)) ?? [
+    bestOf(cell, 'baseline'),
+    bestOf(cell, 'fused'),
+  ]
+  const alone = bestOf(cell, 'alone')
   const floor = cell.shape.tokens !== undefined ? cell.limit : alone?.median
   if (!baseline || !fused || floor === undefined) return undefined
   return {
@@ -126,7 +133,16 @@ function loopTables(title: string, floor: string, cells: readonly CellResult[]):
   const looped = cells.flatMap((cell): CellResult[] => {
     const { inLoop, turn, key } = cell
     return inLoop
-      ? [{ ...cell, timings: inLoop, speedup: undefined, key: `${key}, ${turn} in a loop`, failed: {} }]
+      ? [
+          {
+            ...cell,
+            timings: inLoop,
+            speedup: undefined,
+            pair: undefined,
+            key: `${key}, ${turn} in a loop`,
+            failed: {},
+          },
+        ]
       : []
   })
   if (looped.length === 0) return []

@@ -67,23 +67,15 @@ const hold = kernel('hold', holdParams, { settling }, (t, { open, wanted, result
 })
 
 /** `met` on rank 0 counts all arrivals, `turn` of each rank its own. */
-const meeting = { met: tensor(i32, 1), turn: tensor(i32, 1), result: tensor(f32, 1) }
-const meetingMeta = { napless: true, pause: 0 }
-const spinningGate = kernel(
-  gateName,
-  meeting,
-  meetingMeta,
-  (t, { met, turn, result }, { napless, pause }) => {
-    const turns = t.load(turn.at([0])).add(1)
-    t.store(turn.at([0]), turns)
-    t.atomic.add(met.on(0).at([0]), 1, { order: 'acqRel' })
-    if (napless) spinAwake(t, met.on(0), turns.mul(t.world))
-    else spinUntil(t, met.on(0), turns.mul(t.world), true)
-    if (pause > 0) keepBusy(t, result, pause)
-  },
-)
-/** In turns, some microseconds: what comes behind the gate of the last rank is not ready yet when that rank is met. */
-const pauseOnGpu = 1000
+const meeting = { met: tensor(i32, 1), turn: tensor(i32, 1) }
+const spinningGate = kernel(gateName, meeting, { napless: true }, (t, { met, turn }, { napless }) => {
+  const turns = t.load(turn.at([0])).add(1)
+  t.store(turn.at([0]), turns)
+  t.atomic.add(met.on(0).at([0]), 1, { order: 'acqRel' })
+  const wanted = turns.mul(t.world)
+  if (napless) spinAwake(t, met.on(0), wanted)
+  else spinUntil(t, met.on(0), wanted, true)
+})
 
 const sleepingGate = kernel(gateName, { arrived: flags(1) }, (t, { arrived }) => {
   t.signalAll(arrived.at([t.rank]))
@@ -149,10 +141,9 @@ export class Gate {
       const args = {
         met: world.zeros(i32, [1], { name: 'met' }),
         turn: world.zeros(i32, [1], { name: 'turn' }),
-        result: world.zeros(f32, [1], { name: 'pause' }),
       }
       // A GPU's loops never nap.
-      const meta = this.#isOnGpu ? { napless: false, pause: pauseOnGpu } : {}
+      const meta = { napless: !this.#isOnGpu }
       this.#launchGate = () => world.launch(spinningGate, args, { ...options, meta })
     } else {
       const args = { arrived: world.flags([world.ranks], { name: 'gate' }) }

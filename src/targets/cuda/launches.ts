@@ -100,7 +100,8 @@ export class Launches {
   parts(kernel: Kernel, args: Launch['args'], options: LaunchOptions): readonly Part[] {
     this.#machine.expectRunning()
     const last = this.#last
-    const parts = last && isLast(last, kernel, args, options) ? last.parts : this.#parts(kernel, args, options)
+    const parts =
+      last && isLast(last, kernel, args, options) ? last.parts : this.#parts(kernel, args, options)
     if (this.#machine.recorder && parts.length > 0) {
       const ranks = parts.map(({ queue }) => queue.rank)
       const grids = parts.map(({ grid }) => grid)
@@ -119,7 +120,11 @@ export class Launches {
     }
     const { stream, grid, ranks } = options
     const meta = options.meta as Meta | undefined
-    if (ranks || typeof grid === 'function' || Object.values(args).some((given) => typeof given === 'function'))
+    if (
+      ranks ||
+      typeof grid === 'function' ||
+      Object.values(args).some((given) => typeof given === 'function')
+    )
       return parts
     const { handles, scalars, numbers } = this.#asked.get(kernel)![this.#tensors.everyRank[0]][0]
     this.#last = { kernel, stream, grid, meta: meta && { ...meta }, handles, scalars, numbers, parts }
