@@ -30,9 +30,10 @@ export async function measureLaunch(cell: Cell, effort: Effort): Promise<CellRes
   const heap = 16 * 2 ** 20
   const stages = [await Stage.open({ ranks: 1, heap }), await Stage.open({ ranks: 8, heap })]
   try {
-    const [one, eight] = stages.map(({ world }) => {
+    const [one, eight] = stages.map(({ world, stream }) => {
       const x = world.zeros(i32, [16], { name: 'x' })
-      return { world, launch: () => world.launch(put, { x, value: 1 }, { grid: 1 }), x }
+      // On the stream that gates were launched on: with a second one nothing would be made ready early.
+      return { world, launch: () => world.launch(put, { x, value: 1 }, { grid: 1, stream }), x }
     })
     const inARow =
       (count: number, each: number, launch: () => void, wait: () => void | Promise<void>) =>

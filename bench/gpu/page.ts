@@ -52,8 +52,9 @@ takes turns with it. Tiles are those that are shipped for this device, which \`b
 (those of Flash Decode up to 32K tokens were chosen by hand, see the end), or the rule's. _(graph)_ is the same launches as one CUDA graph. Inputs are random and take turns over
 more than 200 MB, or are larger; results are poisoned and compared with float64 before. Medians with 95 % intervals.${inRounds(cells)}
 
-**Where ranks communicate every execution has a gate of its own** on the device. It opens when all ranks are there and all is enqueued,
-nothing behind it begins before, and the execution ends with the last rank. To open a gate and to tell the time takes ${tellingOf(cells)} us, which is
+**Where ranks communicate every execution has a gate of its own** on the device. It opens when all ranks are there and all is enqueued, and
+the execution ends with the last rank. What comes first behind a gate is made ready while it is closed, as behind any kernel of ours, and touches no memory before it opens;
+kernels of cuBLASLt are launched plainly, and begin some 1.7 us after that. To open a gate and to tell the time takes ${tellingOf(cells)} us, which is
 measured as turns of nothing in the same rounds, and taken off. **In loops** (tables of their own) several executions follow each other behind one gate: there a
 rank may be ahead of others. Ranks share one memory and do not get equal parts of it, which evens out over a loop of products alone; whatever
 communicates must keep step in every execution. What one rank computes alone is measured in loops of ${turnsOf(cells)}, as its peers are, and nothing is taken off.
@@ -65,7 +66,7 @@ measured, and operations over 790 TFLOP/s, on the share of multiprocessors that 
 
 const inRounds = (cells: readonly CellResult[]): string =>
   cells.some(({ speedup }) => speedup !== undefined)
-    ? ' _bsp / fused_ is the ratio in each round, in which both had their turns.'
+    ? ' _bsp / fused_ is the ratio in each round, in which both had their turns; where its interval held 1, the two fastest took turns alone once more, and it is theirs.'
     : ''
 
 function tellingOf(cells: readonly CellResult[]): string {
@@ -99,30 +100,35 @@ const left = `## Where the rest goes
   meets; on a third machine, in place, from outboxes and the product alone: 115.1, 111.5 and 112.2 us at M=64, 111.2, 107.7 and 109.7 at M=32, 124.6, 118.3 and 121.1 at M=128,
   112.7, 109.0 and 107.6 at M=8; 182.5, 182.3 and 180.5 at M=256, where four of sixteen programs copy before their last tile. Producers that start their first copy
   before they know whether the world was stopped gained nothing (M=64 115 instead of 114), and lost 4 % at M=512, which is not understood.
-- **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 95.6 us behind a gate, \`bsp\` 13 us more and \`fused\` 3.8; in the run before, on a machine with a faster memory and with flags, 93.5, 12.4 and 4.7. By the device's clock,
-  on another machine, from the first program's start, medians of 40 executions: the last tile of its cache arrives at a program after 88 to 94.5 us, 91 on average, and which are late differs from
-  one execution to the next; after the last the product takes 0.7, sending it to eight ranks and telling them 1.3, and 1.8 later the last part is combined. Of attention alone it arrives after
-  87 to 93 us. By leaving parts out, in one process on a third machine, behind gates: attention 95.3; sending to one rank alone 95.7, to all 96.1; telling as well
+- **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 93.2 us behind a gate, \`bsp\` 12.6 us more and \`fused\` 3.7, so that 64 % is recovered; on seven other machines of this kind, in a run like this one and in experiments
+  behind such gates, 67 to 85 %: memories differ by 4 %, and the floor does not. By the device's clock, on another machine, from the end of the gate, medians of 40 executions: programs begin 1.7 us later (less,
+  since they are made ready before), the first tile arrives at a program after 4 to 6 us and the last after 88 to 95, 92 on average, and which are late differs from one execution to the next. After the last
+  the product takes 0.7 us, sending it to eight ranks 0.8, the last part is there 0.8 later and combined 1.0 after that. By leaving parts out, with flags, in one process on a third machine, behind gates: attention 95.3; sending to one rank alone 95.7, to all 96.1; telling as well
   95.8; combining without waiting 98.3; all of it 98.5. With three tiles under way instead of two, attention takes 98 us: by number of multiprocessor, those of some ranks end after
   83 us and those of others after 102.
   Since then words carry two bits of their epoch, in the place of flags and fences: by hand 0.8 us less, of two and three instances in one process, on three machines, where the words of a thread lie side by side, and nothing where
   they lie in rows. Tried: partial results side by side, with flags (nothing); programs of a rank that keep pace, by a counter (the first end 2 us later, the last no sooner, so that those that are late
   wait for something else than those that are ahead); copies that begin before the length is known, or at another tile for each program; keys and values with barriers
   of their own; eight warps that multiply instead of four (97.2 instead of 95.9 us); parts loaded before the first is weighed; code for combining that has run once before (nothing, or worse); keys and values that leave the second cache first (0 to 3 us less, for \`bsp\` as
-  well; presumably since what was read first is then still there in the next execution, as it would not be where a model has more layers).
+  well; presumably since what was read first is then still there in the next execution, as it would not be where a model has more layers). And, each in one process: tiles brought into the second cache one to four tiles
+  ahead (125 us instead of 91), or the last eight alone (93); a tile in boxes of 64 or 32 rows, so that both halves of a row are asked for together (nothing), of 16 (96 instead of 93.5) or 8 rows (134); four, five and six stages of
+  64 tokens (0.8, 4.5 and 9 us more), two (17 more), and 32 tokens (48 more); loops that send, not written out (0.1 more); one look at all words of the partial results instead of two (0 to 0.4 less, not built).
+  Looks that threads take on their own, without a barrier, are built: 0.1 us less, 0.5 in loops.
 - **Flash Decode, longer sequences.** One part for each of 12 heads on 16 multiprocessors, or even shares for all 16, in one process behind gates: at 16K \`fused\`
   186.9 and 191.7 us, \`bsp\` 193.7 and 197.2; at 32K 365.0 and 367.6, 370.8 and 372.7. The tuner, half of whose score is loops, takes even shares from 16K on. Chosen by hand, from executions behind gates: up to 32K \`bsp\` and \`fused\` have
-  one part a head and \`fused-coarse\` even shares from 16K on; beyond, all have those, of caches that are full. From 256K tokens on, all that differs between variants is less than
-  what their turns make of it.
+  one part a head and \`fused-coarse\` even shares from 16K on; beyond, all have those, of caches that are full. Where an execution takes milliseconds, \`fused\` is faster by some microseconds, which is less
+  than what turns of all variants differ by, 2 %: the two alone tell.
 - **Attention of one rank, 131072 tokens.** 128 parts have 128 programs. When there were 264, as many as fit, \`fused\` took 134 us and 160 in a graph, on another machine:
   presumably two with a part shared a multiprocessor.
 - **Below a limit.** Limits are what was measured once: long caches are read at up to 4.72 TB/s, and 790 TFLOP/s are those of a whole GPU
   at the clock that its power allows; fewer multiprocessors run faster. _Recovered_ is above 100 % where a fused variant is faster than
   the faster product alone, whose tiles it does not share.
-- **A launch** is one call of the driver, made ready early, and 0.3 to 1.3 us beside it, of which JavaScript is 0.12 where the driver is a fake one that returns at once. Hosts
-  differ: that call takes 4.1 us on this machine; minutes apart on another it took 2.9 to 4.2, and the launch 3.1 to 4.8.
+- **A launch** is one call of the driver, and JavaScript beside it, which is 0.13 us where the driver is a fake one that returns at once and 0.3 where that empties the caches. In this run launches were not
+  made ready early, which costs 0.5 us: gates had been launched on a second stream of the world (since then the launches are on theirs). In a process of its own, the call made ready early and the launch, host's time on three hosts: 2.94 and
+  3.25 us, 3.72 and 4.25, 3.83 and 4.35 to 4.54, before a launch that asks for the same as the last one looked nothing up.
 - \`push\` of All-Gather + GEMM raises a flag for each tile and rank, with a fence each; on a GPU that costs more than it brings.
-- Kernels of this run were compiled by nvcc 13.0 beforehand, not by NVRTC. \`gather-kernel\` and \`fine-grained\` had the rule's tiles where they have those of \`bsp\` since then.`
+- **A pause in the gate**, after the meeting, made products up to a fifth slower, cuBLASLt's too, behind the gate and in loops, which is not understood; there is none.
+- Kernels of this run were compiled by nvcc 13.0 beforehand, not by NVRTC.`
 
 function goals(tier: string, meaning: string, judgements: readonly Judgement[]): string {
   const missed = judgements.filter(({ isReached }) => !isReached)

@@ -328,7 +328,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 1, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 115.9, pull: 109.9, push: 130.8, fused: 108.8 },
+    times: { bsp: 114.2, pull: 106.6, push: 129.2, fused: 106.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -337,7 +337,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 2, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 116, pull: 108, push: 128, fused: 107.9 },
+    times: { bsp: 115, pull: 106.4, push: 127.3, fused: 105.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -346,7 +346,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 4, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 118.6, pull: 109.6, push: 129.1, fused: 110 },
+    times: { bsp: 115.8, pull: 106.7, push: 128.3, fused: 108.7 },
   },
   {
     operation: 'allGatherGemm',
@@ -355,7 +355,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 8, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 118.1, pull: 111.1, push: 130.4, fused: 109.6 },
+    times: { bsp: 116.5, pull: 108.1, push: 128.1, fused: 107.1 },
   },
   {
     operation: 'allGatherGemm',
@@ -364,7 +364,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 16, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 119, pull: 112.4, push: 131.9, fused: 111.8 },
+    times: { bsp: 118, pull: 110.3, push: 130.8, fused: 109.7 },
   },
   {
     operation: 'allGatherGemm',
@@ -373,7 +373,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 32, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 122.2, pull: 110.5, push: 134.1, fused: 113.2 },
+    times: { bsp: 120.2, pull: 109.1, push: 131.9, fused: 110.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -382,7 +382,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 64, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 122.4, pull: 111.9, push: 136.6, fused: 117.5 },
+    times: { bsp: 120.9, pull: 111.6, push: 136.4, fused: 114.2 },
   },
   {
     operation: 'allGatherGemm',
@@ -391,7 +391,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 128, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 136.9, pull: 119.6, push: 147.9, fused: 125 },
+    times: { bsp: 133.6, pull: 116, push: 148.3, fused: 123 },
   },
   {
     operation: 'allGatherGemm',
@@ -400,7 +400,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 256, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 205.2, pull: 182.1, push: 264.9, fused: 191.4 },
+    times: { bsp: 206.2, pull: 184, push: 264.5, fused: 193.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -409,7 +409,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 512, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 383.9, pull: 340.1, push: 522.6, fused: 365.9 },
+    times: { bsp: 386.6, pull: 344.6, push: 524.9, fused: 371.4 },
   },
   {
     operation: 'allGatherGemm',
@@ -418,7 +418,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 1024, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 704.7, pull: 607.6, push: 962, fused: 680.8 },
+    times: { bsp: 712.7, pull: 619.9, push: 977.9, fused: 692.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -427,7 +427,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 2048, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 1445.7, pull: 1235, push: 2008.9, fused: 1394.7 },
+    times: { bsp: 1452.2, pull: 1251.7, push: 1989.3, fused: 1419 },
   },
   {
     operation: 'allGatherGemm',
@@ -436,7 +436,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 4096, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 2997.8, pull: 2702.5, push: 4360.1, fused: 2914.7 },
+    times: { bsp: 2976.4, pull: 2602.9, push: 4290.5, fused: 2902.4 },
   },
   {
     operation: 'allGatherGemm',
@@ -445,7 +445,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 8192, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 6287.5, pull: 5902.3, push: 9472.8, fused: 6034.4 },
+    times: { bsp: 6197.2, pull: 5656.1, push: 9316.1, fused: 5976.1 },
   },
   {
     operation: 'allGatherGemm',
@@ -454,7 +454,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 1, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 115.9, pull: 109.6, push: 130.2, fused: 108.5 },
+    times: { bsp: 113.7, pull: 106.6, push: 128.9, fused: 106.9 },
   },
   {
     operation: 'allGatherGemm',
@@ -463,7 +463,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 2, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 116.6, pull: 108, push: 128.3, fused: 108 },
+    times: { bsp: 114.7, pull: 106.2, push: 127.7, fused: 105.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -472,7 +472,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 4, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 117.7, pull: 109.7, push: 129.1, fused: 109.6 },
+    times: { bsp: 116, pull: 106.7, push: 128, fused: 108 },
   },
   {
     operation: 'allGatherGemm',
@@ -481,7 +481,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 8, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 117.8, pull: 110.8, push: 130.2, fused: 110 },
+    times: { bsp: 117.2, pull: 108.3, push: 128.7, fused: 107.2 },
   },
   {
     operation: 'allGatherGemm',
@@ -490,7 +490,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 16, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 119.9, pull: 113.3, push: 133.2, fused: 112.1 },
+    times: { bsp: 117.5, pull: 110.5, push: 132.6, fused: 108.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -499,7 +499,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 32, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 121.7, pull: 110.4, push: 133.9, fused: 114.2 },
+    times: { bsp: 118.6, pull: 109.1, push: 133.4, fused: 111.2 },
   },
   {
     operation: 'allGatherGemm',
@@ -508,7 +508,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 64, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 122.6, pull: 111.5, push: 136.5, fused: 117.6 },
+    times: { bsp: 121.2, pull: 111.2, push: 136.1, fused: 113.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -517,7 +517,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 128, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 136.4, pull: 119.6, push: 150.2, fused: 126.9 },
+    times: { bsp: 133.6, pull: 116, push: 149.9, fused: 125.1 },
   },
   {
     operation: 'allGatherGemm',
@@ -526,7 +526,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 256, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 212.1, pull: 188, push: 267.3, fused: 197.9 },
+    times: { bsp: 212.4, pull: 190.6, push: 267.5, fused: 200.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -535,7 +535,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 512, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 399.7, pull: 353.4, push: 527.5, fused: 383.6 },
+    times: { bsp: 403.4, pull: 359.2, push: 531.9, fused: 389.4 },
   },
   {
     operation: 'allGatherGemm',
@@ -544,7 +544,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 1024, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 744.9, pull: 637.5, push: 974.9, fused: 720.2 },
+    times: { bsp: 754.1, pull: 654.5, push: 996.8, fused: 734.4 },
   },
   {
     operation: 'allGatherGemm',
@@ -553,7 +553,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 2048, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 1473.1, pull: 1268.4, push: 2035.9, fused: 1424.4 },
+    times: { bsp: 1543.3, pull: 1323.9, push: 2011.2, fused: 1503 },
   },
   {
     operation: 'allGatherGemm',
@@ -562,7 +562,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 4096, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 3159.9, pull: 2813, push: 4566.8, fused: 3028.5 },
+    times: { bsp: 3172.1, pull: 2715.9, push: 4356.8, fused: 3078.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -571,7 +571,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 8192, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 6363.3, pull: 5805.5, push: 9660.5, fused: 6227.7 },
+    times: { bsp: 6490, pull: 5805.7, push: 9668.5, fused: 6216.6 },
   },
   {
     operation: 'flashDecode',
@@ -580,7 +580,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
-    times: { bsp: 108.5, 'gather-kernel': 115.7, 'fine-grained': 130.6, 'fused-coarse': 101.3, fused: 99.4 },
+    times: { bsp: 105.8, 'gather-kernel': 104.7, 'fine-grained': 105.7, 'fused-coarse': 98.5, fused: 96.9 },
   },
   {
     operation: 'flashDecode',
@@ -589,7 +589,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
-    times: { bsp: 197.4, 'gather-kernel': 203.7, 'fine-grained': 216.5, 'fused-coarse': 193.1, fused: 188.8 },
+    times: { bsp: 195.2, 'gather-kernel': 194.5, 'fine-grained': 193.3, 'fused-coarse': 190.8, fused: 186.1 },
   },
   {
     operation: 'flashDecode',
@@ -598,7 +598,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
-    times: { bsp: 376.1, 'gather-kernel': 380.9, 'fine-grained': 393.6, 'fused-coarse': 369.4, fused: 367.3 },
+    times: { bsp: 370.4, 'gather-kernel': 370, 'fine-grained': 370.9, 'fused-coarse': 367.3, fused: 360.3 },
   },
   {
     operation: 'flashDecode',
@@ -607,7 +607,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
-    times: { bsp: 729.4, 'gather-kernel': 734.6, 'fine-grained': 746.6, 'fused-coarse': 722.1, fused: 723 },
+    times: { bsp: 729.2, 'gather-kernel': 728, 'fine-grained': 731.3, 'fused-coarse': 722.2, fused: 721.2 },
   },
   {
     operation: 'flashDecode',
@@ -618,10 +618,10 @@ export const shippedMeasurements: readonly Measurement[] = [
     layout: {},
     times: {
       bsp: 1439.4,
-      'gather-kernel': 1441.9,
-      'fine-grained': 1462.9,
-      'fused-coarse': 1426.3,
-      fused: 1431,
+      'gather-kernel': 1437.5,
+      'fine-grained': 1441.1,
+      'fused-coarse': 1430.9,
+      fused: 1427.4,
     },
   },
   {
@@ -632,11 +632,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 262144 },
     layout: {},
     times: {
-      bsp: 2863.2,
-      'gather-kernel': 2870.6,
-      'fine-grained': 2854.6,
-      'fused-coarse': 2831.7,
-      fused: 2876.6,
+      bsp: 2845.1,
+      'gather-kernel': 2825.7,
+      'fine-grained': 2875.6,
+      'fused-coarse': 2857.4,
+      fused: 2821.3,
     },
   },
   {
@@ -647,11 +647,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 524288 },
     layout: {},
     times: {
-      bsp: 5664.3,
-      'gather-kernel': 5657.6,
-      'fine-grained': 5634.3,
-      'fused-coarse': 5661.9,
-      fused: 5624,
+      bsp: 5621.7,
+      'gather-kernel': 5638.1,
+      'fine-grained': 5630.6,
+      'fused-coarse': 5628.2,
+      fused: 5643.9,
     },
   },
   {
@@ -661,7 +661,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
-    times: { bsp: 379.9, 'gather-kernel': 380.9, 'fine-grained': 380.2, 'fused-coarse': 376.9, fused: 367.4 },
+    times: { bsp: 378.9, 'gather-kernel': 379.4, 'fine-grained': 377.9, 'fused-coarse': 377.4, fused: 366.8 },
   },
   {
     operation: 'flashDecode',
@@ -670,7 +670,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
-    times: { bsp: 736.3, 'gather-kernel': 736.6, 'fine-grained': 733.2, 'fused-coarse': 733.8, fused: 724.4 },
+    times: { bsp: 733.1, 'gather-kernel': 731.9, 'fine-grained': 729.8, 'fused-coarse': 729.2, fused: 717.5 },
   },
   {
     operation: 'flashDecode',
@@ -680,11 +680,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
     times: {
-      bsp: 1440.6,
-      'gather-kernel': 1436.9,
-      'fine-grained': 1433.8,
-      'fused-coarse': 1434.5,
-      fused: 1427.9,
+      bsp: 1433.8,
+      'gather-kernel': 1434.4,
+      'fine-grained': 1436.1,
+      'fused-coarse': 1435.9,
+      fused: 1421,
     },
   },
   {
@@ -695,11 +695,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
     times: {
-      bsp: 2836.2,
-      'gather-kernel': 2867.9,
-      'fine-grained': 2874.1,
-      'fused-coarse': 2845,
-      fused: 2827,
+      bsp: 2863,
+      'gather-kernel': 2864.2,
+      'fine-grained': 2847.1,
+      'fused-coarse': 2863.7,
+      fused: 2832.1,
     },
   },
   {
@@ -710,11 +710,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 5633.2,
-      'gather-kernel': 5720.6,
-      'fine-grained': 5676.4,
-      'fused-coarse': 5690.4,
-      fused: 5651.7,
+      bsp: 5725.1,
+      'gather-kernel': 5692.9,
+      'fine-grained': 5652.1,
+      'fused-coarse': 5695.3,
+      fused: 5685.6,
     },
   },
   {
@@ -725,11 +725,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 262144 },
     layout: {},
     times: {
-      bsp: 11222.3,
-      'gather-kernel': 11236.5,
-      'fine-grained': 11222.7,
-      'fused-coarse': 11238,
-      fused: 11264.4,
+      bsp: 11315,
+      'gather-kernel': 11239.9,
+      'fine-grained': 11407.7,
+      'fused-coarse': 11374.8,
+      fused: 11223.2,
     },
   },
   {
@@ -740,11 +740,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 524288 },
     layout: {},
     times: {
-      bsp: 22736.5,
-      'gather-kernel': 22731.7,
-      'fine-grained': 22729.1,
-      'fused-coarse': 22773,
-      fused: 22725.6,
+      bsp: 22573,
+      'gather-kernel': 22570,
+      'fine-grained': 22565.8,
+      'fused-coarse': 22686,
+      fused: 22548.8,
     },
   },
   {
@@ -754,7 +754,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
-    times: { bsp: 748, 'gather-kernel': 748.5, 'fine-grained': 742, 'fused-coarse': 750.9, fused: 726.8 },
+    times: { bsp: 743.4, 'gather-kernel': 742.8, 'fine-grained': 740.8, 'fused-coarse': 747.9, fused: 723.4 },
   },
   {
     operation: 'flashDecode',
@@ -764,11 +764,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
     times: {
-      bsp: 1449.4,
-      'gather-kernel': 1446.1,
-      'fine-grained': 1454.4,
-      'fused-coarse': 1463.5,
-      fused: 1429.4,
+      bsp: 1451.5,
+      'gather-kernel': 1453.1,
+      'fine-grained': 1449.7,
+      'fused-coarse': 1453.7,
+      fused: 1433.4,
     },
   },
   {
@@ -779,11 +779,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
     times: {
-      bsp: 2878.5,
-      'gather-kernel': 2853.7,
-      'fine-grained': 2869.5,
-      'fused-coarse': 2860.3,
-      fused: 2834.9,
+      bsp: 2850.8,
+      'gather-kernel': 2873,
+      'fine-grained': 2862.7,
+      'fused-coarse': 2885.5,
+      fused: 2843.6,
     },
   },
   {
@@ -794,11 +794,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
     times: {
-      bsp: 5735.9,
-      'gather-kernel': 5712.2,
-      'fine-grained': 5679.9,
-      'fused-coarse': 5685.3,
-      fused: 5620.8,
+      bsp: 5674.7,
+      'gather-kernel': 5663.7,
+      'fine-grained': 5632,
+      'fused-coarse': 5679.6,
+      fused: 5618.4,
     },
   },
   {
@@ -809,11 +809,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 11298.3,
-      'gather-kernel': 11236.6,
-      'fine-grained': 11382.9,
-      'fused-coarse': 11469.4,
-      fused: 11219.2,
+      bsp: 11391.7,
+      'gather-kernel': 11385.2,
+      'fine-grained': 11359.7,
+      'fused-coarse': 11389,
+      fused: 11343.7,
     },
   },
   {
@@ -824,11 +824,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 262144 },
     layout: {},
     times: {
-      bsp: 22536.6,
-      'gather-kernel': 22435.8,
-      'fine-grained': 22561.7,
-      'fused-coarse': 22452.4,
-      fused: 22679.6,
+      bsp: 22940.1,
+      'gather-kernel': 22698.6,
+      'fine-grained': 22576.3,
+      'fused-coarse': 22658.1,
+      fused: 22852.4,
     },
   },
   {
@@ -839,11 +839,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
     times: {
-      bsp: 1474.5,
-      'gather-kernel': 1473.2,
-      'fine-grained': 1472.6,
-      'fused-coarse': 1487.8,
-      fused: 1435.2,
+      bsp: 1479.7,
+      'gather-kernel': 1479.2,
+      'fine-grained': 1460.1,
+      'fused-coarse': 1488.7,
+      fused: 1449.1,
     },
   },
   {
@@ -854,11 +854,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
     times: {
-      bsp: 2915.5,
-      'gather-kernel': 2893.7,
-      'fine-grained': 2890.7,
-      'fused-coarse': 2936.6,
-      fused: 2885.8,
+      bsp: 2898.5,
+      'gather-kernel': 2903.6,
+      'fine-grained': 2861.6,
+      'fused-coarse': 2918.3,
+      fused: 2836.9,
     },
   },
   {
@@ -869,11 +869,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
     times: {
-      bsp: 5689.8,
-      'gather-kernel': 5724.5,
-      'fine-grained': 5680.7,
-      'fused-coarse': 5719.1,
-      fused: 5688.9,
+      bsp: 5708.8,
+      'gather-kernel': 5689.9,
+      'fine-grained': 5746,
+      'fused-coarse': 5699,
+      fused: 5680.9,
     },
   },
   {
@@ -884,11 +884,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
     times: {
-      bsp: 11312.7,
-      'gather-kernel': 11330.4,
-      'fine-grained': 11289.4,
-      'fused-coarse': 11443.1,
-      fused: 11291.3,
+      bsp: 11264.5,
+      'gather-kernel': 11311.2,
+      'fine-grained': 11422.4,
+      'fused-coarse': 11313.2,
+      fused: 11236.1,
     },
   },
   {
@@ -899,11 +899,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 22620,
-      'gather-kernel': 22702.6,
-      'fine-grained': 22441.5,
-      'fused-coarse': 22503.3,
-      fused: 22712.6,
+      bsp: 22435.7,
+      'gather-kernel': 22706.4,
+      'fine-grained': 22603.1,
+      'fused-coarse': 22768.1,
+      fused: 22549.2,
     },
   },
 ]
