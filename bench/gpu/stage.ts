@@ -12,7 +12,7 @@ import type { CudaWorldOptions } from '../../src/targets/cuda/machine.ts'
 import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { WorldError, WorldStopped, type Stream } from '../../src/world/world.ts'
 import type { CellResult, Role, Timing } from './cells.ts'
-import { speedupOf } from './tables.ts'
+import { fastestTwo, speedupOf } from './tables.ts'
 
 /** How long to go on, in seconds, with at least and at most so many rounds. */
 export interface Effort {
@@ -238,21 +238,15 @@ export class Stage {
   }
 
   /**
-   * The fastest baseline and the fastest fused one once more: they alone take turns, so that there are more rounds. Which two is told by
-   * the faster quarter of the rounds so far: what differs by less than a round's spread, such as a graph's start, shows there.
+   * The fastest baseline and the fastest fused one once more: they alone take turns, so that there are more rounds. Which two they are
+   * is told by the rounds so far.
    */
   async #duel(
     rounds: readonly (readonly number[])[],
     effort: Effort,
     telling: number,
   ): Promise<Required<Pick<CellResult, 'speedup' | 'pair'>>> {
-    const quarter = (n: number): number =>
-      [...rounds[n]].sort((a, b) => a - b)[Math.floor(rounds[n].length / 4)]
-    const fastest = (role: Role): number =>
-      this.contestants
-        .flatMap((one, n) => (one.role === role ? [n] : []))
-        .reduce((best, n) => (quarter(n) < quarter(best) ? n : best))
-    const two = [fastest('baseline'), fastest('fused')].map((n) => this.contestants[n])
+    const two = fastestTwo(this.contestants, rounds).map((n) => this.contestants[n])
     const samples = await this.samples(
       two.map(({ once }) => once),
       { ...effort, mostRounds: mostRoundsOfTwo },

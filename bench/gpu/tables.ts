@@ -37,6 +37,23 @@ export function speedupOf(
   return quantityOf(slower.map((time, round) => time / faster[round]))
 }
 
+/**
+ * The fastest baseline and the fastest fused one, by number: by the faster quarter of their rounds, where what differs by less than a
+ * round's spread, such as a graph's start, still shows.
+ */
+export function fastestTwo(
+  all: readonly Pick<Timing, 'role'>[],
+  rounds: readonly (readonly number[])[],
+): readonly [baseline: number, fused: number] {
+  const quarter = (n: number): number =>
+    [...rounds[n]].sort((a, b) => a - b)[Math.floor(rounds[n].length / 4)]
+  const fastest = (role: Role): number =>
+    all
+      .flatMap((one, n) => (one.role === role ? [n] : []))
+      .reduce((best, n) => (quarter(n) < quarter(best) ? n : best))
+  return [fastest('baseline'), fastest('fused')]
+}
+
 const timingOf = ({ timings }: CellResult, { name, form }: Named): Timing | undefined =>
   timings.find((timing) => timing.name === name && timing.form === form)
 

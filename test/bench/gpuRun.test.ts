@@ -11,6 +11,7 @@ import {
   type Cell,
   type CellResult,
   type Timing,
+  type Named,
 } from '../../bench/gpu/cells.ts'
 import { sampleAttention } from '../../bench/gpu/decode.ts'
 import { judge, verdict } from '../../bench/gpu/goals.ts'
@@ -18,7 +19,7 @@ import { pageOf } from '../../bench/gpu/page.ts'
 import { blockRows, Pattern, readSome } from '../../bench/gpu/pattern.ts'
 import { sampleProduct } from '../../bench/gpu/products.ts'
 import { Store } from '../../bench/gpu/store.ts'
-import { asText, compare, speedupOf, summaryOf, tablesOf } from '../../bench/gpu/tables.ts'
+import { asText, compare, fastestTwo, speedupOf, summaryOf, tablesOf } from '../../bench/gpu/tables.ts'
 import { attentionOf } from '../../src/ops/flashDecode/reference.ts'
 import { canCallLibraries } from '../../src/targets/cuda/node.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
@@ -215,6 +216,34 @@ describe('results', () => {
     // In loops it is another one.
     const looped = { ...known, inLoop: gathered.timings, turn: 12 }
     expect(tablesOf('gather', [looped]).map(asText).join('\n')).toMatch(/12 in a loop.* 1\.150 /)
+  })
+
+  it('of the two that decided a tie are theirs, though others had the lower medians', () => {
+    const pair: [Named, Named] = [
+      { name: 'bsp', form: 'launches' },
+      { name: 'fused', form: 'launches' },
+    ]
+    const { baseline, fused, recovered } = compare({ ...gathered, pair })!
+    expect([baseline.median, fused.median]).toEqual([140, 120])
+    expect(recovered).toBeCloseTo(20 / 30, 10)
+  })
+
+  it('are tied between those whose faster quarter of rounds is fastest', () => {
+    const roles = ['fused', 'baseline', 'alone', 'baseline', 'fused'] as const
+    const rounds = [
+      [9, 9, 3, 9],
+      [5, 5, 5, 5],
+      [1, 1, 1, 1],
+      // Half of its rounds were slow: its median is the higher one.
+      [4, 4, 7, 7],
+      [8, 8, 8, 8],
+    ]
+    expect(
+      fastestTwo(
+        roles.map((role) => ({ role })),
+        rounds,
+      ),
+    ).toEqual([3, 4])
   })
 
   it('are tables that name what was not timed, and that no link is there', () => {
