@@ -35,8 +35,6 @@ export interface Timing extends Quantity {
   readonly form: 'launches' | 'graph' | ''
 }
 
-export type Named = Pick<Timing, 'name' | 'form'>
-
 export interface CellResult extends Cell {
   /** Those that each rank had. */
   readonly multiprocessors?: number
@@ -46,8 +44,8 @@ export interface CellResult extends Cell {
   readonly inLoop?: readonly Timing[]
   /** The fastest baseline's time over that of the fastest fused one, round by round, of `timings`. */
   readonly speedup?: Quantity
-  /** Where that did not tell which is faster: those two that took turns alone, and whose `speedup` it is. */
-  readonly pair?: readonly [baseline: Named, fused: Named]
+  /** Where that did not tell which is faster: the times of two that took turns alone, and whose `speedup` it is. */
+  readonly duel?: readonly [baseline: Timing, fused: Timing]
   /** Why something was not timed: by its name. */
   readonly failed: Readonly<Record<string, string>>
   /** Executions of a loop. */

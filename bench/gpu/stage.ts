@@ -204,7 +204,7 @@ export class Stage {
    */
   async bothTimes(
     effort: Effort,
-  ): Promise<Pick<CellResult, 'timings' | 'inLoop' | 'speedup' | 'pair' | 'turn' | 'telling' | 'failed'>> {
+  ): Promise<Pick<CellResult, 'timings' | 'inLoop' | 'speedup' | 'duel' | 'turn' | 'telling' | 'failed'>> {
     const { contestants, repeats } = this
     // What takes a turn of its own is short next to a loop, and varies more: it has more turns.
     const turns = Array.from({ length: repeats > 1 ? 3 : 1 }, () => [
@@ -245,17 +245,17 @@ export class Stage {
     rounds: readonly (readonly number[])[],
     effort: Effort,
     telling: number,
-  ): Promise<Required<Pick<CellResult, 'speedup' | 'pair'>>> {
+  ): Promise<Required<Pick<CellResult, 'speedup' | 'duel'>>> {
     const two = fastestTwo(this.contestants, rounds).map((n) => this.contestants[n])
     const samples = await this.samples(
       two.map(({ once }) => once),
       { ...effort, mostRounds: mostRoundsOfTwo },
     )
     const [slower, faster] = samples.map((times) => times.map((time) => time - telling))
-    const [baseline, fused] = two.map(({ name, form }) => ({ name, form }))
+    const [baseline, fused] = two.map((one, n) => timingOf(one, samples[n], telling))
     return {
       speedup: quantityOf(slower.map((time, round) => time / faster[round])),
-      pair: [baseline, fused],
+      duel: [baseline, fused],
     }
   }
 

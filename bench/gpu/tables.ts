@@ -2,7 +2,7 @@
 import { columns, digits } from '../../src/report/format.ts'
 import { quantityOf } from '../../src/runs/quantity.ts'
 import type { Quantity } from '../../src/runs/results.ts'
-import { device, type CellResult, type Named, type Role, type SectionName, type Timing } from './cells.ts'
+import { device, type CellResult, type Role, type SectionName, type Timing } from './cells.ts'
 
 export interface Table {
   readonly title: string
@@ -54,9 +54,6 @@ export function fastestTwo(
   return [fastest('baseline'), fastest('fused')]
 }
 
-const timingOf = ({ timings }: CellResult, { name, form }: Named): Timing | undefined =>
-  timings.find((timing) => timing.name === name && timing.form === form)
-
 export interface Comparison {
   readonly baseline: Timing
   readonly fused: Timing
@@ -70,10 +67,7 @@ export interface Comparison {
 
 /** The best fused variant against the best baseline. */
 export function compare(cell: CellResult): Comparison | undefined {
-  const [baseline, fused] = cell.pair?.map((named) => timingOf(cell, named)) ?? [
-    bestOf(cell, 'baseline'),
-    bestOf(cell, 'fused'),
-  ]
+  const [baseline, fused] = cell.duel ?? [bestOf(cell, 'baseline'), bestOf(cell, 'fused')]
   const alone = bestOf(cell, 'alone')
   const floor = cell.shape.tokens !== undefined ? cell.limit : alone?.median
   if (!baseline || !fused || floor === undefined) return undefined
@@ -155,7 +149,7 @@ function loopTables(title: string, floor: string, cells: readonly CellResult[]):
             ...cell,
             timings: inLoop,
             speedup: undefined,
-            pair: undefined,
+            duel: undefined,
             key: `${key}, ${turn} in a loop`,
             failed: {},
           },

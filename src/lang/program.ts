@@ -269,8 +269,8 @@ export class Program {
     return this.#loop('for', bounds, 1, init, body as (...args: unknown[]) => unknown)
   }
   /**
-   * As long as `condition` holds. The state is what changes between iterations. `brief`: it will not do so for long, whoever may have
-   * to end it; a GPU makes the next launch ready meanwhile.
+   * As long as `condition` holds. The state is what changes between iterations. `brief`: it will not do so for long, and no launch on
+   * another stream has to end it; a GPU makes the next launch ready meanwhile, which takes room.
    */
   while<const C extends Carried>(
     init: C,

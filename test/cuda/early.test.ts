@@ -147,3 +147,15 @@ it('nothing is read early directly behind a kernel that polls, which may wait fo
   expect(ran).toEqual(['gemm', 'gemm'])
   await world.close()
 })
+
+it('nor behind a graph in which something polls', async () => {
+  const { world, ran, b, ...launch } = await open()
+  const graph = world.graph(launch.hold)
+  graph.launch()
+  launch.multiply()
+  world.write(b, 0, new Float32Array(128 * 64))
+  launch.release()
+  await world.synchronize()
+  expect(ran).toEqual(['gemm', 'gemm'])
+  await world.close()
+})

@@ -1,4 +1,5 @@
 /** The cuda world on a driver that has no GPU: what it asks of the driver, what it refuses, how it stops and goes on. */
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { flags, i32, kernel, launchOf, scalar, tensor, WorldStopped } from '../../src/index.ts'
 import type { CudaWorldOptions } from '../../src/targets/cuda/machine.ts'
@@ -100,6 +101,83 @@ describe('launches', () => {
     expect([...(await world.read(x, 1))]).toEqual([11, 11, 5, 5])
     expect(fake.launches).toHaveLength(8)
     await world.close()
+  })
+
+  it('do what they are asked for, however much of it the last one was asked for', async () => {
+    const ranks = [0, 1, 2]
+    const some = fc.record({
+      tensor: fc.nat(1),
+      value: fc.nat(2),
+      grid: fc.nat(2),
+      how: fc.constantFrom(
+        'plain',
+        'value by rank',
+        'grid by rank',
+        'tensor by rank',
+        'one rank',
+        'freed before',
+      ),
+      rank: fc.nat(2),
+    })
+    await fc.assert(
+      fc.asyncProperty(fc.array(some, { minLength: 2, maxLength: 40 }), async (launches) => {
+        const { world } = open({ ranks: 3 }, { put: putting })
+        const tensors = [0, 1, 2, 3].map(() => world.zeros(i32, [4]))
+        const expected = tensors.map(() => ranks.map(() => [0, 0, 0, 0]))
+        for (const { tensor, value, grid, how, rank } of launches) {
+          if (how === 'freed before') world.free(world.zeros(i32, [1]))
+          const numberOf = (own: number): number => value + (how === 'value by rank' ? own : 0)
+          const gridOf = (own: number): number => grid + (how === 'grid by rank' ? own : 0)
+          const placeOf = (own: number): number => tensor + (how === 'tensor by rank' ? own % 3 : 0)
+          world.launch(
+            put,
+            {
+              x: how === 'tensor by rank' ? (own) => tensors[placeOf(own)] : tensors[tensor],
+              value: how === 'value by rank' ? numberOf : value,
+            },
+            { grid: how === 'grid by rank' ? gridOf : grid, ...(how === 'one rank' && { ranks: [rank] }) },
+          )
+          for (const own of how === 'one rank' ? [rank] : ranks)
+            expected[placeOf(own)][own].fill(numberOf(own), 0, gridOf(own))
+        }
+        await world.synchronize()
+        for (const [n, tensor] of tensors.entries())
+          for (const rank of ranks) expect([...(await world.read(tensor, rank))]).toEqual(expected[n][rank])
+        await world.close()
+      }),
+      { numRuns: 60 },
+    )
+  })
+
+  it('find kernels in the context of their world, though one that is gone had its address', async () => {
+    const fake = fakeDriver()
+    // A function is its context's number; addresses of contexts are used again.
+    const contexts = new Map<bigint, number>()
+    let [current, made] = [0n, 0]
+    const launched: [found: number, current: number][] = []
+    const calls: Partial<Record<string, (...args: never[]) => void>> = {
+      cuGreenCtxCreate: (to: BigUint64Array) => {
+        to[0] = 0x1000n
+        while (contexts.has(to[0])) to[0] += 0x1000n
+        contexts.set(to[0], ++made)
+      },
+      cuCtxFromGreenCtx: (to: BigUint64Array, green: bigint) => void (to[0] = green),
+      cuGreenCtxDestroy: (green: bigint) => void contexts.delete(green),
+      cuCtxSetCurrent: (context: bigint) => void (current = context),
+      cuKernelGetFunction: (to: BigUint64Array) => void (to[0] = BigInt(contexts.get(current)!)),
+      cuLaunchKernelEx: (_: bigint, found: bigint) =>
+        void launched.push([Number(found), contexts.get(current)!]),
+    }
+    const driver = new Proxy(fake.driver, {
+      get: (all, name: string) => calls[name] ?? (all as unknown as typeof calls)[name],
+    })
+    const platform = { devices: [new Device(driver, 0)], compile: () => new Uint8Array() }
+    for (let n = 0; n < 2; n++) {
+      const world = new CudaWorld(platform, { ranks: 2, heap })
+      world.launch(put, { x: world.zeros(i32, [1]), value: 1 }, { grid: 1 })
+      await world.close()
+    }
+    expect(launched).toEqual([1, 2, 3, 4].map((context) => [context, context]))
   })
 
   it('are enqueued on all ranks without any wait', async () => {

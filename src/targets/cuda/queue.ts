@@ -54,6 +54,7 @@ export class Queue implements Line {
   #marked = 0
   /** How many had been launched when a graph last waited for this queue. */
   joined = 0
+  /** What was launched last polls, or something in that graph. */
   polls = false
 
   constructor(rank: number, number: number, stream: Stream, controls: Controls) {
@@ -88,7 +89,7 @@ export class Queue implements Line {
   #push(launched: Launched): void {
     this.#launched.push(launched)
     this.launched++
-    this.polls = 'part' in launched && launched.part.executable.polls
+    this.polls = [launched].flat().some(({ part }) => part.executable.polls)
     if (this.launched % launchesAnEvent === 0) this.mark()
   }
 

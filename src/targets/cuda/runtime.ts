@@ -321,7 +321,6 @@ export class Kernel {
   /** Bytes of local memory a thread: more than 0 means spills or arrays that are indexed at run time. */
   readonly localBytes: number
   private dynamicShared = 48 * 1024
-  private readonly functions = new Map<bigint, bigint>()
 
   constructor(
     readonly device: Device,
@@ -332,15 +331,10 @@ export class Kernel {
     this.localBytes = this.attribute(FUNCTION_ATTRIBUTE.localBytes)
   }
 
-  /** In a context; the driver would look it up in every launch. */
+  /** In a context, for as long as that is there; the driver would look it up in every launch. */
   functionIn(context: bigint): bigint {
-    let found = this.functions.get(context)
-    if (found === undefined) {
-      this.device.makeCurrent(context)
-      found = readHandle((out) => this.device.driver.cuKernelGetFunction(out, this.handle))
-      this.functions.set(context, found)
-    }
-    return found
+    this.device.makeCurrent(context)
+    return readHandle((out) => this.device.driver.cuKernelGetFunction(out, this.handle))
   }
 
   private attribute(code: number): number {
@@ -494,7 +488,7 @@ export class Launch {
     if (order !== undefined) this.setAttribute(this.always, order, [1])
     this.view.setUint32(CONFIG.attributeCount, this.always + Number(order !== undefined), true)
     this.view.setBigUint64(CONFIG.stream, stream.handle, true)
-    this.function = this.kernel.functionIn(stream.context)
+    if (stream !== this.stream) this.function = this.kernel.functionIn(stream.context)
     this.stream = stream
     this.early = early
   }
