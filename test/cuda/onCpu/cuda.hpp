@@ -40,9 +40,10 @@ struct Fiber {
   Program* program;
   bool ended = false;
 };
-inline Fiber* current;
-inline ucontext_t scheduler;
-inline Dim grid, block;
+// A library's own: what is inline there would be one for all libraries of a process, and tests run side by side.
+static Fiber* current;
+static ucontext_t scheduler;
+static Dim grid, block;
 
 inline void yield() { swapcontext(&current->context, &scheduler); }
 inline bool meet(Meeting& at, u32 threads, bool say = false) {
@@ -201,8 +202,8 @@ struct Launch {
   std::vector<Fiber> fibers;
   size_t left;
 };
-inline void (*body)(const u64*);
-inline Launch* running;
+static void (*body)(const u64*);
+static Launch* running;
 inline void entry() {
   body(running->params.data());
   current->ended = true;
