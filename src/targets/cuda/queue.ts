@@ -77,19 +77,22 @@ export class Queue implements Line {
   enqueue(part: Part, early: boolean): Step {
     const step: Step = { part, control: controlFor(part, this.#controls), given: part.given }
     start(step, early)
-    this.#push(step)
+    this.#push(step, part.executable.polls)
     return step
   }
 
   /** A graph with these steps was launched on this queue's stream. */
   enqueued(steps: readonly Step[]): void {
-    this.#push(steps)
+    this.#push(
+      steps,
+      steps.some(({ part }) => part.executable.polls),
+    )
   }
 
-  #push(launched: Launched): void {
+  #push(launched: Launched, polls: boolean): void {
     this.#launched.push(launched)
     this.launched++
-    this.polls = [launched].flat().some(({ part }) => part.executable.polls)
+    this.polls = polls
     if (this.launched % launchesAnEvent === 0) this.mark()
   }
 
