@@ -173,6 +173,8 @@ export interface World extends Allocator {
   multiprocessors?(rank: number): number
   /** The name of a rank's GPU; not there on other targets. */
   device?(rank: number): string
+  /** Whether all ranks share one GPU and so its memory, where a peer's is as near as one's own; not there on other targets. */
+  readonly oneDevice?: boolean
   /** The shortest time that events and recordings can tell from none, in nanoseconds; 0 where there is no clock. */
   readonly clockTick: number
   /** Allocate as one rank. Every rank must allocate the same, in the same order; it is an error at the next launch if not. */

@@ -196,15 +196,17 @@ describe.each(targets)('Flash Decode on %s', (target) => {
     const shape = { batch: 2, queryHeads: 2 * G, kvHeads: 2, D: 64, tokens: 37 }
     const options = { shape, tiles: { BN: 16, splits }, dtype: 'bf16', variant: 'fused' } as const
     for (const ranks of target === 'wasm' ? [2] : target === 'cuda' ? [1, 2, 4, 8] : [3]) {
-      const make = (world: World) => flashDecode(world, { ...options, owners: false, stealing: false })
-      const subject = repeated(ranks, make, {
-        contents: (random, round) =>
-          withLengths(random, (rank, entry) => lengthOf(rank, entry, round), shape),
-        factor: 'v',
-        tolerance: tolerance.bf16,
-        launches,
-      })
-      await runOutOfStep(target, ranks, 10 * G + ranks, subject)
+      for (const fetching of [false, true]) {
+        const choice = { owners: false, stealing: false, fetching }
+        const subject = repeated(ranks, (world: World) => flashDecode(world, { ...options, ...choice }), {
+          contents: (random, round) =>
+            withLengths(random, (rank, entry) => lengthOf(rank, entry, round), shape),
+          factor: 'v',
+          tolerance: tolerance.bf16,
+          launches,
+        })
+        await runOutOfStep(target, ranks, 10 * G + ranks, subject)
+      }
     }
   })
 })

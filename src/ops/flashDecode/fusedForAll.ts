@@ -1,7 +1,7 @@
 /**
  * Flash Decode in one kernel, with the whole result on every rank: each program attends to its share of (batch, kv head)
  * tiles, puts each partial result straight from registers into every rank's inbox, and then combines its share of tiles.
- * (`flashDecodeFused` sends a tile to one owner alone.)
+ * (`fusedByOwner` sends a tile to one owner alone, and `fusedFetching` leaves it where it is.)
  *
  *   coarse    one flag for each rank: all its partial results have arrived
  *   fine      one for each partial result; a rank combines a tile when its parts have arrived
@@ -40,6 +40,12 @@ interface Signals {
   readonly arrival: Place
 }
 
+/** All ranks in turn, this one last. */
+export const peerOf =
+  (t: Program) =>
+  (step: Scalar): Scalar =>
+    t.rank.add(step).add(1).mod(t.world)
+
 /** Attends to what this program has and sends it; gives the slot. */
 function attendAndSend(
   t: Program,
@@ -52,7 +58,7 @@ function attendAndSend(
   const slot = slotOf(t, arrived, 'signal')
   const attend = attention(t, tensors, meta)
   const partOf = (split: Scalar): Scalar => t.rank.mul(meta.splits).add(split)
-  const peer = (step: Scalar): Scalar => t.rank.add(step).add(1).mod(t.world)
+  const peer = peerOf(t)
   // In even shares a program has few parts, and nobody combines before the end: it does not wait for the first to have been sent.
   const late = meta.programs > 0
   eachPart(t, tensors, meta, (b, h, split, where) => {
@@ -68,7 +74,7 @@ function attendAndSend(
 }
 
 /** A flag for each partial result, on every rank. */
-const signalEach =
+export const signalEach =
   (t: Program, arrived: Flags<3>): Signals['sent'] =>
   (peer, ...at) =>
     t.for(t.world, (step) => t.signal(arrived.on(peer(step)).at(at)))

@@ -21,7 +21,7 @@ import { ceilDiv } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
 import { oncePer, type OperandDType } from '../operation.ts'
 import { attention, attentionMeta } from './attention.ts'
-import { params } from './fusedForAll.ts'
+import { params, peerOf } from './fusedForAll.ts'
 import { combined, on, store } from './partials.ts'
 import { cutShare } from './tiles.ts'
 
@@ -49,7 +49,7 @@ export const fusedStealingKernel = oncePer((dtype: OperandDType) =>
         const [split, b, h] = [cut.mod(splits), tile.div(heads), tile.mod(heads)]
         const partial = attend(b, h, split, { owner, splits: splitsOf(tile) })
         const part = split.mul(t.world).add(owner)
-        const peer = (step: Scalar): Scalar => t.rank.add(step).add(1).mod(t.world)
+        const peer = peerOf(t)
         t.for(t.world, (step) =>
           store(t, on(inbox, peer(step)), slot, part.mul(tiles).add(tile), partial, meta),
         )

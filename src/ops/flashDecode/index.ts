@@ -26,6 +26,7 @@ import {
   type TilingWorld,
 } from '../operation.ts'
 import { fusedByOwnerKernel } from './fusedByOwner.ts'
+import { fusedFetchingKernel } from './fusedFetching.ts'
 import { fusedCoarseKernel, fusedKernel } from './fusedForAll.ts'
 import { fusedStealingKernel } from './fusedStealing.ts'
 import {
@@ -79,6 +80,11 @@ export interface FlashDecodeOptions {
    * owners, it is refused.
    */
   readonly stealing?: boolean
+  /**
+   * Of `fused`, without owners or stealing: partial results stay with the rank that made them, and all ranks fetch them from there. The default
+   * where ranks share one GPU: the last part is then stored once and not on every rank, and fetched from a memory that is everybody's.
+   */
+  readonly fetching?: boolean
   /** Programs on each rank; as many as run at once by default. */
   readonly grid?: LaunchOptions['grid']
   readonly stream?: number
@@ -96,6 +102,8 @@ interface Cache {
   readonly lengths: SymmetricTensor<'i32'>
 }
 
+type Fusion = 'for all' | 'by owner' | 'stealing' | 'fetching'
+
 interface Plan extends Cache {
   readonly world: World
   readonly dtype: OperandDType
@@ -110,8 +118,8 @@ interface Plan extends Cache {
     readonly programs: number
     readonly scale: number
   }
-  readonly owners: boolean
-  readonly stealing: boolean
+  /** Which kernel `fused` is. */
+  readonly fusion: Fusion
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
   /** Of kernels that attend. */
   readonly attending: Pick<LaunchOptions, 'grid' | 'stream'>
@@ -204,15 +212,30 @@ const variants: Readonly<Record<FlashDecodeVariant, Variant>> = {
       { name: 'fused', launch: () => world.launch(fusedCoarseKernel(dtype), args, { ...attending, meta }) },
     ]
   },
-  fused(plan) {
-    const { world, dtype, q, k, v, lengths, out, meta, attending } = plan
-    if (plan.owners) return [fusedByOwner(plan)]
-    if (plan.stealing) return [fusedStealing(plan)]
-    const inbox = partials(plan, 2, world.ranks * meta.splits, 'inbox')
-    const arrived = ofParts(plan, 'arrived')
-    const args = { q, k, v, lengths, out, ...inbox, arrived }
-    return [{ name: 'fused', launch: () => world.launch(fusedKernel(dtype), args, { ...attending, meta }) }]
-  },
+  fused: (plan) => [fusions[plan.fusion](plan)],
+}
+
+const fusions: Readonly<Record<Fusion, (plan: Plan) => Step>> = {
+  'for all': fusedForAll,
+  'by owner': fusedByOwner,
+  stealing: fusedStealing,
+  fetching: fusedFetching,
+}
+
+function fusedForAll(plan: Plan): Step {
+  const { world, dtype, q, k, v, lengths, out, meta, attending } = plan
+  const inbox = partials(plan, 2, world.ranks * meta.splits, 'inbox')
+  const args = { q, k, v, lengths, out, ...inbox, arrived: ofParts(plan, 'arrived') }
+  const launch = { ...attending, meta }
+  return { name: 'fused', launch: () => world.launch(fusedKernel(dtype), args, launch) }
+}
+
+function fusedFetching(plan: Plan): Step {
+  const { world, dtype, q, k, v, lengths, out, meta, attending } = plan
+  const outbox = partials(plan, 2, meta.splits, 'outbox')
+  const args = { q, k, v, lengths, out, ...outbox, arrived: ofParts(plan, 'arrived') }
+  const launch = { ...attending, meta }
+  return { name: 'fused', launch: () => world.launch(fusedFetchingKernel(dtype), args, launch) }
 }
 
 function fusedByOwner(plan: Plan): Step {
@@ -259,14 +282,25 @@ function fewestMultiprocessors(world: TilingWorld): number | undefined {
 
 function isStealing(
   { target, ranks }: TilingWorld,
-  { variant, owners = false, stealing, tiles }: Omit<FlashDecodeOptions, 'shape' | 'dtype'>,
+  { variant, owners = false, fetching = false, stealing, tiles }: Omit<FlashDecodeOptions, 'shape' | 'dtype'>,
 ): boolean {
-  const maySteal = target !== 'cuda' && !owners && tiles?.splits !== 0
+  const maySteal = target !== 'cuda' && !owners && !fetching && tiles?.splits !== 0
   if (stealing && !maySteal)
     throw new RangeError(
-      `flashDecode: stealing needs a CPU, no owners and splits; here is ${target}${owners ? ', with owners' : ''}${tiles?.splits === 0 ? ', with even shares' : ''}`,
+      `flashDecode: stealing needs a CPU, no owners, no fetching and splits; here is ${target}${owners ? ', with owners' : ''}${fetching ? ', fetching' : ''}${tiles?.splits === 0 ? ', with even shares' : ''}`,
     )
   return variant === 'fused' && (stealing ?? (maySteal && ranks > 1))
+}
+
+/** What `fused` is where nobody said, for so many (batch, kv head) tiles. */
+function fusionOf(world: World, options: FlashDecodeOptions, tiles: number): Fusion {
+  const { target, ranks, oneDevice = false } = world
+  const { fetching } = options
+  if (fetching && options.owners) throw new RangeError('flashDecode: fetching and owners exclude each other')
+  const isSending = target === 'cuda' && ranks > 1 && tiles >= 4 * ranks
+  if (options.owners ?? (isSending && !fetching)) return 'by owner'
+  if (isStealing(world, options)) return 'stealing'
+  return (fetching ?? (oneDevice && ranks > 1)) ? 'fetching' : 'for all'
 }
 
 const ladder: readonly string[] = ['gather-kernel', 'fine-grained']
@@ -332,17 +366,15 @@ export function flashDecode(
   }
   const out = world.empty(dtype, [batch, kvHeads, G, D], { name: 'out' })
   const meta = { G, D, BN, stages, splits, programs, scale }
-  const isSending = world.target === 'cuda' && ranks > 1 && batch * kvHeads >= 4 * ranks
-  const { owners = isSending } = options
-  const stealing = isStealing(world, resolved)
+  const fusion = fusionOf(world, resolved, batch * kvHeads)
   const steps = prepare({
-    ...{ world, dtype, shape, ...cache, out, meta, owners, stealing },
+    ...{ world, dtype, shape, ...cache, out, meta, fusion },
     options: { grid, stream },
     attending: { grid: programs || programsFor(world, batch * kvHeads * splits, grid), stream },
     combining: { grid: programsFor(world, batch * kvHeads, grid), stream },
   })
   const partBytes = (G * D + 2 * G) * Float32Array.BYTES_PER_ELEMENT
-  const parts = stealing ? piecesOf(batch * kvHeads, splits) : splits * batch * kvHeads
+  const parts = fusion === 'stealing' ? piecesOf(batch * kvHeads, splits) : splits * batch * kvHeads
   // All parts of what a rank owns, and results of what others own.
   const byOwner = (parts: number): number => {
     const owned = Math.ceil((batch * kvHeads) / ranks)
@@ -363,7 +395,8 @@ export function flashDecode(
     inputs: cache,
     outputs: { out },
     traffic: {
-      remoteBytes: variant === 'fused' && owners ? byOwner(splits) : (ranks - 1) * parts * partBytes,
+      remoteBytes:
+        variant === 'fused' && fusion === 'by owner' ? byOwner(splits) : (ranks - 1) * parts * partBytes,
       leastRemoteBytes: byOwner(1),
       flops: 4 * batch * queryHeads * tokens * D,
       launches: steps.length,

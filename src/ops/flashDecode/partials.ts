@@ -75,6 +75,8 @@ export function forward(
 }
 
 type Arrival = (part: Scalar, b: Scalar, h: Scalar) => void
+/** Where a part is to be had: of whose, and as which of theirs. */
+export type Source = (part: Scalar) => { readonly from: Partials; readonly part: Scalar }
 interface PartsMeta extends Extents {
   readonly splits: number | Scalar
 }
@@ -86,7 +88,7 @@ interface PartsMeta extends Extents {
  */
 export function combine(
   t: Program,
-  from: Partials,
+  from: Partials | Source,
   slot: Index,
   out: Tensor<OperandDType, 4>,
   meta: PartsMeta,
@@ -104,7 +106,7 @@ export function combine(
 /** The result of one (batch, kv head), from all its parts. */
 export function combined(
   t: Program,
-  from: Partials,
+  from: Partials | Source,
   slot: Index,
   [b, h]: readonly [Scalar, Scalar],
   [batch, heads]: readonly [Scalar, Scalar],
@@ -113,7 +115,11 @@ export function combined(
   when: 'each' | 'together' = 'each',
 ): Fragment<'f32', 2> {
   const parts = typeof meta.splits === 'number' ? t.world * meta.splits : meta.splits.mul(t.world)
-  const placesOfPart = (part: Scalar) => placesOf(from, slot, part.mul(batch).add(b).mul(heads).add(h), meta)
+  const sourceOf: Source = typeof from === 'function' ? from : (part) => ({ from, part })
+  const placesOfPart = (number: Scalar) => {
+    const { from, part } = sourceOf(number)
+    return placesOf(from, slot, part.mul(batch).add(b).mul(heads).add(h), meta)
+  }
   const { m, l, acc } = nothing(t, meta)
   if (arrival && when === 'each') {
     const whole = t.for(parts, { m, l, acc }, (part, state) => {

@@ -82,6 +82,11 @@ export class CudaWorld extends HostWorld {
     return this.#machine.place(rank).device.name
   }
 
+  /** Whether all ranks are parts of one. */
+  get oneDevice(): boolean {
+    return this.#machine.facts.oneDevice
+  }
+
   // For libraries that launch kernels of their own
 
   /** Where a rank's copy of a tensor lies. */

@@ -1,10 +1,11 @@
 /** Every kernel of Flash Decode, by name: the variants as they are by default, and what options make of `fused`. */
 import { flashDecodeOperation, type FlashDecodeOptions } from '../../../src/ops/flashDecode/index.ts'
 
-type Choice = Pick<FlashDecodeOptions, 'variant' | 'owners' | 'stealing'>
+type Choice = Pick<FlashDecodeOptions, 'variant' | 'owners' | 'stealing' | 'fetching'>
 
 export const choices: readonly (readonly [name: string, choice: Choice])[] = [
   ...flashDecodeOperation.variants.map((variant) => [variant, { variant }] as const),
   ['fused, with owners', { variant: 'fused', owners: true }],
-  ['fused, without stealing', { variant: 'fused', stealing: false }],
+  ['fused, without stealing', { variant: 'fused', stealing: false, fetching: false }],
+  ['fused, fetching', { variant: 'fused', fetching: true }],
 ]

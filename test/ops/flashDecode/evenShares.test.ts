@@ -27,10 +27,11 @@ it('has as many parts of a tile as programs touch the one that most do', () => {
 const setting = fc.record({
   ranks: fc.integer({ min: 1, max: 3 }),
   programs: fc.integer({ min: 1, max: 7 }),
-  choice: fc.constantFrom(...flashDecodeOperation.variants.map((variant) => ({ variant })), {
-    variant: 'fused',
-    owners: true,
-  } as const),
+  choice: fc.constantFrom(
+    ...flashDecodeOperation.variants.map((variant) => ({ variant })),
+    { variant: 'fused', owners: true } as const,
+    { variant: 'fused', fetching: true } as const,
+  ),
   batch: fc.integer({ min: 1, max: 3 }),
   kvHeads: fc.integer({ min: 1, max: 5 }),
   tokens: fc.integer({ min: 1, max: 90 }),
@@ -66,6 +67,7 @@ describe('under the checker', () => {
   it.each([
     ...flashDecodeOperation.variants.map((variant) => [variant, { variant }] as const),
     ['fused, with owners', { variant: 'fused', owners: true }] as const,
+    ['fused, fetching', { variant: 'fused', fetching: true }] as const,
   ])('%s is clean, with more programs than tiles', async (_, choice) => {
     const options = {
       shape,
@@ -86,7 +88,7 @@ it('is refused together with stealing', async () => {
   const world = await openWorld({ target: 'wasm', ranks: 2 })
   const { defaults } = flashDecodeOperation
   expect(() => flashDecode(world, { ...defaults, tiles: { splits: 0 }, stealing: true })).toThrow(
-    'stealing needs a CPU, no owners and splits; here is wasm, with even shares',
+    'stealing needs a CPU, no owners, no fetching and splits; here is wasm, with even shares',
   )
   await world.close()
 })

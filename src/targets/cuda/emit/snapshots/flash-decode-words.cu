@@ -265,11 +265,11 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
         slot_2 = eq ? 0 : slot_2_plus_1;
         phase_2 = eq ? (phase_2 + 1) : phase_2;
       }
-      const i32 rank_plus_i0 = rank + i0;  // src/ops/flashDecode/fusedForAll.ts:54
+      const i32 rank_plus_i0 = rank + i0;  // src/ops/flashDecode/fusedForAll.ts:60
       #pragma unroll 16
-      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/fusedForAll.ts:61
-        const i32 rank_plus_i0_2_plus_1_mod_2 = (i32)((u32)((rank + i0_2) + 1) % 2u);  // src/ops/flashDecode/fusedForAll.ts:55
-        const i32 add = (((rank_plus_i0 * q_dim0) + i1) * q_dim1) + i2;  // src/ops/flashDecode/fusedForAll.ts:62
+      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/fusedForAll.ts:67
+        const i32 rank_plus_i0_2_plus_1_mod_2 = (i32)((u32)((rank + i0_2) + 1) % 2u);  // src/ops/flashDecode/fusedForAll.ts:47
+        const i32 add = (((rank_plus_i0 * q_dim0) + i1) * q_dim1) + i2;  // src/ops/flashDecode/fusedForAll.ts:68
         #pragma unroll
         for (u32 i = 0; i < 8; i += 4) post_words(on_rank(sums, rank_plus_i0_2_plus_1_mod_2 - rank, heap_stride) + (((cast * sums_dim1 + add) * sums_dim2 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 128)) * sums_dim3 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 128)), arrived_signal_epoch, acc[(i + 0) / 2 * 4 + (i + 0) % 2], acc[(i + 1) / 2 * 4 + (i + 1) % 2], acc[(i + 2) / 2 * 4 + (i + 2) % 2], acc[(i + 3) / 2 * 4 + (i + 3) % 2]);  // src/ops/flashDecode/partials.ts:57
         #pragma unroll
@@ -280,19 +280,19 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
       slot = slot_2;
       phase = phase_2;
     }
-    const u32 tiles_2 = (u32)out_dim0 * (u32)out_dim1;  // src/ops/flashDecode/partials.ts:98
+    const u32 tiles_2 = (u32)out_dim0 * (u32)out_dim1;  // src/ops/flashDecode/partials.ts:100
     for (u32 tile = (i32)blockIdx.x; tile < tiles_2; tile += (i32)gridDim.x) {
       if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(2, 128, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
       const i32 i1 = (i32)(tile % (u32)out_dim1);
       const i32 i0 = (i32)((tile / (u32)out_dim1));
-      u32 tries_1 = 0;  // src/ops/flashDecode/partials.ts:128
+      u32 tries_1 = 0;  // src/ops/flashDecode/partials.ts:134
       again_1:
       u32 missing_1 = 0;
       float state0[2];
       #pragma unroll
       for (u32 i = 0; i < 2; ++i) state0[i] = (-1.0000000150474662e+30f);  // src/ops/flashDecode/attention.ts:48
       #pragma unroll 8
-      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/partials.ts:128
+      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/partials.ts:134
         float taken[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) taken[i] = 0;
@@ -308,19 +308,19 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
         if (++tries_1 % 256 != 0 || !abort_raised(control)) goto again_1;
         tell_wait(control, 1, rank, arrived_wait_epoch - 1, arrived_wait_epoch);
       }
-      u32 tries_2 = 0;  // src/ops/flashDecode/partials.ts:129
+      u32 tries_2 = 0;  // src/ops/flashDecode/partials.ts:135
       again_2:
       u32 missing_2 = 0;
       float acc[16];
       #pragma unroll
       for (u32 i = 0; i < 16; ++i) acc[i] = 0.0f;  // src/ops/flashDecode/attention.ts:48
-      float l[2];  // src/ops/flashDecode/partials.ts:129
+      float l[2];  // src/ops/flashDecode/partials.ts:135
       #pragma unroll
       for (u32 i = 0; i < 2; ++i) l[i] = 0.0f;  // src/ops/flashDecode/attention.ts:48
       #pragma unroll 8
-      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/partials.ts:129
-        const i32 add = (((i0_2 * out_dim0) + i0) * out_dim1) + i1;  // src/ops/flashDecode/partials.ts:116
-        float taken[2];  // src/ops/flashDecode/partials.ts:131
+      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/partials.ts:135
+        const i32 add = (((i0_2 * out_dim0) + i0) * out_dim1) + i1;  // src/ops/flashDecode/partials.ts:121
+        float taken[2];  // src/ops/flashDecode/partials.ts:137
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) taken[i] = 0;
         #pragma unroll
@@ -331,7 +331,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
         float exp2[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) exp2[i] = exp2f(sub[i]);
-        float taken_2[2];  // src/ops/flashDecode/partials.ts:133
+        float taken_2[2];  // src/ops/flashDecode/partials.ts:139
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) taken_2[i] = 0;
         #pragma unroll
@@ -342,7 +342,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
         float add_2[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) add_2[i] = (l[i] + mul[i]);
-        float taken_3[16];  // src/ops/flashDecode/partials.ts:134
+        float taken_3[16];  // src/ops/flashDecode/partials.ts:140
         #pragma unroll
         for (u32 i = 0; i < 16; ++i) taken_3[i] = 0;
         #pragma unroll
@@ -356,7 +356,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
         #pragma unroll
         for (u32 i = 0; i < 16; ++i) acc[i] = add_3[i];
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) l[i] = add_2[i];  // src/ops/flashDecode/partials.ts:133
+        for (u32 i = 0; i < 2; ++i) l[i] = add_2[i];  // src/ops/flashDecode/partials.ts:139
       }
       if ((missing_2 & 3) != 0) {
         if (++tries_2 % 256 != 0 || !abort_raised(control)) goto again_2;
@@ -374,7 +374,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
       float mul[16];
       #pragma unroll
       for (u32 i = 0; i < 16; ++i) mul[i] = (acc[i] * div[i / 2 % 2]);
-      u32 as_bf16[8];  // src/ops/flashDecode/partials.ts:100
+      u32 as_bf16[8];  // src/ops/flashDecode/partials.ts:102
       #pragma unroll
       for (u32 p = 0; p < 8; ++p) as_bf16[p] = pack_bf16(mul[2 * p], mul[2 * p + 1]);
       #pragma unroll
