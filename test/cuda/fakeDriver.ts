@@ -149,7 +149,7 @@ export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeO
     cuKernelGetFunction: (to, kernel) => out(to, Number(kernel)),
     cuOccupancyMaxActiveBlocksPerMultiprocessor: (to) => out(to, programsPerSm),
     cuLaunchKernelEx: (config, kernel, pointers) => {
-      const shape = new DataView(viewNative(config as bigint, 64))
+      const shape = new DataView(viewNative(BigInt(config as number), 64))
       const name = names.get(Number(kernel))!
       const attributes = Array.from({ length: shape.getUint32(48, true) }, (_, i) => {
         const at = shape.getBigUint64(40, true) + BigInt(72 * i)
@@ -158,7 +158,7 @@ export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeO
       const on = Number(shape.getBigUint64(32, true))
       // Parameters are copied when a kernel is launched.
       const params = Array.from({ length: kernels[name]?.params ?? 0 }, (_, i) => {
-        const [at] = new BigUint64Array(viewNative((pointers as bigint) + BigInt(8 * i), 8))
+        const [at] = new BigUint64Array(viewNative(BigInt((pointers as number) + 8 * i), 8))
         return new DataView(viewNative(at, 8).slice(0))
       })
       const launch: FakeLaunch = {

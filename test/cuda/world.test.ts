@@ -165,8 +165,7 @@ describe('launches', () => {
       cuGreenCtxDestroy: (green: bigint) => void contexts.delete(green),
       cuCtxSetCurrent: (context: bigint) => void (current = context),
       cuKernelGetFunction: (to: BigUint64Array) => void (to[0] = BigInt(contexts.get(current)!)),
-      cuLaunchKernelEx: (_: bigint, found: bigint) =>
-        void launched.push([Number(found), contexts.get(current)!]),
+      cuLaunchKernelEx: (_: number, found: number) => void launched.push([found, contexts.get(current)!]),
     }
     const driver = new Proxy(fake.driver, {
       get: (all, name: string) => calls[name] ?? (all as unknown as typeof calls)[name],

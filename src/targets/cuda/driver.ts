@@ -78,7 +78,8 @@ const SIGNATURES = {
   cuKernelGetFunction: [P, P],
   cuOccupancyMaxActiveBlocksPerMultiprocessor: [P, P, I32, U64],
   cuOccupancyMaxActiveClusters: [P, P, P],
-  cuLaunchKernelEx: [P, P, P, P],
+  // Addresses as numbers: they cost less than bigints, and no call is made as often.
+  cuLaunchKernelEx: [U64, U64, U64, U64],
   cuTensorMapEncodeTiled: [P, I32, U32, P, P, P, P, P, I32, I32, I32, I32],
   cuDeviceGetDevResource: [I32, P, I32],
   cuDevSmResourceSplitByCount: [P, P, P, P, U32, U32],

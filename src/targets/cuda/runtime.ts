@@ -411,13 +411,14 @@ const ATTRIBUTE = { id: 0, value: 8, bytes: 72, cooperative: 2, clusterDimension
 export class Launch {
   private readonly memory: NativeBlock
   private readonly view: DataView
-  private readonly pointers: bigint
+  private readonly config: number
+  private readonly pointers: number
   private readonly offsets: number[] = []
   /** Attributes that every launch has. */
   private always = 0
   /** What the last launch was set up for; the next one is as a rule the same. */
   private stream: Stream | undefined
-  private function = 0n
+  private function = 0
   private early = false
 
   constructor(
@@ -434,7 +435,8 @@ export class Launch {
     }
     this.memory = new NativeBlock(end)
     this.view = new DataView(this.memory.view)
-    this.pointers = this.memory.address + BigInt(pointersAt)
+    this.config = Number(this.memory.address)
+    this.pointers = this.config + pointersAt
     new Uint8Array(this.memory.view).fill(0)
     const words = [shape.grid, 1, 1, shape.block, 1, 1, shape.sharedBytes ?? 0]
     words.forEach((word, i) => this.view.setUint32(CONFIG.grid + 4 * i, word, true))
@@ -480,7 +482,7 @@ export class Launch {
     const { device } = this.kernel
     if (stream !== this.stream || early !== this.early) this.setUp(stream, early)
     device.makeCurrent(stream.context)
-    device.driver.cuLaunchKernelEx(this.memory.address, this.function, this.pointers, null)
+    device.driver.cuLaunchKernelEx(this.config, this.function, this.pointers, 0)
   }
 
   private setUp(stream: Stream, early: boolean): void {
@@ -488,7 +490,7 @@ export class Launch {
     if (order !== undefined) this.setAttribute(this.always, order, [1])
     this.view.setUint32(CONFIG.attributeCount, this.always + Number(order !== undefined), true)
     this.view.setBigUint64(CONFIG.stream, stream.handle, true)
-    if (stream !== this.stream) this.function = this.kernel.functionIn(stream.context)
+    if (stream !== this.stream) this.function = Number(this.kernel.functionIn(stream.context))
     this.stream = stream
     this.early = early
   }
