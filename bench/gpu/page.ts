@@ -66,7 +66,7 @@ measured, and operations over 790 TFLOP/s, on the share of multiprocessors that 
 
 const inRounds = (cells: readonly CellResult[]): string =>
   cells.some(({ speedup }) => speedup !== undefined)
-    ? ' _bsp / fused_ is the ratio in each round, in which both had their turns; where its interval held 1, the two fastest took turns alone once more, and it is theirs.'
+    ? ' _bsp / fused_ is the ratio in each round, in which both had their turns; where its interval held 1, or it differed from 1 by less than 0.01, the two fastest took turns alone once more, and it is theirs.'
     : ''
 
 function tellingOf(cells: readonly CellResult[]): string {

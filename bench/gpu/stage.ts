@@ -55,9 +55,11 @@ export interface ForeignWays {
 
 export const nothing: Turn = { executions: 0, launches: 0, launch: () => {} }
 
-/** Where rounds of all did not tell the faster one. */
-const mostRoundsOfTwo = 400
-const isTie = ({ interval: [low, high] }: Quantity): boolean => low <= 1 && high >= 1
+/** Where rounds of all did not tell the faster one, or by no more than turns of one differ by. */
+const roundsOfTwo = { least: 60, most: 400 }
+const turnsDiffer = 0.01
+const isTie = ({ median, interval: [low, high] }: Quantity): boolean =>
+  (low <= 1 && high >= 1) || Math.abs(median - 1) < turnsDiffer
 
 const justOnce: Effort = { seconds: 0, leastRounds: 1, mostRounds: 1 }
 
@@ -249,7 +251,7 @@ export class Stage {
     const two = fastestTwo(this.contestants, rounds).map((n) => this.contestants[n])
     const samples = await this.samples(
       two.map(({ once }) => once),
-      { ...effort, mostRounds: mostRoundsOfTwo },
+      { ...effort, leastRounds: roundsOfTwo.least, mostRounds: roundsOfTwo.most },
     )
     const [slower, faster] = samples.map((times) => times.map((time) => time - telling))
     const [baseline, fused] = two.map((one, n) => timingOf(one, samples[n], telling))

@@ -44,7 +44,7 @@ export function cudaTiles({ m, n, dtype, multiprocessors = 132 }: Omit<ProductSh
   if (m <= 16) {
     const BM = m <= 8 ? 8 : 16
     if (isOneEach) return { BM, BN: 256, BK: 64, stages: 6 }
-    if (isOneFor(Math.ceil(n / 224))) return { BM, BN: 224, BK: 64, stages: 7 }
+    if (isOneFor(Math.ceil(n / 224))) return { BM, BN: 224, BK: 64, stages: 4 }
     return isManyEach ? { BM, BN: 128, BK: 64, stages: 6 } : { BM, BN: 64, BK: 128, stages: 8 }
   }
   if (m <= 64) {

@@ -1,0 +1,48 @@
+/** How executions behind gates are put into batches, each of which begins with launches that hold. */
+import { expect, it } from 'vitest'
+import { Gate, type Timed } from '../../src/runs/gate.ts'
+import type { Stream, World } from '../../src/world/world.ts'
+
+/** What was launched, by name, on a world that does nothing. */
+async function launchedFor(executions: (launch: (name: string) => void) => readonly Timed[]) {
+  const launched: string[] = []
+  const event = { elapsed: () => 1 }
+  const stream = { id: 1, record: () => event, synchronize: () => Promise.resolve() } as unknown as Stream
+  const world = {
+    localRanks: [0],
+    multiprocessors: () => 16,
+    zeros: () => ({}),
+    write: () => undefined,
+    launch: ({ name }: { name: string }) => void launched.push(name),
+  } as unknown as World
+  const laps = await new Gate(world, stream, () => 0, true).time(
+    executions((name) => void launched.push(name)),
+  )
+  return { laps, batches: launched.join(' ').split('hold').slice(1) }
+}
+
+it('a graph has a batch to itself: while it waits, whatever runs is slower', async () => {
+  const { laps, batches } = await launchedFor((launch) =>
+    ['a', 'graph', 'graph', 'b', 'c', 'graph', 'd'].map((name) => ({
+      launches: 1,
+      isGraph: name === 'graph',
+      launch: () => launch(name),
+    })),
+  )
+  const executed = batches.map((batch) => batch.split(' ').filter((name) => name !== '' && name !== 'gate'))
+  expect(executed).toEqual([['a'], ['graph'], ['graph'], ['b', 'c'], ['graph'], ['d']])
+  expect(laps).toHaveLength(7)
+})
+
+it('a batch holds no more launches than a queue has room for', async () => {
+  const { batches } = await launchedFor((launch) =>
+    Array.from({ length: 20 }, () => ({ launches: 4, launch: () => launch('x') })),
+  )
+  expect(batches.map((batch) => batch.split('x').length - 1)).toEqual([4, 4, 4, 4, 4])
+})
+
+it('an execution of more launches than that is refused', async () => {
+  await expect(launchedFor(() => [{ launches: 100, launch: () => undefined }])).rejects.toThrow(
+    'an execution of 100 launches is too long',
+  )
+})
