@@ -92,7 +92,8 @@ const left = `## Where the rest goes
   91 % of the memory's peak, in every kernel that copies tiles, attention included.
 - **Products of few rows** are computed transposed, the weights as the left operand (wgmma with 8, 16, ... columns). On 16
   multiprocessors alone (strong scaling with one rank) tiles decide, and above all that two programs share a multiprocessor: M=8 with tiles of 8 x 128 x 64 in 6 stages takes 239 us,
-  in 10 stages, which leave no room for a second program, 392; 8 x 64 x 128 in 8 stages, which the rule took before, 403. M=16, N=28672 on the whole GPU is 448 tiles on 132 multiprocessors, 3.4 rounds.
+  in 10 stages, which leave no room for a second program, 392; 8 x 64 x 128 in 8 stages, which the rule took before, 403. M=16, N=28672 on the whole GPU: tiles of 64 columns are 448 for 132 multiprocessors, 3.4 rounds, and were 0.95 times as fast as cuBLASLt in the
+  run before; of 224 columns they are 128, one round, and in 7 stages 1.02 times as fast as those, in 4 another 1.01 (each tuned in one process). What is left is 2.5 us over the bytes, of which cuBLASLt has 0.4.
 - **512 rows.** Tiles of 256 columns are 56 for 16 multiprocessors, 3.5 rounds; of 224 columns they are 64, four full ones. That is an eighth less work
   for the last to end, and gains 2 % for \`pull\` and nothing for \`bsp\`; presumably power, not the number of multiprocessors at work, is the limit.
 - **Outboxes.** In place, \`pull\` ends with a meeting of all ranks, so that A may be written again: a counter, a flag, and a look at it, one after the other. On another machine, in
@@ -100,10 +101,12 @@ const left = `## Where the rest goes
   meets; on a third machine, in place, from outboxes and the product alone: 115.1, 111.5 and 112.2 us at M=64, 111.2, 107.7 and 109.7 at M=32, 124.6, 118.3 and 121.1 at M=128,
   112.7, 109.0 and 107.6 at M=8; 182.5, 182.3 and 180.5 at M=256, where four of sixteen programs copy before their last tile. Producers that start their first copy
   before they know whether the world was stopped gained nothing (M=64 115 instead of 114), and lost 4 % at M=512, which is not understood.
-- **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 93.2 us behind a gate, \`bsp\` 12.6 us more and \`fused\` 3.7, so that 64 % is recovered; on seven other machines of this kind, in a run like this one and in experiments
-  behind such gates, 67 to 85 %: memories differ by 4 %, and the floor does not. By the device's clock, on another machine, from the end of the gate, medians of 40 executions: programs begin 1.7 us later (less,
+- **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 90.5 us behind a gate, \`bsp\` 12.0 us more and \`fused\` 2.9, so that 86 % is recovered. Memories of such machines differ by 3 %, and the floor does not: in the same run on the slowest
+  of six, where attention took 93.4, 74 %.
+  **Partial results stay where they are made** and are fetched by all ranks (\`fetching\`), since ranks share one memory: the last one is stored once and not in eight inboxes. Inboxes and fetching, two instances each, on one machine, behind gates: 95.5, 95.6 and 95.0, 95.2 us in one
+  process, 95.0, 95.4 and 94.6, 94.4 in another; in loops 98.2 to 98.7 and 96.4 to 97.1; 16K 183.0, 183.3 and 182.3, 182.3; 32K 359.4, 359.9 and 358.7, 359.0. By the device's clock, on another machine, from the end of the gate, medians of 40 executions: programs begin 1.7 us later (less,
   since they are made ready before), the first tile arrives at a program after 4 to 6 us and the last after 88 to 95, 92 on average, and which are late differs from one execution to the next. After the last
-  the product takes 0.7 us, sending it to eight ranks 0.8, the last part is there 0.8 later and combined 1.0 after that. By leaving parts out, with flags, in one process on a third machine, behind gates: attention 95.3; sending to one rank alone 95.7, to all 96.1; telling as well
+  the product takes 0.7 us, sending it to eight inboxes 0.8, the last part is there 0.8 later and combined 1.0 after that. By leaving parts out, with flags, in one process on a third machine, behind gates: attention 95.3; sending to one rank alone 95.7, to all 96.1; telling as well
   95.8; combining without waiting 98.3; all of it 98.5. With three tiles under way instead of two, attention takes 98 us: by number of multiprocessor, those of some ranks end after
   83 us and those of others after 102.
   Since then words carry two bits of their epoch, in the place of flags and fences: by hand 0.8 us less, of two and three instances in one process, on three machines, where the words of a thread lie side by side, and nothing where
@@ -112,23 +115,24 @@ const left = `## Where the rest goes
   of their own; eight warps that multiply instead of four (97.2 instead of 95.9 us); parts loaded before the first is weighed; code for combining that has run once before (nothing, or worse); keys and values that leave the second cache first (0 to 3 us less, for \`bsp\` as
   well; presumably since what was read first is then still there in the next execution, as it would not be where a model has more layers). And, each in one process: tiles brought into the second cache one to four tiles
   ahead (125 us instead of 91), or the last eight alone (93); a tile in boxes of 64 or 32 rows, so that both halves of a row are asked for together (nothing), of 16 (96 instead of 93.5) or 8 rows (134); four, five and six stages of
-  64 tokens (0.8, 4.5 and 9 us more), two (17 more), and 32 tokens (48 more); loops that send, not written out (0.1 more); one look at all words of the partial results instead of two (0 to 0.4 less, not built).
+  64 tokens (0.8, 4.5 and 9 us more), two (17 more), and 32 tokens (48 more); loops that send, not written out (0.1 more); one look at all words of the partial results instead of two (0 to 0.4 less, not built); warps that attend to 32 tokens each, without a barrier, and merge at the end (nothing); partial results put into inboxes by the copy engine (nothing, or 0.8 more).
   Looks that threads take on their own, without a barrier, are built: 0.1 us less, 0.5 in loops.
 - **Flash Decode, longer sequences.** One part for each of 12 heads on 16 multiprocessors, or even shares for all 16, in one process behind gates: at 16K \`fused\`
   186.9 and 191.7 us, \`bsp\` 193.7 and 197.2; at 32K 365.0 and 367.6, 370.8 and 372.7. The tuner, half of whose score is loops, takes even shares from 16K on. Chosen by hand, from executions behind gates: up to 32K \`bsp\` and \`fused\` have
-  one part a head and \`fused-coarse\` even shares from 16K on; beyond, all have those, of caches that are full. Where an execution takes milliseconds, \`fused\` is faster by some microseconds, which is less
-  than what turns of all variants differ by, 2 %: the two alone tell.
+  one part a head and \`fused-coarse\` even shares from 16K on; beyond, all have those, of caches that are full. Where an execution takes milliseconds, \`fused\` is faster by some microseconds.
+- **A graph that waits makes others slow.** In runs before, turns of long executions differed by 2 %. Of 192 turns at 22 ms, in the order in which they were enqueued, 90 had a graph on eight ranks enqueued behind them: 88 of those took 1.6 % longer, and none of the other 102.
+  Graphs now have a batch to themselves, and all 25 intervals of \`bsp\` over \`fused\` are above 1. Why is not known; presumably queues of other ranks that wait for the graph are looked at all the time.
 - **Attention of one rank, 131072 tokens.** 128 parts have 128 programs. When there were 264, as many as fit, \`fused\` took 134 us and 160 in a graph, on another machine:
   presumably two with a part shared a multiprocessor.
 - **Below a limit.** Limits are what was measured once: long caches are read at up to 4.72 TB/s, and 790 TFLOP/s are those of a whole GPU
   at the clock that its power allows; fewer multiprocessors run faster. _Recovered_ is above 100 % where a fused variant is faster than
   the faster product alone, whose tiles it does not share.
-- **A launch** is one call of the driver, and JavaScript beside it, which is 0.13 us where the driver is a fake one that returns at once and 0.3 where that empties the caches. In this run launches were not
-  made ready early, which costs 0.5 us: gates had been launched on a second stream of the world (since then the launches are on theirs). In a process of its own, the call made ready early and the launch, host's time on three hosts: 2.94 and
-  3.25 us, 3.72 and 4.25, 3.83 and 4.35 to 4.54, before a launch that asks for the same as the last one looked nothing up.
+- **A launch** is one call of the driver, and JavaScript beside it. The driver's part is the host's: made ready early it took 3.04, 3.49, 3.55, 4.06 and 4.43 us on five hosts, and the launch 3.34, 4.02, 3.92, 4.6 and 4.92 (host's time; the third and fifth before addresses were
+  given as numbers). From C, in a loop of nothing else, 2.6 to 3.5; one host has both a fast and a slow state, in which calls that do next to nothing take 0.17 or 0.33 us, presumably by what its other hyperthread does. A graph of one kernel takes 1.1 to 1.8 us from C, but what comes behind it
+  cannot be made ready early, and begins a microsecond or two later.
 - \`push\` of All-Gather + GEMM raises a flag for each tile and rank, with a fence each; on a GPU that costs more than it brings.
 - **A pause in the gate**, after the meeting, made products up to a fifth slower, cuBLASLt's too, behind the gate and in loops, which is not understood; there is none.
-- Kernels of this run were compiled by nvcc 13.0 beforehand, not by NVRTC. Where two took turns alone, which were \`bsp\` and \`fused\`, launched plainly, in all cells of Flash Decode, times are still those of the rounds of all; in later runs they are of the two.`
+- Kernels of this run were compiled by nvcc 13.0 beforehand, not by NVRTC.`
 
 function goals(tier: string, meaning: string, judgements: readonly Judgement[]): string {
   const missed = judgements.filter(({ isReached }) => !isReached)

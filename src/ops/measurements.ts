@@ -328,7 +328,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 1, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 114.2, pull: 106.6, push: 129.2, fused: 106.5 },
+    times: { bsp: 111.1, pull: 104.5, push: 128.8, fused: 104.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -337,7 +337,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 2, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 115, pull: 106.4, push: 127.3, fused: 105.8 },
+    times: { bsp: 112.2, pull: 104.9, push: 126.6, fused: 104 },
   },
   {
     operation: 'allGatherGemm',
@@ -346,7 +346,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 4, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 115.8, pull: 106.7, push: 128.3, fused: 108.7 },
+    times: { bsp: 113.5, pull: 104.5, push: 126.8, fused: 105.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -355,7 +355,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 8, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 116.5, pull: 108.1, push: 128.1, fused: 107.1 },
+    times: { bsp: 112.6, pull: 106, push: 127.9, fused: 104.9 },
   },
   {
     operation: 'allGatherGemm',
@@ -364,7 +364,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 16, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 118, pull: 110.3, push: 130.8, fused: 109.7 },
+    times: { bsp: 113.8, pull: 107.6, push: 128.8, fused: 106.7 },
   },
   {
     operation: 'allGatherGemm',
@@ -373,7 +373,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 32, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 120.2, pull: 109.1, push: 131.9, fused: 110.6 },
+    times: { bsp: 116.5, pull: 106.9, push: 130.9, fused: 108 },
   },
   {
     operation: 'allGatherGemm',
@@ -382,7 +382,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 64, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 120.9, pull: 111.6, push: 136.4, fused: 114.2 },
+    times: { bsp: 118.3, pull: 108.6, push: 133.5, fused: 110.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -391,7 +391,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 128, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 133.6, pull: 116, push: 148.3, fused: 123 },
+    times: { bsp: 133.2, pull: 115.3, push: 146.3, fused: 121.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -400,7 +400,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 256, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 206.2, pull: 184, push: 264.5, fused: 193.6 },
+    times: { bsp: 199.3, pull: 178.1, push: 262.4, fused: 187.4 },
   },
   {
     operation: 'allGatherGemm',
@@ -409,7 +409,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 512, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 386.6, pull: 344.6, push: 524.9, fused: 371.4 },
+    times: { bsp: 374.1, pull: 336.1, push: 521, fused: 360.9 },
   },
   {
     operation: 'allGatherGemm',
@@ -418,7 +418,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 1024, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 712.7, pull: 619.9, push: 977.9, fused: 692.6 },
+    times: { bsp: 687.6, pull: 604, push: 959.8, fused: 664.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -427,7 +427,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 2048, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 1452.2, pull: 1251.7, push: 1989.3, fused: 1419 },
+    times: { bsp: 1396.6, pull: 1218.4, push: 1967.8, fused: 1357.3 },
   },
   {
     operation: 'allGatherGemm',
@@ -436,7 +436,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 4096, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 2976.4, pull: 2602.9, push: 4290.5, fused: 2902.4 },
+    times: { bsp: 2873.2, pull: 2462.1, push: 4115, fused: 2788.7 },
   },
   {
     operation: 'allGatherGemm',
@@ -445,7 +445,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 8192, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 6197.2, pull: 5656.1, push: 9316.1, fused: 5976.1 },
+    times: { bsp: 5914.9, pull: 5349.7, push: 8719.1, fused: 5746.3 },
   },
   {
     operation: 'allGatherGemm',
@@ -454,7 +454,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 1, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 113.7, pull: 106.6, push: 128.9, fused: 106.9 },
+    times: { bsp: 110.9, pull: 104.8, push: 129.8, fused: 104.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -463,7 +463,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 2, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 114.7, pull: 106.2, push: 127.7, fused: 105.8 },
+    times: { bsp: 112.2, pull: 105.1, push: 127.1, fused: 104.1 },
   },
   {
     operation: 'allGatherGemm',
@@ -472,7 +472,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 4, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 116, pull: 106.7, push: 128, fused: 108 },
+    times: { bsp: 113.4, pull: 104.9, push: 127.6, fused: 105.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -481,7 +481,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 8, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 117.2, pull: 108.3, push: 128.7, fused: 107.2 },
+    times: { bsp: 113.9, pull: 106, push: 128.5, fused: 105.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -490,7 +490,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 16, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 117.5, pull: 110.5, push: 132.6, fused: 108.8 },
+    times: { bsp: 115, pull: 107.6, push: 129.8, fused: 106.7 },
   },
   {
     operation: 'allGatherGemm',
@@ -499,7 +499,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 32, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 118.6, pull: 109.1, push: 133.4, fused: 111.2 },
+    times: { bsp: 115.7, pull: 107, push: 131.6, fused: 108.1 },
   },
   {
     operation: 'allGatherGemm',
@@ -508,7 +508,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 64, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 121.2, pull: 111.2, push: 136.1, fused: 113.8 },
+    times: { bsp: 118.5, pull: 108.9, push: 134.4, fused: 110.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -517,7 +517,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 128, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 133.6, pull: 116, push: 149.9, fused: 125.1 },
+    times: { bsp: 133.4, pull: 115.4, push: 148.1, fused: 122.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -526,7 +526,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 256, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 212.4, pull: 190.6, push: 267.5, fused: 200.5 },
+    times: { bsp: 204.8, pull: 183.7, push: 264.1, fused: 193.3 },
   },
   {
     operation: 'allGatherGemm',
@@ -535,7 +535,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 512, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 403.4, pull: 359.2, push: 531.9, fused: 389.4 },
+    times: { bsp: 388.4, pull: 345.1, push: 523.4, fused: 374.9 },
   },
   {
     operation: 'allGatherGemm',
@@ -544,7 +544,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 1024, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 754.1, pull: 654.5, push: 996.8, fused: 734.4 },
+    times: { bsp: 722.4, pull: 631.4, push: 971.3, fused: 700.1 },
   },
   {
     operation: 'allGatherGemm',
@@ -553,7 +553,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 2048, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 1543.3, pull: 1323.9, push: 2011.2, fused: 1503 },
+    times: { bsp: 1477.2, pull: 1279.4, push: 2002.8, fused: 1438.9 },
   },
   {
     operation: 'allGatherGemm',
@@ -562,7 +562,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 4096, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 3172.1, pull: 2715.9, push: 4356.8, fused: 3078.8 },
+    times: { bsp: 3057.9, pull: 2607.2, push: 4179.2, fused: 2976.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -571,7 +571,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 8192, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 6490, pull: 5805.7, push: 9668.5, fused: 6216.6 },
+    times: { bsp: 6291, pull: 5644, push: 9203.8, fused: 6107 },
   },
   {
     operation: 'flashDecode',
@@ -580,7 +580,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
-    times: { bsp: 105.8, 'gather-kernel': 104.7, 'fine-grained': 105.7, 'fused-coarse': 98.5, fused: 96.9 },
+    times: { bsp: 102.5, 'gather-kernel': 102.7, 'fine-grained': 102.3, 'fused-coarse': 95.6, fused: 93.4 },
   },
   {
     operation: 'flashDecode',
@@ -589,7 +589,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
-    times: { bsp: 195.2, 'gather-kernel': 194.5, 'fine-grained': 193.3, 'fused-coarse': 190.8, fused: 186.1 },
+    times: { bsp: 189.3, 'gather-kernel': 190, 'fine-grained': 188.8, 'fused-coarse': 187.5, fused: 180.2 },
   },
   {
     operation: 'flashDecode',
@@ -598,7 +598,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
-    times: { bsp: 370.4, 'gather-kernel': 370, 'fine-grained': 370.9, 'fused-coarse': 367.3, fused: 360.3 },
+    times: { bsp: 362.3, 'gather-kernel': 362.1, 'fine-grained': 360.8, 'fused-coarse': 359.5, fused: 352.2 },
   },
   {
     operation: 'flashDecode',
@@ -607,7 +607,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
-    times: { bsp: 729.2, 'gather-kernel': 728, 'fine-grained': 731.3, 'fused-coarse': 722.2, fused: 721.2 },
+    times: { bsp: 707.5, 'gather-kernel': 707.7, 'fine-grained': 711.4, 'fused-coarse': 702.8, fused: 696.1 },
   },
   {
     operation: 'flashDecode',
@@ -617,11 +617,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 1439.4,
-      'gather-kernel': 1437.5,
-      'fine-grained': 1441.1,
-      'fused-coarse': 1430.9,
-      fused: 1427.4,
+      bsp: 1394.4,
+      'gather-kernel': 1394.5,
+      'fine-grained': 1396.4,
+      'fused-coarse': 1391.9,
+      fused: 1382.8,
     },
   },
   {
@@ -632,11 +632,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 262144 },
     layout: {},
     times: {
-      bsp: 2845.1,
-      'gather-kernel': 2825.7,
-      'fine-grained': 2875.6,
-      'fused-coarse': 2857.4,
-      fused: 2821.3,
+      bsp: 2761.7,
+      'gather-kernel': 2762.2,
+      'fine-grained': 2762.6,
+      'fused-coarse': 2762.7,
+      fused: 2749.8,
     },
   },
   {
@@ -647,11 +647,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 524288 },
     layout: {},
     times: {
-      bsp: 5621.7,
-      'gather-kernel': 5638.1,
-      'fine-grained': 5630.6,
-      'fused-coarse': 5628.2,
-      fused: 5643.9,
+      bsp: 5486.7,
+      'gather-kernel': 5487.5,
+      'fine-grained': 5487.5,
+      'fused-coarse': 5486.8,
+      fused: 5475.7,
     },
   },
   {
@@ -661,7 +661,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
-    times: { bsp: 378.9, 'gather-kernel': 379.4, 'fine-grained': 377.9, 'fused-coarse': 377.4, fused: 366.8 },
+    times: { bsp: 371.4, 'gather-kernel': 371, 'fine-grained': 370, 'fused-coarse': 367.4, fused: 358.8 },
   },
   {
     operation: 'flashDecode',
@@ -670,7 +670,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
-    times: { bsp: 733.1, 'gather-kernel': 731.9, 'fine-grained': 729.8, 'fused-coarse': 729.2, fused: 717.5 },
+    times: { bsp: 715.7, 'gather-kernel': 715.7, 'fine-grained': 713.6, 'fused-coarse': 713.7, fused: 702 },
   },
   {
     operation: 'flashDecode',
@@ -680,11 +680,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
     times: {
-      bsp: 1433.8,
-      'gather-kernel': 1434.4,
-      'fine-grained': 1436.1,
-      'fused-coarse': 1435.9,
-      fused: 1421,
+      bsp: 1399.7,
+      'gather-kernel': 1401.5,
+      'fine-grained': 1396.5,
+      'fused-coarse': 1401.5,
+      fused: 1388.9,
     },
   },
   {
@@ -695,11 +695,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
     times: {
-      bsp: 2863,
-      'gather-kernel': 2864.2,
-      'fine-grained': 2847.1,
-      'fused-coarse': 2863.7,
-      fused: 2832.1,
+      bsp: 2763.4,
+      'gather-kernel': 2762.1,
+      'fine-grained': 2760.6,
+      'fused-coarse': 2766.8,
+      fused: 2751.7,
     },
   },
   {
@@ -710,11 +710,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 5725.1,
-      'gather-kernel': 5692.9,
-      'fine-grained': 5652.1,
-      'fused-coarse': 5695.3,
-      fused: 5685.6,
+      bsp: 5494.2,
+      'gather-kernel': 5491.7,
+      'fine-grained': 5492.5,
+      'fused-coarse': 5503.5,
+      fused: 5481.6,
     },
   },
   {
@@ -725,11 +725,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 262144 },
     layout: {},
     times: {
-      bsp: 11315,
-      'gather-kernel': 11239.9,
-      'fine-grained': 11407.7,
-      'fused-coarse': 11374.8,
-      fused: 11223.2,
+      bsp: 10985.7,
+      'gather-kernel': 10988.2,
+      'fine-grained': 10973.3,
+      'fused-coarse': 10991.4,
+      fused: 10968.5,
     },
   },
   {
@@ -740,11 +740,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 524288 },
     layout: {},
     times: {
-      bsp: 22573,
-      'gather-kernel': 22570,
-      'fine-grained': 22565.8,
-      'fused-coarse': 22686,
-      fused: 22548.8,
+      bsp: 21971.1,
+      'gather-kernel': 21965.5,
+      'fine-grained': 21961.1,
+      'fused-coarse': 21979.2,
+      fused: 21949.1,
     },
   },
   {
@@ -754,7 +754,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
-    times: { bsp: 743.4, 'gather-kernel': 742.8, 'fine-grained': 740.8, 'fused-coarse': 747.9, fused: 723.4 },
+    times: { bsp: 724.9, 'gather-kernel': 725.8, 'fine-grained': 722.2, 'fused-coarse': 732.1, fused: 707.4 },
   },
   {
     operation: 'flashDecode',
@@ -764,11 +764,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
     times: {
-      bsp: 1451.5,
-      'gather-kernel': 1453.1,
-      'fine-grained': 1449.7,
-      'fused-coarse': 1453.7,
-      fused: 1433.4,
+      bsp: 1411.1,
+      'gather-kernel': 1411.3,
+      'fine-grained': 1407.7,
+      'fused-coarse': 1420.1,
+      fused: 1392.1,
     },
   },
   {
@@ -779,11 +779,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
     times: {
-      bsp: 2850.8,
-      'gather-kernel': 2873,
-      'fine-grained': 2862.7,
-      'fused-coarse': 2885.5,
-      fused: 2843.6,
+      bsp: 2776,
+      'gather-kernel': 2777.5,
+      'fine-grained': 2772.5,
+      'fused-coarse': 2789.1,
+      fused: 2758,
     },
   },
   {
@@ -794,11 +794,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
     times: {
-      bsp: 5674.7,
-      'gather-kernel': 5663.7,
-      'fine-grained': 5632,
-      'fused-coarse': 5679.6,
-      fused: 5618.4,
+      bsp: 5510.1,
+      'gather-kernel': 5510,
+      'fine-grained': 5508.5,
+      'fused-coarse': 5534.9,
+      fused: 5496.1,
     },
   },
   {
@@ -809,11 +809,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 11391.7,
-      'gather-kernel': 11385.2,
-      'fine-grained': 11359.7,
-      'fused-coarse': 11389,
-      fused: 11343.7,
+      bsp: 10970.2,
+      'gather-kernel': 10972,
+      'fine-grained': 10964.2,
+      'fused-coarse': 10994.7,
+      fused: 10952.6,
     },
   },
   {
@@ -824,11 +824,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 262144 },
     layout: {},
     times: {
-      bsp: 22940.1,
-      'gather-kernel': 22698.6,
-      'fine-grained': 22576.3,
-      'fused-coarse': 22658.1,
-      fused: 22852.4,
+      bsp: 21920.2,
+      'gather-kernel': 21916.4,
+      'fine-grained': 21921.5,
+      'fused-coarse': 21961.2,
+      fused: 21902.5,
     },
   },
   {
@@ -839,11 +839,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
     times: {
-      bsp: 1479.7,
-      'gather-kernel': 1479.2,
-      'fine-grained': 1460.1,
-      'fused-coarse': 1488.7,
-      fused: 1449.1,
+      bsp: 1435.6,
+      'gather-kernel': 1435.2,
+      'fine-grained': 1428.6,
+      'fused-coarse': 1455.8,
+      fused: 1400.8,
     },
   },
   {
@@ -854,11 +854,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
     times: {
-      bsp: 2898.5,
-      'gather-kernel': 2903.6,
-      'fine-grained': 2861.6,
-      'fused-coarse': 2918.3,
-      fused: 2836.9,
+      bsp: 2805.2,
+      'gather-kernel': 2802.8,
+      'fine-grained': 2792.5,
+      'fused-coarse': 2834.8,
+      fused: 2770.5,
     },
   },
   {
@@ -869,11 +869,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
     times: {
-      bsp: 5708.8,
-      'gather-kernel': 5689.9,
-      'fine-grained': 5746,
-      'fused-coarse': 5699,
-      fused: 5680.9,
+      bsp: 5554,
+      'gather-kernel': 5556.9,
+      'fine-grained': 5544.4,
+      'fused-coarse': 5590.7,
+      fused: 5515.3,
     },
   },
   {
@@ -884,11 +884,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
     times: {
-      bsp: 11264.5,
-      'gather-kernel': 11311.2,
-      'fine-grained': 11422.4,
-      'fused-coarse': 11313.2,
-      fused: 11236.1,
+      bsp: 11005.8,
+      'gather-kernel': 11006.7,
+      'fine-grained': 10998,
+      'fused-coarse': 11049.5,
+      fused: 10976.6,
     },
   },
   {
@@ -899,11 +899,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 22435.7,
-      'gather-kernel': 22706.4,
-      'fine-grained': 22603.1,
-      'fused-coarse': 22768.1,
-      fused: 22549.2,
+      bsp: 21928.4,
+      'gather-kernel': 21931,
+      'fine-grained': 21922.3,
+      'fused-coarse': 22002.1,
+      fused: 21896.3,
     },
   },
 ]
