@@ -22,6 +22,7 @@ import { ringAllReduce } from '../../src/ops/collectives/ring.ts'
 import { twoShotAllReduce } from '../../src/ops/collectives/twoShot.ts'
 import { flashDecodeFused } from '../../src/ops/flashDecode/fused.ts'
 import { fusedByOwnerKernel } from '../../src/ops/flashDecode/fusedByOwner.ts'
+import { fusedFetchingKernel } from '../../src/ops/flashDecode/fusedFetching.ts'
 import { fusedCoarseKernel, fusedKernel as fusedDecodeKernel } from '../../src/ops/flashDecode/fusedForAll.ts'
 import * as ladder from '../../src/ops/flashDecode/ladder.ts'
 import { gemmKernel } from '../../src/ops/gemm.ts'
@@ -107,7 +108,8 @@ interface DecodeShape {
 function decodes(dtype: OperandDType, shape: DecodeShape): Shipped[] {
   const { batch, heads, G, tokens, BN, splits, programs = 0 } = shape
   const D = 128
-  const parts = WORLD * splits * batch * heads
+  const own = splits * batch * heads
+  const parts = WORLD * own
   const rows = [batch, heads, G, D]
   const cache = [batch, heads, tokens, D]
   const [sums, stats] = [
@@ -118,6 +120,7 @@ function decodes(dtype: OperandDType, shape: DecodeShape): Shipped[] {
     ...{ q: rows, k: cache, v: cache, out: rows, lengths: [batch] },
     ...{ sums, stats, allSums: sums, allStats: stats, inbox: sums },
   }
+  const outbox = { sums: [2, own, G, D], stats: [2, own, 2, G] }
   const meta = { G, D, BN, splits, programs, stages: 3 }
   const extents = { G, D, splits }
   const at = `${dtype} batch=${batch} G=${G} BN=${BN} splits=${splits}${programs > 0 ? ` programs=${programs}` : ''}`
@@ -129,6 +132,7 @@ function decodes(dtype: OperandDType, shape: DecodeShape): Shipped[] {
     shipped(`decode, coarse ${at}`, fusedCoarseKernel(dtype), meta, shapes),
     shipped(`decode, fused ${at}`, fusedDecodeKernel(dtype), meta, shapes),
     shipped(`decode, fused by owner ${at}`, fusedByOwnerKernel(dtype), meta, shapes),
+    shipped(`decode, fetching ${at}`, fusedFetchingKernel(dtype), meta, { ...shapes, ...outbox }),
   ]
   if (dtype !== 'bf16' || programs > 0) return kernels
   return [

@@ -47,6 +47,29 @@ const exchange = (G: number, alsoDoes: Extra = () => {}) =>
     combine(t, { sums, stats }, slot, out, meta, (part, b, h) => t.wait(arrived.at([part, b, h])), 'together')
   })
 
+/** The same where each keeps its own, and all fetch it. */
+const fetched = (G: number) =>
+  kernel('fetched', params, (t, { x, out, sums, stats, arrived }) => {
+    const slot = slotOf(t, arrived, 'signal')
+    const meta = { G, D, splits: 1 }
+    t.persistent([1, 1], ([b, h]) => {
+      const rows = t.load(x.pick(0).tile([0, 0], [G, D]))
+      const m = rows.maximum(1)
+      const powers = rows.sub(m.expand(1)).exp2()
+      store(t, { sums, stats }, slot, b, { m, l: powers.sum(1), acc: powers.mul(rows) }, meta)
+      t.for(t.world, (peer) => t.signal(arrived.on(peer).at([t.rank, b, h])))
+    })
+    combine(
+      t,
+      (part) => ({ from: on({ sums, stats }, part), part: part.mul(0) }),
+      slot,
+      out,
+      meta,
+      (part, b, h) => t.wait(arrived.at([part, b, h])),
+      'together',
+    )
+  })
+
 const sourceOf = (made: Kernel, facts = { words: true } as object): string => {
   const [sums, stats] = [factsOf([2, 4, 8, D]), factsOf([2, 4, 2, 8])]
   const tensors = { x: factsOf([1, 8, D]), out: factsOf([1, 1, 8, D]), sums, stats }
@@ -60,6 +83,12 @@ describe('words that carry epochs', () => {
     expect(source).not.toMatch(/flag_store|flag_wait/)
     // The epochs of both sides advance.
     expect(source).toMatch(/arrived_epochs\[0\] = .*arrived_epochs\[1\] = /s)
+  })
+
+  it('are looked for where they were made', () => {
+    const source = sourceOf(fetched(8))
+    expect(source).toMatch(/post_words\(sums \+.*take_words\(on_rank\(sums, \w+ - rank, heap_stride\) \+/s)
+    expect(source).not.toMatch(/flag_store|flag_wait|post_words\(on_rank/)
   })
 
   it.each([
@@ -153,12 +182,14 @@ describe('words that carry epochs', () => {
 
 describe.skipIf(why !== undefined)('words that carry epochs, on this CPU', () => {
   it.each([
-    [1, 8],
-    [2, 8],
-    [4, 8],
-    [3, 16],
-  ])('are all there, on %i ranks, %i rows', async (ranks, G) => {
-    const made = exchange(G)
+    ['sent', 1, 8, exchange(8)],
+    ['sent', 2, 8, exchange(8)],
+    ['sent', 4, 8, exchange(8)],
+    ['sent', 3, 16, exchange(16)],
+    ['fetched', 1, 8, fetched(8)],
+    ['fetched', 4, 8, fetched(8)],
+    ['fetched', 3, 16, fetched(16)],
+  ])('are all there, %s on %i ranks, %i rows', async (_, ranks, G, made) => {
     const world = openOnCpu(ranks)
     const out = world.zeros(f32, [1, 1, G, D])
     const x = world.zeros(f32, [1, G, D])

@@ -96,7 +96,7 @@ function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {
     shared,
     record,
     early: record ? undefined : planEarly(ir, roles),
-    uses: new Uses(ir.body),
+    uses: new Uses(ir.body, (node) => words?.isCarried(node) ?? false),
     overlaps: planOverlap(ir).filter(
       ({ dot, arrivals }) =>
         isByWarpgroups(products.get(dot)) &&

@@ -44,6 +44,8 @@ describe.skipIf(noCompiler)('shipped kernels, compiled for sm_90a', () => {
       'decode, fused bf16 batch=16 G=16',
       'decode, fused by owner bf16',
       'decode, fused bf16 batch=1 G=8 BN=128 splits=2 programs=16',
+      'decode, fetching bf16 batch=1 G=8 BN=64',
+      'decode, fetching bf16 batch=1 G=8 BN=128 splits=2 programs=16',
       'decode, coarse bf16 batch=1 G=64',
       'decode, fused by owner bf16 batch=1 G=64',
       'fine-grained combine bf16',

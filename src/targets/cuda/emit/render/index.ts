@@ -106,7 +106,8 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
 
 export function renderBlock(block: Block, emission: Emission): void {
   for (const node of block.nodes) {
-    const { words } = emission.plans
+    const { words, uses } = emission.plans
+    if (uses.isNeedless(node)) continue
     const render = (): void => renderers[node.op](node, emission)
     if (words?.isCarried(node)) carry(node, emission)
     else if (words?.isRepeated(node)) untilThere(node, emission, render)
