@@ -93,7 +93,7 @@ const left = `## Where the rest goes
 - **Products of few rows** are computed transposed, the weights as the left operand (wgmma with 8, 16, ... columns). On 16
   multiprocessors alone (strong scaling with one rank) tiles decide, and above all that two programs share a multiprocessor: M=8 with tiles of 8 x 128 x 64 in 6 stages takes 239 us,
   in 10 stages, which leave no room for a second program, 392; 8 x 64 x 128 in 8 stages, which the rule took before, 403. M=16, N=28672 on the whole GPU: tiles of 64 columns are 448 for 132 multiprocessors, 3.4 rounds, and were 0.95 times as fast as cuBLASLt in the
-  run before; of 224 columns they are 128, one round, and in 7 stages 1.02 times as fast as those, in 4 another 1.01 (each tuned in one process). What is left is 2.5 us over the bytes, of which cuBLASLt has 0.4.
+  run before; of 224 columns they are 128, one round, and in 7 stages 1.02 times as fast as the rule's tiles of 64, in 4 another 1.01 (each tuned in one process), though 224 columns are no multiple of 64, and so multiplied by mma.sync and not transposed. What is left is 2.5 us over the bytes, of which cuBLASLt has 0.4.
 - **512 rows.** Tiles of 256 columns are 56 for 16 multiprocessors, 3.5 rounds; of 224 columns they are 64, four full ones. That is an eighth less work
   for the last to end, and gains 2 % for \`pull\` and nothing for \`bsp\`; presumably power, not the number of multiprocessors at work, is the limit.
 - **Outboxes.** In place, \`pull\` ends with a meeting of all ranks, so that A may be written again: a counter, a flag, and a look at it, one after the other. On another machine, in

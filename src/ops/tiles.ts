@@ -38,13 +38,11 @@ export const upTo = (extent: number, most: number, step: number): number =>
 export function cudaTiles({ m, n, dtype, multiprocessors = 132 }: Omit<ProductShape, 'k'>): Tiles {
   if (dtype === 'f32') return { BM: m <= 16 ? 16 : 64, BN: 64, BK: 32, stages: 3 }
   const wide = Math.ceil(n / 256)
-  const isOneFor = (tiles: number): boolean => tiles <= multiprocessors && tiles >= 0.87 * multiprocessors
-  const isOneEach = isOneFor(wide)
+  const isOneEach = wide <= multiprocessors && wide >= 0.87 * multiprocessors
   const isManyEach = n / 64 > 4 * multiprocessors
   if (m <= 16) {
     const BM = m <= 8 ? 8 : 16
     if (isOneEach) return { BM, BN: 256, BK: 64, stages: 6 }
-    if (isOneFor(Math.ceil(n / 224))) return { BM, BN: 224, BK: 64, stages: 4 }
     return isManyEach ? { BM, BN: 128, BK: 64, stages: 6 } : { BM, BN: 64, BK: 128, stages: 8 }
   }
   if (m <= 64) {

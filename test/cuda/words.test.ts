@@ -5,6 +5,7 @@ import { flags, kernel, tensor, type Kernel } from '../../src/lang/kernel.ts'
 import type { Program } from '../../src/lang/program.ts'
 import type { Fragment } from '../../src/lang/value.ts'
 import { lower } from '../../src/ir/stages.ts'
+import { peerOf, signalEach } from '../../src/ops/flashDecode/fusedForAll.ts'
 import { combine, carryingParams, on, slotOf, store } from '../../src/ops/flashDecode/partials.ts'
 import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { factsOf } from '../../src/targets/cuda/emit/recipe.ts'
@@ -47,25 +48,27 @@ const exchange = (G: number, alsoDoes: Extra = () => {}) =>
     combine(t, { sums, stats }, slot, out, meta, (part, b, h) => t.wait(arrived.at([part, b, h])), 'together')
   })
 
-/** The same where each keeps its own, and all fetch it. */
-const fetched = (G: number) =>
+/** The same where each keeps its own, of several tiles in several parts, and all fetch it. */
+const fetched = (G: number, splits = 1) =>
   kernel('fetched', params, (t, { x, out, sums, stats, arrived }) => {
     const slot = slotOf(t, arrived, 'signal')
-    const meta = { G, D, splits: 1 }
-    t.persistent([1, 1], ([b, h]) => {
-      const rows = t.load(x.pick(0).tile([0, 0], [G, D]))
+    const meta = { G, D, splits }
+    const [batch, heads] = [out.dim(0), out.dim(1)]
+    t.persistent([splits, batch, heads], ([split, b, h]) => {
+      const at = split.mul(batch).add(b).mul(heads).add(h)
+      const rows = t.load(x.pick(at).tile([0, 0], [G, D]))
       const m = rows.maximum(1)
       const powers = rows.sub(m.expand(1)).exp2()
-      store(t, { sums, stats }, slot, b, { m, l: powers.sum(1), acc: powers.mul(rows) }, meta)
-      t.for(t.world, (peer) => t.signal(arrived.on(peer).at([t.rank, b, h])))
+      store(t, { sums, stats }, slot, at, { m, l: powers.sum(1), acc: powers.mul(rows) }, meta)
+      signalEach(t, arrived)(peerOf(t), t.rank.mul(splits).add(split), b, h)
     })
     combine(
       t,
-      (part) => ({ from: on({ sums, stats }, part), part: part.mul(0) }),
+      (part) => ({ from: on({ sums, stats }, part.div(splits)), part: part.mod(splits) }),
       slot,
       out,
       meta,
-      (part, b, h) => t.wait(arrived.at([part, b, h])),
+      (...at) => t.wait(arrived.at(at)),
       'together',
     )
   })
@@ -210,6 +213,48 @@ describe.skipIf(why !== undefined)('words that carry epochs, on this CPU', () =>
           const wanted = all.reduce((total, own) => total + 2 ** own[i % D] * own[i % D], 0) / sum
           expect(Math.abs(found[i] - wanted), `launch ${launch}, rank ${rank}, ${i}`).toBeLessThan(2e-6)
         }
+      }
+    }
+    await world.close()
+  })
+
+  it.each([
+    { ranks: 3, splits: 2, batch: 2, heads: 1, grid: 1 },
+    { ranks: 2, splits: 3, batch: 1, heads: 2, grid: 2 },
+    { ranks: 4, splits: 2, batch: 3, heads: 1, grid: 5 },
+    { ranks: 1, splits: 2, batch: 1, heads: 1, grid: 3 },
+  ])('are fetched, of several parts and tiles: %o', async ({ ranks, splits, batch, heads, grid }) => {
+    const [G, tiles] = [8, batch * heads]
+    const made = fetched(G, splits)
+    const world = openOnCpu(ranks)
+    const x = world.zeros(f32, [splits * tiles, G, D])
+    const out = world.zeros(f32, [batch, heads, G, D])
+    const outbox = {
+      sums: world.zeros(f32, [2, splits * tiles, G, D]),
+      stats: world.zeros(f32, [2, splits * tiles, 2, G]),
+    }
+    const arrived = world.flags([ranks * splits, batch, heads])
+    for (let launch = 0; launch < 9; launch++) {
+      const rows = Array.from({ length: ranks }, (_, rank) =>
+        randomNumbers('f32', splits * tiles * G * D, 100 * launch + rank + 1).map((number) => 4 * number),
+      )
+      rows.forEach((own, rank) => world.write(x, rank, own))
+      world.launch(made, { x, out, ...outbox, arrived }, { grid })
+      const wanted = Float64Array.from({ length: tiles * G * D }, (_, i) => {
+        const [row, column] = [Math.floor(i / D), i % D]
+        const parts = rows.flatMap((own) =>
+          Array.from({ length: splits }, (_, split) => {
+            const from = (split * tiles * G + row) * D
+            return own.subarray(from, from + D)
+          }),
+        )
+        const sum = parts.reduce((total, part) => total + part.reduce((a, v) => a + 2 ** v, 0), 0)
+        return parts.reduce((total, part) => total + 2 ** part[column] * part[column], 0) / sum
+      })
+      for (let rank = 0; rank < ranks; rank++) {
+        const found = await world.read(out, rank)
+        const worst = Math.max(...found.map((value, i) => Math.abs(value - wanted[i])))
+        expect(worst, `launch ${launch}, rank ${rank}`).toBeLessThan(2e-6)
       }
     }
     await world.close()

@@ -25,8 +25,6 @@ describe('tiles of products', () => {
       '128x256x64, 4 stages',
     ])
     expect([of(1, 132), of(1, 20)]).toEqual(Array(2).fill('8x64x128, 8 stages'))
-    // 112 tiles of 256 columns would leave 20 of 132 without one, 128 tiles leave 4.
-    expect(text(gemmTiles('cuda', { m: 16, n: 28672, k: 4096, dtype }))).toBe('16x224x64, 4 stages')
   })
 
   it('of few rows leave room for a second program where every multiprocessor has many', () => {

@@ -76,13 +76,14 @@ export interface FlashDecodeOptions {
   readonly owners?: boolean
   /**
    * Of `fused`: a rank that has attended to all of its own cache goes on with what is left of others', so that one that is late
-   * or slow holds the rest up by less. `splits` are then those of the last tiles alone. The default on a CPU; on a GPU, or with
-   * owners, it is refused.
+   * or slow holds the rest up by less. `splits` are then those of the last tiles alone. The default on a CPU; on a GPU, with
+   * owners, fetching or even shares it is refused.
    */
   readonly stealing?: boolean
   /**
-   * Of `fused`, without owners or stealing: partial results stay with the rank that made them, and all ranks fetch them from there. The default
-   * where ranks share one GPU: the last part is then stored once and not on every rank, and fetched from a memory that is everybody's.
+   * Of `fused`, without owners or stealing: partial results stay with the rank that made them, and all ranks fetch them from there. Where ranks
+   * share one GPU it is the default instead of inboxes: the last part is then stored once and not on every rank, and fetched from a memory that
+   * is everybody's.
    */
   readonly fetching?: boolean
   /** Programs on each rank; as many as run at once by default. */
@@ -296,7 +297,8 @@ function isStealing(
 function fusionOf(world: World, options: FlashDecodeOptions, tiles: number): Fusion {
   const { target, ranks, oneDevice = false } = world
   const { fetching } = options
-  if (fetching && options.owners) throw new RangeError('flashDecode: fetching and owners exclude each other')
+  if (options.variant === 'fused' && fetching && options.owners)
+    throw new RangeError('flashDecode: fetching and owners exclude each other')
   const isSending = target === 'cuda' && ranks > 1 && tiles >= 4 * ranks
   if (options.owners ?? (isSending && !fetching)) return 'by owner'
   if (isStealing(world, options)) return 'stealing'
@@ -373,13 +375,15 @@ export function flashDecode(
     attending: { grid: programs || programsFor(world, batch * kvHeads * splits, grid), stream },
     combining: { grid: programsFor(world, batch * kvHeads, grid), stream },
   })
-  const partBytes = (G * D + 2 * G) * Float32Array.BYTES_PER_ELEMENT
+  // Whoever fetches a part loads its maxima twice: for the largest of all, and to weigh it by.
+  const statistics = variant === 'fused' && fusion === 'fetching' ? 3 : 2
+  const partBytes = (statistics = 2): number => (D + statistics) * G * Float32Array.BYTES_PER_ELEMENT
   const parts = fusion === 'stealing' ? piecesOf(batch * kvHeads, splits) : splits * batch * kvHeads
   // All parts of what a rank owns, and results of what others own.
   const byOwner = (parts: number): number => {
     const owned = Math.ceil((batch * kvHeads) / ranks)
     const results = (batch * kvHeads - owned) * G * D * dtypes[dtype].bytes
-    return (ranks - 1) * owned * parts * partBytes + results
+    return (ranks - 1) * owned * parts * partBytes() + results
   }
   const perRank = <T>(make: (rank: number) => T): T[] =>
     Array.from({ length: ranks }, (_, rank) => make(rank))
@@ -396,7 +400,9 @@ export function flashDecode(
     outputs: { out },
     traffic: {
       remoteBytes:
-        variant === 'fused' && fusion === 'by owner' ? byOwner(splits) : (ranks - 1) * parts * partBytes,
+        variant === 'fused' && fusion === 'by owner'
+          ? byOwner(splits)
+          : (ranks - 1) * parts * partBytes(statistics),
       leastRemoteBytes: byOwner(1),
       flops: 4 * batch * queryHeads * tokens * D,
       launches: steps.length,

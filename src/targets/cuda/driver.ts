@@ -1,6 +1,6 @@
 // The CUDA driver through koffi: finding it, and its functions as calls that throw.
 // Contract: nothing is loaded until `findCuda()`; a machine without koffi, driver or device gets `available: false` and
-// the reason. Handles and device pointers are bigints; out-parameters are typed arrays. This file knows no policy.
+// the reason. Handles and device pointers are bigints, but for launches; out-parameters are typed arrays. This file knows no policy.
 
 import { canCallLibraries, openLibrary, setDefault, textAt, type Argument, type OpenLibrary } from './node.ts'
 
