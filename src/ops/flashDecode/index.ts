@@ -217,26 +217,19 @@ const variants: Readonly<Record<FlashDecodeVariant, Variant>> = {
 }
 
 const fusions: Readonly<Record<Fusion, (plan: Plan) => Step>> = {
-  'for all': fusedForAll,
+  'for all': (plan) =>
+    fusedThrough(plan, fusedKernel, partials(plan, 2, plan.world.ranks * plan.meta.splits, 'inbox')),
+  fetching: (plan) => fusedThrough(plan, fusedFetchingKernel, partials(plan, 2, plan.meta.splits, 'outbox')),
   'by owner': fusedByOwner,
   stealing: fusedStealing,
-  fetching: fusedFetching,
 }
 
-function fusedForAll(plan: Plan): Step {
+/** All ranks combine all. */
+function fusedThrough(plan: Plan, kernelOf: typeof fusedKernel, boxes: ReturnType<typeof partials>): Step {
   const { world, dtype, q, k, v, lengths, out, meta, attending } = plan
-  const inbox = partials(plan, 2, world.ranks * meta.splits, 'inbox')
-  const args = { q, k, v, lengths, out, ...inbox, arrived: ofParts(plan, 'arrived') }
+  const args = { q, k, v, lengths, out, ...boxes, arrived: ofParts(plan, 'arrived') }
   const launch = { ...attending, meta }
-  return { name: 'fused', launch: () => world.launch(fusedKernel(dtype), args, launch) }
-}
-
-function fusedFetching(plan: Plan): Step {
-  const { world, dtype, q, k, v, lengths, out, meta, attending } = plan
-  const outbox = partials(plan, 2, meta.splits, 'outbox')
-  const args = { q, k, v, lengths, out, ...outbox, arrived: ofParts(plan, 'arrived') }
-  const launch = { ...attending, meta }
-  return { name: 'fused', launch: () => world.launch(fusedFetchingKernel(dtype), args, launch) }
+  return { name: 'fused', launch: () => world.launch(kernelOf(dtype), args, launch) }
 }
 
 function fusedByOwner(plan: Plan): Step {
