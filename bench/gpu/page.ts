@@ -101,8 +101,8 @@ const left = `## Where the rest goes
   meets; on a third machine, in place, from outboxes and the product alone: 115.1, 111.5 and 112.2 us at M=64, 111.2, 107.7 and 109.7 at M=32, 124.6, 118.3 and 121.1 at M=128,
   112.7, 109.0 and 107.6 at M=8; 182.5, 182.3 and 180.5 at M=256, where four of sixteen programs copy before their last tile. Producers that start their first copy
   before they know whether the world was stopped gained nothing (M=64 115 instead of 114), and lost 4 % at M=512, which is not understood.
-- **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 90.5 us behind a gate, \`bsp\` 12.0 us more and \`fused\` 2.9, so that 86 % is recovered. Memories of such machines differ by 3 %, and the floor does not: in the same run on the slowest
-  of six, where attention took 93.4, 74 %.
+- **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 90.5 us behind a gate, \`bsp\` 12.0 us more and \`fused\` 2.9, so that 86 % is recovered. Memories of such machines differ, and the floor does not: without graphs that wait, attention alone took 90.5 to 92.9 us on five machines. In a quick
+  run on another one, where it took 92.3, 78 % was recovered; in a run before graphs had batches of their own, where it took 93.4, 74 %.
   **Partial results stay where they are made** and are fetched by all ranks (\`fetching\`), since ranks share one memory: the last one is stored once and not in eight inboxes. Inboxes and fetching, two instances each, on one machine, behind gates: 95.5, 95.6 and 95.0, 95.2 us in one
   process, 95.0, 95.4 and 94.6, 94.4 in another; in loops 98.2 to 98.7 and 96.4 to 97.1; 16K 183.0, 183.3 and 182.3, 182.3; 32K 359.4, 359.9 and 358.7, 359.0. By the device's clock, on another machine, from the end of the gate, medians of 40 executions: programs begin 1.7 us later (less,
   since they are made ready before), the first tile arrives at a program after 4 to 6 us and the last after 88 to 95, 92 on average, and which are late differs from one execution to the next. After the last
