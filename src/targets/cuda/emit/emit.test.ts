@@ -26,6 +26,7 @@ import { publish } from '../../../ops/allGatherGemm/publish.ts'
 import { allGatherGemmPull } from '../../../ops/allGatherGemm/pull.ts'
 import { flashDecodeFused } from '../../../ops/flashDecode/fused.ts'
 import { gemm, gemmKernel } from '../../../ops/gemm.ts'
+import { gemmInSharesKernel } from '../../../ops/gemmInShares.ts'
 import { prelude } from '../prelude.ts'
 import { COMMON, STAGING } from './device.ts'
 import { declarations, usedOf } from './library.ts'
@@ -50,6 +51,7 @@ const emitted: Readonly<Record<string, () => EmittedKernel>> = {
   teams: () => emit(teams.record({ world: 2 })),
   looking: () => emit(looking.record({ world: 2 })),
   'gemm-few-rows': () => emit(gemm.record({ world: 1, meta: fewRows })),
+  'gemm-in-shares': () => emit(gemmInSharesKernel('bf16').record({ world: 1, meta: fewRows })),
   'gemm-strands': () => emit(gemm.record({ world: 1 }), undefined, { strands: true }),
   'all-gather-gemm-strands': () =>
     emit(
