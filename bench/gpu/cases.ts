@@ -4,6 +4,7 @@
  *
  *   cases.mjs [--results FILE] [--only TEXT] [--again]      runs what FILE has no result of; --again: and what failed
  *   cases.mjs --compile PART/PARTS                           compiles kernels, without a GPU, for a later run
+ *   cases.mjs --list [--only TEXT]                           names the cases, and runs none
  *
  * Exit status: 0 all passed or refused, 1 some failed, 3 the device was lost: run again to go on.
  */
@@ -31,10 +32,12 @@ const { values: options } = parseArgs({
     again: { type: 'boolean', default: false },
     compile: { type: 'string' },
     refused: { type: 'boolean', default: false },
+    list: { type: 'boolean', default: false },
   },
 })
 
-if (options.compile || options.refused) compileOnly()
+// What no GPU is needed for finds a world on any machine.
+if (options.compile || options.refused || options.list) compileOnly()
 
 const files: Readonly<Record<string, () => Promise<unknown>>> = {
   world: () => import('../../test/cuda/device.test.ts'),
@@ -56,7 +59,8 @@ for (const [name, collect] of Object.entries(files)) {
 /** Of the random kernels those that a device runs: the others test the generator and the checker. */
 const isOfDevice = (name: string): boolean => !name.startsWith('random') || name.includes('the same on cuda')
 const asked = cases.filter(({ name }) => isOfDevice(name) && name.includes(options.only))
-if (options.compile) await compile(asked, options.compile)
+if (options.list) for (const { name } of asked) console.log(name)
+else if (options.compile) await compile(asked, options.compile)
 else await verify(asked)
 
 /** Worlds on a driver that runs nothing: launches end after the compiler, or after the emitter. */

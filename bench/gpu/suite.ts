@@ -32,9 +32,15 @@ type Rows = readonly unknown[]
 type Body = (...row: never[]) => unknown
 const rowOf = (entry: unknown): Rows => (Array.isArray(entry) ? (entry as Rows) : [entry])
 
+/** `%s` and its like stand for what a row has in turn, `$name` for what its first entry has of that name. */
 const title = (pattern: string, row: Rows): string => {
-  const holes = pattern.match(/%[sijdo]/g)?.length ?? 0
-  return format(pattern, ...row.slice(0, holes))
+  const [first] = row
+  const isRecord = typeof first === 'object' && first !== null
+  const named = pattern.replace(/\$(\w+)/g, (hole, name: string) =>
+    isRecord && name in first ? String((first as Record<string, unknown>)[name]) : hole,
+  )
+  const holes = named.match(/%[sijdo]/g)?.length ?? 0
+  return format(named, ...row.slice(0, holes))
 }
 
 const eachOf =
@@ -52,8 +58,12 @@ export const describe = Object.assign(within, {
   skipIf: (skipped: boolean) => (skipped ? { each: () => () => {} } : collected),
 })
 
-const add = (name: string, run: () => unknown): void =>
-  void cases.push({ name: [...path, name].join(' > '), run })
+/** Results are kept by name: of two cases with the same one, the second would never run. */
+function add(title: string, run: () => unknown): void {
+  const name = [...path, title].join(' > ')
+  if (cases.some((one) => one.name === name)) throw new Error(`two cases are named ${name}`)
+  cases.push({ name, run })
+}
 const all = { each: eachOf(add) }
 export const it = Object.assign(add, {
   ...all,

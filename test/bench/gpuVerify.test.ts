@@ -1,0 +1,27 @@
+/** Which cases are run on a GPU: results are kept by name, so that no two may have the same one. */
+import { spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { expect, it } from 'vitest'
+
+const verify = fileURLToPath(new URL('../../bench/gpu/verify.ts', import.meta.url))
+const linesOf = (...args: string[]): string[] => {
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', 'tsx', verify, ...args], {
+    encoding: 'utf8',
+  })
+  expect(stderr).toBe('')
+  expect(status).toBe(0)
+  return stdout.trim().split('\n')
+}
+
+it('lists every case of a GPU by a name of its own', { timeout: 60_000 }, () => {
+  // Without a GPU a line says why its own cases are not there.
+  const names = linesOf('--list').filter((line) => line.includes(' > '))
+  expect(new Set(names).size).toBe(names.length)
+  for (const file of ['arithmetic', 'matrices', 'stress', 'random', 'collectives', 'operations'])
+    expect(names.some((name) => name.startsWith(`${file} > `))).toBe(true)
+  // Rows that are records have their numbers in the name.
+  expect(names).toContain(
+    'operations > products in shares on cuda > 1 x 70 x 333 by 16 programs, launches in a row',
+  )
+  expect(names.filter((name) => /[$%]\w/.test(name))).toEqual([])
+})
