@@ -49,7 +49,7 @@ const how = (
   cells: readonly CellResult[],
 ): string => `Everything at one point is measured in turns in one process, in a random order every round, Python's libraries in a process that
 takes turns with it. Tiles are those that are shipped for this device, which \`bench/gpu/tune.ts\` found at some of the shapes
-(those of Flash Decode up to 32K tokens were chosen by hand, see the end), or the rule's. _(graph)_ is the same launches as one CUDA graph. Inputs are random and take turns over
+(those of Flash Decode up to 32K tokens and of the product of 16 x 28672 were chosen by hand, see the end), or the rule's. _(graph)_ is the same launches as one CUDA graph. Inputs are random and take turns over
 more than 200 MB, or are larger; results are poisoned and compared with float64 before. Medians with 95 % intervals.${inRounds(cells)}
 
 **Where ranks communicate every execution has a gate of its own** on the device. It opens when all ranks are there and all is enqueued, and
@@ -92,8 +92,13 @@ const left = `## Where the rest goes
   91 % of the memory's peak, in every kernel that copies tiles, attention included.
 - **Products of few rows** are computed transposed, the weights as the left operand (wgmma with 8, 16, ... columns). On 16
   multiprocessors alone (strong scaling with one rank) tiles decide, and above all that two programs share a multiprocessor: M=8 with tiles of 8 x 128 x 64 in 6 stages takes 239 us,
-  in 10 stages, which leave no room for a second program, 392; 8 x 64 x 128 in 8 stages, which the rule took before, 403. M=16, N=28672 on the whole GPU: tiles of 64 columns are 448 for 132 multiprocessors, 3.4 rounds, and were 0.95 times as fast as cuBLASLt in the
-  run before; of 224 columns they are 128, one round, and in 7 stages 1.02 times as fast as the rule's tiles of 64, in 4 another 1.01 (each tuned in one process), though 224 columns are no multiple of 64, and so multiplied by mma.sync and not transposed. What is left is 2.5 us over the bytes, of which cuBLASLt has 0.4.
+  in 10 stages, which leave no room for a second program, 392; 8 x 64 x 128 in 8 stages, which the rule took before, 403.
+- **Two programs on a multiprocessor, and what is launched next.** M=16, N=28672 on the whole GPU: tiles of 128 columns in 5 or 6 stages leave room for two, and are 224 for 264 places. Where the next launch of such a
+  product may be made ready early, one takes 110 to 113 us behind a gate and 117 to 119 in a loop, whether it copies early or not; where nothing is, 107.2 to 108.6 both ways, in four processes on three machines. cuBLASLt's fastest kernel has tiles of 128 columns, too, 132
+  programs, and so two tiles for 92 of them: in most processes it took 107.3 to 111.2 us, in one 118. Presumably what differs is which multiprocessors have two; with one for each, 224 columns and 128 programs, there is less to lose: on one machine 111.2 in a loop with the next one early and 109.9 without. Behind a kernel that streams by more programs
+  than there are multiprocessors, one that streams is therefore not made ready early, here as well. By counters (\`ncu\`, alone): cuBLASLt 90.7 % of the memory's peak, 128 columns 89.6, 224 columns, whose boxes are 64 bytes wide, 88.8, with 11.1 instead of 7.5 million requests.
+  **Even shares** of the steps along K (gemmInShares.ts) took 112.8 to 123 us in loops in the place of 109.2; presumably since programs then read rows far apart, where those of whole tiles read the same rows side by side: with one share a tile they took 110.4. At M=128 127.8 in the place of 120.5 us, at 16 x 4096 12.6 of 12.5.
+  To make nothing ready before a kernel with a ring of tiles has ended was tried for all such kernels: products of one rank took 3 % less to 1 % more, its \`bsp\` of attention, where a short kernel follows, 2 to 5 % more, attention alone on eight ranks in loops 4 to 6 % less, and all else the same within 2 %.
 - **512 rows.** Tiles of 256 columns are 56 for 16 multiprocessors, 3.5 rounds; of 224 columns they are 64, four full ones. That is an eighth less work
   for the last to end, and gains 2 % for \`pull\` and nothing for \`bsp\`; presumably power, not the number of multiprocessors at work, is the limit.
 - **Outboxes.** In place, \`pull\` ends with a meeting of all ranks, so that A may be written again: a counter, a flag, and a look at it, one after the other. On another machine, in
@@ -101,8 +106,8 @@ const left = `## Where the rest goes
   meets; on a third machine, in place, from outboxes and the product alone: 115.1, 111.5 and 112.2 us at M=64, 111.2, 107.7 and 109.7 at M=32, 124.6, 118.3 and 121.1 at M=128,
   112.7, 109.0 and 107.6 at M=8; 182.5, 182.3 and 180.5 at M=256, where four of sixteen programs copy before their last tile. Producers that start their first copy
   before they know whether the world was stopped gained nothing (M=64 115 instead of 114), and lost 4 % at M=512, which is not understood.
-- **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 90.5 us behind a gate, \`bsp\` 12.0 us more and \`fused\` 2.9, so that 86 % is recovered. Memories of such machines differ, and the floor does not: without graphs that wait, attention alone took 90.5 to 92.9 us on five machines. In a quick
-  run on another one, where it took 92.3, 78 % was recovered; in a run before graphs had batches of their own, where it took 93.4, 74 %.
+- **Flash Decode, one sequence of 8K tokens a rank.** Attention alone takes 92.8 us behind a gate, \`bsp\` 12.1 us more and \`fused\` 2.5. Memories of such machines differ, and the floor, which is bytes over a bandwidth, does not: attention alone took 90.5 to 93.0 us on seven machines. Where it took
+  90.5, in a complete run on another one, 86 % was recovered; in a quick run, where it took 92.3, 78 %.
   **Partial results stay where they are made** and are fetched by all ranks (\`fetching\`), since ranks share one memory: the last one is stored once and not in eight inboxes. Inboxes and fetching, two instances each, on one machine, behind gates: 95.5, 95.6 and 95.0, 95.2 us in one
   process, 95.0, 95.4 and 94.6, 94.4 in another; in loops 98.2 to 98.7 and 96.4 to 97.1; 16K 183.0, 183.3 and 182.3, 182.3; 32K 359.4, 359.9 and 358.7, 359.0. By the device's clock, on another machine, from the end of the gate, medians of 40 executions: programs begin 1.7 us later (less,
   since they are made ready before), the first tile arrives at a program after 4 to 6 us and the last after 88 to 95, 92 on average, and which are late differs from one execution to the next. After the last
@@ -127,7 +132,7 @@ const left = `## Where the rest goes
 - **Below a limit.** Limits are what was measured once: long caches are read at up to 4.72 TB/s, and 790 TFLOP/s are those of a whole GPU
   at the clock that its power allows; fewer multiprocessors run faster. _Recovered_ is above 100 % where a fused variant is faster than
   the faster product alone, whose tiles it does not share.
-- **A launch** is one call of the driver, and JavaScript beside it. The driver's part is the host's: made ready early it took 3.04, 3.49, 3.55, 4.06 and 4.43 us on five hosts, and the launch 3.34, 4.02, 3.92, 4.6 and 4.92 (host's time; the third and fifth before addresses were
+- **A launch** is one call of the driver, and JavaScript beside it. The driver's part is the host's: made ready early it took 3.04, 3.49, 3.55, 3.82, 4.06 and 4.43 us on six hosts, and the launch 3.34, 4.02, 3.92, 4.24, 4.6 and 4.92 (host's time; the third and the last before addresses were
   given as numbers). From C, in a loop of nothing else, 2.6 to 3.5; one host has both a fast and a slow state, in which calls that do next to nothing take 0.17 or 0.33 us, presumably by what its other hyperthread does. A graph of one kernel takes 1.1 to 1.8 us from C, but what comes behind it
   cannot be made ready early, and begins a microsecond or two later.
 - \`push\` of All-Gather + GEMM raises a flag for each tile and rank, with a fence each; on a GPU that costs more than it brings.

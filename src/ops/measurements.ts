@@ -328,7 +328,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 1, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 111.1, pull: 104.5, push: 128.8, fused: 104.8 },
+    times: { bsp: 113.2, pull: 107.2, push: 129.8, fused: 106.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -337,7 +337,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 2, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 112.2, pull: 104.9, push: 126.6, fused: 104 },
+    times: { bsp: 114.9, pull: 108, push: 128.1, fused: 106.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -346,7 +346,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 4, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 113.5, pull: 104.5, push: 126.8, fused: 105.8 },
+    times: { bsp: 114.9, pull: 106.2, push: 128.1, fused: 106.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -355,7 +355,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 8, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 112.6, pull: 106, push: 127.9, fused: 104.9 },
+    times: { bsp: 115.9, pull: 108.5, push: 128.7, fused: 107.2 },
   },
   {
     operation: 'allGatherGemm',
@@ -364,7 +364,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 16, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 113.8, pull: 107.6, push: 128.8, fused: 106.7 },
+    times: { bsp: 116.5, pull: 109.5, push: 129.8, fused: 108.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -373,7 +373,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 32, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 116.5, pull: 106.9, push: 130.9, fused: 108 },
+    times: { bsp: 118.1, pull: 108, push: 130.6, fused: 110.1 },
   },
   {
     operation: 'allGatherGemm',
@@ -382,7 +382,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 64, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 118.3, pull: 108.6, push: 133.5, fused: 110.8 },
+    times: { bsp: 120.9, pull: 110.3, push: 135.5, fused: 113.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -391,7 +391,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 128, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 133.2, pull: 115.3, push: 146.3, fused: 121.8 },
+    times: { bsp: 133.7, pull: 116.5, push: 148, fused: 123.4 },
   },
   {
     operation: 'allGatherGemm',
@@ -400,7 +400,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 256, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 199.3, pull: 178.1, push: 262.4, fused: 187.4 },
+    times: { bsp: 203.2, pull: 182.5, push: 263.9, fused: 191.2 },
   },
   {
     operation: 'allGatherGemm',
@@ -409,7 +409,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 512, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 374.1, pull: 336.1, push: 521, fused: 360.9 },
+    times: { bsp: 382.3, pull: 342.3, push: 523.1, fused: 366.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -418,7 +418,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 1024, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 687.6, pull: 604, push: 959.8, fused: 664.6 },
+    times: { bsp: 703.1, pull: 611.5, push: 969.7, fused: 679.2 },
   },
   {
     operation: 'allGatherGemm',
@@ -427,7 +427,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 2048, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 1396.6, pull: 1218.4, push: 1967.8, fused: 1357.3 },
+    times: { bsp: 1440.9, pull: 1241.8, push: 2007, fused: 1397.4 },
   },
   {
     operation: 'allGatherGemm',
@@ -436,7 +436,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 4096, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 2873.2, pull: 2462.1, push: 4115, fused: 2788.7 },
+    times: { bsp: 2971.5, pull: 2675.5, push: 4359.9, fused: 2863.4 },
   },
   {
     operation: 'allGatherGemm',
@@ -445,7 +445,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { M: 8192, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 5914.9, pull: 5349.7, push: 8719.1, fused: 5746.3 },
+    times: { bsp: 6341.6, pull: 5756.6, push: 9478.8, fused: 6118.9 },
   },
   {
     operation: 'allGatherGemm',
@@ -454,7 +454,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 1, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 110.9, pull: 104.8, push: 129.8, fused: 104.5 },
+    times: { bsp: 113.4, pull: 107.1, push: 129.6, fused: 106.1 },
   },
   {
     operation: 'allGatherGemm',
@@ -463,7 +463,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 2, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 112.2, pull: 105.1, push: 127.1, fused: 104.1 },
+    times: { bsp: 114.5, pull: 107.8, push: 128.2, fused: 105.9 },
   },
   {
     operation: 'allGatherGemm',
@@ -472,7 +472,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 4, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 113.4, pull: 104.9, push: 127.6, fused: 105.6 },
+    times: { bsp: 115.5, pull: 106.4, push: 128, fused: 107.2 },
   },
   {
     operation: 'allGatherGemm',
@@ -481,7 +481,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 8, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 113.9, pull: 106, push: 128.5, fused: 105.6 },
+    times: { bsp: 115.8, pull: 108.1, push: 129, fused: 107.1 },
   },
   {
     operation: 'allGatherGemm',
@@ -490,7 +490,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 16, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 115, pull: 107.6, push: 129.8, fused: 106.7 },
+    times: { bsp: 117.7, pull: 109.8, push: 130.1, fused: 108.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -499,7 +499,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 32, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 115.7, pull: 107, push: 131.6, fused: 108.1 },
+    times: { bsp: 117.6, pull: 108.2, push: 132.4, fused: 110.3 },
   },
   {
     operation: 'allGatherGemm',
@@ -508,7 +508,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 64, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 118.5, pull: 108.9, push: 134.4, fused: 110.8 },
+    times: { bsp: 119.5, pull: 109.9, push: 134.7, fused: 113.3 },
   },
   {
     operation: 'allGatherGemm',
@@ -517,7 +517,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 128, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 133.4, pull: 115.4, push: 148.1, fused: 122.5 },
+    times: { bsp: 133.5, pull: 116.5, push: 149.5, fused: 124.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -526,7 +526,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 256, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 204.8, pull: 183.7, push: 264.1, fused: 193.3 },
+    times: { bsp: 210.3, pull: 190.8, push: 265.9, fused: 197.7 },
   },
   {
     operation: 'allGatherGemm',
@@ -535,7 +535,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 512, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 388.4, pull: 345.1, push: 523.4, fused: 374.9 },
+    times: { bsp: 397.1, pull: 355, push: 527.9, fused: 383.6 },
   },
   {
     operation: 'allGatherGemm',
@@ -544,7 +544,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 1024, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 722.4, pull: 631.4, push: 971.3, fused: 700.1 },
+    times: { bsp: 742.6, pull: 643.5, push: 978.9, fused: 721.8 },
   },
   {
     operation: 'allGatherGemm',
@@ -553,7 +553,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 2048, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 1477.2, pull: 1279.4, push: 2002.8, fused: 1438.9 },
+    times: { bsp: 1547.4, pull: 1318, push: 2059.7, fused: 1500.4 },
   },
   {
     operation: 'allGatherGemm',
@@ -562,7 +562,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 4096, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 3057.9, pull: 2607.2, push: 4179.2, fused: 2976.5 },
+    times: { bsp: 3174.1, pull: 2805.2, push: 4526.1, fused: 3083.5 },
   },
   {
     operation: 'allGatherGemm',
@@ -571,7 +571,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'f16',
     shape: { M: 8192, N: 3584, K: 8192 },
     layout: { shard: 'K' },
-    times: { bsp: 6291, pull: 5644, push: 9203.8, fused: 6107 },
+    times: { bsp: 6507.4, pull: 5919.8, push: 9810.6, fused: 6283.8 },
   },
   {
     operation: 'flashDecode',
@@ -580,7 +580,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
-    times: { bsp: 102.5, 'gather-kernel': 102.7, 'fine-grained': 102.3, 'fused-coarse': 95.6, fused: 93.4 },
+    times: { bsp: 104.9, 'gather-kernel': 105.3, 'fine-grained': 105.3, 'fused-coarse': 97.7, fused: 95.3 },
   },
   {
     operation: 'flashDecode',
@@ -589,7 +589,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
-    times: { bsp: 189.3, 'gather-kernel': 190, 'fine-grained': 188.8, 'fused-coarse': 187.5, fused: 180.2 },
+    times: { bsp: 193, 'gather-kernel': 193.9, 'fine-grained': 193, 'fused-coarse': 190.5, fused: 183.9 },
   },
   {
     operation: 'flashDecode',
@@ -598,7 +598,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
-    times: { bsp: 362.3, 'gather-kernel': 362.1, 'fine-grained': 360.8, 'fused-coarse': 359.5, fused: 352.2 },
+    times: { bsp: 370.7, 'gather-kernel': 368.9, 'fine-grained': 369.2, 'fused-coarse': 367.6, fused: 359.4 },
   },
   {
     operation: 'flashDecode',
@@ -607,7 +607,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
-    times: { bsp: 707.5, 'gather-kernel': 707.7, 'fine-grained': 711.4, 'fused-coarse': 702.8, fused: 696.1 },
+    times: { bsp: 722.2, 'gather-kernel': 723.5, 'fine-grained': 726.4, 'fused-coarse': 718.1, fused: 711.7 },
   },
   {
     operation: 'flashDecode',
@@ -617,11 +617,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 1394.4,
-      'gather-kernel': 1394.5,
-      'fine-grained': 1396.4,
-      'fused-coarse': 1391.9,
-      fused: 1382.8,
+      bsp: 1424.6,
+      'gather-kernel': 1423.8,
+      'fine-grained': 1426.6,
+      'fused-coarse': 1420.1,
+      fused: 1412.8,
     },
   },
   {
@@ -632,11 +632,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 262144 },
     layout: {},
     times: {
-      bsp: 2761.7,
-      'gather-kernel': 2762.2,
-      'fine-grained': 2762.6,
-      'fused-coarse': 2762.7,
-      fused: 2749.8,
+      bsp: 2825,
+      'gather-kernel': 2823.2,
+      'fine-grained': 2825.7,
+      'fused-coarse': 2822.7,
+      fused: 2810.4,
     },
   },
   {
@@ -647,11 +647,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: 524288 },
     layout: {},
     times: {
-      bsp: 5486.7,
-      'gather-kernel': 5487.5,
-      'fine-grained': 5487.5,
-      'fused-coarse': 5486.8,
-      fused: 5475.7,
+      bsp: 5620.8,
+      'gather-kernel': 5620.5,
+      'fine-grained': 5621.6,
+      'fused-coarse': 5616.3,
+      fused: 5607.8,
     },
   },
   {
@@ -661,7 +661,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
-    times: { bsp: 371.4, 'gather-kernel': 371, 'fine-grained': 370, 'fused-coarse': 367.4, fused: 358.8 },
+    times: { bsp: 378.5, 'gather-kernel': 377.7, 'fine-grained': 377, 'fused-coarse': 374.2, fused: 365.2 },
   },
   {
     operation: 'flashDecode',
@@ -670,7 +670,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
-    times: { bsp: 715.7, 'gather-kernel': 715.7, 'fine-grained': 713.6, 'fused-coarse': 713.7, fused: 702 },
+    times: { bsp: 732.2, 'gather-kernel': 732, 'fine-grained': 729.2, 'fused-coarse': 730, fused: 716.9 },
   },
   {
     operation: 'flashDecode',
@@ -680,11 +680,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
     times: {
-      bsp: 1399.7,
-      'gather-kernel': 1401.5,
-      'fine-grained': 1396.5,
-      'fused-coarse': 1401.5,
-      fused: 1388.9,
+      bsp: 1431.2,
+      'gather-kernel': 1431.9,
+      'fine-grained': 1427.3,
+      'fused-coarse': 1432.1,
+      fused: 1420.4,
     },
   },
   {
@@ -695,11 +695,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
     times: {
-      bsp: 2763.4,
-      'gather-kernel': 2762.1,
-      'fine-grained': 2760.6,
-      'fused-coarse': 2766.8,
-      fused: 2751.7,
+      bsp: 2826.5,
+      'gather-kernel': 2825.7,
+      'fine-grained': 2824.8,
+      'fused-coarse': 2832.4,
+      fused: 2815.6,
     },
   },
   {
@@ -710,11 +710,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 5494.2,
-      'gather-kernel': 5491.7,
-      'fine-grained': 5492.5,
-      'fused-coarse': 5503.5,
-      fused: 5481.6,
+      bsp: 5620.9,
+      'gather-kernel': 5620.7,
+      'fine-grained': 5617.6,
+      'fused-coarse': 5626.1,
+      fused: 5608.3,
     },
   },
   {
@@ -725,11 +725,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 262144 },
     layout: {},
     times: {
-      bsp: 10985.7,
-      'gather-kernel': 10988.2,
-      'fine-grained': 10973.3,
-      'fused-coarse': 10991.4,
-      fused: 10968.5,
+      bsp: 11253.4,
+      'gather-kernel': 11246.3,
+      'fine-grained': 11235.7,
+      'fused-coarse': 11250.8,
+      fused: 11234.2,
     },
   },
   {
@@ -740,11 +740,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 4, queryHeads: 96, kvHeads: 12, D: 128, tokens: 524288 },
     layout: {},
     times: {
-      bsp: 21971.1,
-      'gather-kernel': 21965.5,
-      'fine-grained': 21961.1,
-      'fused-coarse': 21979.2,
-      fused: 21949.1,
+      bsp: 22424,
+      'gather-kernel': 22437.6,
+      'fine-grained': 22420.2,
+      'fused-coarse': 22435.1,
+      fused: 22419.5,
     },
   },
   {
@@ -754,7 +754,7 @@ export const shippedMeasurements: readonly Measurement[] = [
     dtype: 'bf16',
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
-    times: { bsp: 724.9, 'gather-kernel': 725.8, 'fine-grained': 722.2, 'fused-coarse': 732.1, fused: 707.4 },
+    times: { bsp: 742, 'gather-kernel': 741, 'fine-grained': 738.1, 'fused-coarse': 746, fused: 722.3 },
   },
   {
     operation: 'flashDecode',
@@ -764,11 +764,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
     times: {
-      bsp: 1411.1,
-      'gather-kernel': 1411.3,
-      'fine-grained': 1407.7,
-      'fused-coarse': 1420.1,
-      fused: 1392.1,
+      bsp: 1442.6,
+      'gather-kernel': 1443.7,
+      'fine-grained': 1439.4,
+      'fused-coarse': 1452.7,
+      fused: 1423.5,
     },
   },
   {
@@ -779,11 +779,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
     times: {
-      bsp: 2776,
-      'gather-kernel': 2777.5,
-      'fine-grained': 2772.5,
-      'fused-coarse': 2789.1,
-      fused: 2758,
+      bsp: 2840.8,
+      'gather-kernel': 2842.7,
+      'fine-grained': 2837.4,
+      'fused-coarse': 2853.5,
+      fused: 2823.7,
     },
   },
   {
@@ -794,11 +794,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
     times: {
-      bsp: 5510.1,
-      'gather-kernel': 5510,
-      'fine-grained': 5508.5,
-      'fused-coarse': 5534.9,
-      fused: 5496.1,
+      bsp: 5635.4,
+      'gather-kernel': 5637.5,
+      'fine-grained': 5630.7,
+      'fused-coarse': 5657.3,
+      fused: 5620.5,
     },
   },
   {
@@ -809,11 +809,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 10970.2,
-      'gather-kernel': 10972,
-      'fine-grained': 10964.2,
-      'fused-coarse': 10994.7,
-      fused: 10952.6,
+      bsp: 11225.5,
+      'gather-kernel': 11227,
+      'fine-grained': 11217.6,
+      'fused-coarse': 11251,
+      fused: 11211.2,
     },
   },
   {
@@ -824,11 +824,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 8, queryHeads: 96, kvHeads: 12, D: 128, tokens: 262144 },
     layout: {},
     times: {
-      bsp: 21920.2,
-      'gather-kernel': 21916.4,
-      'fine-grained': 21921.5,
-      'fused-coarse': 21961.2,
-      fused: 21902.5,
+      bsp: 22467.3,
+      'gather-kernel': 22470.6,
+      'fine-grained': 22463.6,
+      'fused-coarse': 22496.5,
+      fused: 22452.6,
     },
   },
   {
@@ -839,11 +839,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 8192 },
     layout: {},
     times: {
-      bsp: 1435.6,
-      'gather-kernel': 1435.2,
-      'fine-grained': 1428.6,
-      'fused-coarse': 1455.8,
-      fused: 1400.8,
+      bsp: 1466.2,
+      'gather-kernel': 1466.1,
+      'fine-grained': 1459.7,
+      'fused-coarse': 1487.1,
+      fused: 1432.1,
     },
   },
   {
@@ -854,11 +854,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 16384 },
     layout: {},
     times: {
-      bsp: 2805.2,
-      'gather-kernel': 2802.8,
-      'fine-grained': 2792.5,
-      'fused-coarse': 2834.8,
-      fused: 2770.5,
+      bsp: 2864,
+      'gather-kernel': 2864.2,
+      'fine-grained': 2853.6,
+      'fused-coarse': 2893.4,
+      fused: 2833,
     },
   },
   {
@@ -869,11 +869,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 32768 },
     layout: {},
     times: {
-      bsp: 5554,
-      'gather-kernel': 5556.9,
-      'fine-grained': 5544.4,
-      'fused-coarse': 5590.7,
-      fused: 5515.3,
+      bsp: 5680.4,
+      'gather-kernel': 5683.9,
+      'fine-grained': 5666.2,
+      'fused-coarse': 5713.4,
+      fused: 5646.9,
     },
   },
   {
@@ -884,11 +884,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 65536 },
     layout: {},
     times: {
-      bsp: 11005.8,
-      'gather-kernel': 11006.7,
-      'fine-grained': 10998,
-      'fused-coarse': 11049.5,
-      fused: 10976.6,
+      bsp: 11259.1,
+      'gather-kernel': 11253.6,
+      'fine-grained': 11244.7,
+      'fused-coarse': 11304.8,
+      fused: 11222.3,
     },
   },
   {
@@ -899,11 +899,11 @@ export const shippedMeasurements: readonly Measurement[] = [
     shape: { batch: 16, queryHeads: 96, kvHeads: 12, D: 128, tokens: 131072 },
     layout: {},
     times: {
-      bsp: 21928.4,
-      'gather-kernel': 21931,
-      'fine-grained': 21922.3,
-      'fused-coarse': 22002.1,
-      fused: 21896.3,
+      bsp: 22471.2,
+      'gather-kernel': 22474.3,
+      'fine-grained': 22466.7,
+      'fused-coarse': 22534.5,
+      fused: 22443.2,
     },
   },
 ]

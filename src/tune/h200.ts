@@ -78,7 +78,7 @@ export const h200: Table = {
   'gemm bf16 1x132': {
     'M=8 N=8192 K=8192': { BM: 8, BN: 64, BK: 128, stages: 8 },
     'M=16 N=4096 K=4096': { BM: 16, BN: 32, BK: 128, stages: 12 },
-    'M=16 N=28672 K=8192': { BM: 16, BN: 224, BK: 64, stages: 4 },
+    'M=16 N=28672 K=8192': { BM: 16, BN: 128, BK: 64, stages: 5 },
     'M=64 N=8192 K=8192': { BM: 64, BN: 64, BK: 64, stages: 12 },
     'M=128 N=28672 K=8192': { BM: 128, BN: 224, BK: 64, stages: 4 },
     'M=512 N=8192 K=8192': { BM: 128, BN: 256, BK: 64, stages: 4 },

@@ -57,7 +57,7 @@ async function open() {
     hold: () => world.launch(hold, { open: word, wanted: 1 }, { grid: 1 }),
     pass: () => world.launch(pass, { x }, { grid: 1 }),
     release: () => [0, 1].forEach((rank) => world.write(word, rank, [1])),
-    multiply: (ranks = [0, 1]) => world.launch(gemmKernel('bf16'), product, { grid: 1, meta, ranks }),
+    multiply: (ranks = [0, 1], grid = 1) => world.launch(gemmKernel('bf16'), product, { grid, meta, ranks }),
     gather: (ranks = [0, 1]) => world.launch(gatherK, gather, { grid: 1, ranks }),
   }
 }
@@ -157,5 +157,32 @@ it('nor behind a graph in which something polls', async () => {
   launch.release()
   await world.synchronize()
   expect(ran).toEqual(['gemm', 'gemm'])
+  await world.close()
+})
+
+it('nor is one that copies made ready early behind one whose programs share multiprocessors and copy, too', async () => {
+  const { world, fake, ...launch } = await open()
+  const crowd = world.multiprocessors(0) + 1
+  const isEarly = (start: () => void): boolean => {
+    const from = fake.launches.length
+    start()
+    const [first, ...others] = fake.launches.slice(from).map(({ early }) => early)
+    for (const other of others) expect(other).toBe(first)
+    return first
+  }
+  const multiply = (grid: number) => () => launch.multiply([0, 1], grid)
+  expect([crowd - 1, crowd, 1, 1, crowd].map((grid) => isEarly(multiply(grid)))).toEqual([
+    ...[true, true, false, true, true],
+  ])
+  expect(isEarly(launch.pass)).toBe(true)
+  expect(isEarly(multiply(crowd))).toBe(true)
+  const graph = world.graph(() => {
+    multiply(crowd)()
+    multiply(crowd)()
+  })
+  expect(fake.launches.slice(-4).map(({ early }) => early)).toEqual([false, false, false, false])
+  graph.launch()
+  expect(isEarly(multiply(1))).toBe(true)
+  await world.synchronize()
   await world.close()
 })

@@ -118,7 +118,10 @@ export class Graphs {
       const from = hostNow()
       graph.launch()
       origin.enqueued(steps)
-      for (const queue of queues) queue.polls = origin.polls
+      for (const queue of queues) {
+        queue.polls = origin.polls
+        queue.last = undefined
+      }
       for (const step of steps) machine.recorder?.enqueued(step, from)
     })
   }

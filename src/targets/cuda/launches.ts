@@ -237,6 +237,9 @@ export class Launches {
       params.map((param) => kernelArgument(param, values, memory)),
     )
     const memoryOf = (name: string): object => values[name] as HeapTensor
+    const early = params.flatMap((param) =>
+      param.kind === 'settled' ? param.groups.map((group) => group.map(memoryOf)) : [],
+    )
     const part: Part = {
       queue,
       kernel,
@@ -244,14 +247,13 @@ export class Launches {
       executable,
       grid,
       programsPerSm,
+      isCrowded: early.length > 0 && !executable.waiting && grid > machine.place(rank).sms,
       flags: Object.fromEntries(
         given.filter((entry): entry is readonly [string, SymmetricFlags] => isFlags(entry[1])),
       ),
       launch,
       controlAt: params.findIndex(({ kind }) => kind === 'control'),
-      early: params.flatMap((param) =>
-        param.kind === 'settled' ? param.groups.map((group) => group.map(memoryOf)) : [],
-      ),
+      early,
       writes: executable.emitted.writes.map(memoryOf),
       writesElsewhere: executable.writesElsewhere.map(memoryOf),
       settledAt: params.findIndex(({ kind }) => kind === 'settled'),

@@ -18,6 +18,8 @@ export interface Part extends Accesses {
   readonly executable: Executable
   readonly grid: number
   readonly programsPerSm: number
+  /** It streams operands ahead of their use and waits for nobody, by more programs than there are multiprocessors. */
+  readonly isCrowded: boolean
   readonly flags: Readonly<Record<string, SymmetricFlags>>
   /** Which kernel parameter is the control block; -1: none. */
   readonly controlAt: number
@@ -56,6 +58,8 @@ export class Queue implements Line {
   joined = 0
   /** What was launched last polls, or something in that graph. */
   polls = false
+  /** What was launched last, or added to a graph; undefined: a graph, or nothing yet. */
+  last: Part | undefined
 
   constructor(rank: number, number: number, stream: Stream, controls: Controls) {
     this.rank = rank
@@ -141,4 +145,5 @@ export const controlFor = ({ controlAt }: Part, controls: Controls): Control | u
 export function start({ part, control }: Step, early: boolean): void {
   if (control) part.launch.setArgument(part.controlAt, u64(control.address))
   part.launch.on(part.queue.stream, early)
+  part.queue.last = part
 }
