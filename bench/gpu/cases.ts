@@ -1,12 +1,6 @@
 /**
  * The tests of primitives, collectives and operations on the GPU of this machine, each against what plain TypeScript computes in
- * float64. Run through verify.ts.
- *
- *   cases.mjs [--results FILE] [--only TEXT] [--again]      runs what FILE has no result of; --again: and what failed
- *   cases.mjs --compile PART/PARTS                           compiles kernels, without a GPU, for a later run
- *   cases.mjs --list [--only TEXT]                           names the cases, and runs none
- *
- * Exit status: 0 all passed or refused, 1 some failed, 3 the device was lost: run again to go on.
+ * float64: see `usage`. Run through verify.ts, or as its bundle.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
@@ -23,7 +17,22 @@ import { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { worlds, type OpenOptions } from '../../src/world/open.ts'
 import type { World } from '../../src/world/world.ts'
 import { fakeDriver } from '../../test/cuda/fakeDriver.ts'
+import { fail } from './process.ts'
 import { cases, expectNothing, file, runCase, type Case, type Result } from './suite.ts'
+
+const usage = `npx tsx bench/gpu/verify.ts [options]
+
+  --bundle FILE.mjs     only write what would be run, for a machine that has Node and koffi; it takes the other options
+  --results FILE        written as they come; cases that it has a result of are not run again. verify.json by default
+  --only TEXT           only cases whose name has this in it
+  --again               and again those that failed
+  --list                name the cases, and run none
+  --compile PART/PARTS  only compile the kernels of every PARTS-th case, for a later run
+  --refused             only emit kernels, without a GPU: which cases would be refused
+  --help
+
+The last line is 'N passed, M failed'.
+Exit status: 0 all passed or refused, 1 some failed, 2 nothing can be verified here, 3 the device was lost: the bundle is to be run again to go on.`
 
 const { values: options } = parseArgs({
   options: {
@@ -33,11 +42,20 @@ const { values: options } = parseArgs({
     compile: { type: 'string' },
     refused: { type: 'boolean', default: false },
     list: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
   },
 })
+if (options.help) {
+  console.log(usage)
+  process.exit(0)
+}
 
 // What no GPU is needed for finds a world on any machine.
 if (options.compile || options.refused || options.list) compileOnly()
+else {
+  const cuda = findCuda()
+  if (!cuda.available) fail(`nothing is verified: ${cuda.reason}`)
+}
 
 const files: Readonly<Record<string, () => Promise<unknown>>> = {
   world: () => import('../../test/cuda/device.test.ts'),
@@ -61,6 +79,7 @@ const isOfDevice = (name: string): boolean => !name.startsWith('random') || name
 const asked = cases.filter(({ name }) => isOfDevice(name) && name.includes(options.only))
 if (options.list) for (const { name } of asked) console.log(name)
 else if (options.compile) await compile(asked, options.compile)
+else if (options.refused) await emit(asked)
 else await verify(asked)
 
 /** Worlds on a driver that runs nothing: launches end after the compiler, or after the emitter. */
@@ -85,6 +104,15 @@ function compileOnly(): void {
 async function compile(all: readonly Case[], part: string): Promise<void> {
   const [first, step] = part.split('/').map(Number)
   for (const [n, one] of all.entries()) if (n % step === first) await runCase(one)
+}
+
+/** Which cases have a kernel that the emitter refuses; nothing ran, so that results are not looked at, nor kept. */
+async function emit(all: readonly Case[]): Promise<void> {
+  const results: Result[] = []
+  for (const one of all) results.push(await runCase(one))
+  const refused = results.filter(({ outcome }) => outcome === 'refused')
+  for (const { name, why } of refused) console.log(`${name}\n    ${why?.replaceAll('\n', '\n    ')}`)
+  console.log(`${results.length - refused.length} emitted, ${refused.length} refused`)
 }
 
 async function verify(all: readonly Case[]): Promise<void> {

@@ -1,11 +1,4 @@
-/**
- * Right results on a GPU: bundles the tests of targets with a small runner in vitest's place, and runs them.
- *
- *   npx tsx bench/gpu/verify.ts [options of cases.ts]    here
- *   npx tsx bench/gpu/verify.ts --bundle FILE.mjs        only writes the bundle: it needs Node and koffi where it runs
- *
- * The last line is `N passed, M failed`. It goes on where it left off: results are written as they come (verify.json).
- */
+/** Right results on a GPU: bundles the tests of targets (cases.ts) with a small runner in vitest's place, and runs them. */
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'

@@ -139,3 +139,17 @@ export function chosen<T>(what: string, table: Readonly<Record<string, T>>, name
     throw new RangeError(`${what}: there is no ${name}; there is ${Object.keys(table).join(', ')}`)
   return table[name]
 }
+
+/** Refuses what was asked for and only other variants have. Where the variant is chosen, that may be one that has not. */
+export function expectOptionsOf(
+  what: string,
+  options: { readonly variant: string },
+  variantsOf: Readonly<Record<string, readonly string[]>>,
+): void {
+  const { variant } = options
+  if (variant === 'auto') return
+  const given = options as Readonly<Record<string, unknown>>
+  for (const [name, variants] of Object.entries(variantsOf))
+    if (given[name] && !variants.includes(variant))
+      throw new RangeError(`${what}: ${name} is an option of ${variants.join(' and ')}; here is ${variant}`)
+}

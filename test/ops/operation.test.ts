@@ -121,6 +121,17 @@ describe('options', () => {
     expect(() => flashDecode(world, { ...decode, owners: true, stealing: true })).toThrow(
       /stealing needs a CPU, no owners, no fetching and splits; here is check, with owners/,
     )
+    for (const option of [{ owners: true }, { stealing: true }, { fetching: true }])
+      expect(() => flashDecode(world, { ...decode, ...option, variant: 'bsp' })).toThrow(
+        `flashDecode: ${Object.keys(option)[0]} is an option of fused; here is bsp`,
+      )
+    for (const option of [{ senders: 1 }, { flagPer: 'tile' as const }])
+      expect(() => allGatherGemm(world, { ...gemm, ...option, variant: 'push' })).toThrow(
+        `allGatherGemm: ${Object.keys(option)[0]} is an option of fused; here is push`,
+      )
+    expect(() => allGatherGemm(world, { ...gemm, ownFirst: true, variant: 'pull' })).toThrow(
+      'allGatherGemm: ownFirst is an option of push and fused; here is pull',
+    )
     const small = flashDecode(world, {
       ...decode,
       shape: { batch: 1, queryHeads: 1, kvHeads: 1, D: 1, tokens: 2 },

@@ -18,6 +18,7 @@ import { tilesFor, type Tiling } from '../../tune/configurations.ts'
 import {
   chosen,
   expectExtents,
+  expectOptionsOf,
   randomNumbers,
   roundoff,
   type Operation,
@@ -284,6 +285,11 @@ export function allGatherGemm(
         )
       : options
   const prepare = chosen('allGatherGemm', variants, variant)
+  expectOptionsOf('allGatherGemm', options, {
+    senders: ['fused'],
+    flagPer: ['fused'],
+    ownFirst: ['push', 'fused'],
+  })
   const mayComeAsTheyArrive = variant === 'fused' && flagPer === 'shard' && ranks <= mostInAnyOrder
   if (options.inOrder === false && options.variant !== 'auto' && !mayComeAsTheyArrive)
     throw new RangeError(

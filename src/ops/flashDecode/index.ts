@@ -17,6 +17,7 @@ import { choose } from '../choice.ts'
 import {
   chosen,
   expectExtents,
+  expectOptionsOf,
   randomNumbers,
   roundoff,
   type Operation,
@@ -341,6 +342,7 @@ export function flashDecode(
         )
       : options
   const prepare = chosen('flashDecode', variants, variant)
+  expectOptionsOf('flashDecode', options, { owners: ['fused'], stealing: ['fused'], fetching: ['fused'] })
   const G = queryHeads / kvHeads
   if (!Number.isInteger(G))
     throw new RangeError(`flashDecode: ${queryHeads} query heads do not share ${kvHeads} kv heads evenly`)
