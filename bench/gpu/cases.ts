@@ -26,7 +26,7 @@ const usage = `npx tsx bench/gpu/verify.ts [options]
   --results FILE        written as they come; cases that it has a result of are not run again. verify.json by default
   --only TEXT           only cases whose name has this in it
   --again               and again those that failed
-  --list                name the cases, and run none
+  --list                name the cases, and run none; without a GPU those of its world are not among them
   --compile PART/PARTS  only compile the kernels of every PARTS-th case, for a later run
   --refused             only emit kernels, without a GPU: which cases would be refused
   --help
@@ -129,8 +129,14 @@ async function verify(all: readonly Case[]): Promise<void> {
   const results = known.results.filter(({ outcome }) => !options.again || outcome !== 'failed')
   const save = (running?: string): void =>
     writeFileSync(options.results, JSON.stringify({ running, results }, undefined, 1))
+  let under = ''
   for (const one of all) {
     if (results.some(({ name }) => name === one.name)) continue
+    const [file] = one.name.split(' > ')
+    if (file !== under) {
+      under = file
+      console.log(`${file}: ${all.filter(({ name }) => name.startsWith(`${file} > `)).length} cases`)
+    }
     save(one.name)
     const result = await runCase(one)
     results.push(result)
@@ -140,16 +146,19 @@ async function verify(all: readonly Case[]): Promise<void> {
     if (/cannot use the device any more|does not stop|cannot be stopped/.test(result.why ?? ''))
       process.exit(3)
   }
-  const count = (outcome: string): number => results.filter((result) => result.outcome === outcome).length
+  // The file may have others, of another --only or from before.
+  const names = new Set(all.map(({ name }) => name))
+  const asked = results.filter(({ name }) => names.has(name))
+  const count = (outcome: string): number => asked.filter((result) => result.outcome === outcome).length
   const reasons = new Map<string, number>()
-  for (const { outcome, why = '' } of results) {
+  for (const { outcome, why = '' } of asked) {
     if (outcome !== 'refused') continue
     const reason = why.split('\n')[0].replace(/^.*?: /, '')
     reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
   }
   for (const [reason, times] of [...reasons].sort((a, b) => b[1] - a[1]))
     console.log(`refused ${times} times: ${reason}`)
-  const seconds = results.reduce((sum, { milliseconds }) => sum + milliseconds, 0) / 1000
+  const seconds = asked.reduce((sum, { milliseconds }) => sum + milliseconds, 0) / 1000
   console.log(`${count('refused')} refused; ${seconds.toFixed(1)} s`)
   console.log(`${count('passed')} passed, ${count('failed')} failed`)
   process.exit(count('failed') > 0 ? 1 : 0)

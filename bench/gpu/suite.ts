@@ -59,8 +59,8 @@ export const describe = Object.assign(within, {
 })
 
 /** Results are kept by name: of two cases with the same one, the second would never run. */
-function add(title: string, run: () => unknown): void {
-  const name = [...path, title].join(' > ')
+function add(last: string, run: () => unknown): void {
+  const name = [...path, last].join(' > ')
   if (cases.some((one) => one.name === name)) throw new Error(`two cases are named ${name}`)
   cases.push({ name, run })
 }

@@ -12,6 +12,9 @@
  *
  * Who begins a tile adds its parts up, in the order of programs, so that bits do not depend on who is first. A program makes the part for
  * another one before anything else, and waits for those after it alone: all programs must run at once, and then none waits forever.
+ *
+ * Nothing is overwritten too early: launches of one stream follow each other, and those that use the same `sums` belong to one. Steps of all
+ * tiles together are less than 2^31: of tiles of 64 x 128 x 64, M x N x K below 2^50.
  */
 import { f32 } from '../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../lang/kernel.ts'

@@ -8,14 +8,12 @@ const linesOf = (...args: string[]): string[] => {
   const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', 'tsx', verify, ...args], {
     encoding: 'utf8',
   })
-  expect(stderr).toBe('')
-  expect(status).toBe(0)
+  expect([status, stderr]).toEqual([0, expect.stringMatching(/^(the cuda world is not tested here: .*\n)?$/)])
   return stdout.trim().split('\n')
 }
 
 it('lists every case of a GPU by a name of its own', { timeout: 60_000 }, () => {
-  // Without a GPU a line says why its own cases are not there.
-  const names = linesOf('--list').filter((line) => line.includes(' > '))
+  const names = linesOf('--list')
   expect(new Set(names).size).toBe(names.length)
   for (const file of ['arithmetic', 'matrices', 'stress', 'random', 'collectives', 'operations'])
     expect(names.some((name) => name.startsWith(`${file} > `))).toBe(true)

@@ -12,7 +12,7 @@ import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { eventsOf, Kind } from '../../src/timeline/timeline.ts'
 
 const status = cudaStatus()
-if (!status.usable) console.info(`the cuda world is not tested here: ${status.about}`)
+if (!status.usable) console.warn(`the cuda world is not tested here: ${status.about}`)
 const onGpu = describe.skipIf(!status.usable)
 const sizes = [1, 2, 4, 8]
 

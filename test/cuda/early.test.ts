@@ -2,10 +2,11 @@
 import { expect, it } from 'vitest'
 import { flags, i32, kernel, scalar, tensor, WorldStopped } from '../../src/index.ts'
 import { gatherKernel } from '../../src/ops/allGatherGemm/bulk.ts'
+import { flashDecode } from '../../src/ops/flashDecode/index.ts'
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
 import { CudaWorld } from '../../src/targets/cuda/world.ts'
-import { fakeDriver, words, type FakeKernel } from './fakeDriver.ts'
+import { fakeDriver, words, type FakeDriver, type FakeKernel } from './fakeDriver.ts'
 
 const hold = kernel('hold', { open: tensor(i32, 1), wanted: scalar(i32) }, (t, { open, wanted }) => {
   const look = () => t.load(open.at([0]), { order: 'acquire', scope: 'system' })
@@ -20,7 +21,7 @@ const ask = kernel('ask', { ready: flags() }, (t, { ready }) => t.wait(ready.at(
 const tell = kernel('tell', { ready: flags() }, (t, { ready }) => t.signal(ready.on(0).at([])))
 
 /** A product of what was gathered, and the all-gather; `ran` has the kernels in the order in which they end. */
-async function open() {
+async function open({ programsPerSm = 2 } = {}) {
   const ran: string[] = []
   const noting = (name: string): FakeKernel => ({ params: 0, run: () => ran.push(name) > 0 })
   const holding: FakeKernel = {
@@ -35,7 +36,10 @@ async function open() {
   const names = ['gemm', 'allGatherK', 'tell']
   const kernels = Object.fromEntries(names.map((name) => [name, noting(name)]))
   const passing: FakeKernel = { params: 0, run: () => true }
-  const fake = fakeDriver({ kernels: { ...kernels, hold: holding, pass: passing, ask: asking } })
+  const fake = fakeDriver({
+    programsPerSm,
+    kernels: { ...kernels, hold: holding, pass: passing, ask: asking },
+  })
   const platform = { devices: [new Device(fake.driver, 0)], compile: () => new Uint8Array() }
   const world = new CudaWorld(platform, { ranks: 2, heap: 1 << 20, timeout: 50 })
   const [a, gathered] = [world.zeros('bf16', [64, 64]), world.zeros('bf16', [64, 128])]
@@ -160,29 +164,71 @@ it('nor behind a graph in which something polls', async () => {
   await world.close()
 })
 
-it('nor is one that copies made ready early behind one whose programs share multiprocessors and copy, too', async () => {
+/** Whether what is launched is made ready early, the same on all ranks. */
+function isEarly({ launches }: FakeDriver, start: () => void): boolean {
+  const from = launches.length
+  start()
+  const [first, ...others] = launches.slice(from).map(({ early }) => early)
+  for (const other of others) expect(other).toBe(first)
+  return first
+}
+
+it('nor is what copies made ready early behind what does so by programs that share multiprocessors', async () => {
   const { world, fake, ...launch } = await open()
-  const crowd = world.multiprocessors(0) + 1
-  const isEarly = (start: () => void): boolean => {
-    const from = fake.launches.length
-    start()
-    const [first, ...others] = fake.launches.slice(from).map(({ early }) => early)
-    for (const other of others) expect(other).toBe(first)
-    return first
-  }
+  const many = world.multiprocessors(0) + 1
   const multiply = (grid: number) => () => launch.multiply([0, 1], grid)
-  expect([crowd - 1, crowd, 1, 1, crowd].map((grid) => isEarly(multiply(grid)))).toEqual([
+  const early = (start: () => void): boolean => isEarly(fake, start)
+  expect([many - 1, many, 1, 1, many].map((grid) => early(multiply(grid)))).toEqual([
     ...[true, true, false, true, true],
   ])
-  expect(isEarly(launch.pass)).toBe(true)
-  expect(isEarly(multiply(crowd))).toBe(true)
+  // Something else may be, and what comes behind that.
+  expect(early(launch.pass)).toBe(true)
+  expect(early(multiply(many))).toBe(true)
+  // On the other rank nothing is crowded.
+  launch.pass()
+  launch.multiply([0], many)
+  expect(early(() => launch.multiply([1]))).toBe(true)
+  expect(early(() => launch.multiply([0]))).toBe(false)
+  // In a graph those count that are in it, and behind it they do not.
+  launch.multiply([0, 1], many)
   const graph = world.graph(() => {
-    multiply(crowd)()
-    multiply(crowd)()
+    multiply(many)()
+    multiply(many)()
   })
-  expect(fake.launches.slice(-4).map(({ early }) => early)).toEqual([false, false, false, false])
+  expect(fake.launches.slice(-4).map(({ early }) => early)).toEqual([true, true, false, false])
+  expect(early(multiply(many))).toBe(false)
   graph.launch()
-  expect(isEarly(multiply(1))).toBe(true)
+  expect(early(multiply(many))).toBe(true)
+  // Nor does what another library may have launched since.
+  world.localRanks.forEach((rank) => world.driverStream(rank))
+  expect(early(multiply(1))).toBe(true)
   await world.synchronize()
+  await world.close()
+})
+
+it('where each program has a multiprocessor to itself, however many there are, the next launch is made ready early', async () => {
+  const { world, fake, ...launch } = await open({ programsPerSm: 1 })
+  for (let round = 0; round < 3; round++)
+    expect(isEarly(fake, () => launch.multiply([0, 1], 1000))).toBe(true)
+  await world.close()
+})
+
+it('what waits is made ready early behind anything, and anything behind what waits', async () => {
+  const { world, fake, ...launch } = await open()
+  const many = world.multiprocessors(0) + 1
+  const [ranks, dtype, tokens] = [2, 'bf16', 512] as const
+  const shape = { batch: 1, queryHeads: 4, kvHeads: 1, D: 128, tokens }
+  const fused = flashDecode(world, {
+    shape,
+    dtype,
+    variant: 'fused',
+    tiles: { BN: 64, stages: 2, splits: 4 },
+    grid: many,
+  })
+  fused.launch()
+  expect(fake.launches.at(-1)).toMatchObject({ cooperative: false, early: true, grid: many })
+  expect(fake.launches.length).toBeGreaterThanOrEqual(ranks)
+  expect(isEarly(fake, () => launch.multiply([0, 1], many))).toBe(true)
+  expect(isEarly(fake, () => fused.launch())).toBe(true)
   await world.close()
 })

@@ -7,15 +7,14 @@
 import { describe, expect, it } from 'vitest'
 import { openWorld, type World } from '../../src/index.ts'
 import { allGatherGemm, allGatherGemmOperation, type MatrixShape } from '../../src/ops/allGatherGemm/index.ts'
-import { matrixProduct } from '../../src/ops/allGatherGemm/reference.ts'
-import { gemmInSharesKernel } from '../../src/ops/gemmInShares.ts'
 import { flashDecode } from '../../src/ops/flashDecode/index.ts'
-import { operandDTypes, randomNumbers, type OperandDType } from '../../src/ops/operation.ts'
+import { operandDTypes, type OperandDType } from '../../src/ops/operation.ts'
 import { expectClose, type Scenario } from '../../src/world/world.ts'
 import { realTargets } from '../targets/differential/targets.ts'
 import { repeated } from './clean.ts'
 import { choices } from './flashDecode/choices.ts'
 import { withLengths } from './flashDecode/lengths.ts'
+import { multiplyInShares } from './gemm/inShares.ts'
 import { outOfStep } from './outOfStep.ts'
 
 const targets = await realTargets()
@@ -47,33 +46,20 @@ const runOutOfStep = (target: string, ranks: number, seed: number, { run }: Scen
   on(target, ranks, (world) => run(outOfStep(world, seed)))
 
 describe.each(targets)('products in shares on %s', (target) => {
-  // Parts of a tile in one program and in many, programs without any, tiles that cross the ends.
+  const tolerance = { f32: 3e-5, f16: 1.5e-2, bf16: 1.2e-1 }
+  const small = { BM: 8, BN: 32, BK: 16, stages: 3 }
+  // Parts of a tile in one program and in many, programs without any, tiles that cross the ends; the matrix unit of a GPU, transposed.
   it.each([
-    { M: 7, N: 37, K: 45, programs: 5 },
-    { M: 1, N: 70, K: 333, programs: 16 },
-    { M: 33, N: 20, K: 64, programs: 3 },
-  ])('$M x $N x $K by $programs programs, launches in a row', async ({ programs, ...shape }) => {
-    const tiles = { BM: 8, BN: 32, BK: 16, stages: 3 }
-    const { M, N, K } = shape
-    const multiply = (dtype: OperandDType) => async (world: World) => {
-      const [a, b] = [world.empty(dtype, [M, K]), world.empty(dtype, [K, N])]
-      const c = world.empty(dtype, [M, N])
-      const sums = world.empty('f32', [programs, tiles.BM, tiles.BN])
-      const args = { a, b, c, sums, ready: world.flags([programs]) }
-      for (let round = 0; round < 3; round++) {
-        const left = randomNumbers(dtype, M * K, 10 * round + 1)
-        const right = randomNumbers(dtype, K * N, 10 * round + 2)
-        world.write(a, 0, left)
-        world.write(b, 0, right)
-        world.write(c, 0, new Float32Array(M * N).fill(NaN))
-        for (let launch = 0; launch < launches; launch++)
-          world.launch(gemmInSharesKernel(dtype), args, { grid: programs, meta: tiles })
-        const tolerance = { f32: 3e-5, f16: 1.5e-2, bf16: 1.2e-1 }[dtype]
-        expectClose(await world.read(c, 0), matrixProduct(left, right, shape), tolerance)
-      }
+    { M: 7, N: 37, K: 45, programs: 5, tiles: small },
+    { M: 1, N: 70, K: 333, programs: 16, tiles: small },
+    { M: 33, N: 20, K: 64, programs: 3, tiles: small },
+    { M: 16, N: 256, K: 512, programs: 5, tiles: { BM: 16, BN: 128, BK: 64, stages: 4 } },
+  ])('$M x $N x $K by $programs programs, launches in a row', async ({ tiles, ...shares }) => {
+    for (const dtype of target === 'native' && !everything ? (['bf16'] as const) : operandDTypes) {
+      const multiply = (world: World): Promise<void> =>
+        multiplyInShares(world, dtype, shares, tiles, { launches, tolerance: tolerance[dtype] })
+      await on(target, 1, multiply, shares.programs)
     }
-    for (const dtype of target === 'native' && !everything ? (['bf16'] as const) : operandDTypes)
-      await on(target, 1, multiply(dtype), programs)
   })
 })
 

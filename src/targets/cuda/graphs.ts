@@ -83,7 +83,9 @@ export class Graphs {
   add(parts: readonly Part[]): void {
     const { fork, queues, steps } = this.#capture!
     const machine = this.#machine
-    const early = machine.mayStartEarly(parts)
+    const before = (queue: Queue): Part | undefined =>
+      steps.findLast(({ part }) => part.queue === queue)?.part
+    const early = machine.mayStartEarly(parts, before)
     // What will be written when it is launched is not known yet.
     machine.settled.tell(parts, false)
     machine.started(parts, () => {

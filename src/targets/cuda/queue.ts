@@ -18,7 +18,9 @@ export interface Part extends Accesses {
   readonly executable: Executable
   readonly grid: number
   readonly programsPerSm: number
-  /** It streams operands ahead of their use and waits for nobody, by more programs than there are multiprocessors. */
+  /** It copies operands ahead of their use, early if it may, and waits for nobody. */
+  readonly streams: boolean
+  /** It streams, and some of its programs share a multiprocessor. */
   readonly isCrowded: boolean
   readonly flags: Readonly<Record<string, SymmetricFlags>>
   /** Which kernel parameter is the control block; -1: none. */
@@ -58,7 +60,7 @@ export class Queue implements Line {
   joined = 0
   /** What was launched last polls, or something in that graph. */
   polls = false
-  /** What was launched last, or added to a graph; undefined: a graph, or nothing yet. */
+  /** What was launched last; undefined: a graph, something of others, or nothing yet. */
   last: Part | undefined
 
   constructor(rank: number, number: number, stream: Stream, controls: Controls) {
@@ -81,6 +83,7 @@ export class Queue implements Line {
   enqueue(part: Part, early: boolean): Step {
     const step: Step = { part, control: controlFor(part, this.#controls), given: part.given }
     start(step, early)
+    this.last = part
     this.#push(step, part.executable.polls)
     return step
   }
@@ -145,5 +148,4 @@ export const controlFor = ({ controlAt }: Part, controls: Controls): Control | u
 export function start({ part, control }: Step, early: boolean): void {
   if (control) part.launch.setArgument(part.controlAt, u64(control.address))
   part.launch.on(part.queue.stream, early)
-  part.queue.last = part
 }

@@ -2,40 +2,19 @@
 import fc from 'fast-check'
 import { describe, it } from 'vitest'
 import { openWorld, type World } from '../../../src/index.ts'
-import { matrixProduct } from '../../../src/ops/allGatherGemm/reference.ts'
-import { gemmInSharesKernel } from '../../../src/ops/gemmInShares.ts'
-import { operandDTypes, randomNumbers, type OperandDType } from '../../../src/ops/operation.ts'
-import { expectClose, scenario } from '../../../src/world/world.ts'
+import { operandDTypes, type OperandDType } from '../../../src/ops/operation.ts'
+import { scenario } from '../../../src/world/world.ts'
 import { expectClean } from '../clean.ts'
+import { multiplyInShares, type Shares } from './inShares.ts'
 
 const tolerance = { f32: 1e-5, f16: 4e-3, bf16: 3e-2 }
-
-interface Product {
-  readonly M: number
-  readonly N: number
-  readonly K: number
-  readonly programs: number
-}
 const tiles = { BM: 4, BN: 4, BK: 4, stages: 2 }
 
-/** A few launches in a row, each of fresh inputs, the result poisoned. */
-async function multiply(world: World, dtype: OperandDType, product: Product, meta = tiles): Promise<void> {
-  const { M, N, K, programs } = product
-  const [a, b, c] = [world.empty(dtype, [M, K]), world.empty(dtype, [K, N]), world.empty(dtype, [M, N])]
-  const sums = world.empty('f32', [programs, meta.BM, meta.BN])
-  const ready = world.flags([programs])
-  for (let launch = 0; launch < 2; launch++) {
-    const [left, right] = [
-      randomNumbers(dtype, M * K, 2 * launch + 1),
-      randomNumbers(dtype, K * N, 2 * launch + 2),
-    ]
-    world.write(a, 0, left)
-    world.write(b, 0, right)
-    world.write(c, 0, new Float32Array(M * N).fill(NaN))
-    world.launch(gemmInSharesKernel(dtype), { a, b, c, sums, ready }, { grid: programs, meta })
-    expectClose(await world.read(c, 0), matrixProduct(left, right, product), tolerance[dtype] * Math.sqrt(K))
-  }
-}
+const multiply = (world: World, dtype: OperandDType, shares: Shares, meta = tiles): Promise<void> =>
+  multiplyInShares(world, dtype, shares, meta, {
+    launches: 3,
+    tolerance: tolerance[dtype] * Math.sqrt(shares.K),
+  })
 
 describe.each(operandDTypes)('gemm in shares, in %s', (dtype) => {
   it.each([
