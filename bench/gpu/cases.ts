@@ -17,12 +17,12 @@ import { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { worlds, type OpenOptions } from '../../src/world/open.ts'
 import type { World } from '../../src/world/world.ts'
 import { fakeDriver } from '../../test/cuda/fakeDriver.ts'
-import { fail } from './process.ts'
+import { fail, parsed, partOf } from './process.ts'
 import { cases, expectNothing, file, runCase, type Case, type Result } from './suite.ts'
 
 const usage = `npx tsx bench/gpu/verify.ts [options]
 
-  --bundle FILE.mjs     only write what would be run, for a machine that has Node and koffi; it takes the other options
+  --bundle FILE.mjs     as the first: only write what would be run, for a machine that has Node and koffi; that takes the others
   --results FILE        written as they come; cases that it has a result of are not run again. verify.json by default
   --only TEXT           only cases whose name has this in it
   --again               and again those that failed
@@ -34,17 +34,19 @@ const usage = `npx tsx bench/gpu/verify.ts [options]
 The last line is 'N passed, M failed'.
 Exit status: 0 all passed or refused, 1 some failed, 2 nothing can be verified here, 3 the device was lost: the bundle is to be run again to go on.`
 
-const { values: options } = parseArgs({
-  options: {
-    results: { type: 'string', default: 'verify.json' },
-    only: { type: 'string', default: '' },
-    again: { type: 'boolean', default: false },
-    compile: { type: 'string' },
-    refused: { type: 'boolean', default: false },
-    list: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  },
-})
+const { values: options } = parsed(() =>
+  parseArgs({
+    options: {
+      results: { type: 'string', default: 'verify.json' },
+      only: { type: 'string', default: '' },
+      again: { type: 'boolean', default: false },
+      compile: { type: 'string' },
+      refused: { type: 'boolean', default: false },
+      list: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    },
+  }),
+)
 if (options.help) {
   console.log(usage)
   process.exit(0)
@@ -77,6 +79,7 @@ for (const [name, collect] of Object.entries(files)) {
 /** Of the random kernels those that a device runs: the others test the generator and the checker. */
 const isOfDevice = (name: string): boolean => !name.startsWith('random') || name.includes('the same on cuda')
 const asked = cases.filter(({ name }) => isOfDevice(name) && name.includes(options.only))
+if (asked.length === 0) fail(`no case has '${options.only}' in its name; --list names them`)
 if (options.list) for (const { name } of asked) console.log(name)
 else if (options.compile) await compile(asked, options.compile)
 else if (options.refused) await emit(asked)
@@ -102,8 +105,9 @@ function compileOnly(): void {
 
 /** Every so many-th case; what its results are is of no interest. */
 async function compile(all: readonly Case[], part: string): Promise<void> {
-  const [first, step] = part.split('/').map(Number)
-  for (const [n, one] of all.entries()) if (n % step === first) await runCase(one)
+  const isOurs = partOf(part)
+  if (!isOurs) return fail(`--compile ${part}: it is such as 0/8, the first of eight parts`)
+  for (const [n, one] of all.entries()) if (isOurs(n)) await runCase(one)
 }
 
 /** Which cases have a kernel that the emitter refuses; nothing ran, so that results are not looked at, nor kept. */

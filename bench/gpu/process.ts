@@ -7,6 +7,15 @@ export const lostStatus = 3
 const isChild = 'ARKE_BENCH_CHILD'
 
 /** The command line is wrong. */
+/** What `parseArgs` reads, or what is wrong with it in one line. */
+export function parsed<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    return fail(`${(error as Error).message.split('. ')[0]}; --help says what there is`)
+  }
+}
+
 export function fail(message: string): never {
   console.error(message)
   process.exit(2)

@@ -13,7 +13,7 @@ import { measureGather } from './gather.ts'
 import { measureGemm } from './gemm.ts'
 import { judge, verdict } from './goals.ts'
 import { measureLaunch } from './launch.ts'
-import { fail, lostStatus, partOf, surviveLostDevices } from './process.ts'
+import { fail, lostStatus, parsed, partOf, surviveLostDevices } from './process.ts'
 import { Pattern, type HalfDType } from './pattern.ts'
 import { closePeers } from './peers.ts'
 import { isLost, stageOptions, type Effort } from './stage.ts'
@@ -38,21 +38,23 @@ const usage = `npx tsx bench/gpu/run.ts [options]
 Exit status: 0 all was measured, 1 something failed or was wrong, 2 nothing can be measured here.
 To run it where there is only Node: esbuild bench/gpu/run.ts --bundle --platform=node --format=esm --external:koffi`
 
-const { values: options } = parseArgs({
-  options: {
-    only: { type: 'string', default: sectionNames.join(',') },
-    match: { type: 'string', multiple: true, default: [] },
-    shard: { type: 'string', default: 'K' },
-    quick: { type: 'boolean', default: false },
-    seconds: { type: 'string' },
-    json: { type: 'string' },
-    again: { type: 'boolean', default: false },
-    verbose: { type: 'boolean', default: false },
-    list: { type: 'boolean', default: false },
-    compile: { type: 'string' },
-    help: { type: 'boolean', default: false },
-  },
-})
+const { values: options } = parsed(() =>
+  parseArgs({
+    options: {
+      only: { type: 'string', default: sectionNames.join(',') },
+      match: { type: 'string', multiple: true, default: [] },
+      shard: { type: 'string', default: 'K' },
+      quick: { type: 'boolean', default: false },
+      seconds: { type: 'string' },
+      json: { type: 'string' },
+      again: { type: 'boolean', default: false },
+      verbose: { type: 'boolean', default: false },
+      list: { type: 'boolean', default: false },
+      compile: { type: 'string' },
+      help: { type: 'boolean', default: false },
+    },
+  }),
+)
 
 if (options.help) {
   console.log(usage)
@@ -74,6 +76,7 @@ const cells = planCells({ quick, shard }).filter(
     sections.includes(section) &&
     (options.match.length === 0 || options.match.some((text) => `${key} `.includes(`${text} `))),
 )
+if (cells.length === 0) fail(`no cell has ${options.match.join(' or ')} in its name; --list names them`)
 if (options.list) {
   for (const { key } of cells) console.log(key)
   process.exit(0)

@@ -9,7 +9,7 @@ import { shippedTables } from '../../src/tune/shipped.ts'
 import { namedNumbers, tableSource, withTiles } from '../../src/tune/tables.ts'
 import { compileAhead } from './ahead.ts'
 import { Pattern, type HalfDType } from './pattern.ts'
-import { fail, lostStatus, partOf, surviveLostDevices } from './process.ts'
+import { fail, lostStatus, parsed, partOf, surviveLostDevices } from './process.ts'
 import { isLost } from './stage.ts'
 import { Store, type Results } from './store.ts'
 import { planPoints, tunedSections, tunePoint, type TunePointResult } from './tuning.ts'
@@ -33,24 +33,26 @@ const usage = `npx tsx bench/gpu/tune.ts [options]
 Exit status: 0 all was tuned, 1 something failed, 2 nothing can be tuned here.
 To run it where there is only Node: esbuild bench/gpu/tune.ts --bundle --platform=node --format=esm --external:koffi`
 
-const { values: options, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    only: { type: 'string', default: tunedSections.join(',') },
-    match: { type: 'string', multiple: true, default: [] },
-    variants: { type: 'string' },
-    shard: { type: 'string', default: 'K' },
-    tiles: { type: 'string', multiple: true, default: [] },
-    seconds: { type: 'string', default: '1.5' },
-    json: { type: 'string', default: 'tune-gpu.json' },
-    again: { type: 'boolean', default: false },
-    list: { type: 'boolean', default: false },
-    compile: { type: 'string' },
-    table: { type: 'boolean', default: false },
-    write: { type: 'string', default: 'src/tune/h200.ts' },
-    help: { type: 'boolean', default: false },
-  },
-})
+const { values: options, positionals } = parsed(() =>
+  parseArgs({
+    allowPositionals: true,
+    options: {
+      only: { type: 'string', default: tunedSections.join(',') },
+      match: { type: 'string', multiple: true, default: [] },
+      variants: { type: 'string' },
+      shard: { type: 'string', default: 'K' },
+      tiles: { type: 'string', multiple: true, default: [] },
+      seconds: { type: 'string', default: '1.5' },
+      json: { type: 'string', default: 'tune-gpu.json' },
+      again: { type: 'boolean', default: false },
+      list: { type: 'boolean', default: false },
+      compile: { type: 'string' },
+      table: { type: 'boolean', default: false },
+      write: { type: 'string', default: 'src/tune/h200.ts' },
+      help: { type: 'boolean', default: false },
+    },
+  }),
+)
 
 if (options.help) {
   console.log(usage)
@@ -86,6 +88,7 @@ const points = planPoints(shard, options.variants?.split(',')).filter(
     sections.includes(section) &&
     (options.match.length === 0 || options.match.some((text) => `${key} `.includes(`${text} `))),
 )
+if (points.length === 0) fail(`no point has ${options.match.join(' or ')} in its name; --list names them`)
 if (options.list) {
   for (const { key } of points) console.log(key)
   process.exit(0)

@@ -6,6 +6,10 @@ import { build } from 'esbuild'
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 const [first, second, ...rest] = process.argv.slice(2)
 const only = first === '--bundle'
+if (only && second === undefined) {
+  console.error('--bundle needs a file to write; --help says more')
+  process.exit(2)
+}
 const outfile = only ? second : here('../../node_modules/.cache/arke/cases.mjs')
 await build({
   entryPoints: [here('./cases.ts')],

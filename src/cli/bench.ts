@@ -5,7 +5,7 @@
 import { cpus } from 'node:os'
 import { choose } from '../ops/choice.ts'
 import { writeRunsPage } from '../report/runs/html.ts'
-import { benchTable } from '../report/runs/terminal.ts'
+import { benchTable, tableLegend } from '../report/runs/terminal.ts'
 import { ledgerInWords } from '../report/runs/words.ts'
 import { readBandwidth } from '../runs/bandwidth.ts'
 import { measure } from '../runs/measure.ts'
@@ -14,7 +14,7 @@ import { writeChrome } from '../timeline/chrome.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import { openWorld, worlds } from '../world/open.ts'
 import type { World } from '../world/world.ts'
-import { dtypeCalled, operationCalled, shapesOf, skewsOf, variantsOf } from './benchOptions.ts'
+import { dtypeCalled, expectSharded, operationCalled, shapesOf, skewsOf, variantsOf } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
 import { checkOutput, writeOutput } from './output.ts'
 import type { Progress } from './progress.ts'
@@ -57,6 +57,7 @@ export async function benchCommand(
   const isSharded = 'shard' in definition.defaults
   if (isSharded && command.shard !== 'K' && command.shard !== 'M')
     throw new UsageError(`--shard ${command.shard}: A is sharded along K or along M`)
+  expectSharded(operation, isSharded || (command.shard === 'K' && pack))
   if (report !== undefined) checkOutput(report, 'give another --report')
   if (trace !== undefined) {
     checkOutput(trace, 'give another --trace')
@@ -79,6 +80,10 @@ export async function benchCommand(
       `${isGpu ? `multiprocessors of ${machine.processor}` : 'cores'}, ` +
       `memory ${(machine.bandwidth / 1e9).toFixed(1)} GB/s, clock tick ${machine.tick.toFixed(0)} ns`,
   )
+  if (!spin)
+    say(
+      `${ranks} ranks take turns on ${cpus().length} cores: times say how much work there is, not how ranks would wait`,
+    )
   const layout: Record<string, string> = isSharded ? { shard: command.shard } : {}
   const points: Point[] = []
   for (const [place, shape] of shapes.entries()) {
@@ -115,6 +120,7 @@ export async function benchCommand(
     }
     if (trace !== undefined) await writeOutput(trace, writeChrome(recorded[0]))
   }
+  say(`\n${tableLegend.join('\n')}`)
   const result: BenchResult = { arke: version, target, machine, points, warnings: [] }
   if (json) print(JSON.stringify(result, undefined, 2))
   if (report !== undefined) {

@@ -47,6 +47,14 @@ export function operationCalled(name: string): Known {
   return known[found]
 }
 
+/** What only products have, shards and packed weights, is not left out silently where there are none. */
+export function expectSharded({ definition }: Known, isRight: boolean): void {
+  if (!isRight)
+    throw new UsageError(
+      `${definition.name} has no shards and packs nothing: leave out --shard and --no-pack`,
+    )
+}
+
 export function variantsOf({ name, variants }: AnyDefinition, text: string): readonly string[] {
   if (text === 'all') return variants
   const wanted = text.split(',').map((variant) => variant.trim())
@@ -69,15 +77,12 @@ export function shapesOf(
   sweep: string | undefined,
 ): readonly Shape[] {
   const usual: Shape = definition.defaults.shape
-  const given = Object.fromEntries(
-    (shape ?? '')
-      .split(',')
-      .filter((part) => part.trim() !== '')
-      .map((part) => {
-        const [name, value] = assignment(extents, '--shape', part)
-        return [name, extentOf('--shape', part, value)]
-      }),
-  )
+  const given: Record<string, number> = {}
+  for (const part of (shape ?? '').split(',').filter((part) => part.trim() !== '')) {
+    const [name, value] = assignment(extents, '--shape', part)
+    if (Object.hasOwn(given, name)) throw new UsageError(`--shape ${shape}: ${name} is given twice`)
+    given[name] = extentOf('--shape', part, value)
+  }
   const one = { ...usual, ...given }
   if (sweep === undefined) return [one]
   const [name, values] = assignment(extents, '--sweep', sweep)
@@ -89,13 +94,17 @@ function assignment(
   option: string,
   text: string,
 ): readonly [name: string, value: string] {
-  const match = /^\s*(\w+)\s*=\s*([\d.,\s]+)$/.exec(text)
+  const match = /^\s*(\w+)\s*=\s*(.+)$/.exec(text)
   if (!match) throw new UsageError(`${option} ${text.trim()}: write it as NAME=VALUE, such as M=64`)
   const name = match[1].toLowerCase()
-  if (!Object.hasOwn(extents, name))
-    throw new UsageError(
-      `${option} ${text.trim()}: there is no ${match[1]}; there is ${[...new Set(Object.values(extents))].join(', ')}`,
+  if (!Object.hasOwn(extents, name)) {
+    const others = (extent: string): string[] =>
+      Object.keys(extents).filter((one) => extents[one] === extent && one !== extent.toLowerCase())
+    const there = [...new Set(Object.values(extents))].map((extent) =>
+      [extent, ...others(extent).map((one) => `or ${one.toUpperCase()}`)].join(' '),
     )
+    throw new UsageError(`${option} ${text.trim()}: there is no ${match[1]}; there is ${there.join(', ')}`)
+  }
   return [extents[name], match[2].trim()]
 }
 

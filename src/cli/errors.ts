@@ -16,7 +16,7 @@ export function describeError(error: unknown): string {
   // An error of the language starts with its place; one of the command line or of its input needs none.
   if (['KernelError', 'UsageError', 'AuditError'].includes(error.name)) return flat(error.message)
   const place = authorPlace(error.stack ?? '')
-  const what = ['Error', 'WorldError'].includes(error.name) ? '' : `${error.name}: `
+  const what = ['Error', 'RangeError', 'WorldError'].includes(error.name) ? '' : `${error.name}: `
   const message = flat(`${what}${error.message}`)
   return place && !message.includes(place) ? `${place}: ${message}` : message
 }

@@ -10,7 +10,7 @@ import { namedNumbers, tableSource, withTiles } from '../tune/tables.ts'
 import { tune, type Tuned } from '../tune/tune.ts'
 import { openWorld, worlds } from '../world/open.ts'
 import { fastestTarget, gpuHeapOf, heapOf, now, progressLine, recording } from './bench.ts'
-import { dtypeCalled, operationCalled, shapesOf, variantsOf } from './benchOptions.ts'
+import { dtypeCalled, expectSharded, operationCalled, shapesOf, variantsOf } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
 import { checkOutput, writeOutput } from './output.ts'
 import type { Progress } from './progress.ts'
@@ -56,6 +56,7 @@ export async function tuneCommand(
   const isSharded = 'shard' in definition.defaults
   if (isSharded && command.shard !== 'K' && command.shard !== 'M')
     throw new UsageError(`--shard ${command.shard}: A is sharded along K or along M`)
+  expectSharded(operation, isSharded || command.shard === 'K')
   if (write !== undefined) {
     if (!write.endsWith('.ts'))
       throw new UsageError(`--write ${write}: it is a source file, such as table.ts`)

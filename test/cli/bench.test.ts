@@ -4,7 +4,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { benchCommand, type BenchCommand } from '../../src/cli/bench.ts'
-import { dtypeCalled, operationCalled, shapesOf, skewsOf, variantsOf } from '../../src/cli/benchOptions.ts'
+import {
+  dtypeCalled,
+  expectSharded,
+  operationCalled,
+  shapesOf,
+  skewsOf,
+  variantsOf,
+} from '../../src/cli/benchOptions.ts'
 import { Progress } from '../../src/cli/progress.ts'
 import type { BenchResult } from '../../src/runs/results.ts'
 
@@ -37,6 +44,11 @@ describe('what arke bench is asked for', () => {
     ])
     expect(() => shapesOf(products, 'X=3', undefined)).toThrow('--shape X=3: there is no X; there is M, N, K')
     expect(() => shapesOf(products, 'M', undefined)).toThrow('write it as NAME=VALUE')
+    expect(() => shapesOf(operationCalled('flash-decode'), 'M=1', undefined)).toThrow(
+      'there is no M; there is batch, queryHeads or Q, kvHeads, D, tokens or KV',
+    )
+    expect(() => shapesOf(products, 'M=1,m=2', undefined)).toThrow('--shape M=1,m=2: M is given twice')
+    expect(() => shapesOf(products, 'M=-5', undefined)).toThrow('whole numbers from 1 up')
     expect(() => shapesOf(products, 'M=0', undefined)).toThrow('whole numbers from 1 up')
     expect(() => shapesOf(products, 'M=1.5', undefined)).toThrow('whole numbers from 1 up')
   })
@@ -124,6 +136,9 @@ describe('what arke bench gives', () => {
 
   it('refuses before it measures', async () => {
     await expect(run({ shard: 'N' })).rejects.toThrow('--shard N: A is sharded along K or along M')
+    expect(() => expectSharded(operationCalled('flash-decode'), false)).toThrow(
+      'leave out --shard and --no-pack',
+    )
     await expect(run({ report: join(folder, 'none', 'page.html') })).rejects.toThrow('cannot be written')
     await expect(run({ trace: join(folder, 't.json'), sweep: 'M=1..2' })).rejects.toThrow(
       '--trace shows one point',

@@ -1,5 +1,6 @@
 /** All-reduce on a world: allocates what the variant needs, and launches it in place. */
 import type { SymmetricTensor, World } from '../../world/world.ts'
+import { chosen } from '../operation.ts'
 import {
   expectTensor,
   settle,
@@ -26,7 +27,7 @@ export interface AllReduce<D extends CollectiveDType> {
 export function allReduce<D extends CollectiveDType>(world: World, given: AllReduceOptions<D>): AllReduce<D> {
   const { dtype, elements, variant } = given
   const settings = settle('allReduce', given)
-  const start = starters[variant](world, dtype, elements, settings)
+  const start = chosen('allReduce', starters, variant)(world, dtype, elements, settings)
   return {
     launch(x) {
       expectTensor(settings.name, x, dtype, [elements])

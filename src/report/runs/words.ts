@@ -73,7 +73,8 @@ function taxSentence(before: RunLedger, { variant, ledger: after, launches }: Co
   ]
   if (clauses.length === 0)
     return `Where time goes differs by less than ${percent(WORTH_A_WORD, 1)} between ${variant} and bsp.`
-  return `With ${plural(launches, 'kernel')} on each rank, ${clauses.join('; ')}.`
+  const recorded = `in executions that were recorded, of ${time(before.wall)} (bsp) and ${time(after.wall)}`
+  return `With ${plural(launches, 'kernel')} on each rank, ${clauses.join('; ')}, ${recorded}.`
 }
 
 function localitySentence(before: RunLedger, { variant, ledger: after }: Compared): string[] {
