@@ -6,7 +6,6 @@ export const lostStatus = 3
 
 const isChild = 'ARKE_BENCH_CHILD'
 
-/** The command line is wrong. */
 /** What `parseArgs` reads, or what is wrong with it in one line. */
 export function parsed<T>(read: () => T): T {
   try {
@@ -16,6 +15,7 @@ export function parsed<T>(read: () => T): T {
   }
 }
 
+/** The command line is wrong. */
 export function fail(message: string): never {
   console.error(message)
   process.exit(2)

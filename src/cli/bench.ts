@@ -14,7 +14,7 @@ import { writeChrome } from '../timeline/chrome.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import { openWorld, worlds } from '../world/open.ts'
 import type { World } from '../world/world.ts'
-import { dtypeCalled, expectSharded, operationCalled, shapesOf, skewsOf, variantsOf } from './benchOptions.ts'
+import { dtypeCalled, layoutOf, operationCalled, shapesOf, skewsOf, variantsOf } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
 import { checkOutput, writeOutput } from './output.ts'
 import type { Progress } from './progress.ts'
@@ -54,10 +54,7 @@ export async function benchCommand(
   const dtype = dtypeCalled(command.dtype)
   const shapes = shapesOf(operation, command.shape, command.sweep)
   const skews = skewsOf(command.skew)
-  const isSharded = 'shard' in definition.defaults
-  if (isSharded && command.shard !== 'K' && command.shard !== 'M')
-    throw new UsageError(`--shard ${command.shard}: A is sharded along K or along M`)
-  expectSharded(operation, isSharded || (command.shard === 'K' && pack))
+  const layout = layoutOf(operation, command)
   if (report !== undefined) checkOutput(report, 'give another --report')
   if (trace !== undefined) {
     checkOutput(trace, 'give another --trace')
@@ -84,7 +81,6 @@ export async function benchCommand(
     say(
       `${ranks} ranks take turns on ${cpus().length} cores: times say how much work there is, not how ranks would wait`,
     )
-  const layout: Record<string, string> = isSharded ? { shard: command.shard } : {}
   const points: Point[] = []
   for (const [place, shape] of shapes.entries()) {
     const recorded: Timeline[] = []
@@ -100,7 +96,7 @@ export async function benchCommand(
       bandwidth: machine.bandwidth,
       rotate: isGpu ? 256e6 : undefined,
       seed: command.seed + place,
-      choices: isSharded ? { ...layout, packed: pack } : {},
+      choices: layout.shard ? { ...layout, packed: pack } : {},
       onProgress: (what, done) =>
         progress.show(() => progressLine(what, (place + Math.min(done, 1)) / shapes.length, shape)),
       onTimeline: (timeline) => void recorded.push(timeline),

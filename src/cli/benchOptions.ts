@@ -47,12 +47,17 @@ export function operationCalled(name: string): Known {
   return known[found]
 }
 
-/** What only products have, shards and packed weights, is not left out silently where there are none. */
-export function expectSharded({ definition }: Known, isRight: boolean): void {
-  if (!isRight)
-    throw new UsageError(
-      `${definition.name} has no shards and packs nothing: leave out --shard and --no-pack`,
-    )
+/** Where A is sharded; nothing for an operation without shards, whose weights are not packed either. */
+export function layoutOf(
+  { definition }: Known,
+  { shard, pack = true }: { readonly shard: string; readonly pack?: boolean },
+): { readonly shard?: string } {
+  if ('shard' in definition.defaults) {
+    if (shard === 'K' || shard === 'M') return { shard }
+    throw new UsageError(`--shard ${shard}: A is sharded along K or along M`)
+  }
+  if (shard === 'K' && pack) return {}
+  throw new UsageError(`${definition.name} has no shards and packs nothing: leave out --shard and --no-pack`)
 }
 
 export function variantsOf({ name, variants }: AnyDefinition, text: string): readonly string[] {

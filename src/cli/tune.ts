@@ -10,7 +10,7 @@ import { namedNumbers, tableSource, withTiles } from '../tune/tables.ts'
 import { tune, type Tuned } from '../tune/tune.ts'
 import { openWorld, worlds } from '../world/open.ts'
 import { fastestTarget, gpuHeapOf, heapOf, now, progressLine, recording } from './bench.ts'
-import { dtypeCalled, expectSharded, operationCalled, shapesOf, variantsOf } from './benchOptions.ts'
+import { dtypeCalled, layoutOf, operationCalled, shapesOf, variantsOf } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
 import { checkOutput, writeOutput } from './output.ts'
 import type { Progress } from './progress.ts'
@@ -53,10 +53,7 @@ export async function tuneCommand(
   const variants = variantsOf(definition, command.variant)
   const dtype = dtypeCalled(command.dtype)
   const shapes = shapesOf(operation, command.shape, command.sweep)
-  const isSharded = 'shard' in definition.defaults
-  if (isSharded && command.shard !== 'K' && command.shard !== 'M')
-    throw new UsageError(`--shard ${command.shard}: A is sharded along K or along M`)
-  expectSharded(operation, isSharded || command.shard === 'K')
+  const layout = layoutOf(operation, command)
   if (write !== undefined) {
     if (!write.endsWith('.ts'))
       throw new UsageError(`--write ${write}: it is a source file, such as table.ts`)
@@ -73,7 +70,6 @@ export async function tuneCommand(
   for (const [place, { shape, variant }] of points.entries()) {
     const world = await openWorld({ target, ranks, heap })
     try {
-      const layout = isSharded ? { shard: command.shard } : {}
       const found = await tune(definition, world, {
         options: { ...definition.defaults, ...layout, shape, dtype, variant },
         seconds,

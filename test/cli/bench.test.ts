@@ -6,7 +6,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { benchCommand, type BenchCommand } from '../../src/cli/bench.ts'
 import {
   dtypeCalled,
-  expectSharded,
+  layoutOf,
   operationCalled,
   shapesOf,
   skewsOf,
@@ -136,9 +136,11 @@ describe('what arke bench gives', () => {
 
   it('refuses before it measures', async () => {
     await expect(run({ shard: 'N' })).rejects.toThrow('--shard N: A is sharded along K or along M')
-    expect(() => expectSharded(operationCalled('flash-decode'), false)).toThrow(
-      'leave out --shard and --no-pack',
-    )
+    for (const given of [{ shard: 'M' }, { shard: 'K', pack: false }])
+      expect(() => layoutOf(operationCalled('flash-decode'), given)).toThrow(
+        'leave out --shard and --no-pack',
+      )
+    expect(layoutOf(operationCalled('flash-decode'), { shard: 'K' })).toEqual({})
     await expect(run({ report: join(folder, 'none', 'page.html') })).rejects.toThrow('cannot be written')
     await expect(run({ trace: join(folder, 't.json'), sweep: 'M=1..2' })).rejects.toThrow(
       '--trace shows one point',
