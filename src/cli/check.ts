@@ -5,7 +5,7 @@
 import { lower } from '../ir/stages.ts'
 import type { Kernel, Meta, Specialisation } from '../lang/kernel.ts'
 import { explore } from '../targets/check/explore.ts'
-import { findingKey, type Finding } from '../targets/check/findings.ts'
+import { findingKey, type Cut, type Finding } from '../targets/check/findings.ts'
 import type { Scenario, World } from '../world/world.ts'
 import { UsageError } from './errors.ts'
 import type { Source } from './load.ts'
@@ -33,7 +33,7 @@ export interface Run {
   readonly ranks: number
   readonly stage: Stage
   readonly search?: Search
-  readonly random?: { readonly seed: number; readonly schedules: number }
+  readonly random?: { readonly seed: number; readonly schedules: number; readonly cuts: readonly Cut[] }
   /** Those that no earlier run of the scenario had, and how many it had already. */
   readonly findings: readonly FoundBy[]
   readonly repeated: number
@@ -42,9 +42,11 @@ export interface Run {
 export interface Search {
   readonly preemptions: number
   readonly limit: number
-  /** Orders that were tried. */
+  /** Interleavings that were tried. */
   readonly schedules: number
+  /** All within the bound were seen. */
   readonly complete: boolean
+  readonly cuts: readonly Cut[]
 }
 
 export interface FoundBy {
@@ -146,8 +148,14 @@ async function checkOnce(
   for (const { finding } of findings) known.add(findingKey(finding))
   return {
     ...what,
-    search: search && { preemptions, limit, schedules: search.schedules, complete: search.complete },
-    random: random && { seed, schedules: random.schedules },
+    search: search && {
+      preemptions,
+      limit,
+      schedules: search.schedules,
+      complete: search.complete,
+      cuts: search.cuts,
+    },
+    random: random && { seed, schedules: random.schedules, cuts: random.cuts },
     findings,
     repeated: found.length - findings.length,
   }

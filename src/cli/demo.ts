@@ -126,11 +126,11 @@ const findings = ({ runs }: Checked): number => runs.reduce((sum, run) => sum + 
 function summary({ runs }: Checked): string {
   const total = (of: (run: Run) => number | undefined): number =>
     runs.reduce((sum, run) => sum + (of(run) ?? 0), 0)
-  const orders = total((run) => run.search?.schedules)
+  const searched = total((run) => run.search?.schedules)
   const random = total((run) => run.random?.schedules)
-  const extent = runs.every((run) => run.search?.complete) ? 'all' : 'not all'
+  const extent = runs.every((run) => run.search?.complete) ? 'exhaustive' : 'incomplete'
   const sizes = [...new Set(runs.map((run) => run.ranks))].join(' and ')
   const found = findings({ runs } as Checked)
   const outcome = found === 0 ? 'nothing found' : plural(found, 'finding')
-  return `${plural(orders, 'order')} searched (${extent}), ${plural(random, 'random schedule')}, on ${sizes} ranks: ${outcome}`
+  return `${plural(searched, 'distinct interleaving')} searched (${extent}), ${plural(random, 'random schedule')}, on ${sizes} ranks: ${outcome}`
 }

@@ -57,13 +57,13 @@ program
   .option('--seed <s>', 'seed of the first random schedule', whole(0, 2 ** 31 - 1), checkDefaults.seed)
   .option(
     '--preemptions <n>',
-    'the search sees all orders with at most this many',
+    'the search sees all interleavings with at most this many',
     whole(0),
     checkDefaults.preemptions,
   )
   .option(
     '--limit <n>',
-    'orders after which the search stops, 0 for no search',
+    'interleavings after which the search stops, 0 for no search',
     whole(0),
     checkDefaults.limit,
   )

@@ -1,34 +1,51 @@
 /** A check's outcome for people and for programs: findings with the source lines they are about, and JSON. */
 import { readFileSync } from 'node:fs'
 import type { Site } from '../ir/site.ts'
-import type { Party } from '../targets/check/findings.ts'
+import type { Cut, Party } from '../targets/check/findings.ts'
 import type { Checked, CheckedKernel, FoundBy, Run, Search } from './check.ts'
 import { arke, quote } from './invocation.ts'
 import { checkDefaults } from './options.ts'
 
 export const plural = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`
 
-/** "2 ranks, recorded: …" */
+/** "2 ranks, recorded: …: ok" */
 export function runLine(run: Run): string {
   const { search, random, findings, repeated } = run
   // Where the search finds something, no random schedules follow.
   const parts = [
     ...(search ? [searchPart(search, !random && findings.length + repeated > 0)] : []),
-    ...(random ? [`${plural(random.schedules, 'random schedule')} (seeds from ${random.seed})`] : []),
+    ...(random ? [randomPart(random)] : []),
   ]
   const found = [
     ...(findings.length > 0 ? [plural(findings.length, 'finding')] : []),
     ...(repeated > 0 ? [`${plural(repeated, 'finding')} seen above`] : []),
   ]
-  return [`${plural(run.ranks, 'rank')}, ${run.stage}`, parts.join('; '), found.join(', ') || 'ok'].join(': ')
+  const verdict = found.join(', ') || (isIncomplete(run) ? 'ok, but incomplete' : 'ok')
+  return [`${plural(run.ranks, 'rank')}, ${run.stage}`, parts.join('; '), verdict].join(': ')
 }
 
-/** Orders that make no difference are not tried: a few may stand for all there are. */
-function searchPart({ complete, schedules, preemptions }: Search, isFound: boolean): string {
-  const orders = plural(schedules, 'order')
-  if (complete)
-    return `search complete, ${orders} ${schedules === 1 ? 'stands' : 'stand'} for all with up to ${plural(preemptions, 'preemption')}`
-  return isFound ? `search stopped at a finding, after ${orders}` : `search stopped at ${orders} (--limit)`
+/** Something within the bounds was left out, for another reason than a finding. */
+export const isIncomplete = ({ search, random }: Run): boolean =>
+  (search?.cuts.length ?? 0) + (random?.cuts.length ?? 0) > 0
+
+/** Interleavings that cannot make a difference are not tried: one may stand for all there are. */
+function searchPart({ complete, cuts, schedules, preemptions }: Search, isFound: boolean): string {
+  const tried = plural(schedules, 'distinct interleaving')
+  if (complete) return `exhaustive up to ${plural(preemptions, 'preemption')} (${tried})`
+  if (isFound) return `search stopped at a finding, after ${tried}`
+  return `incomplete search (${tried}; ${cuts.map((cut) => cutText[cut]).join('; ')})`
+}
+
+function randomPart({ schedules, seed, cuts }: NonNullable<Run['random']>): string {
+  const why = cuts.map((cut) => `; incomplete: ${cutText[cut]}`).join('')
+  return `${plural(schedules, 'random schedule')} (seeds from ${seed}${why})`
+}
+
+const cutText: Readonly<Record<Cut, string>> = {
+  limit: 'stopped at --limit',
+  fairness: 'a loop without a bound was made to yield',
+  steps: 'runs were cut at 200,000 scheduling points',
+  interrupted: 'interrupted',
 }
 
 /** One block a finding: what, both places with their source, and how to see it again. */
@@ -65,7 +82,9 @@ export function unlaunchedNote({ kernel, file }: CheckedKernel): string {
 
 export function closingLine(checked: Checked): string {
   const findings = checked.runs.reduce((sum, run) => sum + run.findings.length, 0)
-  return `${plural(checked.scenarios, 'scenario')}, ${plural(findings, 'finding')}`
+  const incomplete = checked.runs.filter((run) => isIncomplete(run)).length
+  const rest = incomplete > 0 ? `, ${incomplete} of ${plural(checked.runs.length, 'run')} incomplete` : ''
+  return `${plural(checked.scenarios, 'scenario')}, ${plural(findings, 'finding')}${rest}`
 }
 
 const files = new Map<string, readonly string[] | undefined>()

@@ -91,7 +91,9 @@ describe('a race', () => {
     expect(stdout).toContain(
       `again: npx arke check ${path} --scenario racing --ranks 2 --stage recorded --preemptions 2 --schedules 0\n`,
     )
-    expect(stdout).toContain('2 ranks, recorded: search stopped at a finding, after 1 order: 1 finding\n')
+    expect(stdout).toContain(
+      '2 ranks, recorded: search stopped at a finding, after 1 distinct interleaving: 1 finding\n',
+    )
     expect(stdout.trimEnd().split('\n').at(-1)).toBe('1 scenario, 1 finding')
     expect(code).toBe(1)
   })
@@ -114,7 +116,13 @@ describe('a race', () => {
         file: talking,
         ranks: 2,
         stage: 'recorded',
-        search: { preemptions: 2, limit: 10_000, schedules: expect.any(Number) as number, complete: false },
+        search: {
+          preemptions: 2,
+          limit: 10_000,
+          schedules: expect.any(Number) as number,
+          complete: false,
+          cuts: [],
+        },
         findings: 1,
       },
     ])
@@ -212,7 +220,7 @@ describe('files without a mistake', () => {
       expect(stdout).toContain('fill 1')
       expect(stdout).toMatch(/1 rank, recorded: .*: ok/)
       expect(stdout).toContain(
-        '3 ranks, lowered: search complete, 1 order stands for all with up to 2 preemptions; 20 random schedules (seeds from 1): ok',
+        '3 ranks, lowered: exhaustive up to 2 preemptions (1 distinct interleaving); 20 random schedules (seeds from 1): ok\n',
       )
       expect(stdout.trimEnd().split('\n').at(-1)).toBe('2 scenarios, 0 findings')
     },
@@ -238,7 +246,10 @@ describe('files without a mistake', () => {
       ...['--limit', '5', '--schedules', '5', '--ranks', '2'],
     )
     expect(code).toBe(0)
-    expect(stdout).toContain('search stopped at 5 orders (--limit); 5 random schedules (seeds from 1): ok')
+    expect(stdout).toContain(
+      'incomplete search (5 distinct interleavings; stopped at --limit); 5 random schedules (seeds from 1): ok, but incomplete\n',
+    )
+    expect(stdout.trimEnd().split('\n').at(-1)).toBe('1 scenario, 0 findings, 2 of 2 runs incomplete')
   })
 })
 

@@ -38,6 +38,8 @@ export class Location {
   /** Components that have written it, and those that have written it or read it other than by a wait. */
   readonly writers = new Set<number>()
   readonly users = new Set<number>()
+  /** The latest access by each component at each scope, over all messages: histories may be long. */
+  readonly #latest: Pick<Touch, 'by' | 'scope' | 'writes' | 'last'>[] = []
   readonly #buffer: Buffer
   readonly #i: number
 
@@ -50,6 +52,35 @@ export class Location {
   /** "lock[0] of rank 0, which is 1" */
   describe(): string {
     return `${this.#buffer.describe(this.#i)}, which is ${this.newest.value}`
+  }
+
+  /** An agent has read or written one of the messages. */
+  touch(message: Message, agent: Agent, scope: Scope, writes: boolean, node: Node, time = agent.time): void {
+    const isSame = (one: Pick<Touch, 'by' | 'scope' | 'writes'>): boolean =>
+      one.by.component === agent.component && one.scope === scope && one.writes === writes
+    const known = message.touches.find(isSame)
+    if (known) {
+      known.last = time
+      known.node = node
+    } else message.touches.push({ by: agent, scope, writes, first: time, last: time, node })
+    const latest = this.#latest.find(isSame)
+    if (latest) latest.last = time
+    else this.#latest.push({ by: agent, scope, writes, last: time })
+  }
+
+  /** A strong access by somebody else that neither is ordered before this one nor meets it at a common scope. */
+  scopeConflict(agent: Agent, scope: Scope, writes: boolean): Touch | undefined {
+    const conflicts = (one: Pick<Touch, 'by' | 'scope' | 'writes' | 'last'>): boolean =>
+      (writes || one.writes) &&
+      one.by.component !== agent.component &&
+      agent.clock.get(one.by.component) < one.last &&
+      !(covers(scope, agent, one.by) && covers(one.scope, one.by, agent))
+    if (!this.#latest.some(conflicts)) return undefined
+    for (const message of this.messages) {
+      const found = message.touches.find(conflicts)
+      if (found) return found
+    }
+    return undefined
   }
 
   inheritUse(from: Location, writer: number): void {
@@ -79,7 +110,7 @@ export class Location {
 
   /** The first store of another value after a message, or 0. */
   #news(since: Message): number {
-    const from = this.messages.indexOf(since)
+    const from = this.messages.lastIndexOf(since)
     for (let i = from + 1; i < this.messages.length; i++) if (this.messages[i].value !== since.value) return i
     return 0
   }
@@ -127,35 +158,6 @@ export function historyOf(buffer: Buffer, i: number): Location {
     buffer.locations.set(i, location)
   }
   return location
-}
-
-export function touch(message: Message, agent: Agent, scope: Scope, writes: boolean, node: Node): void {
-  const known = message.touches.find(
-    (one) => one.by.component === agent.component && one.scope === scope && one.writes === writes,
-  )
-  if (known) {
-    known.last = agent.time
-    known.node = node
-  } else message.touches.push({ by: agent, scope, writes, first: agent.time, last: agent.time, node })
-}
-
-/** A strong access by somebody else that neither is ordered before this one nor meets it at a common scope. */
-export function scopeConflict(
-  location: Location,
-  agent: Agent,
-  scope: Scope,
-  writes: boolean,
-): Touch | undefined {
-  for (const message of location.messages)
-    for (const one of message.touches)
-      if (
-        (writes || one.writes) &&
-        one.by.component !== agent.component &&
-        agent.clock.get(one.by.component) < one.last &&
-        !(covers(scope, agent, one.by) && covers(one.scope, one.by, agent))
-      )
-        return one
-  return undefined
 }
 
 const isRelease = (order: Order): boolean => order === 'release' || order === 'acqRel' || order === 'seqCst'

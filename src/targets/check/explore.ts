@@ -1,7 +1,7 @@
 /** Running a scenario under many schedules: a number of random ones, or all of a bounded search. */
 import { Site } from '../../ir/site.ts'
 import type { Scenario } from '../../world/world.ts'
-import { findingKey, StopRun, type Finding } from './findings.ts'
+import { CutRun, findingKey, StopRun, type Cut, type Finding } from './findings.ts'
 import type { Scheduler } from './machine.ts'
 import { ExhaustiveSearch, RandomScheduler, Seen } from './scheduler.ts'
 import { CheckWorld, type Stage } from './world.ts'
@@ -29,6 +29,8 @@ export interface Exploration {
   readonly schedules: number
   /** Of a search: whether it saw everything within its bound. */
   readonly complete: boolean
+  /** What was left out, and why. A search that stopped at a finding was not cut, yet it is not complete. */
+  readonly cuts: readonly Cut[]
   /** Of random runs: for each of the findings the seed of the run that showed it, to see it again. */
   readonly seeds?: readonly number[]
   /** The first of them. */
@@ -48,6 +50,8 @@ export async function explore(
 
 interface Run {
   readonly findings: readonly Finding[]
+  /** It was ended without a verdict. */
+  readonly isCut?: boolean
   readonly ended?: { readonly value: unknown; readonly clean: boolean }
 }
 
@@ -64,6 +68,7 @@ async function runOnce(
     return { findings: world.findings, ended: { value, clean: world.findings.length === 0 } }
   } catch (error) {
     if (error instanceof Seen) return { findings: world.findings }
+    if (error instanceof CutRun) return { findings: world.findings, isCut: true }
     if (error instanceof StopRun) return { findings: [...world.findings, error.finding] }
     // What comes after a race is its consequence.
     if (world.findings.length > 0) return { findings: world.findings }
@@ -89,22 +94,37 @@ function wrongResult(name: string, error: unknown): Finding {
 /** A wrong result names no line of a kernel: so many more schedules are tried for a finding that does. */
 const lookOn = 100
 
-/** What runs have found, each mistake once. */
+/** So many runs that are cut at their limit of scheduling points are enough: the others would be, too. */
+const enoughCuts = 10
+
+/** What runs have found, each mistake once, and what they returned. */
 class Found {
+  readonly results: { value: unknown; clean: boolean }[] = []
+  readonly cuts = new Set<Cut>()
   readonly #byKey = new Map<string, { readonly finding: Finding; readonly run: number }>()
   #first: number | undefined
+  #cutRuns = 0
 
-  add(findings: readonly Finding[], run: number): void {
+  add({ findings, isCut, ended }: Run, run: number): void {
     for (const finding of findings) {
       this.#first ??= run
       const key = findingKey(finding)
       if (!this.#byKey.has(key)) this.#byKey.set(key, { finding, run })
     }
+    if (ended) this.results.push(ended)
+    if (!isCut) return
+    this.cuts.add('steps')
+    this.#cutRuns++
   }
 
+  /** More runs would show no more mistakes than these. */
   isEnough(run: number): boolean {
     if (this.#first === undefined) return false
     return this.#ordered().some(({ finding }) => isLocated(finding)) || run - this.#first >= lookOn
+  }
+
+  get isHopeless(): boolean {
+    return this.#cutRuns >= enoughCuts
   }
 
   /** Those that name a line of a kernel come first. */
@@ -133,17 +153,16 @@ async function exploreRandom(
   const schedules = options.schedules ?? 1000
   const first = options.seed ?? 1
   const found = new Found()
-  const results: { value: unknown; clean: boolean }[] = []
   let done = 0
-  while (done < schedules && (options.keepGoing || !found.isEnough(done))) {
-    const run = await runOnce(scenario, options, new RandomScheduler(first + done))
-    found.add(run.findings, done)
-    if (run.ended) results.push(run.ended)
+  while (done < schedules && !found.isHopeless && (options.keepGoing || !found.isEnough(done))) {
+    found.add(await runOnce(scenario, options, new RandomScheduler(first + done)), done)
     done++
     options.onProgress?.(done)
   }
+  const { findings, results } = found
   const seeds = found.runs.map((run) => first + run)
-  return { findings: found.findings, schedules: done, complete: false, seeds, seed: seeds[0], results }
+  const cuts = [...found.cuts]
+  return { findings, schedules: done, complete: false, cuts, seeds, seed: seeds[0], results }
 }
 
 async function exploreAll(
@@ -154,17 +173,18 @@ async function exploreAll(
   const limit = options.limit ?? 50_000
   const search = new ExhaustiveSearch(preemptions, options.reduce)
   const found = new Found()
-  const results: { value: unknown; clean: boolean }[] = []
   for (let schedules = 1; ; schedules++) {
     search.begin()
-    const run = await runOnce(scenario, options, search)
-    found.add(run.findings, schedules)
-    if (run.ended) results.push(run.ended)
+    found.add(await runOnce(scenario, options, search), schedules)
     options.onProgress?.(schedules)
-    const { findings } = found
-    if (!options.keepGoing && found.isEnough(schedules))
-      return { findings, schedules, complete: false, results }
-    if (!search.advance()) return { findings, schedules, complete: true, results }
-    if (schedules >= limit) return { findings, schedules, complete: false, results }
+    const stopsAtFinding = !options.keepGoing && found.isEnough(schedules)
+    const isExhausted = !stopsAtFinding && !search.advance()
+    const isOver = stopsAtFinding || isExhausted || found.isHopeless
+    if (!isOver && schedules < limit) continue
+    if (!isOver) found.cuts.add('limit')
+    if (search.isUnfair) found.cuts.add('fairness')
+    const { findings, results } = found
+    const cuts = [...found.cuts]
+    return { findings, schedules, complete: isExhausted && cuts.length === 0, cuts, results }
   }
 }

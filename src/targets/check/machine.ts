@@ -4,12 +4,13 @@
  */
 import { ArithmeticError } from '../../ir/dtype.ts'
 import type { Node } from '../../ir/node.ts'
+import { KernelError } from '../../ir/site.ts'
 import { describe, Agent, type ComponentRecord } from './agent.ts'
 import { Memory } from './access.ts'
 import { Clock, mix } from './clock.ts'
 import type { Code } from './code.ts'
 import { FlagMemory, type FlagSet, type FlagView } from './flags.ts'
-import { findingKey, StopRun, type Finding, type FindingKind } from './findings.ts'
+import { CutRun, findingKey, StopRun, type Finding, type FindingKind } from './findings.ts'
 import type { Accessor } from './memory.ts'
 import { StrongMemory, type Choices } from './strong.ts'
 
@@ -49,8 +50,10 @@ export interface ProgramInstance {
 
 export interface MachineOptions {
   readonly ranks: number
-  /** Scheduling points after which a run counts as not making progress. */
+  /** Scheduling points after which a run is cut. */
   readonly stepLimit?: number
+  /** Instructions after which a run is too long to be checked. */
+  readonly instructionLimit?: number
 }
 
 const HOST = 0
@@ -69,6 +72,8 @@ export class Machine {
   readonly #scratch: Agent[] = []
   readonly #ended = new WeakSet<Launch>()
   readonly #stepLimit: number
+  readonly #instructionLimit: number
+  #instructions = 0
   readonly hostClock = new Clock()
   steps = 0
 
@@ -76,6 +81,7 @@ export class Machine {
     this.ranks = options.ranks
     this.#scheduler = scheduler
     this.#stepLimit = options.stepLimit ?? 200_000
+    this.#instructionLimit = options.instructionLimit ?? 50_000_000
     const identify = (component: number): ComponentRecord => this.#components[component]
     this.memory = new Memory((finding) => this.report(finding), identify)
     this.strong = new StrongMemory(this.memory, scheduler, identify)
@@ -136,7 +142,7 @@ export class Machine {
         if (this.#agents.length > 0) this.#deadlock()
         break
       }
-      if (++this.steps > this.#stepLimit) this.#livelock(enabled)
+      if (++this.steps > this.#stepLimit) this.#cut(enabled)
       const free = this.#scheduler.sharing && enabled.find((agent) => this.#runsAtOnce(agent))
       if (free) {
         this.#advance(free, true)
@@ -211,6 +217,7 @@ export class Machine {
         agent.note(at)
       }
       agent.pc = at + 1
+      if (++this.#instructions > this.#instructionLimit) this.#tooLong(agent, instruction.node)
       try {
         instruction.run(agent, this)
       } catch (error) {
@@ -218,6 +225,14 @@ export class Machine {
         throw error
       }
     }
+  }
+
+  /** No schedule ends within reason: a loop of thousands of millions of turns, say. */
+  #tooLong(agent: Agent, node: Node): never {
+    throw new KernelError(
+      `${describe(agent)} of ${agent.launch.kernel} is still running after ${this.#instructionLimit / 1e6} million instructions of this schedule, which is too long to check: use smaller extents or fewer iterations in the scenario`,
+      node.site,
+    )
   }
 
   #component(rank: number, stream: number, program: number, role: string, slot: number): ComponentRecord {
@@ -439,14 +454,16 @@ export class Machine {
     })
   }
 
-  #livelock(enabled: readonly Agent[]): never {
+  /** Agents that are all in loops without a bound, and go on, are a livelock. Bounded loops may just be long. */
+  #cut(enabled: readonly Agent[]): never {
+    if (!enabled.every((agent) => agent.spins.size > 0)) throw new CutRun()
     throw new StopRun({
       kind: 'livelock',
       kernel: enabled[0].launch.kernel,
-      message: `still running after ${this.#stepLimit} scheduling points`,
+      message: `all programs that can move are still in loops without a bound after ${this.#stepLimit} scheduling points`,
       parties: enabled
         .slice(0, 4)
-        .map((agent) => ({ who: describe(agent), what: 'is still running', site: agent.site })),
+        .map((agent) => ({ who: describe(agent), what: 'is still looping', site: agent.site })),
     })
   }
 }

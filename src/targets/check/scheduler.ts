@@ -76,7 +76,7 @@ interface Decision {
   taken: number
 }
 
-/** How long one agent may keep the others waiting before it has to let them move. */
+/** How many turns an agent in a loop without a bound may take before it has to let the others move. */
 const patience = 400
 
 export class ExhaustiveSearch implements Scheduler {
@@ -89,6 +89,7 @@ export class ExhaustiveSearch implements Scheduler {
   #position = 0
   #left = 0
   #streak = 0
+  #unfair = false
   /** States by digest, with the most preemptions that were left there. */
   readonly #seen = new Map<string, number>()
 
@@ -106,6 +107,11 @@ export class ExhaustiveSearch implements Scheduler {
     }
   }
 
+  /** Whether schedules were left out because an agent in a loop without a bound had to let the others move. */
+  get isUnfair(): boolean {
+    return this.#unfair
+  }
+
   /** Prepare the next run. */
   begin(): void {
     this.#position = 0
@@ -118,6 +124,7 @@ export class ExhaustiveSearch implements Scheduler {
     if (this.#learnt) {
       // Orders that did not seem to matter do: start over with what is known now.
       this.#learnt = false
+      this.#unfair = false
       this.#trail = []
       this.#seen.clear()
       return true
@@ -140,7 +147,8 @@ export class ExhaustiveSearch implements Scheduler {
 
   next(enabled: readonly Agent[], current: Agent | undefined, machine: Machine): Agent {
     const stays = current !== undefined && enabled.includes(current)
-    const mustYield = stays && enabled.length > 1 && this.#streak > patience
+    const mustYield = stays && enabled.length > 1 && current.spins.size > 0 && this.#streak > patience
+    this.#unfair ||= mustYield
     const others = stays ? enabled.filter((agent) => agent !== current) : enabled
     const options = mustYield ? others : stays ? [current, ...(this.#left > 0 ? others : [])] : others
     if (options.length === 1) return this.#take(options[0], current)

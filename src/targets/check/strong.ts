@@ -7,17 +7,7 @@ import type { Node } from '../../ir/node.ts'
 import { atomicMeaning, type Order, type Scope } from '../../ir/ops/index.ts'
 import { accessOf, partyOf, type Memory } from './access.ts'
 import { describe, type Agent, type ComponentRecord, type Release } from './agent.ts'
-import {
-  acquire,
-  fence,
-  historyOf,
-  inherited,
-  releasesOf,
-  scopeConflict,
-  touch,
-  type Location,
-  type Message,
-} from './atomics.ts'
+import { acquire, fence, historyOf, inherited, releasesOf, type Location, type Message } from './atomics.ts'
 import { mix } from './clock.ts'
 import type { Buffer } from './memory.ts'
 
@@ -124,7 +114,7 @@ export class StrongMemory {
   glance(access: StrongAccess, location: Location, message: Message, writes = false): void {
     const { agent, node, scope } = access
     this.#check(access, location, writes)
-    touch(message, agent, scope, false, node)
+    location.touch(message, agent, scope, false, node)
     // Of several reads the first counts: had it seen what a later one saw, the iteration might have gone otherwise.
     for (const { spin } of agent.spins.values())
       if (!spin.reads.has(location)) spin.reads.set(location, message)
@@ -162,8 +152,9 @@ export class StrongMemory {
     const { messages } = location
     const id = mix(mix(agent.record.key, 0x1234567), ++agent.record.messages)
     agent.note(mix(mix(id, messages[at - 1].id), messages[at]?.id ?? 1))
-    const touches = [{ by: agent, scope, writes: true, first: time, last: time, node }]
-    messages.splice(at, 0, { value, releases, readFrom, epoch, id, touches })
+    const message: Message = { value, releases, readFrom, epoch, id, touches: [] }
+    messages.splice(at, 0, message)
+    location.touch(message, agent, scope, true, node, time)
     buffer.noteStrongWrite(i, location.newest.value)
   }
 
@@ -184,7 +175,7 @@ export class StrongMemory {
     const { agent, node, buffer, i, scope } = access
     const by = accessOf(agent, node)
     this.#memory.checkWeak(by, buffer, i, writes)
-    const other = scopeConflict(location, agent, scope, writes)
+    const other = location.scopeConflict(agent, scope, writes)
     if (!other) return
     const verb = (write: boolean, at: Scope): string => `${write ? 'writes' : 'reads'} it at ${at} scope`
     this.#memory.say(
