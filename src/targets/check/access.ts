@@ -9,6 +9,8 @@ import type { Accessor, Buffer, Conflict } from './memory.ts'
 export interface Places {
   readonly buffer: Buffer
   readonly index: Int32Array
+  /** Two of them may be the same place: they were chosen by values. */
+  readonly mayRepeat?: boolean
 }
 export const MASKED = -1
 export const OUTSIDE = -2

@@ -8,6 +8,7 @@ import type { Agent } from './agent.ts'
 import { ArrivalBarrier } from './barrier.ts'
 import { always, type Instruction } from './code.ts'
 import { describeFlag, type FlagView } from './flags.ts'
+import { checkOverlap, checkWrites } from './lanes.ts'
 import type { Machine } from './machine.ts'
 import { Buffer, type Accessor } from './memory.ts'
 import { atomicChange } from './strong.ts'
@@ -146,11 +147,14 @@ function writePlaces(
   by: Accessor,
   agent: Agent,
   machine: Machine,
-  { buffer, index }: Places,
+  places: Places,
   data: unknown,
   mask: unknown,
 ): void {
+  const { buffer, index } = places
+  const takes = (i: number): boolean => taking(mask, i)
   agent.noteEffect()
+  checkWrites(machine.memory, by, places, takes, (i) => element(data, i))
   for (let i = 0; i < index.length; i++) {
     const at = index[i]
     if (mask !== undefined && !taking(mask, i)) continue
@@ -168,7 +172,12 @@ function copyPlaces(
   to: Places,
   mask: unknown,
 ): void {
+  const takes = (i: number): boolean => taking(mask, i)
   agent.noteEffect()
+  checkOverlap(memory, by, from, to, takes)
+  // Places outside the source are zeros in shared memory and left alone elsewhere.
+  const writes = (i: number): boolean => takes(i) && (from.index[i] >= 0 || to.buffer.rank < 0)
+  checkWrites(memory, by, to, writes, (i) => (from.index[i] >= 0 ? from.buffer.data[from.index[i]] : 0))
   for (let i = 0; i < to.index.length; i++) {
     if (mask !== undefined && !taking(mask, i)) continue
     const source = from.index[i]
@@ -208,6 +217,14 @@ function strongAccess(node: Node, out: number, inputs: readonly number[]): Instr
     const lanes = optional(agent, mask)
     const other = node.op === 'load' ? optional(agent, third) : undefined
     const data = new Float64Array(places.index.length)
+    if (node.op === 'store')
+      checkWrites(
+        machine.memory,
+        accessOf(agent, node),
+        places,
+        (i) => taking(lanes, i),
+        (i) => element(agent.registers[second], i),
+      )
     places.index.forEach((at, i) => {
       if (!taking(lanes, i)) data[i] = other === undefined ? 0 : element(other, i)
       else if (at >= 0) data[i] = act(agent, machine, places, i, at)

@@ -99,10 +99,7 @@ export function viewInstruction(node: Node, out: number, inputs: readonly number
         const { shape } = node.inputs[0].type as RefType
         check(shape[0], places.buffer.name)
         const size = elements(shape) / shape[0]
-        return {
-          buffer: places.buffer,
-          index: places.index.subarray(i * size, (i + 1) * size),
-        } satisfies Places
+        return { ...places, index: places.index.subarray(i * size, (i + 1) * size) } satisfies Places
       })
     case 'tile':
       return plain((agent, machine) => tilePlaces(agent, machine, node, inputs))
@@ -121,7 +118,7 @@ export function viewInstruction(node: Node, out: number, inputs: readonly number
                 : start + j >= view.shape[1]
                   ? MASKED
                   : view.offset + rows[i] * view.strides[0] + (start + j) * view.strides[1]
-        return { buffer: view.allocation.buffers[view.rank], index } satisfies Places
+        return { buffer: view.allocation.buffers[view.rank], index, mayRepeat: true } satisfies Places
       })
     }
     case 'at':
@@ -137,7 +134,7 @@ export function viewInstruction(node: Node, out: number, inputs: readonly number
             const index = new Int32Array(rows * columns)
             for (let i = 0; i < rows; i++)
               for (let j = 0; j < columns; j++) index[i * columns + j] = places.index[j * rows + i]
-            return { buffer: places.buffer, index } satisfies Places
+            return { ...places, index } satisfies Places
           })
         : undefined
     default:
@@ -179,6 +176,7 @@ function elementPlaces(agent: Agent, inputs: readonly number[]): Places {
   return {
     buffer: view.allocation.buffers[view.rank],
     index: flatten(indices, view.shape, view.strides, view.offset),
+    mayRepeat: true,
   }
 }
 
@@ -192,7 +190,7 @@ function sharedPlaces(agent: Agent, node: Node, inputs: readonly number[]): Plac
     strides,
     0,
   )
-  return { buffer: places.buffer, index: flat.map((i) => (i < 0 ? i : places.index[i])) }
+  return { buffer: places.buffer, index: flat.map((i) => (i < 0 ? i : places.index[i])), mayRepeat: true }
 }
 
 function flatten(

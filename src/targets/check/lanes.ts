@@ -1,0 +1,64 @@
+/**
+ * Conflicts inside one operation. The lanes of a store or a copy act at once, in no order: two that write different values to
+ * one element leave either, and a copy whose source and target overlap may read what it has written.
+ */
+import { partyOf, type Memory, type Places } from './access.ts'
+import type { Accessor } from './memory.ts'
+
+/** Reports the first two lanes that write different values to one element. `takes` says which lanes take part. */
+export function checkWrites(
+  memory: Memory,
+  by: Accessor,
+  { buffer, index, mayRepeat }: Places,
+  takes: (lane: number) => boolean,
+  value: (lane: number) => number,
+): void {
+  if (!mayRepeat) return
+  const writers = new Map<number, number>()
+  for (let lane = 0; lane < index.length; lane++) {
+    const at = index[lane]
+    if (at < 0 || !takes(lane)) continue
+    const other = writers.get(at)
+    if (other === undefined) writers.set(at, lane)
+    else if (isDifferent(value(other), value(lane))) {
+      const place = buffer.describe(at)
+      const values = `${value(other)} and ${value(lane)}`
+      memory.say(
+        'race',
+        by,
+        `lanes ${other} and ${lane} of this ${nameOf(by)} write different values (${values}) to ${place}; either may stay`,
+        [partyOf(by, `writes ${place} twice`)],
+      )
+      return
+    }
+  }
+}
+
+/** Reports a lane that reads what another lane of the same copy writes. A lane that copies a place onto itself is harmless. */
+export function checkOverlap(
+  memory: Memory,
+  by: Accessor,
+  from: Places,
+  to: Places,
+  takes: (lane: number) => boolean,
+): void {
+  if (from.buffer !== to.buffer) return
+  const writers = new Map<number, number>()
+  to.index.forEach((at, lane) => at >= 0 && from.index[lane] >= 0 && takes(lane) && writers.set(at, lane))
+  const reader = from.index.findIndex(
+    (at, lane) => at >= 0 && to.index[lane] >= 0 && takes(lane) && (writers.get(at) ?? lane) !== lane,
+  )
+  if (reader < 0) return
+  const place = from.buffer.describe(from.index[reader])
+  memory.say(
+    'race',
+    by,
+    `the source and the target of this ${nameOf(by)} overlap: ${place} is read and written, in no order`,
+    [partyOf(by, `reads and writes ${place}`)],
+  )
+}
+
+const nameOf = ({ node }: Accessor): string => (node?.op.startsWith('copy') ? 'copy' : 'store')
+
+/** NaN does not differ from NaN, nor 0 from -0. */
+const isDifferent = (a: number, b: number): boolean => a !== b && !(Number.isNaN(a) && Number.isNaN(b))
