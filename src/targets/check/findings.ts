@@ -43,8 +43,11 @@ export function formatFinding(finding: Finding): string {
   return lines.join('\n')
 }
 
-/** Ends the run at once: there is nothing sensible to go on with. */
-export class StopRun extends Error {
+/** Ends a run, whatever the host program catches. */
+export class RunOver extends Error {}
+
+/** Ends the run with a finding: there is nothing sensible to go on with. */
+export class StopRun extends RunOver {
   readonly finding: Finding
   constructor(finding: Finding) {
     super(finding.message)
@@ -59,4 +62,4 @@ export class StopRun extends Error {
 export type Cut = 'limit' | 'fairness' | 'steps' | 'interrupted'
 
 /** Ends a run without a verdict: it has had as many scheduling points as a run may have. */
-export class CutRun extends Error {}
+export class CutRun extends RunOver {}

@@ -12,6 +12,7 @@ import type { Code } from './code.ts'
 import { FlagMemory, type FlagSet, type FlagView } from './flags.ts'
 import { CutRun, findingKey, StopRun, type Finding, type FindingKind } from './findings.ts'
 import type { Accessor } from './memory.ts'
+import { withPredecessors } from './order.ts'
 import { StrongMemory, type Choices } from './strong.ts'
 
 export interface Scheduler extends Choices {
@@ -28,8 +29,8 @@ export interface Launch {
   readonly grid: number
   /** Values of the kernel's parameters on this rank. */
   readonly args: Readonly<Record<string, unknown>>
-  /** Launches of other streams that end before this one starts. */
-  readonly after?: readonly Launch[]
+  /** Launches on this rank that end before this one starts: the one before it on its stream, and those of other streams. */
+  readonly after: readonly Launch[]
   /** What the host knew when it launched. */
   readonly hostClock: Clock
   readonly lasts: Map<Node, { count: number; clock: Clock }>
@@ -56,6 +57,13 @@ export interface MachineOptions {
   readonly instructionLimit?: number
 }
 
+/** The launches of a stream on a rank. */
+interface Queue {
+  readonly pending: Launch[]
+  active: Launch | undefined
+  last: Launch | undefined
+}
+
 const HOST = 0
 
 export class Machine {
@@ -67,7 +75,10 @@ export class Machine {
   readonly #scheduler: Scheduler
   readonly #components: ComponentRecord[] = []
   readonly #componentOf = new Map<string, number>()
-  readonly #queues = new Map<string, { pending: Launch[]; active: Launch | undefined; end: Clock }>()
+  readonly #queues = new Map<string, Queue>()
+  /** Launches that may still run for all that the host knows, whether or not they have ended. */
+  readonly #unknown = new Set<Launch>()
+  #current: Agent | undefined
   readonly #agents: Agent[] = []
   readonly #scratch: Agent[] = []
   readonly #ended = new WeakSet<Launch>()
@@ -108,35 +119,38 @@ export class Machine {
     this.hostClock.tick(HOST)
     const key = `${launch.rank}/${launch.stream}`
     let queue = this.#queues.get(key)
-    if (!queue) this.#queues.set(key, (queue = { pending: [], active: undefined, end: new Clock() }))
-    queue.pending.push({
+    if (!queue) this.#queues.set(key, (queue = { pending: [], active: undefined, last: undefined }))
+    const added: Launch = {
       ...launch,
       hostClock,
       lasts: new Map(),
       epochs: new Map(),
       remaining: launch.grid,
       end: new Clock(),
-    })
+    }
+    queue.pending.push(added)
+    queue.last = added
+    this.#unknown.add(added)
   }
 
-  /** The last launch of a stream on a rank, if there is one that has not ended. */
-  last(rank: number, stream: number): Launch | undefined {
-    const queue = this.#queues.get(`${rank}/${stream}`)
-    return queue?.pending.at(-1) ?? queue?.active
+  /** The last launch of a stream on a rank, unless the host knows that it has ended. */
+  last(rank: number, stream: number): readonly Launch[] {
+    const launch = this.#queues.get(`${rank}/${stream}`)?.last
+    return launch && this.#unknown.has(launch) ? [launch] : []
   }
 
-  /** Launches on a rank that have not ended, other streams' included. */
-  *unfinished(rank: number): Generator<Launch> {
-    for (const queue of this.#queues.values())
-      for (const launch of [...(queue.active ? [queue.active] : []), ...queue.pending])
-        if (launch.rank === rank) yield launch
+  /** Launches on a rank that may still run when one that follows `after` does. */
+  beside(rank: number, after: readonly Launch[]): Launch[] {
+    const before = withPredecessors(after)
+    return [...this.#unknown].filter((launch) => launch.rank === rank && !before.has(launch))
   }
 
-  /** Run everything enqueued; afterwards the host knows all that happened. */
-  run(): void {
-    let current: Agent | undefined
+  /** Run everything enqueued, or until these launches have ended; the host then knows what happened in them and before. */
+  run(until?: readonly Launch[]): void {
+    const isOver = (): boolean => until?.every((launch) => this.#ended.has(launch)) ?? false
     for (;;) {
       this.#startLaunches()
+      if (isOver()) break
       const enabled = this.#enabled()
       if (enabled.length === 0) {
         if (this.#agents.length > 0) this.#deadlock()
@@ -148,10 +162,14 @@ export class Machine {
         this.#advance(free, true)
         continue
       }
-      current = this.#scheduler.next(enabled, current?.done ? undefined : current, this)
-      this.#advance(current, true)
+      const current = this.#current?.done ? undefined : this.#current
+      this.#current = this.#scheduler.next(enabled, current, this)
+      this.#advance(this.#current, true)
     }
-    for (const queue of this.#queues.values()) this.hostClock.join(queue.end)
+    for (const launch of withPredecessors(until ?? [...this.#unknown])) {
+      this.hostClock.join(launch.end)
+      this.#unknown.delete(launch)
+    }
   }
 
   report(finding: Finding): void {
@@ -267,11 +285,10 @@ export class Machine {
     let ended = false
     for (const queue of this.#queues.values()) {
       while (!queue.active && queue.pending.length > 0) {
-        if (queue.pending[0].after?.some((launch) => !this.#ended.has(launch))) break
+        if (queue.pending[0].after.some((launch) => !this.#ended.has(launch))) break
         const launch = queue.pending.shift()!
         queue.active = launch
-        for (const other of launch.after ?? []) launch.end.join(other.end)
-        launch.end.join(queue.end)
+        for (const other of launch.after) launch.end.join(other.end)
         launch.end.join(launch.hostClock)
         for (const { flags } of flagArguments(launch)) {
           const [signalled, waited] = [flags.signalled[launch.rank], flags.waited[launch.rank]]
@@ -309,7 +326,6 @@ export class Machine {
 
   #endLaunch(launch: Launch): void {
     const queue = this.#queues.get(`${launch.rank}/${launch.stream}`)!
-    queue.end.join(launch.end)
     queue.active = undefined
     this.#ended.add(launch)
     // The rank's last program advances the epochs of the flags the kernel used.

@@ -3,6 +3,7 @@
  * preemptions, all values that reads may return and all places that stores may take.
  */
 import type { Agent } from './agent.ts'
+import { RunOver } from './findings.ts'
 import type { Machine, Scheduler } from './machine.ts'
 import type { Sharing } from './strong.ts'
 
@@ -69,7 +70,7 @@ export class RandomScheduler implements Scheduler {
 }
 
 /** Thrown to end a run whose continuation has been seen. */
-export class Seen extends Error {}
+export class Seen extends RunOver {}
 
 interface Decision {
   readonly count: number

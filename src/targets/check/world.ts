@@ -31,10 +31,10 @@ import {
   type SymmetricTensor,
 } from '../../world/world.ts'
 import { compile, type Code } from './code.ts'
-import { StopRun, type Finding } from './findings.ts'
+import { RunOver, StopRun, type Finding } from './findings.ts'
 import type { FlagSet, FlagView } from './flags.ts'
 import { Machine, type Launch as Running, type Scheduler } from './machine.ts'
-import { Seen } from './scheduler.ts'
+import { mostAtOnce } from './order.ts'
 import { Buffer, rowMajor, type Allocation } from './memory.ts'
 import type { TensorView } from './views.ts'
 
@@ -61,9 +61,9 @@ export class CheckWorld extends HostWorld {
   readonly #freed = new WeakSet<object>()
   #placed = 0
   #streams = 1
-  /** By stream, what its next launches wait for. */
-  readonly #awaited = new Map<number, readonly (Running | undefined)[]>()
-  #stopped: StopRun | Seen | undefined
+  /** By stream and rank, the launches that its next launch there follows. */
+  readonly #awaited = new Map<number, (readonly Running[])[]>()
+  #stopped: RunOver | undefined
 
   constructor(options: CheckWorldOptions) {
     super(options.ranks)
@@ -178,26 +178,19 @@ export class CheckWorld extends HostWorld {
     this.#streams = Math.max(this.#streams, stream + 1)
     for (const rank of ranks) {
       const grid = gridOf(options.grid, rank, this.#residency ?? defaultResidency)
-      if (code.needsResidency) this.#expectResident(kernel.name, code.needsResidency.site, grid, rank, stream)
+      const after = this.#tail(stream, rank)
+      if (code.needsResidency) this.#expectResident(kernel.name, code.needsResidency.site, grid, rank, after)
       const values = Object.fromEntries(
         Object.keys(kernel.params).map((name) => [name, this.#bind(args[name] as never, rank)]),
       )
-      this.#expectOwnEpochs(kernel.name, code, values, rank, stream)
+      this.#expectOwnEpochs(kernel.name, code, values, rank, stream, after)
       expectDistinct(
         kernel.name,
         code.writes,
         Object.entries(values).map(([name, value]) => [name, (value as Partial<TensorView>).allocation]),
       )
-      const awaited = this.#awaited.get(stream)?.[rank]
-      this.machine.enqueue({
-        kernel: kernel.name,
-        code,
-        rank,
-        stream,
-        grid,
-        args: values,
-        after: awaited ? [awaited] : [],
-      })
+      this.machine.enqueue({ kernel: kernel.name, code, rank, stream, grid, args: values, after })
+      this.#await(stream, rank, [])
     }
   }
 
@@ -208,11 +201,11 @@ export class CheckWorld extends HostWorld {
     args: Readonly<Record<string, unknown>>,
     rank: number,
     stream: number,
+    after: readonly Running[],
   ): void {
     const flagsOf = (names: ReadonlySet<string>, of: Readonly<Record<string, unknown>>): FlagSet[] =>
       [...names].map((name) => (of[name] as FlagView).flags)
-    for (const launch of this.machine.unfinished(rank)) {
-      if (launch.stream === stream) continue
+    for (const launch of this.machine.beside(rank, after)) {
       for (const side of ['signals', 'waits'] as const) {
         const theirs = flagsOf(launch.code[side], launch.args)
         const shared = flagsOf(code[side], args).find((flags) => theirs.includes(flags))
@@ -220,7 +213,7 @@ export class CheckWorld extends HostWorld {
         this.machine.report({
           kind: 'flag-reuse',
           kernel,
-          message: `${launch.kernel} (stream ${launch.stream}) and ${kernel} (stream ${stream}) may run at once on rank ${rank}, and both ${side === 'signals' ? 'signal' : 'wait for'} ${shared.name}, whose epochs are counted once a rank: give each launch flags of its own`,
+          message: `${launch.kernel} (stream ${launch.stream}) and ${kernel} (stream ${stream}) may run at once on rank ${rank}, and both ${side === 'signals' ? 'signal' : 'wait for'} ${shared.name}, whose epochs are counted once per rank: give each launch flags of its own, or order the two with an event`,
           parties: [],
         })
       }
@@ -233,19 +226,21 @@ export class CheckWorld extends HostWorld {
     try {
       return act()
     } catch (error) {
-      if (error instanceof StopRun || error instanceof Seen) this.#stopped = error
+      if (error instanceof RunOver) this.#stopped = error
       throw error
     }
   }
 
-  #expectResident(kernel: string, site: Site | undefined, grid: number, rank: number, stream: number): void {
+  #expectResident(
+    kernel: string,
+    site: Site | undefined,
+    grid: number,
+    rank: number,
+    after: readonly Running[],
+  ): void {
     if (this.#residency === undefined) return
-    // Streams run beside each other; within one, launches follow each other.
-    const beside = new Map<number, number>()
-    for (const launch of this.machine.unfinished(rank))
-      if (launch.code.needsResidency && launch.stream !== stream)
-        beside.set(launch.stream, Math.max(beside.get(launch.stream) ?? 0, launch.grid))
-    const running = [...beside.values()].reduce((sum, programs) => sum + programs, 0)
+    const beside = this.machine.beside(rank, after).filter((launch) => launch.code.needsResidency)
+    const running = mostAtOnce(beside, (launch) => launch.grid)
     if (grid + running <= this.#residency) return
     const others = running > 0 ? ` beside ${running} that may be waiting` : ''
     throw new StopRun({
@@ -280,28 +275,49 @@ export class CheckWorld extends HostWorld {
       kind: 'stream',
       id,
       record: () => {
-        const marks = this.everyRank.map((rank) => this.machine.last(rank, id))
-        const event: StreamEvent = { kind: 'event', synchronize: () => this.synchronize(), elapsed: () => 0 }
+        const marks = this.everyRank.map((rank) => this.#tail(id, rank))
+        const event: StreamEvent = {
+          kind: 'event',
+          synchronize: () => this.#synchronize(marks.flat()),
+          elapsed: () => 0,
+        }
         this.#marks.set(event, marks)
         return event
       },
       wait: (event) => {
         const marks = this.#marks.get(event)
         if (!marks) throw new WorldError('the event was not recorded on this world')
-        this.#awaited.set(id, marks)
+        for (const rank of this.everyRank)
+          this.#await(id, rank, [...(this.#awaited.get(id)?.[rank] ?? []), ...marks[rank]])
       },
-      synchronize: () => this.synchronize(),
+      synchronize: () => this.#synchronize(this.everyRank.flatMap((rank) => this.#tail(id, rank))),
     }
   }
-  /** By event, the last launch before it on each rank. */
-  readonly #marks = new WeakMap<StreamEvent, readonly (Running | undefined)[]>()
+  /** By event, what it comes after on each rank. */
+  readonly #marks = new WeakMap<StreamEvent, readonly (readonly Running[])[]>()
+
+  /** What has to end before all that was done so far on a stream of a rank has ended. */
+  #tail(stream: number, rank: number): readonly Running[] {
+    return [...this.machine.last(rank, stream), ...(this.#awaited.get(stream)?.[rank] ?? [])]
+  }
+
+  #await(stream: number, rank: number, launches: readonly Running[]): void {
+    let awaited = this.#awaited.get(stream)
+    if (!awaited) this.#awaited.set(stream, (awaited = this.everyRank.map(() => [])))
+    awaited[rank] = launches
+  }
 
   // Waiting and reading
 
   override async synchronize(): Promise<void> {
+    return this.#synchronize()
+  }
+
+  /** Until these launches have ended, or all. */
+  async #synchronize(launches?: readonly Running[]): Promise<void> {
     this.#remember(() => {
       this.expectSymmetric()
-      this.machine.run()
+      this.machine.run(launches)
     })
     return Promise.resolve()
   }

@@ -1,0 +1,210 @@
+/** What streams, events and the host's waits order, and what they do not. */
+import { describe, expect, it } from 'vitest'
+import { flags, i32, kernel, tensor } from '../../src/index.ts'
+import { explore } from '../../src/targets/check/explore.ts'
+import { scenario, type Stream, type World } from '../../src/world/world.ts'
+
+const write = kernel('write', { x: tensor(i32, 1) }, (t, { x }) => t.store(x.at([0]), 7))
+const add = kernel('add', { x: tensor(i32, 1), y: tensor(i32, 1) }, (t, { x, y }) =>
+  t.store(y.at([0]), t.load(x.at([0])).add(t.load(y.at([0])))),
+)
+const wait = kernel('wait', { go: flags() }, (t, { go }) => t.wait(go))
+const signal = kernel('signal', { go: flags() }, (t, { go }) => t.signal(go))
+const both = kernel('both', { go: flags() }, (t, { go }) => {
+  t.signal(go)
+  t.wait(go)
+})
+
+async function findings(run: (world: World) => Promise<unknown>, residency?: number): Promise<string[]> {
+  const subject = scenario('streams', { ranks: 1, residency }, run)
+  const kinds = new Set<string>()
+  for (const how of [{ preemptions: 2 }, { schedules: 50 }]) {
+    const found = await explore(subject, { ranks: 1, ...how })
+    for (const { kind } of found.findings) kinds.add(kind)
+  }
+  return [...kinds]
+}
+
+const streams = (world: World, count: number): Stream[] => Array.from({ length: count }, () => world.stream())
+
+describe('events', () => {
+  /** `add` on the third stream reads what the first two write; it waits for the events of those that `waits` names. */
+  const joined = (waits: readonly number[]) => async (world: World) => {
+    const [first, second, third] = streams(world, 3)
+    const x = world.zeros(i32, [1], { name: 'x' })
+    const y = world.zeros(i32, [1], { name: 'y' })
+    world.launch(write, { x }, { grid: 1, stream: first })
+    world.launch(write, { x: y }, { grid: 1, stream: second })
+    const events = [first.record(), second.record()]
+    for (const at of waits) third.wait(events[at])
+    world.launch(add, { x, y }, { grid: 1, stream: third })
+    expect([...(await world.read(y, 0))]).toEqual([14])
+  }
+
+  it('add up: a stream that waits for two follows both', async () => {
+    expect(await findings(joined([0, 1]))).toEqual([])
+    expect(await findings(joined([1, 0]))).toEqual([])
+    expect(await findings(joined([0]))).toEqual(['race'])
+    expect(await findings(joined([1]))).toEqual(['race'])
+  })
+
+  it('pass on what their stream waited for, also where nothing was launched there', async () => {
+    const relayed = (relay: boolean) => async (world: World) => {
+      const [first, second, third] = streams(world, 3)
+      const x = world.zeros(i32, [1])
+      world.launch(write, { x }, { grid: 1, stream: first })
+      second.wait(first.record())
+      if (relay) third.wait(second.record())
+      world.launch(write, { x }, { grid: 1, stream: third })
+      await world.synchronize()
+    }
+    expect(await findings(relayed(true))).toEqual([])
+    expect(await findings(relayed(false))).toEqual(['race'])
+  })
+
+  it('order what is launched after the wait, and nothing before it', async () => {
+    const run = async (world: World): Promise<void> => {
+      const [first, second] = streams(world, 2)
+      const x = world.zeros(i32, [1])
+      world.launch(write, { x }, { grid: 1, stream: second })
+      world.launch(write, { x }, { grid: 1, stream: first })
+      second.wait(first.record())
+      await world.synchronize()
+    }
+    expect(await findings(run)).toEqual(['race'])
+  })
+})
+
+describe('the host', () => {
+  const waited =
+    (how: (first: Stream, second: Stream) => Promise<void>) =>
+    async (world: World): Promise<void> => {
+      const [first, second] = streams(world, 2)
+      const x = world.zeros(i32, [1])
+      world.launch(write, { x }, { grid: 1, stream: first })
+      await how(first, second)
+      world.launch(write, { x }, { grid: 1, stream: second })
+      await world.synchronize()
+    }
+
+  it('knows of the stream that it waited for', async () => {
+    expect(await findings(waited((first) => first.synchronize()))).toEqual([])
+    expect(await findings(waited((first) => first.record().synchronize()))).toEqual([])
+  })
+
+  it('knows nothing of other streams', async () => {
+    expect(await findings(waited((_, second) => second.synchronize()))).toEqual(['race'])
+    expect(await findings(waited((_, second) => second.record().synchronize()))).toEqual(['race'])
+  })
+
+  it('knows nothing of what was launched after the event that it waited for', async () => {
+    const run = async (world: World): Promise<void> => {
+      const [first, second] = streams(world, 2)
+      const [x, y] = [world.zeros(i32, [1]), world.zeros(i32, [1])]
+      world.launch(write, { x: y }, { grid: 1, stream: first })
+      const event = first.record()
+      world.launch(write, { x }, { grid: 1, stream: first })
+      await event.synchronize()
+      world.launch(write, { x }, { grid: 1, stream: second })
+      await world.synchronize()
+    }
+    expect(await findings(run)).toEqual(['race'])
+  })
+
+  it('may wait for one stream while another waits for a launch that is still to come', async () => {
+    const run = async (world: World): Promise<void> => {
+      const [first, second] = streams(world, 2)
+      const [go, x] = [world.flags(), world.zeros(i32, [1])]
+      world.launch(wait, { go }, { grid: 1, stream: first })
+      world.launch(write, { x }, { grid: 1, stream: second })
+      await second.synchronize()
+      world.launch(signal, { go }, { grid: 1, stream: second })
+      await world.synchronize()
+    }
+    expect(await findings(run)).toEqual([])
+  })
+
+  it('is in a deadlock if the stream that it waits for waits for what it launches later', async () => {
+    const run = async (world: World): Promise<void> => {
+      const [first, second] = streams(world, 2)
+      const go = world.flags()
+      world.launch(wait, { go }, { grid: 1, stream: first })
+      await first.synchronize()
+      world.launch(signal, { go }, { grid: 1, stream: second })
+    }
+    expect(await findings(run)).toEqual(['deadlock'])
+  })
+})
+
+/** `both` on each of three streams with the same flags; `order` says which waits for the launch on which. */
+const chained =
+  (order: readonly (readonly [waiter: number, signaller: number])[], sameFlags: boolean) =>
+  async (world: World): Promise<void> => {
+    const all = streams(world, 3)
+    const sets = [world.flags(), world.flags(), world.flags()]
+    all.forEach((stream, i) => {
+      for (const [waiter, signaller] of order) if (waiter === i) stream.wait(all[signaller].record())
+      world.launch(both, { go: sets[sameFlags ? 0 : i] }, { grid: 1, stream })
+    })
+    await world.synchronize()
+  }
+
+describe('launches that events order', () => {
+  it('may use the same flags', async () => {
+    expect(
+      await findings(
+        chained(
+          [
+            [1, 0],
+            [2, 1],
+          ],
+          true,
+        ),
+      ),
+    ).toEqual([])
+    expect(await findings(chained([[2, 1]], true))).toEqual(['flag-reuse'])
+    expect(
+      await findings(
+        chained(
+          [
+            [1, 0],
+            [2, 0],
+          ],
+          true,
+        ),
+      ),
+    ).toEqual(['flag-reuse'])
+  })
+
+  it('need not run at once', async () => {
+    expect(
+      await findings(
+        chained(
+          [
+            [1, 0],
+            [2, 1],
+          ],
+          false,
+        ),
+        1,
+      ),
+    ).toEqual([])
+    // Two of them follow each other, so that two run at once at most.
+    expect(await findings(chained([[1, 0]], false), 2)).toEqual([])
+    expect(await findings(chained([[1, 0]], false), 1)).toEqual(['residency'])
+    expect(await findings(chained([], false), 2)).toEqual(['residency'])
+    expect(await findings(chained([], false), 3)).toEqual([])
+  })
+
+  it('are not taken for ended because the host waited for another stream', async () => {
+    const run = async (world: World): Promise<void> => {
+      const [first, second] = streams(world, 2)
+      const go = world.flags()
+      world.launch(both, { go }, { grid: 1, stream: first })
+      await second.synchronize()
+      world.launch(both, { go }, { grid: 1, stream: second })
+      await world.synchronize()
+    }
+    expect(await findings(run)).toEqual(['flag-reuse'])
+  })
+})
