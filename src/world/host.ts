@@ -31,6 +31,13 @@ import {
 
 export const elements = (shape: readonly number[]): number => shape.reduce((n, extent) => n * extent, 1)
 
+/**
+ * Whether a host's write is of words that a kernel may poll: each is written at once, after all that the host wrote before.
+ * Longer writes are copies, in no order with what a kernel does.
+ */
+export const isWords = (dtype: StorageDType, count: number): boolean =>
+  dtypes[dtype].bytes === 4 && count <= 4
+
 /** What a new tensor holds on a rank: nothing, one value everywhere, or elements. */
 type Contents = undefined | number | PerRank<ArrayLike<number>>
 
@@ -191,7 +198,11 @@ export abstract class HostWorld implements World {
     for (const rank of ranks)
       if (this.localRanks.includes(rank)) {
         if (typeof contents === 'number') this.fillWith(tensor, rank, contents)
-        else this.#fill(tensor, rank, typeof contents === 'function' ? contents(rank) : contents)
+        else {
+          const given = typeof contents === 'function' ? contents(rank) : contents
+          expectLength(tensor, rank, given)
+          this.fill(tensor, rank, given)
+        }
       }
     return tensor
   }
@@ -266,15 +277,6 @@ export abstract class HostWorld implements World {
     this.fill(tensor, rank, new Float64Array(elements(tensor.shape)).fill(value))
   }
 
-  #fill(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
-    const { name, shape } = tensor
-    if (contents.length !== elements(shape))
-      throw new WorldError(
-        `${name} is [${shape.join(', ')}], ${elements(shape)} elements, but ${contents.length} were given for rank ${rank}`,
-      )
-    this.fill(tensor, rank, contents)
-  }
-
   async read(tensor: SymmetricTensor, rank: number): Promise<Float64Array> {
     this.expectLocal(rank)
     this.expectHandle(tensor)
@@ -285,7 +287,13 @@ export abstract class HostWorld implements World {
   write(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
     this.expectLocal(rank)
     this.expectHandle(tensor)
-    this.#fill(tensor, rank, contents)
+    expectLength(tensor, rank, contents)
+    this.overwrite(tensor, rank, contents)
+  }
+
+  /** As `fill`, while launches may run. */
+  protected overwrite(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
+    this.fill(tensor, rank, contents)
   }
 
   async copy(
@@ -337,6 +345,13 @@ export abstract class HostWorld implements World {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }
+}
+
+function expectLength({ name, shape }: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
+  if (contents.length !== elements(shape))
+    throw new WorldError(
+      `${name} is [${shape.join(', ')}], ${elements(shape)} elements, but ${contents.length} were given for rank ${rank}`,
+    )
 }
 
 const isExtent = (extent: number): boolean => Number.isInteger(extent) && extent >= 0

@@ -2,8 +2,14 @@
 import type { Node } from '../../ir/node.ts'
 import { describe, type Agent, type ComponentRecord } from './agent.ts'
 import { historyOf, type Location } from './atomics.ts'
-import type { Finding, FindingKind, Party } from './findings.ts'
+import { StopRun, type Finding, type FindingKind, type Party } from './findings.ts'
 import type { Accessor, Buffer, Conflict } from './memory.ts'
+
+/** A view that leaves its tensor, flag set or world. That is a mistake only if the view is used. */
+export interface WrongView {
+  readonly node: Node
+  readonly message: string
+}
 
 /** Places in one buffer. An index of MASKED is left out; OUTSIDE is an error if it takes part. */
 export interface Places {
@@ -11,6 +17,8 @@ export interface Places {
   readonly index: Int32Array
   /** Two of them may be the same place: they were chosen by values. */
   readonly mayRepeat?: boolean
+  /** Why all of them are OUTSIDE. */
+  readonly wrong?: WrongView
 }
 export const MASKED = -1
 export const OUTSIDE = -2
@@ -22,6 +30,14 @@ export function accessOf(agent: Agent, node: Node): Accessor {
 
 export function partyOf(by: Accessor, what: string): Party {
   return { who: describe(by.identity), what, site: by.node?.site }
+}
+
+/** Ends the run: a view that is wrong was used. The line of the use is named where it is another than that of the view. */
+export function misuse(by: Accessor, { node, message }: WrongView): StopRun {
+  const lineOf = (one: Node | undefined): number | undefined => one?.site?.position?.line
+  const made = { who: describe(by.identity), what: 'makes this view', site: node.site }
+  const used = lineOf(by.node) === lineOf(node) ? [] : [partyOf(by, 'uses it')]
+  return new StopRun({ kind: 'out-of-bounds', kernel: by.kernel, message, parties: [made, ...used] })
 }
 
 export class Memory {
@@ -68,7 +84,8 @@ export class Memory {
     if (conflict) this.#race(by, buffer, i, conflict, writes)
   }
 
-  outside(by: Accessor, buffer: Buffer, verb: string): void {
+  outside(by: Accessor, { buffer, wrong }: Places, verb: 'reads' | 'writes'): void {
+    if (wrong) throw misuse(by, wrong)
     const extents = buffer.shape.join(' x ') || 'one element'
     const where = `${buffer.name}${buffer.rank >= 0 ? ` of rank ${buffer.rank}` : ''}`
     this.say('out-of-bounds', by, `an access of ${buffer.name} (${extents}) lies outside it`, [

@@ -31,6 +31,12 @@ export interface ComponentRecord extends Identity {
   messages: number
 }
 
+/** Add to the digest of what a component has done and seen. */
+export function noteIn(record: ComponentRecord, value: number): void {
+  record.history = mix(record.history, value)
+  record.history2 = mix(record.history2 + 0x51ed27, value ^ 0x2545f491)
+}
+
 export function describe(who: Identity): string {
   if (who.rank < 0) return 'the host'
   return [`rank ${who.rank}`, `program ${who.program}`, who.team, who.role].filter(Boolean).join(', ')
@@ -138,9 +144,7 @@ export class Agent implements Identity {
 
   /** Add to the digest of what this agent has done and seen. */
   note(value: number): void {
-    const { record } = this
-    record.history = mix(record.history, value)
-    record.history2 = mix(record.history2 + 0x51ed27, value ^ 0x2545f491)
+    noteIn(this.record, value)
   }
 
   noteEffect(): void {

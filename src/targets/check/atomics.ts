@@ -6,6 +6,7 @@
  */
 import type { Node } from '../../ir/node.ts'
 import type { Order, Scope } from '../../ir/ops/index.ts'
+import type { Clock } from './clock.ts'
 import type { Buffer } from './memory.ts'
 import { covers, type Agent, type Identity, type Release } from './agent.ts'
 
@@ -32,6 +33,12 @@ export interface Message {
   readonly epoch: number | undefined
 }
 
+/** What an agent, or the host, must know of. */
+interface Knower {
+  readonly clock: Clock
+  readonly stale?: ReadonlyMap<Location, Message>
+}
+
 export class Location {
   /** In modification order. */
   readonly messages: Message[]
@@ -54,18 +61,25 @@ export class Location {
     return `${this.#buffer.describe(this.#i)}, which is ${this.newest.value}`
   }
 
-  /** An agent has read or written one of the messages. */
-  touch(message: Message, agent: Agent, scope: Scope, writes: boolean, node: Node, time = agent.time): void {
+  /** Somebody has read or written one of the messages. */
+  touch(
+    message: Message,
+    by: Identity,
+    scope: Scope,
+    writes: boolean,
+    node: Node | undefined,
+    time: number,
+  ): void {
     const isSame = (one: Pick<Touch, 'by' | 'scope' | 'writes'>): boolean =>
-      one.by.component === agent.component && one.scope === scope && one.writes === writes
+      one.by.component === by.component && one.scope === scope && one.writes === writes
     const known = message.touches.find(isSame)
     if (known) {
       known.last = time
       known.node = node
-    } else message.touches.push({ by: agent, scope, writes, first: time, last: time, node })
+    } else message.touches.push({ by, scope, writes, first: time, last: time, node })
     const latest = this.#latest.find(isSame)
     if (latest) latest.last = time
-    else this.#latest.push({ by: agent, scope, writes, last: time })
+    else this.#latest.push({ by, scope, writes, last: time })
   }
 
   /** A strong access by somebody else that neither is ordered before this one nor meets it at a common scope. */
@@ -95,16 +109,15 @@ export class Location {
   }
 
   /** The oldest message an agent may still read: the newest it must know of. */
-  floor(agent: Agent): number {
-    const known = this.#newestKnown(agent)
-    const barred = agent.stale.get(this)
+  floor({ clock, stale }: Knower): number {
+    const known = this.#newestKnown(clock)
+    const barred = stale?.get(this)
     return barred ? Math.max(known, this.#news(barred)) : known
   }
 
-  #newestKnown(agent: Agent): number {
+  #newestKnown(clock: Clock): number {
     for (let i = this.messages.length - 1; i > 0; i--)
-      for (const touch of this.messages[i].touches)
-        if (agent.clock.get(touch.by.component) >= touch.first) return i
+      for (const touch of this.messages[i].touches) if (clock.get(touch.by.component) >= touch.first) return i
     return 0
   }
 
@@ -120,10 +133,10 @@ export class Location {
     return this.#news(since) > 0
   }
 
-  /** Where a plain store by the agent may be placed: an index into the messages. */
-  places(agent: Agent): number[] {
+  /** Where a plain store may be placed: an index into the messages. */
+  places(by: Knower): number[] {
     const places: number[] = []
-    for (let i = this.floor(agent) + 1; i <= this.messages.length; i++)
+    for (let i = this.floor(by) + 1; i <= this.messages.length; i++)
       if (i === this.messages.length || this.messages[i].readFrom !== this.messages[i - 1]) places.push(i)
     return places
   }

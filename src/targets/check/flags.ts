@@ -1,7 +1,7 @@
 /** Flags: signals and waits for epochs, on the histories of strong accesses. */
 import { attribute, type Node } from '../../ir/node.ts'
 import type { Order, Scope } from '../../ir/ops/index.ts'
-import { accessOf, partyOf, type Memory } from './access.ts'
+import { accessOf, partyOf, type Memory, type WrongView } from './access.ts'
 import { describe, type Agent } from './agent.ts'
 import { Location, type Message } from './atomics.ts'
 import type { Buffer } from './memory.ts'
@@ -22,6 +22,7 @@ export interface FlagView {
   readonly flags: FlagSet
   readonly rank: number
   readonly index: number
+  readonly wrong?: WrongView
 }
 
 export class FlagMemory {

@@ -3,7 +3,7 @@ import type { DType } from '../../ir/dtype.ts'
 import { attribute, type Node } from '../../ir/node.ts'
 import { ops, type Order, type Scope } from '../../ir/ops/index.ts'
 import { elements, type RefType } from '../../ir/type.ts'
-import { accessOf, OUTSIDE, type Places } from './access.ts'
+import { accessOf, misuse, OUTSIDE, type Places, type WrongView } from './access.ts'
 import type { Agent } from './agent.ts'
 import { ArrivalBarrier } from './barrier.ts'
 import { always, type Instruction } from './code.ts'
@@ -108,8 +108,7 @@ function weakAccess(node: Node, out: number, inputs: readonly number[]): Instruc
         const by = machine.beginCopy(agent, node)
         const [from, to] = [agent.registers[first] as Places, agent.registers[second] as Places]
         copyPlaces(by, agent, machine, from, to, undefined)
-        const barrier = agent.registers[third] as ArrivalBarrier
-        barrier.attach(by)
+        barrierOf(agent, node, third).attach(by)
       })
     default: {
       const inMemory = node.inputs.map((input) => input.type.kind === 'ref')
@@ -131,14 +130,15 @@ function readPlaces(
   mask?: unknown,
   other?: unknown,
 ): Float64Array {
-  const { buffer, index } = agent.registers[register] as Places
+  const places = agent.registers[register] as Places
+  const { buffer, index } = places
   const by = accessOf(agent, node)
   const out = new Float64Array(index.length)
   for (let i = 0; i < out.length; i++) {
     const at = index[i]
     if (mask !== undefined && !taking(mask, i)) out[i] = other === undefined ? 0 : element(other, i)
     else if (at >= 0) out[i] = machine.memory.read(by, buffer, at)
-    else if (at === OUTSIDE) machine.memory.outside(by, buffer, 'reads')
+    else if (at === OUTSIDE) machine.memory.outside(by, places, 'reads')
   }
   return out
 }
@@ -159,7 +159,7 @@ function writePlaces(
     const at = index[i]
     if (mask !== undefined && !taking(mask, i)) continue
     if (at >= 0) machine.memory.write(by, buffer, at, element(data, i))
-    else if (at === OUTSIDE) machine.memory.outside(by, buffer, 'writes')
+    else if (at === OUTSIDE) machine.memory.outside(by, places, 'writes')
   }
 }
 
@@ -182,8 +182,8 @@ function copyPlaces(
     if (mask !== undefined && !taking(mask, i)) continue
     const source = from.index[i]
     const target = to.index[i]
-    if (source === OUTSIDE) memory.outside(by, from.buffer, 'reads')
-    else if (target === OUTSIDE) memory.outside(by, to.buffer, 'writes')
+    if (source === OUTSIDE) memory.outside(by, from, 'reads')
+    else if (target === OUTSIDE) memory.outside(by, to, 'writes')
     else if (target >= 0 && source >= 0)
       memory.write(by, to.buffer, target, memory.read(by, from.buffer, source))
     else if (target >= 0 && to.buffer.rank < 0) memory.write(by, to.buffer, target, 0)
@@ -229,7 +229,7 @@ function strongAccess(node: Node, out: number, inputs: readonly number[]): Instr
       if (!taking(lanes, i)) data[i] = other === undefined ? 0 : element(other, i)
       else if (at >= 0) data[i] = act(agent, machine, places, i, at)
       else if (at === OUTSIDE)
-        machine.memory.outside(accessOf(agent, node), places.buffer, node.op === 'load' ? 'reads' : 'writes')
+        machine.memory.outside(accessOf(agent, node), places, node.op === 'load' ? 'reads' : 'writes')
     })
     agent.registers[out] = scalar ? data[0] : data
   }
@@ -243,9 +243,15 @@ function strongAccess(node: Node, out: number, inputs: readonly number[]): Instr
 // Flags and fences
 
 function flagInstruction(node: Node, out: number, [first]: readonly number[]): Instruction {
-  const flag = (agent: Agent): FlagView => agent.registers[first] as FlagView
+  const seen = (agent: Agent): FlagView => agent.registers[first] as FlagView
+  const flag = (agent: Agent): FlagView => {
+    const view = seen(agent)
+    if (view.wrong) throw misuse(accessOf(agent, node), view.wrong)
+    return view
+  }
   const isAlone = (agent: Agent, machine: Machine): boolean => {
-    const { flags, rank, index } = flag(agent)
+    const { flags, rank, index, wrong } = seen(agent)
+    if (wrong) return true
     return !machine.strong.isShared(flags.buffers[rank], index)
   }
   if (node.op === 'fence') {
@@ -276,7 +282,8 @@ function flagInstruction(node: Node, out: number, [first]: readonly number[]): I
   return {
     node,
     sync: true,
-    ready: (agent, machine) => machine.flags.canWait(agent, node, flag(agent)),
+    ready: (agent, machine) =>
+      seen(agent).wrong !== undefined || machine.flags.canWait(agent, node, flag(agent)),
     run: (agent, machine) => machine.flags.wait(agent, node, flag(agent)),
     commutes: always,
     waiting(agent, machine) {
@@ -289,8 +296,16 @@ function flagInstruction(node: Node, out: number, [first]: readonly number[]): I
 
 // Barriers inside a program
 
+const isWrong = (view: unknown): view is WrongView => !(view instanceof ArrivalBarrier)
+
+function barrierOf(agent: Agent, node: Node, register: number): ArrivalBarrier {
+  const view = agent.registers[register] as ArrivalBarrier | WrongView
+  if (isWrong(view)) throw misuse(accessOf(agent, node), view)
+  return view
+}
+
 function barrierInstruction(node: Node, [first, second]: readonly number[]): Instruction {
-  const barrier = (agent: Agent): ArrivalBarrier => agent.registers[first] as ArrivalBarrier
+  const barrier = (agent: Agent): ArrivalBarrier => barrierOf(agent, node, first)
   const phase = (agent: Agent): number => agent.registers[second] as number
   if (node.op === 'barrier')
     return {
@@ -306,7 +321,7 @@ function barrierInstruction(node: Node, [first, second]: readonly number[]): Ins
   return {
     node,
     sync: true,
-    ready: (agent) => barrier(agent).isReady(phase(agent)),
+    ready: (agent) => isWrong(agent.registers[first]) || barrier(agent).isReady(phase(agent)),
     run: (agent, machine) => barrier(agent).wait(agent, node, phase(agent), machine),
     commutes: always,
     waiting: (agent) => `waits for phase ${phase(agent)} of a barrier ${barrier(agent).describe()}`,

@@ -11,7 +11,7 @@ import { Clock, mix } from './clock.ts'
 import type { Code } from './code.ts'
 import { FlagMemory, type FlagSet, type FlagView } from './flags.ts'
 import { CutRun, findingKey, StopRun, type Finding, type FindingKind } from './findings.ts'
-import type { Accessor } from './memory.ts'
+import type { Accessor, Buffer } from './memory.ts'
 import { withPredecessors } from './order.ts'
 import { StrongMemory, type Choices } from './strong.ts'
 
@@ -112,6 +112,17 @@ export class Machine {
       kernel: 'the host program',
       node: undefined,
     }
+  }
+
+  /** The host writes a word, which launches that may run can poll. */
+  writeWord(buffer: Buffer, i: number, value: number): void {
+    this.strong.storeFromHost(this.host, this.#components[HOST], buffer, i, value)
+    this.hostClock.tick(HOST)
+  }
+
+  /** Whether a launch may still run, for all that the host knows. */
+  get isBusy(): boolean {
+    return this.#unknown.size > 0
   }
 
   enqueue(launch: Omit<Launch, 'hostClock' | 'lasts' | 'epochs' | 'remaining' | 'end'>): void {

@@ -6,10 +6,10 @@ import { round, type DType } from '../../ir/dtype.ts'
 import type { Node } from '../../ir/node.ts'
 import { atomicMeaning, type Order, type Scope } from '../../ir/ops/index.ts'
 import { accessOf, partyOf, type Memory } from './access.ts'
-import { describe, type Agent, type ComponentRecord, type Release } from './agent.ts'
+import { describe, noteIn, type Agent, type ComponentRecord, type Identity, type Release } from './agent.ts'
 import { acquire, fence, historyOf, inherited, releasesOf, type Location, type Message } from './atomics.ts'
 import { mix } from './clock.ts'
-import type { Buffer } from './memory.ts'
+import type { Accessor, Buffer } from './memory.ts'
 
 /** One strong access of one place. */
 export interface StrongAccess {
@@ -65,7 +65,7 @@ export class StrongMemory {
   choose(access: StrongAccess): { readonly location: Location; readonly message: Message } {
     const { agent, buffer, i } = access
     const location = historyOf(buffer, i)
-    this.#noteSharing(access, location, false)
+    this.#noteSharing(access, agent, location, false)
     const choice = this.#choices.pick(location.messages.length - location.floor(agent))
     return { location, message: location.messages[location.messages.length - 1 - choice] }
   }
@@ -74,13 +74,31 @@ export class StrongMemory {
     const { agent, buffer, i, order, scope, epoch } = access
     const location = historyOf(buffer, i)
     this.#check(access, location, true)
-    this.#noteSharing(access, location, true)
+    this.#noteSharing(access, agent, location, true)
     const places = location.places(agent)
     const at = places[places.length - 1 - this.#choices.pick(places.length)]
     if (location.newest.value !== value) agent.noteEffect()
     const { time } = agent
     const releases = releasesOf(agent, order, scope)
-    this.#insert(access, location, at, time, { value, releases, readFrom: undefined, epoch })
+    this.#insert(access, { by: agent, record: agent.record }, location, at, time, {
+      value,
+      releases,
+      readFrom: undefined,
+      epoch,
+    })
+  }
+
+  /** The host writes a word that kernels may poll: a release store at system scope. */
+  storeFromHost(host: Accessor, record: ComponentRecord, buffer: Buffer, i: number, value: number): void {
+    const location = historyOf(buffer, i)
+    this.#memory.checkWeak(host, buffer, i, true)
+    this.#noteSharing({ buffer, i }, record, location, true)
+    const places = location.places(host)
+    const at = places[places.length - 1 - this.#choices.pick(places.length)]
+    const scope = 'system'
+    const releases = [{ by: record, scope, clock: host.clock.copy() } as const]
+    const content = { value, releases, readFrom: undefined, epoch: undefined }
+    this.#insert({ buffer, i, scope }, { by: record, record }, location, at, host.time, content)
   }
 
   /** A read-modify-write; `change` gives undefined if it leaves the place alone, which makes it a plain read. */
@@ -88,7 +106,7 @@ export class StrongMemory {
     const { agent, node, buffer, i, order, scope, epoch } = access
     if (!buffer.isWritten(i)) this.#memory.read(accessOf(agent, node), buffer, i)
     const location = historyOf(buffer, i)
-    this.#noteSharing(access, location, true)
+    this.#noteSharing(access, agent, location, true)
     const candidates = location.modifiable(agent)
     const from = candidates[candidates.length - 1 - this.#choices.pick(candidates.length)]
     const message = location.messages[from]
@@ -98,7 +116,12 @@ export class StrongMemory {
     if (value !== old) agent.noteEffect()
     const { time } = agent
     const releases = [...inherited(agent, message, scope), ...releasesOf(agent, order, scope)]
-    this.#insert(access, location, from + 1, time, { value, releases, readFrom: message, epoch })
+    this.#insert(access, { by: agent, record: agent.record }, location, from + 1, time, {
+      value,
+      releases,
+      readFrom: message,
+      epoch,
+    })
     return old
   }
 
@@ -114,7 +137,7 @@ export class StrongMemory {
   glance(access: StrongAccess, location: Location, message: Message, writes = false): void {
     const { agent, node, scope } = access
     this.#check(access, location, writes)
-    location.touch(message, agent, scope, false, node)
+    location.touch(message, agent, scope, false, node, agent.time)
     // Of several reads the first counts: had it seen what a later one saw, the iteration might have gone otherwise.
     for (const { spin } of agent.spins.values())
       if (!spin.reads.has(location)) spin.reads.set(location, message)
@@ -141,30 +164,33 @@ export class StrongMemory {
   }
 
   #insert(
-    access: StrongAccess,
+    { buffer, i, scope, node }: Pick<StrongAccess, 'buffer' | 'i' | 'scope'> & { readonly node?: Node },
+    { by, record }: { readonly by: Identity; readonly record: ComponentRecord },
     location: Location,
     at: number,
     time: number,
     content: Omit<Message, 'touches' | 'id'>,
   ): void {
-    const { agent, node, buffer, i, scope } = access
-    const { value, releases, readFrom, epoch } = content
     const { messages } = location
-    const id = mix(mix(agent.record.key, 0x1234567), ++agent.record.messages)
-    agent.note(mix(mix(id, messages[at - 1].id), messages[at]?.id ?? 1))
-    const message: Message = { value, releases, readFrom, epoch, id, touches: [] }
+    const id = mix(mix(record.key, 0x1234567), ++record.messages)
+    noteIn(record, mix(mix(id, messages[at - 1].id), messages[at]?.id ?? 1))
+    const message: Message = { ...content, id, touches: [] }
     messages.splice(at, 0, message)
-    location.touch(message, agent, scope, true, node, time)
+    location.touch(message, by, scope, true, node, time)
     buffer.noteStrongWrite(i, location.newest.value)
   }
 
-  #noteSharing(access: StrongAccess, location: Location, writes: boolean): void {
+  #noteSharing(
+    { buffer, i }: Pick<StrongAccess, 'buffer' | 'i'>,
+    { component }: Identity,
+    location: Location,
+    writes: boolean,
+  ): void {
     const { sharing } = this.#choices
     if (!sharing) return
-    const { component } = access.agent
     for (const other of writes ? location.users : location.writers)
       if (other !== component) {
-        sharing.share(`${access.buffer.key}/${access.i}`)
+        sharing.share(`${buffer.key}/${i}`)
         break
       }
     location.users.add(component)

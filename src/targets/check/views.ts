@@ -1,8 +1,8 @@
-/** Views as instructions: which rank's copy, which places of it. Places outside are found here or when they are accessed. */
+/** Views as instructions: which rank's copy, which places of it. A view that leaves its tensor is reported when it is used. */
 import { attribute, type Node } from '../../ir/node.ts'
 import type { Datum } from '../../ir/ops/index.ts'
 import { elements, type RefType, type Shape } from '../../ir/type.ts'
-import { MASKED, OUTSIDE, type Places } from './access.ts'
+import { MASKED, OUTSIDE, type Places, type WrongView } from './access.ts'
 import type { Agent } from './agent.ts'
 import type { ArrivalBarrier } from './barrier.ts'
 import type { Instruction } from './code.ts'
@@ -16,9 +16,22 @@ export interface TensorView {
   readonly offset: number
   readonly shape: readonly number[]
   readonly strides: readonly number[]
+  readonly wrong?: WrongView
 }
 
 const number = (agent: Agent, register: number): number => agent.registers[register] as number
+
+/** Places of a tensor; of a view that is wrong, none is inside. */
+const placesOf = (
+  { allocation, rank, wrong }: TensorView,
+  index: Int32Array,
+  rest: Pick<Places, 'mayRepeat'> = {},
+): Places => ({
+  buffer: allocation.buffers[rank],
+  index: wrong ? index.fill(OUTSIDE) : index,
+  ...rest,
+  wrong,
+})
 
 export function viewInstruction(node: Node, out: number, inputs: readonly number[]): Instruction | undefined {
   const plain = (run: (agent: Agent, machine: Machine) => unknown): Instruction => ({
@@ -32,14 +45,10 @@ export function viewInstruction(node: Node, out: number, inputs: readonly number
     case 'on':
       return plain((agent, machine) => {
         const rank = number(agent, inputs[1])
-        if (rank < 0 || rank >= machine.ranks)
-          machine.stop(
-            agent,
-            node,
-            'out-of-bounds',
-            `there is no rank ${rank} in a world of ${machine.ranks}`,
-          )
-        return { ...(agent.registers[from] as TensorView | FlagView), rank }
+        const view = agent.registers[from] as TensorView | FlagView
+        if (rank >= 0 && rank < machine.ranks) return { ...view, rank }
+        const message = `there is no rank ${rank} in a world of ${machine.ranks}`
+        return { ...view, wrong: view.wrong ?? { node, message } }
       })
     case 'dim': {
       const axis = attribute<number>(node, 'axis')
@@ -58,51 +67,49 @@ export function viewInstruction(node: Node, out: number, inputs: readonly number
     }
     case 'slice': {
       const axis = attribute<number>(node, 'axis')
-      return plain((agent, machine) => {
+      return plain((agent) => {
         const view = agent.registers[from] as TensorView
         const start = number(agent, inputs[1])
         const size = number(agent, inputs[2])
-        if (start < 0 || size < 0 || start + size > view.shape[axis])
-          machine.stop(
-            agent,
-            node,
-            'out-of-bounds',
-            `the slice [${start}, ${start + size}) of axis ${axis} of ${view.allocation.name} leaves its extent ${view.shape[axis]}`,
-          )
         const shape = view.shape.map((extent, i) => (i === axis ? size : extent))
-        return { ...view, shape, offset: view.offset + start * view.strides[axis] } satisfies TensorView
+        const sliced: TensorView = { ...view, shape, offset: view.offset + start * view.strides[axis] }
+        if (start >= 0 && size >= 0 && start + size <= view.shape[axis]) return sliced
+        const message = `the slice [${start}, ${start + size}) of axis ${axis} of ${view.allocation.name} leaves its extent ${view.shape[axis]}`
+        return { ...sliced, wrong: view.wrong ?? { node, message } } satisfies TensorView
       })
     }
     case 'pick':
-      return plain((agent, machine) => {
+      return plain((agent) => {
         const i = number(agent, inputs[1])
-        const check = (extent: number, name: string): void => {
-          if (i < 0 || i >= extent)
-            machine.stop(agent, node, 'out-of-bounds', `index ${i} is outside the ${extent} of ${name}`)
-        }
+        const leaves = (extent: number, name: string): WrongView | undefined =>
+          i >= 0 && i < extent
+            ? undefined
+            : { node, message: `index ${i} is outside the ${extent} of ${name}` }
         if (kind === 'tensor') {
           const view = agent.registers[from] as TensorView
-          check(view.shape[0], view.allocation.name)
           return {
             ...view,
             shape: view.shape.slice(1),
             strides: view.strides.slice(1),
             offset: view.offset + i * view.strides[0],
+            wrong: view.wrong ?? leaves(view.shape[0], view.allocation.name),
           } satisfies TensorView
         }
         if (kind === 'barriers') {
           const barriers = agent.registers[from] as ArrivalBarrier[]
-          check(barriers.length, 'the barriers')
-          return barriers[i]
+          return leaves(barriers.length, 'the barriers') ?? barriers[i]
         }
         const places = agent.registers[from] as Places
         const { shape } = node.inputs[0].type as RefType
-        check(shape[0], places.buffer.name)
+        const wrong = places.wrong ?? leaves(shape[0], places.buffer.name)
         const size = elements(shape) / shape[0]
-        return { ...places, index: places.index.subarray(i * size, (i + 1) * size) } satisfies Places
+        const index = wrong
+          ? new Int32Array(size).fill(OUTSIDE)
+          : places.index.subarray(i * size, (i + 1) * size)
+        return { ...places, index, wrong } satisfies Places
       })
     case 'tile':
-      return plain((agent, machine) => tilePlaces(agent, machine, node, inputs))
+      return plain((agent) => tilePlaces(agent, node, inputs))
     case 'rows': {
       const width = attribute<number>(node, 'width')
       return plain((agent) => {
@@ -118,12 +125,12 @@ export function viewInstruction(node: Node, out: number, inputs: readonly number
                 : start + j >= view.shape[1]
                   ? MASKED
                   : view.offset + rows[i] * view.strides[0] + (start + j) * view.strides[1]
-        return { buffer: view.allocation.buffers[view.rank], index, mayRepeat: true } satisfies Places
+        return placesOf(view, index, { mayRepeat: true })
       })
     }
     case 'at':
-      return plain((agent, machine) => {
-        if (kind === 'flags') return flagAt(agent, machine, node, inputs)
+      return plain((agent) => {
+        if (kind === 'flags') return flagAt(agent, node, inputs)
         return kind === 'tensor' ? elementPlaces(agent, inputs) : sharedPlaces(agent, node, inputs)
       })
     case 'transpose':
@@ -142,21 +149,16 @@ export function viewInstruction(node: Node, out: number, inputs: readonly number
   }
 }
 
-function tilePlaces(agent: Agent, machine: Machine, node: Node, inputs: readonly number[]): Places {
+function tilePlaces(agent: Agent, node: Node, inputs: readonly number[]): Places {
   const view = agent.registers[inputs[0]] as TensorView
   const shape = attribute<Shape>(node, 'shape')
   const start = shape.map((extent, axis) => number(agent, inputs[1 + axis]) * extent)
-  start.forEach((from, axis) => {
-    if (from < 0 || from >= Math.max(view.shape[axis], 1)) {
-      const at = start.map((one, i) => one / shape[i]).join(', ')
-      machine.stop(
-        agent,
-        node,
-        'out-of-bounds',
-        `tile [${at}] of ${shape.join(' x ')} lies wholly outside ${view.allocation.name}, which is ${view.shape.join(' x ')}`,
-      )
-    }
-  })
+  const isOutside = start.some((from, axis) => from < 0 || from >= Math.max(view.shape[axis], 1))
+  if (view.wrong || isOutside) {
+    const at = start.map((one, i) => one / shape[i]).join(', ')
+    const message = `tile [${at}] of ${shape.join(' x ')} lies wholly outside ${view.allocation.name}, which is ${view.shape.join(' x ')}`
+    return placesOf({ ...view, wrong: view.wrong ?? { node, message } }, new Int32Array(elements(shape)))
+  }
   const [rows, columns] = shape.length === 1 ? [1, shape[0]] : shape
   const [top, left] = shape.length === 1 ? [0, start[0]] : start
   const [height, width] = shape.length === 1 ? [1, view.shape[0]] : view.shape
@@ -167,17 +169,13 @@ function tilePlaces(agent: Agent, machine: Machine, node: Node, inputs: readonly
     for (let j = 0; j < columns; j++)
       index[i * columns + j] = top + i < height && left + j < width ? row + (left + j) * right : MASKED
   }
-  return { buffer: view.allocation.buffers[view.rank], index }
+  return placesOf(view, index)
 }
 
 function elementPlaces(agent: Agent, inputs: readonly number[]): Places {
   const view = agent.registers[inputs[0]] as TensorView
   const indices = inputs.slice(1).map((register) => agent.registers[register] as Datum)
-  return {
-    buffer: view.allocation.buffers[view.rank],
-    index: flatten(indices, view.shape, view.strides, view.offset),
-    mayRepeat: true,
-  }
+  return placesOf(view, flatten(indices, view.shape, view.strides, view.offset), { mayRepeat: true })
 }
 
 function sharedPlaces(agent: Agent, node: Node, inputs: readonly number[]): Places {
@@ -190,7 +188,7 @@ function sharedPlaces(agent: Agent, node: Node, inputs: readonly number[]): Plac
     strides,
     0,
   )
-  return { buffer: places.buffer, index: flat.map((i) => (i < 0 ? i : places.index[i])), mayRepeat: true }
+  return { ...places, index: flat.map((i) => (i < 0 ? i : places.index[i])), mayRepeat: true }
 }
 
 function flatten(
@@ -217,19 +215,12 @@ function flatten(
   return out
 }
 
-function flagAt(agent: Agent, machine: Machine, node: Node, inputs: readonly number[]): FlagView {
+function flagAt(agent: Agent, node: Node, inputs: readonly number[]): FlagView {
   const view = agent.registers[inputs[0]] as FlagView
+  const { name, shape } = view.flags
   const at = inputs.slice(1).map((register) => number(agent, register))
-  let index = 0
-  at.forEach((i, axis) => {
-    if (i < 0 || i >= view.flags.shape[axis])
-      machine.stop(
-        agent,
-        node,
-        'out-of-bounds',
-        `flag [${at.join(', ')}] is outside ${view.flags.name}, which is ${view.flags.shape.join(' x ')}`,
-      )
-    index = index * view.flags.shape[axis] + i
-  })
-  return { ...view, index }
+  if (at.every((i, axis) => i >= 0 && i < shape[axis]))
+    return { ...view, index: at.reduce((flat, i, axis) => flat * shape[axis] + i, 0) }
+  const message = `flag [${at.join(', ')}] is outside ${name}, which is ${shape.join(' x ')}`
+  return { ...view, wrong: view.wrong ?? { node, message } }
 }

@@ -18,7 +18,7 @@ import {
   streamNumber,
   type Handle,
 } from '../../world/arguments.ts'
-import { elements, HostWorld } from '../../world/host.ts'
+import { elements, HostWorld, isWords } from '../../world/host.ts'
 import type { Disagreement } from '../../world/symmetric.ts'
 import {
   WorldError,
@@ -120,6 +120,14 @@ export class CheckWorld extends HostWorld {
     const { buffers, dtype } = this.#allocation(tensor)
     for (let i = 0; i < contents.length; i++)
       this.machine.memory.write(this.machine.host, buffers[rank], i, round(dtype, contents[i]))
+  }
+
+  protected override overwrite(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
+    const { buffers, dtype } = this.#allocation(tensor)
+    if (!this.machine.isBusy || !isWords(tensor.dtype, contents.length))
+      return this.fill(tensor, rank, contents)
+    for (let i = 0; i < contents.length; i++)
+      this.machine.writeWord(buffers[rank], i, round(dtype, contents[i]))
   }
 
   protected override contents(tensor: SymmetricTensor, rank: number): Float64Array {

@@ -8,7 +8,7 @@ import type { Timeline } from '../../timeline/timeline.ts'
 import { expectApart, type Handle } from '../../world/arguments.ts'
 import { fillElements, readElements, writeElements } from '../../world/elements.ts'
 import { bytesText, granule, Heap, OutOfHeap } from '../../world/heap.ts'
-import { elements, HostWorld } from '../../world/host.ts'
+import { elements, HostWorld, isWords } from '../../world/host.ts'
 import type { Disagreement } from '../../world/symmetric.ts'
 import {
   WorldError,
@@ -142,6 +142,17 @@ export class CpuWorld extends HostWorld {
   protected override fill(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
     this.#host.expectRunning()
     writeElements(this.#buffer, this.#address(this.#storage.get(tensor)!, rank), tensor.dtype, contents)
+  }
+
+  /** A kernel that polls the words with an order sees all that was written before them, on every processor. */
+  protected override overwrite(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
+    if (!isWords(tensor.dtype, contents.length)) return this.fill(tensor, rank, contents)
+    this.#host.expectRunning()
+    const words = new Uint32Array(contents.length)
+    writeElements(words.buffer, 0, tensor.dtype, contents)
+    const address = this.#address(this.#storage.get(tensor)!, rank)
+    const target = new Uint32Array(this.#buffer, address, words.length)
+    words.forEach((word, i) => Atomics.store(target, i, word))
   }
 
   protected override fillWith(tensor: SymmetricTensor, rank: number, value: number): void {

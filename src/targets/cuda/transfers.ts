@@ -7,12 +7,11 @@
  */
 import { dtypes, type StorageDType } from '../../ir/dtype.ts'
 import { fillElements, readElements, writeElements } from '../../world/elements.ts'
+import { isWords } from '../../world/host.ts'
 import { WorldError } from '../../world/world.ts'
 import type { Device, HostMemory, Stream } from './runtime.ts'
 
 const STAGING_BYTES = 8 * 1024 * 1024
-/** Of a write that is not a copy. */
-const mostWords = 4
 /** Milliseconds after which a copy of a piece is thought to never come. */
 const patience = 20_000
 
@@ -29,8 +28,7 @@ export class Transfers {
 
   write(to: bigint, dtype: StorageDType, contents: ArrayLike<number>): void {
     this.#expectFree()
-    if (dtypes[dtype].bytes === 4 && contents.length <= mostWords && this.#haveWritten(to, dtype, contents))
-      return
+    if (isWords(dtype, contents.length) && this.#haveWritten(to, dtype, contents)) return
     this.#inPieces(dtype, contents.length, (at, count, bytes) => {
       writeElements(this.#staging.view, 0, dtype, part(contents, at, count))
       this.#in(to + BigInt(at * dtypes[dtype].bytes), bytes)

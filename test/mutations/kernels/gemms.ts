@@ -224,8 +224,8 @@ const pushMutants = {
   },
   'one-tile-too-many': {
     kind: 'out-of-bounds',
-    lines: ['choose-flag'],
-    says: ['flag [0, 2] is outside arrived'],
+    lines: ['push'],
+    says: ['tile [2, 0] of 1 x 1 lies wholly outside a'],
   },
 } satisfies Mutants
 type PushMutation = keyof typeof pushMutants
@@ -253,7 +253,7 @@ const pushKernel = (mutation?: PushMutation) =>
         t.for(tiles, (i) =>
           t.for(R, (shift) => {
             const peer = t.rank.add(shift).mod(R)
-            const tile = arrived.on(peer).at([t.rank, i]) // @line choose-flag
+            const tile = arrived.on(peer).at([t.rank, i])
             if (mutation === 'signals-before-pushing') t.signal(tile)
             t.put(a.tile([i, 0], [1, 1]), inbox.on(peer).pick(slot).pick(t.rank).tile([i, 0], [1, 1])) // @line push
             if (mutation !== 'signals-before-pushing') t.signal(tile, how) // @line signal

@@ -32,7 +32,7 @@ const stageRingMutants = {
   'one-buffer-too-few': { kind: 'race', lines: ['fill-a', 'fill-a'], says: ['asynchronous copy'] },
   'one-stage-too-many': {
     kind: 'out-of-bounds',
-    lines: ['choose-stage'],
+    lines: ['await-empty', 'choose-empty'],
     says: ['index 2 is outside the 2', 'producer'],
   },
   'gives-back-before-reading': {
@@ -87,10 +87,10 @@ const stageRingKernel = (mutation?: StageRingMutation) =>
       const barrier = mutation === 'barriers-shared-by-stages' ? 0 : stage
       return {
         phase: k.div(stages),
-        b: bs.pick(stage), // @line choose-stage
+        b: bs.pick(stage),
         a: as.pick(buffer),
         full: full.at(barrier),
-        empty: empty.at(barrier),
+        empty: empty.at(barrier), // @line choose-empty
       }
     }
     t.roles({

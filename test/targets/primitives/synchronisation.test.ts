@@ -325,3 +325,40 @@ describe.each(targets)('programs on %s', (target) => {
     })
   })
 })
+
+/** Polls until the host has written a word, then reads what the host wrote before it. */
+const polling = kernel(
+  'polling',
+  { go: tensor('u32', 1), data: tensor('i32', 1), out: tensor('i32', 1) },
+  (t, { go, data, out }) => {
+    t.while(
+      t.constant('u32', 0),
+      (seen) => seen.eq(0),
+      () => t.load(go.at([0]), { order: 'acquire', scope: 'system' }),
+    )
+    t.copy(data.tile([0], [16]), out.tile([0], [16]))
+  },
+)
+
+describe.each(targets)('a word that the host writes, on %s', (target) => {
+  it.each(sizesOn(target))('reaches kernels that poll it, on %i ranks', async (ranks) => {
+    await onWorld(target, ranks, async (world) => {
+      const args = {
+        go: world.zeros('u32', [1]),
+        data: world.full('i32', [length], 96),
+        out: world.full('i32', [length], 96),
+      }
+      world.launch(polling, args, { grid: 1 })
+      for (const rank of range(ranks)) {
+        world.write(
+          args.data,
+          rank,
+          range(length).map((i) => rank * 100 + i),
+        )
+        world.write(args.go, rank, [1])
+      }
+      for (const rank of range(ranks))
+        expect([...(await world.read(args.out, rank))]).toEqual(range(length).map((i) => rank * 100 + i))
+    })
+  })
+})
