@@ -107,7 +107,10 @@ export class Host {
       hold: () => this.#watchdog.wait(),
       done: () => this.#watchdog.done(),
     })
-    this.#forget = threads.onInterrupt(async () => void (await this.#stops.stop('interrupted')))
+    this.#forget = threads.onInterrupt(
+      async () => void (await this.#stops.stop('interrupted')),
+      () => this.#stops.abandon(),
+    )
     for (let rank = 0; rank < this.ranks; rank++) this.queue(rank, 0)
   }
 

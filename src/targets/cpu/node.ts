@@ -97,15 +97,34 @@ async function serveAssignment(assignment: Assignment): Promise<void> {
   serve({ ...assignment, load: module[loader.name], now, failed })
 }
 
-const interrupted = new Set<() => Promise<void>>()
-
-async function onSignal(): Promise<void> {
-  process.removeListener('SIGINT', signalled)
-  await Promise.allSettled([...interrupted].map((stop) => stop()))
-  // Whoever else listens decides what becomes of the process; nobody: it ends as it would have without us.
-  if (process.listenerCount('SIGINT') === 0) process.kill(process.pid, 'SIGINT')
+interface Ending {
+  readonly stop: () => Promise<void>
+  readonly exiting: () => void
 }
-const signalled = (): void => void onSignal()
+const endings = new Set<Ending>()
+
+/** What asks a process to end. */
+const signals = ['SIGINT', 'SIGTERM'] as const
+
+async function onSignal(signal: NodeJS.Signals): Promise<void> {
+  process.removeListener(signal, signalled)
+  await Promise.allSettled([...endings].map(({ stop }) => stop()))
+  // Whoever else listens decides what becomes of the process; nobody: it ends as it would have without us.
+  if (process.listenerCount(signal) === 0) process.kill(process.pid, signal)
+}
+const signalled = (signal: NodeJS.Signals): void => void onSignal(signal)
+const exiting = (): void => endings.forEach((ending) => ending.exiting())
+
+function listen(): void {
+  for (const signal of signals)
+    if (!process.listeners(signal).includes(signalled)) process.on(signal, signalled)
+  if (!process.listeners('exit').includes(exiting)) process.on('exit', exiting)
+}
+
+function listenNoMore(): void {
+  for (const signal of signals) process.removeListener(signal, signalled)
+  process.removeListener('exit', exiting)
+}
 
 export const nodeThreads: Threads = {
   cores: availableParallelism(),
@@ -113,12 +132,13 @@ export const nodeThreads: Threads = {
   start: () => new NodeThread(),
   block: (words, index, value, milliseconds) => void Atomics.wait(words, index, value, milliseconds),
   collect,
-  onInterrupt(stop) {
-    if (!process.listeners('SIGINT').includes(signalled)) process.on('SIGINT', signalled)
-    interrupted.add(stop)
+  onInterrupt(stop, exiting) {
+    const ending: Ending = { stop, exiting }
+    listen()
+    endings.add(ending)
     return () => {
-      interrupted.delete(stop)
-      if (interrupted.size === 0) process.removeListener('SIGINT', signalled)
+      endings.delete(ending)
+      if (endings.size === 0) listenNoMore()
     }
   },
 }

@@ -105,6 +105,12 @@ export class Stops {
     return this.#stopped
   }
 
+  /** The process exits, which waits for its threads, and no thread is ended while it runs native code: kernels must return. */
+  abandon(): void {
+    Atomics.compareExchange(this.#words, control.abort >>> 2, stopReason.none, stopReason.host)
+    this.#world.wakeEverybody()
+  }
+
   /** Go on. Nothing of what was launched may be left. */
   resume(): void {
     const words = this.#words

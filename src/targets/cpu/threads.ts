@@ -45,6 +45,9 @@ export interface Threads {
   block(words: Int32Array, index: number, value: number, milliseconds: number): void
   /** Give memories that nobody refers to back to the system. */
   collect(): void
-  /** Call when the process is asked to end, before it does; the result undoes it. */
-  onInterrupt(stop: () => Promise<void>): () => void
+  /**
+   * `stop` is called when a signal asks the process to end, before it does. `exiting` is called when the process exits: it waits for
+   * its threads, so that code which they run must return soon. The result undoes it.
+   */
+  onInterrupt(stop: () => Promise<void>, exiting: () => void): () => void
 }

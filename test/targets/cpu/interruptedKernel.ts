@@ -1,6 +1,7 @@
 /**
  * A program whose kernel waits for a flag that nobody signals: see worldStops.test.ts. `interruptedKernel.ts TARGET MODE`, where
- * the mode is `alone`, `listening` or `leaving`: the last one opens, uses and closes a world, and has nothing else to do.
+ * the mode is `alone`, `listening`, `exiting` (calls process.exit while the kernel waits) or `leaving`: the last one opens, uses and
+ * closes a world, and has nothing else to do.
  */
 import { flags, i32, kernel, openWorld, tensor } from '../../../src/index.ts'
 
@@ -22,6 +23,7 @@ else {
   world.launch(stuck, { ready: world.flags([], { name: 'ready' }), x }, { grid: 1 })
   // What a rank waits for is only known once it waits.
   await new Promise((resolve) => setTimeout(resolve, 300))
+  if (mode === 'exiting') process.exit(5)
   console.log('launched')
   try {
     await world.synchronize()

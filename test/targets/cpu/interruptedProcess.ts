@@ -13,6 +13,15 @@ const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
 
 /** `program` is a file of this folder. */
 export function interrupted(program: string, ...args: readonly string[]): Promise<Outcome> {
+  return signalled('SIGINT', program, ...args)
+}
+
+/** One that does not end within 20 s is killed: then `signal` is SIGKILL. */
+export function signalled(
+  name: NodeJS.Signals,
+  program: string,
+  ...args: readonly string[]
+): Promise<Outcome> {
   const path = fileURLToPath(new URL(program, import.meta.url))
   return new Promise((resolve) => {
     const child = spawn(process.execPath, ['--import', tsx, path, ...args], {
@@ -21,10 +30,14 @@ export function interrupted(program: string, ...args: readonly string[]): Promis
     let output = ''
     const onData = (data: Buffer): void => {
       output += data.toString()
-      if (output.includes('launched\n') && !child.killed) child.kill('SIGINT')
+      if (output.includes('launched\n') && !child.killed) child.kill(name)
     }
     child.stdout.on('data', onData)
     child.stderr.on('data', onData)
-    child.on('exit', (code, signal) => resolve({ code, signal, output }))
+    const timer = setTimeout(() => child.kill('SIGKILL'), 20_000)
+    child.on('exit', (code, signal) => {
+      clearTimeout(timer)
+      resolve({ code, signal, output })
+    })
   })
 }

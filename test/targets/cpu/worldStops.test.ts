@@ -5,7 +5,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { nodeThreads } from '../../../src/targets/cpu/node.ts'
 import { poolOf } from '../../../src/targets/cpu/pool.ts'
 import { nativeEngine } from '../../../src/targets/native/node.ts'
-import { interrupted, type Outcome } from './interruptedProcess.ts'
+import { interrupted, signalled, type Outcome } from './interruptedProcess.ts'
 import { stopOf } from './stopOf.ts'
 
 const native = nativeEngine()
@@ -170,6 +170,15 @@ describe.each(targets)('%s', (target) => {
 
     it('that is interrupted ends as it would without a world', async () => {
       expect(await run('alone')).toMatchObject({ code: null, signal: 'SIGINT' })
+    })
+
+    it('that is terminated ends as it would without a world', async () => {
+      const outcome = await signalled('SIGTERM', 'interruptedKernel.ts', target, 'alone')
+      expect(outcome).toMatchObject({ code: null, signal: 'SIGTERM' })
+    })
+
+    it('that exits while a kernel waits ends at once', async () => {
+      expect(await run('exiting')).toEqual({ code: 5, signal: null, output: 'filled 2\n' })
     })
 
     it('that listens for interrupts learns what its ranks did', async () => {
