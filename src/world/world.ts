@@ -193,6 +193,11 @@ export interface World extends Allocator {
     kernel: Kernel<P, M>,
     options?: Pick<LaunchOptions<M>, 'meta'> & { readonly args?: LaunchArguments<P> },
   ): Promise<void>
+  /**
+   * Compile what the launches that `launches` makes need, and launch nothing. The event loop goes on meanwhile, which a launch that
+   * has to compile first does not allow. Not there on targets that compile quickly.
+   */
+  compile?(launches: () => void): Promise<void>
   /** A new stream. */
   stream(): Stream
   /** All launches so far have ended, on all local ranks. */

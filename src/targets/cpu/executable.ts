@@ -30,4 +30,6 @@ export interface Engine {
   readonly machine: Machine
   /** May be asked for the same module again: it keeps results, in memory and on disk. */
   compile(module: CodeModule): Uint8Array
+  /** Where compiling takes long: does it without blocking this thread, so that `compile` then has the result at hand. */
+  prepare?(module: CodeModule): Promise<void>
 }

@@ -19,22 +19,42 @@ export interface Executable extends Compiled {
 
 const compiled = new WeakMap<Engine, WeakMap<KernelIR, Map<string, Compiled>>>()
 
-export function compile(
-  ir: KernelIR,
-  engine: Engine,
-  lower: Lower,
-  record: boolean,
-  packed: readonly string[] = [],
-): Compiled {
+/** What a kernel is compiled from. */
+export interface Wanted {
+  readonly ir: KernelIR
+  readonly engine: Engine
+  readonly lower: Lower
+  readonly record: boolean
+  /** Parameters whose tensors are packed. */
+  readonly packed: readonly string[]
+}
+
+function placeOf({ ir, engine, record, packed }: Wanted): { made: Map<string, Compiled>; key: string } {
   let ofEngine = compiled.get(engine)
   if (!ofEngine) compiled.set(engine, (ofEngine = new WeakMap()))
   let ofKernel = ofEngine.get(ir)
   if (!ofKernel) ofEngine.set(ir, (ofKernel = new Map()))
-  const key = [record ? 'record' : '', ...packed].join(' ')
-  let made = ofKernel.get(key)
-  if (!made) {
-    const lowered = lower(ir, { machine: engine.machine, record, packed: new Set(packed) })
-    ofKernel.set(key, (made = { lowered, bytes: engine.compile(lowered.module) }))
+  return { made: ofKernel, key: [record ? 'record' : '', ...packed].join(' ') }
+}
+
+const lowered = ({ ir, engine, lower, record, packed }: Wanted): Lowered =>
+  lower(ir, { machine: engine.machine, record, packed: new Set(packed) })
+
+export function compile(wanted: Wanted): Compiled {
+  const { made, key } = placeOf(wanted)
+  let known = made.get(key)
+  if (!known) {
+    const low = lowered(wanted)
+    made.set(key, (known = { lowered: low, bytes: wanted.engine.compile(low.module) }))
   }
-  return made
+  return known
+}
+
+/** So that `compile` need not wait for a compiler; this thread goes on meanwhile. */
+export async function prepare(wanted: Wanted): Promise<void> {
+  const { made, key } = placeOf(wanted)
+  if (made.has(key) || !wanted.engine.prepare) return
+  const low = lowered(wanted)
+  await wanted.engine.prepare(low.module)
+  made.set(key, { lowered: low, bytes: wanted.engine.compile(low.module) })
 }

@@ -96,6 +96,8 @@ export class Launches {
   /** The last launch of each kernel. */
   readonly #asked = new Map<Kernel, Asked>()
   readonly #recordings = new Map<Kernel, KernelIR>()
+  /** Launches that are compiled and not made, while `compile` asks for them. */
+  #collected: Launch[] | undefined
   /** One more than the largest number of a stream that was used. */
   streams = 1
 
@@ -110,6 +112,7 @@ export class Launches {
   }
 
   launch(kernel: Kernel, args: Launch['args'], options: LaunchOptions): void {
+    if (this.#collected) return void this.#collected.push({ kernel, args, options })
     const asked = this.#asked.get(kernel)
     if (asked && asksForTheSame(asked, args, options)) {
       this.#host.expectRunning()
@@ -122,7 +125,23 @@ export class Launches {
   }
 
   launchTogether(launches: readonly Launch[]): void {
+    if (this.#collected) return void this.#collected.push(...launches)
     this.#enqueue(launches.map(({ kernel, args, options }) => this.#plan(kernel, args, options)))
+  }
+
+  /** Compiles what these launches need without blocking this thread; none of them is made. */
+  async compile(launches: () => void): Promise<void> {
+    const collected: Launch[] = (this.#collected = [])
+    try {
+      launches()
+    } finally {
+      this.#collected = undefined
+    }
+    for (const { kernel, args, options } of collected) {
+      const ranks = options.ranks ?? this.#tensors.everyRank
+      const ir = this.recorded(kernel, options.meta as Meta | undefined)
+      await this.#host.executables.prepare(ir, packedParams(kernel, args, ranks))
+    }
   }
 
   /** Functions of the rank may say something else every time. */

@@ -2,7 +2,7 @@
 import type { KernelIR } from '../../ir/node.ts'
 import { WorldError } from '../../world/world.ts'
 import { executable, mostExecutables } from './abi.ts'
-import { compile, type Compiled, type Executable } from './executables.ts'
+import { compile, prepare, type Executable, type Wanted } from './executables.ts'
 import type { CpuPlatform } from './host.ts'
 import type { Layout } from './layout.ts'
 import type { Arena } from './pool.ts'
@@ -32,8 +32,14 @@ export class ExecutableTable {
     this.#private = privateMemory
   }
 
-  #compile(ir: KernelIR, packed: readonly string[]): Compiled {
-    return compile(ir, this.#platform.engine, this.#platform.lower, this.#record, packed)
+  #wanted(ir: KernelIR, packed: readonly string[]): Wanted {
+    const { engine, lower } = this.#platform
+    return { ir, engine, lower, record: this.#record, packed }
+  }
+
+  /** Compiles without blocking this thread; `get` then does not wait. */
+  prepare(ir: KernelIR, packed: readonly string[]): Promise<void> {
+    return prepare(this.#wanted(ir, packed))
   }
 
   /** `packed` are the parameters whose tensors are packed. */
@@ -45,7 +51,7 @@ export class ExecutableTable {
     if (known) return known
     const number = this.#last + 1
     if (number === mostExecutables) throw new WorldError(`a world has at most ${mostExecutables} kernels`)
-    const { lowered, bytes } = this.#compile(ir, packed)
+    const { lowered, bytes } = compile(this.#wanted(ir, packed))
     const pointer = this.#private.take(bytes.length)
     const { memory, words } = this.#arena
     new Uint8Array(memory.buffer, pointer, bytes.length).set(bytes)

@@ -220,8 +220,15 @@ export class CpuWorld extends HostWorld {
     options: Pick<LaunchOptions<M>, 'meta'> = {},
   ): Promise<void> {
     this.#host.expectRunning()
+    const { executables } = this.#host
     const ir = this.#launches.recorded(kernel as unknown as Kernel, options.meta as Meta | undefined)
-    await this.#host.load(this.#host.executables.get(ir))
+    await executables.prepare(ir, [])
+    await this.#host.load(executables.get(ir))
+  }
+
+  async compile(launches: () => void): Promise<void> {
+    this.#host.expectRunning()
+    await this.#launches.compile(launches)
   }
 
   #stored(handle: Handle): Storage {

@@ -9,7 +9,7 @@
  * any thread; `performance.now()` counts from another origin. Kernels sleep on futexes of the system, which `Atomics.notify` does
  * not reach and which do not reach `Atomics.wait`: `wakeNative` wakes kernels from JavaScript.
  */
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { createHash } from 'node:crypto'
 import {
@@ -30,6 +30,7 @@ import process from 'node:process'
 import type { Entry } from '../cpu/abi.ts'
 import type { CodeModule } from '../cpu/code.ts'
 import type { Engine } from '../cpu/executable.ts'
+import { nodeThreads } from '../cpu/node.ts'
 import {
   cacheBytes,
   compileArguments,
@@ -73,20 +74,30 @@ export function nativeEngine(environment: Environment = process.env): NativeEngi
   const machine = machineOf(compiler.macros, readCaches(), lanes)
   const cache = new LibraryCache(cacheFolder(environment))
   const results = new Map<string, Uint8Array>()
+  const keyOf = (source: string): string => contentKey(source, compiler.command, compiler.macros)
+  const keep = (source: string, path: string): Uint8Array => {
+    const result = new TextEncoder().encode(path)
+    results.set(source, result)
+    return result
+  }
   return {
     machine,
     compiler: compiler.command.join(' '),
     source: renderCpp,
     compile(module) {
       const source = renderCpp(module)
-      let result = results.get(source)
-      if (!result) {
-        const key = contentKey(source, compiler.command, compiler.macros)
-        const path = cache.get(key, source, (from, to) => compileLibrary(module.name, compiler, from, to))
-        result = new TextEncoder().encode(path)
-        results.set(source, result)
-      }
-      return result
+      const known = results.get(source)
+      if (known) return known
+      const compile = (folder: string): void =>
+        expectCompiled(module.name, run(commandOf(compiler, folder), folder), folder)
+      return keep(source, cache.get(keyOf(source), source, compile))
+    },
+    async prepare(module) {
+      const source = renderCpp(module)
+      if (results.has(source)) return
+      const compile = async (folder: string): Promise<void> =>
+        expectCompiled(module.name, await runAsync(commandOf(compiler, folder), folder), folder)
+      keep(source, await cache.build(keyOf(source), source, compile))
     },
   }
 }
@@ -129,20 +140,76 @@ const notFound = (error: NodeJS.ErrnoException): string =>
   error.code === 'ENOENT' ? 'not found' : error.message
 const firstLine = (text: string): string => text.trim().split('\n', 1)[0]
 
-function compileLibrary(
-  name: string,
-  compiler: Compiler,
-  source: string,
-  library: string,
-): string | undefined {
-  const [program, ...first] = compiler.command
-  const all = [...first, ...compileArguments(source, library, compiler.macros)]
-  const run = spawnSync(program, all, { encoding: 'utf8' })
-  if (!run.error && run.status === 0) return undefined
-  const why = run.error ? run.error.message : run.stderr.trim().split('\n').slice(0, 20).join('\n')
-  return `native: ${name} does not compile\n${why}\nwith: ${[program, ...all].join(' ')}`
+/** The library `kernel.so` of a folder from the source `kernel.cpp` in it. */
+function commandOf({ command, macros }: Compiler, folder: string): string[] {
+  return [...command, ...compileArguments(join(folder, sourceName), join(folder, libraryName), macros)]
 }
 
+/** What became of a compiler: it has a status, or it ended by a signal, or it could not be started. */
+interface Ran {
+  readonly command: readonly string[]
+  readonly status: number | null
+  readonly signal: string | null
+  readonly stderr: string
+  readonly error?: Error
+}
+
+/** The compiler's temporary files go where the library is built: whoever removes that folder removes them, too. */
+const withTemporary = (folder: string): NodeJS.ProcessEnv => ({ ...process.env, TMPDIR: folder })
+
+function run(command: readonly string[], folder: string): Ran {
+  const [program, ...rest] = command
+  return { command, ...spawnSync(program, rest, { encoding: 'utf8', env: withTemporary(folder) }) }
+}
+
+/** The same while other things happen on this thread. A signal that ends this process ends the compiler. */
+function runAsync(command: readonly string[], folder: string): Promise<Ran> {
+  const [program, ...rest] = command
+  // A process group of its own, so that what the compiler starts can be ended with it.
+  const child = spawn(program, rest, {
+    detached: true,
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: withTemporary(folder),
+  })
+  let stderr = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
+  const ended = new Promise<Ran>((resolve) => {
+    child.on('error', (error) => resolve({ command, status: null, signal: null, stderr, error }))
+    child.on('close', (status, signal) => resolve({ command, status, signal, stderr }))
+  })
+  const kill = (): void => {
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
+    } catch {
+      // It has ended already.
+    }
+  }
+  const stop = async (): Promise<void> => {
+    kill()
+    await ended
+  }
+  const exiting = (): void => {
+    kill()
+    removeFolder(folder)
+  }
+  return ended.finally(nodeThreads.onInterrupt(stop, exiting))
+}
+
+/** Where the compiler has refused the source, its folder stays: the message names it. */
+function expectCompiled(name: string, ran: Ran, folder: string): void {
+  if (!ran.error && ran.status === 0) return
+  if (ran.signal !== null) {
+    removeFolder(folder)
+    throw new Error(`native: the compiler was ended by ${ran.signal} while it built ${name}`)
+  }
+  const why = ran.error ? ran.error.message : ran.stderr.trim().split('\n').slice(0, 20).join('\n')
+  throw new Error(`native: ${name} does not compile\n${why}\nwith: ${ran.command.join(' ')}`)
+}
+
+const removeFolder = (folder: string): void => rmSync(folder, { recursive: true, force: true, maxRetries: 3 })
+
+const sourceName = 'kernel.cpp'
+const libraryName = 'kernel.so'
 const sha256 = (content: string | Uint8Array): string => createHash('sha256').update(content).digest('hex')
 
 /**
@@ -158,25 +225,49 @@ class LibraryCache {
     this.#mostBytes = mostBytes
   }
 
-  /** The path of the library; `compile` makes it from a source file, or tells why not. */
-  get(key: string, source: string, compile: (source: string, library: string) => string | undefined): string {
-    const entry = join(this.#folder, sha256(key))
-    const library = join(entry, 'kernel.so')
-    if (isIntact(entry)) {
-      const now = new Date()
-      utimesSync(entry, now, now)
-      return library
+  /** The path of the library. `compile` makes it in a folder that holds the source, or throws. */
+  get(key: string, source: string, compile: (folder: string) => void): string {
+    const entry = this.#entryOf(key)
+    if (!this.#find(entry)) {
+      const aside = this.#begin(source)
+      compile(aside)
+      this.#finish(aside, entry)
     }
+    return join(entry, libraryName)
+  }
+
+  /** The same, for a `compile` that takes its time. */
+  async build(key: string, source: string, compile: (folder: string) => Promise<void>): Promise<string> {
+    const entry = this.#entryOf(key)
+    if (!this.#find(entry)) {
+      const aside = this.#begin(source)
+      await compile(aside)
+      this.#finish(aside, entry)
+    }
+    return join(entry, libraryName)
+  }
+
+  #entryOf(key: string): string {
+    return join(this.#folder, sha256(key))
+  }
+
+  #find(entry: string): boolean {
+    if (!isIntact(entry)) return false
+    const now = new Date()
+    utimesSync(entry, now, now)
+    return true
+  }
+
+  #begin(source: string): string {
     const aside = this.#folderAside()
-    const sourceFile = join(aside, 'kernel.cpp')
-    writeFileSync(sourceFile, source)
-    const failure = compile(sourceFile, join(aside, 'kernel.so'))
-    // The folder stays: the message names the source in it.
-    if (failure !== undefined) throw new Error(failure)
-    writeFileSync(join(aside, 'sha256'), sha256(readFileSync(join(aside, 'kernel.so'))))
+    writeFileSync(join(aside, sourceName), source)
+    return aside
+  }
+
+  #finish(aside: string, entry: string): void {
+    writeFileSync(join(aside, 'sha256'), sha256(readFileSync(join(aside, libraryName))))
     this.#place(aside, entry)
     this.#trim(entry)
-    return library
   }
 
   #folderAside(): string {
@@ -235,7 +326,7 @@ function isIntact(entry: string): boolean {
   try {
     return (
       existsSync(entry) &&
-      readFileSync(join(entry, 'sha256'), 'utf8') === sha256(readFileSync(join(entry, 'kernel.so')))
+      readFileSync(join(entry, 'sha256'), 'utf8') === sha256(readFileSync(join(entry, libraryName)))
     )
   } catch {
     return false

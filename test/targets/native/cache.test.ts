@@ -128,6 +128,33 @@ describe.skipIf(!engine)('the cache', () => {
     expect(readdirSync(join(cache, 'native')).filter((name) => /^(building|broken)/.test(name))).toEqual([])
   })
 
+  test('what was prepared while other things happen is at hand, the same as if it had been built at once', async () => {
+    const module = moduleOf(engine!, 'prepared', [constantly(3)])
+    let turns = 0
+    const timer = setInterval(() => turns++, 1)
+    await engine!.prepare!(module)
+    clearInterval(timer)
+    expect(turns).toBeGreaterThan(0)
+    const other = again()
+    expect(other.compile(module)).toEqual(engine!.compile(module))
+    expect(readdirSync(join(cache, 'native')).filter((name) => /^building/.test(name))).toEqual([])
+  })
+
+  test('a compiler that a signal ends leaves nothing, and its source is not blamed', () => {
+    const folder = cacheForTests()
+    const compiler = join(folder, 'interrupted')
+    writeFileSync(
+      compiler,
+      `#!/bin/sh\ncase " $* " in *" -dM "*) exec ${engine!.compiler} "$@" ;; esac\nkill -INT $$\n`,
+      { mode: 0o755 },
+    )
+    const found = nativeEngine({ ARKE_CACHE: folder, ARKE_CXX: compiler }) as NativeEngine
+    expect(() => found.compile(moduleOf(found, 'mine', [constantly(4)]))).toThrow(
+      'native: the compiler was ended by SIGINT while it built mine',
+    )
+    expect(readdirSync(join(folder, 'native'))).toEqual([])
+  })
+
   test('processes that build the same at once all get it', async () => {
     const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
     const folder = new URL('../../../src/targets/', import.meta.url)
