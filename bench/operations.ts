@@ -202,7 +202,7 @@ async function contested<Options extends OperationOptions, Contents, Result>(
       { options, variants, rotate: 64e6, now, spin: true },
       world,
     )
-    contest.fill(2)
+    await contest.fill(2)
     await contest.pack()
     return await run(contest)
   } finally {

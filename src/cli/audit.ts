@@ -1,5 +1,6 @@
 /** `arke audit`: traces to a document, a screen of text, an HTML page and a merged trace. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
@@ -12,6 +13,7 @@ import { jsonPieces } from '../report/json.ts'
 import { isDocument, readDocument } from '../report/readDocument.ts'
 import { screen } from '../report/terminal.ts'
 import { toDocument } from '../report/toDocument.ts'
+import { breathe } from '../runs/breath.ts'
 import { type Audit, audit } from '../taxes/audit.ts'
 import { stepsOf } from '../taxes/steps.ts'
 import { ranges } from '../timeline/ranges.ts'
@@ -43,7 +45,7 @@ interface Audited {
   readonly traces: { readonly timeline: Timeline; readonly audit: Audit } | null
 }
 
-/** `pour` writes a text that may be too long for one string; without it, what is printed is. */
+/** After `interrupt` it throws, and prints nothing if it has not begun to. `pour` writes a text that may be too long for one string; without it, what is printed is. */
 export async function auditCommand(
   paths: readonly string[],
   command: AuditCommand,
@@ -51,6 +53,7 @@ export async function auditCommand(
   print: (text: string) => void,
   progress: Progress,
   pour: (pieces: Iterable<string>) => Promise<void> = async (pieces) => print([...pieces].join('').trimEnd()),
+  interrupt?: AbortSignal,
 ): Promise<void> {
   if (command.demo && paths.length > 0)
     throw new UsageError(`--demo makes its own traces; leave out ${paths[0]} or --demo`)
@@ -69,12 +72,14 @@ export async function auditCommand(
   const audited = known
     ? { document: readDocument(known), traces: null }
     : command.demo
-      ? await auditDemo(command, version, progress)
-      : await auditPaths(paths, command, version, progress)
+      ? await auditDemo(command, version, progress, interrupt)
+      : await auditPaths(paths, command, version, progress, interrupt)
   const { document, traces } = audited
+  await breathe(interrupt)
 
   if (command.compare !== undefined) {
-    const after = other ?? (await auditPaths([command.compare], command, version, progress)).document
+    const after =
+      other ?? (await auditPaths([command.compare], command, version, progress, interrupt)).document
     const comparison = compare(document, after)
     if (command.json) await pour(jsonLine({ ...document, compared: { comparison, with: after } }))
     else {
@@ -91,13 +96,14 @@ export async function auditCommand(
   if (html !== null && traces) {
     const { writeReport } = await import('../report/html.ts')
     progress.show(() => `writing ${html}`)
-    await writeOutput(html, writeReport({ document, timeline: traces.timeline, ...traces.audit }))
+    const pieces = writeReport({ document, timeline: traces.timeline, ...traces.audit })
+    await writeOutput(html, pieces, interrupt)
     said.push(`${html} (${command.compare === undefined ? '' : 'of the audit before; '}open it in a browser)`)
   }
   if (command.trace !== undefined && traces) {
     const { writeChrome } = await import('../timeline/chrome.ts')
     progress.show(() => `writing ${command.trace}`)
-    await writeOutput(command.trace, writeChrome(traces.timeline, { clocks: traces.audit.clocks }))
+    await writeOutput(command.trace, writeChrome(traces.timeline, { clocks: traces.audit.clocks }), interrupt)
     said.push(`${command.trace} (open it in ui.perfetto.dev)`)
   }
   progress.clear()
@@ -134,19 +140,31 @@ function pageOf({ html, json, compare: other }: AuditCommand, isRead: boolean): 
 }
 
 /** The demo's traces go through files, as everybody's do. */
-async function auditDemo(command: AuditCommand, version: string, progress: Progress): Promise<Audited> {
-  const folder = await mkdtemp(join(tmpdir(), 'arke-demo-'))
+async function auditDemo(
+  command: AuditCommand,
+  version: string,
+  progress: Progress,
+  interrupt: AbortSignal | undefined,
+): Promise<Audited> {
+  const folder = mkdtempSync(join(tmpdir(), 'arke-demo-'))
+  const remove = (): void => rmSync(folder, { recursive: true, force: true })
+  // A second signal ends the process from wherever it is.
+  process.once('exit', remove)
   try {
     const { demoTraces } = await import('../audit/demo/demo.ts')
-    for (const { name, text } of demoTraces()) await writeFile(join(folder, name), text)
-    const audited = await auditPaths([folder], command, version, progress)
+    for (const { name, text } of demoTraces()) {
+      await breathe(interrupt)
+      await writeFile(join(folder, name), text)
+    }
+    const audited = await auditPaths([folder], command, version, progress, interrupt)
     const sources = audited.document.sources.map((source) => ({
       ...source,
       path: `demo/${basename(source.path)}`,
     }))
     return { ...audited, document: { ...audited.document, sources } }
   } finally {
-    await rm(folder, { recursive: true, force: true })
+    remove()
+    process.off('exit', remove)
   }
 }
 
@@ -155,6 +173,7 @@ async function auditPaths(
   command: AuditCommand,
   version: string,
   progress: Progress,
+  interrupt: AbortSignal | undefined,
 ): Promise<Audited> {
   // The engine lets its heap double before it collects what it no longer needs; that is most of what a crowded trace would take.
   setFlagsFromString('--heap-growing-percent=10')
@@ -166,6 +185,7 @@ async function auditPaths(
     detail: command.trace === undefined ? 'needed' : 'all',
     onProgress: (done, all, path) => progress.show(() => `${bar(done, all)} ${bytes(all)}  ${path}`),
   })
+  await breathe(interrupt)
   progress.show(() => 'attributing time')
   const warnings = new Warnings()
   const options = {
@@ -174,6 +194,7 @@ async function auditPaths(
     world: read.world ?? undefined,
   }
   const found = audit(read.timeline, warnings, options)
+  await breathe(interrupt)
   progress.clear()
   if (found.ranks.length === 0)
     throw new AuditError(

@@ -5,10 +5,10 @@
 import { cpus } from 'node:os'
 import { choose } from '../ops/choice.ts'
 import { writeRunsPage } from '../report/runs/html.ts'
-import { benchTable, tableLegend } from '../report/runs/terminal.ts'
+import { benchTable, tableLegend, unfinishedTable } from '../report/runs/terminal.ts'
 import { ledgerInWords } from '../report/runs/words.ts'
 import { readBandwidth } from '../runs/bandwidth.ts'
-import { measure } from '../runs/measure.ts'
+import { measure, type UnfinishedPoint } from '../runs/measure.ts'
 import type { BenchResult, Point } from '../runs/results.ts'
 import { writeChrome } from '../timeline/chrome.ts'
 import type { Timeline } from '../timeline/timeline.ts'
@@ -40,12 +40,14 @@ export interface BenchCommand {
   readonly report?: string
 }
 
+/** After `interrupt` it prints what it has and returns; it throws where it has nothing. */
 export async function benchCommand(
   name: string,
   command: BenchCommand,
   version: string,
   print: (text: string) => void,
   progress: Progress,
+  interrupt?: AbortSignal,
 ): Promise<BenchResult> {
   const { ranks, json, trace, report, pack, seconds } = command
   const operation = operationCalled(name)
@@ -82,25 +84,39 @@ export async function benchCommand(
       `${ranks} ranks take turns on ${cpus().length} cores: times say how much work there is, not how ranks would wait`,
     )
   const points: Point[] = []
+  let unfinished: readonly UnfinishedPoint[] = []
+  let interrupted = false
   for (const [place, shape] of shapes.entries()) {
     const recorded: Timeline[] = []
-    const found = await measure(definition, {
-      options: { ...definition.defaults, ...layout, shape, dtype },
-      variants,
-      skews,
-      open,
-      now,
-      spin,
-      seconds,
-      pack,
-      bandwidth: machine.bandwidth,
-      rotate: isGpu ? 256e6 : undefined,
-      seed: command.seed + place,
-      choices: layout.shard ? { ...layout, packed: pack } : {},
-      onProgress: (what, done) =>
-        progress.show(() => progressLine(what, (place + Math.min(done, 1)) / shapes.length, shape)),
-      onTimeline: (timeline) => void recorded.push(timeline),
-    })
+    let found: readonly Point[]
+    try {
+      found = await measure(definition, {
+        options: { ...definition.defaults, ...layout, shape, dtype },
+        variants,
+        skews,
+        open,
+        now,
+        spin,
+        seconds,
+        pack,
+        bandwidth: machine.bandwidth,
+        rotate: isGpu ? 256e6 : undefined,
+        seed: command.seed + place,
+        choices: layout.shard ? { ...layout, packed: pack } : {},
+        onProgress: (what, done) =>
+          progress.show(() => progressLine(what, (place + Math.min(done, 1)) / shapes.length, shape)),
+        onTimeline: (timeline) => void recorded.push(timeline),
+        interrupt,
+        onInterrupted: (parts) => void (unfinished = parts),
+      })
+    } catch (error) {
+      if (!interrupt?.aborted) throw error
+      progress.clear()
+      for (const part of unfinished) say(`\n${unfinishedTable(definition.name, shape, part)}`)
+      if (points.length + unfinished.length === 0) throw error
+      interrupted = true
+      break
+    }
     progress.clear()
     for (const measured of found) {
       const asked = { operation: definition.name, target, ranks, dtype, shape, layout }
@@ -114,13 +130,14 @@ export async function benchCommand(
           `Results were compared with the reference in ${sample.rows} of ${sample.of} rows, chosen at random.`,
         )
     }
-    if (trace !== undefined) await writeOutput(trace, writeChrome(recorded[0]))
+    if (trace !== undefined) await writeOutput(trace, writeChrome(recorded[0]), interrupt)
   }
-  say(`\n${tableLegend.join('\n')}`)
-  const result: BenchResult = { arke: version, target, machine, points, warnings: [] }
+  if (points.length > 0) say(`\n${tableLegend.join('\n')}`)
+  const whole: BenchResult = { arke: version, target, machine, points, warnings: [] }
+  const result: BenchResult = interrupted ? { ...whole, interrupted: true } : whole
   if (json) print(JSON.stringify(result, undefined, 2))
-  if (report !== undefined) {
-    await writeOutput(report, writeRunsPage(result))
+  if (report !== undefined && !interrupted) {
+    await writeOutput(report, writeRunsPage(result), interrupt)
     say(`\nthe variants side by side: ${report}`)
   }
   return result

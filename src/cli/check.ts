@@ -4,6 +4,7 @@
  */
 import { lower } from '../ir/stages.ts'
 import type { Kernel, Meta, Specialisation } from '../lang/kernel.ts'
+import { breathe } from '../runs/breath.ts'
 import { explore } from '../targets/check/explore.ts'
 import { findingKey, type Cut, type Finding } from '../targets/check/findings.ts'
 import type { Scenario, World } from '../world/world.ts'
@@ -24,6 +25,8 @@ export interface CheckOptions {
   /** Schedules of the search, 0 for no search. */
   readonly limit: number
   readonly stages: readonly Stage[]
+  /** Ends the check after the schedule that runs, with what was found so far. */
+  readonly interrupt?: AbortSignal
 }
 
 /** One scenario on one world size at one stage. */
@@ -37,6 +40,8 @@ export interface Run {
   /** Those that no earlier run of the scenario had, and how many it had already. */
   readonly findings: readonly FoundBy[]
   readonly repeated: number
+  /** It ended before all schedules had run. */
+  readonly interrupted?: true
 }
 
 export interface Search {
@@ -67,6 +72,8 @@ export interface Checked {
   readonly scenarios: number
   readonly runs: readonly Run[]
   readonly kernels: readonly CheckedKernel[]
+  /** It ended before all runs were complete. */
+  readonly interrupted?: true
 }
 
 export interface CheckEvents {
@@ -88,18 +95,21 @@ export async function check(
       const watched = watch(scenario, launched)
       for (const ranks of options.ranks === undefined ? scenario.ranks : [options.ranks])
         for (const stage of options.stages) {
+          if (options.interrupt?.aborted) break
           const run = await checkOnce(file, watched, ranks, stage, options, known, events)
           runs.push(run)
           events.onRun?.(run)
         }
     }
+  const interrupted = options.interrupt?.aborted
   return {
     scenarios: chosen.reduce((sum, source) => sum + source.scenarios.length, 0),
     runs,
+    ...(interrupted && { interrupted }),
     kernels: chosen.flatMap(({ file, kernels }) =>
       kernels.flatMap((kernel) => {
         const by = launched.get(kernel)
-        if (!by && options.scenario !== undefined) return []
+        if (!by && (interrupted || options.scenario !== undefined)) return []
         const notes = by?.notes ?? notesOf(kernel, { world: options.ranks ?? 2 })
         return { file, kernel, scenarios: [...(by?.scenarios ?? [])], notes }
       }),
@@ -130,15 +140,18 @@ async function checkOnce(
   known: Set<string>,
   events: CheckEvents,
 ): Promise<Run> {
-  const { preemptions, limit, schedules, seed } = options
+  const { preemptions, limit, schedules, seed, interrupt } = options
+  const shouldStop = (): boolean => interrupt?.aborted ?? false
   const what = { file, scenario: scenario.name, ranks, stage }
   let done = 0
   const onProgress = (): void => events.onProgress?.(what, ++done)
   const search =
-    limit > 0 ? await explore(scenario, { ranks, stage, preemptions, limit, onProgress }) : undefined
+    limit > 0
+      ? await explore(scenario, { ranks, stage, preemptions, limit, onProgress, shouldStop })
+      : undefined
   const random =
-    schedules > 0 && !search?.findings.length
-      ? await explore(scenario, { ranks, stage, schedules, seed, onProgress })
+    schedules > 0 && !search?.findings.length && !shouldStop()
+      ? await explore(scenario, { ranks, stage, schedules, seed, onProgress, shouldStop })
       : undefined
   const found = [
     ...(search?.findings ?? []).map((finding): FoundBy => ({ finding })),
@@ -158,11 +171,9 @@ async function checkOnce(
     random: random && { seed, schedules: random.schedules, cuts: random.cuts },
     findings,
     repeated: found.length - findings.length,
+    ...(shouldStop() && { interrupted: true }),
   }
 }
-
-/** How long the process may be deaf to signals. */
-const breath = 50
 
 interface Launched {
   readonly scenarios: Set<string>
@@ -175,14 +186,10 @@ function notesOf(kernel: Kernel, specialisation: Specialisation): readonly strin
 
 /** The same scenario; notes which kernels it launches, and lets the process hear signals now and then. */
 function watch(scenario: Scenario, launched: Map<Kernel, Launched>): Scenario {
-  let last = performance.now()
   return {
     ...scenario,
     async run(world) {
-      if (performance.now() - last > breath) {
-        await new Promise((resolve) => setImmediate(resolve))
-        last = performance.now()
-      }
+      await breathe()
       const launch: World['launch'] = (kernel, args, options) => {
         world.launch(kernel, args, options)
         const plain = kernel as unknown as Kernel

@@ -44,11 +44,19 @@ export async function demo(
   print: (text: string) => void,
   progress: Progress,
   version: string,
+  interrupt?: AbortSignal,
 ): Promise<boolean> {
   if (!existsSync(folder)) throw new UsageError('the examples are not here; the demo needs them')
-  const caught = await findRace(print, progress)
-  const clean = await checkFused(print, progress)
-  await runOperations(print, progress, version)
+  const caught = await findRace(print, progress, interrupt)
+  const clean = !interrupt?.aborted && (await checkFused(print, progress, interrupt))
+  try {
+    interrupt?.throwIfAborted()
+    await runOperations(print, progress, version, interrupt)
+    interrupt?.throwIfAborted()
+  } catch (error) {
+    if (!interrupt?.aborted) throw error
+    return false
+  }
   print('\nNext:')
   const shown = (file: string): string => relative(process.cwd(), join(root, file))
   print(
@@ -66,28 +74,41 @@ export async function demo(
 
 const shortly = (file: string): string => relative(process.cwd(), join(folder, file)) || file
 
-async function checked(file: string, progress: Progress, stages: CheckOptions['stages']): Promise<Checked> {
+async function checked(
+  file: string,
+  progress: Progress,
+  stages: CheckOptions['stages'],
+  interrupt: AbortSignal | undefined,
+): Promise<Checked> {
   const onProgress = (run: { scenario: string; ranks: number }, schedules: number): void =>
     progress.show(() => `checking "${run.scenario}" on ${run.ranks} ranks: ${schedules} schedules`)
-  const found = await check([await load(shortly(file))], { ...checking, stages }, { onProgress })
+  const found = await check([await load(shortly(file))], { ...checking, stages, interrupt }, { onProgress })
   progress.clear()
   return found
 }
 
-async function findRace(print: (text: string) => void, progress: Progress): Promise<boolean> {
+async function findRace(
+  print: (text: string) => void,
+  progress: Progress,
+  interrupt: AbortSignal | undefined,
+): Promise<boolean> {
   const file = 'broken/message-passing.ts'
   print(
     `1. A mistake, found on a laptop. In ${shortly(file)} a flag is raised before the message is there:\n`,
   )
-  const found = await checked(file, progress, ['recorded'])
+  const found = await checked(file, progress, ['recorded'], interrupt)
   for (const run of found.runs) for (const finding of run.findings) print(findingBlock(finding, run))
   return findings(found) > 0
 }
 
-async function checkFused(print: (text: string) => void, progress: Progress): Promise<boolean> {
+async function checkFused(
+  print: (text: string) => void,
+  progress: Progress,
+  interrupt: AbortSignal | undefined,
+): Promise<boolean> {
   const file = '07-all-gather-gemm.ts'
   print(`\n2. A product fused with its communication, ${shortly(file)}, under the same search:\n`)
-  const found = await checked(file, progress, checking.stages)
+  const found = await checked(file, progress, checking.stages, interrupt)
   print(`  ${summary(found)}`)
   for (const run of found.runs) for (const finding of run.findings) print(findingBlock(finding, run))
   return findings(found) === 0
@@ -97,6 +118,7 @@ async function runOperations(
   print: (text: string) => void,
   progress: Progress,
   version: string,
+  interrupt: AbortSignal | undefined,
 ): Promise<void> {
   print(
     '\n3. The same kernels on real ranks: threads of this machine that share memory. Bulk synchronous against fused, the product also with one rank late.\n',
@@ -107,7 +129,9 @@ async function runOperations(
     version,
     print,
     progress,
+    interrupt,
   )
+  if (products.interrupted) return
   print('')
   const decode = await benchCommand(
     'flash-decode',
@@ -115,9 +139,11 @@ async function runOperations(
     version,
     print,
     progress,
+    interrupt,
   )
+  if (decode.interrupted) return
   const both: BenchResult = { ...products, points: [...products.points, ...decode.points] }
-  await writeOutput(page, writeRunsPage(both))
+  await writeOutput(page, writeRunsPage(both), interrupt)
   print(`\nWhere every microsecond went, side by side: ${page}`)
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * The `arke` command. Exit codes: 0 all well, 1 something was found, 2 the command or its input is wrong (one line on
- * stderr), 130 interrupted. Commands are loaded when they are used.
+ * stderr), 130 and 143 ended by SIGINT and SIGTERM. Commands are loaded when they are used.
  */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -13,6 +13,7 @@ import type { BenchCommand } from './bench.ts'
 import type { Stage } from './check.ts'
 import type { Target } from './emit.ts'
 import { describeError, UsageError } from './errors.ts'
+import { interruptible } from './interrupt.ts'
 import type { Source } from './load.ts'
 import { checkDefaults, positive, whole } from './options.ts'
 import type { TuneCommand } from './tune.ts'
@@ -100,10 +101,10 @@ Exits with 1 if anything was found.`,
     const progress = new Progress(process.stderr)
     let heading = ''
     const stages: Stage[] = options.stage === 'both' ? ['recorded', 'lowered'] : [options.stage]
-    const checked = await interruptible(() =>
-      check(
+    const checked = await interruptible(async (interrupt) => {
+      const found = await check(
         sources,
-        { ...options, stages },
+        { ...options, stages, interrupt },
         {
           onProgress: (run, schedules) =>
             progress.show(() => `${run.scenario}, ${run.ranks} ranks, ${run.stage}: ${schedules} schedules`),
@@ -116,17 +117,18 @@ Exits with 1 if anything was found.`,
             for (const found of run.findings) print(`\n${report.findingBlock(found, run)}\n`)
           },
         },
-      ),
-    )
-    progress.clear()
-    if (options.json) print(JSON.stringify(report.toJson(checked, version), undefined, 2))
-    else {
-      for (const kernel of checked.kernels) {
-        for (const note of kernel.notes) print(`note: ${note}`)
-        if (kernel.scenarios.length === 0) print(report.unlaunchedNote(kernel))
+      )
+      progress.clear()
+      if (options.json) print(JSON.stringify(report.toJson(found, version), undefined, 2))
+      else {
+        for (const kernel of found.kernels) {
+          for (const note of kernel.notes) print(`note: ${note}`)
+          if (kernel.scenarios.length === 0) print(report.unlaunchedNote(kernel))
+        }
+        print(report.closingLine(found))
       }
-      print(report.closingLine(checked))
-    }
+      return found
+    })
     if (checked.runs.some((run) => run.findings.length > 0)) process.exitCode = 1
   })
 
@@ -170,8 +172,8 @@ docs/audit.md says how to record a good trace. Exits with 2 and one line if ther
     const pour = async (pieces: Iterable<string>): Promise<void> => {
       for (const piece of pieces) if (!process.stdout.write(piece)) await once(process.stdout, 'drain')
     }
-    await interruptible(() =>
-      auditCommand(paths, options, version, print, new Progress(process.stderr), pour),
+    await interruptible((interrupt) =>
+      auditCommand(paths, options, version, print, new Progress(process.stderr), pour, interrupt),
     )
   })
 
@@ -259,7 +261,9 @@ outputs are compared with a float64 reference first.`,
   .action(async (operation: string, options: BenchCommand) => {
     const { benchCommand } = await import('./bench.ts')
     const { Progress } = await import('./progress.ts')
-    await interruptible(() => benchCommand(operation, options, version, print, new Progress(process.stderr)))
+    await interruptible((interrupt) =>
+      benchCommand(operation, options, version, print, new Progress(process.stderr), interrupt),
+    )
   })
 
 operationCommand(
@@ -283,7 +287,9 @@ is left. It takes the place of the default where it is faster beyond doubt, in t
   .action(async (operation: string, options: TuneCommand) => {
     const { tuneCommand } = await import('./tune.ts')
     const { Progress } = await import('./progress.ts')
-    await interruptible(() => tuneCommand(operation, options, version, print, new Progress(process.stderr)))
+    await interruptible((interrupt) =>
+      tuneCommand(operation, options, version, print, new Progress(process.stderr), interrupt),
+    )
   })
 
 program
@@ -305,7 +311,8 @@ program
     showSourcePositions()
     const { demo } = await import('./demo.ts')
     const { Progress } = await import('./progress.ts')
-    if (!(await interruptible(() => demo(print, new Progress(process.stderr), version)))) process.exitCode = 1
+    const progress = new Progress(process.stderr)
+    if (!(await interruptible((interrupt) => demo(print, progress, version, interrupt)))) process.exitCode = 1
   })
 
 interface CheckCommand {
@@ -330,17 +337,6 @@ interface EmitCommand {
 
 /** Positions in errors and findings are the author's, not those of what was made of the source. Costs time for each module. */
 const showSourcePositions = (): void => process.setSourceMapsEnabled(true)
-
-/** While `work` runs, an interrupt ends the process with 130. Elsewhere the default does, even in a loop that never ends. */
-async function interruptible<T>(work: () => Promise<T>): Promise<T> {
-  const stop = (): void => process.exit(130)
-  process.once('SIGINT', stop)
-  try {
-    return await work()
-  } finally {
-    process.off('SIGINT', stop)
-  }
-}
 
 try {
   if (process.argv.length <= 2) program.outputHelp()

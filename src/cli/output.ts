@@ -2,6 +2,7 @@
 import { accessSync, constants, realpathSync, rmSync, type Stats, statSync } from 'node:fs'
 import { rename, rm, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { breathe } from '../runs/breath.ts'
 import { UsageError } from './errors.ts'
 
 const statOf = (path: string): Stats | undefined => statSync(path, { throwIfNoEntry: false })
@@ -22,7 +23,11 @@ export function checkOutput(path: string, instead: string): void {
 }
 
 /** To a name beside it first, so that a file that is there is complete; what is no plain file is written as it is. */
-export async function writeOutput(path: string, pieces: Iterable<string>): Promise<void> {
+export async function writeOutput(
+  path: string,
+  pieces: Iterable<string>,
+  interrupt?: AbortSignal,
+): Promise<void> {
   const there = statOf(path)
   const plain = !there || there.isFile()
   const target = there ? realpathSync(path) : path
@@ -31,7 +36,7 @@ export async function writeOutput(path: string, pieces: Iterable<string>): Promi
   // An interrupt ends the process from wherever it is.
   if (plain) process.once('exit', remove)
   try {
-    await writeFile(written, pieces)
+    await writeFile(written, breathing(pieces, interrupt), { signal: interrupt })
     if (plain) await rename(written, target)
   } catch (error) {
     if (plain) await rm(written, { force: true })
@@ -39,6 +44,17 @@ export async function writeOutput(path: string, pieces: Iterable<string>): Promi
     throw new UsageError(`${path}: cannot be written: ${reason(error)}`)
   } finally {
     process.off('exit', remove)
+  }
+}
+
+/** Making a page takes a while: signals are heard meanwhile. */
+async function* breathing(
+  pieces: Iterable<string>,
+  interrupt: AbortSignal | undefined,
+): AsyncGenerator<string> {
+  for (const piece of pieces) {
+    await breathe(interrupt)
+    yield piece
   }
 }
 

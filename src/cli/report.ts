@@ -20,13 +20,15 @@ export function runLine(run: Run): string {
     ...(findings.length > 0 ? [plural(findings.length, 'finding')] : []),
     ...(repeated > 0 ? [`${plural(repeated, 'finding')} seen above`] : []),
   ]
-  const verdict = found.join(', ') || (isIncomplete(run) ? 'ok, but incomplete' : 'ok')
+  const verdict =
+    found.join(', ') ||
+    (run.interrupted ? 'ok so far, interrupted' : isIncomplete(run) ? 'ok, but incomplete' : 'ok')
   return [`${plural(run.ranks, 'rank')}, ${run.stage}`, parts.join('; '), verdict].join(': ')
 }
 
 /** Something within the bounds was left out, for another reason than a finding. */
-export const isIncomplete = ({ search, random }: Run): boolean =>
-  (search?.cuts.length ?? 0) + (random?.cuts.length ?? 0) > 0
+export const isIncomplete = ({ search, random, interrupted }: Run): boolean =>
+  interrupted === true || (search?.cuts.length ?? 0) + (random?.cuts.length ?? 0) > 0
 
 /** Interleavings that cannot make a difference are not tried: one may stand for all there are. */
 function searchPart({ complete, cuts, schedules, preemptions }: Search, isFound: boolean): string {
@@ -84,7 +86,8 @@ export function closingLine(checked: Checked): string {
   const findings = checked.runs.reduce((sum, run) => sum + run.findings.length, 0)
   const incomplete = checked.runs.filter((run) => isIncomplete(run)).length
   const rest = incomplete > 0 ? `, ${incomplete} of ${plural(checked.runs.length, 'run')} incomplete` : ''
-  return `${plural(checked.scenarios, 'scenario')}, ${plural(findings, 'finding')}${rest}`
+  const end = checked.interrupted ? '; interrupted' : ''
+  return `${plural(checked.scenarios, 'scenario')}, ${plural(findings, 'finding')}${rest}${end}`
 }
 
 const files = new Map<string, readonly string[] | undefined>()
@@ -114,6 +117,7 @@ export function quoted(site: Site): string[] | undefined {
 export function toJson(checked: Checked, version: string): unknown {
   return {
     version,
+    ...(checked.interrupted && { interrupted: true }),
     kernels: checked.kernels.map(({ file, kernel, scenarios, notes }) => ({
       name: kernel.name,
       file,
@@ -122,15 +126,18 @@ export function toJson(checked: Checked, version: string): unknown {
       scenarios,
       notes,
     })),
-    scenarios: checked.runs.map(({ scenario, file, ranks, stage, search, random, ...found }) => ({
-      name: scenario,
-      file,
-      ranks,
-      stage,
-      search,
-      random,
-      findings: found.findings.length + found.repeated,
-    })),
+    scenarios: checked.runs.map(
+      ({ scenario, file, ranks, stage, search, random, interrupted, ...found }) => ({
+        name: scenario,
+        file,
+        ranks,
+        stage,
+        search,
+        random,
+        interrupted,
+        findings: found.findings.length + found.repeated,
+      }),
+    ),
     findings: checked.runs.flatMap((run) =>
       run.findings.map(({ finding, seed }) => ({
         kind: finding.kind,

@@ -9,6 +9,7 @@ import { shippedTables } from '../tune/shipped.ts'
 import { namedNumbers, tableSource, withTiles } from '../tune/tables.ts'
 import { tune, type Tuned } from '../tune/tune.ts'
 import { openWorld, worlds } from '../world/open.ts'
+import type { World } from '../world/world.ts'
 import { fastestTarget, gpuHeapOf, heapOf, now, progressLine, recording } from './bench.ts'
 import { dtypeCalled, layoutOf, operationCalled, shapesOf, variantsOf } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
@@ -36,16 +37,20 @@ export interface TuneResult {
   readonly arke: string
   readonly target: string
   readonly tuned: readonly Tuned[]
-  /** Where the tiles are kept. */
-  readonly kept: string
+  /** Where the tiles are kept; those of what was interrupted are not. */
+  readonly kept: string | null
+  /** A signal ended it before all was tuned. */
+  readonly interrupted?: true
 }
 
+/** After `interrupt` it prints what it has and returns; it throws where it has nothing. */
 export async function tuneCommand(
   name: string,
   command: TuneCommand,
   version: string,
   print: (text: string) => void,
   progress: Progress,
+  interrupt?: AbortSignal,
 ): Promise<TuneResult> {
   const { ranks, seconds, seed, json, write } = command
   const operation = operationCalled(name)
@@ -66,7 +71,7 @@ export async function tuneCommand(
   const heap = isGpu ? 2 * gpuHeapOf(ranks) : heapOf(ranks)
   const points = shapes.flatMap((shape) => variants.map((variant) => ({ shape, variant })))
   const tuned: Tuned[] = []
-  let kept = ''
+  let kept: string | null = null
   for (const [place, { shape, variant }] of points.entries()) {
     const world = await openWorld({ target, ranks, heap })
     try {
@@ -78,29 +83,48 @@ export async function tuneCommand(
         spin: isGpu || ranks <= cpus().length,
         rotate: isGpu ? 256e6 : undefined,
         seed: seed + place,
+        interrupt,
         onProgress: (what, done) =>
           progress.show(() => progressLine(`${variant}, ${what}`, (place + done) / points.length, shape)),
       })
       tuned.push(found)
+      if (found.interrupted) break
       // One point at a time, so that an interrupt loses no more than one.
       kept = remember([{ asked: found.asked, tiles: found.best.tiles }])
+    } catch (error) {
+      if (!interrupt?.aborted || tuned.length === 0) throw error
+      break
     } finally {
-      await world.close()
+      await closed(world, interrupt)
     }
   }
   progress.clear()
-  const result: TuneResult = { arke: version, target, tuned, kept }
+  const whole: TuneResult = { arke: version, target, tuned, kept }
+  const interrupted = interrupt?.aborted ?? false
+  const result: TuneResult = interrupted ? { ...whole, interrupted: true } : whole
   if (json) print(JSON.stringify(result, undefined, 2))
   else {
     print(`${definition.name} on ${ranks} ranks of ${target}, ${dtype}`)
     for (const line of tuneTables(tuned)) print(line)
-    print(`\nkept in ${kept}`)
+    print('')
+    for (const { asked } of tuned.filter((one) => one.interrupted))
+      print(`${asked.variant}: interrupted; the best so far was not kept`)
+    if (kept !== null) print(`kept in ${kept}`)
   }
-  if (write !== undefined) {
-    await writeOutput(write, [sourceOf(tuned)])
+  if (write !== undefined && !interrupted) {
+    await writeOutput(write, [sourceOf(tuned)], interrupt)
     if (!json) print(`written to ${write}`)
   }
   return result
+}
+
+/** A world that was interrupted says so when it is closed. */
+async function closed(world: World, interrupt: AbortSignal | undefined): Promise<void> {
+  try {
+    await world.close()
+  } catch (error) {
+    if (!interrupt?.aborted) throw error
+  }
 }
 
 /** The device's shipped table, with what was found in its place. */

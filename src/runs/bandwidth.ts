@@ -32,6 +32,7 @@ export async function readBandwidth(
   const x = world.zeros(f32, [height, columns], { name: 'x' })
   const sums = world.zeros(f32, [1], { name: 'sums' })
   const launch = (): void => world.launch(readKernel, { x, sums }, { grid: 'resident', stream: stream.id })
+  await world.compile?.(launch)
   launch()
   await world.synchronize()
   const laps = await gate.time(Array.from({ length: 6 }, () => ({ launches: 1, launch })))

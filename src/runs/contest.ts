@@ -5,6 +5,7 @@
 import { dtypes } from '../ir/dtype.ts'
 import type { Operation, OperationDefinition, OperationOptions } from '../ops/operation.ts'
 import type { SymmetricTensor, World } from '../world/world.ts'
+import { breathe } from './breath.ts'
 import { Gate, type Timed } from './gate.ts'
 import type { Deviation } from './results.ts'
 
@@ -25,6 +26,8 @@ export interface ContestOptions<Options extends OperationOptions> {
   readonly now: () => number
   /** Every worker of every rank has a core of its own, so that gates may spin. */
   readonly spin: boolean
+  /** Long work on this thread looks at it. */
+  readonly interrupt?: AbortSignal
 }
 
 export interface Checked {
@@ -48,12 +51,13 @@ export class Contest<Options extends OperationOptions, Contents> {
   readonly #definition: OperationDefinition<Options, Contents>
   readonly #world: World
   readonly #variants: readonly Options['variant'][]
+  readonly #interrupt: AbortSignal | undefined
   /** By set of inputs, by variant. */
   readonly #sets: readonly ReadonlyMap<string, Operation<Contents>>[]
 
   private constructor(
     definition: OperationDefinition<Options, Contents>,
-    { variants, now, spin }: ContestOptions<Options>,
+    { variants, now, spin, interrupt }: ContestOptions<Options>,
     world: World,
     stream: ReturnType<World['stream']>,
     sets: readonly ReadonlyMap<string, Operation<Contents>>[],
@@ -61,6 +65,7 @@ export class Contest<Options extends OperationOptions, Contents> {
     this.#definition = definition
     this.#world = world
     this.#variants = variants
+    this.#interrupt = interrupt
     this.#sets = sets
     this.gate = new Gate(world, stream, now, spin)
   }
@@ -87,33 +92,47 @@ export class Contest<Options extends OperationOptions, Contents> {
     const [operation] = sets[0].values()
     const bytes =
       world.ranks * Object.values(operation.inputs).reduce((sum, input) => sum + bytesOf(input), 0)
-    while (sets.length * bytes < settings.rotate && sets.length < mostSets) sets.push(makeSet())
+    while (sets.length * bytes < settings.rotate && sets.length < mostSets) {
+      await breathe(settings.interrupt)
+      sets.push(makeSet())
+    }
     const contest = new Contest(definition, settings, world, stream, sets)
     await contest.gate.prepare()
     return contest
   }
 
-  fill(seed: number): Contents {
+  async fill(seed: number): Promise<Contents> {
     const operation = (set: ReadonlyMap<string, Operation<Contents>>): Operation<Contents> =>
       [...set.values()][0]
     const contents = operation(this.#sets[0]).random(seed)
-    for (const set of this.#sets) operation(set).fill(contents)
+    for (const set of this.#sets) {
+      await breathe(this.#interrupt)
+      operation(set).fill(contents)
+    }
     return contents
   }
 
   /** Every variant once, so that none is new behind a gate. */
   async warm(): Promise<void> {
-    for (const operation of this.#sets[0].values()) operation.launch()
+    for (const operation of this.#sets[0].values()) {
+      await breathe(this.#interrupt)
+      await this.#world.compile?.(() => operation.launch())
+      operation.launch()
+    }
     await this.#world.synchronize()
   }
 
   async pack(): Promise<void> {
-    for (const set of this.#sets) for (const operation of set.values()) await operation.pack()
+    for (const set of this.#sets)
+      for (const operation of set.values()) {
+        await breathe(this.#interrupt)
+        await operation.pack()
+      }
   }
 
   /** Every variant against the reference, on fresh inputs and poisoned outputs; throws where one is wrong. */
   async check(seed: number, pack: boolean): Promise<Map<string, Checked>> {
-    const contents = this.fill(seed)
+    const contents = await this.fill(seed)
     if (pack) await this.pack()
     const checked = new Map<string, Checked>()
     const world = this.#world
@@ -121,7 +140,7 @@ export class Contest<Options extends OperationOptions, Contents> {
     const { height, rows } = sampleOf([...this.#sets[0].values()][0], world.localRanks.length, seed)
     const sample = rows && { sample: { rows: rows.length, of: height } }
     for (const [variant, operation] of this.#sets[0]) {
-      const largest = await deviationOf(world, operation, contents, references, rows)
+      const largest = await deviationOf(world, operation, contents, references, rows, this.#interrupt)
       const { launches, remoteBytes } = operation.traffic
       const deviation = { largest, bound: operation.tolerance, ...sample }
       checked.set(variant, { deviation, launches, remoteBytes })
@@ -181,19 +200,21 @@ export async function deviationOf<Contents>(
   contents: Contents,
   references: Map<number, Float64Array>,
   rows: readonly number[] | undefined,
+  interrupt?: AbortSignal,
 ): Promise<number> {
   const { name, variant, outputs, tolerance } = operation
   for (const output of Object.values(outputs)) {
     const poison = new Float32Array(bytesOf(output) / dtypes[output.dtype].bytes).fill(NaN)
     for (const rank of world.localRanks) world.write(output, rank, poison)
   }
+  await world.compile?.(() => operation.launch())
   operation.launch()
-  const [{ shape }] = Object.values(outputs)
-  const width = shape[shape.length - 1]
+  const { width } = extentsOf(operation)
   let largest = 0
   for (const rank of world.localRanks) {
     let reference = references.get(rank)
-    if (!reference) references.set(rank, (reference = operation.reference(contents, rank, rows)))
+    if (!reference)
+      references.set(rank, (reference = await referenceOf(operation, contents, rank, rows, interrupt)))
     const result = await operation.result(rank)
     for (let n = 0; n < reference.length; n++) {
       const i = rows ? rows[Math.floor(n / width)] * width + (n % width) : n
@@ -208,6 +229,36 @@ export async function deviationOf<Contents>(
   return largest
 }
 
+/** Multiplications and additions of a reference between two looks at the interrupt: some milliseconds. */
+const workBetweenBreaths = 1e7
+
+/** A rank's reference, computed some rows at a time. */
+async function referenceOf<Contents>(
+  operation: Operation<Contents>,
+  contents: Contents,
+  rank: number,
+  rows: readonly number[] | undefined,
+  interrupt: AbortSignal | undefined,
+): Promise<Float64Array> {
+  const { width, height } = extentsOf(operation)
+  const wanted = rows ?? Array.from({ length: height }, (_, row) => row)
+  const step = Math.max(1, Math.floor((workBetweenBreaths * height) / operation.traffic.flops))
+  const reference = new Float64Array(wanted.length * width)
+  for (let from = 0; from < wanted.length; from += step) {
+    await breathe(interrupt)
+    const some = wanted.slice(from, from + step)
+    reference.set(operation.reference(contents, rank, some), from * width)
+  }
+  return reference
+}
+
+/** Rows of the output are along its last axis. */
+function extentsOf({ outputs }: Pick<Operation, 'outputs'>): { width: number; height: number } {
+  const [{ shape }] = Object.values(outputs)
+  const width = shape[shape.length - 1]
+  return { width, height: shape.reduce((product, extent) => product * extent, 1) / width }
+}
+
 export class WrongResult extends Error {}
 
 /** Rows of the output to compare, in order; undefined: all of them. */
@@ -216,9 +267,7 @@ export function sampleOf(
   ranks: number,
   seed: number,
 ): { readonly width: number; readonly height: number; readonly rows: readonly number[] | undefined } {
-  const [{ shape }] = Object.values(outputs)
-  const width = shape[shape.length - 1]
-  const height = shape.reduce((product, extent) => product * extent, 1) / width
+  const { width, height } = extentsOf({ outputs })
   const count = Math.max(1, Math.floor((height * mostWork) / (traffic.flops * ranks)))
   if (count >= height) return { width, height, rows: undefined }
   const rows = randomOrder(seed)(height).slice(0, count)

@@ -157,6 +157,10 @@ export class Gate {
 
   /** Launches what gates are made of once: behind one that holds, a target may be unable to load more. */
   async prepare(): Promise<void> {
+    await this.#world.compile?.(() => {
+      this.#hold(0)
+      this.#launchGate()
+    })
     this.#hold(0)
     this.#gate(null)
     await this.#stream.synchronize()
@@ -205,6 +209,7 @@ export class Gate {
 
   async #measureTurns(rank: number): Promise<void> {
     const turns = 100_000
+    await this.#world.compile?.(() => this.#delay(1, rank))
     this.#delay(1, rank)
     await this.#stream.synchronize()
     const one = { launches: 1, launch: () => this.#delay(turns, rank) }

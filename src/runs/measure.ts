@@ -7,11 +7,12 @@
 import type { OperationDefinition, OperationOptions } from '../ops/operation.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import type { World } from '../world/world.ts'
+import { breathe } from './breath.ts'
 import { Contest, limitName, randomOrder, type Checked, type ContestOptions } from './contest.ts'
 import { gateName, type Lap, type Timed } from './gate.ts'
 import { executionsOf, ledgerOf, meanLedger, pictureOf } from './ledger.ts'
 import { medianOf, quantityOf } from './quantity.ts'
-import type { Picture, Point, RunLedger, VariantResult } from './results.ts'
+import type { Picture, Point, Quantity, RunLedger, VariantResult } from './results.ts'
 
 export interface MeasureOptions<Options extends OperationOptions> extends Omit<
   ContestOptions<Options>,
@@ -41,6 +42,14 @@ export interface MeasureOptions<Options extends OperationOptions> extends Omit<
   readonly onLedgers?: (variant: string, ledgers: readonly RunLedger[], skew: number) => void
   /** Gets all that was recorded. */
   readonly onTimeline?: (timeline: Timeline) => void
+  /** Gets what was timed before `interrupt`, which then makes `measure` throw: a part for each skew that was begun. */
+  readonly onInterrupted?: (parts: readonly UnfinishedPoint[]) => void
+}
+
+/** What is known of a point that was interrupted: times in nanoseconds, of every variant in as many rounds. */
+export interface UnfinishedPoint {
+  readonly skew: number
+  readonly times: readonly { readonly variant: string; readonly time: Quantity }[]
 }
 
 /** One point for each skew. */
@@ -49,8 +58,16 @@ export async function measure<Options extends OperationOptions, Contents>(
   settings: MeasureOptions<Options>,
 ): Promise<Point[]> {
   const { skews = [0], onProgress = () => undefined } = settings
-  const [plain, deviations] = await timed(definition, settings, onProgress)
-  const pictures = await recorded(definition, settings, skews, plain, onProgress)
+  const plain: Laps[] = []
+  let deviations: Map<string, Checked>
+  let pictures: ReadonlyMap<string, readonly Picture[]>[]
+  try {
+    deviations = await timed(definition, settings, plain, onProgress)
+    pictures = await recorded(definition, settings, skews, plain, onProgress)
+  } catch (error) {
+    if (settings.interrupt?.aborted) settings.onInterrupted?.(plain.flatMap(unfinished))
+    throw error
+  }
   return skews.map((skew, at): Point => {
     const { laps, limit } = plain[at]
     const bsp = laps.get('bsp')
@@ -91,6 +108,14 @@ export async function measure<Options extends OperationOptions, Contents>(
   })
 }
 
+/** A point in whose first round the interrupt came has no times. */
+function unfinished({ skew, laps }: Laps): UnfinishedPoint[] {
+  const times = [...laps].flatMap(([variant, own]) =>
+    own.length === 0 ? [] : { variant, time: quantityOf(own.map(({ time }) => time)) },
+  )
+  return times.length === 0 ? [] : [{ skew, times }]
+}
+
 /** The mean of all ranks but the last, which is the one that is made late; of a rank alone, its end. */
 export function punctualOf({ time, ends }: Lap): number {
   const punctual = ends.slice(0, -1)
@@ -98,17 +123,20 @@ export function punctualOf({ time, ends }: Lap): number {
 }
 
 interface Laps {
+  readonly skew: number
   readonly ranks: number
   /** By variant, round by round; all have as many. */
   readonly laps: ReadonlyMap<string, readonly Lap[]>
   readonly limit: readonly Lap[]
 }
 
+/** Puts laps into `results` as they come. */
 async function timed<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
   settings: MeasureOptions<Options>,
+  results: Laps[],
   onProgress: (what: string, done: number) => void,
-): Promise<[Laps[], Map<string, Checked>]> {
+): Promise<Map<string, Checked>> {
   const { seconds = 3, leastRounds = 15, mostRounds = 201, rotate = 64e6, skews = [0], seed = 1 } = settings
   const world = await settings.open(false)
   try {
@@ -116,7 +144,6 @@ async function timed<Options extends OperationOptions, Contents>(
     onProgress('comparing with the reference', 0)
     const checked = await contest.check(seed, settings.pack ?? true)
     const random = randomOrder(seed)
-    const results: Laps[] = []
     let usual: ReadonlyMap<string, readonly Lap[]> | undefined
     for (const skew of skews) {
       // By how much of its time a rank is late follows from what was measured without.
@@ -125,6 +152,11 @@ async function timed<Options extends OperationOptions, Contents>(
       let turn = 0
       for (let warm = 0; warm < 2; warm++) await contest.gate.time(contestants.map(({ at }) => at(turn++)))
       const laps = contestants.map((): Lap[] => [])
+      const byName = new Map(contestants.map(({ name }, n) => [name, laps[n]]))
+      const limit = byName.get(limitName)!
+      byName.delete(limitName)
+      usual ??= byName
+      results.push({ skew, ranks: world.ranks, laps: byName, limit })
       const start = settings.now()
       const spent = (): number => (settings.now() - start) / 1e9
       for (let round = 0; round < mostRounds && (round < leastRounds || spent() < seconds); round++) {
@@ -132,14 +164,10 @@ async function timed<Options extends OperationOptions, Contents>(
         const found = await contest.gate.time(order.map((n) => contestants[n].at(turn++)))
         order.forEach((n, place) => laps[n].push(found[place]))
         onProgress('measuring', Math.max(spent() / seconds, 0))
+        await breathe(settings.interrupt)
       }
-      const byName = new Map(contestants.map(({ name }, n) => [name, laps[n]]))
-      const limit = byName.get(limitName)!
-      byName.delete(limitName)
-      usual ??= byName
-      results.push({ ranks: world.ranks, laps: byName, limit })
     }
-    return [results, checked]
+    return checked
   } finally {
     await world.close()
   }
@@ -158,7 +186,7 @@ async function recorded<Options extends OperationOptions, Contents>(
   const world = await settings.open(true)
   try {
     const contest = await Contest.make(definition, { ...settings, rotate }, world)
-    contest.fill(seed)
+    await contest.fill(seed)
     if (settings.pack ?? true) await contest.pack()
     await contest.warm()
     const pictures = skews.map(() => new Map(variants.map((variant): [string, Picture[]] => [variant, []])))
@@ -177,16 +205,18 @@ async function recorded<Options extends OperationOptions, Contents>(
         // The first round compiles and warms.
         if (round > 0) order.forEach(({ name }, n) => wanted.set(executions[n], pictures[at].get(name)!))
         onProgress('recording', (at * (count + 1) + round + 1) / (skews.length * (count + 1)))
+        await breathe(settings.interrupt)
       }
     }
     await world.synchronize()
     const timeline = world.timeline()
     onTimeline(timeline)
-    executionsOf(timeline, gateName).forEach((execution, n) => {
+    for (const [n, execution] of executionsOf(timeline, gateName).entries()) {
+      await breathe(settings.interrupt)
       const timed = contest.gate.log[n]
       const places = timed && wanted.get(timed)
       places?.push(pictureOf(timeline, execution, { bandwidth: bandwidth / world.ranks }))
-    })
+    }
     return pictures
   } finally {
     await world.close()

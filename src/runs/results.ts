@@ -121,4 +121,6 @@ export interface BenchResult {
   }
   readonly points: readonly Point[]
   readonly warnings: readonly string[]
+  /** A signal ended it before all points were measured. */
+  readonly interrupted?: true
 }

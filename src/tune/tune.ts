@@ -4,6 +4,7 @@
  */
 import { KernelError } from '../ir/site.ts'
 import type { Operation, OperationDefinition, OperationOptions } from '../ops/operation.ts'
+import { breathe } from '../runs/breath.ts'
 import { bytesOf, deviationOf, executionOf, randomOrder, sampleOf, WrongResult } from '../runs/contest.ts'
 import { Gate, type Lap, type Timed } from '../runs/gate.ts'
 import type { Quantity } from '../runs/results.ts'
@@ -25,6 +26,8 @@ export interface TuneOptions<Options extends OperationOptions> {
   /** Weights are brought into the target's order before; true by default. */
   readonly pack?: boolean
   readonly seed?: number
+  /** Ends it early: with the best so far, or, before anything was timed, by throwing its reason. */
+  readonly interrupt?: AbortSignal
   readonly onProgress?: (what: string, done: number) => void
 }
 
@@ -43,6 +46,8 @@ export interface Tuned {
   readonly speedup: Quantity
   readonly tried: number
   readonly dropped: readonly Dropped[]
+  /** `best` is the fastest so far, and not known to be faster than the default. */
+  readonly interrupted?: true
 }
 
 /** Sets of inputs, where each is small: every candidate is made on each. */
@@ -53,7 +58,15 @@ export async function tune<Options extends OperationOptions, Contents>(
   world: World,
   settings: TuneOptions<Options>,
 ): Promise<Tuned> {
-  const { options, seconds, rotate = 64e6, pack = true, seed = 1, onProgress = () => {} } = settings
+  const {
+    options,
+    seconds,
+    rotate = 64e6,
+    pack = true,
+    seed = 1,
+    onProgress = () => {},
+    interrupt,
+  } = settings
   const { asked, candidates } = definition.tiling(world, options)
   const tiles = candidates()
   const stream = world.stream()
@@ -66,6 +79,7 @@ export async function tune<Options extends OperationOptions, Contents>(
   while (sets.length * bytes < rotate && sets.length < mostSets) sets.push(make(tiles[0]))
   const contents = sets[0].random(seed)
   for (const operation of sets) {
+    await breathe(interrupt)
     operation.fill(contents)
     if (pack) await operation.pack()
   }
@@ -76,14 +90,15 @@ export async function tune<Options extends OperationOptions, Contents>(
   const contenders: { readonly tiles: Numbers; readonly executions: readonly Timed[] }[] = []
   for (const [n, candidate] of tiles.entries()) {
     onProgress('comparing with the reference', (0.5 * n) / tiles.length)
+    await breathe(interrupt)
     try {
       const operations = n === 0 ? sets : sets.map(({ inputs }) => make(candidate, inputs))
-      await deviationOf(world, operations[0], contents, references, rows)
+      await deviationOf(world, operations[0], contents, references, rows, interrupt)
       for (const operation of operations.slice(1)) operation.launch()
       await world.synchronize()
       contenders.push({ tiles: candidate, executions: operations.map(timedPart) })
     } catch (error) {
-      if (n === 0 || !isAboutTiles(error)) throw error
+      if (n === 0 || interrupt?.aborted || !isAboutTiles(error)) throw error
       if (error instanceof WorldStopped) await world.reset()
       dropped.push({ tiles: candidate, why: error.message.split('\n')[0] })
     }
@@ -94,9 +109,14 @@ export async function tune<Options extends OperationOptions, Contents>(
     contenders.map(({ executions }) => executions),
     settings.now,
     seed,
+    interrupt,
   )
-  const found = await halve(contenders.length, seconds, time, (done) =>
-    onProgress('measuring', 0.5 + 0.5 * done),
+  const found = await halve(
+    contenders.length,
+    seconds,
+    time,
+    (done) => onProgress('measuring', 0.5 + 0.5 * done),
+    interrupt,
   )
   return {
     asked,
@@ -105,6 +125,7 @@ export async function tune<Options extends OperationOptions, Contents>(
     speedup: found.speedup,
     tried: tiles.length,
     dropped,
+    ...(found.interrupted && { interrupted: true }),
   }
 }
 
@@ -124,6 +145,7 @@ function turnsOf(
   contenders: readonly (readonly Timed[])[],
   now: () => number,
   seed: number,
+  interrupt: AbortSignal | undefined,
 ): TimeInTurns {
   const random = randomOrder(seed)
   let turn = 0
@@ -134,13 +156,18 @@ function turnsOf(
       if (round === 0) start = now()
       if (round >= leastRounds && now() - start > 1e9 * seconds) break
       const order = random(wanted.length)
-      const laps = await gate(
-        order.map((n) => {
-          const sets = contenders[wanted[n]]
-          return sets[turn++ % sets.length]
-        }),
-      )
-      if (round >= 0) order.forEach((n, place) => times[n].push(laps[place].time))
+      const executions = order.map((n) => {
+        const sets = contenders[wanted[n]]
+        return sets[turn++ % sets.length]
+      })
+      try {
+        await breathe(interrupt)
+        const laps = await gate(executions)
+        if (round >= 0) order.forEach((n, place) => times[n].push(laps[place].time))
+      } catch (error) {
+        if (interrupt?.aborted) return times
+        throw error
+      }
     }
     return times
   }

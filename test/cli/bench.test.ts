@@ -1,5 +1,5 @@
 /** `arke bench`: what it understands, what it refuses, and what it prints and writes. */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
@@ -13,6 +13,7 @@ import {
   variantsOf,
 } from '../../src/cli/benchOptions.ts'
 import { Progress } from '../../src/cli/progress.ts'
+import { interruptAt } from './interruptAt.ts'
 import type { BenchResult } from '../../src/runs/results.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'arke-bench-'))
@@ -113,6 +114,39 @@ describe('what arke bench gives', () => {
     expect(readFileSync(report, 'utf8')).toMatch(/^<!doctype html>/i)
     const { traceEvents } = JSON.parse(readFileSync(trace, 'utf8')) as { traceEvents: { name: string }[] }
     expect(traceEvents.some(({ name }) => name === 'allGatherGemmFusedK')).toBe(true)
+  })
+
+  it('prints the rows so far when it is interrupted', async () => {
+    const printed: string[] = []
+    const print = (text: string): void => void printed.push(text)
+    const { progress, interrupt } = interruptAt('M=4 N=32 K=40: measuring')
+    const report = join(folder, 'unfinished.html')
+    const command = { ...usual, sweep: 'M=2,4,8', skew: '0,50', report }
+    const result = await benchCommand('all-gather-gemm', command, '0.0.0', print, progress, interrupt)
+    expect(result).toMatchObject({ interrupted: true, points: [{ shape: { M: 2 } }, { shape: { M: 2 } }] })
+    const text = printed.join('\n')
+    expect(text).toMatch(
+      /allGatherGemm M=4 N=32 K=40: incomplete, interrupted after 1 round\n +variant +median\n +bsp .* ±.*%\n/,
+    )
+    expect(text).not.toContain('M=8')
+    expect(existsSync(report)).toBe(false)
+  })
+
+  it('throws when it is interrupted before it has a row', async () => {
+    const { progress, interrupt } = interruptAt('comparing')
+    const printed: string[] = []
+    const command = { ...usual, json: true }
+    await expect(
+      benchCommand(
+        'all-gather-gemm',
+        command,
+        '0.0.0',
+        (text) => void printed.push(text),
+        progress,
+        interrupt,
+      ),
+    ).rejects.toThrow('interrupted while')
+    expect(printed).toEqual([])
   })
 
   it('prints one JSON document with a point for each value and skew', async () => {

@@ -53,6 +53,29 @@ describe('halving', () => {
     expect([best, time.median]).toEqual([0, 7])
   })
 
+  it('gives the fastest so far when it is interrupted', async () => {
+    const { time } = planted([100, 90, 80, 70], 0)
+    const controller = new AbortController()
+    let calls = 0
+    const interrupted: TimeInTurns = async (contenders, effort) => {
+      if (++calls === 2) controller.abort(new Error('stop'))
+      return time(contenders, effort)
+    }
+    const found = await halve(4, 1, interrupted, undefined, controller.signal)
+    expect(calls).toBe(2)
+    expect(found).toMatchObject({ best: 3, interrupted: true })
+    expect(found.speedup.median).toBeCloseTo(100 / 70)
+  })
+
+  it('throws when it is interrupted before a round is complete', async () => {
+    const controller = new AbortController()
+    const none: TimeInTurns = (contenders) => {
+      controller.abort(new Error('stop'))
+      return Promise.resolve(contenders.map(() => []))
+    }
+    await expect(halve(4, 1, none, undefined, controller.signal)).rejects.toThrow('stop')
+  })
+
   it('spends the seconds it is given', async () => {
     let sum = 0
     await halve(16, 10, (contenders, { seconds }) => {

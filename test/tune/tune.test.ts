@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vites
 import { Progress } from '../../src/cli/progress.ts'
 import { tuneCommand, tuneTables, type TuneCommand, type TuneResult } from '../../src/cli/tune.ts'
 import { openWorld } from '../../src/index.ts'
+import { interruptAt } from '../cli/interruptAt.ts'
 import { allGatherGemm, allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
 import type { OperationDefinition } from '../../src/ops/operation.ts'
 import { tune, type Tuned } from '../../src/tune/tune.ts'
@@ -102,6 +103,32 @@ describe('arke tune', () => {
     const operation = allGatherGemm(world, { shape, dtype: 'f32', shard: 'K', variant: 'fused' })
     expect(operation).toMatchObject({ tiles: result.tuned[3].best.tiles, tilesFrom: 'tuned here' })
     await world.close()
+  })
+
+  it('prints the best so far when it is interrupted, and keeps what was complete alone', async () => {
+    vi.stubEnv('ARKE_CACHE', join(folder, 'interrupted'))
+    // Of the second variant, in the first of its rounds.
+    const { progress, interrupt } = interruptAt('fused, measuring')
+    const printed: string[] = []
+    const result = await tuneCommand(
+      'all-gather-gemm',
+      usual,
+      '0.0.0',
+      (text) => void printed.push(text),
+      progress,
+      interrupt,
+    ).catch((error: unknown) => error)
+    expect(result).toMatchObject({ interrupted: true, tuned: [{ asked: { variant: 'bsp' } }] })
+    const kept = readFileSync(join(folder, 'interrupted/tuned.json'), 'utf8')
+    expect(kept).toContain('allGatherGemm bsp')
+    expect(kept).not.toContain('allGatherGemm fused')
+    expect(printed.join('\n')).toContain(`kept in ${(result as TuneResult).kept}`)
+  })
+
+  it('throws when it is interrupted before it has measured', async () => {
+    const { progress, interrupt } = interruptAt('bsp, comparing')
+    const tuned = tuneCommand('all-gather-gemm', usual, '0.0.0', () => undefined, progress, interrupt)
+    await expect(tuned).rejects.toThrow('interrupted while')
   })
 
   it('prints one JSON document', async () => {

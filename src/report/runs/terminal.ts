@@ -1,8 +1,9 @@
 /** A measured point in a terminal: a table of its variants that fits 100 columns. */
 import { runPartNames, type Point, type Quantity, type VariantResult } from '../../runs/results.ts'
-import { bytes, columns, digits, wrap } from '../format.ts'
+import type { UnfinishedPoint } from '../../runs/measure.ts'
+import { bytes, columns, digits, plural, wrap } from '../format.ts'
 import { time } from '../units.ts'
-import { pointName } from './points.ts'
+import { extentsOf, pointName } from './points.ts'
 
 export { headlines, ledgerInWords } from './words.ts'
 
@@ -18,6 +19,23 @@ export function benchTable(point: Point): string {
     ...table,
     ...wrap(`The limit is ${limit.name}: ${time(limit.time.median)}.`),
     ...(skew > 0 ? wrap(`The ranks that were not late ended after ${punctual}.`) : []),
+  ].join('\n')
+}
+
+/** A point that was interrupted: the times so far, of which nothing was recorded yet. */
+export function unfinishedTable(
+  operation: string,
+  shape: Point['shape'],
+  { skew, times }: UnfinishedPoint,
+): string {
+  const late = skew > 0 ? `, last rank ${skew} % late` : ''
+  const rounds = plural(times[0].time.samples, 'round')
+  return [
+    `${operation} ${extentsOf({ shape })}${late}: incomplete, interrupted after ${rounds}`,
+    ...columns([
+      ['variant', 'median'],
+      ...times.map(({ variant, time: taken }) => [variant, `${time(taken.median)} ${reach(taken)}`]),
+    ]),
   ].join('\n')
 }
 

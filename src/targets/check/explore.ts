@@ -21,6 +21,8 @@ export interface ExploreOptions {
   /** Go on after the first run with a finding. */
   readonly keepGoing?: boolean
   readonly onProgress?: (done: number) => void
+  /** Asked after each run: whether to end here, with what was found so far. */
+  readonly shouldStop?: () => boolean
 }
 
 export interface Exploration {
@@ -158,6 +160,9 @@ async function exploreRandom(
     found.add(await runOnce(scenario, options, new RandomScheduler(first + done)), done)
     done++
     options.onProgress?.(done)
+    if (done === schedules || !options.shouldStop?.()) continue
+    found.cuts.add('interrupted')
+    break
   }
   const { findings, results } = found
   const seeds = found.runs.map((run) => first + run)
@@ -180,8 +185,9 @@ async function exploreAll(
     const stopsAtFinding = !options.keepGoing && found.isEnough(schedules)
     const isExhausted = !stopsAtFinding && !search.advance()
     const isOver = stopsAtFinding || isExhausted || found.isHopeless
-    if (!isOver && schedules < limit) continue
-    if (!isOver) found.cuts.add('limit')
+    const isInterrupted = options.shouldStop?.() ?? false
+    if (!isOver && !isInterrupted && schedules < limit) continue
+    if (!isOver) found.cuts.add(isInterrupted ? 'interrupted' : 'limit')
     if (search.isUnfair) found.cuts.add('fairness')
     const { findings, results } = found
     const cuts = [...found.cuts]

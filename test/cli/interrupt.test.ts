@@ -1,0 +1,207 @@
+/**
+ * Real signals to the installed command, while kernels run, while a compiler runs, while the checker runs and while files are read:
+ * it ends with 130 or 143, says so, and leaves no process and no temporary file behind.
+ */
+import { spawn } from 'node:child_process'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterAll, describe, expect, it } from 'vitest'
+import { nativeStatus } from '../../src/targets/native/world.ts'
+import { authorFolder, project } from './arke.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'arke-interrupt-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+/** Of compiled kernels and tuned tiles. */
+const cache = join(folder, 'cache')
+/** Where the command puts temporary files. */
+const temporary = join(folder, 'temporary')
+mkdirSync(temporary)
+const file = authorFolder()
+
+interface Ended {
+  readonly code: number | null
+  readonly signal: string | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Sends the signal when `moment` has come; kills what has not ended 20 s later, so that `signal` is SIGKILL. */
+async function signalled(
+  args: readonly string[],
+  moment: (child: { stdout: () => string; stderr: () => string }) => Promise<void>,
+  { name = 'SIGINT' as NodeJS.Signals, env = {} } = {},
+): Promise<Ended> {
+  const child = spawn(process.execPath, [project.main, ...args], {
+    cwd: project.folder,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, TMPDIR: temporary, ARKE_CACHE: cache, ...env },
+  })
+  const printed = { stdout: '', stderr: '' }
+  for (const stream of ['stdout', 'stderr'] as const)
+    child[stream].setEncoding('utf8').on('data', (text: string) => (printed[stream] += text))
+  const ended = new Promise<Ended>((resolve) =>
+    child.on('close', (code, signal) => resolve({ code, signal, ...printed })),
+  )
+  await moment({ stdout: () => printed.stdout, stderr: () => printed.stderr })
+  child.kill(name)
+  const timer = setTimeout(() => child.kill('SIGKILL'), 20_000)
+  return ended.finally(() => clearTimeout(timer))
+}
+
+async function until(isTrue: () => boolean): Promise<void> {
+  while (!isTrue()) await pause(10)
+}
+
+/** What an interrupted command may have left: libraries in the making, files that are not whole. */
+function left(): string[] {
+  const libraries = join(cache, 'native')
+  return [
+    ...readdirSync(temporary),
+    ...(existsSync(cache) ? readdirSync(cache).filter((name) => /\.json\./.test(name)) : []),
+    ...(existsSync(libraries)
+      ? readdirSync(libraries).filter((name) => /^building-|^broken-/.test(name))
+      : []),
+    ...readdirSync(project.folder).filter((name) => name.endsWith('.part')),
+  ]
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const native = nativeStatus()
+if (!native.usable) console.warn(`skipped: ${native.about}`)
+const targets = native.usable ? ['wasm', 'native'] : ['wasm']
+const said = /^arke: interrupted by SIGINT; (there are no results|the results above are incomplete)\n$/
+
+describe.each(targets)('a signal while kernels run on %s', (target) => {
+  const decode = ['flash-decode', '--target', target, '--seconds', '60']
+
+  it('ends arke bench with 130 and the rows so far', async () => {
+    const ended = await signalled(['bench', ...decode], async ({ stdout }) => {
+      await until(() => stdout().includes('flashDecode on 2 ranks'))
+      await pause(4000)
+    })
+    expect(ended).toMatchObject({ code: 130, signal: null })
+    expect(ended.stderr).toMatch(said)
+    if (ended.stderr.includes('incomplete'))
+      expect(ended.stdout).toMatch(/interrupted after \d+ rounds?\n.*\n *bsp /)
+    expect(left()).toEqual([])
+  })
+
+  it.each([1500, 3000])('ends arke tune with 130, after %i ms', async (after) => {
+    const ended = await signalled(['tune', ...decode], () => pause(after))
+    expect(ended).toMatchObject({ code: 130, signal: null })
+    expect(ended.stderr).toMatch(said)
+    expect(left()).toEqual([])
+  })
+
+  it('ends it with 143, and with a whole JSON document or none', async () => {
+    const ended = await signalled(['tune', ...decode, '--json'], () => pause(4000), { name: 'SIGTERM' })
+    expect(ended).toMatchObject({ code: 143, signal: null })
+    expect(ended.stderr).toMatch(/^arke: interrupted by SIGTERM; /)
+    if (ended.stdout !== '') expect(JSON.parse(ended.stdout)).toMatchObject({ interrupted: true })
+  })
+})
+
+describe.skipIf(!native.usable)('a signal while a compiler runs', () => {
+  it('ends the compiler and what that has started, and removes their files', async () => {
+    const started = join(folder, 'started')
+    const compiler = join(folder, 'slow-compiler')
+    // Says which processes it is, and leaves a temporary file, as compilers do; but tells the macros as it should.
+    writeFileSync(
+      compiler,
+      `#!/bin/sh
+case " $* " in *" -dM "*) exec ${process.env['ARKE_CXX'] ?? 'c++'} "$@" ;; esac
+touch "$TMPDIR/compiler-file.s"
+sleep 300 &
+echo $$ $! > '${started}.part'
+mv '${started}.part' '${started}'
+wait
+`,
+    )
+    chmodSync(compiler, 0o755)
+    const env = { ARKE_CXX: compiler, ARKE_CACHE: join(folder, 'slow-cache') }
+    const ended = await signalled(
+      ['bench', 'flash-decode', '--target', 'native'],
+      () => until(() => existsSync(started)),
+      { env },
+    )
+    expect(ended).toMatchObject({ code: 130, signal: null })
+    const pids = readFileSync(started, 'utf8').trim().split(' ').map(Number)
+    expect(pids).toHaveLength(2)
+    await until(() => !pids.some(isAlive))
+    expect(readdirSync(join(env.ARKE_CACHE, 'native'))).toEqual([])
+    expect(left()).toEqual([])
+  })
+})
+
+describe('a signal to arke check', () => {
+  const program = `import { f32, kernel, scenario, tensor } from 'arke'
+const fill = kernel('fill', { x: tensor(f32, 1) }, (t, { x }) => t.store(x.at([0]), t.rank.to(f32)))
+export const scenarios = [
+  scenario('fills', { ranks: 2 }, async (world) => {
+    process.stderr.write('running\\n')
+    const x = world.zeros(f32, [1])
+    world.launch(fill, { x }, { grid: 1 })
+    await world.read(x, 0)
+  }),
+]
+`
+  const endless = ['--limit', '0', '--schedules', '100000000']
+  const running = async ({ stderr }: { stderr: () => string }): Promise<void> =>
+    until(() => stderr().includes('running'))
+
+  it('prints what was explored, as incomplete', async () => {
+    const ended = await signalled(['check', file('fills.mjs', program), ...endless], running)
+    expect(ended.code).toBe(130)
+    expect(ended.stdout).toMatch(
+      /2 ranks, recorded: \d+ random schedules? \(seeds from 1; incomplete: interrupted\): ok so far, interrupted\n1 scenario, 0 findings, 1 of 1 run incomplete; interrupted\n$/,
+    )
+    expect(ended.stderr).toMatch(/arke: interrupted by SIGINT; the results above are incomplete\n$/)
+  })
+
+  it('marks its JSON document', async () => {
+    const ended = await signalled(['check', file('fills2.mjs', program), ...endless, '--json'], running)
+    expect(ended.code).toBe(130)
+    expect(JSON.parse(ended.stdout)).toMatchObject({ interrupted: true, scenarios: [{ interrupted: true }] })
+  })
+
+  it('ends the process at once while a file of the author is loaded, whatever that does', async () => {
+    const text = "process.stderr.write('running\\n')\nfor (;;);\n"
+    const ended = await signalled(['check', file('loops.mjs', text)], running)
+    expect(ended).toMatchObject({ code: null, signal: 'SIGINT' })
+  })
+})
+
+describe('a signal to arke audit', () => {
+  it('prints nothing but that, and leaves no file', async () => {
+    const ended = await signalled(['audit', '--demo', '--html', 'interrupted.html'], () =>
+      until(() => readdirSync(temporary).some((name) => name.startsWith('arke-demo-'))),
+    )
+    expect(ended).toEqual({
+      code: 130,
+      signal: null,
+      stdout: '',
+      stderr: 'arke: interrupted by SIGINT; there are no results\n',
+    })
+    expect(left()).toEqual([])
+    expect(existsSync(join(project.folder, 'interrupted.html'))).toBe(false)
+  })
+})
