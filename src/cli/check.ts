@@ -7,9 +7,12 @@ import type { Kernel, Meta, Specialisation } from '../lang/kernel.ts'
 import { breathe } from '../runs/breath.ts'
 import { explore } from '../targets/check/explore.ts'
 import { findingKey, type Cut, type Finding } from '../targets/check/findings.ts'
+import { NotReproducible } from '../targets/check/scheduler.ts'
 import type { Scenario, World } from '../world/world.ts'
-import { UsageError } from './errors.ts'
+import { chanceIn } from './chance.ts'
+import { describeError, UsageError } from './errors.ts'
 import type { Source } from './load.ts'
+import { Strays } from './strays.ts'
 
 export type Stage = 'recorded' | 'lowered'
 
@@ -42,6 +45,10 @@ export interface Run {
   readonly repeated: number
   /** It ended before all schedules had run. */
   readonly interrupted?: true
+  /** Why the scenario could not be checked, with the author's line. */
+  readonly problem?: string
+  /** An earlier run of the scenario had the same problem. */
+  readonly isKnownProblem?: boolean
 }
 
 export interface Search {
@@ -66,6 +73,8 @@ export interface CheckedKernel {
   readonly scenarios: readonly string[]
   /** What lowering has to say about it. */
   readonly notes: readonly string[]
+  /** Why it cannot be recorded, with the author's line. */
+  readonly problem?: string
 }
 
 export interface Checked {
@@ -89,18 +98,35 @@ export async function check(
   const runs: Run[] = []
   const launched = new Map<Kernel, Launched>()
   const chosen = choose(sources, options.scenario)
-  for (const { file, scenarios } of chosen)
-    for (const scenario of scenarios) {
-      const known = new Set<string>()
-      const watched = watch(scenario, launched)
-      for (const ranks of options.ranks === undefined ? scenario.ranks : [options.ranks])
-        for (const stage of options.stages) {
-          if (options.interrupt?.aborted) break
-          const run = await checkOnce(file, watched, ranks, stage, options, known, events)
-          runs.push(run)
-          events.onRun?.(run)
-        }
-    }
+  const strays = new Strays()
+  try {
+    for (const { file, scenarios } of chosen)
+      for (const scenario of scenarios) {
+        const known = new Set<string>()
+        const watched = watch(scenario, launched, strays)
+        for (const ranks of options.ranks === undefined ? scenario.ranks : [options.ranks])
+          for (const stage of options.stages) {
+            if (options.interrupt?.aborted) break
+            const what = { file, scenario: scenario.name, ranks, stage }
+            const run = await checkOnce(what, watched, options, known, events)
+              .then(async (checked) => {
+                const stray = await strays.takeAll()
+                if (stray) throw stray
+                return checked
+              })
+              .catch(async (error: unknown) => {
+                const problem = await problemOf(error, scenario, ranks)
+                const isKnownProblem = known.has(problem)
+                known.add(problem)
+                return { ...what, findings: [], repeated: 0, problem, isKnownProblem }
+              })
+            runs.push(run)
+            events.onRun?.(run)
+          }
+      }
+  } finally {
+    strays.close()
+  }
   const interrupted = options.interrupt?.aborted
   return {
     scenarios: chosen.reduce((sum, source) => sum + source.scenarios.length, 0),
@@ -110,8 +136,13 @@ export async function check(
       kernels.flatMap((kernel) => {
         const by = launched.get(kernel)
         if (!by && (interrupted || options.scenario !== undefined)) return []
-        const notes = by?.notes ?? notesOf(kernel, { world: options.ranks ?? 2 })
-        return { file, kernel, scenarios: [...(by?.scenarios ?? [])], notes }
+        const scenarios = [...(by?.scenarios ?? [])]
+        try {
+          const notes = by?.notes ?? notesOf(kernel, { world: options.ranks ?? 2 })
+          return { file, kernel, scenarios, notes }
+        } catch (error) {
+          return { file, kernel, scenarios, notes: [], problem: describeError(error) }
+        }
       }),
     ),
   }
@@ -131,18 +162,27 @@ function choose(sources: readonly Source[], name: string | undefined): readonly 
   )
 }
 
+/** Why a scenario cannot be checked: one sentence, the author's line first. */
+async function problemOf(error: unknown, scenario: Scenario, ranks: number): Promise<string> {
+  if (!(error instanceof NotReproducible)) {
+    const said = describeError(error)
+    return /^\S+:\d+:\d+: /.test(said) || !scenario.site ? said : `${scenario.site}: ${said}`
+  }
+  const chance = await chanceIn(() => explore(scenario, { ranks, schedules: 1 }))
+  const here = chance && `; it calls ${chance.name} here`
+  return `${chance?.site ?? scenario.site}: ${error.message}${here ?? ''}`
+}
+
 async function checkOnce(
-  file: string,
+  what: Pick<Run, 'file' | 'scenario' | 'ranks' | 'stage'>,
   scenario: Scenario,
-  ranks: number,
-  stage: Stage,
   options: CheckOptions,
   known: Set<string>,
   events: CheckEvents,
 ): Promise<Run> {
   const { preemptions, limit, schedules, seed, interrupt } = options
+  const { ranks, stage } = what
   const shouldStop = (): boolean => interrupt?.aborted ?? false
-  const what = { file, scenario: scenario.name, ranks, stage }
   let done = 0
   const onProgress = (): void => events.onProgress?.(what, ++done)
   const search =
@@ -184,12 +224,17 @@ function notesOf(kernel: Kernel, specialisation: Specialisation): readonly strin
   return lower(kernel.record(specialisation)).notes ?? []
 }
 
-/** The same scenario; notes which kernels it launches, and lets the process hear signals now and then. */
-function watch(scenario: Scenario, launched: Map<Kernel, Launched>): Scenario {
+/**
+ * The same scenario; notes which kernels it launches, lets the process hear signals now and then, and ends where a promise of an
+ * earlier run has rejected.
+ */
+function watch(scenario: Scenario, launched: Map<Kernel, Launched>, strays: Strays): Scenario {
   return {
     ...scenario,
     async run(world) {
       await breathe()
+      const stray = strays.take()
+      if (stray) throw stray
       const launch: World['launch'] = (kernel, args, options) => {
         world.launch(kernel, args, options)
         const plain = kernel as unknown as Kernel

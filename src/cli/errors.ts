@@ -14,7 +14,7 @@ const ownRoot = fileURLToPath(ownFile(''))
 export function describeError(error: unknown): string {
   if (!(error instanceof Error)) return flat(`something that is no Error was thrown: ${String(error)}`)
   // An error of the language starts with its place; one of the command line or of its input needs none.
-  if (['KernelError', 'UsageError', 'AuditError'].includes(error.name)) return flat(error.message)
+  if (['KernelError', 'UsageError', 'AuditError', 'Stray'].includes(error.name)) return flat(error.message)
   const place = authorPlace(error.stack ?? '')
   const what = ['Error', 'RangeError', 'WorldError'].includes(error.name) ? '' : `${error.name}: `
   const message = flat(`${what}${error.message}`)

@@ -82,7 +82,7 @@ Examples:
   arke check kernels/*.ts --ranks 8 --schedules 5000
   arke check kernel.ts --limit 0 --schedules 1 --seed 42    see one random schedule again
 
-Exits with 1 if anything was found.`,
+Exits with 1 if anything was found, with 2 if a scenario or a kernel could not be checked.`,
   )
   .action(async (files: string[], options: CheckCommand) => {
     if (options.limit === 0 && options.schedules === 0)
@@ -123,12 +123,15 @@ Exits with 1 if anything was found.`,
       else {
         for (const kernel of found.kernels) {
           for (const note of kernel.notes) print(`note: ${note}`)
-          if (kernel.scenarios.length === 0) print(report.unlaunchedNote(kernel))
+          if (kernel.problem) process.stderr.write(`arke: ${kernel.problem}\n`)
+          else if (kernel.scenarios.length === 0) print(report.unlaunchedNote(kernel))
         }
         print(report.closingLine(found))
       }
       return found
     })
+    const hasProblem = [...checked.runs, ...checked.kernels].some(({ problem }) => problem !== undefined)
+    if (hasProblem) process.exitCode = 2
     if (checked.runs.some((run) => run.findings.length > 0)) process.exitCode = 1
   })
 
@@ -336,7 +339,17 @@ interface EmitCommand {
 }
 
 /** Positions in errors and findings are the author's, not those of what was made of the source. Costs time for each module. */
-const showSourcePositions = (): void => process.setSourceMapsEnabled(true)
+function showSourcePositions(): void {
+  process.setSourceMapsEnabled(true)
+  // An error deep inside a world has more of Arke's own frames above the author's than Node keeps by default.
+  Error.stackTraceLimit = 30
+}
+
+// A promise of the author's that rejects while nobody awaits it: one line, as for any other error, and not a stack.
+process.on('unhandledRejection', (reason) => {
+  process.stderr.write(`arke: ${describeError(reason)}\n`)
+  process.exitCode ||= 2
+})
 
 try {
   if (process.argv.length <= 2) program.outputHelp()

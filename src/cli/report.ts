@@ -10,7 +10,9 @@ export const plural = (count: number, what: string): string => `${count} ${what}
 
 /** "2 ranks, recorded: …: ok" */
 export function runLine(run: Run): string {
-  const { search, random, findings, repeated } = run
+  const { search, random, findings, repeated, problem } = run
+  const where = `${plural(run.ranks, 'rank')}, ${run.stage}`
+  if (problem !== undefined) return `${where}: not checked: ${run.isKnownProblem ? 'as above' : problem}`
   // Where the search finds something, no random schedules follow.
   const parts = [
     ...(search ? [searchPart(search, !random && findings.length + repeated > 0)] : []),
@@ -23,7 +25,7 @@ export function runLine(run: Run): string {
   const verdict =
     found.join(', ') ||
     (run.interrupted ? 'ok so far, interrupted' : isIncomplete(run) ? 'ok, but incomplete' : 'ok')
-  return [`${plural(run.ranks, 'rank')}, ${run.stage}`, parts.join('; '), verdict].join(': ')
+  return [where, parts.join('; '), verdict].join(': ')
 }
 
 /** Something within the bounds was left out, for another reason than a finding. */
@@ -84,8 +86,11 @@ export function unlaunchedNote({ kernel, file }: CheckedKernel): string {
 
 export function closingLine(checked: Checked): string {
   const findings = checked.runs.reduce((sum, run) => sum + run.findings.length, 0)
-  const incomplete = checked.runs.filter((run) => isIncomplete(run)).length
-  const rest = incomplete > 0 ? `, ${incomplete} of ${plural(checked.runs.length, 'run')} incomplete` : ''
+  const part = (which: (run: Run) => boolean, what: string): string => {
+    const count = checked.runs.filter(which).length
+    return count > 0 ? `, ${count} of ${plural(checked.runs.length, 'run')} ${what}` : ''
+  }
+  const rest = part(isIncomplete, 'incomplete') + part((run) => run.problem !== undefined, 'not checked')
   const end = checked.interrupted ? '; interrupted' : ''
   return `${plural(checked.scenarios, 'scenario')}, ${plural(findings, 'finding')}${rest}${end}`
 }
@@ -118,16 +123,17 @@ export function toJson(checked: Checked, version: string): unknown {
   return {
     version,
     ...(checked.interrupted && { interrupted: true }),
-    kernels: checked.kernels.map(({ file, kernel, scenarios, notes }) => ({
+    kernels: checked.kernels.map(({ file, kernel, scenarios, notes, problem }) => ({
       name: kernel.name,
       file,
       line: kernel.site.position?.line,
       column: kernel.site.position?.column,
       scenarios,
       notes,
+      problem,
     })),
     scenarios: checked.runs.map(
-      ({ scenario, file, ranks, stage, search, random, interrupted, ...found }) => ({
+      ({ scenario, file, ranks, stage, search, random, interrupted, problem, ...found }) => ({
         name: scenario,
         file,
         ranks,
@@ -135,6 +141,7 @@ export function toJson(checked: Checked, version: string): unknown {
         search,
         random,
         interrupted,
+        problem,
         findings: found.findings.length + found.repeated,
       }),
     ),

@@ -7,6 +7,7 @@
  * launches of a stream follow each other; between ranks only flags, or `barrier`, order anything.
  */
 import type { DType, StorageDType } from '../ir/dtype.ts'
+import { Site } from '../ir/site.ts'
 import type { FlagsParam, Kernel, Meta, Params, ScalarParam, TensorParam } from '../lang/kernel.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 
@@ -280,6 +281,8 @@ export interface Scenario {
   readonly ranks: readonly number[]
   /** How many programs can run at once on a rank; undefined is no limit. */
   readonly residency: number | undefined
+  /** Where it was made. */
+  readonly site?: Site
   readonly run: (world: World) => Promise<unknown>
 }
 
@@ -299,6 +302,7 @@ export function scenario(
     name,
     ranks: typeof ranks === 'number' ? [ranks] : ranks,
     residency: options.residency,
+    site: Site.here(),
     run,
   }
 }

@@ -81,14 +81,18 @@ describe('an exploration', () => {
 
   it('is incomplete where a run had more scheduling points than it may have, and that is no finding', async () => {
     const busy = kernel('busy', { count: tensor(u32, 1) }, (t, { count }) => {
-      t.for(300_000, () => void t.atomic.add(count.on(0).at([0]), 1))
+      t.for(3000, () => void t.atomic.add(count.on(0).at([0]), 1))
     })
     const subject = scenario('busy', { ranks: 2 }, async (world) => {
       world.launch(busy, { count: world.zeros(u32, [1]) }, { grid: 1 })
       await world.synchronize()
     })
     for (const how of [{ preemptions: 0 }, { schedules: 1000 }]) {
-      const { findings, complete, cuts, schedules } = await explore(subject, { ranks: 2, ...how })
+      const { findings, complete, cuts, schedules } = await explore(subject, {
+        ranks: 2,
+        stepLimit: 2000,
+        ...how,
+      })
       expect(findings.map(formatFinding)).toEqual([])
       expect([complete, cuts]).toEqual([false, ['steps']])
       // Runs that are all cut show nothing new.
@@ -108,7 +112,7 @@ describe('an exploration', () => {
       world.launch(swap, { cell: world.zeros(i32, [1]) }, { grid: 1 })
       await world.synchronize()
     })
-    const { findings } = await explore(subject, { ranks: 2, schedules: 3 })
+    const { findings } = await explore(subject, { ranks: 2, schedules: 3, stepLimit: 2000 })
     expect(findings.map(({ kind }) => kind)).toEqual(['livelock'])
   })
 })

@@ -20,6 +20,8 @@ export interface ExploreOptions {
   readonly reduce?: boolean
   /** Go on after the first run with a finding. */
   readonly keepGoing?: boolean
+  /** Scheduling points after which a run is cut. */
+  readonly stepLimit?: number
   readonly onProgress?: (done: number) => void
   /** Asked after each run: whether to end here, with what was found so far. */
   readonly shouldStop?: () => boolean
@@ -63,7 +65,8 @@ async function runOnce(
   scheduler: Scheduler,
 ): Promise<Run> {
   const residency = options.residency ?? scenario.residency
-  const world = new CheckWorld({ ranks: options.ranks, residency, stage: options.stage, scheduler })
+  const { ranks, stage, stepLimit } = options
+  const world = new CheckWorld({ ranks, residency, stage, scheduler, stepLimit })
   try {
     const value = await scenario.run(world)
     await world.close()
@@ -79,11 +82,21 @@ async function runOnce(
   }
 }
 
+const misuses = new Set([
+  'KernelError',
+  'WorldError',
+  'NotReproducible',
+  'Stray',
+  'TypeError',
+  'ReferenceError',
+  'SyntaxError',
+  'RangeError',
+])
+
 /** Errors of the scenario itself, as opposed to results that are not what it expects. */
 function isMisuse(error: unknown): boolean {
   // By name: a scenario may have been loaded with another copy of this package.
-  const misuses = ['KernelError', 'WorldError', 'TypeError', 'ReferenceError', 'SyntaxError']
-  return error instanceof Error && misuses.includes(error.name)
+  return error instanceof Error && misuses.has(error.name)
 }
 
 function wrongResult(name: string, error: unknown): Finding {

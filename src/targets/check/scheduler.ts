@@ -72,6 +72,16 @@ export class RandomScheduler implements Scheduler {
 /** Thrown to end a run whose continuation has been seen. */
 export class Seen extends RunOver {}
 
+/** The host program does something else than it did in an earlier run with the same decisions. */
+export class NotReproducible extends Error {
+  override readonly name = 'NotReproducible'
+  constructor() {
+    super(
+      'the scenario does not do the same in every run, so its interleavings cannot be searched: it must not depend on chance, on time or on what an earlier run left',
+    )
+  }
+}
+
 interface Decision {
   readonly count: number
   taken: number
@@ -130,7 +140,8 @@ export class ExhaustiveSearch implements Scheduler {
       this.#seen.clear()
       return true
     }
-    this.#trail.length = this.#position
+    // The last decision was another one than in the run before: without chance, a run comes to it.
+    if (this.#position < this.#trail.length) throw new NotReproducible()
     while (this.#trail.length > 0) {
       const last = this.#trail[this.#trail.length - 1]
       if (++last.taken < last.count) return true
@@ -143,6 +154,7 @@ export class ExhaustiveSearch implements Scheduler {
     if (count <= 1) return 0
     const at = this.#position++
     if (at === this.#trail.length) this.#trail.push({ count, taken: 0 })
+    if (this.#trail[at].count !== count) throw new NotReproducible()
     return this.#trail[at].taken
   }
 

@@ -2,7 +2,7 @@
  * A world on the checking machine. Launches are queued and run when the host waits for them; what the machine finds is collected
  * in `findings`. One world is one run: to explore schedules, a scenario is run again on a new one (explore.ts).
  */
-import { round } from '../../ir/dtype.ts'
+import { round, type StorageDType } from '../../ir/dtype.ts'
 import type { KernelIR } from '../../ir/node.ts'
 import type { Site } from '../../ir/site.ts'
 import { lower } from '../../ir/stages.ts'
@@ -25,6 +25,7 @@ import {
   type Launch,
   type LaunchArguments,
   type LaunchOptions,
+  type PackedTensor,
   type Stream,
   type StreamEvent,
   type SymmetricFlags,
@@ -36,6 +37,7 @@ import type { FlagSet, FlagView } from './flags.ts'
 import { Machine, type Launch as Running, type Scheduler } from './machine.ts'
 import { mostAtOnce } from './order.ts'
 import { Buffer, rowMajor, type Allocation } from './memory.ts'
+import { Promises } from './promises.ts'
 import type { TensorView } from './views.ts'
 
 /** Which form of the kernels is run; a function makes it of what was recorded. */
@@ -47,6 +49,7 @@ export interface CheckWorldOptions {
   readonly residency?: number
   readonly stage?: Stage
   readonly scheduler: Scheduler
+  readonly stepLimit?: number
 }
 
 /** Programs of a launch with `grid: 'resident'` where nothing limits them. */
@@ -64,13 +67,16 @@ export class CheckWorld extends HostWorld {
   /** By stream and rank, the launches that its next launch there follows. */
   readonly #awaited = new Map<number, (readonly Running[])[]>()
   #stopped: RunOver | undefined
+  #isClosed = false
+  readonly #promises = new Promises()
 
   constructor(options: CheckWorldOptions) {
     super(options.ranks)
     this.#residency = options.residency
     const { stage = 'recorded' } = options
     this.#form = stage === 'recorded' ? (ir) => ir : stage === 'lowered' ? lower : stage
-    this.machine = new Machine(options.scheduler, { ranks: options.ranks })
+    const { ranks, stepLimit } = options
+    this.machine = new Machine(options.scheduler, { ranks, stepLimit })
   }
 
   get findings(): Finding[] {
@@ -159,12 +165,12 @@ export class CheckWorld extends HostWorld {
     })
   }
 
-  override async prepare<P extends Params, M extends Meta>(
+  override prepare<P extends Params, M extends Meta>(
     kernel: Kernel<P, M>,
     options: Pick<LaunchOptions<M>, 'meta'> = {},
   ): Promise<void> {
-    this.#compile(kernel, options.meta as Meta)
-    return Promise.resolve()
+    const compiled = (async () => Promise.resolve(void this.#compile(kernel, options.meta as Meta)))()
+    return this.#promises.track('world.prepare', compiled)
   }
 
   #compile<P extends Params, M extends Meta>(kernel: Kernel<P, M>, meta: Meta | undefined): Code {
@@ -231,6 +237,10 @@ export class CheckWorld extends HostWorld {
   /** What ended the run ends it for good, even if the host program catches the error. */
   #remember<T>(act: () => T): T {
     if (this.#stopped) throw this.#stopped
+    if (this.#isClosed)
+      throw new WorldError(
+        'the scenario uses its world after it has returned: a promise it made is not awaited',
+      )
     try {
       return act()
     } catch (error) {
@@ -286,7 +296,7 @@ export class CheckWorld extends HostWorld {
         const marks = this.everyRank.map((rank) => this.#tail(id, rank))
         const event: StreamEvent = {
           kind: 'event',
-          synchronize: () => this.#synchronize(marks.flat()),
+          synchronize: () => this.#promises.track('event.synchronize', this.#synchronize(marks.flat())),
           elapsed: () => 0,
         }
         this.#marks.set(event, marks)
@@ -298,7 +308,11 @@ export class CheckWorld extends HostWorld {
         for (const rank of this.everyRank)
           this.#await(id, rank, [...(this.#awaited.get(id)?.[rank] ?? []), ...marks[rank]])
       },
-      synchronize: () => this.#synchronize(this.everyRank.flatMap((rank) => this.#tail(id, rank))),
+      synchronize: () =>
+        this.#promises.track(
+          'stream.synchronize',
+          this.#synchronize(this.everyRank.flatMap((rank) => this.#tail(id, rank))),
+        ),
     }
   }
   /** By event, what it comes after on each rank. */
@@ -317,8 +331,28 @@ export class CheckWorld extends HostWorld {
 
   // Waiting and reading
 
-  override async synchronize(): Promise<void> {
-    return this.#synchronize()
+  override synchronize(): Promise<void> {
+    return this.#promises.track('world.synchronize', this.#synchronize())
+  }
+
+  override read(tensor: SymmetricTensor, rank: number): Promise<Float64Array> {
+    return this.#promises.track('world.read', super.read(tensor, rank))
+  }
+
+  override copy(...args: Parameters<HostWorld['copy']>): Promise<void> {
+    return this.#promises.track('world.copy', super.copy(...args))
+  }
+
+  override broadcast(tensor: SymmetricTensor, root: number): Promise<void> {
+    return this.#promises.track('world.broadcast', super.broadcast(tensor, root))
+  }
+
+  override pack<D extends StorageDType>(tensor: SymmetricTensor<D>): Promise<PackedTensor<D>> {
+    return this.#promises.track('world.pack', super.pack(tensor))
+  }
+
+  override barrier(): Promise<void> {
+    return this.#promises.track('world.barrier', super.barrier())
   }
 
   /** Until these launches have ended, or all. */
@@ -331,8 +365,12 @@ export class CheckWorld extends HostWorld {
   }
 
   /** A run that was stopped stays so: another one is another world. */
-  override async reset(): Promise<void> {
-    await this.synchronize()
+  override reset(): Promise<void> {
+    return this.#promises.track('world.reset', this.#reset())
+  }
+
+  async #reset(): Promise<void> {
+    await this.#synchronize()
     for (const storage of this.#storage.values()) {
       if (!('signalled' in storage)) continue
       for (const buffer of storage.buffers)
@@ -348,6 +386,9 @@ export class CheckWorld extends HostWorld {
   }
 
   override async close(): Promise<void> {
-    await this.synchronize()
+    if (this.#isClosed) return
+    await this.#synchronize()
+    this.#promises.expectAwaited()
+    this.#isClosed = true
   }
 }

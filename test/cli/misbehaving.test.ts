@@ -1,0 +1,141 @@
+/** Scenarios that misbehave: each is reported in one sentence with its line, and the others are checked all the same. */
+import { describe, expect, it } from 'vitest'
+import { arke, authorFolder, placeOf } from './arke.ts'
+
+const file = authorFolder()
+
+const head = `import { f32, i32, flags, kernel, scenario, tensor } from 'arke'
+export const count = kernel('count', { x: tensor(i32, 1) }, (t, { x }) => void t.atomic.add(x.on(0).at([0]), 1))
+export const racing = kernel('racing', { x: tensor(i32, 1) }, (t, { x }) => t.store(x.on(0).at([0]), t.rank))
+`
+/** The scenario after the one that misbehaves. */
+const next = (kernel: 'count' | 'racing'): string => `
+export const after = scenario('the next one', { ranks: 2 }, async (world) => {
+  world.launch(${kernel}, { x: world.zeros(i32, [1], { name: 'x' }) }, { grid: 1 })
+  await world.synchronize()
+})
+`
+const scenarioOf = (body: string): string => `
+export const misbehaving = scenario('misbehaving', { ranks: 2 }, async (world) => {
+  const x = world.zeros(i32, [8], { name: 'x' })
+${body}
+})
+`
+
+interface Case {
+  readonly body: string
+  /** In front of the scenario. */
+  readonly more?: string
+  /** Where the sentence points to. */
+  readonly at: string
+  readonly says: RegExp
+}
+
+const cases: Readonly<Record<string, Case>> = {
+  'chance in the grid': {
+    body: `  world.launch(count, { x }, { grid: 1 + Math.floor(Math.random() * 4) })
+  await world.synchronize()`,
+    at: 'random()',
+    says: /does not do the same in every run.*Math\.random\(\)/,
+  },
+  'state that is kept between runs': {
+    more: 'let runs = 0',
+    body: `  world.launch(count, { x }, { grid: 1 + (runs++ % 3) })
+  await world.synchronize()`,
+    at: "scenario('misbehaving'",
+    says: /does not do the same in every run/,
+  },
+  'a promise of the world that is not awaited': {
+    body: `  world.launch(count, { x }, { grid: 2 })
+  world.synchronize()`,
+    at: 'synchronize()',
+    says: /world\.synchronize\(\) .*not awaited/,
+  },
+  'a promise of a stream that is not awaited': {
+    body: `  const stream = world.stream()
+  world.launch(count, { x }, { grid: 2, stream })
+  stream.synchronize()
+  await world.synchronize()`,
+    at: 'synchronize()',
+    says: /stream\.synchronize\(\) .*not awaited/,
+  },
+  'a function of the author that is not awaited, and throws': {
+    more: `async function compare(world, x) {
+  const [first] = await world.read(x, 0)
+  if (first !== -1) throw new Error('wrong: ' + first)
+}`,
+    body: `  world.launch(count, { x }, { grid: 1 })
+  compare(world, x)`,
+    at: "Error('wrong",
+    says: /not awaited.*wrong: 2/,
+  },
+  'a function of the author that goes on after the scenario': {
+    more: `async function later(world, x) {
+  await new Promise((resolve) => setImmediate(resolve))
+  world.launch(count, { x }, { grid: 1 })
+}`,
+    body: `  later(world, x)`,
+    at: 'launch(count, { x }, { grid: 1 })',
+    says: /not awaited/,
+  },
+  'a loop that does not end within reason': {
+    more: `export const huge = kernel('huge', { x: tensor(i32, 1) }, (t, { x }) => {
+  t.for(2 ** 31 - 1, (i) => t.store(x.at([i.mod(8)]), i))
+})`,
+    body: `  world.launch(huge, { x }, { grid: 1 })
+  await world.synchronize()`,
+    at: 'for(2 ** 31',
+    says: /still running after \d+ million instructions/,
+  },
+  'a mistake in how the world is used': {
+    body: `  world.launch(count, { y: x }, { grid: 1 })`,
+    at: 'launch(count, { y',
+    says: /argument x is missing/,
+  },
+  'a mistake of JavaScript': {
+    body: `  undefined.launch(count)`,
+    at: 'launch(count)',
+    says: /TypeError/,
+  },
+  'too much memory': {
+    body: `  world.zeros(f32, [2 ** 40])`,
+    at: 'zeros(f32',
+    says: /array|length|allocation/i,
+  },
+}
+
+describe.each(Object.entries(cases))('%s', (name, { body, more = '', at, says }) => {
+  const text = head + more + scenarioOf(body) + next('count')
+  const path = file(`${name.replaceAll(' ', '-')}.mjs`, text)
+
+  it('is told in one sentence with its line, and the next scenario is checked', async () => {
+    const { code, stdout, stderr } = await arke('check', path, '--schedules', '20', '--stage', 'recorded')
+    expect(stderr).toBe('')
+    const lines = stdout.split('\n').filter((line) => line.includes(': not checked:'))
+    expect(lines).toHaveLength(1)
+    const { line } = placeOf(text, at)
+    expect(lines[0]).toMatch(/^ {2}2 ranks, recorded: not checked: /)
+    expect(lines[0]).toContain(`${path}:${line}:`)
+    expect(lines[0]).toMatch(says)
+    expect(stdout).toMatch(/the next one\n {2}2 ranks, recorded: .*: ok\n/)
+    expect(stdout.trimEnd().split('\n').at(-1)).toBe('2 scenarios, 0 findings, 1 of 2 runs not checked')
+    expect(code).toBe(2)
+  })
+})
+
+describe('a finding of another scenario', () => {
+  it('decides how the command ends, and both are in the document', async () => {
+    const text = head + scenarioOf('  world.launch(count, { y: x }, { grid: 1 })') + next('racing')
+    const path = file('both.mjs', text)
+    const { code, stdout } = await arke('check', path, '--json', '--schedules', '5')
+    const report = JSON.parse(stdout) as {
+      findings: { kind: string }[]
+      scenarios: { name: string; stage: string; problem?: string }[]
+    }
+    expect(report.findings).toMatchObject([{ kind: 'race' }])
+    const problems = report.scenarios.filter(({ problem }) => problem)
+    expect(problems.map(({ stage }) => stage)).toEqual(['recorded', 'lowered'])
+    expect(problems[0].problem).toContain(`${path}:${placeOf(text, 'launch(count, { y').line}:`)
+    expect(code).toBe(1)
+  })
+})
