@@ -1,6 +1,7 @@
 /**
- * Timelines of several files made one. Each file has names of its own; the joined timeline has one copy of each, and
- * the name columns are renumbered, in place where that fits: the parts are used up. The ranks must have different numbers.
+ * Joins the timelines of several files. Each file has its own table of names; the joined timeline has one copy of each
+ * name. Name columns are renumbered in place where the new numbers fit, so the parts must not be used afterwards. All
+ * ranks must have different numbers.
  */
 import { unsigned } from './columns.ts'
 import type { RankTimeline, Timeline } from './timeline.ts'
@@ -22,10 +23,15 @@ export function joinTimelines(parts: readonly Timeline[]): Timeline {
     })
     for (const rank of part.ranks) {
       const { events } = rank
+      // Names that keep their numbers need no wider column.
+      if (same) {
+        ranks.push(rank)
+        continue
+      }
       const type = unsigned(names.length)
       const fits = events.name.BYTES_PER_ELEMENT >= type.BYTES_PER_ELEMENT
       const name = fits ? events.name : new type(events.length)
-      if (!same) for (let i = 0; i < events.length; i++) name[i] = renumbered[events.name[i]]
+      for (let i = 0; i < events.length; i++) name[i] = renumbered[events.name[i]]
       ranks.push({ ...rank, events: { ...events, name } })
     }
   }

@@ -6,6 +6,15 @@ import { joinTimelines } from '../../src/timeline/join.ts'
 import { Kind, type Timeline } from '../../src/timeline/timeline.ts'
 import { contents, timelines } from './drawn.ts'
 
+/** One rank whose kernels have these names, one each, in this order. */
+function named(rank: number, names: readonly string[]): Timeline {
+  const builder = new TimelineBuilder()
+  const made = builder.rank(rank)
+  const track = made.track('stream', 0, 0)
+  names.forEach((name, i) => made.add(Kind.kernel, track, builder.intern(name), i, 1))
+  return builder.freeze()
+}
+
 describe('joining timelines', () => {
   it('keeps every rank as it was, and each name once', () => {
     fc.assert(
@@ -25,18 +34,41 @@ describe('joining timelines', () => {
   })
 
   it('has room for more names than each part has', () => {
-    const part = (rank: number): Timeline => {
-      const builder = new TimelineBuilder()
-      const made = builder.rank(rank)
-      const track = made.track('stream', 0, 0)
-      for (let i = 0; i < 200; i++) made.add(Kind.kernel, track, builder.intern(`${rank} ${i}`), i, 1)
-      return builder.freeze()
-    }
-    const { ranks, names } = joinTimelines([part(0), part(1)])
+    const namesOf = (rank: number): string[] => Array.from({ length: 200 }, (_, i) => `${rank} ${i}`)
+    const { ranks, names } = joinTimelines([named(0, namesOf(0)), named(1, namesOf(1))])
     for (const { rank, events } of ranks)
-      expect(Array.from(events.name, (name) => names[name])).toEqual(
-        Array.from({ length: 200 }, (_, i) => `${rank} ${i}`),
-      )
+      expect(Array.from(events.name, (name) => names[name])).toEqual(namesOf(rank))
+  })
+
+  it('keeps every name where a column must become wider, and where it need not', () => {
+    // A name column has one byte up to 2^8 names and two bytes up to 2^16.
+    const edges = [2 ** 8, 2 ** 16].flatMap((edge) => [edge - 1, edge, edge + 1])
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...edges),
+        fc.array(
+          fc.record({ how: fc.constantFrom('same', 'prefix', 'permuted', 'more'), share: fc.nat(100) }),
+          { minLength: 1, maxLength: 3 },
+        ),
+        (most, others) => {
+          const all = Array.from({ length: most }, (_, i) => `name ${i}`)
+          const parts = [{ how: 'prefix', share: 100 }, ...others].map(({ how, share }, rank) => {
+            const some = all.slice(0, Math.ceil((share * most) / 100))
+            if (how === 'same') return { rank, names: all }
+            if (how === 'prefix') return { rank, names: some }
+            if (how === 'permuted') return { rank, names: [...some].reverse() }
+            return { rank, names: [...some, `only rank ${rank}`, `only rank ${rank} too`] }
+          })
+          // Both orders: the widest table comes first or last.
+          for (const inOrder of [parts, [...parts].reverse()]) {
+            const { ranks, names } = joinTimelines(inOrder.map((part) => named(part.rank, part.names)))
+            for (const { rank, events } of ranks)
+              expect(parts[rank].names.findIndex((name, i) => names[events.name[i]] !== name)).toBe(-1)
+          }
+        },
+      ),
+      { seed: 7, numRuns: 40 },
+    )
   })
 
   it('refuses the same rank twice', () => {
