@@ -14,6 +14,7 @@ import { joinTimelines } from '../timeline/join.ts'
 import { ranges } from '../timeline/ranges.ts'
 import type { RankTimeline, Timeline } from '../timeline/timeline.ts'
 import { type Warning, type WarningClass, Warnings } from '../timeline/warnings.ts'
+import { isArchive } from './archive.ts'
 import { AuditError } from './auditError.ts'
 import { inspect } from './inspect.ts'
 import { tracePaths } from './paths.ts'
@@ -56,7 +57,7 @@ const MOST_THREADS = 8
 const COMPRESSION = 10
 
 export async function readTraces(inputs: readonly string[], options: ReadOptions = {}): Promise<Traces> {
-  const paths = tracePaths(inputs)
+  const { paths, archives } = await apart(tracePaths(inputs), inputs)
   if (paths.length === 0)
     throw new AuditError('there is nothing to audit; give a trace, a folder or a pattern')
   if (options.rank !== undefined && paths.length > 1)
@@ -64,6 +65,12 @@ export async function readTraces(inputs: readonly string[], options: ReadOptions
   const sizes = paths.map(sizeOf)
   const files = await readAll(paths, sizes, options)
   const found = new WarningList(paths)
+  for (const path of archives)
+    found.add(
+      null,
+      'unreadable',
+      `${basename(path)} is an archive and is left out; unpack it to audit its files`,
+    )
   files.forEach((file, index) => found.addAll(index, file.warnings))
 
   severalJobs(paths, files, found)
@@ -98,6 +105,21 @@ export async function readTraces(inputs: readonly string[], options: ReadOptions
     ranks: numbered[index].map(({ rank }) => rank),
   }))
   return { timeline, sources, world: worldOf(files), warnings: found.list }
+}
+
+/** Traces and archives. An archive that was named is refused; one that was merely in a folder is left out. */
+async function apart(
+  all: readonly string[],
+  inputs: readonly string[],
+): Promise<{ paths: string[]; archives: string[] }> {
+  const paths: string[] = []
+  const archives: string[] = []
+  for (const path of all) ((await isArchive(path)) ? archives : paths).push(path)
+  const refused =
+    archives.find((path) => inputs.includes(path)) ?? (paths.length === 0 ? archives[0] : undefined)
+  if (refused !== undefined)
+    throw new AuditError(`${refused}: this is an archive; unpack it and audit its files`)
+  return { paths, archives }
 }
 
 function sizeOf(path: string): number {

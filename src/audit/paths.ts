@@ -5,9 +5,12 @@
  */
 import { readdirSync, statSync } from 'node:fs'
 import { join, sep } from 'node:path'
+import { isArchiveName } from './archive.ts'
 import { AuditError } from './auditError.ts'
 
 const traceName = /\.(?:json|json\.gz|sqlite|trace|trace\.gz)$/i
+/** What is taken from a folder. Archives are no traces, but who put them there must hear that they were left out. */
+const isTaken = (path: string): boolean => traceName.test(path) || isArchiveName(path)
 
 /** Throws an `AuditError` for a path that does not exist and for one that leads to no file. */
 export function tracePaths(inputs: readonly string[]): string[] {
@@ -20,7 +23,7 @@ function pathsOf(input: string): string[] {
   const kind = kindOf(input)
   if (kind === 'file') return [input]
   if (kind === 'folder') {
-    const paths = filesIn(input, 1).filter((path) => traceName.test(path))
+    const paths = filesIn(input, 1).filter(isTaken)
     if (paths.length > 0) return paths
     throw new AuditError(
       `${input}: there is no trace in this folder or its subfolders; traces end in .json, .json.gz, .trace or .sqlite`,
@@ -29,7 +32,7 @@ function pathsOf(input: string): string[] {
   if (!/[*?[{]/.test(input)) throw new AuditError(`${input}: there is no such file or folder; check the path`)
   const matching = matches(input)
   const paths = matching.flatMap((path) =>
-    kindOf(path) === 'folder' ? filesIn(path, 1).filter((one) => traceName.test(one)) : [path],
+    kindOf(path) === 'folder' ? filesIn(path, 1).filter(isTaken) : [path],
   )
   if (paths.length === 0) throw new AuditError(`${input}: no file matches this pattern; check the path`)
   return paths

@@ -3,15 +3,12 @@
  * rocprofv3's and of our own JSON. All else is read as a PyTorch trace, whose reader finds events even where the
  * beginning is damaged. Other readers are loaded when they are needed.
  */
-import { open } from 'node:fs/promises'
-import { constants, gunzipSync } from 'node:zlib'
 import { TimelineBuilder } from '../timeline/builder.ts'
 import { Warnings } from '../timeline/warnings.ts'
+import { headOf } from './head.ts'
 import { readKinetoRanks } from './kineto.ts'
 import { ROCPROF_KEY, SQLITE_MAGIC } from './magic.ts'
 import type { TraceFile, TraceFileOptions, TraceFormat } from './traceFile.ts'
-
-const HEAD = 4096
 
 export async function readTraceFile(path: string, options: TraceFileOptions = {}): Promise<TraceFile> {
   let format: TraceFormat
@@ -52,20 +49,4 @@ export function formatOf(head: Uint8Array): TraceFormat {
   const firstKey = /^[\s\xef\xbb\xbf]*\{\s*"([^"]*)"/.exec(text)?.[1]
   if (firstKey === ROCPROF_KEY) return 'rocprof'
   return firstKey === 'arke' ? 'arke' : 'kineto'
-}
-
-async function headOf(path: string): Promise<Uint8Array> {
-  const file = await open(path)
-  try {
-    const { buffer, bytesRead } = await file.read(new Uint8Array(HEAD), 0, HEAD, 0)
-    const head = buffer.subarray(0, bytesRead)
-    if (head[0] !== 0x1f || head[1] !== 0x8b) return head
-    try {
-      return gunzipSync(head, { finishFlush: constants.Z_SYNC_FLUSH })
-    } catch {
-      return head
-    }
-  } finally {
-    await file.close()
-  }
 }

@@ -134,6 +134,88 @@ describe('what leaves nothing to audit is refused in one line', () => {
   })
 })
 
+describe('archives', () => {
+  /** One file in a tar archive, as `tar` and Python's tarfile write it. */
+  const tar = (name: string, text: string): Buffer => {
+    const header = Buffer.alloc(512)
+    header.write(name)
+    header.write('0000644\0'.padEnd(8), 100)
+    header.write(`${Buffer.byteLength(text).toString(8).padStart(11, '0')} `, 124)
+    header.write('        ', 148)
+    header.write('0', 156)
+    header.write('ustar\x0000', 257)
+    const sum = header.reduce((all, byte) => all + byte, 0)
+    header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
+    const body = Buffer.alloc(Math.ceil(Buffer.byteLength(text) / 512) * 512)
+    body.write(text)
+    return Buffer.concat([header, body, Buffer.alloc(1024)])
+  }
+  const text = JSON.stringify(trace(0))
+  const refusal = async (inputs: string[]): Promise<string> => {
+    const error = await readTraces(inputs).then(
+      () => new Error('it was not refused'),
+      (reason: unknown) => reason as Error,
+    )
+    expect(error).toBeInstanceOf(AuditError)
+    return error.message
+  }
+
+  it.each([
+    'a.tar',
+    'a.tar.gz',
+    'a.TGZ',
+    'a.tar.bz2',
+    'a.tbz2',
+    'a.tar.xz',
+    'a.txz',
+    'a.tar.zst',
+    'a.zip',
+    'a.7z',
+    'a.rar',
+  ])('%s is refused by its name', async (name) => {
+    // The content would be read as a trace.
+    const path = put(name, text)
+    expect(await refusal([path])).toBe(`${path}: this is an archive; unpack it and audit its files`)
+    expect(await refusal([put('rank1.json', trace(1)), path])).toContain(name)
+  })
+
+  it.each([
+    ['tar', tar('rank0.json', text)],
+    ['gzip of a tar', gzipSync(tar('rank0.json', text))],
+    ['zip', Buffer.concat([Buffer.from('PK\x03\x04'), Buffer.from(text)])],
+    ['7z', Buffer.concat([Buffer.from([0x37, 0x7a, 0xbc, 0xaf, 0x27, 0x1c]), Buffer.from(text)])],
+  ])('a %s with another name is refused by its content', async (_, bytes) => {
+    const path = put('rank0.json.gz', bytes)
+    expect(await refusal([path])).toBe(`${path}: this is an archive; unpack it and audit its files`)
+    expect(await refusal([put('rank1.json', trace(1)), path])).toContain('rank0.json.gz')
+  })
+
+  it('in a folder or a pattern are left out, and a warning names them', async () => {
+    put('rank0.json.gz', gzipSync(text))
+    put('rank1.tar.gz', gzipSync(tar('rank1.json', text)))
+    put('rank2.json', tar('rank2.json', text))
+    for (const input of [folder, join(folder, '*')]) {
+      const read = await readTraces([input])
+      expect(numbers(read)).toEqual([0])
+      expect(said(read, 'unreadable')).toEqual([
+        'rank1.tar.gz is an archive and is left out; unpack it to audit its files',
+        'rank2.json is an archive and is left out; unpack it to audit its files',
+      ])
+    }
+  })
+
+  it('alone in a folder leave nothing to audit', async () => {
+    put('rank1.tar.gz', gzipSync(tar('rank1.json', text)))
+    for (const input of [folder, join(folder, '*')])
+      expect(await refusal([input])).toContain('rank1.tar.gz: this is an archive; unpack it')
+  })
+
+  it('a compressed trace is none', async () => {
+    const read = await readTraces([put('rank0.json.gz', gzipSync(text))])
+    expect([numbers(read), said(read, 'unreadable')]).toEqual([[0], []])
+  })
+})
+
 describe('ranks', () => {
   it('come from the trace, the name, the folder, the option', async () => {
     const inTrace = await readTraces([put('rank9.json', trace(2))])

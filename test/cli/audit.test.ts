@@ -234,6 +234,7 @@ describe('bad input is one line, and exit code 2', () => {
     ['a missing file', ['nowhere.json'], /nowhere\.json/],
     ['a glob without a match', ['*.nothing'], /\*\.nothing/],
     ['a file that is no trace', ['empty.bin'], /empty\.bin/],
+    ['an archive', ['rank0.json', 'all.tar.gz'], /all\.tar\.gz: this is an archive; unpack it/],
     ['steps that are not there', ['rank0.json', '--steps', '900..901'], /900\.\.901.*there are steps/],
     ['steps that are no range', ['rank0.json', '--steps', '5..2'], /--steps 5\.\.2/],
     ['a path beside --demo', ['rank0.json', '--demo'], /--demo/],
@@ -252,6 +253,7 @@ describe('bad input is one line, and exit code 2', () => {
     ['an option of another command', ['rank0.json', '--schedules', '5'], /unknown option/],
   ])('%s', async (_what, args, message) => {
     writeFileSync(join(folder, 'empty.bin'), Buffer.from([1, 2, 3, 0, 255]))
+    writeFileSync(join(folder, 'all.tar.gz'), Buffer.alloc(1024))
     writeFileSync(join(folder, 'old.doc'), '{"arke":"0.0.1","ranks":[]}')
     writeFileSync(join(folder, 'cut.doc'), '{ "arke": "0.1.0", "sources": [{')
     const { code, stderr, stdout } = await audit(...args)
