@@ -16,7 +16,7 @@ import { KinetoDocument, roleOf } from './kinetoDocument.ts'
 import { EventPairs } from './pairs.ts'
 import { rankFromPath } from './rankName.ts'
 import { splitByDevice } from './split.ts'
-import type { FileRank, HostDetail, RankOrigin } from './traceFile.ts'
+import type { FileRank, HostDetail, ListedGroup, RankOrigin } from './traceFile.ts'
 import { type Warning, Warnings } from '../timeline/warnings.ts'
 
 export { rankFromName } from './rankName.ts'
@@ -126,9 +126,11 @@ function numbered(
   name: string,
   option: number | undefined,
 ): (FileRank & { readonly metadata: TraceMetadata })[] {
-  const info = metadata.distributedInfo as { rank?: unknown; world_size?: unknown } | null | undefined
+  const info = metadata.distributedInfo as
+    { rank?: unknown; world_size?: unknown; pg_config?: unknown } | null | undefined
   const told = isCount(info?.rank) ? info.rank : undefined
   const worldSize = isCount(info?.world_size) ? info.world_size : null
+  const groups = groupsOf(info?.pg_config)
   const named = rankFromPath(name)
   return timelines.map((timeline, i) => {
     const device = deviceName(timeline, metadata)
@@ -139,11 +141,21 @@ function numbered(
       rank = timeline.rank
       origin = 'device'
     }
-    return { timeline: { ...timeline, rank, device }, origin, worldSize, metadata }
+    return { timeline: { ...timeline, rank, device }, origin, worldSize, groups, metadata }
   })
 }
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
+
+/** The process groups of `distributedInfo` whose ranks are all listed. */
+function groupsOf(config: unknown): ListedGroup[] {
+  if (!Array.isArray(config)) return []
+  return (config as ({ pg_name?: unknown; pg_size?: unknown; ranks?: unknown } | null)[]).flatMap((one) => {
+    const { pg_name: name, pg_size: size, ranks } = one ?? {}
+    if (typeof name !== 'string' || !Array.isArray(ranks) || !ranks.every(isCount)) return []
+    return isCount(size) && size !== ranks.length ? [] : [{ name, ranks }]
+  })
+}
 
 /** The name of the device that most device events ran on. */
 function deviceName({ tracks }: RankTimeline, { deviceProperties }: TraceMetadata): string | null {

@@ -2,14 +2,15 @@
  * From the paths of a command line to one timeline of all ranks. Files of any known format are found, read (several at
  * a time where it pays), their ranks numbered, joined and inspected.
  *
- * Numbers: what a trace or its name tells stands, and a second trace with the same number is left out with a warning.
- * A number that is only that of a device, or that nothing tells, gives way: it becomes the next one free.
+ * The rank number that a trace or its name states is kept. Where a rank has several recordings, one is audited and a
+ * warning names the others. A number that is only that of a device, or that nothing states, becomes the next free one.
  *
- * Bad input is named in the warnings; an `AuditError` is thrown only where it leaves nothing to audit.
+ * Bad input is named in the warnings. An `AuditError` is thrown where it leaves nothing to audit, for an archive that was
+ * named, and for files of several jobs.
  */
 import { statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { basename, dirname, join } from 'node:path'
+import { basename } from 'node:path'
 import { joinTimelines } from '../timeline/join.ts'
 import { ranges } from '../timeline/ranges.ts'
 import type { RankTimeline, Timeline } from '../timeline/timeline.ts'
@@ -17,6 +18,7 @@ import { type Warning, type WarningClass, Warnings } from '../timeline/warnings.
 import { isArchive } from './archive.ts'
 import { AuditError } from './auditError.ts'
 import { inspect } from './inspect.ts'
+import { callFiles, refuseSeveralJobs, repeatedRecordings } from './jobs.ts'
 import { tracePaths } from './paths.ts'
 import { readFiles } from './pool.ts'
 import type { FileRank, HostDetail, TraceFile, TraceFormat } from './traceFile.ts'
@@ -73,8 +75,8 @@ export async function readTraces(inputs: readonly string[], options: ReadOptions
     )
   files.forEach((file, index) => found.addAll(index, file.warnings))
 
-  severalJobs(paths, files, found)
-  const numbered = numberRanks(paths, files, found)
+  refuseSeveralJobs(files, found.called)
+  const numbered = numberRanks(files, found)
   if (options.rank !== undefined) unusedRank(options.rank, files[0], found)
   const timeline = joinTimelines(
     files
@@ -151,16 +153,13 @@ async function readAll(
 }
 
 /** By file: its ranks with their final numbers. */
-function numberRanks(
-  paths: readonly string[],
-  files: readonly TraceFile[],
-  found: WarningList,
-): RankTimeline[][] {
-  /** By number: the file. */
-  const taken = new Map<number, number>()
+function numberRanks(files: readonly TraceFile[], found: WarningList): RankTimeline[][] {
+  const repeated = repeatedRecordings(files, found.called)
+  for (const { file, message } of repeated.values()) found.add(file, 'duplicate-rank', message)
+  const taken = new Set<number>()
   const numbered: RankTimeline[][] = files.map(() => [])
   const give = (file: number, timeline: RankTimeline, rank: number): void => {
-    taken.set(rank, file)
+    taken.add(rank)
     numbered[file].push({ ...timeline, rank })
   }
   const nextFree = (): number => {
@@ -169,15 +168,12 @@ function numberRanks(
     return rank
   }
   const each = (visit: (rank: FileRank, file: number) => void): void =>
-    files.forEach(({ ranks }, file) => ranks.forEach((rank) => visit(rank, file)))
+    files.forEach(({ ranks }, file) => {
+      for (const rank of ranks) if (!repeated.has(rank)) visit(rank, file)
+    })
 
   each(({ timeline, origin }, file) => {
-    if (origin === 'guess' || origin === 'device') return
-    const { rank } = timeline
-    const other = taken.get(rank)
-    if (other === undefined) return give(file, timeline, rank)
-    const where = other === file ? 'in this file' : `in ${paths[other]}`
-    found.add(file, 'duplicate-rank', `rank ${rank} is ${where} already; the second is left out`)
+    if (origin !== 'guess' && origin !== 'device') give(file, timeline, timeline.rank)
   })
   each(({ timeline, origin }, file) => {
     if (origin !== 'device') return
@@ -212,23 +208,6 @@ function unusedRank(rank: number, { ranks }: TraceFile, found: WarningList): voi
     0,
     'rank',
     `rank ${rank} was given and is not used: ${where} ${ranks.length > 1 ? 'ranks' : 'rank'} ${ranges(numbers)}`,
-  )
-}
-
-/** Traces of one job agree on how many ranks it had. */
-function severalJobs(paths: readonly string[], files: readonly TraceFile[], found: WarningList): void {
-  const first = new Map<number, number>()
-  files.forEach(({ ranks }, file) => {
-    for (const { worldSize } of ranks)
-      if (worldSize !== null && !first.has(worldSize)) first.set(worldSize, file)
-  })
-  if (first.size < 2) return
-  const said = [...first].map(([size, file]) => `${size} by ${basename(paths[file])}`)
-  const shown = said.length > 3 ? [...said.slice(0, 3), `${said.length - 3} others`] : said
-  found.add(
-    null,
-    'rank',
-    `the files look like traces of different jobs: they tell of different numbers of ranks (${shown.join(', ')})`,
   )
 }
 
@@ -281,12 +260,10 @@ function nothingToAudit(
 class WarningList {
   readonly list: Warning[] = []
   /** By file; with its folder where that is what tells files apart. */
-  private readonly called: readonly string[]
+  readonly called: readonly string[]
 
   constructor(paths: readonly string[]) {
-    const names = paths.map((path) => basename(path))
-    const unique = new Set(names).size === names.length
-    this.called = unique ? names : paths.map((path) => join(basename(dirname(path)), basename(path)))
+    this.called = callFiles(paths)
   }
 
   add(file: number | null, kind: WarningClass, message: string, count = 1): void {

@@ -38,7 +38,7 @@ async function readKinetoFileRanks(path: string, options: TraceFileOptions): Pro
   const builder = new TimelineBuilder()
   const { ranks, bytes } = await readKinetoRanks(path, builder, warnings, options)
   const { names } = builder.freeze()
-  const only = ranks.map(({ timeline, origin, worldSize }) => ({ timeline, origin, worldSize }))
+  const only = ranks.map(({ metadata: _, ...rank }) => rank)
   return { format: 'kineto', bytes, names, ranks: only, warnings: warnings.list() }
 }
 

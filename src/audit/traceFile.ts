@@ -21,6 +21,13 @@ export interface FileRank {
   readonly origin: RankOrigin
   /** How many ranks the job had, where the trace tells. */
   readonly worldSize: number | null
+  /** The process groups that the trace lists, with the ranks of each. */
+  readonly groups?: readonly ListedGroup[]
+}
+
+export interface ListedGroup {
+  readonly name: string
+  readonly ranks: readonly number[]
 }
 
 export interface TraceFile {

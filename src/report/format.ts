@@ -1,11 +1,7 @@
 /** Figures as a person reads them: three significant digits, a unit that fits; and columns of text. */
+import { digits } from '../timeline/figures.ts'
 
-export function duration(microseconds: number): string {
-  const size = Math.abs(microseconds)
-  if (size >= 1e6) return `${digits(microseconds / 1e6)} s`
-  if (size >= 1e3) return `${digits(microseconds / 1e3)} ms`
-  return `${digits(microseconds)} us`
-}
+export { digits, duration, percent, plural } from '../timeline/figures.ts'
 
 export function bytes(count: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB']
@@ -16,17 +12,6 @@ export function bytes(count: number): string {
   }
   return `${unit === 0 ? count.toFixed(0) : digits(count)} ${units[unit]}`
 }
-
-export const percent = (part: number, whole: number): string =>
-  whole > 0 ? `${((100 * part) / whole).toFixed(1)} %` : '–'
-
-export function digits(value: number): string {
-  const size = Math.abs(value)
-  if (size === 0) return '0'
-  return size >= 100 ? value.toFixed(0) : size >= 10 ? value.toFixed(1) : value.toFixed(2)
-}
-
-export const plural = (count: number, thing: string): string => `${count} ${thing}${count === 1 ? '' : 's'}`
 
 /** No longer than `width`, cut in the middle, where names differ least. */
 export function shorten(text: string, width: number): string {
