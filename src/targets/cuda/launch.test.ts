@@ -30,6 +30,7 @@ const emitted: EmittedKernel = {
   signals: [],
   waits: [],
   waitSites: ['a.ts:1', 'a.ts:2'],
+  notes: [],
 }
 
 describe('arguments of a launch', () => {

@@ -1,6 +1,7 @@
 /** Opens worlds on the GPUs of this machine. */
 import { WorldError } from '../../world/world.ts'
 import { findCuda } from './driver.ts'
+import { withoutComments } from './emit/library.ts'
 import type { Compile } from './executables.ts'
 import type { CudaPlatform, CudaWorldOptions } from './machine.ts'
 import { keptOnDisk, numberFrom } from './node.ts'
@@ -32,13 +33,16 @@ function findPlatform(): CudaPlatform | { readonly unavailable: string } {
   return { devices, compile: compileAndKeep(nvrtc.version, cuda.driverVersion) }
 }
 
-/** Machine code by what was compiled, how, by what and for what. */
+/**
+ * Machine code by what was compiled, how, by what and for what. Comments do not count: kernels that differ only in the facts their
+ * headers state are compiled once.
+ */
 export const compileAndKeep =
   (nvrtcVersion: string, driverVersion: number): Compile =>
   (emitted, device) => {
     const { name, source, architecture } = emitted
     const options = { name: `${name}.cu`, architecture, lineInfo: true }
-    const key = JSON.stringify([nvrtcVersion, driverVersion, device.name, options, source])
+    const key = JSON.stringify([nvrtcVersion, driverVersion, device.name, options, withoutComments(source)])
     return keptOnDisk(key, () => compileCuda(source, options).bytes)
   }
 

@@ -10,10 +10,11 @@ import { prelude } from '../prelude.ts'
 import { COMMON, STAGING } from './device.ts'
 import type { EarlyPlan } from './early.ts'
 import { Emission, type EmissionPlans } from './emission.ts'
+import { headerOf } from './header.ts'
 import { usedOf } from './library.ts'
 import { plan, writtenBases } from './plan.ts'
 import { RECORDING } from './record.ts'
-import type { EmitFacts, EmittedKernel } from './recipe.ts'
+import { ARCHITECTURE, type EmitFacts, type EmittedKernel } from './recipe.ts'
 import { renderBlock } from './render/index.ts'
 import { Names } from './writer.ts'
 
@@ -39,9 +40,8 @@ export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
   const name = new Names().take(ir.name)
   const params = emission.params.all
   const declarations = params.map(({ type, name }) => `    ${type} ${name}`).join(',\n')
-  const meta = Object.entries(ir.meta).map(([name, value]) => `${name} = ${String(value)}`)
   const text = [
-    `// ${ir.name}, for ${ir.world} ${ir.world === 1 ? 'rank' : 'ranks'}${meta.length > 0 ? `; ${meta.join(', ')}` : ''}`,
+    ...headerOf(ir, facts, plans.notes),
     `extern "C" __global__ void __launch_bounds__(${block}, 1) ${name}(\n${declarations}) {`,
     ...start,
     ...body,
@@ -59,7 +59,7 @@ export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
   return {
     name,
     source: `${usedOf(library.join('\n'), text)}\n${text}`,
-    architecture: 'sm_90a',
+    architecture: ARCHITECTURE,
     block,
     sharedBytes: plans.sharedBytes,
     params: params.map(({ recipe }) => recipe),
@@ -67,6 +67,7 @@ export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
     signals: [...emission.signals],
     waits: [...emission.waits],
     waitSites: emission.waitSites,
+    notes: plans.notes,
     ...(emission.recorder && { recordedSites: emission.recorder.sites }),
   }
 }

@@ -178,7 +178,7 @@ function registerChange(
   few: readonly (number | undefined)[],
   block: number,
 ): ReadonlyMap<readonly number[], Group['registers']> | undefined {
-  const launched = Math.min(255, roundDown(REGISTERS / block))
+  const launched = launchedRegisters(block)
   const isAny = few.some((count) => count !== undefined) && few.includes(undefined)
   if (!isAny || launched >= MOST_REGISTERS || few.some((count) => count !== undefined && count > launched))
     return undefined
@@ -195,6 +195,13 @@ function registerChange(
     ]),
   )
 }
+
+/** Registers that a thread of a group has. */
+export const registersOf = ({ registers }: Group, { block }: RolesPlan): number =>
+  registers?.count ?? launchedRegisters(block)
+
+/** With one program on the multiprocessor. 255 is what an instruction can name. */
+const launchedRegisters = (block: number): number => Math.min(255, roundDown(REGISTERS / block))
 
 const roundDown = (count: number): number => Math.floor(count / 8) * 8
 

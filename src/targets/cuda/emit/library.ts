@@ -45,4 +45,5 @@ export function declarations(library: string): Declaration[] {
   return found
 }
 
-const withoutComments = (text: string): string => text.replace(/\/\/.*$/gm, '')
+/** The same lines, without what is after `//`. */
+export const withoutComments = (text: string): string => text.replace(/\/\/.*$/gm, '')

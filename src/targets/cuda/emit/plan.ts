@@ -12,10 +12,11 @@ import type { EmissionPlans, SharedPlan } from './emission.ts'
 import { planEarly } from './early.ts'
 import { isCourierFree, planRoles, type Group, type RolesPlan } from './groups.ts'
 import { accessesOf } from './hazards.ts'
+import { notesOf } from './notes.ts'
 import { planOverlap } from './overlap.ts'
 import { isByWarpgroups, productIn } from './products.ts'
 import { Ranges } from './ranges.ts'
-import type { EmitFacts } from './recipe.ts'
+import type { EmitFacts, EmitNote } from './recipe.ts'
 import { planRecord, recordBytes } from './record.ts'
 import { STAGING_BOX } from './render/store.ts'
 import { scratchOf } from './scratch.ts'
@@ -35,6 +36,8 @@ import { planWords } from './words.ts'
 export interface KernelPlan extends EmissionPlans {
   /** Shared memory of a program, the room to align its base included. */
   readonly sharedBytes: number
+  /** What the author should know. */
+  readonly notes: readonly EmitNote[]
 }
 
 export function plan(given: KernelIR, facts: EmitFacts): KernelPlan {
@@ -112,6 +115,7 @@ function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {
       accesses.flatMap(({ base, by }) => (by === 'threads' && base.op === 'shared' ? [base] : [])),
     ),
     sharedBytes: space.used + BASE_ALIGNMENT,
+    notes: notesOf({ ir, roles, layouts, products, groupOf }),
   }
 }
 

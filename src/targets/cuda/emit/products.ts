@@ -59,16 +59,52 @@ export function maySwap(dot: Node, group: Group): boolean {
 
 /** Unless it is swapped. */
 export function productOf(dot: Node, group: Group): Exclude<Product, 'swapped'> {
+  if (obstacleOf(dot)) return 'elements'
   const [a, b] = dot.inputs
-  const { dtype, shape } = a.type as ValueType
-  const [, columns] = (dot.type as ValueType).shape
-  if (dtypes[dtype].bytes !== 2 || shape[1] % 16 !== 0 || columns % 8 !== 0) return 'elements'
+  const { shape } = dot.type as ValueType
   const spans = [a, b].map(rowSpan)
-  const { isWarpgroups } = spreadOf((dot.type as ValueType).shape, group)
   const isReadable = spans.every((span) => span !== 'none')
   const right = { span: Number(spans[1]), areInner: !isTransposed(b) }
-  if (isWarpgroups && isReadable && columnsAtOnce(columns, right)) return 'wgmma'
-  return [a, b].every(hasChunks) ? 'mma' : 'elements'
+  const isByWarpgroups =
+    spreadOf(shape, group).isWarpgroups && isReadable && columnsAtOnce(shape[1], right) !== undefined
+  return isByWarpgroups ? 'wgmma' : 'mma'
+}
+
+/** Why no instruction of the matrix unit takes a product, and what to change. */
+export interface Obstacle {
+  /** The dtype alone is the reason, whatever the shape. */
+  readonly isDType: boolean
+  readonly why: string
+  readonly advice: string
+}
+
+/** Undefined: mma.sync takes it, if wgmma does not. */
+export function obstacleOf(dot: Node): Obstacle | undefined {
+  const [a, b] = dot.inputs
+  const { dtype, shape } = a.type as ValueType
+  const [depth, columns] = [shape[1], (dot.type as ValueType).shape[1]]
+  if (dtypes[dtype].bytes !== 2)
+    return {
+      isDType: true,
+      why: 'which multiplies bf16 and f16 here',
+      advice: 'Use bf16 or f16 operands',
+    }
+  const because = (why: string, advice: string): Obstacle => ({
+    isDType: false,
+    why: `because ${why}`,
+    advice,
+  })
+  if (depth % 16 !== 0)
+    return because(`K = ${depth} is not a multiple of 16`, 'Use a K that is a multiple of 16')
+  if (columns % 8 !== 0)
+    return because(`N = ${columns} is not a multiple of 8`, 'Use an N that is a multiple of 8')
+  const side = [a, b].findIndex((operand) => rowBytes(operand) % 16 !== 0)
+  if (side < 0) return undefined
+  return because(
+    `the ${['left', 'right'][side]} operand has rows of ${rowBytes([a, b][side])} bytes in shared memory, ` +
+      'not a multiple of 16 bytes',
+    'Use shared tiles whose rows are a multiple of 16 bytes',
+  )
 }
 
 /** The swizzle a shared operand has, or that of the tile a right operand from registers is staged in. */
@@ -82,8 +118,6 @@ function isTransposed(operand: Node): boolean {
   if (operand.type.kind === 'value' || operand.inputs.length === 0) return false
   return isTransposed(operand.inputs[0]) !== (operand.op === 'transpose')
 }
-
-const hasChunks = (operand: Node): boolean => rowBytes(operand) % 16 === 0
 
 /** Bytes of a row as it lies in shared memory. */
 function rowBytes(operand: Node): number {

@@ -6,6 +6,9 @@ import type { DType, StorageDType } from '../../../ir/dtype.ts'
 import { dtypes } from '../../../ir/dtype.ts'
 import type { Swizzle } from '../tensormap.ts'
 
+/** What text is written for. */
+export const ARCHITECTURE = 'sm_90a'
+
 /** What is known of a tensor when the kernel is compiled; part of what a compiled kernel is cached by. */
 export interface TensorFacts {
   /** Its address, on every rank, is a multiple of 16 bytes. */
@@ -19,7 +22,7 @@ export interface TensorFacts {
 
 export interface EmitFacts {
   readonly tensors: Readonly<Record<string, TensorFacts>>
-  readonly architecture?: 'sm_90a'
+  readonly architecture?: typeof ARCHITECTURE
   /**
    * Rows of tiles that `persistent` walks together, so that programs that run at the same time share tiles in the L2. 1 is
    * the plain order. It is used only where nobody can tell (tileOrder.ts).
@@ -86,7 +89,7 @@ export type ParamRecipe =
 export interface EmittedKernel {
   readonly name: string
   readonly source: string
-  readonly architecture: 'sm_90a'
+  readonly architecture: typeof ARCHITECTURE
   /** Threads of one program. */
   readonly block: number
   /** Dynamic shared memory of one program. */
@@ -99,8 +102,16 @@ export interface EmittedKernel {
   readonly waits: readonly string[]
   /** The author's lines of waits: entry i - 1 is what a wait record calls site i. */
   readonly waitSites: readonly string[]
+  /** What its author should know. */
+  readonly notes: readonly EmitNote[]
   /** Of a kernel that records: what its events number. */
   readonly recordedSites?: readonly RecordedSite[]
+}
+
+export interface EmitNote {
+  readonly message: string
+  /** The author's line, as file:line:column. */
+  readonly at: string | undefined
 }
 
 export interface RecordedSite {

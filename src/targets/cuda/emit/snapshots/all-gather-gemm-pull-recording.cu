@@ -1,4 +1,9 @@
 // allGatherGemmPull, for 2 ranks; BM = 128, BN = 256, BK = 64, slices = 32, stages = 4
+// Assumes, for sm_90a:
+//   a: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
+//   b: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
+//   c: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
+//   ranks: may be on several devices; recording: on
 extern "C" __global__ void __launch_bounds__(384, 1) allGatherGemmPull(
     i32 a_dim1,
     i32 c_dim0,

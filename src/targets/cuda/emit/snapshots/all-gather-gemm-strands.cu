@@ -1,4 +1,10 @@
 // allGatherGemmFusedByShard, for 2 ranks; BM = 16, BN = 128, BK = 64, stages = 4, aligned = false, ownRows = 0, ownColumns = 0
+// Assumes, for sm_90a:
+//   a: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024, 1024, 1024]; at least 1 element
+//   b: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024, 1024, 1024]; at least 1 element
+//   c: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024, 1024, 1024]; at least 1 element
+//   inbox: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024, 1024, 1024]; at least 1 element
+//   ranks: may be on several devices; recording: off; a producer may be split into strands
 extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
     u16* a,
     u16* c,

@@ -1,4 +1,13 @@
 // flashDecodeFusedForAll, for 2 ranks; G = 8, D = 128, BN = 64, stages = 2, scale = 0.08838834764831845, splits = 1, programs = 0
+// Assumes, for sm_90a:
+//   q: starts at a multiple of 16 bytes; extents are multiples of [4, 8, 128, 128]; 1 to 2^31 - 1 elements
+//   k: starts at a multiple of 16 bytes; extents are multiples of [4, 8, 128, 128]; 1 to 2^31 - 1 elements
+//   v: starts at a multiple of 16 bytes; extents are multiples of [4, 8, 128, 128]; 1 to 2^31 - 1 elements
+//   lengths: starts at a multiple of 16 bytes; extents are multiples of [4, 8, 128, 128]; 1 to 2^31 - 1 elements
+//   out: starts at a multiple of 16 bytes; extents are multiples of [4, 8, 128, 128]; 1 to 2^31 - 1 elements
+//   sums: starts at a multiple of 16 bytes; extents are multiples of [4, 8, 128, 128]; 1 to 2^31 - 1 elements
+//   stats: starts at a multiple of 16 bytes; extents are multiples of [4, 8, 128, 128]; 1 to 2^31 - 1 elements
+//   ranks: may be on several devices; recording: off; words may carry the epochs of flags
 extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
     u16* q,
     i32* lengths,

@@ -1,4 +1,13 @@
 // flashDecodeFused, for 2 ranks; G = 64, D = 128, BN = 64, stages = 2, scale = 0.08838834764831845
+// Assumes, for sm_90a:
+//   q: starts at a multiple of 16 bytes; extents are multiples of [4, 64, 128, 128]; 1 to 2^31 - 1 elements
+//   k: starts at a multiple of 16 bytes; extents are multiples of [4, 64, 128, 128]; 1 to 2^31 - 1 elements
+//   v: starts at a multiple of 16 bytes; extents are multiples of [4, 64, 128, 128]; 1 to 2^31 - 1 elements
+//   lengths: starts at a multiple of 16 bytes; extents are multiples of [4, 64, 128, 128]; 1 to 2^31 - 1 elements
+//   out: starts at a multiple of 16 bytes; extents are multiples of [4, 64, 128, 128]; 1 to 2^31 - 1 elements
+//   inbox: starts at a multiple of 16 bytes; extents are multiples of [4, 64, 128, 128]; 1 to 2^31 - 1 elements
+//   stats: starts at a multiple of 16 bytes; extents are multiples of [4, 64, 128, 128]; 1 to 2^31 - 1 elements
+//   ranks: may be on several devices; recording: off
 extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     u16* q,
     i32* lengths,

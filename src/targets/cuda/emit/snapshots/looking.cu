@@ -1,4 +1,8 @@
 // looking, for 2 ranks; B = 64
+// Assumes, for sm_90a:
+//   x: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
+//   y: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
+//   ranks: may be on several devices; recording: off
 extern "C" __global__ void __launch_bounds__(128, 1) looking(
     float* x,
     float* y,

@@ -1,4 +1,9 @@
 // product, for 1 rank; M = 16, N = 16, K = 16, left = registers, right = registers
+// Assumes, for sm_90a:
+//   a: starts at a multiple of 16 bytes; extents are multiples of [16, 16]; 1 to 2^31 - 1 elements
+//   b: starts at a multiple of 16 bytes; extents are multiples of [16, 16]; 1 to 2^31 - 1 elements
+//   c: starts at a multiple of 16 bytes; extents are multiples of [16, 16]; 1 to 2^31 - 1 elements
+//   ranks: may be on several devices; recording: off
 extern "C" __global__ void __launch_bounds__(128, 1) product(
     u16* a,
     u16* b,

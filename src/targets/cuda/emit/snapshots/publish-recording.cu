@@ -1,4 +1,8 @@
 // publish, for 2 ranks; BM = 64, BN = 256
+// Assumes, for sm_90a:
+//   source: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
+//   a: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
+//   ranks: may be on several devices; recording: on
 extern "C" __global__ void __launch_bounds__(128, 1) publish(
     u16* source,
     u16* a,

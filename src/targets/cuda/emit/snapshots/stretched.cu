@@ -1,4 +1,8 @@
 // stretched, for 1 rank
+// Assumes, for sm_90a:
+//   x: starts at a multiple of 16 bytes; extents are multiples of [32, 32]; 1 to 2^31 - 1 elements
+//   y: starts at a multiple of 16 bytes; extents are multiples of [32, 32]; 1 to 2^31 - 1 elements
+//   ranks: may be on several devices; recording: off
 extern "C" __global__ void __launch_bounds__(128, 1) stretched(
     float* x,
     float* y,
