@@ -2,14 +2,17 @@
  * What `arke check` does, as data: every scenario of every file on every world size and stage, first a search of all
  * schedules with few preemptions, then random ones. Kernels that no scenario launches are recorded, verified and lowered.
  */
+import { resolve } from 'node:path'
 import { lower } from '../ir/stages.ts'
 import type { Kernel, Meta, Specialisation } from '../lang/kernel.ts'
 import { breathe } from '../runs/breath.ts'
 import { explore } from '../targets/check/explore.ts'
 import { findingKey, type Cut, type Finding } from '../targets/check/findings.ts'
 import { NotReproducible } from '../targets/check/scheduler.ts'
-import type { Scenario, World } from '../world/world.ts'
+import { intercepted } from '../world/intercept.ts'
+import type { Scenario } from '../world/world.ts'
 import { chanceIn } from './chance.ts'
+import { notesOnKernel } from './cudaNotes.ts'
 import { describeError, UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 import { Strays } from './strays.ts'
@@ -71,7 +74,7 @@ export interface CheckedKernel {
   readonly file: string
   readonly kernel: Kernel
   readonly scenarios: readonly string[]
-  /** What lowering has to say about it. */
+  /** What the author should know of it, as lowered and on a GPU. */
   readonly notes: readonly string[]
   /** Why it cannot be recorded, with the author's line. */
   readonly problem?: string
@@ -98,28 +101,23 @@ export async function check(
   const runs: Run[] = []
   const launched = new Map<Kernel, Launched>()
   const chosen = choose(sources, options.scenario)
+  const exported = new Set(chosen.flatMap(({ kernels }) => kernels))
   const strays = new Strays()
   try {
     for (const { file, scenarios } of chosen)
       for (const scenario of scenarios) {
         const known = new Set<string>()
-        const watched = watch(scenario, launched, strays)
+        const watched = watch(file, scenario, launched, strays)
         for (const ranks of options.ranks === undefined ? scenario.ranks : [options.ranks])
           for (const stage of options.stages) {
             if (options.interrupt?.aborted) break
             const what = { file, scenario: scenario.name, ranks, stage }
-            const run = await checkOnce(what, watched, options, known, events)
-              .then(async (checked) => {
-                const stray = await strays.takeAll()
-                if (stray) throw stray
-                return checked
-              })
-              .catch(async (error: unknown) => {
-                const problem = await problemOf(error, scenario, ranks)
-                const isKnownProblem = known.has(problem)
-                known.add(problem)
-                return { ...what, findings: [], repeated: 0, problem, isKnownProblem }
-              })
+            const checked = await attempt(() => checkOnce(what, watched, options, known, events))
+            const problem = checked.error ?? (await strays.takeAll())
+            const run: Run = {
+              ...(checked.value ?? { ...what, findings: [], repeated: 0 }),
+              ...(problem !== undefined && noteProblem(await problemOf(problem, scenario, ranks), known)),
+            }
             runs.push(run)
             events.onRun?.(run)
           }
@@ -132,19 +130,27 @@ export async function check(
     scenarios: chosen.reduce((sum, source) => sum + source.scenarios.length, 0),
     runs,
     ...(interrupted && { interrupted }),
-    kernels: chosen.flatMap(({ file, kernels }) =>
-      kernels.flatMap((kernel) => {
-        const by = launched.get(kernel)
-        if (!by && (interrupted || options.scenario !== undefined)) return []
-        const scenarios = [...(by?.scenarios ?? [])]
-        try {
-          const notes = by?.notes ?? notesOf(kernel, { world: options.ranks ?? 2 })
-          return { file, kernel, scenarios, notes }
-        } catch (error) {
-          return { file, kernel, scenarios, notes: [], problem: describeError(error) }
-        }
-      }),
-    ),
+    kernels: [
+      ...chosen.flatMap(({ file, kernels }) =>
+        kernels.flatMap((kernel) => {
+          const by = launched.get(kernel)
+          if (!by && (interrupted || options.scenario !== undefined)) return []
+          const scenarios = [...(by?.scenarios ?? [])]
+          try {
+            const notes = by?.notes ?? notesOf(kernel, { world: options.ranks ?? 2 })
+            return { file, kernel, scenarios, notes }
+          } catch (error) {
+            return { file, kernel, scenarios, notes: [], problem: describeError(error) }
+          }
+        }),
+      ),
+      // Those of the file itself; what is imported is its author's to know.
+      ...[...launched].flatMap(([kernel, { file, scenarios, notes }]) =>
+        exported.has(kernel) || kernel.site.position?.file !== resolve(file)
+          ? []
+          : { file, kernel, scenarios: [...scenarios], notes },
+      ),
+    ],
   }
 }
 
@@ -160,6 +166,21 @@ function choose(sources: readonly Source[], name: string | undefined): readonly 
   throw new UsageError(
     `--scenario ${JSON.stringify(name)}: there is no such scenario; there is ${[...names].join(', ') || 'none'}`,
   )
+}
+
+/** What became of it: a value, or an error. */
+async function attempt<T>(act: () => Promise<T>): Promise<{ readonly value?: T; readonly error?: unknown }> {
+  try {
+    return { value: await act() }
+  } catch (error) {
+    return { error }
+  }
+}
+
+function noteProblem(problem: string, known: Set<string>): Pick<Run, 'problem' | 'isKnownProblem'> {
+  const isKnownProblem = known.has(problem)
+  known.add(problem)
+  return { problem, isKnownProblem }
 }
 
 /** Why a scenario cannot be checked: one sentence, the author's line first. */
@@ -216,42 +237,39 @@ async function checkOnce(
 }
 
 interface Launched {
+  /** Of the scenario that launched it first. */
+  readonly file: string
   readonly scenarios: Set<string>
   readonly notes: readonly string[]
 }
 
 function notesOf(kernel: Kernel, specialisation: Specialisation): readonly string[] {
-  return lower(kernel.record(specialisation)).notes ?? []
+  const lowered = lower(kernel.record(specialisation)).notes ?? []
+  return [...lowered, ...notesOnKernel(kernel, specialisation.world)]
 }
 
 /**
  * The same scenario; notes which kernels it launches, lets the process hear signals now and then, and ends where a promise of an
  * earlier run has rejected.
  */
-function watch(scenario: Scenario, launched: Map<Kernel, Launched>, strays: Strays): Scenario {
+function watch(file: string, scenario: Scenario, launched: Map<Kernel, Launched>, strays: Strays): Scenario {
   return {
     ...scenario,
     async run(world) {
       await breathe()
       const stray = strays.take()
       if (stray) throw stray
-      const launch: World['launch'] = (kernel, args, options) => {
-        world.launch(kernel, args, options)
-        const plain = kernel as unknown as Kernel
-        const known = launched.get(plain)
-        if (known) known.scenarios.add(scenario.name)
-        else {
-          const notes = notesOf(plain, { world: world.ranks, meta: options.meta as Meta | undefined })
-          launched.set(plain, { scenarios: new Set([scenario.name]), notes })
-        }
-      }
       return scenario.run(
-        new Proxy(world, {
-          get(target, name) {
-            if (name === 'launch') return launch
-            const value: unknown = Reflect.get(target, name, target)
-            return typeof value === 'function' ? (value.bind(target) as unknown) : value
-          },
+        intercepted(world, (launches, go) => {
+          go()
+          for (const { kernel, options } of launches) {
+            const known = launched.get(kernel)
+            if (known) known.scenarios.add(scenario.name)
+            else {
+              const notes = notesOf(kernel, { world: world.ranks, meta: options.meta as Meta | undefined })
+              launched.set(kernel, { file, scenarios: new Set([scenario.name]), notes })
+            }
+          }
         }),
       )
     },

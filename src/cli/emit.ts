@@ -4,20 +4,29 @@ import { print, type PrintOptions } from '../ir/print.ts'
 import { lower } from '../ir/stages.ts'
 import type { Kernel, Meta, MetaValue } from '../lang/kernel.ts'
 import { emitCuda } from '../targets/cuda/emit/emit.ts'
-import { factsOf, type TensorFacts } from '../targets/cuda/emit/recipe.ts'
+import { noteText } from '../targets/cuda/emit/notes.ts'
 import { lowerKernel } from '../targets/cpu/lower/lower.ts'
 import { defaultCaches, machineOf } from '../targets/native/build.ts'
 import { renderCpp } from '../targets/native/render.ts'
 import type { Stage } from './check.ts'
+import { tensorFacts } from './cudaNotes.ts'
 import { UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 
 export type Target = 'cuda' | 'native'
 
-type Form = (recorded: KernelIR, options: EmitOptions) => string
+/** A kernel as text, and what its author should know of it. The text says that too, as comments. */
+interface Emitted {
+  readonly text: string
+  readonly notes: readonly string[]
+}
 
-const withNotes = (ir: KernelIR, options: PrintOptions): string =>
-  print(ir, options) + (ir.notes ?? []).map((note) => `// note: ${note}\n`).join('')
+type Form = (recorded: KernelIR, options: EmitOptions) => Emitted
+
+const withNotes = (ir: KernelIR, options: PrintOptions): Emitted => ({
+  text: print(ir, options) + (ir.notes ?? []).map((note) => `// note: ${note}\n`).join(''),
+  notes: [],
+})
 
 /** What the author wrote; and pipelines as roles, with asynchronous copies and barriers. */
 const stages: Readonly<Record<Stage, Form>> = {
@@ -27,19 +36,22 @@ const stages: Readonly<Record<Stage, Form>> = {
 
 /** The texts of targets. Those of GPUs are made from the lowered kernel; one thread of a CPU cannot run ahead of itself. */
 const targets: Readonly<Record<Target, Form>> = {
-  cuda: (recorded, options) =>
-    emitCuda(lower(recorded), { tensors: tensorFacts(recorded, options.shapes) }).source,
-  native: (recorded) => renderCpp(lowerKernel(recorded, { machine: avx2 }).module),
+  cuda: (recorded, options) => {
+    const tensors = tensorFacts(recorded, givenShapes(recorded, options.shapes))
+    const { source, notes } = emitCuda(lower(recorded), { tensors })
+    return { text: source, notes: notes.map(noteText) }
+  },
+  native: (recorded) => ({
+    text: renderCpp(lowerKernel(recorded, { machine: avx2 }).module),
+    notes: [],
+  }),
 }
 
 /** What is printed does not depend on the machine that prints it. */
 const avx2 = machineOf('#define __AVX2__ 1\n#define __FMA__ 1', defaultCaches)
 
-/** Extents that the copy engine likes, where --shape does not say otherwise. */
-const usualExtent = 1024
-
-/** What the emitter may assume of each tensor, from --shape NAME=4096x4096. */
-function tensorFacts(ir: KernelIR, shapes: readonly string[]): Record<string, TensorFacts> {
+/** From --shape NAME=4096x4096. */
+function givenShapes(ir: KernelIR, shapes: readonly string[]): Record<string, readonly number[]> {
   const given = new Map(
     shapes.map((one): [string, number[]] => {
       const [, name, extents] = /^(\w+)=(\d+(?:x\d+)*)$/.exec(one) ?? []
@@ -60,12 +72,7 @@ function tensorFacts(ir: KernelIR, shapes: readonly string[]): Record<string, Te
     if (shape.length !== tensor.rank)
       throw new UsageError(`--shape ${name}: ${tensor.rank} extents are wanted, not ${shape.length}`)
   }
-  return Object.fromEntries(
-    tensors.map(({ name, rank }) => [
-      name,
-      factsOf(given.get(name) ?? new Array<number>(rank).fill(usualExtent)),
-    ]),
-  )
+  return Object.fromEntries(given)
 }
 
 export interface EmitOptions extends PrintOptions {
@@ -80,7 +87,7 @@ export interface EmitOptions extends PrintOptions {
   readonly shapes: readonly string[]
 }
 
-export function emit(source: Source, options: EmitOptions): string {
+export function emit(source: Source, options: EmitOptions): Emitted {
   const { stage, target } = options
   if (target === 'cuda' && stage === 'recorded')
     throw new UsageError(`--target ${target} --stage recorded: a target's text is made of the lowered kernel`)
@@ -99,12 +106,13 @@ export function emit(source: Source, options: EmitOptions): string {
     )
   if (options.meta.length > 0 && kernels.length > 1)
     throw new UsageError(`${source.file}: has several kernels: choose one with --kernel, of ${names}`)
-  return kernels
-    .map((kernel) => {
-      const recorded = kernel.record({ world: options.ranks, meta: parseMeta(kernel, options.meta) })
-      return form(recorded, options)
-    })
-    .join('\n')
+  const emitted = kernels.map((kernel) =>
+    form(kernel.record({ world: options.ranks, meta: parseMeta(kernel, options.meta) }), options),
+  )
+  return {
+    text: emitted.map(({ text }) => text).join('\n'),
+    notes: emitted.flatMap(({ notes }) => notes),
+  }
 }
 
 function parseMeta(kernel: Kernel, given: readonly string[]): Meta {

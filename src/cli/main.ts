@@ -82,7 +82,8 @@ Examples:
   arke check kernels/*.ts --ranks 8 --schedules 5000
   arke check kernel.ts --limit 0 --schedules 1 --seed 42    see one random schedule again
 
-Exits with 1 if anything was found, with 2 if a scenario or a kernel could not be checked.`,
+Exits with 1 if anything was found, with 2 if a scenario or a kernel could not be checked. Notes are not findings: they say,
+among others, which products would not use the matrix unit of a GPU, and which fragments would not fit in its registers.`,
   )
   .action(async (files: string[], options: CheckCommand) => {
     if (options.limit === 0 && options.schedules === 0)
@@ -211,14 +212,19 @@ Examples:
   arke emit examples/06-message-passing.ts
   arke emit examples/07-all-gather-gemm.ts --kernel allGatherGemm --stage lowered --meta BM=64 BN=64
   arke emit examples/07-all-gather-gemm.ts --target cuda --shape a=4096x1024 b=8192x4096
-  arke emit examples/07-all-gather-gemm.ts --target native`,
+  arke emit examples/07-all-gather-gemm.ts --target native
+
+CUDA text begins with what it assumes of shapes and alignment. Notes, also on stderr, say which products do not use the matrix
+unit and which fragments do not fit in registers.`,
   )
   .action(async (file: string, options: EmitCommand) => {
     showSourcePositions()
     const { load } = await import('./load.ts')
     const { emit } = await import('./emit.ts')
     const { meta = [], shape = [], ...rest } = options
-    process.stdout.write(emit(await load(file), { ...rest, meta, shapes: shape }))
+    const { text, notes } = emit(await load(file), { ...rest, meta, shapes: shape })
+    for (const note of notes) process.stderr.write(`note: ${note}\n`)
+    process.stdout.write(text)
   })
 
 /** A command about an operation at one point or many. */
@@ -285,7 +291,9 @@ Examples:
   arke tune flash-decode --target cuda --ranks 8 --dtype bf16 --shape KV=32768 --variant bsp,fused
 
 Candidates are compared with a float64 reference first; then they take turns behind a gate, and the faster half goes on, until one
-is left. It takes the place of the default where it is faster beyond doubt, in tuned.json under ARKE_CACHE or ~/.cache/arke.`,
+is left. It takes the place of the default where it is faster beyond doubt, in tuned.json under ARKE_CACHE or ~/.cache/arke.
+With --target cuda, notes say which products of the chosen kernels do not use the matrix unit and which fragments do not fit in
+registers.`,
   )
   .action(async (operation: string, options: TuneCommand) => {
     const { tuneCommand } = await import('./tune.ts')

@@ -12,6 +12,7 @@ import { openWorld, worlds } from '../world/open.ts'
 import type { World } from '../world/world.ts'
 import { fastestTarget, gpuHeapOf, heapOf, now, progressLine, recording } from './bench.ts'
 import { dtypeCalled, layoutOf, operationCalled, shapesOf, variantsOf } from './benchOptions.ts'
+import { notesOnLaunches } from './cudaNotes.ts'
 import { UsageError } from './errors.ts'
 import { checkOutput, writeOutput } from './output.ts'
 import type { Progress } from './progress.ts'
@@ -32,11 +33,16 @@ export interface TuneCommand {
   readonly write?: string
 }
 
+/** With what the author should know of the kernels with the chosen tiles, on a GPU. */
+export interface TunedPoint extends Tuned {
+  readonly notes?: readonly string[]
+}
+
 /** What `--json` prints. */
 export interface TuneResult {
   readonly arke: string
   readonly target: string
-  readonly tuned: readonly Tuned[]
+  readonly tuned: readonly TunedPoint[]
   /** Where the tiles are kept; those of what was interrupted are not. */
   readonly kept: string | null
   /** A signal ended it before all was tuned. */
@@ -70,10 +76,11 @@ export async function tuneCommand(
   const isGpu = target === 'cuda'
   const heap = isGpu ? 2 * gpuHeapOf(ranks) : heapOf(ranks)
   const points = shapes.flatMap((shape) => variants.map((variant) => ({ shape, variant })))
-  const tuned: Tuned[] = []
+  const tuned: TunedPoint[] = []
   let kept: string | null = null
   for (const [place, { shape, variant }] of points.entries()) {
     const world = await openWorld({ target, ranks, heap })
+    let notes: readonly string[] | undefined
     try {
       const found = await tune(definition, world, {
         options: { ...definition.defaults, ...layout, shape, dtype, variant },
@@ -84,10 +91,11 @@ export async function tuneCommand(
         rotate: isGpu ? 256e6 : undefined,
         seed: seed + place,
         interrupt,
+        onChosen: isGpu ? (launches) => void (notes = notesOnLaunches(launches, ranks)) : undefined,
         onProgress: (what, done) =>
           progress.show(() => progressLine(`${variant}, ${what}`, (place + done) / points.length, shape)),
       })
-      tuned.push(found)
+      tuned.push({ ...found, ...(notes && { notes }) })
       if (found.interrupted) break
       // One point at a time, so that an interrupt loses no more than one.
       kept = remember([{ asked: found.asked, tiles: found.best.tiles }])
@@ -106,6 +114,7 @@ export async function tuneCommand(
   else {
     print(`${definition.name} on ${ranks} ranks of ${target}, ${dtype}`)
     for (const line of tuneTables(tuned)) print(line)
+    for (const line of tuneNotes(tuned)) print(line)
     print('')
     for (const { asked } of tuned.filter((one) => one.interrupted))
       print(`${asked.variant}: interrupted; the best so far was not kept`)
@@ -150,6 +159,13 @@ export function tuneTables(tuned: readonly Tuned[]): string[] {
     ),
   ])
 }
+
+export const tuneNotes = (tuned: readonly TunedPoint[]): string[] =>
+  tuned.flatMap(({ asked, best, notes = [] }) =>
+    notes.map(
+      (note) => `note: ${asked.variant}, ${namedNumbers(asked.shape)}, ${namedNumbers(best.tiles)}: ${note}`,
+    ),
+  )
 
 function row({ asked, fallback, best, speedup }: Tuned): string[] {
   const usual = [asked.variant ?? '', namedNumbers(fallback.tiles), time(fallback.time.median)]

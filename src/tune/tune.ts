@@ -8,7 +8,8 @@ import { breathe } from '../runs/breath.ts'
 import { bytesOf, deviationOf, executionOf, randomOrder, sampleOf, WrongResult } from '../runs/contest.ts'
 import { Gate, type Lap, type Timed } from '../runs/gate.ts'
 import type { Quantity } from '../runs/results.ts'
-import { WorldError, WorldStopped, type World } from '../world/world.ts'
+import { intercepted } from '../world/intercept.ts'
+import { WorldError, WorldStopped, type Launch, type World } from '../world/world.ts'
 import { halve, type TimeInTurns } from './halving.ts'
 import type { Asked, Numbers } from './tables.ts'
 
@@ -29,6 +30,8 @@ export interface TuneOptions<Options extends OperationOptions> {
   /** Ends it early: with the best so far, or, before anything was timed, by throwing its reason. */
   readonly interrupt?: AbortSignal
   readonly onProgress?: (what: string, done: number) => void
+  /** Told what one execution with the chosen tiles launches. */
+  readonly onChosen?: (launches: readonly Launch[]) => void
 }
 
 export interface Dropped {
@@ -118,10 +121,22 @@ export async function tune<Options extends OperationOptions, Contents>(
     (done) => onProgress('measuring', 0.5 + 0.5 * done),
     interrupt,
   )
+  const best = contenders[found.best].tiles
+  if (settings.onChosen) {
+    const launched: Launch[] = []
+    const onlySeen = intercepted(world, (launches) => void launched.push(...launches))
+    try {
+      definition.make(onlySeen, { ...options, tiles: best, stream: stream.id }, sets[0].inputs).launch()
+      settings.onChosen(launched)
+    } catch (error) {
+      // The candidates may have left no memory for one more; what was found stands.
+      if (!isAboutTiles(error)) throw error
+    }
+  }
   return {
     asked,
     fallback: { tiles: tiles[0], time: found.fallback },
-    best: { tiles: contenders[found.best].tiles, time: found.time },
+    best: { tiles: best, time: found.time },
     speedup: found.speedup,
     tried: tiles.length,
     dropped,

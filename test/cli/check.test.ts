@@ -263,12 +263,76 @@ describe('a kernel that nothing launches', () => {
     expect(stdout).toContain('0 scenarios, 0 findings')
   })
 
+  it('is not one that is launched together with another', async () => {
+    const together = `${importsOfClean.replace('kernel,', 'kernel, launchOf,')}${clean}`.replace(
+      /world\.launch\((.*)\)\n/,
+      'world.launchTogether([launchOf($1)])\n',
+    )
+    expect(together).toContain('launchTogether([launchOf(fill')
+    const { code, stdout } = await arke('check', file('together.mjs', together))
+    expect(code).toBe(0)
+    expect(stdout).not.toContain('note:')
+  })
+
   it('is refused if it cannot be recorded, at its line', async () => {
     const text = alone.replace('t.rank.to(f32))', 't.rank.to(f32).add(t.arange(2)))')
     const path = file('unrecordable.ts', text)
     const { code, stderr } = await arke('check', path)
     expect(stderr).toMatch(new RegExp(`^arke: ${path}:${placeOf(text, 'arange').line}:\\d+: .+\n$`))
     expect(code).toBe(2)
+  })
+})
+
+describe('a kernel that is slow on a GPU', () => {
+  const product = (
+    dtype: string,
+    body: string,
+  ): string => `import { f32, ${dtype}, kernel, scenario, tensor } from 'arke'
+export const product = kernel('product', { a: tensor(${dtype}, 2), c: tensor(f32, 2) }, { B: 64 }, (t, { a, c }, { B }) => {
+  ${body}
+})
+export const scenarios = [2, 3].map((ranks) => scenario('a small product', { ranks }, async (world) => {
+  const [a, c] = [world.zeros(${dtype}, [4, 4]), world.zeros(f32, [4, 4])]
+  world.launch(product, { a, c }, { grid: 1, meta: { B: 4 } })
+  await world.synchronize()
+}))
+`
+  const multiply = `const tile = t.shared(a.dtype, [B, B])
+  t.copy(a.tile([0, 0], [B, B]), tile)
+  t.store(c.tile([0, 0], [B, B]), t.dot(tile, tile.transpose(), t.zeros(f32, [B, B])))`
+
+  it('is noted once, at its line, and is no finding', async () => {
+    const text = product('f8e4m3', multiply)
+    const { code, stdout } = await arke('check', file('slow.mjs', text))
+    expect(code).toBe(0)
+    const { line, column } = placeOf(text, 'dot(tile')
+    const notes = stdout.match(/^note: .*matrix unit.*$/gm)
+    expect(notes).toEqual([
+      expect.stringMatching(
+        `^note: .*slow\\.mjs:${line}:${column}: this product of f8e4m3 values does not use`,
+      ),
+    ])
+    expect(stdout).toMatch(/ 0 findings\n$/)
+  })
+
+  it('is noted also where it is not exported', async () => {
+    const text = product('f8e4m3', multiply).replace('export const product', 'const product')
+    const { stdout } = await arke('check', file('hidden.mjs', text))
+    expect(stdout).toMatch(/^note: .*hidden\.mjs:\d+:\d+: this product of f8e4m3 values/m)
+  })
+
+  it('is judged with its own tiles, which scenarios make small', async () => {
+    const { code, stdout } = await arke('check', file('fast.mjs', product('bf16', multiply)))
+    expect(code).toBe(0)
+    expect(stdout).not.toContain('note:')
+  })
+
+  it('is not noted where it cannot be emitted at all', async () => {
+    const shared = 't.store(c.at([0, 0]), t.load(t.shared(f32, [1024, 1024]).at([0, 0])))'
+    const huge = product('bf16', `if (B === 64) ${shared}; else t.store(c.at([0, 0]), 1)`)
+    const { code, stdout } = await arke('check', file('huge.mjs', huge))
+    expect(code).toBe(0)
+    expect(stdout).not.toContain('note:')
   })
 })
 

@@ -55,6 +55,35 @@ export const nothing = kernel('nothing', { x: tensor(f32, 1) }, () => {})
     expect(stdout).not.toContain('pipeline(')
   })
 
+  describe('of a product without the matrix unit', () => {
+    const text = `import { f32, f8e4m3, kernel, tensor } from 'arke'
+export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 2) }, (t, { a, c }) => {
+  const tile = t.shared(f8e4m3, [64, 64])
+  t.copy(a.tile([0, 0], [64, 64]), tile)
+  t.store(c.tile([0, 0], [64, 64]), t.dot(tile, tile.transpose(), t.zeros(f32, [64, 64])))
+})
+`
+    const path = file('product.mjs', text)
+    const { line, column } = placeOf(text, 'dot(tile')
+    const note = new RegExp(
+      `note: \\S*product\\.mjs:${line}:${column}: this product of f8e4m3 values does not use the matrix unit on sm_90a, .+\n`,
+    )
+
+    it('says so on stderr and in the CUDA text, and what the text assumes', async () => {
+      const { code, stdout, stderr } = await arke('emit', path, '--target', 'cuda', '--shape', 'a=64x64')
+      expect(code).toBe(0)
+      expect(stderr).toMatch(new RegExp(`^${note.source}$`))
+      expect(stdout).toMatch(new RegExp(`^// ${note.source}`, 'm'))
+      expect(stdout).toContain('//   a: starts at a multiple of 16 bytes; extents are multiples of [64, 64];')
+    })
+
+    it('says nothing for another target', async () => {
+      const { stdout, stderr } = await arke('emit', path, '--target', 'native')
+      expect(stderr).toBe('')
+      expect(stdout).not.toContain('note:')
+    })
+  })
+
   it('writes C++ for a processor', async () => {
     const { code, stdout } = await arke('emit', 'examples/07-all-gather-gemm.ts', '--target', 'native')
     expect(code).toBe(0)

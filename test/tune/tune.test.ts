@@ -3,13 +3,15 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { notesOnLaunches } from '../../src/cli/cudaNotes.ts'
 import { Progress } from '../../src/cli/progress.ts'
-import { tuneCommand, tuneTables, type TuneCommand, type TuneResult } from '../../src/cli/tune.ts'
+import { tuneCommand, tuneNotes, tuneTables, type TuneCommand, type TuneResult } from '../../src/cli/tune.ts'
 import { openWorld } from '../../src/index.ts'
 import { interruptAt } from '../cli/interruptAt.ts'
 import { allGatherGemm, allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
 import type { OperationDefinition } from '../../src/ops/operation.ts'
 import { tune, type Tuned } from '../../src/tune/tune.ts'
+import type { Launch } from '../../src/world/world.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'arke-tune-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -21,10 +23,13 @@ const options = { shape: { M: 8, N: 128, K: 64 }, dtype: 'f32', shard: 'K', vari
 const settings = { options, seconds: 0.02, now, spin: true, rotate: 1e5 }
 
 describe('tuning', () => {
-  const tuned = async (definition: typeof allGatherGemmOperation): Promise<Tuned> => {
+  const tuned = async (
+    definition: typeof allGatherGemmOperation,
+    onChosen?: (launches: readonly Launch[]) => void,
+  ): Promise<Tuned> => {
     const world = await openWorld({ target: 'wasm', ranks: 2, heap: 1 << 24 })
     try {
-      return await tune(definition, world, settings)
+      return await tune(definition, world, { ...settings, onChosen })
     } finally {
       await world.close()
     }
@@ -42,6 +47,18 @@ describe('tuning', () => {
     expect(found.dropped).toEqual([])
     expect(found.fallback.time.median).toBeGreaterThan(0)
     expect(found.speedup.median).toBeGreaterThanOrEqual(1)
+  })
+
+  it('hands over what an execution with the chosen tiles launches, from which follow notes on a GPU', async () => {
+    const launched: Launch[] = []
+    const { best } = await tuned(allGatherGemmOperation, (launches) => launched.push(...launches))
+    const [multiply] = launched.filter(({ options }) => options.meta && 'BM' in options.meta)
+    expect(multiply.options.meta).toMatchObject(best.tiles)
+    expect(notesOnLaunches(launched, 2)).toEqual([
+      expect.stringMatching(
+        /^src\/ops\/allGatherGemm\/\w+\.ts:\d+:\d+: this product of f32 values does not use the matrix unit/,
+      ),
+    ])
   })
 
   it('drops what is refused and what is wrong, and says why', async () => {
@@ -158,6 +175,9 @@ describe('arke tune', () => {
     expect(lines[3]).toMatch(/^ {2}pull +BM=128 BN=256 BK=128 stages=10 +200 µs +BM=128 BN=64 /)
     expect(lines[3]).toMatch(/ BK=128 stages=10 +160 µs +1\.25 ±0%$/)
     expect(lines[4]).toBe('  BM=128 BN=256 BK=128 stages=10 was dropped: too many registers')
+    expect(tuneNotes([{ ...point, notes: ['gemm.ts:1:2: slow'] }])).toEqual([
+      'note: pull, M=1 N=2, BM=128 BN=64 BK=128 stages=10: gemm.ts:1:2: slow',
+    ])
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(100)
   })
 

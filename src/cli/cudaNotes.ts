@@ -1,0 +1,56 @@
+/** What the author should know about a kernel on an NVIDIA GPU, found by planning it: no GPU and no compiler is needed. */
+import { lower } from '../ir/stages.ts'
+import type { KernelIR } from '../ir/node.ts'
+import type { Kernel, Meta } from '../lang/kernel.ts'
+import { noteText } from '../targets/cuda/emit/notes.ts'
+import { plan } from '../targets/cuda/emit/plan.ts'
+import { factsOf, type TensorFacts } from '../targets/cuda/emit/recipe.ts'
+import { argumentOf } from '../world/arguments.ts'
+import type { Launch } from '../world/world.ts'
+
+type Shapes = Readonly<Record<string, readonly number[]>>
+
+/** An extent that suits the copy engine, where nobody says another. */
+const usualExtent = 1024
+
+/** What the emitter may assume of each tensor. */
+export function tensorFacts(ir: KernelIR, shapes: Shapes = {}): Record<string, TensorFacts> {
+  return Object.fromEntries(
+    ir.body.params.flatMap(({ type, attributes }) => {
+      if (type.kind !== 'tensor') return []
+      const name = String(attributes.name)
+      return [[name, factsOf(shapes[name] ?? new Array<number>(type.rank).fill(usualExtent))]]
+    }),
+  )
+}
+
+const notesOf = (recorded: KernelIR, shapes?: Shapes): string[] =>
+  plan(lower(recorded), { tensors: tensorFacts(recorded, shapes) }).notes.map(noteText)
+
+/**
+ * Of a kernel with its own meta-parameters: scenarios make tiles small, to have few schedules. A kernel that CUDA refuses has no
+ * notes; whoever emits it is told why.
+ */
+export function notesOnKernel(kernel: Kernel, ranks: number): string[] {
+  try {
+    return notesOf(kernel.record({ world: ranks }))
+  } catch {
+    return []
+  }
+}
+
+/** Of kernels as they were launched, each note once. */
+export function notesOnLaunches(launches: readonly Launch[], ranks: number): string[] {
+  const notes = launches.flatMap(({ kernel, args, options }) => {
+    const given = Object.entries(args).map(([name, value]) => [name, argumentOf(value, 0)] as const)
+    const shapes = given.flatMap(([name, value]) => {
+      const { shape } = value as { readonly shape?: readonly number[] }
+      return shape ? [[name, shape] as const] : []
+    })
+    return notesOf(
+      kernel.record({ world: ranks, meta: options.meta as Meta | undefined }),
+      Object.fromEntries(shapes),
+    )
+  })
+  return [...new Set(notes)]
+}
