@@ -10,7 +10,7 @@ import { u32, u64, type Device, type HostMemory, type Launch, type Stream } from
 export const hostNow = (): number => performance.now() * 1e6
 
 /** Tells the time; before, how far apart its changes are. */
-const readClock: EmittedKernel = {
+export const readClock: EmittedKernel = {
   name: 'read_clock',
   source: `typedef unsigned int u32;
 typedef unsigned long long u64;

@@ -1,0 +1,218 @@
+/**
+ * What every target makes of every shipped kernel and of the probes, under the facts it is specialised by. Nothing depends on the
+ * machine: the vectors of a processor and the features of WebAssembly are given, and the author's lines are numbered anew.
+ *
+ *   cuda     CUDA C++ and the recipe to launch it
+ *   native   C++ and what the host must know of it, for processors with 4, 8 and 16 lanes
+ *   wasm     the bytes and the same, with and without relaxed SIMD
+ */
+import { createHash } from 'node:crypto'
+import { fileURLToPath } from 'node:url'
+import type { KernelIR } from '../../src/ir/node.ts'
+import { KernelError } from '../../src/ir/site.ts'
+import { lower } from '../../src/ir/stages.ts'
+import { lowerKernel } from '../../src/targets/cpu/lower/lower.ts'
+import type { LoweringOptions } from '../../src/targets/cpu/executable.ts'
+import { readClock } from '../../src/targets/cuda/clock.ts'
+import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
+import {
+  factsOf,
+  type EmitFacts,
+  type EmittedKernel,
+  type TensorFacts,
+} from '../../src/targets/cuda/emit/recipe.ts'
+import { defaultCaches, machineOf } from '../../src/targets/native/build.ts'
+import { renderCpp } from '../../src/targets/native/render.ts'
+import { wasmMachine } from '../../src/targets/wasm/engine.ts'
+import { renderWasm } from '../../src/targets/wasm/render.ts'
+import { opProbes } from './opProbes.ts'
+import { exampleLaunches, shippedLaunches, type GoldenTarget, type Launched } from './shippedLaunches.ts'
+
+export const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
+export const targets: readonly GoldenTarget[] = ['cuda', 'native', 'wasm']
+
+export interface Emitted {
+  readonly target: GoldenTarget
+  readonly kernel: string
+  readonly facts: string
+  /** By the end of a file's name. Those of a CPU recording and not, and of a GPU outside the thorough cases, share a line. */
+  readonly contents: Readonly<Record<string, string | Uint8Array>>
+  /** Undefined: it was written by hand. */
+  readonly ir: KernelIR | undefined
+}
+
+/** A line of the golden file, but for its hash. */
+export const keyOf = ({ target, kernel, facts }: Emitted): string => `${target} ${kernel} ${facts}`
+
+export function hashOf({ contents }: Emitted): string {
+  const hash = createHash('sha256')
+  for (const [ending, content] of Object.entries(contents)) hash.update(`${ending}\n`).update(content)
+  return hash.digest('hex').slice(0, 16)
+}
+
+export async function* allEmitted(): AsyncGenerator<Emitted> {
+  const clock = { cu: textOf(readClock) }
+  yield { target: 'cuda', kernel: 'world/read_clock', facts: 'any', contents: clock, ir: undefined }
+  const probes = opProbes().map((probe) => ({
+    ...{ meta: undefined, shapes: {}, packed: [], isThorough: false },
+    ...probe,
+  }))
+  const others = [...(await exampleLaunches(root)), ...probes]
+  for (const target of targets) {
+    const known = new Map<KernelIR, Set<string>>()
+    const named = new Map<string, number>()
+    for (const launch of [...(await shippedLaunches(target)), ...others]) {
+      const { kernel, ranks, meta, shapes, packed } = launch
+      const ir = kernel.record({ world: ranks, meta })
+      // What several operations launch is emitted once, under the name that comes first.
+      const tensors = Object.entries(shapes).map(([tensor, shape]) => [tensor, factsOf(shape)])
+      const specialised = JSON.stringify(target === 'cuda' ? tensors : packed)
+      const ofKernel = known.get(ir) ?? new Set()
+      known.set(ir, ofKernel)
+      if (ofKernel.has(specialised)) continue
+      ofKernel.add(specialised)
+      const count = (named.get(`${launch.name} ${ranks}`) ?? 0) + 1
+      named.set(`${launch.name} ${ranks}`, count)
+      const name = count === 1 ? launch.name : `${launch.name}#${count}`
+      for (const [facts, contents] of forms[target](ir, launch))
+        yield { target, kernel: name, facts: `ranks=${ranks},${facts}`, contents, ir }
+    }
+  }
+}
+
+type Form = readonly [facts: string, contents: Emitted['contents']]
+const onOff = [false, true]
+const recording = (record: boolean): string => `recording=${record ? 'on' : 'off'}`
+
+/** Several forms as one: a line of the golden file, but files of their own. */
+const together = (facts: string, all: readonly Form[]): Form => [
+  facts,
+  Object.fromEntries(
+    all.flatMap(([own, contents]) =>
+      Object.entries(contents).map(([ending, content]) => [`${own}.${ending}`, content]),
+    ),
+  ),
+]
+
+const forms: Readonly<Record<GoldenTarget, (ir: KernelIR, launch: Launched) => readonly Form[]>> = {
+  cuda(ir, { shapes, isThorough }) {
+    const form = (oneDevice: boolean, unaligned: boolean, record: boolean, strands = false): Form => {
+      const named = [
+        oneDevice ? 'one-device' : 'several-devices',
+        unaligned ? 'unaligned' : 'aligned',
+        recording(record),
+        ...(strands ? ['strands'] : []),
+      ]
+      const tensors = tensorFacts(ir, shapes, unaligned)
+      return [named.join(','), cuda(ir, { tensors, words: true, oneDevice, record, strands })]
+    }
+    if (!isThorough) return [together('least-and-most', [form(false, false, false), form(true, true, true)])]
+    return [
+      ...onOff.flatMap((oneDevice) =>
+        onOff.flatMap((unaligned) => onOff.map((record) => form(oneDevice, unaligned, record))),
+      ),
+      form(false, false, false, true),
+    ]
+  },
+  native(ir, { packed, isThorough }) {
+    const [usual, ...more] = processors
+    return (isThorough ? [usual, ...more] : [usual]).map(([name, machine]) =>
+      together(
+        [name, ...packing(packed)].join(','),
+        onOff.map((record): Form => {
+          const options = { machine, record, packed: new Set(packed) }
+          return [recording(record), cpu(ir, options, (module) => ({ cpp: renderCpp(module) }))]
+        }),
+      ),
+    )
+  },
+  wasm(ir, { packed, isThorough }) {
+    return (isThorough ? [true, false] : [true]).map((relaxed) =>
+      together(
+        [relaxed ? 'relaxed' : 'plain', ...packing(packed)].join(','),
+        onOff.map((record): Form => {
+          const options = { machine: wasmMachine, record, packed: new Set(packed) }
+          const bytes = cpu(ir, options, (module) => ({ wasm: renderWasm(module, { relaxed }) }))
+          return [recording(record), bytes]
+        }),
+      ),
+    )
+  },
+}
+
+const packing = (packed: readonly string[]): string[] =>
+  packed.length > 0 ? [`packed=${packed.join('+')}`] : []
+
+const processors = [
+  ['avx2', machineOf('#define __AVX2__ 1\n#define __FMA__ 1', defaultCaches)],
+  [
+    'avx512',
+    machineOf('#define __AVX512F__ 1\n#define __AVX512BW__ 1\n#define __AVX512VL__ 1', defaultCaches),
+  ],
+  ['sse', machineOf('', defaultCaches)],
+  ['arm', machineOf('#define __aarch64__ 1', defaultCaches)],
+] as const
+
+/** Of no shape that is given, that of a tensor with extents of 1024. */
+function tensorFacts(
+  ir: KernelIR,
+  shapes: Launched['shapes'],
+  unaligned: boolean,
+): Record<string, TensorFacts> {
+  const facts: Record<string, TensorFacts> = {}
+  for (const { type, attributes } of ir.body.params)
+    if (type.kind === 'tensor') {
+      const name = String(attributes.name)
+      const known = factsOf(shapes[name] ?? new Array<number>(type.rank).fill(1024))
+      facts[name] = unaligned ? { ...known, aligned: false, divisors: known.divisors.map(() => 1) } : known
+    }
+  return facts
+}
+
+const cuda = (ir: KernelIR, facts: EmitFacts): Emitted['contents'] =>
+  orRefusal(() => ({ cu: textOf(emitCuda(lower(ir), facts)) }))
+
+const textOf = ({ source, ...recipe }: EmittedKernel): string => withoutLines(`${source}\n${comment(recipe)}`)
+
+function cpu(
+  ir: KernelIR,
+  options: LoweringOptions,
+  render: (module: ReturnType<typeof lowerKernel>['module']) => Emitted['contents'],
+): Emitted['contents'] {
+  return orRefusal(() => {
+    const { module, sites, needsResidency, ...rest } = lowerKernel(ir, options)
+    const lines = { sites: sites.map(String), needsResidency: String(needsResidency?.site) }
+    return { ...render(module), txt: withoutLines(comment({ ...rest, ...lines })) }
+  })
+}
+
+/** What a target refuses, or fails at, is text, too: the others are compared all the same. */
+function orRefusal(emit: () => Emitted['contents']): Emitted['contents'] {
+  try {
+    return emit()
+  } catch (error) {
+    const what = error instanceof KernelError ? 'refused' : 'failed'
+    return { txt: withoutLines(`${what}: ${error instanceof Error ? error.message : String(error)}\n`) }
+  }
+}
+
+const comment = (data: object): string =>
+  Object.entries(data)
+    .map(([name, value]) => `// ${name}: ${JSON.stringify(value)}\n`)
+    .join('')
+
+/** The author's lines by their order in the file: a comment that moves them changes nothing, another line for a statement does. */
+function withoutLines(text: string): string {
+  const sites = /([\w./-]+\.ts):(\d+)(?::\d+)?/g
+  const lines = new Map<string, number[]>()
+  for (const [, file, line] of text.matchAll(sites)) {
+    const known = lines.get(file) ?? []
+    lines.set(file, [...new Set([...known, Number(line)])])
+  }
+  for (const known of lines.values()) known.sort((a, b) => a - b)
+  return text.replace(
+    sites,
+    (_, file: string, line: string) =>
+      `${file.replace(`${root}/`, '')}:#${lines.get(file)!.indexOf(Number(line)) + 1}`,
+  )
+}

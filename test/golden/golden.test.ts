@@ -1,0 +1,86 @@
+/**
+ * The text and bytes that targets make of kernels are those of hashes.txt. A change that is meant to leave them alone is held to
+ * that here; one that is not is reviewed with scripts/emitted.ts and accepted with ARKE_GOLDEN=update.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { walk } from '../../src/ir/node.ts'
+import { ops } from '../../src/ir/ops/index.ts'
+import { lower } from '../../src/ir/stages.ts'
+import { allEmitted, hashOf, keyOf } from './emitted.ts'
+
+const path = fileURLToPath(new URL('hashes.txt', import.meta.url))
+const isUpdate = process.env.ARKE_GOLDEN === 'update'
+
+const emitted = new Map<string, string>()
+const usedOps = new Set<string>()
+
+beforeAll(async () => {
+  for await (const one of allEmitted()) {
+    const key = keyOf(one)
+    expect(emitted.has(key), `${key} is emitted twice`).toBe(false)
+    emitted.set(key, hashOf(one))
+    if (!one.ir) continue
+    for (const ir of [one.ir, lower(one.ir)]) for (const { op } of walk(ir.body)) usedOps.add(op)
+  }
+}, 300_000)
+
+const header = [
+  '# Hashes of what targets make of kernels: target, kernel, facts, hash. Made by ARKE_GOLDEN=update npx vitest run test/golden',
+  '# least-and-most is two texts: several devices, aligned, not recording; one device, unaligned, recording.',
+  '# A line of native or wasm is two texts: not recording; recording.',
+]
+
+/** The golden file as hashes by what they are of. */
+function golden(): Map<string, string> {
+  const lines = readFileSync(path, 'utf8')
+    .split('\n')
+    .filter((line) => !/^(#|$)/.test(line))
+  return new Map(
+    lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), line.slice(line.lastIndexOf(' ') + 1)]),
+  )
+}
+
+/** Lines such as "cuda: 3 changed, 1 new, 0 gone", then those that differ, by their kernels. */
+function differences(before: ReadonlyMap<string, string>, now: ReadonlyMap<string, string>): string[] {
+  const changed = [...now]
+    .filter(([key, hash]) => before.has(key) && before.get(key) !== hash)
+    .map(([key]) => key)
+  const fresh = [...now.keys()].filter((key) => !before.has(key))
+  const gone = [...before.keys()].filter((key) => !now.has(key))
+  if (changed.length + fresh.length + gone.length === 0) return []
+  const list = (what: string, keys: readonly string[]): string[] => [
+    ...keys.slice(0, mostListed).map((key) => `  ${what}: ${key}`),
+    ...(keys.length > mostListed ? [`  ${what}: and ${keys.length - mostListed} more`] : []),
+  ]
+  const total = `${changed.length} changed, ${fresh.length} new, ${gone.length} gone, of ${now.size}`
+  return [total, ...list('changed', changed), ...list('new', fresh), ...list('gone', gone)]
+}
+const mostListed = 40
+
+const advice = `
+To see what changed, write the texts of both commits and compare them:
+  npx tsx scripts/emitted.ts /tmp/after
+  git stash   # or: git checkout BASE
+  npx tsx scripts/emitted.ts /tmp/before
+  diff -r /tmp/before /tmp/after
+To accept it: ARKE_GOLDEN=update npx vitest run test/golden`
+
+describe('emitted text', () => {
+  it('is what it was', () => {
+    if (isUpdate) {
+      const lines = [...emitted].map(([key, hash]) => `${key} ${hash}\n`).sort()
+      const found = differences(golden(), emitted)
+      writeFileSync(path, [...header.map((line) => `${line}\n`), ...lines].join(''))
+      console.log(found.length > 0 ? found.join('\n') : 'nothing changed')
+    }
+    const found = differences(golden(), emitted)
+    expect(found.length, [...found, advice].join('\n')).toBe(0)
+  })
+
+  it('covers every op of the IR', () => {
+    const missing = Object.keys(ops).filter((op) => op !== 'param' && !usedOps.has(op))
+    expect(missing).toEqual([])
+  })
+})

@@ -1,0 +1,393 @@
+/**
+ * Small kernels that together use every op of the IR in every dtype it has, where the layouts of fragments matter: on scalars, on
+ * vectors, on what is one scalar, on what follows from indices, on matrices whose rows are reduced.
+ */
+import { dtypes, type DType, type DotDType, type StorageDType } from '../../src/ir/dtype.ts'
+import { flags, kernel, scalar, tensor, type Kernel, type Meta } from '../../src/lang/kernel.ts'
+import type { Program } from '../../src/lang/program.ts'
+import { ceilDiv, type Tensor } from '../../src/lang/tensor.ts'
+import type { Value } from '../../src/lang/value.ts'
+import * as probes from '../cuda/probes.ts'
+import { call } from '../targets/differential/entries.ts'
+import { generate } from '../targets/differential/generator.ts'
+
+export interface Probe {
+  readonly name: string
+  readonly kernel: Pick<Kernel, 'record'>
+  readonly ranks: number
+  readonly meta?: Meta
+}
+
+const allDTypes = Object.keys(dtypes) as DType[]
+const storage = allDTypes.filter((dtype): dtype is StorageDType => dtype !== 'bool')
+const arithmetic = ['f32', 'i32', 'u32', 'i64'] as const
+const B = 96
+
+/** Loads, computes and stores of any dtype: a mask is kept as numbers. */
+const stored = (dtype: DType): StorageDType => (dtype === 'bool' ? 'i32' : dtype)
+const asDType = (value: Value, dtype: DType): Value => (dtype === 'bool' ? call(value, 'ne', 0) : value)
+const asStored = (value: Value): Value =>
+  value.dtype === 'bool' ? (value as Value<'bool', 1>).to('i32') : value
+
+interface Places {
+  readonly x: Tensor<StorageDType, 2>
+  readonly y: Tensor<StorageDType, 2>
+  readonly out: Tensor<StorageDType, 2>
+}
+
+/** `compute` on operands of every kind. */
+function everywhere(
+  t: Program,
+  { x, y, out }: Places,
+  dtype: DType,
+  compute: (a: Value, b: Value) => Value,
+): void {
+  let row = 0
+  const at = (from: Tensor<StorageDType, 2>, place: readonly unknown[]): Value =>
+    asDType(t.load(from.at(place as [number, number])) as Value, dtype)
+  const store = (value: Value): void => {
+    const kept = asStored(value)
+    if (kept.shape.length === 0) t.store(out.at([row++, 0]), kept as Value<StorageDType, 0>)
+    else if (kept.shape.length === 1)
+      t.store(out.at([row++, t.arange(kept.shape[0])]), kept as Value<StorageDType, 1>)
+    else t.store(out.tile([row++, 1], [16, 24]), kept as Value<StorageDType, 2>)
+  }
+  const lanes = t.arange(B)
+  const [a, b] = [at(x, [0, 0]), at(y, [0, 0])]
+  const vector = at(x, [1, lanes])
+  store(compute(a, b))
+  store(compute(vector, at(y, [1, lanes])))
+  store(compute(vector, b))
+  store(compute(a.broadcast([B]), b.broadcast([B])))
+  const indices = lanes.to(dtype === 'bool' ? 'i32' : dtype) as Value
+  store(compute(asDType(indices, dtype), asDType(indices, dtype)))
+  const matrix = (from: Tensor<StorageDType, 2>): Value =>
+    asDType(t.load(from.tile([1, 2], [16, 24])) as Value, dtype)
+  const whole = compute(matrix(x), matrix(y))
+  store(whole)
+  // The rows of what was computed are reduced, so that it has the layout of a product's result.
+  const numbers = whole.dtype === 'bool' ? whole.to('i32') : whole
+  if (!dtypes[numbers.dtype].arithmetic) return
+  const largest = call(numbers, 'maximum', 1) as Value<'f32', 1>
+  store(call(numbers, 'sub', largest.expand(1)))
+}
+
+const params = (from: StorageDType, to: StorageDType) => ({
+  x: tensor(from, 2),
+  y: tensor(from, 2),
+  out: tensor(to, 2),
+})
+
+/** A kernel for a dtype that applies each of the operations, and stores what each gives. */
+function elementwise(
+  name: string,
+  dtype: DType,
+  operations: Readonly<Record<string, (a: Value, b: Value) => Value>>,
+  resultOf: (operation: string) => DType = () => dtype,
+): Probe {
+  const outs = Object.keys(operations).map((one) => [`out_${one}`, tensor(stored(resultOf(one)), 2)] as const)
+  const from = { x: tensor(stored(dtype), 2), y: tensor(stored(dtype), 2) }
+  const made = kernel('probe', { ...from, ...Object.fromEntries(outs) }, (t, args) => {
+    for (const [one, compute] of Object.entries(operations)) {
+      const { x, y, [`out_${one}`]: out } = args as unknown as Record<string, Places['x']>
+      everywhere(t, { x, y, out }, dtype, compute)
+    }
+  })
+  return { name: `ops/${name}/${dtype}`, kernel: made as unknown as Kernel, ranks: 2 }
+}
+
+const bits: readonly DType[] = ['i32', 'u32', 'i64', 'bool']
+const integers: readonly DType[] = ['i32', 'u32', 'i64']
+const unary: Readonly<Record<string, readonly DType[]>> = {
+  ...{ neg: arithmetic, abs: ['f32', 'i32', 'i64'], not: bits },
+  ...{ exp2: ['f32'], log2: ['f32'], sqrt: ['f32'], rsqrt: ['f32'], tanh: ['f32'], sigmoid: ['f32'] },
+}
+const binary: Readonly<Record<string, readonly DType[]>> = {
+  ...{ add: arithmetic, sub: arithmetic, mul: arithmetic, div: arithmetic, min: arithmetic, max: arithmetic },
+  ...{ mod: integers, shl: integers, shr: integers, and: bits, or: bits, xor: bits },
+}
+
+function values(): Probe[] {
+  const comparisons = (dtype: DType): readonly string[] =>
+    dtype === 'bool' ? ['eq', 'ne'] : ['eq', 'ne', 'lt', 'le', 'gt', 'ge']
+  return [
+    ...Object.entries(unary).flatMap(([op, of]) =>
+      of.map((dtype) => elementwise(op, dtype, { [op]: (a) => call(a, op) })),
+    ),
+    ...Object.entries(binary).flatMap(([op, of]) =>
+      of.map((dtype) => elementwise(op, dtype, { [op]: (a, b) => call(a, op, b) })),
+    ),
+    ...[...arithmetic, 'bool' as const].map((dtype) => {
+      const all = comparisons(dtype).map((op) => [op, (a: Value, b: Value) => call(a, op, b)] as const)
+      return elementwise('compare', dtype, Object.fromEntries(all), () => 'bool')
+    }),
+    ...allDTypes.map((dtype) => {
+      const all = allDTypes.map((to) => [to, (a: Value) => a.to(to) as Value] as const)
+      return elementwise('cast', dtype, Object.fromEntries(all), (to) => to as DType)
+    }),
+    ...allDTypes.map((dtype) =>
+      elementwise('select', dtype, {
+        select: (a, b) => call(dtype === 'bool' ? a : (a.to('f32') as Value<'f32', 0>).gt(0), 'select', a, b),
+      }),
+    ),
+  ]
+}
+
+/** Sums, largest and smallest along each axis, of vectors and matrices. */
+function reductions(): Probe[] {
+  return arithmetic.map((dtype) => ({
+    name: `ops/reduce/${dtype}`,
+    ranks: 2,
+    kernel: kernel('reduce', params(dtype, dtype), (t, { x, y, out }) => {
+      for (const [row, op] of ['sum', 'maximum', 'minimum'].entries()) {
+        const matrix = t.load(x.tile([row, 0], [24, 16])) as Value
+        t.store(out.at([row, t.arange(16)]), call(matrix, op, 0) as Value<typeof dtype, 1>)
+        t.store(out.at([row, t.arange(24)]), call(matrix, op, 1) as Value<typeof dtype, 1>)
+        const vector = t.load(y.at([row, t.arange(B)])) as Value
+        t.store(out.at([row, 0]), call(vector, op) as Value<typeof dtype, 0>)
+      }
+    }),
+  }))
+}
+
+/** Tiles, shared tiles, gathered rows, masks, slices, other ranks: of every dtype that memory holds. */
+function moves(): Probe[] {
+  return storage.map((dtype) => ({
+    name: `ops/move/${dtype}`,
+    ranks: 2,
+    kernel: kernel(
+      'move',
+      {
+        x: tensor(dtype, 2),
+        out: tensor(dtype, 2),
+        deep: tensor(dtype, 3),
+        rows: tensor('i32', 1),
+        n: scalar('i32'),
+      },
+      (t, { x, out, deep, rows, n }) => {
+        const tile = t.shared(dtype, [32, 16])
+        const line = t.shared(dtype, [64])
+        t.persistent(out.tiles([32, 16]), (place, [i, j]) => {
+          t.copy(x.tile([i, j], [32, 16]), tile)
+          t.copy(tile, place)
+          t.store(place, t.load(tile))
+          t.store(out.tile([j, i], [16, 32]), t.load(tile.transpose()))
+          t.store(out.tile([j, i], [16, 32]), t.load(tile).transpose())
+          t.copy(x.rows(t.load(rows.tile([i], [32]))).tile(0, 16), tile)
+          t.copy(deep.pick(i).slice(0, n, x.dim(0)).tile([i, j], [32, 16]), tile)
+          t.get(x.on(t.rank.add(1).mod(t.world)).tile([i, j], [32, 16]), tile)
+          t.put(tile, out.on(0).tile([j, i], [32, 16]))
+        })
+        const lanes = t.arange(64)
+        t.copy(x.pick(0).tile([0], [64]), line)
+        const mask = lanes.lt(n)
+        t.store(out.at([1, lanes]), t.load(x.at([0, lanes]), { mask, other: 0 }), { mask })
+        t.copy(x.at([0, lanes]), out.at([2, lanes.mul(2)]), { mask })
+        t.store(out.at([3, lanes]), t.load(line))
+      },
+    ),
+  }))
+}
+
+const scopes = ['block', 'device', 'system'] as const
+
+/** Accesses of single elements with every order and scope. */
+function orders(): Probe[] {
+  return storage.map((dtype) => ({
+    name: `ops/order/${dtype}`,
+    ranks: 2,
+    kernel: kernel('order', { x: tensor(dtype, 1), out: tensor(dtype, 1) }, (t, { x, out }) => {
+      for (const scope of scopes) {
+        const lanes = t.arange(32)
+        for (const order of ['relaxed', 'acquire'] as const) {
+          t.store(out.at([0]), t.load(x.at([0]), { order, scope }))
+          t.store(out.at([lanes]), t.load(x.at([lanes]), { order, scope, mask: lanes.lt(9) }))
+        }
+        for (const order of ['relaxed', 'release'] as const) {
+          t.store(out.at([0]), t.load(x.at([1])), { order, scope })
+          t.store(out.on(0).at([lanes]), t.load(x.at([lanes])), { order, scope })
+        }
+      }
+    }),
+  }))
+}
+
+const atomicOps = ['add', 'sub', 'xchg', 'min', 'max', 'and', 'or', 'xor', 'cas'] as const
+
+function atomics(): Probe[] {
+  return arithmetic.flatMap((dtype) =>
+    atomicOps.flatMap((op) => {
+      if (dtype === 'f32' && ['and', 'or', 'xor', 'cas'].includes(op)) return []
+      const made = kernel('atomic', { x: tensor(dtype, 1), out: tensor(dtype, 1) }, (t, { x, out }) => {
+        type Atomic = (place: unknown, ...rest: unknown[]) => Value<typeof dtype, 1>
+        const atomic = (t.atomic[op] as unknown as Atomic).bind(t.atomic)
+        const operands = op === 'cas' ? [1, 2] : [3]
+        const lanes = t.arange(48)
+        for (const scope of scopes)
+          for (const order of ['relaxed', 'acquire', 'release', 'acqRel'] as const) {
+            atomic(x.at([0]), ...operands, { order, scope })
+            t.store(
+              out.at([0]),
+              atomic(x.at([1]), ...operands, { order, scope }) as Value as Value<typeof dtype, 0>,
+            )
+          }
+        atomic(x.on(0).at([lanes]), ...operands, { mask: lanes.lt(7) })
+        t.store(out.at([lanes]), atomic(x.at([lanes]), ...operands))
+      })
+      return [{ name: `ops/atomic-${op}/${dtype}`, kernel: made, ranks: 2 }]
+    }),
+  )
+}
+
+const dotDTypes: readonly DotDType[] = ['f32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'i8']
+const dotShapes = [
+  { M: 16, N: 16, K: 16 },
+  { M: 8, N: 64, K: 64 },
+  { M: 24, N: 20, K: 24 },
+  { M: 128, N: 64, K: 32 },
+]
+
+const operandPlaces = [
+  ['shared', 'shared'],
+  ['transposed', 'registers'],
+  ['registers', 'transposed'],
+] as const
+
+function dots(): Probe[] {
+  return dotDTypes.flatMap((dtype) =>
+    dotShapes.flatMap(({ M, N, K }) =>
+      operandPlaces.map(([left, right]) => ({
+        name: `ops/dot-${M}x${N}x${K}/${dtype}/${left}-${right}`,
+        kernel: probes.productOf(dtype),
+        ranks: 1,
+        meta: { M, N, K, left, right },
+      })),
+    ),
+  )
+}
+
+/** Loops and branches that carry scalars and fragments of every arithmetic dtype, and every way to leave them. */
+function control(): Probe[] {
+  return arithmetic.map((dtype) => ({
+    name: `ops/control/${dtype}`,
+    ranks: 2,
+    kernel: kernel(
+      'control',
+      { x: tensor(dtype, 2), out: tensor(dtype, 2), n: scalar('i32') },
+      (t, { x, out, n }) => {
+        const place = out.tile([0, 0], [16, 16])
+        const start = { one: t.load(x.at([0, 0])), all: t.load(x.tile([0, 0], [16, 16])) }
+        type State = { readonly one: Value<typeof dtype, 0>; readonly all: Value<typeof dtype, 2> }
+        const next = ({ one, all }: State) => ({
+          one: call(one, 'add', 1) as Value<typeof dtype, 0>,
+          all: call(all, 'add', one) as Value<typeof dtype, 2>,
+        })
+        const looped = t.for({ from: 1, to: n, step: 3 }, start, (_, state) => next(state))
+        const ended = t.while(looped, ({ one }) => call(one, 'lt', 9) as Value<'bool', 0>, next)
+        const chosen = t.if(
+          n.gt(3),
+          () => ended,
+          () => next(ended),
+        )
+        t.store(place, chosen.all)
+        t.store(out.at([17, 0]), chosen.one)
+        const counted = t.persistent([n, 3], start, (_, state) => next(state))
+        t.store(place, counted.all)
+        const swapped = t.for(n, { a: start.all, b: counted.all }, (_, { a, b }) => ({ a: b, b: a }))
+        t.store(place, swapped.a)
+        t.last(() => t.store(place, swapped.b))
+      },
+    ),
+  }))
+}
+
+/** Flags, fences, barriers, roles and teams with all their options. */
+function synchronisation(): Probe[] {
+  const flagged = kernel(
+    'flagged',
+    { x: tensor('f32', 2), one: flags(), many: flags(2, { arrivals: 3 }) },
+    (t, { x, one, many }) => {
+      for (const scope of scopes) {
+        for (const order of ['acquire', 'release', 'acqRel', 'seqCst'] as const) t.fence(order, scope)
+        for (const order of ['release', 'relaxed'] as const) t.signal(one.on(1), { order, scope })
+        for (const order of ['acquire', 'relaxed'] as const) {
+          t.wait(many.at([t.rank, 0]), { order, scope, lag: 2 })
+          t.if(t.reached(one, { order, scope, lag: 1 }), () => t.store(x.at([0, 0]), 1))
+        }
+      }
+      t.signalAll(many.at([t.rank, 1]))
+      t.for(t.world, (peer) => t.wait(many.at([peer, 1])))
+      t.store(x.at([0, 1]), t.epoch(one).add(t.epoch(many, 'wait')).to('f32'))
+    },
+  )
+  const roles = kernel('roles', { x: tensor('bf16', 2), out: tensor('f32', 2) }, (t, { x, out }) => {
+    const tile = t.shared('bf16', [2, 64, 64])
+    const [full, empty] = [t.barriers(2), t.barriers(2)]
+    const count = ceilDiv(x.dim(0), 64)
+    t.roles({
+      load: {
+        warps: 4,
+        body: () =>
+          t.for(count, (i) => {
+            t.wait(empty.at(i.mod(2)), i.div(2).sub(1))
+            t.copyAsync(x.tile([i, 0], [64, 64]), tile.pick(i.mod(2)), full.at(i.mod(2)))
+            t.arrive(full.at(i.mod(2)))
+          }),
+      },
+      multiply: {
+        warps: 8,
+        body: () => {
+          const sum = t.for(count, t.zeros('f32', [64, 64]), (i, acc) => {
+            t.wait(full.at(i.mod(2)), i.div(2))
+            const slot = tile.pick(i.mod(2))
+            const next = t.dot(slot, slot.transpose(), acc)
+            t.arrive(empty.at(i.mod(2)))
+            return next
+          })
+          t.store(out.tile([0, 0], [64, 64]), sum)
+        },
+      },
+    })
+  })
+  const meeting = kernel('meeting', { x: tensor('f32', 2) }, (t, { x }) => {
+    t.roles({
+      first: { warps: 2, body: () => (t.store(x.at([0, 0]), 1), t.barrier()) },
+      second: { warps: 6, body: () => (t.barrier(), t.store(x.at([0, 1]), t.load(x.at([0, 0])))) },
+    })
+  })
+  return [flagged, roles, meeting].map((made) => ({
+    name: `ops/${made.name}`,
+    kernel: made as never,
+    ranks: 2,
+  }))
+}
+
+/** Kernels of the differential tests: combinations that nobody thought of. */
+function random(): Probe[] {
+  let state = 1
+  const gene = (): number => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) >>> 12
+  return (['exact', 'bounded'] as const).flatMap((kind) =>
+    Array.from({ length: 24 }, (_, n) => {
+      const { kernel, shape } = generate(
+        Array.from({ length: 300 }, () => gene() % 5040),
+        kind,
+      )
+      return { name: `random/${kind}-${n}`, kernel: kernel as never, ranks: shape.ranks }
+    }),
+  )
+}
+
+export function opProbes(): Probe[] {
+  const { attention, transposedGemm, moves: moving, elements, teams, bytes, stretched, looking } = probes
+  const written = { attention, transposedGemm, moving, elements, teams, bytes, stretched, looking }
+  return [
+    ...Object.entries(written).map(([name, made]) => ({
+      name: `probes/${name}`,
+      kernel: made as never,
+      ranks: 2,
+    })),
+    ...[values, reductions, moves, orders, atomics, dots, control, synchronisation, random].flatMap((make) =>
+      make(),
+    ),
+  ]
+}

@@ -1,0 +1,59 @@
+/**
+ * A world without memory or ranks that run: it hands out tensors and notes what is launched. Everything that the choice of a kernel
+ * may depend on is given, so that the launches are the same on every machine.
+ */
+import type { Launch, Stream, StreamEvent, World } from '../../src/world/world.ts'
+import { launchOf } from '../../src/world/world.ts'
+
+export interface PaperWorld {
+  readonly world: World
+  readonly launches: Launch[]
+}
+
+/** Multiprocessors of an H200, which ranks share. */
+const multiprocessors = 132
+
+export function paperWorld(target: 'cuda' | 'native' | 'wasm', ranks: number): PaperWorld {
+  const launches: Launch[] = []
+  const tensor = (dtype: string, shape: readonly number[], ...rest: unknown[]): unknown => {
+    const { name = 'tensor' } = (rest.at(-1) ?? {}) as { name?: string }
+    return { kind: 'tensor', name, dtype, shape: [...shape] }
+  }
+  const event: StreamEvent = { kind: 'event', synchronize: () => Promise.resolve(), elapsed: () => 1 }
+  const stream: Stream = {
+    kind: 'stream',
+    id: 0,
+    record: () => event,
+    wait: () => {},
+    synchronize: () => Promise.resolve(),
+  }
+  const world = {
+    target,
+    ranks,
+    localRanks: Array.from({ length: ranks }, (_, rank) => rank),
+    clockTick: 1,
+    ...(target === 'cuda' && {
+      multiprocessors: () => Math.floor(multiprocessors / ranks),
+      device: () => 'paper',
+      oneDevice: false,
+    }),
+    empty: tensor,
+    zeros: tensor,
+    full: tensor,
+    flags: (shape: readonly number[] = [], { name = 'flags', arrivals = 1 } = {}) => ({
+      kind: 'flags',
+      name,
+      shape,
+      arrivals,
+    }),
+    launch: (...args: Parameters<typeof launchOf>) => void launches.push(launchOf(...args)),
+    launchTogether: (together: readonly Launch[]) => void launches.push(...together),
+    pack: (source: World extends { pack(tensor: infer T): unknown } ? T : never) =>
+      Promise.resolve(target === 'cuda' ? source : { ...(source as object), kind: 'packed', source }),
+    stream: () => stream,
+    synchronize: () => Promise.resolve(),
+    write: () => {},
+    free: () => {},
+  }
+  return { world: world as unknown as World, launches }
+}
