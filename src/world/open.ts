@@ -100,10 +100,9 @@ class ReportingWorld extends CheckWorld {
     }
   }
 
-  /** Every way to wait ends here. */
-  override async synchronize(): Promise<void> {
+  protected override async reach(...launches: Parameters<CheckWorld['reach']>): Promise<void> {
     try {
-      if (!this.#stopped) await super.synchronize()
+      if (!this.#stopped) await super.reach(...launches)
     } catch (error) {
       this.#stop(error)
     }

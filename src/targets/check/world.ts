@@ -296,7 +296,7 @@ export class CheckWorld extends HostWorld {
         const marks = this.everyRank.map((rank) => this.#tail(id, rank))
         const event: StreamEvent = {
           kind: 'event',
-          synchronize: () => this.#promises.track('event.synchronize', this.#synchronize(marks.flat())),
+          synchronize: () => this.#promises.track('event.synchronize', this.reach(marks.flat())),
           elapsed: () => 0,
         }
         this.#marks.set(event, marks)
@@ -311,7 +311,7 @@ export class CheckWorld extends HostWorld {
       synchronize: () =>
         this.#promises.track(
           'stream.synchronize',
-          this.#synchronize(this.everyRank.flatMap((rank) => this.#tail(id, rank))),
+          this.reach(this.everyRank.flatMap((rank) => this.#tail(id, rank))),
         ),
     }
   }
@@ -332,7 +332,7 @@ export class CheckWorld extends HostWorld {
   // Waiting and reading
 
   override synchronize(): Promise<void> {
-    return this.#promises.track('world.synchronize', this.#synchronize())
+    return this.#promises.track('world.synchronize', this.reach())
   }
 
   override read(tensor: SymmetricTensor, rank: number): Promise<Float64Array> {
@@ -355,8 +355,8 @@ export class CheckWorld extends HostWorld {
     return this.#promises.track('world.barrier', super.barrier())
   }
 
-  /** Until these launches have ended, or all. */
-  async #synchronize(launches?: readonly Running[]): Promise<void> {
+  /** Until these launches have ended, or all: every way to wait ends here. */
+  protected async reach(launches?: readonly Running[]): Promise<void> {
     this.#remember(() => {
       this.expectSymmetric()
       this.machine.run(launches)
@@ -370,7 +370,7 @@ export class CheckWorld extends HostWorld {
   }
 
   async #reset(): Promise<void> {
-    await this.#synchronize()
+    await this.reach()
     for (const storage of this.#storage.values()) {
       if (!('signalled' in storage)) continue
       for (const buffer of storage.buffers)
@@ -387,7 +387,7 @@ export class CheckWorld extends HostWorld {
 
   override async close(): Promise<void> {
     if (this.#isClosed) return
-    await this.#synchronize()
+    await this.reach()
     this.#promises.expectAwaited()
     this.#isClosed = true
   }
