@@ -2,12 +2,15 @@
  * Whether a kernel only moves data between ranks, or only waits for them: it reads, writes, signals and waits across ranks, and what
  * it stores is what it loaded. An all-gather is such a kernel; one that sums what it loads is not. Its time is communication.
  */
+import { analysis } from './analysis.ts'
 import { type KernelIR, type Node, walk } from './node.ts'
 import { isRemote } from './ops/index.ts'
 
 const knownKernels = new WeakMap<KernelIR, boolean>()
 
-export function onlyMoves(ir: KernelIR): boolean {
+export const onlyMoves = analysis('moves', findMoves)
+
+function findMoves(ir: KernelIR): boolean {
   let known = knownKernels.get(ir)
   if (known === undefined) knownKernels.set(ir, (known = findOut(ir)))
   return known

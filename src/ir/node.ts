@@ -6,7 +6,7 @@
  * parameters are `param` nodes and whose results are what the block yields. A node that yields several values is
  * followed by `result` nodes, one a value.
  */
-import type { OpName } from './ops/index.ts'
+import { opOf, type OpName } from './ops/table.ts'
 import type { Site } from './site.ts'
 import type { Type } from './type.ts'
 
@@ -59,9 +59,10 @@ export interface KernelIR {
   readonly notes?: readonly string[]
 }
 
-/** Every node of a block and of the blocks inside it, in program order. */
+/** Every node of a block and of the blocks inside it, in program order. An op without a record is refused. */
 export function* walk(block: Block): Generator<Node> {
   for (const node of block.nodes) {
+    opOf(node)
     yield node
     for (const inner of node.blocks) yield* walk(inner)
   }

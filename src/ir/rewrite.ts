@@ -3,7 +3,7 @@
  * new ones and infers types again, so a pass cannot leave a stale type behind.
  */
 import { Block, Node, type Attributes } from './node.ts'
-import { ops, type OpName } from './ops/index.ts'
+import { opOf, type OpName } from './ops/index.ts'
 import type { Site } from './site.ts'
 import type { Type } from './type.ts'
 
@@ -31,7 +31,14 @@ export class Copier {
     blocks: readonly Block[] = [],
     site?: Site,
   ): Node {
-    const node = new Node(op, ops[op].infer({ inputs, attributes, blocks }), inputs, attributes, blocks, site)
+    const node = new Node(
+      op,
+      opOf({ op }).infer({ inputs, attributes, blocks }),
+      inputs,
+      attributes,
+      blocks,
+      site,
+    )
     this.#block.nodes.push(node)
     return node
   }

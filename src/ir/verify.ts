@@ -10,12 +10,11 @@
  *  7. A lowered kernel holds no `pipeline`.
  *  8. `last` stands in no loop: it counts one arrival a program.
  */
+import { analysis } from './analysis.ts'
 import type { Block, KernelIR, Node } from './node.ts'
-import { ops, SpecError } from './ops/index.ts'
+import { isLoop, opOf, SpecError } from './ops/index.ts'
 import { KernelError } from './site.ts'
 import { sameType, typeName } from './type.ts'
-
-const loops: readonly string[] = ['for', 'while', 'persistent', 'pipeline']
 
 interface Place {
   readonly inRole: Block | undefined
@@ -23,7 +22,9 @@ interface Place {
   readonly depth: number
 }
 
-export function verify(ir: KernelIR): void {
+export const verify = analysis('verifier', expectValid)
+
+function expectValid(ir: KernelIR): void {
   /** Nodes in scope, and where they stand. */
   const home = new Map<Node, Place>()
   const placed = new Set<Node>()
@@ -68,7 +69,7 @@ export function verify(ir: KernelIR): void {
       node.blocks.forEach((inner) =>
         visit(inner, {
           inRole: node.op === 'roles' ? inner : place.inRole,
-          inLoop: place.inLoop || loops.includes(node.op),
+          inLoop: place.inLoop || isLoop(node),
           depth: place.depth + 1,
         }),
       )
@@ -85,14 +86,14 @@ export function verify(ir: KernelIR): void {
       )
     if (node.op === 'last' && place.inLoop)
       fail(node, 'stands in a loop, but it counts one arrival a program: put it behind the loop')
-    if (ops[node.op].effect === 'declare' && place.depth > 0)
+    if (opOf(node).effect === 'declare' && place.depth > 0)
       fail(node, 'declare it at the top of the kernel, outside loops, branches and roles')
     if (ir.stage === 'lowered' && node.op === 'pipeline') fail(node, 'is left in lowered IR')
   }
 
   const expectType = (node: Node): void => {
     try {
-      const type = ops[node.op].infer(node)
+      const type = opOf(node).infer(node)
       if (!sameType(type, node.type))
         fail(node, `has type ${typeName(node.type)}, which should be ${typeName(type)}`)
     } catch (error) {

@@ -3,7 +3,7 @@
  * violated signature into an error at the author's line.
  */
 import { Block, Node, type Attributes } from '../ir/node.ts'
-import { ops, SpecError, type OpName } from '../ir/ops/index.ts'
+import { opOf, SpecError, type OpName } from '../ir/ops/index.ts'
 import { KernelError, Site } from '../ir/site.ts'
 import type { Type } from '../ir/type.ts'
 
@@ -40,7 +40,7 @@ export class Recorder {
     for (const input of inputs) this.#expectInScope(input, op, site)
     let type: Type
     try {
-      type = ops[op].infer({ inputs, attributes, blocks })
+      type = opOf({ op }).infer({ inputs, attributes, blocks })
     } catch (error) {
       if (error instanceof SpecError) throw new KernelError(`${op}: ${error.message}`, site)
       throw error

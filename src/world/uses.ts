@@ -1,6 +1,7 @@
 /** How a kernel uses its parameters: what a host must know before it launches. */
+import { analysis } from '../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../ir/node.ts'
-import { origin } from '../ir/ops/views.ts'
+import { opOf, origin, writtenRefs } from '../ir/ops/index.ts'
 
 export interface Uses {
   /** Flag-set parameters that the kernel signals and waits for. */
@@ -12,7 +13,9 @@ export interface Uses {
 
 const known = new WeakMap<KernelIR, Uses>()
 
-export function usesOf(ir: KernelIR): Uses {
+export const usesOf = analysis('uses of parameters', findUses)
+
+function findUses(ir: KernelIR): Uses {
   let uses = known.get(ir)
   if (!uses) known.set(ir, (uses = find(ir)))
   return uses
@@ -25,10 +28,9 @@ function find(ir: KernelIR): Uses {
     if (base.op === 'param') set.add(attribute<string>(base, 'name'))
   }
   for (const node of walk(ir.body)) {
-    if (node.op === 'signal') note(signals, node.inputs[0])
-    else if (node.op === 'wait') note(waits, node.inputs[0])
-    else if (node.op === 'copy') note(writes, node.inputs[1])
-    else if (node.op === 'store' || node.op.startsWith('atomic.')) note(writes, node.inputs[0])
+    const { advances } = opOf(node)
+    if (advances !== 'none') note(advances === 'signal' ? signals : waits, node.inputs[0])
+    for (const ref of writtenRefs(node)) note(writes, ref)
   }
   return { signals, waits, writes }
 }

@@ -15,7 +15,7 @@
  */
 import type { Block, Node } from '../node.ts'
 import { sameType, typeName, valueType, voidType, type Type } from '../type.ts'
-import { expectScalar, fail, type Op, type Unplaced } from './op.ts'
+import { expectScalar, fail, noMemory, straight, yieldsNothing, type Op, type Unplaced } from './op.ts'
 
 function expectTypes(actual: readonly Node[], wanted: readonly Type[], what: string): void {
   if (actual.length !== wanted.length)
@@ -53,14 +53,31 @@ function expectSpaceLoop(node: Unplaced, leading: number): Type {
   return voidType
 }
 
+/** What the blocks of a control op do is theirs; these are facts about the op itself. */
+const control = {
+  ...yieldsNothing,
+  ...noMemory,
+  effect: 'control',
+  waitsFor: 'nobody',
+  advances: 'none',
+} as const
+
 export const controlOps = {
   param: {
+    ...yieldsNothing,
+    ...noMemory,
+    ...straight,
     effect: 'pure',
+    elements: 'other',
     summary: 'a parameter of a kernel or of a block',
     infer: () => fail('is made by its block'),
   },
   result: {
+    ...yieldsNothing,
+    ...noMemory,
+    ...straight,
     effect: 'pure',
+    elements: 'other',
     summary: 'one of the values a control node leaves',
     infer(node): Type {
       const from: Node | undefined = node.inputs[0]
@@ -70,7 +87,8 @@ export const controlOps = {
     },
   },
   for: {
-    effect: 'control',
+    ...control,
+    flow: 'repeats',
     summary: 'index from low up to high, exclusive',
     infer(node) {
       const [body] = expectBlocks(node, 1)
@@ -83,7 +101,10 @@ export const controlOps = {
     },
   },
   while: {
-    effect: 'control',
+    ...control,
+    flow: 'repeats',
+    // It may poll what another program writes.
+    waitsFor: 'programs',
     summary: 'as long as the condition holds',
     infer(node) {
       const [condition, body] = expectBlocks(node, 2)
@@ -96,7 +117,8 @@ export const controlOps = {
     },
   },
   if: {
-    effect: 'control',
+    ...control,
+    flow: 'branches',
     summary: 'one of two blocks',
     infer(node) {
       const [yes, no] = expectBlocks(node, 2)
@@ -107,12 +129,14 @@ export const controlOps = {
     },
   },
   persistent: {
-    effect: 'control',
+    ...control,
+    flow: 'repeats',
     summary: 'the tiles of a space dealt out to the programs of the launch',
     infer: (node) => expectSpaceLoop(node, 2),
   },
   pipeline: {
-    effect: 'control',
+    ...control,
+    flow: 'repeats',
     summary: 'a loop whose copies into shared memory run ahead',
     infer(node) {
       const stages = node.attributes.stages as number
@@ -121,7 +145,10 @@ export const controlOps = {
     },
   },
   roles: {
-    effect: 'control',
+    ...control,
+    flow: 'warps',
+    waitsFor: 'roles',
+    order: 'both',
     summary: 'warpgroups of a program with different work',
     infer(node) {
       const names = node.attributes.names as readonly string[]
@@ -133,7 +160,8 @@ export const controlOps = {
     },
   },
   teams: {
-    effect: 'control',
+    ...control,
+    flow: 'programs',
     summary: 'programs of a launch with different work',
     infer(node) {
       const names = node.attributes.names as readonly string[]
@@ -147,7 +175,9 @@ export const controlOps = {
     },
   },
   last: {
-    effect: 'control',
+    ...control,
+    flow: 'programs',
+    order: 'both',
     summary: "run once a rank, by the last of the rank's programs to get here",
     infer(node) {
       const [body] = expectBlocks(node, 1)

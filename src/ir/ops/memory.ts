@@ -15,6 +15,9 @@ import {
   expectShape,
   expectValue,
   fail,
+  noMemory,
+  straight,
+  yieldsNothing,
   type Op,
   type Unplaced,
 } from './op.ts'
@@ -54,7 +57,13 @@ const bitwiseDtypes: readonly DType[] = ['i32', 'u32', 'i64']
 
 function atomic(summary: string, allowed: readonly DType[], values = 1): Op {
   return {
+    ...straight,
     effect: 'write',
+    elements: 'other',
+    isView: false,
+    accesses: [{ at: 0, reads: true, writes: true, mask: 1 + values }],
+    order: 'attribute',
+    operations: 1,
     summary: `${summary}; yields what was there before`,
     infer(node) {
       expectInputs(node, 1 + values, 2 + values)
@@ -70,6 +79,9 @@ function atomic(summary: string, allowed: readonly DType[], values = 1): Op {
 
 export const memoryOps = {
   shared: {
+    ...yieldsNothing,
+    ...noMemory,
+    ...straight,
     effect: 'declare',
     summary: "a tile in the program's shared memory; holds nothing at first",
     infer(node) {
@@ -80,7 +92,13 @@ export const memoryOps = {
     },
   },
   load: {
+    ...straight,
     effect: 'read',
+    elements: 'other',
+    isView: false,
+    accesses: [{ at: 0, reads: true, writes: false, mask: 1 }],
+    order: 'attribute',
+    operations: 0,
     summary: 'places to registers; where the mask is off, `other` (0 by default)',
     infer(node) {
       expectInputs(node, 1, 3)
@@ -93,7 +111,11 @@ export const memoryOps = {
     },
   },
   store: {
+    ...yieldsNothing,
+    ...straight,
     effect: 'write',
+    accesses: [{ at: 0, reads: false, writes: true, mask: 2 }],
+    order: 'attribute',
     summary: 'registers to places, where the mask is on',
     infer(node) {
       expectInputs(node, 2, 3)
@@ -105,7 +127,14 @@ export const memoryOps = {
     },
   },
   copy: {
+    ...yieldsNothing,
+    ...straight,
     effect: 'write',
+    accesses: [
+      { at: 0, reads: true, writes: false, mask: 2 },
+      { at: 1, reads: false, writes: true, mask: 2 },
+    ],
+    order: 'none',
     summary:
       'places to places, without passing through the author’s hands; sequential as far as its role can tell',
     infer(node) {
@@ -116,7 +145,14 @@ export const memoryOps = {
     },
   },
   'copy.async': {
+    ...yieldsNothing,
+    ...straight,
     effect: 'write',
+    accesses: [
+      { at: 0, reads: true, writes: false, isAsync: true },
+      { at: 1, reads: false, writes: true, isAsync: true },
+    ],
+    order: 'none',
     summary: 'global to shared, complete when the phase of the barrier it is attached to completes',
     infer(node) {
       expectInputs(node, 3)

@@ -25,8 +25,79 @@ export interface Unplaced {
   readonly blocks: readonly Block[]
 }
 
-export interface Op {
+/**
+ * How the elements of the value that an op yields follow from those of its inputs:
+ *
+ * same     elementwise: element i from element i of every input
+ * moved    the elements of its first input, in other places or repeated
+ * indices  from their places alone
+ * other    in another way
+ * none     it yields no value with elements of its own making
+ */
+export type Elements = 'same' | 'moved' | 'indices' | 'other' | 'none'
+
+/** One access of memory. Numbers are those of inputs. */
+export interface MemoryAccess {
+  /** The places; an input that is a value is no access. */
+  readonly at: number
+  readonly reads: boolean
+  readonly writes: boolean
+  /** Which of the places take part, where that input is there. */
+  readonly mask?: number
+  /** It goes on after the op; a barrier tells when it is complete. */
+  readonly isAsync?: true
+}
+
+/**
+ * What it orders: nothing; what its attribute `order` says (without one, nothing); it acquires, it releases, or both. At which
+ * scope, its attribute `scope` says; without one, the program.
+ */
+export type Ordering = 'none' | 'attribute' | 'acquires' | 'releases' | 'both'
+
+/** Whom it may wait for: nobody, other programs (of any rank), other roles of its program. */
+export type Blocking = 'nobody' | 'programs' | 'roles'
+
+/**
+ * Where it leads: on; to one of its blocks, or through them again, all threads alike; or threads part: the warps of a program,
+ * or the programs of a launch.
+ */
+export type Flow = 'straight' | 'branches' | 'repeats' | 'warps' | 'programs'
+
+/**
+ * What every op says of itself. Analyses ask these questions instead of comparing names, so that no list has to be kept
+ * up: a record without an answer does not compile, and `opOf` refuses a node whose op has no record.
+ */
+export interface Facts {
   readonly effect: Effect
+  readonly elements: Elements
+  /** What it yields is a part of the memory, flags or barriers of its first input, or the same in another order. */
+  readonly isView: boolean
+  readonly accesses: readonly MemoryAccess[]
+  readonly order: Ordering
+  readonly waitsFor: Blocking
+  readonly flow: Flow
+  /** The side of its flag set whose epoch a launch with this op advances. */
+  readonly advances: 'signal' | 'wait' | 'none'
+  /** Arithmetic for each element that it yields, in additions: a rough weight, to compare kernels and to choose what to repeat. */
+  readonly operations: number | ((node: Node) => number)
+}
+
+/** Of ops that leave memory alone. */
+export const noMemory = { accesses: [], order: 'none' } as const satisfies Partial<Facts>
+/** Of ops after which all go on together. */
+export const straight = {
+  waitsFor: 'nobody',
+  flow: 'straight',
+  advances: 'none',
+} as const satisfies Partial<Facts>
+/** Of ops that yield no value. */
+export const yieldsNothing = {
+  elements: 'none',
+  isView: false,
+  operations: 0,
+} as const satisfies Partial<Facts>
+
+export interface Op extends Facts {
   readonly summary: string
   /** The type of the node, or a thrown SpecError. */
   infer(node: Unplaced): Type

@@ -8,7 +8,16 @@
 import { barriersType, typeName, valueType, voidType } from '../type.ts'
 import type { Node } from '../node.ts'
 import { scopes, type Scope } from './memory.ts'
-import { expectInputs, expectScalar, fail, type Op, type Unplaced } from './op.ts'
+import {
+  expectInputs,
+  expectScalar,
+  fail,
+  noMemory,
+  straight,
+  yieldsNothing,
+  type Op,
+  type Unplaced,
+} from './op.ts'
 
 function expectFlag(node: Node | undefined): void {
   if (node?.type.kind !== 'flags') fail(`needs a flag, not ${node ? typeName(node.type) : 'nothing'}`)
@@ -35,9 +44,16 @@ function expectOrderIn(node: Unplaced, allowed: readonly string[]): void {
   if (!scopes.includes(scope as Scope)) fail(`scope ${scope} is not one of ${scopes.join(', ')}`)
 }
 
+/** Of what orders or blocks; flags and barriers are no memory of the author's. */
+const synchronises = { ...yieldsNothing, ...straight, effect: 'sync', accesses: [] } as const
+
 export const syncOps = {
   epoch: {
+    ...yieldsNothing,
+    ...noMemory,
+    ...straight,
     effect: 'pure',
+    elements: 'other',
     summary:
       "this launch's epoch of a flag set (1 in the first launch), on the signalling or the waiting side",
     infer(node) {
@@ -49,7 +65,9 @@ export const syncOps = {
     },
   },
   signal: {
-    effect: 'sync',
+    ...synchronises,
+    advances: 'signal',
+    order: 'attribute',
     summary: 'releases what this role did before, then marks the flag for this epoch',
     infer(node) {
       expectInputs(node, 1)
@@ -59,7 +77,10 @@ export const syncOps = {
     },
   },
   wait: {
-    effect: 'sync',
+    ...synchronises,
+    advances: 'wait',
+    order: 'attribute',
+    waitsFor: 'programs',
     summary:
       'blocks until the flag is marked for this epoch (less `lag`), then acquires what the signaller released; in a strand that copies ' +
       'ahead (`unlessSettled`) only where somebody writes what it copies',
@@ -69,7 +90,9 @@ export const syncOps = {
     },
   },
   reached: {
-    effect: 'sync',
+    ...synchronises,
+    order: 'attribute',
+    elements: 'other',
     summary: 'whether such a `wait` would end at once, and if so acquires as it does; never blocks',
     infer(node) {
       expectAwaited(node)
@@ -77,7 +100,8 @@ export const syncOps = {
     },
   },
   fence: {
-    effect: 'sync',
+    ...synchronises,
+    order: 'attribute',
     summary: 'orders the accesses before it against those after it, at a scope',
     infer(node) {
       expectInputs(node, 0)
@@ -86,7 +110,9 @@ export const syncOps = {
     },
   },
   barrier: {
-    effect: 'sync',
+    ...synchronises,
+    order: 'both',
+    waitsFor: 'roles',
     summary: 'all roles of the program meet',
     infer(node) {
       expectInputs(node, 0)
@@ -94,6 +120,9 @@ export const syncOps = {
     },
   },
   barriers: {
+    ...yieldsNothing,
+    ...noMemory,
+    ...straight,
     effect: 'declare',
     summary:
       'arrival barriers; a phase completes after `arrivals` arrivals and the copies attached to it. Those of a pipeline say ' +
@@ -107,7 +136,8 @@ export const syncOps = {
     },
   },
   'barrier.arrive': {
-    effect: 'sync',
+    ...synchronises,
+    order: 'releases',
     summary: 'counts towards the current phase and releases what this role did before',
     infer(node) {
       expectInputs(node, 1)
@@ -116,7 +146,9 @@ export const syncOps = {
     },
   },
   'barrier.wait': {
-    effect: 'sync',
+    ...synchronises,
+    order: 'acquires',
+    waitsFor: 'roles',
     summary:
       'blocks until phase `phase` (0, 1, …; -1 has passed) completes; the hardware keeps its parity only',
     infer(node) {

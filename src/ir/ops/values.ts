@@ -20,9 +20,17 @@ import {
   expectShape,
   expectValue,
   fail,
+  noMemory,
+  straight,
   type Datum,
   type Op,
 } from './op.ts'
+
+/** Of values that are computed, and not read from memory. */
+const computed = { effect: 'pure', isView: false, ...noMemory, ...straight } as const
+const elementwise = { ...computed, elements: 'same' } as const
+/** Of values that are known, or the same numbers elsewhere. */
+const free = { ...computed, operations: 0 } as const
 
 const dtypeOf = (node: Node): DType => (node.type as ValueType).dtype
 const shapeOf = (node: Node): Shape => (node.type as ValueType).shape
@@ -40,9 +48,10 @@ function map(count: number, inputs: readonly Datum[], f: (...x: number[]) => num
 
 type ElementMeaning = (dtype: DType) => (...x: number[]) => number
 
-function unary(summary: string, allowed: readonly DType[], meaning: ElementMeaning): Op {
+function unary(summary: string, allowed: readonly DType[], meaning: ElementMeaning, operations = 1): Op {
   return {
-    effect: 'pure',
+    ...elementwise,
+    operations,
     summary,
     infer(node) {
       expectInputs(node, 1)
@@ -60,9 +69,11 @@ function binary(
   allowed: readonly DType[],
   meaning: ElementMeaning,
   resultDtype: (dtype: DType) => DType = (dtype) => dtype,
+  operations = 1,
 ): Op {
   return {
-    effect: 'pure',
+    ...elementwise,
+    operations,
     summary,
     infer(node) {
       expectInputs(node, 2)
@@ -130,7 +141,9 @@ function reduction(
   combine: (a: number, b: number) => number,
 ): Op {
   return {
-    effect: 'pure',
+    ...computed,
+    elements: 'other',
+    operations: ({ inputs, attributes }) => (inputs[0].type as ValueType).shape[attributes.axis as number],
     summary,
     infer(node) {
       expectInputs(node, 1)
@@ -163,18 +176,20 @@ function reduction(
 }
 
 function id(summary: string): Op {
-  return { effect: 'pure', summary, infer: () => valueType('i32') }
+  return { ...free, elements: 'other', summary, infer: () => valueType('i32') }
 }
 
 export const valueOps = {
   const: {
-    effect: 'pure',
+    ...free,
+    elements: 'indices',
     summary: 'a number known when recording',
     infer: (node) => valueType(expectDType(node.attributes.dtype)),
     evaluate: (node) => attribute<number>(node, 'value'),
   },
   iota: {
-    effect: 'pure',
+    ...free,
+    elements: 'indices',
     summary: '0, 1, 2, … as a fragment of i32',
     infer: (node) => valueType('i32', expectShape([node.attributes.extent as number], 'a fragment')),
     evaluate: (node) => Float64Array.from({ length: attribute<number>(node, 'extent') }, (_, i) => i),
@@ -192,19 +207,22 @@ export const valueOps = {
     '2 to the x',
     floats,
     float((x) => 2 ** x),
+    10,
   ),
-  log2: unary('logarithm to base 2', floats, float(Math.log2)),
-  sqrt: unary('square root', floats, float(Math.sqrt)),
+  log2: unary('logarithm to base 2', floats, float(Math.log2), 10),
+  sqrt: unary('square root', floats, float(Math.sqrt), 4),
   rsqrt: unary(
     '1 / square root',
     floats,
     float((x) => 1 / Math.sqrt(x)),
+    8,
   ),
-  tanh: unary('hyperbolic tangent', floats, float(Math.tanh)),
+  tanh: unary('hyperbolic tangent', floats, float(Math.tanh), 20),
   sigmoid: unary(
     '1 / (1 + e^-x)',
     floats,
     float((x) => 1 / (1 + Math.exp(-x))),
+    20,
   ),
 
   add: binary(
@@ -224,8 +242,20 @@ export const valueOps = {
         ? (a, b) => Math.imul(a, b) >>> 0
         : (a, b) => round(dtype, a * b),
   ),
-  div: binary('a / b; of integers, towards zero', arithmetic, (dtype) => (a, b) => divide(dtype, a, b)),
-  mod: binary('remainder of div, with the sign of a', integers, (dtype) => (a, b) => remainder(dtype, a, b)),
+  div: binary(
+    'a / b; of integers, towards zero',
+    arithmetic,
+    (dtype) => (a, b) => divide(dtype, a, b),
+    undefined,
+    8,
+  ),
+  mod: binary(
+    'remainder of div, with the sign of a',
+    integers,
+    (dtype) => (a, b) => remainder(dtype, a, b),
+    undefined,
+    8,
+  ),
   min: binary('the smaller; a NaN loses', arithmetic, () => minimum),
   max: binary('the larger; a NaN loses', arithmetic, () => maximum),
   and: binary(
@@ -306,7 +336,8 @@ export const valueOps = {
   ),
 
   select: {
-    effect: 'pure',
+    ...elementwise,
+    operations: 1,
     summary: 'a where the condition holds, else b',
     infer(node) {
       expectInputs(node, 3)
@@ -321,7 +352,8 @@ export const valueOps = {
     evaluate: (node, inputs) => map(elements(shapeOf(node)), inputs, (c, a, b) => (c ? a : b)),
   },
   cast: {
-    effect: 'pure',
+    ...elementwise,
+    operations: 1,
     summary: 'the same numbers in another dtype',
     infer(node) {
       expectInputs(node, 1)
@@ -339,7 +371,8 @@ export const valueOps = {
   'reduce.min': reduction('smallest along an axis', undefined, minimum),
 
   expand: {
-    effect: 'pure',
+    ...free,
+    elements: 'moved',
     summary: 'a new axis of extent 1',
     infer(node) {
       expectInputs(node, 1)
@@ -352,7 +385,8 @@ export const valueOps = {
     evaluate: (_, [input]) => (typeof input === 'number' ? Float64Array.of(input) : input),
   },
   broadcast: {
-    effect: 'pure',
+    ...free,
+    elements: 'moved',
     summary: 'stretch axes of extent 1, and scalars, to a shape',
     infer(node) {
       expectInputs(node, 1)
@@ -378,7 +412,9 @@ export const valueOps = {
     },
   },
   transpose: {
-    effect: 'pure',
+    ...free,
+    elements: 'moved',
+    isView: true,
     summary: 'rows and columns exchanged; of a shared tile, another view of the same places',
     infer(node) {
       expectInputs(node, 1)
@@ -400,7 +436,16 @@ export const valueOps = {
     },
   },
   dot: {
+    ...straight,
     effect: 'read',
+    elements: 'other',
+    isView: false,
+    accesses: [
+      { at: 0, reads: true, writes: false },
+      { at: 1, reads: true, writes: false },
+    ],
+    order: 'none',
+    operations: ({ inputs }) => 2 * (inputs[0].type as ValueType).shape[1],
     summary:
       'accumulator + a x b; products are exact and sums are kept in f32 (i32 for i8) by the hardware, in f64 here',
     infer(node) {

@@ -1,5 +1,5 @@
 /** Views: which rank's copy, which part of it. They compute places and touch no memory. */
-import { attribute, type Node } from '../node.ts'
+import type { Node } from '../node.ts'
 import {
   barriersType,
   flagsType,
@@ -11,7 +11,17 @@ import {
   type Shape,
   type TensorType,
 } from '../type.ts'
-import { expectInputs, expectScalar, expectShape, expectValue, fail, type Op } from './op.ts'
+import {
+  expectInputs,
+  expectScalar,
+  expectShape,
+  expectValue,
+  fail,
+  noMemory,
+  straight,
+  yieldsNothing,
+  type Op,
+} from './op.ts'
 import { expectIndex } from './values.ts'
 
 function expectTensor(node: Node | undefined): TensorType {
@@ -19,9 +29,12 @@ function expectTensor(node: Node | undefined): TensorType {
   return node.type
 }
 
+/** Of what names places and touches none. */
+const view = { ...yieldsNothing, ...noMemory, ...straight, effect: 'pure', isView: true } as const
+
 export const viewOps = {
   on: {
-    effect: 'pure',
+    ...view,
     summary: "another rank's copy of a symmetric tensor or flag set",
     infer(node) {
       expectInputs(node, 2)
@@ -33,7 +46,9 @@ export const viewOps = {
     },
   },
   dim: {
-    effect: 'pure',
+    ...view,
+    isView: false,
+    elements: 'other',
     summary: 'an extent of a tensor or flag set',
     infer(node) {
       expectInputs(node, 1)
@@ -46,7 +61,7 @@ export const viewOps = {
     },
   },
   slice: {
-    effect: 'pure',
+    ...view,
     summary: 'a window of one axis: [start, start + size)',
     infer(node) {
       expectInputs(node, 3)
@@ -59,7 +74,7 @@ export const viewOps = {
     },
   },
   pick: {
-    effect: 'pure',
+    ...view,
     summary: 'one index of the first axis: of a tensor, of a staged shared tile, of an array of barriers',
     infer(node) {
       expectInputs(node, 2)
@@ -73,7 +88,7 @@ export const viewOps = {
     },
   },
   tile: {
-    effect: 'pure',
+    ...view,
     summary: 'a tile of static shape at a tile index; places beyond the tensor read as 0 and are not written',
     infer(node) {
       const type = expectTensor(node.inputs[0])
@@ -88,7 +103,7 @@ export const viewOps = {
     },
   },
   rows: {
-    effect: 'pure',
+    ...view,
     summary: 'gathered rows: row indices x a tile of columns; rows outside the tensor are an error',
     infer(node) {
       expectInputs(node, 3)
@@ -103,7 +118,7 @@ export const viewOps = {
     },
   },
   at: {
-    effect: 'pure',
+    ...view,
     summary: 'single elements: one scalar or fragment of indices an axis; one flag of a set',
     infer(node) {
       const type = node.inputs[0].type
@@ -123,29 +138,3 @@ export const viewOps = {
     },
   },
 } as const satisfies Record<string, Op>
-
-/** The tensor or flag-set parameter a view was made from, and the rank it lies on (undefined: this one). */
-export function origin(view: Node): { readonly base: Node; readonly owner: Node | undefined } {
-  let base = view
-  let owner: Node | undefined
-  while (['on', 'slice', 'pick', 'tile', 'rows', 'at', 'transpose'].includes(base.op)) {
-    if (base.op === 'on') owner ??= base.inputs[1]
-    base = base.inputs[0]
-  }
-  return { base, owner }
-}
-
-/** Whether a view may lie on another rank. `x.on(t.rank)` is local. */
-export function isRemote(view: Node): boolean {
-  const { owner } = origin(view)
-  return owner !== undefined && owner.op !== 'rank'
-}
-
-export const paramName = (node: Node): string =>
-  node.op === 'param' ? attribute<string>(node, 'name') : node.op
-
-/** What a node writes itself. */
-export function writtenRefs(node: Node): readonly Node[] {
-  if (node.op === 'copy') return [node.inputs[1]]
-  return node.op === 'store' || node.op.startsWith('atomic.') ? [node.inputs[0]] : []
-}

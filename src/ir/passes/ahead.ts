@@ -9,8 +9,9 @@
  * A flag may also tell that the tensor was written. Then somebody writes it meanwhile, which whoever launches the kernel knows: the
  * first strand has the waits of the producer, too, to be executed unless nobody does (`unlessSettled`).
  */
+import { analysis } from '../analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../node.ts'
-import { bytesOf, isRemote, ops, origin, writtenRefs } from '../ops/index.ts'
+import { bytesOf, isRemote, opOf, origin, writtenRefs } from '../ops/index.ts'
 import { Copier } from '../rewrite.ts'
 import type { RefType } from '../type.ts'
 import { verify } from '../verify.ts'
@@ -20,7 +21,9 @@ import { removeDead } from './dead.ts'
  * `settled`: without the waits of the first strand. Undefined: there is no producer, or nothing that it could copy before it waits, or it
  * waits for no flag and none of its tensors is most of it.
  */
-export function splitProducer(ir: KernelIR, waits: 'kept' | 'settled' = 'kept'): KernelIR | undefined {
+export const splitProducer = analysis('strands', withSplitProducer)
+
+function withSplitProducer(ir: KernelIR, waits: 'kept' | 'settled' = 'kept'): KernelIR | undefined {
   const roles = soleRoles(ir.body)
   const producer = roles?.blocks.find((block) => [...walk(block)].every(isOfProducer))
   const ahead = producer && copiesAhead(ir.body, producer)
@@ -82,7 +85,7 @@ export function soleRoles(body: Block): Node | undefined {
   return node?.op === 'roles' && others.length === 0 ? node : undefined
 }
 
-export const isPassive = (node: Node): boolean => ['pure', 'declare'].includes(ops[node.op].effect)
+export const isPassive = (node: Node): boolean => ['pure', 'declare'].includes(opOf(node).effect)
 
 /** Epochs are advanced by the kernel before. What other nodes than pure ones give is looked at where they stand. */
 export const isOfEpochs = (node: Node): boolean =>

@@ -25,6 +25,7 @@
  * What the courier stores comes before what it signals, as ever. It starts when the kernel before has ended, and the program ends
  * after it: launches and the host see what they saw.
  */
+import { analysis } from '../analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../node.ts'
 import { isRemote, origin, writtenRefs } from '../ops/index.ts'
 import { Copier } from '../rewrite.ts'
@@ -38,7 +39,9 @@ import { elsewhere } from './elsewhere.ts'
 const COURIER_WARPS = 2
 
 /** Undefined: there are no such roles, nothing to send before the first product, or somebody could tell. */
-export function detachCourier(ir: KernelIR): KernelIR | undefined {
+export const detachCourier = analysis('courier', withDetachedCourier)
+
+function withDetachedCourier(ir: KernelIR): KernelIR | undefined {
   const roles = soleRoles(ir.body)
   if (!roles || !isOfPipeline(ir.body, roles)) return undefined
   const [producer, consumer] = roles.blocks

@@ -1,9 +1,12 @@
 /** Dead code: what nobody uses and what has no effect is left out. Weak loads count as without effect; strong ones do not. */
+import { analysis } from '../analysis.ts'
 import type { Block, KernelIR, Node } from '../node.ts'
-import { ops } from '../ops/index.ts'
+import { isStrong, mayWait, opOf } from '../ops/index.ts'
 import { Copier } from '../rewrite.ts'
 
-export function removeDead(ir: KernelIR): KernelIR {
+export const removeDead = analysis('dead code', withoutDead)
+
+function withoutDead(ir: KernelIR): KernelIR {
   const live = new Set<Node>()
   const mark = (node: Node): void => {
     if (live.has(node)) return
@@ -20,10 +23,9 @@ export function removeDead(ir: KernelIR): KernelIR {
 }
 
 export function hasEffect(node: Node): boolean {
-  const { effect } = ops[node.op]
-  if (effect === 'pure' || effect === 'declare' || node.op === 'dot') return false
-  if (node.op === 'load') return node.attributes.order !== undefined
-  if (effect === 'control')
-    return node.op === 'while' || node.blocks.some((block) => block.nodes.some(hasEffect))
+  const { effect } = opOf(node)
+  if (effect === 'pure' || effect === 'declare') return false
+  if (effect === 'read') return isStrong(node)
+  if (effect === 'control') return mayWait(node) || node.blocks.some((block) => block.nodes.some(hasEffect))
   return true
 }

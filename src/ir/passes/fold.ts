@@ -2,8 +2,9 @@
  * Folding: scalar arithmetic on known numbers is done now, neutral operations vanish, equal pure nodes of one scope merge,
  * and a branch whose condition is known is replaced by the branch taken.
  */
+import { analysis } from '../analysis.ts'
 import { attribute, type Attributes, type Block, type KernelIR, type Node } from '../node.ts'
-import { ops } from '../ops/index.ts'
+import { opOf } from '../ops/index.ts'
 import { Copier } from '../rewrite.ts'
 import type { ValueType } from '../type.ts'
 
@@ -18,7 +19,9 @@ const keyOf = (attributes: Attributes): string =>
 const known = (node: Node): number | undefined =>
   node.op === 'const' ? attribute<number>(node, 'value') : undefined
 
-export function fold(ir: KernelIR): KernelIR {
+export const fold = analysis('folding', folded)
+
+function folded(ir: KernelIR): KernelIR {
   /** Pure scalars by what they compute; an entry is valid in the block it was made in and in those inside. */
   let available = new Map<string, Node>()
   const ids = new Map<Node, number>()
@@ -33,7 +36,7 @@ export function fold(ir: KernelIR): KernelIR {
     if (node.op === 'result' && spliced.has(node.inputs[0]))
       return spliced.get(node.inputs[0])![attribute<number>(node, 'index')]
     if (node.blocks.length > 0) return copyControl(node)
-    if (ops[node.op].effect !== 'pure' || node.op === 'result') return undefined
+    if (opOf(node).effect !== 'pure' || node.op === 'result') return undefined
     const inputs = node.inputs.map((input) => copier.get(input))
     if (isScalar(node)) {
       const simpler = simplify(node, inputs, copier)
@@ -82,7 +85,7 @@ export function fold(ir: KernelIR): KernelIR {
 
 /** A constant, or one of the inputs, that equals the node. */
 function simplify(node: Node, inputs: readonly Node[], copier: Copier): Node | undefined {
-  const record = ops[node.op]
+  const record = opOf(node)
   const { dtype } = node.type as ValueType
   const values = inputs.map(known)
   if (inputs.length > 0 && record.evaluate && values.every((value) => value !== undefined)) {

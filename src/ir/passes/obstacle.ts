@@ -3,7 +3,7 @@
  * sequential execution. Each obstacle is a reason for the author, with the line it stands on.
  */
 import { walk, type Block, type KernelIR, type Node } from '../node.ts'
-import { isRemote, ops, origin, paramName, writtenRefs } from '../ops/index.ts'
+import { isRemote, opOf, origin, paramName, writtenRefs } from '../ops/index.ts'
 import { elsewhere } from './elsewhere.ts'
 import { containsPipeline, isProducerCopy, standsBeforePipelines, type Slice } from './slice.ts'
 
@@ -163,7 +163,7 @@ function signalledBeforeWait(body: Block, { needed }: Slice): string | undefined
       const isLook = node.op === 'reached' && needed.has(node)
       if ((node.op === 'wait' || isLook) && signal)
         obstacle ??= `${signal.op} at ${signal.site} stands before the ${isLook ? 'look' : 'wait'} at ${node.site} in one iteration`
-      const { effect } = ops[node.op]
+      const { effect } = opOf(node)
       const isStrong = effect === 'write' && node.attributes.order !== undefined
       if (isStrong || node.op === 'signal' || node.op === 'barrier.arrive') signal ??= node
       const times = node.op === 'if' || node.blocks.length === 0 ? 1 : 2 // a loop comes round again

@@ -11,20 +11,23 @@
  * from ids, arguments, weak loads of memory that the block does not write, and looks at flags that the consumer does not need; and what it copies
  * must not be what the block writes. Otherwise the pipeline becomes a plain loop, and the lowered kernel carries a note that says why.
  */
+import { analysis } from '../analysis.ts'
 import { attribute, Block, walk, type KernelIR, type Node } from '../node.ts'
-import { ops } from '../ops/index.ts'
+import { opOf } from '../ops/index.ts'
 import { Copier } from '../rewrite.ts'
 import type { RefType } from '../type.ts'
 import { findObstacle, type Group } from './obstacle.ts'
 import { RoleBuilder, type Ring } from './roles.ts'
 import { containsPipeline, isProducerCopy, producerSlice, type Slice } from './slice.ts'
 
-export function lowerPipelines(ir: KernelIR): KernelIR {
+export const lowerPipelines = analysis('pipelines', withRoles)
+
+function withRoles(ir: KernelIR): KernelIR {
   const notes = [...(ir.notes ?? [])]
   const copier: Copier = new Copier((node) =>
     node.op === 'teams' && containsPipeline(node) ? lowerTeams(node, copier, ir, notes) : undefined,
   )
-  const declarations = ir.body.nodes.filter((node) => ops[node.op].effect === 'declare')
+  const declarations = ir.body.nodes.filter((node) => opOf(node).effect === 'declare')
   const rest = new Block()
   rest.nodes.push(...ir.body.nodes.filter((node) => !declarations.includes(node)))
   const outsideTeams = rest.nodes.some((node) => node.op !== 'teams' && containsPipeline(node))
@@ -138,7 +141,7 @@ function declareFirst(body: Block): Block {
   const declarations: Node[] = []
   const take = (block: Block): void => {
     for (const node of block.nodes) node.blocks.forEach(take)
-    const isDeclaration = (node: Node): boolean => ops[node.op].effect === 'declare'
+    const isDeclaration = (node: Node): boolean => opOf(node).effect === 'declare'
     declarations.push(...block.nodes.filter(isDeclaration))
     block.nodes.splice(0, block.nodes.length, ...block.nodes.filter((node) => !isDeclaration(node)))
   }

@@ -3,7 +3,7 @@
  * backwards from these everything they depend on, in data and in control.
  */
 import { attribute, walk, type Block, type Node } from '../node.ts'
-import { ops } from '../ops/index.ts'
+import { isLoop, opOf } from '../ops/index.ts'
 import type { RefType } from '../type.ts'
 import { hasEffect } from './dead.ts'
 
@@ -84,13 +84,13 @@ function obstacleOf(node: Node, consumer: Share | undefined): string | undefined
       ? `what it copies depends on ${node.op} at ${node.site}, and so does what the consumer does`
       : undefined
   if (node.op === 'load' && node.attributes.order === undefined) return undefined
-  if (node.op === 'dot' || (['read', 'write'].includes(ops[node.op].effect) && !isProducerCopy(node)))
+  if (node.op === 'dot' || (['read', 'write'].includes(opOf(node).effect) && !isProducerCopy(node)))
     return `what it copies depends on ${node.op} at ${node.site}, which only the consumer executes`
   return undefined
 }
 
 /** What is done for its own sake, not for the sake of what is in it or of what it gives. */
-const isWork = (node: Node): boolean => ops[node.op].effect !== 'control' && hasEffect(node)
+const isWork = (node: Node): boolean => opOf(node).effect !== 'control' && hasEffect(node)
 
 /** The control node around each node, and of each parameter of a block that one and the block. */
 interface Surroundings {
@@ -147,7 +147,7 @@ function shareOf(from: readonly Node[], { parents, owners }: Surroundings): Shar
       keep(node.inputs[0], attribute<number>(node, 'index'))
       continue
     }
-    if (ops[node.op].effect === 'control') {
+    if (opOf(node).effect === 'control') {
       pending.push(...node.inputs.slice(0, leadingInputs(node)))
       if (node.op === 'while') pending.push(...node.blocks[0].results)
       continue
@@ -166,7 +166,7 @@ export function standsBeforePipelines(block: Block, isWanted: (node: Node) => bo
     inner.nodes.forEach((node, i) => {
       const before = followed || i < lastPipeline
       if (before && isWanted(node)) found.push(node)
-      const repeats = pipelines[i] && ['for', 'while', 'persistent', 'pipeline'].includes(node.op)
+      const repeats = pipelines[i] && isLoop(node)
       node.blocks.forEach((own) => visit(own, before || repeats))
     })
   }

@@ -4,7 +4,7 @@
  */
 import { dtypes } from '../dtype.ts'
 import { attribute, walk, type Block, type Node } from '../node.ts'
-import { ops, origin, paramName, type Datum } from '../ops/index.ts'
+import { isLoop, opOf, origin, paramName, type Datum } from '../ops/index.ts'
 import type { Binding } from '../traffic.ts'
 import type { RefType } from '../type.ts'
 import { accessParts, type Slice } from './plan.ts'
@@ -36,7 +36,6 @@ interface Captured {
 
 /** A `while` that goes on for longer than this is not followed. */
 const longestLoop = 2 ** 22
-const loops: ReadonlySet<string> = new Set(['for', 'while', 'persistent', 'pipeline'])
 
 /** Thrown where following a kernel takes more steps than were allowed. */
 export class TooLong extends Error {}
@@ -87,8 +86,8 @@ export class Execution {
 
   #node(node: Node): void {
     if (node === this.#slice.counted) this.#count(node)
-    else if (ops[node.op].effect === 'control')
-      this.#results.set(node, loops.has(node.op) ? this.#remember(node) : this.#control(node))
+    else if (opOf(node).effect === 'control')
+      this.#results.set(node, isLoop(node) ? this.#remember(node) : this.#control(node))
     else this.#values.set(node, this.#evaluate(node))
   }
 
@@ -115,7 +114,7 @@ export class Execution {
     const inputs = node.inputs.map((input) => this.#values.get(input))
     const [first] = inputs
     if (typeof first === 'object' && 'kind' in first) return this.#view(node, first as TensorView)
-    const meaning = ops[node.op].evaluate
+    const meaning = opOf(node).evaluate
     if (!meaning || node.op === 'dot' || !inputs.every(isDatum)) return undefined
     try {
       return meaning(node, inputs)

@@ -2,8 +2,9 @@
  * What must be executed to know the traffic of one access: the loops and branches around it, and backwards from these and from
  * its places everything that they depend on. Loaded data ends the search: it is not known before the launch.
  */
+import { analysis } from '../analysis.ts'
 import { attribute, type Block, type KernelIR, type Node } from '../node.ts'
-import { ops } from '../ops/index.ts'
+import { accessesOf, opOf } from '../ops/index.ts'
 import { removeDead } from '../passes/dead.ts'
 import { fold } from '../passes/fold.ts'
 import { leadingInputs, stateCount } from '../passes/slice.ts'
@@ -22,7 +23,9 @@ export interface Plan {
 
 const plans = new WeakMap<KernelIR, Plan>()
 
-export function plan(ir: KernelIR): Plan {
+export const plan = analysis('traffic', planOf)
+
+function planOf(ir: KernelIR): Plan {
   let known = plans.get(ir)
   // What lowering removes is not traffic of the recorded kernel either.
   if (!known) plans.set(ir, (known = makePlan(ir.stage === 'recorded' ? removeDead(fold(ir)) : ir)))
@@ -36,20 +39,14 @@ export interface AccessParts {
   readonly mask?: Node
 }
 
+/** Undefined of an op that accesses no memory. A product of fragments, which accesses none, has no places. */
 export function accessParts(node: Node): AccessParts | undefined {
-  const { inputs } = node
-  switch (node.op) {
-    case 'load':
-      return { source: inputs[0], mask: inputs[1] }
-    case 'store':
-      return { target: inputs[0], mask: inputs[2] }
-    case 'copy':
-      return { source: inputs[0], target: inputs[1], mask: inputs[2] }
-    case 'copy.async':
-      return { source: inputs[0], target: inputs[1] }
-    default:
-      if (!node.op.startsWith('atomic.')) return undefined
-      return { source: inputs[0], target: inputs[0], mask: inputs[node.op === 'atomic.cas' ? 3 : 2] }
+  if (opOf(node).accesses.length === 0) return undefined
+  const accesses = accessesOf(node)
+  return {
+    source: accesses.find(({ reads }) => reads)?.ref,
+    target: accesses.find(({ writes }) => writes)?.ref,
+    mask: accesses.find(({ mask }) => mask)?.mask,
   }
 }
 
@@ -114,16 +111,16 @@ function makeSlice(counted: Node, { parents, owners }: Structure): Slice {
     } else if (node.op === 'result') {
       pending.push(node.inputs[0])
       keep(node.inputs[0], attribute<number>(node, 'index'))
-    } else if (ops[node.op].effect === 'control') {
+    } else if (opOf(node).effect === 'control') {
       pending.push(...node.inputs.slice(0, leadingInputs(node)))
       if (node.op === 'while') pending.push(...node.blocks[0].results)
-    } else if (node.op !== 'dot') pending.push(...node.inputs)
+    } else pending.push(...node.inputs)
   }
   return { counted, needed }
 }
 
 function isCounted(node: Node): boolean {
-  if (node.op === 'signal' || node.op === 'wait') return true
+  if (opOf(node).advances !== 'none') return true
   const parts = accessParts(node)
   return parts !== undefined && (isGlobal(parts.source) || isGlobal(parts.target))
 }

@@ -2,9 +2,10 @@
  * IR made executable: blocks become one list of instructions with jumps, values live in numbered registers. An instruction that
  * is a point of scheduling says so; the machine runs an agent from one such point to the next.
  */
+import { analysis } from '../../ir/analysis.ts'
 import { ArithmeticError } from '../../ir/dtype.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../ir/node.ts'
-import { ops, type Datum } from '../../ir/ops/index.ts'
+import { mayWait, opOf, type Datum } from '../../ir/ops/index.ts'
 import { usesOf, type Uses } from '../../world/uses.ts'
 import type { Agent } from './agent.ts'
 import { memoryInstruction } from './instructions.ts'
@@ -37,7 +38,9 @@ export const always = (): boolean => true
 
 const cache = new WeakMap<KernelIR, Code>()
 
-export function compile(ir: KernelIR): Code {
+export const compile = analysis('code of the checker', compiled)
+
+function compiled(ir: KernelIR): Code {
   let code = cache.get(ir)
   if (!code) cache.set(ir, (code = new Compiler(ir).code()))
   return code
@@ -70,7 +73,7 @@ export class Compiler {
       registers: this.#next,
       params,
       ...usesOf(this.#ir),
-      needsResidency: [...walk(body)].find((node) => node.op === 'wait' || node.op === 'while'),
+      needsResidency: [...walk(body)].find(mayWait),
     }
   }
 
@@ -139,7 +142,7 @@ export class Compiler {
       case 'programs':
         return { node, sync: false, run: (agent) => void (agent.registers[out] = agent.launch.grid) }
     }
-    const { evaluate } = ops[node.op]
+    const { evaluate } = opOf(node)
     if (evaluate && node.op !== 'dot' && node.type.kind === 'value') {
       const [a, b, c] = inputs
       const run =

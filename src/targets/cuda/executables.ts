@@ -4,7 +4,7 @@
  * a device, whichever world asks.
  */
 import { walk, type KernelIR } from '../../ir/node.ts'
-import { isRemote, origin, paramName, writtenRefs } from '../../ir/ops/index.ts'
+import { mayWait, isRemote, origin, paramName, writtenRefs } from '../../ir/ops/index.ts'
 import type { Site } from '../../ir/site.ts'
 import { lower } from '../../ir/stages.ts'
 import { emitCuda } from './emit/emit.ts'
@@ -46,7 +46,7 @@ export function executableOf(ir: KernelIR, args: LaunchArguments, world: WorldFa
 
 function make(ir: KernelIR, facts: EmitFacts): Executable {
   const emitted = emitCuda(lower(ir), facts)
-  const waiting = [...walk(ir.body)].find((node) => node.op === 'wait' || node.op === 'while')
+  const waiting = [...walk(ir.body)].find(mayWait)
   const counterWords = emitted.params.reduce(
     (sum, param) => sum + (param.kind === 'counters' ? param.words : 0),
     0,

@@ -1,6 +1,6 @@
 /** What the programs of a stopped world were doing, in words, from the control blocks of the launches that were under way. */
 import { attribute, walk, type Node } from '../../ir/node.ts'
-import { origin } from '../../ir/ops/views.ts'
+import { origin } from '../../ir/ops/index.ts'
 import type { StoppedWorker } from '../../world/world.ts'
 import { NO_FLAG, recordsOf, type WaitRecord } from './control.ts'
 import { lineOf } from './emit/writer.ts'

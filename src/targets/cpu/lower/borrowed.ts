@@ -8,7 +8,7 @@
  * copies from other ranks any more: kernels that record make them.
  */
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { ops, origin, writtenRefs } from '../../../ir/ops/index.ts'
+import { opOf, origin, writtenRefs } from '../../../ir/ops/index.ts'
 import type { RefType, ValueType } from '../../../ir/type.ts'
 import { address, and, compare } from '../build.ts'
 import type { Local, Machine } from '../code.ts'
@@ -84,7 +84,7 @@ function readsInPlace(node: Node, tile: Node, machine: Machine): boolean {
 }
 
 const tellsOthers = (node: Node): boolean =>
-  ops[node.op].effect === 'sync' ||
+  opOf(node).effect === 'sync' ||
   node.op === 'last' ||
   node.attributes.order !== undefined ||
   node.blocks.some((block) => block.nodes.some(tellsOthers))

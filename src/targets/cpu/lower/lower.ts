@@ -10,8 +10,9 @@
  *   control    loops and branches; state: what they carry; roles
  *   sync       flags and barriers; runtime: the functions behind them
  */
+import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
-import { origin } from '../../../ir/ops/index.ts'
+import { mayWait, origin } from '../../../ir/ops/index.ts'
 import { removeDead } from '../../../ir/passes/dead.ts'
 import { fold } from '../../../ir/passes/fold.ts'
 import { epochs, eventKind, launch as launchBlock, mostParams, slot as slotBlock } from '../abi.ts'
@@ -30,7 +31,13 @@ import { Plan } from './plan.ts'
 import { closeRoles, memoryOf, openRoles, roleEntry, workersOf } from './roles.ts'
 import { isStopped, makeRuntime } from './runtime.ts'
 
-export function lowerKernel(recorded: KernelIR, options: LoweringOptions): Lowered {
+export const lowerKernel = analysis('code of a CPU', codeOf, (ir) =>
+  codeOf(ir, {
+    machine: { name: 'wasm', lanes: 4, rows: 4, columns: 2, l1: 32 * 1024, l2: 512 * 1024 },
+  }),
+)
+
+function codeOf(recorded: KernelIR, options: LoweringOptions): Lowered {
   const { machine } = options
   const { params } = recorded.body
   if (params.length > mostParams)
@@ -61,7 +68,7 @@ export function lowerKernel(recorded: KernelIR, options: LoweringOptions): Lower
   const run = runFunction(shared, program)
   const workers = workersOf(shared)
   const entries = [run, ...Array.from({ length: workers - 1 }, (_, i) => roleEntry(shared, i + 1))]
-  const waiting = [...walk(ir.body)].find((node) => node.op === 'wait' || node.op === 'while')
+  const waiting = [...walk(ir.body)].find(mayWait)
   return {
     module: { name: ir.name, machine, entries },
     roles: workers,

@@ -24,7 +24,8 @@ import { valueOf, type Lowering } from './context.ts'
 import { isVector, memoryKind, rawCodeType, valueCodeType, widen } from './convert.ts'
 import { element, hasVectorForm, uniform } from './elements.ts'
 import { extentsOf, storedBytes, type Buffer } from './frame.ts'
-import { isFragment, isPointwise } from './plan.ts'
+import { isElementwise } from '../../../ir/ops/index.ts'
+import { isFragment } from './plan.ts'
 import { scalar } from './scalars.ts'
 import { refView, type PlacesView, type TileView } from './views.ts'
 
@@ -168,7 +169,7 @@ export class Nest {
         return element(this.l, node, [this.#input(inputs[0], row, column, vector), amount])
       }
       default:
-        if (!isPointwise(node)) throw new Error(`${node.op} is not computed by elements`)
+        if (!isElementwise(node)) throw new Error(`${node.op} is not computed by elements`)
         return element(
           this.l,
           node,
@@ -378,7 +379,9 @@ export function computesByVectors(l: Lowering, node: Node, row: Axis, column: Ax
     }
     default:
       return (
-        isPointwise(node) && hasVectorForm(node) && inputs.every((input) => vectorises(l, input, row, column))
+        isElementwise(node) &&
+        hasVectorForm(node) &&
+        inputs.every((input) => vectorises(l, input, row, column))
       )
   }
 }

@@ -4,7 +4,7 @@
  * values may be overwritten by their successors.
  */
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { ops, origin } from '../../../ir/ops/index.ts'
+import { isElementwise, isStrong, opOf, origin, writtenRefs } from '../../../ir/ops/index.ts'
 import { hasEffect } from '../../../ir/passes/dead.ts'
 import { elements, type ValueType } from '../../../ir/type.ts'
 
@@ -19,17 +19,12 @@ interface Use {
 export const isFragment = (node: Node): boolean => node.type.kind === 'value' && node.type.shape.length > 0
 const countOf = (node: Node): number => elements((node.type as ValueType).shape)
 
-const pointwise: ReadonlySet<string> = new Set(
-  (
-    'neg abs not exp2 log2 sqrt rsqrt tanh sigmoid add sub mul div mod min max and or xor shl shr ' +
-    'eq ne lt le gt ge select cast'
-  ).split(' '),
-)
-export const isPointwise = (node: Node): boolean => pointwise.has(node.op)
-const isWeakLoad = (node: Node): boolean => node.op === 'load' && node.attributes.order === undefined
+const isWeakLoad = (node: Node): boolean => node.op === 'load' && !isStrong(node)
 
 /** Made in passing by whoever reads it, as often as it is read: it follows from scalars and indices by few operations. */
 const mostCheap = 4
+/** What such an operation costs at most, in additions. */
+const mostAtOnce = 4
 
 export class Plan {
   readonly #uses = new Map<Node, Use[]>()
@@ -84,7 +79,7 @@ export class Plan {
     cost =
       node.op === 'iota' || node.op === 'broadcast' || node.op === 'expand'
         ? inputs
-        : isPointwise(node) && !['div', 'mod', 'exp2', 'log2', 'tanh', 'sigmoid', 'rsqrt'].includes(node.op)
+        : isElementwise(node) && Number(opOf(node).operations) <= mostAtOnce
           ? inputs + 1
           : Infinity
     this.#cheap.set(node, cost)
@@ -101,7 +96,7 @@ export class Plan {
   #decide(node: Node): boolean {
     if (this.#cost(node) <= mostCheap) return false
     const isView = node.op === 'broadcast' || node.op === 'expand'
-    if (!isView && !isPointwise(node) && !isWeakLoad(node)) return true
+    if (!isView && !isElementwise(node) && !isWeakLoad(node)) return true
     const { block, position } = this.#home.get(node)!
     for (const { user, input } of this.#uses.get(node) ?? [])
       if (!user || user.op === 'rows' || (user.op === 'dot' && input < 2)) return true
@@ -143,12 +138,12 @@ export class Plan {
   #mayDelay(load: Node, root: Node, position: number): boolean {
     const { block, position: end } = this.#home.get(root)!
     for (let at = position + 1; at < end; at++) {
-      const { effect } = ops[block.nodes[at].op]
+      const { effect } = opOf(block.nodes[at])
       if (effect === 'write' || effect === 'sync' || (effect === 'control' && hasEffect(block.nodes[at])))
         return false
     }
-    if (ops[root.op].effect !== 'write') return true
-    const [from, to] = [load.inputs[0], root.op === 'copy' ? root.inputs[1] : root.inputs[0]]
+    if (opOf(root).effect !== 'write') return true
+    const [from, to] = [load.inputs[0], writtenRefs(root)[0]]
     if (from === to && root.op === 'store' && from.op !== 'at')
       return this.#isReadInPlace(root.inputs[1], load)
     if (origin(from).base === origin(to).base || from.op === 'at' || to.op === 'at') return false
@@ -160,7 +155,7 @@ export class Plan {
   #isReadInPlace(node: Node, value: Node): boolean {
     if (node === value) return true
     if (!this.reads(node, value)) return true
-    return isPointwise(node) && node.inputs.every((input) => this.#isReadInPlace(input, value))
+    return isElementwise(node) && node.inputs.every((input) => this.#isReadInPlace(input, value))
   }
 
   /** Whether code that makes `node` reads `value` while it runs. */
@@ -226,7 +221,7 @@ export class Plan {
         !this.reads(successor.inputs[1], param) &&
         this.#isReadInPlace(successor.inputs[2], param)
       )
-    if (isPointwise(successor)) return successor.inputs.every((input) => this.#isReadInPlace(input, param))
+    if (isElementwise(successor)) return successor.inputs.every((input) => this.#isReadInPlace(input, param))
     return successor.inputs.every((input) => !this.reads(input, param))
   }
 }

@@ -8,6 +8,7 @@
  * layout. Where two demands meet, the assignment ends with a `LayoutConflict`, which names the value to be had in another layout
  * and where; `conversions.ts` resolves it.
  */
+import { isElementwise } from '../../../ir/ops/index.ts'
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { sameShape, type Shape, type ValueType } from '../../../ir/type.ts'
@@ -54,43 +55,6 @@ interface Class {
 
 const isMatrix = (kind: Kind | undefined): boolean =>
   kind === 'accumulator' || kind === 'left' || kind === 'swapped'
-
-const elementwise = new Set<Node['op']>([
-  ...([
-    'neg',
-    'abs',
-    'not',
-    'exp2',
-    'log2',
-    'sqrt',
-    'rsqrt',
-    'tanh',
-    'sigmoid',
-    'add',
-    'sub',
-    'mul',
-    'div',
-  ] as const),
-  ...([
-    'mod',
-    'min',
-    'max',
-    'and',
-    'or',
-    'xor',
-    'shl',
-    'shr',
-    'eq',
-    'ne',
-    'lt',
-    'le',
-    'gt',
-    'ge',
-    'select',
-    'cast',
-  ] as const),
-])
-export const isElementwise = (node: Node): boolean => elementwise.has(node.op)
 
 export const isFragment = (node: Node): boolean => node.type.kind === 'value' && node.type.shape.length > 0
 export const shapeOf = (node: Node): Shape => (node.type as ValueType).shape

@@ -5,7 +5,7 @@
  * Different parameters are taken to be different memory: a launch refuses a tensor given twice where either is written.
  */
 import { attribute, walk, type Node } from '../../../ir/node.ts'
-import { ops, origin } from '../../../ir/ops/index.ts'
+import { opOf, origin } from '../../../ir/ops/index.ts'
 import type { RefType } from '../../../ir/type.ts'
 import { isFragment, type Layouts } from './assign.ts'
 import type { CopyPlanner, TensorPlan } from './copies.ts'
@@ -93,7 +93,9 @@ function namedAccesses(node: Node, plans: Plans): Access[] {
             : access(operand, false, 'threads', 'product'),
         )
     default:
-      if (!node.op.startsWith('atomic.')) return []
+      if (opOf(node).accesses.length === 0) return []
+      if (!node.op.startsWith('atomic.'))
+        throw new Error(`${node.op} accesses memory, and the hazards of a GPU do not say by whom`)
       return [access(node.inputs[0], true, 'threads', dealtAs(node) || 'leader')]
   }
 }
@@ -282,7 +284,7 @@ function isInvariant(node: Node, loop: Node): boolean {
   const inside = insideOf(loop)
   const visit = (one: Node): boolean =>
     !inside.has(one) ||
-    (one.op !== 'param' && ['pure', 'declare'].includes(ops[one.op].effect) && one.inputs.every(visit))
+    (one.op !== 'param' && ['pure', 'declare'].includes(opOf(one).effect) && one.inputs.every(visit))
   return visit(node)
 }
 

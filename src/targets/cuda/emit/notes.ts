@@ -2,10 +2,11 @@
  * What the author of a kernel should know about its text: products that do not use the matrix unit, and fragments that registers
  * cannot hold. Notes follow from the plans that the text is written from, so the two cannot disagree. They change nothing.
  */
+import { isElementwise } from '../../../ir/ops/index.ts'
 import { dtypes } from '../../../ir/dtype.ts'
 import { walk, type KernelIR, type Node } from '../../../ir/node.ts'
 import type { ValueType } from '../../../ir/type.ts'
-import { isElementwise, isFragment, isIndexed, isSplat, type Layouts } from './assign.ts'
+import { isFragment, isIndexed, isSplat, type Layouts } from './assign.ts'
 import { registersOf, type Group, type RolesPlan } from './groups.ts'
 import { obstacleOf, type Product } from './products.ts'
 import { ARCHITECTURE, type EmitNote } from './recipe.ts'

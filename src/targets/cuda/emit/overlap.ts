@@ -5,8 +5,9 @@
  * a ring, then arrivals that hand the slot back. The arrivals of an iteration may be put off until the next product has been
  * started, because nobody waits for them before the ring comes round, and there are at least two slots.
  */
+import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { ops } from '../../../ir/ops/index.ts'
+import { opOf } from '../../../ir/ops/index.ts'
 
 export interface Overlap {
   /** The outermost loop of the nest: products are complete after it. */
@@ -16,7 +17,9 @@ export interface Overlap {
   readonly arrivals: readonly Node[]
 }
 
-export function planOverlap(ir: KernelIR): readonly Overlap[] {
+export const planOverlap = analysis('overlap of products', findOverlap)
+
+function findOverlap(ir: KernelIR): readonly Overlap[] {
   const found: Overlap[] = []
   const visit = (block: Block): void => {
     for (const node of block.nodes) {
@@ -57,7 +60,7 @@ function matchNest(loop: Node): Overlap | undefined {
   const others = body.nodes.filter(
     (node) => node !== dot && !arrivals.includes(node) && node.op !== 'barrier.wait',
   )
-  if (arrivals.length === 0 || others.some((node) => ops[node.op].effect !== 'pure')) return undefined
+  if (arrivals.length === 0 || others.some((node) => opOf(node).effect !== 'pure')) return undefined
   if (after.some((node) => node.op === 'barrier.wait')) return undefined
   if (dot.inputs.slice(0, 2).some((operand) => operand.type.kind !== 'ref')) return undefined
   if (!arrivals.every((arrival) => isHandBack(arrival.inputs[0].inputs[0]))) return undefined
@@ -65,7 +68,7 @@ function matchNest(loop: Node): Overlap | undefined {
 }
 
 function onlyScalars(body: Block, inner: Node): boolean {
-  return body.nodes.every((node) => node === inner || ops[node.op].effect === 'pure')
+  return body.nodes.every((node) => node === inner || opOf(node).effect === 'pure')
 }
 
 function carriedAt(dot: Node, loop: Node): number {

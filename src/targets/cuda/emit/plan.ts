@@ -1,5 +1,6 @@
 /** All analyses of a lowered kernel, in the order in which they need each other. */
 
+import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isRemote, origin, writtenRefs } from '../../../ir/ops/index.ts'
 import { splitProducer } from '../../../ir/passes/ahead.ts'
@@ -40,7 +41,9 @@ export interface KernelPlan extends EmissionPlans {
   readonly notes: readonly EmitNote[]
 }
 
-export function plan(given: KernelIR, facts: EmitFacts): KernelPlan {
+export const plan = analysis('plan for a GPU', makePlan, (ir) => makePlan(ir, { tensors: {} }))
+
+function makePlan(given: KernelIR, facts: EmitFacts): KernelPlan {
   const planned = (ir: KernelIR): KernelPlan => withConversions(ir, (one) => planOf(one, facts))
   const detached = detachCourier(given)
   const withCourier = detached && planned(detached)

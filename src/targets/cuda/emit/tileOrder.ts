@@ -2,10 +2,11 @@
  * In which order `persistent` comes to its tiles. Programs that run at the same time share tiles in the L2 where they walk a few
  * rows of tiles together; the language promises the plain order, so another one is taken only where nobody can tell.
  */
+import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { isRemote, origin, writtenRefs } from '../../../ir/ops/index.ts'
+import { isElementwise, isRemote, opOf, origin, readRefs, writtenRefs } from '../../../ir/ops/index.ts'
 import { elsewhere } from '../../../ir/passes/elsewhere.ts'
-import { isElementwise, isFragment } from './assign.ts'
+import { isFragment } from './assign.ts'
 
 /** Of a loop, how many rows of tiles it walks together; 1: plain order. */
 export type TileGroup = (loop: Node) => number
@@ -15,7 +16,9 @@ export type TileGroup = (loop: Node) => number
  * plain order with those that it shares memory with: a program may count on having the same tiles again. The roles' copies of an
  * author's loop are at one place in the source.
  */
-export function tileGroupOf(ir: KernelIR, wanted: number): TileGroup {
+export const tileGroupOf = analysis('order of tiles', findTileGroup, (ir) => findTileGroup(ir, 4))
+
+function findTileGroup(ir: KernelIR, wanted: number): TileGroup {
   const nodes = [...walk(ir.body)]
   const ofTeams = nodes.filter((node) => node.op === 'teams').flatMap((node) => node.blocks.map(ownProgram))
   const programs = new Set([...nodes.filter((node) => node.op === 'program'), ...ofTeams])
@@ -80,10 +83,13 @@ function isOrderSeen(loop: Node, fromProgram: ReadonlySet<Node>): boolean {
 }
 
 /** Other programs can tell when it happens. */
-const isPublished = (node: Node): boolean =>
-  ['signal', 'last', 'program'].includes(node.op) ||
-  node.op.startsWith('atomic.') ||
-  ['release', 'acqRel', 'seqCst'].includes(String(node.attributes.order))
+function isPublished(node: Node): boolean {
+  const { order, flow, advances, accesses } = opOf(node)
+  const releases =
+    order === 'attribute' && ['release', 'acqRel', 'seqCst'].includes(String(node.attributes.order))
+  const isAtomic = accesses.some(({ reads, writes }) => reads && writes)
+  return node.op === 'program' || flow === 'programs' || advances === 'signal' || isAtomic || releases
+}
 
 /** Whether a tile sees which ones came before it: by what the loop carries, a position in a ring of buffers excepted. */
 function isCarried(loop: Node): boolean {
@@ -111,9 +117,9 @@ function isOverwritten(loop: Node): boolean {
   const [body] = loop.blocks
   const nodes = [...walk(body)]
   const written = nodes.flatMap(writtenRefs).filter((ref) => origin(ref).base.op === 'param')
-  const reads = nodes.filter((node) => ['load', 'copy', 'copy.async'].includes(node.op))
+  const reads = nodes.flatMap(readRefs)
   const bases = new Set(written.map((ref) => origin(ref).base))
-  if (reads.some((node) => bases.has(origin(node.inputs[0]).base))) return true
+  if (reads.some((ref) => bases.has(origin(ref).base))) return true
   const indices = body.params.slice(0, attribute<number>(loop, 'axes'))
   return indices.some((index) => {
     const places = reachedFrom(body, new Set([index]), true)

@@ -4,6 +4,7 @@
  * A tile that the matrix unit reads is *swizzled*: panels of 128 (64, 32) bytes of columns, each panel all rows of the tile,
  * 16-byte chunks permuted within 8 rows as the copy engine and wgmma do it. Other tiles are plain: rows one after another.
  */
+import { analysis } from '../../../ir/analysis.ts'
 import { dtypes, type DType } from '../../../ir/dtype.ts'
 import { walk, type KernelIR, type Node } from '../../../ir/node.ts'
 import { KernelError } from '../../../ir/site.ts'
@@ -33,7 +34,9 @@ export function tileRoot(ref: Node): Node {
 }
 
 /** Shared tiles and how each is laid out, from the ways it is used. */
-export function planTiles(ir: KernelIR): ReadonlyMap<Node, Tile> {
+export const planTiles = analysis('tiles of a GPU', findTiles)
+
+function findTiles(ir: KernelIR): ReadonlyMap<Node, Tile> {
   const multiplied = new Set<Node>()
   for (const node of walk(ir.body))
     if (node.op === 'dot')

@@ -1,6 +1,6 @@
 /** Who uses what, and whether a use is the last: what allows a value to be overwritten in place. */
 import { walk, type Block, type Node } from '../../../ir/node.ts'
-import { ops } from '../../../ir/ops/index.ts'
+import { isLoop, opOf } from '../../../ir/ops/index.ts'
 
 export class Uses {
   readonly #home = new Map<Node, Block>()
@@ -29,7 +29,7 @@ export class Uses {
     }
     visit(body, false)
     for (let node = unused.pop(); node; node = unused.pop()) {
-      if (this.count(node) > 0 || ops[node.op].effect !== 'pure') continue
+      if (this.count(node) > 0 || opOf(node).effect !== 'pure') continue
       this.#needless.add(node)
       for (const input of node.inputs) {
         const users = this.#users.get(input)
@@ -111,8 +111,6 @@ export class Uses {
     return owner
   }
 }
-
-const isLoop = ({ op }: Node): boolean => ['for', 'while', 'persistent', 'pipeline'].includes(op)
 
 function append<K, V>(map: Map<K, V[]>, key: K, value: V): void {
   const list = map.get(key)

@@ -12,7 +12,7 @@
  * Where in a tile a thread puts its elements is nobody else's business: matrices lie in the order of threads, four words of each side by side.
  */
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { isRemote, ops, origin, paramName, writtenRefs } from '../../../ir/ops/index.ts'
+import { isRemote, isStrong, opOf, origin, paramName, writtenRefs } from '../../../ir/ops/index.ts'
 import { isPassive } from '../../../ir/passes/ahead.ts'
 import { isFragment, isSplat, type Layouts } from './assign.ts'
 import type { Group } from './groups.ts'
@@ -147,12 +147,12 @@ function isRepeatable(node: Node, loads: readonly Node[]): boolean {
   const inner = node.op === 'for' ? [...walk(node.blocks[0] as Block)] : []
   return (
     inner.some((one) => loads.includes(one)) &&
-    inner.every((one) => one.op === 'for' || isWeakLoad(one) || ops[one.op].effect === 'pure') &&
+    inner.every((one) => one.op === 'for' || isWeakLoad(one) || opOf(one).effect === 'pure') &&
     inner.flatMap(writtenRefs).length === 0
   )
 }
 
-const isWeakLoad = ({ op, attributes }: Node): boolean => op === 'load' && attributes.order === undefined
+const isWeakLoad = (node: Node): boolean => node.op === 'load' && !isStrong(node)
 
 /** The order of a matrix in which each thread has a whole number of four elements of its own; undefined: there is none. */
 function turnedOf(layout: Layout, group: Group): WordsAccess['turned'] {

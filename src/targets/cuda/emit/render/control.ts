@@ -1,6 +1,6 @@
 /** Control flow: carried state becomes variables that a block's end assigns. */
 import { attribute, walk, type Block, type Node } from '../../../../ir/node.ts'
-import { ops, type Order } from '../../../../ir/ops/index.ts'
+import { opOf, type Order } from '../../../../ir/ops/index.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import { isFragment, isSplat } from '../assign.ts'
 import { bare, registers, type Emission } from '../emission.ts'
@@ -135,7 +135,7 @@ function meetingOf(loop: Node, { group, recorder }: Emission): Node | undefined 
   const isConstant = (node: Node, value: number): boolean =>
     node.op === 'const' && attribute<number>(node, 'value') === value
   if (group.solo || loop.inputs.length > 3 || !isConstant(low, 0) || !isConstant(step, 1)) return undefined
-  const effects = loop.blocks[0].nodes.filter((node) => ops[node.op].effect !== 'pure')
+  const effects = loop.blocks[0].nodes.filter((node) => opOf(node).effect !== 'pure')
   const [only] = effects
   if (effects.length !== 1) return undefined
   return only.op === 'signal' || (only.op === 'wait' && !recorder) ? only : undefined
@@ -162,7 +162,7 @@ function meeting(loop: Node, only: Node, emission: Emission): void {
 /** What a turn loads can be under way while the turn before computes, if threads do not meet in between. */
 const onlyLoads = ({ nodes }: Block): boolean =>
   nodes.some(({ op }) => op === 'load') &&
-  nodes.every(({ op, blocks }) => blocks.length === 0 && (op === 'load' || ops[op].effect === 'pure'))
+  nodes.every((node) => node.blocks.length === 0 && (node.op === 'load' || opOf(node).effect === 'pure'))
 
 const isKnown = ({ inputs: [low, high] }: Node): boolean => low.op === 'const' && high.op === 'const'
 
@@ -196,7 +196,7 @@ function onlyStores({ nodes }: Block, { plans }: Emission): boolean {
   return (
     stored.length > 0 &&
     registers.reduce((sum, count) => sum + count, 0) <= mostStored &&
-    nodes.every((node) => node.blocks.length === 0 && (isStored(node) || ops[node.op].effect === 'pure'))
+    nodes.every((node) => node.blocks.length === 0 && (isStored(node) || opOf(node).effect === 'pure'))
   )
 }
 

@@ -1,0 +1,68 @@
+/** What analyses ask about a node, answered by the record of its op. A node whose op has no record is refused. */
+import { attribute, type Node } from '../node.ts'
+import { opOf } from './table.ts'
+
+/** Element i of what it yields follows from element i of each input. */
+export const isElementwise = (node: Node): boolean => opOf(node).elements === 'same'
+
+/** Its blocks may be executed any number of times. */
+export const isLoop = (node: Node): boolean => opOf(node).flow === 'repeats'
+
+/** Whether a program may stand still here until another program moves: then both have to run at once. */
+export const mayWait = (node: Node): boolean => opOf(node).waitsFor === 'programs'
+
+/** An access of memory by a node itself. */
+export interface Access {
+  readonly ref: Node
+  readonly reads: boolean
+  readonly writes: boolean
+  readonly mask: Node | undefined
+  /** It goes on after the node; a barrier tells when it is complete. */
+  readonly isAsync: boolean
+}
+
+/** What a node itself reads and writes in memory, not what its blocks do. */
+export function accessesOf(node: Node): readonly Access[] {
+  const { accesses } = opOf(node)
+  // Most nodes have none, and this is asked of all.
+  if (accesses.length === 0) return nothing
+  return accesses.flatMap(({ at, reads, writes, mask, isAsync = false }) => {
+    const ref = node.inputs[at]
+    // An operand may be a value instead.
+    if (ref.type.kind !== 'ref') return []
+    return { ref, reads, writes, mask: mask === undefined ? undefined : node.inputs[mask], isAsync }
+  })
+}
+const nothing: readonly Access[] = []
+
+/** Places that a node itself writes. */
+export const writtenRefs = (node: Node): readonly Node[] =>
+  accessesOf(node).flatMap(({ ref, writes }) => (writes ? [ref] : []))
+
+/** Places that a node itself reads. */
+export const readRefs = (node: Node): readonly Node[] =>
+  accessesOf(node).flatMap(({ ref, reads }) => (reads ? [ref] : []))
+
+/** An access with an order: others may see it at any time, and it may not be left out. */
+export const isStrong = (node: Node): boolean =>
+  opOf(node).accesses.length > 0 && node.attributes.order !== undefined
+
+/** The parameter or declaration a view was made from, and the rank it lies on (undefined: this one). */
+export function origin(view: Node): { readonly base: Node; readonly owner: Node | undefined } {
+  let base = view
+  let owner: Node | undefined
+  while (opOf(base).isView) {
+    if (base.op === 'on') owner ??= base.inputs[1]
+    base = base.inputs[0]
+  }
+  return { base, owner }
+}
+
+/** Whether a view may lie on another rank. `x.on(t.rank)` is local. */
+export function isRemote(view: Node): boolean {
+  const { owner } = origin(view)
+  return owner !== undefined && owner.op !== 'rank'
+}
+
+export const paramName = (node: Node): string =>
+  node.op === 'param' ? attribute<string>(node, 'name') : node.op
