@@ -16,6 +16,11 @@ export interface AuditDocument {
   readonly collectives: DocumentList<CollectiveDocument>
   readonly clocks: readonly ClockDocument[]
   readonly stragglers: readonly StragglerDocument[]
+  /**
+   * Collectives of several ranks whose `lastRank` is null: the traces do not list the process groups, and the calls may be
+   * of different groups. Nobody is blamed there. `commUs` is the time in them, summed over ranks.
+   */
+  readonly doubtful?: { readonly collectives: number; readonly commUs: number }
   readonly candidates: readonly CandidateDocument[]
   /** The biggest tax, the culprit, the first thing to fix. */
   readonly summary: readonly string[]
@@ -116,6 +121,7 @@ export interface CollectiveDocument {
   readonly library: string | null
   readonly matchedBy: string | null
   readonly complete: boolean
+  /** Null where only one rank is known, and where it cannot be told who was last. */
   readonly lastRank: number | null
   readonly endSkewUs: number
   readonly perRank: readonly {

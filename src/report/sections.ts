@@ -98,16 +98,27 @@ export function titleOf({ sources }: AuditDocument): string {
 
 const baseName = (path: string): string => path.split(/[\\/]/).filter(Boolean).at(-1) ?? path
 
-export function stragglersSection({ stragglers, ranks }: AuditDocument): Markup {
+export function stragglersSection({ stragglers, ranks, doubtful }: AuditDocument): Markup {
+  const unknown = doubtful?.collectives ?? 0
   return html`<section aria-labelledby="stragglers-title">
     <h2 id="stragglers-title">Who waited for whom</h2>
+    ${
+      unknown === 0
+        ? null
+        : html`<p>
+            At ${counted(unknown, 'collective')} it cannot be told who was late: the traces do not list the
+            ranks of process groups, and these calls may be of different groups.
+          </p>`
+    }
     ${
       stragglers.length === 0
         ? html`<p>
             ${
               ranks.length === 1
                 ? 'One rank alone does not tell who waited for whom; record the others too.'
-                : 'No rank kept another waiting, as far as these traces tell.'
+                : unknown > 0
+                  ? 'At the other collectives no rank kept another waiting.'
+                  : 'No rank kept another waiting, as far as these traces tell.'
             }
           </p>`
         : html`<p class="hint">

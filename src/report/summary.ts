@@ -26,7 +26,7 @@ interface MeanTax {
 }
 
 /** The taxes as means over the ranks, the greatest first. */
-function meanTaxes(ranks: readonly RankDocument[]): MeanTax[] {
+function meanTaxes({ ranks, doubtful }: Pick<Figures, 'ranks' | 'doubtful'>): MeanTax[] {
   const wall = mean(ranks, ({ wallUs }) => wallUs)
   const amount = (us: number): string => `${duration(us)} (${percent(us, wall)} of ${duration(wall)})`
   const unknown = ranks.every(({ taxes }) => taxes.waitUs === null)
@@ -52,7 +52,10 @@ function meanTaxes(ranks: readonly RankDocument[]): MeanTax[] {
       most: synchronous,
       amount: amount(synchronous),
       detail: unknown
-        ? 'exposed communication; how much of it is waiting cannot be told without the traces of the other ranks'
+        ? 'exposed communication; how much of it is waiting cannot be told ' +
+          (doubtful && doubtful.collectives > 0
+            ? 'since the traces do not list the ranks of process groups'
+            : 'without the traces of the other ranks')
         : `${duration(wait)} of it waiting for the last rank, ${duration(transfer)} exposed transfer` +
           (unsplit > 0 ? `, ${duration(unsplit)} that cannot be split` : ''),
     },
@@ -67,30 +70,38 @@ function meanTaxes(ranks: readonly RankDocument[]): MeanTax[] {
   return taxes.sort((a, b) => b.us - a.us)
 }
 
-function biggestTax({ ranks }: Figures): string {
-  const [tax] = meanTaxes(ranks)
+function biggestTax(figures: Figures): string {
+  const { ranks } = figures
+  const [tax] = meanTaxes(figures)
   const who = ranks.length === 1 ? `rank ${ranks[0].rank}` : 'a rank, on average,'
   if (tax.us === 0) return `No tax: ${who} computes all the time.`
   return `The biggest tax is ${tax.name}: ${who} pays ${tax.amount}, ${tax.detail}.`
 }
 
-function culprit({ ranks, stragglers, collectives }: Figures): string {
+function culprit({ ranks, stragglers, collectives, doubtful }: Figures): string {
   const [worst] = stragglers
+  const unknown = doubtful?.collectives ?? 0
   if (!worst || worst.exposedWaitUs === 0) {
+    if (unknown > 0)
+      return (
+        `Who was late cannot be told at ${unknown} of ${plural(collectives.length, 'collective')}: the traces do not list ` +
+        'the ranks of process groups, and these calls may be of different groups.'
+      )
     if (ranks.length > 1 || collectives.length === 0) return mainIdle(ranks, worst !== undefined)
-    const unknown = mean(ranks, ({ idle }) => idle.unattributedUs)
+    const unattributed = mean(ranks, ({ idle }) => idle.unattributedUs)
     const wall = mean(ranks, ({ wallUs }) => wallUs)
     return (
       'Who was late cannot be told from one rank; record the others too' +
-      (unknown > wall / 5
-        ? `, and the host: for ${percent(unknown, wall)} of wall the device is idle, and no recorded launch tells why.`
+      (unattributed > wall / 5
+        ? `, and the host: for ${percent(unattributed, wall)} of wall the device is idle, and no recorded launch tells why.`
         : '.')
     )
   }
   const all = stragglers.reduce((sum, { exposedWaitUs }) => sum + exposedWaitUs, 0)
   return (
     `Rank ${worst.rank} kept the others waiting for ${duration(worst.exposedWaitUs)} in all (${percent(worst.exposedWaitUs, all)} of exposed waiting), ` +
-    `last at ${plural(worst.collectives, 'collective')}${meanwhile(worst)}.`
+    `last at ${plural(worst.collectives, 'collective')}${meanwhile(worst)}` +
+    (unknown > 0 ? `; at ${plural(unknown, 'other collective')} it cannot be told who was late.` : '.')
   )
 }
 
@@ -174,7 +185,7 @@ const most = <T>(things: readonly T[], of: (thing: T) => number): T | undefined 
 
 function firstFix(figures: Figures): string {
   const { ranks, stragglers, candidates } = figures
-  const [{ name: tax, most: taxUs }] = meanTaxes(ranks)
+  const [{ name: tax, most: taxUs }] = meanTaxes(figures)
   const perRank = (us: number): number => us / ranks.length
   const ofTax = (us: number): string =>
     us > 0

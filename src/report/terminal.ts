@@ -11,7 +11,7 @@ const WARNINGS = 5
 
 /** `page` is where the rest can be read; null where no page is written. */
 export function screen(document: AuditDocument, page: string | null): string[] {
-  const { ranks, stragglers, candidates, summary } = document
+  const { ranks, stragglers, doubtful, candidates, summary } = document
   const rest = page === null ? 'shown by --json' : `in ${page}`
   const lines = [heading(document), '']
   lines.push(...rankTable(ranks))
@@ -29,6 +29,8 @@ export function screen(document: AuditDocument, page: string | null): string[] {
         first ? activityOf(first) : '',
       ])
     lines.push(...columns(rows, [0, 2, 3]))
+    if (doubtful && doubtful.collectives > 0)
+      lines.push(`  at ${plural(doubtful.collectives, 'other collective')} it cannot be told who was late`)
   }
   if (candidates.length > 0) {
     lines.push('', 'What to fuse (saved at most, over all ranks)')

@@ -2,6 +2,7 @@
 import type { Audit, AuditOptions, Ledger } from '../taxes/audit.ts'
 import type { Candidate } from '../taxes/candidates.ts'
 import { toCommon } from '../taxes/collective.ts'
+import { doubtfulOf } from '../taxes/collectives.ts'
 import { meansOfNumber } from '../taxes/collectiveTable.ts'
 import type { GroupRankTime, GroupTime } from '../taxes/groups.ts'
 import type { Straggler } from '../taxes/stragglers.ts'
@@ -31,7 +32,8 @@ export interface Audited {
 }
 
 export function toDocument(audited: Audited): AuditDocument {
-  const { audit, options, sources, warnings, version } = audited
+  const { timeline, audit, options, sources, warnings, version } = audited
+  const doubtful = doubtfulOf(timeline, audit.collectives)
   const scribe = new Scribe(audited)
   const figures = {
     arke: version,
@@ -49,6 +51,7 @@ export function toDocument(audited: Audited): AuditDocument {
       residualUs: residual === null ? null : microseconds(residual),
     })),
     stragglers: audit.stragglers.map((one) => scribe.straggler(one)),
+    doubtful: { collectives: doubtful.collectives, commUs: microseconds(doubtful.time) },
     candidates: audit.candidates.map((one) => scribe.candidate(one)),
     warnings,
   }

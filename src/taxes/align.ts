@@ -49,6 +49,9 @@ const MINIMUM_SLACK = 2e4
 /** Ends are together within this share of the transfer, or within the slack. */
 const TOGETHER = 0.1
 
+/** How far apart the ends of one collective may be whose transfer takes this long, in nanoseconds. */
+export const endTolerance = (transfer: number): number => Math.max(MINIMUM_SLACK, TOGETHER * transfer)
+
 export function align(a: Spans, b: Spans, hint: Hint | null): Alignment {
   const votes = hint?.trusted ? null : vote(a, b, hint)
   const distance = votes?.distance ?? hint?.distance ?? identity(a, b)
@@ -236,7 +239,7 @@ class Walk {
       if (i < 0) continue
       const skew = Math.abs(a.ends[i] - b.ends[j] - distances[j])
       const shorter = Math.min(a.ends[i] - a.starts[i], b.ends[j] - b.starts[j])
-      if (skew <= Math.max(MINIMUM_SLACK, TOGETHER * shorter)) together++
+      if (skew <= endTolerance(shorter)) together++
       skews[matched++] = skew
     }
     if (matched === 0) return { pairs, distances, matched, together, skew: Infinity, maximumSkew: Infinity }

@@ -4,6 +4,7 @@
  * fuse. What had to be assumed is in the warnings.
  */
 import { Column, float64 } from '../timeline/columns.ts'
+import { duration, percent, plural } from '../timeline/figures.ts'
 import { difference, intersection, type Intervals, totalWithin } from '../timeline/intervals.ts'
 import { lowerBound } from '../timeline/search.ts'
 import { isDeviceWork, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
@@ -11,7 +12,7 @@ import type { Warnings } from '../timeline/warnings.ts'
 import { type Candidate, Candidates } from './candidates.ts'
 import type { Clock } from './collective.ts'
 import type { Collectives } from './collectiveTable.ts'
-import { collectivesOf } from './collectives.ts'
+import { collectivesOf, doubtfulOf } from './collectives.ts'
 import { type GroupTime, groupTimes } from './groups.ts'
 import { idleParts, type Part, partNames, type Partition } from './ledger.ts'
 import { type Locality, localityIn, localityOf, type LocalityTime } from './locality.ts'
@@ -71,7 +72,7 @@ export interface Ledger {
 
 export function audit(timeline: Timeline, warnings: Warnings, options: AuditOptions = {}): Audit {
   const { ranks, names } = timeline
-  const { collectives: all, clocks } = collectivesOf(timeline, warnings, options.world ?? null)
+  const { collectives: all, clocks, guessed } = collectivesOf(timeline, warnings, options.world ?? null)
   const steps = allSteps(timeline, warnings)
   const spans = ranks.map((rank, i) => chosenSpan(rank, steps[i], options.steps, warnings))
   const collectives = within(timeline, all, spans)
@@ -94,6 +95,9 @@ export function audit(timeline: Timeline, warnings: Warnings, options: AuditOpti
       steps: inWindow.map((step, i) => ({ step, ledger: ledgers[i + 1] })),
     }
   })
+  // Of two ranks, both are in the group.
+  if (guessed > 0 && Math.max(ranks.length, options.world ?? 0) > 2)
+    warnOfGroups(timeline, collectives, audited, warnings)
   return {
     ranks: audited,
     collectives,
@@ -103,6 +107,36 @@ export function audit(timeline: Timeline, warnings: Warnings, options: AuditOpti
     stragglers,
     candidates: candidates.list(),
   }
+}
+
+/** The traces do not say which ranks meet in a collective. */
+function warnOfGroups(
+  timeline: Timeline,
+  collectives: Collectives,
+  audited: readonly AuditedRank[],
+  warnings: Warnings,
+): void {
+  warnings.add(
+    'groups',
+    () =>
+      'the traces do not list the ranks of process groups; which calls are one collective is guessed from their order ' +
+      'and from which of them end together (PyTorch 2.2 and later record the groups)',
+    1,
+    'guessed',
+  )
+  const doubtful = doubtfulOf(timeline, collectives)
+  const wall = audited.reduce((sum, { ledger }) => sum + ledger.wall, 0)
+  if (doubtful.collectives > 0)
+    warnings.add(
+      'groups',
+      () =>
+        `at ${doubtful.collectives} of ${plural(collectives.length, 'collective')} it cannot be told who was last: ranks ` +
+        'that seem to meet do not end together, or two of them arrive last at once, so they may be of different groups; ' +
+        `nobody is named as late there, which concerns ${duration(doubtful.time / 1000)} of communication ` +
+        `(${percent(doubtful.time, wall)} of wall, over all ranks)`,
+      doubtful.collectives,
+      'doubtful',
+    )
 }
 
 /** Those that a rank was in during its window. */

@@ -7,6 +7,9 @@
  * Ranks that share no collective with the first one are reached through others (the tree of the most shared
  * collectives); those that are not reached keep the trace's clock, or where that is years away begin together with the
  * first rank, which a warning says. Neither is a correction: there, nothing tells what the clock should be.
+ *
+ * Where the trace does not say which ranks are in a group, a correction is made only if the data prove it
+ * (`clockProof.ts`).
  */
 import { Column, float64 } from '../timeline/columns.ts'
 import { ranges } from '../timeline/ranges.ts'
@@ -15,11 +18,10 @@ import { NONE, type Timeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
 import { median } from './align.ts'
 import { communicationOf, isSynchronising } from './calls.ts'
+import { AGREEMENT, keepTraceClocks, type ProposedClock } from './clockProof.ts'
 import type { Clock } from './collective.ts'
 import type { Matches } from './matches.ts'
 
-/** Clocks that differ by less than this are left as they are: ends of one collective scatter by as much. */
-export const AGREEMENT = 10_000
 /** A difference counts where it is more than this often the median scatter of ends. */
 const SIGNIFICANCE = 3
 /** The share of collectives that a rank may leave before another arrived, before its clock is corrected. */
@@ -54,15 +56,20 @@ interface Edge {
   readonly most: Float64Array
   /** Whether a rank may leave these calls early: then ends that differ say nothing against the trace's clocks. */
   readonly loose: boolean
+  /** Whether the trace does not say that the two are in one group. */
+  readonly guessed: boolean
 }
+
+export { AGREEMENT } from './clockProof.ts'
 
 export function clocksOf(timeline: Timeline, matches: Matches, warnings: Warnings | null): Clock[] {
   const { ranks } = timeline
   const offsets = ranks.map((_, rank) => traceOffset(timeline, rank))
-  const clocks: { offset: number; drift: number; root: number }[] = offsets.map((offset) => ({
+  const clocks: ProposedClock[] = offsets.map((offset, rank) => ({
     offset: offset ?? 0,
     drift: 0,
     root: NONE,
+    block: rank,
   }))
   const tree = spanningTree(timeline, edgesOf(timeline, matches))
   // From each component's lowest rank outwards; of the first component that is the first rank as a rule.
@@ -79,12 +86,14 @@ export function clocksOf(timeline: Timeline, matches: Matches, warnings: Warning
           offset: Math.round(base.offset + fit.offset * (1 + base.drift)),
           drift: base.drift + fit.drift + base.drift * fit.drift,
           root,
+          block: edge.guessed ? edge.far : base.block,
         }
         open.push(edge.far)
       }
     }
   })
 
+  const kept = keepTraceClocks(timeline, matches, clocks)
   const { residuals, counts } = residualsOf(timeline, matches, clocks)
   const made = clocks.map(({ offset, drift, root }, rank): Clock => {
     const middle = ranks[rank].deviceSpan ? (ranks[rank].deviceSpan[0] + ranks[rank].deviceSpan[1]) / 2 : 0
@@ -100,37 +109,38 @@ export function clocksOf(timeline: Timeline, matches: Matches, warnings: Warning
       collectives: counts[rank],
     }
   })
-  if (warnings) warn(made, offsets, tree, warnings)
+  if (warnings) warn(made, offsets, tree, kept, warnings)
   return made
 }
 
 /** Every shared collective ties all its ranks to its first one. */
 function edgesOf(timeline: Timeline, matches: Matches): Edge[] {
   const { ranks } = timeline
-  const strict = new Map<number, GrowingEdge>()
-  const loose = new Map<number, GrowingEdge>()
-  for (const { members, events } of matches.shared()) {
+  // In the order in which they are used: known groups before guessed ones, and collectives that a rank may leave early
+  // only where nothing better ties two ranks.
+  const kinds = [0, 1, 2, 3].map(() => new Map<number, GrowingEdge>())
+  for (const { members, events, guessed } of matches.shared()) {
     const near = members[0]
     const first = ranks[near].events
     const kind = communicationOf(ranks[near], events[0])?.collective ?? null
-    const edges = isSynchronising(kind) ? strict : loose
+    const loose = !isSynchronising(kind)
+    const edges = kinds[2 * Number(loose) + Number(guessed)]
     const nearStart = first.start[events[0]]
     const nearEnd = nearStart + first.duration[events[0]]
     for (let k = 1; k < members.length; k++) {
       const far = members[k]
       const key = near * ranks.length + far
       let edge = edges.get(key)
-      if (edge === undefined) edges.set(key, (edge = new GrowingEdge(near, far, edges === loose)))
+      if (edge === undefined) edges.set(key, (edge = new GrowingEdge(near, far, loose, guessed)))
       const { start, duration } = ranks[far].events
       const farStart = start[events[k]]
       const farEnd = farStart + duration[events[k]]
       edge.add(nearStart, nearEnd, farStart, farEnd)
     }
   }
-  // Collectives that a rank may leave early tie two ranks only where nothing better does.
   const order = (a: Edge, b: Edge): number =>
     b.times.length - a.times.length || a.near - b.near || a.far - b.far
-  return [strict, loose].flatMap((edges) => Array.from(edges.values(), (edge) => edge.inOrder()).sort(order))
+  return kinds.flatMap((edges) => Array.from(edges.values(), (edge) => edge.inOrder()).sort(order))
 }
 
 /** Two ranks to which shared collectives are still added. */
@@ -138,15 +148,17 @@ class GrowingEdge {
   private readonly near: number
   private readonly far: number
   private readonly loose: boolean
+  private readonly guessed: boolean
   private readonly times = new Column(float64)
   private readonly distances = new Column(float64)
   private readonly least = new Column(float64)
   private readonly most = new Column(float64)
 
-  constructor(near: number, far: number, loose: boolean) {
+  constructor(near: number, far: number, loose: boolean, guessed: boolean) {
     this.near = near
     this.far = far
     this.loose = loose
+    this.guessed = guessed
   }
 
   add(nearStart: number, nearEnd: number, farStart: number, farEnd: number): void {
@@ -158,13 +170,14 @@ class GrowingEdge {
 
   /** Matches come lane by lane; a drift is looked for along time. Empty afterwards. */
   inOrder(): Edge {
-    const { near, far, loose, times } = this
+    const { near, far, loose, guessed, times } = this
     const order = Uint32Array.from({ length: times.length }, (_, i) => i)
     sortBy(order, (a, b) => times.get(a) - times.get(b))
     return {
       near,
       far,
       loose,
+      guessed,
       distances: this.distances.take(order),
       least: this.least.take(order),
       most: this.most.take(order),
@@ -191,7 +204,7 @@ function spanningTree({ ranks }: Timeline, edges: readonly Edge[]): Edge[][] {
   return tree
 }
 
-const reversed = ({ near, far, times, distances, most, least, loose }: Edge): Edge => ({
+const reversed = ({ near, far, times, distances, most, least, loose, guessed }: Edge): Edge => ({
   near: far,
   far: near,
   times: times.map((time, i) => time + distances[i]),
@@ -199,6 +212,7 @@ const reversed = ({ near, far, times, distances, most, least, loose }: Edge): Ed
   most: least.map((distance) => -distance),
   least: most.map((distance) => -distance),
   loose,
+  guessed,
 })
 
 /** What to add to a time of the far rank: what the trace says (`expected`), or what ends say where they disagree. */
@@ -299,6 +313,7 @@ function warn(
   clocks: readonly Clock[],
   offsets: readonly (number | null)[],
   tree: readonly (readonly Edge[])[],
+  kept: readonly number[],
   warnings: Warnings,
 ): void {
   const microseconds = (time: number): string => `${(time / 1000).toFixed(3)} us`
@@ -327,6 +342,18 @@ function warn(
       placed.length,
       'placed',
     )
+  if (kept.length > 0) {
+    const [one] = kept
+    warnings.add(
+      'clock',
+      () =>
+        `collectives of ${those(kept.map((rank) => clocks[rank].rank))} do not end together with those of the other ranks. ` +
+        'The traces do not list process groups, so this may be another group rather than a wrong clock; ' +
+        `${kept.length === 1 ? `rank ${clocks[one].rank} keeps` : 'they keep'} the trace's clock`,
+      kept.length,
+      'kept',
+    )
+  }
   const aligned = clocks.filter(({ aligned, correction }) => aligned && correction !== 0)
   if (aligned.length > 0) {
     const worst = aligned.reduce((one, other) =>

@@ -9,7 +9,7 @@ export interface Participation {
   readonly rank: number
   /** Index into the rank's events. */
   readonly event: number
-  /** From its arrival to the last one's, in nanoseconds; null where no other rank is known. */
+  /** From its arrival to the last one's, in nanoseconds; null where no other rank is known, or who was last. */
   readonly wait: number | null
   /** The rest of it. */
   readonly transfer: number | null
@@ -29,7 +29,10 @@ export interface Collective {
   readonly complete: boolean
   /** In order of the rank. */
   readonly members: readonly Participation[]
-  /** Index into the timeline's ranks of the one that arrived last; null where only one is known. */
+  /**
+   * Index into the timeline's ranks of the one that arrived last; null where only one is known, and where the group is
+   * guessed and its ranks may be of different groups.
+   */
   readonly last: number | null
   /** From the first end to the last, after the alignment of clocks: how far the matching can be trusted. */
   readonly endSkew: number

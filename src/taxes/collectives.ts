@@ -1,32 +1,36 @@
 /**
  * The collectives of all ranks: which calls are the same, on one clock, and what each rank spent in them waiting for the
  * last one. A rank waits from its own arrival to the last one's, but no longer than it was inside; the rest moves data.
+ * Where groups are guessed and ends do not agree, who was last is not known, and neither is the waiting.
  */
 import { ranges } from '../timeline/ranges.ts'
 import { sortBy } from '../timeline/sort.ts'
 import { type Communication, NONE, type Timeline, unknownCommunication } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
+import { endTolerance } from './align.ts'
 import { communicationOf, participantsOf } from './calls.ts'
 import { clocksOf } from './clocks.ts'
 import { type Clock, toCommon } from './collective.ts'
 import { type CollectiveCall, Collectives, numberOfMeans } from './collectiveTable.ts'
 import { matchCalls } from './match.ts'
-import type { Match } from './matches.ts'
+import type { Match, Matches } from './matches.ts'
 
 /**
  * All communication, in order of the first arrival on the common clock. `world` is how many ranks the job has, where
- * the traces tell: calls that name no group are complete when all of these take part.
+ * the traces tell: calls that name no group are complete when all of these take part. `guessed` is how many collectives of
+ * several ranks have a group that the traces do not list.
  */
 export function collectivesOf(
   timeline: Timeline,
   warnings: Warnings,
   world: number | null = null,
-): { collectives: Collectives; clocks: Clock[] } {
+): { collectives: Collectives; clocks: Clock[]; guessed: number } {
   const { ranks } = timeline
-  if (ranks.length === 0) return { collectives: Collectives.from([]), clocks: [] }
+  if (ranks.length === 0) return { collectives: Collectives.from([]), clocks: [], guessed: 0 }
   const matches = matchCalls(timeline)
   const clocks = clocksOf(timeline, matches, warnings)
   const groups = new Groups(timeline, world)
+  const doubts = new Doubts(timeline, matches, clocks)
 
   const calls = new Calls()
   const call = new Uint32Array(matches.length)
@@ -53,9 +57,9 @@ export function collectivesOf(
   order.forEach((match, index) => {
     collectives.call[index] = call[match]
     collectives.complete[index] = complete[match]
-    split(collectives, index, timeline, matches.at(match), clocks)
+    split(collectives, index, timeline, matches.at(match), clocks, doubts)
   })
-  return { collectives, clocks }
+  return { collectives, clocks, guessed: doubts.guessed }
 }
 
 /** Sets who took part in a collective, who came last, and how long each rank waited. */
@@ -63,28 +67,38 @@ function split(
   collectives: Collectives,
   index: number,
   { ranks }: Timeline,
-  { by, members, events }: Match,
+  match: Match,
   clocks: readonly Clock[],
+  doubts: Doubts,
 ): void {
-  let [last, lastArrival, firstEnd, lastEnd] = [0, -Infinity, Infinity, -Infinity]
+  const { by, members, events } = match
+  let [last, lastArrival, secondArrival] = [0, -Infinity, -Infinity]
+  let [firstEnd, lastEnd] = [Infinity, -Infinity]
   for (let k = 0; k < members.length; k++) {
     const { start, duration } = ranks[members[k]].events
     const clock = clocks[members[k]]
     const arrival = toCommon(clock, start[events[k]])
     const leave = toCommon(clock, start[events[k]] + duration[events[k]])
     if (arrival > lastArrival) {
+      secondArrival = lastArrival
       lastArrival = arrival
       last = members[k]
-    }
+    } else secondArrival = Math.max(secondArrival, arrival)
     firstEnd = Math.min(firstEnd, leave)
     lastEnd = Math.max(lastEnd, leave)
   }
 
   const alone = members.length < 2
+  const doubtful = doubts.has(match)
   collectives.matchedBy[index] = numberOfMeans(alone ? null : by)
-  collectives.last[index] = alone ? NONE : last
+  // Two groups of at least two ranks each may have ended together. Then each has a rank that was its last.
+  const isTie =
+    match.guessed && members.length >= 4 && lastArrival - secondArrival <= 2 * (lastEnd - firstEnd)
+  collectives.last[index] = alone || doubtful || isTie ? NONE : last
   collectives.endSkew[index] = Math.round(lastEnd - firstEnd)
-  const known = !alone || (collectives.complete[index] === 1 && collectives.callOf(index).groupSize === 1)
+  const known = alone
+    ? collectives.complete[index] === 1 && collectives.callOf(index).groupSize === 1
+    : !doubtful
   const from = collectives.first[index]
   collectives.first[index + 1] = from + members.length
   for (let k = 0; k < members.length; k++) {
@@ -97,6 +111,65 @@ function split(
     collectives.wait[from + k] = known ? wait : NaN
     collectives.transfer[from + k] = known ? whole - wait : NaN
   }
+}
+
+/** The share of collectives of guessed groups whose ends may disagree before none of them is believed. */
+const FEW = 0.05
+
+/**
+ * Collectives of guessed groups whose ranks do not end together: they may be calls of different groups, so who was last
+ * is not known.
+ */
+class Doubts {
+  private readonly timeline: Timeline
+  private readonly clocks: readonly Clock[]
+  /** How many collectives of several ranks have a guessed group. */
+  readonly guessed: number
+  private readonly everywhere: boolean
+
+  constructor(timeline: Timeline, matches: Matches, clocks: readonly Clock[]) {
+    this.timeline = timeline
+    this.clocks = clocks
+    let [guessed, apart] = [0, 0]
+    for (const match of matches.shared()) {
+      if (!match.guessed) continue
+      guessed++
+      if (!this.endsAgree(match)) apart++
+    }
+    this.guessed = guessed
+    this.everywhere = apart > FEW * guessed
+  }
+
+  has(match: Match): boolean {
+    return match.guessed && (this.everywhere || !this.endsAgree(match))
+  }
+
+  private endsAgree({ members, events }: Match): boolean {
+    let [first, last, transfer] = [Infinity, -Infinity, Infinity]
+    members.forEach((rank, k) => {
+      const { start, duration } = this.timeline.ranks[rank].events
+      const end = toCommon(this.clocks[rank], start[events[k]] + duration[events[k]])
+      first = Math.min(first, end)
+      last = Math.max(last, end)
+      transfer = Math.min(transfer, duration[events[k]])
+    })
+    return last - first <= endTolerance(transfer)
+  }
+}
+
+/** Collectives of several ranks of which it is not known who was last, and the time that ranks spent in them. */
+export function doubtfulOf(
+  { ranks }: Timeline,
+  { length, first, last, rank, event }: Collectives,
+): { readonly collectives: number; readonly time: number } {
+  let [collectives, time] = [0, 0]
+  for (let i = 0; i < length; i++) {
+    if (last[i] !== NONE || first[i + 1] - first[i] < 2) continue
+    collectives++
+    for (let member = first[i]; member < first[i + 1]; member++)
+      time += ranks[rank[member]].events.duration[event[member]]
+  }
+  return { collectives, time }
 }
 
 /** Numbers for what is known of calls. */

@@ -43,10 +43,15 @@ export function matchCalls(timeline: Timeline): Matches {
     if (some.length === 0) continue
     const clocks = new KnownClocks(timeline, matches)
     for (const lane of some)
-      for (const group of groupsOf(lane, clocks)) matchOrder(lane, group, clocks, matches)
+      for (const group of groupsOf(lane, clocks))
+        matchOrder(lane, group, isGuessed(lane, timeline), clocks, matches)
   }
   return matches
 }
+
+/** Whether which ranks meet in a lane is only inferred from when their calls end. */
+const isGuessed = ({ oneGroup, size }: Lane, { ranks }: Timeline): boolean =>
+  !oneGroup && size !== ranks.length
 
 /** Whether calls have numbers of their own; where most share one, it is no number of the call. */
 function numbersTell({ ranks }: Timeline, lane: Lane): boolean {
@@ -78,7 +83,7 @@ function matchNumbers({ ranks }: Timeline, lane: Lane, matches: Matches): void {
       else growing.add(match, rank, event)
     }
   }
-  for (let match = 0; match < growing.length; match++) growing.finish(match, lane.by, matches)
+  for (let match = 0; match < growing.length; match++) growing.finish(match, lane.by, false, matches)
 }
 
 /** What is known of the clocks before a lane is matched. */
@@ -189,7 +194,13 @@ function holds({ matched, together, maximumSkew }: Alignment, a: Spans, b: Spans
 }
 
 /** Adds one rank after the other to what is known of the group, or of another that looks alike. */
-function matchOrder(lane: Lane, group: readonly Calls[], clocks: KnownClocks, matches: Matches): void {
+function matchOrder(
+  lane: Lane,
+  group: readonly Calls[],
+  guessed: boolean,
+  clocks: KnownClocks,
+  matches: Matches,
+): void {
   if (group.length === 1) {
     for (const event of group[0].events) matches.alone(group[0].rank, event)
     return
@@ -208,7 +219,8 @@ function matchOrder(lane: Lane, group: readonly Calls[], clocks: KnownClocks, ma
     if (best === null) merged.push(new Merged(calls))
     else best.into.add(calls, best.found)
   }
-  for (const { order, growing } of merged) for (const match of order) growing.finish(match, lane.by, matches)
+  for (const { order, growing } of merged)
+    for (const match of order) growing.finish(match, lane.by, guessed, matches)
 }
 
 /** Clearly more calls, or about as many whose ends agree better. */

@@ -15,10 +15,13 @@ export interface Match {
   readonly members: readonly number[]
   /** The event of each. */
   readonly events: readonly number[]
+  /** Whether the trace does not say which ranks are in the group, so that other calls may be the same ones. */
+  readonly guessed: boolean
 }
 
 export class Matches {
   private readonly by = new Column(uint8)
+  private readonly guesses = new Column(uint8)
   /** Where the members of each end. */
   private readonly ends = new Column(int32)
   private readonly members = new Column(int32)
@@ -31,7 +34,7 @@ export class Matches {
   /** Adds a collective of one rank. */
   alone(member: number, event: number): void {
     this.member(member, event)
-    this.close(null)
+    this.close(null, false)
   }
 
   /** Adds a rank to the collective that the next `close` completes. */
@@ -41,9 +44,10 @@ export class Matches {
   }
 
   /** `by` counts where there are several ranks. */
-  close(by: MatchedBy | null): void {
+  close(by: MatchedBy | null, guessed: boolean): void {
     const count = this.members.length - this.start(this.ends.length)
     this.by.push(numberOfMeans(count > 1 ? by : null))
+    this.guesses.push(Number(guessed && count > 1))
     this.ends.push(this.members.length)
   }
 
@@ -66,7 +70,8 @@ export class Matches {
       members[i] = this.members.get(from + i)
       events[i] = this.events.get(from + i)
     }
-    return { by: meansOfNumber(this.by.get(index)), members, events }
+    const guessed = this.guesses.get(index) === 1
+    return { by: meansOfNumber(this.by.get(index)), members, events, guessed }
   }
 
   *[Symbol.iterator](): Generator<Match> {
@@ -110,10 +115,10 @@ export class GrowingMatches {
   }
 
   /** Adds one of them to those that are complete. */
-  finish(match: number, by: MatchedBy, matches: Matches): void {
+  finish(match: number, by: MatchedBy, guessed: boolean, matches: Matches): void {
     for (let i = this.first.get(match); i !== NONE; i = this.next.get(i))
       matches.member(this.members.get(i), this.events.get(i))
-    matches.close(by)
+    matches.close(by, guessed)
   }
 
   private push(member: number, event: number): number {

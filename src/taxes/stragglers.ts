@@ -226,8 +226,13 @@ function meanwhileOf(
     const collective = inside.collective(event)
     const arrived = Math.max(from, Math.min(to, start[event] + inside.wait(event)))
     const last = collective === NONE ? NONE : collectives.last[collective]
-    if (last !== NONE && arrived > from)
-      sums.add('waiting', `rank ${timeline.ranks[last].rank}`, null, arrived - from)
+    if (arrived > from)
+      sums.add(
+        'waiting',
+        last === NONE ? 'an unknown rank' : `rank ${timeline.ranks[last].rank}`,
+        null,
+        arrived - from,
+      )
     if (to > arrived)
       sums.add(
         'collective',

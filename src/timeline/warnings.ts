@@ -24,6 +24,7 @@ export type WarningClass =
   | 'before-recording' // device work that was enqueued before the recording began
   | 'several-ranks' // more than one rank in one document
   | 'missing-ranks' // ranks of a group that have no trace
+  | 'groups' // the ranks of process groups are guessed
   | 'unmatched' // a collective without its counterpart on another rank
   | 'clock' // clocks of ranks that disagree
   | 'steps' // steps that are absent, empty, detected or not the same on all ranks

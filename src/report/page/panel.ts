@@ -99,7 +99,11 @@ export class Panel {
     const last = collectives.last[index]
     const facts: string[] = []
     if (last < 0)
-      facts.push('One rank of this collective is known, so waiting and transfer cannot be told apart.')
+      facts.push(
+        members.length < 2
+          ? 'One rank of this collective is known, so waiting and transfer cannot be told apart.'
+          : 'It cannot be told who was late: the traces do not list the ranks of process groups, and these calls may be of different groups.',
+      )
     else {
       const starts = members.map((member) => collectives.start[member])
       const late = Math.max(...starts) - Math.min(...starts)

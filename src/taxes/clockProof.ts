@@ -1,0 +1,186 @@
+/**
+ * Whether collective ends prove that a clock is wrong, where the trace does not say which ranks are in a group.
+ *
+ * Two groups that run the same program look like one group with a wrong clock: their calls have the same order, and a
+ * group that is late ends its calls later by about the same time. One thing tells them apart. In one collective a rank
+ * that arrives early waits for the others, so arrivals vary from call to call while ends agree. In two groups nobody
+ * waits for the other one, so ends vary as much as arrivals do.
+ *
+ * A correction is therefore kept only if ends are much closer with it than with the trace's clocks, most of them agree,
+ * and they agree also in calls at which one side arrived unusually early or late.
+ */
+import { Column, float64 } from '../timeline/columns.ts'
+import type { Timeline } from '../timeline/timeline.ts'
+import { endTolerance, median } from './align.ts'
+import { communicationOf, isSynchronising } from './calls.ts'
+import type { Matches } from './matches.ts'
+
+/** Clocks that differ by less than this are left as they are: ends of one collective scatter by as much. */
+export const AGREEMENT = 10_000
+
+/** A rank's clock as collective ends would have it. */
+export interface ProposedClock {
+  offset: number
+  drift: number
+  /** The first rank of those that shared collectives tie together. */
+  root: number
+  /** The rank from which this one is reached through known groups only: their clocks move together. */
+  block: number
+}
+
+/** The share of calls that must end together. */
+const MOST = 0.75
+/** The share of calls at which one side must arrive unusually early or late: of fewer, chance makes some. */
+const TELLING = 0.02
+
+/** Sets clocks back to the trace's where nothing proves them wrong; returns the ranks of which that is so. */
+export function keepTraceClocks(
+  timeline: Timeline,
+  matches: Matches,
+  clocks: readonly ProposedClock[],
+): number[] {
+  const corrections = clocks.map(({ offset, drift, root }, rank) => {
+    const span = timeline.ranks[rank].deviceSpan
+    return offset - byTrace(timeline, clocks, rank, root) + (span ? (drift * (span[0] + span[1])) / 2 : 0)
+  })
+  const isMoved = (block: number): boolean =>
+    clocks[block].root !== block &&
+    (Math.abs(corrections[block]) > 0.5 || clocks[block].drift !== 0) &&
+    // Beyond that a time is no exact number, and the trace's clock no use.
+    Math.abs(corrections[block]) < 2 ** 52
+  const sides = sidesOf(clocks, corrections)
+  const moved = sides.map((ranks) => ranks.some((rank) => isMoved(clocks[rank].block)))
+  if (!moved.includes(true)) return []
+
+  // One side that is not proven makes the others doubtful too: its ranks may be missing from their groups.
+  const proofs = proofsOf(timeline, matches, clocks, sides, moved)
+  const doubtful = new Set<number>()
+  sides.forEach((ranks, side) => {
+    if (moved[side] && !isProven(proofs[side])) doubtful.add(clocks[ranks[0]].root)
+  })
+  const before = clocks.map(({ offset, drift }) => ({ offset, drift }))
+  const kept: number[] = []
+  clocks.forEach((clock, rank) => {
+    const { block, root } = clock
+    if (!doubtful.has(root) || !isMoved(block)) return
+    clock.offset -= before[block].offset - byTrace(timeline, before, block, root)
+    clock.drift -= before[block].drift
+    kept.push(rank)
+  })
+  return kept
+}
+
+/** A rank's offset by the trace's clocks, seen from the rank by which its component is placed. */
+const byTrace = (
+  { ranks }: Timeline,
+  clocks: readonly { readonly offset: number }[],
+  rank: number,
+  root: number,
+): number => clocks[root].offset + Number(ranks[rank].base - ranks[root].base)
+
+/** The ranks in sets that share collectives and have the same correction: what may be one group, or one machine. */
+function sidesOf(clocks: readonly ProposedClock[], corrections: readonly number[]): number[][] {
+  const order = clocks.map((_, rank) => rank)
+  const of = (rank: number): number => corrections[clocks[rank].block]
+  order.sort((a, b) => clocks[a].root - clocks[b].root || of(a) - of(b) || a - b)
+  const sides: number[][] = []
+  order.forEach((rank, i) => {
+    const last = order[i - 1]
+    if (i > 0 && clocks[last].root === clocks[rank].root && of(rank) - of(last) <= AGREEMENT)
+      sides[sides.length - 1].push(rank)
+    else sides.push([rank])
+  })
+  return sides
+}
+
+/** Of the calls that a side shares with others, how much later than the others the side arrived and ended. */
+interface Proof {
+  readonly arrivals: Column<Float64Array>
+  readonly ends: Column<Float64Array>
+  /** How much later it ended by the trace's clock. */
+  readonly before: Column<Float64Array>
+  readonly tolerances: Column<Float64Array>
+}
+
+function proofsOf(
+  timeline: Timeline,
+  matches: Matches,
+  clocks: readonly ProposedClock[],
+  sides: readonly (readonly number[])[],
+  moved: readonly boolean[],
+): Proof[] {
+  const { ranks } = timeline
+  const sideOf = new Int32Array(ranks.length)
+  sides.forEach((some, side) => some.forEach((rank) => (sideOf[rank] = side)))
+  const proofs = sides.map(() => ({
+    arrivals: new Column(float64),
+    ends: new Column(float64),
+    before: new Column(float64),
+    tolerances: new Column(float64),
+  }))
+  for (const { members, events, guessed } of matches.shared()) {
+    if (!guessed || members.every((rank) => !moved[sideOf[rank]])) continue
+    // Who may leave early need not end together with the others.
+    const kind = communicationOf(ranks[members[0]], events[0])?.collective ?? null
+    if (kind !== null && !isSynchronising(kind)) continue
+    const arrivals = new Latest()
+    const ends = new Latest()
+    const uncorrected = new Latest()
+    let transfer = Infinity
+    members.forEach((rank, k) => {
+      const { start, duration } = ranks[rank].events
+      const { offset, drift } = clocks[rank]
+      const [from, to] = [start[events[k]], start[events[k]] + duration[events[k]]]
+      arrivals.add(sideOf[rank], from + offset + drift * from)
+      ends.add(sideOf[rank], to + offset + drift * to)
+      uncorrected.add(sideOf[rank], to + byTrace(timeline, clocks, rank, clocks[rank].root))
+      transfer = Math.min(transfer, to - from)
+    })
+    if (arrivals.bySide.size < 2) continue
+    for (const side of arrivals.bySide.keys()) {
+      if (!moved[side]) continue
+      proofs[side].arrivals.push(arrivals.ahead(side))
+      proofs[side].ends.push(ends.ahead(side))
+      proofs[side].before.push((uncorrected.bySide.get(side) ?? NaN) - ends.latestBut(side))
+      proofs[side].tolerances.push(endTolerance(transfer))
+    }
+  }
+  return proofs
+}
+
+/** The latest time of each side. */
+class Latest {
+  readonly bySide = new Map<number, number>()
+
+  add(side: number, time: number): void {
+    this.bySide.set(side, Math.max(this.bySide.get(side) ?? -Infinity, time))
+  }
+
+  latestBut(side: number): number {
+    let others = -Infinity
+    for (const [other, time] of this.bySide) if (other !== side) others = Math.max(others, time)
+    return others
+  }
+
+  /** How much later a side's is than that of all others. */
+  ahead(side: number): number {
+    return (this.bySide.get(side) ?? NaN) - this.latestBut(side)
+  }
+}
+
+function isProven(proof: Proof): boolean {
+  const [arrivals, ends, tolerances] = [proof.arrivals.all(), proof.ends.all(), proof.tolerances.all()]
+  const distances = (values: Float64Array): Float64Array => values.map(Math.abs)
+  const [before, after] = [median(distances(proof.before.all())), median(distances(ends))]
+  if (after >= before / 2) return false
+  const usual = median(arrivals.slice())
+  let [agree, telling, tellingAgree] = [0, 0, 0]
+  for (let i = 0; i < ends.length; i++) {
+    const isTogether = Math.abs(ends[i]) <= tolerances[i]
+    agree += Number(isTogether)
+    if (Math.abs(arrivals[i] - usual) <= 2 * tolerances[i]) continue
+    telling++
+    tellingAgree += Number(isTogether)
+  }
+  return agree >= MOST * ends.length && telling > TELLING * ends.length && tellingAgree >= MOST * telling
+}

@@ -1,0 +1,152 @@
+/**
+ * Jobs whose traces do not say which ranks are in a process group. Groups that run the same program look alike, so true
+ * clocks must stay, and nobody may be blamed who kept nobody waiting.
+ */
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { toDocument } from '../../src/report/toDocument.ts'
+import { screen } from '../../src/report/terminal.ts'
+import { stragglersSection } from '../../src/report/sections.ts'
+import { type Audit, audit } from '../../src/taxes/audit.ts'
+import type { Timeline } from '../../src/timeline/timeline.ts'
+import { type Warning, Warnings } from '../../src/timeline/warnings.ts'
+import { type ParallelJob, type ParallelRecording, recordRun, run } from './parallel.ts'
+
+interface Audited {
+  readonly timeline: Timeline
+  readonly found: Audit
+  readonly warnings: readonly Warning[]
+}
+
+function audited(job: ParallelJob, recording: ParallelRecording = {}): Audited {
+  const timeline = recordRun(run(job), recording)
+  const warnings = new Warnings()
+  return { timeline, found: audit(timeline, warnings), warnings: warnings.list() }
+}
+
+const corrections = ({ found }: Audited): number[] => found.clocks.map(({ correction }) => correction)
+const classes = ({ warnings }: Audited): string[] => warnings.map((one) => one.class)
+/** How long others waited for each rank, as the job with metadata tells. */
+const keptWaiting = (job: ParallelJob): Map<number, number> =>
+  new Map(audited(job, { metadata: true }).found.stragglers.map(({ rank, exposed }) => [rank, exposed]))
+
+const slowAlways = { rank: 5, by: 300_000 }
+const slowAtFirst = { rank: 5, by: 500_000, layers: [0] }
+const cases: [string, ParallelJob][] = [
+  ['2 x 4, a rank that is always slow', { tensor: 2, data: 4, slow: slowAlways }],
+  ['2 x 4, a rank that is slow in the first layer', { tensor: 2, data: 4, slow: slowAtFirst }],
+  ['2 x 4, without noise', { tensor: 2, data: 4, noise: 0, layers: 40, slow: slowAtFirst }],
+  ['2 x 4, a rank that is a little slow', { tensor: 2, data: 4, slow: { rank: 5, by: 30_000 } }],
+  ['4 x 2, a rank that is always slow', { tensor: 4, data: 2, slow: slowAlways }],
+  ['4 x 2, a rank that is slow in the first layer', { tensor: 4, data: 2, slow: slowAtFirst }],
+  ['4 x 2 on one stream', { tensor: 4, data: 2, oneStream: true, slow: slowAlways }],
+  ['two stages of two', { tensor: 2, stages: 2, microbatches: 6, slow: { rank: 1, by: 300_000 } }],
+  [
+    'two stages of two, unequal',
+    { tensor: 2, stages: 2, microbatches: 6, extraLayers: 2, slow: { rank: 3, by: 300_000, layers: [2] } },
+  ],
+  ['four stages, point to point', { stages: 4, microbatches: 8, slow: { rank: 2, by: 300_000 } }],
+  ['four stages of two', { stages: 4, data: 2, microbatches: 8, slow: { rank: 2, by: 300_000 } }],
+  [
+    'two stages of 2 x 2 that all meet',
+    { tensor: 2, stages: 2, data: 2, microbatches: 4, closing: true, slow: { rank: 2, by: 300_000 } },
+  ],
+]
+
+describe('groups that no trace lists', () => {
+  it.each(cases)('%s: true clocks stay, nobody wrong is blamed, a warning says it', (_, job) => {
+    const result = audited(job)
+    expect(corrections(result)).toEqual(corrections(result).map(() => 0))
+    expect(classes(result)).toContain('groups')
+    expect(result.warnings[0].message).not.toMatch(/disagrees? with collective ends/)
+    const [worst] = result.found.stragglers
+    const truth = keptWaiting(job)
+    // Somebody who is named is the slow rank, or one that the job with metadata names too.
+    if (worst && worst.rank !== job.slow?.rank)
+      expect(truth.get(worst.rank) ?? 0).toBeGreaterThan(Math.max(...truth.values()) / 2)
+  })
+
+  it.each(cases)('%s: with metadata, groups are known and nothing is said of them', (_, job) => {
+    const result = audited(job, { metadata: true })
+    expect(corrections(result)).toEqual(corrections(result).map(() => 0))
+    expect(classes(result)).not.toContain('groups')
+    expect(result.found.stragglers.map(({ rank }) => rank)).toContain(job.slow?.rank)
+    for (const { members, last } of result.found.collectives) expect(members.length > 1).toBe(last !== null)
+  })
+
+  it('of random jobs: true clocks stay, and a warning says that groups are guessed', () => {
+    const jobs = fc.record({
+      tensor: fc.constantFrom(2, 4),
+      data: fc.constantFrom(2, 4),
+      stages: fc.constantFrom(1, 2),
+      layers: fc.constantFrom(4, 8, 20),
+      microbatches: fc.constantFrom(1, 4),
+      noise: fc.constantFrom(0, 0.001, 0.02, 0.2),
+      compute: fc.constantFrom(100_000, 1_000_000),
+      extraLayers: fc.constantFrom(0, 2),
+      closing: fc.boolean(),
+      seed: fc.nat(1e6),
+      slow: fc.record({ rank: fc.nat(3), by: fc.constantFrom(100_000, 300_000, 1_000_000) }),
+    })
+    fc.assert(
+      fc.property(jobs, (job) => {
+        const result = audited(job)
+        expect(corrections(result)).toEqual(corrections(result).map(() => 0))
+        expect(classes(result)).toContain('groups')
+      }),
+      { seed: 1, numRuns: 60 },
+    )
+  })
+
+  it('a clock that is kept is named, with the reason', () => {
+    const [, job] = cases[2]
+    const said = audited(job).warnings.find((one) => one.class === 'clock')
+    expect(said?.message).toMatch(/^collectives of ranks 4-5 do not end together .* keep the trace's clock$/)
+  })
+
+  it('nobody is named on the screen, in the JSON, on the page and in the summary, and each says why', () => {
+    const { timeline, found, warnings } = audited(cases[0][1])
+    expect(found.stragglers).toEqual([])
+    const document = toDocument({
+      timeline,
+      audit: found,
+      options: {},
+      sources: [],
+      warnings,
+      version: '0',
+    })
+    expect(document.doubtful?.collectives).toBeGreaterThan(0)
+    for (const { lastRank, perRank } of document.collectives)
+      if (perRank.length > 1) expect(lastRank).toBeNull()
+    expect(document.summary[1]).toMatch(/^Who was late cannot be told at \d+ of \d+ collectives: /)
+    expect(document.summary.join(' ')).not.toMatch(/why rank \d is late|Rank \d kept/)
+    const shown = screen(document, null).join('\n')
+    expect(shown).not.toContain('Who kept the others waiting')
+    expect(shown.replace(/\s+/g, ' ')).toMatch(/at \d+ of \d+ collectives it cannot be told who was last/)
+    expect(stragglersSection(document).text.replace(/\s+/g, ' ')).toMatch(/it cannot be told who was late/)
+  })
+})
+
+describe('one group that no trace lists', () => {
+  const job: ParallelJob = { tensor: 8, slow: { rank: 5, by: 300_000, layers: [2] } }
+  it.each<[string, (rank: number) => number, number[]]>([
+    ['right clocks', () => 0, []],
+    ['the clock of one rank ahead', (rank) => (rank === 3 ? 3_000_000 : 0), [3]],
+    ['the clock of the first rank ahead', (rank) => (rank === 0 ? 3_000_000 : 0), [1, 2, 3, 4, 5, 6, 7]],
+    ['the clock of a machine ahead', (rank) => (rank >= 4 ? 3_000_000 : 0), [4, 5, 6, 7]],
+    ['every clock wrong', (rank) => rank * 700_000, [1, 2, 3, 4, 5, 6, 7]],
+  ])('%s: clocks are set and the slow rank is named', (_, ahead, moved) => {
+    for (const metadata of [false, true]) {
+      const { found } = audited(job, { ahead, metadata })
+      expect(found.clocks.filter(({ aligned }) => aligned).map(({ rank }) => rank)).toEqual(moved)
+      for (const { rank, correction } of found.clocks)
+        expect(Math.abs(correction - (ahead(0) - ahead(rank)))).toBeLessThan(2_000)
+      expect(found.stragglers[0].rank).toBe(5)
+      expect(found.stragglers[0].exposed).toBeGreaterThan(0.9 * 3 * 7 * 300_000)
+    }
+  })
+
+  it('a group of two ranks needs no guess', () => {
+    expect(classes(audited({ tensor: 2, slow: { rank: 1, by: 300_000 } }))).not.toContain('groups')
+  })
+})
