@@ -6,6 +6,7 @@ import { RankBuilder, TimelineBuilder } from '../timeline/builder.ts'
 import { categories, CHROME_VERSION, type ChromeRank, COMMUNICATION_EVENT } from '../timeline/chrome.ts'
 import { Identifiers } from './identifiers.ts'
 import {
+  calledEvent,
   type Communication,
   isInReach,
   Kind,
@@ -152,10 +153,10 @@ class ArkeRank {
     const start = (event.time.whole - this.whole) * 1000 + event.time.nanoseconds - this.nanoseconds
     const { duration, numbers } = event
     if (kind === undefined || track === undefined)
-      return this.warnings.add('garbage', () => `${name.slice(0, 60)} is on no track of its rank; left out`)
+      return this.warnings.add('garbage', () => `${calledEvent(name)} is on no track of its rank; left out`)
     const readable = event.timed && duration >= 0
     if (!readable || !isInReach(start, duration))
-      return this.warnings.add('time', () => `${name.slice(0, 60)} has no readable time; left out`)
+      return this.warnings.add('time', () => `${calledEvent(name)} has no readable time; left out`)
     const id =
       event.name < 0 ? this.timeline.intern('') : (this.names[event.name] ??= this.timeline.intern(name))
     const added = builder.add(kind, track, id, start, duration)

@@ -1,10 +1,11 @@
 /** What a rank's timeline itself shows to be odd, whatever trace it came from. */
-import { isDeviceWork, NONE, type RankTimeline } from '../timeline/timeline.ts'
+import { rankNames } from '../timeline/ranges.ts'
+import { calledEvent, isDeviceWork, NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
 
 export function inspect(rank: RankTimeline, names: readonly string[], warnings: Warnings): void {
   const { start, duration, kind, name, launch } = rank.events
-  const called = (event: number): string => names[name[event]].slice(0, 60)
+  const called = (event: number): string => calledEvent(names[name[event]])
   for (const { role, owner, id, from, to } of rank.tracks) {
     if (role !== 'stream') continue
     let busyUntil = -Infinity
@@ -17,16 +18,28 @@ export function inspect(rank: RankTimeline, names: readonly string[], warnings: 
         name[event] === name[last] &&
         duration[event] === duration[last]
       )
-        warnings.add('duplicate-event', () => `rank ${rank.rank} has ${called(event)} twice at the same time`)
+        warnings.tally(
+          'duplicate-event',
+          rank.rank,
+          ({ ranks }) =>
+            `${rankNames(ranks)}: work that is recorded twice at the same time, such as ${called(event)}, counts once as busy`,
+        )
       else if (start[event] < busyUntil)
-        warnings.add(
+        warnings.tally(
           'overlap',
-          () =>
-            `rank ${rank.rank}: ${called(event)} starts on stream ${id} of device ${owner} before the work ahead of it ` +
-            'has ended (programmatic dependent launches do that; counted once as busy)',
+          rank.rank,
+          ({ ranks }) =>
+            `${rankNames(ranks)}: work such as ${called(event)} (stream ${id} of device ${owner}) starts before the work ` +
+            'ahead of it on its stream has ended; the time counts once as busy (programmatic dependent launches do that)',
         )
       if (launch[event] !== NONE && start[event] < start[launch[event]])
-        warnings.add('before-launch', () => `rank ${rank.rank}: ${called(event)} starts before its launch`)
+        warnings.tally(
+          'before-launch',
+          rank.rank,
+          ({ ranks }) =>
+            `${rankNames(ranks)}: work such as ${called(event)} starts before the call that launched it; ` +
+            'the clocks of host and device disagree',
+        )
       busyUntil = Math.max(busyUntil, start[event] + duration[event])
       last = event
     }

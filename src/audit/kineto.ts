@@ -90,7 +90,7 @@ export async function readKineto(
   for (const { timeline: frozen, origin, metadata } of file.ranks) {
     const { rank } = frozen
     if (origin === 'guess')
-      warnings.add('rank', () => `neither the trace nor its name tells its rank; taken as ${rank}`)
+      warnings.add('rank', () => `neither the trace nor its name states a rank; taken as rank ${rank}`)
     if (timeline.has(rank)) {
       warnings.add('duplicate-rank', () => `rank ${rank} is there already; this one is left out`)
       continue

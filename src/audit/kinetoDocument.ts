@@ -4,7 +4,7 @@
  * calling thread.
  */
 import { RankBuilder, type TimelineBuilder } from '../timeline/builder.ts'
-import { type Communication, isDeviceWork, isInReach, Kind, NONE } from '../timeline/timeline.ts'
+import { calledEvent, type Communication, isDeviceWork, isInReach, Kind, NONE } from '../timeline/timeline.ts'
 import { collectiveOf, communicationLibrary } from './communication.ts'
 import { hostCallKind } from './hostCalls.ts'
 import { Identifiers } from './identifiers.ts'
@@ -117,7 +117,9 @@ export class KinetoDocument {
   }
 
   private warn(kind: WarningClass, role: Role, name: string, what: string): void {
-    this.warnings.add(kind, () => `${role} ${name.slice(0, 60)} ${what}`)
+    this.warnings.add(kind, () =>
+      name.trim() === '' ? `a ${role} without a name ${what}` : `${role} ${calledEvent(name)} ${what}`,
+    )
   }
 
   private kind(role: Role, event: TraceEvent, name: string): Kind {

@@ -12,7 +12,7 @@ import { statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { basename } from 'node:path'
 import { joinTimelines } from '../timeline/join.ts'
-import { ranges } from '../timeline/ranges.ts'
+import { rankNames } from '../timeline/ranges.ts'
 import type { RankTimeline, Timeline } from '../timeline/timeline.ts'
 import { type Warning, type WarningClass, Warnings } from '../timeline/warnings.ts'
 import { isArchive } from './archive.ts'
@@ -90,12 +90,7 @@ export async function readTraces(inputs: readonly string[], options: ReadOptions
     throw nothingToAudit(paths, files, timeline)
   const missing = missingRanks(timeline.ranks, files)
   if (missing.length > 0)
-    found.add(
-      null,
-      'missing-ranks',
-      `there is no trace of rank${missing.length > 1 ? 's' : ''} ${ranges(missing)}`,
-      missing.length,
-    )
+    found.add(null, 'missing-ranks', `there is no trace of ${rankNames(missing)}`, missing.length)
   const odd = new Warnings()
   for (const rank of timeline.ranks) inspect(rank, timeline.names, odd)
   found.addAll(null, odd.list())
@@ -182,14 +177,14 @@ function numberRanks(files: readonly TraceFile[], found: WarningList): RankTimel
       found.add(
         file,
         'rank',
-        `rank ${timeline.rank} is another's; that of device ${timeline.rank} is taken as ${rank}`,
+        `device ${timeline.rank} is taken as rank ${rank}, since rank ${timeline.rank} is another recording`,
       )
     give(file, timeline, rank)
   })
   each(({ timeline, origin }, file) => {
     if (origin !== 'guess') return
     const rank = nextFree()
-    found.add(file, 'rank', `neither the trace nor its name tells its rank; taken as ${rank}`)
+    found.add(file, 'rank', `neither the trace nor its name states a rank; taken as rank ${rank}`)
     give(file, timeline, rank)
   })
   return numbered
@@ -204,11 +199,7 @@ function unusedRank(rank: number, { ranks }: TraceFile, found: WarningList): voi
     return
   const numbers = ranks.map(({ timeline }) => timeline.rank)
   const where = ranks.some(({ origin }) => origin === 'name') ? "the file's name tells" : 'the trace has'
-  found.add(
-    0,
-    'rank',
-    `rank ${rank} was given and is not used: ${where} ${ranks.length > 1 ? 'ranks' : 'rank'} ${ranges(numbers)}`,
-  )
+  found.add(0, 'rank', `rank ${rank} was given and is not used: ${where} ${rankNames(numbers)}`)
 }
 
 function worldOf(files: readonly TraceFile[]): number | null {

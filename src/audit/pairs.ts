@@ -4,6 +4,7 @@
  */
 import type { TraceEvent } from './json/event.ts'
 import type { ByteStrings } from './json/strings.ts'
+import { calledEvent } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
 
 /** What is kept of an event until its end comes. */
@@ -69,7 +70,7 @@ export class EventPairs {
     for (const open of this.open.values())
       for (const { name } of open)
         this.warnings.add('time', () => {
-          const called = name < 0 ? 'an event' : this.strings.text(name).slice(0, 60)
+          const called = calledEvent(name < 0 ? '' : this.strings.text(name))
           return `${called} begins and does not end; left out`
         })
   }

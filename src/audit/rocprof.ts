@@ -8,7 +8,7 @@
  */
 import { RankBuilder, TimelineBuilder } from '../timeline/builder.ts'
 import { Column, float64 } from '../timeline/columns.ts'
-import { isInReach, Kind, type RankTimeline } from '../timeline/timeline.ts'
+import { calledEvent, isInReach, Kind, type RankTimeline } from '../timeline/timeline.ts'
 import { Warnings } from '../timeline/warnings.ts'
 import { describeKernel } from './communication.ts'
 import { hostCallKind } from './hostCalls.ts'
@@ -215,16 +215,16 @@ class RocprofReader {
   /** Adds an event, or says why not and returns -1. */
   private event(kind: Kind, track: number, name: string, { start, end }: RecordRow): number {
     if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end)) {
-      this.warnings.add('time', () => `${name.slice(0, 60)} has no readable time; left out`)
+      this.warnings.add('time', () => `${calledEvent(name)} has no readable time; left out`)
       return -1
     }
     if (Number.isNaN(this.origin)) this.origin = start
     if (end < start)
-      this.warnings.add('negative-duration', () => `${name.slice(0, 60)} has a negative duration; taken as 0`)
+      this.warnings.add('negative-duration', () => `${calledEvent(name)} has a negative duration; taken as 0`)
     const from = start - this.origin
     const duration = Math.max(0, end - start)
     if (!isInReach(from, duration)) {
-      this.warnings.add('time', () => `${name.slice(0, 60)} is more than 26 days away; left out`)
+      this.warnings.add('time', () => `${calledEvent(name)} is more than 26 days away; left out`)
       return -1
     }
     return this.rank.add(kind, track, this.timeline.intern(name), from, duration)

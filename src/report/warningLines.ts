@@ -1,5 +1,6 @@
 /** Warnings as a person reads them: the gravest first, and what several files or ranks say alike once, with a count. */
 import { basename, dirname, join } from 'node:path'
+import { ranges } from '../timeline/ranges.ts'
 import type { AuditDocument, WarningDocument } from './document.ts'
 import { plural } from './format.ts'
 
@@ -38,6 +39,8 @@ const counted: Readonly<Record<string, 'rank' | null>> = {
   'duplicate-rank': null,
   clock: null,
   groups: null,
+  unmatched: null,
+  'before-recording': null,
   rank: null,
   'several-ranks': null,
   'no-events': 'rank',
@@ -57,24 +60,43 @@ export function warningLines({ warnings, sources }: Pick<AuditDocument, 'warning
   const names = sources.flatMap(({ path }) => [basename(path), join(basename(dirname(path)), basename(path))])
   const merged = new Map<
     string,
-    { first: WarningDocument; text: string; count: number; files: Set<string> }
+    { first: WarningDocument; texts: string[]; count: number; files: Set<string> }
   >()
   for (const warning of byGravity(warnings)) {
     const file = names.find((name) => warning.message.startsWith(`${name}: `))
     const text = file === undefined ? warning.message : warning.message.slice(file.length + 2)
     const key = `${warning.class} ${ending(text)}`
     const known = merged.get(key)
-    if (known) known.count += warning.count
-    else merged.set(key, { first: warning, text, count: warning.count, files: new Set() })
+    if (known) {
+      known.count += warning.count
+      known.texts.push(text)
+    } else merged.set(key, { first: warning, texts: [text], count: warning.count, files: new Set() })
     if (file !== undefined) merged.get(key)?.files.add(file)
   }
-  return [...merged.values()].map(({ first, text, count, files }) => {
+  return [...merged.values()].map(({ first, texts, count, files }) => {
     const unit = first.class in counted ? counted[first.class] : 'time'
     const counts = [
       ...(count > 1 && unit !== null ? [plural(count, unit)] : []),
       ...(files.size > 1 ? [`in ${plural(files.size, 'file')}`] : []),
     ]
-    return (files.size > 1 ? text : first.message) + (counts.length > 0 ? ` (${counts.join(' ')})` : '')
+    return (
+      (files.size > 1 ? withRanges(texts) : first.message) +
+      (counts.length > 0 ? ` (${counts.join(' ')})` : '')
+    )
+  })
+}
+
+/** The first of texts that differ in numbers only, with all of these: `rank 0-3` of `rank 0` to `rank 3`. */
+function withRanges(texts: readonly string[]): string {
+  const number = /(?<= )\d+(?= |$|[,;.])/g
+  const shape = (text: string): string => text.replace(number, '#')
+  if (texts.some((text) => shape(text) !== shape(texts[0]))) return texts[0]
+  const values = texts.map((text) => text.match(number) ?? [])
+  let at = 0
+  return texts[0].replace(number, () => {
+    const all = new Set(values.map((of) => Number(of[at])))
+    at++
+    return ranges([...all])
   })
 }
 

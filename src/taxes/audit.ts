@@ -6,6 +6,7 @@
 import { Column, float64 } from '../timeline/columns.ts'
 import { duration, percent, plural } from '../timeline/figures.ts'
 import { difference, intersection, type Intervals, totalWithin } from '../timeline/intervals.ts'
+import { rankNames } from '../timeline/ranges.ts'
 import { lowerBound } from '../timeline/search.ts'
 import { isDeviceWork, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
@@ -195,20 +196,26 @@ function chosenSpan(
 ): readonly [number, number] {
   const span = recordedSpan(rank)
   if (!span) {
-    warnings.add('no-events', () => `rank ${rank.rank} has no device work`)
+    warnings.tally(
+      'no-events',
+      rank.rank,
+      ({ ranks }) => `${rankNames(ranks)} ${ranks.length === 1 ? 'has' : 'have'} no device work`,
+      { count: 0 },
+    )
     return [0, 0]
   }
   if (chosen) {
     const [first, last] = chosen
     const inside = steps.filter(({ number }) => number >= first && number <= last)
     if (inside.length > 0) return [inside[0].from, inside[inside.length - 1].to]
-    warnings.add(
+    warnings.tally(
       'steps',
-      () =>
-        first === last
-          ? `rank ${rank.rank} has no step ${first}; it is left out`
-          : `rank ${rank.rank} has no steps ${first} to ${last}; it is left out`,
-      1,
+      rank.rank,
+      ({ ranks }) =>
+        `${rankNames(ranks)} ${ranks.length === 1 ? 'has' : 'have'} no ` +
+        `${first === last ? `step ${first}` : `steps ${first} to ${last}`}; ` +
+        `${ranks.length === 1 ? 'it is' : 'they are'} left out`,
+      { count: 0 },
       'absent',
     )
     return [0, 0]
@@ -219,11 +226,16 @@ function chosenSpan(
     if (role === 'stream')
       for (let event = from; event < to && start[event] < span[0]; event++)
         if (isDeviceWork(kind[event])) before++
+  const [from, to] = rank.deviceSpan ?? span
   if (before > 0)
-    warnings.add(
+    warnings.tally(
       'before-recording',
-      () => `rank ${rank.rank}: device work that was enqueued before the recording began is left out`,
-      before,
+      rank.rank,
+      ({ ranks, count, amount, of }) =>
+        `${rankNames(ranks)}: ${count} ${count === 1 ? 'kernel or copy that was' : 'kernels and copies that were'} enqueued ` +
+        `before the recording began ${count === 1 ? 'is' : 'are'} left out: ${duration(amount / 1000)}, ` +
+        `${percent(amount, of)} of the recorded time of ${ranks.length === 1 ? 'this rank' : 'these ranks'}`,
+      { count: before, amount: span[0] - from, of: to - from },
     )
   return span
 }

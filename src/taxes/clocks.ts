@@ -12,7 +12,7 @@
  * (`clockProof.ts`).
  */
 import { Column, float64 } from '../timeline/columns.ts'
-import { ranges } from '../timeline/ranges.ts'
+import { rankNames } from '../timeline/ranges.ts'
 import { sortBy } from '../timeline/sort.ts'
 import { NONE, type Timeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
@@ -321,13 +321,11 @@ function warn(
   const untied = (is: (offset: number | null) => boolean): number[] =>
     clocks.filter((_, rank) => !reached.has(rank) && is(offsets[rank])).map(({ rank }) => rank)
   const alone = untied((offset) => offset !== null)
-  const those = (ranks: readonly number[]): string =>
-    `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranges(ranks)}`
   if (alone.length > 0)
     warnings.add(
       'clock',
       () =>
-        `no matched collective ties ${those(alone)} to rank ${clocks[0].rank}; ` +
+        `no matched collective ties ${rankNames(alone)} to rank ${clocks[0].rank}; ` +
         `${alone.length === 1 ? 'it keeps' : 'they keep'} the trace's clock`,
       alone.length,
       'alone',
@@ -337,7 +335,7 @@ function warn(
     warnings.add(
       'clock',
       () =>
-        `no matched collective ties ${those(placed)} to rank ${clocks[0].rank}, and by the trace's clocks they were ` +
+        `no matched collective ties ${rankNames(placed)} to rank ${clocks[0].rank}, and by the trace's clocks they were ` +
         `recorded weeks or years apart; they are shown from the same beginning`,
       placed.length,
       'placed',
@@ -347,7 +345,7 @@ function warn(
     warnings.add(
       'clock',
       () =>
-        `collectives of ${those(kept.map((rank) => clocks[rank].rank))} do not end together with those of the other ranks. ` +
+        `collectives of ${rankNames(kept.map((rank) => clocks[rank].rank))} do not end together with those of the other ranks. ` +
         'The traces do not list process groups, so this may be another group rather than a wrong clock; ' +
         `${kept.length === 1 ? `rank ${clocks[one].rank} keeps` : 'they keep'} the trace's clock`,
       kept.length,

@@ -3,7 +3,8 @@
  * last one. A rank waits from its own arrival to the last one's, but no longer than it was inside; the rest moves data.
  * Where groups are guessed and ends do not agree, who was last is not known, and neither is the waiting.
  */
-import { ranges } from '../timeline/ranges.ts'
+import { duration, percent } from '../timeline/figures.ts'
+import { rankNames } from '../timeline/ranges.ts'
 import { sortBy } from '../timeline/sort.ts'
 import { type Communication, NONE, type Timeline, unknownCommunication } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
@@ -210,6 +211,8 @@ class Groups {
   private readonly missing = new Set<number>()
   private unlisted = 0
   private unmatched = 0
+  /** The time in unmatched calls, in nanoseconds. */
+  private unmatchedTime = 0
   private example: string | null = null
 
   constructor(timeline: Timeline, world: number | null) {
@@ -242,6 +245,9 @@ class Groups {
     this.unlisted = Math.max(this.unlisted, group.unlisted)
     if (members.length < group.present) {
       this.unmatched++
+      members.forEach((member, k) => {
+        this.unmatchedTime += this.timeline.ranks[member].events.duration[events[k]]
+      })
       this.example ??=
         `rank ${rank.rank}'s ${call?.collective ?? 'communication'}` +
         (call?.group ? ` of group ${call.group}` : '')
@@ -261,23 +267,31 @@ class Groups {
     return { size, present: size - missing.length, missing, unlisted: 0 }
   }
 
+  private recorded(): number {
+    return this.timeline.ranks.reduce((sum, { deviceSpan: span }) => sum + (span ? span[1] - span[0] : 0), 0)
+  }
+
   warn(warnings: Warnings, world: number | null): void {
     if (this.unmatched > 0)
       warnings.add(
         'unmatched',
         () =>
-          `ranks that have a trace have no call that is the same as ${this.example}; ` +
-          'its waiting is a lower bound or unknown',
+          (this.unmatched === 1 ? `${this.example} has` : `${this.unmatched} calls have`) +
+          ' no counterpart on other ranks that have a trace' +
+          `${this.unmatched === 1 ? '' : `, first ${this.example}`}; ` +
+          `${this.unmatched === 1 ? 'it takes' : 'they take'} ${duration(this.unmatchedTime / 1000)} ` +
+          `(${percent(this.unmatchedTime, this.recorded())} of the recorded time, over all ranks), of which the waiting ` +
+          'is a lower bound or unknown',
         this.unmatched,
       )
     if (world !== null && this.unlisted > 0)
       for (let rank = 0; rank < world; rank++) if (!this.present.has(rank)) this.missing.add(rank)
     const missing = [...this.missing].sort((a, b) => a - b)
-    const known = 'of their collectives, waiting is a lower bound or unknown'
+    const known = 'the waiting in collectives with them is a lower bound or unknown'
     if (missing.length > 0)
       warnings.add(
         'missing-ranks',
-        () => `there is no trace of rank${missing.length > 1 ? 's' : ''} ${ranges(missing)}; ${known}`,
+        () => `there is no trace of ${rankNames(missing)}; ${known}`,
         missing.length,
       )
     else if (this.unlisted > 0)

@@ -93,7 +93,7 @@ class Own {
 }
 
 const nameOf = ({ group, groupDescription, library }: CollectiveCall): string =>
-  group ?? groupDescription ?? library ?? 'unknown'
+  group || groupDescription || library || 'unknown'
 
 /** Of a group: a text, or where the ranks that meet under a name are the group, a number. */
 type Identity = string | number

@@ -19,7 +19,7 @@ export function kernelLabel(name: string): string {
     else label += character
   }
   label = label.trim()
-  if (label === '') label = plain
+  if (label === '') label = plain.trim() || '(no name)'
   return label.length > LONGEST ? `${label.slice(0, LONGEST - 1)}…` : label
 }
 
@@ -51,7 +51,8 @@ export class Labels {
   of({ events }: RankTimeline, event: number): number {
     const { name, operator, launch } = events
     const call = launch[event]
-    if (operator[event] !== NONE && (call === NONE || !this.isGraph(name[call])))
+    const isNamed = operator[event] !== NONE && this.names[name[operator[event]]] !== ''
+    if (isNamed && (call === NONE || !this.isGraph(name[call])))
       return (this.operators[name[operator[event]]] ??= this.intern(this.names[name[operator[event]]]))
     return this.ofKernelItself(events, event)
   }

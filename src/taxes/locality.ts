@@ -21,6 +21,7 @@
  * last-level cache; smaller ones may never have reached memory. It lies inside busy time.
  */
 import { Column, float64, int32, uint8 } from '../timeline/columns.ts'
+import { rankNames } from '../timeline/ranges.ts'
 import { isDeviceWork, Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
 import { lowerBound } from '../timeline/search.ts'
@@ -67,11 +68,16 @@ export function localityOf(
 ): Locality | null {
   if (rank.operands.length === 0) {
     if (rank.deviceSpan)
-      warnings.add(
+      warnings.tally(
         'shapes',
-        () =>
-          `the trace of rank ${rank.rank} has no shapes of operands, so its locality tax is unknown; ` +
-          'record with record_shapes=True',
+        rank.rank,
+        ({ ranks }) =>
+          (ranks.length === 1
+            ? `the trace of ${rankNames(ranks)} has no operand shapes, so its`
+            : `the traces of ${rankNames(ranks)} have no operand shapes, so their`) +
+          ' locality tax is unknown; record with record_shapes=True',
+        { count: 0 },
+        'absent',
       )
     return null
   }
@@ -79,11 +85,14 @@ export function localityOf(
   const found = new Matcher(rank, names)
   found.run()
   if (found.known * 2 < found.operations)
-    warnings.add(
+    warnings.tally(
       'shapes',
-      () =>
-        `rank ${rank.rank}: what ${found.operations - found.known} of ${found.operations} operations read and ` +
-        'write is unknown (no operator, no shapes, or no rule for it); the locality tax leaves them out',
+      rank.rank,
+      ({ ranks, amount: unknown, of }) =>
+        `${rankNames(ranks)}: what ${unknown} of ${of} operations read and write is unknown (no operator, no shapes, or ` +
+        'no rule for it); the locality tax leaves them out',
+      { count: 0, amount: found.operations - found.known, of: found.operations },
+      'few',
     )
   return located(rank, memory, found)
 }
@@ -113,10 +122,16 @@ function memoryOf(
   const listed = rank.device === null ? null : deviceMemory(rank.device)
   if (bandwidth !== undefined && bandwidth > 0) return { bandwidth, cache: listed?.cache ?? 0 }
   if (!listed)
-    warnings.add('device', () =>
-      rank.device === null
-        ? `rank ${rank.rank} does not say on which device it ran; give the bandwidth of its memory`
-        : `the memory of ${rank.device} (rank ${rank.rank}) is not known; give its bandwidth`,
+    warnings.tally(
+      'device',
+      rank.rank,
+      ({ ranks }) =>
+        (rank.device === null
+          ? `the device of ${rankNames(ranks)} is not in the trace`
+          : `the memory bandwidth of ${rank.device} (${rankNames(ranks)}) is not known`) +
+        ', so the locality tax is known in bytes only; give the bandwidth with --bandwidth',
+      { count: 0 },
+      rank.device ?? '',
     )
   return listed
 }

@@ -42,8 +42,8 @@ export interface CommunicationTime {
 
 /**
  * The window of a whole recording: from the first device work that was enqueued while it ran to the last end of any.
- * Work before that was enqueued before the recording began, and nothing is known of why it ran when it did. Where that
- * would be more than half of all, launches are rather missing than early, and the trace is taken whole.
+ * Work before that was enqueued before the recording began, and nothing is known of why it ran when it did. If that would
+ * be more than half of the recorded time, launches are missing rather than early, and the trace is taken whole.
  */
 export function recordedSpan(rank: RankTimeline): readonly [from: number, to: number] | null {
   const { start, kind, launch } = rank.events

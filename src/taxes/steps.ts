@@ -6,6 +6,8 @@
  * Where the program says nothing, a period is looked for: kernels that come back in the same order, the whole trace
  * through. Layers repeat as well, inside a step; but then other kernels are there once, which tells them apart.
  */
+import { duration as written } from '../timeline/figures.ts'
+import { rankNames } from '../timeline/ranges.ts'
 import { isDeviceWork, Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
 
@@ -88,10 +90,15 @@ function windows(rank: RankTimeline, named: readonly NamedStep[], warnings: Warn
     const { name, number } = named[i]
     ends = Math.max(ends, last[i])
     if (first[i] === Infinity) {
-      warnings.add(
+      warnings.tally(
         'steps',
-        () => `rank ${rank.rank}: ${name} enqueued no device work; it is left out`,
-        1,
+        rank.rank,
+        ({ ranks, count, amount }) =>
+          (count === 1
+            ? `${name} of rank ${rank.rank} enqueued no device work and is left out`
+            : `${count} steps of ${rankNames(ranks)} enqueued no device work and are left out`) +
+          ` (${written(amount / 1000)} on the host)`,
+        { amount: named[i].to - named[i].from },
         'empty',
       )
       continue

@@ -217,8 +217,8 @@ function meanwhileOf(
   for (const [key, time] of compute)
     sums.add(
       'compute',
-      timeline.names[Math.floor(key / names)],
-      key % names === 0 ? null : timeline.names[(key % names) - 1],
+      timeline.names[Math.floor(key / names)] || '(no name)',
+      key % names === 0 ? null : timeline.names[(key % names) - 1] || null,
       time,
     )
   const inside = new Inside(timeline, collectives, index)
@@ -242,7 +242,7 @@ function meanwhileOf(
       )
   })
   open = sweep(rank, open, [Kind.memcpy], (event, from, to) =>
-    sums.add('copy', timeline.names[name[event]], null, to - from),
+    sums.add('copy', timeline.names[name[event]] || '(no name)', null, to - from),
   )
   if (partition !== null)
     for (const part of idleParts) {
@@ -256,7 +256,7 @@ function meanwhileOf(
 
 const describe = (call: CollectiveCall | null): string => {
   const kind = call?.kind ?? 'communication'
-  const group = call === null ? null : (call.groupDescription ?? call.group)
+  const group = call?.groupDescription || call?.group || null
   return group === null ? kind : `${kind} of group ${group}`
 }
 

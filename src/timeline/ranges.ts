@@ -1,3 +1,7 @@
+/** `rank 3` or `ranks 0-3, 5`. */
+export const rankNames = (numbers: readonly number[]): string =>
+  `${numbers.length === 1 ? 'rank' : 'ranks'} ${ranges(numbers)}`
+
 /** Numbers as a person writes them: `0-3, 5, 7`. */
 export function ranges(numbers: readonly number[]): string {
   const sorted = [...numbers].sort((a, b) => a - b)

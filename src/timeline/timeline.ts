@@ -43,6 +43,9 @@ export const isDeviceWork = (kind: number): boolean => kind <= Kind.communicatio
 /** Whether a call or a device event of this name makes a stream wait for an event of another. */
 export const isStreamWait = (name: string): boolean => /stream\s?wait/i.test(name)
 
+/** What to call an event in a sentence. */
+export const calledEvent = (name: string): string => name.trim().slice(0, 60) || 'an event without a name'
+
 /** No event, no communication, no sequence number. */
 export const NONE = -1
 

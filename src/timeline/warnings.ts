@@ -39,29 +39,83 @@ export interface Warning {
   readonly count: number
 }
 
+/** What the ranks that have something in common have of it, added up. */
+export interface Tally {
+  /** Their numbers, ascending. */
+  readonly ranks: readonly number[]
+  readonly count: number
+  /** As a rule a time in nanoseconds, and of how much it is a part. */
+  readonly amount: number
+  readonly of: number
+}
+
+interface Known {
+  message: () => string
+  count: number
+}
+
 /** How many kinds of message a class has at most; what is left counts with the last. */
 const MOST_KINDS = 8
 
 export class Warnings {
-  private readonly byClass = new Map<WarningClass, Map<string, { message: string; count: number }>>()
+  private readonly byClass = new Map<WarningClass, Map<string, Known>>()
+  private readonly tallies = new Map<Known, { ranks: Set<number>; amount: number; of: number }>()
 
   /**
    * `message` is only called for the first of its kind: there may be a million of them. A class that says different
    * things tells them apart by `kind`.
    */
   add(of: WarningClass, message: () => string, count = 1, kind = ''): void {
+    const [known, isNew] = this.known(of, kind)
+    known.count += count
+    if (!isNew) return
+    const text = message()
+    known.message = () => text
+  }
+
+  /**
+   * Adds what one rank has of something that others may have too. The message is made when all are known, so that it can
+   * name the ranks and add up their times; it is that of the first.
+   */
+  tally(
+    of: WarningClass,
+    rank: number,
+    message: (tally: Tally) => string,
+    { count = 1, amount = 0, of: whole = 0 }: Partial<Omit<Tally, 'ranks'>> = {},
+    kind = '',
+  ): void {
+    const [known, isNew] = this.known(of, kind)
+    known.count += count
+    let tally = this.tallies.get(known)
+    if (!tally) this.tallies.set(known, (tally = { ranks: new Set(), amount: 0, of: 0 }))
+    tally.ranks.add(rank)
+    tally.amount += amount
+    tally.of += whole
+    const all = tally
+    if (isNew)
+      known.message = () =>
+        message({ ...all, ranks: [...all.ranks].sort((a, b) => a - b), count: known.count })
+  }
+
+  private known(of: WarningClass, kind: string): [known: Known, isNew: boolean] {
     let kinds = this.byClass.get(of)
     if (!kinds) this.byClass.set(of, (kinds = new Map()))
-    let known = kinds.get(kind)
-    if (!known && kinds.size === MOST_KINDS) known = [...kinds.values()][MOST_KINDS - 1]
-    if (known) known.count += count
-    else kinds.set(kind, { message: message(), count })
+    const found =
+      kinds.get(kind) ?? (kinds.size === MOST_KINDS ? [...kinds.values()][MOST_KINDS - 1] : undefined)
+    if (found) return [found, false]
+    const made = { message: () => '', count: 0 }
+    kinds.set(kind, made)
+    return [made, true]
   }
 
   /** By class, then by kind, each in order of the first. */
   list(): Warning[] {
     return [...this.byClass].flatMap(([of, kinds]) =>
-      [...kinds.values()].map(({ message, count }) => ({ class: of, message, count })),
+      [...kinds.values()].map(({ message, count }) => ({
+        class: of,
+        message: message(),
+        count: Math.max(1, count),
+      })),
     )
   }
 }
