@@ -31,7 +31,10 @@ export interface ProposedClock {
 /** The share of calls that must end together. */
 const MOST = 0.75
 /** The share of calls at which one side must arrive unusually early or late: of fewer, chance makes some. */
-const TELLING = 0.02
+const TELLING = 0.1
+/** What is unusual: more than this, in nanoseconds, and more than so many times what ends scatter by. */
+const LEAST = 2_000
+const FAR = 4
 
 /** Sets clocks back to the trace's where nothing proves them wrong; returns the ranks of which that is so. */
 export function keepTraceClocks(
@@ -174,13 +177,15 @@ function isProven(proof: Proof): boolean {
   const [before, after] = [median(distances(proof.before.all())), median(distances(ends))]
   if (after >= before / 2) return false
   const usual = median(arrivals.slice())
-  let [agree, telling, tellingAgree] = [0, 0, 0]
+  const together = median(ends.slice())
+  const scatter = median(ends.map((end) => Math.abs(end - together)))
+  let [agree, telling, waited] = [0, 0, 0]
   for (let i = 0; i < ends.length; i++) {
-    const isTogether = Math.abs(ends[i]) <= tolerances[i]
-    agree += Number(isTogether)
-    if (Math.abs(arrivals[i] - usual) <= 2 * tolerances[i]) continue
+    agree += Number(Math.abs(ends[i]) <= tolerances[i])
+    const early = Math.abs(arrivals[i] - usual)
+    if (early <= Math.max(LEAST, FAR * scatter)) continue
     telling++
-    tellingAgree += Number(isTogether)
+    waited += Number(Math.abs(ends[i] - together) < early / 2)
   }
-  return agree >= MOST * ends.length && telling > TELLING * ends.length && tellingAgree >= MOST * telling
+  return agree >= MOST * ends.length && telling > TELLING * ends.length && waited >= MOST * telling
 }

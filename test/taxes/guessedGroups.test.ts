@@ -146,6 +146,11 @@ describe('one group that no trace lists', () => {
     }
   })
 
+  it('a clock is set also where no rank is slow', () => {
+    const { found } = audited({ tensor: 8 }, { ahead: (rank) => (rank === 3 ? 3_000_000 : 0) })
+    expect(found.clocks.filter(({ aligned }) => aligned).map(({ rank }) => rank)).toEqual([3])
+  })
+
   it('a group of two ranks needs no guess', () => {
     expect(classes(audited({ tensor: 2, slow: { rank: 1, by: 300_000 } }))).not.toContain('groups')
   })
