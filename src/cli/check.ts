@@ -11,11 +11,11 @@ import { findingKey, type Cut, type Finding } from '../targets/check/findings.ts
 import { NotReproducible } from '../targets/check/scheduler.ts'
 import { intercepted } from '../world/intercept.ts'
 import type { Scenario } from '../world/world.ts'
-import { chanceIn } from './chance.ts'
+import { chanceIn } from '../targets/check/chance.ts'
 import { notesOnKernel } from './cudaNotes.ts'
 import { describeError, UsageError } from './errors.ts'
 import type { Source } from './load.ts'
-import { Strays } from './strays.ts'
+import { Strays, turn, unlessIdle } from './strays.ts'
 
 export type Stage = 'recorded' | 'lowered'
 
@@ -100,9 +100,10 @@ export async function check(
 ): Promise<Checked> {
   const runs: Run[] = []
   const launched = new Map<Kernel, Launched>()
+  const lastRun = new Map<Scenario, Run>()
   const chosen = choose(sources, options.scenario)
   const exported = new Set(chosen.flatMap(({ kernels }) => kernels))
-  const strays = new Strays()
+  const strays = new Strays<Scenario>()
   try {
     for (const { file, scenarios } of chosen)
       for (const scenario of scenarios) {
@@ -113,15 +114,25 @@ export async function check(
             if (options.interrupt?.aborted) break
             const what = { file, scenario: scenario.name, ranks, stage }
             const checked = await attempt(() => checkOnce(what, watched, options, known, events))
-            const problem = checked.error ?? (await strays.takeAll())
+            await turn()
+            const problem = checked.error ?? strays.take(scenario)
             const run: Run = {
               ...(checked.value ?? { ...what, findings: [], repeated: 0 }),
               ...(problem !== undefined && noteProblem(await problemOf(problem, scenario, ranks), known)),
             }
             runs.push(run)
+            lastRun.set(scenario, run)
             events.onRun?.(run)
           }
       }
+    // What came after its scenario's line was printed.
+    for (const [scenario, stray] of await strays.rest()) {
+      const run = scenario && lastRun.get(scenario)
+      if (!run || run.problem !== undefined) continue
+      const late = { ...run, problem: stray.message }
+      runs[runs.indexOf(run)] = late
+      events.onRun?.({ ...late, findings: [] })
+    }
   } finally {
     strays.close()
   }
@@ -252,26 +263,30 @@ function notesOf(kernel: Kernel, specialisation: Specialisation): readonly strin
  * The same scenario; notes which kernels it launches, lets the process hear signals now and then, and ends where a promise of an
  * earlier run has rejected.
  */
-function watch(file: string, scenario: Scenario, launched: Map<Kernel, Launched>, strays: Strays): Scenario {
+function watch(
+  file: string,
+  scenario: Scenario,
+  launched: Map<Kernel, Launched>,
+  strays: Strays<Scenario>,
+): Scenario {
   return {
     ...scenario,
     async run(world) {
       await breathe()
-      const stray = strays.take()
+      const stray = strays.take(scenario)
       if (stray) throw stray
-      return scenario.run(
-        intercepted(world, (launches, go) => {
-          go()
-          for (const { kernel, options } of launches) {
-            const known = launched.get(kernel)
-            if (known) known.scenarios.add(scenario.name)
-            else {
-              const notes = notesOf(kernel, { world: world.ranks, meta: options.meta as Meta | undefined })
-              launched.set(kernel, { file, scenarios: new Set([scenario.name]), notes })
-            }
+      const seen = intercepted(world, (launches, go) => {
+        go()
+        for (const { kernel, options } of launches) {
+          const known = launched.get(kernel)
+          if (known) known.scenarios.add(scenario.name)
+          else {
+            const notes = notesOf(kernel, { world: world.ranks, meta: options.meta as Meta | undefined })
+            launched.set(kernel, { file, scenarios: new Set([scenario.name]), notes })
           }
-        }),
-      )
+        }
+      })
+      return strays.within(scenario, () => unlessIdle(async () => scenario.run(seen)))
     },
   }
 }

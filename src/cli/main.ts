@@ -100,6 +100,12 @@ among others, which products would not use the matrix unit of a GPU, and which f
     const sources: Source[] = []
     for (const file of files) sources.push(await load(file))
     const progress = new Progress(process.stderr)
+    let isDone = false
+    process.once('exit', (code) => {
+      if (isDone || code !== 0) return
+      process.stderr.write('arke: a scenario has ended the process; the results are incomplete\n')
+      process.exitCode = 2
+    })
     let heading = ''
     const stages: Stage[] = options.stage === 'both' ? ['recorded', 'lowered'] : [options.stage]
     const checked = await interruptible(async (interrupt) => {
@@ -131,6 +137,7 @@ among others, which products would not use the matrix unit of a GPU, and which f
       }
       return found
     })
+    isDone = true
     const hasProblem = [...checked.runs, ...checked.kernels].some(({ problem }) => problem !== undefined)
     if (hasProblem) process.exitCode = 2
     if (checked.runs.some((run) => run.findings.length > 0)) process.exitCode = 1
@@ -353,11 +360,16 @@ function showSourcePositions(): void {
   Error.stackTraceLimit = 30
 }
 
-// A promise of the author's that rejects while nobody awaits it: one line, as for any other error, and not a stack.
-process.on('unhandledRejection', (reason) => {
-  process.stderr.write(`arke: ${describeError(reason)}\n`)
+// An error of the author's that reaches nobody: one line, as for any other, and not a stack.
+const told = new Set<string>()
+const tell = (reason: unknown): void => {
+  const line = `arke: ${describeError(reason)}\n`
+  if (!told.has(line)) process.stderr.write(line)
+  told.add(line)
   process.exitCode ||= 2
-})
+}
+process.on('unhandledRejection', tell)
+process.on('uncaughtException', tell)
 
 try {
   if (process.argv.length <= 2) program.outputHelp()

@@ -49,6 +49,7 @@ const cutText: Readonly<Record<Cut, string>> = {
   limit: 'stopped at --limit',
   fairness: 'a loop without a bound was made to yield',
   steps: 'runs were cut at 200,000 scheduling points',
+  lanes: 'the lanes of an atomic were taken in one order',
   interrupted: 'interrupted',
 }
 

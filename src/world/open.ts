@@ -9,7 +9,16 @@ import type { Kernel, Meta, Params } from '../lang/kernel.ts'
 import { formatFinding, StopRun, type Finding } from '../targets/check/findings.ts'
 import { RandomScheduler } from '../targets/check/scheduler.ts'
 import { CheckWorld } from '../targets/check/world.ts'
-import { WorldError, type Launch, type LaunchArguments, type LaunchOptions, type World } from './world.ts'
+import {
+  mostRanks,
+  WorldError,
+  type Launch,
+  type LaunchArguments,
+  type LaunchOptions,
+  type World,
+} from './world.ts'
+
+export { mostRanks }
 
 export interface OpenOptions {
   /** `check` by default; `wasm` and `native` run on the processor, `cuda` on NVIDIA GPUs. */
@@ -29,8 +38,6 @@ export interface OpenOptions {
   /** Record launches, programs, waits and remote copies: see `World.timeline`. */
   readonly record?: boolean
 }
-
-export const mostRanks = 64
 
 type Open = (options: OpenOptions) => World | Promise<World>
 

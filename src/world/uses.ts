@@ -7,6 +7,8 @@ export interface Uses {
   /** Flag-set parameters that the kernel signals and waits for. */
   readonly signals: ReadonlySet<string>
   readonly waits: ReadonlySet<string>
+  /** Those whose epochs it reads without counting for them, by side. */
+  readonly looks: Readonly<Record<'signals' | 'waits', ReadonlySet<string>>>
   /** Tensor parameters that the kernel writes. */
   readonly writes: ReadonlySet<string>
 }
@@ -23,6 +25,7 @@ function findUses(ir: KernelIR): Uses {
 
 function find(ir: KernelIR): Uses {
   const [signals, waits, writes] = [new Set<string>(), new Set<string>(), new Set<string>()]
+  const looks = { signals: new Set<string>(), waits: new Set<string>() }
   const note = (set: Set<string>, view: Node): void => {
     const { base } = origin(view)
     if (base.op === 'param') set.add(attribute<string>(base, 'name'))
@@ -30,7 +33,10 @@ function find(ir: KernelIR): Uses {
   for (const node of walk(ir.body)) {
     const { advances } = opOf(node)
     if (advances !== 'none') note(advances === 'signal' ? signals : waits, node.inputs[0])
+    if (node.op === 'epoch')
+      note(node.attributes.side === 'signal' ? looks.signals : looks.waits, node.inputs[0])
+    if (node.op === 'reached') note(looks.waits, node.inputs[0])
     for (const ref of writtenRefs(node)) note(writes, ref)
   }
-  return { signals, waits, writes }
+  return { signals, waits, looks, writes }
 }

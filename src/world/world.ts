@@ -11,6 +11,9 @@ import { Site } from '../ir/site.ts'
 import type { FlagsParam, Kernel, Meta, Params, ScalarParam, TensorParam } from '../lang/kernel.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 
+/** In a world. */
+export const mostRanks = 64
+
 export interface SymmetricTensor<D extends StorageDType = StorageDType> {
   readonly kind: 'tensor'
   readonly name: string

@@ -1,6 +1,7 @@
 /** Scenarios that misbehave: each is reported in one sentence with its line, and the others are checked all the same. */
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { arke, authorFolder, placeOf } from './arke.ts'
+import { arke, arkeFromSource, authorFolder, placeOf, project } from './arke.ts'
 
 const file = authorFolder()
 
@@ -97,6 +98,32 @@ const cases: Readonly<Record<string, Case>> = {
     at: 'launch(count)',
     says: /TypeError/,
   },
+  'a promise that nothing resolves': {
+    body: `  await new Promise(() => undefined)`,
+    at: "scenario('misbehaving'",
+    says: /awaits a promise that nothing resolves/,
+  },
+  'an error in a timer': {
+    body: `  setImmediate(() => {
+    throw new Error('too late')
+  })
+  await new Promise((resolve) => setTimeout(resolve, 1))`,
+    at: "Error('too late')",
+    says: /throws where nobody can catch it: too late/,
+  },
+  'an error while a kernel is recorded': {
+    more: `const refusing = kernel('refusing', { x: tensor(i32, 1) }, () => {
+  throw new Error('not for me')
+})`,
+    body: `  world.launch(refusing, { x }, { grid: 1 })`,
+    at: "Error('not for me')",
+    says: /refusing cannot be recorded: not for me/,
+  },
+  'more programs than can be checked': {
+    body: `  world.launch(count, { x }, { grid: 1e9 })`,
+    at: 'launch(count',
+    says: /a grid of 1000000000 programs; the checker runs up to 65536/,
+  },
   'too much memory': {
     body: `  world.zeros(f32, [2 ** 40])`,
     at: 'zeros(f32',
@@ -119,6 +146,45 @@ describe.each(Object.entries(cases))('%s', (name, { body, more = '', at, says })
     expect(lines[0]).toMatch(says)
     expect(stdout).toMatch(/the next one\n {2}2 ranks, recorded: .*: ok\n/)
     expect(stdout.trimEnd().split('\n').at(-1)).toBe('2 scenarios, 0 findings, 1 of 2 runs not checked')
+    expect(code).toBe(2)
+  })
+})
+
+describe('a promise that rejects when the next scenario is checked', () => {
+  it('is told of the scenario that made it', async () => {
+    const later = `async function later(world) {
+  await new Promise((resolve) => setTimeout(resolve, 5))
+  await world.synchronize()
+}
+`
+    const slow = next('count').replace(
+      'await world.synchronize()',
+      'await new Promise((resolve) => setTimeout(resolve, 2))\n  await world.synchronize()',
+    )
+    const text = head + later + scenarioOf('  void later(world)') + slow
+    const path = file('late.mjs', text)
+    const { code, stdout } = await arke('check', path, '--schedules', '20', '--stage', 'recorded')
+    expect(stdout).toMatch(/the next one\n {2}2 ranks, recorded: .*: ok\n/)
+    expect(stdout).toMatch(/misbehaving\n {2}2 ranks, recorded: not checked: .*not awaited/)
+    expect(code).toBe(2)
+  })
+})
+
+describe('from the source', () => {
+  it('chance is told at its line, too', async () => {
+    const { at, body } = cases['chance in the grid']
+    const text = head + scenarioOf(body)
+    const path = join(project.folder, file('chance.mjs', text))
+    const { stdout } = await arkeFromSource('check', path, '--schedules', '5', '--stage', 'recorded')
+    expect(stdout).toContain(`chance.mjs:${placeOf(text, at).line}:`)
+  })
+})
+
+describe('a scenario that ends the process', () => {
+  it('does not make a check that passes', async () => {
+    const path = file('exits.mjs', head + scenarioOf('  process.exit(0)') + next('racing'))
+    const { code, stderr } = await arke('check', path, '--schedules', '5')
+    expect(stderr).toBe('arke: a scenario has ended the process; the results are incomplete\n')
     expect(code).toBe(2)
   })
 })

@@ -44,7 +44,7 @@ export function describe(who: Identity): string {
 
 /** Whether an operation of `by` at `scope` covers `other`. */
 export function covers(scope: Scope, by: Identity, other: Identity): boolean {
-  if (by.rank < 0 || other.rank < 0 || scope === 'system') return true
+  if (scope === 'system') return true
   if (by.rank !== other.rank) return false
   return scope === 'device' || (by.program === other.program && by.stream === other.stream)
 }
@@ -85,7 +85,10 @@ export class Agent implements Identity {
   pending: Release[] = []
 
   readonly spins = new Map<number, { state: readonly unknown[]; spin: Spin }>()
-  /** In a loop that changed nothing: what it read, whose value need not be read again if there is news. */
+  /**
+   * In a loop that changed nothing: what the last iteration read and this one has not, as long as this one has read nothing else.
+   * Reading all of it again would change nothing for ever.
+   */
   readonly stale = new Map<Location, Message>()
 
   readonly record: ComponentRecord
@@ -145,6 +148,14 @@ export class Agent implements Identity {
   /** Add to the digest of what this agent has done and seen. */
   note(value: number): void {
     noteIn(this.record, value)
+  }
+
+  /** A read in a loop: of the places that are left, one must tell news if this one did not. */
+  noteFresh(location: Location, message: Message): void {
+    const before = this.stale.get(location)
+    if (before === undefined) return
+    if (before.value === message.value) this.stale.delete(location)
+    else this.stale.clear()
   }
 
   noteEffect(): void {

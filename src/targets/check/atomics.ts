@@ -31,6 +31,8 @@ export interface Message {
   readonly id: number
   /** For counting flags: the epoch it was counted for. */
   readonly epoch: number | undefined
+  /** What a place holds that nobody has written. */
+  readonly isUnwritten?: boolean
 }
 
 /** What an agent, or the host, must know of. */
@@ -45,6 +47,8 @@ export class Location {
   /** Components that have written it, and those that have written it or read it other than by a wait. */
   readonly writers = new Set<number>()
   readonly users = new Set<number>()
+  /** The orders and scopes with which it was signalled. */
+  readonly signals = new Set<string>()
   /** The latest access by each component at each scope, over all messages: histories may be long. */
   readonly #latest: Pick<Touch, 'by' | 'scope' | 'writes' | 'last'>[] = []
   readonly #buffer: Buffer
@@ -112,7 +116,10 @@ export class Location {
   floor({ clock, stale }: Knower): number {
     const known = this.#newestKnown(clock)
     const barred = stale?.get(this)
-    return barred ? Math.max(known, this.#news(barred)) : known
+    if (!barred) return known
+    // Another of the places that were read may tell the news instead, if it comes later in the iteration.
+    for (const [other, message] of stale!) if (other !== this && other.hasNews(message)) return known
+    return Math.max(known, this.#news(barred))
   }
 
   #newestKnown(clock: Clock): number {
@@ -166,6 +173,7 @@ export function historyOf(buffer: Buffer, i: number): Location {
       readFrom: undefined,
       id: 0,
       epoch: undefined,
+      isUnwritten: !buffer.isWritten(i),
     }
     location = new Location(initial, buffer, i)
     buffer.locations.set(i, location)

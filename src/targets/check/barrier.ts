@@ -4,7 +4,7 @@
  */
 import type { Node } from '../../ir/node.ts'
 import { describe, type Agent } from './agent.ts'
-import { Clock } from './clock.ts'
+import { Clock, mix } from './clock.ts'
 import type { Machine } from './machine.ts'
 import type { Accessor } from './memory.ts'
 
@@ -18,8 +18,13 @@ export class ArrivalBarrier {
   /** The latest wait of each role. */
   readonly #waits = new Map<Agent, { readonly phase: number; readonly time: number; readonly node: Node }>()
 
-  constructor(arrivals: number) {
+  readonly #arrivers = new Set<number>()
+  /** The same in every run, and unlike any other barrier's. */
+  readonly key: string
+
+  constructor(arrivals: number, key: string) {
     this.#arrivals = arrivals
+    this.key = key
   }
 
   /** "that has completed 2 phases and counts 0 of 1 arrivals" */
@@ -33,6 +38,10 @@ export class ArrivalBarrier {
 
   arrive(agent: Agent, node: Node, machine: Machine): void {
     agent.noteEffect()
+    agent.note(mix(this.#completed, this.#arrived))
+    // Arrivals of one role come in its order; those of several in any.
+    this.#arrivers.add(agent.component)
+    if (this.#arrivers.size > 1) machine.strong.sharePlace(this.key)
     agent.release(this.#gathered)
     if (++this.#arrived < this.#arrivals) return
     this.#expectPassed(agent, node, machine)

@@ -52,10 +52,17 @@ export class Compiler {
   readonly #registers = new Map<Node, number>()
   /** Where a control node keeps its carried state. */
   readonly #state = new Map<Node, readonly number[]>()
+  readonly #used: ReadonlySet<Node>
   #next = 0
 
   constructor(ir: KernelIR) {
     this.#ir = ir
+    this.#used = new Set(
+      [...walk(ir.body)].flatMap(({ inputs, blocks }) => [
+        ...inputs,
+        ...blocks.flatMap(({ results }) => results),
+      ]),
+    )
   }
 
   code(): Code {
@@ -165,7 +172,7 @@ export class Compiler {
               }
       return { node, sync: false, run }
     }
-    return viewInstruction(node, out, inputs) ?? memoryInstruction(node, out, inputs)
+    return viewInstruction(node, out, inputs) ?? memoryInstruction(node, out, inputs, this.#used.has(node))
   }
 
   /** Registers for the carried state of a control node; the params of `block` from `leading` on are these registers. */

@@ -1,9 +1,9 @@
 /** Running a scenario under many schedules: a number of random ones, or all of a bounded search. */
 import { Site } from '../../ir/site.ts'
-import type { Scenario } from '../../world/world.ts'
-import { CutRun, findingKey, StopRun, type Cut, type Finding } from './findings.ts'
+import { mostRanks, WorldError, type Scenario } from '../../world/world.ts'
+import { CutRun, findingKey, RunOver, StopRun, type Cut, type Finding } from './findings.ts'
 import type { Scheduler } from './machine.ts'
-import { ExhaustiveSearch, RandomScheduler, Seen } from './scheduler.ts'
+import { ExhaustiveSearch, RandomScheduler } from './scheduler.ts'
 import { CheckWorld, type Stage } from './world.ts'
 
 export interface ExploreOptions {
@@ -47,6 +47,9 @@ export async function explore(
   scenario: Pick<Scenario, 'name' | 'run' | 'residency'>,
   options: ExploreOptions,
 ): Promise<Exploration> {
+  const { ranks } = options
+  if (!Number.isInteger(ranks) || ranks < 1 || ranks > mostRanks)
+    throw new WorldError(`a world of ${ranks} ranks: it has 1 to ${mostRanks}`)
   return options.preemptions === undefined
     ? exploreRandom(scenario, options)
     : exploreAll(scenario, options, options.preemptions)
@@ -56,6 +59,7 @@ interface Run {
   readonly findings: readonly Finding[]
   /** It was ended without a verdict. */
   readonly isCut?: boolean
+  readonly cuts: ReadonlySet<Cut>
   readonly ended?: { readonly value: unknown; readonly clean: boolean }
 }
 
@@ -70,17 +74,23 @@ async function runOnce(
   try {
     const value = await scenario.run(world)
     await world.close()
-    return { findings: world.findings, ended: { value, clean: world.findings.length === 0 } }
+    return { ...seen(world), ended: { value, clean: world.findings.length === 0 } }
   } catch (error) {
-    if (error instanceof Seen) return { findings: world.findings }
-    if (error instanceof CutRun) return { findings: world.findings, isCut: true }
-    if (error instanceof StopRun) return { findings: [...world.findings, error.finding] }
+    // What ended the run counts, whatever the scenario made of it.
+    const why = world.stopped ?? error
+    if (why instanceof StopRun) return { ...seen(world), findings: [...world.findings, why.finding] }
+    if (why instanceof RunOver) return { ...seen(world), isCut: why instanceof CutRun }
     // What comes after a race is its consequence.
-    if (world.findings.length > 0) return { findings: world.findings }
+    if (world.findings.length > 0) return seen(world)
     if (isMisuse(error)) throw error
-    return { findings: [wrongResult(scenario.name, error)] }
+    return { ...seen(world), findings: [wrongResult(scenario.name, error)] }
   }
 }
+
+const seen = ({ findings, machine }: CheckWorld): Pick<Run, 'findings' | 'cuts'> => ({
+  findings,
+  cuts: machine.cuts,
+})
 
 const misuses = new Set([
   'KernelError',
@@ -100,10 +110,18 @@ function isMisuse(error: unknown): boolean {
 }
 
 function wrongResult(name: string, error: unknown): Finding {
-  const message = error instanceof Error ? error.message : String(error)
+  const message = error instanceof Error ? error.message : `it throws ${inWords(error)}`
   const parties =
     error instanceof Error ? [{ who: 'the scenario', what: 'expects otherwise', site: Site.of(error) }] : []
   return { kind: 'wrong-result', kernel: name, message, parties }
+}
+
+function inWords(thrown: unknown): string {
+  try {
+    return String(thrown)
+  } catch {
+    return 'an object without a text'
+  }
 }
 
 /** A wrong result names no line of a kernel: so many more schedules are tried for a finding that does. */
@@ -120,7 +138,8 @@ class Found {
   #first: number | undefined
   #cutRuns = 0
 
-  add({ findings, isCut, ended }: Run, run: number): void {
+  add({ findings, isCut, cuts, ended }: Run, run: number): void {
+    for (const cut of cuts) this.cuts.add(cut)
     for (const finding of findings) {
       this.#first ??= run
       const key = findingKey(finding)
@@ -179,7 +198,8 @@ async function exploreRandom(
   }
   const { findings, results } = found
   const seeds = found.runs.map((run) => first + run)
-  const cuts = [...found.cuts]
+  // That something was not varied is no news of schedules that were drawn.
+  const cuts = [...found.cuts].filter((cut) => cut !== 'lanes')
   return { findings, schedules: done, complete: false, cuts, seeds, seed: seeds[0], results }
 }
 

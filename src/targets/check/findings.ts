@@ -57,9 +57,10 @@ export class StopRun extends RunOver {
 
 /**
  * Why an exploration did not see everything within its bound: the search reached its limit of schedules; an agent in a loop
- * without a bound had to let the others move; a run was cut at its limit of scheduling points; the exploration was interrupted.
+ * without a bound had to let the others move; a run was cut at its limit of scheduling points; lanes of one atomic whose order
+ * could be told were taken in one order; the exploration was interrupted.
  */
-export type Cut = 'limit' | 'fairness' | 'steps' | 'interrupted'
+export type Cut = 'limit' | 'fairness' | 'steps' | 'lanes' | 'interrupted'
 
 /** Ends a run without a verdict: it has had as many scheduling points as a run may have. */
 export class CutRun extends RunOver {}

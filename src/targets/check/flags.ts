@@ -3,7 +3,7 @@ import { attribute, type Node } from '../../ir/node.ts'
 import type { Order, Scope } from '../../ir/ops/index.ts'
 import { accessOf, partyOf, type Memory, type WrongView } from './access.ts'
 import { describe, type Agent } from './agent.ts'
-import { Location, type Message } from './atomics.ts'
+import { historyOf, Location, type Message } from './atomics.ts'
 import type { Buffer } from './memory.ts'
 import type { StrongAccess, StrongMemory } from './strong.ts'
 
@@ -38,10 +38,23 @@ export class FlagMemory {
     const epoch = agent.launch.epochs.get(flag.flags)!.signal
     const access = { ...strongAccess(agent, node, flag), epoch }
     agent.noteEffect()
+    this.#noteKind(access)
     if (flag.flags.arrivals === 1) {
       this.#strong.store(access, epoch >>> 0)
       this.#checkAdvance(agent, node, flag, epoch)
     } else this.#strong.modify(access, (old) => (old + 1) >>> 0)
+  }
+
+  /** A later signal with another order or scope may tell less than an earlier one. */
+  #noteKind({ buffer, i, order, scope }: StrongAccess): void {
+    const { signals } = historyOf(buffer, i)
+    signals.add(`${order} ${scope}`)
+    if (signals.size > 1) this.#strong.sharePlace(mixedKey(buffer, i))
+  }
+
+  /** Whether it makes a difference which of the signals a wait hears, and so when it does. */
+  isMixed({ flags, rank, index }: FlagView): boolean {
+    return this.#strong.isSharedPlace(mixedKey(flags.buffers[rank], index))
   }
 
   /** Of several signallers a late one must not take back a later epoch: whoever waits for that would wait forever. */
@@ -108,9 +121,9 @@ export class FlagMemory {
     const found = location.messages
       .slice(location.floor(agent))
       .filter((message) => suffices(message, wanted))
-    // Of one signaller's signals the first that suffices tells least, so that a search need not try the others.
-    const shared = this.#strong.isShared(buffer, flag.index)
-    const message = shared ? found[found.length - 1 - this.#strong.pick(found.length)] : found[0]
+    // Of one signaller's signals of one kind the first that suffices tells least: a search need not try the others.
+    const isOpen = this.#strong.isShared(buffer, flag.index) || this.isMixed(flag)
+    const message = isOpen ? found[found.length - 1 - this.#strong.pick(found.length)] : found[0]
     this.#hear(strongAccess(agent, node, flag), location, message, flag, epoch)
   }
 
@@ -151,6 +164,8 @@ export class FlagMemory {
     )
   }
 }
+
+const mixedKey = (buffer: Buffer, i: number): string => `${buffer.key}/${i} mixed`
 
 /** Counters wrap; what counts is the difference. */
 const suffices = (message: Message, wanted: number): boolean => ((message.value - wanted) | 0) >= 0

@@ -15,7 +15,13 @@ import { atomicChange } from './strong.ts'
 
 type Run = (agent: Agent, machine: Machine) => void
 
-export function memoryInstruction(node: Node, out: number, inputs: readonly number[]): Instruction {
+/** `isUsed`: somebody uses what the node yields. */
+export function memoryInstruction(
+  node: Node,
+  out: number,
+  inputs: readonly number[],
+  isUsed: boolean,
+): Instruction {
   switch (node.op) {
     case 'shared':
     case 'barriers':
@@ -24,7 +30,7 @@ export function memoryInstruction(node: Node, out: number, inputs: readonly numb
     case 'store':
       return node.attributes.order === undefined
         ? weakAccess(node, out, inputs)
-        : strongAccess(node, out, inputs)
+        : strongAccess(node, out, inputs, isUsed)
     case 'copy':
     case 'copy.async':
     case 'dot':
@@ -39,7 +45,7 @@ export function memoryInstruction(node: Node, out: number, inputs: readonly numb
     case 'barrier.wait':
       return barrierInstruction(node, inputs)
     default:
-      if (node.op.startsWith('atomic.')) return strongAccess(node, out, inputs)
+      if (node.op.startsWith('atomic.')) return strongAccess(node, out, inputs, isUsed)
       throw new Error(`${node.op} cannot be executed`)
   }
 }
@@ -49,7 +55,11 @@ function declaration(node: Node, out: number): Instruction {
     const count = attribute<number>(node, 'count')
     const arrivals = attribute<number>(node, 'arrivals')
     const make: Run = (agent) => {
-      agent.registers[out] = Array.from({ length: count }, () => new ArrivalBarrier(arrivals))
+      const key = `barrier ${agent.rank}.${agent.stream}.${agent.program}.${out}`
+      agent.registers[out] = Array.from(
+        { length: count },
+        (_, i) => new ArrivalBarrier(arrivals, `${key}.${i}`),
+      )
     }
     return { node, sync: false, run: make }
   }
@@ -193,13 +203,17 @@ function copyPlaces(
 // Strong accesses
 
 /** They commute with everything as long as nobody shares the places. */
-function strongAccess(node: Node, out: number, inputs: readonly number[]): Instruction {
+function strongAccess(node: Node, out: number, inputs: readonly number[], isUsed: boolean): Instruction {
   const [first, second, third] = inputs
   const { order, scope } = node.attributes as { order: Order; scope: Scope }
   const { dtype } = node.inputs[0].type as { dtype: DType }
   const scalar = isScalar(node.inputs[0])
   const maskAt = { load: 1, store: 2, 'atomic.cas': 3 }[node.op as string] ?? 2
   const mask = inputs[maskAt] as number | undefined
+
+  /** Additions commute, unless somebody looks at what was there before; the last exchange stays. */
+  const orderTells =
+    !['load', 'store'].includes(node.op) && (isUsed || ['atomic.xchg', 'atomic.cas'].includes(node.op))
 
   const act = (agent: Agent, { strong }: Machine, { buffer }: Places, i: number, at: number): number => {
     const access = { agent, node, buffer, i: at, order, scope }
@@ -217,6 +231,7 @@ function strongAccess(node: Node, out: number, inputs: readonly number[]): Instr
     const lanes = optional(agent, mask)
     const other = node.op === 'load' ? optional(agent, third) : undefined
     const data = new Float64Array(places.index.length)
+    if (orderTells && isContended(machine, places, lanes)) machine.cuts.add('lanes')
     if (node.op === 'store')
       checkWrites(
         machine.memory,
@@ -238,6 +253,13 @@ function strongAccess(node: Node, out: number, inputs: readonly number[]): Instr
     return index.every((at) => at < 0 || !machine.strong.isShared(buffer, at))
   }
   return { node, sync: true, run, commutes }
+}
+
+/** Whether the lanes meet each other in a place, or several of them other agents: they act in any order, between others' acts. */
+function isContended({ strong }: Machine, { buffer, index }: Places, mask: unknown): boolean {
+  const taken = [...index].filter((at, i) => at >= 0 && taking(mask, i))
+  if (new Set(taken).size < taken.length) return true
+  return taken.filter((at) => strong.isShared(buffer, at)).length > 1
 }
 
 // Flags and fences
@@ -285,7 +307,7 @@ function flagInstruction(node: Node, out: number, [first]: readonly number[]): I
     ready: (agent, machine) =>
       seen(agent).wrong !== undefined || machine.flags.canWait(agent, node, flag(agent)),
     run: (agent, machine) => machine.flags.wait(agent, node, flag(agent)),
-    commutes: always,
+    commutes: (agent, machine) => seen(agent).wrong !== undefined || !machine.flags.isMixed(seen(agent)),
     waiting(agent, machine) {
       const { flags, rank, index } = flag(agent)
       const wanted = machine.flags.wantedEpoch(agent, node, flag(agent)) * flags.arrivals
@@ -317,7 +339,13 @@ function barrierInstruction(node: Node, [first, second]: readonly number[]): Ins
       waiting: (agent, machine) => `waits at a barrier for ${machine.missing(agent).join(' and ')}`,
     }
   if (node.op === 'barrier.arrive')
-    return { node, sync: false, run: (agent, machine) => barrier(agent).arrive(agent, node, machine) }
+    return {
+      node,
+      sync: true,
+      run: (agent, machine) => barrier(agent).arrive(agent, node, machine),
+      commutes: (agent, machine) =>
+        isWrong(agent.registers[first]) || !machine.strong.isSharedPlace(barrier(agent).key),
+    }
   return {
     node,
     sync: true,

@@ -10,7 +10,7 @@ import { Memory } from './access.ts'
 import { Clock, mix } from './clock.ts'
 import type { Code } from './code.ts'
 import { FlagMemory, type FlagSet, type FlagView } from './flags.ts'
-import { CutRun, findingKey, StopRun, type Finding, type FindingKind } from './findings.ts'
+import { CutRun, findingKey, StopRun, type Cut, type Finding, type FindingKind } from './findings.ts'
 import type { Accessor, Buffer } from './memory.ts'
 import { withPredecessors } from './order.ts'
 import { StrongMemory, type Choices } from './strong.ts'
@@ -72,6 +72,8 @@ export class Machine {
   readonly strong: StrongMemory
   readonly flags: FlagMemory
   readonly findings = new Map<string, Finding>()
+  /** What this run could not vary. */
+  readonly cuts = new Set<Cut>()
   readonly #scheduler: Scheduler
   readonly #components: ComponentRecord[] = []
   readonly #componentOf = new Map<string, number>()

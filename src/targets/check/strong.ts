@@ -137,7 +137,14 @@ export class StrongMemory {
   glance(access: StrongAccess, location: Location, message: Message, writes = false): void {
     const { agent, node, scope } = access
     this.#check(access, location, writes)
+    if (message.isUnwritten) {
+      const [by, place] = [accessOf(agent, node), access.buffer.describe(access.i)]
+      this.#memory.say('uninitialised', by, `${place} is read, but may not have been written yet`, [
+        partyOf(by, `reads ${place}`),
+      ])
+    }
     location.touch(message, agent, scope, false, node, agent.time)
+    agent.noteFresh(location, message)
     // Of several reads the first counts: had it seen what a later one saw, the iteration might have gone otherwise.
     for (const { spin } of agent.spins.values())
       if (!spin.reads.has(location)) spin.reads.set(location, message)
@@ -156,7 +163,16 @@ export class StrongMemory {
 
   /** Whether the order of accesses to a place can matter. */
   isShared(buffer: Buffer, i: number): boolean {
-    return this.#choices.sharing?.isShared(`${buffer.key}/${i}`) ?? true
+    return this.isSharedPlace(`${buffer.key}/${i}`)
+  }
+
+  /** The same of anything else that has a key; without a reduction the order of everything counts. */
+  isSharedPlace(key: string): boolean {
+    return this.#choices.sharing?.isShared(key) ?? true
+  }
+
+  sharePlace(key: string): void {
+    this.#choices.sharing?.share(key)
   }
 
   pick(count: number): number {

@@ -117,6 +117,10 @@ export function viewInstruction(node: Node, out: number, inputs: readonly number
         const rows = agent.registers[inputs[1]] as Float64Array
         const start = number(agent, inputs[2]) * width
         const index = new Int32Array(rows.length * width)
+        if (start < 0 || start >= Math.max(view.shape[1], 1)) {
+          const message = `columns ${start} to ${start + width - 1} lie wholly outside ${view.allocation.name}, which has ${view.shape[1]}`
+          return placesOf({ ...view, wrong: view.wrong ?? { node, message } }, index)
+        }
         for (let i = 0; i < rows.length; i++)
           for (let j = 0; j < width; j++)
             index[i * width + j] =

@@ -3,8 +3,9 @@
  * in `findings`. One world is one run: to explore schedules, a scenario is run again on a new one (explore.ts).
  */
 import { round, type StorageDType } from '../../ir/dtype.ts'
-import type { KernelIR } from '../../ir/node.ts'
-import type { Site } from '../../ir/site.ts'
+import { walk, type KernelIR, type Node } from '../../ir/node.ts'
+import { origin, paramName } from '../../ir/ops/index.ts'
+import { KernelError, Site } from '../../ir/site.ts'
 import { lower } from '../../ir/stages.ts'
 import type { Kernel, Meta, Params } from '../../lang/kernel.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
@@ -52,8 +53,29 @@ export interface CheckWorldOptions {
   readonly stepLimit?: number
 }
 
+const mostPrograms = 1 << 16
+
 /** Programs of a launch with `grid: 'resident'` where nothing limits them. */
 const defaultResidency = 2
+
+interface Launched {
+  readonly kernel: string
+  readonly code: Code
+  readonly args: Readonly<Record<string, unknown>>
+  readonly stream: number
+}
+
+const flagsOf = ({ args }: Pick<Launched, 'args'>, names: ReadonlySet<string>): FlagSet[] =>
+  [...names].map((name) => (args[name] as FlagView).flags)
+
+/** Where a kernel first uses a flag set. */
+function siteOf({ code, args }: Launched, flags: FlagSet): Site | undefined {
+  const isIt = (node: Node): boolean =>
+    node.type.kind === 'flags' && (args[paramName(origin(node).base)] as FlagView).flags === flags
+  for (const node of walk(code.ir.body))
+    if (node.type.kind !== 'flags' && node.inputs.some(isIt)) return node.site
+  return undefined
+}
 
 export class CheckWorld extends HostWorld {
   override readonly target = 'check'
@@ -77,6 +99,11 @@ export class CheckWorld extends HostWorld {
     this.#form = stage === 'recorded' ? (ir) => ir : stage === 'lowered' ? lower : stage
     const { ranks, stepLimit } = options
     this.machine = new Machine(options.scheduler, { ranks, stepLimit })
+  }
+
+  /** What ended the run, if it did not come to its end. */
+  get stopped(): RunOver | undefined {
+    return this.#stopped
   }
 
   get findings(): Finding[] {
@@ -174,7 +201,17 @@ export class CheckWorld extends HostWorld {
   }
 
   #compile<P extends Params, M extends Meta>(kernel: Kernel<P, M>, meta: Meta | undefined): Code {
-    return compile(this.#form(kernel.record({ world: this.ranks, meta })))
+    return compile(this.#form(this.#record(kernel, meta)))
+  }
+
+  /** Whatever a kernel throws while it is recorded is a mistake of the kernel, and no result of the scenario. */
+  #record<P extends Params, M extends Meta>(kernel: Kernel<P, M>, meta: Meta | undefined): KernelIR {
+    try {
+      return kernel.record({ world: this.ranks, meta })
+    } catch (error) {
+      if (!(error instanceof Error) || error.name !== 'Error') throw error
+      throw new KernelError(`${kernel.name} cannot be recorded: ${error.message}`, Site.of(error))
+    }
   }
 
   #launch<P extends Params, M extends Meta>(
@@ -192,6 +229,10 @@ export class CheckWorld extends HostWorld {
     this.#streams = Math.max(this.#streams, stream + 1)
     for (const rank of ranks) {
       const grid = gridOf(options.grid, rank, this.#residency ?? defaultResidency)
+      if (grid > mostPrograms)
+        throw new WorldError(
+          `${kernel.name}: a grid of ${grid} programs; the checker runs up to ${mostPrograms} on a rank: check a smaller one`,
+        )
       const after = this.#tail(stream, rank)
       if (code.needsResidency) this.#expectResident(kernel.name, code.needsResidency.site, grid, rank, after)
       const values = Object.fromEntries(
@@ -208,7 +249,7 @@ export class CheckWorld extends HostWorld {
     }
   }
 
-  /** Launches that may run at the same time do not share a side of a flag set: it has one epoch counter a rank. */
+  /** A set has one epoch counter per rank and side: launches that may run at once neither share it nor look at it. */
   #expectOwnEpochs(
     kernel: string,
     code: Code,
@@ -217,21 +258,28 @@ export class CheckWorld extends HostWorld {
     stream: number,
     after: readonly Running[],
   ): void {
-    const flagsOf = (names: ReadonlySet<string>, of: Readonly<Record<string, unknown>>): FlagSet[] =>
-      [...names].map((name) => (of[name] as FlagView).flags)
-    for (const launch of this.machine.beside(rank, after)) {
-      for (const side of ['signals', 'waits'] as const) {
-        const theirs = flagsOf(launch.code[side], launch.args)
-        const shared = flagsOf(code[side], args).find((flags) => theirs.includes(flags))
-        if (!shared) continue
-        this.machine.report({
-          kind: 'flag-reuse',
-          kernel,
-          message: `${launch.kernel} (stream ${launch.stream}) and ${kernel} (stream ${stream}) may run at once on rank ${rank}, and both ${side === 'signals' ? 'signal' : 'wait for'} ${shared.name}, whose epochs are counted once per rank: give each launch flags of its own, or order the two with an event`,
-          parties: [],
-        })
-      }
-    }
+    const now = { kernel, code, args, stream }
+    for (const launch of this.machine.beside(rank, after))
+      for (const side of ['signals', 'waits'] as const)
+        for (const [one, other] of [
+          [launch, now],
+          [now, launch],
+        ] as const)
+          for (const flags of flagsOf(one, one.code[side])) {
+            const isAdvanced = flagsOf(other, other.code[side]).includes(flags)
+            if (!isAdvanced && !flagsOf(other, other.code.looks[side]).includes(flags)) continue
+            const what = side === 'signals' ? 'signal' : 'wait for'
+            this.machine.report({
+              kind: 'flag-reuse',
+              kernel,
+              message: `${one.kernel} (stream ${one.stream}) and ${other.kernel} (stream ${other.stream}) may run at once on rank ${rank}; ${isAdvanced ? `both ${what} ${flags.name}` : `the first advances the epoch of ${flags.name}, which the second reads`}, and a rank counts its epochs once: give each launch flags of its own, or order the two with an event`,
+              parties: [one, other].map((launched) => ({
+                who: `${launched.kernel} on stream ${launched.stream}`,
+                what: `uses ${flags.name}`,
+                site: siteOf(launched, flags),
+              })),
+            })
+          }
   }
 
   /** What ended the run ends it for good, even if the host program catches the error. */
@@ -239,7 +287,7 @@ export class CheckWorld extends HostWorld {
     if (this.#stopped) throw this.#stopped
     if (this.#isClosed)
       throw new WorldError(
-        'the scenario uses its world after it has returned: a promise it made is not awaited',
+        'the scenario uses its world after that was closed: a promise it made is not awaited, or it closed the world itself',
       )
     try {
       return act()

@@ -57,6 +57,7 @@ const stageRingMutants = {
     kind: 'deadlock',
     lines: ['await-empty', 'await-full'],
     says: ['has completed 2 phases'],
+    also: [{ kind: 'phase', lines: ['arrive-again', 'await-full'] }],
   },
   'phase-counts-iterations': {
     kind: 'deadlock',
@@ -111,7 +112,7 @@ const stageRingKernel = (mutation?: StageRingMutation) =>
               : stage.full
           t.copyAsync(b.tile([k, 0], [1, 1]), stage.b, other) // @line fill-b
           if (mutation !== 'arrives-before-copying') t.arrive(stage.full)
-          if (mutation === 'full-arrived-twice') t.arrive(stage.full)
+          if (mutation === 'full-arrived-twice') t.arrive(stage.full) // @line arrive-again
         }),
       consumer: () => {
         const sum = t.for(slices, t.zeros(f32, [1, 1]), (k, acc) => {
@@ -154,7 +155,12 @@ const stageRing = original<StageRingMutation>({
 
 const prefetchMutants = {
   // The producer may be two phases ahead of the consumer, which cannot tell: the barrier keeps their parity only.
-  'one-barrier-for-all': { kind: 'phase', lines: ['await-slice'], says: ['consumer waits for phase 0'] },
+  'one-barrier-for-all': {
+    kind: 'phase',
+    lines: ['await-slice'],
+    says: ['consumer waits for phase 0'],
+    also: [{ kind: 'phase', lines: ['arrive', 'await-slice'] }],
+  },
   'waits-for-the-first-only': {
     kind: 'race',
     lines: ['prefetch', 'accumulate'],
@@ -175,7 +181,7 @@ const prefetchKernel = (mutation?: PrefetchMutation) =>
         t.for(slices, (k) => {
           const barrier = full.at(one ? 0 : k)
           t.copyAsync(a.tile([0, k], [1, 1]), buffers.pick(k), barrier) // @line prefetch
-          t.arrive(barrier)
+          t.arrive(barrier) // @line arrive
         }),
       consumer: () =>
         t.for(slices, (k) => {

@@ -1,5 +1,5 @@
 /** Where a scenario asks for chance or time, which makes every run another one. */
-import { Site } from '../ir/site.ts'
+import { Site } from '../../ir/site.ts'
 
 interface Source {
   readonly name: string
