@@ -53,3 +53,4 @@ export {
 } from './world/world.ts'
 export { explore, type Exploration, type ExploreOptions } from './targets/check/explore.ts'
 export { formatFinding, type Finding, type FindingKind, type Party } from './targets/check/findings.ts'
+export type * from './types.ts'

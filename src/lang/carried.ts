@@ -5,7 +5,7 @@ import { expectSynchronous, type Recorder } from './recorder.ts'
 import { Value, type Rank } from './value.ts'
 import type { DType } from '../ir/dtype.ts'
 
-interface AnyValue {
+export interface AnyValue {
   readonly node: Node
   readonly dtype: DType
   readonly rank: Rank

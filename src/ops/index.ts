@@ -1,9 +1,40 @@
 /** Ready operations, every variant a kernel written in the language. */
 export * from './collectives/index.ts'
-export { allGatherGemm, allGatherGemmOperation, type AllGatherGemmOptions } from './allGatherGemm/index.ts'
-export { flashDecode, flashDecodeOperation, type FlashDecodeOptions } from './flashDecode/index.ts'
+export {
+  allGatherGemm,
+  allGatherGemmOperation,
+  type AllGatherGemm,
+  type AllGatherGemmContents,
+  type AllGatherGemmOptions,
+  type AllGatherGemmVariant,
+  type MatrixShape,
+  type Shard,
+} from './allGatherGemm/index.ts'
+export {
+  flashDecode,
+  flashDecodeOperation,
+  type Cache,
+  type DecodeContents,
+  type DecodeTiles,
+  type FlashDecode,
+  type FlashDecodeOptions,
+  type FlashDecodeShape,
+  type FlashDecodeVariant,
+} from './flashDecode/index.ts'
 export { gemm, gemmKernel } from './gemm.ts'
 export { gemmInSharesKernel } from './gemmInShares.ts'
 export { gemmTiles, type ProductShape, type Tiles } from './tiles.ts'
 export { rememberMeasurements, type Measurement } from './choice.ts'
-export type { OperandDType, Operation, OperationDefinition, Traffic } from './operation.ts'
+export type {
+  OperandDType,
+  Operation,
+  OperationDefinition,
+  OperationOptions,
+  Step,
+  TilingWorld,
+  Traffic,
+} from './operation.ts'
+export type { TilesFrom, Tiling } from '../tune/configurations.ts'
+export type { Asked, Numbers } from '../tune/tables.ts'
+// Declarations of a program that imports only `arke/ops` name types of `arke`: TypeScript finds that entry by this line.
+export type { Kernel, World } from '../index.ts'

@@ -44,6 +44,7 @@ import { attentionOf, type DecodeContents } from './reference.ts'
 import { decodeTiles, isLegalCache, piecesOf, type DecodeTiles } from './tiles.ts'
 
 export type { DecodeContents } from './reference.ts'
+export type { DecodeTiles } from './tiles.ts'
 export type FlashDecodeVariant = 'bsp' | 'gather-kernel' | 'fine-grained' | 'fused-coarse' | 'fused'
 
 /** A type and not an interface: operations of any kind take a record of extents. */
@@ -97,7 +98,7 @@ export interface FlashDecode extends Operation<DecodeContents> {
   readonly inputs: Pick<Cache, keyof Cache>
   readonly outputs: { readonly out: SymmetricTensor<OperandDType> }
 }
-interface Cache {
+export interface Cache {
   readonly q: SymmetricTensor<OperandDType>
   readonly k: SymmetricTensor<OperandDType>
   readonly v: SymmetricTensor<OperandDType>

@@ -1,0 +1,3 @@
+export * from './kernels.js'
+export * from './operations.js'
+export * from './world.js'
