@@ -13,8 +13,8 @@ import { jsonPieces } from '../report/json.ts'
 import { isDocument, readDocument } from '../report/readDocument.ts'
 import { screen } from '../report/terminal.ts'
 import { toDocument } from '../report/toDocument.ts'
-import { breathe } from '../runs/breath.ts'
-import { type Audit, audit } from '../taxes/audit.ts'
+import { breathe, inBreaths, unlessInterrupted } from '../runs/breath.ts'
+import { type Audit, auditing } from '../taxes/audit.ts'
 import { stepsOf } from '../taxes/steps.ts'
 import { ranges } from '../timeline/ranges.ts'
 import type { Timeline } from '../timeline/timeline.ts'
@@ -93,18 +93,29 @@ export async function auditCommand(
   }
 
   const said: string[] = []
-  if (html !== null && traces) {
-    const { writeReport } = await import('../report/html.ts')
-    progress.show(() => `writing ${html}`)
-    const pieces = writeReport({ document, timeline: traces.timeline, ...traces.audit })
-    await writeOutput(html, pieces, interrupt)
-    said.push(`${html} (${command.compare === undefined ? '' : 'of the audit before; '}open it in a browser)`)
-  }
-  if (command.trace !== undefined && traces) {
-    const { writeChrome } = await import('../timeline/chrome.ts')
-    progress.show(() => `writing ${command.trace}`)
-    await writeOutput(command.trace, writeChrome(traces.timeline, { clocks: traces.audit.clocks }), interrupt)
-    said.push(`${command.trace} (open it in ui.perfetto.dev)`)
+  try {
+    if (html !== null && traces) {
+      const { writeReport } = await import('../report/html.ts')
+      progress.show(() => `writing ${html}`)
+      const pieces = writeReport({ document, timeline: traces.timeline, ...traces.audit })
+      await writeOutput(html, pieces, interrupt)
+      said.push(
+        `${html} (${command.compare === undefined ? '' : 'of the audit before; '}open it in a browser)`,
+      )
+    }
+    if (command.trace !== undefined && traces) {
+      const { writeChrome } = await import('../timeline/chrome.ts')
+      progress.show(() => `writing ${command.trace}`)
+      await writeOutput(
+        command.trace,
+        writeChrome(traces.timeline, { clocks: traces.audit.clocks }),
+        interrupt,
+      )
+      said.push(`${command.trace} (open it in ui.perfetto.dev)`)
+    }
+  } catch (error) {
+    // What was printed stands; a file is there whole or not at all.
+    if (!interrupt?.aborted) throw error
   }
   progress.clear()
   if (!command.json && said.length > 0) print(`\nWritten: ${said.join(', ')}`)
@@ -179,13 +190,13 @@ async function auditPaths(
   setFlagsFromString('--heap-growing-percent=10')
   // And Node 20's optimises functions that are nearly done: of traces of some megabytes that takes longer than it saves.
   if (process.versions.v8.startsWith('11.')) setFlagsFromString('--interrupt-budget=400000')
-  const read = await readTraces(paths, {
+  const reading = readTraces(paths, {
     rank: command.rank,
     // Only a trace that is written out again needs all of the host.
     detail: command.trace === undefined ? 'needed' : 'all',
     onProgress: (done, all, path) => progress.show(() => `${bar(done, all)} ${bytes(all)}  ${path}`),
   })
-  await breathe(interrupt)
+  const read = await unlessInterrupted(reading, interrupt)
   progress.show(() => 'attributing time')
   const warnings = new Warnings()
   const options = {
@@ -193,8 +204,7 @@ async function auditPaths(
     bandwidth: command.bandwidth === undefined ? undefined : command.bandwidth * 1e9,
     world: read.world ?? undefined,
   }
-  const found = audit(read.timeline, warnings, options)
-  await breathe(interrupt)
+  const found = await inBreaths(auditing(read.timeline, warnings, options), interrupt)
   progress.clear()
   if (found.ranks.length === 0)
     throw new AuditError(

@@ -16,3 +16,22 @@ export async function breathe(interrupt?: AbortSignal): Promise<void> {
   }
   interrupt?.throwIfAborted()
 }
+
+/** The result of work in pieces; breathes between them. */
+export async function inBreaths<T>(pieces: Generator<void, T>, interrupt?: AbortSignal): Promise<T> {
+  for (;;) {
+    await breathe(interrupt)
+    const piece = pieces.next()
+    if (piece.done) return piece.value
+  }
+}
+
+/** What `work` gives, unless it is interrupted before: then nobody waits for it any more. */
+export function unlessInterrupted<T>(work: Promise<T>, interrupt?: AbortSignal): Promise<T> {
+  if (!interrupt) return work
+  return new Promise((resolve, reject) => {
+    const stop = (): void => reject(interrupt.reason as Error)
+    interrupt.addEventListener('abort', stop, { once: true })
+    work.then(resolve, reject).finally(() => interrupt.removeEventListener('abort', stop))
+  })
+}

@@ -72,30 +72,52 @@ export interface Ledger {
 }
 
 export function audit(timeline: Timeline, warnings: Warnings, options: AuditOptions = {}): Audit {
+  const pieces = auditing(timeline, warnings, options)
+  for (;;) {
+    const piece = pieces.next()
+    if (piece.done) return piece.value
+  }
+}
+
+/** The same in pieces of some milliseconds, of traces of any length: other things can happen between two. */
+export function* auditing(
+  timeline: Timeline,
+  warnings: Warnings,
+  options: AuditOptions = {},
+): Generator<void, Audit> {
   const { ranks, names } = timeline
   const { collectives: all, clocks, guessed } = collectivesOf(timeline, warnings, options.world ?? null)
+  yield
   const steps = allSteps(timeline, warnings)
   const spans = ranks.map((rank, i) => chosenSpan(rank, steps[i], options.steps, warnings))
   const collectives = within(timeline, all, spans)
   const times = communicationTimes(timeline, collectives)
-  const partitions = ranks.map((rank, i) => partitionOf(rank, names, spans[i], times[i]))
+  const partitions: Partition[] = []
+  for (const [i, rank] of ranks.entries()) {
+    yield
+    partitions.push(partitionOf(rank, names, spans[i], times[i]))
+  }
+  yield
   const groups = groupTimes(timeline, collectives, partitions)
   const stragglers = stragglersOf(timeline, collectives, clocks, partitions)
   const candidates = new Candidates(timeline, collectives, partitions)
   // One rank after the other, since a locality has as many entries as there are kernels.
-  const audited = ranks.flatMap((rank, index) => {
+  const audited: AuditedRank[] = []
+  for (const [index, rank] of ranks.entries()) {
+    yield
     const locality = localityOf(rank, names, warnings, { bandwidth: options.bandwidth })
-    candidates.addRank(index, locality)
+    yield
+    yield* candidates.addRank(index, locality)
     const { from, to } = partitions[index]
-    if (to <= from) return []
+    if (to <= from) continue
     const inWindow = steps[index].filter((step) => step.from >= from && step.to <= to)
-    const ledgers = ledgersOf(rank, partitions[index], locality, [{ from, to }, ...inWindow])
-    return {
+    const ledgers = yield* ledgersOf(rank, partitions[index], locality, [{ from, to }, ...inWindow])
+    audited.push({
       index,
       ledger: ledgers[0],
       steps: inWindow.map((step, i) => ({ step, ledger: ledgers[i + 1] })),
-    }
-  })
+    })
+  }
   // Of two ranks, both are in the group.
   if (guessed > 0 && Math.max(ranks.length, options.world ?? 0) > 2)
     warnOfGroups(timeline, collectives, audited, warnings)
@@ -240,24 +262,26 @@ function chosenSpan(
   return span
 }
 
-function ledgersOf(
+function* ledgersOf(
   rank: RankTimeline,
   partition: Partition,
   locality: Locality | null,
   windows: readonly { readonly from: number; readonly to: number }[],
-): Ledger[] {
+): Generator<void, Ledger[]> {
   const { communicating, copying, waiting, transferring } = partition
   const overlapping = intersection(partition.computing, communicating)
   const hidden = difference(waiting, partition.parts.wait)
   const started = launchTimes(rank)
-  return windows.map(({ from, to }) => {
+  const ledgers: Ledger[] = []
+  for (const { from, to } of windows) {
+    yield
     const within = (set: Intervals): number => totalWithin(set, from, to)
     const parts = Object.fromEntries(
       partNames.map((name) => [name, within(partition.parts[name])]),
     ) as Record<Part, number>
     const idle = idleParts.reduce((sum, part) => sum + parts[part], 0)
     const communication = within(communicating)
-    return {
+    ledgers.push({
       from,
       to,
       wall: to - from,
@@ -272,8 +296,9 @@ function ledgersOf(
       unsplit: communication > 0 && within(waiting) + within(transferring) === 0,
       locality: locality && localityIn(locality, from, to),
       launches: lowerBound(started, to) - lowerBound(started, from),
-    }
-  })
+    })
+  }
+  return ledgers
 }
 
 /** When the work of each launch started, in order; where a launch has work on several streams, on the first of them. */

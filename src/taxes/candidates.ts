@@ -61,6 +61,9 @@ export interface Occurrence {
 
 const MOST = 50
 
+/** Occurrences between two moments at which other things can happen. */
+const ofAPiece = 256
+
 /** Gathers them rank by rank. */
 export class Candidates {
   private readonly timeline: Timeline
@@ -78,18 +81,17 @@ export class Candidates {
     this.members = membersOf(timeline, collectives)
   }
 
-  /** Adds those of a rank, by its index in the timeline; ranks come in order. */
-  addRank(index: number, locality: Locality | null): void {
+  /** Adds those of a rank, by its index in the timeline; ranks come in order. In pieces, as audit.ts has them. */
+  *addRank(index: number, locality: Locality | null): Generator<void, void> {
     const partition = this.partitions[index]
     if (!(partition.from < partition.to)) return
     const { ranks, names } = this.timeline
     // Of as many intervals as kernels, so made once for all three.
     const launch = new Measured(union(partition.parts.dispatch, partition.parts.gap))
     const all = [ranks[index], partition, launch, locality, this.labels] as const
-    for (const one of chainsOf(...all, names, this.members[index]))
-      this.add('compute-collective-compute', index, one)
-    for (const one of runsOf(...all)) this.add('small-kernels', index, one)
-    for (const one of handoversOf(...all)) this.add('producer-consumer', index, one)
+    yield* this.addAll('compute-collective-compute', index, chainsOf(...all, names, this.members[index]))
+    yield* this.addAll('small-kernels', index, runsOf(...all))
+    yield* this.addAll('producer-consumer', index, handoversOf(...all))
   }
 
   /** The best first. */
@@ -99,6 +101,18 @@ export class Candidates {
       .sort((a, b) => b.saves - a.saves || b.count - a.count)
       .slice(0, MOST)
       .map((group) => group.candidate(this.labels))
+  }
+
+  private *addAll(
+    kind: Candidate['kind'],
+    rank: number,
+    occurrences: Iterable<Occurrence>,
+  ): Generator<void, void> {
+    let count = 0
+    for (const one of occurrences) {
+      this.add(kind, rank, one)
+      if (++count % ofAPiece === 0) yield
+    }
   }
 
   private add(kind: Candidate['kind'], rank: number, occurrence: Occurrence): void {

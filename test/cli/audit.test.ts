@@ -7,7 +7,9 @@ import { CLOCK_OFFSET, AHEAD, demoTraces, demoTruth, STRAGGLER } from '../../src
 import type { Tally, Truth } from '../../src/audit/demo/truth.ts'
 import type { Comparison } from '../../src/report/compare.ts'
 import type { AuditDocument } from '../../src/report/document.ts'
+import { auditCommand } from '../../src/cli/audit.ts'
 import { project, start, type Ended } from './arke.ts'
+import { interruptAt } from './interruptAt.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'arke-audit-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -225,6 +227,38 @@ describe('a comparison', () => {
     expect(again.code).toBe(0)
     expect(again.stdout.startsWith(first.stdout.trimEnd())).toBe(true)
     expect(again.stdout.slice(first.stdout.trimEnd().length)).toMatch(/^\s*No page: that needs the traces/)
+  })
+})
+
+describe('an audit that is interrupted', () => {
+  const run = async (moment: string): Promise<{ printed: string; failure: unknown }> => {
+    const { progress, interrupt } = interruptAt(moment)
+    const printed: string[] = []
+    const html = join(folder, 'interrupted.html')
+    const failure: unknown = await auditCommand(
+      [join(folder, 'rank0.json')],
+      { html },
+      '0.0.0',
+      (text) => void printed.push(text),
+      progress,
+      undefined,
+      interrupt,
+    ).catch((error: unknown) => error)
+    expect(readdirSync(folder).filter((name) => name.startsWith('interrupted'))).toEqual([])
+    return { printed: printed.join('\n'), failure }
+  }
+
+  it.each(['rank0', 'attributing'])('while it says "%s" prints nothing', async (moment) => {
+    const { printed, failure } = await run(moment)
+    expect(printed).toBe('')
+    expect(failure).toMatchObject({ message: `interrupted while ${moment}` })
+  })
+
+  it('while it writes the page has printed the rest, and leaves no page', async () => {
+    const { printed, failure } = await run('writing')
+    expect(failure).toBeUndefined()
+    expect(printed).toContain('The biggest tax')
+    expect(printed).not.toContain('Written:')
   })
 })
 

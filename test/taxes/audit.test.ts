@@ -1,6 +1,6 @@
 /** The audit as a whole, on timelines drawn by hand: what groups cost, who is late in chosen steps, what is warned of. */
 import { describe, expect, it } from 'vitest'
-import { type Audit, audit, type AuditOptions } from '../../src/taxes/audit.ts'
+import { type Audit, audit, auditing, type AuditOptions } from '../../src/taxes/audit.ts'
 import type { Collective } from '../../src/taxes/collective.ts'
 import { Collectives } from '../../src/taxes/collectiveTable.ts'
 import { groupTimes } from '../../src/taxes/groups.ts'
@@ -306,4 +306,19 @@ it('a rank without the chosen steps and ranks with different steps are both warn
     ['ranks 0 and 1 do not have the same steps recorded', 1],
     ['rank 1 has no step 1; it is left out', 1],
   ])
+})
+
+describe('an audit in pieces', () => {
+  it('can pause before each step of each rank, and gives what the whole one does', () => {
+    const steps = Array.from({ length: 20 }, (_, n) => [n, 100 * n, 100 * n + 90] as const)
+    const works = steps.map(([, from]) => ({ from: from + 10, to: from + 50 }))
+    const timeline = draw([works, works], [steps, steps])
+    const pieces = auditing(timeline, new Warnings())
+    let count = 0
+    let piece = pieces.next()
+    for (; !piece.done; piece = pieces.next()) count++
+    expect(count).toBeGreaterThanOrEqual(2 * steps.length)
+    expect(piece.value.ranks).toEqual(audit(timeline, new Warnings()).ranks)
+    expect(piece.value.ranks[0].steps).toHaveLength(steps.length)
+  })
 })

@@ -36,9 +36,9 @@ function collectivesIn({ ranks }: Timeline, split = true): Collectives {
 
 function candidates(timeline: Timeline, partitions: Partition[], split = true): Candidate[] {
   const candidates = new Candidates(timeline, collectivesIn(timeline, split), partitions)
-  timeline.ranks.forEach((rank, index) =>
-    candidates.addRank(index, localityOf(rank, timeline.names, new Warnings())),
-  )
+  timeline.ranks.forEach((rank, index) => [
+    ...candidates.addRank(index, localityOf(rank, timeline.names, new Warnings())),
+  ])
   return candidates.list()
 }
 

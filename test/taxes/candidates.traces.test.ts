@@ -37,7 +37,7 @@ async function find(name: string): Promise<Found> {
   )
   const localities = timeline.ranks.map((rank) => localityOf(rank, timeline.names, warnings))
   const candidates = new Candidates(timeline, collectives, partitions)
-  localities.forEach((locality, index) => candidates.addRank(index, locality))
+  localities.forEach((locality, index) => [...candidates.addRank(index, locality)])
   return {
     candidates: candidates.list(),
     partition: partitions[0],
