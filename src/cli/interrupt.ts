@@ -12,7 +12,13 @@ type Ending = keyof typeof codes
 const endings = Object.keys(codes) as Ending[]
 
 /** How long the work may take to print what it has, in milliseconds. */
-const grace = 800
+const grace = 500
+
+/**
+ * Signals that follow the first one within so many milliseconds are the same one: `tsx` sends one again that a program has not heard within
+ * 30 ms, although the terminal sends it to both of them.
+ */
+const echo = 100
 
 /** Why the work ends early. */
 export class Interrupted extends Error {
@@ -28,10 +34,14 @@ export class Interrupted extends Error {
 export async function interruptible<T>(work: (interrupt: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController()
   const { signal: interrupt } = controller
+  let heard = 0
   const hear = (signal: Ending): void => {
-    if (interrupt.aborted) end(interrupt.reason as Interrupted, 'the results above are incomplete')
-    setTimeout(() => end(new Interrupted(signal), 'the results above are incomplete'), grace)
-    controller.abort(new Interrupted(signal))
+    if (!interrupt.aborted) {
+      heard = performance.now()
+      setTimeout(() => end(new Interrupted(signal), 'the results are incomplete'), grace)
+      controller.abort(new Interrupted(signal))
+    } else if (performance.now() - heard > echo)
+      end(interrupt.reason as Interrupted, 'the results are incomplete')
   }
   for (const signal of endings) process.on(signal, hear)
   try {

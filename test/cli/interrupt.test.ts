@@ -40,7 +40,7 @@ interface Ended {
 async function signalled(
   args: readonly string[],
   moment: (child: { stdout: () => string; stderr: () => string }) => Promise<void>,
-  { name = 'SIGINT' as NodeJS.Signals, env = {} } = {},
+  { name = 'SIGINT' as NodeJS.Signals, env = {}, times = 1 } = {},
 ): Promise<Ended> {
   const child = spawn(process.execPath, [project.main, ...args], {
     cwd: project.folder,
@@ -54,7 +54,10 @@ async function signalled(
     child.on('close', (code, signal) => resolve({ code, signal, ...printed })),
   )
   await moment({ stdout: () => printed.stdout, stderr: () => printed.stderr })
-  child.kill(name)
+  for (let n = 0; n < times; n++) {
+    if (n > 0) await pause(20) // the system counts those that nobody has heard yet as one
+    child.kill(name)
+  }
   const timer = setTimeout(() => child.kill('SIGKILL'), 20_000)
   return ended.finally(() => clearTimeout(timer))
 }
@@ -175,6 +178,16 @@ export const scenarios = [
       /2 ranks, recorded: \d+ random schedules? \(seeds from 1; incomplete: interrupted\): ok so far, interrupted\n1 scenario, 0 findings, 1 of 1 run incomplete; interrupted\n$/,
     )
     expect(ended.stderr).toMatch(/arke: interrupted by SIGINT; the results above are incomplete\n$/)
+  })
+
+  it('counts once if a wrapper has sent it again at once', async () => {
+    const text = program.replace(
+      "process.stderr.write('running\\n')",
+      "process.stderr.write('running\\n')\n    const until = Date.now() + 100\n    while (Date.now() < until);",
+    )
+    const ended = await signalled(['check', file('fills3.mjs', text), ...endless], running, { times: 2 })
+    expect(ended.code).toBe(130)
+    expect(ended.stdout).toMatch(/1 scenario, 0 findings so far: incomplete\n$/)
   })
 
   it('marks its JSON document', async () => {
