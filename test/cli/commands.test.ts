@@ -150,7 +150,9 @@ describe('demo', () => {
     expect(stdout).toContain('race in signalTooEarly')
     expect(stdout).toContain(`${broken}:${line}:${column}  rank 0, program 0 writes inbox[0]`)
     expect(stdout).toContain('again: npx arke check ')
-    expect(stdout).toMatch(/\d+ distinct interleavings? searched .* random schedules, on .* ranks: nothing found/)
+    expect(stdout).toMatch(
+      /\d+ distinct interleavings? searched .* random schedules, on .* ranks: nothing found/,
+    )
     expect(readFileSync(join(project.folder, 'arke-report.html'), 'utf8')).toMatch(/^<!doctype html>/)
     expect(stdout).toContain('Next:')
     expect(stdout).toContain('node_modules/arke/docs/language.md')
