@@ -50,7 +50,7 @@ export class Location {
   /** The orders and scopes with which it was signalled. */
   readonly signals = new Set<string>()
   /** The latest access by each component at each scope, over all messages: histories may be long. */
-  readonly #latest: Pick<Touch, 'by' | 'scope' | 'writes' | 'last'>[] = []
+  readonly #latest: Use[] = []
   readonly #buffer: Buffer
   readonly #i: number
 
@@ -74,28 +74,21 @@ export class Location {
     node: Node | undefined,
     time: number,
   ): void {
-    const isSame = (one: Pick<Touch, 'by' | 'scope' | 'writes'>): boolean =>
-      one.by.component === by.component && one.scope === scope && one.writes === writes
-    const known = message.touches.find(isSame)
+    const known = find(message.touches, by, scope, writes)
     if (known) {
       known.last = time
       known.node = node
     } else message.touches.push({ by, scope, writes, first: time, last: time, node })
-    const latest = this.#latest.find(isSame)
+    const latest = find(this.#latest, by, scope, writes)
     if (latest) latest.last = time
     else this.#latest.push({ by, scope, writes, last: time })
   }
 
   /** A strong access by somebody else that neither is ordered before this one nor meets it at a common scope. */
   scopeConflict(agent: Agent, scope: Scope, writes: boolean): Touch | undefined {
-    const conflicts = (one: Pick<Touch, 'by' | 'scope' | 'writes' | 'last'>): boolean =>
-      (writes || one.writes) &&
-      one.by.component !== agent.component &&
-      agent.clock.get(one.by.component) < one.last &&
-      !(covers(scope, agent, one.by) && covers(one.scope, one.by, agent))
-    if (!this.#latest.some(conflicts)) return undefined
+    if (!firstConflict(this.#latest, agent, scope, writes)) return undefined
     for (const message of this.messages) {
-      const found = message.touches.find(conflicts)
+      const found = firstConflict(message.touches, agent, scope, writes)
       if (found) return found
     }
     return undefined
@@ -160,6 +153,33 @@ export class Location {
   static writer(message: Message): Touch | undefined {
     return message.touches.find((touch) => touch.writes)
   }
+}
+
+type Use = Pick<Touch, 'by' | 'scope' | 'writes' | 'last'>
+
+// These are asked at every strong access, so they make no functions.
+
+function find<T extends Use>(uses: readonly T[], by: Identity, scope: Scope, writes: boolean): T | undefined {
+  for (const one of uses)
+    if (one.by.component === by.component && one.scope === scope && one.writes === writes) return one
+  return undefined
+}
+
+function firstConflict<T extends Use>(
+  uses: readonly T[],
+  agent: Agent,
+  scope: Scope,
+  writes: boolean,
+): T | undefined {
+  for (const one of uses)
+    if (
+      (writes || one.writes) &&
+      one.by.component !== agent.component &&
+      agent.clock.get(one.by.component) < one.last &&
+      !(covers(scope, agent, one.by) && covers(one.scope, one.by, agent))
+    )
+      return one
+  return undefined
 }
 
 /** The history of a place; it begins with what the place holds. */

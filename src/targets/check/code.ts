@@ -5,10 +5,10 @@
 import { analysis } from '../../ir/analysis.ts'
 import { ArithmeticError } from '../../ir/dtype.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../ir/node.ts'
-import { mayWait, opOf, type Datum } from '../../ir/ops/index.ts'
+import { type Datum, mayWait, opOf, origin } from '../../ir/ops/index.ts'
 import { usesOf, type Uses } from '../../world/uses.ts'
 import type { Agent } from './agent.ts'
-import { memoryInstruction } from './instructions.ts'
+import { memoryInstruction, type Surroundings } from './instructions.ts'
 import type { Machine } from './machine.ts'
 import { viewInstruction } from './views.ts'
 
@@ -53,10 +53,20 @@ export class Compiler {
   /** Where a control node keeps its carried state. */
   readonly #state = new Map<Node, readonly number[]>()
   readonly #used: ReadonlySet<Node>
+  /** By declaration of barriers, the roles that arrive at them. */
+  readonly #arrivers = new Map<Node, Set<Block>>()
   #next = 0
 
   constructor(ir: KernelIR) {
     this.#ir = ir
+    for (const roles of walk(ir.body))
+      if (opOf(roles).flow === 'warps')
+        for (const role of roles.blocks)
+          for (const node of walk(role)) {
+            if (node.op !== 'barrier.arrive') continue
+            const { base } = origin(node.inputs[0])
+            this.#arrivers.set(base, (this.#arrivers.get(base) ?? new Set<Block>()).add(role))
+          }
     this.#used = new Set(
       [...walk(ir.body)].flatMap(({ inputs, blocks }) => [
         ...inputs,
@@ -82,6 +92,12 @@ export class Compiler {
       ...usesOf(this.#ir),
       needsResidency: [...walk(body)].find(mayWait),
     }
+  }
+
+  #around(node: Node): Surroundings {
+    const isContended =
+      node.op === 'barrier.arrive' && (this.#arrivers.get(origin(node.inputs[0]).base)?.size ?? 0) > 1
+    return { isUsed: this.#used.has(node), isContended }
   }
 
   register(node: Node): number {
@@ -172,7 +188,7 @@ export class Compiler {
               }
       return { node, sync: false, run }
     }
-    return viewInstruction(node, out, inputs) ?? memoryInstruction(node, out, inputs, this.#used.has(node))
+    return viewInstruction(node, out, inputs) ?? memoryInstruction(node, out, inputs, this.#around(node))
   }
 
   /** Registers for the carried state of a control node; the params of `block` from `leading` on are these registers. */

@@ -67,10 +67,18 @@ async function runOnce(
   scenario: Pick<Scenario, 'name' | 'run' | 'residency'>,
   options: ExploreOptions,
   scheduler: Scheduler,
+  isFirst: boolean,
 ): Promise<Run> {
   const residency = options.residency ?? scenario.residency
   const { ranks, stage, stepLimit } = options
-  const world = new CheckWorld({ ranks, residency, stage, scheduler, stepLimit })
+  const world = new CheckWorld({
+    ranks,
+    residency,
+    stage,
+    scheduler,
+    stepLimit,
+    watchPromises: isFirst,
+  })
   try {
     const value = await scenario.run(world)
     await world.close()
@@ -189,7 +197,7 @@ async function exploreRandom(
   const found = new Found()
   let done = 0
   while (done < schedules && !found.isHopeless && (options.keepGoing || !found.isEnough(done))) {
-    found.add(await runOnce(scenario, options, new RandomScheduler(first + done)), done)
+    found.add(await runOnce(scenario, options, new RandomScheduler(first + done), done === 0), done)
     done++
     options.onProgress?.(done)
     if (done === schedules || !options.shouldStop?.()) continue
@@ -213,7 +221,7 @@ async function exploreAll(
   const found = new Found()
   for (let schedules = 1; ; schedules++) {
     search.begin()
-    found.add(await runOnce(scenario, options, search), schedules)
+    found.add(await runOnce(scenario, options, search, schedules === 1), schedules)
     options.onProgress?.(schedules)
     const stopsAtFinding = !options.keepGoing && found.isEnough(schedules)
     const isExhausted = !stopsAtFinding && !search.advance()

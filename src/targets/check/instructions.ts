@@ -15,12 +15,19 @@ import { atomicChange } from './strong.ts'
 
 type Run = (agent: Agent, machine: Machine) => void
 
-/** `isUsed`: somebody uses what the node yields. */
+/** What the kernel around a node says of it. */
+export interface Surroundings {
+  /** Somebody uses what it yields. */
+  readonly isUsed: boolean
+  /** Of an arrival: other roles arrive at the same barriers. */
+  readonly isContended: boolean
+}
+
 export function memoryInstruction(
   node: Node,
   out: number,
   inputs: readonly number[],
-  isUsed: boolean,
+  { isUsed, isContended }: Surroundings,
 ): Instruction {
   switch (node.op) {
     case 'shared':
@@ -43,7 +50,7 @@ export function memoryInstruction(
     case 'barrier':
     case 'barrier.arrive':
     case 'barrier.wait':
-      return barrierInstruction(node, inputs)
+      return barrierInstruction(node, inputs, isContended)
     default:
       if (node.op.startsWith('atomic.')) return strongAccess(node, out, inputs, isUsed)
       throw new Error(`${node.op} cannot be executed`)
@@ -162,9 +169,15 @@ function writePlaces(
   mask: unknown,
 ): void {
   const { buffer, index } = places
-  const takes = (i: number): boolean => taking(mask, i)
   agent.noteEffect()
-  checkWrites(machine.memory, by, places, takes, (i) => element(data, i))
+  if (places.mayRepeat)
+    checkWrites(
+      machine.memory,
+      by,
+      places,
+      (i) => taking(mask, i),
+      (i) => element(data, i),
+    )
   for (let i = 0; i < index.length; i++) {
     const at = index[i]
     if (mask !== undefined && !taking(mask, i)) continue
@@ -182,12 +195,17 @@ function copyPlaces(
   to: Places,
   mask: unknown,
 ): void {
-  const takes = (i: number): boolean => taking(mask, i)
   agent.noteEffect()
-  checkOverlap(memory, by, from, to, takes)
+  if (from.buffer === to.buffer) checkOverlap(memory, by, from, to, (i) => taking(mask, i))
   // Places outside the source are zeros in shared memory and left alone elsewhere.
-  const writes = (i: number): boolean => takes(i) && (from.index[i] >= 0 || to.buffer.rank < 0)
-  checkWrites(memory, by, to, writes, (i) => (from.index[i] >= 0 ? from.buffer.data[from.index[i]] : 0))
+  if (to.mayRepeat)
+    checkWrites(
+      memory,
+      by,
+      to,
+      (i) => taking(mask, i) && (from.index[i] >= 0 || to.buffer.rank < 0),
+      (i) => (from.index[i] >= 0 ? from.buffer.data[from.index[i]] : 0),
+    )
   for (let i = 0; i < to.index.length; i++) {
     if (mask !== undefined && !taking(mask, i)) continue
     const source = from.index[i]
@@ -231,8 +249,8 @@ function strongAccess(node: Node, out: number, inputs: readonly number[], isUsed
     const lanes = optional(agent, mask)
     const other = node.op === 'load' ? optional(agent, third) : undefined
     const data = new Float64Array(places.index.length)
-    if (orderTells && isContended(machine, places, lanes)) machine.cuts.add('lanes')
-    if (node.op === 'store')
+    if (orderTells && doLanesMeet(machine, places, lanes)) machine.cuts.add('lanes')
+    if (node.op === 'store' && places.mayRepeat)
       checkWrites(
         machine.memory,
         accessOf(agent, node),
@@ -256,7 +274,7 @@ function strongAccess(node: Node, out: number, inputs: readonly number[], isUsed
 }
 
 /** Whether the lanes meet each other in a place, or several of them other agents: they act in any order, between others' acts. */
-function isContended({ strong }: Machine, { buffer, index }: Places, mask: unknown): boolean {
+function doLanesMeet({ strong }: Machine, { buffer, index }: Places, mask: unknown): boolean {
   const taken = [...index].filter((at, i) => at >= 0 && taking(mask, i))
   if (new Set(taken).size < taken.length) return true
   return taken.filter((at) => strong.isShared(buffer, at)).length > 1
@@ -326,7 +344,11 @@ function barrierOf(agent: Agent, node: Node, register: number): ArrivalBarrier {
   return view
 }
 
-function barrierInstruction(node: Node, [first, second]: readonly number[]): Instruction {
+function barrierInstruction(
+  node: Node,
+  [first, second]: readonly number[],
+  isContended: boolean,
+): Instruction {
   const barrier = (agent: Agent): ArrivalBarrier => barrierOf(agent, node, first)
   const phase = (agent: Agent): number => agent.registers[second] as number
   if (node.op === 'barrier')
@@ -341,7 +363,8 @@ function barrierInstruction(node: Node, [first, second]: readonly number[]): Ins
   if (node.op === 'barrier.arrive')
     return {
       node,
-      sync: true,
+      // Arrivals of one role come in its order, whatever the others do.
+      sync: isContended,
       run: (agent, machine) => barrier(agent).arrive(agent, node, machine),
       commutes: (agent, machine) =>
         isWrong(agent.registers[first]) || !machine.strong.isSharedPlace(barrier(agent).key),

@@ -5,15 +5,14 @@
 import { partyOf, type Memory, type Places } from './access.ts'
 import type { Accessor } from './memory.ts'
 
-/** Reports the first two lanes that write different values to one element. `takes` says which lanes take part. */
+/** For places that may repeat: reports the first two lanes that write different values to one. `takes`: a lane takes part. */
 export function checkWrites(
   memory: Memory,
   by: Accessor,
-  { buffer, index, mayRepeat }: Places,
+  { buffer, index }: Places,
   takes: (lane: number) => boolean,
   value: (lane: number) => number,
 ): void {
-  if (!mayRepeat) return
   const writers = new Map<number, number>()
   for (let lane = 0; lane < index.length; lane++) {
     const at = index[lane]
@@ -34,7 +33,7 @@ export function checkWrites(
   }
 }
 
-/** Reports a lane that reads what another lane of the same copy writes. A lane that copies a place onto itself is harmless. */
+/** For places of one buffer: reports a lane that reads what another lane of the same copy writes. A lane that copies a place onto itself is harmless. */
 export function checkOverlap(
   memory: Memory,
   by: Accessor,
@@ -42,7 +41,6 @@ export function checkOverlap(
   to: Places,
   takes: (lane: number) => boolean,
 ): void {
-  if (from.buffer !== to.buffer) return
   const writers = new Map<number, number>()
   to.index.forEach((at, lane) => at >= 0 && from.index[lane] >= 0 && takes(lane) && writers.set(at, lane))
   const reader = from.index.findIndex(

@@ -38,6 +38,7 @@ export interface Launch {
   readonly epochs: Map<FlagSet, { readonly signal: number; readonly wait: number }>
   remaining: number
   end: Clock
+  isOver: boolean
 }
 
 /** One program of a launch: what its roles share. */
@@ -79,11 +80,10 @@ export class Machine {
   readonly #componentOf = new Map<string, number>()
   readonly #queues = new Map<string, Queue>()
   /** Launches that may still run for all that the host knows, whether or not they have ended. */
-  readonly #unknown = new Set<Launch>()
+  #unknown: Launch[] = []
   #current: Agent | undefined
   readonly #agents: Agent[] = []
   readonly #scratch: Agent[] = []
-  readonly #ended = new WeakSet<Launch>()
   readonly #stepLimit: number
   readonly #instructionLimit: number
   #instructions = 0
@@ -124,10 +124,10 @@ export class Machine {
 
   /** Whether a launch may still run, for all that the host knows. */
   get isBusy(): boolean {
-    return this.#unknown.size > 0
+    return this.#unknown.length > 0
   }
 
-  enqueue(launch: Omit<Launch, 'hostClock' | 'lasts' | 'epochs' | 'remaining' | 'end'>): void {
+  enqueue(launch: Omit<Launch, 'hostClock' | 'lasts' | 'epochs' | 'remaining' | 'end' | 'isOver'>): void {
     const hostClock = this.hostClock.copy()
     this.hostClock.tick(HOST)
     const key = `${launch.rank}/${launch.stream}`
@@ -140,27 +140,30 @@ export class Machine {
       epochs: new Map(),
       remaining: launch.grid,
       end: new Clock(),
+      isOver: false,
     }
     queue.pending.push(added)
     queue.last = added
-    this.#unknown.add(added)
+    this.#unknown.push(added)
   }
 
   /** The last launch of a stream on a rank, unless the host knows that it has ended. */
   last(rank: number, stream: number): readonly Launch[] {
     const launch = this.#queues.get(`${rank}/${stream}`)?.last
-    return launch && this.#unknown.has(launch) ? [launch] : []
+    return launch ? [launch] : []
   }
 
   /** Launches on a rank that may still run when one that follows `after` does. */
   beside(rank: number, after: readonly Launch[]): Launch[] {
+    const others = this.#unknown.filter((launch) => launch.rank === rank)
+    if (others.length === 0) return others
     const before = withPredecessors(after)
-    return [...this.#unknown].filter((launch) => launch.rank === rank && !before.has(launch))
+    return others.filter((launch) => !before.has(launch))
   }
 
   /** Run everything enqueued, or until these launches have ended; the host then knows what happened in them and before. */
   run(until?: readonly Launch[]): void {
-    const isOver = (): boolean => until?.every((launch) => this.#ended.has(launch)) ?? false
+    const isOver = (): boolean => until?.every((launch) => launch.isOver) ?? false
     for (;;) {
       this.#startLaunches()
       if (isOver()) break
@@ -179,10 +182,13 @@ export class Machine {
       this.#current = this.#scheduler.next(enabled, current, this)
       this.#advance(this.#current, true)
     }
-    for (const launch of withPredecessors(until ?? [...this.#unknown])) {
-      this.hostClock.join(launch.end)
-      this.#unknown.delete(launch)
-    }
+    const known = until && withPredecessors(until)
+    for (const launch of known ?? this.#unknown) this.hostClock.join(launch.end)
+    this.#unknown = known ? this.#unknown.filter((launch) => !known.has(launch)) : []
+    // What is over is let go of: a world that is kept a while would keep all the memory that its programs saw.
+    if (this.#current?.done) this.#current = undefined
+    for (const queue of this.#queues.values())
+      if (queue.last && !this.#unknown.includes(queue.last)) queue.last = undefined
   }
 
   report(finding: Finding): void {
@@ -298,7 +304,7 @@ export class Machine {
     let ended = false
     for (const queue of this.#queues.values()) {
       while (!queue.active && queue.pending.length > 0) {
-        if (queue.pending[0].after.some((launch) => !this.#ended.has(launch))) break
+        if (queue.pending[0].after.some((launch) => !launch.isOver)) break
         const launch = queue.pending.shift()!
         queue.active = launch
         for (const other of launch.after) launch.end.join(other.end)
@@ -340,7 +346,7 @@ export class Machine {
   #endLaunch(launch: Launch): void {
     const queue = this.#queues.get(`${launch.rank}/${launch.stream}`)!
     queue.active = undefined
-    this.#ended.add(launch)
+    launch.isOver = true
     // The rank's last program advances the epochs of the flags the kernel used.
     const flagsOf = (names: ReadonlySet<string>): FlagView['flags'][] =>
       [...names].map((name) => (launch.args[name] as FlagView).flags)

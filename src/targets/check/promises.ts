@@ -22,9 +22,19 @@ class Tracked<T> extends Promise<T> {
 }
 
 export class Promises {
+  readonly #isWatched: boolean
   readonly #pending = new Map<object, { readonly what: string; readonly site: Site }>()
 
+  /** Watching takes time: of many runs of one scenario the first shows what the others would. */
+  constructor(isWatched: boolean) {
+    this.#isWatched = isWatched
+  }
+
   track<T>(what: string, promise: Promise<T>): Promise<T> {
+    if (!this.#isWatched) {
+      promise.catch(() => undefined)
+      return promise
+    }
     const tracked = new Tracked<T>((resolve, reject) => void promise.then(resolve, reject))
     // Where nobody awaits it, its rejection is not news: the world remembers what ended the run.
     tracked.catch(() => undefined)

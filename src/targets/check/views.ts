@@ -33,6 +33,9 @@ const placesOf = (
   wrong,
 })
 
+const leaves = (node: Node, i: number, extent: number, name: string): WrongView | undefined =>
+  i >= 0 && i < extent ? undefined : { node, message: `index ${i} is outside the ${extent} of ${name}` }
+
 export function viewInstruction(node: Node, out: number, inputs: readonly number[]): Instruction | undefined {
   const plain = (run: (agent: Agent, machine: Machine) => unknown): Instruction => ({
     node,
@@ -81,10 +84,6 @@ export function viewInstruction(node: Node, out: number, inputs: readonly number
     case 'pick':
       return plain((agent) => {
         const i = number(agent, inputs[1])
-        const leaves = (extent: number, name: string): WrongView | undefined =>
-          i >= 0 && i < extent
-            ? undefined
-            : { node, message: `index ${i} is outside the ${extent} of ${name}` }
         if (kind === 'tensor') {
           const view = agent.registers[from] as TensorView
           return {
@@ -92,16 +91,16 @@ export function viewInstruction(node: Node, out: number, inputs: readonly number
             shape: view.shape.slice(1),
             strides: view.strides.slice(1),
             offset: view.offset + i * view.strides[0],
-            wrong: view.wrong ?? leaves(view.shape[0], view.allocation.name),
+            wrong: view.wrong ?? leaves(node, i, view.shape[0], view.allocation.name),
           } satisfies TensorView
         }
         if (kind === 'barriers') {
           const barriers = agent.registers[from] as ArrivalBarrier[]
-          return leaves(barriers.length, 'the barriers') ?? barriers[i]
+          return leaves(node, i, barriers.length, 'the barriers') ?? barriers[i]
         }
         const places = agent.registers[from] as Places
         const { shape } = node.inputs[0].type as RefType
-        const wrong = places.wrong ?? leaves(shape[0], places.buffer.name)
+        const wrong = places.wrong ?? leaves(node, i, shape[0], places.buffer.name)
         const size = elements(shape) / shape[0]
         const index = wrong
           ? new Int32Array(size).fill(OUTSIDE)

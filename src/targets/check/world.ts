@@ -51,6 +51,8 @@ export interface CheckWorldOptions {
   readonly stage?: Stage
   readonly scheduler: Scheduler
   readonly stepLimit?: number
+  /** Whether every promise that the world hands out must be awaited. */
+  readonly watchPromises?: boolean
 }
 
 const mostPrograms = 1 << 16
@@ -90,14 +92,15 @@ export class CheckWorld extends HostWorld {
   readonly #awaited = new Map<number, (readonly Running[])[]>()
   #stopped: RunOver | undefined
   #isClosed = false
-  readonly #promises = new Promises()
+  readonly #promises: Promises
 
   constructor(options: CheckWorldOptions) {
     super(options.ranks)
     this.#residency = options.residency
     const { stage = 'recorded' } = options
     this.#form = stage === 'recorded' ? (ir) => ir : stage === 'lowered' ? lower : stage
-    const { ranks, stepLimit } = options
+    const { ranks, stepLimit, watchPromises = true } = options
+    this.#promises = new Promises(watchPromises)
     this.machine = new Machine(options.scheduler, { ranks, stepLimit })
   }
 
