@@ -40,4 +40,5 @@ export type {
   Track,
 } from './timeline/timeline.ts'
 export type { Signed, Unsigned } from './timeline/columns.ts'
+export type { Cut } from './targets/check/findings.ts'
 export type { Stage } from './targets/check/world.ts'

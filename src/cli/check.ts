@@ -11,11 +11,11 @@ import { findingKey, type Cut, type Finding } from '../targets/check/findings.ts
 import { NotReproducible } from '../targets/check/scheduler.ts'
 import { intercepted } from '../world/intercept.ts'
 import type { Scenario } from '../world/world.ts'
-import { chanceIn } from '../targets/check/chance.ts'
+import { Chance, type Call } from '../targets/check/chance.ts'
 import { notesOnKernel } from './cudaNotes.ts'
 import { describeError, UsageError } from './errors.ts'
 import type { Source } from './load.ts'
-import { Strays, turn, unlessIdle } from './strays.ts'
+import { Stray, Strays, turn, unlessIdle } from './strays.ts'
 
 export type Stage = 'recorded' | 'lowered'
 
@@ -104,11 +104,12 @@ export async function check(
   const chosen = choose(sources, options.scenario)
   const exported = new Set(chosen.flatMap(({ kernels }) => kernels))
   const strays = new Strays<Scenario>()
+  const chance = new Chance()
   try {
     for (const { file, scenarios } of chosen)
       for (const scenario of scenarios) {
         const known = new Set<string>()
-        const watched = watch(file, scenario, launched, strays)
+        const watched = watch(file, scenario, launched, strays, chance)
         for (const ranks of options.ranks === undefined ? scenario.ranks : [options.ranks])
           for (const stage of options.stages) {
             if (options.interrupt?.aborted) break
@@ -118,7 +119,7 @@ export async function check(
             const problem = checked.error ?? strays.take(scenario)
             const run: Run = {
               ...(checked.value ?? { ...what, findings: [], repeated: 0 }),
-              ...(problem !== undefined && noteProblem(await problemOf(problem, scenario, ranks), known)),
+              ...(problem !== undefined && noteProblem(problemOf(problem, scenario, chance.seen), known)),
             }
             runs.push(run)
             lastRun.set(scenario, run)
@@ -134,6 +135,7 @@ export async function check(
       events.onRun?.({ ...late, findings: [] })
     }
   } finally {
+    chance.close()
     strays.close()
   }
   const interrupted = options.interrupt?.aborted
@@ -195,14 +197,11 @@ function noteProblem(problem: string, known: Set<string>): Pick<Run, 'problem' |
 }
 
 /** Why a scenario cannot be checked: one sentence, the author's line first. */
-async function problemOf(error: unknown, scenario: Scenario, ranks: number): Promise<string> {
-  if (!(error instanceof NotReproducible)) {
-    const said = describeError(error)
-    return /^\S+:\d+:\d+: /.test(said) || !scenario.site ? said : `${scenario.site}: ${said}`
-  }
-  const chance = await chanceIn(() => explore(scenario, { ranks, schedules: 1 }))
-  const here = chance && `; it calls ${chance.name} here`
-  return `${chance?.site ?? scenario.site}: ${error.message}${here ?? ''}`
+function problemOf(error: unknown, scenario: Scenario, seen: Call | undefined): string {
+  if (error instanceof NotReproducible)
+    return `${seen?.site ?? scenario.site}: ${error.message}${seen ? `; it calls ${seen.name} here` : ''}`
+  const said = describeError(error)
+  return /^\S+:\d+:\d+: /.test(said) || !scenario.site ? said : `${scenario.site}: ${said}`
 }
 
 async function checkOnce(
@@ -268,6 +267,7 @@ function watch(
   scenario: Scenario,
   launched: Map<Kernel, Launched>,
   strays: Strays<Scenario>,
+  chance: Chance,
 ): Scenario {
   return {
     ...scenario,
@@ -286,7 +286,14 @@ function watch(
           }
         }
       })
-      return strays.within(scenario, () => unlessIdle(async () => scenario.run(seen)))
+      const value = await chance.watch(() =>
+        strays.within(scenario, () => unlessIdle(async () => scenario.run(seen))),
+      )
+      if (chance.seen?.isChance)
+        throw new Stray(
+          `${chance.seen.site}: the scenario calls ${chance.seen.name}, so its runs differ and a finding could not be shown again: use world.rand or randn, which take a seed`,
+        )
+      return value
     },
   }
 }

@@ -187,7 +187,7 @@ export const scenarios = [
     )
     const ended = await signalled(['check', file('fills3.mjs', text), ...endless], running, { times: 2 })
     expect(ended.code).toBe(130)
-    expect(ended.stdout).toMatch(/1 scenario, 0 findings so far: incomplete\n$/)
+    expect(ended.stdout).toMatch(/1 scenario, 0 findings, 1 of 1 run incomplete; interrupted\n$/)
   })
 
   it('marks its JSON document', async () => {

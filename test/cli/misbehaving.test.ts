@@ -37,7 +37,21 @@ const cases: Readonly<Record<string, Case>> = {
     body: `  world.launch(count, { x }, { grid: 1 + Math.floor(Math.random() * 4) })
   await world.synchronize()`,
     at: 'random()',
-    says: /does not do the same in every run.*Math\.random\(\)/,
+    says: /calls Math\.random\(\), so its runs differ/,
+  },
+  'chance in the data': {
+    body: `  const y = world.from(i32, [1], [Math.random() < 0.5 ? 1 : 0])
+  world.launch(count, { x: y }, { grid: 1 })
+  await world.synchronize()`,
+    at: 'random()',
+    says: /calls Math\.random\(\), so its runs differ/,
+  },
+  'the time in the grid': {
+    more: 'let calls = 0',
+    body: `  world.launch(count, { x }, { grid: 2 + ((Date.now() * 0 + calls++) % 3) })
+  await world.synchronize()`,
+    at: 'now()',
+    says: /does not do the same in every run.*Date\.now\(\)/,
   },
   'state that is kept between runs': {
     more: 'let runs = 0',
@@ -92,6 +106,11 @@ const cases: Readonly<Record<string, Case>> = {
     body: `  world.launch(count, { y: x }, { grid: 1 })`,
     at: 'launch(count, { y',
     says: /argument x is missing/,
+  },
+  'a tensor of another dtype': {
+    body: `  world.launch(count, { x: world.zeros(f32, [1]) }, { grid: 1 })`,
+    at: 'launch(count, { x: world',
+    says: /count: argument x holds f32/,
   },
   'a mistake of JavaScript': {
     body: `  undefined.launch(count)`,
@@ -161,7 +180,9 @@ describe('a promise that rejects when the next scenario is checked', () => {
       'await world.synchronize()',
       'await new Promise((resolve) => setTimeout(resolve, 2))\n  await world.synchronize()',
     )
-    const text = head + later + scenarioOf('  void later(world)') + slow
+    // Exports are checked in the order of their names.
+    const first = scenarioOf('  void later(world)').replace('const misbehaving', 'const aFirst')
+    const text = head + later + first + slow
     const path = file('late.mjs', text)
     const { code, stdout } = await arke('check', path, '--schedules', '20', '--stage', 'recorded')
     expect(stdout).toMatch(/the next one\n {2}2 ranks, recorded: .*: ok\n/)
