@@ -1,6 +1,6 @@
 /**
- * Small kernels that together use what the CUDA emitter lowers; each exists to be compiled here and run on a device by
- * bench/gpu/slice.ts. They are not operations.
+ * Small kernels that together use what the CUDA emitter lowers. Tests compile them and compare their text; they are not
+ * operations.
  */
 import type { DotDType } from '../../src/ir/dtype.ts'
 import { bf16, f32, i32, u32 } from '../../src/lang/dtypes.ts'

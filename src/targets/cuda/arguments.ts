@@ -100,7 +100,7 @@ function tensorMap(
   return device.tensorMap(heap + BigInt(from) * BigInt(stride) + BigInt(offset), map)
 }
 
-export function expectKind<K extends 'tensor' | 'flags'>(
+function expectKind<K extends 'tensor' | 'flags'>(
   argument: LaunchArgument | undefined,
   kind: K,
   name: string,

@@ -11,33 +11,9 @@ export interface Share {
   close(): void
 }
 
-export interface VirtualRank {
-  readonly rank: number
-  readonly sms: number
-  readonly stream: Stream
-  readonly context: bigint
-}
-
-export interface VirtualRanks {
-  readonly ranks: readonly VirtualRank[]
-  /** Rank 0's heap; the address space of all heaps is one range. */
-  readonly heap: bigint
-  readonly heapStride: number
-  heapOf(rank: number): bigint
-  close(): void
-}
-
 const RESOURCE = { bytes: 144, smCountAt: 96, typeSm: 1 }
 const GREEN_CONTEXT_DEFAULT_STREAM = 1
 const STREAM_NON_BLOCKING = 1
-const HEAP_ALIGNMENT = 2 * 1024 * 1024
-
-export interface VirtualRanksOptions {
-  world: number
-  heapBytes: number
-  /** Multiprocessors a rank; by default an equal share. The driver rounds it up to what it can separate. */
-  smsPerRank?: number
-}
 
 /** Shares the device out to so many ranks, or says how many there could be. */
 export function shareDevice(device: Device, ranks: number, smsPerRank?: number): Share[] {
@@ -76,28 +52,6 @@ export function shareDevice(device: Device, ranks: number, smsPerRank?: number):
       },
     }
   })
-}
-
-/** Ranks on shares of one device, each with a stream and a heap, rank r's at `heap + r * heapStride`. */
-export function createVirtualRanks(device: Device, options: VirtualRanksOptions): VirtualRanks {
-  const shares = shareDevice(device, options.world, options.smsPerRank)
-  const ranks = shares.map(({ sms, createStream }, rank): VirtualRank => {
-    const stream = createStream()
-    return { rank, sms, stream, context: stream.context }
-  })
-  const heapStride = Math.ceil(options.heapBytes / HEAP_ALIGNMENT) * HEAP_ALIGNMENT
-  const heap = device.allocate(heapStride * options.world)
-  return {
-    ranks,
-    heap,
-    heapStride,
-    heapOf: (rank) => heap + BigInt(rank) * BigInt(heapStride),
-    close() {
-      for (const { stream } of ranks) stream.close()
-      for (const share of shares) share.close()
-      device.free(heap)
-    },
-  }
 }
 
 function roundDown(value: number, multiple: number): number {
