@@ -99,7 +99,7 @@ describe.each(targets)('a signal while kernels run on %s', (target) => {
   it('ends arke bench with 130 and the rows so far', async () => {
     const ended = await signalled(['bench', ...decode], async ({ stdout }) => {
       await until(() => stdout().includes('flashDecode on 2 ranks'))
-      await pause(4000)
+      await pause(2500)
     })
     expect(ended).toMatchObject({ code: 130, signal: null })
     expect(ended.stderr).toMatch(said)
@@ -108,15 +108,15 @@ describe.each(targets)('a signal while kernels run on %s', (target) => {
     expect(left()).toEqual([])
   })
 
-  it.each([1500, 3000])('ends arke tune with 130, after %i ms', async (after) => {
-    const ended = await signalled(['tune', ...decode], () => pause(after))
+  it('ends arke tune with 130', async () => {
+    const ended = await signalled(['tune', ...decode], () => pause(2000))
     expect(ended).toMatchObject({ code: 130, signal: null })
     expect(ended.stderr).toMatch(said)
     expect(left()).toEqual([])
   })
 
   it('ends it with 143, and with a whole JSON document or none', async () => {
-    const ended = await signalled(['tune', ...decode, '--json'], () => pause(4000), { name: 'SIGTERM' })
+    const ended = await signalled(['tune', ...decode, '--json'], () => pause(2500), { name: 'SIGTERM' })
     expect(ended).toMatchObject({ code: 143, signal: null })
     expect(ended.stderr).toMatch(/^arke: interrupted by SIGTERM; /)
     if (ended.stdout !== '') expect(JSON.parse(ended.stdout)).toMatchObject({ interrupted: true })
