@@ -12,11 +12,11 @@ describe.each(['exact', 'bounded'] as const)('%s random kernels', (kind) => {
     let refused = 0
     const runs = Number(process.env.ARKE_KERNELS ?? 100)
     fc.assert(
-      fc.property(genes(400), fc.boolean(), fc.boolean(), (list, record, strands) => {
+      fc.property(genes(400), fc.boolean(), (list, record) => {
         const { kernel, shape } = generate(list, kind)
         const ir = lower(kernel.record({ world: shape.ranks }))
         try {
-          const { source, name } = emitCuda(ir, { tensors: {}, record, strands })
+          const { source, name } = emitCuda(ir, { tensors: {}, record })
           expect(source).toContain(`${name}(`)
           // The text of an odd place is one thing in every expression.
           expect(source).not.toMatch(/[^(]2 \* p \+ 1 [/%]/)

@@ -34,7 +34,7 @@ import { factsOf, type EmitFacts, type EmittedKernel } from '../../src/targets/c
 
 export interface Shipped {
   readonly name: string
-  emit(options?: Pick<EmitFacts, 'record' | 'strands'>): EmittedKernel
+  emit(options?: Pick<EmitFacts, 'record'>): EmittedKernel
 }
 
 const WORLD = 8

@@ -96,23 +96,19 @@ const together = (facts: string, all: readonly Form[]): Form => [
 
 const forms: Readonly<Record<GoldenTarget, (ir: KernelIR, launch: Launched) => readonly Form[]>> = {
   cuda(ir, { shapes, isThorough }) {
-    const form = (oneDevice: boolean, unaligned: boolean, record: boolean, strands = false): Form => {
+    const form = (oneDevice: boolean, unaligned: boolean, record: boolean): Form => {
       const named = [
         oneDevice ? 'one-device' : 'several-devices',
         unaligned ? 'unaligned' : 'aligned',
         recording(record),
-        ...(strands ? ['strands'] : []),
       ]
       const tensors = tensorFacts(ir, shapes, unaligned)
-      return [named.join(','), cuda(ir, { tensors, words: true, oneDevice, record, strands })]
+      return [named.join(','), cuda(ir, { tensors, words: true, oneDevice, record })]
     }
     if (!isThorough) return [together('least-and-most', [form(false, false, false), form(true, true, true)])]
-    return [
-      ...onOff.flatMap((oneDevice) =>
-        onOff.flatMap((unaligned) => onOff.map((record) => form(oneDevice, unaligned, record))),
-      ),
-      form(false, false, false, true),
-    ]
+    return onOff.flatMap((oneDevice) =>
+      onOff.flatMap((unaligned) => onOff.map((record) => form(oneDevice, unaligned, record))),
+    )
   },
   native(ir, { packed, isThorough }) {
     const [usual, ...more] = processors

@@ -1,11 +1,10 @@
 /**
  * Recording and lowering for the tests of pipelines. A lowered kernel is verified, and what it computes is compared with the
- * recorded one, with the producer running ahead, behind and by turns, whole and in strands.
+ * recorded one, with the producer running ahead, behind and by turns.
  */
 import { expect } from 'vitest'
 import { f32, flags, i32, kernel, scalar, tensor, type Arguments, type Program } from 'arke'
 import { walk, type Block, type KernelIR } from '../../src/ir/node.ts'
-import { splitProducer } from '../../src/ir/passes/ahead.ts'
 import { lower } from '../../src/ir/stages.ts'
 import { verify } from '../../src/ir/verify.ts'
 import { interpret, type Launch, type Memory } from './interpret.ts'
@@ -66,9 +65,7 @@ export function lowered(body: (t: Program, args: Args) => void): KernelIR {
   }
   const wanted = visible(before)
   expect(wanted.trace.length).toBeGreaterThan(0)
-  const forms = [after, splitProducer(after), splitProducer(after, 'settled')]
-  for (const form of forms)
-    for (const schedule of form ? (['ahead', 'behind', 'turns'] as const) : [])
-      expect(visible(form!, schedule)).toEqual(wanted)
+  for (const schedule of ['ahead', 'behind', 'turns'] as const)
+    expect(visible(after, schedule)).toEqual(wanted)
   return after
 }

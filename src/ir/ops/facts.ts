@@ -5,6 +5,9 @@ import { opOf } from './table.ts'
 /** Element i of what it yields follows from element i of each input. */
 export const isElementwise = (node: Node): boolean => opOf(node).elements === 'same'
 
+/** It computes, or names storage, and does nothing that others could tell. */
+export const isPassive = (node: Node): boolean => ['pure', 'declare'].includes(opOf(node).effect)
+
 /** Its blocks may be executed any number of times. */
 export const isLoop = (node: Node): boolean => opOf(node).flow === 'repeats'
 

@@ -3,6 +3,7 @@ export {
   accessesOf,
   isElementwise,
   isLoop,
+  isPassive,
   isRemote,
   isStrong,
   mayWait,

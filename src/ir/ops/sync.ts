@@ -82,8 +82,7 @@ export const syncOps = {
     order: 'attribute',
     waitsFor: 'programs',
     summary:
-      'blocks until the flag is marked for this epoch (less `lag`), then acquires what the signaller released; in a strand that copies ' +
-      'ahead (`unlessSettled`) only where somebody writes what it copies',
+      'blocks until the flag is marked for this epoch (less `lag`), then acquires what the signaller released',
     infer(node) {
       expectAwaited(node)
       return voidType

@@ -15,7 +15,6 @@ import { factsOf, type EmitFacts } from '../../targets/cuda/emit/recipe.ts'
 import { scenario, type Scenario } from '../../world/world.ts'
 import { attribute, walk, type Block, type KernelIR } from '../node.ts'
 import { lower } from '../stages.ts'
-import { splitProducer } from './ahead.ts'
 import { detachCourier } from './courier.ts'
 
 const rolesOf = (ir: KernelIR) => {
@@ -52,21 +51,13 @@ describe('a courier', () => {
     const detached = rolesOf(detachCourier(ir)!)
     expect(detached.names).toEqual(['producer', 'courier', 'consumer'])
     expect(attribute(detached.roles, 'warps')).toEqual([2, 2, 4])
-    expect(attribute(detached.roles, 'strands')).toEqual(['producer', 'courier'])
+    expect(attribute(detached.roles, 'together')).toEqual(['producer', 'courier'])
     const wanted = ops(detached.of('courier')).filter((op) => ['load', 'store', 'signal'].includes(op))
     expect(wanted).toEqual(['load', 'store', 'signal'])
     expect(count(detached.of('consumer'), 'signal')).toBe(0)
     expect(count(detached.of('consumer'), 'store')).toBe(1)
     expect(ops(detached.of('producer'))).toEqual(ops(rolesOf(ir).of('producer')))
     expect(detachCourier(detachCourier(ir)!)).toBeUndefined()
-  })
-
-  it('is beside both strands of a producer', () => {
-    const fused = fusedByShardKernel({ dtype: 'bf16', parts: 4, inOrder: true }).record({ world: 2 })
-    const { names, roles } = rolesOf(splitProducer(detachCourier(lower(fused))!)!)
-    expect(names).toEqual(['ahead', 'producer', 'courier', 'consumer'])
-    expect(attribute(roles, 'warps')).toEqual([1, 1, 2, 8])
-    expect(attribute(roles, 'strands')).toEqual(['ahead', 'producer', 'courier'])
   })
 
   it('computes scalars and places itself that the consumer needs, too', () => {
@@ -244,8 +235,8 @@ describe('a consumer keeps what it sends where', () => {
   })
 })
 
-/** Kernels with couriers, and if wanted in strands; counts those that have one. */
-function detaching(inStrands: boolean) {
+/** Kernels with couriers; counts those that have one. */
+function detaching() {
   const made = new Map<KernelIR, KernelIR>()
   let couriers = 0
   const stage = (ir: KernelIR): KernelIR => {
@@ -254,14 +245,14 @@ function detaching(inStrands: boolean) {
     const detached = detachCourier(lower(ir))
     if (detached) couriers++
     const whole = detached ?? lower(ir)
-    made.set(ir, (inStrands && splitProducer(whole)) || whole)
-    return made.get(ir)!
+    made.set(ir, whole)
+    return whole
   }
   return { stage, couriers: () => couriers }
 }
 
-async function findings(subject: Scenario, ranks: number, inStrands = false, runs = 8): Promise<string[]> {
-  const { stage, couriers } = detaching(inStrands)
+async function findings(subject: Scenario, ranks: number, runs = 8): Promise<string[]> {
+  const { stage, couriers } = detaching()
   const random = await explore(subject, { ranks, stage, schedules: runs })
   const search = await explore(subject, { ranks, stage, preemptions: 1, limit: runs })
   expect(couriers()).toBeGreaterThan(0)
@@ -286,13 +277,11 @@ const fused = (
 
 describe('what a courier sends', () => {
   it.each([
-    [2, false, true],
-    [2, true, true],
-    [3, false, true],
-    [3, true, true],
-    [2, false, false],
-  ])('is there in time, on %d ranks, in strands: %s, in order: %s', async (ranks, inStrands, inOrder) => {
-    expect(await findings(fused(ranks, { M: 3, N: 5, K: 6 }, inOrder), ranks, inStrands)).toEqual([])
+    [2, true],
+    [3, true],
+    [2, false],
+  ])('is there in time, on %d ranks, in order: %s', async (ranks, inOrder) => {
+    expect(await findings(fused(ranks, { M: 3, N: 5, K: 6 }, inOrder), ranks)).toEqual([])
   })
 
   it('is right for shapes that fill tiles and shapes that do not', async () => {
@@ -300,7 +289,7 @@ describe('what a courier sends', () => {
       low + ((Math.imul(at, 2654435761) >>> 8) % (high - low + 1))
     for (let i = 1; i <= 6; i++) {
       const shape = { M: between(1, 6, i), N: between(1, 9, 7 * i), K: 2 * between(1, 9, 13 * i) }
-      const found = await findings(fused(2, shape, true, between(1, 3, 17 * i)), 2, i % 2 === 0, 2)
+      const found = await findings(fused(2, shape, true, between(1, 3, 17 * i)), 2, 2)
       expect([shape, found]).toEqual([shape, []])
     }
   })
@@ -343,7 +332,7 @@ describe('emitted, a courier', () => {
     return { text, before, consumer, block, recordedSites }
   }
 
-  it.each([{}, { record: true }, { strands: true }])('has the stores and the signals, with %o', (options) => {
+  it.each([{}, { record: true }])('has the stores and the signals, with %o', (options) => {
     const { before, consumer, block } = emit(64, options)
     expect(before).toMatch(/producer, courier\n/)
     for (const sent of ['on_rank(inbox', 'flag_add(']) {
@@ -352,13 +341,6 @@ describe('emitted, a courier', () => {
     }
     expect(before).toContain('if (threadIdx.x >= 64 && threadIdx.x < 128)')
     expect(block).toBe(256)
-  })
-
-  it('meets at a barrier of its own', () => {
-    const { before, consumer } = emit(64, { strands: true })
-    expect(before).toContain('group_barrier(3, 64);')
-    expect(consumer).not.toMatch(/group_\w+\(3,/)
-    expect(before).toContain('is_early = threadIdx.x < 32 &&')
   })
 
   it('tells where its copies go, if the kernel records', () => {

@@ -27,16 +27,25 @@
  */
 import { analysis } from '../analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../node.ts'
-import { isRemote, origin, writtenRefs } from '../ops/index.ts'
+import { isPassive, isRemote, origin, writtenRefs } from '../ops/index.ts'
 import { Copier } from '../rewrite.ts'
 import type { RefType } from '../type.ts'
 import { verify } from '../verify.ts'
-import { isPassive, soleRoles } from './ahead.ts'
 import { hasEffect, removeDead } from './dead.ts'
 import { elsewhere } from './elsewhere.ts'
 
-/** Of the producer's four, which needs one for each of its strands. */
+/** Of the producer's four, which needs one. */
 const COURIER_WARPS = 2
+
+/** The roles that share a warpgroup, by name; others have warpgroups of their own. */
+export const togetherOf = (roles: Node): readonly string[] =>
+  (roles.attributes.together as readonly string[] | undefined) ?? []
+
+/** The roles of a kernel that does nothing else. */
+export function soleRoles(body: Block): Node | undefined {
+  const [node, ...others] = body.nodes.filter((one) => !isPassive(one))
+  return node?.op === 'roles' && others.length === 0 ? node : undefined
+}
 
 /** Undefined: there are no such roles, nothing to send before the first product, or somebody could tell. */
 export const detachCourier = analysis('courier', withDetachedCourier)
@@ -180,7 +189,7 @@ function withCourier(ir: KernelIR, roles: Node, { moved, sent }: Parts): KernelI
       {
         names: ['producer', 'courier', 'consumer'],
         warps: [producing - COURIER_WARPS, COURIER_WARPS, consuming],
-        strands: ['producer', 'courier'],
+        together: ['producer', 'courier'],
       },
       [
         copier.copyBlock(producer),

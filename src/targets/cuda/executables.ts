@@ -29,7 +29,7 @@ export interface Executable {
 const known = new WeakMap<KernelIR, Map<string, Executable>>()
 
 /** What kernels are told of the world that they are for. */
-export type WorldFacts = Required<Pick<EmitFacts, 'record' | 'oneDevice' | 'strands' | 'words'>>
+export type WorldFacts = Required<Pick<EmitFacts, 'record' | 'oneDevice' | 'words'>>
 
 /** The kernel for arguments of these shapes; every allocation is aligned. */
 export function executableOf(ir: KernelIR, args: LaunchArguments, world: WorldFacts): Executable {

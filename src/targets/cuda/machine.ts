@@ -101,10 +101,9 @@ export class Machine {
     })
     const used = [...new Set(this.placement.ranks.map(({ device }) => device))]
     this.recorder = options.record ? new Recorder(used, platform.compile) : undefined
-    const strands = numberFrom('ARKE_STRANDS') === 1
     const record = this.recorder !== undefined
     const words = !record && numberFrom('ARKE_WORDS') !== 0
-    this.facts = { record, oneDevice: used.length === 1, strands, words }
+    this.facts = { record, oneDevice: used.length === 1, words }
     for (let rank = 0; rank < this.ranks; rank++) this.queue(rank, 0)
   }
 

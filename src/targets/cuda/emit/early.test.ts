@@ -12,7 +12,7 @@ import { factsOf, type EmitFacts, type EmittedKernel } from './recipe.ts'
 const tensors = Object.fromEntries(
   ['a', 'b', 'c', 'source', 'x', 'out'].map((name) => [name, factsOf([64, 64, 64])]),
 )
-const emit = (ir: KernelIR, options: Pick<EmitFacts, 'record' | 'strands'> = {}): EmittedKernel =>
+const emit = (ir: KernelIR, options: Pick<EmitFacts, 'record'> = {}): EmittedKernel =>
   emitCuda(lower(ir), { tensors, ...options })
 
 describe('copies that start early', () => {
@@ -111,17 +111,12 @@ describe('copies that start early', () => {
     expect(emit(copying('none')).source).toContain('ld.relaxed.gpu.global')
   })
 
-  it('are none of a producer that waits for flags, unless it is split: then those that need not', () => {
+  it('are none of a producer that waits for flags', () => {
     const pull = pullKernel({ dtype: 'bf16', shard: 'K' }).record({ world: 2 })
     expect(emit(pull).source).not.toContain('is_early')
-    const { source, params } = emit(pull, { strands: true })
-    expect(source).toContain('const bool is_early = threadIdx.x < 32 && settled != 0;  // ahead')
-    expect(params).toContainEqual({ kind: 'settled', groups: [['b']] })
   })
 
-  it('are none of a kernel that records, nor of a strand whose loop an epoch bounds', () => {
-    const pull = pullKernel({ dtype: 'bf16', shard: 'K' }).record({ world: 2 })
-    expect(emit(pull, { strands: true, record: true }).source).not.toContain('// ahead')
+  it('are none of a producer whose loop an epoch bounds', () => {
     const bounded = kernel(
       'bounded',
       { a: tensor(bf16, 2), b: tensor(bf16, 2), c: tensor(bf16, 2), done: flags() },
@@ -137,16 +132,6 @@ describe('copies that start early', () => {
         t.signal(done)
       },
     ).record({ world: 1 })
-    const { source } = emit(bounded, { strands: true })
-    expect(source).not.toContain('is_early')
-    expect(source).not.toContain('// ahead')
-  })
-
-  it('are told apart where strands could both start early', () => {
-    const { source, params } = emit(gemm.record({ world: 1 }), { strands: true })
-    expect(source).toContain(
-      'threadIdx.x / 32 == 0 && (settled >> 0 & 1) != 0 || threadIdx.x / 32 == 1 && (settled >> 1 & 1) != 0;',
-    )
-    expect(params).toContainEqual({ kind: 'settled', groups: [['b'], ['a']] })
+    expect(emit(bounded).source).not.toContain('is_early')
   })
 })

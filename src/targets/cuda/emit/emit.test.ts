@@ -52,12 +52,10 @@ const emitted: Readonly<Record<string, () => EmittedKernel>> = {
   looking: () => emit(looking.record({ world: 2 })),
   'gemm-few-rows': () => emit(gemm.record({ world: 1, meta: fewRows })),
   'gemm-in-shares': () => emit(gemmInSharesKernel('bf16').record({ world: 1, meta: fewRows })),
-  'gemm-strands': () => emit(gemm.record({ world: 1 }), undefined, { strands: true }),
-  'all-gather-gemm-strands': () =>
+  'all-gather-gemm-courier': () =>
     emit(
       fusedByShardKernel({ dtype: 'bf16', parts: 4, inOrder: true }).record({ world: 2, meta: fewRows }),
       [1024, 1024, 1024, 1024],
-      { strands: true },
     ),
   'gemm-f32': () => emit(gemmKernel(f32).record({ world: 1, meta: { ...small, stages: 2 } })),
   'product-from-registers': () =>

@@ -99,23 +99,17 @@ function prologue(ir: KernelIR, emission: Emission): void {
   }
   bringNear(clerk, [...(canWait ? [params.control] : []), ...(counter ? [counter] : [])], emission)
   if (early) {
-    const { strands } = early
-    const settled = params.settled(strands.map(({ reads }) => reads))
-    const isSettled =
-      strands.length === 1
-        ? `threadIdx.x < 32 && ${settled} != 0`
-        : strands
-            .map(({ group }, i) => `threadIdx.x / 32 == ${group.first / 32} && (${settled} >> ${i} & 1) != 0`)
-            .join(' || ')
-    const names = strands.map(({ group }) => group.name).join(', ')
-    out.line(`const bool is_early = ${isSettled};  // ${names}: nothing under way writes what it copies`)
+    const settled = params.settled([early.reads])
+    const isSettled = `threadIdx.x < 32 && ${settled} != 0`
+    out.line(
+      `const bool is_early = ${isSettled};  // ${early.group.name}: nothing under way writes what it copies`,
+    )
     out.block('if (!is_early)', begin)
   } else begin()
   emission.recorder?.begins()
   // What waits for others would wait in vain in a stopped world.
-  const asking = (early ? [...early.asking, early.threads] : [0]).map((first) => `thread == ${first}`)
-  const asks = asking.length > 1 ? `(${asking.join(' || ')}) && !is_early` : asking[0]
-  if (canWait) out.line(`const bool is_stopped = ${asks} && abort_raised(${params.control});`)
+  if (canWait)
+    out.line(`const bool is_stopped = thread == ${early?.threads ?? 0} && abort_raised(${params.control});`)
   for (const [name, { flags, side }] of emission.epochs)
     out.line(
       `const u32 ${name} = *(volatile u32*)(${params.epochs(flags)} + ${side === 'signal' ? 0 : 1}) + 1;`,
@@ -142,7 +136,7 @@ function prologue(ir: KernelIR, emission: Emission): void {
  */
 function clerkOf({ roles: { block, groups }, early }: EmissionPlans): number {
   const spare = [...groups.values()].find(({ solo, warps }) => solo && warps > 1)
-  const isBehind = early && spare && spare.branch === early.strands[0].group.branch
+  const isBehind = early && spare && spare.branch === early.group.branch
   return spare && (!early || isBehind) ? spare.first + 32 : block - 1
 }
 
@@ -154,23 +148,17 @@ function bringNear(thread: number, others: readonly string[], { out, params, epo
 }
 
 /**
- * All meet but the strands, of which the first has made the barriers: the others of them wait for that and go on. At barriers of
- * theirs, since they may be at the next soon. A courier beside them uses none of the barriers, and goes on at once; nor does it wait for
- * flags, in vain if the world was stopped.
+ * All threads except those of the early role's warpgroup synchronise here, at a barrier of the group's own, since these may be at the
+ * next one soon. A courier in that warpgroup uses none of the mbarriers and goes on at once; it waits for no flags either, so it need
+ * not know whether the world was stopped.
  */
 function meetBehind(
-  { strands, threads }: EarlyPlan,
+  { group: { branch, barrier }, threads }: EarlyPlan,
   canWait: boolean,
   clerk: number | undefined,
   { out, plans }: Emission,
 ): void {
   const { block, groups } = plans.roles
-  const { branch, barrier } = strands[0].group
-  const [, ...others] = [...groups.values()].filter((group) => group.branch === branch && group.solo)
-  for (const other of others) {
-    out.line(`if (threadIdx.x < 32) group_arrive(${other.barrier}, 64);`)
-    out.line(`if (threadIdx.x / 32 == ${other.first / 32}) group_barrier(${other.barrier}, 64);`)
-  }
   // It has to know that all have read the epochs.
   const first = clerk !== undefined && clerk < threads ? `threadIdx.x / 32 == ${clerk / 32}` : undefined
   if (first) out.line(`if (${first}) group_barrier(${barrier}, ${block});`)

@@ -6,7 +6,7 @@
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { KernelError } from '../../../ir/site.ts'
 import type { ValueType } from '../../../ir/type.ts'
-import { strandsOf } from '../../../ir/passes/ahead.ts'
+import { togetherOf } from '../../../ir/passes/courier.ts'
 import { isFragment, isIndexed, isSplat } from './assign.ts'
 import type { CopyPlanner } from './copies.ts'
 import { is16Bit } from './spell.ts'
@@ -94,7 +94,7 @@ function planGroups(
   const names = attribute<readonly string[]>(roles, 'names')
   const warps = attribute<readonly number[]>(roles, 'warps')
   const solo = roles.blocks.map((role) => needsOneThread(role, copies))
-  const branches = branchesOf(names, strandsOf(roles))
+  const branches = branchesOf(names, togetherOf(roles))
   const few = branches.map((branch) => fewRegisters(branch, roles, solo))
   const change = registerChange(branches, warps, few, block)
   const isPartial = (branch: readonly number[]): number => Number(warpsOf(branch, warps) % 4 !== 0)
@@ -122,12 +122,12 @@ function planGroups(
 }
 
 /** Roles one by one, and those of one warpgroup together, by number. */
-function branchesOf(names: readonly string[], strands: readonly string[]): number[][] {
-  const isStrand = (i: number): boolean => strands.includes(names[i])
+function branchesOf(names: readonly string[], together: readonly string[]): number[][] {
+  const isTogether = (i: number): boolean => together.includes(names[i])
   const numbers = names.map((_, i) => i)
   return numbers
-    .filter((i) => !isStrand(i) || i === numbers.findIndex(isStrand))
-    .map((i) => (isStrand(i) ? numbers.filter(isStrand) : [i]))
+    .filter((i) => !isTogether(i) || i === numbers.findIndex(isTogether))
+    .map((i) => (isTogether(i) ? numbers.filter(isTogether) : [i]))
 }
 
 const warpsOf = (branch: readonly number[], warps: readonly number[]): number =>

@@ -29,12 +29,11 @@ function ofTensor(facts: TensorFacts | undefined): string {
   ].join('; ')
 }
 
-function ofWorld({ oneDevice, record, words, strands, tileGroup }: EmitFacts): string {
+function ofWorld({ oneDevice, record, words, tileGroup }: EmitFacts): string {
   return [
     `ranks: ${oneDevice ? 'all on one device' : 'may be on several devices'}`,
     `recording: ${record ? 'on' : 'off'}`,
     ...(words ? ['words may carry the epochs of flags'] : []),
-    ...(strands ? ['a producer may be split into strands'] : []),
     ...(tileGroup === undefined ? [] : [`tiles in groups of ${tileGroup} rows`]),
   ].join('; ')
 }

@@ -3,7 +3,6 @@
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isRemote, origin, writtenRefs } from '../../../ir/ops/index.ts'
-import { splitProducer } from '../../../ir/passes/ahead.ts'
 import { detachCourier } from '../../../ir/passes/courier.ts'
 import { elsewhere } from '../../../ir/passes/elsewhere.ts'
 import { assignLayouts, isFragment, isSplat, type Layouts } from './assign.ts'
@@ -48,10 +47,7 @@ function makePlan(given: KernelIR, facts: EmitFacts): KernelPlan {
   const detached = detachCourier(given)
   const withCourier = detached && planned(detached)
   const isFree = withCourier && isCourierFree(withCourier.roles, programsByMemory(withCourier.sharedBytes))
-  const [ir, whole] = isFree ? [detached!, withCourier] : [given, planned(given)]
-  const split = facts.strands && !facts.record ? splitProducer(ir) : undefined
-  const inStrands = split && planned(split)
-  return inStrands?.early ? inStrands : whole
+  return isFree ? withCourier : planned(given)
 }
 
 /** Programs that a multiprocessor's shared memory holds, of which it keeps some for each. */

@@ -32,11 +32,6 @@ export interface EmitFacts {
   readonly record?: boolean
   /** All ranks share one device: no flag has to be seen outside it. */
   readonly oneDevice?: boolean
-  /**
-   * A producer may be split, so that weights do not wait for what comes from other kernels or ranks: passes/ahead.ts. Not unless it
-   * is asked for (ARKE_STRANDS=1): on one H200 that all ranks share it gains or loses less than a microsecond.
-   */
-  readonly strands?: boolean
   /** Words of tensors may carry epochs in the place of flags: words.ts. Not where what waits is written down. */
   readonly words?: boolean
 }

@@ -4,12 +4,12 @@ import { compileTogether, NO_SPILLS, noCompiler } from '../../../../test/cuda/co
 import { shippedKernels } from '../../../../test/cuda/shipped.ts'
 import type { EmitFacts, EmittedKernel } from './recipe.ts'
 
-const named = (part: string, options: Pick<EmitFacts, 'record' | 'strands'> = {}): EmittedKernel =>
+const named = (part: string, options: Pick<EmitFacts, 'record'> = {}): EmittedKernel =>
   shippedKernels.find(({ name }) => name.startsWith(part))!.emit(options)
 
 describe('shipped kernels', () => {
   it.each(shippedKernels.map((one) => [one.name, one] as const))('%s is emitted', (_, one) => {
-    for (const options of [{}, { record: true }, { strands: true }]) {
+    for (const options of [{}, { record: true }]) {
       const { source, sharedBytes } = one.emit(options)
       expect(source).toContain('extern "C" __global__')
       expect(source.includes('event_log')).toBe('record' in options)
@@ -61,18 +61,11 @@ describe.skipIf(noCompiler)('shipped kernels, compiled for sm_90a', () => {
     ...['fused, teams M bf16 M=8', 'fused by shard bf16 M=1024', 'oneShotAllReduce bf16'],
   ]
 
-  const inStrands = [
-    ...['gemm bf16 M=16', 'gemm f32 M=8', 'pull K bf16 M=1024'],
-    ...['fused by shard bf16 M=64', 'fused by shard bf16 M=1024', 'push, multiply M bf16 M=1024'],
-  ]
-
-  it('spill nothing, recording or in strands or neither', { timeout: 240_000 }, () => {
+  it('spill nothing, recording or not', { timeout: 240_000 }, () => {
     const kernels = [
       ...oneOfEachForm.map((name) => ({ name, emitted: named(name) })),
       ...recording.map((name) => ({ name: `${name}, recording`, emitted: named(name, { record: true }) })),
-      ...inStrands.map((name) => ({ name: `${name}, in strands`, emitted: named(name, { strands: true }) })),
     ]
-    for (const name of inStrands) expect(named(name, { strands: true }).source).toContain('// ahead')
     const compiled = compileTogether(kernels.map(({ emitted }) => emitted))
     const found = kernels.map(({ name }, i) => [name, compiled[i].properties])
     expect(found).toEqual(kernels.map(({ name }) => [name, NO_SPILLS]))

@@ -12,8 +12,7 @@
  * Where in a tile a thread puts its elements is nobody else's business: matrices lie in the order of threads, four words of each side by side.
  */
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { isRemote, isStrong, opOf, origin, paramName, writtenRefs } from '../../../ir/ops/index.ts'
-import { isPassive } from '../../../ir/passes/ahead.ts'
+import { isPassive, isRemote, isStrong, opOf, origin, paramName, writtenRefs } from '../../../ir/ops/index.ts'
 import { isFragment, isSplat, type Layouts } from './assign.ts'
 import type { Group } from './groups.ts'
 import { blockedLayout, type Layout } from './layout.ts'
@@ -88,8 +87,8 @@ const withInside = ({ blocks }: Node): readonly Node[] => blocks.flatMap((block)
 /** All signals and waits of these flags; undefined: some are looked at otherwise, or never told, or never waited for. */
 function toldOf(nodes: readonly Node[], flags: ReadonlySet<string>): ReadonlySet<Node> | undefined {
   const told = nodes.filter((node) => flags.has(flagsName(node)))
-  const isSimple = ({ op, attributes: { lag, unlessSettled } }: Node): boolean =>
-    op === 'signal' || (op === 'wait' && lag === 0 && unlessSettled === undefined)
+  const isSimple = ({ op, attributes: { lag } }: Node): boolean =>
+    op === 'signal' || (op === 'wait' && lag === 0)
   const isBoth = [...flags].every((name) =>
     (['signal', 'wait'] as const).every((op) =>
       told.some((node) => node.op === op && flagsName(node) === name),

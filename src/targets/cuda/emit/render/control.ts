@@ -437,8 +437,7 @@ function role(block: Block, group: Group, isShared: boolean, emission: Emission)
     })
   if (group.solo) {
     const named = isShared ? `  // ${group.name}` : ''
-    const runs = emission.plans.early?.asking.includes(first) ? ' && !is_stopped' : ''
-    out.line(`if (threadIdx.x == ${first}${runs}) {${named}`)
+    out.line(`if (threadIdx.x == ${first}) {${named}`)
     out.indented(body)
     return out.line('}')
   }

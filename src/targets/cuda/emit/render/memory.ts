@@ -106,7 +106,7 @@ function loadScalar(node: Node, place: Place, emission: Emission): void {
   const { dtype } = node.type as ValueType
   const type = registerType(dtype)
   // Before the kernel ahead has ended a cache may hold what the host has written since.
-  const isEarly = emission.plans.early?.strands.some(({ group }) => group === emission.group) ?? false
+  const isEarly = emission.plans.early?.group === emission.group
   const usual: { order?: Order; scope?: Scope } = isEarly ? { order: 'relaxed', scope: 'device' } : {}
   const { order, scope } = { ...usual, ...(node.attributes as { order?: Order; scope?: Scope }) }
   const address = place.address([], '0')

@@ -113,14 +113,6 @@ export const reached: Renderer = (node, emission) => {
  * The threads do not meet then, so that what was pending before stays so.
  */
 export const wait: Renderer = (node, emission) => {
-  const { out, hazards } = emission
-  if (node.attributes.unlessSettled !== true) return waiting(node, emission)
-  const before = hazards.snapshot()
-  out.block('if (!is_early)', () => waiting(node, emission), node.site)
-  hazards.restore(before, hazards.snapshot())
-}
-
-const waiting: Renderer = (node, emission) => {
   const { out } = emission
   const flag = flagOf(node.inputs[0], emission)
   emission.waits.add(flag.name)

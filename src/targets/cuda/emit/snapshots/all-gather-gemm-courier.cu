@@ -4,7 +4,7 @@
 //   b: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024, 1024, 1024]; at least 1 element
 //   c: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024, 1024, 1024]; at least 1 element
 //   inbox: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024, 1024, 1024]; at least 1 element
-//   ranks: may be on several devices; recording: off; a producer may be split into strands
+//   ranks: may be on several devices; recording: off
 extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
     u16* a,
     u16* c,
@@ -24,7 +24,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
     i32 rank,
     i64 heap_stride,
     u32* counters,
-    u32 settled,
     Control* control) {
   extern __shared__ u8 shared_memory[];
   const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;
@@ -33,28 +32,19 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
     tma_prefetch(a_map);
     tma_prefetch(b_map);
     tma_prefetch(inbox_map);
-    for (u32 i = 0; i < 4; ++i) barrier_init(shared + 73728 + i * 8, 2);  // src/ops/allGatherGemm/product.ts:98
+    for (u32 i = 0; i < 4; ++i) barrier_init(shared + 73728 + i * 8, 1);  // src/ops/allGatherGemm/product.ts:98
     for (u32 i = 0; i < 4; ++i) barrier_init(shared + 73760 + i * 8, 4);
     barrier_init_fence();
     fence_async_shared();
   }
-  if (thread == 255) { bring_near(arrived_epochs); bring_near(control); bring_near(counters + 0); }
-  const bool is_early = threadIdx.x < 32 && settled != 0;  // ahead: nothing under way writes what it copies
-  if (!is_early) {
-    kernel_before_ended();
-    next_kernel_may_start();
-  }
-  const bool is_stopped = (thread == 0 || thread == 32 || thread == 128) && !is_early && abort_raised(control);
+  if (thread == 32) { bring_near(arrived_epochs); bring_near(control); bring_near(counters + 0); }
+  kernel_before_ended();
+  next_kernel_may_start();
+  const bool is_stopped = thread == 0 && abort_raised(control);
   const u32 arrived_wait_epoch = *(volatile u32*)(arrived_epochs + 1) + 1;
   const u32 arrived_signal_epoch = *(volatile u32*)(arrived_epochs + 0) + 1;
-  if (threadIdx.x < 32) group_arrive(2, 64);
-  if (threadIdx.x / 32 == 1) group_barrier(2, 64);
-  if (threadIdx.x < 128) group_arrive(1, 256);
-  else {
-    group_barrier(1, 256);
-    if (group_any(4, 128, is_stopped)) { copies_arrive(); return; }
-  }
-  if (thread == 255 && last_program(counters + 0, gridDim.x)) {
+  if (__syncthreads_or(is_stopped)) return;
+  if (thread == 32 && last_program(counters + 0, gridDim.x)) {
     arrived_epochs[0] = arrived_signal_epoch;
     arrived_epochs[1] = arrived_wait_epoch;
   }
@@ -62,9 +52,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
   const u32 a_tile = shared + 65536;
   const u32 full = shared + 73728;  // src/ops/allGatherGemm/product.ts:98
   const u32 empty = shared + 73760;
-  if (threadIdx.x < 128) {  // ahead, producer, courier
-    if (threadIdx.x == 0 && !is_stopped) {  // ahead
+  if (threadIdx.x < 128) {  // producer, courier
+    if (threadIdx.x == 0) {  // producer
       u32 awaited_1 = 0;  // which of the first 32 flags were
+      const i32 cast = (i32)(arrived_wait_epoch % 2u);  // src/ops/allGatherGemm/fusedByShard.ts:66
       const i32 c_dim0_ceil_16 = (i32)((u32)(c_dim0 + 15) / 16u);  // src/ops/allGatherGemm/product.ts:97
       const i32 c_dim1_ceil_128 = (i32)((u32)(c_dim1 + 127) / 128u);
       i32 slot = 0;
@@ -73,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
       for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
         if (tile / (u32)(i32)gridDim.x % 64 == 63 && abort_raised(control)) { copies_arrive(); break; }
         const TileIndex at = grouped_tile(tile, c_dim0_ceil_16, c_dim1_ceil_128, 8);
-        const i32 i1 = at.column;
+        const i32 i0 = at.row, i1 = at.column;
         const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/allGatherGemm/product.ts:99
         i32 slot_2 = slot;  // src/ops/allGatherGemm/product.ts:98
         i32 phase_2 = phase;
@@ -86,50 +77,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
             barrier_expect_bytes(full + slot_3 * 8, 16384);  // src/ops/allGatherGemm/product.ts:104
             tma_load_2d(b_tile + slot_3 * 16384, b_map, full + slot_3 * 8, i1 * 128, (rank_plus_i0_2_mod_2 * a_dim1) + i1_2 * 64);
             tma_load_2d(b_tile + slot_3 * 16384 + 8192, b_map, full + slot_3 * 8, i1 * 128 + 64, (rank_plus_i0_2_mod_2 * a_dim1) + i1_2 * 64);
-            if (!(rank_plus_i0_2_mod_2 == rank)) {  // src/ops/allGatherGemm/fusedByShard.ts:68
-              if (!is_early) {  // src/ops/allGatherGemm/fusedByShard.ts:72
-                const u32 arrived_index = (u32)rank_plus_i0_2_mod_2;
-                if (arrived_index >= 32 || !(awaited_1 >> arrived_index & 1)) {
-                  flag_wait(arrived + rank_plus_i0_2_mod_2, arrived_wait_epoch * 4, control, 1, rank);
-                  fence_async();
-                  if (arrived_index < 32) awaited_1 |= 1u << arrived_index;
-                }
-              }
-            }
-            barrier_arrive(full + slot_3 * 8);  // src/ops/allGatherGemm/product.ts:98
-            const i32 slot_3_plus_1 = slot_3 + 1;
-            const bool eq = slot_3_plus_1 == 4;
-            slot_3 = eq ? 0 : slot_3_plus_1;
-            phase_3 = eq ? (phase_3 + 1) : phase_3;
-          }
-          slot_2 = slot_3;
-          phase_2 = phase_3;
-        }
-        slot = slot_2;
-        phase = phase_2;
-      }
-    }
-    if (threadIdx.x == 32 && !is_stopped) {  // producer
-      u32 awaited_1 = 0;  // which of the first 32 flags were
-      const i32 cast = (i32)(arrived_wait_epoch % 2u);  // src/ops/allGatherGemm/fusedByShard.ts:66
-      const i32 c_dim0_ceil_16 = (i32)((u32)(c_dim0 + 15) / 16u);  // src/ops/allGatherGemm/product.ts:97
-      const i32 c_dim1_ceil_128 = (i32)((u32)(c_dim1 + 127) / 128u);
-      i32 slot = 0;
-      i32 phase = 0;
-      const u32 tiles = (u32)c_dim0_ceil_16 * (u32)c_dim1_ceil_128;
-      for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
-        if (tile / (u32)(i32)gridDim.x % 64 == 63 && abort_raised(control)) { copies_arrive(); break; }
-        const TileIndex at = grouped_tile(tile, c_dim0_ceil_16, c_dim1_ceil_128, 8);
-        const i32 i0 = at.row;
-        const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/allGatherGemm/product.ts:99
-        i32 slot_2 = slot;  // src/ops/allGatherGemm/product.ts:98
-        i32 phase_2 = phase;
-        for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {
-          i32 slot_3 = slot_2;
-          i32 phase_3 = phase_2;
-          for (i32 i1_2 = 0; i1_2 < a_dim1_ceil_64; ++i1_2) {
-            if (!barrier_await(empty + slot_3 * 8, (phase_3 - 1) & 1, control)) break;
-            const i32 rank_plus_i0_2_mod_2 = (i32)((u32)(rank + i0_2) % 2u);  // src/ops/allGatherGemm/product.ts:102
             if (rank_plus_i0_2_mod_2 == rank) {  // src/ops/allGatherGemm/fusedByShard.ts:68
               barrier_expect_bytes(full + slot_3 * 8, 2048);  // src/ops/allGatherGemm/fusedByShard.ts:70
               tma_load_2d(a_tile + slot_3 * 2048, a_map, full + slot_3 * 8, i1_2 * 64, i0 * 16);
@@ -163,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
       const i32 programs_minus_1_minus_program = ((i32)gridDim.x - 1) - (i32)blockIdx.x;  // src/ops/allGatherGemm/fusedByShard.ts:56
       const i32 mul = (i32)((u32)(a_dim0 + 15) / 16u) * a_dim1_ceil_256;  // src/ops/allGatherGemm/fusedByShard.ts:57
       for (i32 i0 = programs_minus_1_minus_program; i0 < mul; i0 += (i32)gridDim.x) {
-        if ((u32)(i0 - programs_minus_1_minus_program) / (u32)(i32)gridDim.x % 1024 == 1023 && group_any(3, 64, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
+        if ((u32)(i0 - programs_minus_1_minus_program) / (u32)(i32)gridDim.x % 1024 == 1023 && group_any(2, 64, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
         const i32 i0_over_a_dim1_ceil_256 = i0 / a_dim1_ceil_256;  // src/ops/allGatherGemm/fusedByShard.ts:58
         const i32 i0_mod_a_dim1_ceil_256 = i0 % a_dim1_ceil_256;
         u32 loaded_bf16[32];  // src/ops/allGatherGemm/fusedByShard.ts:60
@@ -175,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
           #pragma unroll
           for (u32 i = 0; i < 64; i += 8) if (i0_over_a_dim1_ceil_256 * 16 < inbox_dim2 && i0_mod_a_dim1_ceil_256 * 256 < inbox_dim3) store_words<16>(on_rank(inbox, (i32)((u32)((rank + i0_2) + 1) % 2u) - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * inbox_dim1 + rank)) * inbox_dim2 + i0_over_a_dim1_ceil_256 * 16 + (i32)((i / 8 * 512 + thread * 8 + i % 8) / 256))) * inbox_dim3 + i0_mod_a_dim1_ceil_256 * 256 + (i32)((i / 8 * 512 + thread * 8 + i % 8) % 256)), loaded_bf16, i / 2);  // src/ops/allGatherGemm/fusedByShard.ts:62
         }
-        group_barrier(3, 64);  // src/ops/allGatherGemm/fusedByShard.ts:64
+        group_barrier(2, 64);  // src/ops/allGatherGemm/fusedByShard.ts:64
         for (i32 i0_2 = thread; i0_2 < 1; i0_2 += 64) {
           flag_add(on_rank(arrived, (i32)((u32)((rank + i0_2) + 1) % 2u) - rank, heap_stride) + rank, 1);
         }
@@ -189,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
     i32 phase = 0;
     const u32 tiles = (u32)c_dim0_ceil_16 * (u32)c_dim1_ceil_128;
     for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
-      if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(4, 128, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
+      if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(3, 128, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
       const TileIndex at = grouped_tile(tile, c_dim0_ceil_16, c_dim1_ceil_128, 8);
       const i32 i0 = at.row, i1 = at.column;
       const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/allGatherGemm/product.ts:99
