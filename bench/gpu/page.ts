@@ -85,7 +85,7 @@ const left = `## Where the rest goes
 - **All-Gather + GEMM, few rows.** The weights alone take 107 us at 4.38 TB/s. In loops **keeping step** is what is left: measured on another machine of this kind, M=8, with the same tiles, in one process, the product alone
   took 110.8 us; in the order of shards, own shard first, from inboxes 112.4; sending as well 112.4; waiting for the shards of the launch
   before 111.8; waiting for those of this launch 114.9. Ranks that share a memory do not end together: one gets 10 to 20 % more of it than the others from
-  the third launch on. Shards are therefore taken as they arrive, and idle warps send. Early copies of weights (\`ARKE_STRANDS=1\`), two programs on a
+  the third launch on. Shards are therefore taken as they arrive, and idle warps send. Early copies of weights by a part of the producer that waits for nothing, two programs on a
   multiprocessor, of which one starts while the other ends, and weights that leave the second cache first gained nothing, or lost.
 - **What made the difference for few rows** was one number: tensor maps asked for 256 bytes at once in the second cache, of which a
   box reads 128. Each half then came across from the other half of the cache twice: 11.1 instead of 7.5 million sectors, 85 instead of
