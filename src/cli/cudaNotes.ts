@@ -1,10 +1,11 @@
 /** What the author should know about a kernel on an NVIDIA GPU, found by planning it: no GPU and no compiler is needed. */
-import { lower } from '../ir/stages.ts'
+import { lower, through } from '../ir/stages.ts'
 import type { KernelIR } from '../ir/node.ts'
 import type { Kernel, Meta } from '../lang/kernel.ts'
 import { noteText } from '../targets/cuda/emit/notes.ts'
-import { plan } from '../targets/cuda/emit/plan.ts'
+import { decide } from '../targets/cuda/emit/decide.ts'
 import { factsOf, type TensorFacts } from '../targets/cuda/emit/recipe.ts'
+import { gpuStages } from '../targets/cuda/stages.ts'
 import { argumentOf } from '../world/arguments.ts'
 import type { Launch } from '../world/world.ts'
 
@@ -24,8 +25,10 @@ export function tensorFacts(ir: KernelIR, shapes: Shapes = {}): Record<string, T
   )
 }
 
-const notesOf = (recorded: KernelIR, shapes?: Shapes): string[] =>
-  plan(lower(recorded), { tensors: tensorFacts(recorded, shapes) }).notes.map(noteText)
+function notesOf(recorded: KernelIR, shapes?: Shapes): string[] {
+  const facts = { tensors: tensorFacts(recorded, shapes) }
+  return decide(through(lower(recorded), gpuStages, facts), facts).notes.map(noteText)
+}
 
 /**
  * Of a kernel with its own meta-parameters: scenarios make tiles small, to have few schedules. A kernel that CUDA refuses has no

@@ -52,7 +52,8 @@ export interface KernelIR {
   /** What it was specialised for. */
   readonly world: number
   readonly meta: Readonly<Record<string, unknown>>
-  readonly stage: 'recorded' | 'lowered'
+  /** The last stage that it has passed: `recorded`, or one of a target's list (stages.ts). */
+  readonly stage: string
   /** Tensors whose words may carry the epochs of flags, by name: see `tensor`. */
   readonly carried?: Readonly<Record<string, string>>
   /** What passes want the author to know. */

@@ -88,7 +88,8 @@ function expectValid(ir: KernelIR): void {
       fail(node, 'stands in a loop, but it counts one arrival a program: put it behind the loop')
     if (opOf(node).effect === 'declare' && place.depth > 0)
       fail(node, 'declare it at the top of the kernel, outside loops, branches and roles')
-    if (ir.stage === 'lowered' && node.op === 'pipeline') fail(node, 'is left in lowered IR')
+    if (!['recorded', 'simplified'].includes(ir.stage) && node.op === 'pipeline')
+      fail(node, 'is left in lowered IR')
   }
 
   const expectType = (node: Node): void => {

@@ -8,19 +8,20 @@
  */
 import { createHash } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
-import type { KernelIR } from '../../src/ir/node.ts'
+import { walk, type KernelIR } from '../../src/ir/node.ts'
 import { KernelError } from '../../src/ir/site.ts'
-import { lower } from '../../src/ir/stages.ts'
+import { lower, through } from '../../src/ir/stages.ts'
 import { lowerKernel } from '../../src/targets/cpu/lower/lower.ts'
 import type { LoweringOptions } from '../../src/targets/cpu/executable.ts'
 import { readClock } from '../../src/targets/cuda/clock.ts'
-import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
+import { renderCuda } from '../../src/targets/cuda/emit/emit.ts'
 import {
   factsOf,
   type EmitFacts,
   type EmittedKernel,
   type TensorFacts,
 } from '../../src/targets/cuda/emit/recipe.ts'
+import { gpuStages } from '../../src/targets/cuda/stages.ts'
 import { defaultCaches, machineOf } from '../../src/targets/native/build.ts'
 import { renderCpp } from '../../src/targets/native/render.ts'
 import { wasmMachine } from '../../src/targets/wasm/engine.ts'
@@ -165,8 +166,15 @@ function tensorFacts(
   return facts
 }
 
+/** Ops of what is rendered for a GPU: its stages insert some that nobody writes. */
+export const renderedOps = new Set<string>()
+
 const cuda = (ir: KernelIR, facts: EmitFacts): Emitted['contents'] =>
-  orRefusal(() => ({ cu: textOf(emitCuda(lower(ir), facts)) }))
+  orRefusal(() => {
+    const staged = through(lower(ir), gpuStages, facts)
+    for (const { op } of walk(staged.body)) renderedOps.add(op)
+    return { cu: textOf(renderCuda(staged, facts)) }
+  })
 
 const textOf = ({ source, ...recipe }: EmittedKernel): string => withoutLines(`${source}\n${comment(recipe)}`)
 

@@ -2,11 +2,12 @@
 import { controlOps } from './control.ts'
 import { memoryOps } from './memory.ts'
 import type { Op } from './op.ts'
+import { stageOps } from './stages.ts'
 import { syncOps } from './sync.ts'
 import { valueOps } from './values.ts'
 import { viewOps } from './views.ts'
 
-const all = { ...valueOps, ...viewOps, ...memoryOps, ...syncOps, ...controlOps }
+const all = { ...valueOps, ...viewOps, ...memoryOps, ...syncOps, ...controlOps, ...stageOps }
 
 export type OpName = keyof typeof all
 export const ops: Readonly<Record<OpName, Op>> = all

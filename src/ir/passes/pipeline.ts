@@ -44,7 +44,7 @@ function withRoles(ir: KernelIR): KernelIR {
     else copier.copyNodes(rest)
     return []
   })
-  return { ...ir, body: declareFirst(body), stage: 'lowered', notes }
+  return { ...ir, body: declareFirst(body), notes }
 }
 
 function lowerTeams(node: Node, copier: Copier, ir: KernelIR, notes: string[]): Node {

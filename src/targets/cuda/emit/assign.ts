@@ -5,8 +5,8 @@
  * the accumulator layout on its accumulator, and its own on a left operand in registers; reductions, expand and broadcast
  * relate a class of matrices to classes of its rows and columns, in both directions. What nothing forces is blocked, unless
  * its rows or columns are needed. A product of few rows may swap its operands, if nothing else has a say in its accumulator's
- * layout. Where two demands meet, the assignment ends with a `LayoutConflict`, which names the value to be had in another layout
- * and where; `conversions.ts` resolves it.
+ * layout. Where two demands meet, a `Conflict` names the value to be had in another layout and where; the stage `layouts`
+ * (`conversions.ts`) inserts a `convert` there.
  */
 import { isElementwise } from '../../../ir/ops/index.ts'
 import { dtypes } from '../../../ir/dtype.ts'
@@ -33,16 +33,15 @@ export interface Layouts {
 }
 
 /** A value is needed in two layouts: `user` is the node, or the block that yields it, that wants another; undefined: all do. */
-export class LayoutConflict extends Error {
+export interface Conflict {
   readonly value: Node
   readonly user: Node | Block | undefined
-
-  constructor(value: Node, user: Node | Block | undefined) {
-    super(`${value.op} at ${value.site} is needed in two layouts`)
-    this.value = value
-    this.user = user
-  }
 }
+
+/** What was found: the layouts of all fragments, or the first conflict among them. */
+export type Assignment =
+  | { readonly layouts: Layouts; readonly conflict?: undefined }
+  | { readonly conflict: Conflict; readonly layouts?: undefined }
 
 interface Class {
   parent: Class | undefined
@@ -58,12 +57,6 @@ const isMatrix = (kind: Kind | undefined): boolean =>
 
 export const isFragment = (node: Node): boolean => node.type.kind === 'value' && node.type.shape.length > 0
 export const shapeOf = (node: Node): Shape => (node.type as ValueType).shape
-
-/** A cast to its own dtype is a value in another layout. */
-export const isConversion = (node: Node): boolean =>
-  node.op === 'cast' &&
-  isFragment(node) &&
-  (node.inputs[0].type as ValueType).dtype === attribute(node, 'dtype')
 
 /** Whether all elements are one scalar: nothing is held, whatever the layout. */
 export function isSplat(node: Node): boolean {
@@ -101,11 +94,13 @@ export function lanesOf(copy: Node): readonly Node[] {
   return [...copy.inputs.slice(2), ...indices].filter((node) => isFragment(node) && !isSplat(node))
 }
 
-export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
+export function assignLayouts(ir: KernelIR, roles: RolesPlan): Assignment {
   const classes = new Map<Node, Class>()
   const groups = new Map<Node, Group>()
   const relations: { readonly matrix: Node; settle(): boolean; choose(): void }[] = []
   const swappable: Node[] = []
+  const conflicts: Conflict[] = []
+  const clash = (value: Node, user: Node | Block | undefined): void => void conflicts.push({ value, user })
 
   const find = (node: Node): Class => {
     let found = classes.get(node)
@@ -118,10 +113,14 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
     while (found.parent) found = found.parent
     return found
   }
-  const force = (node: Node, kind: Kind, conflict: () => LayoutConflict): boolean => {
+  /** Whether that changed something. */
+  const force = (node: Node, kind: Kind, user: Node | undefined): boolean => {
     const its = find(node)
     if (its.kind === kind) return false
-    if (its.kind || (its.flat && isMatrix(kind))) throw conflict()
+    if (its.kind || (its.flat && isMatrix(kind))) {
+      clash(node, user)
+      return false
+    }
     its.kind = kind
     return true
   }
@@ -131,7 +130,7 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
     const [x, y] = [find(a), find(b)]
     if (x === y) return
     const isFlatMatrix = (x.flat && isMatrix(y.kind)) || (y.flat && isMatrix(x.kind))
-    if (isFlatMatrix || (x.kind && y.kind && x.kind !== y.kind)) throw new LayoutConflict(b, user)
+    if (isFlatMatrix || (x.kind && y.kind && x.kind !== y.kind)) return clash(b, user)
     y.parent = x
     x.kind ??= y.kind
     x.bytes = Math.min(x.bytes, y.bytes)
@@ -141,16 +140,16 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
   const relate = (matrix: Node, slice: Node, axis: 'rows' | 'columns', by: Node): void => {
     if (isSplat(slice) || isSplat(matrix) || isIndexed(slice)) return
     const kind = axis === 'rows' ? axis : (`columns of ${shapeOf(matrix)[0]}` as const)
-    const wanted = (value: Node) => () => new LayoutConflict(value, value === by ? undefined : by)
+    const user = (value: Node): Node | undefined => (value === by ? undefined : by)
     relations.push({
       matrix,
       settle() {
         const its = find(matrix).kind
         if (its === 'accumulator' || (its === 'left' && axis === 'rows'))
-          return force(slice, kind, wanted(slice))
-        return find(slice).kind === kind || its ? force(matrix, 'accumulator', wanted(matrix)) : false
+          return force(slice, kind, user(slice))
+        return find(slice).kind === kind || its ? force(matrix, 'accumulator', user(matrix)) : false
       },
-      choose: () => void force(matrix, 'accumulator', wanted(matrix)),
+      choose: () => void force(matrix, 'accumulator', user(matrix)),
     })
   }
 
@@ -164,12 +163,12 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
     }
   }
   const constrain = (node: Node, group: Group): void => {
-    if (isElementwise(node) && !isConversion(node)) for (const input of node.inputs) join(node, input, node)
+    if (isElementwise(node) && node.op !== 'convert') for (const input of node.inputs) join(node, input, node)
     switch (node.op) {
       case 'dot':
         join(node, node.inputs[2], node)
         if (maySwap(node, group)) swappable.push(node)
-        else force(node, 'accumulator', () => new LayoutConflict(node, undefined))
+        else force(node, 'accumulator', undefined)
         if (isFragment(node.inputs[0])) leftOperand(node, node.inputs[0], group)
         break
       case 'load':
@@ -214,9 +213,8 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
     const product = productOf(dot, group)
     if (product === 'elements') return
     const isAccumulator = product === 'wgmma' || spreadOf(shapeOf(left), group).columnWarps === 1
-    if (isAccumulator) force(left, 'accumulator', () => new LayoutConflict(left, dot))
-    else if (!find(left).kind && !swappable.some((one) => find(one) === find(left)))
-      force(left, 'left', () => new LayoutConflict(left, dot))
+    if (isAccumulator) force(left, 'accumulator', dot)
+    else if (!find(left).kind && !swappable.some((one) => find(one) === find(left))) force(left, 'left', dot)
   }
   /** Indices of single places meet the values loaded from them or stored there. */
   const joinPlaces = (node: Node): void => {
@@ -257,10 +255,10 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
   for (const dot of swappable) {
     const its = find(dot)
     // What is carried round a loop may have become a left operand before it was a product's.
-    if (its.kind === 'left') throw new LayoutConflict(dot, undefined)
+    if (its.kind === 'left') clash(dot, undefined)
     its.kind ??= sliced.has(its) ? 'accumulator' : 'swapped'
   }
-  for (;;) {
+  while (conflicts.length === 0) {
     while (relations.map((relation) => relation.settle()).some((changed) => changed));
     // No product decides, but rows or columns do: of the layouts, an accumulator's is the one that has them.
     const open = relations.find(({ matrix }) => !find(matrix).kind)
@@ -268,14 +266,17 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Layouts {
     open.choose()
   }
 
+  const [conflict] = conflicts as readonly (Conflict | undefined)[]
+  if (conflict) return { conflict }
   const made = new Map<Node, Layout>()
-  return {
+  const layouts: Layouts = {
     of(node) {
       let layout = made.get(node)
       if (!layout) made.set(node, (layout = layoutOf(node, find(node), groups.get(node) ?? roles.whole)))
       return layout
     },
   }
+  return { layouts }
 }
 
 function layoutOf(node: Node, { kind, bytes }: Class, group: Group): Layout {

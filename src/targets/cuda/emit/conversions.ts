@@ -1,33 +1,27 @@
 /**
- * Values needed in two layouts: the IR with a conversion, a cast of the value to its own dtype, where the second one is
- * wanted. Its threads exchange their elements through shared memory.
+ * The stage `layouts`: where a value is needed in two layouts, a `convert` makes the second one, whose threads exchange their
+ * elements through shared memory. Each `convert` takes a use away from a value, so that there is an end; a kernel that has more than
+ * as many as it has nodes is one that this does not help.
  */
-import type { Block, KernelIR, Node } from '../../../ir/node.ts'
-import { attribute } from '../../../ir/node.ts'
+import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { Copier } from '../../../ir/rewrite.ts'
-import type { ValueType } from '../../../ir/type.ts'
-import { LayoutConflict } from './assign.ts'
+import type { Conflict } from './assign.ts'
 
-/** Far more than any kernel needs. */
-const MOST = 64
-
-/** What `attempt` makes of the kernel, with conversions where it found that a value has two layouts. */
-export function withConversions<T>(given: KernelIR, attempt: (ir: KernelIR) => T): T {
+export function insertConversions(
+  given: KernelIR,
+  conflictIn: (ir: KernelIR) => Conflict | undefined,
+): KernelIR {
   let ir = given
-  for (let count = 0; ; count++)
-    try {
-      return attempt(ir)
-    } catch (error) {
-      if (!(error instanceof LayoutConflict) || count === MOST) throw error
-      ir = converted(ir, error)
-    }
+  for (let left = [...walk(given.body)].length; left >= 0; left--) {
+    const conflict = conflictIn(ir)
+    if (!conflict) return ir
+    ir = converted(ir, conflict)
+  }
+  throw new Error(`${given.name}: its fragments have no layouts, however often they are converted`)
 }
 
-function converted(ir: KernelIR, { value, user }: LayoutConflict): KernelIR {
-  const convert = (copier: Copier): Node => {
-    const { dtype } = value.type as ValueType
-    return copier.emit('cast', [copier.get(value)], { dtype }, [], value.site)
-  }
+function converted(ir: KernelIR, { value, user }: Conflict): KernelIR {
+  const convert = (copier: Copier): Node => copier.emit('convert', [copier.get(value)], {}, [], value.site)
   /** Copies what wants the other layout, with the conversion in the value's place. */
   const instead = <T>(copier: Copier, copy: () => T): T => {
     const before = copier.get(value)

@@ -6,13 +6,15 @@
  */
 import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
 import { KernelError } from '../../../ir/site.ts'
+import { through } from '../../../ir/stages.ts'
 import { prelude } from '../prelude.ts'
+import { gpuStages } from '../stages.ts'
 import { COMMON, STAGING } from './device.ts'
 import type { EarlyPlan } from './early.ts'
 import { Emission, type EmissionPlans } from './emission.ts'
 import { headerOf } from './header.ts'
 import { usedOf } from './library.ts'
-import { plan, writtenBases } from './plan.ts'
+import { decide, writtenBases } from './decide.ts'
 import { RECORDING } from './record.ts'
 import { ARCHITECTURE, type EmitFacts, type EmittedKernel } from './recipe.ts'
 import { renderBlock } from './render/index.ts'
@@ -21,8 +23,12 @@ import { Names } from './writer.ts'
 export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
   if (given.stage !== 'lowered')
     throw new KernelError(`${given.name} is ${given.stage}: lower() it before emitting CUDA`)
-  const plans = plan(given, facts)
-  const { ir } = plans
+  return renderCuda(through(given, gpuStages, facts), facts)
+}
+
+/** The text of a kernel that has passed the last stage for these facts. */
+export function renderCuda(ir: KernelIR, facts: EmitFacts): EmittedKernel {
+  const plans = decide(ir, facts)
   const emission = new Emission(plans, renderBlock)
   for (const param of ir.body.params)
     if (param.type.kind === 'value')

@@ -5,7 +5,7 @@
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
 import type { ValueType } from '../../../ir/type.ts'
-import { isConversion, isFragment, isIndexed, isOneOfMany, isSplat, shapeOf, type Layouts } from './assign.ts'
+import { isFragment, isIndexed, isOneOfMany, isSplat, shapeOf, type Layouts } from './assign.ts'
 import type { Group } from './groups.ts'
 import { matrixLayout } from './layout.ts'
 import { productOf } from './products.ts'
@@ -52,9 +52,9 @@ export function scratchOf(node: Node, group: Group, layouts: Layouts): ScratchNe
         return spread.columnWarps > 1 ? need(rows * spread.columnWarps, type) : undefined
       return spread.rowWarps > 1 ? need(columns * spread.rowWarps, type) : undefined
     }
-    case 'cast':
+    case 'convert':
     case 'transpose': {
-      const moves = isConversion(node) ? !isIndexed(node) : node.op === 'transpose' && isFragment(node)
+      const moves = node.op === 'convert' ? !isIndexed(node) : isFragment(node)
       return moves ? need(elementsOf(node), node.type as ValueType) : undefined
     }
     case 'broadcast':

@@ -107,6 +107,8 @@ export function spellElement(node: Node, operands: readonly Operand[]): string {
   switch (node.op) {
     case 'select':
       return `(${a} ? ${b} : ${c})`
+    case 'convert':
+      return a
     case 'cast':
       return spellCast(dtype, attribute<DType>(node, 'dtype'), a)
     case 'neg':

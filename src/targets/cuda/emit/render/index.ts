@@ -102,6 +102,8 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   roles: control.roles,
   teams: control.teams,
   last: control.last,
+
+  convert: elementwise,
 }
 
 export function renderBlock(block: Block, emission: Emission): void {

@@ -1,7 +1,7 @@
 /** Values: constants, ids, elementwise arithmetic, shape changes. */
 import { attribute, type Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
-import { isConversion, isFragment, isIndexed, isSplat, shapeOf } from '../assign.ts'
+import { isFragment, isIndexed, isSplat, shapeOf } from '../assign.ts'
 import { oddOf, type Emission } from '../emission.ts'
 import { sliceIndex } from '../layout.ts'
 import { is16Bit, literal, spellElement, type Operand } from '../spell.ts'
@@ -76,7 +76,7 @@ export const elementwise: Renderer = (node, emission) => {
     return emission.defineScalar(node, expression, nameOf(node, emission))
   }
   const { dtype } = node.type as ValueType
-  if (isConversion(node) && !isIndexed(node)) return move(node, emission)
+  if (node.op === 'convert' && !isIndexed(node)) return move(node, emission)
   const layout = emission.plans.layouts.of(node)
   const { count } = layout
   const at = (i: string): string =>
@@ -85,7 +85,7 @@ export const elementwise: Renderer = (node, emission) => {
       node.inputs.map((input) => emission.element(input, i, layout.place(i))),
     )
   if (isIndexed(node) && !is16Bit(dtype)) return indexed(node, emission)
-  const name = emission.declareFragment(node, node.op === 'cast' ? `as_${dtype}` : node.op)
+  const name = emission.declareFragment(node, ['cast', 'convert'].includes(node.op) ? `as_${dtype}` : node.op)
   if (!is16Bit(dtype)) return emission.out.unrolled(count, `${name}[i] = ${at('i')};`, node.site)
   const [source] = node.inputs
   const isPacked = node.op === 'cast' && (source.type as ValueType).dtype === 'f32'

@@ -1,16 +1,17 @@
-/** All analyses of a lowered kernel, in the order in which they need each other. */
+/**
+ * What is decided about a kernel before it is text: all analyses, in the order in which they need each other. The stages of a GPU
+ * (`../stages.ts`) apply what follows for the IR, and ask again for the kernel that they made; the rest goes to the renderers.
+ */
 
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isRemote, origin, writtenRefs } from '../../../ir/ops/index.ts'
-import { detachCourier } from '../../../ir/passes/courier.ts'
 import { elsewhere } from '../../../ir/passes/elsewhere.ts'
-import { assignLayouts, isFragment, isSplat, type Layouts } from './assign.ts'
-import { withConversions } from './conversions.ts'
+import { assignLayouts, isFragment, isSplat, type Conflict, type Layouts } from './assign.ts'
 import { CopyPlanner, type TensorPlan } from './copies.ts'
 import type { EmissionPlans, SharedPlan } from './emission.ts'
 import { planEarly } from './early.ts'
-import { isCourierFree, planRoles, type Group, type RolesPlan } from './groups.ts'
+import { planRoles, type Group, type RolesPlan } from './groups.ts'
 import { accessesOf } from './hazards.ts'
 import { notesOf } from './notes.ts'
 import { planOverlap } from './overlap.ts'
@@ -33,35 +34,43 @@ import { tileGroupOf } from './tileOrder.ts'
 import { Uses } from './uses.ts'
 import { planWords } from './words.ts'
 
-export interface KernelPlan extends EmissionPlans {
+export interface Decisions extends EmissionPlans {
   /** Shared memory of a program, the room to align its base included. */
   readonly sharedBytes: number
   /** What the author should know. */
   readonly notes: readonly EmitNote[]
 }
 
-export const plan = analysis('plan for a GPU', makePlan, (ir) => makePlan(ir, { tensors: {} }))
-
-function makePlan(given: KernelIR, facts: EmitFacts): KernelPlan {
-  const planned = (ir: KernelIR): KernelPlan => withConversions(ir, (one) => planOf(one, facts))
-  const detached = detachCourier(given)
-  const withCourier = detached && planned(detached)
-  const isFree = withCourier && isCourierFree(withCourier.roles, programsByMemory(withCourier.sharedBytes))
-  return isFree ? withCourier : planned(given)
+/** Where memory lies and who executes what: decided before layouts are. */
+interface Basis {
+  readonly ranges: Ranges
+  readonly tiles: ReadonlyMap<Node, Tile>
+  readonly copies: CopyPlanner
+  readonly roles: RolesPlan
 }
 
-/** Programs that a multiprocessor's shared memory holds, of which it keeps some for each. */
-const programsByMemory = (bytes: number): number =>
-  Math.floor((SHARED_LIMIT + RESERVED_SHARED) / (bytes + RESERVED_SHARED))
-const RESERVED_SHARED = 1024
-
-function planOf(ir: KernelIR, facts: EmitFacts): KernelPlan {
+function basisOf(ir: KernelIR, facts: EmitFacts): Basis {
   const ranges = new Ranges(ir.body, facts)
   const tiles = planTiles(ir)
   const copies = new CopyPlanner(facts, ranges, tiles)
-  const roles = planRoles(ir, copies)
+  return { ranges, tiles, copies, roles: planRoles(ir, copies) }
+}
+
+/** A value of the kernel that is needed in two layouts, if there is one. */
+export const conflictIn = analysis('layout conflicts', conflictOf, (ir) => conflictOf(ir, { tensors: {} }))
+
+function conflictOf(ir: KernelIR, facts: EmitFacts): Conflict | undefined {
+  return assignLayouts(ir, basisOf(ir, facts).roles).conflict
+}
+
+export const decide = analysis('decisions for a GPU', decided, (ir) => decided(ir, { tensors: {} }))
+
+/** Of a kernel whose fragments have one layout each. */
+function decided(ir: KernelIR, facts: EmitFacts): Decisions {
+  const { ranges, tiles, copies, roles } = basisOf(ir, facts)
   const groupOf = groupsOf(ir, roles)
-  const layouts = assignLayouts(ir, roles)
+  const { layouts, conflict } = assignLayouts(ir, roles)
+  if (conflict) throw new Error(`${ir.name}: ${conflict.value.op} at ${conflict.value.site} has two layouts`)
   const stores = new Map<Node, TensorPlan>()
   for (const node of walk(ir.body)) {
     if (node.op !== 'store' || !isFragment(node.inputs[1]) || isSplat(node.inputs[1])) continue
