@@ -61,7 +61,7 @@ function expectValid(ir: KernelIR): void {
       if (node.op === 'param') fail(node, 'a param stands in the list of params')
       if (
         node.op === 'result' &&
-        !['for', 'while', 'if', 'persistent', 'pipeline'].includes(node.inputs[0]?.op)
+        !['for', 'while', 'if', 'persistent', 'pipeline', 'until'].includes(node.inputs[0]?.op)
       )
         fail(node, 'of a node without results')
       expectPlace(node, place)

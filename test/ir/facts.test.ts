@@ -9,12 +9,13 @@ import { evaluate, node, param } from './build.ts'
 const all = Object.entries(ops) as [OpName, Op][]
 
 describe('facts', () => {
-  it.each(all)('of %s agree with its effect', (_, { effect, accesses, order, flow, isView, elements }) => {
+  it.each(all)('of %s agree with its effect', (_, op) => {
+    const { effect, accesses, order, flow, isView, elements, advances } = op
     const [reads, writes] = [accesses.some((one) => one.reads), accesses.some((one) => one.writes)]
     expect(accesses.every((one) => one.reads || one.writes)).toBe(true)
     expect([effect === 'read', effect === 'write']).toEqual([reads && !writes, writes])
     if (effect === 'pure' || effect === 'declare') expect([accesses, order]).toEqual([[], 'none'])
-    if (effect === 'sync') expect(order).not.toBe('none')
+    if (effect === 'sync') expect([order, advances]).not.toEqual(['none', 'none'])
     expect(effect === 'control').toBe(flow !== 'straight')
     if (isView) expect(['none', 'moved']).toContain(elements)
   })
@@ -24,6 +25,8 @@ describe('facts', () => {
     expect(advancing.map(([name, { advances }]) => [name, advances])).toEqual([
       ['signal', 'signal'],
       ['wait', 'wait'],
+      ['advance.signal', 'signal'],
+      ['advance.wait', 'wait'],
     ])
   })
 })

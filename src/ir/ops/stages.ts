@@ -2,7 +2,57 @@
  * Ops that no author writes: what the stages of a target (`src/targets/cuda/stages.ts`) put into a lowered kernel. They have a
  * record as all others have, so that each stage can be verified, printed and checked while it is IR.
  */
-import { fail, expectInputs, expectValue, noMemory, straight, type Op } from './op.ts'
+import { round } from '../dtype.ts'
+import type { Node } from '../node.ts'
+import { typeName, valueType, voidType, type RefType, type Type } from '../type.ts'
+import {
+  expectInputs,
+  expectRef,
+  expectValue,
+  fail,
+  noMemory,
+  straight,
+  yieldsNothing,
+  type Op,
+  type Unplaced,
+} from './op.ts'
+
+function expectFlags(node: Node | undefined): void {
+  if (node?.type.kind !== 'flags') fail(`needs flags, not ${node ? typeName(node.type) : 'nothing'}`)
+}
+
+/** A tile of f32 in a tensor, whose words carry the epochs of the flags that come next. */
+function expectWords(node: Unplaced): RefType {
+  const ref = expectRef(node.inputs[0], 'the places')
+  if (ref.dtype !== 'f32' || ref.space !== 'global') fail(`words are f32 in a tensor, not ${typeName(ref)}`)
+  expectFlags(node.inputs[1])
+  return ref
+}
+
+/** What a word that carries an epoch holds of a number: all but the two lowest bits of its mantissa. */
+export function carriedBy(x: number): number {
+  word.setFloat32(0, round('f32', x))
+  word.setUint32(0, word.getUint32(0) & ~3)
+  return word.getFloat32(0)
+}
+const word = new DataView(new ArrayBuffer(4))
+
+/** The two bits that a word of this epoch has: 1, 2 or 3, never 0, with which memory begins. */
+export const marksOf = (epoch: number): number => (epoch % 3) + 1
+
+const advance = (side: 'signal' | 'wait'): Op => ({
+  ...yieldsNothing,
+  ...noMemory,
+  ...straight,
+  effect: 'sync',
+  advances: side,
+  summary: `the epoch of a flag set advances on its ${side} side, and nobody is told: words carry it`,
+  infer(node) {
+    expectInputs(node, 1)
+    expectFlags(node.inputs[0])
+    return voidType
+  },
+})
 
 export const stageOps = {
   convert: {
@@ -21,4 +71,51 @@ export const stageOps = {
     },
     evaluate: (_, [input]) => input,
   },
+  'words.post': {
+    ...yieldsNothing,
+    ...straight,
+    effect: 'write',
+    accesses: [{ at: 0, reads: false, writes: true }],
+    order: 'attribute',
+    summary: 'stores words, each with the epoch of this launch in the two lowest bits of its mantissa',
+    infer(node) {
+      expectInputs(node, 3)
+      const { dtype, shape } = expectWords(node)
+      const value = expectValue(node.inputs[2], 'the value')
+      if (typeName(value) !== typeName(valueType(dtype, shape)))
+        fail(`the value is ${typeName(value)}, the places hold ${typeName(valueType(dtype, shape))}`)
+      return voidType
+    },
+  },
+  'words.take': {
+    ...straight,
+    effect: 'read',
+    elements: 'other',
+    isView: false,
+    accesses: [{ at: 0, reads: true, writes: false }],
+    order: 'attribute',
+    operations: 0,
+    summary: 'loads words without the bits that carry epochs; inside `until`, which asks for them again',
+    infer(node) {
+      expectInputs(node, 2)
+      const { dtype, shape } = expectWords(node)
+      return valueType(dtype, shape)
+    },
+  },
+  until: {
+    ...yieldsNothing,
+    ...noMemory,
+    effect: 'control',
+    flow: 'repeats',
+    waitsFor: 'programs',
+    advances: 'none',
+    summary: 'executes its block again until all words that it takes carry the epoch of this launch',
+    infer(node): Type {
+      expectInputs(node, 0)
+      if (node.blocks.length !== 1) fail(`owns 1 block, has ${node.blocks.length}`)
+      return voidType
+    },
+  },
+  'advance.signal': advance('signal'),
+  'advance.wait': advance('wait'),
 } as const satisfies Record<string, Op>

@@ -4,12 +4,14 @@
  */
 import type { KernelIR } from '../../ir/node.ts'
 import { detachCourier } from '../../ir/passes/courier.ts'
+import { removeDead } from '../../ir/passes/dead.ts'
 import type { Stage } from '../../ir/stages.ts'
 import { insertConversions } from './emit/conversions.ts'
 import { conflictIn, decide } from './emit/decide.ts'
 import { isCourierFree } from './emit/groups.ts'
 import type { EmitFacts } from './emit/recipe.ts'
 import { SHARED_LIMIT } from './emit/tiles.ts'
+import { carryEpochs, planWords } from './emit/words.ts'
 
 export const gpuStages: readonly Stage<EmitFacts>[] = [
   {
@@ -22,10 +24,22 @@ export const gpuStages: readonly Stage<EmitFacts>[] = [
     summary: 'a value that is needed in two layouts is converted between them',
     passes: [withLayouts],
   },
+  {
+    name: 'words',
+    summary: 'words carry the epochs of flags that tell of nothing else',
+    passes: [withWords, removeDead],
+  },
 ]
 
 function withLayouts(ir: KernelIR, facts: EmitFacts): KernelIR {
   return insertConversions(ir, (one) => conflictIn(one, facts))
+}
+
+function withWords(ir: KernelIR, facts: EmitFacts): KernelIR {
+  if (!facts.words || facts.record || !ir.carried) return ir
+  const { layouts, groupOf, ranges } = decide(ir, facts)
+  const plan = planWords(ir, layouts, groupOf, ranges)
+  return plan ? carryEpochs(ir, plan) : ir
 }
 
 /** With a courier the kernel is planned to its end, since its registers and shared memory decide whether it costs something. */

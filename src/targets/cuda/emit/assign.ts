@@ -245,7 +245,7 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Assignment {
     const [control] = node.inputs
     const inner = control.blocks[control.blocks.length - 1]
     const index = attribute<number>(node, 'index')
-    if (control.op === 'if') {
+    if (control.op === 'if' || control.op === 'until') {
       join(inner.results[index], node, undefined)
       join(control.blocks[0].results[index], node, undefined)
     } else join(inner.params[inner.params.length - inner.results.length + index], node, undefined)

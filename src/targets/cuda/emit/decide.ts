@@ -32,9 +32,10 @@ import {
 } from './tiles.ts'
 import { tileGroupOf } from './tileOrder.ts'
 import { Uses } from './uses.ts'
-import { planWords } from './words.ts'
 
 export interface Decisions extends EmissionPlans {
+  /** The group that executes each node. */
+  readonly groupOf: ReadonlyMap<Node, Group>
   /** Shared memory of a program, the room to align its base included. */
   readonly sharedBytes: number
   /** What the author should know. */
@@ -89,9 +90,8 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
       .filter((node) => node.op === 'dot')
       .map((node) => [node, productIn(node, layouts.of(node), groupOf.get(node)!)]),
   )
-  const words = facts.words && !facts.record ? planWords(ir, layouts, groupOf, ranges) : undefined
   const accesses = all.flatMap((node) =>
-    accessesOf(node, { layouts, copies, stores, products, scratch: shared.scratch, words }),
+    accessesOf(node, { layouts, copies, stores, products, scratch: shared.scratch }),
   )
   return {
     ir,
@@ -100,6 +100,7 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
     tiles,
     copies,
     roles,
+    groupOf,
     layouts,
     stores,
     products,
@@ -107,7 +108,7 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
     shared,
     record,
     early: record ? undefined : planEarly(ir, roles),
-    uses: new Uses(ir.body, (node) => words?.isCarried(node) ?? false),
+    uses: new Uses(ir.body),
     overlaps: planOverlap(ir).filter(
       ({ dot, arrivals }) =>
         isByWarpgroups(products.get(dot)) &&
@@ -117,7 +118,6 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
     warpgroupBarriers: planWarpgroupBarriers(stores, groupOf, roles),
     tileGroup: tileGroupOf(ir, facts.tileGroup ?? 8),
     mayHaveWritten: planWritten(ir, stores),
-    words,
     usesCopyEngine: all.some((node) => node.op === 'copy.async' && copies.ofCopy(node).how === 'tensor'),
     touchedByThreads: new Set(
       accesses.flatMap(({ base, by }) => (by === 'threads' && base.op === 'shared' ? [base] : [])),

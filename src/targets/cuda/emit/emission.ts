@@ -249,7 +249,9 @@ export class Emission {
     if (!user) return false
     if (user.op === 'for' || user.op === 'persistent') return true
     const outer = new Set(this.plans.uses.around(node))
-    return [...this.plans.uses.around(user)].some((one) => one.op !== 'if' && !outer.has(one))
+    return [...this.plans.uses.around(user)].some(
+      (one) => !['if', 'until'].includes(one.op) && !outer.has(one),
+    )
   }
 
   fragment(node: Node): FragmentText {

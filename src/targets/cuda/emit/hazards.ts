@@ -11,7 +11,6 @@ import { isFragment, type Layouts } from './assign.ts'
 import type { CopyPlanner, TensorPlan } from './copies.ts'
 import { isByWarpgroups, type Product } from './products.ts'
 import type { Region } from './tiles.ts'
-import type { WordsPlan } from './words.ts'
 import { viewOf, type TensorView } from './views.ts'
 
 export interface Access {
@@ -32,13 +31,10 @@ export interface Plans {
   readonly products: ReadonlyMap<Node, Product>
   /** Shared memory that a node's threads hand each other elements through. */
   readonly scratch: ReadonlyMap<Node, Region>
-  /** Words that carry epochs order themselves. */
-  readonly words: WordsPlan | undefined
 }
 
 /** Accesses of memory by a node itself, its scratch included. */
 export function accessesOf(node: Node, plans: Plans): Access[] {
-  if (plans.words?.of(node)) return []
   const inScratch = (of: Node, writes: boolean): Access[] =>
     plans.scratch.has(of) ? [{ base: of, ref: of, writes, by: 'threads', dealt: 'all' }] : []
   return [
@@ -92,6 +88,10 @@ function namedAccesses(node: Node, plans: Plans): Access[] {
             ? access(operand, false, 'engine', 'engine')
             : access(operand, false, 'threads', 'product'),
         )
+    case 'words.post':
+    case 'words.take':
+      // Words that carry epochs order themselves.
+      return []
     default:
       if (opOf(node).accesses.length === 0) return []
       if (!node.op.startsWith('atomic.'))

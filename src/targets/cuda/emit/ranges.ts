@@ -89,7 +89,8 @@ export class Ranges {
       case 'result': {
         const [control] = node.inputs
         const index = attribute<number>(node, 'index')
-        if (control.op === 'if') return control.blocks.every((block) => this.#visit(block.results[index]))
+        if (control.op === 'if' || control.op === 'until')
+          return control.blocks.every((block) => this.#visit(block.results[index]))
         const [block] = control.blocks
         return control.op !== 'while' && this.#visit(block.params[leadingParams(control, block) + index])
       }

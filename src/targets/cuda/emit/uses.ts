@@ -1,55 +1,31 @@
 /** Who uses what, and whether a use is the last: what allows a value to be overwritten in place. */
 import { walk, type Block, type Node } from '../../../ir/node.ts'
-import { isLoop, opOf } from '../../../ir/ops/index.ts'
+import { isLoop } from '../../../ir/ops/index.ts'
 
 export class Uses {
   readonly #home = new Map<Node, Block>()
   readonly #owner = new Map<Block, Node>()
   readonly #users = new Map<Node, Node[]>()
   readonly #yields = new Map<Node, Block[]>()
-  readonly #needless = new Set<Node>()
 
-  /** What is left out uses nothing, nor does what was computed for that alone. */
-  constructor(body: Block, isLeftOut: (node: Node) => boolean = () => false) {
-    const unused: Node[] = []
-    const visit = (block: Block, isOut: boolean): void => {
+  constructor(body: Block) {
+    const visit = (block: Block): void => {
       for (const param of block.params) this.#home.set(param, block)
       for (const node of block.nodes) {
-        const isHere = !isOut && !isLeftOut(node)
         this.#home.set(node, block)
-        for (const input of node.inputs)
-          if (isHere) append(this.#users, input, node)
-          else unused.push(input)
+        for (const input of node.inputs) append(this.#users, input, node)
         for (const inner of node.blocks) {
           this.#owner.set(inner, node)
-          visit(inner, !isHere)
+          visit(inner)
         }
       }
       for (const result of block.results) append(this.#yields, result, block)
     }
-    visit(body, false)
-    for (let node = unused.pop(); node; node = unused.pop()) {
-      if (this.count(node) > 0 || opOf(node).effect !== 'pure') continue
-      this.#needless.add(node)
-      for (const input of node.inputs) {
-        const users = this.#users.get(input)
-        if (!users?.includes(node)) continue
-        this.#users.set(
-          input,
-          users.filter((one) => one !== node),
-        )
-        unused.push(input)
-      }
-    }
+    visit(body)
   }
 
   count(node: Node): number {
     return (this.#users.get(node)?.length ?? 0) + (this.#yields.get(node)?.length ?? 0)
-  }
-
-  /** It would be computed for something that is left out. */
-  isNeedless(node: Node): boolean {
-    return this.#needless.has(node)
   }
 
   users(node: Node): readonly Node[] {

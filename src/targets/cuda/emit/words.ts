@@ -3,16 +3,17 @@
  * at the flag before what it told of is loaded. The two lowest bits of an f32 are 1, 2 or 3 by epoch, never 0, which is what memory begins
  * with. A slot's words are of this epoch, or of the one two launches ago, or four.
  *
- *   sender:    post(x with bits of the epoch)
- *   receiver:  again: missing = 0; x = take(missing); ...; if (one is missing) goto again
+ *   sender:    words.post(x)              in the place of store(x); signal(flag)
+ *   receiver:  until { x = words.take() }  in the place of wait(flag); x = load()
  *
- * What lies between `again` and the end is one load, or a loop of loads and of what is computed from them, and does nothing else. Loops
- * that look at few words come first as a rule, and are what waits.
+ * What `until` executes again is one load, or a loop of loads and of what is computed from them, and does nothing else. Loops
+ * that look at few words come first as a rule, and are what waits. Of signals and waits only their epochs are left (`advance`).
  *
  * Where in a tile a thread puts its elements is nobody else's business: matrices lie in the order of threads, four words of each side by side.
  */
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isPassive, isRemote, isStrong, opOf, origin, paramName, writtenRefs } from '../../../ir/ops/index.ts'
+import { Copier } from '../../../ir/rewrite.ts'
 import { isFragment, isSplat, type Layouts } from './assign.ts'
 import type { Group } from './groups.ts'
 import { blockedLayout, type Layout } from './layout.ts'
@@ -20,20 +21,18 @@ import type { Ranges } from './ranges.ts'
 import { isFirstOfFilled, tileOf } from './views.ts'
 
 export interface WordsPlan {
-  /** How a store or a load goes, if its tensor carries epochs. */
-  of(node: Node): WordsAccess | undefined
+  /** Stores and loads of tensors whose words carry epochs, and the flags that they are of. */
+  readonly accesses: ReadonlyMap<Node, Node>
   /** What is executed again until all its words are there. */
   isRepeated(node: Node): boolean
   /** A signal or a wait for these flags, or a loop or branch that does nothing else: what it told is carried. */
   isCarried(node: Node): boolean
-  /** Where flags were waited for, in the source. */
-  waitFor(flags: string): Node
 }
 
-export interface WordsAccess {
-  readonly flags: string
-  /** Of matrices: in which order a thread's elements lie, and which register holds the n-th; undefined: as ever. */
-  readonly turned: { readonly order: Layout; readonly register: (n: string) => string } | undefined
+/** In which order the elements of a matrix lie, and which register of a thread holds its n-th. */
+export interface WordOrder {
+  readonly order: Layout
+  readonly register: (n: string) => string
 }
 
 /** Undefined: there are none, or somebody uses them in a way that they are not for. */
@@ -46,7 +45,8 @@ export function planWords(
   const carried = new Map(Object.entries(ir.carried ?? {}))
   if (carried.size === 0) return undefined
   const nodes = [...walk(ir.body)]
-  const accesses = new Map<Node, WordsAccess>()
+  const accesses = new Map<Node, Node>()
+  const flagsOf = new Map(ir.body.params.map((param) => [paramName(param), param]))
   const forms = new Map<string, string>()
   for (const node of nodes) {
     if (isPassive(node)) continue
@@ -61,7 +61,7 @@ export function planWords(
       // Whoever loads finds elements where another thread like it has put them.
       if (!made || (forms.get(name) ?? made.form) !== made.form) return undefined
       forms.set(name, made.form)
-      accesses.set(node, { flags, turned: made.turned })
+      accesses.set(node, flagsOf.get(flags)!)
     }
   }
   const told = toldOf(nodes, new Set(carried.values()))
@@ -75,10 +75,9 @@ export function planWords(
   const isInside = new Set([...repeated].flatMap(withInside))
   if (loads.some((load) => !repeated.has(load) && !isInside.has(load))) return undefined
   return {
-    of: (node) => accesses.get(node),
+    accesses,
     isRepeated: (node) => repeated.has(node) && !isInside.has(node),
     isCarried: (node) => doesNothingBut(node, told),
-    waitFor: (flags) => [...told].find((node) => node.op === 'wait' && flagsName(node) === flags)!,
   }
 }
 
@@ -118,23 +117,23 @@ function accessOf(
   node: Node,
   ref: Node,
   { layouts, group, ranges }: Around,
-): (Pick<WordsAccess, 'turned'> & { readonly form: string }) | undefined {
+): { readonly form: string } | undefined {
   const value = node.op === 'store' ? node.inputs[1] : node
   const inputs = { load: 1, store: 2 }[node.op as string]
   if (node.inputs.length !== inputs || node.attributes.order !== undefined || ref.op !== 'tile')
     return undefined
   if (!isFragment(value) || isSplat(value)) return undefined
   const layout = layouts.of(value)
-  if (layout.kind === 'rows' || layout.kind === 'columns') return { turned: undefined, form: 'as ever' }
-  const turned = turnedOf(layout, group)
+  if (liesAsEver(layout)) return { form: 'as ever' }
   const view = tileOf(ref)
   // No element is outside, and four side by side begin at a multiple of sixteen bytes.
-  if (!turned || !view.shape.every((_, i) => isFirstOfFilled(view, i, ranges))) return undefined
-  return { turned, form: `${layout.key}, ${layout.shape.join(' x ')}, ${group.threads}` }
+  if (!wordOrder(layout, group) || !view.shape.every((_, i) => isFirstOfFilled(view, i, ranges)))
+    return undefined
+  return { form: `${layout.key}, ${layout.shape.join(' x ')}, ${group.threads}` }
 }
 
 /** Of a signal, a wait or a look. */
-export function flagsName(node: Node): string {
+function flagsName(node: Node): string {
   let [base] = node.inputs
   while (base?.op === 'on' || base?.op === 'at') base = base.inputs[0]
   return ['signal', 'wait', 'reached'].includes(node.op) ? String(base.attributes.name) : ''
@@ -153,8 +152,13 @@ function isRepeatable(node: Node, loads: readonly Node[]): boolean {
 
 const isWeakLoad = (node: Node): boolean => node.op === 'load' && !isStrong(node)
 
-/** The order of a matrix in which each thread has a whole number of four elements of its own; undefined: there is none. */
-function turnedOf(layout: Layout, group: Group): WordsAccess['turned'] {
+const liesAsEver = ({ kind }: Layout): boolean => kind === 'rows' || kind === 'columns'
+
+/**
+ * The order of a matrix in which each thread has a whole number of four elements of its own; undefined: there is none, and what lies in
+ * rows or columns needs none.
+ */
+export function wordOrder(layout: Layout, group: Group): WordOrder | undefined {
   if (layout.kind !== 'accumulator') return undefined
   const order = blockedLayout(layout.shape, 4, group)
   const elements = layout.shape.reduce((product, extent) => product * extent, 1)
@@ -165,3 +169,37 @@ function turnedOf(layout: Layout, group: Group): WordsAccess['turned'] {
   const isHalf = layout.spread?.rowTiles === 1 && layout.shape[0] === 8 && layout.count === 2 * own
   return isHalf ? { order, register: (n) => `${n} / 2 * 4 + ${n} % 2` } : undefined
 }
+
+/** The stage `words`: what the plan says, as ops. */
+export function carryEpochs(ir: KernelIR, { accesses, isRepeated, isCarried }: WordsPlan): KernelIR {
+  const copier: Copier = new Copier((node) => {
+    if (isCarried(node)) {
+      for (const one of [node, ...withInside(node)])
+        if (one.op === 'signal' || one.op === 'wait')
+          copier.emit(`advance.${one.op}`, [copier.get(origin(one.inputs[0]).base)], {}, [], one.site)
+      return 'drop'
+    }
+    return isRepeated(node) ? again(node) : asWords(node)
+  })
+  const asWords = (node: Node): Node | undefined => {
+    const flags = accesses.get(node)
+    if (!flags) return undefined
+    const [ref, ...values] = node.inputs.map((input) => copier.get(input))
+    const op = node.op === 'store' ? 'words.post' : 'words.take'
+    return copier.emit(op, [ref, copier.get(flags), ...values], strong, [], node.site)
+  }
+  const again = (node: Node): Node => {
+    const body = copier.block([], () => {
+      const made = asWords(node) ?? copier.copyAsIs(node)
+      const [yielded] = node.blocks
+      return yielded ? yielded.results.map((_, index) => copier.emit('result', [made], { index })) : [made]
+    })
+    const until = copier.emit('until', [], {}, [body], node.site)
+    // Who asks for a result of a loop asks `until`; a load is its own.
+    return node.blocks.length > 0 ? until : copier.emit('result', [until], { index: 0 }, [], node.site)
+  }
+  return { ...ir, body: copier.copyBlock(ir.body) }
+}
+
+/** Others look at words while they are written. */
+const strong = { order: 'relaxed', scope: 'system' } as const

@@ -159,10 +159,12 @@ function meeting(loop: Node, only: Node, emission: Emission): void {
   emission.results.set(loop, [])
 }
 
+const isLoad = ({ op }: Node): boolean => op === 'load' || op === 'words.take'
+
 /** What a turn loads can be under way while the turn before computes, if threads do not meet in between. */
 const onlyLoads = ({ nodes }: Block): boolean =>
-  nodes.some(({ op }) => op === 'load') &&
-  nodes.every((node) => node.blocks.length === 0 && (node.op === 'load' || opOf(node).effect === 'pure'))
+  nodes.some(isLoad) &&
+  nodes.every((node) => node.blocks.length === 0 && (isLoad(node) || opOf(node).effect === 'pure'))
 
 const isKnown = ({ inputs: [low, high] }: Node): boolean => low.op === 'const' && high.op === 'const'
 
@@ -180,18 +182,16 @@ const mostLoaded = 384
 const mostHeld = 192
 
 const registersLoaded = ({ nodes }: Block, { plans }: Emission): number =>
-  nodes.reduce(
-    (sum, node) => sum + (node.op === 'load' && isFragment(node) ? plans.layouts.of(node).count : 0),
-    0,
-  )
+  nodes.reduce((sum, node) => sum + (isLoad(node) && isFragment(node) ? plans.layouts.of(node).count : 0), 0)
 
 /** Registers that are stored in a turn where turns are written out. */
 const mostStored = 32
 
 /** To all ranks as a rule: what differs between them is where, which is computed for all at once. */
 function onlyStores({ nodes }: Block, { plans }: Emission): boolean {
-  const isStored = ({ op, attributes: { order } }: Node): boolean => op === 'store' && order === undefined
-  const stored = nodes.filter(isStored).map(({ inputs: [, value] }) => value)
+  const isStored = ({ op, attributes: { order } }: Node): boolean =>
+    (op === 'store' && order === undefined) || op === 'words.post'
+  const stored = nodes.filter(isStored).map(({ op, inputs }) => inputs[op === 'store' ? 1 : 2])
   const registers = stored.map((value) => (isFragment(value) ? plans.layouts.of(value).count : 1))
   return (
     stored.length > 0 &&

@@ -12,7 +12,7 @@ import { reduce } from './reductions.ts'
 import { silent, type Renderer } from './renderer.ts'
 import * as sync from './sync.ts'
 import * as values from './values.ts'
-import { carry, untilThere } from './words.ts'
+import * as words from './words.ts'
 
 const { elementwise } = values
 
@@ -104,15 +104,13 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   last: control.last,
 
   convert: elementwise,
+  'words.post': words.post,
+  'words.take': words.take,
+  until: words.until,
+  'advance.signal': words.advance,
+  'advance.wait': words.advance,
 }
 
 export function renderBlock(block: Block, emission: Emission): void {
-  for (const node of block.nodes) {
-    const { words, uses } = emission.plans
-    if (uses.isNeedless(node)) continue
-    const render = (): void => renderers[node.op](node, emission)
-    if (words?.isCarried(node)) carry(node, emission)
-    else if (words?.isRepeated(node)) untilThere(node, emission, render)
-    else render()
-  }
+  for (const node of block.nodes) renderers[node.op](node, emission)
 }

@@ -16,7 +16,6 @@ import { engineCoordinates, placeOf, scaled, sharedView, sum, type Place } from 
 import type { Renderer } from './renderer.ts'
 import { storeByEngine } from './store.ts'
 import { acquire, release } from './sync.ts'
-import { postWords, takeWords } from './words.ts'
 
 const read = (place: Place, type: string, address: string): string =>
   place.space === 'shared' ? `shared_load<${type}>(${address})` : `*(${address})`
@@ -34,8 +33,6 @@ function recorded(node: Node, ref: Node, emission: Emission, access: () => void,
 
 export const load: Renderer = (node, emission) => {
   emission.settle(node)
-  const words = emission.plans.words?.of(node)
-  if (words) return takeWords(node, words, emission)
   if (!isFragment(node)) return loadScalar(node, placeOf(node.inputs[0], emission), emission)
   const last = (): string => lastBits(node, emission)
   recorded(node, node.inputs[0], emission, () => loadFragment(node, emission), last)
@@ -134,8 +131,6 @@ function wideBytes(value: Node, ref: Node, vector: number, emission: Emission): 
 
 export const store: Renderer = (node, emission) => {
   emission.settle(node)
-  const words = emission.plans.words?.of(node)
-  if (words) return postWords(node, words, emission)
   recorded(node, node.inputs[0], emission, () => storeValue(node, emission))
 }
 

@@ -1,37 +1,40 @@
 /** Stores and loads of words that carry epochs: see ../words.ts. */
 import { walk, type Node } from '../../../../ir/node.ts'
-import type { Emission } from '../emission.ts'
-import { flagsName, type WordsAccess } from '../words.ts'
+import { opOf, paramName } from '../../../../ir/ops/index.ts'
+import { isFragment } from '../assign.ts'
+import { wordOrder } from '../words.ts'
 import { stopped } from './control.ts'
 import { placeOf } from './places.ts'
+import type { Renderer } from './renderer.ts'
 
 /** Of what words tell in its place only epochs are left, which advance as ever. */
-export function carry(node: Node, emission: Emission): void {
-  for (const one of [node, ...node.blocks.flatMap((block) => [...walk(block)])]) {
-    if (one.op !== 'signal' && one.op !== 'wait') continue
-    emission.epoch(flagsName(one), one.op)
-    emission[one.op === 'signal' ? 'signals' : 'waits'].add(flagsName(one))
-  }
+export const advance: Renderer = (node, emission) => {
+  const [flags] = node.inputs.map(paramName)
+  const { advances } = opOf(node)
+  if (advances === 'none') return
+  emission.epoch(flags, advances)
+  emission[advances === 'signal' ? 'signals' : 'waits'].add(flags)
 }
 
 /** What threads of a group do together. */
 const together = /\b(group_\w+\(|__sync\w+\(|across<|mma_|wgmma|load_matrix)/
 
 /** Executed again until no word is missing: by each thread on its own, or, where they do something together, by all. */
-export function untilThere(node: Node, emission: Emission, render: () => void): void {
+export const until: Renderer = (node, emission) => {
   const { out, group, params, plans } = emission
   const number = ++emission.labels
   const [tries, missing] = ['tries', 'missing'].map((name) => emission.names.take(`${name}_${number}`))
-  const words = plans.words!
-  const [{ flags }] = [node, ...node.blocks.flatMap((block) => [...walk(block)])].flatMap(
-    (one) => words.of(one) ?? [],
+  const [body] = node.blocks
+  const [flags] = [...walk(body)].filter(({ op }) => op === 'words.take').map(({ inputs }) => inputs[1])
+  const awaited = [...walk(plans.ir.body)].find(
+    ({ op, inputs }) => op === 'advance.wait' && inputs[0] === flags,
   )
-  const [site, epoch] = [emission.waitSite(words.waitFor(flags).site), emission.epoch(flags, 'wait')]
+  const [site, epoch] = [emission.waitSite(awaited!.site), emission.epoch(paramName(flags), 'wait')]
   out.line(`u32 ${tries} = 0;`, node.site)
   out.line(`again_${number}:`)
   out.line(`u32 ${missing} = 0;`)
   emission.missing = missing
-  const lines = out.aside(render)
+  const lines = out.aside(() => emission.block(body))
   emission.missing = undefined
   out.append(lines)
   const isAlone = group.solo || !lines.some((line) => together.test(line))
@@ -44,15 +47,19 @@ export function untilThere(node: Node, emission: Emission, render: () => void): 
     if (isAlone) out.line(told)
     else emission.byLeader(told)
   })
+  const nameOf = (value: Node): string =>
+    isFragment(value) ? emission.inArray(value) : emission.scalar(value)
+  emission.results.set(node, body.results.map(nameOf))
 }
 
-export function postWords(node: Node, { flags, turned }: WordsAccess, emission: Emission): void {
-  const [ref, value] = node.inputs
+export const post: Renderer = (node, emission) => {
+  const [ref, flags, value] = node.inputs
   const { out, plans } = emission
   const layout = plans.layouts.of(value)
   const place = placeOf(ref, emission)
   const array = emission.inArray(value)
-  const epoch = emission.epoch(flags, 'signal')
+  const epoch = emission.epoch(paramName(flags), 'signal')
+  const turned = wordOrder(layout, emission.group)
   const at = (turned?.order ?? layout).place('i')
   out.line('#pragma unroll')
   if (turned) {
@@ -69,13 +76,14 @@ export function postWords(node: Node, { flags, turned }: WordsAccess, emission: 
   )
 }
 
-export function takeWords(node: Node, { flags, turned }: WordsAccess, emission: Emission): void {
-  const [ref] = node.inputs
+export const take: Renderer = (node, emission) => {
+  const [ref, flags] = node.inputs
   const { out, plans, missing } = emission
   const layout = plans.layouts.of(node)
   const place = placeOf(ref, emission)
   const name = emission.declareFragment(node, 'taken')
-  const epoch = emission.epoch(flags, 'wait')
+  const epoch = emission.epoch(paramName(flags), 'wait')
+  const turned = wordOrder(layout, emission.group)
   const at = (turned?.order ?? layout).place('i')
   if (turned) {
     if (turned.order.count !== layout.count) out.unrolled(layout.count, `${name}[i] = 0;`, node.site)
