@@ -14,6 +14,9 @@ export const isLoop = (node: Node): boolean => opOf(node).flow === 'repeats'
 /** Whether a program may stand still here until another program moves: then both have to run at once. */
 export const mayWait = (node: Node): boolean => opOf(node).waitsFor === 'programs'
 
+/** It orders what the threads of one role do, and engines for them: to others, the role is one agent in any case. */
+export const isOfThreads = (node: Node): boolean => opOf(node).waitsFor === 'threads'
+
 /** An access of memory by a node itself. */
 export interface Access {
   readonly ref: Node

@@ -3,6 +3,7 @@ export {
   accessesOf,
   isElementwise,
   isLoop,
+  isOfThreads,
   isPassive,
   isRemote,
   isStrong,

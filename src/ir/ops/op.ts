@@ -54,8 +54,11 @@ export interface MemoryAccess {
  */
 export type Ordering = 'none' | 'attribute' | 'acquires' | 'releases' | 'both'
 
-/** Whom it may wait for: nobody, other programs (of any rank), other roles of its program. */
-export type Blocking = 'nobody' | 'programs' | 'roles'
+/**
+ * Whom it may wait for: nobody, other programs (of any rank), other roles of its program, or the threads of its own role and what
+ * engines do for them.
+ */
+export type Blocking = 'nobody' | 'programs' | 'roles' | 'threads'
 
 /**
  * Where it leads: on; to one of its blocks, or through them again, all threads alike; or threads part: the warps of a program,

@@ -40,6 +40,15 @@ const word = new DataView(new ArrayBuffer(4))
 /** The two bits that a word of this epoch has: 1, 2 or 3, never 0, with which memory begins. */
 export const marksOf = (epoch: number): number => (epoch % 3) + 1
 
+/** Of what orders the threads of a role, and engines that work for them. */
+const ofThreads = {
+  ...yieldsNothing,
+  ...noMemory,
+  ...straight,
+  effect: 'sync',
+  waitsFor: 'threads',
+} as const
+
 const advance = (side: 'signal' | 'wait'): Op => ({
   ...yieldsNothing,
   ...noMemory,
@@ -69,6 +78,24 @@ export const stageOps = {
       if (type.shape.length === 0) fail('a scalar has no layout')
       return type
     },
+    evaluate: (_, [input]) => input,
+  },
+  combine: {
+    ...noMemory,
+    ...straight,
+    effect: 'pure',
+    elements: 'same',
+    isView: false,
+    operations: 1,
+    summary:
+      'what the warps of a role have of a reduction, each of its own elements, becomes one result in all of them',
+    infer(node) {
+      expectInputs(node, 1)
+      const [from] = node.inputs
+      if (!from.op.startsWith('reduce.')) fail(`is of a reduction, not of ${from.op}`)
+      return expectValue(from, 'the reduction')
+    },
+    // A reduction is complete where there are no warps.
     evaluate: (_, [input]) => input,
   },
   'words.post': {
@@ -113,6 +140,52 @@ export const stageOps = {
     infer(node): Type {
       expectInputs(node, 0)
       if (node.blocks.length !== 1) fail(`owns 1 block, has ${node.blocks.length}`)
+      return voidType
+    },
+  },
+  meet: {
+    ...ofThreads,
+    order: 'both',
+    summary: 'the threads of the role meet: what each did before comes before what any does after',
+    infer(node) {
+      expectInputs(node, 0)
+      return voidType
+    },
+  },
+  'fence.async': {
+    ...ofThreads,
+    order: 'both',
+    summary:
+      'what the role accessed, in shared or in all memory, comes before what engines access for it later',
+    infer(node) {
+      expectInputs(node, 0)
+      const { space } = node.attributes
+      if (space !== 'shared' && space !== 'all') fail(`of ${String(space)} memory: there is shared and all`)
+      return voidType
+    },
+  },
+  drain: {
+    ...ofThreads,
+    order: 'releases',
+    summary: 'stores that engines have under way for the role are complete',
+    infer(node) {
+      expectInputs(node, 0)
+      return voidType
+    },
+  },
+  once: {
+    ...yieldsNothing,
+    ...noMemory,
+    effect: 'control',
+    flow: 'branches',
+    waitsFor: 'nobody',
+    advances: 'none',
+    summary:
+      'skips its block, a wait and what follows from it, if the role has waited for this flag before: of a `set`, for any of its first 32; else `last`',
+    infer(node): Type {
+      expectInputs(node, 0)
+      if (node.blocks.length !== 1) fail(`owns 1 block, has ${node.blocks.length}`)
+      if (node.blocks[0].nodes.find(({ op }) => op === 'wait') === undefined) fail('has no wait in its block')
       return voidType
     },
   },

@@ -6,10 +6,12 @@ import type { KernelIR } from '../../ir/node.ts'
 import { detachCourier } from '../../ir/passes/courier.ts'
 import { removeDead } from '../../ir/passes/dead.ts'
 import type { Stage } from '../../ir/stages.ts'
-import { insertConversions } from './emit/conversions.ts'
+import { insertCombines, insertConversions } from './emit/conversions.ts'
 import { conflictIn, decide } from './emit/decide.ts'
 import { isCourierFree } from './emit/groups.ts'
 import type { EmitFacts } from './emit/recipe.ts'
+import { orderThreads } from './emit/order.ts'
+import { partialsOf } from './emit/scratch.ts'
 import { SHARED_LIMIT } from './emit/tiles.ts'
 import { carryEpochs, planWords } from './emit/words.ts'
 
@@ -21,7 +23,8 @@ export const gpuStages: readonly Stage<EmitFacts>[] = [
   },
   {
     name: 'layouts',
-    summary: 'a value that is needed in two layouts is converted between them',
+    summary:
+      'a value that is needed in two layouts is converted; partial results of several warps are combined',
     passes: [withLayouts],
   },
   {
@@ -29,10 +32,18 @@ export const gpuStages: readonly Stage<EmitFacts>[] = [
     summary: 'words carry the epochs of flags that tell of nothing else',
     passes: [withWords, removeDead],
   },
+  {
+    name: 'order',
+    summary:
+      'threads of a role meet, accesses by engines are fenced, and their stores awaited, where that is needed',
+    passes: [(ir, facts) => orderThreads(ir, decide(ir, facts))],
+  },
 ]
 
 function withLayouts(ir: KernelIR, facts: EmitFacts): KernelIR {
-  return insertConversions(ir, (one) => conflictIn(one, facts))
+  const converted = insertConversions(ir, (one) => conflictIn(one, facts))
+  const { layouts } = decide(converted, facts)
+  return insertCombines(converted, (reduction) => partialsOf(reduction, layouts) > 0)
 }
 
 function withWords(ir: KernelIR, facts: EmitFacts): KernelIR {

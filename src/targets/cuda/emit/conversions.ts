@@ -60,3 +60,13 @@ function converted(ir: KernelIR, { value, user }: Conflict): KernelIR {
   }
   return { ...ir, body: copier.copyBlock(ir.body) }
 }
+
+/** Reductions of rows or columns that several warps share, each followed by a `combine`. */
+export function insertCombines(ir: KernelIR, isShared: (reduction: Node) => boolean): KernelIR {
+  const copier: Copier = new Copier((node) =>
+    node.op.startsWith('reduce.') && isShared(node)
+      ? copier.emit('combine', [copier.copyAsIs(node)], {}, [], node.site)
+      : undefined,
+  )
+  return { ...ir, body: copier.copyBlock(ir.body) }
+}

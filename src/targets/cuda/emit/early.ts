@@ -5,7 +5,7 @@
  * device's memory does not idle between two kernels. All other threads wait as ever.
  */
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { isPassive, isRemote, isStrong, origin, paramName } from '../../../ir/ops/index.ts'
+import { isOfThreads, isPassive, isRemote, isStrong, origin, paramName } from '../../../ir/ops/index.ts'
 import { soleRoles } from '../../../ir/passes/courier.ts'
 import type { Group, RolesPlan } from './groups.ts'
 
@@ -55,7 +55,7 @@ function readsOf(block: Block): ReadonlySet<string> | undefined {
       case 'persistent':
         continue
       default:
-        if (!isPassive(node)) return undefined
+        if (!isPassive(node) && !isOfThreads(node)) return undefined
     }
   }
   return reads

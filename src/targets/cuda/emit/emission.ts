@@ -11,7 +11,7 @@ import type { StrongAccess } from './device.ts'
 import { strongAccess, tensorCopy } from './device.ts'
 import type { Group, RolesPlan } from './groups.ts'
 import type { EarlyPlan } from './early.ts'
-import { accessesOf, Hazards, type Plans } from './hazards.ts'
+import type { Plans } from './hazards.ts'
 import type { Layout } from './layout.ts'
 import type { Overlap } from './overlap.ts'
 import { Params } from './params.ts'
@@ -86,7 +86,6 @@ export class Emission {
   /** Of a kernel that records. */
   readonly recorder: Recorder | undefined
   group: Group
-  hazards = new Hazards()
   /** Declared before the group's code: what its renderers remember from one iteration to the next. */
   remembered: string[] = []
   /** Declared at the start of the kernel. */
@@ -99,6 +98,8 @@ export class Emission {
   readonly deferred = new Map<Node, string>()
   /** Of what is loaded until all words are there: the variable that tells of those that are not. */
   missing: string | undefined
+  /** In a wait that is skipped the second time: the variable with the flag's address. */
+  flagPointer: string | undefined
   /** Labels, which a function has each once. */
   labels = 0
   readonly #scalars = new Map<Node, string>()
@@ -125,9 +126,8 @@ export class Emission {
 
   /** A role's code, in names and order of its own. */
   within(group: Group, body: () => void): void {
-    const outer = { group: this.group, hazards: this.hazards, remembered: this.remembered }
+    const outer = { group: this.group, remembered: this.remembered }
     this.group = group
-    this.hazards = new Hazards()
     this.remembered = []
     this.names.scope(() => {
       const lines = this.out.aside(body)
@@ -164,8 +164,6 @@ export class Emission {
   isApart = false
 
   meet(site?: Site): void {
-    this.hazards.meet()
-    if (this.group.solo) return
     const { barrier, threads } = this.group
     this.out.line(barrier === 0 ? '__syncthreads();' : `group_barrier(${barrier}, ${threads});`, site)
   }
@@ -180,14 +178,6 @@ export class Emission {
     return `shared + ${this.plans.scratch.get(node)!.at}`
   }
 
-  /** What `write` puts into a node's scratch is there for all threads afterwards; what they had there before is read. */
-  handOver(node: Node, write: () => void): void {
-    this.settle(node)
-    write()
-    this.meet(node.site)
-    this.hazards.add(accessesOf(node, this.plans))
-  }
-
   /** What one thread computes, in all of them. */
   fromLeader(type: string, name: string, expression: string, site?: Site): void {
     if (this.group.solo) return this.out.line(`const ${type} ${name} = ${expression};`, site)
@@ -195,24 +185,6 @@ export class Emission {
     this.meet()
     this.out.line(`const ${type} ${name} = shared_load<${type}>(${this.exchange()});`)
     this.meet()
-  }
-
-  /** Before a node that accesses memory: what its group did before must be seen. */
-  settle(node: Node): void {
-    const accesses = accessesOf(node, this.plans)
-    const need = this.hazards.need(accesses)
-    if (need.drain) this.drain()
-    if (need.fenceShared) this.out.line('fence_async_shared();', node.site)
-    if (need.fenceGlobal) this.out.line('fence_async();', node.site)
-    if (need.meet) this.meet(node.site)
-    this.hazards.add(accesses)
-  }
-
-  /** Stores of the copy engine are complete, and so can be released. */
-  drain(): void {
-    if (!this.hazards.hasStoresUnderWay) return
-    this.out.line('if (thread % 128 == 0) tma_store_wait_done<0>();')
-    this.hazards.drained()
   }
 
   // Values
@@ -250,7 +222,7 @@ export class Emission {
     if (user.op === 'for' || user.op === 'persistent') return true
     const outer = new Set(this.plans.uses.around(node))
     return [...this.plans.uses.around(user)].some(
-      (one) => !['if', 'until'].includes(one.op) && !outer.has(one),
+      (one) => !['if', 'until', 'once'].includes(one.op) && !outer.has(one),
     )
   }
 

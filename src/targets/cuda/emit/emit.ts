@@ -34,11 +34,7 @@ export function renderCuda(ir: KernelIR, facts: EmitFacts): EmittedKernel {
     if (param.type.kind === 'value')
       emission.setScalar(param, emission.params.scalar(attribute<string>(param, 'name')))
   const body = emission.out.aside(() =>
-    emission.within(plans.roles.whole, () => {
-      renderBlock(ir.body, emission)
-      // The engine reads what it stores from the program's shared memory.
-      emission.drain()
-    }),
+    emission.within(plans.roles.whole, () => renderBlock(ir.body, emission)),
   )
   const end = emission.out.aside(() => emission.recorder?.ends())
   const start = emission.out.aside(() => prologue(ir, emission))

@@ -149,7 +149,8 @@ const onlySends = (role: Block): boolean =>
 /** Registers a thread of a role that sends, as if all its fragments were needed at once. */
 function sendingRegisters(role: Block, warps: number): number {
   const fragments = [...walk(role)].filter(
-    (node) => node.op !== 'result' && isFragment(node) && !isSplat(node) && !isIndexed(node),
+    (node) =>
+      !['result', 'combine'].includes(node.op) && isFragment(node) && !isSplat(node) && !isIndexed(node),
   )
   return fragments.reduce((sum, { type }) => {
     const { dtype, shape } = type as ValueType

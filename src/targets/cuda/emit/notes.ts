@@ -2,7 +2,6 @@
  * What the author of a kernel should know about its text: products that do not use the matrix unit, and fragments that registers
  * cannot hold. Notes follow from the plans that the text is written from, so the two cannot disagree. They change nothing.
  */
-import { isElementwise } from '../../../ir/ops/index.ts'
 import { dtypes } from '../../../ir/dtype.ts'
 import { walk, type KernelIR, type Node } from '../../../ir/node.ts'
 import type { ValueType } from '../../../ir/type.ts'
@@ -78,5 +77,5 @@ function* spilling({ ir, roles, layouts, groupOf }: NotePlans): Generator<Noted>
 /** Whether a node's elements get registers of their own: not what is one scalar, follows from indices, or shows another node's. */
 function isHeld(node: Node): boolean {
   if (!isFragment(node) || isSplat(node) || isIndexed(node)) return false
-  return isElementwise(node) || !['expand', 'broadcast', 'result'].includes(node.op)
+  return !['expand', 'broadcast', 'result', 'combine'].includes(node.op)
 }

@@ -7,7 +7,7 @@
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { opOf } from '../../../ir/ops/index.ts'
+import { isOfThreads, opOf } from '../../../ir/ops/index.ts'
 
 export interface Overlap {
   /** The outermost loop of the nest: products are complete after it. */
@@ -58,7 +58,7 @@ function matchNest(loop: Node): Overlap | undefined {
   const after = body.nodes.slice(body.nodes.indexOf(dot) + 1)
   const arrivals = after.filter((node) => node.op === 'barrier.arrive')
   const others = body.nodes.filter(
-    (node) => node !== dot && !arrivals.includes(node) && node.op !== 'barrier.wait',
+    (node) => node !== dot && !arrivals.includes(node) && node.op !== 'barrier.wait' && !isOfThreads(node),
   )
   if (arrivals.length === 0 || others.some((node) => opOf(node).effect !== 'pure')) return undefined
   if (after.some((node) => node.op === 'barrier.wait')) return undefined
@@ -68,7 +68,7 @@ function matchNest(loop: Node): Overlap | undefined {
 }
 
 function onlyScalars(body: Block, inner: Node): boolean {
-  return body.nodes.every((node) => node === inner || opOf(node).effect === 'pure')
+  return body.nodes.every((node) => node === inner || isOfThreads(node) || opOf(node).effect === 'pure')
 }
 
 function carriedAt(dot: Node, loop: Node): number {

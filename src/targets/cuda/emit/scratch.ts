@@ -40,18 +40,8 @@ export function scratchOf(node: Node, group: Group, layouts: Layouts): ScratchNe
     alignment: 16,
   })
   switch (node.op) {
-    case 'reduce.sum':
-    case 'reduce.max':
-    case 'reduce.min': {
-      if (!isFragment(node)) return undefined
-      const { spread } = layouts.of(node.inputs[0])
-      const [rows, columns] = shapeOf(node.inputs[0])
-      const type = node.type as ValueType
-      if (!spread) return undefined
-      if (attribute<number>(node, 'axis') === 1)
-        return spread.columnWarps > 1 ? need(rows * spread.columnWarps, type) : undefined
-      return spread.rowWarps > 1 ? need(columns * spread.rowWarps, type) : undefined
-    }
+    case 'combine':
+      return need(partialsOf(node.inputs[0], layouts), node.type as ValueType)
     case 'convert':
     case 'transpose': {
       const moves = node.op === 'convert' ? !isIndexed(node) : isFragment(node)
@@ -71,6 +61,18 @@ export function scratchOf(node: Node, group: Group, layouts: Layouts): ScratchNe
     default:
       return undefined
   }
+}
+
+/** Elements that the warps have, each of its own, of a reduction that several of them share; 0: each has all of its rows or columns. */
+export function partialsOf(reduction: Node, layouts: Layouts): number {
+  const [source] = reduction.inputs
+  if (!isFragment(reduction) || isSplat(source)) return 0
+  const { spread } = layouts.of(source)
+  if (!spread) return 0
+  const [rows, columns] = shapeOf(source)
+  const isAlongRow = attribute<number>(reduction, 'axis') === 1
+  const [kept, warps] = isAlongRow ? [rows, spread.columnWarps] : [columns, spread.rowWarps]
+  return warps > 1 ? kept * warps : 0
 }
 
 /** A fragment laid out as an operand of a product. */

@@ -6,7 +6,6 @@ import type { StrongAccess } from '../device.ts'
 import { registerType } from '../spell.ts'
 import { placeOf } from './places.ts'
 import type { Renderer } from './renderer.ts'
-import { acquire, release } from './sync.ts'
 
 export const atomic: Renderer = (node, emission) => {
   const { order, scope } = node.attributes as { order: Order; scope: Scope }
@@ -16,8 +15,6 @@ export const atomic: Renderer = (node, emission) => {
   const verb = node.op.slice('atomic.'.length)
   const values = node.inputs.slice(1, verb === 'cas' ? 3 : 2)
   const mask = node.inputs.at(1 + values.length)
-  emission.settle(node)
-  if (order === 'release' || order === 'acqRel') release(node, emission)
   const place = placeOf(ref, emission)
   const op = (verb === 'sub' ? 'add' : verb) as StrongAccess['op']
   const call = emission.strong({ op, dtype, order, scope, space: place.space }, node)
@@ -60,5 +57,4 @@ export const atomic: Renderer = (node, emission) => {
       )
     else emission.out.unrolled(layout.count, `${guard ? `if (${guard}) ` : ''}${text};`, node.site)
   }
-  if (order === 'acquire' || order === 'acqRel') acquire(node, emission)
 }

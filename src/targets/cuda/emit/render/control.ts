@@ -1,13 +1,12 @@
 /** Control flow: carried state becomes variables that a block's end assigns. */
 import { attribute, walk, type Block, type Node } from '../../../../ir/node.ts'
-import { opOf, type Order } from '../../../../ir/ops/index.ts'
+import { isOfThreads, opOf } from '../../../../ir/ops/index.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import { isFragment, isSplat } from '../assign.ts'
 import { bare, registers, type Emission } from '../emission.ts'
 import type { Group } from '../groups.ts'
 import { registerType } from '../spell.ts'
 import type { Renderer } from './renderer.ts'
-import { acquire, release } from './sync.ts'
 
 /** Variables for what a loop carries; a fragment that nothing else needs is carried in its own registers. */
 function declareState(
@@ -126,25 +125,10 @@ function turnsOf(loop: Node, index: string, emission: Emission): string {
   return by === '1' ? passed : `${passed} / (u32)${by}`
 }
 
-/**
- * The signal or the wait of a loop that does nothing else, over ranks as a rule: threads take turns of their own, so that all
- * flags are told or awaited at once. A wait that is recorded is one thread's.
- */
-function meetingOf(loop: Node, { group, recorder }: Emission): Node | undefined {
-  const [low, , step] = loop.inputs
-  const isConstant = (node: Node, value: number): boolean =>
-    node.op === 'const' && attribute<number>(node, 'value') === value
-  if (group.solo || loop.inputs.length > 3 || !isConstant(low, 0) || !isConstant(step, 1)) return undefined
-  const effects = loop.blocks[0].nodes.filter((node) => opOf(node).effect !== 'pure')
-  const [only] = effects
-  if (effects.length !== 1) return undefined
-  return only.op === 'signal' || (only.op === 'wait' && !recorder) ? only : undefined
-}
-
-function meeting(loop: Node, only: Node, emission: Emission): void {
+/** A loop of which threads take turns of their own. */
+function apart(loop: Node, emission: Emission): void {
   const { out, group } = emission
   const [body] = loop.blocks
-  if (only.op === 'signal' && attribute<Order>(only, 'order') === 'release') release(only, emission)
   emission.names.scope(() => {
     const i = emission.names.take(emission.paramName(body.params[0]))
     emission.setScalar(body.params[0], i)
@@ -155,7 +139,6 @@ function meeting(loop: Node, only: Node, emission: Emission): void {
       loop.site,
     )
   })
-  if (only.op === 'wait') acquire(only, emission)
   emission.results.set(loop, [])
 }
 
@@ -163,8 +146,9 @@ const isLoad = ({ op }: Node): boolean => op === 'load' || op === 'words.take'
 
 /** What a turn loads can be under way while the turn before computes, if threads do not meet in between. */
 const onlyLoads = ({ nodes }: Block): boolean =>
-  nodes.some(isLoad) &&
-  nodes.every((node) => node.blocks.length === 0 && (isLoad(node) || opOf(node).effect === 'pure'))
+  nodes.some(isLoad) && nodes.every((node) => node.blocks.length === 0 && (isLoad(node) || isSilent(node)))
+
+const isSilent = (node: Node): boolean => isOfThreads(node) || opOf(node).effect === 'pure'
 
 const isKnown = ({ inputs: [low, high] }: Node): boolean => low.op === 'const' && high.op === 'const'
 
@@ -196,14 +180,13 @@ function onlyStores({ nodes }: Block, { plans }: Emission): boolean {
   return (
     stored.length > 0 &&
     registers.reduce((sum, count) => sum + count, 0) <= mostStored &&
-    nodes.every((node) => node.blocks.length === 0 && (isStored(node) || opOf(node).effect === 'pure'))
+    nodes.every((node) => node.blocks.length === 0 && (isStored(node) || isSilent(node)))
   )
 }
 
 export const forLoop: Renderer = (node, emission) => {
   const { out, plans } = emission
-  const only = meetingOf(node, emission)
-  if (only) return meeting(node, only, emission)
+  if (node.attributes.apart === true) return apart(node, emission)
   const [body] = node.blocks
   const [low, high, step] = node.inputs
   const [index, ...params] = body.params
@@ -217,8 +200,6 @@ export const forLoop: Renderer = (node, emission) => {
       emission.deferred.set(arrival, name)
     }
   }
-  const before = emission.hazards.snapshot()
-  emission.hazards.enterLoop(node, plans)
   emission.names.scope(() => {
     const i = emission.names.take(emission.paramName(index))
     emission.setScalar(index, i)
@@ -235,7 +216,6 @@ export const forLoop: Renderer = (node, emission) => {
       node.site,
     )
   })
-  emission.hazards.restore(before, emission.hazards.snapshot())
   if (overlap) {
     out.line('wgmma_wait<0>();')
     for (const [i, param] of params.entries()) if (isFragment(param)) out.line(`fragment_fence(${names[i]});`)
@@ -259,8 +239,6 @@ export const persistent: Renderer = (node, emission) => {
   })
   const params = body.params.slice(axes)
   const names = declareState(node, node.inputs.slice(2 + axes), params, emission)
-  const before = emission.hazards.snapshot()
-  emission.hazards.enterLoop(node, plans)
   const count = emission.names.take('tiles')
   out.line(`const u32 ${count} = ${counts.join(' * ')};`, node.site)
   emission.names.scope(() => {
@@ -276,7 +254,6 @@ export const persistent: Renderer = (node, emission) => {
       node.site,
     )
   })
-  emission.hazards.restore(before, emission.hazards.snapshot())
   emission.results.set(node, names)
 }
 
@@ -308,16 +285,11 @@ function declareIndices(
   }
 }
 
-/**
- * A loop without a bound looks for the abort word now and then; all threads of the group decide alike. It is left after
- * its condition, so that what the condition read is pending then, whatever the body did.
- */
+/** A loop without a bound looks for the abort word now and then; all threads of the group decide alike. */
 export const whileLoop: Renderer = (node, emission) => {
-  const { out, plans } = emission
+  const { out } = emission
   const [condition, body] = node.blocks
   const names = declareState(node, node.inputs, body.params, emission)
-  let atExit = emission.hazards.snapshot()
-  emission.hazards.enterLoop(node, plans)
   bindState(names, condition.params, emission)
   bindState(names, body.params, emission)
   const turns = emission.names.take('turns')
@@ -327,7 +299,6 @@ export const whileLoop: Renderer = (node, emission) => {
     () => {
       emission.names.scope(() => {
         emission.block(condition)
-        atExit = emission.hazards.snapshot()
         out.line(`if (!${emission.scalar(condition.results[0])}) break;`, node.site)
         out.block(`if (${turns} % ${WHILE_TURNS} == 0 && ${stopped(emission)})`, () => {
           emission.byLeader(`tell_wait(${emission.params.control}, ${site}, 0xffffffff, 0, 0);`)
@@ -338,7 +309,6 @@ export const whileLoop: Renderer = (node, emission) => {
     },
     node.site,
   )
-  emission.hazards.restore(atExit)
   emission.results.set(node, names)
 }
 
@@ -360,9 +330,7 @@ export const ifElse: Renderer = (node, emission) => {
     out.line(`${type} ${name}[${count}];`, node.site)
     return name
   })
-  const before = emission.hazards.snapshot()
   const branch = (block: Block): void => {
-    emission.hazards.restore(before)
     emission.names.scope(() => {
       emission.block(block)
       assignState(
@@ -375,37 +343,23 @@ export const ifElse: Renderer = (node, emission) => {
       )
     })
   }
-  let afterYes = before
   const hasElse = no.nodes.length > 0 || no.results.length > 0
   const condition = emission.scalar(node.inputs[0])
   if (hasElse && yes.nodes.length === 0 && yes.results.length === 0) {
     out.block(`if (!(${bare(condition)}))`, () => branch(no), node.site)
-    emission.hazards.restore(before, emission.hazards.snapshot())
     emission.results.set(node, names)
     return
   }
-  out.block(
-    `if (${bare(condition)})`,
-    () => {
-      branch(yes)
-      afterYes = emission.hazards.snapshot()
-    },
-    node.site,
-    hasElse ? '} else {' : '}',
-  )
-  emission.hazards.restore(before)
+  out.block(`if (${bare(condition)})`, () => branch(yes), node.site, hasElse ? '} else {' : '}')
   if (hasElse) {
     out.indented(() => branch(no))
     out.line('}')
   }
-  emission.hazards.restore(afterYes, emission.hazards.snapshot())
   emission.results.set(node, names)
 }
 
 export const roles: Renderer = (node, emission) => {
   const { out, plans } = emission
-  emission.drain()
-  if (!emission.hazards.isClear) emission.meet(node.site)
   const groups = node.blocks.map((block) => ({ block, group: plans.roles.groups.get(block)! }))
   groups.sort((a, b) => a.group.first - b.group.first)
   const branches = new Set(groups.map(({ group }) => group.branch))
@@ -423,7 +377,6 @@ export const roles: Renderer = (node, emission) => {
   }
   out.line('}')
   out.line('__syncthreads();')
-  emission.hazards.meet()
 }
 
 function role(block: Block, group: Group, isShared: boolean, emission: Emission): void {
@@ -432,7 +385,6 @@ function role(block: Block, group: Group, isShared: boolean, emission: Emission)
   const body = (): void =>
     emission.within(group, () => {
       emission.block(block)
-      emission.drain()
       emission.recorder?.groupEnds()
     })
   if (group.solo) {
@@ -456,7 +408,6 @@ export const teams: Renderer = (node, emission) => {
   let rest = emission.scalar(program)
   node.blocks.forEach((block, i) => {
     const size = emission.scalar(sizes[i])
-    const before = emission.hazards.snapshot()
     out.line(`${i === 0 ? 'if' : '} else if'} (${rest} < ${size}) {  // ${names[i]}`)
     out.indented(() =>
       emission.names.scope(() => {
@@ -466,7 +417,6 @@ export const teams: Renderer = (node, emission) => {
         emission.block(block)
       }),
     )
-    emission.hazards.restore(before, emission.hazards.snapshot())
     rest = `(${rest} - ${size})`
   })
   out.line('}')
@@ -475,16 +425,10 @@ export const teams: Renderer = (node, emission) => {
 /** One thread counts the program in; if it was the last, the group does the work, after all that the others did. */
 export const last: Renderer = (node, emission) => {
   const { out } = emission
-  release(node, emission)
   const team = [...emission.plans.uses.around(node)].find((one) => one.op === 'teams')
   const block = team?.blocks.find((one) => [...walk(one)].includes(node))
   const programs = block ? `(u32)${emission.scalar(block.params[1])}` : 'gridDim.x'
   const name = emission.names.take('is_last')
   emission.fromLeader('u32', name, `(u32)last_program(${emission.params.counter()}, ${programs})`, node.site)
-  const before = emission.hazards.snapshot()
-  out.block(`if (${name})`, () => {
-    if (emission.plans.usesCopyEngine) acquire(node, emission)
-    emission.names.scope(() => emission.block(node.blocks[0]))
-  })
-  emission.hazards.restore(before, emission.hazards.snapshot())
+  out.block(`if (${name})`, () => emission.names.scope(() => emission.block(node.blocks[0])))
 }

@@ -58,13 +58,12 @@ function operandsOf(node: Node, emission: Emission): Operands {
   })
   const left = staged.left && staging(staged.left, 0)
   const right = staged.right && staging(staged.right, staged.left?.stageBytes ?? 0)
-  if (left || right)
-    emission.handOver(node, () => {
-      if (left) writeTile(a, left, emission)
-      if (right) writeTile(b, right, emission)
-      if (emission.plans.products.get(node) === 'wgmma') emission.out.line('fence_async_shared();', node.site)
-    })
-  else emission.settle(node)
+  if (left) writeTile(a, left, emission)
+  if (right) writeTile(b, right, emission)
+  if (left || right) {
+    if (emission.plans.products.get(node) === 'wgmma') emission.out.line('fence_async_shared();', node.site)
+    emission.meet(node.site)
+  }
   return {
     left: left ?? (a.type.kind === 'ref' ? sharedView(a, emission) : undefined),
     right: right ?? sharedView(b, emission),

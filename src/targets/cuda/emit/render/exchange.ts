@@ -50,7 +50,8 @@ export const move: Renderer = (node, emission) => {
   const extents = shape.length === 1 ? [1, shape[0]] : shape
   const base = `(${emission.scratch(node)})`
   const written = { tile: plainTile(source, extents), base, transposed: false, row: undefined }
-  emission.handOver(node, () => writeTile(source, written, emission))
+  writeTile(source, written, emission)
+  emission.meet(node.site)
   readTile(node, { ...written, transposed: node.op === 'transpose' }, emission)
 }
 
@@ -60,7 +61,8 @@ export function moveElement(node: Node, emission: Emission): string {
   const { dtype } = source.type as ValueType
   const base = `(${emission.scratch(node)})`
   const view = { tile: plainTile(source, [1, 1]), base, transposed: false, row: undefined }
-  emission.handOver(node, () => writeTile(source, view, emission))
+  writeTile(source, view, emission)
+  emission.meet(node.site)
   const name = emission.names.take('stretched')
   const type = registerType(dtype)
   emission.out.line(`const ${type} ${name} = shared_load<${type}>(${base});`, node.site)
@@ -78,5 +80,6 @@ export const rows: Renderer = (node, emission) => {
     transposed: false,
     row: undefined,
   }
-  emission.handOver(node, () => writeTile(indices, view, emission))
+  writeTile(indices, view, emission)
+  emission.meet(node.site)
 }

@@ -8,7 +8,7 @@ import * as declarations from './declarations.ts'
 import { dot } from './dot.ts'
 import { rows } from './exchange.ts'
 import * as memory from './memory.ts'
-import { reduce } from './reductions.ts'
+import { combine, reduce } from './reductions.ts'
 import { silent, type Renderer } from './renderer.ts'
 import * as sync from './sync.ts'
 import * as values from './values.ts'
@@ -104,6 +104,11 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   last: control.last,
 
   convert: elementwise,
+  combine,
+  meet: sync.meet,
+  'fence.async': sync.fenceAsync,
+  drain: sync.drain,
+  once: sync.once,
   'words.post': words.post,
   'words.take': words.take,
   until: words.until,

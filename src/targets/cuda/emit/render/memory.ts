@@ -6,16 +6,13 @@ import type { RefType, TensorType, ValueType } from '../../../../ir/type.ts'
 import { isFragment, lanesOf } from '../assign.ts'
 import type { MapPlan, TensorPlan } from '../copies.ts'
 import { registers, type Emission } from '../emission.ts'
-import { fillOf } from '../hazards.ts'
 import { blockedLayout } from '../layout.ts'
 import { ownerOf } from '../record.ts'
 import { is16Bit, literal, registerType } from '../spell.ts'
-import { tileRoot } from '../tiles.ts'
 import { tileOf, type TileView } from '../views.ts'
 import { engineCoordinates, placeOf, scaled, sharedView, sum, type Place } from './places.ts'
 import type { Renderer } from './renderer.ts'
 import { storeByEngine } from './store.ts'
-import { acquire, release } from './sync.ts'
 
 const read = (place: Place, type: string, address: string): string =>
   place.space === 'shared' ? `shared_load<${type}>(${address})` : `*(${address})`
@@ -32,7 +29,6 @@ function recorded(node: Node, ref: Node, emission: Emission, access: () => void,
 }
 
 export const load: Renderer = (node, emission) => {
-  emission.settle(node)
   if (!isFragment(node)) return loadScalar(node, placeOf(node.inputs[0], emission), emission)
   const last = (): string => lastBits(node, emission)
   recorded(node, node.inputs[0], emission, () => loadFragment(node, emission), last)
@@ -82,7 +78,6 @@ function loadFragment(node: Node, emission: Emission): void {
     return other ? `(${wanted}) ? (${inside}) : ${emission.element(other, i, at).text}` : inside
   }
   fillElements(name, dtype, layout.count, element, node, emission)
-  if (order === 'acquire') acquire(node, emission)
 }
 
 function fillElements(
@@ -117,7 +112,6 @@ function loadScalar(node: Node, place: Place, emission: Emission): void {
     return emission.out.line(`const ${type} ${name} = ${masked(read(place, type, address))};`, node.site)
   const strong = emission.strong({ op: 'load', dtype, order, scope: scope!, space: place.space }, node)
   emission.fromLeader(type, name, masked(`${strong}(${address})`), node.site)
-  if (order === 'acquire') acquire(node, emission)
 }
 
 /** Bytes that one instruction moves between registers side by side and places side by side; 0: one element a time. */
@@ -130,7 +124,6 @@ function wideBytes(value: Node, ref: Node, vector: number, emission: Emission): 
 }
 
 export const store: Renderer = (node, emission) => {
-  emission.settle(node)
   recorded(node, node.inputs[0], emission, () => storeValue(node, emission))
 }
 
@@ -142,7 +135,6 @@ function storeValue(node: Node, emission: Emission): void {
   const { dtype } = value.type as ValueType
   const type = registerType(dtype)
   const { order, scope } = node.attributes as { order?: Order; scope?: Scope }
-  if (order === 'release') release(node, emission)
   const strong =
     order && emission.strong({ op: 'store', dtype, order, scope: scope!, space: place.space }, node)
   const put = (address: string, text: string): string =>
@@ -178,7 +170,6 @@ function storeValue(node: Node, emission: Emission): void {
 }
 
 export const copy: Renderer = (node, emission) => {
-  emission.settle(node)
   const isElements = node.inputs.length > 2 || node.inputs.some((ref) => ref.op === 'at')
   const copy = (): void => {
     if (isElements && (node.inputs[0].type as RefType).shape.length > 0) copyElements(node, emission)
@@ -266,29 +257,15 @@ function copyByThreads(node: Node, emission: Emission): void {
 }
 
 export const copyAsync: Renderer = (node, emission) => {
-  const { out } = emission
   const plan = emission.plans.copies.ofCopy(node)
-  emission.settle(node)
-  // Who comes after the copy is ordered by the barrier it completes on. Who came before is not.
-  if (emission.hazards.need([fillOf(node, emission.plans)]).meet) emission.meet(node.site)
-  if (plan.how !== 'tensor') {
-    recorded(node, node.inputs[0], emission, () => copyByThreads(node, emission))
-    return out.line('fence_async_shared();', node.site)
-  }
-  fenceFromThreads(node, emission)
+  if (plan.how !== 'tensor')
+    return recorded(node, node.inputs[0], emission, () => copyByThreads(node, emission))
   const { recorder, group } = emission
   const owner = recorder && ownerOf(node.inputs[0])
   if (!owner) return copyByEngine(node, plan, emission)
   const copy = (): void => copyByEngine(node, plan, emission)
   if (group.solo) recorder.started(node, node.inputs[0], owner, copy)
   else recorder.copy(node, node.inputs[0], owner, copy)
-}
-
-/** What threads read of a tile, they have read before the copy engine fills it again. */
-function fenceFromThreads(node: Node, { out, hazards, plans }: Emission): void {
-  if (!hazards.isUnfenced || !plans.touchedByThreads.has(tileRoot(node.inputs[1]))) return
-  out.line('fence_async_shared();', node.site)
-  hazards.fenced()
 }
 
 function copyByEngine(node: Node, plan: TensorPlan, emission: Emission): void {
@@ -299,7 +276,6 @@ function copyByEngine(node: Node, plan: TensorPlan, emission: Emission): void {
   const { base, row, tile } = sharedView(target, emission)
   const start = row ? `${base} + ${row} * ${tile.columns * dtypes[tile.dtype].bytes}` : base
   const completes = emission.scalar(barrier)
-  if (emission.plans.mayHaveWritten(source)) out.line('fence_async();', node.site)
   const call = emission.tensorCopy('load', plan.map.box.length + Number(plan.map.ranked))
   const guard = emission.group.solo ? '' : 'if (thread == 0) '
   out.line(`${guard}barrier_expect_bytes(${completes}, ${plan.bytes});`, node.site)

@@ -51,35 +51,41 @@ export const reduce: Renderer = (node, emission) => {
 }
 
 function alongColumns(node: Node, emission: Emission): void {
-  const matrix = emission.plans.layouts.of(node.inputs[0])
   const name = withinThread(node, 'rows', emission)
-  const { columnWarps } = matrix.spread!
   const { count } = emission.plans.layouts.of(node)
-  const { type, f } = functionOf(node)
-  emission.out.unrolled(count, `${name}[i] = across<1, 4>(${name}[i], ${f});`)
-  if (columnWarps > 1)
-    amongWarps(node, name, emission, {
-      warps: columnWarps,
-      isWriter: 'thread % 4 == 0',
-      own: `thread / 32 % ${columnWarps}`,
-      at: (warp, place) => `(${place} * ${columnWarps} + ${warp}) * ${type === 'i64' ? 8 : 4}`,
-    })
+  emission.out.unrolled(count, `${name}[i] = across<1, 4>(${name}[i], ${functionOf(node).f});`)
 }
 
 function alongRows(node: Node, emission: Emission): void {
-  const matrix = emission.plans.layouts.of(node.inputs[0])
   const name = withinThread(node, 'columns', emission)
-  const { rowWarps, warpsOfRow } = matrix.spread!
   const { count } = emission.plans.layouts.of(node)
-  const { type, f } = functionOf(node)
-  emission.out.unrolled(count, `${name}[i] = across<4, 32>(${name}[i], ${f});`)
-  if (rowWarps > 1)
-    amongWarps(node, name, emission, {
-      warps: rowWarps,
-      isWriter: 'thread % 32 < 4',
-      own: `thread / ${32 * warpsOfRow}`,
-      at: (warp, place) => `(${warp} * ${matrix.shape[1]} + ${place}) * ${type === 'i64' ? 8 : 4}`,
-    })
+  emission.out.unrolled(count, `${name}[i] = across<4, 32>(${name}[i], ${functionOf(node).f});`)
+}
+
+/** Partial results of the warps that share a row or a column, which each of them has of its own elements. */
+export const combine: Renderer = (node, emission) => {
+  const [reduction] = node.inputs
+  const matrix = emission.plans.layouts.of(reduction.inputs[0])
+  const { columnWarps, rowWarps, warpsOfRow } = matrix.spread!
+  const bytes = functionOf(reduction).type === 'i64' ? 8 : 4
+  const isAlongRow = attribute<number>(reduction, 'axis') === 1
+  amongWarps(
+    node,
+    emission,
+    isAlongRow
+      ? {
+          warps: columnWarps,
+          isWriter: 'thread % 4 == 0',
+          own: `thread / 32 % ${columnWarps}`,
+          at: (warp, place) => `(${place} * ${columnWarps} + ${warp}) * ${bytes}`,
+        }
+      : {
+          warps: rowWarps,
+          isWriter: 'thread % 32 < 4',
+          own: `thread / ${32 * warpsOfRow}`,
+          at: (warp, place) => `(${warp} * ${matrix.shape[1]} + ${place}) * ${bytes}`,
+        },
+  )
 }
 
 function functionOf(node: Node): { readonly type: string; readonly f: string } {
@@ -114,28 +120,25 @@ interface Exchange {
   at(warp: string, place: string): string
 }
 
-function amongWarps(
-  node: Node,
-  name: string,
-  emission: Emission,
-  { warps, isWriter, own, at }: Exchange,
-): void {
+function amongWarps(node: Node, emission: Emission, { warps, isWriter, own, at }: Exchange): void {
   const { out } = emission
+  const [reduction] = node.inputs
+  const name = emission.fragment(reduction).array!
+  emission.aliasFragment(node, name)
   const { dtype, shape } = node.type as ValueType
-  const { type } = functionOf(node)
+  const { type } = functionOf(reduction)
   const layout = emission.plans.layouts.of(node)
-  const combine = combineOf(node)
+  const combine = combineOf(reduction)
   const place = layout.place('i')[shape.length - 1]
   const exists = layout.exists('i')
   const scratch = emission.scratch(node)
-  emission.handOver(node, () => {
-    const guard = exists ? `${isWriter} && ${exists}` : isWriter
-    out.unrolled(
-      layout.count,
-      `if (${guard}) shared_store<${type}>(${scratch} + ${at(own, place)}, ${name}[i]);`,
-    )
-  })
-  const total = `${type} total = ${neutral(node, dtype)}; for (u32 w = 0; w < ${warps}; ++w) total = ${combine('total', `shared_load<${type}>(${scratch} + ${at('w', place)})`)}; ${name}[i] = total;`
+  const guard = exists ? `${isWriter} && ${exists}` : isWriter
+  out.unrolled(
+    layout.count,
+    `if (${guard}) shared_store<${type}>(${scratch} + ${at(own, place)}, ${name}[i]);`,
+  )
+  emission.meet(node.site)
+  const total = `${type} total = ${neutral(reduction, dtype)}; for (u32 w = 0; w < ${warps}; ++w) total = ${combine('total', `shared_load<${type}>(${scratch} + ${at('w', place)})`)}; ${name}[i] = total;`
   out.unrolled(layout.count, exists ? `if (${exists}) { ${total} }` : `{ ${total} }`)
 }
 

@@ -7,28 +7,14 @@ import type { Emission } from '../emission.ts'
 import { onRank, sum } from './places.ts'
 import type { Renderer } from './renderer.ts'
 
-/** All that the group did is done, and one of its threads may say so to others. */
-export function release(node: Node, emission: Emission): void {
-  if (emission.isApart) return
-  emission.drain()
-  emission.meet(node.site)
-}
+export const meet: Renderer = (node, emission) => emission.meet(node.site)
 
-/** What one thread of the group has learned holds for all of them, and for the copies they start. */
-export function acquire(node: Node, emission: Emission): void {
-  if (emission.isApart) return
-  if (isOfCopies(node, emission)) emission.out.line('fence_async();', node.site)
-  emission.meet(node.site)
-}
+export const fenceAsync: Renderer = (node, { out }) =>
+  out.line(node.attributes.space === 'shared' ? 'fence_async_shared();' : 'fence_async();', node.site)
 
-/** Whether copies by the engine may come after a node: of its own role, or of one that is told to go on. */
-function isOfCopies(node: Node, { plans }: Emission): boolean {
-  if (!plans.usesCopyEngine && plans.stores.size === 0) return false
-  for (const later of plans.uses.after(node))
-    if (['copy.async', 'barrier.arrive', 'barrier', 'roles'].includes(later.op) || plans.stores.has(later))
-      return true
-  return false
-}
+/** Stores of the copy engine are complete, and so can be released. */
+export const drain: Renderer = (node, { out }) =>
+  out.line('if (thread % 128 == 0) tma_store_wait_done<0>();', node.site)
 
 interface FlagText {
   readonly name: string
@@ -83,7 +69,6 @@ export const signal: Renderer = (node, emission) => {
   const flag = flagOf(node.inputs[0], emission)
   const value = emission.epoch(flag.name, 'signal')
   emission.signals.add(flag.name)
-  if (attribute<Order>(node, 'order') === 'release') release(node, emission)
   emission.byLeader(
     flag.arrivals === 1 ? `flag_store(${flag.pointer}, ${value});` : `flag_add(${flag.pointer}, 1);`,
     node.site,
@@ -104,78 +89,59 @@ export const reached: Renderer = (node, emission) => {
   const name = emission.names.take('is_reached')
   const look = `flag_reached(flag_load(${flag.pointer}), ${wantedOf(node, flag, emission)})`
   emission.fromLeader('u32', name, `(u32)${look}`, node.site)
-  if (isOfCopies(node, emission) && attribute<Order>(node, 'order') === 'acquire') acquire(node, emission)
   emission.setScalar(node, `(${name} != 0)`)
 }
 
-/**
- * Inside a loop a wait for the flag that was waited for last is over: flags only advance, and a launch waits for one epoch.
- * The threads do not meet then, so that what was pending before stays so.
- */
 export const wait: Renderer = (node, emission) => {
-  const { out } = emission
   const flag = flagOf(node.inputs[0], emission)
   emission.waits.add(flag.name)
   const value = wantedOf(node, flag, emission)
   const site = emission.waitSite(node.site)
-  const block = (pointer: string): void => {
-    emission.byLeader(
-      emission.recorder?.flagWait(node, flag.name, pointer, value, site, flag.owner) ??
-        `flag_wait(${pointer}, ${value}, ${emission.params.control}, ${site}, ${flag.owner});`,
-      node.site,
-    )
-    acquire(node, emission)
-  }
-  const isRepeated = [...emission.plans.uses.around(node)].some((one) =>
-    ['for', 'while', 'persistent'].includes(one.op),
+  const pointer = emission.flagPointer ?? flag.pointer
+  emission.byLeader(
+    emission.recorder?.flagWait(node, flag.name, pointer, value, site, flag.owner) ??
+      `flag_wait(${pointer}, ${value}, ${emission.params.control}, ${site}, ${flag.owner});`,
+    node.site,
   )
-  if (!isRepeated || emission.isApart) return block(flag.pointer)
-  if (flag.index !== undefined) return waitOnce(flag, node, emission, block)
+}
+
+export const once: Renderer = (node, emission) => {
+  const { out } = emission
+  const [body] = node.blocks
+  const { inputs } = body.nodes.find(({ op }) => op === 'wait')!
+  const flag = flagOf(inputs[0], emission)
+  if (node.attributes.remembers === 'set') return onceOfSet(node, flag, emission)
   const awaited = emission.remember(
     'awaited',
     (name) => `const u32* ${name} = 0;  // the flag waited for last`,
   )
   const name = emission.names.take(`${flag.name}_flag`)
   out.line(`const u32* ${name} = ${flag.pointer};`, node.site)
-  const before = emission.hazards.snapshot()
   out.block(`if (${name} != ${awaited})`, () => {
-    block(name)
+    emission.flagPointer = name
+    emission.block(body)
+    emission.flagPointer = undefined
     out.line(`${awaited} = ${name};`)
   })
-  emission.hazards.restore(before, emission.hazards.snapshot())
 }
 
 /** Of a set with one axis, those that were waited for are remembered: as a rule there is one for each rank. */
-function waitOnce(
-  { name, pointer, index }: FlagText,
-  { site }: Node,
-  emission: Emission,
-  block: (pointer: string) => void,
-): void {
-  const { out, hazards } = emission
+function onceOfSet({ blocks: [body], site }: Node, { name, index }: FlagText, emission: Emission): void {
+  const { out } = emission
   const awaited = emission.remember('awaited', (of) => `u32 ${of} = 0;  // which of the first 32 flags were`)
   const at = emission.names.take(`${name}_index`)
   out.line(`const u32 ${at} = (u32)${index};`, site)
-  const before = hazards.snapshot()
   out.block(`if (${at} >= 32 || !(${awaited} >> ${at} & 1))`, () => {
-    block(pointer)
+    emission.block(body)
     out.line(`if (${at} < 32) ${awaited} |= 1u << ${at};`)
   })
-  hazards.restore(before, hazards.snapshot())
 }
 
-export const fence: Renderer = (node, emission) => {
-  emission.drain()
-  emission.meet(node.site)
-  emission.out.line(fenceText(attribute<Order>(node, 'order'), attribute<Scope>(node, 'scope')), node.site)
-  if (emission.plans.usesCopyEngine) emission.out.line('fence_async();')
-  emission.meet()
-}
+export const fence: Renderer = (node, { out }) =>
+  out.line(fenceText(attribute<Order>(node, 'order'), attribute<Scope>(node, 'scope')), node.site)
 
 export const barrier: Renderer = (node, emission) => {
   const { group, plans } = emission
-  emission.drain()
-  emission.hazards.meet()
   const isWhole = group === plans.roles.whole
   emission.out.line(isWhole ? '__syncthreads();' : `group_barrier(0, ${group.together});`, node.site)
 }
@@ -186,19 +152,15 @@ export const barrierArrive: Renderer = (node, emission) => {
   const address = emission.scalar(picked)
   const deferred = emission.deferred.get(node)
   if (deferred) return out.line(`${deferred} = ${address};`, node.site)
-  if (emission.hazards.hasSharedWrites) out.line('fence_async_shared();', node.site)
   if (group.solo) return out.line(`barrier_arrive(${address});`, node.site)
-  if (plans.arrivers.get(picked.inputs[0]) === 1) {
-    emission.meet(node.site)
+  if (plans.arrivers.get(picked.inputs[0]) === 1)
     return emission.byLeader(`barrier_arrive(${address});`, node.site)
-  }
   out.line('__syncwarp();', node.site)
   out.line(`if (thread % 32 == 0) barrier_arrive(${address});`, node.site)
 }
 
 export const barrierWait: Renderer = (node, emission) => {
   const { out, params, plans } = emission
-  emission.hazards.handedBack()
   const [picked, phase] = node.inputs
   const arrived = `barrier_await(${emission.scalar(picked)}, ${emission.scalar(phase)} & 1, ${params.control})`
   if (picked.inputs[0].attributes.ring === undefined) {

@@ -1,0 +1,403 @@
+/**
+ * The stage `order`: what the threads of a group must do so that, to anybody, they are one sequential agent. The kernel gets
+ *
+ *   meet         where an access of one thread must come before one of another: the threads of the group meet
+ *   fence.async  where ordinary accesses must come before those of the copy engine or the matrix unit
+ *   drain        where stores that the copy engine has under way must be complete
+ *   once         around a wait in a loop, which does not look again at a flag that it has waited for
+ *
+ * and attributes that say who accesses memory (`by`), how threads hand each other values (`exchange`), and which loops are dealt out
+ * to threads, one turn each (`apart`). `hazards.ts` says what is needed between two accesses. A role of one thread meets nobody.
+ */
+import { attribute, type Attributes, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
+import { isLoop, opOf, type Order } from '../../../ir/ops/index.ts'
+import { Copier } from '../../../ir/rewrite.ts'
+import type { Site } from '../../../ir/site.ts'
+import { isFragment } from './assign.ts'
+import type { Decisions } from './decide.ts'
+import type { Group } from './groups.ts'
+import { accessesOf, fillOf, Hazards, type Pendings } from './hazards.ts'
+import { isByWarpgroups } from './products.ts'
+import { tileRoot } from './tiles.ts'
+
+/** How the threads of a group hand each other what a node yields. */
+export type Exchange =
+  /** Through shared memory of its own: all write, meet, and read. */
+  | 'scratch'
+  /** One thread computes it, writes it to memory of the group, and all read it there, between two meetings. */
+  | 'leader'
+  /** As `leader`, with a partial result of every warp. */
+  | 'warps'
+
+export function orderThreads(ir: KernelIR, decisions: Decisions): KernelIR {
+  return { ...ir, body: new Ordering(decisions).whole(ir.body) }
+}
+
+class Ordering {
+  readonly #plans: Decisions
+  readonly #copier: Copier
+  /** Arrivals that come after the next product has been started: nothing is ordered where they stand. */
+  readonly #deferred: ReadonlySet<Node>
+  #hazards = new Hazards()
+  #group: Group
+
+  constructor(plans: Decisions) {
+    this.#plans = plans
+    this.#group = plans.roles.whole
+    this.#deferred = new Set(plans.overlaps.flatMap(({ arrivals }) => arrivals))
+    this.#copier = new Copier((node) => this.#node(node))
+  }
+
+  /** The engine reads what it stores from the program's shared memory, which must be there until it has. */
+  whole(body: Block): Block {
+    return this.#copyBlock(body, { atEnd: () => this.#drain() })
+  }
+
+  #copyBlock(source: Block, { atStart, atEnd }: { atStart?: () => void; atEnd?: () => void } = {}): Block {
+    const copier = this.#copier
+    const params = source.params.map(({ type, attributes, site }) => ({
+      type,
+      name: String(attributes.name),
+      site,
+    }))
+    return copier.block(params, (fresh) => {
+      source.params.forEach((param, i) => copier.map.set(param, fresh[i]))
+      atStart?.()
+      copier.copyNodes(source)
+      atEnd?.()
+      return source.results.map((result) => copier.get(result))
+    })
+  }
+
+  #copy(node: Node, added: Attributes = {}, blocks?: readonly Block[]): Node {
+    const inputs = node.inputs.map((input) => this.#copier.get(input))
+    const made = blocks ?? node.blocks.map((block) => this.#copyBlock(block))
+    return this.#copier.emit(node.op, inputs, { ...node.attributes, ...added }, made, node.site)
+  }
+
+  // What is inserted
+
+  #meet(site?: Site): void {
+    this.#hazards.meet()
+    if (!this.#group.solo) this.#copier.emit('meet', [], {}, [], site)
+  }
+
+  #fence(space: 'shared' | 'all', site?: Site): void {
+    this.#copier.emit('fence.async', [], { space }, [], site)
+  }
+
+  #drain(): void {
+    if (!this.#hazards.hasStoresUnderWay) return
+    this.#copier.emit('drain', [], {}, [])
+    this.#hazards.drained()
+  }
+
+  /** Before a node that accesses memory: what its group did before must be seen. */
+  #settle(node: Node): void {
+    const accesses = accessesOf(node, this.#plans)
+    const need = this.#hazards.need(accesses)
+    if (need.drain) this.#drain()
+    if (need.fenceShared) this.#fence('shared', node.site)
+    if (need.fenceGlobal) this.#fence('all', node.site)
+    if (need.meet) this.#meet(node.site)
+    this.#hazards.add(accesses)
+  }
+
+  /** All that the group did is done, and one of its threads may say so to others. */
+  #release({ site }: Node): void {
+    this.#drain()
+    this.#meet(site)
+  }
+
+  /** What one thread of the group has learned holds for all of them, and for the copies they start. */
+  #acquire(node: Node): void {
+    if (this.#isOfCopies(node)) this.#fence('all', node.site)
+    this.#meet(node.site)
+  }
+
+  /** Whether accesses by the copy engine may come after a node: of its own role, or of one that is told to go on. */
+  #isOfCopies(node: Node): boolean {
+    const { usesCopyEngine, stores, uses } = this.#plans
+    if (!usesCopyEngine && stores.size === 0) return false
+    for (const later of uses.after(node))
+      if (['copy.async', 'barrier.arrive', 'barrier', 'roles'].includes(later.op) || stores.has(later))
+        return true
+    return false
+  }
+
+  /** The threads meet where the node itself has them exchange something. */
+  #exchanging(node: Node, exchange: Exchange, added: Attributes = {}): Node {
+    const made = this.#copy(node, { exchange, ...added })
+    this.#hazards.meet()
+    return made
+  }
+
+  // Nodes
+
+  #node(node: Node): Node {
+    switch (node.op) {
+      case 'load':
+        return this.#load(node)
+      case 'store':
+        return this.#store(node)
+      case 'copy':
+        this.#settle(node)
+        return this.#copy(node)
+      case 'copy.async':
+        return this.#copyAsync(node)
+      case 'dot': {
+        const by = isByWarpgroups(this.#plans.products.get(node)) ? { by: 'engine' } : {}
+        if (this.#plans.scratch.has(node)) return this.#handOver(node, by)
+        this.#settle(node)
+        return this.#copy(node, by)
+      }
+      case 'signal':
+        if (node.attributes.order === 'release') this.#release(node)
+        return this.#copy(node)
+      case 'wait':
+        return this.#wait(node)
+      case 'reached': {
+        const made = this.#group.solo ? this.#copy(node) : this.#exchanging(node, 'leader')
+        if (node.attributes.order === 'acquire' && this.#isOfCopies(node)) this.#acquire(node)
+        return made
+      }
+      case 'fence': {
+        this.#release(node)
+        const made = this.#copy(node)
+        if (this.#plans.usesCopyEngine) this.#fence('all')
+        this.#meet()
+        return made
+      }
+      case 'barrier':
+        this.#drain()
+        this.#hazards.meet()
+        return this.#copy(node)
+      case 'barrier.arrive':
+        return this.#arrive(node)
+      case 'barrier.wait':
+        this.#hazards.handedBack()
+        return this.#copy(node)
+      case 'for':
+      case 'persistent':
+        return this.#loop(node)
+      case 'while':
+        return this.#while(node)
+      case 'if':
+        return this.#if(node)
+      case 'teams':
+        return this.#teams(node)
+      case 'roles':
+        return this.#roles(node)
+      case 'last':
+        return this.#last(node)
+      default:
+        return this.#other(node)
+    }
+  }
+
+  /** Ops of values, declarations and atomics. */
+  #other(node: Node): Node {
+    if (opOf(node).accesses.some(({ reads, writes }) => reads && writes)) return this.#atomic(node)
+    if (this.#plans.scratch.has(node)) return this.#handOver(node)
+    const isToScalar = node.op.startsWith('reduce.') && !isFragment(node)
+    return isToScalar ? this.#exchanging(node, 'warps') : this.#copy(node)
+  }
+
+  /** What a node puts into its scratch is there for all threads afterwards; what they had there before is read. */
+  #handOver(node: Node, added: Attributes = {}): Node {
+    this.#settle(node)
+    const made = this.#exchanging(node, 'scratch', added)
+    this.#hazards.add(accessesOf(node, this.#plans))
+    return made
+  }
+
+  #load(node: Node): Node {
+    this.#settle(node)
+    const { order } = node.attributes as { order?: Order }
+    const isByLeader = order !== undefined && !isFragment(node) && !this.#group.solo
+    const made = isByLeader ? this.#exchanging(node, 'leader') : this.#copy(node)
+    if (order === 'acquire') this.#acquire(node)
+    return made
+  }
+
+  #store(node: Node): Node {
+    this.#settle(node)
+    if (this.#plans.stores.has(node)) return this.#copy(node, { by: 'engine' })
+    if (node.attributes.order === 'release') this.#release(node)
+    return this.#copy(node)
+  }
+
+  /** Who comes after the copy is ordered by the barrier it completes on. Who came before is not. */
+  #copyAsync(node: Node): Node {
+    const { site } = node
+    this.#settle(node)
+    if (this.#hazards.need([fillOf(node, this.#plans)]).meet) this.#meet(site)
+    if (this.#plans.copies.ofCopy(node).how !== 'tensor') {
+      const made = this.#copy(node)
+      this.#fence('shared', site)
+      return made
+    }
+    // What threads read of a tile, they have read before the copy engine fills it again.
+    if (this.#hazards.isUnfenced && this.#plans.touchedByThreads.has(tileRoot(node.inputs[1]))) {
+      this.#fence('shared', site)
+      this.#hazards.fenced()
+    }
+    if (this.#plans.mayHaveWritten(node.inputs[0])) this.#fence('all', site)
+    return this.#copy(node, { by: 'engine' })
+  }
+
+  #atomic(node: Node): Node {
+    const order = attribute<Order>(node, 'order')
+    this.#settle(node)
+    if (order === 'release' || order === 'acqRel') this.#release(node)
+    const isByLeader = !isFragment(node) && this.#plans.uses.count(node) > 0 && !this.#group.solo
+    const made = isByLeader ? this.#exchanging(node, 'leader') : this.#copy(node)
+    if (order === 'acquire' || order === 'acqRel') this.#acquire(node)
+    return made
+  }
+
+  #arrive(node: Node): Node {
+    if (this.#deferred.has(node)) return this.#copy(node)
+    if (this.#hazards.hasSharedWrites) this.#fence('shared', node.site)
+    // Else each warp arrives for itself.
+    if (!this.#group.solo && this.#plans.arrivers.get(node.inputs[0].inputs[0]) === 1) this.#meet(node.site)
+    return this.#copy(node)
+  }
+
+  /**
+   * Inside a loop a wait for the flag that was waited for last is over: flags only advance, and a launch waits for one epoch.
+   * The threads do not meet then, so that what was pending before stays so.
+   */
+  #wait(node: Node): Node {
+    const isRepeated = [...this.#plans.uses.around(node)].some(isLoop)
+    if (!isRepeated) {
+      const made = this.#copy(node)
+      this.#acquire(node)
+      return made
+    }
+    const before = this.#hazards.snapshot()
+    const body = this.#copier.block([], () => {
+      this.#copy(node)
+      this.#acquire(node)
+      return []
+    })
+    const made = this.#copier.emit('once', [], { remembers: remembered(node) }, [body], node.site)
+    this.#hazards.restore(before, this.#hazards.snapshot())
+    return made
+  }
+
+  #loop(node: Node): Node {
+    const only = this.#dealtOut(node)
+    if (only) return this.#apart(node, only)
+    const before = this.#hazards.snapshot()
+    this.#hazards.enterLoop(node, this.#plans)
+    const made = this.#copy(node)
+    this.#hazards.restore(before, this.#hazards.snapshot())
+    return made
+  }
+
+  /**
+   * The signal or the wait of a loop that does nothing else, over ranks as a rule: threads take turns of their own, so that all
+   * flags are told or awaited at once. A wait that is recorded is one thread's.
+   */
+  #dealtOut(loop: Node): Node | undefined {
+    if (loop.op !== 'for') return undefined
+    const [low, , step] = loop.inputs
+    const isConstant = (node: Node, value: number): boolean =>
+      node.op === 'const' && attribute<number>(node, 'value') === value
+    if (this.#group.solo || loop.inputs.length > 3 || !isConstant(low, 0) || !isConstant(step, 1))
+      return undefined
+    const effects = loop.blocks[0].nodes.filter((node) => opOf(node).effect !== 'pure')
+    const [only] = effects
+    if (effects.length !== 1) return undefined
+    return only.op === 'signal' || (only.op === 'wait' && !this.#plans.facts.record) ? only : undefined
+  }
+
+  #apart(loop: Node, only: Node): Node {
+    if (only.op === 'signal' && only.attributes.order === 'release') this.#release(only)
+    const plain = new Copier()
+    for (const [from, to] of this.#copier.map) plain.map.set(from, to)
+    const made = this.#copy(loop, { apart: true }, [plain.copyBlock(loop.blocks[0])])
+    if (only.op === 'wait') this.#acquire(only)
+    return made
+  }
+
+  /** It is left after its condition, so that what the condition read is pending then, whatever the body did. */
+  #while(node: Node): Node {
+    const [condition, body] = node.blocks
+    this.#hazards.enterLoop(node, this.#plans)
+    const first = this.#copyBlock(condition)
+    const atExit = this.#hazards.snapshot()
+    const made = this.#copy(node, {}, [first, this.#copyBlock(body)])
+    this.#hazards.restore(atExit)
+    return made
+  }
+
+  #if(node: Node): Node {
+    const before = this.#hazards.snapshot()
+    const ends: Pendings[] = []
+    const blocks = node.blocks.map((block) => {
+      this.#hazards.restore(before)
+      const made = this.#copyBlock(block)
+      ends.push(this.#hazards.snapshot())
+      return made
+    })
+    this.#hazards.restore(...ends)
+    return this.#copy(node, {}, blocks)
+  }
+
+  #teams(node: Node): Node {
+    const blocks = node.blocks.map((block) => {
+      const before = this.#hazards.snapshot()
+      const made = this.#copyBlock(block)
+      this.#hazards.restore(before, this.#hazards.snapshot())
+      return made
+    })
+    return this.#copy(node, {}, blocks)
+  }
+
+  #roles(node: Node): Node {
+    this.#drain()
+    if (!this.#hazards.isClear) this.#meet(node.site)
+    const blocks = node.blocks.map((block) => this.#role(block, this.#plans.roles.groups.get(block)!))
+    const made = this.#copy(node, {}, blocks)
+    this.#hazards.meet()
+    return made
+  }
+
+  #role(block: Block, group: Group): Block {
+    const [outer, hazards] = [this.#group, this.#hazards]
+    this.#group = group
+    this.#hazards = new Hazards()
+    const made = this.#copyBlock(block, { atEnd: () => this.#drain() })
+    this.#group = outer
+    this.#hazards = hazards
+    return made
+  }
+
+  /** One thread counts the program in; if it was the last, the group does the work, after all that the others did. */
+  #last(node: Node): Node {
+    this.#release(node)
+    if (!this.#group.solo) this.#hazards.meet()
+    const before = this.#hazards.snapshot()
+    const atStart = (): void => {
+      if (this.#plans.usesCopyEngine) this.#acquire(node)
+    }
+    const made = this.#copy(node, this.#group.solo ? {} : { exchange: 'leader' }, [
+      this.#copyBlock(node.blocks[0], { atStart }),
+    ])
+    this.#hazards.restore(before, this.#hazards.snapshot())
+    return made
+  }
+}
+
+/** Of a set with one axis on this rank, which of the first 32 flags were waited for; of others, the one that was last. */
+function remembered(wait: Node): 'set' | 'last' {
+  let axes = 0
+  let isLocal = true
+  for (let view = wait.inputs[0]; view.op === 'on' || view.op === 'at'; view = view.inputs[0]) {
+    if (view.op === 'on') isLocal &&= view.inputs[1].op === 'rank'
+    else axes = view.inputs.length - 1
+  }
+  return isLocal && axes === 1 ? 'set' : 'last'
+}
