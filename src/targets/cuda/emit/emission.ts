@@ -103,6 +103,7 @@ export class Emission {
   /** Labels, which a function has each once. */
   labels = 0
   readonly #scalars = new Map<Node, string>()
+  readonly #variables = new Set<Node>()
   readonly #fragments = new Map<Node, FragmentText>()
   readonly #renderBlock: (block: Block, emission: Emission) => void
 
@@ -196,8 +197,21 @@ export class Emission {
     return text
   }
 
+  /** Its text may mention variables that others change. */
   setScalar(node: Node, text: string): void {
     this.#scalars.set(node, text)
+  }
+
+  /** Its text is a variable of its own. */
+  setVariable(node: Node, name: string): void {
+    this.#scalars.set(node, name)
+    this.#variables.add(node)
+  }
+
+  /** Whether the text of a scalar mentions one of these params. */
+  mentions(node: Node, params: ReadonlySet<Node>): boolean {
+    if (node.op === 'param' || this.#variables.has(node)) return params.has(node)
+    return node.inputs.some((input) => this.mentions(input, params))
   }
 
   operand(node: Node): Operand {
@@ -213,7 +227,7 @@ export class Emission {
       return this.setScalar(node, expression)
     const name = this.names.take(base)
     this.out.line(`const ${registerType(dtype)} ${name} = ${bare(expression)};`, node.site)
-    this.setScalar(node, name)
+    this.setVariable(node, name)
   }
 
   #isUsedByLoop(node: Node): boolean {

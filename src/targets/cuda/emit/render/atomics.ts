@@ -30,7 +30,7 @@ export const atomic: Renderer = (node, emission) => {
     if (isUsed) {
       const name = emission.names.take(`before_${verb}`)
       emission.fromLeader(type, name, guard ? `${guard} ? ${text} : (${type})0` : text, node.site)
-      emission.setScalar(node, name)
+      emission.setVariable(node, name)
     } else emission.byLeader(`${guard ? `if (${guard}) ` : ''}${text};`, node.site)
   } else {
     const layout = emission.plans.layouts.of(node)

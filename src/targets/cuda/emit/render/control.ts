@@ -44,7 +44,7 @@ function bindState(names: readonly string[], params: readonly Node[], emission: 
   })
 }
 
-/** All results are read before any variable changes. */
+/** All results are read before any variable changes. `params` are like what the variables hold: of a loop, they are what they hold. */
 function assignState(
   names: readonly string[],
   block: Block,
@@ -52,7 +52,7 @@ function assignState(
   emission: Emission,
 ): void {
   const { out } = emission
-  const pending: string[] = []
+  const pending: { readonly text: string; readonly isLoop: boolean }[] = []
   block.results.forEach((result, i) => {
     if (isFragment(params[i])) {
       const array = isSplat(result) ? undefined : emission.fragment(result).array
@@ -63,21 +63,23 @@ function assignState(
         const [type, count] = registers(dtype, emission.plans.layouts.of(params[i]).count)
         out.line(`${type} ${copy}[${count}];`)
         emission.fill(copy, result, params[i])
-        pending.push(`for (u32 i = 0; i < ${count}; ++i) ${names[i]}[i] = ${copy}[i];`)
+        const text = `for (u32 i = 0; i < ${count}; ++i) ${names[i]}[i] = ${copy}[i];`
+        pending.push({ text, isLoop: true })
       } else emission.fill(names[i], result, params[i])
       return
     }
+    if (result === params[i] && block.params.includes(result)) return
     const text = emission.scalar(result)
-    if (text === names[i]) return
-    const readsOther = names.some((name, j) => j !== i && new RegExp(`\\b${name}\\b`).test(text))
-    if (!readsOther) return void pending.push(`${names[i]} = ${bare(text)};`)
+    const others = new Set(params.filter((param, j) => j !== i && block.params.includes(param)))
+    const assign = (value: string) => pending.push({ text: `${names[i]} = ${value};`, isLoop: false })
+    if (!emission.mentions(result, others)) return void assign(bare(text))
     const copy = emission.names.take('next')
     out.line(`const ${registerType((params[i].type as ValueType).dtype)} ${copy} = ${text};`)
-    pending.push(`${names[i]} = ${copy};`)
+    assign(copy)
   })
-  for (const line of pending) {
-    if (line.startsWith('for')) out.line('#pragma unroll')
-    out.line(line)
+  for (const { text, isLoop } of pending) {
+    if (isLoop) out.line('#pragma unroll')
+    out.line(text)
   }
 }
 
@@ -91,7 +93,7 @@ function loopBody(block: Block, names: readonly string[], params: readonly Node[
 export const result: Renderer = (node, emission) => {
   const name = emission.results.get(node.inputs[0])![attribute<number>(node, 'index')]
   if (isFragment(node)) emission.aliasFragment(node, name)
-  else emission.setScalar(node, name)
+  else emission.setVariable(node, name)
 }
 
 /** How often loops look at the abort word: a read of the host's memory takes as long as a microsecond. */
@@ -109,7 +111,7 @@ function leaveIfStopped(turns: string, every: number, emission: Emission): void 
 }
 
 /** A loop of unknown length, or of many turns. What a ring feeds is short of nothing but its other role, and is left to it. */
-function isLong(loop: Node): boolean {
+export function isLong(loop: Node): boolean {
   const bounds = loop.inputs.slice(0, 3)
   const [low, high, step] = bounds.map((bound) =>
     bound.op === 'const' ? attribute<number>(bound, 'value') : undefined,

@@ -107,7 +107,7 @@ function loadScalar(node: Node, place: Place, emission: Emission): void {
       ? `${emission.scalar(mask)} ? ${value} : ${other ? emission.scalar(other) : literal(dtype, 0)}`
       : value
   const name = emission.names.take('loaded')
-  emission.setScalar(node, name)
+  emission.setVariable(node, name)
   if (!order)
     return emission.out.line(`const ${type} ${name} = ${masked(read(place, type, address))};`, node.site)
   const strong = emission.strong({ op: 'load', dtype, order, scope: scope!, space: place.space }, node)

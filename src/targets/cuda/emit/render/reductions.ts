@@ -166,5 +166,5 @@ function toScalar(node: Node, emission: Emission): void {
     `for (u32 w = 0; w < ${group.warps}; ++w) ${partial} = ${combine(partial, `shared_load<${type}>(${at('w')})`)};`,
   )
   emission.meet()
-  emission.setScalar(node, partial)
+  emission.setVariable(node, partial)
 }

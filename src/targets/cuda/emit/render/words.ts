@@ -2,8 +2,9 @@
 import { walk, type Node } from '../../../../ir/node.ts'
 import { opOf, paramName } from '../../../../ir/ops/index.ts'
 import { isFragment } from '../assign.ts'
+import type { EmissionPlans } from '../emission.ts'
 import { wordOrder } from '../words.ts'
-import { stopped } from './control.ts'
+import { isLong, stopped } from './control.ts'
 import { placeOf } from './places.ts'
 import type { Renderer } from './renderer.ts'
 
@@ -16,8 +17,13 @@ export const advance: Renderer = (node, emission) => {
   emission[advances === 'signal' ? 'signals' : 'waits'].add(flags)
 }
 
-/** What threads of a group do together. */
-const together = /\b(group_\w+\(|__sync\w+\(|across<|mma_|wgmma|load_matrix)/
+/** Whether threads of a group do something together there: they meet, exchange values or multiply. */
+function isTogether(node: Node, { products }: EmissionPlans): boolean {
+  const { op, attributes } = node
+  if (op === 'meet' || attributes.exchange !== undefined || op.startsWith('reduce.')) return true
+  // All of them decide whether to leave a long loop of a launch that was stopped.
+  return op === 'dot' ? products.get(node) !== 'elements' : op === 'for' && isLong(node)
+}
 
 /** Executed again until no word is missing: by each thread on its own, or, where they do something together, by all. */
 export const until: Renderer = (node, emission) => {
@@ -34,10 +40,9 @@ export const until: Renderer = (node, emission) => {
   out.line(`again_${number}:`)
   out.line(`u32 ${missing} = 0;`)
   emission.missing = missing
-  const lines = out.aside(() => emission.block(body))
+  emission.block(body)
   emission.missing = undefined
-  out.append(lines)
-  const isAlone = group.solo || !lines.some((line) => together.test(line))
+  const isAlone = group.solo || ![...walk(body)].some((one) => isTogether(one, plans))
   const isMissing = `(${missing} & 3) != 0`
   const any = isAlone ? isMissing : `group_any(${group.barrier}, ${group.threads}, ${isMissing})`
   const isStopped = isAlone ? `abort_raised(${params.control})` : stopped(emission)
