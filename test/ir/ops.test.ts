@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { atomicMeaning, ops, SpecError, type OpName } from '../../src/ir/ops/index.ts'
+import { atomicOf, ops, SpecError, type AtomicName, type OpName } from '../../src/ir/ops/index.ts'
 import { round, type DType } from '../../src/ir/dtype.ts'
 import { refType, tensorType, valueType, type Shape } from '../../src/ir/type.ts'
 import { evaluate, node, param } from './build.ts'
@@ -357,7 +357,7 @@ describe('fragments', () => {
 })
 
 describe('atomics', () => {
-  const exact: Readonly<Record<string, (old: bigint, value: bigint) => bigint>> = {
+  const exact: Readonly<Record<Exclude<AtomicName, 'atomic.cas'>, (old: bigint, value: bigint) => bigint>> = {
     'atomic.add': (a, b) => a + b,
     'atomic.sub': (a, b) => a - b,
     'atomic.xchg': (_, b) => b,
@@ -367,9 +367,9 @@ describe('atomics', () => {
     'atomic.min': (a, b) => (a < b ? a : b),
     'atomic.max': (a, b) => (a > b ? a : b),
   }
-  it.each(Object.keys(exact))('%s', (op) => {
+  it.each(Object.keys(exact) as (keyof typeof exact)[])('%s', (op) => {
     for (const dtype of integerNames) {
-      const meaning = atomicMeaning(op, (x) => round(dtype, x))
+      const meaning = atomicOf({ op }).change((x) => round(dtype, x))
       const values = dtype === 'i64' ? wideI64 : integer[dtype]
       fc.assert(
         fc.property(values, values, (old, value) => {
@@ -380,17 +380,27 @@ describe('atomics', () => {
     }
   })
   it('compare-and-swap', () => {
-    const meaning = atomicMeaning('atomic.cas', (x) => round('i32', x))
+    const meaning = atomicOf({ op: 'atomic.cas' }).change((x) => round('i32', x))
     expect(meaning(3, 3, 9)).toBe(9)
-    expect(meaning(4, 3, 9)).toBe(4)
+    expect(meaning(4, 3, 9)).toBeUndefined()
+  })
+  it.each(Object.keys(exact) as (keyof typeof exact)[])('%s: says whether its order tells', (op) => {
+    const { commutes, change } = atomicOf({ op })
+    const meaning = change((x) => round('i32', x))
+    const inBothOrders = fc.property(fc.integer(), fc.integer(), fc.integer(), (old, a, b) => {
+      const [one, other] = [meaning(old, a, 0)!, meaning(old, b, 0)!]
+      return meaning(one, b, 0) === meaning(other, a, 0)
+    })
+    expect(fc.check(inBothOrders, { numRuns: 300 }).failed).toBe(!commutes)
   })
   it('on f32', () => {
-    const meaning = atomicMeaning('atomic.add', (x) => round('f32', x))
+    const meaning = atomicOf({ op: 'atomic.add' }).change((x) => round('f32', x))
     expect(meaning(16777216, 1, 0)).toBe(16777216)
-    expect(atomicMeaning('atomic.max', (x) => x)(NaN, 1, 0)).toBe(1)
+    expect(atomicOf({ op: 'atomic.max' }).change((x) => x)(NaN, 1, 0)).toBe(1)
   })
   it('knows no others', () => {
-    expect(() => atomicMeaning('atomic.nand', (x) => x)).toThrow('atomic.nand')
+    expect(() => atomicOf({ op: 'atomic.nand' as OpName })).toThrow('atomic.nand')
+    expect(() => atomicOf({ op: 'load' })).toThrow('load is not an atomic')
   })
 })
 

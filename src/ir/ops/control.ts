@@ -59,7 +59,11 @@ const control = {
   ...noMemory,
   effect: 'control',
   waitsFor: 'nobody',
+  place: 'anywhere',
+  ahead: 'both',
+  varies: 'never',
   advances: 'none',
+  looks: 'none',
 } as const
 
 export const controlOps = {
@@ -69,6 +73,8 @@ export const controlOps = {
     ...straight,
     effect: 'pure',
     elements: 'other',
+    numbers: 'other',
+    ahead: 'both',
     summary: 'a parameter of a kernel or of a block',
     infer: () => fail('is made by its block'),
   },
@@ -78,10 +84,12 @@ export const controlOps = {
     ...straight,
     effect: 'pure',
     elements: 'other',
+    numbers: 'other',
+    ahead: 'both',
     summary: 'one of the values a control node leaves',
     infer(node): Type {
       const from: Node | undefined = node.inputs[0]
-      const block: Block | undefined = from?.blocks[from.op === 'while' ? 1 : 0]
+      const block: Block | undefined = from?.blocks.at(-1)
       const value: Node | undefined = block?.results[node.attributes.index as number]
       return value?.type ?? fail('there is no such result')
     },
@@ -89,6 +97,7 @@ export const controlOps = {
   for: {
     ...control,
     flow: 'repeats',
+    state: 'carried',
     summary: 'index from low up to high, exclusive',
     infer(node) {
       const [body] = expectBlocks(node, 1)
@@ -103,6 +112,7 @@ export const controlOps = {
   while: {
     ...control,
     flow: 'repeats',
+    state: 'tested',
     // It may poll what another program writes.
     waitsFor: 'programs',
     summary: 'as long as the condition holds',
@@ -119,6 +129,7 @@ export const controlOps = {
   if: {
     ...control,
     flow: 'branches',
+    state: 'yielded',
     summary: 'one of two blocks',
     infer(node) {
       const [yes, no] = expectBlocks(node, 2)
@@ -131,12 +142,15 @@ export const controlOps = {
   persistent: {
     ...control,
     flow: 'repeats',
+    state: 'carried',
     summary: 'the tiles of a space dealt out to the programs of the launch',
     infer: (node) => expectSpaceLoop(node, 2),
   },
   pipeline: {
     ...control,
     flow: 'repeats',
+    state: 'carried',
+    place: 'outside roles',
     summary: 'a loop whose copies into shared memory run ahead',
     infer(node) {
       const stages = node.attributes.stages as number
@@ -147,6 +161,8 @@ export const controlOps = {
   roles: {
     ...control,
     flow: 'warps',
+    state: 'none',
+    place: 'outside roles',
     waitsFor: 'roles',
     order: 'both',
     summary: 'warpgroups of a program with different work',
@@ -162,6 +178,8 @@ export const controlOps = {
   teams: {
     ...control,
     flow: 'programs',
+    state: 'none',
+    place: 'outside roles',
     summary: 'programs of a launch with different work',
     infer(node) {
       const names = node.attributes.names as readonly string[]
@@ -177,6 +195,11 @@ export const controlOps = {
   last: {
     ...control,
     flow: 'programs',
+    state: 'none',
+    place: 'outside loops',
+    // What it waits for, the last program finds.
+    ahead: 'consumer',
+    varies: 'by program',
     order: 'both',
     summary: "run once a rank, by the last of the rank's programs to get here",
     infer(node) {

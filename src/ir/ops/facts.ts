@@ -1,6 +1,7 @@
 /** What analyses ask about a node, answered by the record of its op. A node whose op has no record is refused. */
 import { attribute, type Node } from '../node.ts'
-import { opOf } from './table.ts'
+import type { Atomic } from './op.ts'
+import { opOf, type OpName } from './table.ts'
 
 /** Element i of what it yields follows from element i of each input. */
 export const isElementwise = (node: Node): boolean => opOf(node).elements === 'same'
@@ -40,6 +41,13 @@ export function accessesOf(node: Node): readonly Access[] {
   })
 }
 const nothing: readonly Access[] = []
+
+/** What an atomic does to a place. */
+export function atomicOf({ op }: { readonly op: OpName }): Atomic {
+  const { atomic } = opOf({ op })
+  if (!atomic) throw new Error(`${op} is not an atomic`)
+  return atomic
+}
 
 /** Places that a node itself writes. */
 export const writtenRefs = (node: Node): readonly Node[] =>

@@ -1,6 +1,7 @@
 /** Ops: their records, and what analyses ask them. */
 export {
   accessesOf,
+  atomicOf,
   isElementwise,
   isLoop,
   isOfThreads,
@@ -13,6 +14,18 @@ export {
   readRefs,
   writtenRefs,
 } from './facts.ts'
-export { atomicMeaning, bytesOf, orders, scopes, type Order, type Scope } from './memory.ts'
-export { SpecError, type Datum, type Effect, type Facts, type Op } from './op.ts'
-export { opOf, ops, type OpName } from './table.ts'
+export { bytesOf, orders, scopes, type Order, type Scope } from './memory.ts'
+export { SpecError, type Atomic, type Datum, type Effect, type Facts, type Op } from './op.ts'
+export {
+  entryOf,
+  opOf,
+  ops,
+  opsWith,
+  type AtomicName,
+  type ControlName,
+  type ElementwiseName,
+  type OpName,
+  type OpWith,
+  type ReductionName,
+  type ViewName,
+} from './table.ts'

@@ -18,6 +18,7 @@ import {
   noMemory,
   straight,
   yieldsNothing,
+  type Atomic,
   type Op,
   type Unplaced,
 } from './op.ts'
@@ -55,15 +56,29 @@ function expectMatch(ref: RefType, value: Node | undefined, what: string): void 
 const atomicDtypes: readonly DType[] = ['i32', 'u32', 'i64', 'f32']
 const bitwiseDtypes: readonly DType[] = ['i32', 'u32', 'i64']
 
-function atomic(summary: string, allowed: readonly DType[], values = 1): Op {
+const changing = {
+  ...straight,
+  effect: 'write',
+  elements: 'other',
+  numbers: 'other',
+  isView: false,
+  order: 'attribute',
+  ahead: 'consumer',
+  operations: 1,
+} as const
+
+/** An op that reads and writes a place in one step; `values` are the operands of its change. */
+function atomic(
+  summary: string,
+  allowed: readonly DType[],
+  meaning: Atomic,
+  values = 1,
+): Op & typeof changing {
+  const operands = Array.from({ length: values }, (_, i) => 1 + i)
   return {
-    ...straight,
-    effect: 'write',
-    elements: 'other',
-    isView: false,
-    accesses: [{ at: 0, reads: true, writes: true, mask: 1 + values }],
-    order: 'attribute',
-    operations: 1,
+    ...changing,
+    accesses: [{ at: 0, reads: true, writes: true, mask: 1 + values, values: operands }],
+    atomic: meaning,
     summary: `${summary}; yields what was there before`,
     infer(node) {
       expectInputs(node, 1 + values, 2 + values)
@@ -83,6 +98,8 @@ export const memoryOps = {
     ...noMemory,
     ...straight,
     effect: 'declare',
+    place: 'top',
+    ahead: 'both',
     summary: "a tile in the program's shared memory; holds nothing at first",
     infer(node) {
       const shape = expectShape(node.attributes.shape as Shape, 'a shared tile', 3)
@@ -95,7 +112,9 @@ export const memoryOps = {
     ...straight,
     effect: 'read',
     elements: 'other',
+    numbers: 'given',
     isView: false,
+    ahead: 'both',
     accesses: [{ at: 0, reads: true, writes: false, mask: 1 }],
     order: 'attribute',
     operations: 0,
@@ -114,8 +133,9 @@ export const memoryOps = {
     ...yieldsNothing,
     ...straight,
     effect: 'write',
-    accesses: [{ at: 0, reads: false, writes: true, mask: 2 }],
+    accesses: [{ at: 0, reads: false, writes: true, mask: 2, values: [1] }],
     order: 'attribute',
+    ahead: 'consumer',
     summary: 'registers to places, where the mask is on',
     infer(node) {
       expectInputs(node, 2, 3)
@@ -135,6 +155,7 @@ export const memoryOps = {
       { at: 1, reads: false, writes: true, mask: 2 },
     ],
     order: 'none',
+    ahead: 'producer',
     summary:
       'places to places, without passing through the author’s hands; sequential as far as its role can tell',
     infer(node) {
@@ -153,6 +174,7 @@ export const memoryOps = {
       { at: 1, reads: false, writes: true, isAsync: true },
     ],
     order: 'none',
+    ahead: 'consumer',
     summary: 'global to shared, complete when the phase of the barrier it is attached to completes',
     infer(node) {
       expectInputs(node, 3)
@@ -165,15 +187,41 @@ export const memoryOps = {
       return voidType
     },
   },
-  'atomic.add': atomic('adds', atomicDtypes),
-  'atomic.sub': atomic('subtracts', atomicDtypes),
-  'atomic.cas': atomic('stores `desired` if the place holds `expected`', bitwiseDtypes, 2),
-  'atomic.xchg': atomic('stores', atomicDtypes),
-  'atomic.and': atomic('bitwise and', bitwiseDtypes),
-  'atomic.or': atomic('bitwise or', bitwiseDtypes),
-  'atomic.xor': atomic('bitwise exclusive or', bitwiseDtypes),
-  'atomic.min': atomic('keeps the smaller', atomicDtypes),
-  'atomic.max': atomic('keeps the larger', atomicDtypes),
+  'atomic.add': atomic('adds', atomicDtypes, {
+    commutes: true,
+    change: (round) => (old, value) => round(old + value),
+  }),
+  'atomic.sub': atomic('subtracts', atomicDtypes, {
+    commutes: true,
+    change: (round) => (old, value) => round(old - value),
+  }),
+  'atomic.cas': atomic(
+    'stores `desired` if the place holds `expected`',
+    bitwiseDtypes,
+    {
+      commutes: false,
+      change: () => (old, expected, desired) => (old === expected ? desired : undefined),
+    },
+    2,
+  ),
+  'atomic.xchg': atomic('stores', atomicDtypes, { commutes: false, change: () => (_, value) => value }),
+  'atomic.and': atomic(
+    'bitwise and',
+    bitwiseDtypes,
+    bitwise((a, b) => a & b),
+  ),
+  'atomic.or': atomic(
+    'bitwise or',
+    bitwiseDtypes,
+    bitwise((a, b) => a | b),
+  ),
+  'atomic.xor': atomic(
+    'bitwise exclusive or',
+    bitwiseDtypes,
+    bitwise((a, b) => a ^ b),
+  ),
+  'atomic.min': atomic('keeps the smaller', atomicDtypes, { commutes: true, change: () => minimum }),
+  'atomic.max': atomic('keeps the larger', atomicDtypes, { commutes: true, change: () => maximum }),
 } as const satisfies Record<string, Op>
 
 function expectCopy(node: Unplaced): { source: RefType; target: RefType } {
@@ -188,38 +236,12 @@ function expectCopy(node: Unplaced): { source: RefType; target: RefType } {
   return { source, target }
 }
 
-/** The new value an atomic leaves, given what was there. The meaning of all nine in one place. */
-export function atomicMeaning(
-  op: string,
-  round: (x: number) => number,
-): (old: number, value: number, desired: number) => number {
-  switch (op) {
-    case 'atomic.add':
-      return (old, value) => round(old + value)
-    case 'atomic.sub':
-      return (old, value) => round(old - value)
-    case 'atomic.cas':
-      return (old, expected, desired) => (old === expected ? desired : old)
-    case 'atomic.xchg':
-      return (_, value) => value
-    case 'atomic.and':
-      return (old, value) => round(bitwise(old, value, (a, b) => a & b))
-    case 'atomic.or':
-      return (old, value) => round(bitwise(old, value, (a, b) => a | b))
-    case 'atomic.xor':
-      return (old, value) => round(bitwise(old, value, (a, b) => a ^ b))
-    case 'atomic.min':
-      return minimum
-    case 'atomic.max':
-      return maximum
-    default:
-      throw new Error(`${op} is not an atomic`)
-  }
-}
-
 /** JavaScript's own operators see 32 bits; an i64 has more. */
-function bitwise(a: number, b: number, f: (a: bigint, b: bigint) => bigint): number {
-  return Number(BigInt.asIntN(64, f(BigInt(a), BigInt(b))))
+function bitwise(f: (a: bigint, b: bigint) => bigint): Atomic {
+  return {
+    commutes: true,
+    change: (round) => (old, value) => round(Number(BigInt.asIntN(64, f(BigInt(old), BigInt(value))))),
+  }
 }
 
 export const bytesOf = (type: RefType): number =>

@@ -28,13 +28,25 @@ export interface Unplaced {
 /**
  * How the elements of the value that an op yields follow from those of its inputs:
  *
- * same     elementwise: element i from element i of every input
- * moved    the elements of its first input, in other places or repeated
- * indices  from their places alone
- * other    in another way
- * none     it yields no value with elements of its own making
+ * same       elementwise: element i from element i of every input
+ * stretched  the elements of its first input in their order, perhaps repeated along an axis
+ * moved      the elements of its first input, in other places
+ * reduced    each from the elements of its first input along an axis
+ * indices    from their places alone
+ * other      in another way
+ * none       it yields no value with elements of its own making
  */
-export type Elements = 'same' | 'moved' | 'indices' | 'other' | 'none'
+export type Elements = 'same' | 'stretched' | 'moved' | 'reduced' | 'indices' | 'other' | 'none'
+
+/**
+ * Where the numbers of the value that an op yields come from:
+ *
+ * given   from memory, or known when the kernel was recorded
+ * [i, …]  from these inputs, unchanged except for rounding to its dtype
+ * other   from arithmetic, from ids, from elsewhere
+ * none    it yields no value
+ */
+export type Numbers = 'given' | readonly number[] | 'other' | 'none'
 
 /** One access of memory. Numbers are those of inputs. */
 export interface MemoryAccess {
@@ -44,6 +56,8 @@ export interface MemoryAccess {
   readonly writes: boolean
   /** Which of the places take part, where that input is there. */
   readonly mask?: number
+  /** What it stores, or combines with what is there. */
+  readonly values?: readonly number[]
   /** It goes on after the op; a barrier tells when it is complete. */
   readonly isAsync?: true
 }
@@ -67,20 +81,53 @@ export type Blocking = 'nobody' | 'programs' | 'roles' | 'threads'
 export type Flow = 'straight' | 'branches' | 'repeats' | 'warps' | 'programs'
 
 /**
+ * The values that it leaves for `result` nodes:
+ *
+ * none     none
+ * yielded  those that the block taken yields
+ * carried  its last inputs at first; each block takes them and yields them
+ * tested   carried, and its first block takes them and yields whether to go on
+ */
+export type State = 'none' | 'yielded' | 'carried' | 'tested'
+
+/** Where it may stand: anywhere; at the top of the kernel; not inside a role; not inside a loop. */
+export type Place = 'anywhere' | 'top' | 'outside roles' | 'outside loops'
+
+/**
+ * Who executes it where what the producer of a pipeline copies depends on it:
+ *
+ * producer  the producer alone, for both
+ * both      each of them: they find the same
+ * one       one of them: a second time may find something else
+ * consumer  the consumer alone, so that the producer cannot run ahead
+ *
+ * An access with an order is the consumer's, and so is a copy that does not fill a shared tile (src/ir/passes/slice.ts).
+ */
+export type Ahead = 'producer' | 'both' | 'one' | 'consumer'
+
+/**
  * What every op says of itself. Analyses ask these questions instead of comparing names, so that no list has to be kept
  * up: a record without an answer does not compile, and `opOf` refuses a node whose op has no record.
  */
 export interface Facts {
   readonly effect: Effect
   readonly elements: Elements
+  readonly numbers: Numbers
   /** What it yields is a part of the memory, flags or barriers of its first input, or the same in another order. */
   readonly isView: boolean
   readonly accesses: readonly MemoryAccess[]
   readonly order: Ordering
   readonly waitsFor: Blocking
   readonly flow: Flow
+  readonly state: State
+  readonly place: Place
+  readonly ahead: Ahead
+  /** The ids with which it varies, besides with its inputs. A program has a rank, too. */
+  readonly varies: 'never' | 'by rank' | 'by program'
   /** The side of its flag set whose epoch a launch with this op advances. */
   readonly advances: 'signal' | 'wait' | 'none'
+  /** The side whose epoch it reads without advancing it; `attribute`: the one that its attribute `side` names. */
+  readonly looks: 'signal' | 'wait' | 'attribute' | 'none'
   /** Arithmetic for each element that it yields, in additions: a rough weight, to compare kernels and to choose what to repeat. */
   readonly operations: number | ((node: Node) => number)
 }
@@ -91,14 +138,29 @@ export const noMemory = { accesses: [], order: 'none' } as const satisfies Parti
 export const straight = {
   waitsFor: 'nobody',
   flow: 'straight',
+  state: 'none',
+  place: 'anywhere',
+  varies: 'never',
   advances: 'none',
+  looks: 'none',
 } as const satisfies Partial<Facts>
 /** Of ops that yield no value. */
 export const yieldsNothing = {
   elements: 'none',
+  numbers: 'none',
   isView: false,
   operations: 0,
 } as const satisfies Partial<Facts>
+
+/** What an atomic does to a place. */
+export interface Atomic {
+  /** What several leave in a place does not depend on their order. */
+  readonly commutes: boolean
+  /** What it leaves where `old` was; undefined: that. `round` is the dtype's. */
+  change(round: (x: number) => number): (old: number, value: number, desired: number) => number | undefined
+}
+
+export type Simpler = { readonly input: number } | { readonly value: number }
 
 export interface Op extends Facts {
   readonly summary: string
@@ -106,6 +168,9 @@ export interface Op extends Facts {
   infer(node: Unplaced): Type
   /** For pure ops on values. */
   evaluate?(node: Node, inputs: readonly Datum[]): Datum
+  /** An input, or a number, that equals a scalar node of which these inputs are known. For `evaluate` with some unknown. */
+  simplify?(dtype: DType, known: readonly (number | undefined)[]): Simpler | undefined
+  readonly atomic?: Atomic
 }
 
 /** An op applied where its signature does not allow it. */

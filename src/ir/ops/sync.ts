@@ -45,7 +45,13 @@ function expectOrderIn(node: Unplaced, allowed: readonly string[]): void {
 }
 
 /** Of what orders or blocks; flags and barriers are no memory of the author's. */
-const synchronises = { ...yieldsNothing, ...straight, effect: 'sync', accesses: [] } as const
+const synchronises = {
+  ...yieldsNothing,
+  ...straight,
+  effect: 'sync',
+  accesses: [],
+  ahead: 'consumer',
+} as const
 
 export const syncOps = {
   epoch: {
@@ -54,6 +60,9 @@ export const syncOps = {
     ...straight,
     effect: 'pure',
     elements: 'other',
+    numbers: 'other',
+    looks: 'attribute',
+    ahead: 'both',
     summary:
       "this launch's epoch of a flag set (1 in the first launch), on the signalling or the waiting side",
     infer(node) {
@@ -81,6 +90,7 @@ export const syncOps = {
     advances: 'wait',
     order: 'attribute',
     waitsFor: 'programs',
+    ahead: 'producer',
     summary:
       'blocks until the flag is marked for this epoch (less `lag`), then acquires what the signaller released',
     infer(node) {
@@ -92,6 +102,9 @@ export const syncOps = {
     ...synchronises,
     order: 'attribute',
     elements: 'other',
+    numbers: 'other',
+    looks: 'wait',
+    ahead: 'one',
     summary: 'whether such a `wait` would end at once, and if so acquires as it does; never blocks',
     infer(node) {
       expectAwaited(node)
@@ -123,6 +136,8 @@ export const syncOps = {
     ...noMemory,
     ...straight,
     effect: 'declare',
+    place: 'top',
+    ahead: 'both',
     summary:
       'arrival barriers; a phase completes after `arrivals` arrivals and the copies attached to it. Those of a pipeline say ' +
       'which side of its ring they are: `full` slots are waited for in order, `empty` ones when the ring comes round',

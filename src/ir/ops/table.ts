@@ -1,7 +1,7 @@
 /** All ops. Adding one means adding its record here and telling the targets that do it specially. */
 import { controlOps } from './control.ts'
 import { memoryOps } from './memory.ts'
-import type { Op } from './op.ts'
+import type { Facts, Op } from './op.ts'
 import { stageOps } from './stages.ts'
 import { syncOps } from './sync.ts'
 import { valueOps } from './values.ts'
@@ -11,6 +11,37 @@ const all = { ...valueOps, ...viewOps, ...memoryOps, ...syncOps, ...controlOps, 
 
 export type OpName = keyof typeof all
 export const ops: Readonly<Record<OpName, Op>> = all
+
+/** Ops whose records have these facts. A table of all of them does not compile without an entry for each. */
+export type OpWith<F extends Partial<Facts>> = {
+  [Name in OpName]: (typeof all)[Name] extends F ? Name : never
+}[OpName]
+
+export type ElementwiseName = OpWith<{ elements: 'same' }>
+export type ReductionName = OpWith<{ elements: 'reduced' }>
+export type ViewName = OpWith<{ isView: true }>
+export type AtomicName = OpWith<{ effect: 'write'; elements: 'other' }>
+export type ControlName = OpWith<{ effect: 'control' }>
+
+/** One entry for all ops with these facts: part of a table. */
+export function opsWith<const F extends Partial<Facts>, T>(facts: F, entry: T): Record<OpWith<F>, T> {
+  const asked = Object.entries(facts)
+  const found = Object.entries(ops).filter(([, op]) =>
+    asked.every(([fact, answer]) => op[fact as keyof Facts] === answer),
+  )
+  return Object.fromEntries(found.map(([name]) => [name, entry])) as Record<OpWith<F>, T>
+}
+
+/** What a table says of a node's op. One that is not in it is refused: it `is` something else. */
+export function entryOf<T>(
+  table: Readonly<Partial<Record<OpName, T>>>,
+  { op }: { readonly op: OpName },
+  isNot = 'is no op that is known here',
+): T {
+  const entry = table[op]
+  if (entry === undefined) throw new Error(`${op} ${isNot}`)
+  return entry
+}
 
 /** The record of a node's op. An analysis that meets an op without one has nothing to go by, so it stops here. */
 export function opOf({ op }: { readonly op: OpName }): Op {

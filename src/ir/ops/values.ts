@@ -27,10 +27,20 @@ import {
 } from './op.ts'
 
 /** Of values that are computed, and not read from memory. */
-const computed = { effect: 'pure', isView: false, ...noMemory, ...straight } as const
+const computed = {
+  ...noMemory,
+  ...straight,
+  effect: 'pure',
+  numbers: 'other',
+  isView: false,
+  ahead: 'both',
+} as const
 const elementwise = { ...computed, elements: 'same' } as const
 /** Of values that are known, or the same numbers elsewhere. */
 const free = { ...computed, operations: 0 } as const
+
+/** Ops whose meaning is a function of numbers. */
+type Elementwise = Op & typeof elementwise
 
 const dtypeOf = (node: Node): DType => (node.type as ValueType).dtype
 const shapeOf = (node: Node): Shape => (node.type as ValueType).shape
@@ -48,7 +58,12 @@ function map(count: number, inputs: readonly Datum[], f: (...x: number[]) => num
 
 type ElementMeaning = (dtype: DType) => (...x: number[]) => number
 
-function unary(summary: string, allowed: readonly DType[], meaning: ElementMeaning, operations = 1): Op {
+function unary(
+  summary: string,
+  allowed: readonly DType[],
+  meaning: ElementMeaning,
+  operations = 1,
+): Elementwise {
   return {
     ...elementwise,
     operations,
@@ -68,13 +83,17 @@ function binary(
   summary: string,
   allowed: readonly DType[],
   meaning: ElementMeaning,
-  resultDtype: (dtype: DType) => DType = (dtype) => dtype,
-  operations = 1,
-): Op {
+  {
+    result = (dtype) => dtype,
+    operations = 1,
+    simplify,
+  }: { result?: (dtype: DType) => DType; operations?: number; simplify?: Op['simplify'] } = {},
+): Elementwise {
   return {
     ...elementwise,
     operations,
     summary,
+    ...(simplify && { simplify }),
     infer(node) {
       expectInputs(node, 2)
       const a = expectValue(node.inputs[0], 'the left operand')
@@ -82,7 +101,7 @@ function binary(
       if (!allowed.includes(a.dtype))
         fail(`is defined on ${allowed.join(', ')}, not on ${a.dtype}: cast first, with .to(…)`)
       if (!sameType(a, b)) fail(`the operands differ: ${typeName(a)} and ${typeName(b)}`)
-      return valueType(resultDtype(a.dtype), a.shape)
+      return valueType(result(a.dtype), a.shape)
     },
     evaluate: (node, inputs) => map(elements(shapeOf(node)), inputs, meaning(dtypeOf(node.inputs[0]))),
   }
@@ -135,14 +154,15 @@ export const minimum = (a: number, b: number): number =>
 export const maximum = (a: number, b: number): number =>
   Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.max(a, b)
 
+const reducing = { ...computed, elements: 'reduced' } as const
+
 function reduction(
   summary: string,
   start: number | undefined,
   combine: (a: number, b: number) => number,
-): Op {
+): Op & typeof reducing {
   return {
-    ...computed,
-    elements: 'other',
+    ...reducing,
     operations: ({ inputs, attributes }) => (inputs[0].type as ValueType).shape[attributes.axis as number],
     summary,
     infer(node) {
@@ -175,14 +195,21 @@ function reduction(
   }
 }
 
-function id(summary: string): Op {
-  return { ...free, elements: 'other', summary, infer: () => valueType('i32') }
-}
+const id = { ...free, elements: 'other', infer: () => valueType('i32') } as const
+
+const isInteger = (dtype: DType): boolean => dtype !== 'f32'
+
+/** The other operand, where one of two is neutral: 0 of sums of integers (-0 + 0 is another float than -0). */
+const unlessZero: Op['simplify'] = (dtype, [a, b]) =>
+  !isInteger(dtype) ? undefined : b === 0 ? { input: 0 } : a === 0 ? { input: 1 } : undefined
+const unlessRightZero: Op['simplify'] = (dtype, [, b]) =>
+  isInteger(dtype) && b === 0 ? { input: 0 } : undefined
 
 export const valueOps = {
   const: {
     ...free,
     elements: 'indices',
+    numbers: 'given',
     summary: 'a number known when recording',
     infer: (node) => valueType(expectDType(node.attributes.dtype)),
     evaluate: (node) => attribute<number>(node, 'value'),
@@ -194,9 +221,9 @@ export const valueOps = {
     infer: (node) => valueType('i32', expectShape([node.attributes.extent as number], 'a fragment')),
     evaluate: (node) => Float64Array.from({ length: attribute<number>(node, 'extent') }, (_, i) => i),
   },
-  rank: id('the rank this program runs on'),
-  program: id('the number of this program in its launch, on its rank'),
-  programs: id('how many programs the launch has on this rank'),
+  rank: { ...id, varies: 'by rank', summary: 'the rank this program runs on' },
+  program: { ...id, varies: 'by program', summary: 'the number of this program in its launch, on its rank' },
+  programs: { ...id, varies: 'by program', summary: 'how many programs the launch has on this rank' },
 
   neg: unary('-x', arithmetic, (dtype) => (x) => round(dtype, -x)),
   abs: unary('|x|', ['f32', 'i32', 'i64'], (dtype) => (x) => round(dtype, Math.abs(x))),
@@ -229,33 +256,38 @@ export const valueOps = {
     'a + b',
     arithmetic,
     rounding((a, b) => a + b),
+    { simplify: unlessZero },
   ),
   sub: binary(
     'a - b',
     arithmetic,
     rounding((a, b) => a - b),
+    { simplify: unlessRightZero },
   ),
-  mul: binary('a * b', arithmetic, (dtype) =>
-    dtype === 'i32'
-      ? Math.imul
-      : dtype === 'u32'
-        ? (a, b) => Math.imul(a, b) >>> 0
-        : (a, b) => round(dtype, a * b),
-  ),
-  div: binary(
-    'a / b; of integers, towards zero',
+  mul: binary(
+    'a * b',
     arithmetic,
-    (dtype) => (a, b) => divide(dtype, a, b),
-    undefined,
-    8,
+    (dtype) =>
+      dtype === 'i32'
+        ? Math.imul
+        : dtype === 'u32'
+          ? (a, b) => Math.imul(a, b) >>> 0
+          : (a, b) => round(dtype, a * b),
+    {
+      simplify(dtype, [a, b]) {
+        if (b === 1 || (isInteger(dtype) && a === 0)) return { input: 0 }
+        return a === 1 || (isInteger(dtype) && b === 0) ? { input: 1 } : undefined
+      },
+    },
   ),
-  mod: binary(
-    'remainder of div, with the sign of a',
-    integers,
-    (dtype) => (a, b) => remainder(dtype, a, b),
-    undefined,
-    8,
-  ),
+  div: binary('a / b; of integers, towards zero', arithmetic, (dtype) => (a, b) => divide(dtype, a, b), {
+    operations: 8,
+    simplify: (_, [, b]) => (b === 1 ? { input: 0 } : undefined),
+  }),
+  mod: binary('remainder of div, with the sign of a', integers, (dtype) => (a, b) => remainder(dtype, a, b), {
+    operations: 8,
+    simplify: (_, [, b]) => (b === 1 ? { value: 0 } : undefined),
+  }),
   min: binary('the smaller; a NaN loses', arithmetic, () => minimum),
   max: binary('the larger; a NaN loses', arithmetic, () => maximum),
   and: binary(
@@ -273,6 +305,7 @@ export const valueOps = {
       (a, b) => a | b,
       (a, b) => a | b,
     ),
+    { simplify: unlessZero },
   ),
   xor: binary(
     'bitwise exclusive or',
@@ -281,6 +314,7 @@ export const valueOps = {
       (a, b) => a ^ b,
       (a, b) => a ^ b,
     ),
+    { simplify: unlessZero },
   ),
   shl: binary(
     'shift left',
@@ -289,54 +323,60 @@ export const valueOps = {
       (a, b) => a << b,
       (a, b) => a << b,
     ),
+    { simplify: unlessRightZero },
   ),
-  shr: binary('shift right; of signed integers, arithmetic', integers, (dtype) =>
-    dtype === 'u32'
-      ? (a, b) => (a >>> b) >>> 0
-      : dtype === 'i64'
-        ? (a, b) => Math.floor(a / 2 ** b)
-        : (a, b) => a >> b,
+  shr: binary(
+    'shift right; of signed integers, arithmetic',
+    integers,
+    (dtype) =>
+      dtype === 'u32'
+        ? (a, b) => (a >>> b) >>> 0
+        : dtype === 'i64'
+          ? (a, b) => Math.floor(a / 2 ** b)
+          : (a, b) => a >> b,
+    { simplify: unlessRightZero },
   ),
 
   eq: binary(
     'a = b',
     comparable,
     compare((a, b) => a === b),
-    toBool,
+    { result: toBool },
   ),
   ne: binary(
     'a ≠ b',
     comparable,
     compare((a, b) => a !== b),
-    toBool,
+    { result: toBool },
   ),
   lt: binary(
     'a < b',
     arithmetic,
     compare((a, b) => a < b),
-    toBool,
+    { result: toBool },
   ),
   le: binary(
     'a ≤ b',
     arithmetic,
     compare((a, b) => a <= b),
-    toBool,
+    { result: toBool },
   ),
   gt: binary(
     'a > b',
     arithmetic,
     compare((a, b) => a > b),
-    toBool,
+    { result: toBool },
   ),
   ge: binary(
     'a ≥ b',
     arithmetic,
     compare((a, b) => a >= b),
-    toBool,
+    { result: toBool },
   ),
 
   select: {
     ...elementwise,
+    numbers: [1, 2],
     operations: 1,
     summary: 'a where the condition holds, else b',
     infer(node) {
@@ -350,9 +390,11 @@ export const valueOps = {
       return a
     },
     evaluate: (node, inputs) => map(elements(shapeOf(node)), inputs, (c, a, b) => (c ? a : b)),
+    simplify: (_, [condition]) => (condition === undefined ? undefined : { input: condition ? 1 : 2 }),
   },
   cast: {
     ...elementwise,
+    numbers: [0],
     operations: 1,
     summary: 'the same numbers in another dtype',
     infer(node) {
@@ -372,7 +414,8 @@ export const valueOps = {
 
   expand: {
     ...free,
-    elements: 'moved',
+    elements: 'stretched',
+    numbers: [0],
     summary: 'a new axis of extent 1',
     infer(node) {
       expectInputs(node, 1)
@@ -386,7 +429,8 @@ export const valueOps = {
   },
   broadcast: {
     ...free,
-    elements: 'moved',
+    elements: 'stretched',
+    numbers: [0],
     summary: 'stretch axes of extent 1, and scalars, to a shape',
     infer(node) {
       expectInputs(node, 1)
@@ -414,6 +458,7 @@ export const valueOps = {
   transpose: {
     ...free,
     elements: 'moved',
+    numbers: [0],
     isView: true,
     summary: 'rows and columns exchanged; of a shared tile, another view of the same places',
     infer(node) {
@@ -439,7 +484,9 @@ export const valueOps = {
     ...straight,
     effect: 'read',
     elements: 'other',
+    numbers: 'other',
     isView: false,
+    ahead: 'consumer',
     accesses: [
       { at: 0, reads: true, writes: false },
       { at: 1, reads: true, writes: false },

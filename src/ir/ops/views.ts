@@ -30,7 +30,14 @@ function expectTensor(node: Node | undefined): TensorType {
 }
 
 /** Of what names places and touches none. */
-const view = { ...yieldsNothing, ...noMemory, ...straight, effect: 'pure', isView: true } as const
+const view = {
+  ...yieldsNothing,
+  ...noMemory,
+  ...straight,
+  effect: 'pure',
+  isView: true,
+  ahead: 'both',
+} as const
 
 export const viewOps = {
   on: {
@@ -49,6 +56,7 @@ export const viewOps = {
     ...view,
     isView: false,
     elements: 'other',
+    numbers: 'other',
     summary: 'an extent of a tensor or flag set',
     infer(node) {
       expectInputs(node, 1)

@@ -5,12 +5,11 @@
 import { analysis } from '../../ir/analysis.ts'
 import { ArithmeticError } from '../../ir/dtype.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../ir/node.ts'
-import { type Datum, mayWait, opOf, origin } from '../../ir/ops/index.ts'
+import { entryOf, mayWait, opOf, origin, type ControlName, type OpName } from '../../ir/ops/index.ts'
 import { usesOf, type Uses } from '../../world/uses.ts'
 import type { Agent } from './agent.ts'
-import { memoryInstruction, type Surroundings } from './instructions.ts'
 import type { Machine } from './machine.ts'
-import { viewInstruction } from './views.ts'
+import { makers } from './ops.ts'
 
 export interface Instruction {
   readonly node: Node
@@ -24,6 +23,20 @@ export interface Instruction {
   /** What a blocked agent is waiting for. */
   readonly waiting?: (agent: Agent, machine: Machine) => string
 }
+
+/** What the kernel around a node says of it. */
+export interface Surroundings {
+  /** Somebody uses what it yields. */
+  readonly isUsed: boolean
+  /** Of an arrival: other roles arrive at the same barriers. */
+  readonly isContended: boolean
+}
+
+/** Makes the instruction of a node from the registers of what it yields and of its inputs. */
+export type Maker = (node: Node, out: number, inputs: readonly number[], around: Surroundings) => Instruction
+
+/** Ops that are no instruction: they lead to others, or name what these leave. */
+export type Structural = ControlName | 'param' | 'result'
 
 export interface Code extends Uses {
   readonly ir: KernelIR
@@ -123,72 +136,30 @@ export class Compiler {
   }
 
   #node(node: Node): void {
-    switch (node.op) {
-      case 'for':
-        return this.#for(node)
-      case 'persistent':
-      case 'pipeline':
-        return this.#space(node)
-      case 'while':
-        return this.#while(node)
-      case 'if':
-        return this.#if(node)
-      case 'roles':
-        return this.#roles(node)
-      case 'teams':
-        return this.#teams(node)
-      case 'last':
-        return this.#last(node)
-      case 'result': {
-        const from = this.#state.get(node.inputs[0])![attribute<number>(node, 'index')]
-        const to = this.register(node)
-        this.#push({ node, sync: false, run: (agent) => void (agent.registers[to] = agent.registers[from]) })
-        return
-      }
-      default:
-        this.#push(this.#plain(node))
-    }
-  }
-
-  #plain(node: Node): Instruction {
+    const structure = (this.#structure as Partial<Record<OpName, (node: Node) => void>>)[node.op]
+    if (structure) return structure(node)
     const out = this.register(node)
     const inputs = node.inputs.map((input) => this.register(input))
-    switch (node.op) {
-      case 'const': {
-        const value = attribute<number>(node, 'value')
-        return { node, sync: false, run: (agent) => void (agent.registers[out] = value) }
-      }
-      case 'rank':
-        return { node, sync: false, run: (agent) => void (agent.registers[out] = agent.rank) }
-      case 'program':
-        return { node, sync: false, run: (agent) => void (agent.registers[out] = agent.program) }
-      case 'programs':
-        return { node, sync: false, run: (agent) => void (agent.registers[out] = agent.launch.grid) }
-    }
-    const { evaluate } = opOf(node)
-    if (evaluate && node.op !== 'dot' && node.type.kind === 'value') {
-      const [a, b, c] = inputs
-      const run =
-        inputs.length === 1
-          ? (agent: Agent): void =>
-              void (agent.registers[out] = evaluate(node, [agent.registers[a] as Datum]))
-          : inputs.length === 2
-            ? (agent: Agent): void => {
-                const { registers } = agent
-                registers[out] = evaluate(node, [registers[a] as Datum, registers[b] as Datum])
-              }
-            : (agent: Agent): void => {
-                const { registers } = agent
-                registers[out] = evaluate(
-                  node,
-                  inputs.length === 0
-                    ? []
-                    : [registers[a] as Datum, registers[b] as Datum, registers[c] as Datum],
-                )
-              }
-      return { node, sync: false, run }
-    }
-    return viewInstruction(node, out, inputs) ?? memoryInstruction(node, out, inputs, this.#around(node))
+    this.#push(entryOf(makers, node)(node, out, inputs, this.#around(node)))
+  }
+
+  readonly #structure: Readonly<Record<Structural, (node: Node) => void>> = {
+    for: (node) => this.#for(node),
+    persistent: (node) => this.#space(node, 2),
+    pipeline: (node) => this.#space(node, 0),
+    while: (node) => this.#while(node),
+    if: (node) => this.#if(node),
+    roles: (node) => this.#roles(node),
+    teams: (node) => this.#teams(node),
+    last: (node) => this.#last(node),
+    param: (node) => {
+      throw new Error(`${node.op} stands outside a list of params`)
+    },
+    result: (node) => {
+      const from = this.#state.get(node.inputs[0])![attribute<number>(node, 'index')]
+      const to = this.register(node)
+      this.#push({ node, sync: false, run: (agent) => void (agent.registers[to] = agent.registers[from]) })
+    },
   }
 
   /** Registers for the carried state of a control node; the params of `block` from `leading` on are these registers. */
@@ -256,11 +227,10 @@ export class Compiler {
     })
   }
 
-  /** `persistent` and `pipeline`: one flat counter over the space, its indices by division. */
-  #space(node: Node): void {
+  /** One flat counter over the space, its indices by division. The `leading` inputs say where it begins and how it steps. */
+  #space(node: Node, leading: 0 | 2): void {
     const [body] = node.blocks
     const axes = attribute<number>(node, 'axes')
-    const leading = node.op === 'persistent' ? 2 : 0
     const inputs = node.inputs.map((input) => this.register(input))
     const extents = inputs.slice(leading, leading + axes)
     const state = this.#carry(node, axes, [body])

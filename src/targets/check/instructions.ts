@@ -1,84 +1,51 @@
 /** Memory and synchronisation as instructions of the checking machine. */
-import type { DType } from '../../ir/dtype.ts'
+import { round } from '../../ir/dtype.ts'
 import { attribute, type Node } from '../../ir/node.ts'
-import { ops, type Order, type Scope } from '../../ir/ops/index.ts'
+import { atomicOf, isStrong, opOf, ops, type Order, type Scope } from '../../ir/ops/index.ts'
 import { elements, type RefType } from '../../ir/type.ts'
 import { accessOf, misuse, OUTSIDE, type Places, type WrongView } from './access.ts'
 import type { Agent } from './agent.ts'
 import { ArrivalBarrier } from './barrier.ts'
-import { always, type Instruction } from './code.ts'
+import type { Instruction, Maker } from './code.ts'
 import { describeFlag, type FlagView } from './flags.ts'
 import { checkOverlap, checkWrites } from './lanes.ts'
 import type { Machine } from './machine.ts'
 import { Buffer, type Accessor } from './memory.ts'
-import { atomicChange } from './strong.ts'
+import type { StrongAccess } from './strong.ts'
 
-type Run = (agent: Agent, machine: Machine) => void
+const always = (): boolean => true
 
-/** What the kernel around a node says of it. */
-export interface Surroundings {
-  /** Somebody uses what it yields. */
-  readonly isUsed: boolean
-  /** Of an arrival: other roles arrive at the same barriers. */
-  readonly isContended: boolean
-}
+// Declarations
 
-export function memoryInstruction(
-  node: Node,
-  out: number,
-  inputs: readonly number[],
-  { isUsed, isContended }: Surroundings,
-): Instruction {
-  switch (node.op) {
-    case 'shared':
-    case 'barriers':
-      return declaration(node, out)
-    case 'load':
-    case 'store':
-      return node.attributes.order === undefined
-        ? weakAccess(node, out, inputs)
-        : strongAccess(node, out, inputs, isUsed)
-    case 'copy':
-    case 'copy.async':
-    case 'dot':
-      return weakAccess(node, out, inputs)
-    case 'signal':
-    case 'wait':
-    case 'reached':
-    case 'fence':
-      return flagInstruction(node, out, inputs)
-    case 'barrier':
-    case 'barrier.arrive':
-    case 'barrier.wait':
-      return barrierInstruction(node, inputs, isContended)
-    default:
-      if (node.op.startsWith('atomic.')) return strongAccess(node, out, inputs, isUsed)
-      throw new Error(`${node.op} cannot be executed`)
-  }
-}
-
-function declaration(node: Node, out: number): Instruction {
-  if (node.op === 'barriers') {
-    const count = attribute<number>(node, 'count')
-    const arrivals = attribute<number>(node, 'arrivals')
-    const make: Run = (agent) => {
+export const barriers: Maker = (node, out) => {
+  const count = attribute<number>(node, 'count')
+  const arrivals = attribute<number>(node, 'arrivals')
+  return {
+    node,
+    sync: false,
+    run(agent) {
       const key = `barrier ${agent.rank}.${agent.stream}.${agent.program}.${out}`
       agent.registers[out] = Array.from(
         { length: count },
         (_, i) => new ArrivalBarrier(arrivals, `${key}.${i}`),
       )
-    }
-    return { node, sync: false, run: make }
+    },
   }
+}
+
+export const shared: Maker = (node, out) => {
   const { shape } = node.type as RefType
   const count = elements(shape)
   const index = Int32Array.from({ length: count }, (_, i) => i)
-  const run: Run = (agent) => {
-    const key = `${agent.rank}.${agent.program}.${out}`
-    const buffer = new Buffer('shared tile', key, -1, shape, count, ` (declared at ${node.site})`)
-    agent.registers[out] = { buffer, index } satisfies Places
+  return {
+    node,
+    sync: false,
+    run(agent) {
+      const key = `${agent.rank}.${agent.program}.${out}`
+      const buffer = new Buffer('shared tile', key, -1, shape, count, ` (declared at ${node.site})`)
+      agent.registers[out] = { buffer, index } satisfies Places
+    },
   }
-  return { node, sync: false, run }
 }
 
 // Weak accesses
@@ -92,50 +59,91 @@ const element = (data: unknown, i: number): number =>
 /** Whether places are single: then data are numbers, not arrays. */
 const isScalar = (node: Node): boolean => (node.type as RefType).shape.length === 0
 
-function weakAccess(node: Node, out: number, inputs: readonly number[]): Instruction {
-  const [first, second, third] = inputs
-  const plain = (run: Run): Instruction => ({ node, sync: false, run })
-  switch (node.op) {
-    case 'load': {
-      const scalar = isScalar(node.inputs[0])
-      return plain((agent, machine) => {
-        const data = readPlaces(agent, machine, node, first, optional(agent, second), optional(agent, third))
-        agent.registers[out] = scalar ? data[0] : data
-      })
-    }
-    case 'store':
-      return plain((agent, machine) => {
-        const places = agent.registers[first] as Places
-        writePlaces(
-          accessOf(agent, node),
-          agent,
-          machine,
-          places,
-          agent.registers[second],
-          optional(agent, third),
-        )
-      })
-    case 'copy':
-      return plain((agent, machine) => {
-        const [from, to] = [agent.registers[first] as Places, agent.registers[second] as Places]
-        copyPlaces(accessOf(agent, node), agent, machine, from, to, optional(agent, third))
-      })
-    case 'copy.async':
-      return plain((agent, machine) => {
-        const by = machine.beginCopy(agent, node)
-        const [from, to] = [agent.registers[first] as Places, agent.registers[second] as Places]
-        copyPlaces(by, agent, machine, from, to, undefined)
-        barrierOf(agent, node, third).attach(by)
-      })
-    default: {
-      const inMemory = node.inputs.map((input) => input.type.kind === 'ref')
-      return plain((agent, machine) => {
-        const { registers } = agent
-        const a = inMemory[0] ? readPlaces(agent, machine, node, first) : (registers[first] as Float64Array)
-        const b = inMemory[1] ? readPlaces(agent, machine, node, second) : (registers[second] as Float64Array)
-        registers[out] = ops.dot.evaluate!(node, [a, b, registers[third] as Float64Array])
-      })
-    }
+/** The register of the mask of an op's first access, which its record names. */
+const maskOf = (node: Node, inputs: readonly number[]): number | undefined =>
+  inputs[opOf(node).accesses[0].mask!]
+
+export const load: Maker = (node, out, inputs) => {
+  const [from, mask, other] = inputs
+  const scalar = isScalar(node.inputs[0])
+  if (isStrong(node))
+    return strongAccess(node, out, inputs, {
+      verb: 'reads',
+      other,
+      orderTells: false,
+      act: (access, _, { strong }) => strong.load(access),
+    })
+  return {
+    node,
+    sync: false,
+    run(agent, machine) {
+      const data = readPlaces(agent, machine, node, from, optional(agent, mask), optional(agent, other))
+      agent.registers[out] = scalar ? data[0] : data
+    },
+  }
+}
+
+export const store: Maker = (node, out, inputs) => {
+  const [to, value, mask] = inputs
+  if (isStrong(node))
+    return strongAccess(node, out, inputs, {
+      verb: 'writes',
+      stored: value,
+      orderTells: false,
+      act(access, agent, { strong }, i) {
+        strong.store(access, element(agent.registers[value], i))
+        return 0
+      },
+    })
+  return {
+    node,
+    sync: false,
+    run(agent, machine) {
+      const places = agent.registers[to] as Places
+      writePlaces(
+        accessOf(agent, node),
+        agent,
+        machine,
+        places,
+        agent.registers[value],
+        optional(agent, mask),
+      )
+    },
+  }
+}
+
+export const copy: Maker = (node, _, [source, target, mask]) => ({
+  node,
+  sync: false,
+  run(agent, machine) {
+    const [from, to] = [agent.registers[source] as Places, agent.registers[target] as Places]
+    copyPlaces(accessOf(agent, node), agent, machine, from, to, optional(agent, mask))
+  },
+})
+
+export const copyAsync: Maker = (node, _, [source, target, barrier]) => ({
+  node,
+  sync: false,
+  run(agent, machine) {
+    const by = machine.beginCopy(agent, node)
+    const [from, to] = [agent.registers[source] as Places, agent.registers[target] as Places]
+    copyPlaces(by, agent, machine, from, to, undefined)
+    barrierOf(agent, node, barrier).attach(by)
+  },
+})
+
+export const dot: Maker = (node, out, [first, second, third]) => {
+  const inMemory = node.inputs.map((input) => input.type.kind === 'ref')
+  const evaluate = ops.dot.evaluate!
+  return {
+    node,
+    sync: false,
+    run(agent, machine) {
+      const { registers } = agent
+      const a = inMemory[0] ? readPlaces(agent, machine, node, first) : (registers[first] as Float64Array)
+      const b = inMemory[1] ? readPlaces(agent, machine, node, second) : (registers[second] as Float64Array)
+      registers[out] = evaluate(node, [a, b, registers[third] as Float64Array])
+    },
   }
 }
 
@@ -220,57 +228,77 @@ function copyPlaces(
 
 // Strong accesses
 
+/** What a strong access does, besides going over its places. */
+interface StrongOp {
+  /** What it does to one place, and what it yields of it. */
+  readonly act: (access: StrongAccess, agent: Agent, machine: Machine, i: number) => number
+  readonly verb: 'reads' | 'writes'
+  /** Whether the order in which lanes act can be told. */
+  readonly orderTells: boolean
+  /** The register of what it stores: two lanes that store in one place must agree. */
+  readonly stored?: number
+  /** The register of what a lane yields that the mask leaves out; zero without one. */
+  readonly other?: number
+}
+
 /** They commute with everything as long as nobody shares the places. */
-function strongAccess(node: Node, out: number, inputs: readonly number[], isUsed: boolean): Instruction {
-  const [first, second, third] = inputs
+function strongAccess(
+  node: Node,
+  out: number,
+  inputs: readonly number[],
+  { act, verb, orderTells, stored, other }: StrongOp,
+): Instruction {
+  const [first] = inputs
   const { order, scope } = node.attributes as { order: Order; scope: Scope }
-  const { dtype } = node.inputs[0].type as { dtype: DType }
   const scalar = isScalar(node.inputs[0])
-  const maskAt = { load: 1, store: 2, 'atomic.cas': 3 }[node.op as string] ?? 2
-  const mask = inputs[maskAt] as number | undefined
+  const mask = maskOf(node, inputs)
+  return {
+    node,
+    sync: true,
+    run(agent, machine) {
+      const places = agent.registers[first] as Places
+      const lanes = optional(agent, mask)
+      const masked = optional(agent, other)
+      const data = new Float64Array(places.index.length)
+      if (orderTells && doLanesMeet(machine, places, lanes)) machine.cuts.add('lanes')
+      if (stored !== undefined && places.mayRepeat)
+        checkWrites(
+          machine.memory,
+          accessOf(agent, node),
+          places,
+          (i) => taking(lanes, i),
+          (i) => element(agent.registers[stored], i),
+        )
+      const { buffer } = places
+      places.index.forEach((at, i) => {
+        if (!taking(lanes, i)) data[i] = masked === undefined ? 0 : element(masked, i)
+        else if (at >= 0) data[i] = act({ agent, node, buffer, i: at, order, scope }, agent, machine, i)
+        else if (at === OUTSIDE) machine.memory.outside(accessOf(agent, node), places, verb)
+      })
+      agent.registers[out] = scalar ? data[0] : data
+    },
+    commutes(agent, machine) {
+      const { buffer, index } = agent.registers[first] as Places
+      return index.every((at) => at < 0 || !machine.strong.isShared(buffer, at))
+    },
+  }
+}
 
-  /** Additions commute, unless somebody looks at what was there before; the last exchange stays. */
-  const orderTells =
-    !['load', 'store'].includes(node.op) && (isUsed || ['atomic.xchg', 'atomic.cas'].includes(node.op))
-
-  const act = (agent: Agent, { strong }: Machine, { buffer }: Places, i: number, at: number): number => {
-    const access = { agent, node, buffer, i: at, order, scope }
-    if (node.op === 'load') return strong.load(access)
-    const value = element(agent.registers[second], i)
-    if (node.op === 'store') {
-      strong.store(access, value)
-      return 0
-    }
-    const desired = node.op === 'atomic.cas' ? element(agent.registers[third], i) : 0
-    return strong.modify(access, atomicChange(node, dtype, value, desired))
-  }
-  const run: Run = (agent, machine) => {
-    const places = agent.registers[first] as Places
-    const lanes = optional(agent, mask)
-    const other = node.op === 'load' ? optional(agent, third) : undefined
-    const data = new Float64Array(places.index.length)
-    if (orderTells && doLanesMeet(machine, places, lanes)) machine.cuts.add('lanes')
-    if (node.op === 'store' && places.mayRepeat)
-      checkWrites(
-        machine.memory,
-        accessOf(agent, node),
-        places,
-        (i) => taking(lanes, i),
-        (i) => element(agent.registers[second], i),
-      )
-    places.index.forEach((at, i) => {
-      if (!taking(lanes, i)) data[i] = other === undefined ? 0 : element(other, i)
-      else if (at >= 0) data[i] = act(agent, machine, places, i, at)
-      else if (at === OUTSIDE)
-        machine.memory.outside(accessOf(agent, node), places, node.op === 'load' ? 'reads' : 'writes')
-    })
-    agent.registers[out] = scalar ? data[0] : data
-  }
-  const commutes = (agent: Agent, machine: Machine): boolean => {
-    const { buffer, index } = agent.registers[first] as Places
-    return index.every((at) => at < 0 || !machine.strong.isShared(buffer, at))
-  }
-  return { node, sync: true, run, commutes }
+/** Additions commute, unless somebody looks at what was there before; the last exchange stays. */
+export const atomic: Maker = (node, out, inputs, { isUsed }) => {
+  const { dtype } = node.inputs[0].type as RefType
+  const { commutes, change } = atomicOf(node)
+  const changed = change((x) => round(dtype, x))
+  const [value, desired] = opOf(node).accesses[0].values!.map((at) => inputs[at])
+  return strongAccess(node, out, inputs, {
+    verb: 'writes',
+    orderTells: isUsed || !commutes,
+    act(access, { registers }, { strong }, i) {
+      const x = element(registers[value], i)
+      const y = desired === undefined ? 0 : element(registers[desired], i)
+      return strong.modify(access, (old) => changed(old, x, y))
+    },
+  })
 }
 
 /** Whether the lanes meet each other in a place, or several of them other agents: they act in any order, between others' acts. */
@@ -282,57 +310,61 @@ function doLanesMeet({ strong }: Machine, { buffer, index }: Places, mask: unkno
 
 // Flags and fences
 
-function flagInstruction(node: Node, out: number, [first]: readonly number[]): Instruction {
-  const seen = (agent: Agent): FlagView => agent.registers[first] as FlagView
-  const flag = (agent: Agent): FlagView => {
-    const view = seen(agent)
-    if (view.wrong) throw misuse(accessOf(agent, node), view.wrong)
-    return view
-  }
-  const isAlone = (agent: Agent, machine: Machine): boolean => {
-    const { flags, rank, index, wrong } = seen(agent)
-    if (wrong) return true
-    return !machine.strong.isShared(flags.buffers[rank], index)
-  }
-  if (node.op === 'fence') {
-    const { order, scope } = node.attributes as { order: Order; scope: Scope }
-    return {
-      node,
-      sync: true,
-      run: (agent, machine) => machine.strong.fence(agent, order, scope),
-      commutes: () => order !== 'seqCst',
-    }
-  }
-  if (node.op === 'signal')
-    return {
-      node,
-      sync: true,
-      run: (agent, machine) => machine.flags.signal(agent, node, flag(agent)),
-      commutes: isAlone,
-    }
-  if (node.op === 'reached')
-    return {
-      node,
-      sync: true,
-      run(agent, machine) {
-        agent.registers[out] = Number(machine.flags.reached(agent, node, flag(agent)))
-      },
-      commutes: isAlone,
-    }
+const seen = (agent: Agent, register: number): FlagView => agent.registers[register] as FlagView
+
+function flagOf(agent: Agent, node: Node, register: number): FlagView {
+  const view = seen(agent, register)
+  if (view.wrong) throw misuse(accessOf(agent, node), view.wrong)
+  return view
+}
+
+function isAlone(agent: Agent, machine: Machine, register: number): boolean {
+  const { flags, rank, index, wrong } = seen(agent, register)
+  if (wrong) return true
+  return !machine.strong.isShared(flags.buffers[rank], index)
+}
+
+export const fence: Maker = (node) => {
+  const { order, scope } = node.attributes as { order: Order; scope: Scope }
   return {
     node,
     sync: true,
-    ready: (agent, machine) =>
-      seen(agent).wrong !== undefined || machine.flags.canWait(agent, node, flag(agent)),
-    run: (agent, machine) => machine.flags.wait(agent, node, flag(agent)),
-    commutes: (agent, machine) => seen(agent).wrong !== undefined || !machine.flags.isMixed(seen(agent)),
-    waiting(agent, machine) {
-      const { flags, rank, index } = flag(agent)
-      const wanted = machine.flags.wantedEpoch(agent, node, flag(agent)) * flags.arrivals
-      return `waits for flag ${describeFlag(flag(agent))}: it is ${flags.buffers[rank].data[index]}, wanted ${wanted}`
-    },
+    run: (agent, machine) => machine.strong.fence(agent, order, scope),
+    commutes: () => order !== 'seqCst',
   }
 }
+
+export const signal: Maker = (node, _, [flag]) => ({
+  node,
+  sync: true,
+  run: (agent, machine) => machine.flags.signal(agent, node, flagOf(agent, node, flag)),
+  commutes: (agent, machine) => isAlone(agent, machine, flag),
+})
+
+export const reached: Maker = (node, out, [flag]) => ({
+  node,
+  sync: true,
+  run(agent, machine) {
+    agent.registers[out] = Number(machine.flags.reached(agent, node, flagOf(agent, node, flag)))
+  },
+  commutes: (agent, machine) => isAlone(agent, machine, flag),
+})
+
+export const wait: Maker = (node, _, [flag]) => ({
+  node,
+  sync: true,
+  ready: (agent, machine) =>
+    seen(agent, flag).wrong !== undefined || machine.flags.canWait(agent, node, flagOf(agent, node, flag)),
+  run: (agent, machine) => machine.flags.wait(agent, node, flagOf(agent, node, flag)),
+  commutes: (agent, machine) =>
+    seen(agent, flag).wrong !== undefined || !machine.flags.isMixed(seen(agent, flag)),
+  waiting(agent, machine) {
+    const view = flagOf(agent, node, flag)
+    const { flags, rank, index } = view
+    const wanted = machine.flags.wantedEpoch(agent, node, view) * flags.arrivals
+    return `waits for flag ${describeFlag(view)}: it is ${flags.buffers[rank].data[index]}, wanted ${wanted}`
+  },
+})
 
 // Barriers inside a program
 
@@ -344,37 +376,34 @@ function barrierOf(agent: Agent, node: Node, register: number): ArrivalBarrier {
   return view
 }
 
-function barrierInstruction(
-  node: Node,
-  [first, second]: readonly number[],
-  isContended: boolean,
-): Instruction {
-  const barrier = (agent: Agent): ArrivalBarrier => barrierOf(agent, node, first)
-  const phase = (agent: Agent): number => agent.registers[second] as number
-  if (node.op === 'barrier')
-    return {
-      node,
-      sync: true,
-      ready: (agent, machine) => machine.canMeet(agent),
-      run: (agent, machine) => machine.meet(agent),
-      commutes: always,
-      waiting: (agent, machine) => `waits at a barrier for ${machine.missing(agent).join(' and ')}`,
-    }
-  if (node.op === 'barrier.arrive')
-    return {
-      node,
-      // Arrivals of one role come in its order, whatever the others do.
-      sync: isContended,
-      run: (agent, machine) => barrier(agent).arrive(agent, node, machine),
-      commutes: (agent, machine) =>
-        isWrong(agent.registers[first]) || !machine.strong.isSharedPlace(barrier(agent).key),
-    }
-  return {
-    node,
-    sync: true,
-    ready: (agent) => isWrong(agent.registers[first]) || barrier(agent).isReady(phase(agent)),
-    run: (agent, machine) => barrier(agent).wait(agent, node, phase(agent), machine),
-    commutes: always,
-    waiting: (agent) => `waits for phase ${phase(agent)} of a barrier ${barrier(agent).describe()}`,
-  }
-}
+/** All roles meet. */
+export const barrier: Maker = (node) => ({
+  node,
+  sync: true,
+  ready: (agent, machine) => machine.canMeet(agent),
+  run: (agent, machine) => machine.meet(agent),
+  commutes: always,
+  waiting: (agent, machine) => `waits at a barrier for ${machine.missing(agent).join(' and ')}`,
+})
+
+export const arrive: Maker = (node, _, [first], { isContended }) => ({
+  node,
+  // Arrivals of one role come in its order, whatever the others do.
+  sync: isContended,
+  run: (agent, machine) => barrierOf(agent, node, first).arrive(agent, node, machine),
+  commutes: (agent, machine) =>
+    isWrong(agent.registers[first]) || !machine.strong.isSharedPlace(barrierOf(agent, node, first).key),
+})
+
+export const waitPhase: Maker = (node, _, [first, phase]) => ({
+  node,
+  sync: true,
+  ready: (agent) =>
+    isWrong(agent.registers[first]) ||
+    barrierOf(agent, node, first).isReady(agent.registers[phase] as number),
+  run: (agent, machine) =>
+    barrierOf(agent, node, first).wait(agent, node, agent.registers[phase] as number, machine),
+  commutes: always,
+  waiting: (agent) =>
+    `waits for phase ${agent.registers[phase] as number} of a barrier ${barrierOf(agent, node, first).describe()}`,
+})

@@ -2,9 +2,8 @@
  * Strong accesses: loads, stores and read-modify-writes with an order and a scope, and fences. What the model leaves open (which
  * store a load returns, where a store takes its place) is the scheduler's choice.
  */
-import { round, type DType } from '../../ir/dtype.ts'
 import type { Node } from '../../ir/node.ts'
-import { atomicMeaning, type Order, type Scope } from '../../ir/ops/index.ts'
+import type { Order, Scope } from '../../ir/ops/index.ts'
 import { accessOf, partyOf, type Memory } from './access.ts'
 import { describe, noteIn, type Agent, type ComponentRecord, type Identity, type Release } from './agent.ts'
 import { acquire, fence, historyOf, inherited, releasesOf, type Location, type Message } from './atomics.ts'
@@ -230,16 +229,4 @@ export class StrongMemory {
       ],
     )
   }
-}
-
-/** The change an atomic node makes, as a function of the old value. A compare-and-swap that fails changes nothing. */
-export function atomicChange(
-  node: Node,
-  dtype: DType,
-  value: number,
-  desired: number,
-): (old: number) => number | undefined {
-  if (node.op === 'atomic.cas') return (old) => (old === value ? desired : undefined)
-  const meaning = atomicMeaning(node.op, (x) => round(dtype, x))
-  return (old) => meaning(old, value, desired)
 }

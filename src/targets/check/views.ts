@@ -5,7 +5,7 @@ import { elements, type RefType, type Shape } from '../../ir/type.ts'
 import { MASKED, OUTSIDE, type Places, type WrongView } from './access.ts'
 import type { Agent } from './agent.ts'
 import type { ArrivalBarrier } from './barrier.ts'
-import type { Instruction } from './code.ts'
+import type { Instruction, Maker } from './code.ts'
 import type { FlagView } from './flags.ts'
 import type { Machine } from './machine.ts'
 import type { Allocation } from './memory.ts'
@@ -36,121 +36,124 @@ const placesOf = (
 const leaves = (node: Node, i: number, extent: number, name: string): WrongView | undefined =>
   i >= 0 && i < extent ? undefined : { node, message: `index ${i} is outside the ${extent} of ${name}` }
 
-export function viewInstruction(node: Node, out: number, inputs: readonly number[]): Instruction | undefined {
-  const plain = (run: (agent: Agent, machine: Machine) => unknown): Instruction => ({
-    node,
-    sync: false,
-    run: (agent, machine) => void (agent.registers[out] = run(agent, machine)),
+/** An instruction that leaves in its register what `make` gives. */
+const plain = (node: Node, out: number, make: (agent: Agent, machine: Machine) => unknown): Instruction => ({
+  node,
+  sync: false,
+  run: (agent, machine) => void (agent.registers[out] = make(agent, machine)),
+})
+
+export const on: Maker = (node, out, [from, owner]) =>
+  plain(node, out, (agent, machine) => {
+    const rank = number(agent, owner)
+    const view = agent.registers[from] as TensorView | FlagView
+    if (rank >= 0 && rank < machine.ranks) return { ...view, rank }
+    const message = `there is no rank ${rank} in a world of ${machine.ranks}`
+    return { ...view, wrong: view.wrong ?? { node, message } }
   })
-  const [from] = inputs
-  const kind = node.inputs[0]?.type.kind
-  switch (node.op) {
-    case 'on':
-      return plain((agent, machine) => {
-        const rank = number(agent, inputs[1])
-        const view = agent.registers[from] as TensorView | FlagView
-        if (rank >= 0 && rank < machine.ranks) return { ...view, rank }
-        const message = `there is no rank ${rank} in a world of ${machine.ranks}`
-        return { ...view, wrong: view.wrong ?? { node, message } }
-      })
-    case 'dim': {
-      const axis = attribute<number>(node, 'axis')
-      return plain((agent) =>
-        kind === 'tensor'
-          ? (agent.registers[from] as TensorView).shape[axis]
-          : (agent.registers[from] as FlagView).flags.shape[axis],
-      )
-    }
-    case 'epoch': {
-      const side = attribute<string>(node, 'side')
-      return plain((agent) => {
-        const { flags } = agent.registers[from] as FlagView
-        return agent.launch.epochs.get(flags)![side as 'signal' | 'wait']
-      })
-    }
-    case 'slice': {
-      const axis = attribute<number>(node, 'axis')
-      return plain((agent) => {
-        const view = agent.registers[from] as TensorView
-        const start = number(agent, inputs[1])
-        const size = number(agent, inputs[2])
-        const shape = view.shape.map((extent, i) => (i === axis ? size : extent))
-        const sliced: TensorView = { ...view, shape, offset: view.offset + start * view.strides[axis] }
-        if (start >= 0 && size >= 0 && start + size <= view.shape[axis]) return sliced
-        const message = `the slice [${start}, ${start + size}) of axis ${axis} of ${view.allocation.name} leaves its extent ${view.shape[axis]}`
-        return { ...sliced, wrong: view.wrong ?? { node, message } } satisfies TensorView
-      })
-    }
-    case 'pick':
-      return plain((agent) => {
-        const i = number(agent, inputs[1])
-        if (kind === 'tensor') {
-          const view = agent.registers[from] as TensorView
-          return {
-            ...view,
-            shape: view.shape.slice(1),
-            strides: view.strides.slice(1),
-            offset: view.offset + i * view.strides[0],
-            wrong: view.wrong ?? leaves(node, i, view.shape[0], view.allocation.name),
-          } satisfies TensorView
-        }
-        if (kind === 'barriers') {
-          const barriers = agent.registers[from] as ArrivalBarrier[]
-          return leaves(node, i, barriers.length, 'the barriers') ?? barriers[i]
-        }
-        const places = agent.registers[from] as Places
-        const { shape } = node.inputs[0].type as RefType
-        const wrong = places.wrong ?? leaves(node, i, shape[0], places.buffer.name)
-        const size = elements(shape) / shape[0]
-        const index = wrong
-          ? new Int32Array(size).fill(OUTSIDE)
-          : places.index.subarray(i * size, (i + 1) * size)
-        return { ...places, index, wrong } satisfies Places
-      })
-    case 'tile':
-      return plain((agent) => tilePlaces(agent, node, inputs))
-    case 'rows': {
-      const width = attribute<number>(node, 'width')
-      return plain((agent) => {
-        const view = agent.registers[from] as TensorView
-        const rows = agent.registers[inputs[1]] as Float64Array
-        const start = number(agent, inputs[2]) * width
-        const index = new Int32Array(rows.length * width)
-        if (start < 0 || start >= Math.max(view.shape[1], 1)) {
-          const message = `columns ${start} to ${start + width - 1} lie wholly outside ${view.allocation.name}, which has ${view.shape[1]}`
-          return placesOf({ ...view, wrong: view.wrong ?? { node, message } }, index)
-        }
-        for (let i = 0; i < rows.length; i++)
-          for (let j = 0; j < width; j++)
-            index[i * width + j] =
-              rows[i] < 0 || rows[i] >= view.shape[0]
-                ? OUTSIDE
-                : start + j >= view.shape[1]
-                  ? MASKED
-                  : view.offset + rows[i] * view.strides[0] + (start + j) * view.strides[1]
-        return placesOf(view, index, { mayRepeat: true })
-      })
-    }
-    case 'at':
-      return plain((agent) => {
-        if (kind === 'flags') return flagAt(agent, node, inputs)
-        return kind === 'tensor' ? elementPlaces(agent, inputs) : sharedPlaces(agent, node, inputs)
-      })
-    case 'transpose':
-      return kind === 'ref'
-        ? plain((agent) => {
-            const places = agent.registers[from] as Places
-            const [rows, columns] = (node.type as RefType).shape
-            const index = new Int32Array(rows * columns)
-            for (let i = 0; i < rows; i++)
-              for (let j = 0; j < columns; j++) index[i * columns + j] = places.index[j * rows + i]
-            return { ...places, index } satisfies Places
-          })
-        : undefined
-    default:
-      return undefined
-  }
+
+export const dim: Maker = (node, out, [from]) => {
+  const axis = attribute<number>(node, 'axis')
+  const isTensor = node.inputs[0].type.kind === 'tensor'
+  return plain(node, out, (agent) =>
+    isTensor
+      ? (agent.registers[from] as TensorView).shape[axis]
+      : (agent.registers[from] as FlagView).flags.shape[axis],
+  )
 }
+
+export const epoch: Maker = (node, out, [from]) => {
+  const side = attribute<string>(node, 'side')
+  return plain(node, out, (agent) => {
+    const { flags } = agent.registers[from] as FlagView
+    return agent.launch.epochs.get(flags)![side as 'signal' | 'wait']
+  })
+}
+
+export const slice: Maker = (node, out, [from, low, extent]) => {
+  const axis = attribute<number>(node, 'axis')
+  return plain(node, out, (agent) => {
+    const view = agent.registers[from] as TensorView
+    const start = number(agent, low)
+    const size = number(agent, extent)
+    const shape = view.shape.map((all, i) => (i === axis ? size : all))
+    const sliced: TensorView = { ...view, shape, offset: view.offset + start * view.strides[axis] }
+    if (start >= 0 && size >= 0 && start + size <= view.shape[axis]) return sliced
+    const message = `the slice [${start}, ${start + size}) of axis ${axis} of ${view.allocation.name} leaves its extent ${view.shape[axis]}`
+    return { ...sliced, wrong: view.wrong ?? { node, message } } satisfies TensorView
+  })
+}
+
+export const pick: Maker = (node, out, [from, at]) => {
+  const { kind } = node.inputs[0].type
+  return plain(node, out, (agent) => {
+    const i = number(agent, at)
+    if (kind === 'tensor') {
+      const view = agent.registers[from] as TensorView
+      return {
+        ...view,
+        shape: view.shape.slice(1),
+        strides: view.strides.slice(1),
+        offset: view.offset + i * view.strides[0],
+        wrong: view.wrong ?? leaves(node, i, view.shape[0], view.allocation.name),
+      } satisfies TensorView
+    }
+    if (kind === 'barriers') {
+      const barriers = agent.registers[from] as ArrivalBarrier[]
+      return leaves(node, i, barriers.length, 'the barriers') ?? barriers[i]
+    }
+    const places = agent.registers[from] as Places
+    const { shape } = node.inputs[0].type as RefType
+    const wrong = places.wrong ?? leaves(node, i, shape[0], places.buffer.name)
+    const size = elements(shape) / shape[0]
+    const index = wrong ? new Int32Array(size).fill(OUTSIDE) : places.index.subarray(i * size, (i + 1) * size)
+    return { ...places, index, wrong } satisfies Places
+  })
+}
+
+export const tile: Maker = (node, out, inputs) => plain(node, out, (agent) => tilePlaces(agent, node, inputs))
+
+export const rows: Maker = (node, out, [from, indices, column]) => {
+  const width = attribute<number>(node, 'width')
+  return plain(node, out, (agent) => {
+    const view = agent.registers[from] as TensorView
+    const gathered = agent.registers[indices] as Float64Array
+    const start = number(agent, column) * width
+    const index = new Int32Array(gathered.length * width)
+    if (start < 0 || start >= Math.max(view.shape[1], 1)) {
+      const message = `columns ${start} to ${start + width - 1} lie wholly outside ${view.allocation.name}, which has ${view.shape[1]}`
+      return placesOf({ ...view, wrong: view.wrong ?? { node, message } }, index)
+    }
+    for (let i = 0; i < gathered.length; i++)
+      for (let j = 0; j < width; j++)
+        index[i * width + j] =
+          gathered[i] < 0 || gathered[i] >= view.shape[0]
+            ? OUTSIDE
+            : start + j >= view.shape[1]
+              ? MASKED
+              : view.offset + gathered[i] * view.strides[0] + (start + j) * view.strides[1]
+    return placesOf(view, index, { mayRepeat: true })
+  })
+}
+
+export const at: Maker = (node, out, inputs) => {
+  const { kind } = node.inputs[0].type
+  return plain(node, out, (agent) => {
+    if (kind === 'flags') return flagAt(agent, node, inputs)
+    return kind === 'tensor' ? elementPlaces(agent, inputs) : sharedPlaces(agent, node, inputs)
+  })
+}
+
+/** Of a shared tile. */
+export const transpose: Maker = (node, out, [from]) =>
+  plain(node, out, (agent) => {
+    const places = agent.registers[from] as Places
+    const [rows, columns] = (node.type as RefType).shape
+    const index = new Int32Array(rows * columns)
+    for (let i = 0; i < rows; i++)
+      for (let j = 0; j < columns; j++) index[i * columns + j] = places.index[j * rows + i]
+    return { ...places, index } satisfies Places
+  })
 
 function tilePlaces(agent: Agent, node: Node, inputs: readonly number[]): Places {
   const view = agent.registers[inputs[0]] as TensorView

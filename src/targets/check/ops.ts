@@ -1,0 +1,44 @@
+/** Every op that has no blocks, and the instruction that it becomes. Control flow is the compiler's (code.ts). */
+import { opsWith, type OpName } from '../../ir/ops/index.ts'
+import type { Maker, Structural } from './code.ts'
+import * as memory from './instructions.ts'
+import { constant, evaluated, program, programs, rank } from './values.ts'
+import * as views from './views.ts'
+
+export const makers: Readonly<Record<Exclude<OpName, Structural>, Maker>> = {
+  ...opsWith({ elements: 'same' }, evaluated),
+  ...opsWith({ elements: 'stretched' }, evaluated),
+  ...opsWith({ elements: 'reduced' }, evaluated),
+  const: constant,
+  iota: evaluated,
+  rank,
+  program,
+  programs,
+  transpose: (node, ...rest) => (node.type.kind === 'ref' ? views.transpose : evaluated)(node, ...rest),
+  dot: memory.dot,
+
+  on: views.on,
+  dim: views.dim,
+  slice: views.slice,
+  pick: views.pick,
+  tile: views.tile,
+  rows: views.rows,
+  at: views.at,
+
+  shared: memory.shared,
+  load: memory.load,
+  store: memory.store,
+  copy: memory.copy,
+  'copy.async': memory.copyAsync,
+  ...opsWith({ effect: 'write', elements: 'other' }, memory.atomic),
+
+  epoch: views.epoch,
+  signal: memory.signal,
+  wait: memory.wait,
+  reached: memory.reached,
+  fence: memory.fence,
+  barrier: memory.barrier,
+  barriers: memory.barriers,
+  'barrier.arrive': memory.arrive,
+  'barrier.wait': memory.waitPhase,
+}

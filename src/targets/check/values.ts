@@ -1,0 +1,52 @@
+/** Values as instructions: constants, ids, and what the record of an op says how to evaluate. */
+import { attribute } from '../../ir/node.ts'
+import { opOf, type Datum } from '../../ir/ops/index.ts'
+import type { Agent } from './agent.ts'
+import type { Maker } from './code.ts'
+
+export const constant: Maker = (node, out) => {
+  const value = attribute<number>(node, 'value')
+  return { node, sync: false, run: (agent) => void (agent.registers[out] = value) }
+}
+
+export const rank: Maker = (node, out) => ({
+  node,
+  sync: false,
+  run: (agent) => void (agent.registers[out] = agent.rank),
+})
+
+export const program: Maker = (node, out) => ({
+  node,
+  sync: false,
+  run: (agent) => void (agent.registers[out] = agent.program),
+})
+
+export const programs: Maker = (node, out) => ({
+  node,
+  sync: false,
+  run: (agent) => void (agent.registers[out] = agent.launch.grid),
+})
+
+export const evaluated: Maker = (node, out, inputs) => {
+  const { evaluate } = opOf(node)
+  if (!evaluate) throw new Error(`${node.op} cannot be evaluated: its record does not say what it means`)
+  const [a, b, c] = inputs
+  const run =
+    inputs.length === 1
+      ? (agent: Agent): void => void (agent.registers[out] = evaluate(node, [agent.registers[a] as Datum]))
+      : inputs.length === 2
+        ? (agent: Agent): void => {
+            const { registers } = agent
+            registers[out] = evaluate(node, [registers[a] as Datum, registers[b] as Datum])
+          }
+        : (agent: Agent): void => {
+            const { registers } = agent
+            registers[out] = evaluate(
+              node,
+              inputs.length === 0
+                ? []
+                : [registers[a] as Datum, registers[b] as Datum, registers[c] as Datum],
+            )
+          }
+  return { node, sync: false, run }
+}
