@@ -1,5 +1,6 @@
 /** IR as text that a person can read: one node a line, blocks indented, names for what is used later. */
-import type { Block, KernelIR, Node } from './node.ts'
+import { attribute, type Block, type KernelIR, type Node } from './node.ts'
+import { entryOf, type ControlName } from './ops/index.ts'
 import { typeName } from './type.ts'
 
 export interface PrintOptions {
@@ -72,9 +73,19 @@ export function print(ir: KernelIR, options: PrintOptions = {}): string {
   return `${lines.join('\n')}\n`
 }
 
+/** What a block is called; `names`: as its attribute says. */
+const titles: Readonly<Record<ControlName, 'names' | readonly string[]>> = {
+  for: ['do'],
+  persistent: ['do'],
+  pipeline: ['do'],
+  last: ['do'],
+  while: ['while', 'do'],
+  if: ['then', 'else'],
+  roles: 'names',
+  teams: 'names',
+}
+
 function blockTitle(node: Node, i: number): string {
-  if (node.op === 'roles' || node.op === 'teams') return (node.attributes.names as readonly string[])[i]
-  if (node.op === 'if') return i === 0 ? 'then' : 'else'
-  if (node.op === 'while') return i === 0 ? 'while' : 'do'
-  return 'do'
+  const title = entryOf(titles, node, 'has no blocks')
+  return (title === 'names' ? attribute<readonly string[]>(node, 'names') : title)[i]
 }

@@ -59,16 +59,13 @@ function expectValid(ir: KernelIR): void {
     for (const node of block.nodes) {
       for (const input of node.inputs) expectOwn(input, node)
       if (node.op === 'param') fail(node, 'a param stands in the list of params')
-      if (
-        node.op === 'result' &&
-        !['for', 'while', 'if', 'persistent', 'pipeline', 'until'].includes(node.inputs[0]?.op)
-      )
+      if (node.op === 'result' && (!node.inputs[0] || opOf(node.inputs[0]).state === 'none'))
         fail(node, 'of a node without results')
       expectPlace(node, place)
       expectType(node)
       node.blocks.forEach((inner) =>
         visit(inner, {
-          inRole: node.op === 'roles' ? inner : place.inRole,
+          inRole: opOf(node).flow === 'warps' ? inner : place.inRole,
           inLoop: place.inLoop || isLoop(node),
           depth: place.depth + 1,
         }),
@@ -79,14 +76,15 @@ function expectValid(ir: KernelIR): void {
     if (place.depth > 0) for (const node of defined) home.delete(node)
   }
   const expectPlace = (node: Node, place: Place): void => {
-    if (place.inRole && ['roles', 'teams', 'pipeline'].includes(node.op))
+    const allowed = opOf(node).place
+    if (allowed === 'outside roles' && place.inRole)
       fail(
         node,
         `stands inside a role; ${node.op === 'pipeline' ? 'a pipeline becomes roles itself' : 'put it around the roles'}`,
       )
-    if (node.op === 'last' && place.inLoop)
+    if (allowed === 'outside loops' && place.inLoop)
       fail(node, 'stands in a loop, but it counts one arrival a program: put it behind the loop')
-    if (opOf(node).effect === 'declare' && place.depth > 0)
+    if (allowed === 'top' && place.depth > 0)
       fail(node, 'declare it at the top of the kernel, outside loops, branches and roles')
     if (!['recorded', 'simplified'].includes(ir.stage) && node.op === 'pipeline')
       fail(node, 'is left in lowered IR')

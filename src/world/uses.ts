@@ -31,11 +31,10 @@ function find(ir: KernelIR): Uses {
     if (base.op === 'param') set.add(attribute<string>(base, 'name'))
   }
   for (const node of walk(ir.body)) {
-    const { advances } = opOf(node)
+    const { advances, looks: side } = opOf(node)
     if (advances !== 'none') note(advances === 'signal' ? signals : waits, node.inputs[0])
-    if (node.op === 'epoch')
-      note(node.attributes.side === 'signal' ? looks.signals : looks.waits, node.inputs[0])
-    if (node.op === 'reached') note(looks.waits, node.inputs[0])
+    const seen = side === 'attribute' ? attribute<string>(node, 'side') : side
+    if (seen !== 'none') note(seen === 'signal' ? looks.signals : looks.waits, node.inputs[0])
     for (const ref of writtenRefs(node)) note(writes, ref)
   }
   return { signals, waits, looks, writes }

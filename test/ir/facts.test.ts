@@ -20,6 +20,22 @@ describe('facts', () => {
     if (isView) expect(['none', 'moved']).toContain(elements)
   })
 
+  it.each(all)('of %s agree with what it yields and leaves', (_, op) => {
+    expect(op.numbers === 'none').toBe(op.elements === 'none')
+    expect(op.effect === 'declare').toBe(op.place === 'top')
+    expect(['repeats', 'branches'].includes(op.flow)).toBe(op.state !== 'none')
+    expect(op.atomic !== undefined).toBe(op.accesses.some(({ reads, writes }) => reads && writes))
+    if (op.advances !== 'none') expect([op.effect, op.looks]).toEqual(['sync', 'none'])
+    if (op.advances === 'wait') expect(op.waitsFor).toBe('programs')
+  })
+
+  it.each(all)('of %s: a producer repeats no effect', (_, { effect, ahead, advances, waitsFor }) => {
+    if (effect === 'pure' || effect === 'declare') expect(ahead).toBe('both')
+    if (effect === 'write' || effect === 'sync') expect(ahead).not.toBe('both')
+    if (effect === 'sync' && waitsFor === 'programs') expect(ahead).toBe('producer')
+    if (advances === 'signal' || waitsFor === 'roles') expect(ahead).not.toBe('producer')
+  })
+
   it('say of ops that wait for others which side of a flag they count', () => {
     const advancing = all.filter(([, { advances }]) => advances !== 'none')
     expect(advancing.map(([name, { advances }]) => [name, advances])).toEqual([
@@ -82,6 +98,78 @@ describe('an op whose elements are the same', () => {
       ),
       { numRuns: 30 },
     )
+  })
+})
+
+describe('an op whose numbers are those of inputs', () => {
+  const moving = all.filter(([, { numbers, evaluate }]) => typeof numbers !== 'string' && evaluate)
+
+  it('is a choice, a cast or a change of shape', () => {
+    expect(moving.map(([name]) => name)).toEqual(['select', 'cast', 'expand', 'broadcast', 'transpose'])
+  })
+
+  it.each(moving)('%s: yields no others', (op, { numbers }) => {
+    const shape = op === 'broadcast' ? [1, 4] : [2, 4]
+    const types = [valueType(op === 'select' ? 'bool' : 'i32', shape)]
+    if (op === 'select') types.push(valueType('i32', shape), valueType('i32', shape))
+    if (op === 'expand') types[0] = valueType('i32', [8])
+    const attributes = { axis: 0, dtype: 'i32', shape: [2, 4] }
+    const values = fc.array(fc.integer({ min: 0, max: 999 }), { minLength: 8, maxLength: 8 })
+    fc.assert(
+      fc.property(fc.tuple(values, values, values), (data) => {
+        const given = types.map(({ dtype, shape: [rows, columns = 1] }, i) =>
+          Float64Array.from(data[i].slice(0, rows * columns), (x) => (dtype === 'bool' ? x % 2 : x)),
+        )
+        const from = new Set((numbers as readonly number[]).flatMap((at) => [...given[at]]))
+        const made = evaluate(op, types, given, attributes) as Float64Array
+        expect([...made].filter((x) => !from.has(x))).toEqual([])
+      }),
+      { numRuns: 30 },
+    )
+  })
+})
+
+describe('an op that some of its inputs decide', () => {
+  const dtypes: DType[] = ['f32', 'i32', 'u32', 'i64', 'bool']
+  const decided = all
+    .filter(([, { simplify }]) => simplify)
+    .flatMap(([op, { simplify }]) => dtypes.map((dtype) => [op, dtype, simplify!] as const))
+
+  it.each(decided)('%s of %s: means what it is replaced by', (op, dtype, simplify) => {
+    const scalar = valueType(dtype)
+    const types = op === 'select' ? [valueType('bool'), scalar, scalar] : [scalar, scalar]
+    const inputs = types.map((type, i) => param(type, `x${i}`))
+    try {
+      node(op, inputs)
+    } catch {
+      return // It is not defined on this dtype.
+    }
+    const special: Partial<Record<DType, number[]>> = { f32: [-0, NaN, Infinity, -1.5], i32: [-1], i64: [-1] }
+    const number = (one: ValueType) =>
+      one.dtype === 'bool'
+        ? fc.constantFrom(0, 1)
+        : fc.constantFrom(0, 1, 2, 7, ...(special[one.dtype] ?? []))
+    fc.assert(
+      fc.property(
+        fc.tuple(...types.map(number)),
+        fc.integer({ min: 0, max: types.length - 1 }),
+        (data, at) => {
+          const simpler = simplify(
+            dtype,
+            data.map((x, i) => (i === at ? x : undefined)),
+          )
+          if (!simpler) return
+          const stands = 'input' in simpler ? data[simpler.input] : simpler.value
+          expect(stands).toBe(evaluate(op, types, data))
+        },
+      ),
+      { numRuns: 200 },
+    )
+  })
+
+  it('has a neutral operand, or chooses', () => {
+    const names = [...new Set(decided.map(([op]) => op))].join(' ')
+    expect(names).toBe('add sub mul div mod or xor shl shr select')
   })
 })
 

@@ -1,5 +1,5 @@
 /** What analyses ask about a node, answered by the record of its op. A node whose op has no record is refused. */
-import { attribute, type Node } from '../node.ts'
+import { attribute, type Block, type Node } from '../node.ts'
 import type { Atomic } from './op.ts'
 import { opOf, type OpName } from './table.ts'
 
@@ -8,6 +8,17 @@ export const isElementwise = (node: Node): boolean => opOf(node).elements === 's
 
 /** It computes, or names storage, and does nothing that others could tell. */
 export const isPassive = (node: Node): boolean => ['pure', 'declare'].includes(opOf(node).effect)
+
+/** Its blocks that yield its state; the one that says whether to go on does not. */
+export const stateBlocks = (node: Node): readonly Block[] =>
+  opOf(node).state === 'tested' ? node.blocks.slice(1) : node.blocks
+
+/** How many values a control node carries, or, if it is a branch, yields. */
+export const stateCount = (node: Node): number => node.blocks[node.blocks.length - 1].results.length
+
+/** How many of a control node's inputs come before its carried state. */
+export const leadingInputs = (node: Node): number =>
+  opOf(node).state === 'yielded' ? node.inputs.length : node.inputs.length - stateCount(node)
 
 /** Its blocks may be executed any number of times. */
 export const isLoop = (node: Node): boolean => opOf(node).flow === 'repeats'
@@ -56,6 +67,10 @@ export const writtenRefs = (node: Node): readonly Node[] =>
 /** Places that a node itself reads. */
 export const readRefs = (node: Node): readonly Node[] =>
   accessesOf(node).flatMap(({ ref, reads }) => (reads ? [ref] : []))
+
+/** Values that a node itself stores, or combines with what is there. */
+export const storedValues = (node: Node): readonly Node[] =>
+  opOf(node).accesses.flatMap(({ values = [] }) => values.map((at) => node.inputs[at]))
 
 /** An access with an order: others may see it at any time, and it may not be left out. */
 export const isStrong = (node: Node): boolean =>

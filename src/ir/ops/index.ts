@@ -8,14 +8,18 @@ export {
   isPassive,
   isRemote,
   isStrong,
+  leadingInputs,
   mayWait,
   origin,
   paramName,
   readRefs,
+  stateBlocks,
+  stateCount,
+  storedValues,
   writtenRefs,
 } from './facts.ts'
 export { bytesOf, orders, scopes, type Order, type Scope } from './memory.ts'
-export { SpecError, type Atomic, type Datum, type Effect, type Facts, type Op } from './op.ts'
+export { SpecError, type Ahead, type Atomic, type Datum, type Effect, type Facts, type Op } from './op.ts'
 export {
   entryOf,
   opOf,

@@ -54,7 +54,7 @@ function folded(ir: KernelIR): KernelIR {
   function copyControl(node: Node): Node {
     const outer = available
     const blocks = node.blocks.map((block) => {
-      available = new Map([...outer].filter(([, made]) => node.op !== 'roles' || !isFragment(made)))
+      available = new Map([...outer].filter(([, made]) => opOf(node).flow !== 'warps' || !isFragment(made)))
       return copier.copyBlock(block)
     })
     available = outer
@@ -101,34 +101,9 @@ function simplify(node: Node, inputs: readonly Node[], copier: Copier): Node | u
       return undefined // a division by zero stays where the author wrote it
     }
   }
-  const [a, b] = values
-  const isInteger = dtype !== 'f32'
-  switch (node.op) {
-    case 'add':
-    case 'or':
-    case 'xor':
-      return isInteger ? (b === 0 ? inputs[0] : a === 0 ? inputs[1] : undefined) : undefined
-    case 'sub':
-    case 'shl':
-    case 'shr':
-      return isInteger && b === 0 ? inputs[0] : undefined
-    case 'mul':
-      return b === 1
-        ? inputs[0]
-        : a === 1
-          ? inputs[1]
-          : isInteger && b === 0
-            ? inputs[1]
-            : isInteger && a === 0
-              ? inputs[0]
-              : undefined
-    case 'div':
-      return b === 1 ? inputs[0] : undefined
-    case 'mod':
-      return b === 1 ? copier.emit('const', [], { dtype, value: 0 }, [], node.site) : undefined
-    case 'select':
-      return a === undefined ? undefined : inputs[a ? 1 : 2]
-    default:
-      return undefined
-  }
+  const simpler = record.simplify?.(dtype, values)
+  if (!simpler) return undefined
+  return 'input' in simpler
+    ? inputs[simpler.input]
+    : copier.emit('const', [], { dtype, value: simpler.value }, [], node.site)
 }

@@ -3,9 +3,16 @@
  * sequential execution. Each obstacle is a reason for the author, with the line it stands on.
  */
 import { walk, type Block, type KernelIR, type Node } from '../node.ts'
-import { isRemote, opOf, origin, paramName, writtenRefs } from '../ops/index.ts'
+import { isLoop, isRemote, isStrong, opOf, origin, paramName, readRefs, writtenRefs } from '../ops/index.ts'
 import { elsewhere } from './elsewhere.ts'
-import { containsPipeline, isProducerCopy, standsBeforePipelines, type Slice } from './slice.ts'
+import {
+  containsPipeline,
+  isLook,
+  isProducerCopy,
+  isWait,
+  standsBeforePipelines,
+  type Slice,
+} from './slice.ts'
 
 /** Pipelines that share tiles; they share a ring. */
 export interface Group {
@@ -83,8 +90,10 @@ function misfilled(pipeline: Node, filled: ReadonlySet<Node>): string | undefine
         maybe.set(tile, node)
       } else if (tile && !surely.has(tile))
         obstacle ??= `the shared tile is used at ${node.site} without a copy before it in the same iteration`
-      const after = node.blocks.map((inner) => visit(inner, { surely, maybe }, inLoop || node.op !== 'if'))
-      if (node.op !== 'if') continue
+      const after = node.blocks.map((inner) =>
+        visit(inner, { surely, maybe }, inLoop || opOf(node).flow !== 'branches'),
+      )
+      if (opOf(node).flow !== 'branches') continue
       const [yes, no] = after
       surely = new Set([...yes.surely].filter((one) => no.surely.has(one)))
       maybe = new Map([...yes.maybe, ...no.maybe])
@@ -111,11 +120,12 @@ function readAndWritten(
   const [readRemotely, mayBeReadAtHome] = [new Set<Node>(), new Set<Node>()]
   const loaded = new Set([...slice.loads].map((load) => origin(load.inputs[0]).base))
   for (const node of [...slice.moved, ...slice.loads]) {
-    if (node.op === 'wait') continue
-    const { base } = origin(node.inputs[0])
-    read.set(base, node)
-    if (isRemote(node.inputs[0])) readRemotely.add(base)
-    if (!isElsewhere(node.inputs[0])) mayBeReadAtHome.add(base)
+    for (const ref of readRefs(node)) {
+      const { base } = origin(ref)
+      read.set(base, node)
+      if (isRemote(ref)) readRemotely.add(base)
+      if (!isElsewhere(ref)) mayBeReadAtHome.add(base)
+    }
   }
   for (const load of slice.loads)
     if (filled.has(origin(load.inputs[0]).base))
@@ -141,8 +151,10 @@ function readAndWritten(
 function acquiredByConsumer(block: Block, pipelines: readonly Node[], { needed }: Slice): string | undefined {
   const inside = new Set(pipelines.flatMap((pipeline) => [...walk(pipeline.blocks[0])]))
   const acquires = (node: Node): boolean => {
-    if (node.op === 'barrier.wait') return true
-    if (node.op === 'wait' || (node.op === 'reached' && needed.has(node) && inside.has(node))) return false
+    if (isWait(node) || (isLook(node) && needed.has(node) && inside.has(node))) return false
+    const { order } = opOf(node)
+    // What orders both ways by itself orders roles, of which there is one, or what stands inside it.
+    if (order !== 'attribute') return order === 'acquires'
     return ['acquire', 'acqRel', 'seqCst'].includes(String(node.attributes.order))
   }
   const [found] = standsBeforePipelines(block, acquires)
@@ -160,16 +172,20 @@ function signalledBeforeWait(body: Block, { needed }: Slice): string | undefined
   let obstacle: string | undefined
   const visit = (block: Block): void => {
     for (const node of block.nodes) {
-      const isLook = node.op === 'reached' && needed.has(node)
-      if ((node.op === 'wait' || isLook) && signal)
-        obstacle ??= `${signal.op} at ${signal.site} stands before the ${isLook ? 'look' : 'wait'} at ${node.site} in one iteration`
-      const { effect } = opOf(node)
-      const isStrong = effect === 'write' && node.attributes.order !== undefined
-      if (isStrong || node.op === 'signal' || node.op === 'barrier.arrive') signal ??= node
-      const times = node.op === 'if' || node.blocks.length === 0 ? 1 : 2 // a loop comes round again
+      const looks = isLook(node) && needed.has(node)
+      if ((isWait(node) || looks) && signal)
+        obstacle ??= `${signal.op} at ${signal.site} stands before the ${looks ? 'look' : 'wait'} at ${node.site} in one iteration`
+      if (tells(node)) signal ??= node
+      const times = isLoop(node) ? 2 : 1 // a loop comes round again
       for (let i = 0; i < times; i++) node.blocks.forEach(visit)
     }
   }
   visit(body)
   return obstacle
+}
+
+/** By which others may go on. */
+function tells(node: Node): boolean {
+  const { advances, effect, order } = opOf(node)
+  return advances === 'signal' || order === 'releases' || (effect === 'write' && isStrong(node))
 }

@@ -4,10 +4,11 @@
  * pipeline, behind the author's own state.
  */
 import { attribute, walk, type Block, type Node } from '../node.ts'
+import { leadingInputs, opOf, stateBlocks, stateCount } from '../ops/index.ts'
 import { Copier } from '../rewrite.ts'
 import type { Site } from '../site.ts'
 import { valueType, type Type } from '../type.ts'
-import { isProducerCopy, leadingInputs, stateCount, type Share, type Slice } from './slice.ts'
+import { isProducerCopy, type Share, type Slice } from './slice.ts'
 
 export interface Ring {
   readonly stages: number
@@ -94,12 +95,12 @@ export class RoleBuilder {
 
   #control(node: Node, positions: Positions, full: Node | undefined): Positions {
     const into = this.#into
-    const isIf = node.op === 'if'
+    const isIf = opOf(node).state === 'yielded'
     const kept = this.#kept(node)
     const carried = this.#containsRing(node) ? positions : []
     const inputs = node.inputs.slice(0, leadingInputs(node)).map((input) => into.get(input))
     const init = isIf ? [] : kept.map((i) => into.get(node.inputs[leadingInputs(node) + i]))
-    const blocks = node.blocks.map((block, which) => {
+    const blocks = node.blocks.map((block) => {
       const leading = isIf ? block.params.length : block.params.length - stateCount(node)
       const params = [
         ...block.params.slice(0, leading),
@@ -112,7 +113,7 @@ export class RoleBuilder {
       return into.block([...specs, ...ringParams], (fresh) => {
         params.forEach((param, i) => into.map.set(param, fresh[i]))
         const after = this.#nodes(block, isIf ? carried : fresh.slice(params.length), full)
-        if (node.op === 'while' && which === 0) return block.results.map((result) => into.get(result))
+        if (!stateBlocks(node).includes(block)) return block.results.map((result) => into.get(result))
         return [...kept.map((i) => into.get(block.results[i])), ...after]
       })
     })

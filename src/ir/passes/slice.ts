@@ -3,7 +3,17 @@
  * backwards from these everything they depend on, in data and in control.
  */
 import { attribute, walk, type Block, type Node } from '../node.ts'
-import { isLoop, opOf } from '../ops/index.ts'
+import {
+  isLoop,
+  isStrong,
+  leadingInputs,
+  mayWait,
+  opOf,
+  readRefs,
+  stateBlocks,
+  stateCount,
+  type Ahead,
+} from '../ops/index.ts'
 import type { RefType } from '../type.ts'
 import { hasEffect } from './dead.ts'
 
@@ -32,36 +42,36 @@ export function containsPipeline(node: Node): boolean {
   return node.op === 'pipeline' || node.blocks.some((block) => block.nodes.some(containsPipeline))
 }
 
+/** It blocks until a flag is marked. */
+export const isWait = (node: Node): boolean => opOf(node).effect === 'sync' && mayWait(node)
+
+/** It asks whether a flag is marked. */
+export const isLook = (node: Node): boolean => opOf(node).ahead === 'one'
+
 /** A copy that the producer makes: from global memory to a whole shared tile, unmasked. */
 export function isProducerCopy(node: Node): boolean {
   if (node.op !== 'copy' || node.inputs.length > 2) return false
   return (node.inputs[0].type as RefType).space === 'global' && node.inputs[1].op === 'shared'
 }
 
-/** How many of a control node's inputs come before its carried state. */
-export function leadingInputs(node: Node): number {
-  return node.op === 'if' ? node.inputs.length : node.inputs.length - stateCount(node)
-}
-
-/** How many values a control node carries, or, if it is an `if`, yields. */
-export function stateCount(node: Node): number {
-  return node.blocks[node.blocks.length - 1].results.length
+/** Who executes it where what a producer copies depends on it. */
+export function aheadOf(node: Node): Ahead {
+  const { ahead, accesses } = opOf(node)
+  const isConsumers = ahead === 'producer' && accesses.length > 0 && !isProducerCopy(node)
+  return isConsumers || isStrong(node) ? 'consumer' : ahead
 }
 
 export function producerSlice(block: Block): Slice {
   const moved = new Set<Node>()
   for (const pipeline of walk(block))
     if (pipeline.op === 'pipeline')
-      for (const node of walk(pipeline.blocks[0]))
-        if (node.op === 'wait' || isProducerCopy(node)) moved.add(node)
+      for (const node of walk(pipeline.blocks[0])) if (aheadOf(node) === 'producer') moved.add(node)
   const around = surroundings(block)
-  const waits = standsBeforePipelines(block, (node) => node.op === 'wait')
+  const waits = standsBeforePipelines(block, isWait)
   const own = shareOf([...moved, ...waits], around)
-  const looks = [...own.needed].filter(({ op }) => op === 'reached')
+  const looks = [...own.needed].filter(isLook)
   const consumer = looks.length > 0 ? shareOf(consumerRoots(block, moved, looks), around) : undefined
-  const loads = [...own.needed].filter(
-    ({ op, attributes }) => op === 'load' && attributes.order === undefined,
-  )
+  const loads = [...own.needed].filter((node) => aheadOf(node) === 'both' && readRefs(node).length > 0)
   const obstacles = [...own.needed]
     .map((node) => obstacleOf(node, consumer))
     .filter((why) => why !== undefined)
@@ -79,12 +89,10 @@ function consumerRoots(block: Block, moved: ReadonlySet<Node>, looks: readonly N
 
 function obstacleOf(node: Node, consumer: Share | undefined): string | undefined {
   if (node.op === 'last') return `what it waits for stands in last(), at ${node.site}`
-  if (node.op === 'reached')
-    return consumer?.needed.has(node)
-      ? `what it copies depends on ${node.op} at ${node.site}, and so does what the consumer does`
-      : undefined
-  if (node.op === 'load' && node.attributes.order === undefined) return undefined
-  if (node.op === 'dot' || (['read', 'write'].includes(opOf(node).effect) && !isProducerCopy(node)))
+  const ahead = aheadOf(node)
+  if (ahead === 'one' && consumer?.needed.has(node))
+    return `what it copies depends on ${node.op} at ${node.site}, and so does what the consumer does`
+  if (ahead === 'consumer')
     return `what it copies depends on ${node.op} at ${node.site}, which only the consumer executes`
   return undefined
 }
@@ -123,17 +131,14 @@ function shareOf(from: readonly Node[], { parents, owners }: Surroundings): Shar
     kept.set(control, set)
     if (set.has(i)) return
     set.add(i)
-    for (const inner of control.op === 'while' ? control.blocks.slice(1) : control.blocks)
-      pending.push(inner.results[i])
-    if (control.op !== 'if') pending.push(control.inputs[leadingInputs(control) + i])
+    for (const inner of stateBlocks(control)) pending.push(inner.results[i])
+    if (opOf(control).state !== 'yielded') pending.push(control.inputs[leadingInputs(control) + i])
   }
 
   for (let node = pending.pop(); node; node = pending.pop()) {
     if (node.op === 'param') {
       const owner = owners.get(node)
-      const leading = owner
-        ? owner.block.params.length - (owner.control.op === 'if' ? 0 : stateCount(owner.control))
-        : 0
+      const leading = owner ? owner.block.params.length - stateCount(owner.control) : 0
       const at = owner ? owner.block.params.indexOf(node) : -1
       if (owner && at >= leading) keep(owner.control, at - leading)
       continue
@@ -149,7 +154,7 @@ function shareOf(from: readonly Node[], { parents, owners }: Surroundings): Shar
     }
     if (opOf(node).effect === 'control') {
       pending.push(...node.inputs.slice(0, leadingInputs(node)))
-      if (node.op === 'while') pending.push(...node.blocks[0].results)
+      if (opOf(node).state === 'tested') pending.push(...node.blocks[0].results)
       continue
     }
     pending.push(...node.inputs)

@@ -4,9 +4,19 @@
  */
 import { dtypes } from '../dtype.ts'
 import { attribute, walk, type Block, type Node } from '../node.ts'
-import { isLoop, opOf, origin, paramName, type Datum } from '../ops/index.ts'
+import {
+  entryOf,
+  isLoop,
+  opOf,
+  opsWith,
+  origin,
+  paramName,
+  type ControlName,
+  type Datum,
+  type OpName,
+} from '../ops/index.ts'
 import type { Binding } from '../traffic.ts'
-import type { RefType } from '../type.ts'
+import type { RefType, Shape } from '../type.ts'
 import { accessParts, type Slice } from './plan.ts'
 import * as views from './views.ts'
 import type { Places, TensorView, View } from './views.ts'
@@ -32,6 +42,83 @@ interface Remembered {
 interface Captured {
   readonly nodes: readonly Node[]
   readonly ids: boolean
+}
+
+/** What an execution knows: the values of nodes, and what control nodes left. */
+interface Lookup {
+  value(node: Node): Known
+  left(control: Node): readonly Known[] | undefined
+}
+
+/** Finds out what a node yields. */
+type Find = (node: Node, binding: Binding, known: Lookup) => Known
+
+function unknown(): Known {
+  return undefined
+}
+
+function evaluated(node: Node, _: Binding, { value }: Lookup): Known {
+  const { evaluate } = opOf(node)
+  const inputs = node.inputs.map(value)
+  if (!evaluate || !inputs.every(isDatum)) return undefined
+  try {
+    return evaluate(node, inputs)
+  } catch {
+    return undefined // a division by zero is the program's to meet
+  }
+}
+
+/** Of a view of a parameter: views of shared tiles and barriers are nobody's traffic. */
+function viewed(
+  make: (view: TensorView, node: Node, numbers: readonly (number | undefined)[]) => Known,
+): Find {
+  return (node, _, { value }) => {
+    const [view, ...rest] = node.inputs.map(value)
+    if (typeof view !== 'object' || !('kind' in view)) return undefined
+    return make(
+      view as TensorView,
+      node,
+      rest.map((one) => (typeof one === 'number' ? one : undefined)),
+    )
+  }
+}
+
+const shapeOf = (node: Node): Shape => (node.type as RefType).shape
+
+/** What a node yields: its op says how that is found out. */
+const finders: Readonly<Record<Exclude<OpName, ControlName>, Find>> = {
+  ...opsWith({ elements: 'same' }, evaluated),
+  ...opsWith({ elements: 'stretched' }, evaluated),
+  ...opsWith({ elements: 'reduced' }, evaluated),
+  const: evaluated,
+  iota: evaluated,
+  transpose: evaluated,
+
+  // Loaded data is not known before the launch, nor is what others do meanwhile.
+  ...opsWith({ effect: 'read' }, unknown),
+  ...opsWith({ effect: 'write' }, unknown),
+  ...opsWith({ effect: 'declare' }, unknown),
+  ...opsWith({ effect: 'sync' }, unknown),
+  param: unknown,
+  // Nobody is late.
+  reached: () => 1,
+
+  rank: (_, { rank }) => rank,
+  program: (_, { program }) => program,
+  programs: (_, { programs }) => programs,
+  epoch: (node, { epochs }) => epochs?.[paramName(origin(node.inputs[0]).base)],
+
+  dim: viewed((view, node) => view.axes[attribute<number>(node, 'axis')].extent),
+  on: viewed((view, _, [rank]) => views.on(view, rank)),
+  slice: viewed((view, node, [start, size]) =>
+    views.slice(view, attribute<number>(node, 'axis'), start, size),
+  ),
+  pick: viewed((view) => views.pick(view)),
+  tile: viewed((view, node, indices) => views.tile(view, indices, shapeOf(node))),
+  rows: viewed((view, node, [, column]) => views.rows(view, column, shapeOf(node))),
+  at: viewed((view, node) => (view.kind === 'flags' ? view : views.at(view, shapeOf(node)))),
+
+  result: (node, _, { left }) => left(node.inputs[0])?.[attribute<number>(node, 'index')],
 }
 
 /** A `while` that goes on for longer than this is not followed. */
@@ -97,53 +184,12 @@ export class Execution {
   }
 
   #evaluate(node: Node): Known {
-    switch (node.op) {
-      case 'rank':
-        return this.#binding.rank
-      case 'program':
-        return this.#binding.program
-      case 'programs':
-        return this.#binding.programs
-      case 'epoch':
-        return this.#binding.epochs?.[paramName(origin(node.inputs[0]).base)]
-      case 'reached':
-        return 1
-      case 'result':
-        return this.#results.get(node.inputs[0])?.[attribute<number>(node, 'index')]
-    }
-    const inputs = node.inputs.map((input) => this.#values.get(input))
-    const [first] = inputs
-    if (typeof first === 'object' && 'kind' in first) return this.#view(node, first as TensorView)
-    const meaning = opOf(node).evaluate
-    if (!meaning || node.op === 'dot' || !inputs.every(isDatum)) return undefined
-    try {
-      return meaning(node, inputs)
-    } catch {
-      return undefined // a division by zero is the program's to meet
-    }
+    return entryOf(finders, node)(node, this.#binding, this.#known)
   }
 
-  #view(node: Node, view: TensorView): Known {
-    const numbers = node.inputs.slice(1).map((input) => this.#number(input))
-    const shape = (node.type as RefType).shape
-    switch (node.op) {
-      case 'dim':
-        return view.axes[attribute<number>(node, 'axis')].extent
-      case 'on':
-        return views.on(view, numbers[0])
-      case 'slice':
-        return views.slice(view, attribute<number>(node, 'axis'), numbers[0], numbers[1])
-      case 'pick':
-        return views.pick(view)
-      case 'tile':
-        return views.tile(view, numbers, shape)
-      case 'rows':
-        return views.rows(view, numbers[1], shape)
-      case 'at':
-        return view.kind === 'flags' ? view : views.at(view, shape)
-      default:
-        return undefined
-    }
+  readonly #known: Lookup = {
+    value: (node) => this.#values.get(node),
+    left: (control) => this.#results.get(control),
   }
 
   #count(node: Node): void {
@@ -212,63 +258,79 @@ export class Execution {
     const outside = inputs.filter(
       (input) => !inside.has(input) && !params.has(input) && input.type.kind !== 'void',
     )
-    const ids = used.some((one) => ['program', 'programs', 'last'].includes(one.op))
+    const ids = used.some((one) => opOf(one).varies === 'by program')
     return { nodes: [...new Set(outside)], ids }
   }
 
   /** Execute a control node; what it leaves. */
   #control(node: Node): readonly Known[] {
     const numbers = node.inputs.map((input) => this.#number(input))
-    const state = (leading: number): readonly Known[] =>
-      node.inputs.slice(leading).map((input) => this.#values.get(input))
-    const [body] = node.blocks
-    switch (node.op) {
-      case 'for': {
-        const [low, high, step] = numbers
-        if (low === undefined || high === undefined || !step || step < 1) return this.#endless(node)
-        let current = state(3)
-        for (let i = low; i < high; i += step) current = this.#block(body, [i, ...current])
-        return current
+    return entryOf(Execution.#flow, node, 'is not control flow')(this, node, numbers)
+  }
+
+  static readonly #flow: Readonly<
+    Record<
+      ControlName,
+      (self: Execution, node: Node, numbers: readonly (number | undefined)[]) => readonly Known[]
+    >
+  > = {
+    for(self, node, [low, high, step]) {
+      if (low === undefined || high === undefined || !step || step < 1) return self.#endless(node)
+      let current = self.#state(node, 3)
+      for (let i = low; i < high; i += step) current = self.#block(node.blocks[0], [i, ...current])
+      return current
+    },
+    persistent: (self, node, numbers) => self.#spaceLoop(node, numbers, 2),
+    pipeline: (self, node, numbers) => self.#spaceLoop(node, numbers, 0),
+    while(self, node) {
+      const [condition, body] = node.blocks
+      let current = self.#state(node, 0)
+      for (let turn = 0; turn < longestLoop; turn++) {
+        const [goesOn] = self.#block(condition, current)
+        if (goesOn === undefined) return self.#endless(node)
+        if (!goesOn) return current
+        current = self.#block(body, current)
       }
-      case 'persistent':
-      case 'pipeline': {
-        const leading = node.op === 'persistent' ? 2 : 0
-        const axes = attribute<number>(node, 'axes')
-        const bounds = numbers.slice(0, leading + axes)
-        const extents = bounds.slice(leading)
-        const empty = extents.findIndex((extent) => extent !== undefined && extent <= 0)
-        if (empty >= 0 && !extents.slice(0, empty).includes(undefined)) return state(leading + axes)
-        if (!bounds.every((bound) => bound !== undefined)) return this.#endless(node)
-        const [start, stride] = leading === 2 ? bounds : [0, 1]
-        return this.#space(body, bounds.slice(leading), start, stride, state(leading + axes))
-      }
-      case 'while': {
-        let current = state(0)
-        for (let turn = 0; turn < longestLoop; turn++) {
-          const [goesOn] = this.#block(body, current)
-          if (goesOn === undefined) return this.#endless(node)
-          if (!goesOn) return current
-          current = this.#block(node.blocks[1], current)
-        }
-        return this.#endless(node)
-      }
-      case 'if': {
-        const [condition] = numbers
-        if (condition !== undefined) return this.#block(node.blocks[condition ? 0 : 1], [])
-        if (this.#contains(node)) this.#giveUp(node, 'the condition depends on loaded data')
-        return []
-      }
-      case 'roles':
-        node.blocks.forEach((role) => this.#block(role, []))
-        return []
-      case 'teams':
-        return this.#teams(node, numbers)
-      case 'last':
-        if (this.#binding.program === this.#binding.programs - 1) this.#block(body, [])
-        return []
-      default:
-        throw new Error(`traffic: ${node.op} is not control flow`)
-    }
+      return self.#endless(node)
+    },
+    if(self, node, [condition]) {
+      if (condition !== undefined) return self.#block(node.blocks[condition ? 0 : 1], [])
+      if (self.#contains(node)) self.#giveUp(node, 'the condition depends on loaded data')
+      return []
+    },
+    roles(self, node) {
+      node.blocks.forEach((role) => self.#block(role, []))
+      return []
+    },
+    teams: (self, node, numbers) => self.#teams(node, numbers),
+    last(self, node) {
+      const { program, programs } = self.#binding
+      if (program === programs - 1) self.#block(node.blocks[0], [])
+      return []
+    },
+  }
+
+  /** The values that a loop starts with, behind its `leading` inputs. */
+  #state(node: Node, leading: number): readonly Known[] {
+    return node.inputs.slice(leading).map((input) => this.#values.get(input))
+  }
+
+  /** A loop over a space. The `leading` inputs say where it begins and how it steps. */
+  #spaceLoop(node: Node, numbers: readonly (number | undefined)[], leading: 0 | 2): readonly Known[] {
+    const axes = attribute<number>(node, 'axes')
+    const bounds = numbers.slice(0, leading + axes)
+    const extents = bounds.slice(leading)
+    const empty = extents.findIndex((extent) => extent !== undefined && extent <= 0)
+    if (empty >= 0 && !extents.slice(0, empty).includes(undefined)) return this.#state(node, leading + axes)
+    if (!bounds.every((bound) => bound !== undefined)) return this.#endless(node)
+    const [start, stride] = leading === 2 ? bounds : [0, 1]
+    return this.#space(
+      node.blocks[0],
+      bounds.slice(leading),
+      start,
+      stride,
+      this.#state(node, leading + axes),
+    )
   }
 
   #contains(node: Node): boolean {

@@ -4,10 +4,9 @@
  */
 import { analysis } from '../analysis.ts'
 import { attribute, type Block, type KernelIR, type Node } from '../node.ts'
-import { accessesOf, opOf } from '../ops/index.ts'
+import { accessesOf, leadingInputs, opOf, stateBlocks, stateCount } from '../ops/index.ts'
 import { removeDead } from '../passes/dead.ts'
 import { fold } from '../passes/fold.ts'
-import { leadingInputs, stateCount } from '../passes/slice.ts'
 import type { Site } from '../site.ts'
 
 /** One access of global memory, signal or wait, and what it depends on. */
@@ -73,7 +72,7 @@ function makePlan(ir: KernelIR): Plan {
         counted.push(node)
         if (role && node.site) roleOfSite.set(node.site, role)
       }
-      for (const inner of node.blocks) index(inner, node, node.op === 'roles' ? inner : role)
+      for (const inner of node.blocks) index(inner, node, opOf(node).flow === 'warps' ? inner : role)
     }
   }
   index(ir.body, undefined, undefined)
@@ -89,9 +88,8 @@ function makeSlice(counted: Node, { parents, owners }: Structure): Slice {
     kept.set(control, indices)
     if (indices.has(i)) return
     indices.add(i)
-    const blocks = control.op === 'while' ? control.blocks.slice(1) : control.blocks
-    pending.push(...blocks.map((block) => block.results[i]))
-    if (control.op !== 'if') pending.push(control.inputs[leadingInputs(control) + i])
+    pending.push(...stateBlocks(control).map((block) => block.results[i]))
+    if (opOf(control).state !== 'yielded') pending.push(control.inputs[leadingInputs(control) + i])
   }
   for (let node = pending.pop(); node; node = pending.pop()) {
     const owner = owners.get(node)
@@ -113,7 +111,7 @@ function makeSlice(counted: Node, { parents, owners }: Structure): Slice {
       keep(node.inputs[0], attribute<number>(node, 'index'))
     } else if (opOf(node).effect === 'control') {
       pending.push(...node.inputs.slice(0, leadingInputs(node)))
-      if (node.op === 'while') pending.push(...node.blocks[0].results)
+      if (opOf(node).state === 'tested') pending.push(...node.blocks[0].results)
     } else pending.push(...node.inputs)
   }
   return { counted, needed }
