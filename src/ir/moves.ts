@@ -4,7 +4,7 @@
  */
 import { analysis } from './analysis.ts'
 import { type KernelIR, type Node, walk } from './node.ts'
-import { isRemote } from './ops/index.ts'
+import { isRemote, opOf, storedValues } from './ops/index.ts'
 
 const knownKernels = new WeakMap<KernelIR, boolean>()
 
@@ -19,30 +19,19 @@ function findMoves(ir: KernelIR): boolean {
 function findOut(ir: KernelIR): boolean {
   let crosses = false
   for (const node of walk(ir.body)) {
-    if (['wait', 'reached', 'signal'].includes(node.op) || node.inputs.some(isOnAnotherRank)) crosses = true
-    if (node.op === 'store' && !isMoved(node.inputs[1])) return false
-    if (node.op.startsWith('atomic.') && !node.inputs.slice(1).every(isMoved)) return false
-    if (node.op === 'dot') return false
+    if (usesFlag(node) || node.inputs.some(isOnAnotherRank)) crosses = true
+    if (!storedValues(node).every(isMoved)) return false
   }
   return crosses
 }
+
+const usesFlag = (node: Node): boolean =>
+  opOf(node).effect === 'sync' && node.inputs.some(({ type }) => type.kind === 'flags')
 
 const isOnAnotherRank = (node: Node): boolean => node.type.kind === 'ref' && isRemote(node)
 
 /** A value that was loaded or is constant, perhaps in another shape or type; of a loop's own values nothing is known. */
 function isMoved(value: Node): boolean {
-  switch (value.op) {
-    case 'load':
-    case 'const':
-      return true
-    case 'cast':
-    case 'expand':
-    case 'broadcast':
-    case 'transpose':
-      return isMoved(value.inputs[0])
-    case 'select':
-      return value.inputs.slice(1).every(isMoved)
-    default:
-      return false
-  }
+  const { numbers } = opOf(value)
+  return typeof numbers === 'string' ? numbers === 'given' : numbers.every((at) => isMoved(value.inputs[at]))
 }

@@ -52,6 +52,14 @@ it.each([
     }),
     true,
   ],
+  [
+    'a count of arrivals by the ranks that a mask chooses',
+    kernel('count', params, (t, { x, ready }) => {
+      t.atomic.add(x.on(0).at([0]), 1, { mask: t.rank.lt(2) })
+      t.signal(ready)
+    }).record({ world: 4 }),
+    true,
+  ],
   ['a product', gemmKernel('f32').record({ world: 2, meta: { BM: 16, BN: 16, BK: 16, stages: 2 } }), false],
 ])('%s: %o', (_, ir, expected) => {
   expect(onlyMoves(ir)).toBe(expected)
