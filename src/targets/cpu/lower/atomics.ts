@@ -1,8 +1,9 @@
 /** Atomics, one element after the other. What no machine has as one instruction is a loop of compare-and-exchange. */
 import type { DType } from '../../../ir/dtype.ts'
 import type { Node } from '../../../ir/node.ts'
+import { accessesOf, entryOf, storedValues, type AtomicName } from '../../../ir/ops/index.ts'
 import { binary, compare, constant, convert, use } from '../build.ts'
-import type { AtomicName, CodeType, Expression, Local } from '../code.ts'
+import type { AtomicName as AtomicInstruction, CodeType, Expression, Local } from '../code.ts'
 import { isScalarRef, refOf, type Lowering } from './context.ts'
 import { valueCodeType } from './convert.ts'
 import { extreme } from './elements.ts'
@@ -13,12 +14,9 @@ import { scalar } from './scalars.ts'
 import { orderOf } from './sync.ts'
 import { refView, type PlacesView } from './views.ts'
 
-const operandsOf = (node: Node): number => (node.op === 'atomic.cas' ? 2 : 1)
-
 export function lowerAtomic(l: Lowering, node: Node): void {
-  const [ref, ...rest] = node.inputs
-  const values = rest.slice(0, operandsOf(node))
-  const mask: Node | undefined = rest[values.length]
+  const [{ ref, mask }] = accessesOf(node)
+  const values = storedValues(node)
   const view = refView(l, ref)
   const { dtype, shape } = refOf(ref)
   const used = l.plan.isUsed(node)
@@ -58,13 +56,30 @@ export function lowerAtomic(l: Lowering, node: Node): void {
   if (buffer) l.buffers.set(node, buffer)
 }
 
-const plain: Readonly<Partial<Record<string, AtomicName>>> = {
-  'atomic.add': 'add',
-  'atomic.sub': 'sub',
-  'atomic.xchg': 'exchange',
-  'atomic.and': 'and',
-  'atomic.or': 'or',
-  'atomic.xor': 'xor',
+/** An instruction that changes integers; what it leaves, where it has none for the dtype. */
+interface Change {
+  readonly instruction?: AtomicInstruction
+  readonly leaves: (l: Lowering, dtype: DType, old: Expression, value: Expression) => Expression
+}
+
+const bitwise = (instruction: 'and' | 'or' | 'xor'): Change => ({
+  instruction,
+  leaves: (_, __, old, value) => binary(instruction, old, value),
+})
+const bound = (name: 'min' | 'max'): Change => ({
+  leaves: (l, dtype, old, value) => extreme(l, name, dtype, old, value),
+})
+
+/** A compare-and-exchange is what the others are made of. */
+const changes: Readonly<Record<Exclude<AtomicName, 'atomic.cas'>, Change>> = {
+  'atomic.add': { instruction: 'add', leaves: (_, __, old, value) => binary('add', old, value) },
+  'atomic.sub': { instruction: 'sub', leaves: (_, __, old, value) => binary('sub', old, value) },
+  'atomic.xchg': { instruction: 'exchange', leaves: (_, __, ___, value) => value },
+  'atomic.and': bitwise('and'),
+  'atomic.or': bitwise('or'),
+  'atomic.xor': bitwise('xor'),
+  'atomic.min': bound('min'),
+  'atomic.max': bound('max'),
 }
 
 /** Changes one place; `result`, where given, becomes what was there before. */
@@ -85,31 +100,16 @@ function modify(
     if (result) writer.set(result, back(bits))
   }
   if (node.op === 'atomic.cas') return keep(writer.compareExchange(at, value, desired, order))
-  const name = plain[node.op]
-  if (name && (dtype !== 'f32' || name === 'exchange'))
-    return keep(writer.atomic(name, at, word(value), order))
+  const { instruction, leaves } = entryOf(changes, node, 'is not an atomic')
+  if (instruction && (dtype !== 'f32' || instruction === 'exchange'))
+    return keep(writer.atomic(instruction, at, word(value), order))
   const place = writer.let('place', at)
   const seen = writer.atomicLoad('seen', dtype === 'i64' ? 'i64' : 'i32', place, 'relaxed')
   writer.loop(() => {
-    const next = changed(l, node, dtype, back(seen), value)
+    const next = leaves(l, dtype, back(seen), value)
     const found = writer.compareExchange(place, seen, writer.let('next', word(next)), order)
     writer.if(compare('eq', found, seen), () => writer.break())
     writer.set(seen, found)
   })
   keep(seen)
-}
-
-function changed(l: Lowering, node: Node, dtype: DType, old: Expression, value: Expression): Expression {
-  switch (node.op) {
-    case 'atomic.add':
-      return binary('add', old, value)
-    case 'atomic.sub':
-      return binary('sub', old, value)
-    case 'atomic.min':
-      return extreme(l, 'min', dtype, old, value)
-    case 'atomic.max':
-      return extreme(l, 'max', dtype, old, value)
-    default:
-      throw new Error(`${node.op} is not an atomic`)
-  }
 }

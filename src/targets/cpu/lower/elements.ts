@@ -5,6 +5,7 @@
 import type { DType } from '../../../ir/dtype.ts'
 import { dtypes } from '../../../ir/dtype.ts'
 import type { Node } from '../../../ir/node.ts'
+import { entryOf, opOf, type ElementwiseName } from '../../../ir/ops/index.ts'
 import { and, binary, compare, constant, convert, i32, select, unary, use } from '../build.ts'
 import type { BinaryName, CodeType, CompareName, Expression } from '../code.ts'
 import { constantOf, valueOf, type Lowering } from './context.ts'
@@ -17,128 +18,119 @@ const filled = (type: CodeType, value: number): Expression => constant(type as P
 const isUnsigned = (dtype: DType): boolean => dtype === 'u32'
 const isInteger = (dtype: DType): boolean => dtypes[dtype].kind === 'int'
 
-/** Whether the operation works on vectors of its inputs. Shifts do if every lane shifts by the same. */
-export function hasVectorForm(node: Node): boolean {
-  const { dtype } = valueOf(node)
-  const from = node.inputs.length > 0 ? valueOf(node.inputs[0]).dtype : dtype
-  if (dtype === 'i64' || from === 'i64') return false
-  switch (node.op) {
-    case 'div':
-    case 'mod':
-      return dtype === 'f32'
-    case 'rsqrt':
-      return false
-    case 'shl':
-    case 'shr':
-      return uniform(node.inputs[1]) !== undefined
-    default:
-      return true
-  }
-}
-
 /** The scalar that fills a fragment. */
 export function uniform(node: Node): Node | undefined {
   if (valueOf(node).shape.length === 0) return node
-  return node.op === 'broadcast' || node.op === 'expand' ? uniform(node.inputs[0]) : undefined
+  return opOf(node).elements === 'stretched' ? uniform(node.inputs[0]) : undefined
 }
 
-const compares: Readonly<Record<string, CompareName>> = {
-  eq: 'eq',
-  ne: 'ne',
-  lt: 'lt',
-  le: 'le',
-  gt: 'gt',
-  ge: 'ge',
+type Make = (l: Lowering, node: Node, inputs: readonly Expression[]) => Expression
+
+/** How an operation is made, and whether it works on vectors of its inputs. */
+interface Element {
+  readonly make: Make
+  hasVectors(node: Node): boolean
 }
-const unsignedCompares: Readonly<Record<string, CompareName>> = {
-  ...compares,
-  lt: 'ltU',
-  le: 'leU',
-  gt: 'gtU',
-  ge: 'geU',
+
+const onBoth = (make: Make): Element => ({ make, hasVectors: () => true })
+const onScalars = (make: Make): Element => ({ make, hasVectors: () => false })
+const onFloats = (make: Make): Element => ({ make, hasVectors: (node) => valueOf(node).dtype === 'f32' })
+
+const same = (name: BinaryName): Element => onBoth((_, __, [a, b]) => binary(name, a, b))
+const bound = (name: 'min' | 'max'): Element =>
+  onBoth((l, node, [a, b]) => extreme(l, name, valueOf(node).dtype, a, b))
+const comparison = (name: CompareName, unsigned: CompareName): Element =>
+  onBoth((_, node, [a, b]) => compare(isUnsigned(valueOf(node.inputs[0]).dtype) ? unsigned : name, a, b))
+/** On vectors if every lane shifts by the same. */
+const shift = (name: BinaryName, unsigned: BinaryName): Element => ({
+  hasVectors: (node) => uniform(node.inputs[1]) !== undefined,
+  make(_, node, [a, b]) {
+    const by =
+      b.type === 'i64'
+        ? and(b, constant('i64', 63))
+        : b.kind === 'const'
+          ? i32(b.value & 31)
+          : and(b, i32(31))
+    return binary(isUnsigned(valueOf(node).dtype) ? unsigned : name, a, by)
+  },
+})
+
+const elements: Readonly<Record<ElementwiseName, Element>> = {
+  neg: onBoth((_, node, [a]) =>
+    valueOf(node).dtype === 'f32' ? unary('neg', a) : binary('sub', filled(a.type, 0), a),
+  ),
+  abs: onBoth((l, node, [a]) => {
+    if (valueOf(node).dtype === 'f32') return unary('abs', a)
+    const value = l.writer.let('value', a)
+    return select(compare('lt', value, filled(a.type, 0)), binary('sub', filled(a.type, 0), value), value)
+  }),
+  not: onBoth((_, node, [a]) =>
+    valueOf(node).dtype === 'bool' && !isVector(a.type)
+      ? unary('eqz', a)
+      : binary('xor', a, filled(a.type, -1)),
+  ),
+  exp2: onBoth((l, _, [a]) => exp2(l.writer, a)),
+  log2: onBoth((l, _, [a]) => log2(l.writer, a)),
+  tanh: onBoth((l, _, [a]) => tanh(l.writer, a)),
+  sigmoid: onBoth((l, _, [a]) => sigmoid(l.writer, a)),
+  sqrt: onBoth((_, __, [a]) => unary('sqrt', a)),
+  rsqrt: onScalars((_, __, [a]) => {
+    const root = unary('sqrt', convert('promote', 'f64', a))
+    return convert('demote', 'f32', binary('div', constant('f64', 1), root))
+  }),
+  add: same('add'),
+  sub: same('sub'),
+  mul: same('mul'),
+  and: same('and'),
+  or: same('or'),
+  xor: same('xor'),
+  div: onFloats((l, node, [a, b]) => quotient(l, node, a, b, 'div', 'divU')),
+  mod: onFloats((l, node, [a, b]) => quotient(l, node, a, b, 'rem', 'remU')),
+  min: bound('min'),
+  max: bound('max'),
+  shl: shift('shl', 'shl'),
+  shr: shift('shr', 'shrU'),
+  eq: comparison('eq', 'eq'),
+  ne: comparison('ne', 'ne'),
+  lt: comparison('lt', 'ltU'),
+  le: comparison('le', 'leU'),
+  gt: comparison('gt', 'gtU'),
+  ge: comparison('ge', 'geU'),
+  select: onBoth((_, __, [a, b, c]) => select(a, b, c)),
+  cast: onBoth((l, node, [a]) =>
+    cast(l.writer, l.machine, valueOf(node.inputs[0]).dtype, valueOf(node).dtype, a),
+  ),
+}
+
+const elementOf = (node: Node): Element => entryOf(elements, node, 'is not an operation on elements')
+
+/** Whether the operation works on vectors of its inputs. */
+export function hasVectorForm(node: Node): boolean {
+  const { dtype } = valueOf(node)
+  const from = node.inputs.length > 0 ? valueOf(node.inputs[0]).dtype : dtype
+  return dtype !== 'i64' && from !== 'i64' && elementOf(node).hasVectors(node)
 }
 
 /** `inputs` are of one kind, scalar or vector; a shift's amount is a scalar always. Emits into `l.writer` what it needs. */
 export function element(l: Lowering, node: Node, inputs: readonly Expression[]): Expression {
-  const { writer } = l
-  const [a, b, c] = inputs
-  const { dtype } = valueOf(node)
-  switch (node.op) {
-    case 'neg':
-      return dtype === 'f32' ? unary('neg', a) : binary('sub', filled(a.type, 0), a)
-    case 'abs': {
-      if (dtype === 'f32') return unary('abs', a)
-      const value = writer.let('value', a)
-      return select(compare('lt', value, filled(a.type, 0)), binary('sub', filled(a.type, 0), value), value)
-    }
-    case 'not':
-      return dtype === 'bool' && !isVector(a.type) ? unary('eqz', a) : binary('xor', a, filled(a.type, -1))
-    case 'exp2':
-      return exp2(writer, a)
-    case 'log2':
-      return log2(writer, a)
-    case 'tanh':
-      return tanh(writer, a)
-    case 'sigmoid':
-      return sigmoid(writer, a)
-    case 'sqrt':
-      return unary('sqrt', a)
-    case 'rsqrt': {
-      const root = unary('sqrt', convert('promote', 'f64', a))
-      return convert('demote', 'f32', binary('div', constant('f64', 1), root))
-    }
-    case 'add':
-    case 'sub':
-    case 'mul':
-    case 'and':
-    case 'or':
-    case 'xor':
-      return binary(node.op, a, b)
-    case 'div':
-    case 'mod':
-      return quotient(l, node, a, b)
-    case 'min':
-    case 'max':
-      return extreme(l, node.op, dtype, a, b)
-    case 'shl':
-    case 'shr': {
-      const name: BinaryName = node.op === 'shl' ? 'shl' : isUnsigned(dtype) ? 'shrU' : 'shr'
-      const by =
-        b.type === 'i64'
-          ? and(b, constant('i64', 63))
-          : b.kind === 'const'
-            ? i32(b.value & 31)
-            : and(b, i32(31))
-      return binary(name, a, by)
-    }
-    case 'eq':
-    case 'ne':
-    case 'lt':
-    case 'le':
-    case 'gt':
-    case 'ge': {
-      const names = isUnsigned(valueOf(node.inputs[0]).dtype) ? unsignedCompares : compares
-      return compare(names[node.op], a, b)
-    }
-    case 'select':
-      return select(a, b, c)
-    case 'cast':
-      return cast(writer, l.machine, valueOf(node.inputs[0]).dtype, dtype, a)
-    default:
-      throw new Error(`${node.op} is not an operation on elements`)
-  }
+  return elementOf(node).make(l, node, inputs)
 }
 
-function quotient(l: Lowering, node: Node, a: Expression, b: Expression): Expression {
+function quotient(
+  l: Lowering,
+  node: Node,
+  a: Expression,
+  b: Expression,
+  name: BinaryName,
+  unsigned: BinaryName,
+): Expression {
   const { dtype } = valueOf(node)
   if (dtype === 'f32') return binary('div', a, b)
   const filler = uniform(node.inputs[1])
   const known = filler && constantOf(filler)
   if (known === undefined || known === 0)
     l.writer.if(compare('eq', b, filled(b.type, 0)), () => raise(l, 'divisionByZero', node))
-  const name: BinaryName =
-    node.op === 'div' ? (isUnsigned(dtype) ? 'divU' : 'div') : isUnsigned(dtype) ? 'remU' : 'rem'
-  return binary(name, a, b)
+  return binary(isUnsigned(dtype) ? unsigned : name, a, b)
 }
 
 /** The smaller or the larger of two values. Scalar integers have no operation of their own. */

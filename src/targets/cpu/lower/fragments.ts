@@ -1,5 +1,7 @@
 /** Fragments that are kept: computed by one loop nest into the frame; reductions; loads on the way. */
+import type { DType } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
+import { entryOf, type ReductionName } from '../../../ir/ops/index.ts'
 import { constant, extract, i32, select, stride, use } from '../build.ts'
 import type { CodeType, Expression, Local, Statement } from '../code.ts'
 import { eventKind } from '../abi.ts'
@@ -232,27 +234,35 @@ type Plain = Exclude<CodeType, 'ptr'>
 
 function combine(l: Lowering, node: Node, a: Expression, b: Expression): Expression {
   const { dtype } = valueOf(node)
-  return node.op === 'reduce.sum'
-    ? { kind: 'binary', type: a.type, name: 'add', a, b }
-    : extreme(l, node.op === 'reduce.max' ? 'max' : 'min', dtype, a, b)
+  return reductionOf(node).combine(l, dtype, a, b)
 }
 
 /** What changes no result: 0 of a sum; of a bound, the value furthest from it. */
 function neutral(node: Node, type: Plain): Expression {
-  if (node.op === 'reduce.sum') return constant(type, 0)
-  const isMax = node.op === 'reduce.max'
-  switch (valueOf(node).dtype) {
-    case 'f32':
-      // A NaN loses against everything, so that a row of NaN stays one.
-      return constant(type, NaN)
-    case 'u32':
-      return constant(type, isMax ? 0 : -1)
-    case 'i64':
-      return constant(type, isMax ? Number.MIN_SAFE_INTEGER : Number.MAX_SAFE_INTEGER)
-    default:
-      return constant(type, isMax ? -(2 ** 31) : 2 ** 31 - 1)
-  }
+  return constant(type, reductionOf(node).neutral(valueOf(node).dtype))
 }
+
+interface Reduction {
+  combine(l: Lowering, dtype: DType, a: Expression, b: Expression): Expression
+  neutral(dtype: DType): number
+}
+
+const bound = (name: 'min' | 'max', u32: number, i64: number, i32: number): Reduction => ({
+  combine: (l, dtype, a, b) => extreme(l, name, dtype, a, b),
+  // A NaN loses against everything, so that a row of NaN stays one.
+  neutral: (dtype) => (dtype === 'f32' ? NaN : dtype === 'u32' ? u32 : dtype === 'i64' ? i64 : i32),
+})
+
+const reductions: Readonly<Record<ReductionName, Reduction>> = {
+  'reduce.sum': {
+    combine: (_, __, a, b) => ({ kind: 'binary', type: a.type, name: 'add', a, b }),
+    neutral: () => 0,
+  },
+  'reduce.max': bound('max', 0, Number.MIN_SAFE_INTEGER, -(2 ** 31)),
+  'reduce.min': bound('min', -1, Number.MAX_SAFE_INTEGER, 2 ** 31 - 1),
+}
+
+const reductionOf = (node: Node): Reduction => entryOf(reductions, node, 'is not a reduction')
 
 /** Vectors that a row is summed up in side by side: a chain of dependent additions would wait for each. */
 const chains = 4

@@ -12,7 +12,7 @@
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
-import { mayWait, origin } from '../../../ir/ops/index.ts'
+import { mayWait, opOf, origin, type Facts } from '../../../ir/ops/index.ts'
 import { removeDead } from '../../../ir/passes/dead.ts'
 import { fold } from '../../../ir/passes/fold.ts'
 import { epochs, eventKind, launch as launchBlock, mostParams, slot as slotBlock } from '../abi.ts'
@@ -172,8 +172,8 @@ function advanceEpochs(
 ): void {
   const l = new Lowering(shared, writer, { launch, frame, slot, memory, program: slot })
   const nodes = [...walk(shared.ir.body)]
-  const usedBy = (op: Node['op']): Set<Node> =>
-    new Set(nodes.filter((node) => node.op === op).map((node) => origin(node.inputs[0]).base))
+  const usedBy = (side: Facts['advances']): Set<Node> =>
+    new Set(nodes.filter((node) => opOf(node).advances === side).map((node) => origin(node.inputs[0]).base))
   const body = writer.within(() => {
     for (const [side, flags] of [
       ['signalled', usedBy('signal')],

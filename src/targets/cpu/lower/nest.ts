@@ -5,6 +5,7 @@
  */
 import type { StorageDType } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
+import { entryOf, opsWith, type ElementwiseName, type OpName, type OpWith } from '../../../ir/ops/index.ts'
 import {
   add,
   address,
@@ -24,7 +25,6 @@ import { valueOf, type Lowering } from './context.ts'
 import { isVector, memoryKind, rawCodeType, valueCodeType, widen } from './convert.ts'
 import { element, hasVectorForm, uniform } from './elements.ts'
 import { extentsOf, storedBytes, type Buffer } from './frame.ts'
-import { isElementwise } from '../../../ir/ops/index.ts'
 import { isFragment } from './plan.ts'
 import { scalar } from './scalars.ts'
 import { refView, type PlacesView, type TileView } from './views.ts'
@@ -131,7 +131,7 @@ export class Nest {
     return splat(value)
   }
 
-  #input(node: Node, row: Axis, column: Axis, vector: boolean): Expression {
+  input(node: Node, row: Axis, column: Axis, vector: boolean): Expression {
     const value = this.value(node, row, column)
     if (!vector || isVector(value.type)) return value
     // Splats of values known further out are made there.
@@ -143,39 +143,7 @@ export class Nest {
   }
 
   #make(node: Node, row: Axis, column: Axis): Expression {
-    const vector = this.isVectorAt(row, column)
-    const { inputs } = node
-    switch (node.op) {
-      case 'iota': {
-        const index = this.index(column)
-        return vector && column === 'column' ? add(splat(index), lanes) : index
-      }
-      case 'expand': {
-        if (!isFragment(inputs[0])) return scalar(this.l, inputs[0])
-        return this.value(inputs[0], 'zero', attribute<number>(node, 'axis') === 1 ? row : column)
-      }
-      case 'broadcast': {
-        if (!isFragment(inputs[0])) return scalar(this.l, inputs[0])
-        const [rows, columns] = extentsOf(valueOf(inputs[0]).shape)
-        return this.value(inputs[0], rows === 1 ? 'zero' : row, columns === 1 ? 'zero' : column)
-      }
-      case 'transpose':
-        return this.value(inputs[0], column, row)
-      case 'load':
-        return this.#load(node, row, column)
-      case 'shl':
-      case 'shr': {
-        const amount = vector ? scalar(this.l, uniform(inputs[1])!) : this.value(inputs[1], row, column)
-        return element(this.l, node, [this.#input(inputs[0], row, column, vector), amount])
-      }
-      default:
-        if (!isElementwise(node)) throw new Error(`${node.op} is not computed by elements`)
-        return element(
-          this.l,
-          node,
-          inputs.map((input) => this.#input(input, row, column, vector)),
-        )
-    }
+    return entryOf(byElements, node, 'is not computed by elements').make(this, node, row, column)
   }
 
   // Memory
@@ -232,7 +200,7 @@ export class Nest {
     )
   }
 
-  #load(node: Node, row: Axis, column: Axis): Expression {
+  load(node: Node, row: Axis, column: Axis): Expression {
     const [ref, mask, other] = node.inputs
     const from = refView(this.l, ref)
     const vector = this.isVectorAt(row, column)
@@ -261,9 +229,9 @@ export class Nest {
         )
     if (!mask) return value
     const otherwise = other
-      ? this.#input(other, row, column, vector)
+      ? this.input(other, row, column, vector)
       : constant(value.type as Exclude<CodeType, 'ptr'>, 0)
-    return select(this.#input(mask, row, column, vector), value, otherwise)
+    return select(this.input(mask, row, column, vector), value, otherwise)
   }
 
   /** An element of memory, or a vector of neighbours. */
@@ -358,30 +326,78 @@ export function vectorises(l: Lowering, node: Node, row: Axis, column: Axis): bo
 }
 
 export function computesByVectors(l: Lowering, node: Node, row: Axis, column: Axis): boolean {
-  const { inputs } = node
-  switch (node.op) {
-    case 'iota':
-      return true
-    case 'expand':
-      return vectorises(l, inputs[0], 'zero', node.attributes.axis === 1 ? row : column)
-    case 'broadcast': {
-      if (!isFragment(inputs[0])) return true
-      const [rows, columns] = extentsOf(valueOf(inputs[0]).shape)
-      return vectorises(l, inputs[0], rows === 1 ? 'zero' : row, columns === 1 ? 'zero' : column)
-    }
-    case 'transpose':
-      return false
-    case 'load': {
-      const from = refView(l, inputs[0])
+  const { isVectorised } = (byElements as Partial<Record<OpName, ByElements>>)[node.op] ?? {}
+  return isVectorised !== undefined && isVectorised(l, node, row, column)
+}
+
+/** A fragment whose elements follow one by one from others, or from memory. */
+interface ByElements {
+  make(nest: Nest, node: Node, row: Axis, column: Axis): Expression
+  isVectorised(l: Lowering, node: Node, row: Axis, column: Axis): boolean
+}
+
+const elementwise: ByElements = {
+  make(nest, node, row, column) {
+    const vector = nest.isVectorAt(row, column)
+    return element(
+      nest.l,
+      node,
+      node.inputs.map((input) => nest.input(input, row, column, vector)),
+    )
+  },
+  isVectorised: (l, node, row, column) =>
+    hasVectorForm(node) && node.inputs.every((input) => vectorises(l, input, row, column)),
+}
+
+/** The amount is one for all lanes. */
+const shift: ByElements = {
+  ...elementwise,
+  make(nest, node, row, column) {
+    const [value, by] = node.inputs
+    const vector = nest.isVectorAt(row, column)
+    const amount = vector ? scalar(nest.l, uniform(by)!) : nest.value(by, row, column)
+    return element(nest.l, node, [nest.input(value, row, column, vector), amount])
+  },
+}
+
+/** From one element of its input, at the indices that `at` gives. */
+const stretched = (
+  at: (node: Node, row: Axis, column: Axis) => readonly [row: Axis, column: Axis],
+): ByElements => ({
+  make: (nest, node, row, column) => nest.value(node.inputs[0], ...at(node, row, column)),
+  isVectorised: (l, node, row, column) => vectorises(l, node.inputs[0], ...at(node, row, column)),
+})
+
+const byElements: Readonly<
+  Record<ElementwiseName | OpWith<{ elements: 'stretched' | 'moved' }> | 'iota' | 'load', ByElements>
+> = {
+  ...opsWith({ elements: 'same' }, elementwise),
+  shl: shift,
+  shr: shift,
+  iota: {
+    make(nest, _, row, column) {
+      const index = nest.index(column)
+      return nest.isVectorAt(row, column) && column === 'column' ? add(splat(index), lanes) : index
+    },
+    isVectorised: () => true,
+  },
+  expand: stretched((node, row, column) => ['zero', attribute<number>(node, 'axis') === 1 ? row : column]),
+  broadcast: stretched(({ inputs: [from] }, row, column) => {
+    const [rows, columns] = isFragment(from) ? extentsOf(valueOf(from).shape) : [1, 1]
+    return [rows === 1 ? 'zero' : row, columns === 1 ? 'zero' : column]
+  }),
+  transpose: {
+    make: (nest, node, row, column) => nest.value(node.inputs[0], column, row),
+    isVectorised: () => false,
+  },
+  load: {
+    make: (nest, node, row, column) => nest.load(node, row, column),
+    isVectorised(l, node, row, column) {
+      const [ref, ...others] = node.inputs
+      const from = refView(l, ref)
       if (from.kind === 'places' || valueOf(node).dtype === 'i64') return false
       if (from.kind === 'tile' && from.columnStride !== storedBytes(from.dtype)) return false
-      return inputs.slice(1).every((input) => vectorises(l, input, row, column))
-    }
-    default:
-      return (
-        isElementwise(node) &&
-        hasVectorForm(node) &&
-        inputs.every((input) => vectorises(l, input, row, column))
-      )
-  }
+      return others.every((input) => vectorises(l, input, row, column))
+    },
+  },
 }

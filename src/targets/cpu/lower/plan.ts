@@ -21,6 +21,9 @@ const countOf = (node: Node): number => elements((node.type as ValueType).shape)
 
 const isWeakLoad = (node: Node): boolean => node.op === 'load' && !isStrong(node)
 
+const isStretching = (node: Node): boolean => opOf(node).elements === 'stretched'
+const isIndices = (node: Node): boolean => opOf(node).elements === 'indices'
+
 /** Made in passing by whoever reads it, as often as it is read: it follows from scalars and indices by few operations. */
 const mostCheap = 4
 /** What such an operation costs at most, in additions. */
@@ -77,7 +80,7 @@ export class Plan {
     if (cost !== undefined) return cost
     const inputs = node.inputs.reduce((sum, input) => sum + this.#cost(input), 0)
     cost =
-      node.op === 'iota' || node.op === 'broadcast' || node.op === 'expand'
+      isIndices(node) || isStretching(node)
         ? inputs
         : isElementwise(node) && Number(opOf(node).operations) <= mostAtOnce
           ? inputs + 1
@@ -95,7 +98,7 @@ export class Plan {
 
   #decide(node: Node): boolean {
     if (this.#cost(node) <= mostCheap) return false
-    const isView = node.op === 'broadcast' || node.op === 'expand'
+    const isView = isStretching(node)
     if (!isView && !isElementwise(node) && !isWeakLoad(node)) return true
     const { block, position } = this.#home.get(node)!
     for (const { user, input } of this.#uses.get(node) ?? [])
@@ -113,9 +116,8 @@ export class Plan {
   #isStretched(node: Node): boolean {
     return this.users(node).some(
       (user) =>
-        user.op === 'transpose' ||
-        (user.op === 'broadcast' && countOf(user) > countOf(node)) ||
-        ((user.op === 'broadcast' || user.op === 'expand') && this.#isStretched(user)),
+        opOf(user).elements === 'moved' ||
+        (isStretching(user) && (countOf(user) > countOf(node) || this.#isStretched(user))),
     )
   }
 
@@ -208,7 +210,7 @@ export class Plan {
     if (!this.#isReadUpTo(param, block, home.position, made)) return false
     if (!isFragment(successor)) return false
     if (successor.op === 'result') {
-      if (made.op === 'if') return false
+      if (opOf(made).state === 'yielded') return false
       const state = attribute<number>(successor, 'index')
       const first = made.inputs.length - made.blocks[made.blocks.length - 1].results.length
       return made.inputs.every((input, i) =>

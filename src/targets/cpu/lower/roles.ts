@@ -4,6 +4,7 @@
  * said which launch it runs, and ends when the leader says that there is no more.
  */
 import { walk, type Block, type Node } from '../../../ir/node.ts'
+import { opOf } from '../../../ir/ops/index.ts'
 import { launch as launchBlock, slot as slotBlock, waitKind } from '../abi.ts'
 import { add, address, codeFunction, compare, i32, mul, use, Writer } from '../build.ts'
 import type { CodeFunction, Expression, Local } from '../code.ts'
@@ -26,7 +27,8 @@ export interface RoleCode {
   readonly code: CodeFunction
 }
 
-const rolesNodes = (shared: Shared): Node[] => [...walk(shared.ir.body)].filter((node) => node.op === 'roles')
+const rolesNodes = (shared: Shared): Node[] =>
+  [...walk(shared.ir.body)].filter((node) => opOf(node).flow === 'warps')
 export const workersOf = (shared: Shared): number =>
   Math.max(1, ...rolesNodes(shared).map((node) => node.blocks.length))
 

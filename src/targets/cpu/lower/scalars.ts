@@ -1,5 +1,6 @@
 /** Scalars: every one is a local, set where its node stands, or a constant. */
 import { attribute, type Node } from '../../../ir/node.ts'
+import type { OpWith } from '../../../ir/ops/index.ts'
 import { constant, use } from '../build.ts'
 import type { CodeType, Expression } from '../code.ts'
 import { valueOf, type Lowering } from './context.ts'
@@ -7,11 +8,13 @@ import { valueCodeType } from './convert.ts'
 import { element } from './elements.ts'
 import { extentOf, view, type FlagsView } from './views.ts'
 
+type IdName = OpWith<{ effect: 'pure'; varies: 'by rank' }> | OpWith<{ effect: 'pure'; varies: 'by program' }>
+
 /** The value of a scalar node. */
 export function scalar(l: Lowering, node: Node): Expression {
   let value = l.scalars.get(node)
   if (!value) {
-    value = standing(l, node) ?? l.capture?.(node)
+    value = (stands(node) ? standing[node.op](l, node) : undefined) ?? l.capture?.(node)
     if (!value) throw new Error(`${node.op} has no value here`)
     l.scalars.set(node, value)
   }
@@ -19,54 +22,41 @@ export function scalar(l: Lowering, node: Node): Expression {
 }
 
 /** What is the same everywhere in a program. */
-function standing(l: Lowering, node: Node): Expression | undefined {
-  switch (node.op) {
-    case 'const': {
-      const type = valueCodeType(valueOf(node).dtype, false) as Exclude<CodeType, 'ptr'>
-      const value = attribute<number>(node, 'value')
-      return constant(type, type === 'i32' ? value | 0 : value)
-    }
-    case 'rank':
-      return l.rank
-    case 'program':
-      return use(l.ambient.program)
-    case 'programs':
-      return l.launchWord('grid')
-    case 'param':
-      return l.shared.ir.body.params.includes(node) ? l.scalarParam(node) : undefined
-    default:
-      return undefined
-  }
+const standing: Readonly<
+  Record<'const' | 'param' | IdName, (l: Lowering, node: Node) => Expression | undefined>
+> = {
+  const(_, node) {
+    const type = valueCodeType(valueOf(node).dtype, false) as Exclude<CodeType, 'ptr'>
+    const value = attribute<number>(node, 'value')
+    return constant(type, type === 'i32' ? value | 0 : value)
+  },
+  rank: (l) => l.rank,
+  program: (l) => use(l.ambient.program),
+  programs: (l) => l.launchWord('grid'),
+  param: (l, node) => (l.shared.ir.body.params.includes(node) ? l.scalarParam(node) : undefined),
+}
+
+const stands = (node: Node): node is Node & { readonly op: keyof typeof standing } => node.op in standing
+
+/** An extent of a tensor or flag set. */
+export function lowerExtent(l: Lowering, node: Node): void {
+  l.scalars.set(node, extentOf(l, node))
+}
+
+export function lowerEpoch(l: Lowering, node: Node): void {
+  const { param } = view(l, node.inputs[0]) as FlagsView
+  l.scalars.set(node, l.epoch(param, node.attributes.side === 'signal' ? 'signalled' : 'waited'))
 }
 
 /** A scalar operation, where it stands. */
-export function lowerScalar(l: Lowering, node: Node): void {
-  const { writer } = l
-  switch (node.op) {
-    case 'const':
-    case 'rank':
-    case 'program':
-    case 'programs':
-      scalar(l, node)
-      return
-    case 'dim':
-      l.scalars.set(node, extentOf(l, node))
-      return
-    case 'epoch': {
-      const { param } = view(l, node.inputs[0]) as FlagsView
-      l.scalars.set(node, l.epoch(param, node.attributes.side === 'signal' ? 'signalled' : 'waited'))
-      return
-    }
-    default: {
-      const value = element(
-        l,
-        node,
-        node.inputs.map((input) => scalar(l, input)),
-      )
-      l.scalars.set(
-        node,
-        value.kind === 'local' || value.kind === 'const' ? value : use(writer.let(node.op, value)),
-      )
-    }
-  }
+export function lowerElement(l: Lowering, node: Node): void {
+  const value = element(
+    l,
+    node,
+    node.inputs.map((input) => scalar(l, input)),
+  )
+  l.scalars.set(
+    node,
+    value.kind === 'local' || value.kind === 'const' ? value : use(l.writer.let(node.op, value)),
+  )
 }

@@ -3,6 +3,7 @@
  * the plan allows it, and otherwise into another one that is copied back.
  */
 import type { Block, Node } from '../../../ir/node.ts'
+import { opOf } from '../../../ir/ops/index.ts'
 import { i32, use } from '../build.ts'
 import type { Expression, Local } from '../code.ts'
 import { valueOf, type Lowering } from './context.ts'
@@ -20,7 +21,7 @@ export type State = readonly (Buffer | Local)[]
  * iteration stores instead, and nobody fills the buffer with zeros.
  */
 function beginsSum(l: Lowering, node: Node, index: number, init: Node, leading: number): Node | undefined {
-  if (!isZero(init) || node.op === 'while') return undefined
+  if (!isZero(init) || opOf(node).state === 'tested') return undefined
   const [block] = node.blocks
   const param = block.params[block.params.length - (node.inputs.length - leading) + index]
   const sum = block.results[index]

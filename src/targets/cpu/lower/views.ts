@@ -5,6 +5,7 @@
  */
 import type { StorageDType } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
+import { entryOf, type OpWith, type ViewName } from '../../../ir/ops/index.ts'
 import { elements, type Shape } from '../../../ir/type.ts'
 import { address, binary, compare, convert, i32, mul, select, step, stride, sub, use } from '../build.ts'
 import type { Expression } from '../code.ts'
@@ -95,7 +96,7 @@ export type RefView = TileView | RowsView | PlacesView
 
 export function view(l: Lowering, node: Node): View {
   let found = l.views.get(node)
-  if (!found) l.views.set(node, (found = make(l, node)))
+  if (!found) l.views.set(node, (found = entryOf(makers, node, 'is not a view')(l, node)))
   return found
 }
 
@@ -105,41 +106,31 @@ export function refView(l: Lowering, node: Node): RefView {
   throw new Error(`${node.op} is not a place in memory`)
 }
 
-function make(l: Lowering, node: Node): View {
-  switch (node.op) {
-    case 'param':
-      return parameter(l, node)
-    case 'shared':
-      return sharedTile(l, node)
-    case 'barriers': {
-      const base = address(l.ambient.frame, 0, 1, l.shared.declared.get(node)!)
-      return { kind: 'barriers', base, arrivals: barriersOf(node).arrivals }
+const makers: Readonly<
+  Record<ViewName | 'param' | OpWith<{ effect: 'declare' }>, (l: Lowering, node: Node) => View>
+> = {
+  param: parameter,
+  shared: sharedTile,
+  barriers(l, node) {
+    const base = address(l.ambient.frame, 0, 1, l.shared.declared.get(node)!)
+    return { kind: 'barriers', base, arrivals: barriersOf(node).arrivals }
+  },
+  on: onRank,
+  slice,
+  pick,
+  tile,
+  rows,
+  at,
+  transpose(l, node) {
+    const from = view(l, node.inputs[0]) as TileView
+    return {
+      ...from,
+      rows: from.columns,
+      columns: from.rows,
+      rowStride: from.columnStride,
+      columnStride: from.rowStride as number,
     }
-    case 'on':
-      return onRank(l, node)
-    case 'slice':
-      return slice(l, node)
-    case 'pick':
-      return pick(l, node)
-    case 'tile':
-      return tile(l, node)
-    case 'rows':
-      return rows(l, node)
-    case 'at':
-      return at(l, node)
-    case 'transpose': {
-      const from = view(l, node.inputs[0]) as TileView
-      return {
-        ...from,
-        rows: from.columns,
-        columns: from.rows,
-        rowStride: from.columnStride,
-        columnStride: from.rowStride as number,
-      }
-    }
-    default:
-      throw new Error(`${node.op} is not a view`)
-  }
+  },
 }
 
 function parameter(l: Lowering, node: Node): View {
