@@ -32,6 +32,24 @@ export default defineConfig([
     },
   },
   {
+    // An op that is added would be forgotten there.
+    files: ['src/**/*.ts'],
+    ignores: ['**/*.test.ts', 'src/targets/cuda/**', 'src/ir/passes/courier.ts'],
+    rules: {
+      'no-restricted-syntax': [
+        'error',
+        ...[
+          "SwitchStatement[discriminant.property.name='op']",
+          "CallExpression[callee.property.name='includes'][arguments.0.property.name='op']",
+          "CallExpression[callee.property.name=/^(starts|ends)With$/][callee.object.property.name='op']",
+        ].map((selector) => ({
+          selector,
+          message: 'Ask the record of the op (src/ir/ops), or make a table whose type has every such op.',
+        })),
+      ],
+    },
+  },
+  {
     files: ['src/ops/**/*.ts', 'examples/**/*.ts', 'test/**/*.ts', 'bench/**/*.ts'],
     extends: [arke.configs.recommended],
   },

@@ -10,7 +10,7 @@
  * find it reached: nobody is late.
  */
 import type { KernelIR, Node } from './node.ts'
-import { origin, paramName } from './ops/index.ts'
+import { opOf, origin, paramName } from './ops/index.ts'
 import type { Site } from './site.ts'
 import { Execution, TooLong, type ByOwner, type Counts } from './traffic/execute.ts'
 import { accessParts, plan, type Plan } from './traffic/plan.ts'
@@ -165,7 +165,7 @@ class Analysis {
   ): void {
     const [fromSource, toTarget] = [sides(counts.source, rank), sides(counts.target, rank)]
     const flags = this.#flags.get(source ?? '')
-    if (flags && counted.op === 'signal') {
+    if (flags && opOf(counted).advances === 'signal') {
       flags.signalledLocal += fromSource.local
       flags.signalledRemote += fromSource.remote
     } else if (flags) {

@@ -36,7 +36,7 @@ function branchesOf(block: Block): ReadonlyMap<Node, ReadonlySet<Node>> {
   const branches = new Map<Node, Set<Node>>()
   for (const node of walk(block)) {
     const [condition] = node.inputs
-    if (node.op !== 'if' || !['eq', 'ne'].includes(condition.op)) continue
+    if (node.op !== 'if' || (condition.op !== 'eq' && condition.op !== 'ne')) continue
     const taken = node.blocks.at(condition.op === 'eq' ? 1 : 0)
     const [owner, ...others] = condition.inputs.filter(({ op }) => op !== 'rank')
     if (!taken || !owner || others.length > 0) continue

@@ -2,6 +2,7 @@
  * Conflicts inside one operation. The lanes of a store or a copy act at once, in no order: two that write different values to
  * one element leave either, and a copy whose source and target overlap may read what it has written.
  */
+import { storedValues } from '../../ir/ops/index.ts'
 import { partyOf, type Memory, type Places } from './access.ts'
 import type { Accessor } from './memory.ts'
 
@@ -56,7 +57,8 @@ export function checkOverlap(
   )
 }
 
-const nameOf = ({ node }: Accessor): string => (node?.op.startsWith('copy') ? 'copy' : 'store')
+/** A copy stores no value, but what is in other places. */
+const nameOf = ({ node }: Accessor): string => (node && storedValues(node).length === 0 ? 'copy' : 'store')
 
 /** NaN does not differ from NaN, nor 0 from -0. */
 const isDifferent = (a: number, b: number): boolean => a !== b && !(Number.isNaN(a) && Number.isNaN(b))

@@ -4,7 +4,7 @@
  * a device, whichever world asks.
  */
 import { walk, type KernelIR } from '../../ir/node.ts'
-import { mayWait, isRemote, origin, paramName, writtenRefs } from '../../ir/ops/index.ts'
+import { isLoop, isRemote, mayWait, origin, paramName, writtenRefs } from '../../ir/ops/index.ts'
 import type { Site } from '../../ir/site.ts'
 import { lower } from '../../ir/stages.ts'
 import { emitCuda } from './emit/emit.ts'
@@ -53,7 +53,7 @@ function make(ir: KernelIR, facts: EmitFacts): Executable {
   )
   const elsewhere = [...walk(ir.body)].flatMap(writtenRefs).filter(isRemote)
   const writesElsewhere = [...new Set(elsewhere.map((ref) => paramName(origin(ref).base)))]
-  const polls = [...walk(ir.body)].some(({ op }) => op === 'while')
+  const polls = [...walk(ir.body)].some((node) => isLoop(node) && mayWait(node))
   return { ir, emitted, counterWords, writesElsewhere, waiting: waiting && { site: waiting.site }, polls }
 }
 

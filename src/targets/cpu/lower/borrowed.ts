@@ -83,11 +83,12 @@ function readsInPlace(node: Node, tile: Node, machine: Machine): boolean {
   return rows <= machine.rows && (columns % panelColumns(machine)) % machine.lanes === 0
 }
 
-const tellsOthers = (node: Node): boolean =>
-  opOf(node).effect === 'sync' ||
-  node.op === 'last' ||
-  node.attributes.order !== undefined ||
-  node.blocks.some((block) => block.nodes.some(tellsOthers))
+function tellsOthers(node: Node): boolean {
+  const { order, flow } = opOf(node)
+  // Roles of one program order each other; what they tell other programs stands inside.
+  const orders = order === 'attribute' ? node.attributes.order !== undefined : order !== 'none'
+  return (orders && flow !== 'warps') || node.blocks.some((block) => block.nodes.some(tellsOthers))
+}
 
 /** What the copy does: it says where the tile lies, or fills the tile's own memory by `copy`. */
 export function borrow(l: Lowering, from: TileView, to: TileView, copy: () => void): void {

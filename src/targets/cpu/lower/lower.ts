@@ -12,7 +12,7 @@
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
-import { mayWait, opOf, origin, type Facts } from '../../../ir/ops/index.ts'
+import { entryOf, mayWait, opOf, origin, type Facts, type OpWith } from '../../../ir/ops/index.ts'
 import { removeDead } from '../../../ir/passes/dead.ts'
 import { fold } from '../../../ir/passes/fold.ts'
 import { epochs, eventKind, launch as launchBlock, mostParams, slot as slotBlock } from '../abi.ts'
@@ -82,14 +82,14 @@ function codeOf(recorded: KernelIR, options: LoweringOptions): Lowered {
 
 /** Shared tiles and barriers live as long as the program. */
 function declare(shared: Shared): void {
-  for (const node of walk(shared.ir.body)) {
-    if (node.op === 'shared') {
-      if (shared.packedTiles.has(node)) continue
-      const layout = shared.layouts.get(node) ?? rowsLayout
-      shared.declared.set(node, shared.frame.take(panelBytes(refOf(node), layout, shared.machine)))
-    } else if (node.op === 'barriers')
-      shared.declared.set(node, shared.frame.take(4 * barriersOf(node).count))
-  }
+  for (const node of walk(shared.ir.body))
+    if (opOf(node).effect === 'declare' && !shared.packedTiles.has(node))
+      shared.declared.set(node, shared.frame.take(entryOf(bytesOf, node)(shared, node)))
+}
+
+const bytesOf: Readonly<Record<OpWith<{ effect: 'declare' }>, (shared: Shared, node: Node) => number>> = {
+  shared: ({ layouts, machine }, node) => panelBytes(refOf(node), layouts.get(node) ?? rowsLayout, machine),
+  barriers: (_, node) => 4 * barriersOf(node).count,
 }
 
 function programFunction(shared: Shared): CodeFunction {

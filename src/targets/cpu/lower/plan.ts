@@ -24,6 +24,14 @@ const isWeakLoad = (node: Node): boolean => node.op === 'load' && !isStrong(node
 const isStretching = (node: Node): boolean => opOf(node).elements === 'stretched'
 const isIndices = (node: Node): boolean => opOf(node).elements === 'indices'
 
+/** Whether a user reads more of a fragment than the element it is at: an operand in memory, rows to gather. */
+function wantsWhole(user: Node, input: number): boolean {
+  const { accesses, effect, elements, isView } = opOf(user)
+  if (accesses.some(({ at }) => at === input)) return true
+  if (isView && user.type.kind !== 'value') return user.op !== 'at'
+  return effect === 'pure' && elements === 'other'
+}
+
 /** Made in passing by whoever reads it, as often as it is read: it follows from scalars and indices by few operations. */
 const mostCheap = 4
 /** What such an operation costs at most, in additions. */
@@ -102,7 +110,7 @@ export class Plan {
     if (!isView && !isElementwise(node) && !isWeakLoad(node)) return true
     const { block, position } = this.#home.get(node)!
     for (const { user, input } of this.#uses.get(node) ?? [])
-      if (!user || user.op === 'rows' || (user.op === 'dot' && input < 2)) return true
+      if (!user || wantsWhole(user, input)) return true
     if (isView) return false
     if (this.#isStretched(node)) return true
     const roots = this.roots(node)

@@ -13,7 +13,7 @@ import { Lowering, valueOf, type Shared } from './context.ts'
 import { valueCodeType } from './convert.ts'
 import { header } from './frame.ts'
 import { isFragment } from './plan.ts'
-import { scalar } from './scalars.ts'
+import { isStanding, scalar } from './scalars.ts'
 import { leaveIfStopped } from './sync.ts'
 import { view } from './views.ts'
 
@@ -61,10 +61,7 @@ function capturedBy(shared: Shared, block: Block): Node[] {
 }
 
 const isHandedOver = (l: Lowering, node: Node): boolean =>
-  node.type.kind === 'value' &&
-  !isFragment(node) &&
-  !['const', 'rank', 'program', 'programs'].includes(node.op) &&
-  !l.shared.ir.body.params.includes(node)
+  node.type.kind === 'value' && !isFragment(node) && !isStanding(l, node)
 
 export function lowerRoles(l: Lowering, node: Node): void {
   const { writer, ambient, shared } = l

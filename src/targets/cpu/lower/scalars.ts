@@ -38,6 +38,10 @@ const standing: Readonly<
 
 const stands = (node: Node): node is Node & { readonly op: keyof typeof standing } => node.op in standing
 
+/** Whether every role of a program knows the value of a scalar without being told. */
+export const isStanding = (l: Lowering, node: Node): boolean =>
+  stands(node) && (node.op !== 'param' || l.shared.ir.body.params.includes(node))
+
 /** An extent of a tensor or flag set. */
 export function lowerExtent(l: Lowering, node: Node): void {
   l.scalars.set(node, extentOf(l, node))
