@@ -81,6 +81,8 @@ const titles: Readonly<Record<ControlName, 'names' | readonly string[]>> = {
   last: ['do'],
   while: ['while', 'do'],
   if: ['then', 'else'],
+  until: ['do'],
+  once: ['do'],
   roles: 'names',
   teams: 'names',
 }

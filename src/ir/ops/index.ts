@@ -20,6 +20,7 @@ export {
 } from './facts.ts'
 export { bytesOf, orders, scopes, type Order, type Scope } from './memory.ts'
 export { SpecError, type Ahead, type Atomic, type Datum, type Effect, type Facts, type Op } from './op.ts'
+export { carriedBy, marksOf } from './stages.ts'
 export {
   entryOf,
   opOf,

@@ -40,28 +40,34 @@ const word = new DataView(new ArrayBuffer(4))
 /** The two bits that a word of this epoch has: 1, 2 or 3, never 0, with which memory begins. */
 export const marksOf = (epoch: number): number => (epoch % 3) + 1
 
+/** No stage that inserts ops comes before pipelines are roles. */
+const ahead = 'consumer'
+
 /** Of what orders the threads of a role, and engines that work for them. */
 const ofThreads = {
   ...yieldsNothing,
   ...noMemory,
   ...straight,
+  ahead,
   effect: 'sync',
   waitsFor: 'threads',
 } as const
 
-const advance = (side: 'signal' | 'wait'): Op => ({
-  ...yieldsNothing,
-  ...noMemory,
-  ...straight,
-  effect: 'sync',
-  advances: side,
-  summary: `the epoch of a flag set advances on its ${side} side, and nobody is told: words carry it`,
-  infer(node) {
-    expectInputs(node, 1)
-    expectFlags(node.inputs[0])
-    return voidType
-  },
-})
+const advance = (side: 'signal' | 'wait') =>
+  ({
+    ...yieldsNothing,
+    ...noMemory,
+    ...straight,
+    ahead,
+    effect: 'sync',
+    advances: side,
+    summary: `the epoch of a flag set advances on its ${side} side, and nobody is told: words carry it`,
+    infer(node) {
+      expectInputs(node, 1)
+      expectFlags(node.inputs[0])
+      return voidType
+    },
+  }) as const satisfies Op
 
 export const stageOps = {
   convert: {
@@ -69,7 +75,9 @@ export const stageOps = {
     ...straight,
     effect: 'pure',
     elements: 'same',
+    numbers: [0],
     isView: false,
+    ahead: 'both',
     operations: 0,
     summary: 'the same fragment in another layout: its threads exchange their elements',
     infer(node) {
@@ -85,7 +93,9 @@ export const stageOps = {
     ...straight,
     effect: 'pure',
     elements: 'same',
+    numbers: 'other',
     isView: false,
+    ahead: 'both',
     operations: 1,
     summary:
       'what the warps of a role have of a reduction, each of its own elements, becomes one result in all of them',
@@ -99,8 +109,9 @@ export const stageOps = {
   'words.post': {
     ...yieldsNothing,
     ...straight,
+    ahead,
     effect: 'write',
-    accesses: [{ at: 0, reads: false, writes: true }],
+    accesses: [{ at: 0, reads: false, writes: true, values: [2] }],
     order: 'attribute',
     summary: 'stores words, each with the epoch of this launch in the two lowest bits of its mantissa',
     infer(node) {
@@ -114,8 +125,10 @@ export const stageOps = {
   },
   'words.take': {
     ...straight,
+    ahead,
     effect: 'read',
     elements: 'other',
+    numbers: 'other',
     isView: false,
     accesses: [{ at: 0, reads: true, writes: false }],
     order: 'attribute',
@@ -132,8 +145,13 @@ export const stageOps = {
     ...noMemory,
     effect: 'control',
     flow: 'repeats',
+    state: 'yielded',
+    place: 'anywhere',
+    ahead,
+    varies: 'never',
     waitsFor: 'programs',
     advances: 'none',
+    looks: 'none',
     summary: 'executes its block again until all words that it takes carry the epoch of this launch',
     infer(node): Type {
       expectInputs(node, 0)
@@ -176,8 +194,13 @@ export const stageOps = {
     ...noMemory,
     effect: 'control',
     flow: 'branches',
+    state: 'yielded',
+    place: 'anywhere',
+    ahead,
+    varies: 'never',
     waitsFor: 'nobody',
     advances: 'none',
+    looks: 'none',
     summary:
       'skips its block, a wait and what follows from it, if the role has waited for this flag before: of a `set`, for any of its first 32; else `last`',
     infer(node): Type {

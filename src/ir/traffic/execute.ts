@@ -303,6 +303,9 @@ export class Execution {
       return []
     },
     teams: (self, node, numbers) => self.#teams(node, numbers),
+    // Nobody is late.
+    until: (self, node) => self.#block(node.blocks[0], []),
+    once: (self, node) => self.#block(node.blocks[0], []),
     last(self, node) {
       const { program, programs } = self.#binding
       if (program === programs - 1) self.#block(node.blocks[0], [])

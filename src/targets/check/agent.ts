@@ -2,12 +2,14 @@
  * An agent is a role of a program: what executes sequentially. It carries its vector clock and what its fences and relaxed
  * reads have left pending.
  */
+import type { Node } from '../../ir/node.ts'
 import type { Scope } from '../../ir/ops/index.ts'
 import type { Site } from '../../ir/site.ts'
 import { Clock, mix } from './clock.ts'
 import type { Code } from './code.ts'
 import type { Location, Message } from './atomics.ts'
 import type { Launch, ProgramInstance } from './machine.ts'
+import type { Accessor } from './memory.ts'
 
 /** Who, for scopes and for reports. A copy in flight has the identity of the role that issued it. */
 export interface Identity {
@@ -94,6 +96,10 @@ export class Agent implements Identity {
   readonly record: ComponentRecord
   /** Components for copies in flight; one is free again when this agent knows that its copy is complete. */
   readonly engines: ComponentRecord[] = []
+  /** Stores that an engine has under way. */
+  readonly stores: Accessor[] = []
+  /** Of waits in loops: the flags that were waited for. */
+  readonly awaited = new Map<Node, Set<string>>()
 
   constructor(
     record: ComponentRecord,

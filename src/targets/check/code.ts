@@ -8,6 +8,7 @@ import { attribute, walk, type Block, type KernelIR, type Node } from '../../ir/
 import { entryOf, mayWait, opOf, origin, type ControlName, type OpName } from '../../ir/ops/index.ts'
 import { usesOf, type Uses } from '../../world/uses.ts'
 import type { Agent } from './agent.ts'
+import type { FlagView } from './flags.ts'
 import type { Machine } from './machine.ts'
 import { makers } from './ops.ts'
 
@@ -30,6 +31,8 @@ export interface Surroundings {
   readonly isUsed: boolean
   /** Of an arrival: other roles arrive at the same barriers. */
   readonly isContended: boolean
+  /** Of what is taken until it is there: the register that tells of what is not. */
+  readonly missing: number | undefined
 }
 
 /** Makes the instruction of a node from the registers of what it yields and of its inputs. */
@@ -69,6 +72,7 @@ export class Compiler {
   /** By declaration of barriers, the roles that arrive at them. */
   readonly #arrivers = new Map<Node, Set<Block>>()
   #next = 0
+  #missing: number | undefined
 
   constructor(ir: KernelIR) {
     this.#ir = ir
@@ -110,7 +114,7 @@ export class Compiler {
   #around(node: Node): Surroundings {
     const isContended =
       node.op === 'barrier.arrive' && (this.#arrivers.get(origin(node.inputs[0]).base)?.size ?? 0) > 1
-    return { isUsed: this.#used.has(node), isContended }
+    return { isUsed: this.#used.has(node), isContended, missing: this.#missing }
   }
 
   register(node: Node): number {
@@ -152,6 +156,8 @@ export class Compiler {
     roles: (node) => this.#roles(node),
     teams: (node) => this.#teams(node),
     last: (node) => this.#last(node),
+    until: (node) => this.#until(node),
+    once: (node) => this.#once(node),
     param: (node) => {
       throw new Error(`${node.op} stands outside a list of params`)
     },
@@ -322,6 +328,70 @@ export class Compiler {
         agent.spins.delete(loop)
         agent.stale.clear()
         agent.pc = end
+      },
+    })
+  }
+
+  /** Executed again while words that it takes are missing, as a loop that looks at a word until it changes. */
+  #until(node: Node): void {
+    const [body] = node.blocks
+    const state = body.results.map(() => this.#next++)
+    this.#state.set(node, state)
+    const missing = this.#next++
+    const loop = this.#instructions.length
+    this.#push({ node, sync: false, run: (agent) => void agent.spins.delete(loop) })
+    const head = this.#push({
+      node,
+      sync: true,
+      ready: (agent, machine) => machine.canIterate(agent, loop, []),
+      run(agent, machine) {
+        machine.iterate(agent, loop, [])
+        agent.registers[missing] = 0
+      },
+      waiting(agent) {
+        const [place] = agent.spins.get(loop)?.spin.reads.keys() ?? []
+        return `waits for words of this launch${place ? `, at ${place.describe()}` : ''}`
+      },
+    })
+    this.#missing = missing
+    this.#block(body)
+    this.#missing = undefined
+    this.#push({
+      node,
+      sync: false,
+      run(agent) {
+        if (agent.registers[missing]) return void (agent.pc = head)
+        agent.spins.delete(loop)
+        agent.stale.clear()
+      },
+    })
+    this.#assign(
+      node,
+      state,
+      body.results.map((result) => this.register(result)),
+    )
+  }
+
+  /** Its block is skipped where it waits for a flag that was waited for. */
+  #once(node: Node): void {
+    const [body] = node.blocks
+    const flag = this.register(body.nodes.find(({ op }) => op === 'wait')!.inputs[0])
+    const isSet = attribute<string>(node, 'remembers') === 'set'
+    const test = this.#push({ node, sync: false, run: () => undefined })
+    this.#block(body)
+    const end = this.#instructions.length
+    this.#patch(test, {
+      node,
+      sync: false,
+      run(agent) {
+        const { rank, index, wrong } = agent.registers[flag] as FlagView
+        if (wrong || (isSet && index >= 32)) return
+        let awaited = agent.awaited.get(node)
+        if (!awaited) agent.awaited.set(node, (awaited = new Set()))
+        const key = `${rank}.${index}`
+        if (awaited.has(key)) return void (agent.pc = end)
+        if (!isSet) awaited.clear()
+        awaited.add(key)
       },
     })
   }

@@ -7,6 +7,7 @@ import { accessOf, misuse, OUTSIDE, type Places, type WrongView } from './access
 import type { Agent } from './agent.ts'
 import { ArrivalBarrier } from './barrier.ts'
 import type { Instruction, Maker } from './code.ts'
+import { isByEngine, readByEngine, storeByEngine } from './engines.ts'
 import { describeFlag, type FlagView } from './flags.ts'
 import { checkOverlap, checkWrites } from './lanes.ts'
 import type { Machine } from './machine.ts'
@@ -77,7 +78,8 @@ export const load: Maker = (node, out, inputs) => {
     node,
     sync: false,
     run(agent, machine) {
-      const data = readPlaces(agent, machine, node, from, optional(agent, mask), optional(agent, other))
+      const by = accessOf(agent, node)
+      const data = readPlaces(agent, machine, by, from, optional(agent, mask), optional(agent, other))
       agent.registers[out] = scalar ? data[0] : data
     },
   }
@@ -95,13 +97,14 @@ export const store: Maker = (node, out, inputs) => {
         return 0
       },
     })
+  const isEngine = isByEngine(node)
   return {
     node,
     sync: false,
     run(agent, machine) {
       const places = agent.registers[to] as Places
       writePlaces(
-        accessOf(agent, node),
+        isEngine ? storeByEngine(agent, machine, node) : accessOf(agent, node),
         agent,
         machine,
         places,
@@ -121,16 +124,27 @@ export const copy: Maker = (node, _, [source, target, mask]) => ({
   },
 })
 
-export const copyAsync: Maker = (node, _, [source, target, barrier]) => ({
-  node,
-  sync: false,
-  run(agent, machine) {
-    const by = machine.beginCopy(agent, node)
-    const [from, to] = [agent.registers[source] as Places, agent.registers[target] as Places]
-    copyPlaces(by, agent, machine, from, to, undefined)
-    barrierOf(agent, node, barrier).attach(by)
-  },
-})
+/** Threads that copy have done so when they arrive; a copy in flight is what its barrier tells of. */
+export const copyAsync: Maker = (node, out, inputs, around) => {
+  const [source, target, barrier] = inputs
+  if (node.attributes.by === 'threads') return copy(node, out, [source, target], around)
+  const isEngine = isByEngine(node)
+  return {
+    node,
+    sync: false,
+    run(agent, machine) {
+      const by = machine.beginCopy(agent, node)
+      const [from, to] = [agent.registers[source] as Places, agent.registers[target] as Places]
+      if (isEngine) {
+        const [reader, writer] = (['all', 'shared'] as const).map((space) =>
+          machine.engines.access(by, agent, space),
+        )
+        copyPlaces(reader, agent, machine, from, to, undefined, writer)
+      } else copyPlaces(by, agent, machine, from, to, undefined)
+      barrierOf(agent, node, barrier).attach(by)
+    },
+  }
+}
 
 export const dot: Maker = (node, out, [first, second, third]) => {
   const inMemory = node.inputs.map((input) => input.type.kind === 'ref')
@@ -140,8 +154,10 @@ export const dot: Maker = (node, out, [first, second, third]) => {
     sync: false,
     run(agent, machine) {
       const { registers } = agent
-      const a = inMemory[0] ? readPlaces(agent, machine, node, first) : (registers[first] as Float64Array)
-      const b = inMemory[1] ? readPlaces(agent, machine, node, second) : (registers[second] as Float64Array)
+      const by = readByEngine(agent, machine, node)
+      const [a, b] = [first, second].map((register, i) =>
+        inMemory[i] ? readPlaces(agent, machine, by, register) : (registers[register] as Float64Array),
+      )
       registers[out] = evaluate(node, [a, b, registers[third] as Float64Array])
     },
   }
@@ -150,14 +166,13 @@ export const dot: Maker = (node, out, [first, second, third]) => {
 function readPlaces(
   agent: Agent,
   machine: Machine,
-  node: Node,
+  by: Accessor,
   register: number,
   mask?: unknown,
   other?: unknown,
 ): Float64Array {
   const places = agent.registers[register] as Places
   const { buffer, index } = places
-  const by = accessOf(agent, node)
   const out = new Float64Array(index.length)
   for (let i = 0; i < out.length; i++) {
     const at = index[i]
@@ -202,6 +217,7 @@ function copyPlaces(
   from: Places,
   to: Places,
   mask: unknown,
+  writer = by,
 ): void {
   agent.noteEffect()
   if (from.buffer === to.buffer) checkOverlap(memory, by, from, to, (i) => taking(mask, i))
@@ -209,7 +225,7 @@ function copyPlaces(
   if (to.mayRepeat)
     checkWrites(
       memory,
-      by,
+      writer,
       to,
       (i) => taking(mask, i) && (from.index[i] >= 0 || to.buffer.rank < 0),
       (i) => (from.index[i] >= 0 ? from.buffer.data[from.index[i]] : 0),
@@ -219,10 +235,10 @@ function copyPlaces(
     const source = from.index[i]
     const target = to.index[i]
     if (source === OUTSIDE) memory.outside(by, from, 'reads')
-    else if (target === OUTSIDE) memory.outside(by, to, 'writes')
+    else if (target === OUTSIDE) memory.outside(writer, to, 'writes')
     else if (target >= 0 && source >= 0)
-      memory.write(by, to.buffer, target, memory.read(by, from.buffer, source))
-    else if (target >= 0 && to.buffer.rank < 0) memory.write(by, to.buffer, target, 0)
+      memory.write(writer, to.buffer, target, memory.read(by, from.buffer, source))
+    else if (target >= 0 && to.buffer.rank < 0) memory.write(writer, to.buffer, target, 0)
   }
 }
 
@@ -242,7 +258,7 @@ interface StrongOp {
 }
 
 /** They commute with everything as long as nobody shares the places. */
-function strongAccess(
+export function strongAccess(
   node: Node,
   out: number,
   inputs: readonly number[],

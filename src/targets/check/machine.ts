@@ -9,6 +9,7 @@ import { describe, Agent, type ComponentRecord } from './agent.ts'
 import { Memory } from './access.ts'
 import { Clock, mix } from './clock.ts'
 import type { Code } from './code.ts'
+import { Engines } from './engines.ts'
 import { FlagMemory, type FlagSet, type FlagView } from './flags.ts'
 import { CutRun, findingKey, StopRun, type Cut, type Finding, type FindingKind } from './findings.ts'
 import type { Accessor, Buffer } from './memory.ts'
@@ -37,6 +38,8 @@ export interface Launch {
   /** This launch's epochs of its flag sets, read when it starts. */
   readonly epochs: Map<FlagSet, { readonly signal: number; readonly wait: number }>
   remaining: number
+  /** What is known when it starts, to engines too. */
+  start: Clock
   end: Clock
   isOver: boolean
 }
@@ -72,6 +75,7 @@ export class Machine {
   readonly memory: Memory
   readonly strong: StrongMemory
   readonly flags: FlagMemory
+  readonly engines = new Engines()
   readonly findings = new Map<string, Finding>()
   /** What this run could not vary. */
   readonly cuts = new Set<Cut>()
@@ -127,7 +131,9 @@ export class Machine {
     return this.#unknown.length > 0
   }
 
-  enqueue(launch: Omit<Launch, 'hostClock' | 'lasts' | 'epochs' | 'remaining' | 'end' | 'isOver'>): void {
+  enqueue(
+    launch: Omit<Launch, 'hostClock' | 'lasts' | 'epochs' | 'remaining' | 'start' | 'end' | 'isOver'>,
+  ): void {
     const hostClock = this.hostClock.copy()
     this.hostClock.tick(HOST)
     const key = `${launch.rank}/${launch.stream}`
@@ -139,6 +145,7 @@ export class Machine {
       lasts: new Map(),
       epochs: new Map(),
       remaining: launch.grid,
+      start: hostClock,
       end: new Clock(),
       isOver: false,
     }
@@ -319,6 +326,7 @@ export class Machine {
           continue
         }
         const start = launch.end.copy()
+        launch.start = start
         for (let program = 0; program < launch.grid; program++) this.#startProgram(launch, program, start)
       }
     }

@@ -30,6 +30,8 @@ export interface Accessor {
   readonly time: number
   readonly kernel: string
   readonly node: Node | undefined
+  /** Reads that a write of it comes after; undefined: those that `clock` knows. */
+  readonly afterReads?: Clock
 }
 
 export interface Conflict {
@@ -88,9 +90,10 @@ export class Buffer {
   }
 
   conflictingRead(i: number, by: Accessor): Conflict | undefined {
+    const { clock, afterReads = clock } = by
     for (let at = this.#firstReader[i]; at >= 0; at = this.#readers[at * 3 + 2]) {
       const reader = this.#readers[at * 3]
-      if (by.clock.get(reader) < this.#readers[at * 3 + 1])
+      if (afterReads.get(reader) < this.#readers[at * 3 + 1])
         return { earlier: { component: reader, node: this.#readerNodes[at], writes: false } }
     }
     return undefined

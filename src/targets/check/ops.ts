@@ -1,9 +1,11 @@
 /** Every op that has no blocks, and the instruction that it becomes. Control flow is the compiler's (code.ts). */
 import { opsWith, type OpName } from '../../ir/ops/index.ts'
 import type { Maker, Structural } from './code.ts'
+import * as engines from './engines.ts'
 import * as memory from './instructions.ts'
 import { constant, evaluated, program, programs, rank } from './values.ts'
 import * as views from './views.ts'
+import * as words from './words.ts'
 
 export const makers: Readonly<Record<Exclude<OpName, Structural>, Maker>> = {
   ...opsWith({ elements: 'same' }, evaluated),
@@ -41,4 +43,12 @@ export const makers: Readonly<Record<Exclude<OpName, Structural>, Maker>> = {
   barriers: memory.barriers,
   'barrier.arrive': memory.arrive,
   'barrier.wait': memory.waitPhase,
+
+  meet: engines.meet,
+  'fence.async': engines.fenceAsync,
+  drain: engines.drain,
+  'words.post': words.post,
+  'words.take': words.take,
+  'advance.signal': words.advance,
+  'advance.wait': words.advance,
 }

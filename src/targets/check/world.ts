@@ -41,8 +41,11 @@ import { Buffer, rowMajor, type Allocation } from './memory.ts'
 import { Promises } from './promises.ts'
 import type { TensorView } from './views.ts'
 
-/** Which form of the kernels is run; a function makes it of what was recorded. */
-export type Stage = 'recorded' | 'lowered' | ((recorded: KernelIR) => KernelIR)
+/** Which form of the kernels is run; a function makes it of what was recorded, for tensors of these shapes. */
+export type Stage =
+  | 'recorded'
+  | 'lowered'
+  | ((recorded: KernelIR, shapes: Readonly<Record<string, readonly number[]>>) => KernelIR)
 
 export interface CheckWorldOptions {
   readonly ranks: number
@@ -83,7 +86,7 @@ export class CheckWorld extends HostWorld {
   override readonly target = 'check'
   readonly machine: Machine
   readonly #residency: number | undefined
-  readonly #form: (recorded: KernelIR) => KernelIR
+  readonly #form: Exclude<Stage, string>
   readonly #storage = new Map<SymmetricTensor | SymmetricFlags, Allocation | FlagSet>()
   readonly #freed = new WeakSet<object>()
   #placed = 0
@@ -199,12 +202,20 @@ export class CheckWorld extends HostWorld {
     kernel: Kernel<P, M>,
     options: Pick<LaunchOptions<M>, 'meta'> = {},
   ): Promise<void> {
-    const compiled = (async () => Promise.resolve(void this.#compile(kernel, options.meta as Meta)))()
+    const compiled = (async () => Promise.resolve(void this.#record(kernel, options.meta as Meta)))()
     return this.#promises.track('world.prepare', compiled)
   }
 
-  #compile<P extends Params, M extends Meta>(kernel: Kernel<P, M>, meta: Meta | undefined): Code {
-    return compile(this.#form(this.#record(kernel, meta)))
+  #compile<P extends Params, M extends Meta>(
+    kernel: Kernel<P, M>,
+    args: LaunchArguments<P>,
+    meta: Meta | undefined,
+  ): Code {
+    const shapes = Object.entries(args).flatMap(([name, value]) => {
+      const handle = argumentOf(value, 0) as number | Handle
+      return typeof handle === 'object' && handle.kind === 'tensor' ? [[name, handle.shape] as const] : []
+    })
+    return compile(this.#form(this.#record(kernel, meta), Object.fromEntries(shapes)))
   }
 
   /** Whatever a kernel throws while it is recorded is a mistake of the kernel, and no result of the scenario. */
@@ -223,10 +234,10 @@ export class CheckWorld extends HostWorld {
     options: LaunchOptions<M>,
   ): void {
     this.expectSymmetric()
-    const code = this.#compile(kernel, options.meta as Meta | undefined)
     const ranks = options.ranks ?? this.everyRank
     for (const rank of ranks) this.expectRank(rank)
     expectArguments(kernel as unknown as Kernel, args, this.everyRank, (handle) => this.wrongHandle(handle))
+    const code = this.#compile(kernel, args, options.meta as Meta | undefined)
     expectStream(options.stream)
     const stream = streamNumber(options.stream)
     this.#streams = Math.max(this.#streams, stream + 1)

@@ -8,7 +8,8 @@ import { isLoop, isRemote, mayWait, origin, paramName, writtenRefs } from '../..
 import type { Site } from '../../ir/site.ts'
 import { lower } from '../../ir/stages.ts'
 import { emitCuda } from './emit/emit.ts'
-import { factsOf, type EmitFacts, type EmittedKernel, type TensorFacts } from './emit/recipe.ts'
+import type { EmitFacts, EmittedKernel } from './emit/recipe.ts'
+import { specialise, type WorldFacts } from './facts.ts'
 import type { LaunchArguments } from './arguments.ts'
 import type { Device, Kernel } from './runtime.ts'
 
@@ -28,19 +29,17 @@ export interface Executable {
 
 const known = new WeakMap<KernelIR, Map<string, Executable>>()
 
-/** What kernels are told of the world that they are for. */
-export type WorldFacts = Required<Pick<EmitFacts, 'record' | 'oneDevice' | 'words'>>
-
 /** The kernel for arguments of these shapes; every allocation is aligned. */
 export function executableOf(ir: KernelIR, args: LaunchArguments, world: WorldFacts): Executable {
-  const tensors: Record<string, TensorFacts> = {}
+  const shapes: Record<string, readonly number[]> = {}
   for (const [name, argument] of Object.entries(args))
-    if (typeof argument === 'object' && argument.kind === 'tensor') tensors[name] = factsOf(argument.shape)
-  const key = JSON.stringify([world, tensors])
+    if (typeof argument === 'object' && argument.kind === 'tensor') shapes[name] = argument.shape
+  const facts = specialise(world, shapes)
+  const key = JSON.stringify(facts)
   let ofKernel = known.get(ir)
   if (!ofKernel) known.set(ir, (ofKernel = new Map()))
   let executable = ofKernel.get(key)
-  if (!executable) ofKernel.set(key, (executable = make(ir, { tensors, ...world })))
+  if (!executable) ofKernel.set(key, (executable = make(ir, facts)))
   return executable
 }
 

@@ -97,6 +97,9 @@ const elements: Readonly<Record<ElementwiseName, Element>> = {
   gt: comparison('gt', 'gtU'),
   ge: comparison('ge', 'geU'),
   select: onBoth((_, __, [a, b, c]) => select(a, b, c)),
+  // A CPU has no threads that hold parts of a fragment.
+  convert: onBoth((_, __, [a]) => a),
+  combine: onBoth((_, __, [a]) => a),
   cast: onBoth((l, node, [a]) =>
     cast(l.writer, l.machine, valueOf(node.inputs[0]).dtype, valueOf(node).dtype, a),
   ),

@@ -32,6 +32,11 @@ const lowerElementwise: Lower = (l, node) => (isFragment(node) ? lowerFragment :
 const lowerView: Lower = (l, node) => void view(l, node)
 const lowerId: Lower = (l, node) => void scalar(l, node)
 
+/** What the stages of a GPU insert. */
+const ofGpu: Lower = (_, { op }) => {
+  throw new Error(`${op} is of a kernel that was lowered for a GPU`)
+}
+
 const lowerings: Readonly<Record<OpName, Lower>> = {
   ...opsWith({ elements: 'same' }, lowerElementwise),
   ...opsWith({ elements: 'stretched' }, lowerFragment),
@@ -87,6 +92,14 @@ const lowerings: Readonly<Record<OpName, Lower>> = {
   roles: lowerRoles,
   teams: lowerTeams,
   last: lowerLast,
+
+  'words.post': ofGpu,
+  'words.take': ofGpu,
+  until: ofGpu,
+  once: ofGpu,
+  ...opsWith({ waitsFor: 'threads' }, ofGpu),
+  'advance.signal': ofGpu,
+  'advance.wait': ofGpu,
 }
 
 export function lowerNode(l: Lowering, node: Node): void {

@@ -233,7 +233,7 @@ class Ordering {
     this.#settle(node)
     if (this.#hazards.need([fillOf(node, this.#plans)]).meet) this.#meet(site)
     if (this.#plans.copies.ofCopy(node).how !== 'tensor') {
-      const made = this.#copy(node)
+      const made = this.#copy(node, { by: 'threads' })
       this.#fence('shared', site)
       return made
     }

@@ -1,0 +1,59 @@
+/**
+ * Words that carry epochs, as instructions. A place holds a number that is an f32 without its two lowest bits, and in these the marks
+ * of an epoch. What is no number has no such bits here, and is kept as a number beyond those of f32.
+ */
+import { carriedBy, marksOf } from '../../ir/ops/index.ts'
+import type { Maker } from './code.ts'
+import type { FlagView } from './flags.ts'
+import { strongAccess } from './instructions.ts'
+
+const word = new DataView(new ArrayBuffer(4))
+const [INFINITE, NO_NUMBER] = [2 ** 300, 2 ** 400]
+
+export function marked(x: number, marks: number): number {
+  if (Number.isNaN(x)) return NO_NUMBER * 2 ** marks
+  if (!Number.isFinite(x)) return Math.sign(x) * INFINITE * 2 ** marks
+  word.setFloat32(0, carriedBy(x))
+  word.setUint32(0, word.getUint32(0) | marks)
+  return word.getFloat32(0)
+}
+
+export function unmarked(x: number): { readonly value: number; readonly marks: number } {
+  const size = Math.abs(x)
+  if (size >= NO_NUMBER) return { value: NaN, marks: Math.log2(size / NO_NUMBER) }
+  if (size >= INFINITE) return { value: Math.sign(x) * Infinity, marks: Math.log2(size / INFINITE) }
+  word.setFloat32(0, x)
+  return { value: carriedBy(x), marks: word.getUint32(0) & 3 }
+}
+
+export const post: Maker = (node, out, inputs) => {
+  const [, flags, value] = inputs
+  return strongAccess(node, out, inputs, {
+    verb: 'writes',
+    stored: value,
+    orderTells: false,
+    act(access, { registers, launch }, { strong }, i) {
+      const { signal } = launch.epochs.get((registers[flags] as FlagView).flags)!
+      strong.store(access, marked((registers[value] as Float64Array)[i], marksOf(signal)))
+      return 0
+    },
+  })
+}
+
+/** Of words that are of another epoch, the `until` around it is told. */
+export const take: Maker = (node, out, inputs, { missing }) => {
+  const [, flags] = inputs
+  return strongAccess(node, out, inputs, {
+    verb: 'reads',
+    orderTells: false,
+    act(access, { registers, launch }, { strong }) {
+      const { wait } = launch.epochs.get((registers[flags] as FlagView).flags)!
+      const { value, marks } = unmarked(strong.load(access))
+      if (marks !== marksOf(wait)) registers[missing!] = 1
+      return value
+    },
+  })
+}
+
+/** Epochs advance with the launch. */
+export const advance: Maker = (node) => ({ node, sync: false, run: () => undefined })

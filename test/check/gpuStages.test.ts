@@ -1,0 +1,211 @@
+/**
+ * Kernels in their last stage for a GPU under the checker: what engines access, words that carry epochs, and what becomes of a kernel
+ * from which one of the inserted ops is taken away.
+ */
+import { describe, expect, it } from 'vitest'
+import { f16, f32, flags, kernel, scenario, tensor, type Scenario } from 'arke'
+import { expectClose } from '../../src/world/world.ts'
+import { walk, type KernelIR } from '../../src/ir/node.ts'
+import type { OpName } from '../../src/ir/ops/index.ts'
+import { Copier } from '../../src/ir/rewrite.ts'
+import { print } from '../../src/ir/print.ts'
+import { explore } from '../../src/targets/check/explore.ts'
+import { marked, unmarked } from '../../src/targets/check/words.ts'
+import { marksOf } from '../../src/ir/ops/index.ts'
+import { atStage, specialise, stageNames, usualWorld, type Shapes } from '../../src/targets/cuda/facts.ts'
+
+type Change = (ir: KernelIR) => KernelIR
+const same: Change = (ir) => ir
+
+/** The same kernel without its n-th op of a kind, or without all of them. */
+const without =
+  (op: OpName, nth?: number): Change =>
+  (ir) => {
+    let count = 0
+    const copier = new Copier((node) =>
+      node.op === op && (nth === undefined || count++ === nth) ? 'drop' : undefined,
+    )
+    return { ...ir, body: copier.copyBlock(ir.body) }
+  }
+
+async function kinds(subject: Scenario, change: Change = same, stage = 'order'): Promise<string[]> {
+  const form = (recorded: KernelIR, shapes: Shapes): KernelIR =>
+    change(atStage(recorded, stage, specialise(usualWorld, shapes)))
+  const { findings } = await explore(subject, { ranks: subject.ranks[0], stage: form, schedules: 6 })
+  return [...new Set(findings.map(({ kind }) => kind))]
+}
+
+const ops = (subject: KernelIR): string[] => [...walk(subject.body)].map(({ op }) => op)
+
+/** A product by the matrix unit of a tile that threads have filled. */
+const staged = kernel('staged', { x: tensor(f16, 2), y: tensor(f32, 2) }, (t, { x, y }) => {
+  const tile = t.shared(f16, [64, 64])
+  t.store(tile, t.load(x.tile([0, 0], [64, 64])))
+  t.store(y.tile([0, 0], [64, 64]), t.dot(tile, tile, t.zeros(f32, [64, 64])))
+})
+
+const product = scenario('product', { ranks: 1 }, async (world) => {
+  const [x, y] = [world.zeros(f16, [64, 64]), world.empty(f32, [64, 64])]
+  world.launch(staged, { x, y }, { grid: 1 })
+  await world.read(y, 0)
+})
+
+/** What the copy engine has stored on another rank, behind a flag, for the copy engine there. */
+const sent = kernel(
+  'sent',
+  { x: tensor(f16, 2), inbox: tensor(f16, 2), y: tensor(f32, 2), told: flags() },
+  (t, { x, inbox, y, told }) => {
+    const peer = t.rank.add(1).mod(t.world)
+    const loaded = t.load(x.tile([0, 0], [64, 64]))
+    const unit = t.dot(loaded, t.load(x.tile([0, 0], [64, 64])), t.zeros(f32, [64, 64]))
+    t.store(inbox.on(peer).tile([0, 0], [64, 64]), unit.to(f16))
+    t.signal(told.on(peer))
+    const tile = t.shared(f16, [64, 64])
+    t.wait(told)
+    const sum = t.pipeline([1], t.zeros(f32, [64, 64]), ([k], acc) => {
+      t.copy(inbox.tile([0, k], [64, 64]), tile)
+      return t.dot(tile, tile, acc)
+    })
+    t.store(y.tile([0, 0], [64, 64]), sum)
+  },
+)
+
+/** As `sent`, by threads: single numbers do not suit the copy engine. */
+const written = kernel(
+  'written',
+  { inbox: tensor(f16, 2), y: tensor(f32, 2), told: flags() },
+  (t, { inbox, y, told }) => {
+    const peer = t.rank.add(1).mod(t.world)
+    t.for(64, (i) => t.for(64, (j) => t.store(inbox.on(peer).at([i, j]), t.constant(f16, 1))))
+    t.signal(told.on(peer))
+    const tile = t.shared(f16, [64, 64])
+    t.wait(told)
+    const sum = t.pipeline([1], t.zeros(f32, [64, 64]), ([k], acc) => {
+      t.copy(inbox.tile([0, k], [64, 64]), tile)
+      return t.dot(tile, tile, acc)
+    })
+    t.store(y.tile([0, 0], [64, 64]), sum)
+  },
+)
+
+const exchanged = scenario('exchanged', { ranks: 2 }, async (world) => {
+  const [x, y] = [world.zeros(f16, [64, 64]), world.empty(f32, [64, 64])]
+  world.launch(sent, { x, y, inbox: world.zeros(f16, [64, 64]), told: world.flags([]) }, { grid: 1 })
+  await world.read(y, 0)
+})
+
+const filled = scenario('filled', { ranks: 2 }, async (world) => {
+  const y = world.empty(f32, [64, 64])
+  world.launch(written, { y, inbox: world.zeros(f16, [64, 64]), told: world.flags([]) }, { grid: 1 })
+  await world.read(y, 0)
+})
+
+/** Tiles that threads read, each before the engine fills its buffer again. */
+const read = kernel('read', { x: tensor(f32, 2), y: tensor(f32, 2) }, (t, { x, y }) => {
+  const tile = t.shared(f32, [16, 16])
+  const sum = t.pipeline(
+    [6],
+    t.zeros(f32, [16, 16]),
+    ([k], acc) => {
+      t.copy(x.tile([0, k], [16, 16]), tile)
+      return acc.add(t.load(tile))
+    },
+    { stages: 2 },
+  )
+  t.store(y.tile([0, 0], [16, 16]), sum)
+})
+
+const refilled = scenario('refilled', { ranks: 1 }, async (world) => {
+  const [x, y] = [world.zeros(f32, [16, 96]), world.empty(f32, [16, 16])]
+  world.launch(read, { x, y }, { grid: 1 })
+  await world.read(y, 0)
+})
+
+/** The largest number of each row, to all ranks, whose sums they compute; words carry the flags' epochs. */
+const carrying = kernel(
+  'carrying',
+  { x: tensor(f32, 2), inbox: tensor(f32, 3, { carries: 'told' }), y: tensor(f32, 1), told: flags(1) },
+  (t, { x, inbox, y, told }) => {
+    const slot = t.epoch(told).mod(2).to('i32')
+    const largest = t.load(x.tile([0, 0], [16, 16])).maximum(1)
+    t.for(t.world, (rank) => t.store(inbox.on(rank).pick(slot).pick(t.rank).tile([0], [16]), largest))
+    t.for(t.world, (rank) => t.signal(told.on(rank).at([t.rank])))
+    t.for(t.world, (rank) => t.wait(told.at([rank])))
+    const sum = t.for(t.world, largest.mul(0), (rank, acc) =>
+      acc.add(t.load(inbox.pick(slot).pick(rank).tile([0], [16]))),
+    )
+    t.store(y.tile([0], [16]), sum)
+  },
+)
+
+const words = scenario('words', { ranks: 3 }, async (world) => {
+  const [x, y] = [world.empty(f32, [16, 16]), world.empty(f32, [16])]
+  const args = { x, y, inbox: world.zeros(f32, [2, 3, 16]), told: world.flags([3]) }
+  for (let rank = 0; rank < 3; rank++) world.write(x, rank, new Float32Array(256).fill(1 + rank))
+  for (let launch = 0; launch < 5; launch++) world.launch(carrying, args, { grid: 1 })
+  for (let rank = 0; rank < 3; rank++) expectClose(await world.read(y, rank), new Float32Array(16).fill(6), 0)
+})
+
+describe('engines', () => {
+  it.each([
+    ['a product of what threads stored', product],
+    ['copies of what an engine stored', exchanged],
+    ['copies of what threads stored', filled],
+    ['tiles that threads read', refilled],
+  ])('are in order with threads: %s', async (_, subject) => {
+    for (const stage of stageNames) expect(await kinds(subject, same, stage), stage).toEqual([])
+  })
+
+  it('need a fence before they read what threads stored in shared memory', async () => {
+    expect(await kinds(product, without('fence.async'))).toEqual(['race'])
+  })
+
+  it('need a fence before they read what threads stored in a tensor', async () => {
+    const fences = 4
+    const found = await Promise.all(
+      Array.from({ length: fences }, (_, nth) => kinds(filled, without('fence.async', nth))),
+    )
+    expect(found).toContainEqual(['race'])
+  })
+
+  it('need a fence before they fill what threads have read', async () => {
+    expect(await kinds(refilled, without('fence.async'))).toEqual(['race'])
+  })
+
+  it('must have stored before a flag says so', async () => {
+    expect(await kinds(exchanged, without('drain'))).toEqual(['race'])
+  })
+})
+
+describe('words that carry epochs', () => {
+  const shapes = { x: [16, 16], y: [16], inbox: [2, 2, 16] }
+  const staged = atStage(carrying.record({ world: 2 }), 'order', specialise(usualWorld, shapes))
+
+  it('are ops of the stage', () => {
+    expect(ops(staged)).toEqual(expect.arrayContaining(['words.post', 'until', 'words.take']))
+    expect(ops(staged)).not.toContain('wait')
+    expect(print(staged)).toContain('words.post')
+  })
+
+  it('are all there, in any schedule', async () => {
+    for (const stage of stageNames) expect(await kinds(words, same, stage), stage).toEqual([])
+  })
+
+  it('are missed where they were not sent', async () => {
+    expect(await kinds(words, without('words.post'))).toEqual(['deadlock'])
+  })
+
+  it('keep all but two bits of a number, and numbers that are none', () => {
+    const bits = new DataView(new ArrayBuffer(4))
+    for (const x of [0, 1, -1, 0.1, 3e38, 1e-40, -0, Infinity, -Infinity, NaN])
+      for (const epoch of [1, 2, 3, 4]) {
+        const { value, marks } = unmarked(marked(Math.fround(x), marksOf(epoch)))
+        bits.setFloat32(0, x)
+        bits.setUint32(0, bits.getUint32(0) & ~3)
+        expect(marks).toBe(marksOf(epoch))
+        expect(value).toBe(Number.isFinite(x) ? bits.getFloat32(0) : x)
+      }
+    expect(marksOf(1)).not.toBe(0)
+    expect(unmarked(0).marks).toBe(0)
+  })
+})
