@@ -3,7 +3,9 @@
  * schedules with few preemptions, then random ones. Kernels that no scenario launches are recorded, verified and lowered.
  */
 import { resolve } from 'node:path'
-import { lower } from '../ir/stages.ts'
+import type { KernelIR } from '../ir/node.ts'
+import { KernelError } from '../ir/site.ts'
+import { lower, RECORDED } from '../ir/stages.ts'
 import type { Kernel, Meta, Specialisation } from '../lang/kernel.ts'
 import { breathe } from '../runs/breath.ts'
 import { explore } from '../targets/check/explore.ts'
@@ -12,12 +14,14 @@ import { NotReproducible } from '../targets/check/scheduler.ts'
 import { intercepted } from '../world/intercept.ts'
 import type { Scenario } from '../world/world.ts'
 import { Chance, type Call } from '../targets/check/chance.ts'
+import { atStage, specialise, usualWorld, type Shapes } from '../targets/cuda/facts.ts'
 import { notesOnKernel } from './cudaNotes.ts'
 import { describeError, UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 import { Stray, Strays, turn, unlessIdle } from './strays.ts'
 
-export type Stage = 'recorded' | 'lowered'
+/** One of `stageNames`. */
+export type Stage = string
 
 export interface CheckOptions {
   /** Only scenarios of this name, and the kernels that they launch. */
@@ -46,6 +50,8 @@ export interface Run {
   /** Those that no earlier run of the scenario had, and how many it had already. */
   readonly findings: readonly FoundBy[]
   readonly repeated: number
+  /** Kernels that a GPU refuses, each with the reason: they were checked as lowered. */
+  readonly asLowered?: readonly string[]
   /** It ended before all schedules had run. */
   readonly interrupted?: true
   /** Why the scenario could not be checked, with the author's line. */
@@ -204,6 +210,23 @@ function problemOf(error: unknown, scenario: Scenario, seen: Call | undefined): 
   return /^\S+:\d+:\d+: /.test(said) || !scenario.site ? said : `${scenario.site}: ${said}`
 }
 
+/** Kernels that a GPU refuses, and why: they are checked as lowered. */
+type Refused = Map<string, string>
+
+/** The kernels of a scenario after a stage, for the extents of its tensors. */
+const formOf =
+  (stage: Stage, refused: Refused) =>
+  (recorded: KernelIR, shapes: Shapes): KernelIR => {
+    if (stage === RECORDED) return recorded
+    try {
+      return atStage(recorded, stage, specialise(usualWorld, shapes))
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      refused.set(recorded.name, describeError(error))
+      return lower(recorded)
+    }
+  }
+
 async function checkOnce(
   what: Pick<Run, 'file' | 'scenario' | 'ranks' | 'stage'>,
   scenario: Scenario,
@@ -212,7 +235,9 @@ async function checkOnce(
   events: CheckEvents,
 ): Promise<Run> {
   const { preemptions, limit, schedules, seed, interrupt } = options
-  const { ranks, stage } = what
+  const { ranks } = what
+  const refused: Refused = new Map()
+  const stage = formOf(what.stage, refused)
   const shouldStop = (): boolean => interrupt?.aborted ?? false
   let done = 0
   const onProgress = (): void => events.onProgress?.(what, ++done)
@@ -242,6 +267,7 @@ async function checkOnce(
     random: random && { seed, schedules: random.schedules, cuts: random.cuts },
     findings,
     repeated: found.length - findings.length,
+    ...(refused.size > 0 && { asLowered: [...refused].map(([name, why]) => `${name}: ${why}`) }),
     ...(shouldStop() && { interrupted: true }),
   }
 }

@@ -1,33 +1,15 @@
 /** What the author should know about a kernel on an NVIDIA GPU, found by planning it: no GPU and no compiler is needed. */
-import { lower, through } from '../ir/stages.ts'
 import type { KernelIR } from '../ir/node.ts'
 import type { Kernel, Meta } from '../lang/kernel.ts'
 import { noteText } from '../targets/cuda/emit/notes.ts'
 import { decide } from '../targets/cuda/emit/decide.ts'
-import { factsOf, type TensorFacts } from '../targets/cuda/emit/recipe.ts'
-import { gpuStages } from '../targets/cuda/stages.ts'
+import { atStage, LAST_STAGE, shapesOf, specialise, usualWorld, type Shapes } from '../targets/cuda/facts.ts'
 import { argumentOf } from '../world/arguments.ts'
 import type { Launch } from '../world/world.ts'
 
-type Shapes = Readonly<Record<string, readonly number[]>>
-
-/** An extent that suits the copy engine, where nobody says another. */
-const usualExtent = 1024
-
-/** What the emitter may assume of each tensor. */
-export function tensorFacts(ir: KernelIR, shapes: Shapes = {}): Record<string, TensorFacts> {
-  return Object.fromEntries(
-    ir.body.params.flatMap(({ type, attributes }) => {
-      if (type.kind !== 'tensor') return []
-      const name = String(attributes.name)
-      return [[name, factsOf(shapes[name] ?? new Array<number>(type.rank).fill(usualExtent))]]
-    }),
-  )
-}
-
 function notesOf(recorded: KernelIR, shapes?: Shapes): string[] {
-  const facts = { tensors: tensorFacts(recorded, shapes) }
-  return decide(through(lower(recorded), gpuStages, facts), facts).notes.map(noteText)
+  const facts = specialise(usualWorld, shapesOf(recorded, shapes))
+  return decide(atStage(recorded, LAST_STAGE, facts), facts).notes.map(noteText)
 }
 
 /**

@@ -14,6 +14,7 @@ import { UsageError } from './errors.ts'
 import { arke } from './invocation.ts'
 import { load } from './load.ts'
 import { writeOutput } from './output.ts'
+import { checkedStages } from './options.ts'
 import type { Progress } from './progress.ts'
 import { findingBlock, plural } from './report.ts'
 
@@ -25,7 +26,7 @@ const checking: CheckOptions = {
   seed: 1,
   preemptions: 2,
   limit: 1000,
-  stages: ['recorded', 'lowered'],
+  stages: checkedStages,
 }
 const measuring: BenchCommand = {
   variant: 'bsp,fused',

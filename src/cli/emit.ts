@@ -1,15 +1,15 @@
 /** `arke emit`: what becomes of a kernel, as text, stage by stage. */
 import type { KernelIR } from '../ir/node.ts'
 import { print, type PrintOptions } from '../ir/print.ts'
-import { lower } from '../ir/stages.ts'
+import { RECORDED } from '../ir/stages.ts'
 import type { Kernel, Meta, MetaValue } from '../lang/kernel.ts'
-import { emitCuda } from '../targets/cuda/emit/emit.ts'
+import { renderCuda } from '../targets/cuda/emit/emit.ts'
 import { noteText } from '../targets/cuda/emit/notes.ts'
+import type { EmitFacts } from '../targets/cuda/emit/recipe.ts'
+import { atStage, LAST_STAGE, shapesOf, specialise, usualWorld } from '../targets/cuda/facts.ts'
 import { lowerKernel } from '../targets/cpu/lower/lower.ts'
 import { defaultCaches, machineOf } from '../targets/native/build.ts'
 import { renderCpp } from '../targets/native/render.ts'
-import type { Stage } from './check.ts'
-import { tensorFacts } from './cudaNotes.ts'
 import { UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 
@@ -28,17 +28,24 @@ const withNotes = (ir: KernelIR, options: PrintOptions): Emitted => ({
   notes: [],
 })
 
-/** What the author wrote; and pipelines as roles, with asynchronous copies and barriers. */
-const stages: Readonly<Record<Stage, Form>> = {
-  recorded: withNotes,
-  lowered: (recorded, options) => withNotes(lower(recorded), options),
+/** The record by which a world specialises the kernel that it launches. */
+function factsFor(
+  recorded: KernelIR,
+  { shapes, severalDevices = false, record = false }: EmitOptions,
+): EmitFacts {
+  const world = { ...usualWorld, record, oneDevice: !severalDevices, words: !record }
+  return specialise(world, shapesOf(recorded, givenShapes(recorded, shapes)))
 }
 
-/** The texts of targets. Those of GPUs are made from the lowered kernel; one thread of a CPU cannot run ahead of itself. */
+/** The kernel after one of its stages for a GPU; the first of them know no target. */
+const staged: Form = (recorded, options) =>
+  withNotes(atStage(recorded, options.stage ?? RECORDED, factsFor(recorded, options)), options)
+
+/** The texts of targets. That of a GPU is what its last stage is; one thread of a CPU cannot run ahead of itself. */
 const targets: Readonly<Record<Target, Form>> = {
   cuda: (recorded, options) => {
-    const tensors = tensorFacts(recorded, givenShapes(recorded, options.shapes))
-    const { source, notes } = emitCuda(lower(recorded), { tensors })
+    const facts = factsFor(recorded, options)
+    const { source, notes } = renderCuda(atStage(recorded, LAST_STAGE, facts), facts)
     return { text: source, notes: notes.map(noteText) }
   },
   native: (recorded) => ({
@@ -77,25 +84,29 @@ function givenShapes(ir: KernelIR, shapes: readonly string[]): Record<string, re
 
 export interface EmitOptions extends PrintOptions {
   readonly kernel?: string
-  /** `recorded` by default. */
-  readonly stage?: Stage
+  /** One of the stages of a kernel for a GPU, `recorded` by default. */
+  readonly stage?: string
   readonly target?: Target
   readonly ranks: number
   /** As KEY=VALUE. */
   readonly meta: readonly string[]
   /** As NAME=4096x4096. */
   readonly shapes: readonly string[]
+  /** Ranks may be on several devices; else all are on one. */
+  readonly severalDevices?: boolean
+  /** For a world that records. */
+  readonly record?: boolean
 }
 
 export function emit(source: Source, options: EmitOptions): Emitted {
   const { stage, target } = options
-  if (target === 'cuda' && stage === 'recorded')
-    throw new UsageError(`--target ${target} --stage recorded: a target's text is made of the lowered kernel`)
-  if (target === 'native' && stage === 'lowered')
-    throw new UsageError(`--target ${target} --stage lowered: a CPU's text is made of the recorded kernel`)
-  if (target !== 'cuda' && options.shapes.length > 0)
-    throw new UsageError(`--shape ${options.shapes[0]}: only --target cuda asks for extents`)
-  const form = target ? targets[target] : stages[stage ?? 'recorded']
+  if (target && stage !== undefined)
+    throw new UsageError(
+      `--target ${target} --stage ${stage}: choose the text of a target, or a stage before it`,
+    )
+  if (target === 'native' && options.shapes.length > 0)
+    throw new UsageError(`--shape ${options.shapes[0]}: a CPU's text does not depend on extents`)
+  const form = target ? targets[target] : staged
   const kernels = source.kernels.filter(({ name }) => options.kernel === undefined || name === options.kernel)
   const names = source.kernels.map(({ name }) => name).join(', ')
   if (kernels.length === 0)

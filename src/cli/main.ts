@@ -10,12 +10,11 @@ import { Command, CommanderError, Option } from 'commander'
 import { packageFile } from '../files.ts'
 import type { AuditCommand } from './audit.ts'
 import type { BenchCommand } from './bench.ts'
-import type { Stage } from './check.ts'
 import type { Target } from './emit.ts'
 import { describeError, UsageError } from './errors.ts'
 import { interruptible } from './interrupt.ts'
 import type { Source } from './load.ts'
-import { checkDefaults, positive, whole } from './options.ts'
+import { checkDefaults, checkedStages, positive, stageNames, whole } from './options.ts'
 import type { TuneCommand } from './tune.ts'
 
 const { version } = JSON.parse(readFileSync(fileURLToPath(packageFile('package.json')), 'utf8')) as {
@@ -69,9 +68,10 @@ program
     checkDefaults.limit,
   )
   .addOption(
-    new Option('--stage <stage>', 'which form of the kernels')
-      .choices(['recorded', 'lowered', 'both'])
-      .default('both'),
+    new Option(
+      '--stage <stage>',
+      'one form of the kernels: as written, or after a stage for a GPU (default: recorded, and the last one)',
+    ).choices(stageNames),
   )
   .option('--json', 'print one JSON document')
   .addHelpText(
@@ -81,6 +81,9 @@ Examples:
   arke check examples/06-message-passing.ts
   arke check kernels/*.ts --ranks 8 --schedules 5000
   arke check kernel.ts --limit 0 --schedules 1 --seed 42    see one random schedule again
+
+A kernel is checked as written and as it is launched on a GPU, in the stage from which its text is written: for an H200, with all
+ranks on one device, and for the extents of the scenario's tensors. docs/memory-model.md says what of the hardware is not modelled.
 
 Exits with 1 if anything was found, with 2 if a scenario or a kernel could not be checked. Notes are not findings: they say,
 among others, which products would not use the matrix unit of a GPU, and which fragments would not fit in its registers.`,
@@ -107,7 +110,7 @@ among others, which products would not use the matrix unit of a GPU, and which f
       process.exitCode = 2
     })
     let heading = ''
-    const stages: Stage[] = options.stage === 'both' ? ['recorded', 'lowered'] : [options.stage]
+    const stages = options.stage === undefined ? checkedStages : [options.stage]
     const checked = await interruptible(async (interrupt) => {
       const found = await check(
         sources,
@@ -196,8 +199,8 @@ program
   .addOption(
     new Option(
       '--stage <stage>',
-      'recorded: as written (default); lowered: with roles, asynchronous copies and barriers',
-    ).choices(['recorded', 'lowered']),
+      'recorded: as written (default); others: after a stage for a GPU, of which the last one becomes text',
+    ).choices(stageNames),
   )
   .addOption(
     new Option(
@@ -207,8 +210,11 @@ program
   )
   .option(
     '--shape <name=extents...>',
-    'extents that --target cuda may rely on, such as a=4096x4096 (default: multiples of 1024)',
+    'extents of tensors that a kernel for a GPU is specialised for, such as a=4096x4096 (default: 1024 each)',
   )
+  .option('--one-device', 'all ranks share one GPU (default)')
+  .addOption(new Option('--several-devices', 'ranks may be on several GPUs').conflicts('oneDevice'))
+  .option('--record', 'for a world that records')
   .option('--ranks <n>', 'world size it is specialised for, 1 to 64', ranks, 2)
   .option('--meta <key=value...>', "meta-parameters that differ from the kernel's defaults")
   .option('--sites', "append the author's line to each operation")
@@ -221,7 +227,8 @@ Examples:
   arke emit examples/07-all-gather-gemm.ts --target cuda --shape a=4096x1024 b=8192x4096
   arke emit examples/07-all-gather-gemm.ts --target native
 
-CUDA text begins with what it assumes of shapes and alignment. Notes, also on stderr, say which products do not use the matrix
+For the same extents, ranks and devices, CUDA text is what a world launches, byte by byte. It begins with what it assumes of shapes
+and alignment. Notes, also on stderr, say which products do not use the matrix
 unit and which fragments do not fit in registers.`,
   )
   .action(async (file: string, options: EmitCommand) => {
@@ -340,12 +347,14 @@ interface CheckCommand {
   readonly seed: number
   readonly preemptions: number
   readonly limit: number
-  readonly stage: Stage | 'both'
+  readonly stage?: string
   readonly json?: boolean
 }
 interface EmitCommand {
   readonly kernel?: string
-  readonly stage?: Stage
+  readonly stage?: string
+  readonly severalDevices?: boolean
+  readonly record?: boolean
   readonly target?: Target
   readonly shape?: string[]
   readonly ranks: number

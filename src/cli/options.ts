@@ -14,6 +14,12 @@ export function whole(least: number, most = Number.MAX_SAFE_INTEGER): (text: str
   }
 }
 
+/** The stages of a kernel for a GPU: as recorded first, then what becomes text (targets/cuda/facts.ts, which takes a while to load). */
+export const stageNames = ['recorded', 'simplified', 'lowered', 'courier', 'layouts', 'words', 'order']
+
+/** What `check` explores where the command does not say otherwise: as written, and what is launched on a GPU. */
+export const checkedStages: readonly string[] = ['recorded', 'order']
+
 /** What `check` does where the command does not say otherwise. */
 export const checkDefaults = { schedules: 1000, seed: 1, preemptions: 2, limit: 10_000 }
 

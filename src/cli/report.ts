@@ -25,7 +25,10 @@ export function runLine(run: Run): string {
   const verdict =
     found.join(', ') ||
     (run.interrupted ? 'ok so far, interrupted' : isIncomplete(run) ? 'ok, but incomplete' : 'ok')
-  return [where, parts.join('; '), verdict].join(': ')
+  const refused = (run.asLowered ?? []).map(
+    (why) => `\n    checked as lowered, because a GPU refuses it: ${why}`,
+  )
+  return [where, parts.join('; '), verdict].join(': ') + refused.join('')
 }
 
 /** Something within the bounds was left out, for another reason than a finding. */
@@ -134,13 +137,14 @@ export function toJson(checked: Checked, version: string): unknown {
       problem,
     })),
     scenarios: checked.runs.map(
-      ({ scenario, file, ranks, stage, search, random, interrupted, problem, ...found }) => ({
+      ({ scenario, file, ranks, stage, search, random, asLowered, interrupted, problem, ...found }) => ({
         name: scenario,
         file,
         ranks,
         stage,
         search,
         random,
+        asLowered,
         interrupted,
         problem,
         findings: found.findings.length + found.repeated,

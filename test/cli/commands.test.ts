@@ -2,7 +2,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { checkedStages, stageNames } from '../../src/cli/options.ts'
 import { Progress } from '../../src/cli/progress.ts'
+import * as facts from '../../src/targets/cuda/facts.ts'
 import { arke, authorFolder, placeOf, project, root } from './arke.ts'
 
 const file = authorFolder()
@@ -55,6 +57,15 @@ export const nothing = kernel('nothing', { x: tensor(f32, 1) }, () => {})
     expect(stdout).not.toContain('pipeline(')
   })
 
+  it('shows every stage of a kernel for a GPU', async () => {
+    const fused = ['emit', 'examples/07-all-gather-gemm.ts', '--kernel', 'allGatherGemm', '--stage']
+    for (const stage of stageNames)
+      expect((await arke(...fused, stage)).stdout).toContain(`// ${stage}, world=2`)
+    expect((await arke(...fused, 'order')).stdout).toMatch(/fence\.async\(space=all\)|meet\(\)/)
+    expect(stageNames).toEqual(facts.stageNames)
+    expect(stageNames).toEqual(expect.arrayContaining([...checkedStages, facts.LAST_STAGE]))
+  })
+
   describe('of a product without the matrix unit', () => {
     const text = `import { f32, f8e4m3, kernel, tensor } from 'arke'
 export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 2) }, (t, { a, c }) => {
@@ -100,7 +111,9 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
     const odd = await arke(...fused, '--shape', 'a=4096x1001')
     expect(odd.code).toBe(0)
     expect(odd.stdout).not.toContain('tma_load_3d(a_tile')
-    expect((await arke(...fused, '--stage', 'lowered')).stdout).toBe(stdout)
+    expect((await arke(...fused, '--one-device')).stdout).toBe(stdout)
+    expect((await arke(...fused, '--several-devices')).stdout).toContain('ranks: may be on several devices')
+    expect((await arke(...fused, '--record')).stdout).toContain('recording: on')
   })
 
   it.each([
@@ -109,10 +122,11 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
     [['--target', 'cuda', '--shape', 'a=3'], '--shape a: 2 extents are wanted, not 1'],
     [['--target', 'metal'], "argument 'metal' is invalid. Allowed choices are cuda, native."],
     [['--target', 'native', '--stage', 'lowered'], '--target native --stage lowered: '],
-    [['--target', 'native', '--shape', 'a=8x8'], '--shape a=8x8: only --target cuda asks for extents'],
+    [['--target', 'native', '--shape', 'a=8x8'], "--shape a=8x8: a CPU's text does not depend on extents"],
     [['--target', 'cuda', '--stage', 'recorded'], '--target cuda --stage recorded: '],
-    [['--stage', 'cuda'], "argument 'cuda' is invalid. Allowed choices are recorded, lowered."],
-    [['--shape', 'a=8x8'], '--shape a=8x8: only --target cuda asks for extents'],
+    [['--stage', 'cuda'], "argument 'cuda' is invalid. Allowed choices are recorded, simplified,"],
+    [['--stage', 'order', '--shape', 'a=8'], '--shape a: 2 extents are wanted, not 1'],
+    [['--one-device', '--several-devices'], "'--several-devices' cannot be used with option '--one-device'"],
     [['--target', 'cuda', '--meta', 'BM=4096'], 'examples/07-all-gather-gemm.ts:'],
   ])('refuses %j in one line', async (args, message) => {
     const { code, stdout, stderr } = await arke(

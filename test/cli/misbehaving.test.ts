@@ -221,7 +221,7 @@ describe('a finding of another scenario', () => {
     }
     expect(report.findings).toMatchObject([{ kind: 'race' }])
     const problems = report.scenarios.filter(({ problem }) => problem)
-    expect(problems.map(({ stage }) => stage)).toEqual(['recorded', 'lowered'])
+    expect(problems.map(({ stage }) => stage)).toEqual(['recorded', 'order'])
     expect(problems[0].problem).toContain(`${path}:${placeOf(text, 'launch(count, { y').line}:`)
     expect(code).toBe(1)
   })
