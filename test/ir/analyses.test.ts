@@ -1,4 +1,10 @@
-/** No analysis passes over an op that has no record: it would take it for one without effects. */
+/**
+ * No analysis passes over an op that has no record: it would take it for one without effects. Whoever takes a kernel is an analysis, or
+ * is part of one.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
 import { analyses } from '../../src/ir/analysis.ts'
 import { Node, type KernelIR } from '../../src/ir/node.ts'
@@ -6,13 +12,6 @@ import type { OpName } from '../../src/ir/ops/index.ts'
 import { lower } from '../../src/ir/stages.ts'
 import { valueType, voidType } from '../../src/ir/type.ts'
 import { f32, flags, kernel, tensor } from '../../src/index.ts'
-// The modules that register analyses.
-import '../../src/ir/moves.ts'
-import '../../src/ir/passes/courier.ts'
-import '../../src/ir/traffic/plan.ts'
-import '../../src/targets/cpu/lower/lower.ts'
-import '../../src/targets/cuda/emit/emit.ts'
-
 const copying = kernel(
   'copying',
   { x: tensor(f32, 2), y: tensor(f32, 2), ready: flags() },
@@ -27,6 +26,55 @@ const copying = kernel(
     t.signal(ready)
   },
 )
+
+const root = resolve(import.meta.dirname, '../..')
+const sources = ['src/ir', 'src/world', 'src/targets'].flatMap((folder) =>
+  readdirSync(resolve(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts') && !/\.(test|d)\.ts$/.test(path))
+    .map((path) => `${folder}/${path}`),
+)
+const textOf = (path: string): string => readFileSync(resolve(root, path), 'utf8')
+
+// Analyses are registered by the modules that define them.
+const registering = sources.filter((path) => /^export const \w+ = analysis\(/m.test(textOf(path)))
+for (const path of registering) await import(resolve(root, path))
+
+/** Exported functions, and classes, that are given a kernel: which they are, as `file name`. */
+function takingKernels(path: string): string[] {
+  const file = ts.createSourceFile(path, textOf(path), ts.ScriptTarget.Latest, true)
+  const takes = (parameters: readonly ts.ParameterDeclaration[]): boolean =>
+    parameters.some(({ type }) => type?.getText() === 'KernelIR')
+  const isExported = (node: ts.Statement): boolean =>
+    ts.canHaveModifiers(node) &&
+    (ts.getModifiers(node) ?? []).some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)
+  return file.statements.filter(isExported).flatMap((node) => {
+    if (ts.isFunctionDeclaration(node)) return takes(node.parameters) ? [node.name!.text] : []
+    if (ts.isClassDeclaration(node))
+      return node.members.some((one) => ts.isConstructorDeclaration(one) && takes(one.parameters))
+        ? [node.name!.text]
+        : []
+    if (!ts.isVariableStatement(node)) return []
+    return node.declarationList.declarations.flatMap(({ name, initializer }) =>
+      initializer && ts.isArrowFunction(initializer) && takes(initializer.parameters) ? [name.getText()] : [],
+    )
+  })
+}
+
+/** Those that are no analysis of their own, by the analysis that they begin with or belong to. */
+const parts: Readonly<Record<string, string>> = {
+  'src/ir/traffic.ts traffic': 'traffic',
+  'src/ir/traffic.ts totalTraffic': 'traffic',
+  'src/ir/traffic.ts trafficOfCopies': 'traffic',
+  'src/world/launchTraffic.ts givenTo': 'traffic',
+  'src/ir/passes/obstacle.ts findObstacle': 'pipelines',
+  'src/targets/check/code.ts Compiler': 'code of the checker',
+  'src/targets/cpu/lower/borrowed.ts borrowedTiles': 'code of a CPU',
+  'src/targets/cpu/lower/layouts.ts assignLayouts': 'code of a CPU',
+  'src/targets/cpu/lower/packed.ts packedTiles': 'code of a CPU',
+  'src/targets/cpu/lower/plan.ts Plan': 'code of a CPU',
+}
+/** They say of an op no more than its name. */
+const printing = ['src/ir/print.ts print']
 
 const unknown = 'mystery' as OpName
 
@@ -47,7 +95,17 @@ describe('analyses', () => {
   const recorded = copying.record({ world: 2 })
 
   it('are registered', () => {
-    expect([...analyses.keys()].length).toBeGreaterThanOrEqual(14)
+    const definitions = registering.flatMap((path) => textOf(path).match(/= analysis\(/g) ?? [])
+    expect(analyses.size).toBe(definitions.length)
+    expect([...new Set(Object.values(parts))].filter((name) => !analyses.has(name))).toEqual([])
+  })
+
+  it('are all that are given a kernel, but for their parts', () => {
+    // The emitter of CUDA is one analysis, whose parts take its plan; stages begin with others.
+    const given = sources
+      .filter((path) => !path.startsWith('src/targets/cuda/') && path !== 'src/ir/stages.ts')
+      .flatMap((path) => takingKernels(path).map((name) => `${path} ${name}`))
+    expect(given.sort()).toEqual([...Object.keys(parts), ...printing].sort())
   })
 
   it.each([...analyses])('%s: refuses an op without a record', (_, analyse) => {
