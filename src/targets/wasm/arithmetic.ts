@@ -103,8 +103,13 @@ export class Arithmetic {
         value.release()
         return
       }
-      default:
+      case 'eqz':
+      case 'sqrt':
+      case 'floor':
+      case 'nearest':
         throw unsupported(name, a.type)
+      default:
+        throw unsupported(name satisfies never, a.type)
     }
   }
 
