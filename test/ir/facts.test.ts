@@ -37,6 +37,36 @@ describe('facts', () => {
     if (advances === 'signal' || waitsFor === 'roles') expect(ahead).not.toBe('producer')
   })
 
+  it('say which ops tell programs apart', () => {
+    const varying = all.filter(([, { varies }]) => varies !== 'never')
+    expect(varying.map(([name, { varies }]) => `${name} ${varies}`)).toEqual([
+      'rank by rank',
+      'program by program',
+      'programs by program',
+      'last by program',
+    ])
+  })
+
+  it('say which ops look at an epoch without advancing it', () => {
+    const looking = all.filter(([, { looks }]) => looks !== 'none')
+    expect(looking.map(([name, { looks }]) => [name, looks])).toEqual([
+      ['epoch', 'attribute'],
+      ['reached', 'wait'],
+    ])
+  })
+
+  it('say where ops may stand', () => {
+    const bound = all.filter(([, { place }]) => place !== 'anywhere')
+    expect(bound.map(([name, { place }]) => `${name}: ${place}`)).toEqual([
+      'shared: top',
+      'barriers: top',
+      'pipeline: outside roles',
+      'roles: outside roles',
+      'teams: outside roles',
+      'last: outside loops',
+    ])
+  })
+
   it('say of ops that wait for others which side of a flag they count', () => {
     const advancing = all.filter(([, { advances }]) => advances !== 'none')
     expect(advancing.map(([name, { advances }]) => [name, advances])).toEqual([
