@@ -173,45 +173,21 @@ function isEarly({ launches }: FakeDriver, start: () => void): boolean {
   return first
 }
 
-it('nor is what copies made ready early behind what does so by programs that share multiprocessors', async () => {
-  const { world, fake, ...launch } = await open()
-  const many = world.multiprocessors(0) + 1
-  const multiply = (grid: number) => () => launch.multiply([0, 1], grid)
-  const early = (start: () => void): boolean => isEarly(fake, start)
-  expect([many - 1, many, 1, 1, many].map((grid) => early(multiply(grid)))).toEqual([
-    ...[true, true, false, true, true],
-  ])
-  // Something else may be, and what comes behind that.
-  expect(early(launch.pass)).toBe(true)
-  expect(early(multiply(many))).toBe(true)
-  // On the other rank nothing is crowded.
-  launch.pass()
-  launch.multiply([0], many)
-  expect(early(() => launch.multiply([1]))).toBe(true)
-  expect(early(() => launch.multiply([0]))).toBe(false)
-  // In a graph those count that are in it, and behind it they do not.
-  launch.multiply([0, 1], many)
-  const graph = world.graph(() => {
-    multiply(many)()
-    multiply(many)()
-  })
-  expect(fake.launches.slice(-4).map(({ early }) => early)).toEqual([true, true, false, false])
-  expect(early(multiply(many))).toBe(false)
-  graph.launch()
-  expect(early(multiply(many))).toBe(true)
-  // Nor does what another library may have launched since.
-  world.localRanks.forEach((rank) => world.driverStream(rank))
-  expect(early(multiply(1))).toBe(true)
-  await world.synchronize()
-  await world.close()
-})
-
-it('where each program has a multiprocessor to itself, however many there are, the next launch is made ready early', async () => {
-  const { world, fake, ...launch } = await open({ programsPerSm: 1 })
-  for (let round = 0; round < 3; round++)
-    expect(isEarly(fake, () => launch.multiply([0, 1], 1000))).toBe(true)
-  await world.close()
-})
+it.each([1, 2])(
+  'with %d programs on a multiprocessor, the next launch is made ready early',
+  async (programsPerSm) => {
+    const { world, fake, ...launch } = await open({ programsPerSm })
+    const many = world.multiprocessors(0) + 1
+    for (const grid of [1, many, many]) expect(isEarly(fake, () => launch.multiply([0, 1], grid))).toBe(true)
+    const graph = world.graph(() => {
+      launch.multiply([0, 1], many)
+      launch.multiply([0, 1], many)
+    })
+    expect(fake.launches.slice(-4).map(({ early }) => early)).toEqual([true, true, true, true])
+    graph.close()
+    await world.close()
+  },
+)
 
 it('what waits is made ready early behind anything, and anything behind what waits', async () => {
   const { world, fake, ...launch } = await open()

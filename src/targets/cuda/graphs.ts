@@ -83,9 +83,7 @@ export class Graphs {
   add(parts: readonly Part[]): void {
     const { fork, queues, steps } = this.#capture!
     const machine = this.#machine
-    const before = (queue: Queue): Part | undefined =>
-      steps.findLast(({ part }) => part.queue === queue)?.part
-    const early = machine.mayStartEarly(parts, before)
+    const early = machine.mayStartEarly(parts)
     // What will be written when it is launched is not known yet.
     machine.settled.tell(parts, false)
     machine.started(parts, () => {
@@ -120,10 +118,7 @@ export class Graphs {
       const from = hostNow()
       graph.launch()
       origin.enqueued(steps)
-      for (const queue of queues) {
-        queue.polls = origin.polls
-        queue.last = undefined
-      }
+      for (const queue of queues) queue.polls = origin.polls
       for (const step of steps) machine.recorder?.enqueued(step, from)
     })
   }

@@ -240,7 +240,6 @@ export class Launches {
     const early = params.flatMap((param) =>
       param.kind === 'settled' ? param.groups.map((group) => group.map(memoryOf)) : [],
     )
-    const streams = early.length > 0 && !executable.waiting
     const part: Part = {
       queue,
       kernel,
@@ -248,8 +247,6 @@ export class Launches {
       executable,
       grid,
       programsPerSm,
-      streams,
-      isCrowded: streams && programsPerSm > 1 && grid > machine.place(rank).sms,
       flags: Object.fromEntries(
         given.filter((entry): entry is readonly [string, SymmetricFlags] => isFlags(entry[1])),
       ),

@@ -48,8 +48,6 @@ const patience = 10_000
 /** How long the host looks without letting anything else happen, in milliseconds. */
 const spinning = 0.1
 
-const lastOf = ({ last }: Queue): Part | undefined => last
-
 export class Machine {
   readonly platform: CudaPlatform
   readonly placement: Placement
@@ -233,18 +231,11 @@ export class Machine {
   /**
    * Whether a launch may be made ready while the one before it ends: as long as all launches go to one stream. With several, it
    * would hold room that a launch of another stream needs, for which the one before may be waiting.
-   *
-   * Nor behind a crowded one, where this one streams, too: presumably since programs that start one by one take places as they become
-   * free, several on one multiprocessor while another has none. On an H200 a product of 16 x 28672, 224 tiles in 264 places, takes
-   * 118 us in a loop of such launches, and 108 us where each starts when the one before has ended.
    */
-  mayStartEarly(parts: readonly Part[], before = lastOf): boolean {
-    let isCrowded = false
-    for (const { queue, streams } of parts) {
+  mayStartEarly(parts: readonly Part[]): boolean {
+    for (const { queue } of parts)
       if (queue.number !== this.#launchedLast) this.#launching.add((this.#launchedLast = queue.number))
-      if (streams && before(queue)?.isCrowded) isCrowded = true
-    }
-    return this.#launching.size === 1 && !isCrowded
+    return this.#launching.size === 1
   }
 
   /** Parts that write what is read early start, on their queues or on one, when it was read: see `Settled`. */

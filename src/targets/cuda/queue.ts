@@ -18,10 +18,6 @@ export interface Part extends Accesses {
   readonly executable: Executable
   readonly grid: number
   readonly programsPerSm: number
-  /** It copies operands ahead of their use, early if it may, and waits for nobody. */
-  readonly streams: boolean
-  /** It streams, and some of its programs share a multiprocessor. */
-  readonly isCrowded: boolean
   readonly flags: Readonly<Record<string, SymmetricFlags>>
   /** Which kernel parameter is the control block; -1: none. */
   readonly controlAt: number
@@ -60,8 +56,6 @@ export class Queue implements Line {
   joined = 0
   /** What was launched last polls, or something in that graph. */
   polls = false
-  /** What was launched last; undefined: a graph, something of others, or nothing yet. */
-  last: Part | undefined
 
   constructor(rank: number, number: number, stream: Stream, controls: Controls) {
     this.rank = rank
@@ -83,7 +77,6 @@ export class Queue implements Line {
   enqueue(part: Part, early: boolean): Step {
     const step: Step = { part, control: controlFor(part, this.#controls), given: part.given }
     start(step, early)
-    this.last = part
     this.#push(step, part.executable.polls)
     return step
   }

@@ -102,7 +102,6 @@ export class CudaWorld extends HostWorld {
     this.#machine.expectRunning()
     const [{ settled }, queue] = [this.#machine, this.#machine.queue(rank, stream)]
     settled.forgo()
-    queue.last = undefined
     // A stream that is captured takes no events from outside: the graph is held back as a whole.
     if (!this.#graphs.isCapturing) {
       this.#graphs.catchUp()
