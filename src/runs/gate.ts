@@ -6,9 +6,10 @@
  *   gate    all ranks meet; on a GPU, what comes behind it is made ready meanwhile, and touches no memory before it opens
  *   delay   keeps a rank busy for so many turns: a straggler
  *
- * Ranks that have a core each spin in both and never sleep: a rank that had to be woken would leave the gate late, and the
- * others would have begun without it. The ranks of a GPU meet again when each has told the time: a device does that for one rank
- * after the other, and the first ones would have been at work for a while when the last one's time begins.
+ * CPU ranks that have a core each spin in both and never sleep: a rank that had to be woken would leave the gate late, and the
+ * others would have begun without it. Others meet by flags. A GPU lets the next launch be made ready while a kernel waits for flags,
+ * and copies nothing early behind a kernel that has only flags. Its ranks meet again when each has told the time: a device does that
+ * for one rank after the other, and the first ones would have been at work for a while when the last one's time begins.
  */
 import { f32, i32 } from '../lang/dtypes.ts'
 import { flags, kernel, scalar, tensor } from '../lang/kernel.ts'
@@ -20,13 +21,12 @@ import type { Stream, StreamEvent, World } from '../world/world.ts'
 export const gateName = 'gate'
 
 /** Until a word is at least so much. */
-function spinUntil(t: Program, word: Tensor<'i32', 1>, wanted: Scalar, brief = false): void {
+function spinUntil(t: Program, word: Tensor<'i32', 1>, wanted: Scalar): void {
   const look = () => t.load(word.at([0]), { order: 'acquire', scope: 'system' })
   t.while(
     look(),
     (seen) => seen.lt(wanted),
     () => look(),
-    { brief },
   )
 }
 
@@ -68,16 +68,14 @@ const hold = kernel('hold', holdParams, { settling }, (t, { open, wanted, result
 
 /** `met` on rank 0 counts all arrivals, `turn` of each rank its own. */
 const meeting = { met: tensor(i32, 1), turn: tensor(i32, 1) }
-const spinningGate = kernel(gateName, meeting, { napless: true }, (t, { met, turn }, { napless }) => {
+const spinningGate = kernel(gateName, meeting, (t, { met, turn }) => {
   const turns = t.load(turn.at([0])).add(1)
   t.store(turn.at([0]), turns)
   t.atomic.add(met.on(0).at([0]), 1, { order: 'acqRel' })
-  const wanted = turns.mul(t.world)
-  if (napless) spinAwake(t, met.on(0), wanted)
-  else spinUntil(t, met.on(0), wanted, true)
+  spinAwake(t, met.on(0), turns.mul(t.world))
 })
 
-const sleepingGate = kernel(gateName, { arrived: flags(1) }, (t, { arrived }) => {
+const flagGate = kernel(gateName, { arrived: flags(1) }, (t, { arrived }) => {
   t.signalAll(arrived.at([t.rank]))
   t.for(t.world, (source) => t.wait(arrived.at([source])))
 })
@@ -119,7 +117,7 @@ export class Gate {
   readonly #now: () => number
   readonly #open
   readonly #launchGate: () => void
-  /** Those that hold: all that spin in the gate, or the first. */
+  /** Those that hold: all where every program has a core of its own, or the first. */
   readonly #holding: readonly number[]
   readonly #result
   #batches = 0
@@ -135,17 +133,15 @@ export class Gate {
     this.#now = now
     this.#holding = spin ? world.localRanks : [0]
     const options = { grid: 1, stream }
-    if (spin) {
+    if (spin && !this.#isOnGpu) {
       const args = {
         met: world.zeros(i32, [1], { name: 'met' }),
         turn: world.zeros(i32, [1], { name: 'turn' }),
       }
-      // A GPU's loops never nap.
-      const meta = { napless: !this.#isOnGpu }
-      this.#launchGate = () => world.launch(spinningGate, args, { ...options, meta })
+      this.#launchGate = () => world.launch(spinningGate, args, options)
     } else {
       const args = { arrived: world.flags([world.ranks], { name: 'gate' }) }
-      this.#launchGate = () => world.launch(sleepingGate, args, options)
+      this.#launchGate = () => world.launch(flagGate, args, options)
     }
     this.#open = world.zeros(i32, [1], { name: 'open' })
     this.#result = world.zeros(f32, [1], { name: 'delay' })

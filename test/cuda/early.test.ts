@@ -103,9 +103,10 @@ it('it follows the product on the device, once', async () => {
   await world.close()
 })
 
-it('the world stops where the launch before the product waits for what comes after the all-gather', async () => {
+it('the world stops where a launch before the product waits for what comes after the all-gather', async () => {
   const { world, ran, ready, ...launch } = await open()
   world.launch(ask, { ready }, { grid: 1, ranks: [0] })
+  launch.pass()
   launch.multiply([0])
   launch.gather([1])
   world.launch(tell, { ready }, { grid: 1, ranks: [1] })
@@ -161,6 +162,19 @@ it('nor behind a graph in which something polls', async () => {
   launch.release()
   await world.synchronize()
   expect(ran).toEqual(['gemm', 'gemm'])
+  await world.close()
+})
+
+it('directly behind a kernel that has only flags the product is made ready early and reads nothing early', async () => {
+  const { world, fake, ran, ready, ...launch } = await open()
+  world.launch(ask, { ready }, { grid: 1, ranks: [0] })
+  launch.multiply([0])
+  expect(fake.launches.at(-1)).toMatchObject({ kernel: 'gemm', early: true })
+  // It need not wait for the product, which sees what it gathers.
+  launch.gather([1])
+  world.launch(tell, { ready }, { grid: 1, ranks: [1] })
+  await world.synchronize()
+  expect(ran).toEqual(['allGatherK', 'tell', 'gemm'])
   await world.close()
 })
 

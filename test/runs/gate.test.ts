@@ -9,9 +9,11 @@ async function launchedFor(executions: (launch: (name: string) => void) => reado
   const event = { elapsed: () => 1 }
   const stream = { id: 1, record: () => event, synchronize: () => Promise.resolve() } as unknown as Stream
   const world = {
+    ranks: 1,
     localRanks: [0],
     multiprocessors: () => 16,
     zeros: () => ({}),
+    flags: () => ({}),
     write: () => undefined,
     launch: ({ name }: { name: string }) => void launched.push(name),
   } as unknown as World

@@ -23,7 +23,7 @@ export interface Executable {
   readonly writesElsewhere: readonly string[]
   /** Where its programs may wait for each other; undefined if they never do. */
   readonly waiting: { readonly site: Site | undefined } | undefined
-  /** It looks at a word until that changes, by whatever. */
+  /** Nothing behind it is read early: it looks at a word until that changes, by whatever, or has only flags, as a barrier has. */
   readonly polls: boolean
 }
 
@@ -52,7 +52,8 @@ function make(ir: KernelIR, facts: EmitFacts): Executable {
   )
   const elsewhere = [...walk(ir.body)].flatMap(writtenRefs).filter(isRemote)
   const writesElsewhere = [...new Set(elsewhere.map((ref) => paramName(origin(ref).base)))]
-  const polls = [...walk(ir.body)].some((node) => isLoop(node) && mayWait(node))
+  const hasOnlyFlags = waiting !== undefined && !ir.body.params.some(({ type }) => type.kind === 'tensor')
+  const polls = hasOnlyFlags || [...walk(ir.body)].some((node) => isLoop(node) && mayWait(node))
   return { ir, emitted, counterWords, writesElsewhere, waiting: waiting && { site: waiting.site }, polls }
 }
 

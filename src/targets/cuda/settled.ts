@@ -14,7 +14,8 @@
  * If there is such a chain, then nothing ends any more, and the world stops and says so: the writer has to be launched before the reader.
  * Otherwise the reader has read what it should.
  *
- * Directly behind a kernel that polls nothing is read early: it may be a gate, or wait for the host, which would write first.
+ * Directly behind a kernel that polls nothing is read early: it may wait for the host, which would write first. Nor behind a kernel that
+ * has only flags, a barrier or a gate: what follows is meant to begin when all ranks have got there.
  *
  * Nothing has to be done where the writer's launch comes after the reader's anyway, on one queue. A write of the host comes at once, not in
  * any order with launches; it waits until the world idles. Where somebody else enqueues work on the world's streams nothing is known, and
