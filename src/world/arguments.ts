@@ -29,6 +29,7 @@ export function expectArguments(
       throw new WorldError(`${kernel.name}: argument ${name} ${what}`)
     }
     if (given === undefined) wrong('is missing')
+    const packed = new Set<boolean>()
     for (const rank of typeof given === 'function' ? ranks : ranks.slice(0, 1)) {
       const value = argumentOf(given, rank)
       if (param.kind === 'scalar') {
@@ -38,6 +39,7 @@ export function expectArguments(
       const handle = value as Handle
       const kind = handle?.kind === 'packed' ? 'tensor' : handle?.kind
       if (kind !== param.kind) wrong(`must be ${param.kind === 'tensor' ? 'a tensor' : 'flags'}`)
+      if (packed.add(handle.kind === 'packed').size > 1) wrong('is packed on some ranks only')
       const problem = wrongHandle(handle)
       if (problem) wrong(problem)
       if (handle.shape.length !== param.rank)

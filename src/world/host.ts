@@ -41,12 +41,15 @@ export const isWords = (dtype: StorageDType, count: number): boolean =>
 /** What a new tensor holds on a rank: nothing, one value everywhere, or elements. */
 type Contents = undefined | number | PerRank<ArrayLike<number>>
 
-export abstract class HostWorld implements World {
+/** `Stored` is what a target keeps of an allocation: the same object for the same memory. */
+export abstract class HostWorld<Stored extends object = object> implements World {
   abstract readonly target: string
   readonly ranks: number
   readonly localRanks: readonly number[]
   protected readonly everyRank: readonly number[]
   readonly #requests: Requests<SymmetricTensor | SymmetricFlags>
+  readonly #stored = new Map<SymmetricTensor | SymmetricFlags, Stored>()
+  readonly #freed = new WeakSet<object>()
   #seeds = 0
 
   constructor(ranks: number, localRanks?: readonly number[]) {
@@ -63,16 +66,14 @@ export abstract class HostWorld implements World {
   // What a target says
 
   /** Make room for a tensor, on every rank. */
-  protected abstract place(tensor: SymmetricTensor, alignment: number): void
+  protected abstract place(tensor: SymmetricTensor, alignment: number): Stored
   /** Make a flag set, all zero, on every rank. */
-  protected abstract placeFlags(flags: SymmetricFlags): void
-  protected abstract remove(handle: SymmetricTensor | SymmetricFlags): void
-  /** What is wrong with a handle: it is of another world, it was freed. */
-  protected abstract wrongHandle(handle: Handle): string | undefined
+  protected abstract placeFlags(flags: SymmetricFlags): Stored
+  /** It was freed; launches that use it may still run. */
+  protected abstract remove(stored: Stored): void
   /** A rank's elements; as many as the tensor has. */
   protected abstract fill(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void
   protected abstract contents(tensor: SymmetricTensor, rank: number): Float64Array
-  protected abstract asymmetric(disagreement: Disagreement): never
   abstract launch<P extends Params, M extends Meta>(
     kernel: Kernel<P, M>,
     args: LaunchArguments<P>,
@@ -191,7 +192,7 @@ export abstract class HostWorld implements World {
         dtype,
         shape: [...shape],
       }
-      this.place(made, alignment)
+      this.#stored.set(made, this.place(made, alignment))
       return made
     }) as SymmetricTensor<D>
     if (contents === undefined) return tensor
@@ -222,7 +223,7 @@ export abstract class HostWorld implements World {
         shape: [...shape],
         arrivals,
       }
-      this.placeFlags(made)
+      this.#stored.set(made, this.placeFlags(made))
       return made
     }) as SymmetricFlags
   }
@@ -246,7 +247,17 @@ export abstract class HostWorld implements World {
 
   free(allocation: SymmetricTensor | SymmetricFlags | PackedTensor): void {
     this.expectHandle(allocation)
-    this.remove(allocation.kind === 'packed' ? allocation.source : allocation)
+    const own = allocation.kind === 'packed' ? allocation.source : allocation
+    const stored = this.stored(own)
+    this.#stored.delete(own)
+    this.#freed.add(own)
+    this.remove(stored)
+  }
+
+  /** Ranks that allocated differently. */
+  protected asymmetric({ message, parties }: Disagreement): never {
+    const lines = parties.map(({ who, what, site }) => `  ${site ?? '(unknown line)'}  ${who} ${what}`)
+    throw new WorldError([message, ...lines].join('\n'))
   }
 
   // Ranks and handles
@@ -263,6 +274,22 @@ export abstract class HostWorld implements World {
       throw new WorldError(
         `rank ${rank} lives in another process; here are ranks ${this.localRanks.join(', ') || '(none)'}: read and write it there`,
       )
+  }
+
+  /** What a handle of this world is stored in. */
+  protected stored(handle: Handle): Stored {
+    return this.#stored.get(handle.kind === 'packed' ? handle.source : handle)!
+  }
+
+  protected get everyStored(): Iterable<Stored> {
+    return this.#stored.values()
+  }
+
+  /** What is wrong with a handle: it is of another world, it was freed. */
+  protected wrongHandle(handle: Handle): string | undefined {
+    const own = handle.kind === 'packed' ? handle.source : handle
+    if (this.#stored.has(own)) return undefined
+    return this.#freed.has(own) ? 'was freed' : 'was not allocated on this world'
   }
 
   protected expectHandle(handle: Handle): void {

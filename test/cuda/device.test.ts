@@ -180,9 +180,9 @@ onGpu.each(['cuda'])('a stop on %s', () => {
 
   it('ends a polling loop, and a barrier that nobody arrives at', async () => {
     const stuck = {
-      'is in a loop that does not end': (world: World) =>
+      'is in a loop that has not ended': (world: World) =>
         world.launch(polling, { x: world.zeros(i32, [1]) }, { grid: 1 }),
-      'waits for a barrier of its own program': (world: World) =>
+      'waits at a barrier of its program': (world: World) =>
         world.launch(halted, { x: world.zeros('f32', [4]) }, { grid: 1 }),
     }
     for (const [told, start] of Object.entries(stuck)) {

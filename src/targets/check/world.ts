@@ -20,6 +20,7 @@ import {
   type Handle,
 } from '../../world/arguments.ts'
 import { elements, HostWorld, isWords } from '../../world/host.ts'
+import { doesNotFit, launchAtMost } from '../../world/residency.ts'
 import type { Disagreement } from '../../world/symmetric.ts'
 import {
   WorldError,
@@ -82,13 +83,11 @@ function siteOf({ code, args }: Launched, flags: FlagSet): Site | undefined {
   return undefined
 }
 
-export class CheckWorld extends HostWorld {
+export class CheckWorld extends HostWorld<Allocation | FlagSet> {
   override readonly target = 'check'
   readonly machine: Machine
   readonly #residency: number | undefined
   readonly #form: Exclude<Stage, string>
-  readonly #storage = new Map<SymmetricTensor | SymmetricFlags, Allocation | FlagSet>()
-  readonly #freed = new WeakSet<object>()
   #placed = 0
   #streams = 1
   /** By stream and rank, the launches that its next launch there follows. */
@@ -123,37 +122,20 @@ export class CheckWorld extends HostWorld {
     return this.everyRank.map((rank) => new Buffer(name, `x${at}@${rank}`, rank, shape, elements(shape)))
   }
 
-  protected override place(tensor: SymmetricTensor): void {
-    const { name, dtype, shape } = tensor
-    this.#storage.set(tensor, {
-      name,
-      dtype,
-      shape,
-      strides: rowMajor(shape),
-      buffers: this.#buffers(name, shape),
-    })
+  protected override place({ name, dtype, shape }: SymmetricTensor): Allocation {
+    return { name, dtype, shape, strides: rowMajor(shape), buffers: this.#buffers(name, shape) }
   }
 
-  protected override placeFlags(flags: SymmetricFlags): void {
-    const { name, shape, arrivals } = flags
+  protected override placeFlags({ name, shape, arrivals }: SymmetricFlags): FlagSet {
     const buffers = this.#buffers(name, shape)
     for (const buffer of buffers)
       for (let i = 0; i < buffer.data.length; i++) this.machine.memory.write(this.machine.host, buffer, i, 0)
     const zeros = (): number[] => this.everyRank.map(() => 0)
-    this.#storage.set(flags, { name, shape, arrivals, buffers, signalled: zeros(), waited: zeros() })
+    return { name, shape, arrivals, buffers, signalled: zeros(), waited: zeros() }
   }
 
   /** The memory is not used again, so that a launch that still runs meets nobody there. */
-  protected override remove(handle: SymmetricTensor | SymmetricFlags): void {
-    this.#storage.delete(handle)
-    this.#freed.add(handle)
-  }
-
-  protected override wrongHandle(handle: Handle): string | undefined {
-    const own = handle.kind === 'packed' ? handle.source : handle
-    if (this.#storage.has(own)) return undefined
-    return this.#freed.has(own) ? 'was freed' : 'was not allocated on this world'
-  }
+  protected override remove(): void {}
 
   protected override fill(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
     const { buffers, dtype } = this.#allocation(tensor)
@@ -174,7 +156,7 @@ export class CheckWorld extends HostWorld {
   }
 
   #allocation(tensor: SymmetricTensor): Allocation {
-    return this.#storage.get(tensor) as Allocation
+    return this.stored(tensor) as Allocation
   }
 
   protected override asymmetric({ message, parties }: Disagreement): never {
@@ -322,11 +304,10 @@ export class CheckWorld extends HostWorld {
     const beside = this.machine.beside(rank, after).filter((launch) => launch.code.needsResidency)
     const running = mostAtOnce(beside, (launch) => launch.grid)
     if (grid + running <= this.#residency) return
-    const others = running > 0 ? ` beside ${running} that may be waiting` : ''
     throw new StopRun({
       kind: 'residency',
       kernel,
-      message: `${grid} programs${others} do not fit: ${this.#residency} run at once on rank ${rank}, and a program that waits for one that has not started waits forever. Launch at most ${Math.max(this.#residency - running, 0)}, or grid: 'resident'`,
+      message: `${doesNotFit(grid, this.#residency, rank, running)}. ${launchAtMost(this.#residency - running)}`,
       parties: [{ who: `rank ${rank}`, what: 'may wait here', site }],
     })
   }
@@ -334,9 +315,8 @@ export class CheckWorld extends HostWorld {
   #bind(given: unknown, rank: number): unknown {
     const value = argumentOf(given, rank) as number | Handle
     if (typeof value === 'number') return value
-    const own = value.kind === 'packed' ? value.source : value
-    const storage = this.#storage.get(own)!
-    if (own.kind === 'flags') return { flags: storage as FlagSet, rank, index: 0 } satisfies FlagView
+    const storage = this.stored(value)
+    if (value.kind === 'flags') return { flags: storage as FlagSet, rank, index: 0 } satisfies FlagView
     const allocation = storage as Allocation
     return {
       allocation,
@@ -433,7 +413,7 @@ export class CheckWorld extends HostWorld {
 
   async #reset(): Promise<void> {
     await this.reach()
-    for (const storage of this.#storage.values()) {
+    for (const storage of this.everyStored) {
       if (!('signalled' in storage)) continue
       for (const buffer of storage.buffers)
         for (let i = 0; i < buffer.data.length; i++)

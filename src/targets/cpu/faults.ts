@@ -1,4 +1,5 @@
 /** What the workers of a stopped world were doing, from their slots, in words. */
+import { doing } from '../../world/stops.ts'
 import type { StoppedWorker } from '../../world/world.ts'
 import { faultCode, slot as slotOf, waitKind, workerState, type Fault } from './abi.ts'
 import type { Launched, Worker } from './queue.ts'
@@ -64,25 +65,22 @@ function waiting(
 ): Pick<StoppedWorker, 'what' | 'flag'> {
   switch (kind) {
     case waitKind.flag: {
-      const flags = launched.flags[read(slotOf.param)]
-      const flag = {
-        name: `${flags?.name ?? launched.executable!.lowered.params[read(slotOf.param)] ?? 'a flag'}${position(read(slotOf.index), flags?.shape ?? [])}`,
+      const param = launched.executable!.lowered.params[read(slotOf.param)]
+      const flags = param === undefined ? undefined : launched.flags[param]
+      return doing.waitForFlag({
+        name: `${flags?.name ?? param ?? 'a flag'}${position(read(slotOf.index), flags?.shape ?? [])}`,
         rank: read(slotOf.owner),
         value: read(slotOf.value),
         wanted: read(slotOf.wanted),
-      }
-      return {
-        what: `waits for ${flag.name} on rank ${flag.rank}: it is ${flag.value}, ${flag.wanted} is wanted`,
-        flag,
-      }
+      })
     }
     case waitKind.loop:
-      return { what: 'is in a loop that has not ended' }
+      return doing.loop
     case waitKind.barrier:
-      return { what: 'waits at a barrier of its program' }
+      return doing.barrier
     case waitKind.roles:
-      return { what: 'waits for the other roles of its program' }
+      return doing.roles
     default:
-      return { what: 'was computing' }
+      return doing.computing
   }
 }

@@ -12,11 +12,12 @@ import { poolOf, type Arena, type Pool } from './pool.ts'
 import { PrivateMemory } from './private.ts'
 import { Queue, type Launched } from './queue.ts'
 import { Recording } from './recording.ts'
-import { Stops } from './stops.ts'
+import { CpuStops } from './stops.ts'
 import { ExecutableTable } from './table.ts'
 import type { Loader, Threads } from './threads.ts'
 import { waitAsync } from './waitAsync.ts'
-import { Watchdog } from './watchdog.ts'
+import { noRoom, nothingEnded } from '../../world/stops.ts'
+import { limitOf, Watchdog } from '../../world/watchdog.ts'
 
 /**
  * How long the host stops its thread for a worker that it has woken, in milliseconds: nothing else happens on it meanwhile. For less than
@@ -56,7 +57,7 @@ export class Host {
   readonly #pool: Pool
   readonly #private: PrivateMemory
   readonly #crew: Crew
-  readonly #stops: Stops
+  readonly #stops: CpuStops
   readonly #queues = new Map<number, Queue>()
   /** The same ones: every launch and every wait goes through them. */
   readonly #everyQueue: Queue[] = []
@@ -65,7 +66,6 @@ export class Host {
   readonly #forget: () => void
   /** Frames that larger ones have replaced, to be freed when nothing runs. */
   readonly #outgrown: number[] = []
-  #closed = false
 
   constructor(platform: CpuPlatform, options: HostOptions) {
     const { threads } = platform
@@ -74,8 +74,7 @@ export class Host {
     this.workers = options.workers ?? Math.max(1, Math.floor(threads.cores / options.ranks))
     if (!Number.isInteger(this.workers) || this.workers < 1)
       throw new WorldError(`${options.workers} workers a rank: one or more`)
-    this.#timeout = options.timeout ?? 60_000
-    if (!(this.#timeout > 0)) throw new WorldError(`a timeout of ${options.timeout} ms`)
+    this.#timeout = limitOf(options.timeout)
     this.layout = layoutOf(options.ranks, options.heap)
     this.#pool = poolOf(threads)
     this.arena = this.#pool.arena(this.layout.pages)
@@ -99,16 +98,15 @@ export class Host {
       // A thread that is still starting is not stuck.
       pending: () => !this.isIdle && !this.#crew.isStarting,
       progress: () => this.#everyQueue.reduce((sum, queue) => sum + queue.completed, 0),
-      expired: () =>
-        void this.#stops.stop(`nothing has ended for ${this.#timeout} ms while launches were pending`),
+      expired: () => void this.#stops.stopAll(nothingEnded(this.#timeout)),
     })
-    this.#stops = new Stops(this.words, this.#crew, {
+    this.#stops = new CpuStops(this.words, this.#crew, {
       wakeEverybody: () => this.#wakeEverybody(),
       hold: () => this.#watchdog.wait(),
       done: () => this.#watchdog.done(),
     })
     this.#forget = threads.onInterrupt(
-      async () => void (await this.#stops.stop('interrupted')),
+      async () => void (await this.#stops.stopAll('interrupted')),
       () => this.#stops.abandon(),
     )
     for (let rank = 0; rank < this.ranks; rank++) this.queue(rank, 0)
@@ -177,8 +175,8 @@ export class Host {
       this.platform.threads.block(this.words, completed, value, 5)
       Atomics.sub(this.words, (queue.address + queueOf.waiters) >>> 2, 1)
       if (queue.completed !== value) continue
-      const reason = `no launch has ended for ${this.#timeout} ms while ${ring} were pending`
-      if (performance.now() - start >= this.#timeout) void this.#stops.stop(reason)
+      const reason = noRoom(this.#timeout, ring)
+      if (performance.now() - start >= this.#timeout) void this.#stops.stopAll(reason)
       // Who was doing what is known a little later, when the host waits.
       if (this.#stops.isStopping) throw new WorldStopped(reason)
     }
@@ -206,7 +204,7 @@ export class Host {
         frameStride: 0,
       })
       const enqueued = this.recording ? this.platform.threads.now() : 0
-      queue.publish('load', undefined, [], 1, enqueued).published = enqueued
+      queue.publish('load', undefined, {}, 1, enqueued).published = enqueued
       queue.wake()
     }
     this.launched()
@@ -287,8 +285,7 @@ export class Host {
   }
 
   expectRunning(): void {
-    if (this.#closed) throw new WorldError('the world is closed')
-    this.#stops.expectNotStopped()
+    this.#stops.expectRunning()
   }
 
   #wakeEverybody(): void {
@@ -317,19 +314,18 @@ export class Host {
     this.#stops.resume()
   }
 
-  /** Waits for what was launched; gives threads and memory back. Throws what nobody was told yet. */
-  async close(heapReached: number): Promise<void> {
-    if (this.#closed) return
-    const { told } = this.#stops
-    let failure: unknown
-    try {
-      await this.reachAll()
-    } catch (error) {
-      if (!(error instanceof WorldStopped)) throw error
-      failure = error
-    }
-    this.#closed = true
-    this.#stops.close()
+  /** Waits for what was launched; gives threads and memory back, after what `release` does. */
+  close(release: () => void, heapReached: number): Promise<void> {
+    return this.#stops.close(
+      () => this.reachAll(),
+      () => {
+        release()
+        return this.#release(heapReached)
+      },
+    )
+  }
+
+  async #release(heapReached: number): Promise<void> {
     this.#forget()
     this.#watchdog.wait()
     for (const queue of this.#everyQueue) queue.close()
@@ -341,6 +337,5 @@ export class Host {
     this.#watchdog.close()
     this.arena.used = Math.max(this.arena.used, this.arena.privateReached + this.ranks * heapReached)
     if (everybody) this.#pool.giveBackArena(this.arena)
-    if (failure !== undefined && !told) throw failure
   }
 }

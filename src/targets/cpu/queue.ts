@@ -13,8 +13,8 @@ export interface Launched {
   readonly kernel: string
   /** Undefined: it waits for another queue. */
   readonly executable: Executable | undefined
-  /** Names and shapes of flag-set arguments, by the parameter's index. */
-  readonly flags: readonly ({ readonly name: string; readonly shape: readonly number[] } | undefined)[]
+  /** Names and shapes of flag-set arguments, by parameter. */
+  readonly flags: Readonly<Record<string, { readonly name: string; readonly shape: readonly number[] }>>
   readonly grid: number
   /** Where the world records: what it was launched with. */
   given: Given | undefined

@@ -118,7 +118,8 @@ export class Recording {
           bytes: 0,
         }
       else if (kind === eventKind.wait) {
-        const flags = launched?.flags[what]?.name ?? 'a flag'
+        const param = launched?.executable?.lowered.params[what]
+        const flags = (param !== undefined && launched?.flags[param]?.name) || 'a flag'
         yield { kind: Kind.wait, name: recordedNames.wait(flags, who, line), start, end, bytes: 0 }
       } else if (who !== worker.queue.rank)
         yield { kind: Kind.transfer, name: recordedNames.copy(who, line), start, end, bytes: what }

@@ -2,25 +2,13 @@
  * Kernel parameters from an emitted kernel's recipe: what lies where on the heaps, as the kernel wants to be told.
  * Contract: an allocation lies at the same offset of every rank's heap.
  */
-import { dtypes, type StorageDType } from '../../ir/dtype.ts'
+import { dtypes } from '../../ir/dtype.ts'
+import type { HeapTensor, Stored } from '../../world/backend.ts'
 import type { ParamRecipe } from './emit/recipe.ts'
 import { bytes, f32, i32, u32, u64, type Device, type KernelArgument } from './runtime.ts'
 import type { TensorMapShape, TensorMapType } from './tensormap.ts'
 
-export interface HeapTensor {
-  readonly kind: 'tensor'
-  readonly dtype: StorageDType
-  readonly shape: readonly number[]
-  readonly offset: number
-}
-export interface HeapFlags {
-  readonly kind: 'flags'
-  readonly shape: readonly number[]
-  readonly offset: number
-  /** Two words: how many launches have signalled, how many have waited. */
-  readonly epochsOffset: number
-}
-export type LaunchArgument = HeapTensor | HeapFlags | number
+type LaunchArgument = Stored | number
 export type LaunchArguments = Readonly<Record<string, LaunchArgument>>
 
 /** A rank, as its kernels see it. */
@@ -48,7 +36,7 @@ export function kernelArgument(
     case 'pointer':
       return u64(own + BigInt(expectKind(args[param.tensor], 'tensor', param.tensor).offset))
     case 'dim':
-      return i32((args[param.of] as HeapTensor | HeapFlags).shape[param.axis])
+      return i32((args[param.of] as Stored).shape[param.axis])
     case 'map':
       return bytes(tensorMap(param, expectKind(args[param.tensor], 'tensor', param.tensor), memory))
     case 'flags':

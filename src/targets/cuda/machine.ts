@@ -3,9 +3,10 @@
  * blocks on the device but `makeRoom`, which gives up; a world that is stopped throws a `WorldStopped` from every call until it is
  * reset.
  */
-import { Heap, mostAlignment } from '../../world/heap.ts'
+import { bytesText, Heap, mostAlignment } from '../../world/heap.ts'
+import { noRoom, nothingEnded, Stops } from '../../world/stops.ts'
+import { limitOf, Watchdog } from '../../world/watchdog.ts'
 import { WorldError, WorldStopped, type StoppedWorker } from '../../world/world.ts'
-import { Watchdog } from '../cpu/watchdog.ts'
 import { abort, Controls } from './control.ts'
 import { hostNow } from './clock.ts'
 import { CudaError } from './driver.ts'
@@ -18,7 +19,7 @@ import { Recorder } from './recorder.ts'
 import type { Device, Kernel, StreamEvent } from './runtime.ts'
 import { stoppedWorkers } from './stopped.ts'
 import { Settled, type Held } from './settled.ts'
-import { transfersOf, type Transfers } from './transfers.ts'
+import { CudaMemory } from './memory.ts'
 
 /** Devices, and what makes machine code for them. */
 export interface CudaPlatform {
@@ -51,7 +52,7 @@ const spinning = 0.1
 export class Machine {
   readonly platform: CudaPlatform
   readonly placement: Placement
-  readonly heapBytes: number
+  readonly memory: CudaMemory
   readonly #controls = new Map<Device, Controls>()
   /** Where the world records. */
   readonly recorder: Recorder | undefined
@@ -71,32 +72,26 @@ export class Machine {
   readonly #counters = new Map<Executable, number[]>()
   readonly #watchdog: Watchdog
   readonly #timeout: number
-  #stopping: Promise<WorldStopped> | undefined
-  #stopped: WorldStopped | undefined
-  #told = false
+  readonly #stops = new Stops()
   /** The device cannot be used any more. */
   #lost: string | undefined
-  #closed = false
 
   constructor(platform: CudaPlatform, options: CudaWorldOptions) {
     this.platform = platform
-    this.#timeout = options.timeout ?? 60_000
-    if (!(this.#timeout > 0)) throw new WorldError(`a timeout of ${options.timeout} ms`)
+    this.#timeout = limitOf(options.timeout)
     const { heap = defaultHeapBytes } = options
     if (!(heap > 0) || !Number.isFinite(heap)) throw new WorldError(`a heap of ${heap} bytes`)
     // What lies behind it is aligned as tensors are.
-    this.heapBytes = Math.ceil(heap / mostAlignment) * mostAlignment
-    this.placement = this.#place(options)
+    const heapBytes = Math.ceil(heap / mostAlignment) * mostAlignment
+    this.placement = this.#place(options, heapBytes)
+    this.memory = new CudaMemory(this.placement, heapBytes)
     const most = Math.max(...this.placement.ranks.map(({ sms }) => sms))
     for (const { device } of this.placement.ranks)
       if (!this.#controls.has(device)) this.#controls.set(device, new Controls(device, most * programsAnSm))
     this.#watchdog = new Watchdog(this.#timeout, {
       pending: () => this.#lost === undefined && !this.isIdle,
       progress: () => (this.#lookQuietly() ? this.#queues.reduce((sum, queue) => sum + queue.settled, 0) : 0),
-      expired: () =>
-        void this.stop(
-          `nothing has ended for ${this.#timeout} ms while launches were pending${this.#heldBack()}`,
-        ),
+      expired: () => void this.stop(`${nothingEnded(this.#timeout)}${this.#heldBack()}`),
     })
     const used = [...new Set(this.placement.ranks.map(({ device }) => device))]
     this.recorder = options.record ? new Recorder(used, platform.compile) : undefined
@@ -106,13 +101,13 @@ export class Machine {
     for (let rank = 0; rank < this.ranks; rank++) this.queue(rank, 0)
   }
 
-  #place({ ranks, multiprocessors }: CudaWorldOptions): Placement {
+  #place({ ranks, multiprocessors }: CudaWorldOptions, heapBytes: number): Placement {
     try {
-      return placeRanks(this.platform.devices, ranks, this.heapBytes + privateBytes, multiprocessors)
+      return placeRanks(this.platform.devices, ranks, heapBytes + privateBytes, multiprocessors)
     } catch (error) {
       if (error instanceof CudaError)
         throw new WorldError(
-          `a heap of ${this.heapBytes} bytes on each of ${ranks} ranks cannot be had: ${error.message}`,
+          `a heap of ${bytesText(heapBytes)} on each of ${ranks} ranks cannot be had: ${error.message}`,
         )
       if (error instanceof RangeError) throw new WorldError(error.message)
       throw error
@@ -129,15 +124,6 @@ export class Machine {
     return this.placement.ranks[rank]
   }
 
-  address(offset: number, rank: number): bigint {
-    const { heap, stride } = this.placement
-    return heap + BigInt(rank) * BigInt(stride) + BigInt(offset)
-  }
-
-  transfers(rank: number): Transfers {
-    return transfersOf(this.place(rank).device)
-  }
-
   /** The kernel on a rank's device; loading it is one of the calls that may wait. */
   kernel(executable: Executable, rank: number): Kernel {
     const { device } = this.place(rank)
@@ -151,7 +137,7 @@ export class Machine {
     let offsets = this.#counters.get(executable)
     if (!offsets) this.#counters.set(executable, (offsets = []))
     const offset = (offsets[queue.number] ??= this.#allocateZeroed(4 * executable.counterWords))
-    return this.address(this.heapBytes + offset, queue.rank)
+    return this.memory.address(queue.rank, this.memory.bytes + offset)
   }
 
   #allocateZeroed(bytes: number): number {
@@ -161,7 +147,7 @@ export class Machine {
   }
 
   #zero(rank: number, offset: number, bytes: number): void {
-    this.transfers(rank).fill(this.address(this.heapBytes + offset, rank), 'u8', bytes, 0)
+    this.memory.fill(rank, this.memory.bytes + offset, 'u8', bytes, 0)
   }
 
   // Queues
@@ -269,9 +255,7 @@ export class Machine {
 
   #refused(parts: readonly Part[], error: unknown): unknown {
     if (!(error instanceof CudaError)) return error
-    const kernels = [...new Set(parts.map(({ kernel }) => kernel.name))].join(', ')
-    this.#lose(error, kernels)
-    return this.#stopped
+    return this.#lose(error, [...new Set(parts.map(({ kernel }) => kernel.name))].join(', '))
   }
 
   /** Room for one more launch; waits, without letting anything else happen, if there is none. */
@@ -282,7 +266,7 @@ export class Machine {
     while (queue.isFull) {
       this.#look(() => queue.settle())
       if (performance.now() - start < this.#timeout) continue
-      const reason = `no launch has ended for ${this.#timeout} ms while ${pending} were pending${this.#heldBack()}`
+      const reason = `${noRoom(this.#timeout, pending)}${this.#heldBack()}`
       void this.stop(reason)
       // Who was doing what is known a little later, when the host waits.
       throw new WorldStopped(reason)
@@ -293,7 +277,7 @@ export class Machine {
 
   /** Until the launches of these queues so far have ended; throws if the world has stopped, or stops meanwhile. */
   async reach(queues: readonly Queue[] = this.#queues): Promise<void> {
-    this.expectRunning()
+    await this.#expectNotStopped()
     const from = hostNow()
     const goals = queues.map((queue) => queue.launched)
     this.#look(() => queues.forEach((queue) => queue.mark()))
@@ -306,7 +290,7 @@ export class Machine {
   }
 
   async reachEvents(events: readonly StreamEvent[]): Promise<void> {
-    this.expectRunning()
+    await this.#expectNotStopped()
     for (const event of events) await this.#until(() => event.isReached())
   }
 
@@ -317,7 +301,7 @@ export class Machine {
     this.#watchdog.wait()
     try {
       for (;;) {
-        if (this.#stopping) throw await this.#throwable()
+        if (this.#stops.isStopping) throw await this.#stops.throwable()
         if (this.#look(isDone)) return
         await yieldToOthers()
       }
@@ -333,8 +317,7 @@ export class Machine {
     } catch (error) {
       if (!(error instanceof CudaError)) throw error
       const kernels = this.#queues.flatMap((queue) => queue.underWay.map(({ part }) => part.kernel.name))
-      this.#lose(error, [...new Set(kernels)].join(', '))
-      throw this.#stopped!
+      throw this.#lose(error, [...new Set(kernels)].join(', '))
     }
   }
 
@@ -357,26 +340,21 @@ export class Machine {
   // Stopping and going on
 
   expectRunning(): void {
-    if (this.#closed) throw new WorldError('the world is closed')
-    if (this.#stopped) {
-      this.#told = true
-      throw this.#stopped
-    }
-    if (this.#stopping) throw new WorldStopped('it is being stopped')
+    this.#stops.expectRunning()
   }
 
-  async #throwable(): Promise<WorldStopped> {
-    const stopped = await this.#stopping!
-    this.#told = true
-    return stopped
+  /** As `expectRunning`; while the world stops it waits for what there is to tell. */
+  async #expectNotStopped(): Promise<void> {
+    if (this.#stops.isStopping) throw await this.#stops.throwable()
+    this.expectRunning()
   }
 
   /** Stop all ranks; gives the error that tells about it, the same one however often it is called. */
   stop(reason: string): Promise<WorldStopped> {
-    return (this.#stopping ??= this.#stop(reason))
+    return this.#stops.stop(reason, () => this.#end(reason))
   }
 
-  async #stop(reason: string): Promise<WorldStopped> {
+  async #end(reason: string): Promise<WorldStopped> {
     const underWay = this.#queues.flatMap((queue) => queue.underWay)
     this.#watchdog.wait()
     const start = performance.now()
@@ -399,55 +377,43 @@ export class Machine {
     }
     this.#watchdog.done()
     const what = this.#lost === undefined ? reason : `${reason}; ${this.#lost}`
-    this.#stopped = new WorldStopped(what, workers)
-    return this.#stopped
+    return new WorldStopped(what, workers)
   }
 
-  /** After such an error no call of the driver works any more. */
-  #lose(error: CudaError, kernels: string): void {
+  /** After such an error no call of the driver works any more; gives what to throw. */
+  #lose(error: CudaError, kernels: string): WorldStopped {
     this.#lost = error.message
-    this.#stopped ??= new WorldStopped(
+    return this.#stops.failed(
       `${kernels === '' ? '' : `while ${kernels} ran: `}${error.message}. This process cannot use the device any more`,
     )
-    this.#stopping ??= Promise.resolve(this.#stopped)
-    this.#told = true
   }
 
   /** After a stop, as if nothing had been launched yet. Otherwise waits for what was launched. */
   async reset(clear: () => void): Promise<void> {
-    if (!this.#stopping) await this.reach()
-    else await this.#stopping
-    if (this.#lost !== undefined) throw this.#stopped!
+    if (!this.#stops.isStopping) await this.reach()
+    const stopped = this.#stops.isStopping ? await this.#stops.throwable() : undefined
+    if (this.#lost !== undefined) throw stopped!
     clear()
     for (let rank = 0; rank < this.ranks; rank++) this.#zero(rank, 0, this.#private.reached)
     this.recorder?.recording.clear()
-    this.#stopping = this.#stopped = undefined
-    this.#told = false
+    this.#stops.resume()
     this.settled.clear()
     this.onIdle()
   }
 
-  /** Waits for what was launched; gives everything back. Throws what nobody was told yet. */
-  async close(release: () => void): Promise<void> {
-    if (this.#closed) return
-    const told = this.#told
-    let failure: WorldStopped | undefined
-    try {
-      if (this.#stopping) failure = await this.#stopping
-      else await this.reach()
-    } catch (error) {
-      if (!(error instanceof WorldStopped)) throw error
-      failure = error
-    }
-    this.#closed = true
-    this.#watchdog.close()
-    if (this.#lost === undefined) {
-      release()
-      for (const queue of this.#queues) queue.close()
-      this.recorder?.close()
-      for (const controls of this.#controls.values()) controls.close()
-      this.placement.close()
-    }
-    if (failure && !told) throw failure
+  /** Waits for what was launched; gives everything back, after what `release` does. */
+  close(release: () => void): Promise<void> {
+    return this.#stops.close(
+      () => this.reach(),
+      () => {
+        this.#watchdog.close()
+        if (this.#lost !== undefined) return
+        release()
+        for (const queue of this.#queues) queue.close()
+        this.recorder?.close()
+        for (const controls of this.#controls.values()) controls.close()
+        this.placement.close()
+      },
+    )
   }
 }

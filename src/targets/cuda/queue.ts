@@ -2,7 +2,7 @@
  * The launches of a stream on a rank. Knows which are under way: an event after every few launches tells how far the device has
  * come, so that launching costs one call of the driver and no more can be enqueued than the driver takes without blocking.
  */
-import type { Kernel as SourceKernel, Meta } from '../../lang/kernel.ts'
+import type { Part as WorldPart } from '../../world/backend.ts'
 import type { Given } from '../../world/launchTraffic.ts'
 import type { SymmetricFlags } from '../../world/world.ts'
 import type { Control, Controls } from './control.ts'
@@ -11,18 +11,13 @@ import { u64, type Stream, type StreamEvent } from './runtime.ts'
 import type { Accesses, Line } from './settled.ts'
 
 /** A launch of a kernel on one rank, as it can be enqueued again and again. */
-export interface Part extends Accesses {
+export interface Part extends WorldPart, Accesses {
   readonly queue: Queue
-  readonly kernel: SourceKernel
-  readonly meta: Meta | undefined
   readonly executable: Executable
-  readonly grid: number
-  readonly programsPerSm: number
+  readonly programsPerProcessor: number
   readonly flags: Readonly<Record<string, SymmetricFlags>>
   /** Which kernel parameter is the control block; -1: none. */
   readonly controlAt: number
-  /** Where the world records: what it was launched with last. */
-  given?: Given
 }
 
 /** A part that is under way, its control block if it has one, and what it was launched with where the world records. */

@@ -1,6 +1,7 @@
 /** What the programs of a stopped world were doing, in words, from the control blocks of the launches that were under way. */
 import { attribute, walk, type Node } from '../../ir/node.ts'
 import { origin } from '../../ir/ops/index.ts'
+import { doing } from '../../world/stops.ts'
 import type { StoppedWorker } from '../../world/world.ts'
 import { NO_FLAG, recordsOf, type WaitRecord } from './control.ts'
 import { lineOf } from './emit/writer.ts'
@@ -44,7 +45,7 @@ function describe(part: Part, { program, site, owner, value, wanted }: WaitRecor
       ...placeOf(part),
       program,
       site: own.site?.toString() ?? line,
-      what: own.op === 'while' ? 'is in a loop that does not end' : 'waits for a barrier of its own program',
+      ...(own.op === 'while' ? doing.loop : doing.barrier),
     }
   const node = nodeAt(part, line, ['wait'])
   const name = node ? flagName(part, node) : 'a flag'
@@ -52,8 +53,7 @@ function describe(part: Part, { program, site, owner, value, wanted }: WaitRecor
     ...placeOf(part),
     program,
     site: node?.site?.toString() ?? line,
-    what: `waits for ${name} on rank ${owner}: it is ${value}, ${wanted} is wanted`,
-    flag: { name, rank: owner, value, wanted },
+    ...doing.waitForFlag({ name, rank: owner, value, wanted }),
   }
 }
 
@@ -76,6 +76,6 @@ function silent(steps: readonly Step[]): StoppedWorker {
     ...placeOf(part),
     program: 0,
     site: alone ? waiting?.site?.toString() : undefined,
-    what: alone ? 'was computing' : 'or a kernel launched after it was computing',
+    what: alone ? doing.computing.what : `or a kernel launched after it ${doing.computing.what}`,
   }
 }

@@ -2,6 +2,7 @@
  * Notices that nothing ends any more: while launches are pending and none has completed for longer than the limit, it calls
  * `expired`. Looks now and then; it keeps the process alive only while somebody waits.
  */
+import { WorldError } from './world.ts'
 
 interface Timer {
   ref?(): void
@@ -14,6 +15,13 @@ export interface Watched {
   /** A number that changes when a launch ends. */
   progress(): number
   expired(): void
+}
+
+/** Of a world, in milliseconds: a minute unless it was opened with another. */
+export function limitOf(timeout: number | undefined): number {
+  const limit = timeout ?? 60_000
+  if (!(limit > 0)) throw new WorldError(`a timeout of ${timeout} ms`)
+  return limit
 }
 
 export class Watchdog {

@@ -1,0 +1,224 @@
+/**
+ * What a world of GPU ranks runs on: heaps in device memory, streams of the devices, kernels as machine code. Here are arguments, parts
+ * of launches and events; the machinery is in machine.ts. A part is laid out for the driver, so that launching it again costs one call.
+ */
+import type { KernelIR } from '../../ir/node.ts'
+import type { Timeline } from '../../timeline/timeline.ts'
+import type { Backend, Loaded, Stored, Wanted } from '../../world/backend.ts'
+import { expectTogether } from '../../world/residency.ts'
+import { WorldError, type SymmetricFlags } from '../../world/world.ts'
+import { kernelArgument } from './arguments.ts'
+import { DeviceClock } from './clock.ts'
+import { executableOf, type Executable } from './executables.ts'
+import { Graphs } from './graphs.ts'
+import { Machine, type CudaPlatform, type CudaWorldOptions } from './machine.ts'
+import type { CudaMemory } from './memory.ts'
+import type { Part, Queue } from './queue.ts'
+import type { Kernel, StreamEvent } from './runtime.ts'
+
+/** A kernel on a device. */
+interface Code {
+  readonly executable: Executable
+  readonly kernel: Kernel
+  readonly programsPerProcessor: number
+}
+
+export class CudaBackend implements Backend<Part, StreamEvent> {
+  readonly target = 'cuda'
+  readonly machine: Machine
+  readonly graphs: Graphs
+  readonly #events = new Set<StreamEvent>()
+  /** Tensors whose words carry epochs. */
+  readonly #carrying = new WeakSet<object>()
+
+  constructor(platform: CudaPlatform, options: CudaWorldOptions) {
+    this.machine = new Machine(platform, options)
+    this.graphs = new Graphs(this.machine)
+  }
+
+  get ranks(): number {
+    return this.machine.ranks
+  }
+  get memory(): CudaMemory {
+    return this.machine.memory
+  }
+  get isIdle(): boolean {
+    return this.machine.isIdle
+  }
+  set onIdle(called: () => void) {
+    this.machine.onIdle = called
+  }
+  get clockTick(): number {
+    const clock = new DeviceClock(this.machine.place(0).device, this.machine.platform.compile)
+    try {
+      return clock.tick()
+    } finally {
+      clock.close()
+    }
+  }
+
+  expectRunning(): void {
+    this.machine.expectRunning()
+  }
+
+  // Code
+
+  load(wanted: Wanted): Loaded<Part> {
+    const { machine } = this
+    const { ir, rank, stream, values } = wanted
+    // One that is new may have to wait, and is made before anything is loaded.
+    const queue = machine.queue(rank, stream)
+    if (machine.facts.words)
+      for (const name of Object.keys(ir.carried ?? {})) this.#carrying.add(values[name] as object)
+    const executable = executableOf(ir, values, machine.facts)
+    const { block, sharedBytes } = executable.emitted
+    const kernel = machine.kernel(executable, rank)
+    const programsPerProcessor = kernel.programsPerSm({ block, sharedBytes })
+    return {
+      resident: machine.resident(programsPerProcessor, rank),
+      waiting: executable.waiting,
+      part: (grid) => this.#part(wanted, queue, { executable, kernel, programsPerProcessor }, grid),
+    }
+  }
+
+  #part(wanted: Wanted, queue: Queue, code: Code, grid: number): Part {
+    const { machine } = this
+    const { rank, values, given } = wanted
+    const { executable, kernel, programsPerProcessor } = code
+    const { block, sharedBytes, params, writes } = executable.emitted
+    const { heap, stride } = machine.placement
+    const memory = {
+      device: machine.place(rank).device,
+      ...{ rank, ranks: machine.ranks, heap, stride },
+      counters: machine.counters(queue, executable),
+      control: 0n,
+      log: machine.recorder?.address(queue),
+    }
+    // One program is resident or it is not.
+    const cooperative = executable.waiting !== undefined && grid > 1
+    const launch = kernel.prepare(
+      { grid, block, sharedBytes, cooperative },
+      params.map((param) => kernelArgument(param, values, memory)),
+    )
+    const memoryOf = (name: string): object => values[name] as Stored
+    return {
+      ...{ queue, rank, grid, executable, programsPerProcessor, launch },
+      kernel: wanted.kernel,
+      flags: Object.fromEntries(
+        Object.entries(given).filter((entry): entry is [string, SymmetricFlags] => isFlags(entry[1])),
+      ),
+      controlAt: params.findIndex(({ kind }) => kind === 'control'),
+      early: params.flatMap((param) =>
+        param.kind === 'settled' ? param.groups.map((group) => group.map(memoryOf)) : [],
+      ),
+      writes: writes.map(memoryOf),
+      writesElsewhere: executable.writesElsewhere.map(memoryOf),
+      settledAt: params.findIndex(({ kind }) => kind === 'settled'),
+      settled: 0,
+      setNumber(name, value) {
+        const at = params.findIndex((param) => param.kind === 'scalar' && param.name === name)
+        if (at >= 0) launch.setArgument(at, kernelArgument(params[at], { [name]: value }, memory))
+      },
+      close: () => launch.close(),
+    }
+  }
+
+  /** What a kernel becomes depends on the shapes of its tensors: with arguments it is compiled, without it is recorded. */
+  prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void> {
+    for (const { rank, values } of wanted)
+      this.machine.kernel(executableOf(ir, values, this.machine.facts), rank)
+    return Promise.resolve()
+  }
+
+  // Queues
+
+  expectTogether(parts: readonly Part[]): void {
+    const ranks = this.machine.placement.ranks.map((_, rank) => rank)
+    expectTogether(parts, ranks, (rank) => this.machine.place(rank).sms)
+  }
+
+  enqueue(parts: readonly Part[]): void {
+    if (this.graphs.isCapturing) this.graphs.add(parts)
+    else this.machine.enqueue(parts)
+  }
+
+  beforeWrite(stored: Stored, name: string, rank: number): void {
+    if (this.graphs.isCapturing)
+      throw new WorldError(
+        `${name} is written while a graph is captured, which would not hold that: write it before`,
+      )
+    this.machine.holdHostBack(stored, name, rank)
+  }
+
+  #queues(stream: number): Queue[] {
+    return this.machine.placement.ranks.map((_, rank) => this.machine.queue(rank, stream))
+  }
+
+  mark(stream: number): readonly StreamEvent[] {
+    const queues = this.#queues(stream)
+    this.#beforeEvent()
+    return queues.map((queue) => {
+      const mark = queue.stream.createEvent()
+      mark.record()
+      this.#events.add(mark)
+      return mark
+    })
+  }
+
+  follow(stream: number, marks: readonly StreamEvent[]): void {
+    const queues = this.#queues(stream)
+    this.#beforeEvent()
+    for (const queue of queues) queue.stream.waitFor(marks[queue.rank])
+  }
+
+  #beforeEvent(): void {
+    if (this.graphs.isCapturing) throw new WorldError('a graph is made of launches: events stand outside')
+    this.graphs.catchUp()
+  }
+
+  /** Events of one device have one clock; where there are several, the rank that took longest counts. */
+  elapsed(from: readonly StreamEvent[], to: readonly StreamEvent[]): number | undefined {
+    if (![...from, ...to].every((mark) => mark.isReached())) return undefined
+    const { device } = from[0].stream
+    if (from.some(({ stream }) => stream.device !== device))
+      return Math.max(...to.map((mark, at) => mark.millisecondsSince(from[at])))
+    const latest = (marks: readonly StreamEvent[]): number =>
+      Math.max(...marks.map((mark) => mark.millisecondsSince(from[0])))
+    return latest(to) - latest(from)
+  }
+
+  reach(stream?: number): Promise<void> {
+    return this.machine.reach(stream === undefined ? undefined : this.#queues(stream))
+  }
+
+  reachMarks(marks: readonly StreamEvent[]): Promise<void> {
+    return this.machine.reachEvents(marks)
+  }
+
+  timeline(ranks: readonly number[]): Timeline | undefined {
+    return this.machine.recorder?.recording.timeline(
+      ranks,
+      this.target,
+      (rank) => this.machine.place(rank).sms,
+    )
+  }
+
+  isCounting(stored: Stored): boolean {
+    return this.#carrying.has(stored)
+  }
+
+  reset(clear: () => void): Promise<void> {
+    return this.machine.reset(clear)
+  }
+
+  close(release: () => void): Promise<void> {
+    return this.machine.close(() => {
+      this.graphs.close()
+      release()
+      for (const event of this.#events) event.close()
+    })
+  }
+}
+
+const isFlags = (given: unknown): boolean =>
+  typeof given === 'object' && given !== null && (given as { kind?: string }).kind === 'flags'

@@ -1,0 +1,263 @@
+/**
+ * The world of every target that runs kernels: tensors and flags on the ranks' heaps, launches, streams and events. What is under it,
+ * memory, queues and code, is a `Backend`. Memory that is freed is used again when nothing runs.
+ */
+import { dtypes } from '../ir/dtype.ts'
+import type { KernelIR } from '../ir/node.ts'
+import type { Kernel, Meta, Params } from '../lang/kernel.ts'
+import type { Timeline } from '../timeline/timeline.ts'
+import { expectApart } from './arguments.ts'
+import type { Backend, HeapFlags, HeapTensor, Part, Stored, Wanted } from './backend.ts'
+import { bytesText, granule, Heap, OutOfHeap } from './heap.ts'
+import { elements, HostWorld, isWords } from './host.ts'
+import { Launches } from './launches.ts'
+import {
+  WorldError,
+  type Launch,
+  type LaunchArguments,
+  type LaunchOptions,
+  type Stream,
+  type StreamEvent,
+  type SymmetricFlags,
+  type SymmetricTensor,
+} from './world.ts'
+
+interface CodeWanted {
+  readonly ir: KernelIR
+  readonly wanted: readonly Wanted[]
+}
+
+/** Of a flag set: two words, on a boundary of eight bytes. */
+const epochBytes = 8
+
+/** `L` is a launch on a rank, `E` a place in a queue: see `Backend`. */
+export class HeapWorld<L extends Part, E, B extends Backend<L, E> = Backend<L, E>> extends HostWorld<Stored> {
+  override readonly target: string
+  protected readonly backend: B
+  readonly #heap: Heap
+  /** Given back, and used again when nothing runs. */
+  #leaving: Stored[] = []
+  readonly #launches: Launches<L>
+  /** Launches that `collected` asks for, which are not made. */
+  #collected: Launch[] | undefined
+  readonly #marks = new WeakMap<StreamEvent, readonly E[]>()
+
+  constructor(backend: B, options: { readonly record?: boolean }) {
+    super(backend.ranks)
+    this.target = backend.target
+    this.backend = backend
+    this.#heap = new Heap(backend.memory.bytes)
+    this.#launches = new Launches(backend, {
+      everyRank: this.everyRank,
+      records: options.record ?? false,
+      wrongHandle: (handle) => this.wrongHandle(handle),
+      expectLocal: (rank) => this.expectLocal(rank),
+      stored: (handle) => this.stored(handle),
+    })
+    backend.onIdle = () => {
+      if (this.#leaving.length === 0) return
+      for (const { offset } of this.#leaving) this.#heap.free(offset)
+      this.#leaving = []
+    }
+  }
+
+  override get clockTick(): number {
+    return this.backend.clockTick
+  }
+
+  // Allocation
+
+  #allocate(name: string, bytes: number, alignment: number): number {
+    this.backend.expectRunning()
+    try {
+      return this.#heap.allocate(bytes, alignment)
+    } catch (error) {
+      if (!(error instanceof OutOfHeap)) throw error
+      const waiting = this.#leaving.reduce((sum, stored) => sum + stored.bytes, 0)
+      const more =
+        waiting > 0 ? `; ${bytesText(waiting)} more when the launches so far have ended (synchronize)` : ''
+      throw new WorldError(`${name}: ${error.message}${more}. Free tensors, or open the world with more heap`)
+    }
+  }
+
+  protected override place({ name, dtype, shape }: SymmetricTensor, alignment: number): HeapTensor {
+    const bytes = elements(shape) * dtypes[dtype].bytes
+    return { kind: 'tensor', dtype, shape, offset: this.#allocate(name, bytes, alignment), bytes }
+  }
+
+  protected override placeFlags({ name, shape }: SymmetricFlags): HeapFlags {
+    const words = Math.ceil((elements(shape) * 4) / epochBytes) * epochBytes
+    const bytes = words + epochBytes
+    const offset = this.#allocate(name, bytes, granule)
+    const flags: HeapFlags = { kind: 'flags', shape, offset, epochsOffset: offset + words, bytes }
+    this.#zero(flags)
+    return flags
+  }
+
+  #zero({ offset, bytes }: Stored): void {
+    for (const rank of this.everyRank) this.backend.memory.fill(rank, offset, 'u8', bytes, 0)
+  }
+
+  protected override remove(stored: Stored): void {
+    this.#launches.forget()
+    if (this.backend.isIdle) this.#heap.free(stored.offset)
+    else this.#leaving.push(stored)
+  }
+
+  protected override fill(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
+    const { memory } = this.backend
+    this.#beforeWrite(tensor, rank)
+    memory.write(rank, this.stored(tensor).offset, tensor.dtype, contents)
+  }
+
+  protected override overwrite(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
+    if (!isWords(tensor.dtype, contents.length)) return this.fill(tensor, rank, contents)
+    this.#beforeWrite(tensor, rank)
+    this.backend.memory.writeWords(rank, this.stored(tensor).offset, tensor.dtype, contents)
+  }
+
+  #beforeWrite(tensor: SymmetricTensor, rank: number): void {
+    this.backend.expectRunning()
+    this.backend.beforeWrite(this.stored(tensor), tensor.name, rank)
+  }
+
+  protected override fillWith(tensor: SymmetricTensor, rank: number, value: number): void {
+    const { offset, shape } = this.stored(tensor)
+    this.backend.memory.fill(rank, offset, tensor.dtype, elements(shape), value)
+  }
+
+  protected override contents(tensor: SymmetricTensor, rank: number): Float64Array {
+    const { offset, shape } = this.stored(tensor)
+    return this.backend.memory.read(rank, offset, tensor.dtype, elements(shape))
+  }
+
+  protected override move(
+    from: SymmetricTensor,
+    fromRank: number,
+    to: SymmetricTensor,
+    toRank: number,
+  ): void {
+    const [source, target] = [this.stored(from), this.stored(to)]
+    this.backend.memory.copy(toRank, target.offset, fromRank, source.offset, source.bytes)
+  }
+
+  // Launches
+
+  override launch<P extends Params, M extends Meta>(
+    kernel: Kernel<P, M>,
+    args: LaunchArguments<P>,
+    options: LaunchOptions<M>,
+  ): void {
+    this.expectSymmetric()
+    const one = { kernel: kernel as unknown as Kernel, args, options: options as LaunchOptions }
+    if (this.#collected) return void this.#collected.push(one)
+    this.backend.expectRunning()
+    this.backend.enqueue(this.#launches.parts(one.kernel, args, one.options))
+  }
+
+  override launchTogether(launches: readonly Launch[]): void {
+    this.expectSymmetric()
+    expectApart(launches, this.everyRank)
+    if (this.#collected) return void this.#collected.push(...launches)
+    this.backend.expectRunning()
+    const parts = launches.flatMap(({ kernel, args, options }) => this.#launches.parts(kernel, args, options))
+    this.backend.expectTogether(parts)
+    this.backend.enqueue(parts)
+  }
+
+  override async prepare<P extends Params, M extends Meta>(
+    kernel: Kernel<P, M>,
+    { meta, args }: Pick<LaunchOptions<M>, 'meta'> & { readonly args?: LaunchArguments<P> } = {},
+  ): Promise<void> {
+    this.backend.expectRunning()
+    const ranks = args ? this.everyRank : []
+    const options: LaunchOptions = { grid: 1, meta: meta as Meta | undefined, ranks }
+    const { ir, wanted } = this.#wanted({ kernel: kernel as unknown as Kernel, args: args ?? {}, options })
+    await this.backend.prepare(ir, wanted)
+  }
+
+  #wanted({ kernel, args, options }: Launch): CodeWanted {
+    const ir = this.#launches.recorded(kernel, options.meta as Meta | undefined)
+    const ranks = options.ranks ?? this.everyRank
+    return { ir, wanted: ranks.length > 0 ? this.#launches.wanted(kernel, ir, args, ranks) : [] }
+  }
+
+  /** The code for the launches that `launches` makes; none of them happens. */
+  protected wantedFor(launches: () => void): readonly CodeWanted[] {
+    const collected: Launch[] = (this.#collected = [])
+    try {
+      launches()
+    } finally {
+      this.#collected = undefined
+    }
+    return collected.map((launch) => this.#wanted(launch))
+  }
+
+  // Streams and events
+
+  override stream(): Stream {
+    const { backend } = this
+    const id = this.#launches.streams++
+    return {
+      kind: 'stream',
+      id,
+      record: () => this.#record(id),
+      wait: (event) => {
+        backend.expectRunning()
+        backend.follow(id, this.#marksOf(event))
+      },
+      synchronize: () => backend.reach(id),
+    }
+  }
+
+  #record(stream: number): StreamEvent {
+    this.backend.expectRunning()
+    const marks = this.backend.mark(stream)
+    const event: StreamEvent = {
+      kind: 'event',
+      synchronize: () => this.backend.reachMarks(marks),
+      elapsed: (since, rank) => this.#elapsed(since, event, rank),
+    }
+    this.#marks.set(event, marks)
+    return event
+  }
+
+  #marksOf(event: StreamEvent): readonly E[] {
+    const marks = this.#marks.get(event)
+    if (!marks) throw new WorldError('the event was not recorded on this world')
+    return marks
+  }
+
+  #elapsed(from: StreamEvent, to: StreamEvent, rank?: number): number {
+    if (rank !== undefined) this.expectLocal(rank)
+    const of = (event: StreamEvent): readonly E[] =>
+      this.#marksOf(event).filter((_, at) => rank === undefined || at === rank)
+    const elapsed = this.backend.elapsed(of(from), of(to))
+    if (elapsed === undefined) throw new WorldError('the event has not happened yet: await its synchronize()')
+    return elapsed
+  }
+
+  // Waiting and the end
+
+  override async synchronize(): Promise<void> {
+    this.expectSymmetric()
+    await this.backend.reach()
+  }
+
+  override async reset(): Promise<void> {
+    await this.backend.reset(() => {
+      for (const stored of this.everyStored)
+        if (stored.kind === 'flags' || this.backend.isCounting(stored)) this.#zero(stored)
+    })
+  }
+
+  override timeline(): Timeline {
+    const timeline = this.backend.timeline(this.localRanks)
+    if (!timeline) throw new WorldError('the world does not record: open it with record: true')
+    return timeline
+  }
+
+  override async close(): Promise<void> {
+    await this.backend.close(() => this.#launches.forget(), this.#heap.reached)
+  }
+}

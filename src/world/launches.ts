@@ -1,0 +1,267 @@
+/**
+ * Launches of a world, whatever its target. What was asked for on a rank is checked once and becomes a part, laid out by the target; a
+ * launch that asks for the same handles, grid, meta-parameters and stream takes it, whatever its numbers. One that asks for exactly
+ * what the last one of its kernel asked for, as those of a loop do, looks nothing up.
+ */
+import type { KernelIR } from '../ir/node.ts'
+import type { Kernel, Meta } from '../lang/kernel.ts'
+import {
+  argumentOf,
+  expectArguments,
+  expectDistinct,
+  expectStream,
+  gridOf,
+  streamNumber,
+  type Handle,
+} from './arguments.ts'
+import type { Backend, Part, Stored, Wanted } from './backend.ts'
+import { givenTo } from './launchTraffic.ts'
+import { expectResident } from './residency.ts'
+import { usesOf } from './uses.ts'
+import type { Launch, LaunchOptions } from './world.ts'
+
+/** What launches ask of the world. */
+export interface Tensors {
+  readonly everyRank: readonly number[]
+  /** Whether it records: parts are then told what they were given. */
+  readonly records: boolean
+  /** What is wrong with a handle. */
+  wrongHandle(handle: Handle): string | undefined
+  expectLocal(rank: number): void
+  stored(handle: Handle): Stored
+}
+
+/** A part, and what was asked for on its rank. */
+interface Asked<P> {
+  readonly part: P
+  readonly ir: KernelIR
+  readonly stream: number
+  readonly grid: number | 'resident'
+  readonly meta: Meta | undefined
+  readonly handles: readonly (readonly [name: string, handle: unknown])[]
+  readonly scalars: readonly string[]
+  readonly numbers: number[]
+}
+
+/** The last launch of a kernel on all ranks, if it said nothing by rank. */
+interface Last<P> {
+  readonly parts: readonly P[]
+  readonly stream: number
+  readonly grid: number | 'resident'
+  readonly meta: Meta | undefined
+  readonly names: readonly string[]
+  readonly values: readonly unknown[]
+}
+
+/** Of a kernel on a rank; those that were not asked for for longest are forgotten. */
+const mostAsked = 16
+
+export class Launches<P extends Part> {
+  readonly #backend: Pick<Backend<P, unknown>, 'load'>
+  readonly #tensors: Tensors
+  /** By kernel and rank, the one that was asked for last in front. */
+  readonly #asked = new Map<Kernel, Asked<P>[][]>()
+  readonly #last = new Map<Kernel, Last<P>>()
+  /** One more than the largest number of a stream that was used. */
+  streams = 1
+
+  constructor(backend: Pick<Backend<P, unknown>, 'load'>, tensors: Tensors) {
+    this.#backend = backend
+    this.#tensors = tensors
+  }
+
+  /** Some tensor is no longer there: every launch is checked again. */
+  forget(): void {
+    for (const ofRanks of this.#asked.values()) for (const { part } of ofRanks.flat()) part.close()
+    this.#asked.clear()
+    this.#last.clear()
+  }
+
+  /** One for each rank that has programs to run. */
+  parts(kernel: Kernel, args: Launch['args'], options: LaunchOptions): readonly P[] {
+    const last = this.#last.get(kernel)
+    return last && isSameAs(last, args, options) ? last.parts : this.#parts(kernel, args, options)
+  }
+
+  recorded(kernel: Kernel, meta: Meta | undefined): KernelIR {
+    return kernel.record({ world: this.#tensors.everyRank.length, meta })
+  }
+
+  /** What these ranks would launch. */
+  wanted(
+    kernel: Kernel,
+    ir: KernelIR,
+    args: Launch['args'],
+    ranks: readonly number[],
+    stream = 0,
+  ): readonly Wanted[] {
+    const tensors = this.#tensors
+    expectArguments(kernel, args, ranks, (handle) => tensors.wrongHandle(handle))
+    return ranks.map((rank) => {
+      const given = Object.keys(kernel.params).map(
+        (name) => [name, argumentOf(args[name], rank) as Handle | number] as const,
+      )
+      const values = given.map(
+        ([name, value]) => [name, typeof value === 'number' ? value : tensors.stored(value)] as const,
+      )
+      const memory = values.map(
+        ([name, value]) => [name, typeof value === 'number' ? undefined : value] as const,
+      )
+      expectDistinct(kernel.name, usesOf(ir).writes, memory)
+      return {
+        ...{ kernel, ir, rank, stream },
+        given: Object.fromEntries(given),
+        values: Object.fromEntries(values),
+      }
+    })
+  }
+
+  #parts(kernel: Kernel, args: Launch['args'], options: LaunchOptions): readonly P[] {
+    // Numbers of its parts may change below.
+    this.#last.delete(kernel)
+    const ranks = options.ranks ?? this.#tensors.everyRank
+    const all = ranks.map((rank) => this.#known(kernel, args, options, rank))
+    if (all.includes(undefined)) this.#ask(kernel, args, options, ranks, all)
+    const asked = (all as Asked<P>[]).filter(({ part }) => part.grid > 0)
+    const parts = asked.map(({ part }) => part)
+    if (this.#tensors.records && asked.length > 0) {
+      const of = asked.map(({ part }) => part.rank)
+      const grids = asked.map(({ part }) => part.grid)
+      const given = givenTo(asked[0].ir, args, of, grids)
+      for (const part of parts) part.given = given
+    }
+    this.#remember(kernel, args, options, parts)
+    return parts
+  }
+
+  /** Functions of the rank may say something else every time. */
+  #remember(kernel: Kernel, args: Launch['args'], options: LaunchOptions, parts: readonly P[]): void {
+    const { grid, ranks } = options
+    const names = Object.keys(kernel.params)
+    const values = names.map((name) => args[name])
+    if (ranks || typeof grid === 'function' || values.some((value) => typeof value === 'function')) return
+    const meta = options.meta && ({ ...options.meta } as Meta)
+    const stream = streamNumber(options.stream)
+    this.#last.set(kernel, { parts, stream, grid, meta, names, values })
+  }
+
+  /** The part of an earlier launch, with the numbers of this one. */
+  #known(kernel: Kernel, args: Launch['args'], options: LaunchOptions, rank: number): Asked<P> | undefined {
+    const ofRank = this.#asked.get(kernel)?.[rank]
+    if (!ofRank) return undefined
+    const stream = streamNumber(options.stream)
+    const grid = gridAsked(options, rank)
+    const meta = options.meta as Meta | undefined
+    for (let at = 0; at < ofRank.length; at++) {
+      const asked = ofRank[at]
+      if (asked.stream !== stream || asked.grid !== grid || !isSame(asked.meta, meta)) continue
+      if (!hasHandles(asked, args, rank) || !takeNumbers(asked, args, rank)) continue
+      if (at > 0) {
+        ofRank.splice(at, 1)
+        ofRank.unshift(asked)
+      }
+      return asked
+    }
+    return undefined
+  }
+
+  /** Checks the launch, and makes those of its parts that are not known. */
+  #ask(
+    kernel: Kernel,
+    args: Launch['args'],
+    options: LaunchOptions,
+    ranks: readonly number[],
+    all: (Asked<P> | undefined)[],
+  ): void {
+    const meta = options.meta as Meta | undefined
+    const ir = this.recorded(kernel, meta)
+    for (const rank of options.ranks ?? []) this.#tensors.expectLocal(rank)
+    expectStream(options.stream)
+    const stream = streamNumber(options.stream)
+    const wanted = this.wanted(kernel, ir, args, ranks, stream)
+    this.streams = Math.max(this.streams, stream + 1)
+    const made = wanted.map((one, at) => {
+      if (all[at]) return undefined
+      const { rank } = one
+      const loaded = this.#backend.load(one)
+      const grid = gridOf(options.grid, rank, loaded.resident)
+      expectResident(kernel.name, loaded.waiting, rank, grid, loaded.resident)
+      return { loaded, grid }
+    })
+    made.forEach((one, at) => {
+      if (!one) return
+      const { given, rank } = wanted[at]
+      const entries = Object.entries(given)
+      const scalars = entries.filter(([, value]) => typeof value === 'number')
+      all[at] = {
+        part: one.loaded.part(one.grid),
+        ...{ ir, stream },
+        grid: gridAsked(options, rank),
+        meta: meta && { ...meta },
+        handles: entries.filter(([, value]) => typeof value !== 'number'),
+        scalars: scalars.map(([name]) => name),
+        numbers: scalars.map(([, value]) => value as number),
+      }
+      this.#keep(kernel, rank, all[at])
+    })
+  }
+
+  #keep(kernel: Kernel, rank: number, asked: Asked<P>): void {
+    let ofKernel = this.#asked.get(kernel)
+    if (!ofKernel) this.#asked.set(kernel, (ofKernel = []))
+    const ofRank = (ofKernel[rank] ??= [])
+    ofRank.unshift(asked)
+    if (ofRank.length > mostAsked) ofRank.pop()!.part.close()
+  }
+}
+
+const gridAsked = ({ grid }: LaunchOptions, rank: number): number | 'resident' =>
+  typeof grid === 'function' ? grid(rank) : grid
+
+/** Nothing is missing, nothing is there that should not be, and tensors and flags are the same. */
+function hasHandles({ handles, scalars }: Asked<Part>, args: Launch['args'], rank: number): boolean {
+  let given = 0
+  for (const _ in args) given++
+  if (given !== handles.length + scalars.length) return false
+  for (let n = 0; n < handles.length; n++)
+    if (argumentOf(args[handles[n][0]], rank) !== handles[n][1]) return false
+  return true
+}
+
+/** Passes the numbers of this launch on; false if something is none. */
+function takeNumbers({ part, scalars, numbers }: Asked<Part>, args: Launch['args'], rank: number): boolean {
+  for (let n = 0; n < scalars.length; n++) {
+    const value = argumentOf(args[scalars[n]], rank)
+    if (value === numbers[n]) continue
+    if (typeof value !== 'number') return false
+    part.setNumber(scalars[n], (numbers[n] = value))
+  }
+  return true
+}
+
+function isSameAs<P>(last: Last<P>, args: Launch['args'], options: LaunchOptions): boolean {
+  const { names, values } = last
+  if (
+    options.grid !== last.grid ||
+    options.ranks !== undefined ||
+    streamNumber(options.stream) !== last.stream ||
+    !isSame(last.meta, options.meta as Meta | undefined)
+  )
+    return false
+  let given = 0
+  for (const _ in args) given++
+  if (given !== names.length) return false
+  for (let n = 0; n < names.length; n++) if (args[names[n]] !== values[n]) return false
+  return true
+}
+
+function isSame(a: Meta | undefined, b: Meta | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b
+  let [left, right] = [0, 0]
+  for (const name in a) {
+    if (a[name] !== b[name]) return false
+    left++
+  }
+  for (const _ in b) right++
+  return left === right
+}
