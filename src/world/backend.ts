@@ -16,6 +16,7 @@ import type { Timeline } from '../timeline/timeline.ts'
 import type { Handle } from './arguments.ts'
 import type { Given } from './launchTraffic.ts'
 import type { Waiting } from './residency.ts'
+import type { SymmetricFlags } from './world.ts'
 
 /** An allocation, on every rank's heap. */
 export interface HeapTensor {
@@ -56,6 +57,8 @@ export interface Wanted {
   readonly given: Readonly<Record<string, Handle | number>>
   /** The same; handles by what they are stored in. */
   readonly values: Readonly<Record<string, Stored | number>>
+  /** Those that are flags. */
+  readonly flags: Readonly<Record<string, SymmetricFlags>>
 }
 
 /** Code for what was wanted. */
@@ -70,6 +73,7 @@ export interface Loaded<P extends Part> {
 
 /** A launch on one rank, laid out: it can be enqueued as often as one likes. */
 export interface Part {
+  readonly kernel: Kernel
   readonly rank: number
   readonly grid: number
   /** Where the world records: what it was launched with last. */
@@ -96,12 +100,11 @@ export interface Backend<P extends Part, M> {
   /** Compiles ahead; for no arguments in particular if nothing is wanted. */
   prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void>
   /** These may wait for each other: throws if that could go wrong. */
-  expectTogether(parts: readonly P[]): void
+  expectTogether?(parts: readonly P[]): void
   /** All start without waiting for any of them. */
   enqueue(parts: readonly P[]): void
-
   /** Before the host writes what launches under way may use. */
-  beforeWrite(stored: Stored, name: string, rank: number): void
+  beforeWrite?(stored: Stored, name: string, rank: number): void
 
   /** Where the queues of a stream are now, by rank. */
   mark(stream: number): readonly M[]
@@ -115,8 +118,8 @@ export interface Backend<P extends Part, M> {
   reachMarks(marks: readonly M[]): Promise<void>
   /** What was recorded; undefined if nothing is. */
   timeline(ranks: readonly number[]): Timeline | undefined
-  /** Whether a reset makes its words zero, since they count epochs. */
-  isCounting(stored: Stored): boolean
+  /** Whether a reset makes the words of a tensor zero, since they count epochs. */
+  isCounting?(stored: Stored): boolean
   /** After a stop, as if nothing had been launched yet; `clear` writes memory meanwhile. Otherwise waits for what was launched. */
   reset(clear: () => void): Promise<void>
   /** Waits, then gives everything back: `release` first. `heapReached`: how far allocations have reached. */

@@ -118,7 +118,7 @@ export class HeapWorld<L extends Part, E, B extends Backend<L, E> = Backend<L, E
 
   #beforeWrite(tensor: SymmetricTensor, rank: number): void {
     this.backend.expectRunning()
-    this.backend.beforeWrite(this.stored(tensor), tensor.name, rank)
+    this.backend.beforeWrite?.(this.stored(tensor), tensor.name, rank)
   }
 
   protected override fillWith(tensor: SymmetricTensor, rank: number, value: number): void {
@@ -161,7 +161,7 @@ export class HeapWorld<L extends Part, E, B extends Backend<L, E> = Backend<L, E
     if (this.#collected) return void this.#collected.push(...launches)
     this.backend.expectRunning()
     const parts = launches.flatMap(({ kernel, args, options }) => this.#launches.parts(kernel, args, options))
-    this.backend.expectTogether(parts)
+    this.backend.expectTogether?.(parts)
     this.backend.enqueue(parts)
   }
 
@@ -247,7 +247,7 @@ export class HeapWorld<L extends Part, E, B extends Backend<L, E> = Backend<L, E
   override async reset(): Promise<void> {
     await this.backend.reset(() => {
       for (const stored of this.everyStored)
-        if (stored.kind === 'flags' || this.backend.isCounting(stored)) this.#zero(stored)
+        if (stored.kind === 'flags' || this.backend.isCounting?.(stored)) this.#zero(stored)
     })
   }
 

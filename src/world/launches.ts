@@ -18,7 +18,7 @@ import type { Backend, Part, Stored, Wanted } from './backend.ts'
 import { givenTo } from './launchTraffic.ts'
 import { expectResident } from './residency.ts'
 import { usesOf } from './uses.ts'
-import type { Launch, LaunchOptions } from './world.ts'
+import type { Launch, LaunchOptions, SymmetricFlags } from './world.ts'
 
 /** What launches ask of the world. */
 export interface Tensors {
@@ -112,6 +112,9 @@ export class Launches<P extends Part> {
         ...{ kernel, ir, rank, stream },
         given: Object.fromEntries(given),
         values: Object.fromEntries(values),
+        flags: Object.fromEntries(
+          given.filter((entry): entry is readonly [string, SymmetricFlags] => isFlags(entry[1])),
+        ),
       }
     })
   }
@@ -214,6 +217,8 @@ export class Launches<P extends Part> {
     if (ofRank.length > mostAsked) ofRank.pop()!.part.close()
   }
 }
+
+const isFlags = (given: Handle | number): boolean => typeof given !== 'number' && given.kind === 'flags'
 
 const gridAsked = ({ grid }: LaunchOptions, rank: number): number | 'resident' =>
   typeof grid === 'function' ? grid(rank) : grid

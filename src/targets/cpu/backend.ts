@@ -2,175 +2,125 @@
  * What a world of CPU ranks runs on: heaps in one shared memory, queues that threads of this process serve, kernels as code that these
  * load. What a launch means is in abi.ts; the machinery is in host.ts.
  */
+import type { DType } from '../../ir/dtype.ts'
 import type { KernelIR } from '../../ir/node.ts'
+import type { Kernel, ScalarParam } from '../../lang/kernel.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
-import type { Backend, HeapFlags, Loaded, Part, Wanted } from '../../world/backend.ts'
-import type { Given } from '../../world/launchTraffic.ts'
-import { WorldError, type SymmetricFlags } from '../../world/world.ts'
+import type { Backend, Loaded, Part, Wanted } from '../../world/backend.ts'
+import { WorldError } from '../../world/world.ts'
 import { awaitQueue, mostParams, param as paramOf } from './abi.ts'
 import type { Executable } from './executables.ts'
-import { Host, type CpuPlatform, type HostOptions } from './host.ts'
+import { Host } from './host.ts'
 import { CpuMemory } from './memory.ts'
 import type { Block, Launched, Queue } from './queue.ts'
 import { clockTick } from './recording.ts'
 
 /** A launch on a rank: the words of its launch block. */
-export class CpuPart implements Part {
+export interface CpuPart extends Part {
   readonly queue: Queue
-  readonly kernel: string
   readonly executable: Executable
-  readonly flags: Readonly<Record<string, SymmetricFlags>>
+  readonly flags: Wanted['flags']
   readonly block: Block
   readonly params: Int32Array
-  given?: Given
-  readonly #wanted: Wanted
-
-  constructor(wanted: Wanted, queue: Queue, executable: Executable, block: Block, params: Int32Array) {
-    this.#wanted = wanted
-    this.queue = queue
-    this.kernel = wanted.kernel.name
-    this.executable = executable
-    this.flags = flagsIn(wanted)
-    this.block = block
-    this.params = params
-  }
-
-  get rank(): number {
-    return this.queue.rank
-  }
-
-  get grid(): number {
-    return this.block.grid
-  }
-
-  setNumber(name: string, value: number): void {
-    const params = Object.entries(this.#wanted.kernel.params)
-    const at = params.findIndex(([one]) => one === name)
-    const view = new DataView(this.params.buffer)
-    writeScalar(view, at * paramOf.bytes + paramOf.value, (params[at][1] as { dtype: string }).dtype, value)
-  }
-
-  close(): void {}
 }
 
 /** A place in a queue: behind the launch that was last then; undefined: nothing was launched before. */
 export type CpuMark = Launched | undefined
 
-export class CpuBackend implements Backend<CpuPart, CpuMark> {
-  readonly host: Host
-  readonly memory: CpuMemory
-
-  constructor(platform: CpuPlatform, options: HostOptions) {
-    this.host = new Host(platform, options)
-    this.memory = new CpuMemory(this.host.arena.memory, this.host.layout)
-  }
+export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
+  readonly memory = new CpuMemory(this.arena.memory, this.layout)
 
   get target(): string {
-    return this.host.platform.target
-  }
-  get ranks(): number {
-    return this.host.ranks
-  }
-  get isIdle(): boolean {
-    return this.host.isIdle
-  }
-  set onIdle(called: () => void) {
-    this.host.onIdle = called
+    return this.platform.target
   }
   get clockTick(): number {
-    return clockTick(this.host.platform.threads.now)
-  }
-
-  expectRunning(): void {
-    this.host.expectRunning()
+    return clockTick(this.platform.threads.now)
   }
 
   // Code
 
   load(wanted: Wanted): Loaded<CpuPart> {
-    const { host } = this
     const { kernel, ir, rank, stream } = wanted
     if (Object.keys(kernel.params).length > mostParams)
       throw new WorldError(`${kernel.name} has more than ${mostParams} parameters`)
-    const executable = host.executables.get(ir, packedIn(wanted))
+    const executable = this.executables.get(ir, packedIn(wanted))
     const { lowered, number } = executable
     return {
-      resident: host.workers,
+      resident: this.workers,
       waiting: lowered.needsResidency,
       part: (grid) => {
-        const queue = host.queue(rank, stream)
+        const queue = this.queue(rank, stream)
         const block: Block = {
           executable: number,
           grid,
-          leaders: Math.min(host.workers, Math.max(grid, 1)),
-          counters: host.equip(queue, executable).counters,
+          leaders: Math.min(this.workers, Math.max(grid, 1)),
+          counters: this.equip(queue, executable).counters,
           frameStride: lowered.frameBytes,
         }
-        return new CpuPart(wanted, queue, executable, block, this.#image(wanted))
+        const params = this.#image(wanted)
+        return {
+          ...{ kernel, rank, grid, queue, executable, block, params, flags: wanted.flags },
+          setNumber: (name, value) => writeScalar(params, kernel, name, value),
+          close() {},
+        }
       },
     }
   }
 
   /** The words of the parameters, as launch blocks hold them. Kernels step from rank 0's copy to the rank they mean. */
   #image({ kernel, given, values }: Wanted): Int32Array {
-    const params = Object.entries(kernel.params)
-    const view = new DataView(new ArrayBuffer(params.length * paramOf.bytes))
-    params.forEach(([name, param], index) => {
+    const names = Object.keys(kernel.params)
+    const words = new Int32Array((names.length * paramOf.bytes) / 4)
+    const view = new DataView(words.buffer)
+    names.forEach((name, index) => {
       const at = index * paramOf.bytes
       const [handle, stored] = [given[name], values[name]]
       if (typeof handle === 'number' || typeof stored === 'number')
-        return writeScalar(view, at + paramOf.value, (param as { dtype: string }).dtype, handle as number)
+        return writeScalar(words, kernel, name, handle as number)
       const pointer = (offset: number): bigint => BigInt(this.memory.address(0, offset))
       view.setBigUint64(at + paramOf.pointer, pointer(stored.offset), true)
       handle.shape.forEach((extent, axis) => view.setInt32(at + paramOf.extents + axis * 4, extent, true))
-      if (stored.kind === 'flags')
-        view.setBigUint64(at + paramOf.epochs, pointer((stored as HeapFlags).epochsOffset), true)
+      if (stored.kind === 'flags') view.setBigUint64(at + paramOf.epochs, pointer(stored.epochsOffset), true)
     })
-    return new Int32Array(view.buffer)
+    return words
   }
 
   /** Compiles without blocking this thread; nothing runs. */
   compile(ir: KernelIR, wanted: readonly Wanted[]): Promise<void> {
-    return this.host.executables.prepare(ir, wanted.length > 0 ? packedIn(wanted[0]) : [])
+    return this.executables.prepare(ir, packedIn(wanted[0]))
   }
 
   /** All workers of the streams so far have it at hand, too. */
   async prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void> {
     await this.compile(ir, wanted)
-    await this.host.load(this.host.executables.get(ir, wanted.length > 0 ? packedIn(wanted[0]) : []))
+    await this.handOut(this.executables.get(ir, packedIn(wanted[0])))
   }
 
   // Queues
 
-  /** Every stream has threads of its own. */
-  expectTogether(): void {}
-
-  beforeWrite(): void {}
-
   /** All are written before any worker is told, so that ranks start as nearly together as they can. */
   enqueue(parts: readonly CpuPart[]): void {
-    const { host } = this
-    const recording = host.recording !== undefined
-    const { now } = host.platform.threads
+    const recording = this.recording !== undefined
+    const { now } = this.platform.threads
     const enqueued = recording ? now() : 0
     for (let n = 0; n < parts.length; n++) {
       const { queue, block, params } = parts[n]
-      host.makeRoom(queue)
+      this.makeRoom(queue)
       queue.writeParams(queue.write(block), params)
     }
     for (let n = 0; n < parts.length; n++) {
       const { queue, block, kernel, executable, flags, given } = parts[n]
-      const launched = queue.publish(kernel, executable, flags, block.grid, enqueued)
+      const launched = queue.publish(kernel.name, executable, flags, block.grid, enqueued)
       queue.wake(block.leaders, executable.lowered.roles)
       if (!recording) continue
       launched.given = given
       launched.published = now()
     }
-    host.launched()
+    this.launched()
   }
 
   #queues(stream: number): Queue[] {
-    return Array.from({ length: this.ranks }, (_, rank) => this.host.queue(rank, stream))
+    return Array.from({ length: this.ranks }, (_, rank) => this.queue(rank, stream))
   }
 
   mark(stream: number): readonly CpuMark[] {
@@ -179,11 +129,10 @@ export class CpuBackend implements Backend<CpuPart, CpuMark> {
 
   /** A launch that ends when the other queue of its rank has come so far. */
   follow(stream: number, marks: readonly CpuMark[]): void {
-    const { host } = this
     this.#queues(stream).forEach((queue, rank) => {
       const mark = marks[rank]
       if (!mark || mark.queue === queue) return
-      host.makeRoom(queue)
+      this.makeRoom(queue)
       queue.write({
         executable: awaitQueue,
         grid: mark.sequence,
@@ -191,11 +140,11 @@ export class CpuBackend implements Backend<CpuPart, CpuMark> {
         counters: mark.queue.address,
         frameStride: 0,
       })
-      const enqueued = host.recording ? host.platform.threads.now() : 0
+      const enqueued = this.recording ? this.platform.threads.now() : 0
       queue.publish('wait for an event', undefined, {}, 1, enqueued).published = enqueued
       queue.wake(1, 1)
     })
-    host.launched()
+    this.launched()
   }
 
   elapsed(from: readonly CpuMark[], to: readonly CpuMark[]): number | undefined {
@@ -203,7 +152,7 @@ export class CpuBackend implements Backend<CpuPart, CpuMark> {
       const ends = marks.map((launched) => {
         if (!launched)
           throw new WorldError('nothing was launched on the stream before the event: it has no time')
-        this.host.settle(launched.queue)
+        this.settle(launched.queue)
         return launched.end
       })
       return ends.includes(0) ? undefined : Math.max(...ends)
@@ -212,47 +161,32 @@ export class CpuBackend implements Backend<CpuPart, CpuMark> {
   }
 
   reach(stream?: number): Promise<void> {
-    return stream === undefined ? this.host.reachAll() : this.host.reach(this.#queues(stream))
+    return stream === undefined ? this.reachAll() : this.reachQueues(this.#queues(stream))
   }
 
   reachMarks(marks: readonly CpuMark[]): Promise<void> {
     const launched = marks.filter((mark) => mark !== undefined)
-    return this.host.reach(
+    return this.reachQueues(
       launched.map(({ queue }) => queue),
       launched.map(({ sequence }) => sequence),
     )
   }
 
   timeline(ranks: readonly number[]): Timeline | undefined {
-    return this.host.recording?.timeline(ranks, this.target)
-  }
-
-  isCounting(): boolean {
-    return false
-  }
-
-  reset(clear: () => void): Promise<void> {
-    return this.host.reset(clear)
-  }
-
-  close(release: () => void, heapReached: number): Promise<void> {
-    return this.host.close(release, heapReached)
+    return this.recording?.timeline(ranks, this.target)
   }
 }
 
-const packedIn = ({ given }: Wanted): readonly string[] =>
-  Object.entries(given).flatMap(([name, one]) =>
+/** The parameters whose tensors are packed; without arguments none. */
+const packedIn = (wanted: Wanted | undefined): readonly string[] =>
+  Object.entries(wanted?.given ?? {}).flatMap(([name, one]) =>
     typeof one !== 'number' && one.kind === 'packed' ? [name] : [],
   )
 
-const flagsIn = ({ given }: Wanted): Readonly<Record<string, SymmetricFlags>> =>
-  Object.fromEntries(
-    Object.entries(given).filter(
-      (entry): entry is [string, SymmetricFlags] => typeof entry[1] !== 'number' && entry[1].kind === 'flags',
-    ),
-  )
-
-function writeScalar(view: DataView, at: number, dtype: string, value: number): void {
+function writeScalar(words: Int32Array, { params }: Kernel, name: string, value: number): void {
+  const at = Object.keys(params).indexOf(name) * paramOf.bytes + paramOf.value
+  const { dtype } = params[name] as ScalarParam<DType>
+  const view = new DataView(words.buffer)
   if (dtype === 'f32') view.setFloat32(at, value, true)
   else if (dtype === 'i64') view.setBigInt64(at, BigInt(value), true)
   else view.setInt32(at, value, true)

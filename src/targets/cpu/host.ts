@@ -192,7 +192,7 @@ export class Host {
   }
 
   /** All workers of the streams so far have the executable at hand when it is launched. */
-  async load(executable: Executable): Promise<void> {
+  async handOut(executable: Executable): Promise<void> {
     for (const queue of this.#everyQueue) {
       this.makeRoom(queue)
       this.#crew.staff(queue, executable.lowered.roles)
@@ -215,11 +215,11 @@ export class Host {
 
   /** Until all that was launched has ended; throws if the world has stopped, or stops meanwhile. */
   reachAll(): Promise<void> {
-    return this.reach(this.#everyQueue)
+    return this.reachQueues(this.#everyQueue)
   }
 
   /** Until the queues have completed so many launches, or all so far. */
-  async reach(queues: readonly Queue[], sequences?: readonly number[]): Promise<void> {
+  async reachQueues(queues: readonly Queue[], sequences?: readonly number[]): Promise<void> {
     if (this.#stops.isStopping) throw await this.#stops.throwable()
     this.expectRunning()
     const start = this.recording ? this.platform.threads.now() : 0

@@ -17,7 +17,7 @@ export class CpuWorld extends HeapWorld<CpuPart, CpuMark, CpuBackend> {
 
   /** Leaders a rank: programs that run at once on each. */
   get workers(): number {
-    return this.backend.host.workers
+    return this.backend.workers
   }
 
   /** Panels in the order in which products read them: see lower/panels.ts. */
@@ -30,8 +30,8 @@ export class CpuWorld extends HeapWorld<CpuPart, CpuMark, CpuBackend> {
       )
     await this.synchronize()
     const [rows, columns] = shape
-    const { memory, host } = this.backend
-    const { machine } = host.platform.engine
+    const { memory, platform } = this.backend
+    const { machine } = platform.engine
     const { bytes } = packedLayout(machine, dtype, rows, columns)
     const source = this.empty(dtype, [bytes / dtypes[dtype].bytes], { name: `${name}, packed` })
     const Elements: PackableArray = packable[dtype]

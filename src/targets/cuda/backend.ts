@@ -6,13 +6,12 @@ import type { KernelIR } from '../../ir/node.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
 import type { Backend, Loaded, Stored, Wanted } from '../../world/backend.ts'
 import { expectTogether } from '../../world/residency.ts'
-import { WorldError, type SymmetricFlags } from '../../world/world.ts'
+import { WorldError } from '../../world/world.ts'
 import { kernelArgument } from './arguments.ts'
 import { DeviceClock } from './clock.ts'
 import { executableOf, type Executable } from './executables.ts'
 import { Graphs } from './graphs.ts'
-import { Machine, type CudaPlatform, type CudaWorldOptions } from './machine.ts'
-import type { CudaMemory } from './memory.ts'
+import { Machine } from './machine.ts'
 import type { Part, Queue } from './queue.ts'
 import type { Kernel, StreamEvent } from './runtime.ts'
 
@@ -23,33 +22,15 @@ interface Code {
   readonly programsPerProcessor: number
 }
 
-export class CudaBackend implements Backend<Part, StreamEvent> {
+export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
   readonly target = 'cuda'
-  readonly machine: Machine
-  readonly graphs: Graphs
+  readonly graphs = new Graphs(this)
   readonly #events = new Set<StreamEvent>()
   /** Tensors whose words carry epochs. */
   readonly #carrying = new WeakSet<object>()
 
-  constructor(platform: CudaPlatform, options: CudaWorldOptions) {
-    this.machine = new Machine(platform, options)
-    this.graphs = new Graphs(this.machine)
-  }
-
-  get ranks(): number {
-    return this.machine.ranks
-  }
-  get memory(): CudaMemory {
-    return this.machine.memory
-  }
-  get isIdle(): boolean {
-    return this.machine.isIdle
-  }
-  set onIdle(called: () => void) {
-    this.machine.onIdle = called
-  }
   get clockTick(): number {
-    const clock = new DeviceClock(this.machine.place(0).device, this.machine.platform.compile)
+    const clock = new DeviceClock(this.place(0).device, this.platform.compile)
     try {
       return clock.tick()
     } finally {
@@ -57,42 +38,36 @@ export class CudaBackend implements Backend<Part, StreamEvent> {
     }
   }
 
-  expectRunning(): void {
-    this.machine.expectRunning()
-  }
-
   // Code
 
   load(wanted: Wanted): Loaded<Part> {
-    const { machine } = this
     const { ir, rank, stream, values } = wanted
     // One that is new may have to wait, and is made before anything is loaded.
-    const queue = machine.queue(rank, stream)
-    if (machine.facts.words)
+    const queue = this.queue(rank, stream)
+    if (this.facts.words)
       for (const name of Object.keys(ir.carried ?? {})) this.#carrying.add(values[name] as object)
-    const executable = executableOf(ir, values, machine.facts)
+    const executable = executableOf(ir, values, this.facts)
     const { block, sharedBytes } = executable.emitted
-    const kernel = machine.kernel(executable, rank)
+    const kernel = this.kernel(executable, rank)
     const programsPerProcessor = kernel.programsPerSm({ block, sharedBytes })
     return {
-      resident: machine.resident(programsPerProcessor, rank),
+      resident: this.resident(programsPerProcessor, rank),
       waiting: executable.waiting,
       part: (grid) => this.#part(wanted, queue, { executable, kernel, programsPerProcessor }, grid),
     }
   }
 
   #part(wanted: Wanted, queue: Queue, code: Code, grid: number): Part {
-    const { machine } = this
-    const { rank, values, given } = wanted
+    const { rank, values } = wanted
     const { executable, kernel, programsPerProcessor } = code
     const { block, sharedBytes, params, writes } = executable.emitted
-    const { heap, stride } = machine.placement
+    const { heap, stride } = this.placement
     const memory = {
-      device: machine.place(rank).device,
-      ...{ rank, ranks: machine.ranks, heap, stride },
-      counters: machine.counters(queue, executable),
+      device: this.place(rank).device,
+      ...{ rank, ranks: this.ranks, heap, stride },
+      counters: this.counters(queue, executable),
       control: 0n,
-      log: machine.recorder?.address(queue),
+      log: this.recorder?.address(queue),
     }
     // One program is resident or it is not.
     const cooperative = executable.waiting !== undefined && grid > 1
@@ -104,9 +79,7 @@ export class CudaBackend implements Backend<Part, StreamEvent> {
     return {
       ...{ queue, rank, grid, executable, programsPerProcessor, launch },
       kernel: wanted.kernel,
-      flags: Object.fromEntries(
-        Object.entries(given).filter((entry): entry is [string, SymmetricFlags] => isFlags(entry[1])),
-      ),
+      flags: wanted.flags,
       controlAt: params.findIndex(({ kind }) => kind === 'control'),
       early: params.flatMap((param) =>
         param.kind === 'settled' ? param.groups.map((group) => group.map(memoryOf)) : [],
@@ -125,21 +98,20 @@ export class CudaBackend implements Backend<Part, StreamEvent> {
 
   /** What a kernel becomes depends on the shapes of its tensors: with arguments it is compiled, without it is recorded. */
   prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void> {
-    for (const { rank, values } of wanted)
-      this.machine.kernel(executableOf(ir, values, this.machine.facts), rank)
+    for (const { rank, values } of wanted) this.kernel(executableOf(ir, values, this.facts), rank)
     return Promise.resolve()
   }
 
   // Queues
 
   expectTogether(parts: readonly Part[]): void {
-    const ranks = this.machine.placement.ranks.map((_, rank) => rank)
-    expectTogether(parts, ranks, (rank) => this.machine.place(rank).sms)
+    const ranks = this.placement.ranks.map((_, rank) => rank)
+    expectTogether(parts, ranks, (rank) => this.place(rank).sms)
   }
 
-  enqueue(parts: readonly Part[]): void {
+  override enqueue(parts: readonly Part[]): void {
     if (this.graphs.isCapturing) this.graphs.add(parts)
-    else this.machine.enqueue(parts)
+    else super.enqueue(parts)
   }
 
   beforeWrite(stored: Stored, name: string, rank: number): void {
@@ -147,11 +119,11 @@ export class CudaBackend implements Backend<Part, StreamEvent> {
       throw new WorldError(
         `${name} is written while a graph is captured, which would not hold that: write it before`,
       )
-    this.machine.holdHostBack(stored, name, rank)
+    this.holdHostBack(stored, name, rank)
   }
 
   #queues(stream: number): Queue[] {
-    return this.machine.placement.ranks.map((_, rank) => this.machine.queue(rank, stream))
+    return this.placement.ranks.map((_, rank) => this.queue(rank, stream))
   }
 
   mark(stream: number): readonly StreamEvent[] {
@@ -188,37 +160,26 @@ export class CudaBackend implements Backend<Part, StreamEvent> {
   }
 
   reach(stream?: number): Promise<void> {
-    return this.machine.reach(stream === undefined ? undefined : this.#queues(stream))
+    return this.reachQueues(stream === undefined ? undefined : this.#queues(stream))
   }
 
   reachMarks(marks: readonly StreamEvent[]): Promise<void> {
-    return this.machine.reachEvents(marks)
+    return this.reachEvents(marks)
   }
 
   timeline(ranks: readonly number[]): Timeline | undefined {
-    return this.machine.recorder?.recording.timeline(
-      ranks,
-      this.target,
-      (rank) => this.machine.place(rank).sms,
-    )
+    return this.recorder?.recording.timeline(ranks, this.target, (rank) => this.place(rank).sms)
   }
 
   isCounting(stored: Stored): boolean {
     return this.#carrying.has(stored)
   }
 
-  reset(clear: () => void): Promise<void> {
-    return this.machine.reset(clear)
-  }
-
-  close(release: () => void): Promise<void> {
-    return this.machine.close(() => {
+  override close(release: () => void): Promise<void> {
+    return super.close(() => {
       this.graphs.close()
       release()
       for (const event of this.#events) event.close()
     })
   }
 }
-
-const isFlags = (given: unknown): boolean =>
-  typeof given === 'object' && given !== null && (given as { kind?: string }).kind === 'flags'

@@ -276,7 +276,7 @@ export class Machine {
   // Waiting
 
   /** Until the launches of these queues so far have ended; throws if the world has stopped, or stops meanwhile. */
-  async reach(queues: readonly Queue[] = this.#queues): Promise<void> {
+  async reachQueues(queues: readonly Queue[] = this.#queues): Promise<void> {
     await this.#expectNotStopped()
     const from = hostNow()
     const goals = queues.map((queue) => queue.launched)
@@ -390,7 +390,7 @@ export class Machine {
 
   /** After a stop, as if nothing had been launched yet. Otherwise waits for what was launched. */
   async reset(clear: () => void): Promise<void> {
-    if (!this.#stops.isStopping) await this.reach()
+    if (!this.#stops.isStopping) await this.reachQueues()
     const stopped = this.#stops.isStopping ? await this.#stops.throwable() : undefined
     if (this.#lost !== undefined) throw stopped!
     clear()
@@ -404,7 +404,7 @@ export class Machine {
   /** Waits for what was launched; gives everything back, after what `release` does. */
   close(release: () => void): Promise<void> {
     return this.#stops.close(
-      () => this.reach(),
+      () => this.reachQueues(),
       () => {
         this.#watchdog.close()
         if (this.#lost !== undefined) return

@@ -11,7 +11,7 @@ import { u64, type Stream, type StreamEvent } from './runtime.ts'
 import type { Accesses, Line } from './settled.ts'
 
 /** A launch of a kernel on one rank, as it can be enqueued again and again. */
-export interface Part extends WorldPart, Accesses {
+export interface Part extends WorldPart, Omit<Accesses, 'kernel'> {
   readonly queue: Queue
   readonly executable: Executable
   readonly programsPerProcessor: number

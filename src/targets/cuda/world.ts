@@ -18,18 +18,18 @@ export class CudaWorld extends HeapWorld<Part, StreamEvent, CudaBackend> {
   /** Multiprocessors of a rank. */
   multiprocessors(rank: number): number {
     this.expectRank(rank)
-    return this.backend.machine.place(rank).sms
+    return this.backend.place(rank).sms
   }
 
   /** The name of a rank's device. */
   device(rank: number): string {
     this.expectRank(rank)
-    return this.backend.machine.place(rank).device.name
+    return this.backend.place(rank).device.name
   }
 
   /** Whether all ranks are parts of one. */
   get oneDevice(): boolean {
-    return this.backend.machine.facts.oneDevice
+    return this.backend.facts.oneDevice
   }
 
   /** The launches that `body` makes, on all ranks and streams, as one graph: they run when it is launched. */
@@ -50,14 +50,15 @@ export class CudaWorld extends HeapWorld<Part, StreamEvent, CudaBackend> {
   /** The driver's stream of a rank: what is enqueued on it comes after the launches so far, and before those that follow. */
   driverStream(rank: number, stream = 0): Stream {
     this.expectLocal(rank)
-    const { machine, graphs } = this.backend
-    machine.expectRunning()
-    const queue = machine.queue(rank, stream)
-    machine.settled.forgo()
+    const { backend } = this
+    const { graphs, settled } = backend
+    backend.expectRunning()
+    const queue = backend.queue(rank, stream)
+    settled.forgo()
     // A stream that is captured takes no events from outside: the graph is held back as a whole.
     if (!graphs.isCapturing) {
       graphs.catchUp()
-      machine.settled.holdBackAll(queue)
+      settled.holdBackAll(queue)
     }
     return queue.stream
   }
