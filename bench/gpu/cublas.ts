@@ -3,7 +3,8 @@
 
 import { bindChecked } from '../../src/targets/cuda/driver.ts'
 import { openLibrary, toolkitFolders } from '../../src/targets/cuda/node.ts'
-import type { Device, Stream } from '../../src/targets/cuda/runtime.ts'
+import type { Device } from '../../src/targets/cuda/runtime.ts'
+import type { Stream } from '../../src/targets/cuda/stream.ts'
 
 export interface Operands {
   readonly a: bigint

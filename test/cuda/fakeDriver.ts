@@ -145,7 +145,6 @@ export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeO
       names.set(handles, name as string)
       out(to, handles++)
     },
-    cuKernelGetAttribute: (to) => out(to, 0),
     cuKernelGetFunction: (to, kernel) => out(to, Number(kernel)),
     cuOccupancyMaxActiveBlocksPerMultiprocessor: (to) => out(to, programsPerSm),
     cuLaunchKernelEx: (config, kernel, pointers) => {

@@ -1,6 +1,6 @@
 /** What may be read while the launch ahead still ends: only what no launch since the world idled writes; and who comes after. */
 import { describe, expect, it } from 'vitest'
-import type { Launch } from '../../src/targets/cuda/runtime.ts'
+import type { Launch } from '../../src/targets/cuda/device.ts'
 import { Settled, type Accesses, type Line } from '../../src/targets/cuda/settled.ts'
 
 const [a, b, c] = [{ name: 'a' }, { name: 'b' }, { name: 'c' }]

@@ -5,7 +5,7 @@
 import { dtypes } from '../../ir/dtype.ts'
 import type { HeapTensor, Stored } from '../../world/backend.ts'
 import type { ParamRecipe } from './emit/recipe.ts'
-import { bytes, f32, i32, u32, u64, type Device, type KernelArgument } from './runtime.ts'
+import { bytes, f32, i32, u32, u64, type Device, type KernelArgument } from './device.ts'
 import type { TensorMapShape, TensorMapType } from './tensormap.ts'
 
 type LaunchArgument = Stored | number

@@ -13,7 +13,7 @@ import { executableOf, type Executable } from './executables.ts'
 import { Graphs } from './graphs.ts'
 import { Machine } from './machine.ts'
 import type { Part, Queue } from './queue.ts'
-import type { Kernel, StreamEvent } from './runtime.ts'
+import type { Kernel, StreamEvent } from './device.ts'
 
 /** A kernel on a device. */
 interface Code {

@@ -5,7 +5,7 @@
 import { countBefore } from '../../timeline/search.ts'
 import { kernelOn, type Compile } from './executables.ts'
 import type { EmittedKernel } from './emit/recipe.ts'
-import { u32, u64, type Device, type HostMemory, type Launch, type Stream } from './runtime.ts'
+import { u32, u64, type Device, type HostMemory, type Launch, type Stream } from './device.ts'
 
 export const hostNow = (): number => performance.now() * 1e6
 

@@ -5,7 +5,7 @@
  * launch that is under way has a block of its own, so that records tell which launch wrote them; of blocks that are taken no
  * abort is raised and no record written.
  */
-import type { Device } from './runtime.ts'
+import type { Device } from './device.ts'
 import { transfersOf } from './transfers.ts'
 
 export interface Control {

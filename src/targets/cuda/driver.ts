@@ -2,10 +2,11 @@
 // Contract: nothing is loaded until `findCuda()`; a machine without koffi, driver or device gets `available: false` and
 // the reason. Handles and device pointers are bigints, but for launches; out-parameters are typed arrays. This file knows no policy.
 
+import { DeviceError } from './device.ts'
 import { canCallLibraries, openLibrary, setDefault, textAt, type Argument, type OpenLibrary } from './node.ts'
 
 /** A failed CUDA call: `code` and `errorName` are the library's, e.g. 700 and CUDA_ERROR_ILLEGAL_ADDRESS. */
-export class CudaError extends Error {
+export class CudaError extends DeviceError {
   override readonly name = 'CudaError'
   constructor(
     readonly call: string,
@@ -73,11 +74,9 @@ const SIGNATURES = {
   cuLibraryLoadData: [P, P, P, P, U32, P, P, U32],
   cuLibraryUnload: [P],
   cuLibraryGetKernel: [P, P, 'str'],
-  cuKernelGetAttribute: [P, I32, P, I32],
   cuKernelSetAttribute: [I32, I32, P, I32],
   cuKernelGetFunction: [P, P],
   cuOccupancyMaxActiveBlocksPerMultiprocessor: [P, P, I32, U64],
-  cuOccupancyMaxActiveClusters: [P, P, P],
   // Addresses as numbers: they cost less than bigints, and no call is made as often.
   cuLaunchKernelEx: [U64, U64, U64, U64],
   cuTensorMapEncodeTiled: [P, I32, U32, P, P, P, P, P, I32, I32, I32, I32],
@@ -190,4 +189,28 @@ export function bindChecked<T extends Record<string, readonly string[]>>(
     }
   }
   return bound as { readonly [F in keyof T]: (...args: Argument[]) => void }
+}
+
+/** What a call writes into an out-parameter: a handle or an address, or a number. */
+export function readHandle(call: (out: BigUint64Array) => void): bigint {
+  const out = new BigUint64Array(1)
+  call(out)
+  return out[0]
+}
+
+export function readInt(call: (out: Int32Array) => void): number {
+  const out = new Int32Array(1)
+  call(out)
+  return out[0]
+}
+
+/** Of a call that asks whether something is done. */
+export function isReady(query: () => void): boolean {
+  try {
+    query()
+    return true
+  } catch (error) {
+    if (error instanceof CudaError && error.code === CUDA_ERROR_NOT_READY) return false
+    throw error
+  }
 }

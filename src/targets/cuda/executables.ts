@@ -11,7 +11,7 @@ import { emitCuda } from './emit/emit.ts'
 import type { EmitFacts, EmittedKernel } from './emit/recipe.ts'
 import { specialise, type WorldFacts } from './facts.ts'
 import type { LaunchArguments } from './arguments.ts'
-import type { Device, Kernel } from './runtime.ts'
+import type { Device, Kernel } from './device.ts'
 
 export interface Executable {
   /** As recorded. */

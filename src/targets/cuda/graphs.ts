@@ -7,7 +7,7 @@ import { WorldError } from '../../world/world.ts'
 import { hostNow } from './clock.ts'
 import type { Machine } from './machine.ts'
 import { controlFor, start, type Part, type Queue, type Step } from './queue.ts'
-import type { Graph, StreamEvent } from './runtime.ts'
+import type { Graph, StreamEvent } from './device.ts'
 
 /** Launches that were captured. */
 export interface LaunchGraph {

@@ -9,14 +9,13 @@ import { limitOf, Watchdog } from '../../world/watchdog.ts'
 import { WorldError, WorldStopped, type StoppedWorker } from '../../world/world.ts'
 import { abort, Controls } from './control.ts'
 import { hostNow } from './clock.ts'
-import { CudaError } from './driver.ts'
 import { kernelOn, type Compile, type Executable } from './executables.ts'
 import type { WorldFacts } from './facts.ts'
 import { numberFrom, yieldToOthers } from './node.ts'
 import { placeRanks, type Placement, type RankPlace } from './placement.ts'
 import { mostUnderWay, Queue, type Part } from './queue.ts'
 import { Recorder } from './recorder.ts'
-import type { Device, Kernel, StreamEvent } from './runtime.ts'
+import { DeviceError, type Device, type Kernel, type StreamEvent } from './device.ts'
 import { stoppedWorkers } from './stopped.ts'
 import { Settled, type Held } from './settled.ts'
 import { CudaMemory } from './memory.ts'
@@ -105,7 +104,7 @@ export class Machine {
     try {
       return placeRanks(this.platform.devices, ranks, heapBytes + privateBytes, multiprocessors)
     } catch (error) {
-      if (error instanceof CudaError)
+      if (error instanceof DeviceError)
         throw new WorldError(
           `a heap of ${bytesText(heapBytes)} on each of ${ranks} ranks cannot be had: ${error.message}`,
         )
@@ -254,7 +253,7 @@ export class Machine {
   }
 
   #refused(parts: readonly Part[], error: unknown): unknown {
-    if (!(error instanceof CudaError)) return error
+    if (!(error instanceof DeviceError)) return error
     return this.#lose(error, [...new Set(parts.map(({ kernel }) => kernel.name))].join(', '))
   }
 
@@ -315,7 +314,7 @@ export class Machine {
     try {
       return ask()
     } catch (error) {
-      if (!(error instanceof CudaError)) throw error
+      if (!(error instanceof DeviceError)) throw error
       const kernels = this.#queues.flatMap((queue) => queue.underWay.map(({ part }) => part.kernel.name))
       throw this.#lose(error, [...new Set(kernels)].join(', '))
     }
@@ -381,7 +380,7 @@ export class Machine {
   }
 
   /** After such an error no call of the driver works any more; gives what to throw. */
-  #lose(error: CudaError, kernels: string): WorldStopped {
+  #lose(error: DeviceError, kernels: string): WorldStopped {
     this.#lost = error.message
     return this.#stops.failed(
       `${kernels === '' ? '' : `while ${kernels} ran: `}${error.message}. This process cannot use the device any more`,

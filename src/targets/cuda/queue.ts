@@ -7,7 +7,7 @@ import type { Given } from '../../world/launchTraffic.ts'
 import type { SymmetricFlags } from '../../world/world.ts'
 import type { Control, Controls } from './control.ts'
 import type { Executable } from './executables.ts'
-import { u64, type Stream, type StreamEvent } from './runtime.ts'
+import { u64, type Stream, type StreamEvent } from './device.ts'
 import type { Accesses, Line } from './settled.ts'
 
 /** A launch of a kernel on one rank, as it can be enqueued again and again. */

@@ -1,15 +1,10 @@
 // Virtual ranks: one device shared out so that each rank has multiprocessors and streams of its own.
 // Contract: ranks' multiprocessors are disjoint, so kernels of all ranks run at the same time and may wait for each other.
 
-import { readHandle, Stream } from './runtime.ts'
+import type { Share } from './device.ts'
+import { readHandle } from './driver.ts'
 import type { Device } from './runtime.ts'
-
-/** Multiprocessors of a device, and streams that use no others. */
-export interface Share {
-  readonly sms: number
-  createStream(): Stream
-  close(): void
-}
+import { Stream } from './stream.ts'
 
 const RESOURCE = { bytes: 144, smCountAt: 96, typeSm: 1 }
 const GREEN_CONTEXT_DEFAULT_STREAM = 1

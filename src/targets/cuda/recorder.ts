@@ -7,7 +7,7 @@ import type { Compile } from './executables.ts'
 import { logBytes, type LogMemory } from './log.ts'
 import type { Queue, Step } from './queue.ts'
 import { Recording } from './recording.ts'
-import type { Device, Stream } from './runtime.ts'
+import type { Device, Stream } from './device.ts'
 
 /** Memory of a device, by a stream of its own. */
 class DeviceMemory implements LogMemory {

@@ -21,7 +21,7 @@
  * any order with launches; it waits until the world idles. Where somebody else enqueues work on the world's streams nothing is known, and
  * nothing is settled from then on; that work comes after the early readers so far.
  */
-import { u32, type Launch } from './runtime.ts'
+import { u32, type Launch } from './device.ts'
 
 /** Where launches of a rank follow each other. */
 export interface Line {

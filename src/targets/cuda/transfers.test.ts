@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest'
-import type { Device } from './runtime.ts'
+import type { Device } from './device.ts'
 import { transfersOf } from './transfers.ts'
 
 afterEach(() => vi.restoreAllMocks())

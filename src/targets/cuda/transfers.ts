@@ -9,7 +9,7 @@ import { dtypes, type StorageDType } from '../../ir/dtype.ts'
 import { fillElements, readElements, writeElements } from '../../world/elements.ts'
 import { isWords } from '../../world/host.ts'
 import { WorldError } from '../../world/world.ts'
-import type { Device, HostMemory, Stream } from './runtime.ts'
+import type { Device, HostMemory, Stream } from './device.ts'
 
 const STAGING_BYTES = 8 * 1024 * 1024
 /** Milliseconds after which a copy of a piece is thought to never come. */

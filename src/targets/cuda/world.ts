@@ -8,7 +8,8 @@ import { CudaBackend } from './backend.ts'
 import type { LaunchGraph } from './graphs.ts'
 import type { CudaPlatform, CudaWorldOptions } from './machine.ts'
 import type { Part } from './queue.ts'
-import type { Stream, StreamEvent } from './runtime.ts'
+import type { StreamEvent } from './device.ts'
+import type { Stream } from './stream.ts'
 
 export class CudaWorld extends HeapWorld<Part, StreamEvent, CudaBackend> {
   constructor(platform: CudaPlatform, options: CudaWorldOptions) {
@@ -60,6 +61,6 @@ export class CudaWorld extends HeapWorld<Part, StreamEvent, CudaBackend> {
       graphs.catchUp()
       settled.holdBackAll(queue)
     }
-    return queue.stream
+    return queue.stream as Stream
   }
 }

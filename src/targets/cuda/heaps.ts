@@ -1,0 +1,49 @@
+// Heaps of several ranks in one range of addresses, through the driver's virtual memory.
+
+import type { Heaps } from './device.ts'
+import { readHandle, readInt } from './driver.ts'
+import type { Device } from './runtime.ts'
+
+/** Whether kernels on one device can access the memory of another. */
+export const canReach = (from: Device, to: Device): boolean =>
+  readInt((out) => from.driver.cuDeviceCanAccessPeer(out, from.index, to.index)) === 1
+
+// CUmemAllocationProp (pinned memory of a device) and CUmemAccessDesc.
+const PINNED = 1
+const ON_DEVICE = 1
+const READ_AND_WRITE = 3
+
+function allocationOf(device: Device): Int32Array {
+  return Int32Array.of(PINNED, 0, ON_DEVICE, device.index, 0, 0, 0, 0)
+}
+
+/** A heap on each device, side by side. */
+export function mapHeaps(devices: readonly Device[], bytes: number): Heaps {
+  const { driver } = devices[0]
+  devices[0].makeCurrent(devices[0].context)
+  const granularity = Number(
+    readHandle((out) => driver.cuMemGetAllocationGranularity(out, allocationOf(devices[0]), 0)),
+  )
+  const stride = Math.ceil(bytes / granularity) * granularity
+  const range = stride * devices.length
+  const heap = readHandle((out) => driver.cuMemAddressReserve(out, range, 0, 0, 0))
+  const made: bigint[] = []
+  const close = (): void => {
+    if (made.length > 0) driver.cuMemUnmap(heap, made.length * stride)
+    for (const memory of made) driver.cuMemRelease(memory)
+    driver.cuMemAddressFree(heap, range)
+  }
+  try {
+    for (const device of devices) {
+      const memory = readHandle((out) => driver.cuMemCreate(out, stride, allocationOf(device), 0))
+      driver.cuMemMap(heap + BigInt(made.length) * BigInt(stride), stride, 0, memory, 0)
+      made.push(memory)
+    }
+    const access = [...new Set(devices)].flatMap(({ index }) => [ON_DEVICE, index, READ_AND_WRITE])
+    driver.cuMemSetAccess(heap, range, Int32Array.from(access), access.length / 3)
+  } catch (error) {
+    close()
+    throw error
+  }
+  return { heap, stride, close }
+}
