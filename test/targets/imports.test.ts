@@ -1,0 +1,62 @@
+/** Who may import whom among worlds and targets: a target is known to nobody but the one place that opens worlds by name. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+
+const src = fileURLToPath(new URL('../../src', import.meta.url))
+
+const files = readdirSync(src, { recursive: true, encoding: 'utf8' })
+  .map((path) => path.replaceAll('\\', '/'))
+  .filter((path) => path.endsWith('.ts') && !path.endsWith('.test.ts'))
+
+/** Files of this package that a file names after `from`, in `import '…'` or in `import('…')`, types included. */
+function importsOf(file: string): string[] {
+  const text = readFileSync(join(src, file), 'utf8')
+  const named = text.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*'(\.[^']+)'/g)
+  return [...named].map(([, path]) => relative(src, join(src, dirname(file), path)).replaceAll('\\', '/'))
+}
+
+const imports = files.flatMap((from) => importsOf(from).map((to) => [from, to] as const))
+const inside = (folder: string, file: string): boolean => file.startsWith(`${folder}/`)
+const targetOf = (file: string): string | undefined => /^targets\/([^/]+)\//.exec(file)?.[1]
+const texts = (found: readonly (readonly [string, string])[]): string[] =>
+  found.map(([from, to]) => `${from} imports ${to}`)
+
+describe('imports', () => {
+  it('are found: of values, of types and at run time', () => {
+    const has = (from: string, to: string): boolean =>
+      imports.some(([one, other]) => one === from && other === to)
+    expect(has('world/open.ts', 'targets/check/world.ts')).toBe(true)
+    expect(has('world/open.ts', 'targets/cuda/open.ts')).toBe(true)
+    expect(has('targets/cuda/machine.ts', 'targets/cuda/device.ts')).toBe(true)
+    expect(has('targets/wasm/world.ts', 'targets/cpu/host.ts')).toBe(true)
+    for (const [, to] of imports.filter(([, one]) => one.endsWith('.ts'))) expect(files).toContain(to)
+  })
+
+  it('of a target by src/world are those of open.ts alone', () => {
+    const found = imports.filter(
+      ([from, to]) => inside('world', from) && inside('targets', to) && from !== 'world/open.ts',
+    )
+    expect(texts(found)).toEqual([])
+  })
+
+  it('of a target by another are those of cpu, the base of wasm and native', () => {
+    const bases: Readonly<Record<string, string>> = { wasm: 'cpu', native: 'cpu' }
+    const found = imports.filter(([from, to]) => {
+      const [one, other] = [targetOf(from), targetOf(to)]
+      return one !== undefined && other !== undefined && one !== other && bases[one] !== other
+    })
+    expect(texts(found)).toEqual([])
+  })
+
+  it("of NVIDIA's driver are those of its implementation of the device interface", () => {
+    const driver = ['driver', 'runtime', 'stream', 'kernel', 'heaps', 'ranks', 'nvrtc'].map(
+      (name) => `targets/cuda/${name}.ts`,
+    )
+    // `openCudaWorld` finds devices, `driverStream` hands their streams to other libraries.
+    const users = [...driver, 'targets/cuda/tensormap.ts', 'targets/cuda/open.ts', 'targets/cuda/world.ts']
+    const found = imports.filter(([from, to]) => driver.includes(to) && !users.includes(from))
+    expect(texts(found)).toEqual([])
+  })
+})
