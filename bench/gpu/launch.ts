@@ -72,9 +72,8 @@ export async function measureLaunch(cell: Cell, effort: Effort): Promise<CellRes
     const notes: string[] = []
     if (stageOptions.isMeasuring) {
       const stream = one.world.driverStream(0)
-      const module = stream.device.loadModule(compileCuda(sourceOfPut).bytes)
-      const raw = module
-        .kernel('put')
+      const raw = stream.device
+        .loadKernel(compileCuda(sourceOfPut).bytes, 'put')
         .prepare({ grid: 1, block: 32 }, [u64(one.world.addressOf(one.x, 0)), argument(1)])
       const sample = inARow(
         200,

@@ -54,15 +54,15 @@ export function expectArguments(
     if (!Object.hasOwn(kernel.params, name)) throw new WorldError(`${kernel.name} has no argument ${name}`)
 }
 
-/** Targets take two tensor parameters for two tensors. `memory` is what an argument is stored in; undefined of a number. */
+/** Targets take two tensor parameters for two tensors. `memory` is what an argument is stored in, or a number. */
 export function expectDistinct(
   kernel: string,
   writes: ReadonlySet<string>,
-  memory: Iterable<readonly [name: string, memory: object | undefined]>,
+  memory: Iterable<readonly [name: string, memory: unknown]>,
 ): void {
-  const seen = new Map<object, string>()
+  const seen = new Map<unknown, string>()
   for (const [name, storage] of memory) {
-    if (!storage) continue
+    if (typeof storage !== 'object') continue
     const other = seen.get(storage)
     if (other && (writes.has(name) || writes.has(other)))
       throw new WorldError(

@@ -47,6 +47,14 @@ export abstract class HostWorld<Stored extends object = object> implements World
   readonly ranks: number
   readonly localRanks: readonly number[]
   protected readonly everyRank: readonly number[]
+  readonly empty: Allocator['empty']
+  readonly full: Allocator['full']
+  readonly zeros: Allocator['zeros']
+  readonly arange: Allocator['arange']
+  readonly rand: Allocator['rand']
+  readonly randn: Allocator['randn']
+  readonly from: Allocator['from']
+  readonly flags: Allocator['flags']
   readonly #requests: Requests<SymmetricTensor | SymmetricFlags>
   readonly #stored = new Map<SymmetricTensor | SymmetricFlags, Stored>()
   readonly #freed = new WeakSet<object>()
@@ -57,6 +65,15 @@ export abstract class HostWorld<Stored extends object = object> implements World
     this.everyRank = Array.from({ length: ranks }, (_, rank) => rank)
     this.localRanks = localRanks ?? this.everyRank
     this.#requests = new Requests(ranks)
+    const all = this.#as(this.everyRank)
+    this.empty = all.empty
+    this.full = all.full
+    this.zeros = all.zeros
+    this.arange = all.arange
+    this.rand = all.rand
+    this.randn = all.randn
+    this.from = all.from
+    this.flags = all.flags
   }
 
   get clockTick(): number {
@@ -126,41 +143,6 @@ export abstract class HostWorld<Stored extends object = object> implements World
       from: (dtype, shape, contents, options) => make(dtype, shape, contents, options),
       flags: (shape = [], options = {}) => this.#flags(ranks, shape, options),
     }
-  }
-
-  #everywhere: Allocator | undefined
-  get #all(): Allocator {
-    return (this.#everywhere ??= this.#as(this.everyRank))
-  }
-
-  empty<D extends StorageDType>(dtype: D, shape: readonly number[], options?: TensorOptions) {
-    return this.#all.empty(dtype, shape, options)
-  }
-  full<D extends StorageDType>(dtype: D, shape: readonly number[], value: number, options?: TensorOptions) {
-    return this.#all.full(dtype, shape, value, options)
-  }
-  zeros<D extends StorageDType>(dtype: D, shape: readonly number[], options?: TensorOptions) {
-    return this.#all.zeros(dtype, shape, options)
-  }
-  arange<D extends StorageDType>(dtype: D, shape: readonly number[], options?: TensorOptions) {
-    return this.#all.arange(dtype, shape, options)
-  }
-  rand<D extends StorageDType>(dtype: D, shape: readonly number[], options?: RandomOptions) {
-    return this.#all.rand(dtype, shape, options)
-  }
-  randn<D extends StorageDType>(dtype: D, shape: readonly number[], options?: RandomOptions) {
-    return this.#all.randn(dtype, shape, options)
-  }
-  from<D extends StorageDType>(
-    dtype: D,
-    shape: readonly number[],
-    contents: PerRank<ArrayLike<number>>,
-    options?: TensorOptions,
-  ) {
-    return this.#all.from(dtype, shape, contents, options)
-  }
-  flags(shape?: readonly number[], options?: AllocationOptions & { readonly arrivals?: number }) {
-    return this.#all.flags(shape, options)
   }
 
   on(rank: number): Allocator {

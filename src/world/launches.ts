@@ -97,25 +97,18 @@ export class Launches<P extends Part> {
   ): readonly Wanted[] {
     const tensors = this.#tensors
     expectArguments(kernel, args, ranks, (handle) => tensors.wrongHandle(handle))
+    const { writes } = usesOf(ir)
     return ranks.map((rank) => {
-      const given = Object.keys(kernel.params).map(
-        (name) => [name, argumentOf(args[name], rank) as Handle | number] as const,
-      )
-      const values = given.map(
-        ([name, value]) => [name, typeof value === 'number' ? value : tensors.stored(value)] as const,
-      )
-      const memory = values.map(
-        ([name, value]) => [name, typeof value === 'number' ? undefined : value] as const,
-      )
-      expectDistinct(kernel.name, usesOf(ir).writes, memory)
-      return {
-        ...{ kernel, ir, rank, stream },
-        given: Object.fromEntries(given),
-        values: Object.fromEntries(values),
-        flags: Object.fromEntries(
-          given.filter((entry): entry is readonly [string, SymmetricFlags] => isFlags(entry[1])),
-        ),
+      const given: Record<string, Handle | number> = {}
+      const values: Record<string, Stored | number> = {}
+      const flags: Record<string, SymmetricFlags> = {}
+      for (const name of Object.keys(kernel.params)) {
+        const value = (given[name] = argumentOf(args[name], rank) as Handle | number)
+        values[name] = typeof value === 'number' ? value : tensors.stored(value)
+        if (typeof value !== 'number' && value.kind === 'flags') flags[name] = value
       }
+      expectDistinct(kernel.name, writes, Object.entries(values))
+      return { kernel, ir, rank, stream, given, values, flags }
     })
   }
 
@@ -217,8 +210,6 @@ export class Launches<P extends Part> {
     if (ofRank.length > mostAsked) ofRank.pop()!.part.close()
   }
 }
-
-const isFlags = (given: Handle | number): boolean => typeof given !== 'number' && given.kind === 'flags'
 
 const gridAsked = ({ grid }: LaunchOptions, rank: number): number | 'resident' =>
   typeof grid === 'function' ? grid(rank) : grid

@@ -23,10 +23,10 @@ export interface Device {
   free(address: bigint): void
   /** Memory of the host that kernels can read and write. */
   allocateHost(bytes: number): HostMemory
-  createStream(): Stream
-  /** One that shares no hardware queue with others, for what must get through while kernels wait. */
-  createUrgentStream(): Stream
-  loadModule(code: Uint8Array): Module
+  /** `urgent`: it shares no hardware queue with others, for what must get through while kernels wait. */
+  createStream(urgent?: boolean): Stream
+  /** A kernel of machine code, by name. It runs on every stream of the device, shares' too. */
+  loadKernel(code: Uint8Array, name: string): Kernel
   /** What the copy engine must know of a tensor, where kernels of this vendor are passed that. */
   tensorMap(address: bigint, shape: TensorMapShape): Uint8Array
 
@@ -96,11 +96,6 @@ export interface StreamEvent {
 export interface Graph {
   launch(): void
   close(): void
-}
-
-/** Loaded machine code. Its kernels run on every stream of the device, shares' too. */
-export interface Module {
-  kernel(name: string): Kernel
 }
 
 export interface LaunchShape {

@@ -72,7 +72,6 @@ const SIGNATURES = {
   cuEventQuery: [P],
   cuEventElapsedTime: [P, P, P],
   cuLibraryLoadData: [P, P, P, P, U32, P, P, U32],
-  cuLibraryUnload: [P],
   cuLibraryGetKernel: [P, P, 'str'],
   cuKernelSetAttribute: [I32, I32, P, I32],
   cuKernelGetFunction: [P, P],

@@ -74,7 +74,7 @@ export function kernelOn(
   if (!kernel) {
     const code = compile(emitted, device)
     beforeLoading()
-    ofDevice.set(emitted, (kernel = device.loadModule(code).kernel(emitted.name)))
+    ofDevice.set(emitted, (kernel = device.loadKernel(code, emitted.name)))
   }
   return kernel
 }

@@ -10,26 +10,6 @@ import type { Stream } from './stream.ts'
 /** CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES. */
 const MAX_DYNAMIC_SHARED = 8
 
-export class Module implements gpu.Module {
-  constructor(
-    readonly device: Device,
-    readonly handle: bigint,
-  ) {}
-
-  kernel(name: string): Kernel {
-    const { driver } = this.device
-    return new Kernel(
-      this.device,
-      name,
-      readHandle((out) => driver.cuLibraryGetKernel(out, this.handle, name)),
-    )
-  }
-
-  close(): void {
-    this.device.driver.cuLibraryUnload(this.handle)
-  }
-}
-
 export class Kernel implements gpu.Kernel {
   private dynamicShared = 48 * 1024
 

@@ -5,7 +5,7 @@
 import type * as gpu from './device.ts'
 import { findCuda, readHandle, readInt, type Driver } from './driver.ts'
 import { canReach, mapHeaps } from './heaps.ts'
-import { Module } from './kernel.ts'
+import { Kernel } from './kernel.ts'
 import { viewNative } from './node.ts'
 import { shareDevice } from './ranks.ts'
 import { Stream } from './stream.ts'
@@ -85,27 +85,24 @@ export class Device implements gpu.Device {
     return { address, view, free: () => this.driver.cuMemFreeHost(address) }
   }
 
-  createStream(): Stream {
-    this.makeCurrent(this.context)
-    const handle = readHandle((out) => this.driver.cuStreamCreate(out, STREAM_NON_BLOCKING))
-    return new Stream(this, handle, this.context, this.sms)
-  }
-
-  /** Of the highest priority: others, and what graphs are made of, should not share its hardware queue. (That alone lets no copy through.) */
-  createUrgentStream(): Stream {
+  /** An urgent one has the highest priority: what graphs are made of does not share its hardware queue. (That alone lets no copy through.) */
+  createStream(urgent = false): Stream {
     this.makeCurrent(this.context)
     const handle = readHandle((out) =>
-      this.driver.cuStreamCreateWithPriority(out, STREAM_NON_BLOCKING, HIGHEST_PRIORITY),
+      urgent
+        ? this.driver.cuStreamCreateWithPriority(out, STREAM_NON_BLOCKING, HIGHEST_PRIORITY)
+        : this.driver.cuStreamCreate(out, STREAM_NON_BLOCKING),
     )
     return new Stream(this, handle, this.context, this.sms)
   }
 
-  loadModule(cubin: Uint8Array): Module {
+  loadKernel(cubin: Uint8Array, name: string): Kernel {
     this.makeCurrent(this.context)
-    const handle = readHandle((out) =>
+    const library = readHandle((out) =>
       this.driver.cuLibraryLoadData(out, cubin, null, null, 0, null, null, 0),
     )
-    return new Module(this, handle)
+    const handle = readHandle((out) => this.driver.cuLibraryGetKernel(out, library, name))
+    return new Kernel(this, name, handle)
   }
 
   tensorMap(address: bigint, shape: TensorMapShape): Uint8Array {

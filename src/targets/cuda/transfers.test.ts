@@ -15,7 +15,7 @@ function deviceWith(looks: number): { device: Device; calls: string[] } {
     isIdle: () => --looks <= 0,
   }
   const device = {
-    createUrgentStream: () => stream,
+    createStream: () => stream,
     allocateHost: (bytes: number) => ({ address: 0n, view: new ArrayBuffer(bytes), free: () => {} }),
   }
   return { device: device as unknown as Device, calls }
@@ -39,7 +39,7 @@ test('a few words are not copied: kernels may wait for them', () => {
 
 test('words are copied where a driver cannot write them', () => {
   const { device, calls } = deviceWith(5)
-  const [transfers, stream] = [transfersOf(device), device.createUrgentStream()]
+  const [transfers, stream] = [transfersOf(device), device.createStream()]
   const writeWord = vi.spyOn(stream, 'writeWord').mockImplementation(() => {
     throw new Error('CUDA_ERROR_NOT_SUPPORTED')
   })

@@ -22,7 +22,7 @@ export class Transfers {
   #canWriteWords = true
 
   constructor(device: Device) {
-    this.#stream = device.createUrgentStream()
+    this.#stream = device.createStream(true)
     this.#staging = device.allocateHost(STAGING_BYTES)
   }
 
