@@ -40,8 +40,8 @@ export interface HeapMemory {
   /** Of a rank's heap. */
   readonly bytes: number
   write(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void
-  /** As `write`, of words that kernels may poll (`isWords`): each at once, after all that was written before. */
-  writeWords(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void
+  /** As `write`, of words that kernels may poll (`isWords`): each at once, after all that was written before. Without it `write` does so. */
+  writeWords?(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void
   fill(rank: number, offset: number, dtype: StorageDType, count: number, value: number): void
   read(rank: number, offset: number, dtype: StorageDType, count: number): Float64Array
   copy(rank: number, offset: number, fromRank: number, fromOffset: number, bytes: number): void

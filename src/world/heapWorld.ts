@@ -105,15 +105,16 @@ export class HeapWorld<L extends Part, E, B extends Backend<L, E> = Backend<L, E
   }
 
   protected override fill(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
-    const { memory } = this.backend
     this.#beforeWrite(tensor, rank)
-    memory.write(rank, this.stored(tensor).offset, tensor.dtype, contents)
+    this.backend.memory.write(rank, this.stored(tensor).offset, tensor.dtype, contents)
   }
 
   protected override overwrite(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
-    if (!isWords(tensor.dtype, contents.length)) return this.fill(tensor, rank, contents)
+    const { memory } = this.backend
+    if (!memory.writeWords || !isWords(tensor.dtype, contents.length))
+      return this.fill(tensor, rank, contents)
     this.#beforeWrite(tensor, rank)
-    this.backend.memory.writeWords(rank, this.stored(tensor).offset, tensor.dtype, contents)
+    memory.writeWords(rank, this.stored(tensor).offset, tensor.dtype, contents)
   }
 
   #beforeWrite(tensor: SymmetricTensor, rank: number): void {

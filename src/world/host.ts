@@ -47,14 +47,14 @@ export abstract class HostWorld<Stored extends object = object> implements World
   readonly ranks: number
   readonly localRanks: readonly number[]
   protected readonly everyRank: readonly number[]
-  readonly empty: Allocator['empty']
-  readonly full: Allocator['full']
-  readonly zeros: Allocator['zeros']
-  readonly arange: Allocator['arange']
-  readonly rand: Allocator['rand']
-  readonly randn: Allocator['randn']
-  readonly from: Allocator['from']
-  readonly flags: Allocator['flags']
+  declare readonly empty: Allocator['empty']
+  declare readonly full: Allocator['full']
+  declare readonly zeros: Allocator['zeros']
+  declare readonly arange: Allocator['arange']
+  declare readonly rand: Allocator['rand']
+  declare readonly randn: Allocator['randn']
+  declare readonly from: Allocator['from']
+  declare readonly flags: Allocator['flags']
   readonly #requests: Requests<SymmetricTensor | SymmetricFlags>
   readonly #stored = new Map<SymmetricTensor | SymmetricFlags, Stored>()
   readonly #freed = new WeakSet<object>()
@@ -65,15 +65,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
     this.everyRank = Array.from({ length: ranks }, (_, rank) => rank)
     this.localRanks = localRanks ?? this.everyRank
     this.#requests = new Requests(ranks)
-    const all = this.#as(this.everyRank)
-    this.empty = all.empty
-    this.full = all.full
-    this.zeros = all.zeros
-    this.arange = all.arange
-    this.rand = all.rand
-    this.randn = all.randn
-    this.from = all.from
-    this.flags = all.flags
+    Object.assign(this, this.#as(this.everyRank))
   }
 
   get clockTick(): number {

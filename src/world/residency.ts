@@ -10,14 +10,11 @@ export interface Waiting {
   readonly site: Site | undefined
 }
 
-/** Why `grid` programs cannot wait for each other on a rank where `resident` run at once, `running` of which are taken. */
-export function doesNotFit(grid: number, resident: number, rank: number, running = 0): string {
+/** Why `grid` programs cannot wait for each other, at `where`, on a rank where `resident` run at once and `running` of these are taken. */
+export function doesNotFit(grid: number, resident: number, rank: number, running = 0, where = ''): string {
   const others = running > 0 ? ` beside ${running} that may be waiting` : ''
-  return `${grid} programs${others} do not fit: ${resident} run at once on rank ${rank}, and a program that waits for one that has not started waits forever`
+  return `${grid} programs${others} do not fit: ${resident} run at once on rank ${rank}, and a program that waits for one that has not started waits forever${where}. Launch at most ${Math.max(resident - running, 0)}, or grid: 'resident'`
 }
-
-export const launchAtMost = (programs: number): string =>
-  `Launch at most ${Math.max(programs, 0)}, or grid: 'resident'`
 
 /** A launch whose programs may wait for each other fits its rank. */
 export function expectResident(
@@ -28,10 +25,8 @@ export function expectResident(
   resident: number,
 ): void {
   if (!waiting || grid <= resident) return
-  const { site } = waiting
-  throw new WorldError(
-    `${kernel}: ${doesNotFit(grid, resident, rank)}${site ? ` (it may wait at ${site})` : ''}. ${launchAtMost(resident)}`,
-  )
+  const where = waiting.site ? ` (it may wait at ${waiting.site})` : ''
+  throw new WorldError(`${kernel}: ${doesNotFit(grid, resident, rank, 0, where)}`)
 }
 
 /** A launch on a rank whose programs are spread over processors. */
@@ -44,12 +39,8 @@ export interface Spread {
 }
 
 /** Launches that may wait for each other fit the processors of their ranks together. */
-export function expectTogether(
-  parts: readonly Spread[],
-  ranks: readonly number[],
-  processorsOf: (rank: number) => number,
-): void {
-  for (const rank of ranks) {
+export function expectTogether(parts: readonly Spread[], processorsOf: (rank: number) => number): void {
+  for (const rank of new Set(parts.map((part) => part.rank))) {
     const here = parts.filter((part) => part.rank === rank)
     if (here.length < 2) continue
     const processors = processorsOf(rank)

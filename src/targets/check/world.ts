@@ -20,7 +20,7 @@ import {
   type Handle,
 } from '../../world/arguments.ts'
 import { elements, HostWorld, isWords } from '../../world/host.ts'
-import { doesNotFit, launchAtMost } from '../../world/residency.ts'
+import { doesNotFit } from '../../world/residency.ts'
 import type { Disagreement } from '../../world/symmetric.ts'
 import {
   WorldError,
@@ -307,7 +307,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     throw new StopRun({
       kind: 'residency',
       kernel,
-      message: `${doesNotFit(grid, this.#residency, rank, running)}. ${launchAtMost(this.#residency - running)}`,
+      message: doesNotFit(grid, this.#residency, rank, running),
       parties: [{ who: `rank ${rank}`, what: 'may wait here', site }],
     })
   }

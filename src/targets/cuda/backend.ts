@@ -105,8 +105,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
   // Queues
 
   expectTogether(parts: readonly Part[]): void {
-    const ranks = this.placement.ranks.map((_, rank) => rank)
-    expectTogether(parts, ranks, (rank) => this.place(rank).sms)
+    expectTogether(parts, (rank) => this.place(rank).sms)
   }
 
   override enqueue(parts: readonly Part[]): void {

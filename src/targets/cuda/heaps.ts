@@ -1,12 +1,8 @@
 // Heaps of several ranks in one range of addresses, through the driver's virtual memory.
 
 import type { Heaps } from './device.ts'
-import { readHandle, readInt } from './driver.ts'
+import { readHandle } from './driver.ts'
 import type { Device } from './runtime.ts'
-
-/** Whether kernels on one device can access the memory of another. */
-export const canReach = (from: Device, to: Device): boolean =>
-  readInt((out) => from.driver.cuDeviceCanAccessPeer(out, from.index, to.index)) === 1
 
 // CUmemAllocationProp (pinned memory of a device) and CUmemAccessDesc.
 const PINNED = 1

@@ -23,13 +23,9 @@ export class CudaMemory implements HeapMemory {
     return transfersOf(this.#placement.ranks[rank].device)
   }
 
+  /** A few words are never copied: see transfers.ts. */
   write(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void {
     this.#transfers(rank).write(this.address(rank, offset), dtype, contents)
-  }
-
-  /** A few words are never copied: see transfers.ts. */
-  writeWords(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void {
-    this.write(rank, offset, dtype, contents)
   }
 
   fill(rank: number, offset: number, dtype: StorageDType, count: number, value: number): void {

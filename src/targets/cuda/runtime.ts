@@ -4,7 +4,7 @@
 
 import type * as gpu from './device.ts'
 import { findCuda, readHandle, readInt, type Driver } from './driver.ts'
-import { canReach, mapHeaps } from './heaps.ts'
+import { mapHeaps } from './heaps.ts'
 import { Kernel } from './kernel.ts'
 import { viewNative } from './node.ts'
 import { shareDevice } from './ranks.ts'
@@ -114,7 +114,7 @@ export class Device implements gpu.Device {
   }
 
   canReach(other: Device): boolean {
-    return canReach(this, other)
+    return readInt((out) => this.driver.cuDeviceCanAccessPeer(out, this.index, other.index)) === 1
   }
 
   mapHeaps(devices: readonly Device[], bytes: number): gpu.Heaps {
