@@ -3,7 +3,8 @@
  * written from. Damage is left out and named in the warnings: an event that is lost takes only its links with it.
  */
 import { RankBuilder, TimelineBuilder } from '../timeline/builder.ts'
-import { categories, CHROME_VERSION, type ChromeRank, COMMUNICATION_EVENT } from '../timeline/chrome.ts'
+import { categories, CHROME_VERSION, COMMUNICATION_EVENT, isRole } from '../timeline/chrome.ts'
+import type { ChromeRank } from '../timeline/chrome.ts'
 import { Identifiers } from './identifiers.ts'
 import {
   calledEvent,
@@ -13,7 +14,6 @@ import {
   NONE,
   type RankTimeline,
   type TensorBytes,
-  type Track,
 } from '../timeline/timeline.ts'
 import { Warnings } from '../timeline/warnings.ts'
 import { IntegerMap } from './integerMap.ts'
@@ -139,9 +139,10 @@ class ArkeRank {
     this.whole = Number((this.base - origin) / 1000n)
     this.nanoseconds = Number((this.base - origin) % 1000n)
     if (!Number.isSafeInteger(described.rank) || described.rank < 0) throw new Error('no rank')
-    this.tracks = described.tracks.map(([role, owner, id]) =>
-      this.builder.track(role as Track['role'], owner, id),
-    )
+    this.tracks = described.tracks.map(([role, owner, id]) => {
+      if (!isRole(role)) throw new Error('no role of a track')
+      return this.builder.track(role, owner, id)
+    })
     this.operands = new OperandRecords(this.builder, warnings)
   }
 

@@ -11,9 +11,12 @@
  * operator has an `External id` that is its own, all else that of its operator. Communications are metadata events,
  * named by their number. `traffic` of a kernel lists [tensor, name, size, written, read], in bytes.
  */
-import { Kind, NONE, type RankTimeline, sequenceOf, type TensorBytes, type Timeline } from './timeline.ts'
+import { Kind, NONE, sequenceOf } from './timeline.ts'
+import type { RankTimeline, TensorBytes, Timeline, Track } from './timeline.ts'
+import { workerPlace } from './workers.ts'
+import type { WorkerPlace } from './workers.ts'
 
-export const CHROME_VERSION = 1
+export const CHROME_VERSION = 2
 export const COMMUNICATION_EVENT = 'arke_communication'
 
 export interface ChromeOptions {
@@ -110,6 +113,18 @@ interface Place {
 const stretched = (time: number, drift: number): number =>
   drift === 0 ? time : Math.round(time + drift * time)
 
+const trackNames: Readonly<Record<Track['role'], (owner: number, id: number) => string>> = {
+  stream: (owner, id) => `stream ${id} of device ${owner}`,
+  annotations: (owner, id) => `annotations of stream ${id} of device ${owner}`,
+  worker: (_, id) => calledWorker(workerPlace(id)),
+  thread: (owner, id) => `thread ${id} of process ${owner}`,
+}
+
+export const isRole = (role: string): role is Track['role'] => Object.hasOwn(trackNames, role)
+
+const calledWorker = ({ stream, leader, role }: WorkerPlace): string =>
+  `worker ${leader} of stream ${stream}${role === 0 ? '' : `, role ${role}`}`
+
 function* describe(rank: RankTimeline, process: number, thread: number): Generator<string> {
   const metadata = (name: string, at: string, args: object): string =>
     `{"ph":"M","name":"${name}","pid":${process}${at},"args":${JSON.stringify(args)}}`
@@ -118,13 +133,7 @@ function* describe(rank: RankTimeline, process: number, thread: number): Generat
   yield metadata('process_sort_index', '', { sort_index: rank.rank })
   for (const [index, { role, owner, id }] of rank.tracks.entries()) {
     const at = `,"tid":${thread + index}`
-    const name =
-      role === 'stream'
-        ? `stream ${id} of device ${owner}`
-        : role === 'annotations'
-          ? `annotations of stream ${id} of device ${owner}`
-          : `thread ${id} of process ${owner}`
-    yield metadata('thread_name', at, { name })
+    yield metadata('thread_name', at, { name: trackNames[role](owner, id) })
     yield metadata('thread_sort_index', at, { sort_index: index })
   }
   for (const [index, one] of rank.communications.entries())

@@ -50,8 +50,11 @@ export const calledEvent = (name: string): string => name.trim().slice(0, 60) ||
 export const NONE = -1
 
 export interface Track {
-  /** Device annotations span the events of a stream, so they have a track of their own beside it. */
-  readonly role: 'stream' | 'thread' | 'annotations'
+  /**
+   * Device annotations span the events of a stream, so they have a track of their own beside it. A worker is what runs the
+   * programs of our own kernels (workers.ts).
+   */
+  readonly role: 'stream' | 'thread' | 'annotations' | 'worker'
   /** The device of a stream, the process of a thread. */
   readonly owner: number
   /** The stream's or thread's number. */

@@ -28,10 +28,15 @@ const ROLES = 256
 export const workerTrack = ({ stream, leader, role }: WorkerPlace): number =>
   (stream * LEADERS + leader) * ROLES + role
 
-/** Leaders of the same number share a core, or are one multiprocessor, whatever their stream. */
-export const leaderOf = ({ id }: Track): number => Math.floor(id / ROLES) % LEADERS
+/** Whose track has that number. */
+export const workerPlace = (id: number): WorkerPlace => ({
+  stream: Math.floor(id / (LEADERS * ROLES)),
+  leader: Math.floor(id / ROLES) % LEADERS,
+  role: id % ROLES,
+})
 
-const streamOf = ({ id }: Track): number => Math.floor(id / (LEADERS * ROLES))
+/** Leaders of the same number share a core, or are one multiprocessor, whatever their stream. */
+const leaderOf = ({ id }: Track): number => workerPlace(id).leader
 
 /** The processor that a worker's track is on. */
 export type ProcessorOf = (track: Track) => number
@@ -63,7 +68,7 @@ export function processorsOf(rank: RankTimeline, processorOf: ProcessorOf = lead
   if (!processors) {
     const groups = new Map<number, Track[]>()
     for (const track of rank.tracks) {
-      if (track.role !== 'annotations') continue
+      if (track.role !== 'worker') continue
       const number = processorOf(track)
       const group = groups.get(number)
       if (group) group.push(track)
@@ -91,7 +96,8 @@ function processor(number: number, tracks: readonly Track[], rank: RankTimeline)
     const copies = of(track, Kind.transfer)
     const own = of(track, Kind.annotation)
     const inside = own.length > 0 ? own : sharedBy(union(waits, copies), events, programs)
-    const stream = rank.tracks.find(({ role, id }) => role === 'stream' && id === streamOf(track))
+    const { stream: number } = workerPlace(track.id)
+    const stream = rank.tracks.find(({ role, id }) => role === 'stream' && id === number)
     const moving = stream ? intersection(inside, of(stream, Kind.communication)) : empty
     const transfers = difference(union(copies, moving), waits)
     const unblocked = difference(inside, union(waits, transfers))
@@ -111,23 +117,14 @@ function processor(number: number, tracks: readonly Track[], rank: RankTimeline)
  */
 export function blockedTime(rank: RankTimeline): Pick<Processor, 'transferring' | 'waiting'> {
   let [running, transferring, waiting] = [empty, empty, empty]
-  if (recordsInside(rank))
-    for (const processor of processorsOf(rank)) {
-      running = union(running, processor.running)
-      transferring = union(transferring, processor.transferring)
-      waiting = union(waiting, processor.waiting)
-    }
+  for (const processor of processorsOf(rank)) {
+    running = union(running, processor.running)
+    transferring = union(transferring, processor.transferring)
+    waiting = union(waiting, processor.waiting)
+  }
   transferring = difference(transferring, running)
   return { transferring, waiting: difference(difference(waiting, running), transferring) }
 }
-
-/** Annotations of other programs' traces say nothing of what is inside kernels. */
-const recordsInside = ({ tracks, events: { kind } }: RankTimeline): boolean =>
-  tracks.some(
-    ({ role, from, to }) =>
-      role === 'annotations' &&
-      kind.subarray(from, to).some((one) => one === Kind.wait || one === Kind.transfer),
-  )
 
 const empty: Intervals = new Float64Array(0)
 

@@ -407,9 +407,9 @@ onGpu.each(['cuda'])('a recording on %s', () => {
           }))
       return {
         kernels: of('stream', Kind.kernel),
-        programs: of('annotations', Kind.annotation),
-        waits: of('annotations', Kind.wait),
-        copies: of('annotations', Kind.transfer),
+        programs: of('worker', Kind.annotation),
+        waits: of('worker', Kind.wait),
+        copies: of('worker', Kind.transfer),
       }
     })
     for (const { kernels, programs } of found) {

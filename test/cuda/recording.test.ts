@@ -91,15 +91,15 @@ describe('a log', () => {
       ['work', 2000, 3000],
       ['work', 4000, 5000],
     ])
-    expect(eventsIn(timeline, rank, 'annotations', Kind.annotation)).toEqual([
+    expect(eventsIn(timeline, rank, 'worker', Kind.annotation)).toEqual([
       ['work 0', 2000, 3000],
       ['work 1', 2050, 2900],
       ['work 0', 4000, 5000],
     ])
-    expect(eventsIn(timeline, rank, 'annotations', Kind.wait)).toEqual([
+    expect(eventsIn(timeline, rank, 'worker', Kind.wait)).toEqual([
       ['wait for ready of rank 1 at work.ts:3', 2100, 2300],
     ])
-    expect(eventsIn(timeline, rank, 'annotations', Kind.transfer)).toEqual([
+    expect(eventsIn(timeline, rank, 'worker', Kind.transfer)).toEqual([
       ['copy with rank 1 at work.ts:4', 2300, 2400, 256],
     ])
     // The host's times are on the device's clock.
@@ -109,7 +109,7 @@ describe('a log', () => {
     ])
     expect(eventsIn(timeline, rank, 'thread', Kind.synchronize)).toEqual([['synchronize', 3000, 6000]])
     // Four multiprocessors, and a role on one of them.
-    expect(rank.tracks.filter(({ role }) => role === 'annotations')).toHaveLength(5)
+    expect(rank.tracks.filter(({ role }) => role === 'worker')).toHaveLength(5)
   })
 
   it('is taken as often as the host waits: launches go on being counted', () => {
@@ -153,7 +153,7 @@ describe('a log', () => {
     recording.collect()
     const timeline = recording.timeline([0], 'cuda', () => 1)
     const [rank] = timeline.ranks
-    const tracks = rank.tracks.filter(({ role }) => role === 'annotations')
+    const tracks = rank.tracks.filter(({ role }) => role === 'worker')
     expect(tracks.map(({ from, to }) => to - from)).toEqual([2, 2])
     // Blocked only while none of them runs.
     const { parts } = ledgerOf(pictureOf(timeline, { from: 0, to: 100 }, { bandwidth: 1e9 }))
@@ -274,7 +274,7 @@ describe('a world that records', () => {
       const kernels = eventsIn(timeline, rank, 'stream', Kind.kernel) as [string, number, number][]
       expect(kernels.map(([name]) => name)).toEqual(new Array(7).fill('put'))
       expect(kernels.map(([, from, to]) => to - from - 5).sort()).toEqual([1, 1, 1, 2, 2, 2, 3])
-      expect(eventsIn(timeline, rank, 'annotations', Kind.annotation)).toHaveLength(1 + 3 * 3)
+      expect(eventsIn(timeline, rank, 'worker', Kind.annotation)).toHaveLength(1 + 3 * 3)
       expect(eventsIn(timeline, rank, 'thread', Kind.launch)).toHaveLength(7)
       expect(eventsIn(timeline, rank, 'thread', Kind.synchronize)).toHaveLength(2)
       const traffic = [...rank.events.traffic.values()].map(([{ name, written }]) => [name, written])

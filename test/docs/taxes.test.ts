@@ -103,7 +103,7 @@ it('the ledger of a run of our own follows from its events', () => {
     const rank = ranks[Number(row.rank)]
     const worker = /^worker (\d)$/.exec(row.track)
     const track = worker
-      ? rank.track('annotations', 0, workerTrack({ stream: 0, leader: Number(worker[1]), role: 0 }))
+      ? rank.track('worker', 0, workerTrack({ stream: 0, leader: Number(worker[1]), role: 0 }))
       : rank.track('stream', 0, 0)
     const [from, to] = [Number(row.from) * 1000, Number(row.to) * 1000]
     const kind = Kind[row.what as keyof typeof Kind]

@@ -45,7 +45,7 @@ export function timelineOf(ranks: readonly MadeRank[]): Timeline {
       rank.setTraffic(event, kernel.traffic ?? [])
     }
     for (const { stream = 0, leader, role = 0, ...pieces } of workers) {
-      const track = rank.track('annotations', number, workerTrack({ stream, leader, role }))
+      const track = rank.track('worker', number, workerTrack({ stream, leader, role }))
       pieces.programs.forEach((piece, n) => add(Kind.annotation, track, `program ${n}`, piece))
       for (const piece of pieces.waits) add(Kind.wait, track, 'wait for ready of rank 0', piece)
       for (const piece of pieces.transfers)

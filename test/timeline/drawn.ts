@@ -33,7 +33,7 @@ const operands = fc
   .array(fc.tuple(fc.array(fc.nat(5000), { maxLength: 3 }), text), { maxLength: 3 })
   .map((pairs) => ({ shapes: pairs.map(([shape]) => shape), types: pairs.map(([, type]) => type) }))
 const track = fc.record({
-  role: fc.constantFrom<Track['role']>('stream', 'thread', 'annotations'),
+  role: fc.constantFrom<Track['role']>('stream', 'thread', 'annotations', 'worker'),
   owner: fc.integer({ min: -1, max: 9 }),
   id: fc.integer({ min: -1, max: 2 ** 33 }),
 })

@@ -157,7 +157,7 @@ export class Recording {
         if (worker.queue.rank !== number) continue
         const { leader, role } = worker
         const place = { stream: worker.queue.stream, leader, role }
-        const track = rank.track('annotations', number, workerTrack(place))
+        const track = rank.track('worker', number, workerTrack(place))
         for (const { kind, name, start, end, bytes } of this.#eventsOf(worker, raw))
           rank.setBytes(add(kind, track, name, start, end), bytes)
       }

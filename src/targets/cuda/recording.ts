@@ -147,7 +147,7 @@ export class Recording {
         const stream = rank.track('stream', number, place.stream)
         if (launched.length > 0)
           for (let leader = 0; leader < multiprocessors(number); leader++)
-            rank.track('annotations', number, workerTrack({ stream: place.stream, leader, role: 0 }))
+            rank.track('worker', number, workerTrack({ stream: place.stream, leader, role: 0 }))
         for (const { first, logged } of logs[n]) {
           lost += logged.lost
           logged.launches.forEach((times, at) => {
@@ -165,7 +165,7 @@ export class Recording {
             rank: number,
             trackOf: (sm, role) =>
               rank.track(
-                'annotations',
+                'worker',
                 number,
                 workerTrack({ stream: place.stream, leader: processors.get(sm)!, role }),
               ),

@@ -42,7 +42,7 @@ describe('a recording', () => {
       // One launch follows the other.
       for (const at of [1, 2])
         expect(events.start[kernels[at]]).toBeGreaterThanOrEqual(end(events, kernels[at - 1]))
-      const programs = of('annotations', Kind.annotation)
+      const programs = of('worker', Kind.annotation)
       expect(programs.map((event) => names[events.name[event]])).toEqual(
         [0, 1, 0, 1, 0, 1].map((program) => `work ${program}`),
       )
@@ -51,13 +51,13 @@ describe('a recording', () => {
         expect(events.start[event]).toBeGreaterThanOrEqual(events.start[launch])
         expect(end(events, event)).toBeLessThanOrEqual(end(events, launch))
       })
-      const waits = of('annotations', Kind.wait)
+      const waits = of('worker', Kind.wait)
       expect(waits).toHaveLength(6)
       expect(names[events.name[waits[0]]]).toMatch(
         /^wait for ready of rank 0 at .*worldRecording\.test\.ts:\d+/,
       )
       // What rank 1 copies from rank 1 is no transfer.
-      expect(of('annotations', Kind.transfer).map((event) => events.bytes.get(event))).toEqual(
+      expect(of('worker', Kind.transfer).map((event) => events.bytes.get(event))).toEqual(
         rank === 0 ? new Array(6).fill(256) : [],
       )
       expect(of('thread', Kind.synchronize)).toHaveLength(1)
