@@ -1,24 +1,14 @@
 /**
  * What the processors of one rank did in a window, nanosecond by nanosecond: spans that follow each other without a hole from its
- * beginning to its end.
- *
- * While a kernel of the rank runs, a processor is useful unless all of its programs are blocked (src/timeline/workers.ts): in a
- * copy with another rank (transfer), and all of a kernel that only moves data is one, or at a flag (wait); without a program it
- * is other. While no kernel runs, or none of its programs does, the next one is being launched; after the rank's last kernel it
- * waits for the last rank.
+ * beginning to its end, as src/taxes/attribution.ts divides it. After the rank's last kernel it waits for the last rank.
  */
-import {
-  clip,
-  complement,
-  difference,
-  intersection,
-  type Intervals,
-  union,
-  unionOf,
-} from '../timeline/intervals.ts'
+import { attribute, type Claims } from '../taxes/attribution.ts'
+import { IdleTime } from '../taxes/idle.ts'
+import type { IdlePart, ProcessorPart } from '../taxes/ledger.ts'
+import { clip, complement, intersection, type Intervals, union, unionOf } from '../timeline/intervals.ts'
 import { countBefore } from '../timeline/search.ts'
 import { end, Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
-import { type Processor, type ProcessorOf, processorsOf, type WorkerTrack } from '../timeline/workers.ts'
+import { type ProcessorOf, processorsOf, type WorkerTrack } from '../timeline/workers.ts'
 import type { Picture, RunPart, Span } from './results.ts'
 
 type Tracks = Picture['ranks'][number]['tracks']
@@ -40,99 +30,131 @@ export function tracksOf(
   processorOf?: ProcessorOf,
 ): Tracks {
   const { events } = rank
-  const { from, to, kernels } = window
+  const { from, to, lastEnd, kernels } = window
   const running = clip(
     unionOf(kernels.flatMap((kernel) => [events.start[kernel], end(events, kernel)])),
     from,
     to,
   )
-  const idle = idleSpans(rank, names, window, complement(running, from, to))
+  const done = running.length > 0 ? running[running.length - 1] : from
+  const [waiting, vacant] = [interval(done, lastEnd), interval(Math.max(done, lastEnd), to)]
+  const during = (set: Intervals): Intervals => intersection(clip(set, from, to), running)
   const processors = processorsOf(rank, processorOf)
-  if (processors.length === 0)
-    return [{ name: 'all workers', spans: finished([...idle, ...plain(running, 'other', unrecorded)], from) }]
-  const occupied = processors.reduce(
-    (sum: Intervals, one) => union(sum, occupiedBy(one)),
-    new Float64Array(0),
-  )
-  const starting = plain(difference(running, occupied), 'launch', 'a kernel starts or ends: no program runs')
-  return processors.map((processor) => ({
-    name: `worker ${processor.number}`,
-    spans: finished(
-      [...idle, ...starting, ...busySpans(rank, names, processor, intersection(running, occupied))],
-      from,
-    ),
+  const claims = processors.map(({ compute, transfer, wait }): Claims => ({
+    compute: during(compute),
+    transfer: during(transfer),
+    wait: union(during(wait), waiting),
+    vacant,
   }))
-}
-
-const occupiedBy = ({ running, transferring, waiting }: Processor): Intervals =>
-  union(union(running, transferring), waiting)
-
-const unrecorded = 'what runs inside kernels was not recorded'
-
-const plain = (set: Intervals, part: RunPart, label: string): Span[] =>
-  Array.from({ length: set.length / 2 }, (_, i) => ({ from: set[2 * i], to: set[2 * i + 1], part, label }))
-
-/** No kernel of the rank runs. */
-function idleSpans(
-  { events }: RankTimeline,
-  names: readonly string[],
-  { kernels, lastEnd }: RankWindow,
-  idle: Intervals,
-): Span[] {
-  const spans: Span[] = []
-  const add = (from: number, to: number, part: RunPart, label: string): void => {
-    if (from < to) spans.push({ from, to, part, label })
-  }
-  let at = 0
-  for (let i = 0; i < idle.length; i += 2) {
-    const [begin, until] = [idle[i], idle[i + 1]]
-    while (at < kernels.length && events.start[kernels[at]] < until) at++
-    const next = kernels[at]
-    if (next === undefined) {
-      const done = Math.min(Math.max(lastEnd, begin), until)
-      add(begin, done, 'wait', 'done, while the last rank is not')
-      add(done, until, 'other', 'nothing is left to run on any rank')
-      continue
-    }
-    const call = events.launch[next]
-    const enqueued = call === NONE ? begin : Math.min(Math.max(end(events, call), begin), until)
-    const name = names[events.name[next]]
-    add(begin, enqueued, 'launch', `dispatch: the host has not launched ${name} yet`)
-    add(enqueued, until, 'launch', `gap before ${name}`)
-  }
-  return spans
-}
-
-/** A kernel of the rank runs. */
-function busySpans(
-  rank: RankTimeline,
-  names: readonly string[],
-  { tracks, ...sets }: Processor,
-  running: Intervals,
-): Span[] {
-  if (running.length === 0) return []
-  const window = [running[0], running[running.length - 1]] as const
-  const during = (set: Intervals): Intervals => intersection(clip(set, ...window), running)
-  const [useful, transfer, wait] = [sets.running, sets.transferring, sets.waiting].map(during)
-  const other = difference(running, union(union(useful, transfer), wait))
-  const named = (worker: WorkerTrack, kind: Kind): Named[] => eventsIn(rank, names, worker, kind, window)
-  // Of the programs of a processor, those that are not blocked are what it does.
-  const programs = tracks.flatMap((worker) => named(worker, Kind.annotation))
-  const unblocked = tracks.flatMap((worker) =>
-    labelled(clip(worker.unblocked, ...window), named(worker, Kind.annotation), 'a role of the program'),
+  const isRecorded = claims.length > 0
+  const next = (time: number): number =>
+    kernels[countBefore(kernels.length, (i) => events.start[kernels[i]] < time)] ?? NONE
+  const attributed = attribute({
+    from,
+    to,
+    processors: isRecorded ? claims : [{ wait: waiting, vacant: union(running, vacant) }],
+    running,
+    idle: (set) => idleTimeOf(rank, names).divide(set, next),
+  })
+  const pauses = named(complement(running, from, done), (until) => names[events.name[next(until)]])
+  const ofRank = labelsOfRank(
+    pauses,
+    named(vacant, () => 'nothing is left to run on any rank'),
+    isRecorded,
   )
-  const inside = (kind: Kind): Named[] => tracks.flatMap((worker) => named(worker, kind))
-  const spans = (part: RunPart, set: Intervals, events: Named[], otherwise: string): Span[] =>
-    labelled(set, events, otherwise).map((span) => ({ ...span, part }))
-  return [
-    ...spans('useful', useful, unblocked, 'a program'),
-    ...spans('transfer', transfer, [...programs, ...inside(Kind.transfer)], 'copy with another rank'),
-    ...spans('wait', wait, inside(Kind.wait), 'wait for a flag'),
-    ...plain(other, 'other', 'no program of the running kernel'),
-  ]
+  const finish = named(waiting, () => 'done, while the last rank is not')
+  return attributed.map((parts, n) => {
+    const processor = isRecorded ? processors[n] : undefined
+    const labels = { ...ofRank, ...labelsInside(rank, names, processor?.tracks ?? [], window, finish) }
+    const spans = (Object.keys(parts) as ProcessorPart[]).flatMap((part) =>
+      labelled(parts[part], ...labels[part]).map((span) => ({ ...span, part: runPart[part] })),
+    )
+    return { name: processor ? `worker ${processor.number}` : 'all workers', spans: finished(spans, from) }
+  })
+}
+
+/** What the parts of a processor are in a run. */
+const runPart: Readonly<Record<ProcessorPart, RunPart>> = {
+  compute: 'useful',
+  transfer: 'transfer',
+  communication: 'transfer',
+  wait: 'wait',
+  copy: 'other',
+  vacant: 'other',
+  dispatch: 'launch',
+  gap: 'launch',
+  hostBlocked: 'launch',
+  hostAbsent: 'launch',
+  dependency: 'launch',
+  unattributed: 'launch',
+}
+
+const known = new WeakMap<RankTimeline, IdleTime>()
+function idleTimeOf(rank: RankTimeline, names: readonly string[]): IdleTime {
+  let idle = known.get(rank)
+  if (!idle) known.set(rank, (idle = new IdleTime(rank, names)))
+  return idle
 }
 
 type Named = Omit<Span, 'part'>
+/** Events that say what a part was, and what it was where there is none of them. */
+type Labels = readonly [events: readonly Named[], otherwise: string]
+
+const interval = (from: number, to: number): Intervals => Float64Array.from(from < to ? [from, to] : [])
+const named = (set: Intervals, label: (to: number) => string): Named[] =>
+  Array.from({ length: set.length / 2 }, (_, i) => ({
+    from: set[2 * i],
+    to: set[2 * i + 1],
+    label: label(set[2 * i + 1]),
+  }))
+
+/** What is said where no program says anything. `pauses` are named by the kernels that end them. */
+function labelsOfRank(
+  pauses: readonly Named[],
+  vacant: readonly Named[],
+  isRecorded: boolean,
+): Readonly<Record<IdlePart | 'vacant', Labels>> {
+  const paused = (label: (next: string) => string): Named[] =>
+    pauses.map((pause) => ({ ...pause, label: label(pause.label) }))
+  const dispatch: Labels = [paused((name) => `dispatch: the host has not launched ${name} yet`), '']
+  const gap: Labels = [paused((name) => `gap before ${name}`), 'a kernel starts or ends: no program runs']
+  return {
+    dispatch,
+    hostBlocked: dispatch,
+    hostAbsent: dispatch,
+    gap,
+    dependency: gap,
+    unattributed: gap,
+    vacant: [
+      vacant,
+      isRecorded ? 'no program of the running kernel' : 'what runs inside kernels was not recorded',
+    ],
+  }
+}
+
+/** What the programs of a processor say. */
+function labelsInside(
+  rank: RankTimeline,
+  names: readonly string[],
+  tracks: readonly WorkerTrack[],
+  { from, to }: RankWindow,
+  finish: readonly Named[],
+): Readonly<Record<'compute' | 'transfer' | 'communication' | 'wait' | 'copy', Labels>> {
+  const inside = (worker: WorkerTrack, kind: Kind): Named[] => eventsIn(rank, names, worker, kind, [from, to])
+  const all = (kind: Kind): Named[] => tracks.flatMap((worker) => inside(worker, kind))
+  // Of the programs of a processor, those that are not blocked are what it does.
+  const unblocked = tracks.flatMap((worker) =>
+    labelled(clip(worker.unblocked, from, to), inside(worker, Kind.annotation), 'a role of the program'),
+  )
+  const transfer: Labels = [[...all(Kind.annotation), ...all(Kind.transfer)], 'copy with another rank']
+  return {
+    compute: [unblocked, 'a program'],
+    transfer,
+    communication: transfer,
+    wait: [[...all(Kind.wait), ...finish], 'wait for a flag'],
+    copy: [[], 'a copy'],
+  }
+}
 
 function eventsIn(
   { events }: RankTimeline,

@@ -269,7 +269,7 @@ function* ledgersOf(
   windows: readonly { readonly from: number; readonly to: number }[],
 ): Generator<void, Ledger[]> {
   const { communicating, copying, waiting, transferring } = partition
-  const overlapping = intersection(partition.computing, communicating)
+  const overlapping = intersection(partition.parts.compute, communicating)
   const hidden = difference(waiting, partition.parts.wait)
   const started = launchTimes(rank)
   const ledgers: Ledger[] = []

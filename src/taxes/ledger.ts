@@ -28,7 +28,7 @@ export const parts = {
 export type Part = keyof typeof parts
 export const partNames = Object.keys(parts) as readonly Part[]
 
-/** The idle ones among them. */
+/** The idle ones among them, and the others. */
 export const idleParts = [
   'dispatch',
   'gap',
@@ -37,14 +37,24 @@ export const idleParts = [
   'dependency',
   'unattributed',
 ] as const satisfies readonly Part[]
+export type IdlePart = (typeof idleParts)[number]
+export const busyParts = [
+  'compute',
+  'transfer',
+  'wait',
+  'communication',
+  'copy',
+] as const satisfies readonly Part[]
+
+/** Of one processor among several: it may also have nothing to do while another has. */
+export type ProcessorPart = Part | 'vacant'
 
 /** Where all of a rank's time went, from `from` to `to`: disjoint sets whose union is the window. */
 export interface Partition {
   readonly from: number
   readonly to: number
   readonly parts: Readonly<Record<Part, Intervals>>
-  /** Not disjoint: when any kernel (that is not blocked) or fill, any communication, any copy ran. */
-  readonly computing: Intervals
+  /** Not disjoint: when any communication, any copy ran. */
   readonly communicating: Intervals
   readonly copying: Intervals
   /** All waiting in collectives, hidden by compute or not. */

@@ -3,8 +3,7 @@
  * waits at flags and copies between ranks lie inside them.
  *
  * Several workers may share a processor: the roles of a program, programs of several streams, the blocks on a GPU's
- * multiprocessor. A processor is blocked only while none of its programs runs unblocked; then it transfers if one of them does,
- * else it waits. Programs of a kernel that only moves data transfer as long as they do not wait. A worker of a role records no
+ * multiprocessor. Programs of a kernel that only moves data transfer as long as they do not wait. A worker of a role records no
  * programs: it takes part in those of its processor in which it recorded anything.
  */
 import { difference, intersection, type Intervals, union, unionInOrder, unionOf } from './intervals.ts'
@@ -44,10 +43,10 @@ export type ProcessorOf = (track: Track) => number
 export interface Processor {
   readonly number: number
   readonly tracks: readonly WorkerTrack[]
-  /** Disjoint: some program runs unblocked; else some transfers; else some waits. */
-  readonly running: Intervals
-  readonly transferring: Intervals
-  readonly waiting: Intervals
+  /** When a program of it runs unblocked, when one transfers, and when one waits. */
+  readonly compute: Intervals
+  readonly transfer: Intervals
+  readonly wait: Intervals
 }
 
 export interface WorkerTrack {
@@ -90,7 +89,7 @@ function processor(number: number, tracks: readonly Track[], rank: RankTimeline)
   const programs = tracks.flatMap(({ from, to }) =>
     Array.from({ length: to - from }, (_, i) => from + i).filter((event) => kind[event] === Kind.annotation),
   )
-  let [running, transferring, waiting] = [empty, empty, empty]
+  let [compute, transfer, wait] = [empty, empty, empty]
   const workers = tracks.map((track): WorkerTrack => {
     const waits = of(track, Kind.wait)
     const copies = of(track, Kind.transfer)
@@ -101,26 +100,24 @@ function processor(number: number, tracks: readonly Track[], rank: RankTimeline)
     const moving = stream ? intersection(inside, of(stream, Kind.communication)) : empty
     const transfers = difference(union(copies, moving), waits)
     const unblocked = difference(inside, union(waits, transfers))
-    running = union(running, unblocked)
-    transferring = union(transferring, transfers)
-    waiting = union(waiting, waits)
+    compute = union(compute, unblocked)
+    transfer = union(transfer, transfers)
+    wait = union(wait, waits)
     return { track, reach: reachOf(track, events), unblocked }
   })
-  transferring = difference(transferring, running)
-  waiting = difference(difference(waiting, running), transferring)
-  return { number, tracks: workers, running, transferring, waiting }
+  return { number, tracks: workers, compute, transfer, wait }
 }
 
 /**
  * When a rank's kernels do nothing but wait: programs are there, on all processors together, and every one of them is blocked. Empty
  * where nothing was recorded inside kernels.
  */
-export function blockedTime(rank: RankTimeline): Pick<Processor, 'transferring' | 'waiting'> {
+export function blockedTime(rank: RankTimeline): { transferring: Intervals; waiting: Intervals } {
   let [running, transferring, waiting] = [empty, empty, empty]
-  for (const processor of processorsOf(rank)) {
-    running = union(running, processor.running)
-    transferring = union(transferring, processor.transferring)
-    waiting = union(waiting, processor.waiting)
+  for (const { compute, transfer, wait } of processorsOf(rank)) {
+    running = union(running, compute)
+    transferring = union(transferring, transfer)
+    waiting = union(waiting, wait)
   }
   transferring = difference(transferring, running)
   return { transferring, waiting: difference(difference(waiting, running), transferring) }

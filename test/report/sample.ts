@@ -300,7 +300,6 @@ function partitionOf(rank: Made, end: number, offset: number): Partition {
     from,
     to,
     parts,
-    computing: compute,
     communicating: union(waiting, transferring),
     copying,
     waiting,

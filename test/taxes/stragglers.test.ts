@@ -208,7 +208,6 @@ describe('stragglers', () => {
         dispatch: Float64Array.of(0, 5_000, 48_000, 59_000),
         wait: Float64Array.of(0, 12_000, 50_000, 70_000),
       },
-      computing: none,
       communicating: none,
       copying: none,
       waiting: none,

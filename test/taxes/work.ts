@@ -87,7 +87,6 @@ export function partitionWith(
     from,
     to,
     parts,
-    computing: none,
     communicating: none,
     copying: none,
     waiting: none,
