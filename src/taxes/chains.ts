@@ -10,6 +10,7 @@
 import { countBefore } from '../timeline/search.ts'
 import { sortBy } from '../timeline/sort.ts'
 import { Kind, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
+import { recordsInside } from '../timeline/workers.ts'
 import type { Occurrence } from './candidates.ts'
 import type { Collectives } from './collectiveTable.ts'
 import type { Labels } from './labels.ts'
@@ -26,7 +27,7 @@ export interface Members {
   readonly events: Int32Array
   /** The kind of each, as a number of `kinds`. */
   readonly kind: Uint16Array
-  /** 1 where its wait is known. */
+  /** 1 where it is known how much of it is waiting: from other ranks, or from what its programs recorded. */
   readonly split: Uint8Array
   readonly kinds: readonly (string | null)[]
 }
@@ -38,6 +39,7 @@ export function membersOf({ ranks }: Timeline, collectives: Collectives): Member
   for (const one of rank) counts[one]++
   const kinds = [...new Set(calls.map(({ kind }) => kind))]
   const kindOfCall = calls.map(({ kind }) => kinds.indexOf(kind))
+  const recorded = ranks.map(recordsInside)
   const made = ranks.map((_, index) => ({
     events: new Int32Array(counts[index]),
     kind: new Uint16Array(counts[index]),
@@ -51,7 +53,7 @@ export function membersOf({ ranks }: Timeline, collectives: Collectives): Member
       const at = counts[rank[member]]++
       own.events[at] = event[member]
       own.kind[at] = kindOfCall[collectives.call[i]]
-      own.split[at] = Number.isNaN(wait[member]) ? 0 : 1
+      own.split[at] = recorded[rank[member]] || !Number.isNaN(wait[member]) ? 1 : 0
     }
   return made
 }

@@ -6,6 +6,7 @@
 import { Column, float64 } from '../timeline/columns.ts'
 import { clip, total, unionOf } from '../timeline/intervals.ts'
 import type { RankTimeline, Timeline } from '../timeline/timeline.ts'
+import { recordsInside } from '../timeline/workers.ts'
 import { communicationOf } from './calls.ts'
 import type { CollectiveCall, Collectives } from './collectiveTable.ts'
 import type { Partition } from './ledger.ts'
@@ -37,6 +38,8 @@ export function groupTimes(
   partitions: readonly Partition[],
 ): GroupTime[] {
   const identify = identities(ranks, collectives)
+  // Then the rank's ledger tells waiting from transfer within the kernel.
+  const recorded = ranks.map(recordsInside)
   const groups = new Map<Identity, { call: CollectiveCall; collectives: number; own: Map<number, Own> }>()
   for (let i = 0; i < collectives.length; i++) {
     const key = identify(i)
@@ -55,11 +58,12 @@ export function groupTimes(
       own.collectives++
       own.time.push(from)
       own.time.push(to)
-      if (Number.isNaN(wait)) continue
+      const isInside = recorded[rank]
+      if (Number.isNaN(wait) && !isInside) continue
       own.split = true
       own.waits.push(from)
-      own.waits.push(from + wait)
-      own.transfers.push(from + wait)
+      own.waits.push(isInside ? to : from + wait)
+      own.transfers.push(isInside ? from : from + wait)
       own.transfers.push(to)
     }
   }

@@ -1,12 +1,13 @@
 /**
  * Where a rank's time went in a trace, as attribution.ts divides it: the rank is one processor, on which compute hides
- * communication and communication hides copies. A kernel of our own computes only while one of its programs is not blocked.
+ * communication and communication hides copies. Of a run of our own, what the programs recorded counts instead: the rank
+ * computes while one of them is not blocked, on whatever worker.
  */
 import { Column, float64 } from '../timeline/columns.ts'
-import { activity, clip, difference, intersection, union, unionOf } from '../timeline/intervals.ts'
+import { activity, clip, intersection, union, unionOf } from '../timeline/intervals.ts'
 import type { Intervals } from '../timeline/intervals.ts'
 import { isDeviceWork, Kind, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
-import { blockedTime } from '../timeline/workers.ts'
+import { recordedInside } from '../timeline/workers.ts'
 import { attribute } from './attribution.ts'
 import type { Collectives } from './collectiveTable.ts'
 import { IdleTime } from './idle.ts'
@@ -72,7 +73,7 @@ export function partitionOf(
   rank: RankTimeline,
   names: readonly string[],
   [from, to]: readonly [number, number],
-  { waiting, transferring }: CommunicationTime,
+  communication: CommunicationTime,
 ): Partition {
   const { kind } = rank.events
   const during = (...kinds: readonly Kind[]): Intervals =>
@@ -84,20 +85,29 @@ export function partitionOf(
   const kernels = during(Kind.kernel, Kind.memset)
   const communicating = during(Kind.communication)
   const copying = during(Kind.memcpy)
-  const blocked = blockedTime(rank)
-  const inside = (set: Intervals): Intervals => difference(intersection(kernels, set), communicating)
-  const claims = {
-    compute: difference(kernels, union(blocked.transferring, blocked.waiting)),
-    transfer: union(intersection(communicating, transferring), inside(blocked.transferring)),
-    wait: union(intersection(communicating, waiting), inside(blocked.waiting)),
-    communication: communicating,
-    copy: copying,
-  }
+  const running = union(union(kernels, communicating), copying)
+  const inside = recordedInside(rank)
+  const waiting = clip(inside?.wait ?? communication.waiting, from, to)
+  const transferring = clip(inside?.transfer ?? communication.transferring, from, to)
+  const claims = inside
+    ? {
+        compute: intersection(running, inside.compute),
+        transfer: intersection(running, transferring),
+        wait: intersection(running, waiting),
+        copy: copying,
+      }
+    : {
+        compute: kernels,
+        transfer: intersection(communicating, transferring),
+        wait: intersection(communicating, waiting),
+        communication: communicating,
+        copy: copying,
+      }
   const [parts] = attribute({
     from,
     to,
     processors: [claims],
-    running: union(union(kernels, communicating), copying),
+    running,
     idle: (set) => new IdleTime(rank, names).divide(set, nextWork(rank)),
   })
   return {
@@ -106,8 +116,8 @@ export function partitionOf(
     parts,
     communicating,
     copying,
-    waiting: clip(waiting, from, to),
-    transferring: clip(transferring, from, to),
+    waiting,
+    transferring,
   }
 }
 

@@ -108,19 +108,22 @@ function processor(number: number, tracks: readonly Track[], rank: RankTimeline)
   return { number, tracks: workers, compute, transfer, wait }
 }
 
-/**
- * When a rank's kernels do nothing but wait: programs are there, on all processors together, and every one of them is blocked. Empty
- * where nothing was recorded inside kernels.
- */
-export function blockedTime(rank: RankTimeline): { transferring: Intervals; waiting: Intervals } {
-  let [running, transferring, waiting] = [empty, empty, empty]
-  for (const { compute, transfer, wait } of processorsOf(rank)) {
-    running = union(running, compute)
-    transferring = union(transferring, transfer)
-    waiting = union(waiting, wait)
-  }
-  transferring = difference(transferring, running)
-  return { transferring, waiting: difference(difference(waiting, running), transferring) }
+/** Whether the programs of the rank's kernels recorded what they did, as those of our own runs do. */
+export const recordsInside = ({ tracks }: RankTimeline): boolean =>
+  tracks.some(({ role }) => role === 'worker')
+
+/** What all processors of a rank do, taken together; null where nothing was recorded inside kernels. */
+export function recordedInside(rank: RankTimeline): Pick<Processor, 'compute' | 'transfer' | 'wait'> | null {
+  const processors = processorsOf(rank)
+  const all = (of: (one: Processor) => Intervals): Intervals =>
+    processors.reduce((sum, one) => union(sum, of(one)), empty)
+  return processors.length === 0
+    ? null
+    : {
+        compute: all(({ compute }) => compute),
+        transfer: all(({ transfer }) => transfer),
+        wait: all(({ wait }) => wait),
+      }
 }
 
 const empty: Intervals = new Float64Array(0)

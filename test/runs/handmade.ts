@@ -25,6 +25,8 @@ export interface MadeWorker extends Partial<WorkerPlace> {
 export interface MadeRank {
   readonly kernels: readonly MadeKernel[]
   readonly workers: readonly MadeWorker[]
+  /** Of stream 0, as other programs make them. */
+  readonly annotations?: readonly Piece[]
   /** When the host waited. */
   readonly waits?: readonly Piece[]
 }
@@ -32,7 +34,7 @@ export interface MadeRank {
 /** Times are those of one clock for all ranks. */
 export function timelineOf(ranks: readonly MadeRank[]): Timeline {
   const builder = new TimelineBuilder()
-  ranks.forEach(({ kernels, workers, waits = [] }, number) => {
+  ranks.forEach(({ kernels, workers, annotations = [], waits = [] }, number) => {
     const rank = builder.rank(number)
     const add = (kind: Kind, track: number, name: string, { from, to }: Piece): number =>
       rank.add(kind, track, builder.intern(name), from, to - from)
@@ -44,6 +46,8 @@ export function timelineOf(ranks: readonly MadeRank[]): Timeline {
       if (kernel.call) rank.linkLaunch(event, add(Kind.launch, host, `launch ${kernel.name}`, kernel.call))
       rank.setTraffic(event, kernel.traffic ?? [])
     }
+    for (const piece of annotations)
+      add(Kind.annotation, rank.track('annotations', number, 0), 'annotation', piece)
     for (const { stream = 0, leader, role = 0, ...pieces } of workers) {
       const track = rank.track('worker', number, workerTrack({ stream, leader, role }))
       pieces.programs.forEach((piece, n) => add(Kind.annotation, track, `program ${n}`, piece))
