@@ -42,3 +42,15 @@ export type {
 export type { Signed, Unsigned } from './timeline/columns.ts'
 export type { Cut } from './targets/check/findings.ts'
 export type { Stage } from './targets/check/world.ts'
+
+// What an operation is asked to recognise itself in.
+export type { FoundChain, Recognised, Recogniser } from './taxes/recognition.ts'
+export type {
+  Attention,
+  Computation,
+  Norm,
+  Product,
+  Tensor as OperandTensor,
+  Traffic as OperatorTraffic,
+} from './taxes/shapes.ts'
+export type { ElementType } from './taxes/dtypes.ts'

@@ -6,6 +6,7 @@ import { basename, join, resolve } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { AuditError, readTraces } from '../audit/open.ts'
 import { tracePaths } from '../audit/paths.ts'
+import { recognisers } from '../ops/recognisers.ts'
 import { compare, comparisonTable } from '../report/compare.ts'
 import type { AuditDocument } from '../report/document.ts'
 import { bytes, percent } from '../report/format.ts'
@@ -203,6 +204,7 @@ async function auditPaths(
     steps: command.steps === undefined ? undefined : stepRange(command.steps),
     bandwidth: command.bandwidth === undefined ? undefined : command.bandwidth * 1e9,
     world: read.world ?? undefined,
+    recognisers,
   }
   const found = await inBreaths(auditing(read.timeline, warnings, options), interrupt)
   progress.clear()

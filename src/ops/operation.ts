@@ -8,6 +8,7 @@
  * inputs again.
  */
 import { round } from '../ir/dtype.ts'
+import type { Recogniser } from '../taxes/recognition.ts'
 import type { Tiling, TilesFrom } from '../tune/configurations.ts'
 import type { SymmetricTensor, World } from '../world/world.ts'
 
@@ -90,6 +91,8 @@ export interface OperationDefinition<Options extends OperationOptions, Contents>
   make(world: World, options: Options, inputs?: Operation['inputs']): Operation<Contents>
   /** What no variant can be faster than: a step of `bsp` that has all it needs on its own rank. */
   readonly limit: { readonly step: string; readonly name: string }
+  /** Its options for a chain of kernels in a trace that does the same. */
+  readonly recognise?: Recogniser['recognise']
 }
 
 /** What rounding to a dtype changes, relative to the number. */

@@ -196,8 +196,16 @@ export interface CandidateDocument {
     readonly localityUs: number | null
   }
   readonly localityBytes: number | null
-  /** An operation of Arke whose shapes match, with those shapes; null where there is none. */
-  readonly operation: { readonly name: string; readonly shapes: string } | null
+  /** An operation of Arke whose shapes match; null where there is none. */
+  readonly operation: {
+    readonly name: string
+    /** Of the costliest one. */
+    readonly shapes: string
+    /** How many other shapes the chain has. */
+    readonly otherShapes: number
+    /** How to try it with those shapes. */
+    readonly command: string
+  } | null
   /** Where the costliest one is. */
   readonly example: { readonly rank: number; readonly startUs: number; readonly durUs: number }
 }

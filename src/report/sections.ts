@@ -2,6 +2,7 @@
 import type { AuditDocument, CandidateDocument, RankDocument, StragglerDocument } from './document.ts'
 import { ranges } from '../timeline/ranges.ts'
 import { bytes } from './format.ts'
+import { shapesOf } from './summary.ts'
 import { html, Markup, scroll } from './markup.ts'
 import { count, timeOfUs } from './units.ts'
 import { byGravity } from './warningLines.ts'
@@ -350,7 +351,7 @@ function candidateRow(
     <td class="number">${count(candidate.count)}</td>
     <td>${ranges(candidate.ranks)}</td>
     <td>
-      ${operation === null ? '–' : html`<b>${operation.name}</b><br /><small>${operation.shapes}</small>`}
+      ${operation === null ? '–' : html`<b>${operation.name}</b><br /><small>${shapesOf(operation)}</small><br /><code>${operation.command}</code>`}
     </td>
     <td>
       ${jump('Show', `Show the costliest one, on rank ${example.rank}`, {

@@ -240,8 +240,12 @@ function brief({ chain, count, operation }: CandidateDocument): string {
   return `${shown.map((name) => shorten(name, 32)).join(' → ')}${repeated(count)}${ours}`
 }
 
+/** Documents of before have no other shapes. */
+export const shapesOf = ({ shapes, otherShapes = 0 }: NonNullable<CandidateDocument['operation']>): string =>
+  otherShapes > 0 ? `${shapes}, and ${plural(otherShapes, 'other shape')}` : shapes
+
 export function describe({ chain, count, operation }: CandidateDocument): string {
   const shown = chain.length > 4 ? [...chain.slice(0, 3), `… ${chain.length - 3} more`] : chain
-  const ours = operation ? ` (${operation.name} does this: ${operation.shapes})` : ''
+  const ours = operation ? ` (${operation.name} does this: ${shapesOf(operation)})` : ''
   return `${shown.map((name) => shorten(name, 40)).join(' → ')}${repeated(count)}${ours}`
 }

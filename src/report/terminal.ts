@@ -34,8 +34,10 @@ export function screen(document: AuditDocument, page: string | null): string[] {
   }
   if (candidates.length > 0) {
     lines.push('', 'What to fuse (saved at most, over all ranks)')
-    for (const candidate of candidates.slice(0, 3))
+    for (const candidate of candidates.slice(0, 3)) {
       lines.push(`  ${duration(candidate.savesUs).padStart(8)}  ${describe(candidate)}`)
+      if (candidate.operation?.command) lines.push(`            try it: ${candidate.operation.command}`)
+    }
   }
   const warnings = warningLines({
     ...document,

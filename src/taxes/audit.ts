@@ -18,6 +18,7 @@ import { type GroupTime, groupTimes } from './groups.ts'
 import { idleParts, type Part, partNames, type Partition } from './ledger.ts'
 import { type Locality, localityIn, localityOf, type LocalityTime } from './locality.ts'
 import { communicationTimes, partitionOf, recordedSpan } from './partition.ts'
+import type { Recogniser } from './recognition.ts'
 import { type Step, stepsOf } from './steps.ts'
 import { type Straggler, stragglersOf } from './stragglers.ts'
 
@@ -28,6 +29,8 @@ export interface AuditOptions {
   readonly bandwidth?: number
   /** How many ranks the job had, where the traces tell. */
   readonly world?: number
+  /** Of operations that may do what a chain does; none by default. */
+  readonly recognisers?: readonly Recogniser[]
 }
 
 export interface Audit {
@@ -100,7 +103,7 @@ export function* auditing(
   yield
   const groups = groupTimes(timeline, collectives, partitions)
   const stragglers = stragglersOf(timeline, collectives, clocks, partitions)
-  const candidates = new Candidates(timeline, collectives, partitions)
+  const candidates = new Candidates(timeline, collectives, partitions, options.recognisers ?? [])
   // One rank after the other, since a locality has as many entries as there are kernels.
   const audited: AuditedRank[] = []
   for (const [index, rank] of ranks.entries()) {

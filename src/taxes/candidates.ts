@@ -15,7 +15,7 @@ import { Labels } from './labels.ts'
 import type { Partition } from './ledger.ts'
 import type { Locality } from './locality.ts'
 import { Measured } from './measured.ts'
-import type { Operation } from './operations.ts'
+import type { RecognisedOperation, Recogniser } from './recognition.ts'
 import { runsOf } from './runs.ts'
 
 /** Nanoseconds in each tax. */
@@ -43,7 +43,8 @@ export interface Candidate {
   readonly saves: number
   readonly savings: Savings
   readonly localityBytes: number | null
-  readonly operation: Operation | null
+  /** The one of Arke that does it, with the shapes of the costliest one, and how many others there are. */
+  readonly operation: (RecognisedOperation & { readonly otherShapes: number }) | null
   /** The costliest one: index into the timeline's ranks, and its time there. */
   readonly example: { readonly rank: number; readonly from: number; readonly to: number }
 }
@@ -56,7 +57,7 @@ export interface Occurrence {
   readonly to: number
   readonly savings: Savings
   readonly localityBytes: number | null
-  readonly operation: Operation | null
+  readonly operation: RecognisedOperation | null
 }
 
 const MOST = 50
@@ -68,13 +69,20 @@ const ofAPiece = 256
 export class Candidates {
   private readonly timeline: Timeline
   private readonly partitions: readonly Partition[]
+  private readonly recognisers: readonly Recogniser[]
   private readonly labels: Labels
   private readonly members: readonly Members[]
   private readonly groups: Group[] = []
   /** By kind and operation, then by chain, of which the same labels are the same array. */
   private readonly known = new Map<string, Map<readonly number[], Group>>()
 
-  constructor(timeline: Timeline, collectives: Collectives, partitions: readonly Partition[]) {
+  constructor(
+    timeline: Timeline,
+    collectives: Collectives,
+    partitions: readonly Partition[],
+    recognisers: readonly Recogniser[],
+  ) {
+    this.recognisers = recognisers
     this.timeline = timeline
     this.partitions = partitions
     this.labels = new Labels(timeline.names)
@@ -89,7 +97,11 @@ export class Candidates {
     // Of as many intervals as kernels, so made once for all three.
     const launch = new Measured(union(partition.parts.dispatch, partition.parts.gap))
     const all = [ranks[index], partition, launch, locality, this.labels] as const
-    yield* this.addAll('compute-collective-compute', index, chainsOf(...all, names, this.members[index]))
+    yield* this.addAll(
+      'compute-collective-compute',
+      index,
+      chainsOf(...all, names, this.members[index], this.recognisers),
+    )
     yield* this.addAll('small-kernels', index, runsOf(...all))
     yield* this.addAll('producer-consumer', index, handoversOf(...all))
   }
@@ -117,7 +129,7 @@ export class Candidates {
 
   private add(kind: Candidate['kind'], rank: number, occurrence: Occurrence): void {
     const { operation, chain } = occurrence
-    const key = operation ? `${kind} ${operation.name} ${operation.shapes}` : kind
+    const key = operation ? `${kind} ${operation.name}` : kind
     let byChain = this.known.get(key)
     if (!byChain) this.known.set(key, (byChain = new Map<readonly number[], Group>()))
     let group = byChain.get(chain)
@@ -139,6 +151,8 @@ class Group {
   count = 0
   private readonly kind: Candidate['kind']
   private readonly ranks: number[] = []
+  /** For which an operation was recognised. */
+  private readonly shapes = new Set<string>()
   private savings: Savings = { launch: 0, wait: null, transfer: null, communication: 0, locality: null }
   private bytes: number | null = null
   private costliest: Occurrence
@@ -152,11 +166,12 @@ class Group {
 
   /** Ranks come in order. */
   add(rank: number, occurrence: Occurrence): void {
-    const { savings, localityBytes } = occurrence
+    const { savings, localityBytes, operation } = occurrence
     const saves = sumOf(savings)
     this.saves += saves
     this.count++
     if (this.ranks[this.ranks.length - 1] !== rank) this.ranks.push(rank)
+    if (operation) this.shapes.add(operation.shapes)
     this.savings = {
       launch: this.savings.launch + savings.launch,
       wait: plus(this.savings.wait, savings.wait),
@@ -182,7 +197,7 @@ class Group {
       saves: this.saves,
       savings: this.savings,
       localityBytes: this.bytes,
-      operation,
+      operation: operation && { ...operation, otherShapes: this.shapes.size - 1 },
       example: { rank: this.rankOfCostliest, from, to },
     }
   }

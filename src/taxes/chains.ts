@@ -17,7 +17,7 @@ import type { Labels } from './labels.ts'
 import type { Partition } from './ledger.ts'
 import { type Locality, nanoseconds } from './locality.ts'
 import { Measured } from './measured.ts'
-import { operationOf } from './operations.ts'
+import { type Recogniser, Recognition } from './recognition.ts'
 
 /** A hundred launches: launch tax beyond that at one place has other causes than the chain. */
 export const FAR = 1_000_000
@@ -73,10 +73,12 @@ export function* chainsOf(
   labels: Labels,
   names: readonly string[],
   members: Members,
+  recognisers: readonly Recogniser[],
 ): Generator<Occurrence> {
   const { start, duration } = rank.events
   const { parts } = partition
   const flow = flowOf(rank, partition, locality, members)
+  const recognition = new Recognition(rank, names, recognisers)
   const [wait, transfer, unsplit] = [parts.wait, parts.transfer, parts.communication].map(
     (part) => new Measured(part),
   )
@@ -125,8 +127,7 @@ export function* chainsOf(
         locality: locality?.memory ? nanoseconds(bytes, locality.memory) : null,
       },
       localityBytes: locality && bytes,
-      operation:
-        own.length === 1 ? operationOf(rank, names, kindOf(last), before, members.events[last], after) : null,
+      operation: own.length === 1 ? recognition.of(before, kindOf(last), members.events[last], after) : null,
     }
   }
 }

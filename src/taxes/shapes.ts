@@ -22,6 +22,40 @@ export interface Traffic {
   readonly product?: boolean
   /** Products of matrices are part of it. */
   readonly attention?: boolean
+  /** Where the extents tell. */
+  readonly computes?: Computation
+}
+
+export type Computation = Product | Attention | Norm
+
+/** A product whose right operand is one matrix. */
+export interface Product {
+  readonly kind: 'product'
+  /** Its last extent is the depth, all others are rows. */
+  readonly left: Tensor
+  readonly right: Tensor
+  readonly columns: number
+}
+
+export interface Attention {
+  readonly kind: 'attention'
+  readonly query: Tensor
+  readonly key: Tensor
+  readonly batch: number
+  readonly queryHeads: number
+  readonly kvHeads: number
+  /** Extent of a head. */
+  readonly D: number
+  readonly queryTokens: number
+  /** Of the cache, in each sequence; null where it is paged. */
+  readonly tokens: number | null
+}
+
+/** Over the last extent. */
+export interface Norm {
+  readonly kind: 'norm'
+  readonly norm: 'layer' | 'rms'
+  readonly input: Tensor
 }
 
 /** The operands by position; null for what is no tensor of a known type. */
@@ -101,6 +135,12 @@ const between =
     writes: known(...writes.map((position) => at(inputs, position))),
   })
 
+/** Writes over the first operand and reads the others. */
+const intoFirst = (inputs: Inputs): Traffic => ({
+  reads: present(inputs.slice(1)),
+  writes: known(at(inputs, 0)),
+})
+
 /** Reads all tensors; what it writes depends on what the trace does not tell. */
 const reading: Rule = (inputs) => ({ reads: present(inputs), writes: [] })
 
@@ -113,7 +153,9 @@ const product =
     if (!left || !right) return null
     const shape = productShape(left.shape, right.shape, transposed)
     const type = left.type === right.type ? left.type : null
-    return { reads: present(inputs), writes: made(shape, type), product: true }
+    const traffic = { reads: present(inputs), writes: made(shape, type), product: true }
+    if (!shape || left.shape.length < 2 || right.shape.length !== 2) return traffic
+    return { ...traffic, computes: { kind: 'product', left, right, columns: shape[shape.length - 1] } }
   }
 
 /** The extents of a product; the second operand of a linear layer is transposed. Null where they do not fit. */
@@ -133,21 +175,78 @@ export function productShape(
 const broadcastShapes = (a: readonly number[], b: readonly number[]): number[] | null =>
   broadcast([tensor(a, float32), tensor(b, float32)])
 
+/** Which extents are heads and tokens, of queries and of keys; the first is the batch, the last that of a head. */
+interface HeadLayout {
+  readonly heads: number
+  readonly tokens: number
+}
+const headsFirst: HeadLayout = { heads: 1, tokens: 2 }
+const tokensFirst: HeadLayout = { heads: 2, tokens: 1 }
+
 /** Queries, keys and values at these positions; the result is as large as the queries, with the values' head extent. */
 const attention =
-  (q: number, v: number): Rule =>
+  (q: number, v: number, layout?: HeadLayout): Rule =>
   (inputs) => {
     const query = at(inputs, q)
+    const key = at(inputs, q + 1)
     const value = at(inputs, v)
     if (!query || !value || query.shape.length < 3) return null
     const shape = [...query.shape.slice(0, -1), value.shape[value.shape.length - 1]]
-    return { reads: present(inputs.slice(q, v + 1)), writes: [tensor(shape, query.type)], attention: true }
+    const reads = present(inputs.slice(q, v + 1))
+    const traffic = { reads, writes: [tensor(shape, query.type)], attention: true }
+    if (!layout || !key || query.shape.length !== 4 || key.shape.length !== 4) return traffic
+    const { heads, tokens } = layout
+    return { ...traffic, computes: attending(query, key, heads, query.shape[tokens], key.shape[tokens]) }
   }
 
-const layerNorm: Rule = (inputs) => {
+/** One query token for each sequence. Pages keep the heads where queries do, behind the number of the page. */
+const pagedAttention =
+  (q: number): Rule =>
+  (inputs) => {
+    const [out, query, pages] = [at(inputs, 0), at(inputs, q), at(inputs, q + 1)]
+    const traffic = { reads: known(query), writes: known(out) }
+    if (query?.shape.length !== 3 || !pages || pages.shape.length < 2) return traffic
+    return { ...traffic, computes: attending(query, pages, 1, 1, null) }
+  }
+
+const attending = (
+  query: Tensor,
+  key: Tensor,
+  heads: number,
+  queryTokens: number,
+  tokens: number | null,
+): Attention => ({
+  kind: 'attention',
+  query,
+  key,
+  batch: query.shape[0],
+  queryHeads: query.shape[heads],
+  kvHeads: key.shape[heads],
+  D: query.shape[query.shape.length - 1],
+  queryTokens,
+  tokens,
+})
+
+const normalisation: Rule = (inputs) => {
   const input = at(inputs, 0)
   return input && { reads: present(inputs), writes: [input] }
 }
+
+/** Its weights, behind the list of extents that it goes over, tell that this is the last one alone. */
+const norm =
+  (norm: Norm['norm']): Rule =>
+  (inputs) => {
+    const traffic = normalisation(inputs)
+    const [input, weights] = [at(inputs, 0), at(inputs, 2)]
+    return (
+      traffic && { ...traffic, computes: input && weights ? normalising(norm, input, weights) : undefined }
+    )
+  }
+
+const normalising = (norm: Norm['norm'], input: Tensor, { shape }: Tensor): Norm | undefined =>
+  shape.length === 1 && shape[0] === input.shape[input.shape.length - 1]
+    ? { kind: 'norm', norm, input }
+    : undefined
 
 /** Rows of a table; of the table only those are read. */
 const embedding: Rule = (inputs) => {
@@ -208,11 +307,10 @@ const aten = new Map<string, Rule>([
   ...all('where', elementwise(undefined, 1)),
   ...all('softmax _softmax log_softmax _log_softmax', softmax),
   ...all('_softmax_backward_data _log_softmax_backward_data', elementwise()),
-  ...all('layer_norm native_layer_norm rms_norm _fused_rms_norm group_norm native_group_norm', layerNorm),
-  ...all(
-    'batch_norm native_batch_norm cudnn_batch_norm miopen_batch_norm _native_batch_norm_legit',
-    layerNorm,
-  ),
+  ...all('layer_norm native_layer_norm', norm('layer')),
+  ...all('rms_norm _fused_rms_norm', norm('rms')),
+  ...all('group_norm native_group_norm batch_norm native_batch_norm cudnn_batch_norm', normalisation),
+  ...all('miopen_batch_norm _native_batch_norm_legit', normalisation),
   ...all('native_layer_norm_backward', over(1)),
   ...all('native_batch_norm_backward miopen_batch_norm_backward cudnn_batch_norm_backward', over(0)),
   ...all('embedding', embedding),
@@ -222,29 +320,37 @@ const aten = new Map<string, Rule>([
     const input = at(inputs, 0)
     return input && { reads: [input], writes: [input, tensor(input.shape, boolean)] }
   }),
-  ...all('scaled_dot_product_attention _scaled_dot_product_flash_attention', attention(0, 2)),
-  ...all('_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention', attention(0, 2)),
-  ...all('_flash_attention_forward _efficient_attention_forward', attention(0, 2)),
+  ...all('scaled_dot_product_attention _scaled_dot_product_flash_attention', attention(0, 2, headsFirst)),
+  ...all(
+    '_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention',
+    attention(0, 2, headsFirst),
+  ),
+  ...all('_flash_attention_forward _efficient_attention_forward', attention(0, 2, tokensFirst)),
   ...all('_scaled_dot_product_flash_attention_backward _flash_attention_backward', over(1, 2, 3)),
   ...all('_scaled_dot_product_cudnn_attention_backward', over(1, 2, 3)),
 ])
 
 /** By their whole name. */
 const others = new Map<string, Rule>([
-  ...all('_C::rms_norm _C::static_scaled_fp8_quant', (inputs) => ({
-    reads: present(inputs.slice(1)),
-    writes: known(at(inputs, 0)),
-  })),
+  ...all('_C::rms_norm', (inputs) => {
+    const [input, weights] = [at(inputs, 1), at(inputs, 2)]
+    return {
+      ...intoFirst(inputs),
+      computes: input && weights ? normalising('rms', input, weights) : undefined,
+    }
+  }),
+  ...all('_C::static_scaled_fp8_quant', (inputs) => intoFirst(inputs)),
   ...all('_C::fused_add_rms_norm', over(0, 1)),
   ...all('_C::silu_and_mul _C::gelu_and_mul _C::gelu_tanh_and_mul _C::mul_and_silu', between([1], [0])),
   ...all('sgl_kernel::silu_and_mul sgl_kernel::gelu_and_mul', between([1], [0])),
   ...all('_C::rotary_embedding', between([0, 1, 2], [1, 2])),
   ...all('_C_cache_ops::reshape_and_cache_flash _C_cache_ops::reshape_and_cache', between([0, 1], [])),
   // Of the cache only the pages of the running sequences are read.
-  ...all('_C::paged_attention_v1', between([1], [0])),
-  ...all('_C::paged_attention_v2', between([4], [0])),
+  ...all('_C::paged_attention_v1', pagedAttention(1)),
+  ...all('_C::paged_attention_v2', pagedAttention(4)),
   ...all('vllm::unified_attention_with_output', between([0, 1, 2], [3])),
-  ...all('flash_attn::_flash_attn_forward flash_attn::_flash_attn_varlen_forward', attention(0, 2)),
+  ...all('flash_attn::_flash_attn_forward', attention(0, 2, tokensFirst)),
+  ...all('flash_attn::_flash_attn_varlen_forward', attention(0, 2)),
   ...all('vllm::all_reduce', over(0)),
   ...all('symm_mem::multimem_all_reduce_ symm_mem::two_shot_all_reduce_', over(0)),
   ...all('symm_mem::one_shot_all_reduce', over(0)),
@@ -270,7 +376,9 @@ function sane(traffic: Traffic | null): Traffic | null {
   if (!traffic) return null
   const fits = ({ bytes }: Tensor): boolean => bytes <= MOST
   const [reads, writes] = [traffic.reads.filter(fits), traffic.writes.filter(fits)]
-  return reads.length + writes.length > 0 ? { ...traffic, reads, writes } : null
+  if (reads.length + writes.length === 0) return null
+  const isWhole = reads.length === traffic.reads.length && writes.length === traffic.writes.length
+  return { ...traffic, reads, writes, computes: isWhole ? traffic.computes : undefined }
 }
 
 function ruleOf(operator: string): Rule | undefined {

@@ -420,7 +420,12 @@ function candidatesOf(collectives: readonly CollectiveDocument[], text: string):
       savesUs: 1930,
       saves: { launchUs: 210, waitUs: 1100, exposedTransferUs: 540, unsplitCommUs: 0, localityUs: 80 },
       localityBytes: 41_000_000,
-      operation: { name: 'gemmReduceScatter', shapes: `M 4096, N 8192, K 1024${text}` },
+      operation: {
+        name: 'gemmReduceScatter',
+        shapes: `M 4096, N 8192, K 1024${text}`,
+        otherShapes: 2,
+        command: `arke bench gemm-reduce-scatter --shape M=4096,N=8192,K=1024${text}`,
+      },
       example: { rank: 2, startUs: startUs - 50, durUs: durUs + 100 },
     },
     {

@@ -7,6 +7,7 @@ import { kernelLabel } from '../../src/taxes/labels.ts'
 import { localityOf } from '../../src/taxes/locality.ts'
 import type { Partition } from '../../src/taxes/ledger.ts'
 import { Measured } from '../../src/taxes/measured.ts'
+import type { Recognised, Recogniser } from '../../src/taxes/recognition.ts'
 import { repetitions } from '../../src/taxes/repetitions.ts'
 import { activity, complement, difference, total } from '../../src/timeline/intervals.ts'
 import { Kind, type Timeline } from '../../src/timeline/timeline.ts'
@@ -35,7 +36,7 @@ function collectivesIn({ ranks }: Timeline, split = true): Collectives {
 }
 
 function candidates(timeline: Timeline, partitions: Partition[], split = true): Candidate[] {
-  const candidates = new Candidates(timeline, collectivesIn(timeline, split), partitions)
+  const candidates = new Candidates(timeline, collectivesIn(timeline, split), partitions, [])
   timeline.ranks.forEach((rank, index) => [
     ...candidates.addRank(index, localityOf(rank, timeline.names, new Warnings())),
   ])
@@ -135,80 +136,56 @@ describe('compute, collective, compute', () => {
   })
 })
 
-describe('operations of Arke', () => {
-  const gathered = (
-    more: Partial<Work> = {},
-    communication: Work['communication'] = {},
-    slice: number[] = [128, 8],
-  ): Work[] => [
-    kernel(0, 20, 'aten::mul', { shapes: [slice, slice] }),
-    collective(25, 55, 'allGather', {
-      communication: {
-        collective: 'allGather',
-        dtype: 'BFloat16',
-        elementsIn: 1024,
-        elementsOut: 8192,
-        groupSize: 8,
-        ...communication,
-      },
+describe('operations', () => {
+  const works = (columns: number, from: number): Work[] => [
+    kernel(from, from + 20, 'aten::mul', { shapes: [[128, 8], [128, 8]] }), // prettier-ignore
+    collective(from + 25, from + 55, 'allGather', {
+      communication: { collective: 'allGather', dtype: 'BFloat16', elementsIn: 1024, elementsOut: 8192 },
     }),
-    kernel(60, 80, 'aten::mm', { shapes: [[128, 64], [64, 32]], ...more }), // prettier-ignore
+    kernel(from + 60, from + 80, 'aten::mm', { shapes: [[128, 64], [64, columns]] }), // prettier-ignore
   ]
-  const wait = partitionWith(0, 80 * us, { wait: [25 * us, 55 * us] })
-  const operation = (works: Work[]): unknown => candidates(timelineOf([works]), [wait])[0].operation
-
-  it('an all-gather and the product of what it brought', () => {
-    const expected = { name: 'allGatherGemm', shapes: 'M=128, N=32, K=64 over 8 ranks' }
-    expect(operation(gathered())).toEqual(expected)
-    expect(operation(gathered({ operator: 'aten::linear', shapes: [[2, 64, 64], [32, 64]] }))).toEqual(expected) // prettier-ignore
-    expect(operation(gathered({ operator: 'aten::addmm', shapes: [[32], [128, 64], [64, 32]] }))).toEqual(expected) // prettier-ignore
-    expect(operation(gathered({}, { groupSize: null }))).toEqual(expected)
+  /** It knows a chain by the columns of its product. */
+  const recogniser = (name: string, replaces: Recognised['replaces']): Recogniser => ({
+    name,
+    recognise: ({ after }) =>
+      after?.computes?.kind === 'product'
+        ? { shape: { N: after.computes.columns }, dtype: 'bf16', ranks: null, replaces }
+        : null,
   })
-
-  it.each<[string, Work[]]>([
-    ['another size', gathered({ shapes: [[128, 32], [32, 32]] })], // prettier-ignore
-    ['another type', gathered({ type: 'float' })],
-    ['another type of the message', gathered({}, { dtype: 'Float' })],
-    ['another operator', gathered({ operator: 'aten::add', shapes: [[128, 64]] })],
-    ['another collective', gathered({}, { collective: 'broadcast' })],
-    ['a K that the ranks do not divide', gathered({ shapes: [[2048, 4], [4, 32]] })], // prettier-ignore
-    ['slices of rows', gathered({}, {}, [16, 64])],
-    ['slices that nothing tells', gathered({}, {}, [1024])],
-    ['no shapes', gathered({ shapes: undefined })],
-  ])('not with %s', (_, works) => {
-    expect(operation(works)).toBeNull()
-  })
-
-  const decoding = (operator: string, shapes: number[][], elements = 2 * 32 * 128): Work[] => [
-    kernel(0, 20, operator, { shapes }),
-    collective(25, 55, 'allGather', {
-      communication: {
-        collective: 'allGather',
-        dtype: 'BFloat16',
-        elementsIn: elements,
-        elementsOut: 8 * elements,
-      },
-    }),
-    kernel(60, 80, 'aten::sum'),
-  ]
-  const scaled = 'aten::_scaled_dot_product_flash_attention'
-  it('attention of one token, and the gathering of its results', () => {
-    const expected = { name: 'flashDecode', shapes: 'batch=2, KV heads=8, G=4, D=128' }
-    const cache = [2, 8, 1000, 128]
-    expect(operation(decoding(scaled, [[2, 32, 1, 128], cache, cache]))).toEqual(expected)
-    const flat = [2, 1000, 8, 128]
-    expect(operation(decoding('aten::_flash_attention_forward', [[2, 1, 32, 128], flat, flat]))).toEqual(
-      expected,
+  const timeline = timelineOf([[...works(32, 0), ...works(48, 100), ...works(32, 200)]])
+  const wait = [25, 45, 125, 155, 225, 245].map((time) => time * us)
+  const found = (...recognisers: Recogniser[]): Candidate[] => {
+    const candidates = new Candidates(
+      timeline,
+      collectivesIn(timeline),
+      [partitionWith(0, 300 * us, { wait })],
+      recognisers,
     )
-    const out = [2, 32, 128]
-    const pages = [77, 8, 16, 16, 8]
-    expect(operation(decoding('_C::paged_attention_v1', [out, out, pages, pages]))).toEqual(expected)
+    timeline.ranks.forEach((rank, index) => [
+      ...candidates.addRank(index, localityOf(rank, timeline.names, new Warnings())),
+    ])
+    return candidates.list()
+  }
+
+  it('are named with the shapes of the costliest chain, however many shapes it has', () => {
+    const [candidate] = found(recogniser('someGemm', ['collective', 'after']))
+    expect(candidate).toMatchObject({ count: 3, chain: ['aten::mul', 'allGather', 'aten::mm'] })
+    expect(candidate.operation).toEqual({
+      name: 'someGemm',
+      shapes: 'N=48, bf16',
+      otherShapes: 1,
+      command: 'arke bench some-gemm --shape N=48 --dtype bf16',
+    })
   })
 
-  it('not with more tokens, nor with another message', () => {
-    const cache = [2, 8, 1000, 128]
-    expect(operation(decoding(scaled, [[2, 32, 2, 128], cache, cache], 2 * 2 * 32 * 128))).toBeNull()
-    expect(operation(decoding(scaled, [[2, 32, 1, 128], cache, cache], 100))).toBeNull()
+  it('are those that do most of the chain', () => {
+    const [some, all] = [
+      recogniser('some', ['collective', 'after']),
+      recogniser('all', ['before', 'collective', 'after']),
+    ]
+    expect(found(some, all)[0].operation?.name).toBe('all')
+    expect(found(all, some)[0].operation?.name).toBe('all')
+    expect(found()[0].operation).toBeNull()
   })
 })
 

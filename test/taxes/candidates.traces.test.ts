@@ -11,6 +11,7 @@ import { collectivesOf } from '../../src/taxes/collectives.ts'
 import { type Locality, localityIn, localityOf } from '../../src/taxes/locality.ts'
 import { communicationTimes, partitionOf, recordedSpan } from '../../src/taxes/partition.ts'
 import type { Partition } from '../../src/taxes/ledger.ts'
+import { recognisers } from '../../src/ops/recognisers.ts'
 import { total } from '../../src/timeline/intervals.ts'
 import { type Warning, Warnings } from '../../src/timeline/warnings.ts'
 import { root } from '../docs/snippets.ts'
@@ -36,7 +37,7 @@ async function find(name: string): Promise<Found> {
     partitionOf(rank, timeline.names, recordedSpan(rank) ?? [0, 0], times[i]),
   )
   const localities = timeline.ranks.map((rank) => localityOf(rank, timeline.names, warnings))
-  const candidates = new Candidates(timeline, collectives, partitions)
+  const candidates = new Candidates(timeline, collectives, partitions, recognisers)
   localities.forEach((locality, index) => [...candidates.addRank(index, locality)])
   return {
     candidates: candidates.list(),

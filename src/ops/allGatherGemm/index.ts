@@ -36,6 +36,7 @@ import { pullKernel } from './pullInPlace.ts'
 import { pullStagedKernel, stagedParts } from './pullStaged.ts'
 import { pushKernels } from './push.ts'
 import { matrixProduct } from './reference.ts'
+import { recogniseAllGatherGemm } from './recognise.ts'
 import { defaultTiles, type Tiles } from './tiles.ts'
 
 export type { Shard } from './product.ts'
@@ -444,4 +445,5 @@ export const allGatherGemmOperation: OperationDefinition<AllGatherGemmOptions, A
   defaults: { shape: { M: 64, N: 1024, K: 2048 }, dtype: 'f32', variant: 'fused', shard: 'K' },
   tiling: tilingOf,
   make: allGatherGemm,
+  recognise: recogniseAllGatherGemm,
 }

@@ -41,6 +41,7 @@ import {
 } from './ladder.ts'
 import { splitsOfShares } from './parts.ts'
 import { attentionOf, type DecodeContents } from './reference.ts'
+import { recogniseFlashDecode } from './recognise.ts'
 import { decodeTiles, isLegalCache, piecesOf, type DecodeTiles } from './tiles.ts'
 
 export type { DecodeContents } from './reference.ts'
@@ -448,4 +449,5 @@ export const flashDecodeOperation: OperationDefinition<FlashDecodeOptions, Decod
   },
   tiling: tilingOf,
   make: flashDecode,
+  recognise: recogniseFlashDecode,
 }

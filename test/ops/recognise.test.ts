@@ -1,0 +1,250 @@
+/** Operations in the chains of a trace: what is recognised with which options, and what is not. */
+import { describe, expect, it } from 'vitest'
+import { dtypeCalled, layoutOf, operationCalled, shapesOf } from '../../src/cli/benchOptions.ts'
+import { allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
+import { flashDecodeOperation } from '../../src/ops/flashDecode/index.ts'
+import { recogniseNormGatherGemm } from '../../src/ops/normGatherGemm/recognise.ts'
+import { recognisers } from '../../src/ops/recognisers.ts'
+import { Recognition, type Recogniser } from '../../src/taxes/recognition.ts'
+import { Kind } from '../../src/timeline/timeline.ts'
+import { timelineOf, type Work } from '../taxes/work.ts'
+
+type Call = Pick<Work, 'operator' | 'shapes' | 'type'>
+interface Chain {
+  readonly before: Call
+  readonly kind: string
+  readonly communication: Work['communication']
+  /** What the collective was called with. */
+  readonly called?: Call
+  readonly after: Call
+}
+
+/** What is said of a kernel, a collective and a kernel that come one after the other. */
+function recognised(
+  { before, kind, communication, called, after }: Chain,
+  by: readonly Recogniser[] = recognisers,
+) {
+  const { ranks, names } = timelineOf([
+    [
+      { from: 0, to: 20, ...before },
+      {
+        from: 25,
+        to: 55,
+        kind: Kind.communication,
+        communication: { collective: kind, ...communication },
+        ...called,
+      },
+      { from: 60, to: 80, ...after },
+    ],
+  ])
+  const [first, second, third] = [0, 1, 2].map((n) => ranks[0].tracks[0].from + n)
+  return new Recognition(ranks[0], names, by).of(first, kind, second, third)
+}
+
+const spelled = {
+  f32: { operand: 'float', message: 'Float' },
+  f16: { operand: 'c10::Half', message: 'Half' },
+  bf16: { operand: 'c10::BFloat16', message: 'BFloat16' },
+} as const
+type Spelled = keyof typeof spelled
+
+interface Gathering {
+  readonly M: number
+  readonly N: number
+  readonly K: number
+  readonly ranks: number
+  readonly shard: 'K' | 'M'
+  readonly dtype: Spelled
+}
+/** An all-gather of what the kernel before wrote, and a product. */
+function gathering({ M, N, K, ranks, shard, dtype }: Gathering, before?: Partial<Call>): Chain {
+  const { operand, message } = spelled[dtype]
+  const slice = shard === 'K' ? [M, K / ranks] : [M / ranks, K]
+  return {
+    before: { operator: 'aten::mul', shapes: [slice, slice], type: operand, ...before },
+    kind: 'allGather',
+    communication: {
+      dtype: message,
+      elementsIn: (M * K) / ranks,
+      elementsOut: M * K,
+      groupSize: ranks,
+    },
+    after: { operator: 'aten::mm', shapes: [[M, K], [K, N]], type: operand }, // prettier-ignore
+  }
+}
+const usual: Gathering = { M: 96, N: 40, K: 80, ranks: 4, shard: 'K', dtype: 'bf16' }
+
+describe('all-gather and product', () => {
+  const all = (['K', 'M'] as const).flatMap((shard) =>
+    (['f32', 'f16', 'bf16'] as const).map((dtype): [Gathering] => [{ ...usual, shard, dtype }]),
+  )
+  it.each(all)('%j', (one) => {
+    expect(recognised(gathering(one))).toEqual({
+      name: 'allGatherGemm',
+      shapes: `M=96, N=40, K=80, ${one.dtype}, sharded along ${one.shard} over 4 ranks`,
+      command: `arke bench all-gather-gemm --shape M=96,N=40,K=80 --dtype ${one.dtype} --shard ${one.shard} --ranks 4`,
+    })
+  })
+
+  it('with rows in several extents, a transposed operand, a bias', () => {
+    const chain = gathering({ ...usual, shard: 'M' }, { shapes: [[2, 12, 80], [2, 12, 80]] }) // prettier-ignore
+    const expected = recognised(gathering({ ...usual, shard: 'M' }))
+    const after = (operator: string, shapes: number[][]): Chain => ({ ...chain, after: { operator, shapes } })
+    expect(recognised(after('aten::linear', [[2, 48, 80], [40, 80]]))).toEqual(expected) // prettier-ignore
+    expect(recognised(after('aten::addmm', [[40], [96, 80], [80, 40]]))).toEqual(expected) // prettier-ignore
+    const sizeless = { ...chain, communication: { ...chain.communication, groupSize: null } }
+    expect(recognised(sizeless)).toEqual(expected)
+  })
+
+  it('where what the all-gather was called with tells its slices', () => {
+    const chain = gathering(usual, { shapes: undefined })
+    expect(recognised(chain)).toBeNull()
+    const called = { operator: 'c10d::_allgather_base_', shapes: [[96, 80], [96, 20]] } // prettier-ignore
+    expect(recognised({ ...chain, called })).toEqual(recognised(gathering(usual)))
+  })
+
+  const chain = gathering(usual)
+  const message = (more: Work['communication']): Chain => ({
+    ...chain,
+    communication: { ...chain.communication, ...more },
+  })
+  it.each<[string, Chain]>([
+    ['another size', { ...chain, after: { ...chain.after, shapes: [[96, 60], [60, 40]] } }], // prettier-ignore
+    ['another type of the product', { ...chain, after: { ...chain.after, type: 'float' } }],
+    ['another type of the message', message({ dtype: 'Float' })],
+    ['a type that is not multiplied', gatheringOf('double', 'Double')],
+    ['another operator', { ...chain, after: { operator: 'aten::add', shapes: [[96, 80]] } }],
+    ['a product of many matrices', { ...chain, after: { operator: 'aten::bmm', shapes: [[4, 24, 80], [4, 80, 40]] } }], // prettier-ignore
+    ['another collective', { ...chain, kind: 'broadcast' }],
+    ['ranks that do not divide it', message({ groupSize: 7 })],
+    ['slices of neither axis', gathering(usual, { shapes: [[48, 40], [48, 40]] })], // prettier-ignore
+    ['slices that nothing tells', gathering(usual, { shapes: [[1920], [1920]] })], // prettier-ignore
+    ['no shapes', { ...chain, after: { operator: 'aten::mm' } }],
+  ])('not with %s', (_, wrong) => {
+    expect(recognised(wrong)).toBeNull()
+  })
+
+  function gatheringOf(operand: string, type: string): Chain {
+    const { before, after, communication, kind } = gathering(usual)
+    return {
+      kind,
+      before: { ...before, type: operand },
+      communication: { ...communication, dtype: type },
+      after: { ...after, type: operand },
+    }
+  }
+})
+
+describe('attention of one token', () => {
+  const decoding = (
+    operator: string,
+    shapes: number[][],
+    dtype: Spelled = 'bf16',
+    elements = 3 * 12 * 64,
+  ): Chain => ({
+    before: { operator, shapes, type: spelled[dtype].operand },
+    kind: 'allGather',
+    communication: { dtype: 'Float', elementsIn: elements, elementsOut: 4 * elements, groupSize: 4 },
+    after: { operator: 'aten::sum' },
+  })
+  const cache = [3, 4, 500, 64]
+  const query = [3, 12, 1, 64]
+  const scaled = 'aten::scaled_dot_product_attention'
+  const extents = 'batch=3,queryHeads=12,kvHeads=4,D=64'
+
+  it.each(['f32', 'f16', 'bf16'] as const)('and its gathering, in %s', (dtype) => {
+    expect(recognised(decoding(scaled, [query, cache, cache], dtype))).toEqual({
+      name: 'flashDecode',
+      shapes: `batch=3, queryHeads=12, kvHeads=4, D=64, tokens=500, ${dtype} over 4 ranks`,
+      command: `arke bench flash-decode --shape ${extents},tokens=500 --dtype ${dtype} --ranks 4`,
+    })
+  })
+
+  it('in other layouts, into an all-reduce, of pages', () => {
+    const expected = recognised(decoding(scaled, [query, cache, cache]))
+    const flat = [3, 500, 4, 64]
+    const flash = decoding('flash_attn::_flash_attn_forward', [[3, 1, 12, 64], flat, flat])
+    expect(recognised(flash)).toEqual(expected)
+    expect(recognised({ ...flash, kind: 'allReduce' })).toEqual(expected)
+    const [out, pages] = [[3, 12, 64], [77, 4, 8, 16, 8]] // prettier-ignore
+    const command = `arke bench flash-decode --shape ${extents} --dtype bf16 --ranks 4`
+    expect(recognised(decoding('_C::paged_attention_v1', [out, out, pages, pages]))).toMatchObject({
+      command,
+    })
+  })
+
+  it.each<[string, Chain]>([
+    ['more tokens', decoding(scaled, [[3, 12, 2, 64], cache, cache], 'bf16', 2 * 3 * 12 * 64)],
+    ['another message', decoding(scaled, [query, cache, cache], 'bf16', 100)],
+    ['another collective', { ...decoding(scaled, [query, cache, cache]), kind: 'reduceScatter' }],
+    ['heads that do not go into groups', decoding(scaled, [query, [3, 5, 500, 64], [3, 5, 500, 64]])],
+    [
+      'extents that are not told apart',
+      decoding('flash_attn::_flash_attn_varlen_forward', [query, cache, cache]),
+    ],
+  ])('not with %s', (_, wrong) => {
+    expect(recognised(wrong)).toBeNull()
+  })
+})
+
+describe('layer norm, all-gather of rows and product', () => {
+  const by: readonly Recogniser[] = [
+    ...recognisers,
+    { name: 'normGatherGemm', recognise: recogniseNormGatherGemm },
+  ]
+  const rows: Gathering = { ...usual, shard: 'M' }
+  const norm = (operator: string, weights: number[], of: number[] = [24, 80]): Partial<Call> => ({
+    operator,
+    shapes: [of, [], weights],
+  })
+
+  it.each(['f32', 'f16', 'bf16'] as const)('in %s', (dtype) => {
+    expect(recognised(gathering({ ...rows, dtype }, norm('aten::native_layer_norm', [80])), by)).toEqual({
+      name: 'normGatherGemm',
+      shapes: `M=96, N=40, K=80, ${dtype} over 4 ranks`,
+      command: `arke bench norm-gather-gemm --shape M=96,N=40,K=80 --dtype ${dtype} --ranks 4`,
+    })
+  })
+
+  it.each<[string, Gathering, Partial<Call>]>([
+    ['RMS norm', rows, norm('aten::rms_norm', [80])],
+    ['a norm over two extents', rows, norm('aten::layer_norm', [24, 80])],
+    ['a norm without weights', rows, { operator: 'aten::layer_norm', shapes: [[24, 80]] }],
+    ['slices along K', usual, norm('aten::layer_norm', [20], [96, 20])],
+  ])('not with %s, which is a gathering all the same', (_, shape, before) => {
+    expect(recognised(gathering(shape, before), by)?.name).toBe('allGatherGemm')
+  })
+})
+
+describe('what a recogniser gives', () => {
+  it('is what the command takes, and an option of its operation', () => {
+    const scaled = [[3, 12, 1, 64], [3, 4, 500, 64], [3, 4, 500, 64]] // prettier-ignore
+    const decode: Chain = {
+      before: { operator: 'aten::scaled_dot_product_attention', shapes: scaled, type: 'c10::Half' },
+      kind: 'allGather',
+      communication: { dtype: 'Half', elementsIn: 3 * 12 * 64, elementsOut: 2 * 3 * 12 * 64 },
+      after: { operator: 'aten::sum' },
+    }
+    for (const [chain, definition, shape] of [
+      [gathering({ ...usual, shard: 'M', dtype: 'f16' }), allGatherGemmOperation, { M: 96, N: 40, K: 80 }],
+      [decode, flashDecodeOperation, { batch: 3, queryHeads: 12, kvHeads: 4, D: 64, tokens: 500 }],
+    ] as const) {
+      const words = recognised(chain)?.command.split(' ') ?? []
+      const option = (name: string): string | undefined =>
+        words.includes(`--${name}`) ? words[words.indexOf(`--${name}`) + 1] : undefined
+      const known = operationCalled(words[2])
+      expect(known.definition.name).toBe(definition.name)
+      expect(shapesOf(known, option('shape'), undefined)).toEqual([shape])
+      expect(dtypeCalled(option('dtype') ?? '')).toBe('f16')
+      expect(layoutOf(known, { shard: option('shard') ?? 'K' })).toEqual(
+        'shard' in definition.defaults ? { shard: 'M' } : {},
+      )
+    }
+  })
+
+  it('comes from the definitions of the operations', () => {
+    expect(recognisers).toEqual(
+      [allGatherGemmOperation, flashDecodeOperation].map(({ name, recognise }) => ({ name, recognise })),
+    )
+  })
+})
