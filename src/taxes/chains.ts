@@ -17,7 +17,8 @@ import type { Labels } from './labels.ts'
 import type { Partition } from './ledger.ts'
 import { type Locality, nanoseconds } from './locality.ts'
 import { Measured } from './measured.ts'
-import { type Recogniser, Recognition } from './recognition.ts'
+import { RankTraffic } from './rankTraffic.ts'
+import { recognised, type Recogniser } from './recognition.ts'
 
 /** A hundred launches: launch tax beyond that at one place has other causes than the chain. */
 export const FAR = 1_000_000
@@ -78,7 +79,7 @@ export function* chainsOf(
   const { start, duration } = rank.events
   const { parts } = partition
   const flow = flowOf(rank, partition, locality, members)
-  const recognition = new Recognition(rank, names, recognisers)
+  const traffic = new RankTraffic(rank, names)
   const [wait, transfer, unsplit] = [parts.wait, parts.transfer, parts.communication].map(
     (part) => new Measured(part),
   )
@@ -127,7 +128,10 @@ export function* chainsOf(
         locality: locality?.memory ? nanoseconds(bytes, locality.memory) : null,
       },
       localityBytes: locality && bytes,
-      operation: own.length === 1 ? recognition.of(before, kindOf(last), members.events[last], after) : null,
+      operation:
+        own.length === 1
+          ? recognised(recognisers, rank, traffic, [before, members.events[last], after], kindOf(last))
+          : null,
     }
   }
 }

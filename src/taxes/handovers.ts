@@ -8,6 +8,7 @@
  */
 import { Column, float64, int32 } from '../timeline/columns.ts'
 import type { Intervals } from '../timeline/intervals.ts'
+import { countBefore } from '../timeline/search.ts'
 import { isDeviceWork, Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { Occurrence } from './candidates.ts'
 import { FAR } from './chains.ts'
@@ -134,14 +135,9 @@ class Claims {
 
   take(from: number, to: number): number {
     const { intervals, taken } = this
-    let [low, high] = [0, taken.length]
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if (intervals[2 * middle + 1] <= from) low = middle + 1
-      else high = middle
-    }
+    const first = countBefore(taken.length, (i) => intervals[2 * i + 1] <= from)
     let sum = 0
-    const first = low
+    let low = first
     for (; low < taken.length && intervals[2 * low] < to; low++)
       if (!taken[low]) sum += Math.min(intervals[2 * low + 1], to) - Math.max(intervals[2 * low], from)
     if (sum > FAR) return 0

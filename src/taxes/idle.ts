@@ -4,8 +4,15 @@
  * host's doing: the thread of that call was waiting for the device (hostBlocked), was inside operators or calls (dispatch), or,
  * if neither it nor any other thread that enqueues work was running anything, it was elsewhere (hostAbsent).
  */
-import { difference, type Intervals, SetWriter, union, unionInOrder } from '../timeline/intervals.ts'
-import { countBefore } from '../timeline/search.ts'
+import {
+  clip,
+  difference,
+  intersection,
+  type Intervals,
+  SetWriter,
+  union,
+  unionInOrder,
+} from '../timeline/intervals.ts'
 import {
   isDeviceWork,
   isStreamWait,
@@ -19,23 +26,30 @@ import { type IdlePart, idleParts } from './ledger.ts'
 const byCause = <T>(of: (cause: IdlePart) => T): Record<IdlePart, T> =>
   Object.fromEntries(idleParts.map((cause) => [cause, of(cause)])) as Record<IdlePart, T>
 
-type Causes = Readonly<Record<IdlePart, SetWriter>>
-
 export class IdleTime {
   private readonly rank: RankTimeline
   private readonly waits: StreamWaits
-  private readonly hosts: Hosts
+  /** By track. */
+  private readonly threads = new Map<number, HostTime>()
+  /** Of all threads that enqueue work. */
+  private any: HostTime = { blocked: none, running: none }
 
   constructor(rank: RankTimeline, names: readonly string[]) {
     this.rank = rank
     this.waits = new StreamWaits(rank, names)
-    this.hosts = new Hosts(rank)
+    for (const [i, track] of rank.tracks.entries()) {
+      if (track.role !== 'thread' || !enqueues(rank, track)) continue
+      const { blocked, running } = this.thread(i)
+      this.any = { blocked: union(this.any.blocked, blocked), running: union(this.any.running, running) }
+    }
   }
 
   /** `next` gives the work that starts at the end of an idle interval, or `NONE`; it is asked in ascending order. */
   divide(idle: Intervals, next: (time: number) => number): Record<IdlePart, Intervals> {
     const { start, duration, kind, track, launch } = this.rank.events
     const causes = byCause(() => new SetWriter())
+    /** Before the calls of each thread. */
+    const before = new Map<number, SetWriter>()
     for (let i = 0; i < idle.length; i += 2) {
       const [from, to] = [idle[i], idle[i + 1]]
       const work = next(to)
@@ -47,105 +61,49 @@ export class IdleTime {
       const enqueued = Math.min(Math.max(start[call] + duration[call], from), to)
       // A call that enqueues a copy and waits for it is not waiting yet.
       const called = kind[call] === Kind.synchronize ? Math.max(start[call], from) : enqueued
-      this.hosts.divide(from, Math.min(called, enqueued), track[call], causes)
+      let host = before.get(track[call])
+      if (!host) before.set(track[call], (host = new SetWriter()))
+      host.add(from, Math.min(called, enqueued))
       causes.dispatch.add(called, enqueued)
       causes[this.waits.before(work, call) ? 'dependency' : 'gap'].add(enqueued, to)
     }
-    return byCause((cause) => causes[cause].set())
-  }
-}
-
-/** What the threads of a host did. */
-class Hosts {
-  private readonly rank: RankTimeline
-  private readonly threads = new Map<number, { blocked: Walk; running: Walk }>()
-  /** Of all threads that enqueue work. */
-  private readonly anyRunning: Walk
-  private readonly anyBlocked: Walk
-
-  constructor(rank: RankTimeline) {
-    this.rank = rank
-    let running: Intervals = new Float64Array(0)
-    let blocked: Intervals = new Float64Array(0)
-    rank.tracks.forEach((track, i) => {
-      if (track.role !== 'thread' || !enqueues(rank, track)) return
-      const time = hostTime(rank, track)
-      this.threads.set(i, { blocked: new Walk(time.blocked), running: new Walk(time.running) })
-      running = union(running, time.running)
-      blocked = union(blocked, time.blocked)
-    })
-    this.anyRunning = new Walk(running)
-    this.anyBlocked = new Walk(blocked)
+    const parts = byCause((cause) => causes[cause].set())
+    for (const [thread, host] of before) this.divideHost(host.set(), this.thread(thread), parts)
+    return parts
   }
 
-  /** Divides idle time before a call by what its thread did, and where that did nothing, what others did. */
-  divide(from: number, to: number, thread: number, causes: Causes): void {
-    if (from >= to) return
-    const { anyRunning, anyBlocked } = this
-    const { blocked, running } = this.thread(thread)
-    for (let at = from; at < to;) {
-      let until = Math.min(to, blocked.next(at))
-      let cause: SetWriter
-      if (blocked.has(at)) cause = causes.hostBlocked
-      else {
-        until = Math.min(until, running.next(at))
-        if (running.has(at)) cause = causes.dispatch
-        else {
-          until = Math.min(until, anyRunning.next(at))
-          if (anyRunning.has(at)) cause = causes.dispatch
-          else {
-            until = Math.min(until, anyBlocked.next(at))
-            cause = anyBlocked.has(at) ? causes.hostBlocked : causes.hostAbsent
-          }
-        }
-      }
-      cause.add(at, until)
-      at = until
+  /** Time before calls of a thread: what that thread did, and where it did nothing, what others did. */
+  private divideHost(set: Intervals, own: HostTime, parts: Record<IdlePart, Intervals>): void {
+    let left = set
+    const take = (cause: IdlePart, claim: Intervals): void => {
+      if (left.length === 0) return
+      const claimed = clip(claim, left[0], left[left.length - 1])
+      parts[cause] = union(parts[cause], intersection(left, claimed))
+      left = difference(left, claimed)
     }
+    take('hostBlocked', own.blocked)
+    take('dispatch', own.running)
+    take('dispatch', this.any.running)
+    take('hostBlocked', this.any.blocked)
+    take('hostAbsent', left)
   }
 
-  private thread(track: number): { blocked: Walk; running: Walk } {
-    let thread = this.threads.get(track)
-    if (!thread) {
-      const time = hostTime(this.rank, this.rank.tracks[track])
-      thread = { blocked: new Walk(time.blocked), running: new Walk(time.running) }
-      this.threads.set(track, thread)
-    }
-    return thread
-  }
-}
-
-/** A set that is asked about times which mostly ascend: it is walked along. */
-class Walk {
-  private readonly set: Intervals
-  private at = 0
-
-  constructor(set: Intervals) {
-    this.set = set
-  }
-
-  /** Whether the time is in it. */
-  has(time: number): boolean {
-    this.go(time)
-    return this.at < this.set.length && this.set[this.at] <= time
-  }
-
-  /** When that changes. */
-  next(time: number): number {
-    this.go(time)
-    if (this.at >= this.set.length) return Infinity
-    return this.set[this.at] <= time ? this.set[this.at + 1] : this.set[this.at]
-  }
-
-  private go(time: number): void {
-    const { set } = this
-    if (this.at > 0 && set[this.at - 1] > time)
-      this.at = 2 * countBefore(set.length / 2, (i) => set[2 * i + 1] <= time)
-    while (this.at < set.length && set[this.at + 1] <= time) this.at += 2
+  private thread(track: number): HostTime {
+    let time = this.threads.get(track)
+    if (!time) this.threads.set(track, (time = hostTime(this.rank, this.rank.tracks[track])))
+    return time
   }
 }
 
-function hostTime(rank: RankTimeline, { from, to }: Track): { blocked: Intervals; running: Intervals } {
+/** What a thread did: disjoint. */
+interface HostTime {
+  readonly blocked: Intervals
+  readonly running: Intervals
+}
+
+const none: Intervals = new Float64Array(0)
+
+function hostTime(rank: RankTimeline, { from, to }: Track): HostTime {
   const { start, duration, kind } = rank.events
   const blocked = unionInOrder(start, duration, from, to, (event) => kind[event] === Kind.synchronize)
   const any = unionInOrder(

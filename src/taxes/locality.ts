@@ -26,7 +26,8 @@ import { isDeviceWork, Kind, NONE, type RankTimeline } from '../timeline/timelin
 import type { Warnings } from '../timeline/warnings.ts'
 import { lowerBound } from '../timeline/search.ts'
 import { type DeviceMemory, deviceMemory } from './devices.ts'
-import { communicationTraffic, type Tensor, type Traffic, trafficOf } from './shapes.ts'
+import { RankTraffic } from './rankTraffic.ts'
+import type { Tensor, Traffic } from './shapes.ts'
 
 export interface LocalityOptions {
   /** Of the device's memory in bytes a second; by default that of the device's datasheet. */
@@ -185,14 +186,12 @@ class Matcher {
   operations = 0
   known = 0
   private readonly rank: RankTimeline
-  private readonly names: readonly string[]
   private readonly cursors: Cursor[]
-  private readonly byCall = new Map<number, Traffic | null>()
-  private readonly byCommunication: (Traffic | null | undefined)[] = []
+  private readonly traffic: RankTraffic
 
   constructor(rank: RankTimeline, names: readonly string[]) {
     this.rank = rank
-    this.names = names
+    this.traffic = new RankTraffic(rank, names)
     this.cursors = rank.tracks
       .filter(({ role }) => role === 'stream')
       .map(({ owner, from, to }) => ({ owner, to, next: from, recent: [] }))
@@ -236,7 +235,7 @@ class Matcher {
       previous.end = Math.max(previous.end, end)
       return
     }
-    const traffic = this.traffic(event)
+    const traffic = this.traffic.of(event)
     const operation: Operation = {
       operator: operator[event],
       communicates,
@@ -298,25 +297,5 @@ class Matcher {
       }
     }
     return free
-  }
-
-  private traffic(event: number): Traffic | null {
-    const { kind, name, communication, operator, operands } = this.rank.events
-    if (kind[event] === Kind.memcpy && !/DtoD|Device -> Device/.test(this.names[name[event]])) return null
-    if (communication[event] !== NONE) {
-      const told = (this.byCommunication[communication[event]] ??= communicationTraffic(
-        this.rank.communications[communication[event]],
-      ))
-      if (told) return told
-    }
-    const call = operator[event]
-    if (call === NONE || operands[call] === NONE) return null
-    const key = name[call] * this.rank.operands.length + operands[call]
-    let traffic = this.byCall.get(key)
-    if (traffic === undefined) {
-      traffic = trafficOf(this.names[name[call]], this.rank.operands[operands[call]])
-      this.byCall.set(key, traffic)
-    }
-    return traffic
   }
 }

@@ -10,7 +10,7 @@
  * idle instant is the first stream's, and the locality among them.
  */
 import { Column, float64, int32 } from '../timeline/columns.ts'
-import { difference, type Intervals, union } from '../timeline/intervals.ts'
+import { difference, union, unionOf } from '../timeline/intervals.ts'
 import { isDeviceWork, Kind, NONE, type RankTimeline, type Track } from '../timeline/timeline.ts'
 import type { Occurrence } from './candidates.ts'
 import { FAR } from './chains.ts'
@@ -70,7 +70,7 @@ export function* runsOf(
     )
     if (runs.length === 0) continue
     // What an earlier stream saves is no longer there to be saved.
-    if (saved.length > 0) launch = new Measured(difference(launch.intervals, asIntervals(saved.all())))
+    if (saved.length > 0) launch = new Measured(difference(launch.intervals, unionOf(saved.all())))
     const labelled = new Int32Array(kernels.length)
     for (let run = 0; run < runs.length; run += 2) {
       const [from, to] = [runs[run], runs[run + 1]]
@@ -202,18 +202,4 @@ function measure(
     busyUntil = Math.max(busyUntil, next + duration[kernels[i]])
   }
   return sum
-}
-
-/** Pairs in order, of which one may begin where the last ended; they are overwritten. */
-function asIntervals(pairs: Float64Array): Intervals {
-  let length = 0
-  for (let i = 0; i < pairs.length; i += 2) {
-    if (length > 0 && pairs[i] <= pairs[length - 1])
-      pairs[length - 1] = Math.max(pairs[length - 1], pairs[i + 1])
-    else {
-      pairs[length++] = pairs[i]
-      pairs[length++] = pairs[i + 1]
-    }
-  }
-  return pairs.slice(0, length)
 }

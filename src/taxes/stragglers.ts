@@ -5,7 +5,7 @@
  * was idle, its host did while somebody waited for it.
  */
 import { Column, float64, uint32 } from '../timeline/columns.ts'
-import { difference, intersection, total, type Intervals } from '../timeline/intervals.ts'
+import { difference, intersection, total, type Intervals, unionOf } from '../timeline/intervals.ts'
 import { countBefore } from '../timeline/search.ts'
 import { sortBy } from '../timeline/sort.ts'
 import { Kind, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
@@ -140,8 +140,8 @@ class Draft {
   /** By rank that waited. */
   private readonly waits: Float64Array
   private readonly exposedWaits: Float64Array
-  private readonly from = new Column(float64)
-  private readonly to = new Column(float64)
+  /** Pairs. */
+  private readonly waited = new Column(float64)
 
   constructor(ranks: number) {
     this.waits = new Float64Array(ranks)
@@ -158,8 +158,8 @@ class Draft {
     this.keptWaiting += keptWaiting
     this.late += late
     this.count++
-    this.from.push(from)
-    this.to.push(to)
+    this.waited.push(from)
+    this.waited.push(to)
     const { worst } = this
     if (worst.length === WORST && keptWaiting <= worst[WORST - 1].keptWaiting) return
     let at = worst.length
@@ -176,20 +176,7 @@ class Draft {
 
   /** When somebody waited for the rank, on its own clock. */
   windows(): Intervals {
-    const [from, to] = [this.from.all(), this.to.all()]
-    const order = Uint32Array.from(from, (_, i) => i)
-    sortBy(order, (a, b) => from[a] - from[b])
-    const out = new Float64Array(2 * order.length)
-    let length = 0
-    for (const i of order) {
-      if (to[i] <= from[i]) continue
-      if (length > 0 && from[i] <= out[length - 1]) out[length - 1] = Math.max(out[length - 1], to[i])
-      else {
-        out[length++] = from[i]
-        out[length++] = to[i]
-      }
-    }
-    return out.slice(0, length)
+    return unionOf(this.waited.all())
   }
 }
 

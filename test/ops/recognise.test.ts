@@ -5,7 +5,8 @@ import { allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
 import { flashDecodeOperation } from '../../src/ops/flashDecode/index.ts'
 import { recogniseNormGatherGemm } from '../../src/ops/normGatherGemm/recognise.ts'
 import { recognisers } from '../../src/ops/recognisers.ts'
-import { Recognition, type Recogniser } from '../../src/taxes/recognition.ts'
+import { RankTraffic } from '../../src/taxes/rankTraffic.ts'
+import { recognised as recognisedBy, type Recogniser } from '../../src/taxes/recognition.ts'
 import { Kind } from '../../src/timeline/timeline.ts'
 import { timelineOf, type Work } from '../taxes/work.ts'
 
@@ -37,8 +38,8 @@ function recognised(
       { from: 60, to: 80, ...after },
     ],
   ])
-  const [first, second, third] = [0, 1, 2].map((n) => ranks[0].tracks[0].from + n)
-  return new Recognition(ranks[0], names, by).of(first, kind, second, third)
+  const { from } = ranks[0].tracks[0]
+  return recognisedBy(by, ranks[0], new RankTraffic(ranks[0], names), [from, from + 1, from + 2], kind)
 }
 
 const spelled = {
