@@ -8,7 +8,6 @@
 import { countBefore } from '../timeline/search.ts'
 import { end, isDeviceWork, Kind, NONE, offsetBetween, streams } from '../timeline/timeline.ts'
 import type { RankTimeline, Timeline } from '../timeline/timeline.ts'
-import type { ProcessorOf } from '../timeline/workers.ts'
 import { bytesReadBack } from './locality.ts'
 import { tracksOf } from './picture.ts'
 import { type Picture, type RunLedger, runPartNames } from './results.ts'
@@ -27,8 +26,6 @@ export interface Execution extends Window {
 export interface PictureOptions {
   /** Of a rank's memory, in bytes a second. */
   readonly bandwidth: number
-  /** By default a leader of a CPU's rank is a processor. */
-  readonly processorOf?: ProcessorOf
 }
 
 /**
@@ -63,7 +60,7 @@ export function executionsOf(timeline: Timeline, gate: string): readonly Executi
 export function pictureOf(
   timeline: Timeline,
   window: Window | Execution,
-  { bandwidth, processorOf }: PictureOptions,
+  { bandwidth }: PictureOptions,
 ): Picture {
   const { ranks, names } = timeline
   const wall = window.to - window.from
@@ -80,7 +77,7 @@ export function pictureOf(
         lastEnd: last + shift,
         kernels: kernels[i],
       }
-      const tracks = tracksOf(rank, names, own, processorOf)
+      const tracks = tracksOf(rank, names, own)
       const parts = meanParts(tracks)
       const bytes = bytesReadBack(rank, kernels[i])
       const most = Math.min((bytes / bandwidth) * 1e9, parts.useful)

@@ -8,7 +8,7 @@ import type { IdlePart, ProcessorPart } from '../taxes/ledger.ts'
 import { clip, complement, intersection, type Intervals, union, unionOf } from '../timeline/intervals.ts'
 import { countBefore } from '../timeline/search.ts'
 import { end, Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
-import { type ProcessorOf, processorsOf, type WorkerTrack } from '../timeline/workers.ts'
+import { processorsOf, type WorkerTrack } from '../timeline/workers.ts'
 import type { Picture, RunPart, Span } from './results.ts'
 
 type Tracks = Picture['ranks'][number]['tracks']
@@ -23,12 +23,7 @@ export interface RankWindow {
   readonly kernels: readonly number[]
 }
 
-export function tracksOf(
-  rank: RankTimeline,
-  names: readonly string[],
-  window: RankWindow,
-  processorOf?: ProcessorOf,
-): Tracks {
+export function tracksOf(rank: RankTimeline, names: readonly string[], window: RankWindow): Tracks {
   const { events } = rank
   const { from, to, lastEnd, kernels } = window
   const running = clip(
@@ -39,7 +34,7 @@ export function tracksOf(
   const done = running.length > 0 ? running[running.length - 1] : from
   const [waiting, vacant] = [interval(done, lastEnd), interval(Math.max(done, lastEnd), to)]
   const during = (set: Intervals): Intervals => intersection(clip(set, from, to), running)
-  const processors = processorsOf(rank, processorOf)
+  const processors = processorsOf(rank)
   const claims = processors.map(({ compute, transfer, wait }): Claims => ({
     compute: during(compute),
     transfer: during(transfer),

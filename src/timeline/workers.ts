@@ -35,12 +35,8 @@ export const workerPlace = (id: number): WorkerPlace => ({
 })
 
 /** Leaders of the same number share a core, or are one multiprocessor, whatever their stream. */
-const leaderOf = ({ id }: Track): number => workerPlace(id).leader
-
-/** The processor that a worker's track is on. */
-export type ProcessorOf = (track: Track) => number
-
 export interface Processor {
+  /** The leader's. */
   readonly number: number
   readonly tracks: readonly WorkerTrack[]
   /** When a program of it runs unblocked, when one transfers, and when one waits. */
@@ -57,18 +53,16 @@ export interface WorkerTrack {
   readonly unblocked: Intervals
 }
 
-const known = new WeakMap<RankTimeline, Map<ProcessorOf, readonly Processor[]>>()
+const known = new WeakMap<RankTimeline, readonly Processor[]>()
 
 /** In order of their numbers; none where nothing was recorded inside kernels. */
-export function processorsOf(rank: RankTimeline, processorOf: ProcessorOf = leaderOf): readonly Processor[] {
-  let ofRank = known.get(rank)
-  if (!ofRank) known.set(rank, (ofRank = new Map()))
-  let processors = ofRank.get(processorOf)
+export function processorsOf(rank: RankTimeline): readonly Processor[] {
+  let processors = known.get(rank)
   if (!processors) {
     const groups = new Map<number, Track[]>()
     for (const track of rank.tracks) {
       if (track.role !== 'worker') continue
-      const number = processorOf(track)
+      const number = workerPlace(track.id).leader
       const group = groups.get(number)
       if (group) group.push(track)
       else groups.set(number, [track])
@@ -76,7 +70,7 @@ export function processorsOf(rank: RankTimeline, processorOf: ProcessorOf = lead
     processors = [...groups]
       .sort(([a], [b]) => a - b)
       .map(([number, tracks]) => processor(number, tracks, rank))
-    ofRank.set(processorOf, processors)
+    known.set(rank, processors)
   }
   return processors
 }

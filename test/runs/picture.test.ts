@@ -199,18 +199,22 @@ describe('a picture of a window', () => {
     ])
   })
 
-  it('takes other processors than leaders, as a GPU has', () => {
-    // Two blocks on one multiprocessor: one computes while the other waits, then both wait.
+  it('is blocked only while all programs on a processor are, such as blocks on a multiprocessor', () => {
+    // One computes while the other waits, then both wait.
     const blocks = [
-      { leader: 0, programs: [{ from: 0, to: 40 }], waits: [{ from: 10, to: 30 }], transfers: [] },
-      { leader: 1, programs: [{ from: 0, to: 40 }], waits: [{ from: 20, to: 40 }], transfers: [] },
+      { programs: [{ from: 0, to: 40 }], waits: [{ from: 10, to: 30 }], transfers: [] },
+      { programs: [{ from: 0, to: 40 }], waits: [{ from: 20, to: 40 }], transfers: [] },
     ]
-    const timeline = timelineOf([{ kernels: [{ name: 'kernel', from: 0, to: 40 }], workers: blocks }])
-    const window = { from: 0, to: 40 }
-    const parts = (processorOf?: () => number) =>
-      pictureOf(timeline, window, { bandwidth: 1, processorOf }).ranks[0].ledger.parts
-    expect(parts(() => 0)).toEqual({ useful: 30, launch: 0, wait: 10, transfer: 0, other: 0 })
-    expect(parts()).toEqual({ useful: 20, launch: 0, wait: 20, transfer: 0, other: 0 })
+    const kernels = [{ name: 'kernel', from: 0, to: 40 }]
+    const parts = (place: (n: number) => { leader: number; role: number }) => {
+      const workers = blocks.map((block, n) => ({ ...block, ...place(n) }))
+      const timeline = timelineOf([{ kernels, workers }])
+      return pictureOf(timeline, { from: 0, to: 40 }, { bandwidth: 1 }).ranks[0].ledger.parts
+    }
+    const together = parts((n) => ({ leader: 0, role: n }))
+    expect(together).toEqual({ useful: 30, launch: 0, wait: 10, transfer: 0, other: 0 })
+    const apart = parts((n) => ({ leader: n, role: 0 }))
+    expect(apart).toEqual({ useful: 20, launch: 0, wait: 20, transfer: 0, other: 0 })
   })
 
   it('claims nothing of kernels inside which nothing was recorded', () => {
