@@ -268,15 +268,11 @@ export class Program {
     const bounds = [from, to, step].map((bound) => this.#index(bound))
     return this.#loop('for', bounds, 1, init, body as (...args: unknown[]) => unknown)
   }
-  /**
-   * As long as `condition` holds. The state is what changes between iterations. `brief`: it will not do so for long, and no launch on
-   * another stream has to end it; a GPU makes the next launch ready meanwhile, which takes room.
-   */
+  /** As long as `condition` holds. The state is what changes between iterations. */
   while<const C extends Carried>(
     init: C,
     condition: (state: C) => Scalar<'bool'>,
     body: (state: C) => NoInfer<C>,
-    { brief = false }: { readonly brief?: boolean } = {},
   ): C {
     const recorder = this.#recorder
     const start = flatten(init, 'while')
@@ -286,10 +282,7 @@ export class Program {
       const params = start.map((node, i) => recorder.param(inner, node.type, names[i]))
       return recorder.within(inner, () => flatten(record(unflatten(recorder, init, params)), 'while'))
     }
-    return this.#results(
-      this.#emit('while', start, brief ? { brief } : {}, [block(condition), block(body)]),
-      init,
-    )
+    return this.#results(this.#emit('while', start, {}, [block(condition), block(body)]), init)
   }
   if<const C extends Carried>(condition: Scalar<'bool'>, then: () => C, otherwise: () => NoInfer<C>): C
   if(condition: Scalar<'bool'>, then: () => void, otherwise?: () => void): void

@@ -3,7 +3,7 @@
  * nodes read what the loop leaves.
  *
  *   for         (low, high, step, …init)      block (index, …state) -> state
- *   while       (…init) brief                 block (…state) -> bool; block (…state) -> state
+ *   while       (…init)                       block (…state) -> bool; block (…state) -> state
  *   if          (condition)                   block () -> values; block () -> values
  *   persistent  (program, programs, …extents, …init)  block (…indices, …state) -> state: the tiles program,
  *                                             program + programs, … of the space, last axis fastest

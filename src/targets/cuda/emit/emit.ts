@@ -77,7 +77,7 @@ export function renderCuda(ir: KernelIR, facts: EmitFacts): EmittedKernel {
 /**
  * Addresses, barriers and epochs: what every program needs before its first statement. What touches memory begins when the kernel
  * before has ended and can be seen; from then on the next one of the stream may be made ready, as this one was. One that looks at a word
- * until it changes may do so for any time, and nothing behind it takes its place before, unless that was said to be brief.
+ * until it changes may do so for any time, and nothing behind it takes its place before.
  */
 function prologue(ir: KernelIR, emission: Emission): void {
   const { out, plans, params } = emission
@@ -94,7 +94,7 @@ function prologue(ir: KernelIR, emission: Emission): void {
   ].map((one) => ({ ...one, name: emission.epoch(one.flags, one.side) }))
   const clerk = clerkOf(plans)
   const counter = advanced.length > 0 ? params.counter() : undefined
-  const polls = [...walk(ir.body)].some(({ op, attributes }) => op === 'while' && attributes.brief !== true)
+  const polls = [...walk(ir.body)].some(({ op }) => op === 'while')
   const begin = (): void => {
     out.line('kernel_before_ended();')
     if (!polls) out.line('next_kernel_may_start();')
