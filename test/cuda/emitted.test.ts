@@ -1,0 +1,75 @@
+/**
+ * What `arke emit --target cuda` prints is what a world launches, byte by byte: the texts that a world on one GPU, of a driver without
+ * one, hands to the compiler are compared with those that the command prints for the same kernels, ranks, meta-parameters and extents.
+ */
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { emit } from '../../src/cli/emit.ts'
+import { load } from '../../src/cli/load.ts'
+import type { EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
+import { Device } from '../../src/targets/cuda/runtime.ts'
+import { CudaWorld } from '../../src/targets/cuda/world.ts'
+import { argumentOf } from '../../src/world/arguments.ts'
+import { intercepted } from '../../src/world/intercept.ts'
+import type { Launch, World } from '../../src/world/world.ts'
+import { fakeDriver } from './fakeDriver.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+/** Any kernel, which does nothing: results are not looked at. */
+const kernels = new Proxy({}, { get: () => ({ params: 0, run: () => true }), has: () => true })
+
+interface Texts {
+  readonly launched: ReadonlySet<string>
+  readonly printed: ReadonlySet<string>
+}
+
+async function texts(ranks: number, record: boolean, use: (world: World) => unknown): Promise<Texts> {
+  const launched = new Set<string>()
+  const printed = new Set<string>()
+  const compile = ({ source }: EmittedKernel): Uint8Array => {
+    launched.add(source)
+    return new Uint8Array()
+  }
+  const platform = { devices: [new Device(fakeDriver({ kernels }).driver, 0)], compile }
+  const world = new CudaWorld(platform, { ranks, heap: 1 << 22, record })
+  const seen = intercepted(world, (launches, go) => {
+    for (const launch of launches) printed.add(print(launch, ranks, record))
+    go()
+  })
+  try {
+    await use(seen)
+  } catch {
+    // A scenario that looks at its results finds that nothing was computed.
+  }
+  await world.close().catch(() => undefined)
+  launched.forEach((source) => source.includes('read_clock') && launched.delete(source))
+  return { launched, printed }
+}
+
+/** As a person would: names and numbers on the command line. */
+function print({ kernel, args, options }: Launch, ranks: number, record: boolean): string {
+  const shapes = Object.entries(args).flatMap(([name, value]) => {
+    const { kind, shape } = argumentOf(value, 0) as { kind?: string; shape?: readonly number[] }
+    return kind === 'tensor' ? [`${name}=${shape!.join('x')}`] : []
+  })
+  const given = Object.entries((options.meta ?? {}) as Record<string, unknown>)
+  const meta = given
+    .filter(([name]) => name in kernel.meta)
+    .map(([name, value]) => `${name}=${String(value)}`)
+  const source = { file: 'kernel.ts', kernels: [kernel], scenarios: [] }
+  return emit(source, { target: 'cuda', ranks, shapes, meta, record }).text
+}
+
+describe.each([false, true])('what is printed is what is launched, recording: %s', (record) => {
+  const examples = readdirSync(join(root, 'examples')).filter((name) => /^\d.*\.ts$/.test(name))
+  it.each(examples)('examples/%s', async (name) => {
+    const { scenarios } = await load(join(root, 'examples', name))
+    for (const { ranks, run } of scenarios) {
+      const { launched, printed } = await texts(ranks[0], record, run)
+      expect(launched.size).toBeGreaterThan(0)
+      for (const source of launched) expect(printed).toContain(source)
+    }
+  })
+})
