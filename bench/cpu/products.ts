@@ -45,7 +45,7 @@ async function ours(
   const weights: SymmetricTensor<typeof dtype> | PackedTensor<typeof dtype> = packed
     ? await world.pack(right)
     : right
-  const meta = gemmTiles(world.target, { m, n, k, packed, dtype: 'f32' })
+  const meta = gemmTiles(world.machine, { m, n, k, packed, dtype: 'f32' })
   return {
     name: `arke ${world.target}`,
     async run(executions) {

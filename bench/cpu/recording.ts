@@ -29,7 +29,7 @@ type Prepare = (world: World) => () => void
 const product: Prepare = (world) => {
   const [m, n, k] = [256, 256, world.target === 'native' ? 1024 : 512]
   const [a, b, c] = [world.rand(f32, [m, k]), world.rand(f32, [k, n]), world.empty(f32, [m, n])]
-  const meta = gemmTiles(world.target, { m, n, k, dtype: 'f32' })
+  const meta = gemmTiles(world.machine, { m, n, k, dtype: 'f32' })
   return () => world.launch(gemmKernel(f32), { a, b, c }, { grid: 'resident', meta })
 }
 const waits: Prepare = (world) => {

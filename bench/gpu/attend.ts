@@ -16,7 +16,7 @@ export async function measureAttend(cell: Cell, pattern: Pattern, effort: Effort
     return {
       ...cell,
       ...(await timesAlongside(stage, effort, { do: 'attention', heads, kvHeads, D, tokens })),
-      limit: decodeLimit(cell, stage.world.multiprocessors(0)),
+      limit: decodeLimit(cell, stage.world.machine.processors[0]),
     }
   } finally {
     await stage.close()

@@ -3,6 +3,7 @@
  * result file holds as it is.
  */
 import type { Quantity } from '../../src/runs/results.ts'
+import { h200, h200Measured } from '../../src/world/machines.ts'
 
 export const sectionNames = ['gather', 'decode', 'gemm', 'attend', 'launch', 'scaling'] as const
 export type SectionName = (typeof sectionNames)[number]
@@ -62,8 +63,8 @@ export interface CellResult extends Cell {
   readonly notes?: readonly string[]
 }
 
-/** What one H200 was measured to do: bytes a second from memory, and operations a second of bf16 products on all multiprocessors. */
-export const device = { bandwidth: 4.38e12, flops: 790e12, multiprocessors: 132, link: 450e9 } as const
+/** What one H200 was measured to do. */
+export const device = { multiprocessors: h200.processors, ...h200Measured } as const
 
 /** The larger of both, in microseconds; a part of a device has the whole one's memory. */
 export function limitOf(work: { bytes: number; flops: number; multiprocessors: number }): number {

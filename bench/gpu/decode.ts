@@ -133,7 +133,7 @@ export async function measureDecode(cell: Cell, pattern: Pattern, effort: Effort
   const stage = await decodeStage(cell, pattern, ladder)
   try {
     const { batch, queryHeads, D } = cell.shape as unknown as DecodeShape
-    const multiprocessors = stage.world.multiprocessors(0)
+    const [multiprocessors] = stage.world.machine.processors
     return {
       ...cell,
       multiprocessors,

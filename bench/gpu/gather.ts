@@ -116,7 +116,7 @@ export async function measureGather(cell: Cell, pattern: Pattern, effort: Effort
       await stage.enterForeign('GEMM, cuBLASLt', 'alone', multiplications, check)
     })
 
-    const found = world.multiprocessors(0)
+    const [found] = world.machine.processors
     return {
       ...cell,
       multiprocessors: found,

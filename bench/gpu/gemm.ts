@@ -48,9 +48,8 @@ export async function measureGemm(
       sets.map(({ c }) => c),
       samples,
     )
-    const multiprocessors = world.multiprocessors(0)
-    const device = world.device(0)
-    const meta = gemmTiles(world.target, { m: M, n: N, k: K, dtype, multiprocessors, device })
+    const [multiprocessors] = world.machine.processors
+    const meta = gemmTiles(world.machine, { m: M, n: N, k: K, dtype })
     const options = { grid: 'resident', stream, meta } as const
     const executions = sets.map((operands) => ({
       launches: 1,

@@ -19,7 +19,9 @@ import type { Tiling } from '../../src/tune/configurations.ts'
 import { halve } from '../../src/tune/halving.ts'
 import { namedNumbers, type Numbers } from '../../src/tune/tables.ts'
 import { timedPart, type Tuned } from '../../src/tune/tune.ts'
-import { cacheBytes, device, planCells, setsFor, type Cell } from './cells.ts'
+import { sharedOut } from '../../src/world/machine.ts'
+import { h200 } from '../../src/world/machines.ts'
+import { cacheBytes, planCells, setsFor, type Cell } from './cells.ts'
 import { decodeCheck, decodeInputs, sampleAttention } from './decode.ts'
 import { gatherExtents, gatherInputs, sets as gatherSets } from './gather.ts'
 import { gemmHeap, gemmInputs } from './gemm.ts'
@@ -159,12 +161,7 @@ function gemmWay(point: TunePoint): Way {
   const { dtype } = point
   const { M, N, K } = point.shape
   return {
-    tiling: (world) =>
-      gemmTiling({
-        ...{ m: M, n: N, k: K, dtype },
-        multiprocessors: world.multiprocessors?.(0),
-        device: world.device?.(0),
-      }),
+    tiling: ({ machine }) => gemmTiling(machine, { m: M, n: N, k: K, dtype }),
     heap: () => gemmHeap(point),
     prepare(stage, pattern) {
       const { world, stream } = stage
@@ -201,8 +198,7 @@ export async function tunePoint(
   const { ranks } = point
   const way = ways[point.section](point)
   // How many candidates there will be must be known before there is a world.
-  const share = Math.floor(device.multiprocessors / ranks)
-  const expected = { target: 'cuda', ranks, localRanks: [0], multiprocessors: () => share, device: () => '' }
+  const expected = { ranks, machine: sharedOut(h200, ranks) }
   const isWanted = (tiles: Numbers, n: number): boolean =>
     n === 0 || wanted.length === 0 || wanted.includes(Object.values(tiles).join(','))
   const heap = way.heap(way.tiling(expected).candidates().filter(isWanted))

@@ -162,23 +162,21 @@ export async function fastestTarget(): Promise<string> {
 async function machineOf(world: World, spin: boolean): Promise<BenchResult['machine']> {
   try {
     const processors = cpus()
-    const device = world.device?.(0)
+    const { name, processors: each, capabilities } = world.machine
+    const isDevice = capabilities.deviceQueues
     return {
       node: process.version,
       platform: `${process.platform} ${process.arch}`,
-      processor: device ?? processors[0]?.model.trim() ?? 'unknown',
-      cores: device === undefined ? processors.length : gpuCores(world),
-      bandwidth: await readBandwidth(world, now, spin, device === undefined ? undefined : 4e9),
+      processor: isDevice ? name : (processors[0]?.model.trim() ?? 'unknown'),
+      // Multiprocessors of all ranks.
+      cores: isDevice ? each.reduce((sum, count) => sum + count, 0) : processors.length,
+      bandwidth: await readBandwidth(world, now, spin, isDevice ? 4e9 : undefined),
       tick: world.clockTick,
     }
   } finally {
     await world.close()
   }
 }
-
-/** Multiprocessors of all ranks. */
-const gpuCores = (world: World): number =>
-  world.localRanks.reduce((sum, rank) => sum + (world.multiprocessors?.(rank) ?? 0), 0)
 
 export function progressLine(what: string, done: number, shape: Readonly<Record<string, number>>): string {
   const width = 20

@@ -10,6 +10,7 @@
 import { round } from '../ir/dtype.ts'
 import type { Recogniser } from '../taxes/recognition.ts'
 import type { Tiling, TilesFrom } from '../tune/configurations.ts'
+import { fewestProcessors, type Machine } from '../world/machine.ts'
 import type { SymmetricTensor, World } from '../world/world.ts'
 
 /** What operations multiply; sums are f32. */
@@ -66,8 +67,8 @@ export interface Operation<Contents = never> {
   readonly tolerance: number
 }
 
-/** What tiles depend on. */
-export type TilingWorld = Pick<World, 'target' | 'ranks' | 'localRanks' | 'multiprocessors' | 'device'>
+/** What tiles depend on: a world, or a machine that is only described (src/world/machine.ts). */
+export type TilingWorld = Pick<World, 'ranks' | 'machine'>
 
 /** What all operations can be told. A `variant` may also be `auto`: see choice.ts. */
 export interface OperationOptions {
@@ -101,6 +102,10 @@ export const roundoff: Readonly<Record<OperandDType, number>> = {
   f16: 2 ** -11,
   bf16: 2 ** -8,
 }
+
+/** What tables of tuned tiles count: of the rank that has the fewest; 0 where programs have processors to themselves. */
+export const multiprocessorsOf = (machine: Machine): number =>
+  machine.capabilities.sharedProcessors ? fewestProcessors(machine) : 0
 
 /** A kernel for each choice, made once: a kernel keeps what was recorded of it. */
 export function oncePer<Choice, Made>(make: (choice: Choice) => Made): (choice: Choice) => Made {

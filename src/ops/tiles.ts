@@ -1,7 +1,8 @@
 /** Which tiles a product is cut into on one rank where nobody said otherwise. */
 import { productCandidates } from '../tune/candidates.ts'
 import { tilesFor, type Tiling } from '../tune/configurations.ts'
-import { isLegalProduct } from './limits.ts'
+import { fewestProcessors, isCached, type Machine } from '../world/machine.ts'
+import { isLegalProduct, usesMatrixUnit } from './limits.ts'
 import type { OperandDType } from './operation.ts'
 
 /** A type and not an interface: tables hold tiles of any operation. */
@@ -17,10 +18,6 @@ export interface ProductShape {
   readonly n: number
   readonly k: number
   readonly dtype: OperandDType
-  /** Of the rank's GPU; those of a whole H200 if nothing is said. */
-  readonly multiprocessors?: number
-  /** Its name: what was measured on such a device is gone by. */
-  readonly device?: string
   /** The right operand was packed once: its tiles are read where they lie. */
   readonly packed?: boolean
 }
@@ -30,13 +27,13 @@ export const upTo = (extent: number, most: number, step: number): number =>
   Math.min(most, Math.ceil(extent / step) * step)
 
 /**
- * On a GPU few rows wait for memory alone: small tiles, many programs, and deep pipelines of them; or one wide tile for nearly
+ * In scratch memory, as on a GPU: few rows wait for memory alone: small tiles, many programs, and deep pipelines of them; or one wide tile for nearly
  * every multiprocessor; or, where each has many tiles one after the other, tiles of which two programs share it, so that one copies
  * while the other ends. Many rows want tiles as large as the registers bear, unless there are too few for all multiprocessors.
- * Numbers of f32 are multiplied without the matrix unit.
  */
-export function cudaTiles({ m, n, dtype, multiprocessors = 132 }: Omit<ProductShape, 'k'>): Tiles {
-  if (dtype === 'f32') return { BM: m <= 16 ? 16 : 64, BN: 64, BK: 32, stages: 3 }
+export function scratchTiles(machine: Machine, { m, n, dtype }: Omit<ProductShape, 'k'>): Tiles {
+  const multiprocessors = fewestProcessors(machine)
+  if (!usesMatrixUnit(machine, dtype)) return { BM: m <= 16 ? 16 : 64, BN: 64, BK: 32, stages: 3 }
   const wide = Math.ceil(n / 256)
   const isOneEach = wide <= multiprocessors && wide >= 0.87 * multiprocessors
   const isManyEach = n / 64 > 4 * multiprocessors
@@ -53,31 +50,40 @@ export function cudaTiles({ m, n, dtype, multiprocessors = 132 }: Omit<ProductSh
   return isFull ? { BM: 128, BN: 256, BK: 64, stages: 4 } : { BM: 128, BN: 128, BK: 64, stages: 6 }
 }
 
-/** Steps for which a panel of the right operand fills half of a first-level cache: one of wasm's vectors is narrower. */
-const deepestTile = (target: string): number => (target === 'wasm' ? 512 : 256)
-
-/**
- * On a CPU a tile is as large as the caches bear: whatever is copied into one is used that often. A packed operand costs
- * nothing to read again, so its tiles are wide.
- */
-export function gemmTiles(target: string, shape: ProductShape): Tiles {
-  if (target === 'cuda') return tilesFor(gemmTiling(shape)).tiles
-  const { m, n, k, packed = false } = shape
+/** How the tiles of a product on one rank are chosen. */
+export function gemmTiling(machine: Machine, shape: ProductShape): Tiling<Tiles> {
+  const { m, n, k, dtype } = shape
+  const fallback = (): Tiles =>
+    isCached(machine) ? cachedTiles(machine, shape) : scratchTiles(machine, shape)
   return {
-    BM: upTo(m, 1024, m < 6 ? 1 : 4),
-    BN: upTo(n, packed ? 512 : 1024, 16),
-    BK: upTo(k, m < 6 ? 4096 : deepestTile(target), 4),
-    stages: 2,
+    asked: {
+      ...{
+        operation: 'gemm',
+        dtype,
+        ranks: 1,
+        multiprocessors: fewestProcessors(machine),
+        device: machine.name,
+      },
+      shape: { M: m, N: n, K: k },
+    },
+    fallback,
+    isLegal: (tiles) => isLegalProduct(machine, shape, tiles, fallback()),
+    candidates: () => productCandidates(machine, shape, fallback()),
   }
 }
 
-/** How the tiles of a product on a GPU are chosen. */
-export function gemmTiling(shape: ProductShape): Tiling<Tiles> {
-  const { m, n, k, dtype, multiprocessors = 132, device = '' } = shape
+export const gemmTiles = (machine: Machine, shape: ProductShape): Tiles =>
+  isCached(machine) ? cachedTiles(machine, shape) : tilesFor(gemmTiling(machine, shape)).tiles
+
+/**
+ * In caches a tile is as large as the caches bear: whatever is copied into one is used that often. A packed operand costs
+ * nothing to read again, so its tiles are wide.
+ */
+function cachedTiles({ panelSteps = 256 }: Machine, { m, n, k, packed = false }: ProductShape): Tiles {
   return {
-    asked: { operation: 'gemm', dtype, ranks: 1, multiprocessors, device, shape: { M: m, N: n, K: k } },
-    fallback: () => cudaTiles(shape),
-    isLegal: (tiles) => isLegalProduct('cuda', shape, tiles, cudaTiles(shape)),
-    candidates: () => productCandidates('cuda', shape, cudaTiles(shape)),
+    BM: upTo(m, 1024, m < 6 ? 1 : 4),
+    BN: upTo(n, packed ? 512 : 1024, 16),
+    BK: upTo(k, m < 6 ? 4096 : panelSteps, 4),
+    stages: 2,
   }
 }

@@ -133,7 +133,7 @@ export class Gate {
     this.#now = now
     this.#holding = spin ? world.localRanks : [0]
     const options = { grid: 1, stream }
-    if (spin && !this.#isOnGpu) {
+    if (spin && !this.#isDevice) {
       const args = {
         met: world.zeros(i32, [1], { name: 'met' }),
         turn: world.zeros(i32, [1], { name: 'turn' }),
@@ -147,8 +147,8 @@ export class Gate {
     this.#result = world.zeros(f32, [1], { name: 'delay' })
   }
 
-  get #isOnGpu(): boolean {
-    return this.#world.multiprocessors !== undefined
+  get #isDevice(): boolean {
+    return this.#world.machine.capabilities.deviceQueues
   }
 
   /** Launches what gates are made of once: behind one that holds, a target may be unable to load more. */
@@ -170,7 +170,7 @@ export class Gate {
     const laps: Lap[] = []
     for (let from = 0; from < executions.length;) {
       let [to, launches] = [from, 2]
-      const [most, gates] = this.#isOnGpu ? [mostPendingOnGpu, pendingAroundOnGpu] : [mostLaunches, 1]
+      const [most, gates] = this.#isDevice ? [mostPendingOnGpu, pendingAroundOnGpu] : [mostLaunches, 1]
       const isApart = (n: number): boolean => executions.slice(n - 1, n + 1).some(({ isGraph }) => isGraph)
       for (; to < executions.length && (to === from || !isApart(to)); to++) {
         launches += executions[to].launches + gates
@@ -218,7 +218,7 @@ export class Gate {
     this.#world.launch(
       hold,
       { open: this.#open, wanted, result: this.#result },
-      { grid: 1, stream, ranks: this.#holding, meta: this.#isOnGpu ? { settling: 0 } : {} },
+      { grid: 1, stream, ranks: this.#holding, meta: this.#isDevice ? { settling: 0 } : {} },
     )
   }
 
@@ -233,9 +233,9 @@ export class Gate {
     this.#hold(wanted)
     const marks: { readonly opened: StreamEvent; readonly ended: StreamEvent; readonly host: number }[] = []
     for (const execution of executions) {
-      this.#gate(this.#isOnGpu ? null : execution)
+      this.#gate(this.#isDevice ? null : execution)
       const opened = this.#stream.record()
-      if (this.#isOnGpu) this.#gate(execution)
+      if (this.#isDevice) this.#gate(execution)
       const before = this.#now()
       execution.launch()
       const host = this.#now() - before

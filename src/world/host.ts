@@ -7,6 +7,7 @@ import type { Kernel, Meta, Params } from '../lang/kernel.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import type { Handle } from './arguments.ts'
 import { granule, mostAlignment } from './heap.ts'
+import type { Machine } from './machine.ts'
 import { normal, uniform } from './random.ts'
 import { Requests, type Disagreement } from './symmetric.ts'
 import {
@@ -44,6 +45,7 @@ type Contents = undefined | number | PerRank<ArrayLike<number>>
 /** `Stored` is what a target keeps of an allocation: the same object for the same memory. */
 export abstract class HostWorld<Stored extends object = object> implements World {
   abstract readonly target: string
+  abstract readonly machine: Machine
   readonly ranks: number
   readonly localRanks: readonly number[]
   protected readonly everyRank: readonly number[]

@@ -10,6 +10,7 @@ import type { DType, StorageDType } from '../ir/dtype.ts'
 import { Site } from '../ir/site.ts'
 import type { FlagsParam, Kernel, Meta, Params, ScalarParam, TensorParam } from '../lang/kernel.ts'
 import type { Timeline } from '../timeline/timeline.ts'
+import type { Machine } from './machine.ts'
 
 /** In a world. */
 export const mostRanks = 64
@@ -173,12 +174,8 @@ export interface World extends Allocator {
   readonly ranks: number
   /** The ranks that live in this process: those that can be read and written. */
   readonly localRanks: readonly number[]
-  /** How many a rank's GPU, or its part of one, has; not there on other targets. */
-  multiprocessors?(rank: number): number
-  /** The name of a rank's GPU; not there on other targets. */
-  device?(rank: number): string
-  /** Whether all ranks share one GPU and so its memory, where a peer's is as near as one's own; not there on other targets. */
-  readonly oneDevice?: boolean
+  /** What its ranks run on, as data: what operations and tuning branch on. */
+  readonly machine: Machine
   /** The shortest time that events and recordings can tell from none, in nanoseconds; 0 where there is no clock. */
   readonly clockTick: number
   /** Allocate as one rank. Every rank must allocate the same, in the same order; it is an error at the next launch if not. */

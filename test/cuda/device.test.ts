@@ -346,7 +346,7 @@ onGpu.each(['cuda'])('residency on %s', () => {
     })
     world.launch(wait, { arrived, x }, { grid: 'resident' })
     const [programs] = await world.read(x, 0)
-    expect(programs >= world.multiprocessors(0), `${programs} programs`).toBe(true)
+    expect(programs >= world.machine.processors[0], `${programs} programs`).toBe(true)
     let refusal = ''
     try {
       world.launch(wait, { arrived, x }, { grid: programs + 1 })

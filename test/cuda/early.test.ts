@@ -191,7 +191,7 @@ it.each([1, 2])(
   'with %d programs on a multiprocessor, the next launch is made ready early',
   async (programsPerSm) => {
     const { world, fake, ...launch } = await open({ programsPerSm })
-    const many = world.multiprocessors(0) + 1
+    const many = world.machine.processors[0] + 1
     for (const grid of [1, many, many]) expect(isEarly(fake, () => launch.multiply([0, 1], grid))).toBe(true)
     const graph = world.graph(() => {
       launch.multiply([0, 1], many)
@@ -205,7 +205,7 @@ it.each([1, 2])(
 
 it('what waits is made ready early behind anything, and anything behind what waits', async () => {
   const { world, fake, ...launch } = await open()
-  const many = world.multiprocessors(0) + 1
+  const many = world.machine.processors[0] + 1
   const [ranks, dtype, tokens] = [2, 'bf16', 512] as const
   const shape = { batch: 1, queryHeads: 4, kvHeads: 1, D: 128, tokens }
   const fused = flashDecode(world, {

@@ -112,9 +112,14 @@ export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeO
       return true
     })
 
+  /** Threads of a warp, multiprocessors, bytes of the second cache, sm_90, registers of a multiprocessor, bytes that programs share. */
+  const attributes: Readonly<Record<number, number>> = {
+    ...{ 10: 32, 16: sms, 38: 50 * 2 ** 20, 75: 9, 76: 0 },
+    ...{ 82: 65_536, 97: 232_448 },
+  }
   const functions: Partial<Record<keyof Driver, (...args: Argument[]) => void>> = {
     cuDeviceGetName: (text) => (text as Uint8Array).set(new TextEncoder().encode('fake\0')),
-    cuDeviceGetAttribute: (to, code) => out(to, { 16: sms, 75: 9, 76: 0, 97: 232448 }[Number(code)] ?? 1),
+    cuDeviceGetAttribute: (to, code) => out(to, attributes[Number(code)] ?? 1),
     cuDeviceGetDevResource: () => {},
     cuDevSmResourceSplitByCount: (parts, count, _whole, _rest, _flags, wanted) => {
       const view = new DataView((parts as Uint8Array).buffer)

@@ -28,7 +28,9 @@ import * as ladder from '../../src/ops/flashDecode/ladder.ts'
 import { gemmInSharesKernel } from '../../src/ops/gemmInShares.ts'
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import { operandDTypes, type OperandDType } from '../../src/ops/operation.ts'
-import { cudaTiles } from '../../src/ops/tiles.ts'
+import { scratchTiles } from '../../src/ops/tiles.ts'
+import { oneEach } from '../../src/world/machine.ts'
+import { h200 } from '../../src/world/machines.ts'
 import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { factsOf, type EmitFacts, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
 
@@ -53,7 +55,7 @@ function shipped(name: string, kernel: Pick<Kernel, 'record'>, meta: Meta, shape
 
 function products(dtype: OperandDType, M: number): Shipped[] {
   const [N, K] = [3584, 8192]
-  const tiles = { ...cudaTiles({ m: M, n: N, dtype }) }
+  const tiles = { ...scratchTiles(oneEach(h200, WORLD), { m: M, n: N, dtype }) }
   const { BM, BK } = tiles
   const at = `${dtype} M=${M}`
   const sharded = (['K', 'M'] as const).flatMap((shard) => {

@@ -2,6 +2,8 @@
  * A world without memory or ranks that run: it hands out tensors and notes what is launched. Everything that the choice of a kernel
  * may depend on is given, so that the launches are the same on every machine.
  */
+import { oneEach, type Machine } from '../../src/world/machine.ts'
+import { cpuMachine, h200 } from '../../src/world/machines.ts'
 import type { Launch, Stream, StreamEvent, World } from '../../src/world/world.ts'
 import { launchOf } from '../../src/world/world.ts'
 
@@ -10,8 +12,11 @@ export interface PaperWorld {
   readonly launches: Launch[]
 }
 
-/** Multiprocessors of an H200, which ranks share. */
-const multiprocessors = 132
+/** Tables of tiles do not know its name. Ranks share the multiprocessors of an H200, and no memory. */
+export function paperMachine(target: 'cuda' | 'native' | 'wasm', ranks: number): Machine {
+  if (target !== 'cuda') return cpuMachine(target, ranks, target === 'wasm' ? { panelSteps: 512 } : {})
+  return oneEach({ ...h200, name: 'paper', processors: Math.floor(h200.processors / ranks) }, ranks)
+}
 
 export function paperWorld(target: 'cuda' | 'native' | 'wasm', ranks: number): PaperWorld {
   const launches: Launch[] = []
@@ -32,11 +37,7 @@ export function paperWorld(target: 'cuda' | 'native' | 'wasm', ranks: number): P
     ranks,
     localRanks: Array.from({ length: ranks }, (_, rank) => rank),
     clockTick: 1,
-    ...(target === 'cuda' && {
-      multiprocessors: () => Math.floor(multiprocessors / ranks),
-      device: () => 'paper',
-      oneDevice: false,
-    }),
+    machine: paperMachine(target, ranks),
     empty: tensor,
     zeros: tensor,
     full: tensor,

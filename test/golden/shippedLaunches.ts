@@ -20,7 +20,7 @@ import { readBandwidth } from '../../src/runs/bandwidth.ts'
 import { argumentOf } from '../../src/world/arguments.ts'
 import { intercepted } from '../../src/world/intercept.ts'
 import type { Launch, World } from '../../src/world/world.ts'
-import { paperWorld } from './paperWorld.ts'
+import { paperMachine, paperWorld } from './paperWorld.ts'
 
 export type GoldenTarget = 'cuda' | 'native' | 'wasm'
 
@@ -176,7 +176,7 @@ async function others(target: GoldenTarget, ranks: number): Promise<Launched[]> 
   }
   for (const dtype of operandDTypes)
     for (const m of [8, 1024]) {
-      const { BM, BN, BK, stages } = gemmTiles(target, { m, n: 1024, k: 2048, dtype })
+      const { BM, BN, BK, stages } = gemmTiles(paperMachine(target, 1), { m, n: 1024, k: 2048, dtype })
       const options = { grid: 16, meta: { BM, BN, BK, stages } }
       const matrices = (world: World) => ({
         a: world.empty(dtype, [m, 2048]),

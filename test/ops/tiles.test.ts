@@ -3,14 +3,18 @@ import { describe, expect, it } from 'vitest'
 import { defaultTiles } from '../../src/ops/allGatherGemm/tiles.ts'
 import { decodeTiles, piecesOf, type CacheShape } from '../../src/ops/flashDecode/tiles.ts'
 import { gemmTiles } from '../../src/ops/tiles.ts'
+import { oneEach } from '../../src/world/machine.ts'
+import { cpuMachine, h200 } from '../../src/world/machines.ts'
 
 const text = ({ BM, BN, BK, stages }: ReturnType<typeof gemmTiles>): string =>
   `${BM}x${BN}x${BK}, ${stages} stages`
 const dtype = 'bf16'
+/** That tables of tuned tiles do not know. */
+const gpu = (processors = 132) => oneEach({ ...h200, name: 'some GPU', processors }, 1)
 
 describe('tiles of products', () => {
   it('are small for few rows on a GPU, and large for many unless multiprocessors would have none', () => {
-    const of = (m: number, n: number): string => text(gemmTiles('cuda', { m, n, k: 8192, dtype }))
+    const of = (m: number, n: number): string => text(gemmTiles(gpu(), { m, n, k: 8192, dtype }))
     expect([of(1, 4096), of(16, 4096)]).toEqual(['8x64x128, 8 stages', '16x64x128, 8 stages'])
     expect([of(17, 4096), of(64, 4096)]).toEqual(Array(2).fill('64x64x128, 6 stages'))
     expect([of(512, 4096), of(1024, 8192)]).toEqual(['128x128x64, 6 stages', '128x256x64, 4 stages'])
@@ -18,7 +22,7 @@ describe('tiles of products', () => {
 
   it('are wide where that gives nearly every multiprocessor of a GPU one', () => {
     const of = (m: number, multiprocessors: number): string =>
-      text(gemmTiles('cuda', { m, n: 3584, k: 8192, dtype, multiprocessors }))
+      text(gemmTiles(gpu(multiprocessors), { m, n: 3584, k: 8192, dtype }))
     expect([of(1, 16), of(64, 16), of(128, 16)]).toEqual([
       '8x256x64, 6 stages',
       '64x256x64, 4 stages',
@@ -28,8 +32,7 @@ describe('tiles of products', () => {
   })
 
   it('of few rows leave room for a second program where every multiprocessor has many', () => {
-    const of = (m: number, n: number): string =>
-      text(gemmTiles('cuda', { m, n, k: 8192, dtype, multiprocessors: 16 }))
+    const of = (m: number, n: number): string => text(gemmTiles(gpu(16), { m, n, k: 8192, dtype }))
     expect([of(8, 28672), of(16, 7168), of(64, 28672)]).toEqual([
       '8x128x64, 6 stages',
       '16x128x64, 6 stages',
@@ -38,13 +41,13 @@ describe('tiles of products', () => {
   })
 
   it('count the multiprocessors that a rank has', () => {
-    const shape = { m: 1024, n: 4096, k: 8192, dtype, multiprocessors: 16 } as const
-    expect(text(defaultTiles('cuda', shape))).toBe('128x256x64, 4 stages')
+    const shape = { m: 1024, n: 4096, k: 8192, dtype } as const
+    expect(text(defaultTiles(gpu(16), shape))).toBe('128x256x64, 4 stages')
   })
 
   it('fit shared memory in f32 too', () => {
     for (const m of [1, 16, 64, 4096]) {
-      const { BM, BN, BK, stages } = gemmTiles('cuda', { m, n: 4096, k: 4096, dtype: 'f32' })
+      const { BM, BN, BK, stages } = gemmTiles(gpu(), { m, n: 4096, k: 4096, dtype: 'f32' })
       expect(4 * stages * (BM * BK + BK * BN)).toBeLessThan(200 * 1024)
     }
   })
@@ -52,8 +55,8 @@ describe('tiles of products', () => {
   it('do not depend on the dtype on a CPU', () => {
     for (const operand of ['f32', 'bf16'] as const) {
       const shape = { m: 300, n: 1000, k: 500, dtype: operand }
-      expect(text(gemmTiles('native', shape))).toBe('300x1008x256, 2 stages')
-      expect(text(defaultTiles('native', shape))).toBe('128x256x256, 2 stages')
+      expect(text(gemmTiles(cpuMachine('native', 1), shape))).toBe('300x1008x256, 2 stages')
+      expect(text(defaultTiles(cpuMachine('native', 1), shape))).toBe('128x256x256, 2 stages')
     }
   })
 })
@@ -62,30 +65,30 @@ describe('tiles of a cache', () => {
   const shape = { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens: 65_536, dtype } as const
 
   it('give every multiprocessor a part of the sequence, while there are tiles', () => {
-    expect(decodeTiles('cuda', shape)).toEqual({ BN: 128, stages: 2, splits: 16 })
-    expect(decodeTiles('cuda', { ...shape, multiprocessors: 16 })).toEqual({ BN: 128, stages: 2, splits: 2 })
-    expect(decodeTiles('cuda', { ...shape, batch: 64 }).splits).toBe(1)
-    expect(decodeTiles('cuda', { ...shape, tokens: 300 }).splits).toBe(3)
+    expect(decodeTiles(gpu(), shape)).toEqual({ BN: 128, stages: 2, splits: 16 })
+    expect(decodeTiles(gpu(16), shape)).toEqual({ BN: 128, stages: 2, splits: 2 })
+    expect(decodeTiles(gpu(), { ...shape, batch: 64 }).splits).toBe(1)
+    expect(decodeTiles(gpu(), { ...shape, tokens: 300 }).splits).toBe(3)
     // Twelve heads leave a quarter of sixteen multiprocessors without work; four parts of each take three turns of all.
-    expect(decodeTiles('cuda', { ...shape, kvHeads: 12, queryHeads: 96, multiprocessors: 16 }).splits).toBe(4)
+    expect(decodeTiles(gpu(16), { ...shape, kvHeads: 12, queryHeads: 96 }).splits).toBe(4)
   })
 
   it('are what the author says', () => {
-    expect(decodeTiles('cuda', shape, { BN: 32, splits: 5 })).toEqual({ BN: 32, stages: 3, splits: 5 })
+    expect(decodeTiles(gpu(), shape, { BN: 32, splits: 5 })).toEqual({ BN: 32, stages: 3, splits: 5 })
   })
 
   it('have fewer tokens where numbers or heads are larger', () => {
-    expect(decodeTiles('cuda', { ...shape, D: 256 }).BN).toBe(64)
-    expect(decodeTiles('cuda', { ...shape, dtype: 'f32' }).BN).toBe(64)
+    expect(decodeTiles(gpu(), { ...shape, D: 256 }).BN).toBe(64)
+    expect(decodeTiles(gpu(), { ...shape, dtype: 'f32' }).BN).toBe(64)
   })
 
   it('are the same as ever on a CPU', () => {
-    expect(decodeTiles('native', shape)).toEqual({ BN: 64, stages: 2, splits: 1 })
+    expect(decodeTiles(cpuMachine('native', 1), shape)).toEqual({ BN: 64, stages: 2, splits: 1 })
   })
 
   it('end in small pieces where ranks steal, but none that is not worth its sending', () => {
     const splitsOf = (given: Partial<CacheShape>): number =>
-      decodeTiles('native', { ...shape, ...given, stealing: true }).splits
+      decodeTiles(cpuMachine('native', 1), { ...shape, ...given, stealing: true }).splits
     expect([256, 1024, 2048, 65_536].map((tokens) => splitsOf({ tokens }))).toEqual([1, 2, 4, 4])
     expect(splitsOf({ tokens: 100 })).toBe(1)
     expect([splitsOf({ kvHeads: 1 }), splitsOf({ batch: 100 })]).toEqual([32, 1])

@@ -1,6 +1,8 @@
 /** How executions behind gates are put into batches, each of which begins with launches that hold. */
 import { expect, it } from 'vitest'
 import { Gate, type Timed } from '../../src/runs/gate.ts'
+import { sharedOut } from '../../src/world/machine.ts'
+import { h200 } from '../../src/world/machines.ts'
 import type { Stream, World } from '../../src/world/world.ts'
 
 /** What was launched, by name, on a world that does nothing. */
@@ -11,7 +13,7 @@ async function launchedFor(executions: (launch: (name: string) => void) => reado
   const world = {
     ranks: 1,
     localRanks: [0],
-    multiprocessors: () => 16,
+    machine: sharedOut(h200, 1),
     zeros: () => ({}),
     flags: () => ({}),
     write: () => undefined,

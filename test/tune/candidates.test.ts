@@ -8,14 +8,16 @@ import { allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import { operandDTypes, type TilingWorld } from '../../src/ops/operation.ts'
 import { gemmTiling, gemmTiles } from '../../src/ops/tiles.ts'
+import { oneEach, sharedOut, type DeviceDescription } from '../../src/world/machine.ts'
+import { cpuMachine, h200 } from '../../src/world/machines.ts'
 import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { factsOf } from '../../src/targets/cuda/emit/recipe.ts'
 
+const gpu: DeviceDescription = { ...h200, name: 'a GPU' }
+const whole = oneEach(gpu, 1)
 const worldOf = (target: string, ranks: number): TilingWorld => ({
-  target,
   ranks,
-  localRanks: [0],
-  ...(target === 'cuda' && { multiprocessors: () => Math.floor(132 / ranks), device: () => 'a GPU' }),
+  machine: target === 'cuda' ? sharedOut(gpu, ranks) : cpuMachine(target, ranks),
 })
 const worlds = fc.record({
   target: fc.constantFrom('cuda', 'native', 'wasm'),
@@ -55,14 +57,14 @@ describe('candidates of a product', () => {
   it('fit shared memory with more stages than one', () => {
     const bytes = ({ BM, BN, BK, stages }: Record<string, number>): number => 2 * stages * BK * (BM + BN)
     for (const m of [1, 32, 64, 4096])
-      for (const tiles of gemmTiling({ m, n: 8192, k: 8192, dtype: 'bf16' }).candidates()) {
+      for (const tiles of gemmTiling(whole, { m, n: 8192, k: 8192, dtype: 'bf16' }).candidates()) {
         expect(bytes(tiles)).toBeLessThanOrEqual(212 * 1024)
         expect(tiles.stages).toBeGreaterThan(1)
       }
   })
 
   it('leave no last round of tiles nearly empty where there are others', () => {
-    const tiles = gemmTiling({ m: 128, n: 8192, k: 8192, dtype: 'bf16' }).candidates()
+    const tiles = gemmTiling(whole, { m: 128, n: 8192, k: 8192, dtype: 'bf16' }).candidates()
     // 64 of 132 multiprocessors have a tile of 128 x 128; 128 of them have one of 64 x 128 or 128 x 64.
     expect(tiles.slice(1).some(({ BM, BN }) => BM === 128 && BN === 128)).toBe(false)
     expect(tiles.some(({ BM, BN }) => BM === 128 && BN === 64)).toBe(true)
@@ -71,16 +73,16 @@ describe('candidates of a product', () => {
   it.each([16, 24, 512])('are emitted for %i rows', (M) => {
     const [N, K] = [3584, 8192]
     const tensors = { a: factsOf([M, K]), b: factsOf([K, N]), c: factsOf([M, N]) }
-    const all = gemmTiling({ m: M, n: N, k: K, dtype: 'bf16', multiprocessors: 16 }).candidates()
+    const all = gemmTiling(sharedOut(gpu, 1, 16), { m: M, n: N, k: K, dtype: 'bf16' }).candidates()
     for (const meta of all.filter(({ BK }) => BK !== 128)) {
       const ir = lower(gemmKernel('bf16').record({ world: 1, meta }))
       expect(emitCuda(ir, { tensors }).sharedBytes).toBeLessThanOrEqual(227 * 1024)
     }
   })
 
-  it('are not asked for where a device has no name', () => {
-    expect(gemmTiles('cuda', { m: 1, n: 64, k: 64, dtype: 'bf16' })).toEqual(
-      gemmTiling({ m: 1, n: 64, k: 64, dtype: 'bf16' }).fallback(),
+  it('are not asked for where nobody has tuned a device', () => {
+    expect(gemmTiles(whole, { m: 1, n: 64, k: 64, dtype: 'bf16' })).toEqual(
+      gemmTiling(whole, { m: 1, n: 64, k: 64, dtype: 'bf16' }).fallback(),
     )
   })
 })

@@ -8,6 +8,7 @@
  *   fused  one kernel that sends and multiplies
  *   auto   whichever of them was the fastest where it was measured
  */
+import { isCached, type Machine } from '../../world/machine.ts'
 import type { LaunchOptions, PackedTensor, SymmetricTensor, World } from '../../world/world.ts'
 import { dtypes } from '../../ir/dtype.ts'
 import { choose } from '../choice.ts'
@@ -19,6 +20,7 @@ import {
   chosen,
   expectExtents,
   expectOptionsOf,
+  multiprocessorsOf,
   randomNumbers,
   roundoff,
   type Operation,
@@ -243,22 +245,21 @@ const isOfGathered = (variant: string, shard: Shard, rows: number): boolean =>
 
 function tilingOf(world: TilingWorld, options: Omit<AllGatherGemmOptions, 'tiles'>): Tiling<Tiles> {
   const { shape, dtype, shard, variant } = options
-  const { target, ranks, localRanks } = world
-  const multiprocessors = world.multiprocessors?.(localRanks[0])
+  const { ranks, machine } = world
   const local = localExtents(ranks, options)
   const [m, k] = isOfGathered(variant, shard, local[0]) ? [shape.M, shape.K] : local
-  const product = { m, n: shape.N, k, dtype, multiprocessors }
-  const fallback = (): Tiles => defaultTiles(target, product)
+  const product = { m, n: shape.N, k, dtype }
+  const fallback = (): Tiles => defaultTiles(machine, product)
   return {
     asked: {
       operation: 'allGatherGemm',
       ...{ variant, shard, dtype, ranks, shape },
-      multiprocessors: multiprocessors ?? 0,
-      device: world.device?.(localRanks[0]) ?? target,
+      multiprocessors: multiprocessorsOf(machine),
+      device: machine.name,
     },
     fallback,
-    isLegal: (tiles) => isLegalProduct(target, product, tiles, fallback()),
-    candidates: () => productCandidates(target, product, fallback()),
+    isLegal: (tiles) => isLegalProduct(machine, product, tiles, fallback()),
+    candidates: () => productCandidates(machine, product, fallback()),
   }
 }
 
@@ -269,19 +270,19 @@ export function allGatherGemm(
 ): AllGatherGemm {
   const { shape, dtype, shard, grid = 'resident', senders = 0, stream = 0 } = options
   const { M, N, K } = shape
-  const { ranks } = world
+  const { ranks, machine } = world
   expectExtents('allGatherGemm', { M, N, K })
   expectExtents('allGatherGemm', { senders }, 0)
   if (typeof grid === 'number' && senders >= grid)
     throw new RangeError(`allGatherGemm: ${senders} senders of ${grid} programs leave nobody to multiply`)
   const mayShareFlags = shard === 'K' && senders === 0
-  const { flagPer = mayShareFlags && world.target === 'cuda' ? 'shard' : 'tile' } = options
+  const { flagPer = mayShareFlags && machine.capabilities.copyEngine ? 'shard' : 'tile' } = options
   if (flagPer === 'shard' && !mayShareFlags)
     throw new RangeError('allGatherGemm: a flag for each shard needs shards along K, and no senders')
   const { variant, reason }: { variant: string; reason?: string } =
     options.variant === 'auto'
       ? choose(
-          { operation: 'allGatherGemm', target: world.target, ranks, dtype, shape, layout: { shard } },
+          { operation: 'allGatherGemm', target: machine.family, ranks, dtype, shape, layout: { shard } },
           allGatherGemmOperation.variants,
         )
       : options
@@ -302,14 +303,15 @@ export function allGatherGemm(
   const { tiles, tilesFrom } = tilesFor(tiling, options.tiles)
   const isInbox = variant === 'push' || variant === 'fused'
   const isOneTile = !isInbox || (isOfGathered(variant, shard, rows) && M <= tiles.BM)
-  const mayGoFirst = world.target !== 'cuda' && (shard === 'K' ? dtype === 'f32' : isOneTile)
+  // Sums are put away in C meanwhile: in a cache that is where they stay.
+  const mayGoFirst = isCached(machine) && (shard === 'K' ? dtype === 'f32' : isOneTile)
   const { ownFirst = mayGoFirst && (shard === 'K' || ranks === 2) } = options
   if (ownFirst && !mayGoFirst)
     throw new RangeError(
-      `allGatherGemm: ownFirst needs a CPU, and shards along K in f32 or all rows in one tile; here are ${M} rows along ${shard}, in ${dtype}, tiles of ${tiles.BM}, on ${world.target}`,
+      `allGatherGemm: ownFirst needs a machine that keeps tiles in caches, and shards along K in f32 or all rows in one tile; here are ${M} rows along ${shard}, in ${dtype}, tiles of ${tiles.BM}, on ${machine.name}`,
     )
   const mayStage = variant === 'pull' && shard === 'K'
-  const { staged = mayStage && ranks > 1 && hasProgramsLeft(world, shape, local, tiles, grid) } = options
+  const { staged = mayStage && ranks > 1 && hasProgramsLeft(machine, shape, local, tiles, grid) } = options
   if (staged && !mayStage && options.variant !== 'auto')
     throw new RangeError(`allGatherGemm: only pull along K is staged; here is ${variant} along ${shard}`)
   const heightOfB = shard === 'K' ? depth * ranks : K
@@ -382,22 +384,21 @@ export function allGatherGemm(
 const mostStagedParts = 4
 
 /**
- * Whether a GPU has programs left in the last round of tiles of C, which copy this rank's shard in time. Nobody knows here how many run
- * at once on a multiprocessor: one, as a rule.
+ * Whether ranks have programs left in the last round of tiles of C, which copy this rank's shard in time. Where peers are near, to wait
+ * for them at the end costs less than the copy. Nobody knows here how many programs run at once on a processor: one, as a rule.
  */
 function hasProgramsLeft(
-  world: World,
+  { processors, capabilities }: Machine,
   { M, N }: MatrixShape,
   local: Plan['local'],
   tiles: Tiles,
   grid: LaunchOptions['grid'],
 ): boolean {
   const count = Math.ceil(M / tiles.BM) * Math.ceil(N / tiles.BN)
-  return world.localRanks.every((rank) => {
-    const multiprocessors = world.multiprocessors?.(rank)
-    if (multiprocessors === undefined) return false
+  if (capabilities.nearPeers) return false
+  return processors.every((most, rank) => {
     const given = typeof grid === 'function' ? grid(rank) : grid
-    const programs = typeof given === 'number' ? given : multiprocessors
+    const programs = typeof given === 'number' ? given : most
     const left = (programs - (count % programs)) % programs
     return stagedParts(local, tiles) <= left * mostStagedParts
   })

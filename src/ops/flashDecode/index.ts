@@ -10,14 +10,15 @@
  *   auto           whichever of them was the fastest where it was measured
  */
 import type { LaunchOptions, SymmetricFlags, SymmetricTensor, World } from '../../world/world.ts'
-import { decodeCandidates } from '../../tune/candidates.ts'
 import { tilesFor, type Tiling } from '../../tune/configurations.ts'
 import { dtypes } from '../../ir/dtype.ts'
+import { isOneMemory, type Machine } from '../../world/machine.ts'
 import { choose } from '../choice.ts'
 import {
   chosen,
   expectExtents,
   expectOptionsOf,
+  multiprocessorsOf,
   randomNumbers,
   roundoff,
   type Operation,
@@ -26,6 +27,7 @@ import {
   type Step,
   type TilingWorld,
 } from '../operation.ts'
+import { decodeCandidates } from './candidates.ts'
 import { fusedByOwnerKernel } from './fusedByOwner.ts'
 import { fusedFetchingKernel } from './fusedFetching.ts'
 import { fusedCoarseKernel, fusedKernel } from './fusedForAll.ts'
@@ -255,60 +257,55 @@ function fusedStealing(plan: Plan): Step {
 }
 
 /** Of a rank's cache: one for each program, of which each multiprocessor has one if nobody said how many there are. */
-function sharesOf(world: TilingWorld, grid: LaunchOptions['grid']): number {
+function sharesOf(machine: Machine, grid: LaunchOptions['grid']): number {
   if (typeof grid === 'function')
     throw new RangeError(
       'flashDecode: even shares need the same number of programs on every rank, not a function',
     )
-  return typeof grid === 'number' ? grid : (fewestMultiprocessors(world) ?? 1)
+  return typeof grid === 'number' ? grid : multiprocessorsOf(machine) || 1
 }
 
 /**
  * Where multiprocessors are no fewer than parts, or tiles to combine: no program without one. Two that have one would share a
  * multiprocessor, and those without would take room from the next attention.
  */
-function programsFor(world: World, parts: number, grid: LaunchOptions['grid']): LaunchOptions['grid'] {
-  return grid === 'resident' && parts <= (fewestMultiprocessors(world) ?? 0) ? parts : grid
-}
-
-/** Of a rank: all have the same number of programs. */
-function fewestMultiprocessors(world: TilingWorld): number | undefined {
-  const each = world.localRanks.flatMap((rank) => world.multiprocessors?.(rank) ?? [])
-  return each.length === 0 ? undefined : Math.min(...each)
+function programsFor(machine: Machine, parts: number, grid: LaunchOptions['grid']): LaunchOptions['grid'] {
+  return grid === 'resident' && parts <= multiprocessorsOf(machine) ? parts : grid
 }
 
 function isStealing(
-  { target, ranks }: TilingWorld,
+  { ranks, machine }: TilingWorld,
   { variant, owners = false, fetching = false, stealing, tiles }: Omit<FlashDecodeOptions, 'shape' | 'dtype'>,
 ): boolean {
-  const maySteal = target !== 'cuda' && !owners && !fetching && tiles?.splits !== 0
+  const maySteal = machine.capabilities.nearPeers && !owners && !fetching && tiles?.splits !== 0
   if (stealing && !maySteal)
     throw new RangeError(
-      `flashDecode: stealing needs a CPU, no owners, no fetching and splits; here is ${target}${owners ? ', with owners' : ''}${fetching ? ', fetching' : ''}${tiles?.splits === 0 ? ', with even shares' : ''}`,
+      `flashDecode: stealing needs near peers, no owners, no fetching and splits; here is ${machine.name}${owners ? ', with owners' : ''}${fetching ? ', fetching' : ''}${tiles?.splits === 0 ? ', with even shares' : ''}`,
     )
   return variant === 'fused' && (stealing ?? (maySteal && ranks > 1))
 }
 
 /** What `fused` is where nobody said, for so many (batch, kv head) tiles. */
 function fusionOf(world: World, options: FlashDecodeOptions, tiles: number): Fusion {
-  const { target, ranks, oneDevice = false } = world
+  const { ranks, machine } = world
+  const { nearPeers } = machine.capabilities
   const { fetching } = options
   if (options.variant === 'fused' && fetching && options.owners)
     throw new RangeError('flashDecode: fetching and owners exclude each other')
-  const isSending = target === 'cuda' && ranks > 1 && tiles >= 4 * ranks
+  // Where peers are near it is not the sending that takes time.
+  const isSending = !nearPeers && ranks > 1 && tiles >= 4 * ranks
   if (options.owners ?? (isSending && !fetching)) return 'by owner'
   if (isStealing(world, options)) return 'stealing'
-  return (fetching ?? (oneDevice && ranks > 1)) ? 'fetching' : 'for all'
+  return (fetching ?? (!nearPeers && isOneMemory(machine) && ranks > 1)) ? 'fetching' : 'for all'
 }
 
 const ladder: readonly string[] = ['gather-kernel', 'fine-grained']
 
 function tilingOf(world: TilingWorld, options: Omit<FlashDecodeOptions, 'tiles'>): Tiling<DecodeTiles> {
   const { shape, dtype, variant } = options
-  const { target, ranks, localRanks } = world
-  const multiprocessors = fewestMultiprocessors(world)
+  const { ranks, machine } = world
   const cache = {
-    ...{ ...shape, dtype, multiprocessors },
+    ...{ ...shape, dtype },
     stealing: isStealing(world, options),
     uneven: typeof options.grid === 'function',
   }
@@ -317,12 +314,12 @@ function tilingOf(world: TilingWorld, options: Omit<FlashDecodeOptions, 'tiles'>
       operation: 'flashDecode',
       // Steps of the ladder attend by one kernel.
       ...{ variant: ladder.includes(variant) ? 'bsp' : variant, dtype, ranks, shape },
-      multiprocessors: multiprocessors ?? 0,
-      device: world.device?.(localRanks[0]) ?? target,
+      multiprocessors: multiprocessorsOf(machine),
+      device: machine.name,
     },
-    fallback: (given) => decodeTiles(target, cache, given),
-    isLegal: (tiles) => isLegalCache(target, cache, tiles),
-    candidates: () => decodeCandidates(target, cache, decodeTiles(target, cache)),
+    fallback: (given) => decodeTiles(machine, cache, given),
+    isLegal: (tiles) => isLegalCache(machine, cache, tiles),
+    candidates: () => decodeCandidates(machine, cache, decodeTiles(machine, cache)),
     mayBeZero: ['splits'],
   }
 }
@@ -334,12 +331,12 @@ export function flashDecode(
 ): FlashDecode {
   const { shape, dtype, grid = 'resident', stream = 0 } = options
   const { batch, queryHeads, kvHeads, D, tokens } = shape
-  const { ranks } = world
+  const { ranks, machine } = world
   expectExtents('flashDecode', { batch, queryHeads, kvHeads, D, tokens })
   const { variant, reason }: { variant: string; reason?: string } =
     options.variant === 'auto'
       ? choose(
-          { operation: 'flashDecode', target: world.target, ranks, dtype, shape, layout: {} },
+          { operation: 'flashDecode', target: machine.family, ranks, dtype, shape, layout: {} },
           flashDecodeOperation.variants,
         )
       : options
@@ -355,7 +352,7 @@ export function flashDecode(
   const { BN, stages } = tiles
   expectExtents('flashDecode', { BN, stages })
   expectExtents('flashDecode', { splits: tiles.splits }, 0)
-  const programs = tiles.splits > 0 ? 0 : sharesOf(world, grid)
+  const programs = tiles.splits > 0 ? 0 : sharesOf(machine, grid)
   const splits = tiles.splits || splitsOfShares(batch * kvHeads, Math.ceil(tokens / BN), programs)
   const cache = (inputs as Cache | undefined) ?? {
     q: world.zeros(dtype, [batch, kvHeads, G, D], { name: 'q' }),
@@ -369,8 +366,8 @@ export function flashDecode(
   const steps = prepare({
     ...{ world, dtype, shape, ...cache, out, meta, fusion },
     options: { grid, stream },
-    attending: { grid: programs || programsFor(world, batch * kvHeads * splits, grid), stream },
-    combining: { grid: programsFor(world, batch * kvHeads, grid), stream },
+    attending: { grid: programs || programsFor(machine, batch * kvHeads * splits, grid), stream },
+    combining: { grid: programsFor(machine, batch * kvHeads, grid), stream },
   })
   // Whoever fetches a part loads its maxima twice: for the largest of all, and to weigh it by.
   const statistics = variant === 'fused' && fusion === 'fetching' ? 3 : 2

@@ -1,6 +1,7 @@
 /** How a rank's part of the cache is cut where nobody said otherwise. */
 import { dtypes } from '../../ir/dtype.ts'
 import type { OperandDType } from '../operation.ts'
+import { fewestProcessors, isCached, type Machine } from '../../world/machine.ts'
 import { tileMemory } from '../limits.ts'
 
 /** A type and not an interface: tables hold tiles of any operation. */
@@ -19,8 +20,6 @@ export interface CacheShape {
   readonly D: number
   readonly tokens: number
   readonly dtype: OperandDType
-  /** Of the rank's GPU; those of a whole H200 if nothing is said. */
-  readonly multiprocessors?: number
   /** A rank that is done goes on with what is left of others. */
   readonly stealing?: boolean
   /** Programs may differ in number from rank to rank: no even shares. */
@@ -40,17 +39,18 @@ export function cacheTileBytes(
 export const mostTokens = ({ queryHeads, kvHeads }: CacheShape): number =>
   queryHeads / kvHeads > 64 ? 64 : 128
 
-function tokensThatFit(shape: CacheShape, stages: number): number {
+function tokensThatFit(machine: Machine, shape: CacheShape, stages: number): number {
   let BN = mostTokens(shape)
-  while (BN > 16 && cacheTileBytes(shape, { BN, stages }) > tileMemory) BN /= 2
+  while (BN > 16 && cacheTileBytes(shape, { BN, stages }) > tileMemory(machine)) BN /= 2
   return BN
 }
 
 /** Whether what was measured for another number of tokens does for these: everything fits, and no part is without a tile. */
-export const isLegalCache = (target: string, shape: CacheShape, tiles: DecodeTiles): boolean =>
+export const isLegalCache = (machine: Machine, shape: CacheShape, tiles: DecodeTiles): boolean =>
   tiles.splits <= Math.ceil(shape.tokens / tiles.BN) &&
   !(tiles.splits === 0 && shape.uneven) &&
-  (target !== 'cuda' || (tiles.BN <= mostTokens(shape) && cacheTileBytes(shape, tiles) <= tileMemory))
+  (isCached(machine) ||
+    (tiles.BN <= mostTokens(shape) && cacheTileBytes(shape, tiles) <= tileMemory(machine)))
 
 /**
  * The fewest parts that keep every multiprocessor busy to the end, or nearly. Beyond one for each multiprocessor a part has some
@@ -91,19 +91,23 @@ const mostStages = 3
 /** Bytes. With more some multiprocessors get more of the memory, and the others end later: by up to a tenth on an H200. */
 const mostUnderWay = 2 ** 17 + 2 ** 14
 
-/** On a GPU the cache streams through all multiprocessors. */
+/** Through scratch memory the cache streams on all multiprocessors. */
 export function decodeTiles(
-  target: string,
+  machine: Machine,
   shape: CacheShape,
   given: Partial<DecodeTiles> = {},
 ): DecodeTiles {
-  if (target !== 'cuda') {
+  if (isCached(machine)) {
     const { BN = 64, stages = 2, splits = shape.stealing ? splitsToSteal(shape) : 1 } = given
     return { BN, stages, splits }
   }
-  const { batch, kvHeads, tokens, multiprocessors = 132 } = shape
-  const BN = given.BN ?? tokensThatFit(shape, given.stages ?? mostStages)
+  const { batch, kvHeads, tokens } = shape
+  const BN = given.BN ?? tokensThatFit(machine, shape, given.stages ?? mostStages)
   const stages =
     given.stages ?? (cacheTileBytes(shape, { BN, stages: mostStages }) > mostUnderWay ? 2 : mostStages)
-  return { BN, stages, splits: given.splits ?? splitsFor(batch * kvHeads, multiprocessors, tokens / BN) }
+  return {
+    BN,
+    stages,
+    splits: given.splits ?? splitsFor(batch * kvHeads, fewestProcessors(machine), tokens / BN),
+  }
 }

@@ -95,9 +95,9 @@ async function runOnce(
   }
 }
 
-const seen = ({ findings, machine }: CheckWorld): Pick<Run, 'findings' | 'cuts'> => ({
+const seen = ({ findings, interpreter }: CheckWorld): Pick<Run, 'findings' | 'cuts'> => ({
   findings,
-  cuts: machine.cuts,
+  cuts: interpreter.cuts,
 })
 
 const misuses = new Set([

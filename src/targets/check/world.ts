@@ -20,6 +20,8 @@ import {
   type Handle,
 } from '../../world/arguments.ts'
 import { elements, HostWorld, isWords } from '../../world/host.ts'
+import type { Machine as MachineRecord } from '../../world/machine.ts'
+import { cpuMachine } from '../../world/machines.ts'
 import { doesNotFit } from '../../world/residency.ts'
 import type { Disagreement } from '../../world/symmetric.ts'
 import {
@@ -85,7 +87,8 @@ function siteOf({ code, args }: Launched, flags: FlagSet): Site | undefined {
 
 export class CheckWorld extends HostWorld<Allocation | FlagSet> {
   override readonly target = 'check'
-  readonly machine: Machine
+  readonly interpreter: Machine
+  override readonly machine: MachineRecord
   readonly #residency: number | undefined
   readonly #form: Exclude<Stage, string>
   #placed = 0
@@ -103,7 +106,8 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     this.#form = stage === 'recorded' ? (ir) => ir : stage === 'lowered' ? lower : stage
     const { ranks, stepLimit, watchPromises = true } = options
     this.#promises = new Promises(watchPromises)
-    this.machine = new Machine(options.scheduler, { ranks, stepLimit })
+    this.interpreter = new Machine(options.scheduler, { ranks, stepLimit })
+    this.machine = cpuMachine(this.target, ranks, { workers: options.residency })
   }
 
   /** What ended the run, if it did not come to its end. */
@@ -112,7 +116,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
   }
 
   get findings(): Finding[] {
-    return [...this.machine.findings.values()]
+    return [...this.interpreter.findings.values()]
   }
 
   // Allocation
@@ -129,7 +133,8 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
   protected override placeFlags({ name, shape, arrivals }: SymmetricFlags): FlagSet {
     const buffers = this.#buffers(name, shape)
     for (const buffer of buffers)
-      for (let i = 0; i < buffer.data.length; i++) this.machine.memory.write(this.machine.host, buffer, i, 0)
+      for (let i = 0; i < buffer.data.length; i++)
+        this.interpreter.memory.write(this.interpreter.host, buffer, i, 0)
     const zeros = (): number[] => this.everyRank.map(() => 0)
     return { name, shape, arrivals, buffers, signalled: zeros(), waited: zeros() }
   }
@@ -140,15 +145,15 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
   protected override fill(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
     const { buffers, dtype } = this.#allocation(tensor)
     for (let i = 0; i < contents.length; i++)
-      this.machine.memory.write(this.machine.host, buffers[rank], i, round(dtype, contents[i]))
+      this.interpreter.memory.write(this.interpreter.host, buffers[rank], i, round(dtype, contents[i]))
   }
 
   protected override overwrite(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
     const { buffers, dtype } = this.#allocation(tensor)
-    if (!this.machine.isBusy || !isWords(tensor.dtype, contents.length))
+    if (!this.interpreter.isBusy || !isWords(tensor.dtype, contents.length))
       return this.fill(tensor, rank, contents)
     for (let i = 0; i < contents.length; i++)
-      this.machine.writeWord(buffers[rank], i, round(dtype, contents[i]))
+      this.interpreter.writeWord(buffers[rank], i, round(dtype, contents[i]))
   }
 
   protected override contents(tensor: SymmetricTensor, rank: number): Float64Array {
@@ -240,7 +245,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
         code.writes,
         Object.entries(values).map(([name, value]) => [name, (value as Partial<TensorView>).allocation]),
       )
-      this.machine.enqueue({ kernel: kernel.name, code, rank, stream, grid, args: values, after })
+      this.interpreter.enqueue({ kernel: kernel.name, code, rank, stream, grid, args: values, after })
       this.#await(stream, rank, [])
     }
   }
@@ -255,7 +260,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     after: readonly Running[],
   ): void {
     const now = { kernel, code, args, stream }
-    for (const launch of this.machine.beside(rank, after))
+    for (const launch of this.interpreter.beside(rank, after))
       for (const side of ['signals', 'waits'] as const)
         for (const [one, other] of [
           [launch, now],
@@ -265,7 +270,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
             const isAdvanced = flagsOf(other, other.code[side]).includes(flags)
             if (!isAdvanced && !flagsOf(other, other.code.looks[side]).includes(flags)) continue
             const what = side === 'signals' ? 'signal' : 'wait for'
-            this.machine.report({
+            this.interpreter.report({
               kind: 'flag-reuse',
               kernel,
               message: `${one.kernel} (stream ${one.stream}) and ${other.kernel} (stream ${other.stream}) may run at once on rank ${rank}; ${isAdvanced ? `both ${what} ${flags.name}` : `the first advances the epoch of ${flags.name}, which the second reads`}, and a rank counts its epochs once: give each launch flags of its own, or order the two with an event`,
@@ -301,7 +306,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     after: readonly Running[],
   ): void {
     if (this.#residency === undefined) return
-    const beside = this.machine.beside(rank, after).filter((launch) => launch.code.needsResidency)
+    const beside = this.interpreter.beside(rank, after).filter((launch) => launch.code.needsResidency)
     const running = mostAtOnce(beside, (launch) => launch.grid)
     if (grid + running <= this.#residency) return
     throw new StopRun({
@@ -362,7 +367,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
 
   /** What has to end before all that was done so far on a stream of a rank has ended. */
   #tail(stream: number, rank: number): readonly Running[] {
-    return [...this.machine.last(rank, stream), ...(this.#awaited.get(stream)?.[rank] ?? [])]
+    return [...this.interpreter.last(rank, stream), ...(this.#awaited.get(stream)?.[rank] ?? [])]
   }
 
   #await(stream: number, rank: number, launches: readonly Running[]): void {
@@ -401,7 +406,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
   protected async reach(launches?: readonly Running[]): Promise<void> {
     this.#remember(() => {
       this.expectSymmetric()
-      this.machine.run(launches)
+      this.interpreter.run(launches)
     })
     return Promise.resolve()
   }
@@ -417,7 +422,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
       if (!('signalled' in storage)) continue
       for (const buffer of storage.buffers)
         for (let i = 0; i < buffer.data.length; i++)
-          this.machine.memory.write(this.machine.host, buffer, i, 0)
+          this.interpreter.memory.write(this.interpreter.host, buffer, i, 0)
       storage.signalled.fill(0)
       storage.waited.fill(0)
     }

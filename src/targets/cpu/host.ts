@@ -32,6 +32,8 @@ export interface CpuPlatform {
   readonly engine: Engine
   readonly lower: Lower
   readonly loader: Loader
+  /** See `Device.panelSteps`. */
+  readonly panelSteps: number
 }
 
 export interface HostOptions {

@@ -5,14 +5,19 @@ import { elements } from '../../world/host.ts'
 import { WorldError, type PackedTensor, type SymmetricTensor } from '../../world/world.ts'
 import { CpuBackend, type CpuMark, type CpuPart } from './backend.ts'
 import type { CpuPlatform, HostOptions } from './host.ts'
+import type { Machine } from '../../world/machine.ts'
+import { cpuMachine } from '../../world/machines.ts'
 import { packedLayout, packTensor } from './lower/panels.ts'
 import { isPackable, packable, type PackableArray } from './packing.ts'
 
 export type CpuWorldOptions = HostOptions
 
 export class CpuWorld extends HeapWorld<CpuPart, CpuMark, CpuBackend> {
+  override readonly machine: Machine
+
   constructor(platform: CpuPlatform, options: CpuWorldOptions) {
     super(new CpuBackend(platform, options), options)
+    this.machine = machineOf(platform, options.ranks, this.backend.workers)
   }
 
   /** Leaders a rank: programs that run at once on each. */
@@ -46,4 +51,14 @@ export class CpuWorld extends HeapWorld<CpuPart, CpuMark, CpuBackend> {
     this.backend.expectRunning()
     for (const { ir, wanted } of this.wantedFor(launches)) await this.backend.compile(ir, wanted)
   }
+}
+
+/** Every core has caches of its own. */
+function machineOf({ target, engine, panelSteps }: CpuPlatform, ranks: number, workers: number): Machine {
+  const { l1, l2 } = engine.machine
+  const caches = [
+    { level: 1, bytes: l1 },
+    { level: 2, bytes: l2 },
+  ]
+  return cpuMachine(target, ranks, { workers, panelSteps, caches })
 }

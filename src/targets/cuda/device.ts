@@ -18,6 +18,13 @@ export interface Device {
   readonly name: string
   /** Multiprocessors: each runs some programs at once. */
   readonly sms: number
+  /** Threads that execute together. */
+  readonly warp: number
+  /** Of a multiprocessor. */
+  readonly registers: number
+  /** That a program may have. */
+  readonly sharedBytesPerBlock: number
+  readonly l2Bytes: number
 
   allocate(bytes: number): bigint
   free(address: bigint): void

@@ -12,7 +12,15 @@ import { Stream } from './stream.ts'
 import { encodeTensorMap } from './tensormap.ts'
 import type { TensorMapShape } from './tensormap.ts'
 
-const DEVICE_ATTRIBUTE = { sms: 16, l2Bytes: 38, major: 75, minor: 76, sharedBytesPerBlock: 97 } as const
+const DEVICE_ATTRIBUTE = {
+  warp: 10,
+  sms: 16,
+  l2Bytes: 38,
+  major: 75,
+  minor: 76,
+  registers: 82,
+  sharedBytesPerBlock: 97,
+} as const
 const STREAM_NON_BLOCKING = 1
 /** Higher than any, which the driver takes for the highest that there is. */
 const HIGHEST_PRIORITY = -100
@@ -23,7 +31,10 @@ let currentContext: bigint | null = null
 
 export class Device implements gpu.Device {
   readonly name: string
+  readonly warp: number
   readonly sms: number
+  /** Of a multiprocessor. */
+  readonly registers: number
   readonly l2Bytes: number
   readonly sharedBytesPerBlock: number
   readonly computeCapability: number
@@ -49,7 +60,9 @@ export class Device implements gpu.Device {
     const text = new Uint8Array(256)
     driver.cuDeviceGetName(text, text.length, index)
     this.name = new TextDecoder().decode(text.subarray(0, text.indexOf(0)))
+    this.warp = attribute(DEVICE_ATTRIBUTE.warp)
     this.sms = attribute(DEVICE_ATTRIBUTE.sms)
+    this.registers = attribute(DEVICE_ATTRIBUTE.registers)
     this.l2Bytes = attribute(DEVICE_ATTRIBUTE.l2Bytes)
     this.sharedBytesPerBlock = attribute(DEVICE_ATTRIBUTE.sharedBytesPerBlock)
     this.computeCapability = attribute(DEVICE_ATTRIBUTE.major) * 10 + attribute(DEVICE_ATTRIBUTE.minor)

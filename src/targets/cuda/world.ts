@@ -10,27 +10,15 @@ import type { CudaPlatform, CudaWorldOptions } from './machine.ts'
 import type { Part } from './queue.ts'
 import type { StreamEvent } from './device.ts'
 import type { Stream } from './stream.ts'
+import type { Machine } from '../../world/machine.ts'
+import { describeMachine } from './describe.ts'
 
 export class CudaWorld extends HeapWorld<Part, StreamEvent, CudaBackend> {
+  override readonly machine: Machine
+
   constructor(platform: CudaPlatform, options: CudaWorldOptions) {
     super(new CudaBackend(platform, options), options)
-  }
-
-  /** Multiprocessors of a rank. */
-  multiprocessors(rank: number): number {
-    this.expectRank(rank)
-    return this.backend.place(rank).sms
-  }
-
-  /** The name of a rank's device. */
-  device(rank: number): string {
-    this.expectRank(rank)
-    return this.backend.place(rank).device.name
-  }
-
-  /** Whether all ranks are parts of one. */
-  get oneDevice(): boolean {
-    return this.backend.facts.oneDevice
+    this.machine = describeMachine(this.target, this.backend.placement.ranks)
   }
 
   /** The launches that `body` makes, on all ranks and streams, as one graph: they run when it is launched. */

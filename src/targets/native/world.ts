@@ -22,6 +22,7 @@ export function openNativeWorld(options: CpuWorldOptions): CpuWorld {
       engine,
       lower: lowerKernel,
       loader: { module: moduleFile('targets/native/node'), name: 'loadNative' },
+      panelSteps: 256,
     }
   }
   return new CpuWorld(platform, options)

@@ -19,6 +19,7 @@ export function openWasmWorld(options: CpuWorldOptions): CpuWorld {
       engine: wasmEngine(),
       lower: lowerKernel,
       loader: { module: moduleFile('targets/wasm/engine'), name: 'loadWasm' },
+      panelSteps: 512,
     }
   }
   return new CpuWorld(platform, options)

@@ -43,4 +43,4 @@ export const collectives = (world: World) => {
 export const kernels = [gemm, gemmKernel('f32'), oneShotAllReduce('bf16'), barrierKernel] as const
 export const all = [allGatherGemmOperation, flashDecodeOperation] as const
 export const tiling = (world: World) => flashDecodeOperation.tiling(world, flashDecodeOperation.defaults)
-export const tiles = gemmTiles('wasm', { m: 1, n: 2, k: 3, dtype: 'f32' })
+export const tiles = (world: World) => gemmTiles(world.machine, { m: 1, n: 2, k: 3, dtype: 'f32' })

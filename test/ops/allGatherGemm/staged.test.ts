@@ -1,11 +1,13 @@
 /** Where pulling goes by outboxes if nobody says so, on a world that only allocates. */
 import { expect, it } from 'vitest'
 import { allGatherGemm, type AllGatherGemmOptions } from '../../../src/ops/allGatherGemm/index.ts'
+import { oneEach } from '../../../src/world/machine.ts'
+import { cpuMachine, h200 } from '../../../src/world/machines.ts'
 import type { World } from '../../../src/world/world.ts'
 
 function allocatedBy(
   options: Partial<AllGatherGemmOptions>,
-  { target = 'cuda', ranks = 8, multiprocessors = 16 as number | null } = {},
+  { ranks = 8, multiprocessors = 16, isGpu = true } = {},
 ): string[] {
   const made: string[] = []
   const allocate = (_: string, shape: readonly number[], { name }: { name: string }) => {
@@ -13,10 +15,12 @@ function allocatedBy(
     return { kind: 'tensor', dtype: 'bf16', shape }
   }
   const world = {
-    ...{ target, ranks, localRanks: Array.from({ length: ranks }, (_, rank) => rank) },
-    ...{ zeros: allocate, empty: allocate, device: () => 'some GPU' },
+    ranks,
+    machine: isGpu
+      ? oneEach({ ...h200, name: 'some GPU', processors: multiprocessors }, ranks)
+      : cpuMachine('wasm', ranks, { workers: multiprocessors }),
+    ...{ zeros: allocate, empty: allocate },
     flags: (_: readonly number[], { name }: { name: string }) => void made.push(name),
-    ...(multiprocessors !== null && { multiprocessors: () => multiprocessors }),
   } as unknown as World
   const shape = { M: 64, N: 3584, K: 8192 }
   allGatherGemm(world, { shape, dtype: 'bf16', variant: 'pull', shard: 'K', ...options })
@@ -46,7 +50,7 @@ it('it is the programs of the launch that count', () => {
 
 it('one rank has nobody to copy for, and a CPU no programs to spare', () => {
   expect(isStaged({}, { ranks: 1 })).toBe(false)
-  expect(isStaged({}, { target: 'wasm', multiprocessors: null })).toBe(false)
+  expect(isStaged({}, { isGpu: false })).toBe(false)
 })
 
 it('what is asked for is done, or refused', () => {

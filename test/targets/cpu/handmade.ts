@@ -46,6 +46,7 @@ export const handmade: CpuPlatform = {
   engine,
   lower,
   loader: { module: new URL('./handmadeLoader.ts', import.meta.url).href, name: 'loadHandmade' },
+  panelSteps: 256,
 }
 
 export const openHandmade = (options: CpuWorldOptions, platform: CpuPlatform = handmade): CpuWorld =>

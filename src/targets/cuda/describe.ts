@@ -1,0 +1,24 @@
+// The record of a CUDA world's machine: what the driver states of its devices, and what was measured on devices of that name.
+
+import type { Machine } from '../../world/machine.ts'
+import { gpuCapabilities, measuredOn } from '../../world/machines.ts'
+import type { RankPlace } from './placement.ts'
+
+export function describeMachine(family: string, places: readonly RankPlace[]): Machine {
+  const [{ device }] = places
+  const ranks = places.map((_, rank) => rank)
+  const devices = [...new Set(places.map((place) => place.device))]
+  const memories = devices.map((one) => ranks.filter((rank) => places[rank].device === one))
+  return {
+    name: device.name,
+    family,
+    processors: places.map(({ sms }) => sms),
+    memories,
+    caches: memories.map((sharing, at) => ({ level: 2, bytes: devices[at].l2Bytes, ranks: sharing })),
+    warp: device.warp,
+    sharedBytes: device.sharedBytesPerBlock,
+    registers: device.registers,
+    ...measuredOn(device.name),
+    capabilities: gpuCapabilities,
+  }
+}

@@ -1,0 +1,99 @@
+/** The record of a world's machine: every target fills it, and rules read it instead of the name of a target. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import ts from 'typescript'
+import { describe, expect, it } from 'vitest'
+import { nativeStatus } from '../../src/targets/native/world.ts'
+import { Device } from '../../src/targets/cuda/runtime.ts'
+import { CudaWorld } from '../../src/targets/cuda/world.ts'
+import { oneEach, sharedOut, type Machine } from '../../src/world/machine.ts'
+import { h200 } from '../../src/world/machines.ts'
+import { openWorld, worlds } from '../../src/world/open.ts'
+import { fakeDriver } from '../cuda/fakeDriver.ts'
+
+/** Every rank has processors and lies in one memory; caches are those of ranks that exist. */
+function expectWhole({ processors, memories, caches }: Machine, ranks: number): void {
+  const all = Array.from({ length: ranks }, (_, rank) => rank)
+  expect(processors).toHaveLength(ranks)
+  for (const count of processors) expect(count).toBeGreaterThan(0)
+  expect(memories.flat().sort((a, b) => a - b)).toEqual(all)
+  for (const { bytes, ranks: sharing = [] } of caches) {
+    expect(bytes).toBeGreaterThan(0)
+    for (const rank of sharing) expect(all).toContain(rank)
+  }
+}
+
+describe('the machine of a world', () => {
+  const here = ['check', 'wasm', ...(nativeStatus().usable ? ['native'] : [])]
+  it.each(here)('on %s', async (target) => {
+    const world = await openWorld({ target, ranks: 3, workers: 1, heap: 1 << 20, residency: 2 })
+    const { machine } = world
+    await world.close()
+    expectWhole(machine, 3)
+    expect(machine).toMatchObject({ family: target, name: target, memories: [[0, 1, 2]] })
+    expect(machine.processors).toEqual(Array(3).fill(target === 'check' ? 2 : 1))
+  })
+
+  it('on a GPU that ranks share is what its driver states', async () => {
+    const device = new Device(fakeDriver().driver, 0)
+    const world = new CudaWorld(
+      { devices: [device], compile: () => new Uint8Array() },
+      { ranks: 8, heap: 1 << 26 },
+    )
+    const { machine } = world
+    await world.close()
+    expectWhole(machine, 8)
+    // Nothing was measured on a device of that name.
+    const { bandwidth, flops, link, launchCost, ...stated } = sharedOut({ ...h200, name: 'fake' }, 8, 16)
+    expect(machine).toEqual(stated)
+    expect([bandwidth, flops, link, launchCost].every((measured) => measured! > 0)).toBe(true)
+  })
+
+  it('may be described alone', () => {
+    expectWhole(sharedOut(h200, 8), 8)
+    expectWhole(oneEach(h200, 8), 8)
+    expect(sharedOut(h200, 8)).toMatchObject({
+      processors: Array(8).fill(16),
+      memories: [[0, 1, 2, 3, 4, 5, 6, 7]],
+    })
+    expect(oneEach(h200, 2)).toMatchObject({ processors: [132, 132], memories: [[0], [1]] })
+  })
+})
+
+/** Names of targets in a source, but for data that says where something was measured; comparisons of what holds such a name. */
+function namedTargets(path: string): string[] {
+  const source = ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.Latest, true)
+  const found: string[] = []
+  const isName = (node: ts.Node): boolean =>
+    (ts.isPropertyAccessExpression(node) && ['target', 'family'].includes(node.name.text)) ||
+    (ts.isIdentifier(node) && ['target', 'family'].includes(node.text))
+  const equality = [
+    ts.SyntaxKind.EqualsEqualsEqualsToken,
+    ts.SyntaxKind.ExclamationEqualsEqualsToken,
+    ts.SyntaxKind.EqualsEqualsToken,
+    ts.SyntaxKind.ExclamationEqualsToken,
+  ]
+  const visit = (node: ts.Node): void => {
+    const isData =
+      ts.isPropertyAssignment(node.parent ?? node) &&
+      (node.parent as ts.PropertyAssignment).name.getText() === 'target'
+    if (ts.isStringLiteralLike(node) && Object.hasOwn(worlds, node.text) && !isData)
+      found.push(`${path}: '${node.text}'`)
+    // What was asked for may be compared with what was measured: both are names then.
+    if (ts.isBinaryExpression(node) && equality.includes(node.operatorToken.kind))
+      if (isName(node.left) !== isName(node.right)) found.push(`${path}: ${node.getText()}`)
+    ts.forEachChild(node, visit)
+  }
+  visit(source)
+  return found
+}
+
+it('operations and tuning compare the name of no target', () => {
+  const files = ['src/ops', 'src/tune'].flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.ts'))
+      .map((name) => join(folder, name)),
+  )
+  expect(files.length).toBeGreaterThan(40)
+  expect(files.flatMap(namedTargets)).toEqual([])
+})
