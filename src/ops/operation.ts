@@ -10,7 +10,6 @@
 import { round } from '../ir/dtype.ts'
 import type { Recogniser } from '../taxes/recognition.ts'
 import type { Tiling, TilesFrom } from '../tune/configurations.ts'
-import { fewestProcessors, type Machine } from '../world/machine.ts'
 import type { SymmetricTensor, World } from '../world/world.ts'
 
 /** What operations multiply; sums are f32. */
@@ -102,10 +101,6 @@ export const roundoff: Readonly<Record<OperandDType, number>> = {
   f16: 2 ** -11,
   bf16: 2 ** -8,
 }
-
-/** What tables of tuned tiles count: of the rank that has the fewest; 0 where programs have processors to themselves. */
-export const multiprocessorsOf = (machine: Machine): number =>
-  machine.capabilities.sharedProcessors ? fewestProcessors(machine) : 0
 
 /** A kernel for each choice, made once: a kernel keeps what was recorded of it. */
 export function oncePer<Choice, Made>(make: (choice: Choice) => Made): (choice: Choice) => Made {

@@ -61,7 +61,7 @@ export function gemmTiling(machine: Machine, shape: ProductShape): Tiling<Tiles>
         operation: 'gemm',
         dtype,
         ranks: 1,
-        multiprocessors: fewestProcessors(machine),
+        processors: fewestProcessors(machine),
         device: machine.name,
       },
       shape: { M: m, N: n, K: k },

@@ -11,8 +11,8 @@ export interface Asked {
   readonly shard?: string
   readonly dtype: string
   readonly ranks: number
-  /** Of a rank; 0 where there are none. */
-  readonly multiprocessors: number
+  /** Of a rank: multiprocessors of a GPU, worker threads of a CPU. */
+  readonly processors: number
   /** The name of a rank's GPU, or the target's. */
   readonly device: string
   readonly shape: Numbers
@@ -23,8 +23,8 @@ export type Table = Readonly<Record<string, Readonly<Record<string, Numbers>>>>
 /** By the name of the device. */
 export type Tables = Readonly<Record<string, Table>>
 
-export const settingOf = ({ operation, variant, shard, dtype, ranks, multiprocessors }: Asked): string =>
-  [operation, variant, shard, dtype, `${ranks}x${multiprocessors}`].filter(Boolean).join(' ')
+export const settingOf = ({ operation, variant, shard, dtype, ranks, processors }: Asked): string =>
+  [operation, variant, shard, dtype, `${ranks}x${processors}`].filter(Boolean).join(' ')
 
 const growing = ['M', 'batch', 'tokens']
 /** Those of them along which neighbours are alike. */

@@ -119,7 +119,7 @@ describe('options', () => {
       /32 query heads do not share 5 kv heads evenly/,
     )
     expect(() => flashDecode(world, { ...decode, owners: true, stealing: true })).toThrow(
-      /stealing needs a CPU, no owners, no fetching and splits; here is check, with owners/,
+      /stealing needs near peers \(a CPU\), no owners, no fetching and splits; here is check, with owners/,
     )
     for (const option of [{ owners: true }, { stealing: true }, { fetching: true }])
       expect(() => flashDecode(world, { ...decode, ...option, variant: 'bsp' })).toThrow(

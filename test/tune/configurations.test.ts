@@ -18,7 +18,7 @@ const asked = (M: number) => ({
   shard: 'K',
   dtype: 'bf16',
   ranks: 8,
-  multiprocessors: 16,
+  processors: 16,
   device: 'NVIDIA H200',
   shape: { M, N: 3584, K: 8192 },
 })

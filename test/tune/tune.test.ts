@@ -1,6 +1,6 @@
 /** Tuning on real ranks, by itself and as a command: whatever the machine's speed, what it says is consistent. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { notesOnLaunches } from '../../src/cli/cudaNotes.ts'
@@ -112,7 +112,9 @@ describe('arke tune', () => {
     for (const text of ['M=4 N=64 K=64: ', 'variant', 'default', 'faster', `kept in ${result.kept}`])
       expect(printed).toContain(text)
     const kept = JSON.parse(readFileSync(join(folder, 'tuned.json'), 'utf8')) as object
-    const settingNames = ['allGatherGemm bsp K f32 2x0', 'allGatherGemm fused K f32 2x0']
+    const [workers] = result.tuned.map(({ asked }) => asked.processors)
+    expect(workers).toBe(Math.max(1, Math.floor(availableParallelism() / 2)))
+    const settingNames = result.tuned.map(({ asked }) => `allGatherGemm ${asked.variant} K f32 2x${workers}`)
     expect(kept).toHaveProperty('wasm')
     for (const setting of settingNames) expect(readFileSync(write, 'utf8')).toContain(`'${setting}': {`)
     const world = await openWorld({ target: 'wasm', ranks: 2, heap: 1 << 24 })
@@ -161,7 +163,7 @@ describe('arke tune', () => {
   it('says how much faster the best is, within 100 columns', () => {
     const quantity = (median: number) => ({ median, interval: [median, median] as const, samples: 9 })
     const tiles = { BM: 128, BN: 256, BK: 128, stages: 10 }
-    const asked = { operation: 'product', variant: 'pull', dtype: 'bf16', ranks: 8, multiprocessors: 16 }
+    const asked = { operation: 'product', variant: 'pull', dtype: 'bf16', ranks: 8, processors: 16 }
     const point: Tuned = {
       asked: { ...asked, device: 'a GPU', shape: { M: 1, N: 2 } },
       fallback: { tiles, time: quantity(200e3) },

@@ -8,7 +8,7 @@
  *   fused  one kernel that sends and multiplies
  *   auto   whichever of them was the fastest where it was measured
  */
-import { isCached, type Machine } from '../../world/machine.ts'
+import { fewestProcessors, isCached, type Machine } from '../../world/machine.ts'
 import type { LaunchOptions, PackedTensor, SymmetricTensor, World } from '../../world/world.ts'
 import { dtypes } from '../../ir/dtype.ts'
 import { choose } from '../choice.ts'
@@ -20,7 +20,6 @@ import {
   chosen,
   expectExtents,
   expectOptionsOf,
-  multiprocessorsOf,
   randomNumbers,
   roundoff,
   type Operation,
@@ -254,7 +253,7 @@ function tilingOf(world: TilingWorld, options: Omit<AllGatherGemmOptions, 'tiles
     asked: {
       operation: 'allGatherGemm',
       ...{ variant, shard, dtype, ranks, shape },
-      multiprocessors: multiprocessorsOf(machine),
+      processors: fewestProcessors(machine),
       device: machine.name,
     },
     fallback,
@@ -308,7 +307,7 @@ export function allGatherGemm(
   const { ownFirst = mayGoFirst && (shard === 'K' || ranks === 2) } = options
   if (ownFirst && !mayGoFirst)
     throw new RangeError(
-      `allGatherGemm: ownFirst needs a machine that keeps tiles in caches, and shards along K in f32 or all rows in one tile; here are ${M} rows along ${shard}, in ${dtype}, tiles of ${tiles.BM}, on ${machine.name}`,
+      `allGatherGemm: ownFirst needs tiles in caches (a CPU), and shards along K in f32 or all rows in one tile; here are ${M} rows along ${shard}, in ${dtype}, tiles of ${tiles.BM}, on ${machine.name}`,
     )
   const mayStage = variant === 'pull' && shard === 'K'
   const { staged = mayStage && ranks > 1 && hasProgramsLeft(machine, shape, local, tiles, grid) } = options

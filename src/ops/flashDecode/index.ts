@@ -12,13 +12,12 @@
 import type { LaunchOptions, SymmetricFlags, SymmetricTensor, World } from '../../world/world.ts'
 import { tilesFor, type Tiling } from '../../tune/configurations.ts'
 import { dtypes } from '../../ir/dtype.ts'
-import { isOneMemory, type Machine } from '../../world/machine.ts'
+import { fewestProcessors, isOneMemory, type Machine } from '../../world/machine.ts'
 import { choose } from '../choice.ts'
 import {
   chosen,
   expectExtents,
   expectOptionsOf,
-  multiprocessorsOf,
   randomNumbers,
   roundoff,
   type Operation,
@@ -256,21 +255,22 @@ function fusedStealing(plan: Plan): Step {
   return { name: 'fused', launch: () => world.launch(fusedStealingKernel(dtype), args, launch) }
 }
 
-/** Of a rank's cache: one for each program, of which each multiprocessor has one if nobody said how many there are. */
+/** Of a rank's cache: one for each program, of which each processor has one if nobody said how many there are. */
 function sharesOf(machine: Machine, grid: LaunchOptions['grid']): number {
   if (typeof grid === 'function')
     throw new RangeError(
       'flashDecode: even shares need the same number of programs on every rank, not a function',
     )
-  return typeof grid === 'number' ? grid : multiprocessorsOf(machine) || 1
+  return typeof grid === 'number' ? grid : fewestProcessors(machine)
 }
 
 /**
- * Where multiprocessors are no fewer than parts, or tiles to combine: no program without one. Two that have one would share a
+ * Where programs share processors, and those are no fewer than parts, or tiles to combine: no program without one. Two that have one would share a
  * multiprocessor, and those without would take room from the next attention.
  */
 function programsFor(machine: Machine, parts: number, grid: LaunchOptions['grid']): LaunchOptions['grid'] {
-  return grid === 'resident' && parts <= multiprocessorsOf(machine) ? parts : grid
+  const { sharedProcessors } = machine.capabilities
+  return grid === 'resident' && sharedProcessors && parts <= fewestProcessors(machine) ? parts : grid
 }
 
 function isStealing(
@@ -280,7 +280,7 @@ function isStealing(
   const maySteal = machine.capabilities.nearPeers && !owners && !fetching && tiles?.splits !== 0
   if (stealing && !maySteal)
     throw new RangeError(
-      `flashDecode: stealing needs near peers, no owners, no fetching and splits; here is ${machine.name}${owners ? ', with owners' : ''}${fetching ? ', fetching' : ''}${tiles?.splits === 0 ? ', with even shares' : ''}`,
+      `flashDecode: stealing needs near peers (a CPU), no owners, no fetching and splits; here is ${machine.name}${owners ? ', with owners' : ''}${fetching ? ', fetching' : ''}${tiles?.splits === 0 ? ', with even shares' : ''}`,
     )
   return variant === 'fused' && (stealing ?? (maySteal && ranks > 1))
 }
@@ -314,7 +314,7 @@ function tilingOf(world: TilingWorld, options: Omit<FlashDecodeOptions, 'tiles'>
       operation: 'flashDecode',
       // Steps of the ladder attend by one kernel.
       ...{ variant: ladder.includes(variant) ? 'bsp' : variant, dtype, ranks, shape },
-      multiprocessors: multiprocessorsOf(machine),
+      processors: fewestProcessors(machine),
       device: machine.name,
     },
     fallback: (given) => decodeTiles(machine, cache, given),

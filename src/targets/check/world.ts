@@ -107,7 +107,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     const { ranks, stepLimit, watchPromises = true } = options
     this.#promises = new Promises(watchPromises)
     this.interpreter = new Machine(options.scheduler, { ranks, stepLimit })
-    this.machine = cpuMachine(this.target, ranks, { workers: options.residency })
+    this.machine = cpuMachine(this.target, ranks, { workers: options.residency ?? defaultResidency })
   }
 
   /** What ended the run, if it did not come to its end. */
