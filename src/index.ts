@@ -26,6 +26,15 @@ export { type Fragment, type Index, type Scalar, type Value } from './lang/value
 export { KernelError, type SourcePosition } from './ir/site.ts'
 export { type DType, type StorageDType } from './ir/dtype.ts'
 
+export {
+  oneEach,
+  sharedOut,
+  type CacheDomain,
+  type Capabilities,
+  type Device,
+  type DeviceDescription,
+  type Machine,
+} from './world/machine.ts'
 export { FindingsError, openWorld, type OpenOptions } from './world/open.ts'
 export {
   expectClose,

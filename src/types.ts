@@ -28,9 +28,6 @@ export type {
   VoidType,
 } from './ir/type.ts'
 
-// What a world runs on.
-export type { CacheDomain, Capabilities, Device, Machine } from './world/machine.ts'
-
 // What a world records, and what the checker is told.
 export type {
   Communication,
