@@ -22,7 +22,6 @@ export {
   type FlashDecodeVariant,
 } from './flashDecode/index.ts'
 export { gemm, gemmKernel } from './gemm.ts'
-export { gemmInSharesKernel } from './gemmInShares.ts'
 export { gemmTiles, type ProductShape, type Tiles } from './tiles.ts'
 export { rememberMeasurements, type Measurement } from './choice.ts'
 export type {

@@ -25,7 +25,6 @@ import { fusedByOwnerKernel } from '../../src/ops/flashDecode/fusedByOwner.ts'
 import { fusedFetchingKernel } from '../../src/ops/flashDecode/fusedFetching.ts'
 import { fusedCoarseKernel, fusedKernel as fusedDecodeKernel } from '../../src/ops/flashDecode/fusedForAll.ts'
 import * as ladder from '../../src/ops/flashDecode/ladder.ts'
-import { gemmInSharesKernel } from '../../src/ops/gemmInShares.ts'
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import { operandDTypes, type OperandDType } from '../../src/ops/operation.ts'
 import { scratchTiles } from '../../src/ops/tiles.ts'
@@ -79,10 +78,6 @@ function products(dtype: OperandDType, M: number): Shipped[] {
   const mail = { a: [M, K / WORLD], inbox: [2, WORLD, M, K / WORLD] }
   return [
     shipped(`gemm ${at}`, gemmKernel(dtype), tiles, { a: [M, K], ...matrices }),
-    shipped(`gemm in shares ${at}`, gemmInSharesKernel(dtype), tiles, {
-      ...{ a: [M, K], sums: [132, BM, tiles.BN] },
-      ...matrices,
-    }),
     ...[true, false].map((inOrder) =>
       shipped(
         `fused by shard${inOrder ? '' : ', as they come'} ${at}`,

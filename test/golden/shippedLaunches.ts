@@ -11,7 +11,6 @@ import { allGatherGemmPull } from '../../src/ops/allGatherGemm/pull.ts'
 import * as collectives from '../../src/ops/collectives/index.ts'
 import { flashDecodeFused } from '../../src/ops/flashDecode/fused.ts'
 import { flashDecodeOperation, type FlashDecodeOptions } from '../../src/ops/flashDecode/index.ts'
-import { gemmInSharesKernel } from '../../src/ops/gemmInShares.ts'
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import { operandDTypes, type OperandDType } from '../../src/ops/operation.ts'
 import { gemmTiles } from '../../src/ops/tiles.ts'
@@ -185,11 +184,6 @@ async function others(target: GoldenTarget, ranks: number): Promise<Launched[]> 
       })
       if (ranks > 2) continue
       await use(`gemm/${dtype}/M=${m}`, (world) => world.launch(gemmKernel(dtype), matrices(world), options))
-      await use(`gemm-in-shares/${dtype}/M=${m}`, (world) => {
-        const sums = world.empty('f32', [16, BM, BN])
-        const args = { ...matrices(world), sums, ready: world.flags([16]) }
-        world.launch(gemmInSharesKernel(dtype), args, options)
-      })
     }
   await use('collectives/barrier', (world) => collectives.barrier(world).launch())
   await use('steps/publish', (world) => {

@@ -14,7 +14,6 @@ import { realTargets } from '../targets/differential/targets.ts'
 import { repeated } from './clean.ts'
 import { choices } from './flashDecode/choices.ts'
 import { withLengths } from './flashDecode/lengths.ts'
-import { multiplyInShares } from './gemm/inShares.ts'
 import { outOfStep } from './outOfStep.ts'
 
 const targets = await realTargets()
@@ -44,24 +43,6 @@ async function on(
 }
 const runOutOfStep = (target: string, ranks: number, seed: number, { run }: Scenario): Promise<void> =>
   on(target, ranks, (world) => run(outOfStep(world, seed)))
-
-describe.each(targets)('products in shares on %s', (target) => {
-  const tolerance = { f32: 3e-5, f16: 1.5e-2, bf16: 1.2e-1 }
-  const small = { BM: 8, BN: 32, BK: 16, stages: 3 }
-  // Parts of a tile in one program and in many, programs without any, tiles that cross the ends; the matrix unit of a GPU, transposed.
-  it.each([
-    { M: 7, N: 37, K: 45, programs: 5, tiles: small },
-    { M: 1, N: 70, K: 333, programs: 16, tiles: small },
-    { M: 33, N: 20, K: 64, programs: 3, tiles: small },
-    { M: 16, N: 256, K: 512, programs: 5, tiles: { BM: 16, BN: 128, BK: 64, stages: 4 } },
-  ])('$M x $N x $K by $programs programs, launches in a row', async ({ tiles, ...shares }) => {
-    for (const dtype of target === 'native' && !everything ? (['bf16'] as const) : operandDTypes) {
-      const multiply = (world: World): Promise<void> =>
-        multiplyInShares(world, dtype, shares, tiles, { launches, tolerance: tolerance[dtype] })
-      await on(target, 1, multiply, shares.programs)
-    }
-  })
-})
 
 const products = allGatherGemmOperation.variants.flatMap((variant) =>
   (['K', 'M'] as const).map((shard) => [variant, shard] as const),

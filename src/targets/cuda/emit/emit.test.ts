@@ -26,7 +26,6 @@ import { publish } from '../../../ops/allGatherGemm/publish.ts'
 import { allGatherGemmPull } from '../../../ops/allGatherGemm/pull.ts'
 import { flashDecodeFused } from '../../../ops/flashDecode/fused.ts'
 import { gemm, gemmKernel } from '../../../ops/gemm.ts'
-import { gemmInSharesKernel } from '../../../ops/gemmInShares.ts'
 import { prelude } from '../prelude.ts'
 import { COMMON, STAGING } from './device.ts'
 import { declarations, usedOf } from './library.ts'
@@ -51,7 +50,6 @@ const emitted: Readonly<Record<string, () => EmittedKernel>> = {
   teams: () => emit(teams.record({ world: 2 })),
   looking: () => emit(looking.record({ world: 2 })),
   'gemm-few-rows': () => emit(gemm.record({ world: 1, meta: fewRows })),
-  'gemm-in-shares': () => emit(gemmInSharesKernel('bf16').record({ world: 1, meta: fewRows })),
   'all-gather-gemm-courier': () =>
     emit(
       fusedByShardKernel({ dtype: 'bf16', parts: 4, inOrder: true }).record({ world: 2, meta: fewRows }),

@@ -33,8 +33,6 @@ describe.skipIf(noCompiler)('shipped kernels, compiled for sm_90a', () => {
   const oneOfEachForm = [
     ...[
       'gemm bf16 M=16',
-      'gemm in shares bf16 M=16',
-      'gemm in shares bf16 M=1024',
       'fused by shard bf16 M=64',
       'fused by shard bf16 M=1024',
       'gemm f32 M=8',
