@@ -6,7 +6,7 @@
  */
 import { bf16, expectClose, explore, f32, flags, kernel, scenario, tensor } from '../src/index.ts'
 import { walk } from '../src/ir/node.ts'
-import { allGatherGemmPull } from '../src/ops/allGatherGemm/pull.ts'
+import { pullKernel } from '../src/ops/allGatherGemm/pullInPlace.ts'
 import { measure, present, type Variant } from './measure.ts'
 
 const messagePassing = kernel(
@@ -34,8 +34,6 @@ const passMessage = scenario('message passing', { ranks: 2 }, async (world) => {
   expectClose(await world.read(out, 1), [0, 1, 2, 3])
 })
 
-const publish = kernel('publish', { ready: flags() }, (t, { ready }) => t.signal(ready))
-
 /** 4 ranks; C has 4x4 tiles of 4x4 on each, K is one tile a rank. */
 function allGatherGemm(ranks: number): ReturnType<typeof scenario> {
   const [m, n, k] = [16, 16, 4]
@@ -52,7 +50,7 @@ function allGatherGemm(ranks: number): ReturnType<typeof scenario> {
     return c
   })
   return scenario('All-Gather+GEMM pull', { ranks }, async (world) => {
-    const ready = world.flags()
+    const ready = world.flags([ranks])
     const done = world.flags([ranks])
     const c = world.empty(bf16, [m, n])
     const args = {
@@ -62,8 +60,8 @@ function allGatherGemm(ranks: number): ReturnType<typeof scenario> {
       ready,
       done,
     }
-    world.launch(publish, { ready }, { grid: 1 })
-    world.launch(allGatherGemmPull, args, { grid: 2, meta: { BM: 4, BN: 4, BK: 4, slices: 1, stages: 2 } })
+    const pull = pullKernel({ dtype: 'bf16', shard: 'K' })
+    world.launch(pull, args, { grid: 2, meta: { BM: 4, BN: 4, BK: 4, stages: 2 } })
     for (let rank = 0; rank < ranks; rank++) expectClose(await world.read(c, rank), expected[rank], 4)
   })
 }

@@ -7,8 +7,6 @@ import type { Kernel, Meta } from '../../src/lang/kernel.ts'
 import { gatherKernel } from '../../src/ops/allGatherGemm/bulk.ts'
 import { fusedKernel } from '../../src/ops/allGatherGemm/fused.ts'
 import { fusedByShardKernel, partsOf } from '../../src/ops/allGatherGemm/fusedByShard.ts'
-import { publish } from '../../src/ops/allGatherGemm/publish.ts'
-import { allGatherGemmPull } from '../../src/ops/allGatherGemm/pull.ts'
 import { pullKernel } from '../../src/ops/allGatherGemm/pullInPlace.ts'
 import { pullStagedKernel, stagedParts } from '../../src/ops/allGatherGemm/pullStaged.ts'
 import { pushKernels } from '../../src/ops/allGatherGemm/push.ts'
@@ -20,7 +18,6 @@ import { oneShotAllReduce } from '../../src/ops/collectives/oneShot.ts'
 import { reduceScatterKernel } from '../../src/ops/collectives/reduceScatter.ts'
 import { ringAllReduce } from '../../src/ops/collectives/ring.ts'
 import { twoShotAllReduce } from '../../src/ops/collectives/twoShot.ts'
-import { flashDecodeFused } from '../../src/ops/flashDecode/fused.ts'
 import { fusedByOwnerKernel } from '../../src/ops/flashDecode/fusedByOwner.ts'
 import { fusedFetchingKernel } from '../../src/ops/flashDecode/fusedFetching.ts'
 import { fusedCoarseKernel, fusedKernel as fusedDecodeKernel } from '../../src/ops/flashDecode/fusedForAll.ts'
@@ -142,7 +139,6 @@ function decodes(dtype: OperandDType, shape: DecodeShape): Shipped[] {
     shipped(`bulk gather ${at}`, ladder.bulkGatherKernel, { G, D }, shapes),
     shipped(`gather ${at}`, ladder.gatherKernel, { G, D }, shapes),
     shipped(`fine-grained gather ${at}`, ladder.fineGrainedGatherKernel, extents, shapes),
-    shipped(`decode, to owners ${at}`, flashDecodeFused, { G, D, BN, stages: 3 }, shapes),
   ]
 }
 
@@ -183,11 +179,4 @@ export const shippedKernels: readonly Shipped[] = [
   ...operandDTypes.flatMap((dtype) => collectives(dtype, 1 << 20)),
   ...collectives('bf16', 1001),
   shipped('barrier', barrierKernel, {}, {}),
-  shipped('publish', publish, {}, { source: [1024, 1024], a: [1024, 1024] }),
-  shipped(
-    'pull, published',
-    allGatherGemmPull,
-    { slices: 16 },
-    { a: [1024, 1024], b: [8192, 3584], c: [1024, 3584] },
-  ),
 ]

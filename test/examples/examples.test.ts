@@ -23,6 +23,7 @@ const says: Readonly<Record<string, readonly string[]>> = {
   '10-flash-decode.ts': ['the largest score is 140', 'every rank attends to all 7 tokens'],
   '11-running-ahead.ts': ['rank 0 has ended 3 launches', 'has 111 222 333 444 555 666'],
   '12-teams.ts': ['every rank has the product'],
+  '13-decode-to-owners.ts': ['all 5 tokens of the first sequence, 3 times', 'all 9 tokens'],
 }
 const files = Object.keys(says)
 

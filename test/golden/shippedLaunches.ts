@@ -6,10 +6,7 @@ import { load } from '../../src/cli/load.ts'
 import type { Kernel, Meta } from '../../src/lang/kernel.ts'
 import { allGatherGemmOperation, type AllGatherGemmOptions } from '../../src/ops/allGatherGemm/index.ts'
 import { mostInAnyOrder } from '../../src/ops/allGatherGemm/fusedByShard.ts'
-import { publish } from '../../src/ops/allGatherGemm/publish.ts'
-import { allGatherGemmPull } from '../../src/ops/allGatherGemm/pull.ts'
 import * as collectives from '../../src/ops/collectives/index.ts'
-import { flashDecodeFused } from '../../src/ops/flashDecode/fused.ts'
 import { flashDecodeOperation, type FlashDecodeOptions } from '../../src/ops/flashDecode/index.ts'
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import { operandDTypes, type OperandDType } from '../../src/ops/operation.ts'
@@ -167,7 +164,7 @@ async function ofCollectives(target: GoldenTarget, ranks: number, dtype: Operand
   return all
 }
 
-/** Products on one rank, the steps of the fused kernels that docs/lowering.md follows, and what measuring launches. */
+/** Products on one rank, and what measuring launches. */
 async function others(target: GoldenTarget, ranks: number): Promise<Launched[]> {
   const all: Launched[] = []
   const use = async (name: string, how: (world: World) => unknown): Promise<void> => {
@@ -186,25 +183,6 @@ async function others(target: GoldenTarget, ranks: number): Promise<Launched[]> 
       await use(`gemm/${dtype}/M=${m}`, (world) => world.launch(gemmKernel(dtype), matrices(world), options))
     }
   await use('collectives/barrier', (world) => collectives.barrier(world).launch())
-  await use('steps/publish', (world) => {
-    const [source, a] = [world.empty('bf16', [1024, 1024]), world.empty('bf16', [1024, 1024])]
-    const flags = { ready: world.flags(), done: world.flags([ranks]) }
-    world.launch(publish, { source, a, ...flags }, { grid: 16 })
-  })
-  await use('steps/pull', (world) => {
-    const a = world.empty('bf16', [1024, 1024])
-    const b = world.empty('bf16', [1024 * ranks, 1024])
-    const flags = { ready: world.flags(), done: world.flags([ranks]) }
-    const args = { a, b, c: world.empty('bf16', [1024, 1024]), ...flags }
-    world.launch(allGatherGemmPull, args, { grid: 16, meta: { slices: 16 } })
-  })
-  await use('steps/flash-decode', (world) => {
-    const [rows, cache] = [world.empty('bf16', [2, 8, 8, 128]), world.empty('bf16', [2, 8, 4096, 128])]
-    const [inbox, stats] = [world.empty('f32', [2, 16, 8, 128]), world.empty('f32', [2, 16, 2, 8])]
-    const boxes = { inbox, stats, arrived: world.flags([ranks, 2, 8]), done: world.flags([ranks]) }
-    const args = { q: rows, k: cache, v: cache, out: rows, lengths: world.empty('i32', [2]), ...boxes }
-    world.launch(flashDecodeFused, args, { grid: 16, meta: { G: 8 } })
-  })
   for (const spin of [true, false])
     await use(`measuring/${spin ? 'spinning' : 'sleeping'}`, async (world) => {
       await readBandwidth(world, () => 0, spin, 1 << 24)

@@ -1,7 +1,7 @@
 /**
  * C = gather(A) x B in one kernel that pulls A from where it lies. The launch says that this rank's A is ready, since what
  * computed it came before on the stream, and ends when every rank has read it, so that what comes after may write it again.
- * (`allGatherGemmPull` leaves both to the kernel that computes A.)
+ * (Example 07 leaves the first to the kernel that computes A.)
  *
  *   ready  [rank]: that rank's A is ready, this launch
  *   done   [rank]: that rank has read all it needs

@@ -8,7 +8,7 @@ import { borrowedTiles } from '../../../src/targets/cpu/lower/borrowed.ts'
 import { panelColumns } from '../../../src/targets/cpu/lower/dot/tiles.ts'
 import { assignLayouts, panelBytes } from '../../../src/targets/cpu/lower/layouts.ts'
 import { packedTiles } from '../../../src/targets/cpu/lower/packed.ts'
-import { flashDecodeFused } from '../../../src/ops/flashDecode/fused.ts'
+import { decodeToOwners } from '../../../examples/13-decode-to-owners.ts'
 import { gemm } from '../../../src/ops/gemm.ts'
 
 const machine: Machine = { name: 'native', lanes: 8, rows: 6, columns: 2, l1: 32 << 10, l2: 512 << 10 }
@@ -29,7 +29,7 @@ describe('assignLayouts', () => {
   })
 
   it('cuts a transposed right operand along its rows', () => {
-    expect(layoutsOf(flashDecodeFused.record({ world: 2, meta: { G: 4, D: 8, BN: 4 } }))).toEqual([
+    expect(layoutsOf(decodeToOwners.record({ world: 2, meta: { G: 4, D: 8, BN: 4 } }))).toEqual([
       { kind: 'panels', axis: 0, width: 16 },
       { kind: 'panels', axis: 1, width: 16 },
     ])

@@ -22,28 +22,24 @@ import { ceilDiv, type Flags, type Tensor } from '../../../lang/tensor.ts'
 import type { Value } from '../../../lang/value.ts'
 import { fusedByShardKernel } from '../../../ops/allGatherGemm/fusedByShard.ts'
 import { fusedKernel } from '../../../ops/flashDecode/fusedForAll.ts'
-import { publish } from '../../../ops/allGatherGemm/publish.ts'
-import { allGatherGemmPull } from '../../../ops/allGatherGemm/pull.ts'
-import { flashDecodeFused } from '../../../ops/flashDecode/fused.ts'
+import { pullKernel } from '../../../ops/allGatherGemm/pullInPlace.ts'
 import { gemm, gemmKernel } from '../../../ops/gemm.ts'
+import { decodeToOwners } from '../../../../examples/13-decode-to-owners.ts'
 import { prelude } from '../prelude.ts'
 import { COMMON, STAGING } from './device.ts'
 import { declarations, usedOf } from './library.ts'
 import type { EmittedKernel } from './recipe.ts'
 
+const pull = pullKernel({ dtype: 'bf16', shard: 'K' })
 const fewRows = { BM: 16, BN: 128, BK: 64, stages: 4 }
 const small = { BM: 64, BN: 64, BK: 32, stages: 3 }
 const emitted: Readonly<Record<string, () => EmittedKernel>> = {
   gemm: () => emit(gemm.record({ world: 1 })),
   'gemm-small': () => emit(gemm.record({ world: 1, meta: small })),
   'gemm-unaligned': () => emit(gemm.record({ world: 1, meta: small }), [33, 37]),
-  'all-gather-gemm-pull': () => emit(allGatherGemmPull.record({ world: 2, meta: { slices: 32 } })),
-  'all-gather-gemm-pull-small': () =>
-    emit(allGatherGemmPull.record({ world: 2, meta: { ...small, slices: 5 } })),
-  publish: () => emit(publish.record({ world: 2 })),
-  'all-gather-gemm-pull-recording': () =>
-    emit(allGatherGemmPull.record({ world: 2, meta: { slices: 32 } }), undefined, { record: true }),
-  'publish-recording': () => emit(publish.record({ world: 2 }), undefined, { record: true }),
+  'all-gather-gemm-pull': () => emit(pull.record({ world: 2 })),
+  'all-gather-gemm-pull-small': () => emit(pull.record({ world: 2, meta: small })),
+  'all-gather-gemm-pull-recording': () => emit(pull.record({ world: 2 }), undefined, { record: true }),
   attention: () => emit(attention.record({ world: 1 })),
   'transposed-gemm': () => emit(transposedGemm.record({ world: 1 })),
   elements: () => emit(elements.record({ world: 1 })),
@@ -64,12 +60,12 @@ const emitted: Readonly<Record<string, () => EmittedKernel>> = {
   stretched: () => emit(stretched.record({ world: 1 }), [96, 96]),
   moves: () => emit(moves.record({ world: 1 }), [96, 96]),
   'flash-decode-few-heads': () =>
-    emit(flashDecodeFused.record({ world: 2, meta: { G: 8, stages: 4 } }), [4, 8, 128, 128]),
+    emit(decodeToOwners.record({ world: 2, meta: { G: 8, stages: 4 } }), [4, 8, 128, 128]),
   'flash-decode-words': () =>
     emit(fusedKernel('bf16').record({ world: 2, meta: { G: 8, stages: 2 } }), [4, 8, 128, 128], {
       words: true,
     }),
-  'flash-decode': () => emit(flashDecodeFused.record({ world: 2, meta: { G: 64 } }), [4, 64, 128, 128]),
+  'flash-decode': () => emit(decodeToOwners.record({ world: 2, meta: { G: 64 } }), [4, 64, 128, 128]),
 }
 
 describe('emitted text', () => {
@@ -96,15 +92,15 @@ describe('plans', () => {
   })
 
   it('copies a window of rows by the engine also where tiles cross its end: in parts, zeros from outside the tensor', () => {
-    const pull = emit(allGatherGemmPull.record({ world: 2, meta: { slices: 3 } }), [4096, 136])
-    const boxes = maps(pull).filter(({ tensor }) => tensor === 'b')
+    const narrow = emit(pull.record({ world: 2 }), [4096, 136])
+    const boxes = maps(narrow).filter(({ tensor }) => tensor === 'b')
     expect(boxes.map(({ box }) => box)).toEqual([
       [64, 64],
       [64, 8],
       [64, 1],
     ])
-    expect(bodyOf(pull)).toContain('registers_lower')
-    expect(bodyOf(pull)).toMatch(/row < rows_left \? .* : -8/)
+    expect(bodyOf(narrow)).toContain('registers_lower')
+    expect(bodyOf(narrow)).toMatch(/row < rows_left \? .* : -8/)
   })
 
   it('copies a window of columns by threads unless tiles are known to end with it', () => {
@@ -509,16 +505,16 @@ describe('a stop', () => {
       expect(source).toContain('tell_wait(control, 1, 0xffffffff, 0, 0);')
       expect(waitSites).toHaveLength(1)
     }
-    expect(emitted.publish().source).toContain('tell_wait(control, site, owner, value, wanted);')
+    expect(emitted['all-gather-gemm-pull']().source).toContain(
+      'tell_wait(control, site, owner, value, wanted);',
+    )
   })
   it('lets what waits return at its start', () => {
     const isChecked = (one: EmittedKernel): boolean =>
       bodyOf(one).includes('if (__syncthreads_or(is_stopped)) return;')
-    expect([emitted.publish(), emit(poll.record({ world: 1 })), emitted.gemm()].map(isChecked)).toEqual([
-      true,
-      true,
-      false,
-    ])
+    expect(
+      [emitted['all-gather-gemm-pull'](), emit(poll.record({ world: 1 })), emitted.gemm()].map(isChecked),
+    ).toEqual([true, true, false])
   })
 })
 

@@ -6,7 +6,7 @@ import { flags, kernel, tensor } from '../../../lang/kernel.ts'
 import type { Program } from '../../../lang/program.ts'
 import type { Flags, Tensor } from '../../../lang/tensor.ts'
 import type { Index } from '../../../lang/value.ts'
-import { flashDecodeFused } from '../../../ops/flashDecode/fused.ts'
+import { decodeToOwners } from '../../../../examples/13-decode-to-owners.ts'
 import { gemmKernel } from '../../../ops/gemm.ts'
 
 describe('halves made of what is computed from places, or of a row for all', () => {
@@ -54,7 +54,7 @@ describe('a tile that is filled again', () => {
     ])
       expect(turnOf(meta)).toMatch(/break;[^]*\n\s*fence_async_shared\(\);[^]*barrier_expect_bytes/)
     const [, producer] = bodyOf(
-      emit(flashDecodeFused.record({ world: 2, meta: { G: 8, stages: 4 } }), [4, 8, 128, 128]),
+      emit(decodeToOwners.record({ world: 2, meta: { G: 8, stages: 4 } }), [4, 8, 128, 128]),
     ).split('// producer')
     // Once a turn, for keys and values.
     expect(producer.match(/fence_async_shared\(\);/g)).toHaveLength(1)

@@ -1,4 +1,4 @@
-// flashDecodeFused, for 2 ranks; G = 64, D = 128, BN = 64, stages = 2, scale = 0.08838834764831845
+// decodeToOwners, for 2 ranks; G = 64, D = 128, BN = 64, stages = 2, scale = 0.08838834764831845
 // Assumes, for sm_90a:
 //   q: starts at a multiple of 16 bytes; extents are multiples of [4, 64, 128, 128]; 1 to 2^31 - 1 elements
 //   k: starts at a multiple of 16 bytes; extents are multiples of [4, 64, 128, 128]; 1 to 2^31 - 1 elements
@@ -8,7 +8,7 @@
 //   inbox: starts at a multiple of 16 bytes; extents are multiples of [4, 64, 128, 128]; 1 to 2^31 - 1 elements
 //   stats: starts at a multiple of 16 bytes; extents are multiples of [4, 64, 128, 128]; 1 to 2^31 - 1 elements
 //   ranks: may be on several devices; recording: off
-extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
+extern "C" __global__ void __launch_bounds__(256, 1) decodeToOwners(
     u16* q,
     i32* lengths,
     float* inbox,
@@ -53,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     tma_prefetch(v_map_of_1_row);
     tma_prefetch(out_map);
     tma_prefetch(inbox_all_ranks_map);
-    for (u32 i = 0; i < 2; ++i) barrier_init(shared + 81920 + i * 8, 1);  // src/ops/flashDecode/fused.ts:46
+    for (u32 i = 0; i < 2; ++i) barrier_init(shared + 81920 + i * 8, 1);  // examples/13-decode-to-owners.ts:48
     for (u32 i = 0; i < 2; ++i) barrier_init(shared + 81936 + i * 8, 4);
     barrier_init_fence();
     fence_async_shared();
@@ -73,27 +73,27 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     done_epochs[1] = done_wait_epoch;
     arrived_epochs[1] = arrived_wait_epoch;
   }
-  const u32 k_tile = shared;  // src/ops/flashDecode/fused.ts:37
-  const u32 v_tile = shared + 32768;  // src/ops/flashDecode/fused.ts:38
-  const u32 full = shared + 81920;  // src/ops/flashDecode/fused.ts:46
+  const u32 k_tile = shared;  // examples/13-decode-to-owners.ts:39
+  const u32 v_tile = shared + 32768;  // examples/13-decode-to-owners.ts:40
+  const u32 full = shared + 81920;  // examples/13-decode-to-owners.ts:48
   const u32 empty = shared + 81936;
   if (threadIdx.x < 128) {  // producer
     if (threadIdx.x == 0) {
       u32 awaited_1 = 0;  // which of the first 32 flags were
-      i32 slot = 0;  // src/ops/flashDecode/fused.ts:40
+      i32 slot = 0;  // examples/13-decode-to-owners.ts:42
       i32 phase = 0;
       const u32 tiles = (u32)q_dim0 * (u32)q_dim1;
       for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
         if (tile / (u32)(i32)gridDim.x % 64 == 63 && abort_raised(control)) { copies_arrive(); break; }
         const i32 i1 = (i32)(tile % (u32)q_dim1);
         const i32 i0 = (i32)((tile / (u32)q_dim1));
-        const i32 loaded = *(lengths + (i0));  // src/ops/flashDecode/fused.ts:42
-        const i32 loaded_ceil_64 = (i32)((u32)loaded + 63u) / 64;  // src/ops/flashDecode/fused.ts:47
-        i32 slot_2 = slot;  // src/ops/flashDecode/fused.ts:46
+        const i32 loaded = *(lengths + (i0));  // examples/13-decode-to-owners.ts:44
+        const i32 loaded_ceil_64 = (i32)((u32)loaded + 63u) / 64;  // examples/13-decode-to-owners.ts:49
+        i32 slot_2 = slot;  // examples/13-decode-to-owners.ts:48
         i32 phase_2 = phase;
         for (i32 i0_2 = 0; i0_2 < loaded_ceil_64; ++i0_2) {
           if (!barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control)) break;
-          barrier_expect_bytes(full + slot_2 * 8, 16384);  // src/ops/flashDecode/fused.ts:50
+          barrier_expect_bytes(full + slot_2 * 8, 16384);  // examples/13-decode-to-owners.ts:52
           const i32 rows_left = loaded - i0_2 * 64;
           if (rows_left >= 64) {
             tma_load_4d(k_tile + slot_2 * 16384, k_map, full + slot_2 * 8, 0, i0_2 * 64, i1, i0);
@@ -113,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
               }
             }
           }
-          barrier_expect_bytes(full + slot_2 * 8, 16384);  // src/ops/flashDecode/fused.ts:51
+          barrier_expect_bytes(full + slot_2 * 8, 16384);  // examples/13-decode-to-owners.ts:53
           const i32 rows_left_2 = loaded - i0_2 * 64;
           if (rows_left_2 >= 64) {
             tma_load_4d(v_tile + slot_2 * 16384, v_map, full + slot_2 * 8, 0, i0_2 * 64, i1, i0);
@@ -133,13 +133,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
               }
             }
           }
-          barrier_arrive(full + slot_2 * 8);  // src/ops/flashDecode/fused.ts:46
+          barrier_arrive(full + slot_2 * 8);  // examples/13-decode-to-owners.ts:48
           const i32 slot_2_plus_1 = slot_2 + 1;
           const bool eq = slot_2_plus_1 == 2;
           slot_2 = eq ? 0 : slot_2_plus_1;
           phase_2 = eq ? (phase_2 + 1) : phase_2;
         }
-        const u32 done_index = (u32)(i32)((u32)((i0 * q_dim1) + i1) % 2u);  // src/ops/flashDecode/fused.ts:69
+        const u32 done_index = (u32)(i32)((u32)((i0 * q_dim1) + i1) % 2u);  // examples/13-decode-to-owners.ts:71
         if (done_index >= 32 || !(awaited_1 >> done_index & 1)) {
           flag_wait(done + (i32)((u32)((i0 * q_dim1) + i1) % 2u), (done_wait_epoch - 2), control, 1, rank);
           fence_async();
@@ -153,33 +153,33 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
     const u32 thread = threadIdx.x - 128;
     u32 awaited_1 = 0;  // which of the first 32 flags were
     const u32* awaited_2 = 0;  // the flag waited for last
-    const i32 cast = (i32)(arrived_signal_epoch % 2u);  // src/ops/flashDecode/fused.ts:36
-    i32 slot = 0;  // src/ops/flashDecode/fused.ts:40
+    const i32 cast = (i32)(arrived_signal_epoch % 2u);  // examples/13-decode-to-owners.ts:38
+    i32 slot = 0;  // examples/13-decode-to-owners.ts:42
     i32 phase = 0;
     const u32 tiles = (u32)q_dim0 * (u32)q_dim1;
     for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
       if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(2, 128, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
       const i32 i1 = (i32)(tile % (u32)q_dim1);
       const i32 i0 = (i32)((tile / (u32)q_dim1));
-      u32 loaded_bf16[32];  // src/ops/flashDecode/fused.ts:41
+      u32 loaded_bf16[32];  // examples/13-decode-to-owners.ts:43
       #pragma unroll
       for (u32 i = 0; i < 64; i += 2) load_words<4>(loaded_bf16, i / 2, q + (((i0 * q_dim1 + i1) * q_dim2 + (i32)(fragment_row(i, thread))) * q_dim3 + (i32)fragment_column(i, thread)));
-      const i32 loaded = *(lengths + (i0));  // src/ops/flashDecode/fused.ts:42
-      const i32 loaded_ceil_64 = (i32)((u32)loaded + 63u) / 64;  // src/ops/flashDecode/fused.ts:47
-      float acc[64];  // src/ops/flashDecode/fused.ts:46
+      const i32 loaded = *(lengths + (i0));  // examples/13-decode-to-owners.ts:44
+      const i32 loaded_ceil_64 = (i32)((u32)loaded + 63u) / 64;  // examples/13-decode-to-owners.ts:49
+      float acc[64];  // examples/13-decode-to-owners.ts:48
       #pragma unroll
-      for (u32 i = 0; i < 64; ++i) acc[i] = 0.0f;  // src/ops/flashDecode/fused.ts:45
-      float l[2];  // src/ops/flashDecode/fused.ts:46
+      for (u32 i = 0; i < 64; ++i) acc[i] = 0.0f;  // examples/13-decode-to-owners.ts:47
+      float l[2];  // examples/13-decode-to-owners.ts:48
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) l[i] = 0.0f;  // src/ops/flashDecode/fused.ts:45
-      float m[2];  // src/ops/flashDecode/fused.ts:46
+      for (u32 i = 0; i < 2; ++i) l[i] = 0.0f;  // examples/13-decode-to-owners.ts:47
+      float m[2];  // examples/13-decode-to-owners.ts:48
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) m[i] = (-1.0000000150474662e+30f);  // src/ops/flashDecode/fused.ts:45
-      i32 slot_2 = slot;  // src/ops/flashDecode/fused.ts:46
+      for (u32 i = 0; i < 2; ++i) m[i] = (-1.0000000150474662e+30f);  // examples/13-decode-to-owners.ts:47
+      i32 slot_2 = slot;  // examples/13-decode-to-owners.ts:48
       i32 phase_2 = phase;
       for (i32 i0_2 = 0; i0_2 < loaded_ceil_64; ++i0_2) {
         barrier_await(full + slot_2 * 8, phase_2 & 1, control);
-        float acc_2[32];  // src/ops/flashDecode/fused.ts:53
+        float acc_2[32];  // examples/13-decode-to-owners.ts:55
         #pragma unroll
         for (u32 i = 0; i < 32; ++i) acc_2[i] = 0.0f;
         fragment_fence(acc_2);
@@ -197,10 +197,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         float mul[32];
         #pragma unroll
         for (u32 i = 0; i < 32; ++i) mul[i] = (acc_2[i] * 0.127517431974411f);
-        float select[32];  // src/ops/flashDecode/fused.ts:54
+        float select[32];  // examples/13-decode-to-owners.ts:56
         #pragma unroll
         for (u32 i = 0; i < 32; ++i) select[i] = (((i32)((u32)(i32)fragment_column(i, thread) + (u32)(i0_2 * 64)) < loaded) ? mul[i] : (-1.0000000150474662e+30f));
-        float row_max[2];  // src/ops/flashDecode/fused.ts:55
+        float row_max[2];  // examples/13-decode-to-owners.ts:57
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) row_max[i] = __int_as_float(0x7fffffff);
         #pragma unroll
@@ -210,19 +210,19 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         float max[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) max[i] = fmaxf(m[i], row_max[i]);
-        float sub[32];  // src/ops/flashDecode/fused.ts:56
+        float sub[32];  // examples/13-decode-to-owners.ts:58
         #pragma unroll
         for (u32 i = 0; i < 32; ++i) sub[i] = (select[i] - max[i / 2 % 2]);
         float exp2[32];
         #pragma unroll
         for (u32 i = 0; i < 32; ++i) exp2[i] = exp2f(sub[i]);
-        float sub_2[2];  // src/ops/flashDecode/fused.ts:57
+        float sub_2[2];  // examples/13-decode-to-owners.ts:59
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) sub_2[i] = (m[i] - max[i]);
         float exp2_2[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) exp2_2[i] = exp2f(sub_2[i]);
-        float mul_2[2];  // src/ops/flashDecode/fused.ts:60
+        float mul_2[2];  // examples/13-decode-to-owners.ts:62
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) mul_2[i] = (l[i] * exp2_2[i]);
         float row_sum[2];
@@ -235,7 +235,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         float add[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) add[i] = (mul_2[i] + row_sum[i]);
-        u32 as_bf16[16];  // src/ops/flashDecode/fused.ts:61
+        u32 as_bf16[16];  // examples/13-decode-to-owners.ts:63
         #pragma unroll
         for (u32 p = 0; p < 16; ++p) as_bf16[p] = pack_bf16(exp2[2 * p], exp2[2 * p + 1]);
         float mul_3[64];
@@ -253,23 +253,23 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         wgmma_commit();
         wgmma_wait<0>();
         fragment_fence(mul_3);
-        __syncwarp();  // src/ops/flashDecode/fused.ts:46
+        __syncwarp();  // examples/13-decode-to-owners.ts:48
         if (thread % 32 == 0) barrier_arrive(empty + slot_2 * 8);
         const i32 slot_2_plus_1 = slot_2 + 1;
         const bool eq = slot_2_plus_1 == 2;
         #pragma unroll
-        for (u32 i = 0; i < 64; ++i) acc[i] = mul_3[i];  // src/ops/flashDecode/fused.ts:61
+        for (u32 i = 0; i < 64; ++i) acc[i] = mul_3[i];  // examples/13-decode-to-owners.ts:63
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) l[i] = add[i];  // src/ops/flashDecode/fused.ts:60
+        for (u32 i = 0; i < 2; ++i) l[i] = add[i];  // examples/13-decode-to-owners.ts:62
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) m[i] = max[i];  // src/ops/flashDecode/fused.ts:55
+        for (u32 i = 0; i < 2; ++i) m[i] = max[i];  // examples/13-decode-to-owners.ts:57
         slot_2 = eq ? 0 : slot_2_plus_1;
         phase_2 = eq ? (phase_2 + 1) : phase_2;
       }
-      const i32 i0_times_q_dim1_plus_i1 = (i0 * q_dim1) + i1;  // src/ops/flashDecode/fused.ts:66
-      const i32 i0_times_q_dim1_plus_i1_mod_2 = (i32)((u32)i0_times_q_dim1_plus_i1 % 2u);  // src/ops/flashDecode/fused.ts:67
-      const i32 add = ((rank * q_dim0) * q_dim1) + i0_times_q_dim1_plus_i1;  // src/ops/flashDecode/fused.ts:68
-      const u32 done_index = (u32)i0_times_q_dim1_plus_i1_mod_2;  // src/ops/flashDecode/fused.ts:69
+      const i32 i0_times_q_dim1_plus_i1 = (i0 * q_dim1) + i1;  // examples/13-decode-to-owners.ts:68
+      const i32 i0_times_q_dim1_plus_i1_mod_2 = (i32)((u32)i0_times_q_dim1_plus_i1 % 2u);  // examples/13-decode-to-owners.ts:69
+      const i32 add = ((rank * q_dim0) * q_dim1) + i0_times_q_dim1_plus_i1;  // examples/13-decode-to-owners.ts:70
+      const u32 done_index = (u32)i0_times_q_dim1_plus_i1_mod_2;  // examples/13-decode-to-owners.ts:71
       if (done_index >= 32 || !(awaited_1 >> done_index & 1)) {
         if (thread == 0) flag_wait(done + i0_times_q_dim1_plus_i1_mod_2, (done_wait_epoch - 2), control, 1, rank);
         fence_async();
@@ -277,7 +277,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         if (done_index < 32) awaited_1 |= 1u << done_index;
       }
       if (thread % 128 == 0) tma_store_wait_done<0>();
-      group_barrier(2, 128);  // src/ops/flashDecode/fused.ts:70
+      group_barrier(2, 128);  // examples/13-decode-to-owners.ts:72
       #pragma unroll
       for (u32 box = 0; box < 4; ++box) {
         const u32 staging = shared + 65536 + box % 2 * 8192;
@@ -292,54 +292,54 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         }
       }
       #pragma unroll
-      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + (((cast * stats_dim1 + add) * stats_dim2 + 0) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))), m, i);  // src/ops/flashDecode/fused.ts:71
+      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + (((cast * stats_dim1 + add) * stats_dim2 + 0) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))), m, i);  // examples/13-decode-to-owners.ts:73
       #pragma unroll
-      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + (((cast * stats_dim1 + add) * stats_dim2 + 1) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))), l, i);  // src/ops/flashDecode/fused.ts:72
+      for (u32 i = 0; i < 2; i += 1) if (thread % 4 == 0) store_words<4>(on_rank(stats, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + (((cast * stats_dim1 + add) * stats_dim2 + 1) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))), l, i);  // examples/13-decode-to-owners.ts:74
       if (thread % 128 == 0) tma_store_wait_done<0>();
-      group_barrier(2, 128);  // src/ops/flashDecode/fused.ts:73
+      group_barrier(2, 128);  // examples/13-decode-to-owners.ts:75
       if (thread == 0) flag_store(on_rank(arrived, i0_times_q_dim1_plus_i1_mod_2 - rank, heap_stride) + ((rank * arrived_dim1 + i0) * arrived_dim2 + i1), arrived_signal_epoch);
       slot = slot_2;
       phase = phase_2;
     }
-    const i32 div = (i32)((u32)((q_dim0 * q_dim1) - rank) + 1u) / 2;  // src/ops/flashDecode/fused.ts:80
-    const u32 tiles_2 = (div > 0 ? (u32)div : 0u);  // src/ops/flashDecode/fused.ts:81
+    const i32 div = (i32)((u32)((q_dim0 * q_dim1) - rank) + 1u) / 2;  // examples/13-decode-to-owners.ts:82
+    const u32 tiles_2 = (div > 0 ? (u32)div : 0u);  // examples/13-decode-to-owners.ts:83
     for (u32 tile = (i32)blockIdx.x; tile < tiles_2; tile += (i32)gridDim.x) {
       if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(2, 128, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
       const i32 i0 = (i32)(tile);
-      const i32 i0_times_2_plus_rank = (i0 * 2) + rank;  // src/ops/flashDecode/fused.ts:82
-      const i32 i0_times_2_plus_rank_over_q_dim1 = (i32)((u32)i0_times_2_plus_rank / (u32)q_dim1);  // src/ops/flashDecode/fused.ts:83
+      const i32 i0_times_2_plus_rank = (i0 * 2) + rank;  // examples/13-decode-to-owners.ts:84
+      const i32 i0_times_2_plus_rank_over_q_dim1 = (i32)((u32)i0_times_2_plus_rank / (u32)q_dim1);  // examples/13-decode-to-owners.ts:85
       const i32 i0_times_2_plus_rank_mod_q_dim1 = (i32)((u32)i0_times_2_plus_rank % (u32)q_dim1);
-      float acc[64];  // src/ops/flashDecode/fused.ts:85
+      float acc[64];  // examples/13-decode-to-owners.ts:87
       #pragma unroll
-      for (u32 i = 0; i < 64; ++i) acc[i] = 0.0f;  // src/ops/flashDecode/fused.ts:84
-      float l[2];  // src/ops/flashDecode/fused.ts:85
+      for (u32 i = 0; i < 64; ++i) acc[i] = 0.0f;  // examples/13-decode-to-owners.ts:86
+      float l[2];  // examples/13-decode-to-owners.ts:87
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) l[i] = 0.0f;  // src/ops/flashDecode/fused.ts:84
-      float m[2];  // src/ops/flashDecode/fused.ts:85
+      for (u32 i = 0; i < 2; ++i) l[i] = 0.0f;  // examples/13-decode-to-owners.ts:86
+      float m[2];  // examples/13-decode-to-owners.ts:87
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) m[i] = (-1.0000000150474662e+30f);  // src/ops/flashDecode/fused.ts:84
-      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/fused.ts:85
-        const i32 add = ((i0_2 * q_dim0) * q_dim1) + i0_times_2_plus_rank;  // src/ops/flashDecode/fused.ts:86
-        const u32* arrived_flag = arrived + ((i0_2 * arrived_dim1 + i0_times_2_plus_rank_over_q_dim1) * arrived_dim2 + i0_times_2_plus_rank_mod_q_dim1);  // src/ops/flashDecode/fused.ts:87
+      for (u32 i = 0; i < 2; ++i) m[i] = (-1.0000000150474662e+30f);  // examples/13-decode-to-owners.ts:86
+      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // examples/13-decode-to-owners.ts:87
+        const i32 add = ((i0_2 * q_dim0) * q_dim1) + i0_times_2_plus_rank;  // examples/13-decode-to-owners.ts:88
+        const u32* arrived_flag = arrived + ((i0_2 * arrived_dim1 + i0_times_2_plus_rank_over_q_dim1) * arrived_dim2 + i0_times_2_plus_rank_mod_q_dim1);  // examples/13-decode-to-owners.ts:89
         if (arrived_flag != awaited_2) {
           if (thread == 0) flag_wait(arrived_flag, arrived_wait_epoch, control, 2, rank);
           fence_async();
           group_barrier(2, 128);
           awaited_2 = arrived_flag;
         }
-        float loaded_f32[2];  // src/ops/flashDecode/fused.ts:89
+        float loaded_f32[2];  // examples/13-decode-to-owners.ts:91
         #pragma unroll
         for (u32 i = 0; i < 2; i += 1) load_words<4>(loaded_f32, i, stats + (((cast * stats_dim1 + add) * stats_dim2 + 0) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))));
-        float loaded_f32_2[2];  // src/ops/flashDecode/fused.ts:90
+        float loaded_f32_2[2];  // examples/13-decode-to-owners.ts:92
         #pragma unroll
         for (u32 i = 0; i < 2; i += 1) load_words<4>(loaded_f32_2, i, stats + (((cast * stats_dim1 + add) * stats_dim2 + 1) * stats_dim3 + (i32)(i / 2 * 64 + fragment_row(i % 2 * 2, thread))));
-        float loaded_f32_3[64];  // src/ops/flashDecode/fused.ts:91
+        float loaded_f32_3[64];  // examples/13-decode-to-owners.ts:93
         #pragma unroll
         for (u32 i = 0; i < 64; i += 2) load_words<8>(loaded_f32_3, i, inbox + (((cast * inbox_dim1 + add) * inbox_dim2 + (i32)(fragment_row(i, thread))) * inbox_dim3 + (i32)fragment_column(i, thread)));
-        float max[2];  // src/ops/flashDecode/fused.ts:93
+        float max[2];  // examples/13-decode-to-owners.ts:95
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) max[i] = fmaxf(m[i], loaded_f32[i]);
-        float sub[2];  // src/ops/flashDecode/fused.ts:94
+        float sub[2];  // examples/13-decode-to-owners.ts:96
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) sub[i] = (m[i] - max[i]);
         float exp2[2];
@@ -351,7 +351,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         float exp2_2[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) exp2_2[i] = exp2f(sub_2[i]);
-        float mul[2];  // src/ops/flashDecode/fused.ts:97
+        float mul[2];  // examples/13-decode-to-owners.ts:99
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) mul[i] = (l[i] * exp2[i]);
         float mul_2[2];
@@ -360,7 +360,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         float add_2[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) add_2[i] = (mul[i] + mul_2[i]);
-        float mul_3[64];  // src/ops/flashDecode/fused.ts:98
+        float mul_3[64];  // examples/13-decode-to-owners.ts:100
         #pragma unroll
         for (u32 i = 0; i < 64; ++i) mul_3[i] = (acc[i] * exp2[i / 2 % 2]);
         float mul_4[64];
@@ -372,20 +372,20 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
         #pragma unroll
         for (u32 i = 0; i < 64; ++i) acc[i] = add_3[i];
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) l[i] = add_2[i];  // src/ops/flashDecode/fused.ts:97
+        for (u32 i = 0; i < 2; ++i) l[i] = add_2[i];  // examples/13-decode-to-owners.ts:99
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) m[i] = max[i];  // src/ops/flashDecode/fused.ts:93
+        for (u32 i = 0; i < 2; ++i) m[i] = max[i];  // examples/13-decode-to-owners.ts:95
       }
-      bool gt[2];  // src/ops/flashDecode/fused.ts:101
+      bool gt[2];  // examples/13-decode-to-owners.ts:103
       #pragma unroll
       for (u32 i = 0; i < 2; ++i) gt[i] = (l[i] > 0.0f);
-      float select[2];  // src/ops/flashDecode/fused.ts:102
+      float select[2];  // examples/13-decode-to-owners.ts:104
       #pragma unroll
       for (u32 i = 0; i < 2; ++i) select[i] = (gt[i] ? l[i] : 1.0f);
       float div_2[64];
       #pragma unroll
       for (u32 i = 0; i < 64; ++i) div_2[i] = (acc[i] / select[i / 2 % 2]);
-      u32 as_bf16[32];  // src/ops/flashDecode/fused.ts:103
+      u32 as_bf16[32];  // examples/13-decode-to-owners.ts:105
       #pragma unroll
       for (u32 p = 0; p < 32; ++p) as_bf16[p] = pack_bf16(div_2[2 * p], div_2[2 * p + 1]);
       if (thread % 128 == 0) tma_store_wait_done<0>();
@@ -405,7 +405,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFused(
       }
     }
     if (thread % 128 == 0) tma_store_wait_done<0>();
-    group_barrier(2, 128);  // src/ops/flashDecode/fused.ts:105
+    group_barrier(2, 128);  // examples/13-decode-to-owners.ts:107
     if (thread == 0) shared_store<u32>(shared + 81968, (u32)last_program(counters + 0, gridDim.x));
     group_barrier(2, 128);
     const u32 is_last = shared_load<u32>(shared + 81968);

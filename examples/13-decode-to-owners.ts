@@ -1,7 +1,10 @@
 /**
- * Flash Decode over a KV cache that is sharded along the sequence: one token of `G` query heads that share a KV head (GQA),
- * for every batch and KV head. Each rank attends over its own shard and pushes the partial result (accumulator, maximum
- * and sum of the softmax) straight to the rank that owns the (batch, head); the owner merges them as they arrive.
+ * 13: attention as GPUs do it. Example 10 with everything that a real cache needs: batches, `G` query heads that share a KV head (GQA),
+ * a length for each batch entry, tiles of tokens that are copied while the tile before is multiplied, and launches in a row.
+ *
+ * Each rank attends over its own shard and pushes the partial result (accumulator, maximum and sum of the softmax) straight to the
+ * rank that owns the (batch, head); the owner merges them as they arrive. docs/lowering.md follows this kernel to the instructions of a
+ * GPU. The operation `flashDecode` of `arke/ops` has several kernels of this kind, and more splits.
  *
  *   q, out    [batch, kv heads, G, D]; `out` is written by the owner of a (batch, head)
  *   k, v      [batch, kv heads, capacity, D]: this rank's shard, of which `lengths[batch]` tokens exist; 0 is allowed
@@ -11,14 +14,13 @@
  *
  * Scores are in powers of two. -1e30 stands for "nothing yet": unlike -Infinity it can be subtracted from itself.
  */
-import { bf16, f32, i32 } from '../../lang/dtypes.ts'
-import { flags, kernel, tensor } from '../../lang/kernel.ts'
-import { ceilDiv } from '../../lang/tensor.ts'
+import { bf16, ceilDiv, expectClose, f32, flags, i32, kernel, scenario, tensor } from 'arke'
+import { show } from './show.ts'
 
 const NOTHING = -1e30
 
-export const flashDecodeFused = kernel(
-  'flashDecodeFused',
+export const decodeToOwners = kernel(
+  'decodeToOwners',
   {
     q: tensor(bf16, 4),
     k: tensor(bf16, 4),
@@ -105,3 +107,59 @@ export const flashDecodeFused = kernel(
     t.last(() => t.signalAll(done.at([t.rank])))
   },
 )
+
+const [batch, heads, G, D, BN, capacity, scale] = [2, 1, 2, 4, 3, 5, 0.5]
+/** Ragged, and one that is empty. */
+const lengthOf = (rank: number, b: number): number => (rank === 1 && b === 0 ? 0 : [5, 2, 4][(rank + b) % 3])
+
+/** Quarters between -1 and 1: exact in bf16. */
+const numbers = (count: number, seed: number): number[] =>
+  Array.from({ length: count }, (_, i) => (((i * 7 + seed * 5 + ((i * i) % 3)) % 9) - 4) / 4)
+const queries = numbers(batch * heads * G * D, 3)
+const keysOf = (rank: number): number[] => numbers(batch * heads * capacity * D, rank + 20)
+const valuesOf = (rank: number): number[] => numbers(batch * heads * capacity * D, rank + 40)
+
+/** From the definition: softmax over all tokens of all ranks at once. */
+function attend(ranks: number, b: number, g: number): number[] {
+  const tokens = Array.from({ length: ranks }, (_, rank) =>
+    Array.from({ length: lengthOf(rank, b) }, (_, s) => ({ rank, at: (b * capacity + s) * D })),
+  ).flat()
+  const weights = tokens.map(({ rank, at }) => {
+    let score = 0
+    for (let d = 0; d < D; d++) score += queries[(b * G + g) * D + d] * keysOf(rank)[at + d]
+    return Math.exp(score * scale)
+  })
+  const total = weights.reduce((sum, weight) => sum + weight, 0)
+  return Array.from({ length: D }, (_, d) =>
+    tokens.reduce((sum, { rank, at }, i) => sum + (weights[i] / total) * valuesOf(rank)[at + d], 0),
+  )
+}
+
+const launches = 3
+
+export const ragged = scenario('attention in tiles, to owners', { ranks: [1, 2, 3] }, async (world) => {
+  const { ranks } = world
+  const cache = [batch, heads, capacity, D]
+  const out = world.empty(bf16, [batch, heads, G, D], { name: 'out' })
+  const args = {
+    q: world.from(bf16, [batch, heads, G, D], queries, { name: 'q' }),
+    k: world.from(bf16, cache, keysOf, { name: 'k' }),
+    v: world.from(bf16, cache, valuesOf, { name: 'v' }),
+    lengths: world.from(i32, [batch], (rank) => [lengthOf(rank, 0), lengthOf(rank, 1)], { name: 'lengths' }),
+    out,
+    inbox: world.empty(f32, [2, ranks * batch * heads, G, D], { name: 'inbox' }),
+    stats: world.empty(f32, [2, ranks * batch * heads, 2, G], { name: 'stats' }),
+    arrived: world.flags([ranks, batch, heads], { name: 'arrived' }),
+    done: world.flags([ranks], { name: 'done' }),
+  }
+  for (let launch = 0; launch < launches; launch++)
+    world.launch(decodeToOwners, args, { grid: 1, meta: { G, D, BN, scale } })
+  for (let b = 0; b < batch; b++) {
+    const mine = (await world.read(out, b % ranks)).subarray(b * G * D, (b + 1) * G * D)
+    expectClose(mine, [...attend(ranks, b, 0), ...attend(ranks, b, 1)], 0.02)
+  }
+  const tokens = Array.from({ length: ranks }, (_, rank) => lengthOf(rank, 0)).reduce((sum, n) => sum + n, 0)
+  return [`owners have attended to all ${tokens} tokens of the first sequence, ${launches} times`]
+})
+
+await show(import.meta.url, ragged)
