@@ -48,9 +48,6 @@ export const h200: Table = {
     'M=4096 N=3584 K=8192': { BM: 128, BN: 256, BK: 64, stages: 4 },
   },
   'flashDecode bsp bf16 8x16': {
-    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=8192': { BN: 128, stages: 2, splits: 1 },
-    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=16384': { BN: 128, stages: 2, splits: 1 },
-    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=32768': { BN: 128, stages: 2, splits: 1 },
     'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=131072': { BN: 128, stages: 2, splits: 0 },
     'batch=4 queryHeads=96 kvHeads=12 D=128 tokens=8192': { BN: 128, stages: 3, splits: 1 },
     'batch=4 queryHeads=96 kvHeads=12 D=128 tokens=65536': { BN: 128, stages: 2, splits: 1 },
@@ -60,17 +57,11 @@ export const h200: Table = {
     'batch=1 queryHeads=32 kvHeads=8 D=128 tokens=131072': { BN: 64, stages: 3, splits: 16 },
   },
   'flashDecode fused bf16 8x16': {
-    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=8192': { BN: 128, stages: 2, splits: 1 },
-    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=16384': { BN: 128, stages: 2, splits: 1 },
-    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=32768': { BN: 128, stages: 2, splits: 1 },
     'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=131072': { BN: 128, stages: 2, splits: 0 },
     'batch=4 queryHeads=96 kvHeads=12 D=128 tokens=8192': { BN: 128, stages: 2, splits: 1 },
     'batch=4 queryHeads=96 kvHeads=12 D=128 tokens=65536': { BN: 128, stages: 2, splits: 1 },
   },
   'flashDecode fused-coarse bf16 8x16': {
-    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=8192': { BN: 128, stages: 2, splits: 1 },
-    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=16384': { BN: 128, stages: 2, splits: 0 },
-    'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=32768': { BN: 128, stages: 2, splits: 0 },
     'batch=1 queryHeads=96 kvHeads=12 D=128 tokens=131072': { BN: 128, stages: 2, splits: 0 },
     'batch=4 queryHeads=96 kvHeads=12 D=128 tokens=8192': { BN: 128, stages: 2, splits: 1 },
     'batch=4 queryHeads=96 kvHeads=12 D=128 tokens=65536': { BN: 128, stages: 2, splits: 1 },
@@ -78,7 +69,6 @@ export const h200: Table = {
   'gemm bf16 1x132': {
     'M=8 N=8192 K=8192': { BM: 8, BN: 64, BK: 128, stages: 8 },
     'M=16 N=4096 K=4096': { BM: 16, BN: 32, BK: 128, stages: 12 },
-    'M=16 N=28672 K=8192': { BM: 16, BN: 128, BK: 64, stages: 5 },
     'M=64 N=8192 K=8192': { BM: 64, BN: 64, BK: 64, stages: 12 },
     'M=128 N=28672 K=8192': { BM: 128, BN: 224, BK: 64, stages: 4 },
     'M=512 N=8192 K=8192': { BM: 128, BN: 256, BK: 64, stages: 4 },

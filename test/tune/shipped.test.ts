@@ -8,7 +8,7 @@ import { gemmKernel } from '../../src/ops/gemm.ts'
 import type { OperandDType } from '../../src/ops/operation.ts'
 import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { factsOf, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
-import { h200 } from '../../src/tune/h200.ts'
+import { shippedTables } from '../../src/tune/shipped.ts'
 import type { Numbers, Table } from '../../src/tune/tables.ts'
 import { compileTogether, NO_SPILLS, noCompiler } from '../cuda/compile.ts'
 
@@ -70,7 +70,7 @@ function decode(variant: string, dtype: OperandDType, world: number, shape: Numb
   return emitCuda(lower(kernel.record({ world, meta: { G, D, ...tiles, ...parted } })), { tensors })
 }
 
-const entries = entriesOf(h200)
+const entries = entriesOf(shippedTables['NVIDIA H200'])
 /** One of each likeness. */
 const distinct = [...new Map(entries.map((entry) => [entry.likeness, entry])).values()]
 
