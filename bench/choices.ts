@@ -1,12 +1,13 @@
 /**
- * Writes what `auto` goes by, src/ops/measurements.ts, from what `arke bench --json` printed and bench/gpu/run.ts wrote:
+ * Writes what `auto` goes by, measurements.ts in the folder of each operation, from what `arke bench --json` printed and bench/gpu/run.ts wrote:
  *
  *   arke bench all-gather-gemm --sweep M=1,4,16,64,256,1024 --json > k.json
  *   npx tsx bench/choices.ts k.json … docs/results/h200.json
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { format, resolveConfig } from 'prettier'
-import type { Measurement } from '../src/ops/choice.ts'
+import { layoutOf, type Measurement } from '../src/ops/choice.ts'
+import { operations, type AnyDefinition } from '../src/ops/operations.ts'
 import type { BenchResult, Point, VariantResult } from '../src/runs/results.ts'
 import type { CellResult, SectionName } from './gpu/cells.ts'
 import type { Results } from './gpu/store.ts'
@@ -23,13 +24,19 @@ function microseconds({ time, speedup }: VariantResult, bsp: VariantResult | und
   return Math.round(nanoseconds / 100) / 10
 }
 
+const definitionOf = (operation: string): AnyDefinition => {
+  const found = operations.find(({ name }) => name === operation)
+  if (!found) throw new Error(`there is no operation ${operation}`)
+  return found
+}
+
 const measurementOf = (target: string, point: Point): Measurement => ({
   operation: point.operation,
   target,
   ranks: point.ranks,
   dtype: point.dtype,
   shape: point.shape,
-  layout: typeof point.choices.shard === 'string' ? { shard: point.choices.shard } : {},
+  layout: layoutOf(definitionOf(point.operation), point.choices),
   times: Object.fromEntries(
     point.variants.map((one) => [
       one.variant,
@@ -42,9 +49,9 @@ const measurementOf = (target: string, point: Point): Measurement => ({
 })
 
 /** Of a GPU: those that were launched; what is no variant is never asked for. */
-const operations: Partial<Record<SectionName, string>> = { gather: 'allGatherGemm', decode: 'flashDecode' }
+const operationOf: Partial<Record<SectionName, string>> = { gather: 'allGatherGemm', decode: 'flashDecode' }
 const measurementsOf = ({ section, ranks, dtype, shape, shard, timings }: CellResult): Measurement[] => {
-  const operation = operations[section]
+  const operation = operationOf[section]
   if (operation === undefined) return []
   const times = timings
     .filter(({ name, role, form }) => form === 'launches' && role !== 'alone' && !name.includes('cuBLASLt'))
@@ -64,12 +71,16 @@ const machineOf = (result: BenchResult | Results): string =>
     ? String(result.machine.device)
     : `${result.machine.processor}, ${result.machine.cores} cores`
 const machines = [...new Set(results.map(machineOf))]
-const path = new URL('../src/ops/measurements.ts', import.meta.url)
-const text = `/** What \`auto\` goes by where a program has measured nothing itself. Written by bench/choices.ts; do not edit. */
-import type { Measurement } from './choice.ts'
+for (const { name } of operations) {
+  const own = measurements.filter(({ operation }) => operation === name)
+  if (own.length === 0) continue
+  const path = new URL(`../src/ops/${name}/measurements.ts`, import.meta.url)
+  const text = `/** What \`auto\` goes by where a program has measured nothing itself. Written by bench/choices.ts; do not edit. */
+import type { Measurement } from '../choice.ts'
 
 /** On ${machines.join('; ')}; in microseconds. */
-export const shippedMeasurements: readonly Measurement[] = ${JSON.stringify(measurements)}
+export const measurements: readonly Measurement[] = ${JSON.stringify(own)}
 `
-writeFileSync(path, await format(text, { ...(await resolveConfig(path.pathname)), parser: 'typescript' }))
-console.log(`${measurements.length} points`)
+  writeFileSync(path, await format(text, { ...(await resolveConfig(path.pathname)), parser: 'typescript' }))
+  console.log(`${name}: ${own.length} points`)
+}

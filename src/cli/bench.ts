@@ -50,13 +50,12 @@ export async function benchCommand(
   interrupt?: AbortSignal,
 ): Promise<BenchResult> {
   const { ranks, json, trace, report, pack, seconds } = command
-  const operation = operationCalled(name)
-  const { definition } = operation
+  const definition = operationCalled(name)
   const variants = variantsOf(definition, command.variant)
   const dtype = dtypeCalled(command.dtype)
-  const shapes = shapesOf(operation, command.shape, command.sweep)
+  const shapes = shapesOf(definition, command.shape, command.sweep)
   const skews = skewsOf(command.skew)
-  const layout = layoutOf(operation, command)
+  const layout = layoutOf(definition, command)
   if (report !== undefined) checkOutput(report, 'give another --report')
   if (trace !== undefined) {
     checkOutput(trace, 'give another --trace')
@@ -102,7 +101,7 @@ export async function benchCommand(
         bandwidth: machine.bandwidth,
         rotate: isGpu ? 256e6 : undefined,
         seed: command.seed + place,
-        choices: layout.shard ? { ...layout, packed: pack } : {},
+        choices: { ...layout, ...(definition.packs && { packed: pack }) },
         onProgress: (what, done) =>
           progress.show(() => progressLine(what, (place + Math.min(done, 1)) / shapes.length, shape)),
         onTimeline: (timeline) => void recorded.push(timeline),
@@ -120,7 +119,7 @@ export async function benchCommand(
     progress.clear()
     for (const measured of found) {
       const asked = { operation: definition.name, target, ranks, dtype, shape, layout }
-      const point: Point = { ...measured, auto: choose(asked, definition.variants) }
+      const point: Point = { ...measured, auto: choose(asked, definition.variants, definition.measurements) }
       points.push(point)
       say(`\n${benchTable(point)}\n`)
       for (const line of ledgerInWords(point)) say(line)

@@ -1,64 +1,36 @@
 /** What `arke bench` was asked to measure, from the words of the command: which operation, variants, shapes and skews. */
-import { allGatherGemmOperation } from '../ops/allGatherGemm/index.ts'
-import { flashDecodeOperation } from '../ops/flashDecode/index.ts'
-import {
-  operandDTypes,
-  type OperandDType,
-  type OperationDefinition,
-  type OperationOptions,
-} from '../ops/operation.ts'
+import { operandDTypes, type OperandDType } from '../ops/operation.ts'
+import { commandName, operations, type AnyDefinition } from '../ops/operations.ts'
 import { UsageError } from './errors.ts'
 
 type Shape = Readonly<Record<string, number>>
-/** The command line knows operations by what they have in common; each checks its own options. */
-export type AnyDefinition = OperationDefinition<OperationOptions, unknown>
 
-interface Known {
-  readonly definition: AnyDefinition
-  /** What a shape may name, in lower case, and the extents that are meant. */
-  readonly extents: Readonly<Record<string, string>>
-}
+const operationNames = operations.map(commandName)
 
-const known: Readonly<Record<string, Known>> = {
-  'all-gather-gemm': {
-    definition: allGatherGemmOperation as unknown as AnyDefinition,
-    extents: { m: 'M', n: 'N', k: 'K' },
-  },
-  'flash-decode': {
-    definition: flashDecodeOperation as unknown as AnyDefinition,
-    extents: {
-      batch: 'batch',
-      queryheads: 'queryHeads',
-      q: 'queryHeads',
-      kvheads: 'kvHeads',
-      d: 'D',
-      tokens: 'tokens',
-      kv: 'tokens',
-    },
-  },
-}
-export const operationNames = Object.keys(known)
-
-export function operationCalled(name: string): Known {
+export function operationCalled(name: string): AnyDefinition {
   const plain = (text: string): string => text.toLowerCase().replaceAll('-', '')
-  const found = operationNames.find((one) => plain(one) === plain(name))
+  const found = operations.find((one) => plain(one.name) === plain(name))
   if (found === undefined)
-    throw new UsageError(`there is no operation ${name}; there is ${operationNames.join(' and ')}`)
-  return known[found]
+    throw new UsageError(`there is no operation ${name}; there is ${operationNames.join(', ')}`)
+  return found
 }
 
-/** Where A is sharded; nothing for an operation without shards, whose weights are not packed either. */
+/** Where inputs lie; nothing for an operation that has one layout. */
 export function layoutOf(
-  { definition }: Known,
+  { name, layouts = {}, packs }: AnyDefinition,
   { shard, pack = true }: { readonly shard: string; readonly pack?: boolean },
 ): { readonly shard?: string } {
-  if ('shard' in definition.defaults) {
-    if (shard === 'K' || shard === 'M') return { shard }
-    throw new UsageError(`--shard ${shard}: A is sharded along K or along M`)
+  if (!pack && !packs) throw new UsageError(`${name} packs nothing: leave out --no-pack`)
+  if (layouts.shard) {
+    if (layouts.shard.includes(shard)) return { shard }
+    throw new UsageError(`--shard ${shard}: inputs are sharded along ${layouts.shard.join(' or along ')}`)
   }
-  if (shard === 'K' && pack) return {}
-  throw new UsageError(`${definition.name} has no shards and packs nothing: leave out --shard and --no-pack`)
+  if (shard !== usualShard) throw new UsageError(`${name} has one layout: leave out --shard`)
+  return {}
 }
+
+/** What `--shard` is where nobody gives it. */
+export const usualShard = 'K'
 
 export function variantsOf({ name, variants }: AnyDefinition, text: string): readonly string[] {
   if (text === 'all') return variants
@@ -77,11 +49,13 @@ export function dtypeCalled(name: string): OperandDType {
 
 /** One, or one for each value of the sweep. */
 export function shapesOf(
-  { definition, extents }: Known,
+  { defaults, aliases = {} }: AnyDefinition,
   shape: string | undefined,
   sweep: string | undefined,
 ): readonly Shape[] {
-  const usual: Shape = definition.defaults.shape
+  const usual: Shape = defaults.shape
+  const names = Object.keys(usual).map((name) => [name.toLowerCase(), name])
+  const extents = { ...Object.fromEntries(names), ...aliases } as Extents
   const given: Record<string, number> = {}
   for (const part of (shape ?? '').split(',').filter((part) => part.trim() !== '')) {
     const [name, value] = assignment(extents, '--shape', part)
@@ -94,11 +68,10 @@ export function shapesOf(
   return valuesOf(sweep, values).map((value) => ({ ...one, [name]: value }))
 }
 
-function assignment(
-  extents: Known['extents'],
-  option: string,
-  text: string,
-): readonly [name: string, value: string] {
+/** What a shape may name, in lower case, and the extents that are meant. */
+type Extents = Readonly<Record<string, string>>
+
+function assignment(extents: Extents, option: string, text: string): readonly [name: string, value: string] {
   const match = /^\s*(\w+)\s*=\s*(.+)$/.exec(text)
   if (!match) throw new UsageError(`${option} ${text.trim()}: write it as NAME=VALUE, such as M=64`)
   const name = match[1].toLowerCase()

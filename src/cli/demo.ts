@@ -1,13 +1,15 @@
 /**
  * `arke demo`: what Arke is about, in under a minute and without a GPU. A race caught at its line; the fused kernel clean under the
- * same search; then two operations on real CPU ranks, bulk synchronous against fused, with where the time went.
+ * same search; then operations on real CPU ranks, bulk synchronous against fused, with where the time went.
  */
 import { existsSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { packageFile } from '../files.ts'
+import { operations } from '../ops/operations.ts'
 import { writeRunsPage } from '../report/runs/html.ts'
 import type { BenchResult } from '../runs/results.ts'
+import { namedNumbers, type Numbers } from '../tune/tables.ts'
 import { benchCommand, type BenchCommand } from './bench.ts'
 import { check, type CheckOptions, type Checked, type Run } from './check.ts'
 import { UsageError } from './errors.ts'
@@ -122,29 +124,23 @@ async function runOperations(
   interrupt: AbortSignal | undefined,
 ): Promise<void> {
   print(
-    '\n3. The same kernels on real ranks: threads of this machine that share memory. Bulk synchronous against fused, the product also with one rank late.\n',
+    '\n3. The same kernels on real ranks: threads of this machine that share memory. Bulk synchronous against fused, the product also with one rank late.',
   )
-  const products = await benchCommand(
-    'all-gather-gemm',
-    { ...measuring, shape: 'M=16,N=1024,K=2048', skew: '0,20' },
-    version,
-    print,
-    progress,
-    interrupt,
-  )
-  if (products.interrupted) return
-  print('')
-  const decode = await benchCommand(
-    'flash-decode',
-    { ...measuring, shape: 'KV=512' },
-    version,
-    print,
-    progress,
-    interrupt,
-  )
-  if (decode.interrupted) return
-  const both: BenchResult = { ...products, points: [...products.points, ...decode.points] }
-  await writeOutput(page, writeRunsPage(both), interrupt)
+  const results: BenchResult[] = []
+  for (const { name, demo } of operations) {
+    if (!demo) continue
+    print('')
+    const command = {
+      ...measuring,
+      shape: namedNumbers(demo.shape as Numbers, '=', ','),
+      skew: demo.skews.join(),
+    }
+    const result = await benchCommand(name, command, version, print, progress, interrupt)
+    if (result.interrupted) return
+    results.push(result)
+  }
+  const all: BenchResult = { ...results[0], points: results.flatMap(({ points }) => points) }
+  await writeOutput(page, writeRunsPage(all), interrupt)
   print(`\nWhere every microsecond went, side by side: ${page}`)
 }
 

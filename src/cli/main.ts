@@ -246,13 +246,13 @@ const operationCommand = (name: string, description: string): Command =>
   program
     .command(name)
     .description(description)
-    .argument('<operation>', 'all-gather-gemm or flash-decode')
+    .argument('<operation>', 'such as all-gather-gemm; `arke operations` lists them')
     .option('--variant <names>', 'which variants, with commas between', 'all')
     .option('--target <target>', 'where it runs (default: native, or wasm where there is no compiler)')
     .option('--ranks <n>', 'world size, 1 to 64', ranks, 2)
     .option('--shape <extents>', 'such as M=64,N=1024,K=2048 or KV=4096,batch=4 (default: one to look at)')
     .option('--dtype <dtype>', 'of the operands: f32, f16 or bf16', 'f32')
-    .option('--shard <axis>', 'of all-gather-gemm: A is sharded along K or along M', 'K')
+    .option('--shard <axis>', 'where inputs are cut, of an operation with several layouts: K or M', 'K')
     .option('--sweep <extent=values>', 'a point for each: M=1..1024 by powers of two, or M=1,7,64')
 
 operationCommand(
@@ -327,10 +327,17 @@ program
   })
 
 program
+  .command('operations')
+  .description('list the operations, with what bench and tune take: variants, extents and layouts')
+  .addHelpText('after', '\nExample:\n  arke operations')
+  .action(async () => {
+    const { operationTable } = await import('./operations.ts')
+    print(operationTable())
+  })
+
+program
   .command('demo')
-  .description(
-    'see a race caught at its line, then both operations on CPU ranks, bulk synchronous against fused',
-  )
+  .description('see a race caught at its line, then operations on CPU ranks, bulk synchronous against fused')
   .addHelpText('after', '\nExample:\n  arke demo')
   .action(async () => {
     showSourcePositions()

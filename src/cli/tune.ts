@@ -59,12 +59,11 @@ export async function tuneCommand(
   interrupt?: AbortSignal,
 ): Promise<TuneResult> {
   const { ranks, seconds, seed, json, write } = command
-  const operation = operationCalled(name)
-  const { definition } = operation
+  const definition = operationCalled(name)
   const variants = variantsOf(definition, command.variant)
   const dtype = dtypeCalled(command.dtype)
-  const shapes = shapesOf(operation, command.shape, command.sweep)
-  const layout = layoutOf(operation, command)
+  const shapes = shapesOf(definition, command.shape, command.sweep)
+  const layout = layoutOf(definition, command)
   if (write !== undefined) {
     if (!write.endsWith('.ts'))
       throw new UsageError(`--write ${write}: it is a source file, such as table.ts`)

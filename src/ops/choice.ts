@@ -3,7 +3,7 @@
  * with the same layout. Extents and ranks count by their ratio, since times go with products of them. What a program has
  * measured itself (`rememberMeasurements`, from what `arke bench --json` writes) goes before what is shipped.
  */
-import { shippedMeasurements } from './measurements.ts'
+import type { OperationDefinition, OperationOptions, TilingWorld } from './operation.ts'
 
 /** The times of the variants at one point, in microseconds. */
 export interface Measurement {
@@ -31,13 +31,34 @@ export function rememberMeasurements(measurements: readonly Measurement[]): void
   remembered.unshift(...measurements)
 }
 
+/** The variant that is asked for, or chosen for `auto`: on a world, or on a machine that is only described. */
+export function variantOf<Options extends OperationOptions>(
+  definition: Pick<OperationDefinition<Options, never>, 'name' | 'variants' | 'layouts' | 'measurements'>,
+  { ranks, machine }: TilingWorld,
+  options: Options,
+): { readonly variant: string; readonly reason?: string } {
+  if (options.variant !== 'auto') return { variant: options.variant }
+  const { name, variants, measurements } = definition
+  const { dtype, shape } = options
+  const layout = layoutOf(definition, options as unknown as Readonly<Record<string, unknown>>)
+  return choose(
+    { operation: name, target: machine.family, ranks, dtype, shape, layout },
+    variants,
+    measurements,
+  )
+}
+
+/** Of options or results, those that say how inputs are laid out. */
+export function layoutOf(
+  { layouts = {} }: { readonly layouts?: OperationDefinition<OperationOptions, never>['layouts'] },
+  given: Readonly<Record<string, unknown>>,
+): Measurement['layout'] {
+  return Object.fromEntries(Object.keys(layouts).map((name) => [name, String(given[name])]))
+}
+
 /** `variants` are those there are; the last is taken where nothing was measured. */
-export function choose(
-  asked: Asked,
-  variants: readonly string[],
-  tables: readonly (readonly Measurement[])[] = [remembered, shippedMeasurements],
-): Choice {
-  for (const table of tables) {
+export function choose(asked: Asked, variants: readonly string[], shipped: readonly Measurement[]): Choice {
+  for (const table of [remembered, shipped]) {
     const nearest = nearestOf(asked, table)
     if (!nearest) continue
     const times = Object.entries(nearest.times)

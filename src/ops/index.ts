@@ -1,26 +1,7 @@
 /** Ready operations, every variant a kernel written in the language. */
 export * from './collectives/index.ts'
-export {
-  allGatherGemm,
-  allGatherGemmOperation,
-  type AllGatherGemm,
-  type AllGatherGemmContents,
-  type AllGatherGemmOptions,
-  type AllGatherGemmVariant,
-  type MatrixShape,
-  type Shard,
-} from './allGatherGemm/index.ts'
-export {
-  flashDecode,
-  flashDecodeOperation,
-  type Cache,
-  type DecodeContents,
-  type DecodeTiles,
-  type FlashDecode,
-  type FlashDecodeOptions,
-  type FlashDecodeShape,
-  type FlashDecodeVariant,
-} from './flashDecode/index.ts'
+export * from './registry.ts'
+export { operations, type AnyDefinition } from './operations.ts'
 export { gemm, gemmKernel } from './gemm.ts'
 export { gemmTiles, type ProductShape, type Tiles } from './tiles.ts'
 export { rememberMeasurements, type Measurement } from './choice.ts'

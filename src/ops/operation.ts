@@ -10,6 +10,7 @@
 import { round } from '../ir/dtype.ts'
 import type { Recogniser } from '../taxes/recognition.ts'
 import type { Tiling, TilesFrom } from '../tune/configurations.ts'
+import type { Measurement } from './choice.ts'
 import type { SymmetricTensor, World } from '../world/world.ts'
 
 /** What operations multiply; sums are f32. */
@@ -80,11 +81,25 @@ export interface OperationOptions {
 /** An operation that can be had: its variants, and the shape it is shown with. */
 export interface OperationDefinition<Options extends OperationOptions, Contents> {
   readonly name: string
+  /** As people call it: a heading. */
+  readonly title: string
   /** From bulk synchronous to fused, without `auto`. */
   readonly variants: readonly Options['variant'][]
   /** Those that communicate from inside the kernel that computes. */
   readonly fused: readonly Options['variant'][]
   readonly defaults: Options
+  /** What the command line calls extents beside their names, in lower case: { kv: 'tokens' }. */
+  readonly aliases?: Readonly<Record<string, keyof Options['shape'] & string>>
+  /** Options that say how inputs are laid out, with their values: { shard: ['K', 'M'] }. What is measured holds for one of them. */
+  readonly layouts?: Readonly<Record<string, readonly string[]>>
+  /** Whether inputs are weights, which `Operation.pack` brings into the target's order. */
+  readonly packs: boolean
+  /** What `auto` goes by where a program has measured nothing itself. */
+  readonly measurements: readonly Measurement[]
+  /** What `arke demo` shows it with: extents that differ from the defaults, and by how many percent a rank is late. */
+  readonly demo?: { readonly shape: Partial<Options['shape']>; readonly skews: readonly number[] }
+  /** How an audit recognises in a trace what this operation could replace; src/taxes says what it is. */
+  readonly recognise?: unknown
   /** How its tiles are chosen, where nobody gives them. */
   tiling(world: TilingWorld, options: Omit<Options, 'tiles'>): Tiling
   /** With `inputs` of an operation of the same shape, dtype and layout, that one's are used, packed ones too. */

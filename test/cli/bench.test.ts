@@ -12,6 +12,8 @@ import {
   skewsOf,
   variantsOf,
 } from '../../src/cli/benchOptions.ts'
+import { operationTable } from '../../src/cli/operations.ts'
+import { commandName, operations } from '../../src/ops/operations.ts'
 import { Progress } from '../../src/cli/progress.ts'
 import { interruptAt } from './interruptAt.ts'
 import type { BenchResult } from '../../src/runs/results.ts'
@@ -26,14 +28,21 @@ describe('what arke bench is asked for', () => {
   it('finds an operation by its name, however it is written', () => {
     expect(operationCalled('allGatherGemm')).toBe(products)
     expect(() => operationCalled('gemm')).toThrow(
-      'there is no operation gemm; there is all-gather-gemm and flash-decode',
+      'there is no operation gemm; there is all-gather-gemm, flash-decode',
     )
   })
 
+  it('lists every operation with what it takes', () => {
+    const table = operationTable()
+    for (const { name, title, variants } of operations)
+      for (const text of [title, commandName({ name }), variants.join(', ')]) expect(table).toContain(text)
+    expect(table).toContain('tokens or KV=4096')
+  })
+
   it('takes all variants, or some in the order from bulk synchronous to fused', () => {
-    expect(variantsOf(products.definition, 'all')).toEqual(['bsp', 'pull', 'push', 'fused'])
-    expect(variantsOf(products.definition, 'fused, bsp')).toEqual(['bsp', 'fused'])
-    expect(() => variantsOf(products.definition, 'fast')).toThrow(
+    expect(variantsOf(products, 'all')).toEqual(['bsp', 'pull', 'push', 'fused'])
+    expect(variantsOf(products, 'fused, bsp')).toEqual(['bsp', 'fused'])
+    expect(() => variantsOf(products, 'fast')).toThrow(
       '--variant fast: allGatherGemm has bsp, pull, push, fused, or all',
     )
   })
@@ -169,11 +178,10 @@ describe('what arke bench gives', () => {
   })
 
   it('refuses before it measures', async () => {
-    await expect(run({ shard: 'N' })).rejects.toThrow('--shard N: A is sharded along K or along M')
-    for (const given of [{ shard: 'M' }, { shard: 'K', pack: false }])
-      expect(() => layoutOf(operationCalled('flash-decode'), given)).toThrow(
-        'leave out --shard and --no-pack',
-      )
+    await expect(run({ shard: 'N' })).rejects.toThrow('--shard N: inputs are sharded along K or along M')
+    const decode = operationCalled('flash-decode')
+    expect(() => layoutOf(decode, { shard: 'M' })).toThrow('flashDecode has one layout: leave out --shard')
+    expect(() => layoutOf(decode, { shard: 'K', pack: false })).toThrow('packs nothing: leave out --no-pack')
     expect(layoutOf(operationCalled('flash-decode'), { shard: 'K' })).toEqual({})
     await expect(run({ report: join(folder, 'none', 'page.html') })).rejects.toThrow('cannot be written')
     await expect(run({ trace: join(folder, 't.json'), sweep: 'M=1..2' })).rejects.toThrow(

@@ -11,7 +11,7 @@
 import { fewestProcessors, isCached, type Machine } from '../../world/machine.ts'
 import type { LaunchOptions, PackedTensor, SymmetricTensor, World } from '../../world/world.ts'
 import { dtypes } from '../../ir/dtype.ts'
-import { choose } from '../choice.ts'
+import { variantOf } from '../choice.ts'
 import { gemmKernel } from '../gemm.ts'
 import { isLegalProduct } from '../limits.ts'
 import { productCandidates } from '../../tune/candidates.ts'
@@ -31,6 +31,7 @@ import {
 } from '../operation.ts'
 import { gatherKernel } from './bulk.ts'
 import { fusedKernel } from './fused.ts'
+import { measurements } from './measurements.ts'
 import { fusedByShardKernel, mostInAnyOrder, partsOf } from './fusedByShard.ts'
 import type { ProductMeta, Shard } from './product.ts'
 import { pullKernel } from './pullInPlace.ts'
@@ -278,13 +279,7 @@ export function allGatherGemm(
   const { flagPer = mayShareFlags && machine.capabilities.copyEngine ? 'shard' : 'tile' } = options
   if (flagPer === 'shard' && !mayShareFlags)
     throw new RangeError('allGatherGemm: a flag for each shard needs shards along K, and no senders')
-  const { variant, reason }: { variant: string; reason?: string } =
-    options.variant === 'auto'
-      ? choose(
-          { operation: 'allGatherGemm', target: machine.family, ranks, dtype, shape, layout: { shard } },
-          allGatherGemmOperation.variants,
-        )
-      : options
+  const { variant, reason } = variantOf(allGatherGemmOperation, world, options)
   const prepare = chosen('allGatherGemm', variants, variant)
   expectOptionsOf('allGatherGemm', options, {
     senders: ['fused'],
@@ -439,10 +434,15 @@ function trafficOf(
 
 export const allGatherGemmOperation: OperationDefinition<AllGatherGemmOptions, AllGatherGemmContents> = {
   name: 'allGatherGemm',
+  title: 'All-Gather + GEMM',
   variants: ['bsp', 'pull', 'push', 'fused'],
   fused: ['pull', 'push', 'fused'],
   limit: { step: 'multiply', name: 'GEMM on data already gathered' },
   defaults: { shape: { M: 64, N: 1024, K: 2048 }, dtype: 'f32', variant: 'fused', shard: 'K' },
+  layouts: { shard: ['K', 'M'] },
+  packs: true,
+  demo: { shape: { M: 16 }, skews: [0, 20] },
+  measurements,
   tiling: tilingOf,
   make: allGatherGemm,
   recognise: recogniseAllGatherGemm,

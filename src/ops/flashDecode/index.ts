@@ -13,7 +13,7 @@ import type { LaunchOptions, SymmetricFlags, SymmetricTensor, World } from '../.
 import { tilesFor, type Tiling } from '../../tune/configurations.ts'
 import { dtypes } from '../../ir/dtype.ts'
 import { fewestProcessors, isOneMemory, type Machine } from '../../world/machine.ts'
-import { choose } from '../choice.ts'
+import { variantOf } from '../choice.ts'
 import {
   chosen,
   expectExtents,
@@ -40,6 +40,7 @@ import {
   fineGrainedGatherKernel,
   gatherKernel,
 } from './ladder.ts'
+import { measurements } from './measurements.ts'
 import { splitsOfShares } from './parts.ts'
 import { attentionOf, type DecodeContents } from './reference.ts'
 import { recogniseFlashDecode } from './recognise.ts'
@@ -333,13 +334,7 @@ export function flashDecode(
   const { batch, queryHeads, kvHeads, D, tokens } = shape
   const { ranks, machine } = world
   expectExtents('flashDecode', { batch, queryHeads, kvHeads, D, tokens })
-  const { variant, reason }: { variant: string; reason?: string } =
-    options.variant === 'auto'
-      ? choose(
-          { operation: 'flashDecode', target: machine.family, ranks, dtype, shape, layout: {} },
-          flashDecodeOperation.variants,
-        )
-      : options
+  const { variant, reason } = variantOf(flashDecodeOperation, world, options)
   const prepare = chosen('flashDecode', variants, variant)
   expectOptionsOf('flashDecode', options, { owners: ['fused'], stealing: ['fused'], fetching: ['fused'] })
   const G = queryHeads / kvHeads
@@ -436,6 +431,7 @@ export function flashDecode(
 
 export const flashDecodeOperation: OperationDefinition<FlashDecodeOptions, DecodeContents> = {
   name: 'flashDecode',
+  title: 'Flash Decode',
   variants: ['bsp', 'gather-kernel', 'fine-grained', 'fused-coarse', 'fused'],
   fused: ['fused-coarse', 'fused'],
   limit: { step: 'attend', name: "attention to the rank's own tokens" },
@@ -444,6 +440,10 @@ export const flashDecodeOperation: OperationDefinition<FlashDecodeOptions, Decod
     dtype: 'f32',
     variant: 'fused',
   },
+  aliases: { q: 'queryHeads', kv: 'tokens' },
+  packs: false,
+  demo: { shape: { tokens: 512 }, skews: [0] },
+  measurements,
   tiling: tilingOf,
   make: flashDecode,
   recognise: recogniseFlashDecode,

@@ -1,0 +1,19 @@
+/** `arke operations`: what there is to measure and to tune. */
+import { commandName, operations } from '../ops/operations.ts'
+
+export function operationTable(): string {
+  const blocks = operations.map((definition) => {
+    const { title, variants, defaults, aliases = {}, layouts = {} } = definition
+    const extents = Object.entries(defaults.shape).map(([name, usual]) => {
+      const others = Object.keys(aliases).filter((alias) => aliases[alias] === name)
+      return `${[name, ...others.map((alias) => alias.toUpperCase())].join(' or ')}=${usual}`
+    })
+    return [
+      `${commandName(definition)}  ${title}`,
+      `  --variant  ${variants.join(', ')}`,
+      `  --shape    ${extents.join(', ')}`,
+      ...Object.entries(layouts).map(([name, values]) => `  --${name.padEnd(8)} ${values.join(' or ')}`),
+    ].join('\n')
+  })
+  return blocks.join('\n\n')
+}
