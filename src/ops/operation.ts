@@ -11,6 +11,7 @@ import { round } from '../ir/dtype.ts'
 import type { Recogniser } from '../taxes/recognition.ts'
 import type { Tiling, TilesFrom } from '../tune/configurations.ts'
 import type { Measurement } from './choice.ts'
+import type { Points } from './points.ts'
 import type { SymmetricTensor, World } from '../world/world.ts'
 
 /** What operations multiply; sums are f32. */
@@ -75,6 +76,7 @@ export interface OperationOptions {
   readonly shape: Readonly<Record<string, number>>
   readonly dtype: OperandDType
   readonly variant: string
+  readonly tiles?: Readonly<Record<string, number | undefined>>
   readonly stream?: number
 }
 
@@ -98,6 +100,8 @@ export interface OperationDefinition<Options extends OperationOptions, Contents>
   readonly measurements: readonly Measurement[]
   /** What `arke demo` shows it with: extents that differ from the defaults, and by how many percent a rank is late. */
   readonly demo?: { readonly shape: Partial<Options['shape']>; readonly skews: readonly number[] }
+  /** Where tests and benchmarks look at it. */
+  readonly points: Points<Options, Contents>
   /** How an audit recognises in a trace what this operation could replace; src/taxes says what it is. */
   readonly recognise?: unknown
   /** How its tiles are chosen, where nobody gives them. */

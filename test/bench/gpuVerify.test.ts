@@ -18,6 +18,6 @@ it('lists every case of a GPU by a name of its own', { timeout: 60_000 }, () => 
   for (const file of ['arithmetic', 'matrices', 'stress', 'random', 'collectives', 'operations'])
     expect(names.some((name) => name.startsWith(`${file} > `))).toBe(true)
   // Rows have their values in the name.
-  expect(names).toContain('operations > All-Gather + GEMM on cuda > bsp along K, 20 launches in a row')
+  expect(names).toContain('operations > All-Gather + GEMM on cuda > bsp-K, 20 launches in a row')
   expect(names.filter((name) => /[$%]\w/.test(name))).toEqual([])
 })

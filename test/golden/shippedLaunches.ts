@@ -1,20 +1,20 @@
-/** Every kernel that Arke ships, as its operations launch it: collectives, products, Flash Decode, what measuring needs, examples. */
+/** Every kernel that Arke ships, as it is launched: by operations, collectives, products, what measuring needs, and examples. */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { openWorld } from '../../src/index.ts'
 import { load } from '../../src/cli/load.ts'
 import type { Kernel, Meta } from '../../src/lang/kernel.ts'
-import { allGatherGemmOperation, type AllGatherGemmOptions } from '../../src/ops/allGatherGemm/index.ts'
-import { mostInAnyOrder } from '../../src/ops/allGatherGemm/fusedByShard.ts'
 import * as collectives from '../../src/ops/collectives/index.ts'
-import { flashDecodeOperation, type FlashDecodeOptions } from '../../src/ops/flashDecode/index.ts'
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import { operandDTypes, type OperandDType } from '../../src/ops/operation.ts'
+import { operations } from '../../src/ops/operations.ts'
 import { gemmTiles } from '../../src/ops/tiles.ts'
 import { Gate } from '../../src/runs/gate.ts'
 import { readBandwidth } from '../../src/runs/bandwidth.ts'
+import type { Numbers } from '../../src/tune/tables.ts'
 import { argumentOf } from '../../src/world/arguments.ts'
 import { intercepted } from '../../src/world/intercept.ts'
+import { isCached } from '../../src/world/machine.ts'
 import type { Launch, World } from '../../src/world/world.ts'
 import { paperMachine, paperWorld } from './paperWorld.ts'
 
@@ -69,75 +69,39 @@ function asLaunched(name: string, ranks: number, { kernel, args, options }: Laun
   }
 }
 
-type Point<Options> = Omit<Options, 'shape' | 'dtype' | 'tiles'>
-
-/** The variants of All-Gather + GEMM with the options that choose among their kernels. */
-function productPoints(target: GoldenTarget, ranks: number, dtype: OperandDType, M: number) {
-  const points: Record<string, Point<AllGatherGemmOptions>> = {}
-  for (const shard of ['K', 'M'] as const) {
-    points[`bsp-${shard}`] = { variant: 'bsp', shard }
-    points[`pull-${shard}`] = { variant: 'pull', shard, staged: false }
-    points[`push-${shard}`] = { variant: 'push', shard, ...(target !== 'cuda' && { ownFirst: false }) }
-    const tile = { variant: 'fused', shard, flagPer: 'tile' } as const
-    points[`fused-${shard}`] = { ...tile, ...(target !== 'cuda' && { ownFirst: false }) }
-    points[`fused-${shard}-senders`] = { ...tile, senders: 2, ...(target !== 'cuda' && { ownFirst: false }) }
-    if (target !== 'cuda' && (shard === 'K' ? dtype === 'f32' : M <= 8))
-      for (const variant of ['push', 'fused'] as const)
-        points[`${variant}-${shard}-own-first`] = { variant, shard, ownFirst: true }
-  }
-  points['pull-K-staged'] = { variant: 'pull', shard: 'K', staged: true }
-  points['fused-K-by-shard'] = { variant: 'fused', shard: 'K', flagPer: 'shard', inOrder: true }
-  if (ranks <= mostInAnyOrder)
-    points['fused-K-any-order'] = { variant: 'fused', shard: 'K', flagPer: 'shard', inOrder: false }
-  return points
-}
-
-function decodePoints(target: GoldenTarget) {
-  const points: Record<string, Point<FlashDecodeOptions>> = {}
-  const plain = { owners: false, fetching: false, ...(target !== 'cuda' && { stealing: false }) }
-  for (const variant of flashDecodeOperation.variants) points[variant] = { variant, ...plain }
-  points['fused-owners'] = { ...plain, variant: 'fused', owners: true }
-  points['fused-fetching'] = { ...plain, variant: 'fused', fetching: true }
-  if (target !== 'cuda') points['fused-stealing'] = { ...plain, variant: 'fused', stealing: true }
-  return points
-}
-
-async function operations(target: GoldenTarget, ranks: number, dtype: OperandDType): Promise<Launched[]> {
-  const all: Launched[] = []
+/** Every form of every operation. */
+export async function ofOperations(
+  target: GoldenTarget,
+  ranks: number,
+  dtype: OperandDType,
+): Promise<Launched[]> {
+  const machine = paperMachine(target, ranks)
   const isThorough = ranks === 2 && dtype === 'bf16'
-  for (const M of [8, ...(isThorough ? [1000, 1024] : [])]) {
-    const shape = M === 1000 ? { M, N: 1000, K: 1000 } : { M, N: 1024, K: 2048 }
-    for (const [point, options] of Object.entries(productPoints(target, ranks, dtype, M))) {
-      // Packed weights are a CPU's, whatever the ranks.
-      for (const pack of target === 'cuda' || ranks !== 2 ? [false] : [false, true]) {
-        const name = `allGatherGemm/${point}/${dtype}/M=${M}${pack ? '/packed' : ''}`
-        const made = await launched(name, target, ranks, isThorough && M === 8, async (world) => {
-          const given = { ...options, shape, dtype }
-          const [tiles] = allGatherGemmOperation.tiling(world, given).candidates()
-          const operation = allGatherGemmOperation.make(world, { ...given, tiles })
-          if (pack) await operation.pack()
-          operation.launch()
-        })
-        all.push(...(pack ? made.filter(({ packed }) => packed.length > 0) : made))
+  const all: Launched[] = []
+  for (const definition of operations) {
+    const { usual, forms, cuts = (tiles: Numbers) => ({ '': tiles }) } = definition.points
+    for (const [place, [at, shape]] of Object.entries(usual).entries()) {
+      if (place > 0 && !isThorough) continue
+      for (const [form, options] of Object.entries(forms({ machine, ranks, dtype, shape }))) {
+        const given = { ...options, shape, dtype }
+        const [usualTiles] = definition.tiling({ ranks, machine }, given).candidates()
+        for (const [cut, tiles] of Object.entries(cuts(usualTiles, machine))) {
+          if (cut !== '' && !isThorough) continue
+          // Packed weights are a CPU's, whatever the ranks.
+          for (const pack of definition.packs && isCached(machine) && ranks === 2 ? [false, true] : [false]) {
+            const parts = [definition.name, form, dtype, at, cut, pack ? 'packed' : '']
+            const name = parts.filter((part) => part !== '').join('/')
+            const made = await launched(name, target, ranks, isThorough && place === 0, async (world) => {
+              const operation = definition.make(world, { ...given, tiles })
+              if (pack) await operation.pack()
+              operation.launch()
+            })
+            all.push(...(pack ? made.filter(({ packed }) => packed.length > 0) : made))
+          }
+        }
       }
     }
   }
-  const shapes = [
-    { batch: 2, queryHeads: 16, kvHeads: 2, D: 128, tokens: 4096 },
-    ...(isThorough ? [{ batch: 1, queryHeads: 64, kvHeads: 1, D: 128, tokens: 1001 }] : []),
-  ]
-  for (const [point, options] of Object.entries(decodePoints(target)))
-    for (const shape of shapes)
-      for (const splits of [1, ...(isThorough && target === 'cuda' ? [0] : [])]) {
-        const name = `flashDecode/${point}/${dtype}/tokens=${shape.tokens}${splits === 0 ? '/even-shares' : ''}`
-        all.push(
-          ...(await launched(name, target, ranks, isThorough && shape === shapes[0], (world) => {
-            const given = { ...options, shape, dtype }
-            const [first] = flashDecodeOperation.tiling(world, given).candidates()
-            flashDecodeOperation.make(world, { ...given, tiles: { ...first, splits } }).launch()
-          })),
-        )
-      }
   return all
 }
 
@@ -198,7 +162,7 @@ export async function shippedLaunches(target: GoldenTarget): Promise<Launched[]>
   const all: Launched[] = []
   for (const ranks of worldSizes) {
     for (const dtype of operandDTypes)
-      all.push(...(await operations(target, ranks, dtype)), ...(await ofCollectives(target, ranks, dtype)))
+      all.push(...(await ofOperations(target, ranks, dtype)), ...(await ofCollectives(target, ranks, dtype)))
     all.push(...(await others(target, ranks)))
   }
   return all

@@ -14,7 +14,8 @@ export const stages = ['recorded', 'lowered'] as const
 export interface Repeated<C> {
   /** The input that the result is proportional to. */
   readonly factor: string
-  readonly tolerance: number
+  /** The operation's own by default. */
+  readonly tolerance?: number
   /** Executions with no host wait in between. */
   readonly launches?: number
   /** What is made of random contents before they are used. */
@@ -76,7 +77,7 @@ export function repeated<C>(
       for (let rank = 0; rank < ranks; rank++) {
         const sign = times % 2 === 0 ? 1 : -1
         const expected = operation.reference(contents, rank).map((x) => sign * x)
-        expectClose(await operation.result(rank), expected, tolerance)
+        expectClose(await operation.result(rank), expected, tolerance ?? operation.tolerance)
       }
       await world.barrier()
     }

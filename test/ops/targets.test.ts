@@ -6,13 +6,17 @@
  */
 import { describe, expect, it } from 'vitest'
 import { openWorld, type World } from '../../src/index.ts'
-import { allGatherGemm, allGatherGemmOperation, type MatrixShape } from '../../src/ops/allGatherGemm/index.ts'
+import { allGatherGemm, type MatrixShape } from '../../src/ops/allGatherGemm/index.ts'
 import { flashDecode } from '../../src/ops/flashDecode/index.ts'
 import { operandDTypes, type OperandDType } from '../../src/ops/operation.ts'
+import { operations, type AnyDefinition } from '../../src/ops/operations.ts'
+import type { Numbers } from '../../src/tune/tables.ts'
+import { elements } from '../../src/world/host.ts'
+import { sharedOut, type Machine } from '../../src/world/machine.ts'
+import { cpuMachine, h200 } from '../../src/world/machines.ts'
 import { expectClose, type Scenario } from '../../src/world/world.ts'
 import { realTargets } from '../targets/differential/targets.ts'
 import { repeated } from './clean.ts'
-import { choices } from './flashDecode/choices.ts'
 import { withLengths } from './flashDecode/lengths.ts'
 import { outOfStep } from './outOfStep.ts'
 
@@ -44,11 +48,74 @@ async function on(
 const runOutOfStep = (target: string, ranks: number, seed: number, { run }: Scenario): Promise<void> =>
   on(target, ranks, (world) => run(outOfStep(world, seed)))
 
-const products = allGatherGemmOperation.variants.flatMap((variant) =>
-  (['K', 'M'] as const).map((shard) => [variant, shard] as const),
-)
+/** What a form of an operation may depend on. */
+const machineOf = (target: string, ranks: number): Machine =>
+  target === 'cuda' ? sharedOut(h200, ranks) : cpuMachine(target, ranks)
 
-describe.each(targets)('All-Gather + GEMM on %s', (target) => {
+/** Every combination of what says how inputs are laid out. */
+const layoutsOf = ({ layouts = {} }: AnyDefinition): readonly Readonly<Record<string, string>>[] =>
+  Object.entries(layouts).reduce<readonly Readonly<Record<string, string>>[]>(
+    (all, [name, values]) => all.flatMap((one) => values.map((value) => ({ ...one, [name]: value }))),
+    [{}],
+  )
+
+const everyOperation = operations.flatMap((definition) =>
+  targets.map((target) => [definition.title, target, definition] as const),
+)
+describe.each(everyOperation)('%s on %s', (_, target, definition) => {
+  const { forms, odd, factor, contents } = definition.points
+  const formsOf = (ranks: number, dtype: OperandDType, shape: Numbers) =>
+    forms({ machine: machineOf(target, ranks), ranks, dtype, shape })
+  const names = Object.keys(formsOf(2, 'f32', odd[0].shape))
+
+  it.each(names)(`%s, ${launches} launches in a row`, async (name) => {
+    const n = names.indexOf(name)
+    for (const [ranks, dtype] of settings(target, n)) {
+      const at = odd[(n + ranks) % odd.length]
+      const form = formsOf(ranks, dtype, at.shape)[name]
+      // Some forms are of one dtype or of some shapes.
+      if (form === undefined) continue
+      const { grid } = form as { readonly grid?: number }
+      const subject = repeated(ranks, (world) => definition.make(world, { ...form, ...at, dtype }), {
+        contents: (random, round) => contents?.(random as never, at.shape, round) ?? random,
+        factor,
+        launches,
+      })
+      await on(target, ranks, (world) => subject.run(outOfStep(world, 100 * n + ranks)), grid)
+    }
+  })
+
+  const laidOut = definition.variants.flatMap((variant) =>
+    layoutsOf(definition).map((layout) => [variant, layout] as const),
+  )
+  it.each(laidOut)('%s %j, with the tiles it chooses itself, packed and not', async (variant, layout) => {
+    const n = laidOut.findIndex((one) => one[0] === variant && one[1] === layout)
+    const [ranks, dtype] = settings(target, n)[1]
+    for (const { shape } of everything ? odd : [odd[n % 2]])
+      await on(target, ranks, async (world) => {
+        const operation = definition.make(world, { ...definition.defaults, ...layout, shape, dtype, variant })
+        const contents = operation.random(5)
+        operation.fill(contents)
+        for (const packed of [false, true]) {
+          if (packed) await operation.pack()
+          // Whatever is not written stays.
+          for (const output of Object.values(operation.outputs))
+            for (let rank = 0; rank < ranks; rank++)
+              world.write(output, rank, new Float32Array(elements(output.shape)).fill(NaN))
+          operation.launch()
+          operation.launch()
+          for (let rank = 0; rank < ranks; rank++)
+            expectClose(
+              await operation.result(rank),
+              operation.reference(contents, rank),
+              operation.tolerance,
+            )
+        }
+      })
+  })
+})
+
+describe.each(targets)('All-Gather + GEMM, special shapes, on %s', (target) => {
   const tolerance = { f32: 3e-5, f16: 1.5e-2, bf16: 1.2e-1 }
   // Nothing is a multiple of anything; one row; tiles larger than the matrices.
   const shapes: readonly MatrixShape[] = [
@@ -57,19 +124,6 @@ describe.each(targets)('All-Gather + GEMM on %s', (target) => {
     { M: 9, N: 3, K: 5 },
   ]
   const tiles = { BM: 4, BN: 16, BK: 8, stages: 2 }
-
-  it.each(products)(`%s along %s, ${launches} launches in a row`, async (variant, shard) => {
-    const n = products.findIndex((one) => one[0] === variant && one[1] === shard)
-    for (const [ranks, dtype] of settings(target, n)) {
-      const options = { shape: shapes[(n + ranks) % 3], dtype, variant, shard, tiles }
-      const subject = repeated(ranks, (world) => allGatherGemm(world, options), {
-        factor: 'a',
-        tolerance: tolerance[dtype],
-        launches,
-      })
-      await runOutOfStep(target, ranks, 100 * n + ranks, subject)
-    }
-  })
 
   it.each(['push', 'fused'] as const)('%s along K in f32, own shards first or not', async (variant) => {
     for (const ownFirst of target === 'cuda' ? [false] : [false, true])
@@ -142,56 +196,12 @@ describe.each(targets)('All-Gather + GEMM on %s', (target) => {
         await runOutOfStep(target, ranks, ranks, subject)
       }
   })
-
-  it.each(products)(
-    '%s along %s, with the tiles it chooses itself and packed weights',
-    async (variant, shard) => {
-      const n = products.findIndex((one) => one[0] === variant && one[1] === shard)
-      const [ranks, dtype] = settings(target, n)[1]
-      for (const shape of everything ? shapes : [shapes[n % 2]])
-        await on(target, ranks, async (world) => {
-          const operation = allGatherGemm(world, { shape, dtype, variant, shard })
-          const contents = operation.random(5)
-          operation.fill(contents)
-          for (const packed of [false, true]) {
-            if (packed) await operation.pack()
-            operation.launch()
-            operation.launch()
-            for (let rank = 0; rank < ranks; rank++)
-              expectClose(await operation.result(rank), operation.reference(contents, rank), tolerance[dtype])
-          }
-        })
-    },
-  )
 })
 
-describe.each(targets)('Flash Decode on %s', (target) => {
-  const tolerance = { f32: 2e-5, f16: 2e-3, bf16: 2e-2 }
-  const shapes = [
-    { shape: { batch: 2, queryHeads: 6, kvHeads: 2, D: 20, tokens: 37 }, tiles: { BN: 16, splits: 2 } },
-    { shape: { batch: 3, queryHeads: 1, kvHeads: 1, D: 7, tokens: 5 }, tiles: { BN: 4, splits: 1 } },
-  ]
+describe.each(targets)('Flash Decode, special shapes, on %s', (target) => {
+  const tolerance = 2e-2
   const lengthOf = (rank: number, entry: number, round: number): number =>
     [37, 5, 0, 16, 33, 1][(rank + 2 * entry + round) % 6]
-
-  it.each(choices)(`%s, ${launches} launches in a row`, async (name, choice) => {
-    const n = choices.findIndex((one) => one[0] === name)
-    for (const [ranks, dtype] of settings(target, n)) {
-      const one = shapes[(n + ranks) % shapes.length]
-      const subject = repeated(ranks, (world) => flashDecode(world, { ...one, dtype, ...choice }), {
-        contents: (random, round) =>
-          withLengths(
-            random,
-            (rank, entry) => Math.min(lengthOf(rank, entry, round), one.shape.tokens),
-            one.shape,
-          ),
-        factor: 'v',
-        tolerance: tolerance[dtype],
-        launches,
-      })
-      await runOutOfStep(target, ranks, 100 * n + ranks, subject)
-    }
-  })
 
   // On a GPU these are matrices of which every thread has words side by side.
   it.each([
@@ -207,7 +217,7 @@ describe.each(targets)('Flash Decode on %s', (target) => {
           contents: (random, round) =>
             withLengths(random, (rank, entry) => lengthOf(rank, entry, round), shape),
           factor: 'v',
-          tolerance: tolerance.bf16,
+          tolerance,
           launches,
         })
         await runOutOfStep(target, ranks, 10 * G + ranks, subject)

@@ -62,7 +62,7 @@ describe('tuning', () => {
   })
 
   it('drops what is refused and what is wrong, and says why', async () => {
-    const broken: OperationDefinition<typeof options & { tiles?: object }, unknown> = {
+    const broken: OperationDefinition<typeof options & { tiles?: Record<string, number> }, unknown> = {
       ...(allGatherGemmOperation as unknown as OperationDefinition<typeof options, unknown>),
       make(world, given, inputs) {
         const made = allGatherGemm(world, given, inputs)
@@ -184,7 +184,7 @@ describe('arke tune', () => {
   })
 
   it('refuses before it measures', async () => {
-    await expect(run({ shard: 'N' })).rejects.toThrow('--shard N: A is sharded along K or along M')
+    await expect(run({ shard: 'N' })).rejects.toThrow('--shard N: inputs are sharded along K or along M')
     await expect(run({ target: 'check' })).rejects.toThrow('--target check: it has no speed')
     await expect(run({ target: 'abacus' })).rejects.toThrow('there is no target "abacus"')
     await expect(run({ write: 'table.json' })).rejects.toThrow('--write table.json: it is a source file')

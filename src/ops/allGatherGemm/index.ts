@@ -33,6 +33,7 @@ import { gatherKernel } from './bulk.ts'
 import { fusedKernel } from './fused.ts'
 import { measurements } from './measurements.ts'
 import { fusedByShardKernel, mostInAnyOrder, partsOf } from './fusedByShard.ts'
+import { points } from './points.ts'
 import type { ProductMeta, Shard } from './product.ts'
 import { pullKernel } from './pullInPlace.ts'
 import { pullStagedKernel, stagedParts } from './pullStaged.ts'
@@ -443,6 +444,7 @@ export const allGatherGemmOperation: OperationDefinition<AllGatherGemmOptions, A
   packs: true,
   demo: { shape: { M: 16 }, skews: [0, 20] },
   measurements,
+  points,
   tiling: tilingOf,
   make: allGatherGemm,
   recognise: recogniseAllGatherGemm,

@@ -42,6 +42,7 @@ import {
 } from './ladder.ts'
 import { measurements } from './measurements.ts'
 import { splitsOfShares } from './parts.ts'
+import { points } from './points.ts'
 import { attentionOf, type DecodeContents } from './reference.ts'
 import { recogniseFlashDecode } from './recognise.ts'
 import { decodeTiles, isLegalCache, piecesOf, type DecodeTiles } from './tiles.ts'
@@ -444,6 +445,7 @@ export const flashDecodeOperation: OperationDefinition<FlashDecodeOptions, Decod
   packs: false,
   demo: { shape: { tokens: 512 }, skews: [0] },
   measurements,
+  points,
   tiling: tilingOf,
   make: flashDecode,
   recognise: recogniseFlashDecode,

@@ -2,7 +2,10 @@ import { describe, expect, it } from 'vitest'
 
 import { compileTogether, NO_SPILLS, noCompiler } from '../../../../test/cuda/compile.ts'
 import { shippedKernels } from '../../../../test/cuda/shipped.ts'
-import type { EmitFacts, EmittedKernel } from './recipe.ts'
+import { ofOperations } from '../../../../test/golden/shippedLaunches.ts'
+import { lower } from '../../../ir/stages.ts'
+import { emitCuda } from './emit.ts'
+import { factsOf, type EmitFacts, type EmittedKernel } from './recipe.ts'
 
 const named = (part: string, options: Pick<EmitFacts, 'record'> = {}): EmittedKernel =>
   shippedKernels.find(({ name }) => name.startsWith(part))!.emit(options)
@@ -67,5 +70,22 @@ describe.skipIf(noCompiler)('shipped kernels, compiled for sm_90a', () => {
     const compiled = compileTogether(kernels.map(({ emitted }) => emitted))
     const found = kernels.map(({ name }, i) => [name, compiled[i].properties])
     expect(found).toEqual(kernels.map(({ name }) => [name, NO_SPILLS]))
+  })
+
+  it('spill nothing in any form of any operation', { timeout: 240_000 }, async () => {
+    const launches = await ofOperations('cuda', 8, 'bf16')
+    // Forms of an operation share kernels.
+    const kernels = new Map(
+      launches.map(({ name, kernel, ranks, meta, shapes }) => {
+        const tensors = Object.fromEntries(
+          Object.entries(shapes).map(([tensor, shape]) => [tensor, factsOf(shape)]),
+        )
+        const emitted = emitCuda(lower(kernel.record({ world: ranks, meta })), { tensors, words: true })
+        return [emitted.source, { name, emitted }] as const
+      }),
+    )
+    const compiled = compileTogether([...kernels.values()].map(({ emitted }) => emitted))
+    const found = [...kernels.values()].map(({ name }, i) => [name, compiled[i].properties])
+    expect(found).toEqual([...kernels.values()].map(({ name }) => [name, NO_SPILLS]))
   })
 })

@@ -1,0 +1,63 @@
+/** Where Flash Decode is looked at: see ../points.ts. */
+import { isCached } from '../../world/machine.ts'
+import type { Form, Points, Setting } from '../points.ts'
+import type { DecodeContents, FlashDecodeOptions, FlashDecodeShape, FlashDecodeVariant } from './index.ts'
+
+const variants: readonly FlashDecodeVariant[] = [
+  'bsp',
+  'gather-kernel',
+  'fine-grained',
+  'fused-coarse',
+  'fused',
+]
+
+/** Every kernel: the variants, and what options make of `fused`. */
+function forms({ machine }: Setting<FlashDecodeOptions>) {
+  const { nearPeers } = machine.capabilities
+  const plain = { owners: false, fetching: false, ...(nearPeers && { stealing: false }) }
+  const all: Record<string, Form<FlashDecodeOptions>> = {}
+  for (const variant of variants) all[variant] = { variant, ...plain }
+  all['fused-owners'] = { ...plain, variant: 'fused', owners: true }
+  all['fused-fetching'] = { ...plain, variant: 'fused', fetching: true }
+  if (nearPeers) all['fused-stealing'] = { ...plain, variant: 'fused', stealing: true }
+  return all
+}
+
+/** Sequences that have ended before their room has, and empty ones. Tokens that do not exist are NaN: whoever reads one shows it. */
+function ragged(contents: DecodeContents, { batch, kvHeads, D, tokens }: FlashDecodeShape, round: number) {
+  const lengthOf = (rank: number, entry: number): number =>
+    Math.min([tokens, 5, 0, 16, 33, 1][(rank + 2 * entry + round) % 6], tokens)
+  const lengths = contents.k.map((_, rank) =>
+    Array.from({ length: batch }, (_, entry) => lengthOf(rank, entry)),
+  )
+  const cut = (of: ArrayLike<number>, rank: number): number[] =>
+    Array.from(of, (x, at) => {
+      const token = Math.floor(at / D) % tokens
+      return token < lengths[rank][Math.floor(at / (D * tokens * kvHeads))] ? x : NaN
+    })
+  return { ...contents, lengths, k: contents.k.map(cut), v: contents.v.map(cut) }
+}
+
+export const points: Points<FlashDecodeOptions, DecodeContents> = {
+  forms,
+  usual: {
+    'tokens=4096': { batch: 2, queryHeads: 16, kvHeads: 2, D: 128, tokens: 4096 },
+    'tokens=1001': { batch: 1, queryHeads: 64, kvHeads: 1, D: 128, tokens: 1001 },
+  },
+  cuts: (tiles, machine) => ({
+    '': { ...tiles, splits: 1 },
+    ...(!isCached(machine) && { 'even-shares': { ...tiles, splits: 0 } }),
+  }),
+  odd: [
+    {
+      shape: { batch: 2, queryHeads: 6, kvHeads: 2, D: 20, tokens: 37 },
+      tiles: { BN: 16, stages: 2, splits: 2 },
+    },
+    {
+      shape: { batch: 3, queryHeads: 1, kvHeads: 1, D: 7, tokens: 5 },
+      tiles: { BN: 4, stages: 2, splits: 1 },
+    },
+  ],
+  factor: 'v',
+  contents: ragged,
+}

@@ -1,0 +1,36 @@
+/**
+ * Where an operation is looked at: plain data beside its kernels, so that tests and benchmarks enumerate operations and know none of them
+ * by name.
+ */
+import type { Numbers } from '../tune/tables.ts'
+import type { Machine } from '../world/machine.ts'
+import type { OperandDType, OperationOptions } from './operation.ts'
+
+/** What may decide which kernels there are. */
+export interface Setting<Options extends OperationOptions = OperationOptions> {
+  readonly machine: Machine
+  readonly ranks: number
+  readonly dtype: OperandDType
+  readonly shape: Options['shape']
+}
+
+/** Everything but what a setting says. */
+export type Form<Options extends OperationOptions = OperationOptions> = Omit<
+  Options,
+  'shape' | 'dtype' | 'tiles' | 'stream'
+>
+
+export interface Points<Options extends OperationOptions = OperationOptions, Contents = never> {
+  /** Options that choose among its kernels, by name: each of its kernels is launched with some of them. */
+  forms(setting: Setting<Options>): Readonly<Record<string, Form<Options>>>
+  /** Shapes of real work, by name. All forms are looked at at the first one, and some at the others. */
+  readonly usual: Readonly<Record<string, Options['shape']>>
+  /** Ways to cut the work, around the default, by name; the first is the usual one and has none. */
+  cuts?(tiles: Numbers, machine: Machine): Readonly<Record<string, Numbers>>
+  /** Small shapes in which nothing is a multiple of anything, with tiles that cut them. */
+  readonly odd: readonly { readonly shape: Options['shape']; readonly tiles: Numbers }[]
+  /** The input that results are proportional to. */
+  readonly factor: string
+  /** Contents that reach what random ones do not, in the n-th round of a test. */
+  contents?(random: Contents, shape: Options['shape'], round: number): Contents
+}
