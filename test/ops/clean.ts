@@ -34,7 +34,7 @@ const rewriteKernel = oncePer(({ dtype, rank }: { dtype: OperandDType | 'i32'; r
     )
   const meta = { sign: 1 }
   if (rank === 1)
-    return kernel('rewrite', { x: tensor('i32', 1) }, meta, (t, { x }) =>
+    return kernel('rewrite', { x: tensor(dtype, 1) }, meta, (t, { x }) =>
       t.for(x.dim(0), (i) => t.store(x.at([i]), t.load(x.at([i])))),
     )
   if (rank === 2)

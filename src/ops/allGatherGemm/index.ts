@@ -33,6 +33,7 @@ import { gatherKernel } from './bulk.ts'
 import { fusedKernel } from './fused.ts'
 import { measurements } from './measurements.ts'
 import { fusedByShardKernel, mostInAnyOrder, partsOf } from './fusedByShard.ts'
+import { packWeights, unpackWeights, weightsIn, windowOf } from '../matrices.ts'
 import { points } from './points.ts'
 import type { ProductMeta, Shard } from './product.ts'
 import { pullKernel } from './pullInPlace.ts'
@@ -102,9 +103,6 @@ export interface AllGatherGemm extends Operation<AllGatherGemmContents> {
   readonly inputs: { readonly a: SymmetricTensor<OperandDType>; readonly b: SymmetricTensor<OperandDType> }
   readonly outputs: { readonly c: SymmetricTensor<OperandDType> }
 }
-
-/** What B was packed into, while it holds what B holds. Operations that share a B share it. */
-const packedOf = new WeakMap<SymmetricTensor, PackedTensor<OperandDType>>()
 
 /** What a variant needs to allocate and launch. */
 interface Plan {
@@ -322,7 +320,7 @@ export function allGatherGemm(
     shape,
     local,
     a,
-    weights: () => packedOf.get(b) ?? b,
+    weights: () => weightsIn(b),
     c,
     tiles,
     aligned: !isOfGathered(variant, shard, rows) && rows % tiles.BM === 0,
@@ -355,13 +353,9 @@ export function allGatherGemm(
       a: randomNumbers(dtype, M * K, seed),
       b: Array.from({ length: ranks }, (_, rank) => randomNumbers(dtype, K * N, seed * 64 + rank + 1)),
     }),
-    pack: async () => {
-      if (!packedOf.has(b)) packedOf.set(b, await world.pack(b))
-    },
+    pack: () => packWeights(world, b),
     fill(contents) {
-      const packed = packedOf.get(b)
-      if (packed && packed.source !== b) world.free(packed)
-      packedOf.delete(b)
+      unpackWeights(world, b)
       for (let rank = 0; rank < ranks; rank++) {
         const [top, left] = shard === 'K' ? [0, rank * depth] : [rank * rows, 0]
         world.write(a, rank, windowOf(contents.a, [M, K], [top, left], [rows, depth]))
@@ -397,21 +391,6 @@ function hasProgramsLeft(
     const left = (programs - (count % programs)) % programs
     return stagedParts(local, tiles) <= left * mostStagedParts
   })
-}
-
-/** Rows and columns from (top, left) of a matrix; 0 where it has ended. */
-function windowOf(
-  matrix: ArrayLike<number>,
-  [rows, columns]: readonly [number, number],
-  [top, left]: readonly [number, number],
-  [height, width]: readonly [number, number],
-): ArrayLike<number> {
-  if (height === rows && width === columns) return matrix
-  const window = new (matrix instanceof Float32Array ? Float32Array : Float64Array)(height * width)
-  for (let i = 0; i < height && top + i < rows; i++)
-    for (let j = 0; j < width && left + j < columns; j++)
-      window[i * width + j] = matrix[(top + i) * columns + left + j]
-  return window
 }
 
 function trafficOf(
