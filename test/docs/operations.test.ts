@@ -5,8 +5,9 @@
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { allGatherGemmOperation, flashDecodeOperation } from 'arke/ops'
+import { operations } from 'arke/ops'
 import { afterAll, describe, expect, it } from 'vitest'
+import { commandName } from '../../src/ops/operations.ts'
 import { draw } from './drawing.ts'
 import { pictures } from './pictures.ts'
 import { compile, fences, root } from './snippets.ts'
@@ -56,7 +57,7 @@ describe('the programs', () => {
   it('compile', () => expect(compile(programs.map(({ path }) => path))).toEqual([]), 120_000)
 
   it('run', () => {
-    expect(programs).toHaveLength(3)
+    expect(programs.length).toBeGreaterThan(operations.length)
     for (const { line, path } of programs) {
       const ended = spawnSync(process.execPath, ['--import', 'tsx', path], { cwd: root, encoding: 'utf8' })
       expect(ended, `line ${line}`).toMatchObject({ status: 0, stderr: '' })
@@ -76,14 +77,29 @@ describe('the pictures', () => {
     expect(drawn.sort()).toEqual(files.sort())
   })
 
-  it.each([
-    ['all-gather-gemm', allGatherGemmOperation.variants],
-    ['flash-decode', flashDecodeOperation.variants],
-  ])('of %s, one a variant, under its heading', (operation, variants) => {
-    const headings = text.split(/^### /m)
-    for (const variant of variants) {
-      const shown = headings.filter((section) => section.startsWith(`${variant}\n`))
-      expect(shown.join()).toContain(`](images/${operation}-${variant}.svg)`)
-    }
+  it.each(operations.map((definition) => [commandName(definition), definition] as const))(
+    'of %s, if it has any, one a variant, under its heading',
+    (operation, { variants }) => {
+      if (!Object.keys(pictures).some((name) => name.startsWith(`${operation}-`))) return
+      const headings = text.split(/^### /m)
+      for (const variant of variants) {
+        const shown = headings.filter((section) => section.startsWith(`${variant}\n`))
+        expect(shown.join()).toContain(`](images/${operation}-${variant}.svg)`)
+      }
+    },
+  )
+})
+
+describe.each(operations)('the section about $title', ({ title, name, variants }) => {
+  const section = text.split(/^## /m).find((one) => one.startsWith(`${title}\n`)) ?? ''
+
+  it('has a table of its variants, in their order', () => {
+    const rows = [...section.matchAll(/^\| `([\w-]+)` +\|/gm)].map(([, variant]) => variant)
+    expect(rows.slice(0, variants.length)).toEqual(variants)
+  })
+
+  it('has a heading for each, and a program that makes it', () => {
+    for (const variant of variants) expect(section).toMatch(new RegExp(`^### ${variant}( |$)`, 'm'))
+    expect(section).toContain(`${name}(world, {`)
   })
 })

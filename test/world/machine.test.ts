@@ -3,11 +3,13 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
+import { variantOf } from '../../src/ops/choice.ts'
+import { operations } from '../../src/ops/operations.ts'
 import { nativeStatus } from '../../src/targets/native/world.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
 import { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { oneEach, sharedOut, type Machine } from '../../src/world/machine.ts'
-import { h200 } from '../../src/world/machines.ts'
+import { cpuMachine, h200 } from '../../src/world/machines.ts'
 import { openWorld, worlds } from '../../src/world/open.ts'
 import { fakeDriver } from '../cuda/fakeDriver.ts'
 
@@ -57,6 +59,32 @@ describe('the machine of a world', () => {
       memories: [[0, 1, 2, 3, 4, 5, 6, 7]],
     })
     expect(oneEach(h200, 2)).toMatchObject({ processors: [132, 132], memories: [[0], [1]] })
+  })
+})
+
+describe.each(operations)('$title on a machine that is only described', (definition) => {
+  it.each([
+    ['shared out', sharedOut(h200, 8)],
+    ['one each', oneEach(h200, 8)],
+    ['a CPU', cpuMachine('native', 8)],
+  ])('%s: has tiles that fit, candidates and a variant', (_, machine) => {
+    const world = { ranks: 8, machine }
+    const options = { ...definition.defaults, dtype: 'bf16' } as const
+    const { fallback, isLegal, candidates } = definition.tiling(world, options)
+    expect(isLegal(fallback())).toBe(true)
+    expect(candidates().length).toBeGreaterThan(1)
+    const { variant, reason } = variantOf(definition, world, { ...options, variant: 'auto' })
+    expect(definition.variants).toContain(variant)
+    expect(reason).toBeTypeOf('string')
+  })
+
+  it('counts its processors and its scratch memory', () => {
+    const options = { ...definition.defaults, dtype: 'bf16' } as const
+    const tilesOn = (machine: Machine) =>
+      JSON.stringify(definition.tiling({ ranks: 1, machine }, options).candidates())
+    const whole = tilesOn(sharedOut(h200, 1))
+    expect(tilesOn(sharedOut({ ...h200, sharedBytes: 100 * 1024 }, 1))).not.toBe(whole)
+    expect(tilesOn(sharedOut(h200, 1, 11))).not.toBe(whole)
   })
 })
 
