@@ -4,3 +4,4 @@
  */
 export * from './allGatherGemm/index.ts'
 export * from './flashDecode/index.ts'
+export * from './normGatherGemm/index.ts'

@@ -1,0 +1,93 @@
+/**
+ * C = gather(LayerNorm(x)) x B in one kernel: programs normalise this rank's rows, a few at a time, and store them straight from registers
+ * into the inboxes of all ranks; then they multiply, the own rows first, and wait for each tile of rows alone.
+ *
+ *   inbox    [2, ranks x rows of a rank, K], two slots by epoch: the gathered matrix
+ *   arrived  [source, i]: the i-th tile of BM rows of that source lies in the inbox. Whoever stores a block of rows arrives once, so a
+ *            tile has BM / rows arrivals; blocks beyond the source's last row arrive too
+ *
+ * No credit goes back: in every launch each rank hears from each other one, a rank without rows sends one tile all the same, so whoever
+ * writes a slot again, two launches later, knows that its readers have ended the launch that read it.
+ */
+import { i32 } from '../../lang/dtypes.ts'
+import { flags, kernel, tensor } from '../../lang/kernel.ts'
+import { ceilDiv } from '../../lang/tensor.ts'
+import type { Scalar } from '../../lang/value.ts'
+import { product, productMeta } from '../allGatherGemm/product.ts'
+import { oncePer, type OperandDType } from '../operation.ts'
+import { normalise, normMeta } from './norm.ts'
+
+export interface Fused {
+  readonly dtype: OperandDType
+  /** Blocks of rows of a tile. */
+  readonly blocks: number
+}
+
+export const fusedKernel = oncePer(({ dtype, blocks }: Fused) =>
+  kernel(
+    'normGatherGemmFused',
+    {
+      x: tensor(dtype, 2),
+      gamma: tensor(dtype, 1),
+      beta: tensor(dtype, 1),
+      b: tensor(dtype, 2),
+      c: tensor(dtype, 2),
+      inbox: tensor(dtype, 3),
+      arrived: flags(2, { arrivals: blocks }),
+    },
+    { ...productMeta, ...normMeta, acrossShards: false },
+    (t, { x, gamma, beta, b, c, inbox, arrived }, meta) => {
+      const { BM, BK, rows, columns } = meta
+      const multiply = product(t, 'M', { a: x, b, c }, meta)
+      const [all, height] = [c.dim(0), x.dim(0)]
+      const shardOf = (box: typeof inbox, slot: Scalar, source: Scalar) =>
+        box.pick(slot).slice(0, source.mul(height), height)
+      const holders = ceilDivScalar(all, height)
+
+      const slot = t.epoch(arrived).mod(2).to(i32)
+      const own = all.sub(t.rank.mul(height)).max(1).min(height)
+      t.persistent([ceilDiv(own, BM).mul(blocks)], ([block]) => {
+        t.if(block.mul(rows).lt(height), () =>
+          normalise(t, { x, gamma, beta }, block, meta, (k, value) =>
+            t.for(t.world, (step) => {
+              const peer = t.rank.add(step).mod(t.world)
+              t.store(shardOf(inbox.on(peer), slot, t.rank).tile([block, k], [rows, columns]), value)
+            }),
+          ),
+        )
+        t.for(t.world, (step) =>
+          t.signal(arrived.on(t.rank.add(step).mod(t.world)).at([t.rank, block.div(blocks)])),
+        )
+      })
+
+      const here = t.epoch(arrived, 'wait').mod(2).to(i32)
+      if (meta.acrossShards)
+        multiply.ofRows({
+          rows: inbox.pick(here).slice(0, 0, all),
+          arrival(i) {
+            const from = i.mul(BM)
+            const to = from.add(BM).min(all)
+            t.for({ from: from.div(height), to: ceilDivScalar(to, height) }, (source) => {
+              const top = source.mul(height)
+              const end = ceilDiv(to.sub(top).min(height), BM)
+              t.for({ from: from.sub(top).max(0).div(BM), to: end }, (tile) =>
+                t.wait(arrived.at([source, tile])),
+              )
+            })
+          },
+          isHere: () => {
+            throw new RangeError('own rows do not go first here')
+          },
+        })
+      else
+        multiply.ofShards((owner, [i, k], into) => {
+          t.wait(arrived.at([owner, i]))
+          t.copy(shardOf(inbox, here, owner).tile([i, k], [BM, BK]), into)
+        })
+      // Ranks without rows, whose tiles nobody waits for.
+      t.last(() => t.for({ from: holders, to: t.world }, (source) => t.wait(arrived.at([source, 0]))))
+    },
+  ),
+)
+
+const ceilDivScalar = (value: Scalar, by: Scalar): Scalar => value.add(by).sub(1).div(by)

@@ -1,0 +1,237 @@
+/**
+ * LayerNorm + All-Gather + GEMM on a world: C = gather(LayerNorm(x)) x B, where every rank holds some rows (tokens) of the activation x, as
+ * in sequence parallelism, and columns of the weights as a B of its own. Every rank gets its whole C.
+ *
+ *   bsp    normalise the own rows, gather all of them, multiply
+ *   fused  one kernel that normalises, sends and multiplies
+ *   auto   whichever of them was the fastest where it was measured
+ */
+import { dtypes } from '../../ir/dtype.ts'
+import { productCandidates } from '../../tune/candidates.ts'
+import { tilesFor, type Tiling } from '../../tune/configurations.ts'
+import { fewestProcessors } from '../../world/machine.ts'
+import type { LaunchOptions, SymmetricTensor, World } from '../../world/world.ts'
+import { gatherKernel } from '../allGatherGemm/bulk.ts'
+import { matrixProduct } from '../allGatherGemm/reference.ts'
+import { defaultTiles, type Tiles } from '../allGatherGemm/tiles.ts'
+import { variantOf } from '../choice.ts'
+import { gemmKernel } from '../gemm.ts'
+import { isLegalProduct } from '../limits.ts'
+import { packWeights, unpackWeights, weightsIn, windowOf } from '../matrices.ts'
+import {
+  chosen,
+  expectExtents,
+  randomNumbers,
+  roundoff,
+  type OperandDType,
+  type Operation,
+  type OperationDefinition,
+  type Step,
+  type TilingWorld,
+} from '../operation.ts'
+import { fusedKernel } from './fused.ts'
+import { measurements } from './measurements.ts'
+import { normKernel, normMeta } from './norm.ts'
+import { points } from './points.ts'
+import { layerNorm, type NormGatherGemmContents } from './reference.ts'
+
+export type { NormGatherGemmContents } from './reference.ts'
+export type NormGatherGemmVariant = 'bsp' | 'fused'
+
+/** A type and not an interface: operations of any kind take a record of extents. */
+export type NormGatherGemmShape = {
+  /** Rows of all ranks together. */
+  readonly M: number
+  /** Columns of one rank's B. */
+  readonly N: number
+  readonly K: number
+}
+
+export interface NormGatherGemmOptions {
+  readonly shape: NormGatherGemmShape
+  readonly dtype: OperandDType
+  readonly variant: NormGatherGemmVariant | 'auto'
+  readonly tiles?: Partial<Tiles>
+  /** Added to the variance; 1e-5 by default. */
+  readonly eps?: number
+  /** Programs on each rank; as many as run at once by default. */
+  readonly grid?: LaunchOptions['grid']
+  readonly stream?: number
+}
+
+export interface NormGatherGemm extends Operation<NormGatherGemmContents> {
+  readonly shape: NormGatherGemmShape
+  readonly tiles: Tiles
+  readonly inputs: {
+    readonly x: SymmetricTensor<OperandDType>
+    readonly gamma: SymmetricTensor<OperandDType>
+    readonly beta: SymmetricTensor<OperandDType>
+    readonly b: SymmetricTensor<OperandDType>
+  }
+  readonly outputs: { readonly c: SymmetricTensor<OperandDType> }
+}
+
+/** What a variant needs to allocate and launch. */
+interface Plan {
+  readonly world: World
+  readonly dtype: OperandDType
+  readonly inputs: NormGatherGemm['inputs']
+  readonly c: SymmetricTensor<OperandDType>
+  readonly tiles: Tiles
+  readonly norm: typeof normMeta
+  readonly isAcross: boolean
+  readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
+}
+
+const variants: Readonly<Record<NormGatherGemmVariant, (plan: Plan) => readonly Step[]>> = {
+  bsp({ world, dtype, inputs: { x, gamma, beta, b }, c, tiles, norm, options }) {
+    const [rows, K] = x.shape
+    const y = world.empty(dtype, [rows, K], { name: 'normalised' })
+    const gathered = world.empty(dtype, [rows * world.ranks, K], { name: 'gathered' })
+    const entered = world.flags([world.ranks], { name: 'entered' })
+    const left = world.flags([world.ranks], { name: 'left' })
+    const gather = gatherKernel({ dtype, shard: 'M' })
+    const { BM, BK } = tiles
+    return [
+      {
+        name: 'normalise',
+        launch: () => world.launch(normKernel(dtype), { x, gamma, beta, y }, { ...options, meta: norm }),
+      },
+      {
+        name: 'gather',
+        launch: () =>
+          world.launch(gather, { a: y, gathered, entered, left }, { ...options, meta: { BM, BK } }),
+      },
+      {
+        name: 'multiply',
+        launch: () =>
+          world.launch(gemmKernel(dtype), { a: gathered, b: weightsIn(b), c }, { ...options, meta: tiles }),
+      },
+    ]
+  },
+  fused({ world, dtype, inputs: { x, gamma, beta, b }, c, tiles, norm, isAcross, options }) {
+    const { ranks } = world
+    const [rows, K] = x.shape
+    const blocks = tiles.BM / norm.rows
+    const args = {
+      ...{ x, gamma, beta, c },
+      inbox: world.empty(dtype, [2, ranks * rows, K], { name: 'inbox' }),
+      arrived: world.flags([ranks, Math.ceil(rows / tiles.BM)], { name: 'arrived', arrivals: blocks }),
+    }
+    const aligned = !isAcross && rows % tiles.BM === 0
+    const launch = { ...options, meta: { ...tiles, ...norm, aligned, acrossShards: isAcross } }
+    const fused = fusedKernel({ dtype, blocks })
+    return [{ name: 'fused', launch: () => world.launch(fused, { ...args, b: weightsIn(b) }, launch) }]
+  },
+}
+
+/** Of a shard: with fewer, a tile of the product has rows of several, since reading B for each costs more than waiting. */
+const fewRows = 128
+
+/** Whether a tile of the product may have rows of several ranks. */
+const isAcrossShards = (variant: string, rows: number): boolean => variant === 'bsp' || rows < fewRows
+
+/** Rows that are normalised at once: a whole number of them is a tile. */
+const rowsOfBlock = (BM: number): number => [4, 2, 1].find((rows) => BM % rows === 0)!
+
+function tilingOf(world: TilingWorld, options: Omit<NormGatherGemmOptions, 'tiles'>): Tiling<Tiles> {
+  const { shape, dtype, variant } = options
+  const { ranks, machine } = world
+  const rows = Math.ceil(shape.M / ranks)
+  const product = { m: isAcrossShards(variant, rows) ? shape.M : rows, n: shape.N, k: shape.K, dtype }
+  const fallback = (): Tiles => defaultTiles(machine, product)
+  return {
+    asked: {
+      ...{ operation: 'normGatherGemm', variant, dtype, ranks, shape },
+      ...{ processors: fewestProcessors(machine), device: machine.name },
+    },
+    fallback,
+    isLegal: (tiles) => isLegalProduct(machine, product, tiles, fallback()),
+    candidates: () => productCandidates(machine, product, fallback()),
+  }
+}
+
+export function normGatherGemm(
+  world: World,
+  options: NormGatherGemmOptions,
+  inputs?: Operation['inputs'],
+): NormGatherGemm {
+  const { shape, dtype, eps = normMeta.eps, grid = 'resident', stream = 0 } = options
+  const { M, N, K } = shape
+  const { ranks } = world
+  expectExtents('normGatherGemm', { M, N, K })
+  if (!(eps > 0)) throw new RangeError(`normGatherGemm: eps is ${eps}; it is a number above 0`)
+  const { variant, reason } = variantOf(normGatherGemmOperation, world, options)
+  const prepare = chosen('normGatherGemm', variants, variant)
+  const rows = Math.ceil(M / ranks)
+  const tiling = tilingOf(world, { ...options, variant: variant as NormGatherGemmVariant })
+  const { tiles, tilesFrom } = tilesFor(tiling, options.tiles)
+  const own = (inputs as NormGatherGemm['inputs'] | undefined) ?? {
+    x: world.zeros(dtype, [rows, K], { name: 'x' }),
+    gamma: world.zeros(dtype, [K], { name: 'gamma' }),
+    beta: world.zeros(dtype, [K], { name: 'beta' }),
+    b: world.zeros(dtype, [K, N], { name: 'b' }),
+  }
+  const c = world.empty(dtype, [M, N], { name: 'c' })
+  const steps = prepare({
+    ...{ world, dtype, inputs: own, c, tiles },
+    norm: { ...normMeta, rows: rowsOfBlock(tiles.BM), eps },
+    isAcross: isAcrossShards(variant, rows),
+    options: { grid, stream },
+  })
+  // The last rank has the fewest rows and gets the most.
+  const ofLast = Math.max(0, M - (ranks - 1) * rows)
+  const remoteBytes = (M - ofLast) * K * dtypes[dtype].bytes
+  return {
+    ...{ name: 'normGatherGemm', variant, reason, dtype, shape, tiles, tilesFrom },
+    inputs: own,
+    outputs: { c },
+    traffic: {
+      remoteBytes,
+      leastRemoteBytes: remoteBytes,
+      flops: 2 * M * N * K,
+      launches: steps.length,
+    },
+    steps,
+    launch: () => {
+      for (const step of steps) step.launch()
+    },
+    random: (seed) => ({
+      x: randomNumbers(dtype, M * K, seed),
+      gamma: randomNumbers(dtype, K, seed + 1),
+      beta: randomNumbers(dtype, K, seed + 2),
+      b: Array.from({ length: ranks }, (_, rank) => randomNumbers(dtype, K * N, seed * 64 + rank + 3)),
+    }),
+    pack: () => packWeights(world, own.b),
+    fill(contents) {
+      unpackWeights(world, own.b)
+      for (let rank = 0; rank < ranks; rank++) {
+        world.write(own.x, rank, windowOf(contents.x, [M, K], [rank * rows, 0], [rows, K]))
+        world.write(own.gamma, rank, contents.gamma)
+        world.write(own.beta, rank, contents.beta)
+        world.write(own.b, rank, contents.b[rank])
+      }
+    },
+    result: (rank) => world.read(c, rank),
+    reference(contents, rank, rows = Array.from({ length: M }, (_, row) => row)) {
+      const normalised = layerNorm(contents, K, eps, rows)
+      return matrixProduct(normalised, contents.b[rank], { M: rows.length, N, K })
+    },
+    // Sums of K products of numbers up to 3, added in f32; their factors are rounded, and so is the sum.
+    tolerance: 8 * K * roundoff.f32 + 12 * Math.sqrt(K) * roundoff[dtype],
+  }
+}
+
+export const normGatherGemmOperation: OperationDefinition<NormGatherGemmOptions, NormGatherGemmContents> = {
+  name: 'normGatherGemm',
+  title: 'LayerNorm + All-Gather + GEMM',
+  variants: ['bsp', 'fused'],
+  fused: ['fused'],
+  limit: { step: 'multiply', name: 'GEMM on data already gathered' },
+  defaults: { shape: { M: 64, N: 1024, K: 2048 }, dtype: 'f32', variant: 'fused' },
+  packs: true,
+  measurements,
+  points,
+  tiling: tilingOf,
+  make: normGatherGemm,
+}

@@ -1,0 +1,76 @@
+/**
+ * LayerNorm of rows: y = (x - mean) / sqrt(variance + eps) * gamma + beta, a few rows at a time. Mean and variance are those of a row, in
+ * f32, in two passes, so that a large mean costs no digits; x is read from memory, or from a cache, in each.
+ *
+ *   x            [rows of a rank, K]
+ *   gamma, beta  [K]
+ */
+import { f32 } from '../../lang/dtypes.ts'
+import { kernel, tensor } from '../../lang/kernel.ts'
+import type { Program } from '../../lang/program.ts'
+import { ceilDiv, type Tensor } from '../../lang/tensor.ts'
+import type { Fragment, Scalar } from '../../lang/value.ts'
+import { oncePer, type OperandDType } from '../operation.ts'
+
+export interface Normed {
+  readonly x: Tensor<OperandDType, 2>
+  readonly gamma: Tensor<OperandDType, 1>
+  readonly beta: Tensor<OperandDType, 1>
+}
+
+export interface NormMeta {
+  /** Rows that a program normalises at once, and columns of them that it holds in registers. */
+  readonly rows: number
+  readonly columns: number
+  readonly eps: number
+}
+export const normMeta = { rows: 4, columns: 256, eps: 1e-5 }
+
+/** Gives `use` the normalised rows of one block, `columns` at a time. */
+export function normalise(
+  t: Program,
+  { x, gamma, beta }: Normed,
+  block: Scalar,
+  { rows, columns, eps }: NormMeta,
+  use: (k: Scalar, value: Fragment<OperandDType, 2>) => void,
+): void {
+  const depth = x.dim(1)
+  const steps = ceilDiv(depth, columns)
+  const part = (k: Scalar) => t.load(x.tile([block, k], [rows, columns])).to(f32)
+  const mean = t
+    .for(steps, t.zeros(f32, [rows]), (k, sum) => sum.add(part(k).sum(1)))
+    .div(depth.to(f32))
+    .expand(1)
+  const squares = t.for(steps, t.zeros(f32, [rows]), (k, sum) => {
+    // What lies beyond the last column reads as 0, and is no part of the row.
+    const exists = t.arange(columns).add(k.mul(columns)).lt(depth).expand(0).broadcast([rows, columns])
+    const off = exists.select(part(k).sub(mean), 0)
+    return sum.add(off.mul(off).sum(1))
+  })
+  const deviation = squares.div(depth.to(f32)).add(eps).sqrt().expand(1)
+  t.for(steps, (k) => {
+    const [scale, shift] = [gamma, beta].map((row) =>
+      t
+        .load(row.tile([k], [columns]))
+        .to(f32)
+        .expand(0),
+    )
+    use(k, part(k).sub(mean).div(deviation).mul(scale).add(shift).to(x.dtype))
+  })
+}
+
+export const normKernel = oncePer((dtype: OperandDType) =>
+  kernel(
+    'layerNorm',
+    { x: tensor(dtype, 2), gamma: tensor(dtype, 1), beta: tensor(dtype, 1), y: tensor(dtype, 2) },
+    normMeta,
+    (t, { x, gamma, beta, y }, meta) => {
+      const { rows, columns } = meta
+      t.persistent([ceilDiv(x.dim(0), rows)], ([block]) =>
+        normalise(t, { x, gamma, beta }, block, meta, (k, value) =>
+          t.store(y.tile([block, k], [rows, columns]), value),
+        ),
+      )
+    },
+  ),
+)

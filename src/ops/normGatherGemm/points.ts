@@ -1,0 +1,21 @@
+/** Where LayerNorm + All-Gather + GEMM is looked at: see ../points.ts. */
+import type { Points } from '../points.ts'
+import type { NormGatherGemmOptions } from './index.ts'
+import type { NormGatherGemmContents } from './reference.ts'
+
+export const points: Points<NormGatherGemmOptions, NormGatherGemmContents> = {
+  forms: () => ({ bsp: { variant: 'bsp' }, fused: { variant: 'fused' } }),
+  usual: {
+    'M=8': { M: 8, N: 1024, K: 2048 },
+    'M=1000': { M: 1000, N: 1000, K: 1000 },
+    'M=1024': { M: 1024, N: 1024, K: 2048 },
+  },
+  odd: [
+    { shape: { M: 7, N: 37, K: 45 }, tiles: { BM: 4, BN: 16, BK: 8, stages: 2 } },
+    { shape: { M: 1, N: 70, K: 33 }, tiles: { BM: 6, BN: 16, BK: 8, stages: 2 } },
+    // Tiles larger than the matrices; and shards of several tiles.
+    { shape: { M: 9, N: 3, K: 5 }, tiles: { BM: 16, BN: 16, BK: 8, stages: 2 } },
+    { shape: { M: 300, N: 5, K: 70 }, tiles: { BM: 16, BN: 16, BK: 32, stages: 2 } },
+  ],
+  factor: 'b',
+}

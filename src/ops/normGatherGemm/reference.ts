@@ -1,0 +1,27 @@
+/** LayerNorm in float64, from the definition, of some rows of a matrix. */
+export interface NormGatherGemmContents {
+  /** The whole activation, M x K. */
+  readonly x: ArrayLike<number>
+  /** K each, the same on every rank. */
+  readonly gamma: ArrayLike<number>
+  readonly beta: ArrayLike<number>
+  /** Each rank's B, K x N. */
+  readonly b: readonly ArrayLike<number>[]
+}
+
+export function layerNorm(
+  { x, gamma, beta }: Omit<NormGatherGemmContents, 'b'>,
+  K: number,
+  eps: number,
+  rows: readonly number[],
+): Float64Array {
+  const out = new Float64Array(rows.length * K)
+  rows.forEach((row, at) => {
+    const values = Float64Array.from({ length: K }, (_, k) => x[row * K + k])
+    const mean = values.reduce((sum, value) => sum + value, 0) / K
+    const variance = values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / K
+    for (let k = 0; k < K; k++)
+      out[at * K + k] = ((values[k] - mean) / Math.sqrt(variance + eps)) * gamma[k] + beta[k]
+  })
+  return out
+}

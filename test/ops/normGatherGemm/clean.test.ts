@@ -1,0 +1,110 @@
+/** LayerNorm + All-Gather + GEMM under the checker, with the float64 reference; and that reference itself. */
+import { describe, expect, it } from 'vitest'
+import {
+  normGatherGemm,
+  normGatherGemmOperation,
+  type NormGatherGemmOptions,
+} from '../../../src/ops/normGatherGemm/index.ts'
+import { layerNorm } from '../../../src/ops/normGatherGemm/reference.ts'
+import { operandDTypes } from '../../../src/ops/operation.ts'
+import { openWorld } from '../../../src/world/open.ts'
+import { expectClose, type Scenario } from '../../../src/world/world.ts'
+import { openOnCpu, unavailable } from '../../cuda/onCpu/onCpu.ts'
+import { expectClean, repeated } from '../clean.ts'
+
+const tiles = { BM: 4, BN: 4, BK: 4, stages: 2 }
+const subject = (
+  ranks: number,
+  given: Partial<NormGatherGemmOptions> & Pick<NormGatherGemmOptions, 'variant'>,
+  launches = 3,
+  residency?: number,
+): Scenario => {
+  const options = { shape: { M: 5, N: 3, K: 6 }, dtype: 'f32', tiles, grid: 1, ...given } as const
+  const make = (world: Parameters<typeof normGatherGemm>[0]) => normGatherGemm(world, options)
+  return repeated(ranks, make, { factor: 'b', launches, residency })
+}
+
+describe.each(normGatherGemmOperation.variants)('%s', (variant) => {
+  it.each([1, 2, 3, 4])('on %i ranks, launches in a row', async (ranks) => {
+    await expectClean(subject(ranks, { variant }), { schedules: 16 / ranks, limit: 16 / ranks })
+  })
+
+  it('with two programs a rank', () => expectClean(subject(2, { variant, grid: 2 })))
+
+  it('with one program resident on a rank', () =>
+    expectClean(subject(2, { variant, grid: 'resident' }, 3, 1)))
+
+  it.each(operandDTypes)('in %s', (dtype) =>
+    expectClean(subject(2, { variant, dtype }, 2), { schedules: 3, limit: 3 }),
+  )
+
+  it.each([
+    ['one row on more ranks than rows', { M: 1, N: 2, K: 3 }, 3],
+    ['the smallest', { M: 1, N: 1, K: 1 }, 4],
+    ['several tiles of rows', { M: 19, N: 2, K: 3 }, 2],
+    ['shards of a multiple of a tile', { M: 8, N: 4, K: 8 }, 2],
+  ])('of %s', (_, shape, ranks) =>
+    expectClean(subject(ranks, { variant, shape }, 2), { schedules: 3, limit: 3 }),
+  )
+
+  it('on eight ranks', () =>
+    expectClean(subject(8, { variant, shape: { M: 3, N: 1, K: 9 } }, 2), { schedules: 2, limit: 2 }))
+})
+
+it('fused, shards of several tiles, none of which has rows of two ranks', () =>
+  // 128 rows of a rank and more are multiplied shard by shard.
+  expectClean(
+    subject(2, { variant: 'fused', shape: { M: 257, N: 1, K: 1 }, tiles: { ...tiles, BM: 64 } }, 2),
+    { schedules: 1, limit: 1 },
+  ))
+
+describe('the reference', () => {
+  it('normalises by the definition', () => {
+    // Mean 3, variance 4.
+    const contents = { x: [9, 9, 1, 5], gamma: [1, 2], beta: [0, 10] }
+    expect([...layerNorm(contents, 2, 0, [1])]).toEqual([-1, 12])
+  })
+
+  it('takes a row that is constant for its shift', () => {
+    expect([...layerNorm({ x: [7, 7], gamma: [3, 3], beta: [1, 2] }, 2, 1e-5, [0])]).toEqual([1, 2])
+  })
+})
+
+it('a large mean costs no digits', async () => {
+  const world = await openWorld({ target: 'wasm', ranks: 1 })
+  const shape = { M: 3, N: 4, K: 300 }
+  for (const variant of normGatherGemmOperation.variants) {
+    const operation = normGatherGemm(world, { shape, dtype: 'f32', variant })
+    const random = operation.random(1)
+    // In f32 the mean of squares less the square of the mean would be off by more than the variance.
+    const contents = { ...random, x: Array.from(random.x, (x) => Math.fround(x + 3000)) }
+    operation.fill(contents)
+    operation.launch()
+    const expected = operation.reference(contents, 0)
+    ;(await operation.result(0)).forEach((value, i) => expect(value).toBeCloseTo(expected[i], 1))
+  }
+  await world.close()
+})
+
+const why = unavailable()
+it.skipIf(why !== undefined).each(normGatherGemmOperation.variants)(
+  '%s, as emitted for a GPU and run on this CPU',
+  async (variant) => {
+    const world = openOnCpu(2)
+    const shape = { M: 7, N: 37, K: 45 }
+    const gpuTiles = { BM: 16, BN: 32, BK: 16, stages: 2 }
+    const operation = normGatherGemm(world, { shape, dtype: 'f32', variant, grid: 2, tiles: gpuTiles })
+    const contents = operation.random(3)
+    operation.fill(contents)
+    for (let launch = 0; launch < 2; launch++) operation.launch()
+    for (let rank = 0; rank < 2; rank++)
+      expectClose(await operation.result(rank), operation.reference(contents, rank), operation.tolerance)
+    await world.close()
+  },
+)
+
+it('refuses an eps that is not above 0', async () => {
+  const world = await openWorld({ ranks: 1 })
+  const options = { ...normGatherGemmOperation.defaults, eps: 0 }
+  expect(() => normGatherGemm(world, options)).toThrow('normGatherGemm: eps is 0; it is a number above 0')
+})
