@@ -1,7 +1,7 @@
 /**
  * The operations from bulk synchronous to fused on CPU ranks, two ranks on two cores, all variants in turns:
  *
- *   npx tsx bench/operations.ts [--only gemm|decode] [--target native|wasm] [--seconds S] [--dtype f32] [--json]
+ *   npx tsx bench/operations.ts [--only OPERATION] [--target native|wasm] [--seconds S] [--dtype f32] [--json]
  *
  * For each point:
  *
@@ -16,9 +16,9 @@
  *   can keep    what no variant could exceed, since the others need something that the late rank holds, or share what it has to do
  */
 import { openWorld, type World } from '../src/index.ts'
-import { allGatherGemmOperation } from '../src/ops/allGatherGemm/index.ts'
-import { flashDecodeOperation } from '../src/ops/flashDecode/index.ts'
 import type { OperandDType, OperationDefinition, OperationOptions } from '../src/ops/operation.ts'
+import { commandName, operations } from '../src/ops/operations.ts'
+import type { Without } from '../src/ops/points.ts'
 import { readBandwidth } from '../src/runs/bandwidth.ts'
 import { Contest, randomOrder, type Contestant } from '../src/runs/contest.ts'
 import type { Lap } from '../src/runs/gate.ts'
@@ -29,7 +29,7 @@ import { uniform } from '../src/world/random.ts'
 
 if (process.argv.includes('--help')) {
   console.log(
-    'npx tsx bench/operations.ts [--only gemm|decode] [--target native|wasm] [--seconds S] [--dtype f32] [--json]',
+    'npx tsx bench/operations.ts [--only OPERATION] [--target native|wasm] [--seconds S] [--dtype f32] [--json]',
   )
   process.exit(0)
 }
@@ -77,13 +77,13 @@ interface Kept {
 }
 
 const lateness = 0.2
-/** Of a straggler the others need something that it holds; meanwhile they can do a share of an execution `without` it. */
-const keptByOrder = (without: number): number => Math.min(without / lateness, 1)
 /**
- * They can do its work, too. R ranks do R executions' worth by the time E at which all end, one of them from `lateness` on:
- * (R - 1) E + (E - lateness) = R. So the others lose E - 1, an R-th of the lateness.
+ * Of a straggler the others need something that it holds; meanwhile they can do a share of an execution. Or they do its work, too: R
+ * ranks do R executions' worth by the time E at which all end, one of them from `lateness` on: (R - 1) E + (E - lateness) = R. So the
+ * others lose E - 1, an R-th of the lateness.
  */
-const keptBySharing = (ranks: number): number => 1 - 1 / ranks
+const canKeep = (without: Without): number =>
+  without === 'its work' ? 1 - 1 / ranks : Math.min(without.share / lateness, 1)
 
 async function row<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
@@ -232,12 +232,6 @@ async function inTurns(
   return rounds
 }
 
-const powers = (from: number, to: number, by: number): number[] => {
-  const found: number[] = []
-  for (let value = from; value <= to; value *= by) found.push(value)
-  return found
-}
-
 const machine = await open(false)
 const bandwidth = await readBandwidth(machine, now, true)
 await machine.close()
@@ -246,14 +240,14 @@ const columns = [
   ...['point', 'bsp', 'best fused', 'over bsp', 'at most', 'bsp / parts'],
   ...['shorter', 'taxes', '+ locality', 'kept', 'can keep'],
 ]
-const widths = [30, 9, 22, 20, 8, 20, 22, 20, 11, 15, 8]
+const widths = [42, 9, 22, 20, 8, 20, 22, 20, 11, 15, 8]
 const print = (cells: readonly string[]): void => {
   if (!json) console.log(cells.map((cell, i) => cell.padEnd(widths[i])).join(' '))
 }
 const interval = ({ median, interval: [low, high] }: Quantity): string =>
   `${median.toFixed(3)} (${low.toFixed(2)}…${high.toFixed(2)})`
 const us = (nanoseconds: number): string => `${(nanoseconds / 1e3).toFixed(0)} us`
-function add(name: string, canKeep: number, found: Row): void {
+function add(name: string, keepable: number, found: Row): void {
   rows.push(found)
   const { best, bsp, most, parts, kept } = found
   const { shorter, by } = found.explained
@@ -268,28 +262,21 @@ function add(name: string, canKeep: number, found: Row): void {
     by ? interval(by.taxes) : '-',
     by?.withLocality.toFixed(2) ?? '-',
     kept.best ? `${kept.best.share.toFixed(2)} ${kept.best.variant}` : '-',
-    canKeep.toFixed(2),
+    keepable.toFixed(2),
   ])
 }
 
 print([`${target}, ${dtype}, ${ranks} ranks, memory ${(bandwidth / 1e9).toFixed(1)} GB/s`])
 print(columns)
-if (only !== 'decode')
-  for (const shard of ['K', 'M'] as const)
-    for (const M of powers(1, 1024, 4)) {
-      const options = { shape: { M, N: 1024, K: 2048 }, dtype, shard }
-      // Of a straggler the others need what it holds from the start, its shard.
-      const rows = shard === 'K' ? M / ranks : Math.max(0, M - (ranks - 1) * Math.ceil(M / ranks))
-      const canKeep = keptByOrder(1 - rows / M)
-      add(`AG+GEMM along ${shard}, M=${M}`, canKeep, await row(allGatherGemmOperation, options, bandwidth))
-    }
-if (only !== 'gemm')
-  for (const tokens of powers(256, 65536, 4)) {
-    const shape = { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens }
-    // They need what comes out of all its work, which they can do too once it has begun: its cache is there from then on.
-    const found = await row(flashDecodeOperation, { shape, dtype }, bandwidth)
-    add(`Flash Decode, KV=${tokens}`, keptBySharing(ranks), found)
-  }
+for (const definition of operations) {
+  if (only !== '' && only !== commandName(definition)) continue
+  for (const { name, options, without } of definition.points.cpu)
+    add(
+      `${definition.title} ${name}`,
+      canKeep(without(ranks)),
+      await row(definition, { ...definition.defaults, ...options, dtype }, bandwidth),
+    )
+}
 const geometric = (values: readonly number[]): number =>
   Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length)
 const summary = {

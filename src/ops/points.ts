@@ -20,6 +20,23 @@ export type Form<Options extends OperationOptions = OperationOptions> = Omit<
   'shape' | 'dtype' | 'tiles' | 'stream'
 >
 
+export interface CpuPoint<Options extends OperationOptions = OperationOptions> {
+  readonly name: string
+  readonly options: Omit<Options, 'dtype' | 'variant' | 'tiles' | 'stream'>
+  /** With one of so many ranks late: what the others can do before they need anything of it. */
+  without(ranks: number): Without
+}
+
+/**
+ * A share of their execution, since they need something that the late rank holds. Or its work, too, which they can do in its place once
+ * its inputs are there.
+ */
+export type Without = { readonly share: number } | 'its work'
+
+/** Powers of a number, both ends included. */
+export const powers = (from: number, to: number, by: number): number[] =>
+  from > to ? [] : [from, ...powers(from * by, to, by)]
+
 export interface Points<Options extends OperationOptions = OperationOptions, Contents = never> {
   /** Options that choose among its kernels, by name: each of its kernels is launched with some of them. */
   forms(setting: Setting<Options>): Readonly<Record<string, Form<Options>>>
@@ -29,6 +46,8 @@ export interface Points<Options extends OperationOptions = OperationOptions, Con
   cuts?(tiles: Numbers, machine: Machine): Readonly<Record<string, Numbers>>
   /** Small shapes in which nothing is a multiple of anything, with tiles that cut them. */
   readonly odd: readonly { readonly shape: Options['shape']; readonly tiles: Numbers }[]
+  /** What is measured on CPU ranks (bench/operations.ts). */
+  readonly cpu: readonly CpuPoint<Options>[]
   /** The input that results are proportional to. */
   readonly factor: string
   /** Contents that reach what random ones do not, in the n-th round of a test. */

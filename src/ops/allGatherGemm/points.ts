@@ -1,6 +1,6 @@
 /** Where All-Gather + GEMM is looked at: see ../points.ts. */
 import { isCached } from '../../world/machine.ts'
-import type { Form, Points, Setting } from '../points.ts'
+import { powers, type Form, type Points, type Setting } from '../points.ts'
 import { mostInAnyOrder } from './fusedByShard.ts'
 import type { AllGatherGemmContents, AllGatherGemmOptions } from './index.ts'
 
@@ -28,6 +28,18 @@ function forms({ machine, ranks, dtype, shape }: Setting<AllGatherGemmOptions>) 
 
 const tiles = { BM: 4, BN: 16, BK: 8, stages: 2 }
 
+const cpuPoints = (['K', 'M'] as const).flatMap((shard) =>
+  powers(1, 1024, 4).map((M) => ({
+    name: `along ${shard}, M=${M}`,
+    options: { shape: { M, N: 1024, K: 2048 }, shard },
+    // Of a late rank the others need its shard, from the start.
+    without: (ranks: number) => {
+      const rows = shard === 'K' ? M / ranks : Math.max(0, M - (ranks - 1) * Math.ceil(M / ranks))
+      return { share: 1 - rows / M }
+    },
+  })),
+)
+
 export const points: Points<AllGatherGemmOptions, AllGatherGemmContents> = {
   forms,
   usual: {
@@ -41,5 +53,6 @@ export const points: Points<AllGatherGemmOptions, AllGatherGemmContents> = {
     // Tiles larger than the matrices.
     { shape: { M: 9, N: 3, K: 5 }, tiles },
   ],
+  cpu: cpuPoints,
   factor: 'a',
 }

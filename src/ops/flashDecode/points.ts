@@ -1,6 +1,6 @@
 /** Where Flash Decode is looked at: see ../points.ts. */
 import { isCached } from '../../world/machine.ts'
-import type { Form, Points, Setting } from '../points.ts'
+import { powers, type Form, type Points, type Setting } from '../points.ts'
 import type { DecodeContents, FlashDecodeOptions, FlashDecodeShape, FlashDecodeVariant } from './index.ts'
 
 const variants: readonly FlashDecodeVariant[] = [
@@ -58,6 +58,12 @@ export const points: Points<FlashDecodeOptions, DecodeContents> = {
       tiles: { BN: 4, stages: 2, splits: 1 },
     },
   ],
+  cpu: powers(256, 65536, 4).map((tokens) => ({
+    name: `KV=${tokens}`,
+    options: { shape: { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens } },
+    // They need what comes out of all its work, which they can do too once it has begun: its cache is there from then on.
+    without: () => 'its work',
+  })),
   factor: 'v',
   contents: ragged,
 }

@@ -1,5 +1,5 @@
 /** Where LayerNorm + All-Gather + GEMM is looked at: see ../points.ts. */
-import type { Points } from '../points.ts'
+import { powers, type Points } from '../points.ts'
 import type { NormGatherGemmOptions } from './index.ts'
 import type { NormGatherGemmContents } from './reference.ts'
 
@@ -17,5 +17,11 @@ export const points: Points<NormGatherGemmOptions, NormGatherGemmContents> = {
     { shape: { M: 9, N: 3, K: 5 }, tiles: { BM: 16, BN: 16, BK: 8, stages: 2 } },
     { shape: { M: 300, N: 5, K: 70 }, tiles: { BM: 16, BN: 16, BK: 32, stages: 2 } },
   ],
+  cpu: powers(1, 1024, 4).map((M) => ({
+    name: `M=${M}`,
+    options: { shape: { M, N: 1024, K: 2048 } },
+    // They need its rows, normalised.
+    without: (ranks) => ({ share: 1 - Math.max(0, M - (ranks - 1) * Math.ceil(M / ranks)) / M }),
+  })),
   factor: 'b',
 }
