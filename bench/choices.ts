@@ -9,7 +9,7 @@ import { format, resolveConfig } from 'prettier'
 import { layoutOf, type Measurement } from '../src/ops/choice.ts'
 import { operations, type AnyDefinition } from '../src/ops/operations.ts'
 import type { BenchResult, Point, VariantResult } from '../src/runs/results.ts'
-import type { CellResult, SectionName } from './gpu/cells.ts'
+import { measured, type CellResult } from './gpu/cells.ts'
 import type { Results } from './gpu/store.ts'
 
 const files = process.argv.slice(2)
@@ -49,15 +49,26 @@ const measurementOf = (target: string, point: Point): Measurement => ({
 })
 
 /** Of a GPU: those that were launched; what is no variant is never asked for. */
-const operationOf: Partial<Record<SectionName, string>> = { gather: 'allGatherGemm', decode: 'flashDecode' }
-const measurementsOf = ({ section, ranks, dtype, shape, shard, timings }: CellResult): Measurement[] => {
-  const operation = operationOf[section]
-  if (operation === undefined) return []
+const measurementsOf = (cell: CellResult): Measurement[] => {
+  const { section, ranks, dtype, shape, timings } = cell
+  const found = measured.find(({ gpu }) => gpu.section === section)
+  if (!found) return []
+  const { definition } = found
   const times = timings
     .filter(({ name, role, form }) => form === 'launches' && role !== 'alone' && !name.includes('cuBLASLt'))
     .map(({ name, median }) => [name, Math.round(10 * median) / 10] as const)
-  const layout: Measurement['layout'] = shard === undefined ? {} : { shard }
-  return [{ operation, target: 'cuda', ranks, dtype, shape, layout, times: Object.fromEntries(times) }]
+  const layout = layoutOf(definition, { ...cell })
+  return [
+    {
+      operation: definition.name,
+      target: 'cuda',
+      ranks,
+      dtype,
+      shape,
+      layout,
+      times: Object.fromEntries(times),
+    },
+  ]
 }
 
 const results = files.map((file) => JSON.parse(readFileSync(file, 'utf8')) as BenchResult | Results)

@@ -1,12 +1,12 @@
 /** Flash decode on one rank that has the whole GPU, next to cuDNN's attention and PyTorch's own. */
 import { timesAlongside } from './alongside.ts'
-import { decodeLimit, type Cell, type CellResult } from './cells.ts'
-import { decodeStage } from './decode.ts'
+import { leastTime, type Cell, type CellResult } from './cells.ts'
+import { operationStage } from './operation.ts'
 import type { Pattern } from './pattern.ts'
 import type { Effort } from './stage.ts'
 
 export async function measureAttend(cell: Cell, pattern: Pattern, effort: Effort): Promise<CellResult> {
-  const stage = await decodeStage(
+  const stage = await operationStage(
     cell,
     pattern,
     (['bsp', 'fused-coarse', 'fused'] as const).map((variant) => ({ variant, role: 'ours' })),
@@ -16,7 +16,7 @@ export async function measureAttend(cell: Cell, pattern: Pattern, effort: Effort
     return {
       ...cell,
       ...(await timesAlongside(stage, effort, { do: 'attention', heads, kvHeads, D, tokens })),
-      limit: decodeLimit(cell, stage.world.machine.processors[0]),
+      limit: leastTime(cell, stage.world.machine.processors[0]),
     }
   } finally {
     await stage.close()

@@ -2,11 +2,32 @@
  * What is measured: the cells of every section, what no machine could undercut at each, and what was found. Plain data, which the
  * result file holds as it is.
  */
+import { operations } from '../../src/ops/operations.ts'
 import type { Quantity } from '../../src/runs/results.ts'
 import { h200, h200Measured } from '../../src/world/machines.ts'
 
-export const sectionNames = ['gather', 'decode', 'gemm', 'attend', 'launch', 'scaling'] as const
-export type SectionName = (typeof sectionNames)[number]
+/** Operations that say where they are measured on a GPU. */
+export const measured = operations.flatMap((definition) => {
+  const { gpu } = definition.points
+  return gpu ? [{ definition, gpu }] : []
+})
+type Measured = (typeof measured)[number]
+
+/** Those of operations, then what is not an operation. */
+export const sectionNames: readonly string[] = [
+  ...measured.map(({ gpu }) => gpu.section),
+  ...['gemm', 'attend', 'launch', 'scaling'],
+]
+export type SectionName = string
+
+/** Whose cell it is: by its section, or where several share one by the extents of its shape. */
+export function operationOf({ section, shape }: Pick<Cell, 'section' | 'shape'>): Measured | undefined {
+  const names = Object.keys(shape).sort().join()
+  return (
+    measured.find(({ gpu }) => gpu.section === section) ??
+    measured.find(({ definition }) => Object.keys(definition.defaults.shape).sort().join() === names)
+  )
+}
 
 /** One point: everything that is compared there is measured in turns. */
 export interface Cell {
@@ -75,18 +96,11 @@ export function limitOf(work: { bytes: number; flops: number; multiprocessors: n
   )
 }
 
-/** Of all ranks, which have so many multiprocessors each: every B and every shard of A read once, every C written once. */
-export function gatherLimit({ ranks, shape: { M, N, K } }: Cell, multiprocessors: number): number {
-  return limitOf({
-    bytes: 2 * (ranks * (K * N + M * N) + M * K),
-    flops: ranks * 2 * M * N * K,
-    multiprocessors: ranks * multiprocessors,
-  })
+/** Of an operation on ranks that have so many multiprocessors each. */
+export function leastTime(cell: Cell, multiprocessors: number): number {
+  const { bytes, flops } = operationOf(cell)!.gpu.work(cell)
+  return limitOf({ bytes, flops, multiprocessors: cell.ranks * multiprocessors })
 }
-
-/** Of all ranks: keys and values. */
-export const cacheBytes = ({ ranks, shape: { batch, kvHeads, D, tokens } }: Cell): number =>
-  ranks * 2 * 2 * batch * kvHeads * D * tokens
 
 /** Inputs take turns over more than the caches hold; a set of them that is larger is the only one. */
 export const setsFor = (bytes: number): number => Math.min(8, Math.max(1, Math.ceil(200e6 / bytes)))
@@ -97,13 +111,6 @@ export const setsFor = (bytes: number): number => Math.min(8, Math.max(1, Math.c
  */
 export const repeatsFor = (limit: number): number => Math.max(1, Math.min(12, Math.floor(3000 / limit)))
 
-export const decodeLimit = (cell: Cell, multiprocessors: number): number =>
-  limitOf({ bytes: cacheBytes(cell), flops: 0, multiprocessors: cell.ranks * multiprocessors })
-
-const K = 1024
-const powers = (from: number, to: number): number[] =>
-  Array.from({ length: Math.log2(to / from) + 1 }, (_, n) => from * 2 ** n)
-
 export interface PlanOptions {
   readonly quick: boolean
   readonly shard: 'K' | 'M'
@@ -111,46 +118,16 @@ export interface PlanOptions {
 
 export function planCells({ quick, shard }: PlanOptions): Cell[] {
   return [
-    ...gatherCells(quick, shard),
-    ...decodeCells(quick),
+    ...measured.flatMap(({ gpu }) =>
+      gpu
+        .cells(quick, shard)
+        .map((cell): Cell => ({ ...cell, section: gpu.section, key: `${gpu.section} ${cell.key}` })),
+    ),
     ...gemmCells(quick),
     ...attendCells(quick),
     { section: 'launch', key: 'launch', ranks: 1, dtype: 'bf16', shape: {} },
     ...scalingCells(quick),
   ]
-}
-
-function gatherCells(quick: boolean, shard: 'K' | 'M'): Cell[] {
-  const rows = quick ? [1, 16, 64, 512] : powers(1, 8192)
-  const dtypes = quick ? (['bf16'] as const) : (['bf16', 'f16'] as const)
-  return dtypes.flatMap((dtype) =>
-    rows.map((M): Cell => {
-      const key = `gather ${dtype} ${shard} M=${M}`
-      return { section: 'gather', key, ranks: 8, dtype, shard, shape: { M, N: 3584, K: 8192 } }
-    }),
-  )
-}
-
-/** Tokens of all batch entries together that a rank has memory for. */
-const mostTokens = 2 * K * K
-
-function decodeCells(quick: boolean): Cell[] {
-  const all = [1, 4, 8, 16].flatMap((batch) =>
-    powers(8 * K, 512 * K)
-      .filter((tokens) => batch * tokens <= mostTokens)
-      .map((tokens): Cell => {
-        const shape = { batch, queryHeads: 96, kvHeads: 12, D: 128, tokens }
-        return {
-          section: 'decode',
-          key: `decode batch=${batch} KV=${tokens / K}K`,
-          ranks: 8,
-          dtype: 'bf16',
-          shape,
-        }
-      }),
-  )
-  const few = ['batch=1 KV=8K', 'batch=1 KV=64K', 'batch=16 KV=8K']
-  return quick ? all.filter(({ key }) => few.some((end) => key.endsWith(end))) : all
 }
 
 function gemmCells(quick: boolean): Cell[] {
@@ -182,26 +159,15 @@ function attendCells(quick: boolean): Cell[] {
 
 /** The same work on more ranks: columns of B, tokens of the cache. */
 function scalingCells(quick: boolean): Cell[] {
-  const N = 28672
-  const tokens = 256 * K
-  const cells = [1, 2, 4, 8].flatMap((ranks): Cell[] => [
-    ...[8, 1024].map((M): Cell => ({
-      section: 'scaling',
-      key: `scaling gemm M=${M} ranks=${ranks}`,
-      ranks,
-      multiprocessors: 16,
-      dtype: 'bf16',
-      shard: 'K',
-      shape: { M, N: N / ranks, K: 8192 },
-    })),
-    {
-      section: 'scaling',
-      key: `scaling decode ranks=${ranks}`,
-      ranks,
-      multiprocessors: 16,
-      dtype: 'bf16',
-      shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: tokens / ranks },
-    },
-  ])
+  const cells = [1, 2, 4, 8].flatMap((ranks) =>
+    measured.flatMap(({ gpu }) =>
+      gpu.scaling(ranks).map((cell): Cell => ({
+        ...cell,
+        section: 'scaling',
+        key: `scaling ${cell.key}`,
+        multiprocessors: 16,
+      })),
+    ),
+  )
   return quick ? cells.filter(({ shape, ranks }) => shape.M === 8 && (ranks === 1 || ranks === 8)) : cells
 }

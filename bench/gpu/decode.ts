@@ -1,22 +1,10 @@
-/**
- * Flash Decode: every step of the ladder from bulk synchronous to fused. Some heads of every result are compared with float64
- * before anything is timed.
- */
-import { flashDecode, type FlashDecodeVariant } from '../../src/ops/flashDecode/index.ts'
+/** Flash Decode on a GPU: caches, and heads of every result that are compared with float64. */
 import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 import type { SymmetricTensor } from '../../src/world/world.ts'
-import {
-  cacheBytes,
-  decodeLimit,
-  device,
-  repeatsFor,
-  setsFor,
-  type Cell,
-  type CellResult,
-  type Role,
-} from './cells.ts'
+import { operationOf, setsFor, type Cell } from './cells.ts'
+import type { Inputs } from './inputs.ts'
 import { blockRows, poison, readSome, type Pattern } from './pattern.ts'
-import { expectSimilar, Stage, Wrong, type Effort } from './stage.ts'
+import { expectSimilar, Wrong } from './stage.ts'
 
 export interface DecodeShape {
   readonly batch: number
@@ -26,78 +14,16 @@ export interface DecodeShape {
   readonly tokens: number
 }
 
-interface DecodeContestant {
-  readonly variant: FlashDecodeVariant
-  readonly role: Role
-}
-
-export const ladder: readonly DecodeContestant[] = [
-  { variant: 'bsp', role: 'baseline' },
-  { variant: 'gather-kernel', role: 'between' },
-  { variant: 'fine-grained', role: 'between' },
-  { variant: 'fused-coarse', role: 'fused' },
-  { variant: 'fused', role: 'fused' },
-]
 const numbers = { q: 0, k: 1, v: 2 } as const
 
-/** Contestants on as many sets of inputs as it takes. */
-export async function decodeStage(
-  cell: Cell,
-  pattern: Pattern,
-  contestants: readonly DecodeContestant[],
-): Promise<Stage> {
-  const { ranks, dtype, multiprocessors } = cell
-  const shape = cell.shape as unknown as DecodeShape
-  const { batch, queryHeads, kvHeads, D } = shape
-  const G = queryHeads / kvHeads
-  const sets = setsFor(cacheBytes(cell))
-  // Keys and values, and for each contestant inboxes of partial results: at most four parts for each multiprocessor or tile.
-  const partials = 4 * ranks * 2 * 4 * (132 + batch * kvHeads) * (G * D + 2 * G)
-  const heap = sets * (cacheBytes(cell) / ranks + contestants.length * 2 * partials) + 128 * 2 ** 20
-  const repeats = repeatsFor(decodeLimit(cell, multiprocessors ?? device.multiprocessors / ranks))
-  const stage = await Stage.open({ ranks, heap, multiprocessors, repeats })
-  const { world, stream } = stage
-  try {
-    const inputs = decodeInputs(world, cell, pattern)
-    const samples = sampleAttention(shape, ranks, pattern)
-    const check = (outs: readonly SymmetricTensor[]) => decodeCheck(world, outs, samples)
-    for (const { variant, role } of contestants)
-      await stage.try(variant, async () => {
-        const operations = inputs.map((input) =>
-          flashDecode(world, { shape, dtype, variant, stream: stream.id }, input),
-        )
-        const compared = check(operations.map(({ outputs }) => outputs.out))
-        const executions = operations.map((operation) => ({
-          launches: operation.steps.length,
-          launch: () => operation.launch(),
-        }))
-        await stage.enter(variant, role, executions, compared)
-        if (role !== 'baseline') return
-        // What no variant undercuts. It is right if the rest of the operation makes the result of it.
-        const attentions = operations.map(({ steps: [attend] }) => ({
-          launches: 1,
-          launch: () => attend.launch(),
-        }))
-        await stage.enter('attention', 'alone', attentions, (n, run) =>
-          compared(n, () => {
-            run()
-            for (const step of operations[n].steps.slice(1)) step.launch()
-          }),
-        )
-      })
-    return stage
-  } catch (error) {
-    await stage.close()
-    throw error
-  }
-}
+/** Inputs take turns over more than the caches hold. */
+const setsOf = (cell: Cell): number => setsFor(operationOf(cell)!.gpu.work(cell).bytes)
 
-/** As many sets as it takes. */
-export function decodeInputs(world: CudaWorld, cell: Cell, pattern: Pattern) {
+function cachesOf(world: CudaWorld, cell: Cell, pattern: Pattern) {
   const { dtype } = cell
   const { batch, queryHeads, kvHeads, D, tokens } = cell.shape as unknown as DecodeShape
   const G = queryHeads / kvHeads
-  const inputs = Array.from({ length: setsFor(cacheBytes(cell)) }, () => ({
+  const inputs = Array.from({ length: setsOf(cell) }, () => ({
     q: world.empty(dtype, [batch, kvHeads, G, D], { name: 'q' }),
     k: world.empty(dtype, [batch, kvHeads, tokens, D], { name: 'k' }),
     v: world.empty(dtype, [batch, kvHeads, tokens, D], { name: 'v' }),
@@ -114,7 +40,7 @@ export function decodeInputs(world: CudaWorld, cell: Cell, pattern: Pattern) {
 }
 
 /** Runs what writes one of the results, which were poisoned, and compares it. */
-export const decodeCheck =
+const decodeCheck =
   (world: CudaWorld, outs: readonly SymmetricTensor[], samples: readonly AttentionSample[]) =>
   async (n: number, run: () => void): Promise<void> => {
     for (const rank of world.localRanks) poison(world, outs[n], rank)
@@ -129,21 +55,15 @@ export const decodeCheck =
     }
   }
 
-export async function measureDecode(cell: Cell, pattern: Pattern, effort: Effort): Promise<CellResult> {
-  const stage = await decodeStage(cell, pattern, ladder)
-  try {
-    const { batch, queryHeads, D } = cell.shape as unknown as DecodeShape
-    const [multiprocessors] = stage.world.machine.processors
+export const decodeInputs: Inputs = {
+  sets: setsOf,
+  prepare({ world }, cell, pattern) {
+    const samples = sampleAttention(cell.shape as unknown as DecodeShape, cell.ranks, pattern)
     return {
-      ...cell,
-      multiprocessors,
-      ...(await stage.bothTimes(effort)),
-      limit: decodeLimit(cell, multiprocessors),
-      remoteBytes: 4 * (cell.ranks - 1) * batch * queryHeads * (D + 2),
+      inputs: cachesOf(world, cell, pattern),
+      check: (results) => decodeCheck(world, results, samples),
     }
-  } finally {
-    await stage.close()
-  }
+  },
 }
 
 interface AttentionSample {

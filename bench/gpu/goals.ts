@@ -1,6 +1,6 @@
 /** What is aimed at on one H200, and whether it was reached, cell by cell. A cell that was not measured is not judged. */
 import { digits } from '../../src/report/format.ts'
-import type { CellResult } from './cells.ts'
+import { measured, type CellResult } from './cells.ts'
 import { bestOf, compare } from './tables.ts'
 
 export interface Judgement {
@@ -16,21 +16,22 @@ const share = (part: number): string => `${Math.round(100 * part)} %`
 
 export function judge(cells: readonly CellResult[]): Judgement[] {
   return cells.flatMap((cell) => {
+    const own = measured.find(({ gpu }) => gpu.section === cell.section)
+    if (own) {
+      const goal = own.gpu.goal(cell.shape)
+      return goal === 'near alone'
+        ? [againstAlone(cell, own.gpu.alone)]
+        : againstBulk(cell, goal === 'recover')
+    }
     switch (cell.section) {
-      case 'gather':
-        return cell.shape.M <= 1024 ? againstBulk(cell, true) : [againstProduct(cell)].flat()
-      case 'decode':
-        return againstBulk(cell, cell.shape.tokens <= 32 * 1024)
       case 'gemm':
         return againstVendor(cell)
       case 'attend':
         return againstPeers(cell)
       case 'launch':
         return launches(cell)
-      case 'scaling':
-        return []
       default:
-        return cell.section satisfies never
+        return []
     }
   })
 }
@@ -63,8 +64,8 @@ function againstBulk(cell: CellResult, isRecovery: boolean): Judgement[] {
   return judgements
 }
 
-function againstProduct(cell: CellResult): Judgement {
-  const goal = 'at most 1.05 times GEMM alone'
+function againstAlone(cell: CellResult, step: string): Judgement {
+  const goal = `at most 1.05 times ${step} alone`
   const [fused, alone] = [bestOf(cell, 'fused'), bestOf(cell, 'alone')]
   if (!fused || !alone) return missing('C', cell.key, goal)
   const ratio = fused.median / alone.median

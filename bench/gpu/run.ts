@@ -6,13 +6,12 @@ import { parseArgs } from 'node:util'
 import { findCuda } from '../../src/targets/cuda/driver.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
 import { compileAhead } from './ahead.ts'
-import { planCells, sectionNames, type Cell, type CellResult, type SectionName } from './cells.ts'
+import { planCells, sectionNames, type Cell, type CellResult } from './cells.ts'
 import { measureAttend } from './attend.ts'
-import { measureDecode } from './decode.ts'
-import { measureGather } from './gather.ts'
 import { measureGemm } from './gemm.ts'
 import { judge, verdict } from './goals.ts'
 import { measureLaunch } from './launch.ts'
+import { measureOperation } from './operation.ts'
 import { fail, lostStatus, parsed, partOf, surviveLostDevices } from './process.ts'
 import { Pattern, type HalfDType } from './pattern.ts'
 import { closePeers } from './peers.ts'
@@ -89,17 +88,14 @@ function patternOf(dtype: HalfDType): Pattern {
   return pattern
 }
 
-const sectionOf: Readonly<Record<SectionName, (cell: Cell) => Promise<CellResult>>> = {
-  gather: (cell) => measureGather(cell, patternOf(cell.dtype), effort),
-  decode: (cell) => measureDecode(cell, patternOf(cell.dtype), effort),
+/** What is no operation. */
+const sectionOf: Readonly<Partial<Record<string, (cell: Cell) => Promise<CellResult>>>> = {
   gemm: (cell) => measureGemm(cell, patternOf(cell.dtype), effort, !quick),
   attend: (cell) => measureAttend(cell, patternOf(cell.dtype), effort),
   launch: (cell) => measureLaunch(cell, effort),
-  scaling: (cell) =>
-    cell.shape.tokens === undefined
-      ? measureGather(cell, patternOf(cell.dtype), effort)
-      : measureDecode(cell, patternOf(cell.dtype), effort),
 }
+const measureCell = (cell: Cell): Promise<CellResult> =>
+  sectionOf[cell.section]?.(cell) ?? measureOperation(cell, patternOf(cell.dtype), effort)
 
 if (options.compile !== undefined) {
   const isOurs = partOf(options.compile)
@@ -107,7 +103,7 @@ if (options.compile !== undefined) {
   compileAhead()
   for (const [n, cell] of cells.entries())
     if (isOurs(n))
-      for (const [what, why] of Object.entries((await sectionOf[cell.section](cell)).failed))
+      for (const [what, why] of Object.entries((await measureCell(cell)).failed))
         console.log(`${cell.key}: ${what}: ${why}`)
   process.exit(0)
 }
@@ -147,7 +143,7 @@ for (const cell of cells) {
   }
   store.begin(cell.key)
   try {
-    const result = await sectionOf[cell.section](cell)
+    const result = await measureCell(cell)
     store.add(result)
     failures += Object.keys(result.failed).length
     log(`${cell.key}: ${summaryOf(result)}`)

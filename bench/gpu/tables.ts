@@ -2,7 +2,15 @@
 import { columns, digits } from '../../src/report/format.ts'
 import { quantityOf } from '../../src/runs/quantity.ts'
 import type { Quantity } from '../../src/runs/results.ts'
-import { device, type CellResult, type Role, type SectionName, type Timing } from './cells.ts'
+import {
+  device,
+  measured,
+  operationOf,
+  type CellResult,
+  type Role,
+  type SectionName,
+  type Timing,
+} from './cells.ts'
 
 export interface Table {
   readonly title: string
@@ -69,7 +77,7 @@ export interface Comparison {
 export function compare(cell: CellResult): Comparison | undefined {
   const [baseline, fused] = cell.duel ?? [bestOf(cell, 'baseline'), bestOf(cell, 'fused')]
   const alone = bestOf(cell, 'alone')
-  const floor = cell.shape.tokens !== undefined ? cell.limit : alone?.median
+  const floor = operationOf(cell)?.gpu.floor === 'least work' ? cell.limit : alone?.median
   if (!baseline || !fused || floor === undefined) return undefined
   return {
     baseline,
@@ -212,33 +220,9 @@ export function scalingTable(title: string, cells: readonly CellResult[]): Table
 
 export function tablesOf(section: SectionName, cells: readonly CellResult[]): Table[] {
   if (cells.length === 0) return []
+  const own = measured.find(({ gpu }) => gpu.section === section)
+  if (own) return operationTables(own, cells)
   switch (section) {
-    case 'gather':
-      return [
-        fusedTable('All-Gather + GEMM, N=3584 a rank, K=8192', 'GEMM alone', cells),
-        timesTable('All-Gather + GEMM', cells),
-        ...loopTables('All-Gather + GEMM', 'GEMM alone', cells),
-        {
-          title: 'Bytes that would cross links',
-          head: ['', 'to each rank', `at ${device.link / 1e9} GB/s, us`],
-          rows: cells.map(({ key, remoteBytes = 0 }) => [
-            key,
-            `${digits(remoteBytes / 1e6)} MB`,
-            digits((1e6 * remoteBytes) / device.link),
-          ]),
-          notes: [],
-        },
-      ]
-    case 'decode':
-      return [
-        fusedTable(
-          'Flash Decode, 96 query and 12 kv heads of 128, bf16, tokens a rank',
-          'bytes / bandwidth',
-          cells,
-        ),
-        timesTable('Flash Decode', cells),
-        ...loopTables('Flash Decode', 'bytes / bandwidth', cells),
-      ]
     case 'gemm':
       return [peerTable('GEMM, bf16, one rank, the whole GPU', cells), timesTable('GEMM', cells)]
     case 'attend':
@@ -256,9 +240,34 @@ export function tablesOf(section: SectionName, cells: readonly CellResult[]): Ta
     case 'scaling':
       return [scalingTable('Strong scaling', cells), timesTable('Strong scaling', cells)]
     default:
-      return section satisfies never
+      throw new Error(`there is no section ${section}`)
   }
 }
+
+function operationTables(
+  { definition: { title }, gpu }: (typeof measured)[number],
+  cells: readonly CellResult[],
+): Table[] {
+  const floor = gpu.floor === 'alone' ? `${gpu.alone} alone` : 'bytes / bandwidth'
+  return [
+    fusedTable(gpu.heading, floor, cells),
+    timesTable(title, cells),
+    ...loopTables(title, floor, cells),
+    ...(gpu.floor === 'alone' ? [linkTable(cells)] : []),
+  ]
+}
+
+/** Where the step alone is the floor, what crosses links is a whole input. */
+const linkTable = (cells: readonly CellResult[]): Table => ({
+  title: 'Bytes that would cross links',
+  head: ['', 'to each rank', `at ${device.link / 1e9} GB/s, us`],
+  rows: cells.map(({ key, remoteBytes = 0 }) => [
+    key,
+    `${digits(remoteBytes / 1e6)} MB`,
+    digits((1e6 * remoteBytes) / device.link),
+  ]),
+  notes: [],
+})
 
 /** For a terminal. */
 export const asText = ({ title, head, rows, notes }: Table): string =>

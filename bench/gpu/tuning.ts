@@ -2,14 +2,6 @@
  * What is tuned for the table that is shipped, and how a point is: candidates that were found right in some places take turns on a
  * stage, and the faster half goes on.
  */
-import { allGatherGemm, allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
-import {
-  flashDecode,
-  flashDecodeOperation,
-  type FlashDecodeShape,
-  type FlashDecodeVariant,
-} from '../../src/ops/flashDecode/index.ts'
-import type { AllGatherGemmVariant } from '../../src/ops/allGatherGemm/index.ts'
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import type { TilingWorld } from '../../src/ops/operation.ts'
 import { gemmTiling } from '../../src/ops/tiles.ts'
@@ -19,22 +11,21 @@ import type { Tiling } from '../../src/tune/configurations.ts'
 import { halve } from '../../src/tune/halving.ts'
 import { namedNumbers, type Numbers } from '../../src/tune/tables.ts'
 import { timedPart, type Tuned } from '../../src/tune/tune.ts'
-import { sharedOut } from '../../src/world/machine.ts'
-import { h200 } from '../../src/world/machines.ts'
-import { cacheBytes, planCells, setsFor, type Cell } from './cells.ts'
-import { decodeCheck, decodeInputs, sampleAttention } from './decode.ts'
-import { gatherExtents, gatherInputs, sets as gatherSets } from './gather.ts'
+import { measured, operationOf, planCells, type Cell } from './cells.ts'
 import { gemmHeap, gemmInputs } from './gemm.ts'
+import { bytesOn, expectedMachine, optionsOf } from './inputs.ts'
+import { inputsOf } from './operation.ts'
 import type { Pattern } from './pattern.ts'
 import { productCheck } from './products.ts'
 import { nothing, Stage, stageOptions } from './stage.ts'
 
-export const tunedSections = ['gather', 'decode', 'gemm', 'attend'] as const
-type TunedSection = (typeof tunedSections)[number]
+/** Products of one rank are no operation. */
+const isProduct = ({ section }: Pick<Cell, 'section'>): boolean => section === 'gemm'
+
+export const tunedSections: readonly string[] = [...measured.map(({ gpu }) => gpu.section), 'gemm', 'attend']
 
 /** A cell in one variant. */
 export interface TunePoint extends Cell {
-  readonly section: TunedSection
   readonly variant: string
 }
 
@@ -46,28 +37,18 @@ export interface TunePointResult extends TunePoint {
 }
 
 /** Those that goals are about, unless others are asked for. */
-const usualVariants: Readonly<Record<TunedSection, readonly string[]>> = {
-  gather: ['bsp', 'pull', 'fused'],
-  decode: ['bsp', 'fused-coarse', 'fused'],
-  gemm: ['gemm'],
-  attend: ['bsp', 'fused-coarse', 'fused'],
-}
-const allVariants: Readonly<Record<TunedSection, readonly string[]>> = {
-  gather: allGatherGemmOperation.variants,
-  decode: flashDecodeOperation.variants,
-  gemm: ['gemm'],
-  attend: flashDecodeOperation.variants,
+function variantsOf(cell: Cell, asked: readonly string[] | undefined): readonly string[] {
+  if (isProduct(cell)) return ['gemm'].filter((name) => asked?.includes(name) ?? true)
+  const { definition, gpu } = operationOf(cell)!
+  return asked ? definition.variants.filter((name) => asked.includes(name)) : gpu.tuned
 }
 
 export function planPoints(shard: 'K' | 'M', variants?: readonly string[]): TunePoint[] {
-  return planCells({ quick: false, shard }).flatMap((cell) => {
-    const section = tunedSections.find((name) => name === cell.section)
-    if (!section) return []
-    const wanted = variants
-      ? allVariants[section].filter((name) => variants.includes(name))
-      : usualVariants[section]
-    return wanted.map((variant) => ({ ...cell, section, variant, key: `${cell.key} ${variant}` }))
-  })
+  return planCells({ quick: false, shard })
+    .filter(({ section }) => tunedSections.includes(section))
+    .flatMap((cell) =>
+      variantsOf(cell, variants).map((variant) => ({ ...cell, variant, key: `${cell.key} ${variant}` })),
+    )
 }
 
 /** Tiles as something to time: one execution for each set of inputs. */
@@ -87,69 +68,46 @@ interface Way {
 
 /** Of results that are read as a whole: there are many candidates. */
 const mostRead = 2 ** 17
-const [kilobytes64, megabytes64] = [2 ** 16, 64 * 2 ** 20]
+const megabytes64 = 64 * 2 ** 20
 
-function gatherWay(point: TunePoint): Way {
-  const { dtype, shard = 'K' } = point
-  const { M, N, K } = point.shape
-  const options = { shape: { M, N, K }, dtype, shard, variant: point.variant as AllGatherGemmVariant }
-  // Many rows find nothing of B in a cache anyhow, and their results take memory.
-  const sets = M > 1024 ? 1 : gatherSets
-  const gathered = { bsp: 1, pull: 0 }[point.variant] ?? 2
+/** Bytes of results of which one set of inputs is enough: nothing of the inputs is found in a cache then, and results take memory. */
+const largeResult = 7.4e6
+
+function operationWay(point: TunePoint): Way {
+  const { definition } = operationOf(point)!
+  const special = inputsOf(definition)
+  const options = optionsOf(definition, point, point.variant)
+  const machine = expectedMachine(point)
+  let sets = special.sets(point)
+  bytesOn(machine, point.ranks, (world) => {
+    const [{ shape }] = Object.values(definition.make(world, options).outputs)
+    if (2 * shape.reduce((product, extent) => product * extent, 1) > largeResult) sets = 1
+  })
   return {
-    tiling: (world) => allGatherGemmOperation.tiling(world, options),
+    tiling: (world) => definition.tiling(world, options),
     heap(candidates) {
-      const { rows, depth, gatheredRows, height } = gatherExtents(point)
-      // A result each, and what is gathered, or an inbox of two slots.
-      const each = 2 * (M * N + gathered * gatheredRows * height) + kilobytes64
-      return 2 * (rows * depth + gatherSets * height * N) + sets * candidates.length * each + megabytes64
+      const counted = bytesOn(machine, point.ranks, (world) => {
+        for (let set = 0; set < special.sets(point); set++) {
+          const { inputs } = definition.make(world, options)
+          if (set >= sets) continue
+          for (const tiles of candidates) definition.make(world, { ...options, tiles }, inputs)
+        }
+      })
+      return counted + 2 * megabytes64
     },
     prepare(stage, pattern) {
       const { world, stream } = stage
-      const { a, bs, samples } = gatherInputs(world, point, pattern)
+      const { inputs, check } = special.prepare(stage, point, pattern)
       return (tiles) => {
-        const operations = bs
+        const made = inputs
           .slice(0, sets)
-          .map((b) => allGatherGemm(world, { ...options, tiles, stream: stream.id }, { a, b }))
-        const results = operations.map(({ outputs }) => outputs.c)
+          .map((input) => definition.make(world, { ...options, tiles, stream: stream.id }, input))
         return {
-          whole: operations.map((operation) => () => operation.launch()),
-          timed: operations.map(timedPart),
-          check: productCheck(stage, results, samples, mostRead),
-        }
-      }
-    },
-  }
-}
-
-function decodeWay(point: TunePoint): Way {
-  const { dtype, ranks } = point
-  const shape = point.shape as FlashDecodeShape
-  const options = { shape, dtype, variant: point.variant as FlashDecodeVariant }
-  const { batch, queryHeads, kvHeads, D } = shape
-  return {
-    tiling: (world) => flashDecodeOperation.tiling(world, options),
-    heap(candidates) {
-      const sets = setsFor(cacheBytes(point))
-      // Own partial results, and two slots of those of all ranks.
-      const part = 4 * (2 * ranks + 1) * batch * (queryHeads * (D + 2) + kvHeads)
-      const parts = candidates.reduce((sum, { splits }) => sum + splits * part + kilobytes64, 0)
-      return sets * (cacheBytes(point) / ranks + parts) + 2 * megabytes64
-    },
-    prepare({ world, stream }, pattern) {
-      const inputs = decodeInputs(world, point, pattern)
-      const samples = sampleAttention(shape, ranks, pattern)
-      return (tiles) => {
-        const operations = inputs.map((input) =>
-          flashDecode(world, { ...options, tiles, stream: stream.id }, input),
-        )
-        return {
-          whole: operations.map((operation) => () => operation.launch()),
-          timed: operations.map(timedPart),
-          check: decodeCheck(
-            world,
-            operations.map(({ outputs }) => outputs.out),
-            samples,
+          whole: made.map((operation) => () => operation.launch()),
+          timed: made.map(timedPart),
+          check: check(
+            made.map(({ outputs }) => Object.values(outputs)[0]),
+            mostRead,
           ),
         }
       }
@@ -181,13 +139,6 @@ function gemmWay(point: TunePoint): Way {
   }
 }
 
-const ways: Readonly<Record<TunedSection, (point: TunePoint) => Way>> = {
-  gather: gatherWay,
-  decode: decodeWay,
-  gemm: gemmWay,
-  attend: decodeWay,
-}
-
 export async function tunePoint(
   point: TunePoint,
   pattern: Pattern,
@@ -196,9 +147,9 @@ export async function tunePoint(
   wanted: readonly string[] = [],
 ): Promise<TunePointResult> {
   const { ranks } = point
-  const way = ways[point.section](point)
+  const way = isProduct(point) ? gemmWay(point) : operationWay(point)
   // How many candidates there will be must be known before there is a world.
-  const expected = { ranks, machine: sharedOut(h200, ranks) }
+  const expected = { ranks, machine: expectedMachine(point) }
   const isWanted = (tiles: Numbers, n: number): boolean =>
     n === 0 || wanted.length === 0 || wanted.includes(Object.values(tiles).join(','))
   const heap = way.heap(way.tiling(expected).candidates().filter(isWanted))

@@ -37,6 +37,38 @@ export type Without = { readonly share: number } | 'its work'
 export const powers = (from: number, to: number, by: number): number[] =>
   from > to ? [] : [from, ...powers(from * by, to, by)]
 
+/** A point on a GPU. Its other fields say how inputs are laid out: `shard`. */
+export interface GpuCell<Options extends OperationOptions = OperationOptions> {
+  /** Unique among those of the operation: results are kept by it. */
+  readonly key: string
+  readonly ranks: number
+  readonly dtype: 'bf16' | 'f16'
+  readonly shape: Options['shape']
+  readonly shard?: 'K' | 'M'
+}
+
+export interface GpuPoints<Options extends OperationOptions = OperationOptions> {
+  /** The section of results that it is, and how keys begin. */
+  readonly section: string
+  /** Of its table. */
+  readonly heading: string
+  /** What the step that no variant undercuts (`OperationDefinition.limit`) is called where it is measured alone. */
+  readonly alone: string
+  /** What times are compared with: that step, or the least work over what the device can do. */
+  readonly floor: 'alone' | 'least work'
+  /** Variants whose tiles are tuned for the table that is shipped. */
+  readonly tuned: readonly Options['variant'][]
+  cells(quick: boolean, shard: 'K' | 'M'): readonly GpuCell<Options>[]
+  /** The same work on more ranks. */
+  scaling(ranks: number): readonly GpuCell<Options>[]
+  /** Of all ranks together, at least: bytes of memory and operations. */
+  work(cell: Omit<GpuCell<Options>, 'key'>): { readonly bytes: number; readonly flops: number }
+  /** Bytes that cross to a rank at least. */
+  remoteBytes(cell: Omit<GpuCell<Options>, 'key'>): number
+  /** What is aimed at: to recover what bulk synchronous execution costs, to be no slower than it, or to be near the step alone. */
+  goal(shape: Options['shape']): 'recover' | 'no slower' | 'near alone'
+}
+
 export interface Points<Options extends OperationOptions = OperationOptions, Contents = never> {
   /** Options that choose among its kernels, by name: each of its kernels is launched with some of them. */
   forms(setting: Setting<Options>): Readonly<Record<string, Form<Options>>>
@@ -48,6 +80,8 @@ export interface Points<Options extends OperationOptions = OperationOptions, Con
   readonly odd: readonly { readonly shape: Options['shape']; readonly tiles: Numbers }[]
   /** What is measured on CPU ranks (bench/operations.ts). */
   readonly cpu: readonly CpuPoint<Options>[]
+  /** What is measured on a GPU (bench/gpu). */
+  readonly gpu?: GpuPoints<Options>
   /** The input that results are proportional to. */
   readonly factor: string
   /** Contents that reach what random ones do not, in the n-th round of a test. */

@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
-  decodeLimit,
-  gatherLimit,
+  leastTime,
   planCells,
   setsFor,
   type Cell,
@@ -81,14 +80,14 @@ describe('the plan', () => {
 
   it('knows what a device needs at least', () => {
     // 8 x 8192 x 3584 weights of two bytes at 4.38 TB/s, and next to nothing else.
-    expect(gatherLimit(cellOf('gather bf16 K M=1'), 16)).toBeCloseTo(107.3, 0)
+    expect(leastTime(cellOf('gather bf16 K M=1'), 16)).toBeCloseTo(107.3, 0)
     // 8 x 2 x 8192 x 3584 x 8192 operations on 128 of 132 multiprocessors.
     const seconds = (8 * 2 * 8192 * 3584 * 8192) / (790e12 * (128 / 132))
-    expect(gatherLimit(cellOf('gather bf16 K M=8192'), 16)).toBeCloseTo(seconds * 1e6, 6)
+    expect(leastTime(cellOf('gather bf16 K M=8192'), 16)).toBeCloseTo(seconds * 1e6, 6)
     // A GPU for each rank: eight times the memory's bandwidth.
-    expect(gatherLimit(cellOf('gather bf16 K M=1'), 132)).toBeCloseTo(107.3 / 8, 0)
+    expect(leastTime(cellOf('gather bf16 K M=1'), 132)).toBeCloseTo(107.3 / 8, 0)
     // 8 ranks, 12 heads, 8192 tokens, keys and values of 256 bytes.
-    expect(decodeLimit(cellOf('decode batch=1 KV=8K'), 16)).toBeCloseTo(
+    expect(leastTime(cellOf('decode batch=1 KV=8K'), 16)).toBeCloseTo(
       (8 * 12 * 8192 * 512 * 1e6) / 4.38e12,
       6,
     )

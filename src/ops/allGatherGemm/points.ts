@@ -1,6 +1,6 @@
 /** Where All-Gather + GEMM is looked at: see ../points.ts. */
 import { isCached } from '../../world/machine.ts'
-import { powers, type Form, type Points, type Setting } from '../points.ts'
+import { powers, type Form, type GpuPoints, type Points, type Setting } from '../points.ts'
 import { mostInAnyOrder } from './fusedByShard.ts'
 import type { AllGatherGemmContents, AllGatherGemmOptions } from './index.ts'
 
@@ -40,6 +40,36 @@ const cpuPoints = (['K', 'M'] as const).flatMap((shard) =>
   })),
 )
 
+const gpu: GpuPoints<AllGatherGemmOptions> = {
+  section: 'gather',
+  heading: 'All-Gather + GEMM, N=3584 a rank, K=8192',
+  alone: 'GEMM',
+  floor: 'alone',
+  tuned: ['bsp', 'pull', 'fused'],
+  cells(quick, shard) {
+    const rows = quick ? [1, 16, 64, 512] : powers(1, 8192, 2)
+    return (['bf16', 'f16'] as const).slice(0, quick ? 1 : 2).flatMap((dtype) =>
+      rows.map((M) => ({
+        ...{ key: `${dtype} ${shard} M=${M}`, ranks: 8, dtype, shard },
+        shape: { M, N: 3584, K: 8192 },
+      })),
+    )
+  },
+  scaling: (ranks) =>
+    [8, 1024].map((M) => ({
+      ...{ key: `gemm M=${M} ranks=${ranks}`, ranks, dtype: 'bf16', shard: 'K' },
+      shape: { M, N: 28672 / ranks, K: 8192 },
+    })),
+  // Every B and every shard of A is read once, every C written once.
+  work: ({ ranks, shape: { M, N, K } }) => ({
+    bytes: 2 * (ranks * (K * N + M * N) + M * K),
+    flops: ranks * 2 * M * N * K,
+  }),
+  remoteBytes: ({ ranks, shard, shape: { M, K } }) =>
+    2 * (shard === 'M' ? (M - Math.ceil(M / ranks)) * K : M * (K - Math.ceil(K / ranks))),
+  goal: ({ M }) => (M <= 1024 ? 'recover' : 'near alone'),
+}
+
 export const points: Points<AllGatherGemmOptions, AllGatherGemmContents> = {
   forms,
   usual: {
@@ -54,5 +84,6 @@ export const points: Points<AllGatherGemmOptions, AllGatherGemmContents> = {
     { shape: { M: 9, N: 3, K: 5 }, tiles },
   ],
   cpu: cpuPoints,
+  gpu,
   factor: 'a',
 }

@@ -1,6 +1,6 @@
 /** Where Flash Decode is looked at: see ../points.ts. */
 import { isCached } from '../../world/machine.ts'
-import { powers, type Form, type Points, type Setting } from '../points.ts'
+import { powers, type Form, type GpuPoints, type Points, type Setting } from '../points.ts'
 import type { DecodeContents, FlashDecodeOptions, FlashDecodeShape, FlashDecodeVariant } from './index.ts'
 
 const variants: readonly FlashDecodeVariant[] = [
@@ -38,6 +38,42 @@ function ragged(contents: DecodeContents, { batch, kvHeads, D, tokens }: FlashDe
   return { ...contents, lengths, k: contents.k.map(cut), v: contents.v.map(cut) }
 }
 
+/** Tokens of all batch entries together that a rank has memory for. */
+const mostTokens = 2 * 2 ** 20
+const quickCells = ['batch=1 KV=8K', 'batch=1 KV=64K', 'batch=16 KV=8K']
+
+const gpu: GpuPoints<FlashDecodeOptions> = {
+  section: 'decode',
+  heading: 'Flash Decode, 96 query and 12 kv heads of 128, bf16, tokens a rank',
+  alone: 'attention',
+  floor: 'least work',
+  tuned: ['bsp', 'fused-coarse', 'fused'],
+  cells: (quick) =>
+    [1, 4, 8, 16]
+      .flatMap((batch) =>
+        powers(8 * 1024, 512 * 1024, 2)
+          .filter((tokens) => batch * tokens <= mostTokens)
+          .map((tokens) => ({
+            ...{ key: `batch=${batch} KV=${tokens / 1024}K`, ranks: 8, dtype: 'bf16' as const },
+            shape: { batch, queryHeads: 96, kvHeads: 12, D: 128, tokens },
+          })),
+      )
+      .filter(({ key }) => !quick || quickCells.includes(key)),
+  scaling: (ranks) => [
+    {
+      ...{ key: `decode ranks=${ranks}`, ranks, dtype: 'bf16' },
+      shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: (256 * 1024) / ranks },
+    },
+  ],
+  // Keys and values.
+  work: ({ ranks, shape: { batch, kvHeads, D, tokens } }) => ({
+    bytes: ranks * 2 * 2 * batch * kvHeads * D * tokens,
+    flops: 0,
+  }),
+  remoteBytes: ({ ranks, shape: { batch, queryHeads, D } }) => 4 * (ranks - 1) * batch * queryHeads * (D + 2),
+  goal: ({ tokens }) => (tokens <= 32 * 1024 ? 'recover' : 'no slower'),
+}
+
 export const points: Points<FlashDecodeOptions, DecodeContents> = {
   forms,
   usual: {
@@ -64,6 +100,7 @@ export const points: Points<FlashDecodeOptions, DecodeContents> = {
     // They need what comes out of all its work, which they can do too once it has begun: its cache is there from then on.
     without: () => 'its work',
   })),
+  gpu,
   factor: 'v',
   contents: ragged,
 }

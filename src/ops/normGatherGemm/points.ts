@@ -1,7 +1,28 @@
 /** Where LayerNorm + All-Gather + GEMM is looked at: see ../points.ts. */
-import { powers, type Points } from '../points.ts'
+import { powers, type GpuPoints, type Points } from '../points.ts'
 import type { NormGatherGemmOptions } from './index.ts'
 import type { NormGatherGemmContents } from './reference.ts'
+
+const gpu: GpuPoints<NormGatherGemmOptions> = {
+  section: 'norm',
+  heading: 'LayerNorm + All-Gather + GEMM, N=3584 a rank, K=8192',
+  alone: 'GEMM',
+  floor: 'alone',
+  tuned: ['bsp', 'fused'],
+  cells: (quick) =>
+    (quick ? [64, 1024] : powers(8, 8192, 2)).map((M) => ({
+      ...{ key: `bf16 M=${M}`, ranks: 8, dtype: 'bf16' },
+      shape: { M, N: 3584, K: 8192 },
+    })),
+  scaling: () => [],
+  // Every B and every row is read once, every C written once.
+  work: ({ ranks, shape: { M, N, K } }) => ({
+    bytes: 2 * (ranks * (K * N + M * N) + M * K),
+    flops: ranks * 2 * M * N * K,
+  }),
+  remoteBytes: ({ ranks, shape: { M, K } }) => 2 * (M - Math.ceil(M / ranks)) * K,
+  goal: ({ M }) => (M <= 1024 ? 'recover' : 'near alone'),
+}
 
 export const points: Points<NormGatherGemmOptions, NormGatherGemmContents> = {
   forms: () => ({ bsp: { variant: 'bsp' }, fused: { variant: 'fused' } }),
@@ -23,5 +44,6 @@ export const points: Points<NormGatherGemmOptions, NormGatherGemmContents> = {
     // They need its rows, normalised.
     without: (ranks) => ({ share: 1 - Math.max(0, M - (ranks - 1) * Math.ceil(M / ranks)) / M }),
   })),
+  gpu,
   factor: 'b',
 }

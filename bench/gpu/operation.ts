@@ -1,0 +1,102 @@
+/**
+ * An operation at a cell: all of its variants, and the step that none of them undercuts alone, in turns; where others have a product to
+ * set beside it, that too.
+ */
+import type { Operation } from '../../src/ops/operation.ts'
+import type { AnyDefinition } from '../../src/ops/operations.ts'
+import { device, leastTime, operationOf, repeatsFor, type Cell, type CellResult, type Role } from './cells.ts'
+import { decodeInputs } from './decode.ts'
+import { gatherInputs } from './gather.ts'
+import { bytesOn, expectedMachine, ofHost, optionsOf, type Inputs } from './inputs.ts'
+import type { Pattern } from './pattern.ts'
+import { Stage, type Effort } from './stage.ts'
+
+/** Those whose inputs are too large for a host to make. */
+const special: Readonly<Record<string, Inputs>> = { allGatherGemm: gatherInputs, flashDecode: decodeInputs }
+export const inputsOf = (definition: AnyDefinition): Inputs => special[definition.name] ?? ofHost(definition)
+
+export interface Entered {
+  readonly variant: string
+  readonly role: Role
+}
+
+/** All variants, by what the definition says of them. */
+export const everyVariant = ({ variants, fused }: AnyDefinition): Entered[] =>
+  variants.map((variant) => ({
+    variant,
+    role: variant === 'bsp' ? 'baseline' : fused.includes(variant) ? 'fused' : 'between',
+  }))
+
+/** Besides what was counted. */
+const spareBytes = 128 * 2 ** 20
+
+/** Where an operation's cell is measured: `entered` on as many sets of inputs as it takes. */
+export async function operationStage(
+  cell: Cell,
+  pattern: Pattern,
+  entered: readonly Entered[],
+): Promise<Stage> {
+  const { definition, gpu } = operationOf(cell)!
+  const { ranks, multiprocessors } = cell
+  const special = inputsOf(definition)
+  const sets = special.sets(cell)
+  const counted = bytesOn(expectedMachine(cell), ranks, (world) => {
+    for (let set = 0; set < sets; set++) {
+      const first = definition.make(world, optionsOf(definition, cell, entered[0].variant))
+      for (const { variant } of entered.slice(1))
+        definition.make(world, optionsOf(definition, cell, variant), first.inputs)
+    }
+  })
+  const heap = counted + (special.peerBytes?.(cell) ?? 0) + spareBytes
+  const repeats = repeatsFor(leastTime(cell, multiprocessors ?? device.multiprocessors / ranks))
+  const stage = await Stage.open({ ranks, heap, multiprocessors, repeats })
+  const { world, stream } = stage
+  try {
+    const prepared = special.prepare(stage, cell, pattern)
+    let tiles: Operation['tiles'] = {}
+    for (const { variant, role } of entered)
+      await stage.try(variant, async () => {
+        const options = { ...optionsOf(definition, cell, variant), stream: stream.id }
+        const made = prepared.inputs.map((inputs) => definition.make(world, options, inputs))
+        const check = prepared.check(made.map(({ outputs }) => Object.values(outputs)[0]))
+        const executions = made.map((operation) => ({
+          launches: operation.steps.length,
+          launch: () => operation.launch(),
+        }))
+        await stage.enter(variant, role, executions, check)
+        if (role !== 'baseline') return
+        tiles = made[0].tiles
+        // What no variant undercuts. It is right if the rest of the operation makes the result of it.
+        const at = made[0].steps.findIndex(({ name }) => name === definition.limit.step)
+        const alone = made.map(({ steps }) => ({ launches: 1, launch: () => steps[at].launch() }))
+        await stage.enter(gpu.alone, 'alone', alone, (n, run) =>
+          check(n, () => {
+            run()
+            for (const step of made[n].steps.slice(at + 1)) step.launch()
+          }),
+        )
+      })
+    await special.enterPeers?.(stage, cell, prepared, tiles)
+    return stage
+  } catch (error) {
+    await stage.close()
+    throw error
+  }
+}
+
+export async function measureOperation(cell: Cell, pattern: Pattern, effort: Effort): Promise<CellResult> {
+  const { definition, gpu } = operationOf(cell)!
+  const stage = await operationStage(cell, pattern, everyVariant(definition))
+  try {
+    const [multiprocessors] = stage.world.machine.processors
+    return {
+      ...cell,
+      multiprocessors,
+      ...(await stage.bothTimes(effort)),
+      limit: leastTime(cell, multiprocessors),
+      remoteBytes: gpu.remoteBytes(cell),
+    }
+  } finally {
+    await stage.close()
+  }
+}
