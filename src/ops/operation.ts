@@ -102,8 +102,6 @@ export interface OperationDefinition<Options extends OperationOptions, Contents>
   readonly demo?: { readonly shape: Partial<Options['shape']>; readonly skews: readonly number[] }
   /** Where tests and benchmarks look at it. */
   readonly points: Points<Options, Contents>
-  /** How an audit recognises in a trace what this operation could replace; src/taxes says what it is. */
-  readonly recognise?: unknown
   /** How its tiles are chosen, where nobody gives them. */
   tiling(world: TilingWorld, options: Omit<Options, 'tiles'>): Tiling
   /** With `inputs` of an operation of the same shape, dtype and layout, that one's are used, packed ones too. */

@@ -2,8 +2,10 @@
 import type { Recogniser } from '../taxes/recognition.ts'
 import { recogniseAllGatherGemm } from './allGatherGemm/recognise.ts'
 import { recogniseFlashDecode } from './flashDecode/recognise.ts'
+import { recogniseNormGatherGemm } from './normGatherGemm/recognise.ts'
 
 export const recognisers: readonly Recogniser[] = [
   { name: 'allGatherGemm', recognise: recogniseAllGatherGemm },
   { name: 'flashDecode', recognise: recogniseFlashDecode },
+  { name: 'normGatherGemm', recognise: recogniseNormGatherGemm },
 ]

@@ -31,7 +31,11 @@ interface CodeWanted {
 const epochBytes = 8
 
 /** `L` is a launch on a rank, `E` a place in a queue: see `Backend`. */
-export abstract class HeapWorld<L extends Part, E, B extends Backend<L, E> = Backend<L, E>> extends HostWorld<Stored> {
+export abstract class HeapWorld<
+  L extends Part,
+  E,
+  B extends Backend<L, E> = Backend<L, E>,
+> extends HostWorld<Stored> {
   override readonly target: string
   protected readonly backend: B
   readonly #heap: Heap

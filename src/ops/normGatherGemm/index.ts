@@ -33,6 +33,7 @@ import { fusedKernel } from './fused.ts'
 import { measurements } from './measurements.ts'
 import { normKernel, normMeta } from './norm.ts'
 import { points } from './points.ts'
+import { recogniseNormGatherGemm } from './recognise.ts'
 import { layerNorm, type NormGatherGemmContents } from './reference.ts'
 
 export type { NormGatherGemmContents } from './reference.ts'
@@ -228,6 +229,7 @@ export const normGatherGemmOperation: OperationDefinition<NormGatherGemmOptions,
   variants: ['bsp', 'fused'],
   fused: ['fused'],
   limit: { step: 'multiply', name: 'GEMM on data already gathered' },
+  recognise: recogniseNormGatherGemm,
   defaults: { shape: { M: 64, N: 1024, K: 2048 }, dtype: 'f32', variant: 'fused' },
   packs: true,
   measurements,
