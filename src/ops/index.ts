@@ -14,6 +14,7 @@ export type {
   TilingWorld,
   Traffic,
 } from './operation.ts'
+export type { CpuPoint, Form, GpuCell, GpuPoints, Points, Setting, Without } from './points.ts'
 export type { TilesFrom, Tiling } from '../tune/configurations.ts'
 export type { Asked, Numbers } from '../tune/tables.ts'
 // Declarations of a program that imports only `arke/ops` name types of `arke`: TypeScript finds that entry by this line.
