@@ -37,6 +37,21 @@ describe('facts', () => {
     if (advances === 'signal' || waitsFor === 'roles') expect(ahead).not.toBe('producer')
   })
 
+  it('count arithmetic for each element, in additions', () => {
+    const weight = (op: OpName, types: readonly ValueType[], attributes = {}): number => {
+      const { operations } = ops[op]
+      const inputs = types.map((type, i) => param(type, `x${i}`))
+      return typeof operations === 'number' ? operations : operations(node(op, inputs, attributes))
+    }
+    const matrix = (rows: number, columns: number): ValueType => valueType('f32', [rows, columns])
+    expect(weight('dot', [matrix(16, 8), matrix(8, 4), matrix(16, 4)])).toBe(16)
+    expect(weight('reduce.sum', [matrix(16, 8)], { axis: 1 })).toBe(8)
+    expect(weight('reduce.max', [matrix(16, 8)], { axis: 0 })).toBe(16)
+    expect(weight('broadcast', [matrix(1, 8)])).toBe(0)
+    for (const op of ['exp2', 'log2', 'sqrt', 'rsqrt', 'tanh', 'sigmoid', 'div', 'mod'] as const)
+      expect([op, weight(op, [])]).toEqual([op, expect.toSatisfy((x: number) => x > weight('add', []))])
+  })
+
   it('say which ops tell programs apart', () => {
     const varying = all.filter(([, { varies }]) => varies !== 'never')
     expect(varying.map(([name, { varies }]) => `${name} ${varies}`)).toEqual([

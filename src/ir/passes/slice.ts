@@ -88,8 +88,9 @@ function consumerRoots(block: Block, moved: ReadonlySet<Node>, looks: readonly N
 }
 
 function obstacleOf(node: Node, consumer: Share | undefined): string | undefined {
-  if (node.op === 'last') return `what it waits for stands in last(), at ${node.site}`
   const ahead = aheadOf(node)
+  if (ahead === 'consumer' && opOf(node).effect === 'control')
+    return `what it waits for stands in ${node.op}(), at ${node.site}`
   if (ahead === 'one' && consumer?.needed.has(node))
     return `what it copies depends on ${node.op} at ${node.site}, and so does what the consumer does`
   if (ahead === 'consumer')
