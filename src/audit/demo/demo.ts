@@ -129,8 +129,13 @@ export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptio
     }),
     dependency(about(1500)),
   ]
-  const normed = (): Phase =>
-    kernel(norm, about(9000), { operator: operator('aten::native_layer_norm', [TOKENS / RANKS, HIDDEN]) })
+  /** Rows, the list of extents that it goes over, weights, bias, epsilon. */
+  const layerNorm: Operator = {
+    name: 'aten::native_layer_norm',
+    shapes: [[TOKENS / RANKS, HIDDEN], [], [HIDDEN], [HIDDEN], []],
+    types: [bf16, 'ScalarList', bf16, bf16, 'Scalar'],
+  }
+  const normed = (): Phase => kernel(norm, about(9000), { operator: layerNorm })
   const layer = (index: number): Phase[] => {
     const slow = index === SLOW_LAYER
     return [
