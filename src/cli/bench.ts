@@ -123,6 +123,7 @@ export async function benchCommand(
       points.push(point)
       say(`\n${benchTable(point)}\n`)
       for (const line of ledgerInWords(point)) say(line)
+      for (const difference of point.recordedUnlike) say(`Recorded, ${difference}: the ledger is of that.`)
       const { sample } = point.variants[0].deviation
       if (sample)
         say(
@@ -132,7 +133,7 @@ export async function benchCommand(
     if (trace !== undefined) await writeOutput(trace, writeChrome(recorded[0]), interrupt)
   }
   if (points.length > 0) say(`\n${tableLegend.join('\n')}`)
-  const whole: BenchResult = { arke: version, target, machine, points, warnings: [] }
+  const whole: BenchResult = { arke: version, target, machine, points, warnings: warningsOf(points) }
   const result: BenchResult = interrupted ? { ...whole, interrupted: true } : whole
   if (json) print(JSON.stringify(result, undefined, 2))
   if (report !== undefined && !interrupted) {
@@ -141,6 +142,10 @@ export async function benchCommand(
   }
   return result
 }
+
+const warningsOf = (points: readonly Point[]): string[] => [
+  ...new Set(points.flatMap((point) => point.recordedUnlike.map((one) => `Recorded, ${one}.`))),
+]
 
 /** Targets whose worlds can record what the ledger is made from; the first that is here is taken, `cuda` where it is asked for. */
 export const recording = ['native', 'wasm', 'cuda']

@@ -60,10 +60,10 @@ export async function measure<Options extends OperationOptions, Contents>(
   const { skews = [0], onProgress = () => undefined } = settings
   const plain: Laps[] = []
   let deviations: Map<string, Checked>
-  let pictures: ReadonlyMap<string, readonly Picture[]>[]
+  let seen: Recorded
   try {
     deviations = await timed(definition, settings, plain, onProgress)
-    pictures = await recorded(definition, settings, skews, plain, onProgress)
+    seen = await recorded(definition, settings, skews, plain, onProgress)
   } catch (error) {
     if (settings.interrupt?.aborted) settings.onInterrupted?.(plain.flatMap(unfinished))
     throw error
@@ -76,7 +76,7 @@ export async function measure<Options extends OperationOptions, Contents>(
       const ratio = (over: readonly Lap[]) =>
         quantityOf(own.map(({ time }, round) => over[round].time / time))
       const { launches, remoteBytes, deviation } = deviations.get(variant)!
-      const executions = pictures[at].get(variant)!
+      const executions = seen.pictures[at].get(variant)!
       settings.onLedgers?.(variant, executions.map(ledgerOf), skew)
       return {
         variant,
@@ -103,6 +103,7 @@ export async function measure<Options extends OperationOptions, Contents>(
       skew,
       limit: { name: definition.limit.name, time: quantityOf(limit.map(({ time }) => time)) },
       variants,
+      recordedUnlike: seen.unlike,
       auto: null,
     }
   })
@@ -173,13 +174,19 @@ async function timed<Options extends OperationOptions, Contents>(
   }
 }
 
+interface Recorded {
+  /** By skew and variant. */
+  readonly pictures: readonly ReadonlyMap<string, readonly Picture[]>[]
+  readonly unlike: readonly string[]
+}
+
 async function recorded<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
   settings: MeasureOptions<Options>,
   skews: readonly number[],
   plain: readonly Laps[],
   onProgress: (what: string, done: number) => void,
-): Promise<ReadonlyMap<string, readonly Picture[]>[]> {
+): Promise<Recorded> {
   const { rotate = 64e6, seed = 1, variants, bandwidth, onTimeline = () => undefined } = settings
   const usual = medianOf([...plain[0].laps.values()][0].map(({ time }) => time))
   const count = settings.recorded ?? Math.round(Math.min(Math.max(0.5e9 / usual, 15), 101))
@@ -217,7 +224,7 @@ async function recorded<Options extends OperationOptions, Contents>(
       const places = timed && wanted.get(timed)
       places?.push(pictureOf(timeline, execution, { bandwidth: bandwidth / world.ranks }))
     }
-    return pictures
+    return { pictures, unlike: world.recordedUnlike }
   } finally {
     await world.close()
   }

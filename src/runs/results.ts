@@ -101,6 +101,8 @@ export interface Point {
   readonly limit: { readonly name: string; readonly time: Quantity }
   /** From bulk synchronous to fused. */
   readonly variants: readonly VariantResult[]
+  /** How kernels that the ledgers are of differ from those that were timed; none: only by what they write down. */
+  readonly recordedUnlike: readonly string[]
   /** Which variant would be chosen here, and why. */
   readonly auto: { readonly variant: string; readonly reason: string } | null
 }

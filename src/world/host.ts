@@ -99,6 +99,9 @@ export abstract class HostWorld<Stored extends object = object> implements World
   abstract synchronize(): Promise<void>
   abstract reset(): Promise<void>
   abstract timeline(): Timeline
+  get recordedUnlike(): readonly string[] {
+    return []
+  }
   abstract close(): Promise<void>
 
   // Allocation

@@ -223,6 +223,8 @@ export interface World extends Allocator {
   reset(): Promise<void>
   /** What was recorded since the world was opened with `record`; waits for nothing. */
   timeline(): Timeline
+  /** Of a world that records: how kernels that it has launched differ from those that it launches otherwise, besides their log. */
+  readonly recordedUnlike: readonly string[]
   close(): Promise<void>
   [Symbol.asyncDispose](): Promise<void>
 }

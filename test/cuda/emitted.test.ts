@@ -8,7 +8,9 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { emit } from '../../src/cli/emit.ts'
 import { load } from '../../src/cli/load.ts'
-import type { EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
+import { bf16, f32, flags, kernel, tensor, type Program } from 'arke'
+import { factsOf, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
+import { unlikeUnrecorded } from '../../src/targets/cuda/emit/recorded.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
 import { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { argumentOf } from '../../src/world/arguments.ts'
@@ -71,5 +73,39 @@ describe.each([false, true])('what is printed is what is launched, recording: %s
       expect(launched.size).toBeGreaterThan(0)
       for (const source of launched) expect(printed).toContain(source)
     }
+  })
+})
+
+describe('a kernel that records', () => {
+  const form = (world: number, body: (t: Program) => void) => kernel('form', {}, body).record({ world })
+  const facts = { tensors: {}, record: true, oneDevice: true, words: false }
+  const params = { x: tensor(bf16, 2), y: tensor(f32, 2), told: flags(1) }
+
+  it('is the same program where nothing differs', () => {
+    expect(
+      unlikeUnrecorded(
+        form(2, () => undefined),
+        facts,
+      ),
+    ).toEqual([])
+  })
+
+  it('says where it waits otherwise, and copies later', () => {
+    const told = kernel('told', params, (t, { told }) => t.for(t.world, (rank) => t.wait(told.at([rank]))))
+    expect(unlikeUnrecorded(told.record({ world: 2 }), facts)).toEqual([
+      expect.stringContaining('told waits for one flag after the other'),
+    ])
+    const product = kernel('product', params, (t, { x, y }) => {
+      const tile = t.shared(bf16, [64, 64])
+      const sum = t.pipeline([4], t.zeros(f32, [64, 64]), ([k], acc) => {
+        t.copy(x.tile([0, k], [64, 64]), tile)
+        return t.dot(tile, tile, acc)
+      })
+      t.store(y.tile([0, 0], [64, 64]), sum)
+    })
+    const shaped = { ...facts, tensors: { x: factsOf([64, 256]), y: factsOf([64, 64]) } }
+    expect(unlikeUnrecorded(product.record({ world: 1 }), shaped)).toEqual([
+      expect.stringContaining('product copies nothing before the kernel ahead of it has ended'),
+    ])
   })
 })

@@ -270,6 +270,7 @@ function pointOf(place: Place, options: BenchSampleOptions, seed: number): Point
     ranks: RANKS,
     limit: { name: `${limitName}${text}`, time: quantity(limit, 0.01) },
     variants: measured,
+    recordedUnlike: [],
     auto: { variant: 'fused', reason: `the fastest of those measured at the nearest shape${text}` },
   }
 }

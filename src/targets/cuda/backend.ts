@@ -23,6 +23,8 @@ interface Code {
 }
 
 export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
+  /** Where it records: how kernels that were loaded differ from those of a world that does not. */
+  readonly unlike = new Set<string>()
   readonly target = 'cuda'
   readonly graphs = new Graphs(this)
   readonly #events = new Set<StreamEvent>()
@@ -47,6 +49,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
     if (this.facts.words)
       for (const name of Object.keys(ir.carried ?? {})) this.#carrying.add(values[name] as object)
     const executable = executableOf(ir, values, this.facts)
+    for (const difference of executable.unlike) this.unlike.add(difference)
     const { block, sharedBytes } = executable.emitted
     const kernel = this.kernel(executable, rank)
     const programsPerProcessor = kernel.programsPerSm({ block, sharedBytes })

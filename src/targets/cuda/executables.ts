@@ -9,6 +9,7 @@ import type { Site } from '../../ir/site.ts'
 import { lower } from '../../ir/stages.ts'
 import { emitCuda } from './emit/emit.ts'
 import type { EmitFacts, EmittedKernel } from './emit/recipe.ts'
+import { unlikeUnrecorded } from './emit/recorded.ts'
 import { specialise, type WorldFacts } from './facts.ts'
 import type { LaunchArguments } from './arguments.ts'
 import type { Device, Kernel } from './device.ts'
@@ -25,6 +26,8 @@ export interface Executable {
   readonly waiting: { readonly site: Site | undefined } | undefined
   /** Nothing behind it is read early: it looks at a word until that changes, by whatever, or has only flags, as a barrier has. */
   readonly polls: boolean
+  /** Of one that records: how it differs from one that does not. */
+  readonly unlike: readonly string[]
 }
 
 const known = new WeakMap<KernelIR, Map<string, Executable>>()
@@ -54,7 +57,11 @@ function make(ir: KernelIR, facts: EmitFacts): Executable {
   const writesElsewhere = [...new Set(elsewhere.map((ref) => paramName(origin(ref).base)))]
   const hasOnlyFlags = waiting !== undefined && !ir.body.params.some(({ type }) => type.kind === 'tensor')
   const polls = hasOnlyFlags || [...walk(ir.body)].some((node) => isLoop(node) && mayWait(node))
-  return { ir, emitted, counterWords, writesElsewhere, waiting: waiting && { site: waiting.site }, polls }
+  const unlike = facts.record ? unlikeUnrecorded(ir, facts) : []
+  return {
+    ...{ ir, emitted, counterWords, writesElsewhere, polls, unlike },
+    waiting: waiting && { site: waiting.site },
+  }
 }
 
 /** Machine code for a device. */
