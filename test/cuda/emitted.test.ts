@@ -11,6 +11,7 @@ import { load } from '../../src/cli/load.ts'
 import { bf16, f32, flags, kernel, tensor, type Program } from 'arke'
 import { factsOf, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
 import { unlikeUnrecorded } from '../../src/targets/cuda/emit/recorded.ts'
+import { operations } from '../../src/ops/operations.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
 import { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { argumentOf } from '../../src/world/arguments.ts'
@@ -27,7 +28,12 @@ interface Texts {
   readonly printed: ReadonlySet<string>
 }
 
-async function texts(ranks: number, record: boolean, use: (world: World) => unknown): Promise<Texts> {
+async function texts(
+  ranks: number,
+  record: boolean,
+  heap: number,
+  use: (world: World) => unknown,
+): Promise<Texts> {
   const launched = new Set<string>()
   const printed = new Set<string>()
   const compile = ({ source }: EmittedKernel): Uint8Array => {
@@ -35,16 +41,12 @@ async function texts(ranks: number, record: boolean, use: (world: World) => unkn
     return new Uint8Array()
   }
   const platform = { devices: [new Device(fakeDriver({ kernels }).driver, 0)], compile }
-  const world = new CudaWorld(platform, { ranks, heap: 1 << 22, record })
+  const world = new CudaWorld(platform, { ranks, heap, record })
   const seen = intercepted(world, (launches, go) => {
     for (const launch of launches) printed.add(print(launch, ranks, record))
     go()
   })
-  try {
-    await use(seen)
-  } catch {
-    // A scenario that looks at its results finds that nothing was computed.
-  }
+  await use(seen)
   await world.close().catch(() => undefined)
   launched.forEach((source) => source.includes('read_clock') && launched.delete(source))
   return { launched, printed }
@@ -69,11 +71,35 @@ describe.each([false, true])('what is printed is what is launched, recording: %s
   it.each(examples)('examples/%s', async (name) => {
     const { scenarios } = await load(join(root, 'examples', name))
     for (const { ranks, run } of scenarios) {
-      const { launched, printed } = await texts(ranks[0], record, run)
+      const { launched, printed } = await texts(ranks[0], record, 1 << 22, async (world) => {
+        try {
+          await run(world)
+        } catch {
+          // A scenario that looks at its results finds that nothing was computed.
+        }
+      })
       expect(launched.size).toBeGreaterThan(0)
       for (const source of launched) expect(printed).toContain(source)
     }
   })
+
+  it.each(operations.map((definition) => [definition.name, definition] as const))(
+    '%s, in every form',
+    async (_, { points, make, tiling }) => {
+      const [ranks, dtype, [shape]] = [2, 'bf16' as const, Object.values(points.usual)]
+      const { launched, printed } = await texts(ranks, record, 1 << 28, (world) => {
+        const forms = Object.values(points.forms({ machine: world.machine, ranks, dtype, shape }))
+        expect(forms.length).toBeGreaterThan(0)
+        for (const form of forms) {
+          const options = { ...form, shape, dtype }
+          const [tiles] = tiling(world, options).candidates()
+          make(world, { ...options, tiles } as typeof options).launch()
+        }
+      })
+      expect(launched.size).toBeGreaterThan(0)
+      for (const source of launched) expect(printed).toContain(source)
+    },
+  )
 })
 
 describe('a kernel that records', () => {
