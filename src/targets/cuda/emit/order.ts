@@ -200,7 +200,9 @@ class Ordering {
     if (opOf(node).accesses.some(({ reads, writes }) => reads && writes)) return this.#atomic(node)
     if (this.#plans.scratch.has(node)) return this.#handOver(node)
     if (accessesOf(node, this.#plans).length > 0)
-      throw new Error(`${node.op} accesses memory, and nothing says how the threads of a role are ordered there`)
+      throw new Error(
+        `${node.op} accesses memory, and nothing says how the threads of a role are ordered there`,
+      )
     const isToScalar = node.op.startsWith('reduce.') && !isFragment(node)
     return isToScalar ? this.#exchanging(node, 'warps') : this.#copy(node)
   }
