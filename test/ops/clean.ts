@@ -1,15 +1,20 @@
-/** An operation under the checker: no finding on random schedules and in a bounded search, recorded and lowered. */
+/** An operation under the checker: no finding on random schedules and in a bounded search, as recorded and as a GPU runs it. */
 import { expect } from 'vitest'
 import type { StorageDType } from '../../src/ir/dtype.ts'
+import type { KernelIR } from '../../src/ir/node.ts'
 import { kernel, tensor, type Kernel, type TensorParam } from '../../src/lang/kernel.ts'
 import type { Program } from '../../src/lang/program.ts'
 import type { Tensor, TensorRank } from '../../src/lang/tensor.ts'
 import { oncePer, type OperandDType, type Operation } from '../../src/ops/operation.ts'
+import { atStage, LAST_STAGE, specialise, usualWorld, type Shapes } from '../../src/targets/cuda/facts.ts'
 import { explore } from '../../src/targets/check/explore.ts'
 import { formatFinding } from '../../src/targets/check/findings.ts'
 import { expectClose, scenario, type Scenario, type World } from '../../src/world/world.ts'
 
-export const stages = ['recorded', 'lowered'] as const
+const asOnGpu = (recorded: KernelIR, shapes: Shapes): KernelIR =>
+  atStage(recorded, LAST_STAGE, specialise(usualWorld, shapes))
+
+export const stages = { recorded: 'recorded', [LAST_STAGE]: asOnGpu } as const
 
 export interface Repeated<C> {
   /** The input that the result is proportional to. */
@@ -92,10 +97,10 @@ export interface Effort {
 export async function expectClean(subject: Scenario, effort: Effort = {}): Promise<void> {
   const [ranks] = subject.ranks
   const { schedules = 10, limit = 10 } = effort
-  for (const stage of stages) {
+  for (const [name, stage] of Object.entries(stages)) {
     const random = await explore(subject, { ranks, stage, schedules })
-    expect(random.findings.map(formatFinding), `${stage}, random schedules`).toEqual([])
+    expect(random.findings.map(formatFinding), `${name}, random schedules`).toEqual([])
     const search = await explore(subject, { ranks, stage, preemptions: 1, limit })
-    expect(search.findings.map(formatFinding), `${stage}, search`).toEqual([])
+    expect(search.findings.map(formatFinding), `${name}, search`).toEqual([])
   }
 }

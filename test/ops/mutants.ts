@@ -11,7 +11,6 @@ import type { Kernel, Meta, Params } from '../../src/lang/kernel.ts'
 import { explore } from '../../src/targets/check/explore.ts'
 import { formatFinding, type Finding } from '../../src/targets/check/findings.ts'
 import type { LaunchArguments, LaunchOptions, Scenario, World } from '../../src/world/world.ts'
-import { stages } from './clean.ts'
 
 type Rewrite = (node: Node, copier: Copier) => Node | 'drop'
 
@@ -119,7 +118,7 @@ async function findingsOf(subject: Scenario, mutant: Mutant): Promise<(Finding |
       : ir,
   )
   const first: (Finding | undefined)[] = []
-  for (const stage of stages) {
+  for (const stage of ['recorded', 'lowered'] as const) {
     const random = await explore(mutated, { ranks, stage, schedules: 200 })
     first.push(
       random.findings[0] ??

@@ -166,9 +166,10 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Assignment {
     if (isElementwise(node) && node.op !== 'convert') for (const input of node.inputs) join(node, input, node)
     switch (node.op) {
       case 'dot':
-        join(node, node.inputs[2], node)
+        // What is added to may be of another kind, as one number is that is a row's: then that is converted, and not the product.
         if (maySwap(node, group)) swappable.push(node)
         else force(node, 'accumulator', undefined)
+        joinAccumulator(node, node.inputs[2])
         if (isFragment(node.inputs[0])) leftOperand(node, node.inputs[0], group)
         break
       case 'load':
@@ -207,6 +208,11 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Assignment {
           joinPlaces(node)
         }
     }
+  }
+  const joinAccumulator = (dot: Node, added: Node): void => {
+    if (isFragment(added) && !isSplat(added) && find(added).kind && !isMatrix(find(added).kind))
+      clash(added, dot)
+    else join(dot, added, dot)
   }
   /** What the matrix unit wants is forced only on a value that nothing else has a say in: `dot` can stage any other. */
   const leftOperand = (dot: Node, left: Node, group: Group): void => {
