@@ -26,10 +26,12 @@ const [values, views, memory, sync, control] = [
   ['control.ts', 'controlOps'],
 ] as const
 
-const [checker, cpu, traffic] = [
+const [checker, cpu, traffic, gpu, layouts] = [
   'src/targets/check/ops.ts',
   'src/targets/cpu/lower/nodes.ts',
   'src/ir/traffic/execute.ts',
+  'src/targets/cuda/emit/render/index.ts',
+  'src/targets/cuda/emit/assign.ts',
 ]
 
 const added: readonly Added[] = [
@@ -37,68 +39,68 @@ const added: readonly Added[] = [
     op: 'cube',
     to: values,
     record: `unary('x * x * x', floats, float((x) => x * x * x))`,
-    tables: ['src/targets/cpu/lower/elements.ts'],
+    tables: ['src/targets/cpu/lower/elements.ts', gpu],
   },
   {
     op: 'reduce.product',
     to: values,
     record: `reduction('product along an axis', 1, (a, b) => a * b)`,
-    tables: ['src/targets/cpu/lower/fragments.ts'],
+    tables: ['src/targets/cpu/lower/fragments.ts', gpu],
   },
   {
     op: 'cluster',
     to: values,
     record: `{ ...id, varies: 'by program', summary: 'the number of its cluster' }`,
-    tables: [checker, cpu, traffic, 'src/targets/cpu/lower/scalars.ts'],
+    tables: [checker, cpu, traffic, 'src/targets/cpu/lower/scalars.ts', gpu, layouts],
   },
   {
     op: 'repeat',
     to: values,
     record: `{ ...free, elements: 'stretched', numbers: [0], summary: 'twice', infer: ({ inputs }) => inputs[0].type }`,
-    tables: ['src/targets/cpu/lower/nest.ts'],
+    tables: ['src/targets/cpu/lower/nest.ts', gpu, layouts],
   },
   {
     op: 'reverse',
     to: values,
     record: `{ ...free, elements: 'moved', numbers: [0], summary: 'backwards', infer: ({ inputs }) => inputs[0].type }`,
-    tables: [checker, cpu, traffic, 'src/targets/cpu/lower/nest.ts'],
+    tables: [checker, cpu, traffic, 'src/targets/cpu/lower/nest.ts', gpu, layouts],
   },
   {
     op: 'scan',
     to: values,
     record: `{ ...computed, elements: 'other', operations: 1, summary: 'sums so far', infer: ({ inputs }) => inputs[0].type }`,
-    tables: [checker, cpu, traffic],
+    tables: [checker, cpu, traffic, gpu, layouts],
   },
   {
     op: 'window',
     to: views,
     record: `{ ...view, summary: 'another part', infer: ({ inputs }) => inputs[0].type }`,
-    tables: [checker, cpu, traffic, 'src/targets/cpu/lower/views.ts'],
+    tables: [checker, cpu, traffic, 'src/targets/cpu/lower/views.ts', gpu],
   },
   {
     op: 'atomic.nand',
     to: memory,
     record: `atomic('neither', bitwiseDtypes, { commutes: false, change: () => (_, value) => value })`,
-    tables: ['src/targets/cpu/lower/atomics.ts'],
+    tables: ['src/targets/cpu/lower/atomics.ts', gpu],
   },
   {
     op: 'scratch',
     to: memory,
     record: `{ ...yieldsNothing, ...noMemory, ...straight, effect: 'declare', place: 'top', ahead: 'both',
       summary: 'memory of a cluster', infer: () => voidType }`,
-    tables: [checker, cpu, 'src/targets/cpu/lower/lower.ts', 'src/targets/cpu/lower/views.ts'],
+    tables: [checker, cpu, 'src/targets/cpu/lower/lower.ts', 'src/targets/cpu/lower/views.ts', gpu],
   },
   {
     op: 'ping',
     to: sync,
     record: `{ ...synchronises, order: 'both', summary: 'tells everybody', infer: () => voidType }`,
-    tables: [checker, cpu],
+    tables: [checker, cpu, gpu],
   },
   {
     op: 'forever',
     to: control,
     record: `{ ...control, flow: 'repeats', state: 'carried', summary: 'without end', infer: () => voidType }`,
-    tables: [cpu, traffic, 'src/ir/print.ts', 'src/targets/check/code.ts'],
+    tables: [cpu, traffic, 'src/ir/print.ts', 'src/targets/check/code.ts', gpu],
   },
 ]
 

@@ -8,7 +8,7 @@
  * layout. Where two demands meet, a `Conflict` names the value to be had in another layout and where; the stage `layouts`
  * (`conversions.ts`) inserts a `convert` there.
  */
-import { isElementwise } from '../../../ir/ops/index.ts'
+import { entryOf, isElementwise, opOf, opsWith, type OpName } from '../../../ir/ops/index.ts'
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { sameShape, type Shape, type ValueType } from '../../../ir/type.ts'
@@ -162,53 +162,78 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Assignment {
       carry(node)
     }
   }
-  const constrain = (node: Node, group: Group): void => {
-    if (isElementwise(node) && node.op !== 'convert') for (const input of node.inputs) join(node, input, node)
-    switch (node.op) {
-      case 'dot':
-        // What is added to may be of another kind, as one number is that is a row's: then that is converted, and not the product.
-        if (maySwap(node, group)) swappable.push(node)
-        else force(node, 'accumulator', undefined)
-        joinAccumulator(node, node.inputs[2])
-        if (isFragment(node.inputs[0])) leftOperand(node, node.inputs[0], group)
-        break
-      case 'load':
-      case 'store':
-        if (node.inputs[2]) join(node.inputs[1], node.inputs[2], node)
-        if (node.op === 'load' && node.inputs[1]) join(node, node.inputs[1], node)
-        joinPlaces(node)
-        break
-      case 'copy': {
-        const [first, ...others] = lanesOf(node)
-        for (const other of others) join(first, other, node)
-        break
-      }
-      case 'reduce.sum':
-      case 'reduce.max':
-      case 'reduce.min':
-        if (isFragment(node))
-          relate(node.inputs[0], node, attribute<number>(node, 'axis') === 1 ? 'rows' : 'columns', node)
-        break
-      case 'expand':
-        if (isFragment(node.inputs[0])) join(node, node.inputs[0], node)
-        break
-      case 'broadcast': {
-        const from = shapeOf(node.inputs[0])
-        if (isOneOfMany(node)) break
-        if (from.length === 2 && !sameShape(from, shapeOf(node)))
-          relate(node, node.inputs[0], from[1] === 1 ? 'rows' : 'columns', node)
-        break
-      }
-      case 'result':
-        if (isFragment(node)) joinResult(node)
-        break
-      default:
-        if (node.op.startsWith('atomic.')) {
-          for (const value of node.inputs.slice(1)) join(node, value, node)
-          joinPlaces(node)
-        }
-    }
+  const unconstrained = (): void => undefined
+  const joinResult = (node: Node): void => {
+    const [control] = node.inputs
+    const inner = control.blocks[control.blocks.length - 1]
+    const index = attribute<number>(node, 'index')
+    if (opOf(control).state === 'yielded') {
+      join(inner.results[index], node, undefined)
+      join(control.blocks[0].results[index], node, undefined)
+    } else join(inner.params[inner.params.length - inner.results.length + index], node, undefined)
   }
+  /** What each op asks of the layouts of its operands and of what it yields. */
+  const constraints: Readonly<Record<OpName, (node: Node, group: Group) => void>> = {
+    ...opsWith({ effect: 'control' }, unconstrained),
+    ...opsWith({ effect: 'declare' }, unconstrained),
+    ...opsWith({ effect: 'sync' }, unconstrained),
+    // What follows from places alone is had in any layout, and indices of gathered rows go through shared memory.
+    ...opsWith({ isView: true }, unconstrained),
+    ...opsWith({ elements: 'indices' }, unconstrained),
+    ...opsWith({ elements: 'same' }, (node: Node) => {
+      for (const input of node.inputs) join(node, input, node)
+    }),
+    convert: unconstrained,
+    ...opsWith({ elements: 'reduced' }, (node: Node) => {
+      if (isFragment(node))
+        relate(node.inputs[0], node, attribute<number>(node, 'axis') === 1 ? 'rows' : 'columns', node)
+    }),
+    expand(node) {
+      if (isFragment(node.inputs[0])) join(node, node.inputs[0], node)
+    },
+    broadcast(node) {
+      const from = shapeOf(node.inputs[0])
+      if (!isOneOfMany(node) && from.length === 2 && !sameShape(from, shapeOf(node)))
+        relate(node, node.inputs[0], from[1] === 1 ? 'rows' : 'columns', node)
+    },
+    dot(node, group) {
+      if (maySwap(node, group)) swappable.push(node)
+      else force(node, 'accumulator', undefined)
+      joinAccumulator(node, node.inputs[2])
+      if (isFragment(node.inputs[0])) leftOperand(node, node.inputs[0], group)
+    },
+    load(node) {
+      if (node.inputs[2]) join(node.inputs[1], node.inputs[2], node)
+      if (node.inputs[1]) join(node, node.inputs[1], node)
+      joinPlaces(node)
+    },
+    store(node) {
+      if (node.inputs[2]) join(node.inputs[1], node.inputs[2], node)
+      joinPlaces(node)
+    },
+    copy(node) {
+      const [first, ...others] = lanesOf(node)
+      for (const other of others) join(first, other, node)
+    },
+    'copy.async': unconstrained,
+    ...opsWith({ effect: 'write', elements: 'other' }, (node: Node) => {
+      for (const value of node.inputs.slice(1)) join(node, value, node)
+      joinPlaces(node)
+    }),
+    'words.post': unconstrained,
+    'words.take': unconstrained,
+    rank: unconstrained,
+    program: unconstrained,
+    programs: unconstrained,
+    dim: unconstrained,
+    epoch: unconstrained,
+    param: unconstrained,
+    result(node) {
+      if (isFragment(node)) joinResult(node)
+    },
+  }
+  const constrain = (node: Node, group: Group): void => entryOf(constraints, node)(node, group)
+  /** What is added to may be of another kind, as one number is that is a row's: then that is converted, and not the product. */
   const joinAccumulator = (dot: Node, added: Node): void => {
     if (isFragment(added) && !isSplat(added) && find(added).kind && !isMatrix(find(added).kind))
       clash(added, dot)
@@ -246,15 +271,6 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Assignment {
       join(param, init, node)
       join(param, result, body)
     })
-  }
-  const joinResult = (node: Node): void => {
-    const [control] = node.inputs
-    const inner = control.blocks[control.blocks.length - 1]
-    const index = attribute<number>(node, 'index')
-    if (control.op === 'if' || control.op === 'until') {
-      join(inner.results[index], node, undefined)
-      join(control.blocks[0].results[index], node, undefined)
-    } else join(inner.params[inner.params.length - inner.results.length + index], node, undefined)
   }
   visit(ir.body, roles.whole)
   const sliced = new Set(relations.map(({ matrix }) => find(matrix)))
