@@ -7,7 +7,13 @@ import { fences, root } from './snippets.ts'
 
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
 const documents = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md'))
-const pages = ['README.md', ...documents.map((name) => `docs/${name}`)]
+const pages = [
+  'README.md',
+  'CHANGELOG.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  ...documents.map((name) => `docs/${name}`),
+]
 
 describe('README', () => {
   it('shows a kernel that is an example, word for word', () => {
@@ -36,7 +42,7 @@ describe('README', () => {
     expect(shown).toHaveLength(2)
     for (const { text } of shown) {
       const [command, ...lines] = text.split('\n')
-      const args = command.replace('$ npx tsx src/cli/main.ts ', '').split(' ')
+      const args = command.replace('$ npx arke ', '').split(' ')
       const { stdout } = await arkeFromSource(...args)
       expect(stdout).toContain(lines.join('\n'))
     }
