@@ -5,7 +5,7 @@ import { columns, digits } from '../../src/report/format.ts'
 import { time } from '../../src/report/units.ts'
 import { findCuda } from '../../src/targets/cuda/driver.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
-import { tunedTables } from '../../src/tune/shipped.ts'
+import { shippedTables } from '../../src/tune/shipped.ts'
 import { namedNumbers, tableSource, withTiles } from '../../src/tune/tables.ts'
 import { compileAhead } from './ahead.ts'
 import { Pattern, type HalfDType } from './pattern.ts'
@@ -70,7 +70,7 @@ if (options.table) {
   const [name, ...others] = new Set(found.map(({ asked }) => asked.device))
   if (name === undefined || others.length > 0) fail('--table: results of one device are wanted')
   const exported = name.split(' ').at(-1)!.toLowerCase()
-  writeFileSync(options.write, tableSource(exported, name, withTiles(tunedTables, found)[name]))
+  writeFileSync(options.write, tableSource(exported, name, withTiles(shippedTables, found)[name]))
   console.log(`${found.length} points of ${name} are in ${options.write}`)
   process.exit(0)
 }

@@ -5,7 +5,7 @@ import { groupedBy } from '../report/runs/points.ts'
 import { reach } from '../report/runs/terminal.ts'
 import { time } from '../report/units.ts'
 import { remember } from '../tune/cache.ts'
-import { tunedTables } from '../tune/shipped.ts'
+import { shippedTables } from '../tune/shipped.ts'
 import { namedNumbers, tableSource, withTiles } from '../tune/tables.ts'
 import { tune, type Tuned } from '../tune/tune.ts'
 import { openWorld, worlds } from '../world/open.ts'
@@ -140,7 +140,7 @@ function sourceOf(tuned: readonly Tuned[]): string {
   const { device } = tuned[0].asked
   const found = tuned.map(({ asked, best }) => ({ asked, tiles: best.tiles }))
   const name = device.split(' ').at(-1)!.toLowerCase()
-  return tableSource(name, device, withTiles(tunedTables, found)[device])
+  return tableSource(name, device, withTiles(shippedTables, found)[device])
 }
 
 /** A table for each shape, within 100 columns. */

@@ -1,8 +1,10 @@
 /**
- * Which variant `auto` is: the one that was fastest at the measured point nearest to what is asked for, on the same target and
- * with the same layout. Extents and ranks count by their ratio, since times go with products of them. What a program has
- * measured itself (`rememberMeasurements`, from what `arke bench --json` writes) goes before what is shipped.
+ * Chooses the variant for `auto`: the fastest variant at the measured point nearest to the requested one. Only points of the same family
+ * of machines, the same layout and the same kind of memory (one for all ranks, or several with links) count. The distance between two
+ * points is the sum of the doublings between their extents and numbers of ranks. Measurements of the program itself
+ * (`rememberMeasurements`, from the output of `arke bench --json`) take precedence over shipped ones.
  */
+import { isOneMemory } from '../world/machine.ts'
 import type { OperationDefinition, OperationOptions, TilingWorld } from './operation.ts'
 
 /** The times of the variants at one point, in microseconds. */
@@ -10,9 +12,11 @@ export interface Measurement {
   readonly operation: string
   readonly target: string
   readonly ranks: number
+  /** True if ranks had memories of their own, with links between them. Virtual ranks and CPU ranks share one memory. */
+  readonly hasLinks?: boolean
   readonly dtype: string
   readonly shape: Readonly<Record<string, number>>
-  /** What must be the same for a measurement to say anything: { shard: 'K' }. */
+  /** Options that must be equal for a measurement to apply, such as { shard: 'K' }. */
   readonly layout: Readonly<Record<string, string>>
   readonly times: Readonly<Record<string, number>>
 }
@@ -20,18 +24,18 @@ export type Asked = Omit<Measurement, 'times'>
 
 export interface Choice {
   readonly variant: string
-  /** In words. */
+  /** A sentence for the user. */
   readonly reason: string
 }
 
 const remembered: Measurement[] = []
 
-/** Choose by these first, in this process. */
+/** Adds measurements that take precedence over shipped ones in this process. */
 export function rememberMeasurements(measurements: readonly Measurement[]): void {
   remembered.unshift(...measurements)
 }
 
-/** The variant that is asked for, or chosen for `auto`: on a world, or on a machine that is only described. */
+/** The requested variant, or the one chosen for `auto`. The machine may be that of a world or only a description. */
 export function variantOf<Options extends OperationOptions>(
   definition: Pick<OperationDefinition<Options, never>, 'name' | 'variants' | 'layouts' | 'measurements'>,
   { ranks, machine }: TilingWorld,
@@ -41,14 +45,15 @@ export function variantOf<Options extends OperationOptions>(
   const { name, variants, measurements } = definition
   const { dtype, shape } = options
   const layout = layoutOf(definition, options as unknown as Readonly<Record<string, unknown>>)
+  const hasLinks = ranks > 1 && !isOneMemory(machine)
   return choose(
-    { operation: name, target: machine.family, ranks, dtype, shape, layout },
+    { operation: name, target: machine.family, ranks, hasLinks, dtype, shape, layout },
     variants,
     measurements,
   )
 }
 
-/** Of options or results, those that say how inputs are laid out. */
+/** Extracts the options that describe the layout of inputs. */
 export function layoutOf(
   { layouts = {} }: { readonly layouts?: OperationDefinition<OperationOptions, never>['layouts'] },
   given: Readonly<Record<string, unknown>>,
@@ -56,7 +61,7 @@ export function layoutOf(
   return Object.fromEntries(Object.keys(layouts).map((name) => [name, String(given[name])]))
 }
 
-/** `variants` are those there are; the last is taken where nothing was measured. */
+/** Chooses among `variants`; without an applicable measurement, the last one. */
 export function choose(asked: Asked, variants: readonly string[], shipped: readonly Measurement[]): Choice {
   for (const table of [remembered, shipped]) {
     const nearest = nearestOf(asked, table)
@@ -72,7 +77,11 @@ export function choose(asked: Asked, variants: readonly string[], shipped: reado
     return { variant, reason: `${variant} was the fastest at ${describe(nearest)}${gain}` }
   }
   const variant = variants[variants.length - 1]
-  return { variant, reason: `nothing was measured for ${asked.operation} on ${asked.target}: ${variant}` }
+  const links = asked.hasLinks ? ' with links between ranks' : ''
+  return {
+    variant,
+    reason: `nothing was measured for ${asked.operation} on ${asked.target}${links}: ${variant}`,
+  }
 }
 
 function nearestOf(asked: Asked, table: readonly Measurement[]): Measurement | undefined {
@@ -84,9 +93,10 @@ function nearestOf(asked: Asked, table: readonly Measurement[]): Measurement | u
   return nearest
 }
 
-/** In doublings; infinite where one says nothing about the other. */
+/** The distance in doublings; infinite if one measurement says nothing about the other. */
 function distanceBetween(asked: Asked, measured: Asked): number {
   if (asked.operation !== measured.operation || asked.target !== measured.target) return Infinity
+  if ((asked.hasLinks ?? false) !== (measured.hasLinks ?? false)) return Infinity
   if (Object.entries(asked.layout).some(([name, value]) => measured.layout[name] !== value)) return Infinity
   const doublings = (a: number, b: number): number => Math.abs(Math.log2(a / b))
   let distance = doublings(asked.ranks, measured.ranks) + (asked.dtype === measured.dtype ? 0 : 0.5)

@@ -1,11 +1,11 @@
-/** Which tiles a product is cut into on one rank where nobody said otherwise. */
+/** The default tiles of a matrix product on one rank. */
 import { productCandidates } from '../tune/candidates.ts'
 import { tilesFor, type Tiling } from '../tune/configurations.ts'
 import { fewestProcessors, isCached, type Machine } from '../world/machine.ts'
-import { isLegalProduct, usesMatrixUnit } from './limits.ts'
+import { isLegalProduct, stageBytes, tileMemory, usesMatrixUnit } from './limits.ts'
 import type { OperandDType } from './operation.ts'
 
-/** A type and not an interface: tables hold tiles of any operation. */
+/** A type alias, so that it is assignable to the index signature of tables. */
 export type Tiles = {
   readonly BM: number
   readonly BN: number
@@ -18,20 +18,27 @@ export interface ProductShape {
   readonly n: number
   readonly k: number
   readonly dtype: OperandDType
-  /** The right operand was packed once: its tiles are read where they lie. */
+  /** True if the right operand was packed once, so that its tiles are read in place. */
   readonly packed?: boolean
 }
 
-/** The extent in whole steps, at most `most`. */
+/** The extent rounded up to a multiple of `step`, at most `most`. */
 export const upTo = (extent: number, most: number, step: number): number =>
   Math.min(most, Math.ceil(extent / step) * step)
 
 /**
- * In scratch memory, as on a GPU: few rows wait for memory alone: small tiles, many programs, and deep pipelines of them; or one wide tile for nearly
- * every multiprocessor; or, where each has many tiles one after the other, tiles of which two programs share it, so that one copies
- * while the other ends. Many rows want tiles as large as the registers bear, unless there are too few for all multiprocessors.
+ * Default tiles for a machine with scratch memory, such as a GPU, reduced until they fit that memory.
+ *
+ * Products of few rows are bound by memory bandwidth. They take small tiles in deep pipelines; or one wide tile per multiprocessor, if
+ * that keeps nearly all of them busy; or, if each multiprocessor has many tiles, tiles so small that two programs share it and one
+ * copies while the other finishes. Products of many rows take the largest tiles that the registers hold, unless there are
+ * too few of those for all multiprocessors.
  */
-export function scratchTiles(machine: Machine, { m, n, dtype }: Omit<ProductShape, 'k'>): Tiles {
+export function scratchTiles(machine: Machine, shape: Omit<ProductShape, 'k'>): Tiles {
+  return fitted(machine, wantedTiles(machine, shape), shape.dtype)
+}
+
+function wantedTiles(machine: Machine, { m, n, dtype }: Omit<ProductShape, 'k'>): Tiles {
   const multiprocessors = fewestProcessors(machine)
   if (!usesMatrixUnit(machine, dtype)) return { BM: m <= 16 ? 16 : 64, BN: 64, BK: 32, stages: 3 }
   const wide = Math.ceil(n / 256)
@@ -50,7 +57,16 @@ export function scratchTiles(machine: Machine, { m, n, dtype }: Omit<ProductShap
   return isFull ? { BM: 128, BN: 256, BK: 64, stages: 4 } : { BM: 128, BN: 128, BK: 64, stages: 6 }
 }
 
-/** How the tiles of a product on one rank are chosen. */
+/** Reduces stages to three at least, then the width, then the depth, then stages to two, until the tiles fit the scratch memory. */
+function fitted(machine: Machine, tiles: Tiles, dtype: OperandDType): Tiles {
+  const fitting = Math.floor(tileMemory(machine) / stageBytes(tiles, dtype))
+  if (fitting >= Math.min(3, tiles.stages)) return { ...tiles, stages: Math.min(fitting, tiles.stages) }
+  if (tiles.BN > 64) return fitted(machine, { ...tiles, BN: tiles.BN / 2 }, dtype)
+  if (tiles.BK > 32) return fitted(machine, { ...tiles, BK: tiles.BK / 2 }, dtype)
+  return { ...tiles, stages: Math.max(2, fitting) }
+}
+
+/** The tile choice of a product on one rank. */
 export function gemmTiling(machine: Machine, shape: ProductShape): Tiling<Tiles> {
   const { m, n, k, dtype } = shape
   const fallback = (): Tiles =>
@@ -76,8 +92,8 @@ export const gemmTiles = (machine: Machine, shape: ProductShape): Tiles =>
   isCached(machine) ? cachedTiles(machine, shape) : tilesFor(gemmTiling(machine, shape)).tiles
 
 /**
- * In caches a tile is as large as the caches bear: whatever is copied into one is used that often. A packed operand costs
- * nothing to read again, so its tiles are wide.
+ * Default tiles for a machine whose tiles are held in caches. They are as large as the caches allow, because each copied element is
+ * then used more often. A packed operand needs no copy, so its tiles are narrower.
  */
 function cachedTiles({ panelSteps = 256 }: Machine, { m, n, k, packed = false }: ProductShape): Tiles {
   return {

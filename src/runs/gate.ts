@@ -1,15 +1,14 @@
 /**
- * The gate before every timed execution: all ranks meet in it, on the device, when all that is timed has been enqueued; so the time
- * from its opening to the end of the last rank holds nothing of the host.
+ * The start gate: a kernel in front of every timed execution in which all ranks wait for each other, after all timed work has been
+ * enqueued. The time from the opening of the gate to the end of the last rank therefore contains no host work.
  *
- *   hold    waits for the host to open: before the first gate of a batch, since the host is still enqueueing
- *   gate    all ranks meet; on a GPU, what comes behind it is made ready meanwhile, and touches no memory before it opens
- *   delay   keeps a rank busy for so many turns: a straggler
+ *   hold    waits until the host opens the batch; the host is still enqueueing until then
+ *   gate    a rank barrier by flags
+ *   delay   keeps one rank busy for a number of loop iterations, to make it a straggler
  *
- * CPU ranks that have a core each spin in both and never sleep: a rank that had to be woken would leave the gate late, and the
- * others would have begun without it. Others meet by flags. A GPU lets the next launch be made ready while a kernel waits for flags,
- * and copies nothing early behind a kernel that has only flags. Its ranks meet again when each has told the time: a device does that
- * for one rank after the other, and the first ones would have been at work for a while when the last one's time begins.
+ * On a GPU, the launch behind the gate may start early (programmatic dependent launch) but accesses no memory before the gate opens.
+ * A GPU records the event of one rank after another, so its ranks pass a second gate after they have recorded the start time.
+ * Otherwise the first ranks would have worked for some time before the last rank's start was recorded.
  */
 import { f32, i32 } from '../lang/dtypes.ts'
 import { flags, kernel, scalar, tensor } from '../lang/kernel.ts'
@@ -20,7 +19,7 @@ import type { Stream, StreamEvent, World } from '../world/world.ts'
 
 export const gateName = 'gate'
 
-/** Until a word is at least so much. */
+/** Polls a word until its value is at least `wanted`. */
 function spinUntil(t: Program, word: Tensor<'i32', 1>, wanted: Scalar): void {
   const look = () => t.load(word.at([0]), { order: 'acquire', scope: 'system' })
   t.while(
@@ -30,34 +29,16 @@ function spinUntil(t: Program, word: Tensor<'i32', 1>, wanted: Scalar): void {
   )
 }
 
-/**
- * The same without a rest: on a CPU a loop naps after some hundreds of iterations, for longer than a short operation takes. Loops in
- * loops, each of fewer, go on for milliseconds before the outermost does.
- */
-function spinAwake(t: Program, word: Tensor<'i32', 1>, wanted: Scalar): void {
-  const look = () => t.load(word.at([0]), { order: 'acquire', scope: 'system' })
-  const spin = (seen: Scalar<'i32'>, depth: number): Scalar<'i32'> =>
-    depth === 0
-      ? look()
-      : t.while(
-          { seen, left: t.constant(i32, 200) },
-          ({ seen, left }) => seen.lt(wanted).and(left.gt(0)),
-          ({ seen, left }) => ({ seen: spin(seen, depth - 1), left: left.sub(1) }),
-        ).seen
-  t.while(
-    look(),
-    (seen) => seen.lt(wanted),
-    (seen) => spin(seen, 2),
-  )
-}
-
-/** Computes for so many turns. */
+/** Computes for a number of loop iterations. */
 function keepBusy(t: Program, result: Tensor<'f32', 1>, turns: Index): void {
   const busy = t.for(turns, t.constant(f32, 1), (_, x) => x.mul(0.999).add(0.001))
   t.store(result.at([0]), busy)
 }
 
-/** In turns, some tenths of a millisecond: the host, which has just opened, leaves its core meanwhile. A GPU has its own. */
+/**
+ * Loop iterations, some tenths of a millisecond: on a CPU, the host thread that has just opened the batch leaves its core meanwhile.
+ * A GPU shares no core with the host and needs no such pause.
+ */
 const settling = 100_000
 
 const holdParams = { open: tensor(i32, 1), wanted: scalar(i32), result: tensor(f32, 1) }
@@ -66,16 +47,7 @@ const hold = kernel('hold', holdParams, { settling }, (t, { open, wanted, result
   if (settling > 0) keepBusy(t, result, settling)
 })
 
-/** `met` on rank 0 counts all arrivals, `turn` of each rank its own. */
-const meeting = { met: tensor(i32, 1), turn: tensor(i32, 1) }
-const spinningGate = kernel(gateName, meeting, (t, { met, turn }) => {
-  const turns = t.load(turn.at([0])).add(1)
-  t.store(turn.at([0]), turns)
-  t.atomic.add(met.on(0).at([0]), 1, { order: 'acqRel' })
-  spinAwake(t, met.on(0), turns.mul(t.world))
-})
-
-const flagGate = kernel(gateName, { arrived: flags(1) }, (t, { arrived }) => {
+const gate = kernel(gateName, { arrived: flags(1) }, (t, { arrived }) => {
   t.signalAll(arrived.at([t.rank]))
   t.for(t.world, (source) => t.wait(arrived.at([source])))
 })
@@ -84,31 +56,31 @@ const delay = kernel('delay', { result: tensor(f32, 1), turns: scalar(i32) }, (t
   keepBusy(t, result, turns),
 )
 
-/** An execution to time: how many launches it makes, which must all be enqueued before it starts. */
+/** An execution to time. All of its launches must be enqueued before it starts. */
 export interface Timed {
   readonly launches: number
-  /** They are one graph. */
+  /** True if the launches are replayed as one CUDA graph. */
   readonly isGraph?: boolean
   readonly launch: () => void
 }
 
-/** In nanoseconds, from the opening of its gate. */
+/** The measured times of one execution in nanoseconds, from the opening of its gate. */
 export interface Lap {
-  /** To the end of the last rank. */
+  /** Until the last rank has ended. */
   readonly time: number
-  /** Of each rank, from its leaving the gate to its end. */
+  /** For each rank, the time from leaving the gate to its end. */
   readonly ends: readonly number[]
-  /** What the host did to enqueue it. */
+  /** The host's time to enqueue the execution. */
   readonly host: number
 }
 
 /**
- * What a queue of a rank holds for certain, the gates and the hold included. A GPU's driver makes the host wait when much is
- * pending, for ever if a kernel waits for the host; there events and what joins the streams of a graph are counted, too.
+ * The number of launches that a rank's queue is guaranteed to hold, including gates and the hold. A GPU driver blocks the host when too
+ * many operations are pending, which deadlocks if a kernel waits for the host. On a GPU, events and stream waits count as well.
  */
 const mostLaunches = 48
 const mostPendingOnGpu = 46
-/** Around an execution: two gates, two events, and for a graph two waits. */
+/** Pending operations around an execution: two gates, two events and, for a graph, two stream waits. */
 const pendingAroundOnGpu = 6
 
 export class Gate {
@@ -116,33 +88,23 @@ export class Gate {
   readonly #stream: Stream
   readonly #now: () => number
   readonly #open
-  readonly #launchGate: () => void
-  /** Those that hold: all where every program has a core of its own, or the first. */
+  readonly #arrived
+  /** The ranks that run `hold`: all ranks if every program has a core of its own, otherwise rank 0. */
   readonly #holding: readonly number[]
   readonly #result
   #batches = 0
-  /** What was executed behind each gate so far; null behind those that end a batch. */
+  /** The execution behind each gate so far; null for gates that end a batch. */
   readonly log: (Timed | null)[] = []
-  /** Turns of `delay` in a nanosecond, once it was measured. */
+  /** Loop iterations of `delay` per nanosecond; 0 until measured. */
   #turns = 0
 
-  /** `now` is the host's clock in nanoseconds; `spin`: every program that runs has a core of its own. */
+  /** `now` is the host's clock in nanoseconds. `spin` is true if every running program has a core of its own. */
   constructor(world: World, stream: Stream, now: () => number, spin: boolean) {
     this.#world = world
     this.#stream = stream
     this.#now = now
     this.#holding = spin ? world.localRanks : [0]
-    const options = { grid: 1, stream }
-    if (spin && !this.#isDevice) {
-      const args = {
-        met: world.zeros(i32, [1], { name: 'met' }),
-        turn: world.zeros(i32, [1], { name: 'turn' }),
-      }
-      this.#launchGate = () => world.launch(spinningGate, args, options)
-    } else {
-      const args = { arrived: world.flags([world.ranks], { name: 'gate' }) }
-      this.#launchGate = () => world.launch(flagGate, args, options)
-    }
+    this.#arrived = world.flags([world.ranks], { name: 'gate' })
     this.#open = world.zeros(i32, [1], { name: 'open' })
     this.#result = world.zeros(f32, [1], { name: 'delay' })
   }
@@ -151,7 +113,7 @@ export class Gate {
     return this.#world.machine.capabilities.deviceQueues
   }
 
-  /** Launches what gates are made of once: behind one that holds, a target may be unable to load more. */
+  /** Launches each kernel of the gate once. A target may be unable to load a kernel while `hold` is running. */
   async prepare(): Promise<void> {
     await this.#world.compile?.(() => {
       this.#hold(0)
@@ -163,8 +125,9 @@ export class Gate {
   }
 
   /**
-   * One after the other, each behind a gate; as few batches as the queues allow. A graph has a batch to itself: while one on several ranks waits for
-   * its turn, whatever runs takes 1.6 % longer. (And behind several nothing is copied to a GPU any more, nor can what runs be stopped.)
+   * Runs the executions one after another, each behind a gate, in as few batches as the queues allow. A graph has a batch of its own:
+   * while a graph on several ranks is pending, running kernels take 1.6 % longer. With several graphs pending, copies to the GPU no
+   * longer complete, and a running kernel can no longer be stopped.
    */
   async time(executions: readonly Timed[]): Promise<Lap[]> {
     const laps: Lap[] = []
@@ -184,7 +147,7 @@ export class Gate {
     return laps
   }
 
-  /** What makes an execution start late on a rank, by so many nanoseconds. */
+  /** Returns a function that makes an execution start late on one rank, by a number of nanoseconds. */
   async delaying(rank: number, by: number): Promise<(execution: Timed) => Timed> {
     if (this.#turns === 0) await this.#measureTurns(rank)
     const turns = Math.max(1, Math.round(by * this.#turns))
@@ -227,6 +190,10 @@ export class Gate {
     this.#launchGate()
   }
 
+  #launchGate(): void {
+    this.#world.launch(gate, { arrived: this.#arrived }, { grid: 1, stream: this.#stream })
+  }
+
   async #batch(executions: readonly Timed[]): Promise<Lap[]> {
     const world = this.#world
     const wanted = ++this.#batches
@@ -241,7 +208,7 @@ export class Gate {
       const host = this.#now() - before
       marks.push({ opened, ended: this.#stream.record(), host })
     }
-    // What comes behind this one is the next batch's hold, no part of the last execution.
+    // This gate separates the last execution from the hold of the next batch.
     this.#gate(null)
     for (const rank of this.#holding) world.write(this.#open, rank, [wanted])
     await this.#stream.synchronize()

@@ -9,7 +9,7 @@ import { allGatherGemm, allGatherGemmOperation } from '../../src/ops/allGatherGe
 import { flashDecode } from '../../src/ops/flashDecode/index.ts'
 import { remember, tunedHere } from '../../src/tune/cache.ts'
 import { tilesFor, type Tiling } from '../../src/tune/configurations.ts'
-import { tunedTables } from '../../src/tune/shipped.ts'
+import { shippedTables } from '../../src/tune/shipped.ts'
 import { classOf, settingOf, tableSource, withTiles, type Tables } from '../../src/tune/tables.ts'
 
 const asked = (M: number) => ({
@@ -71,7 +71,7 @@ describe('a table', () => {
   it('is shipped for H200 in its own form', () => {
     const path = new URL('../../src/tune/h200.ts', import.meta.url)
     expect(readFileSync(path, 'utf8')).toBe(
-      tableSource('h200', 'NVIDIA H200', withTiles(tunedTables, [])['NVIDIA H200'] ?? {}),
+      tableSource('h200', 'NVIDIA H200', withTiles(shippedTables, [])['NVIDIA H200'] ?? {}),
     )
   })
 })

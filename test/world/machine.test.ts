@@ -66,6 +66,9 @@ describe.each(operations)('$title on a machine that is only described', (definit
   it.each([
     ['shared out', sharedOut(h200, 8)],
     ['one each', oneEach(h200, 8)],
+    ['a GPU with 64 KiB of scratch memory', sharedOut({ ...h200, sharedBytes: 64 * 1024 }, 8)],
+    ['a GPU with 99 KiB of scratch memory', oneEach({ ...h200, sharedBytes: 99 * 1024 }, 8)],
+    ['a GPU with 304 processors and waves of 64', oneEach({ ...h200, processors: 304, warp: 64 }, 8)],
     ['a CPU', cpuMachine('native', 8)],
   ])('%s: has tiles that fit, candidates and a variant', (_, machine) => {
     const world = { ranks: 8, machine }
@@ -73,9 +76,22 @@ describe.each(operations)('$title on a machine that is only described', (definit
     const { fallback, isLegal, candidates } = definition.tiling(world, options)
     expect(isLegal(fallback())).toBe(true)
     expect(candidates().length).toBeGreaterThan(1)
+    for (const shape of Object.values(definition.points.usual))
+      for (const dtype of ['f16', 'bf16'] as const) {
+        const usual = definition.tiling(world, { ...options, dtype, shape })
+        expect([shape, dtype, usual.isLegal(usual.fallback())]).toEqual([shape, dtype, true])
+      }
     const { variant, reason } = variantOf(definition, world, { ...options, variant: 'auto' })
     expect(definition.variants).toContain(variant)
     expect(reason).toBeTypeOf('string')
+  })
+
+  it('takes no measurement of ranks that share a memory for ranks with links', () => {
+    const options = { ...definition.defaults, dtype: 'bf16' } as const
+    const world = { ranks: 8, machine: oneEach(h200, 8) }
+    const { reason } = variantOf(definition, world, { ...options, variant: 'auto' })
+    expect(reason).toContain('nothing was measured')
+    expect(reason).toContain('with links between ranks')
   })
 
   it('counts its processors and its scratch memory', () => {

@@ -103,8 +103,9 @@ export function decodeTiles(
   }
   const { batch, kvHeads, tokens } = shape
   const BN = given.BN ?? tokensThatFit(machine, shape, given.stages ?? mostStages)
+  const mostBytes = Math.min(mostUnderWay, tileMemory(machine))
   const stages =
-    given.stages ?? (cacheTileBytes(shape, { BN, stages: mostStages }) > mostUnderWay ? 2 : mostStages)
+    given.stages ?? (cacheTileBytes(shape, { BN, stages: mostStages }) > mostBytes ? 2 : mostStages)
   return {
     BN,
     stages,
