@@ -51,7 +51,7 @@ export function figuresSection(points: readonly Point[]): Markup {
       largest difference from a float64 reference, of the deviation that the dtype allows.
     </p>
     ${scroll(
-      'All figures',
+      'Table of all figures',
       html`<table class="figures">
         <thead>
           <tr>
