@@ -7,7 +7,7 @@ import { choose } from '../ops/choice.ts'
 import { writeRunsPage } from '../report/runs/html.ts'
 import { benchTable, tableLegend, unfinishedTable } from '../report/runs/terminal.ts'
 import { sentenceOf } from '../report/headline.ts'
-import { headlineOf, ledgerInWords } from '../report/runs/words.ts'
+import { findings, headlineOf, ledgerInWords } from '../report/runs/words.ts'
 import { readBandwidth } from '../runs/bandwidth.ts'
 import { measure, type UnfinishedPoint } from '../runs/measure.ts'
 import type { BenchResult, Point } from '../runs/results.ts'
@@ -133,7 +133,8 @@ export async function benchCommand(
     }
     if (trace !== undefined) await writeOutput(trace, writeChrome(recorded[0]), interrupt)
   }
-  if (points.length > 1) say(`\n${sentenceOf(headlineOf(points))}`)
+  if (points.length > 1)
+    say(`\n${[sentenceOf(headlineOf(points)), ...findings(points).map(({ text }) => text)].join('\n')}`)
   if (points.length > 0) say(`\n${tableLegend.join('\n')}`)
   const whole: BenchResult = { arke: version, target, machine, points, warnings: warningsOf(points) }
   const result: BenchResult = interrupted ? { ...whole, interrupted: true } : whole

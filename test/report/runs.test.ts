@@ -277,9 +277,13 @@ describe('the headline', () => {
     const text = sentenceOf(headlineOf(points))
     // The fourth roots of 2 * 0.5 * 1 * 4, of 1.9 * 0.4 * 0.9 * 3.9 and of 2.1 * 0.6 * 1.1 * 4.1.
     expect(text).toMatch(/^1.41× as fast as bsp: the geometric mean of the best variant over 4 points/)
-    expect(text).toContain('(from the 95 % intervals: 1.28 to 1.54)')
-    expect(text).toContain('from 0.50× at M=2 to 4.00× at M=8')
-    expect(text).toContain('faster at 2, slower at 1 and not statistically significant at 1')
+    expect(text).toContain('(1.28 to 1.54, from the 95 % intervals)')
+    expect(text).toContain(
+      'faster at 2 points, slower at 1 point and not statistically significant at 1 point',
+    )
+    expect(findings(points)[0].text).toContain(
+      'from 0.50× (0.40 to 0.60) at M=2 to 4.00× (3.90 to 4.10) at M=8',
+    )
   })
 })
 

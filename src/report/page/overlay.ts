@@ -211,7 +211,7 @@ function drawSelection(tracks: Tracks, context: CanvasRenderingContext2D): void 
   const label = `last arrival: rank ${model.ranks[model.collectives.last[selection.index]].rank}, ${time(last)}`
   context.font = `600 ${LABELS}`
   const wide = context.measureText(label).width + 12
-  const left = at + wide + 4 > width ? at - wide - 2 : at + 2
+  const left = at + wide + 4 > width ? Math.max(gutter, at - wide - 2) : at + 2
   context.fillRect(left, AXIS + 2, wide, 20)
   context.fillStyle = ink.paper
   context.textBaseline = 'middle'

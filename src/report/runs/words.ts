@@ -129,7 +129,7 @@ export function headlineOf(points: readonly Point[]): Headline {
   return points.length === 1 ? headlineOfPoint(points[0]) : headlineOfMany(points)
 }
 
-/** What was found for each operation: its own headline, unless that is the headline of everything, and the taxes that went. */
+/** What was found for each operation: its headline where there are several, the range of its points, and the taxes that went. */
 export function findings(
   points: readonly Point[],
 ): readonly { readonly operation: string; readonly text: string }[] {
@@ -138,6 +138,7 @@ export function findings(
     const pairs = own.flatMap(comparisonOf)
     const sentences = [
       ...(groups.length > 1 ? [sentenceOf(headlineOf(own))] : []),
+      ...(pairs.length > 1 ? [rangeOf(pairs)] : []),
       ...(pairs.length > 0 ? [mostGone(pairs)] : []),
     ]
     return sentences.length === 0 ? [] : [{ operation, text: sentences.join(' ') }]
@@ -166,25 +167,37 @@ function headlineOfMany(points: readonly Point[]): Headline {
   const compared = points.flatMap(comparisonOf)
   if (compared.length === 0)
     return { figure: '', text: `${plural(points.length, 'point')}; nothing was compared with bsp.` }
-  const sorted = [...compared].sort((a, b) => a.best.speedup.median - b.best.speedup.median)
   const geometricMean = (of: (speedup: Quantity) => number): string =>
     digits(
       Math.exp(compared.reduce((sum, { best }) => sum + Math.log(of(best.speedup)), 0) / compared.length),
     )
-  const place = ({ point, best }: Comparison): string =>
-    `${digits(best.speedup.median)}× at ${difference(point, points)}`
-  const verdicts = compared.map(({ bulk, best }) => verdict(bulk, best))
-  const counts = (Object.keys(counted) as Verdict[]).flatMap((how) => {
-    const count = verdicts.filter((one) => one === how).length
-    return count === 0 ? [] : [`${counted[how]} at ${count}`]
-  })
+  const [low, high] = [0, 1].map((end) => geometricMean(({ interval }) => interval[end]))
   return {
     figure: `${geometricMean(({ median }) => median)}×`,
     text:
       `as fast as bsp: the geometric mean of the best variant over ${plural(compared.length, 'point')} ` +
-      `(from the 95 % intervals: ${geometricMean(({ interval }) => interval[0])} to ${geometricMean(({ interval }) => interval[1])}), ` +
-      `from ${place(sorted[0])} to ${place(sorted[sorted.length - 1])}. The best variant is ${listed(counts)}.`,
+      `(${low} to ${high}, from the 95 % intervals). The best variant is ${verdictsOf(compared)}.`,
   }
+}
+
+/** How many points have which verdict. */
+function verdictsOf(compared: readonly Comparison[]): string {
+  const verdicts = compared.map(({ bulk, best }) => verdict(bulk, best))
+  return listed(
+    (Object.keys(counted) as Verdict[]).flatMap((how) => {
+      const count = verdicts.filter((one) => one === how).length
+      return count === 0 ? [] : [`${counted[how]} at ${plural(count, 'point')}`]
+    }),
+  )
+}
+
+/** The points at which the best variant gains least and most. */
+function rangeOf(compared: readonly Comparison[]): string {
+  const sorted = [...compared].sort((a, b) => a.best.speedup.median - b.best.speedup.median)
+  const points = compared.map(({ point }) => point)
+  const place = ({ point, best }: Comparison): string =>
+    `${digits(best.speedup.median)}× (${ratioInterval(best.speedup)}) at ${difference(point, points)}`
+  return `The ratio goes from ${place(sorted[0])} to ${place(sorted[sorted.length - 1])}.`
 }
 
 /** What sets a point apart from the others. */
