@@ -10,8 +10,10 @@ import { recognisers } from '../ops/recognisers.ts'
 import { compare, comparisonTable } from '../report/compare.ts'
 import type { AuditDocument } from '../report/document.ts'
 import { bytes, percent } from '../report/format.ts'
+import { sentenceOf } from '../report/headline.ts'
 import { jsonPieces } from '../report/json.ts'
 import { isDocument, readDocument } from '../report/readDocument.ts'
+import { headlineOf } from '../report/summary.ts'
 import { screen } from '../report/terminal.ts'
 import { toDocument } from '../report/toDocument.ts'
 import { breathe, inBreaths, unlessInterrupted } from '../runs/breath.ts'
@@ -85,7 +87,8 @@ export async function auditCommand(
     if (command.json) await pour(jsonLine({ ...document, compared: { comparison, with: after } }))
     else {
       for (const line of comparisonTable(comparison)) print(line)
-      print(`\nBefore: ${document.summary.join(' ')}\n\nAfter: ${after.summary.join(' ')}`)
+      const inWords = (one: AuditDocument): string => [sentenceOf(headlineOf(one)), ...one.summary].join(' ')
+      print(`\nBefore: ${inWords(document)}\n\nAfter: ${inWords(after)}`)
     }
   } else if (command.json) await pour(jsonLine(document))
   else {

@@ -6,7 +6,8 @@ import { cpus } from 'node:os'
 import { choose } from '../ops/choice.ts'
 import { writeRunsPage } from '../report/runs/html.ts'
 import { benchTable, tableLegend, unfinishedTable } from '../report/runs/terminal.ts'
-import { ledgerInWords } from '../report/runs/words.ts'
+import { sentenceOf } from '../report/headline.ts'
+import { findings, headlineOf, ledgerInWords } from '../report/runs/words.ts'
 import { readBandwidth } from '../runs/bandwidth.ts'
 import { measure, type UnfinishedPoint } from '../runs/measure.ts'
 import type { BenchResult, Point } from '../runs/results.ts'
@@ -80,7 +81,7 @@ export async function benchCommand(
   )
   if (!spin)
     say(
-      `${ranks} ranks take turns on ${cpus().length} cores: times say how much work there is, not how ranks would wait`,
+      `${ranks} ranks share ${cpus().length} cores: times show how much work there is, not how long ranks would wait`,
     )
   const points: Point[] = []
   let unfinished: readonly UnfinishedPoint[] = []
@@ -132,6 +133,8 @@ export async function benchCommand(
     }
     if (trace !== undefined) await writeOutput(trace, writeChrome(recorded[0]), interrupt)
   }
+  if (points.length > 1)
+    say(`\n${[sentenceOf(headlineOf(points)), ...findings(points).map(({ text }) => text)].join('\n')}`)
   if (points.length > 0) say(`\n${tableLegend.join('\n')}`)
   const whole: BenchResult = { arke: version, target, machine, points, warnings: warningsOf(points) }
   const result: BenchResult = interrupted ? { ...whole, interrupted: true } : whole

@@ -22,6 +22,8 @@ export interface AuditDocument {
    */
   readonly doubtful?: { readonly collectives: number; readonly commUs: number }
   readonly candidates: readonly CandidateDocument[]
+  /** The share of GPU time that is lost, and who causes how much of the waiting. Documents of earlier versions have none. */
+  readonly headline?: string
   /** The biggest tax, the culprit, the first thing to fix. */
   readonly summary: readonly string[]
   readonly warnings: readonly WarningDocument[]

@@ -2,7 +2,9 @@
 import type { AuditDocument, RankDocument } from './document.ts'
 import { ranges } from '../timeline/ranges.ts'
 import { bytes, percent } from './format.ts'
+import { culpritFirst, culpritOf } from './culprit.ts'
 import { html, scroll, type Markup } from './markup.ts'
+import { rankHeading } from './sections.ts'
 import { count, timeOfUs } from './units.ts'
 
 type Figure = readonly [label: string, value: (rank: RankDocument) => string]
@@ -40,7 +42,9 @@ const figures: readonly Figure[] = [
   ['Launches', ({ launches }) => count(launches)],
 ]
 
-export function figuresSection({ ranks, groups }: AuditDocument): Markup {
+export function figuresSection(document: AuditDocument): Markup {
+  const { ranks, groups } = document
+  const culprit = culpritOf(document)
   return html`<section aria-labelledby="figures-title">
     <h2 id="figures-title">Figures</h2>
     ${scroll(
@@ -53,10 +57,10 @@ export function figuresSection({ ranks, groups }: AuditDocument): Markup {
           </tr>
         </thead>
         <tbody>
-          ${ranks.map(
+          ${culpritFirst(ranks, culprit).map(
             (rank) =>
               html`<tr>
-                <th scope="row">rank ${rank.rank}</th>
+                ${rankHeading(rank.rank, culprit)}
                 ${figures.map(([, value]) => html`<td class="number">${value(rank)}</td>`)}
               </tr>`,
           )}
@@ -112,7 +116,7 @@ export function clocksSection({ clocks }: AuditDocument): Markup {
       and stands where its trace's clock says; the warnings tell of those that it cannot place.
     </p>
     ${scroll(
-      'Clocks',
+      'Table of clocks',
       html`<table>
         <thead>
           <tr>

@@ -106,18 +106,19 @@ const timelineSection: Markup = html`<section id="timeline" aria-labelledby="tim
           id="tracks-canvas"
           tabindex="0"
           role="application"
-          aria-label="Timeline of all ranks. Arrow keys move, plus and minus zoom, 0 shows all, brackets go to the collective before and the next, Escape leaves."
+          aria-label="Timeline of all ranks. Left and right arrows go to the event before and the next, up and down to another track, plus and minus zoom, a and d move, 0 shows all, f folds a rank, brackets go to the collective before and the next, Escape leaves."
           aria-describedby="tracks-list"
         ></canvas>
       </div>
     </div>
     <div class="panel" id="panel" role="region" aria-label="Selection" aria-live="polite">
       <p class="hint">
-        The thin track of each rank tells why its device was busy or idle; the tracks below it are its
-        streams. A column is as high as its share of the time under that pixel. Click an event for its
-        details, a collective for every rank's arrival. Drag to move; Ctrl and wheel, or the wheel alone after
-        a click, to zoom; Shift and drag to measure and zoom into a stretch; click a rank's name to fold it,
-        or its quiet streams to see them. Keys: ← → + − 0 [ ].
+        The thin track of each rank shows why its device was busy or idle; the tracks below it are the rank's
+        streams. The height of a colour is its share of the time under that pixel. Click an event for its
+        details, or a collective for the arrival of every rank. Drag to move. To zoom, use Ctrl and the wheel,
+        the wheel alone after a click, or Shift and drag. Click the name of a rank to fold it, or its quiet
+        streams to show them. Keys: ← → go to the event before and the next, ↑ ↓ to another track, + − 0 zoom,
+        a d move, f folds the rank, [ ] go to the collective before and the next, Esc clears.
       </p>
     </div>
   </div>

@@ -15,6 +15,7 @@ import {
 import { Column, float64, uint32, uint8 } from '../timeline/columns.ts'
 import { sortBy } from '../timeline/sort.ts'
 import { Boundaries } from './boundaries.ts'
+import { culpritOf } from './culprit.ts'
 import type { AuditDocument } from './document.ts'
 import { fold, IntegerWriter } from './integers.ts'
 import {
@@ -89,6 +90,7 @@ export function* pack(input: ReportInput): Generator<Block, PackedHeader> {
     labels: collectives.labels,
     collectives: document.collectives.length,
     members: collectives.members,
+    culprit: culpritOf(document),
     figures: document.ranks,
     steps: document.steps,
   }

@@ -47,6 +47,8 @@ export interface PackedHeader {
   readonly labels: readonly string[]
   readonly collectives: number
   readonly members: number
+  /** The number of the rank that was waited for most, or null (culprit.ts). */
+  readonly culprit: number | null
   /** For the bars. */
   readonly figures: readonly RankDocument[]
   readonly steps: readonly StepDocument[]

@@ -1,8 +1,10 @@
 /** The report's head and its findings, complete without a script: who waited for whom, and what to fuse. */
 import type { AuditDocument, CandidateDocument, RankDocument, StragglerDocument } from './document.ts'
 import { ranges } from '../timeline/ranges.ts'
-import { bytes } from './format.ts'
-import { shapesOf } from './summary.ts'
+import { bytes, shorten } from './format.ts'
+import { culpritBadge, culpritFirst, culpritOf } from './culprit.ts'
+import { headlineMarkup } from './headline.ts'
+import { headlineOf, shapesOf } from './summary.ts'
 import { html, Markup, scroll } from './markup.ts'
 import { count, timeOfUs } from './units.ts'
 import { byGravity } from './warningLines.ts'
@@ -48,10 +50,10 @@ export function headerSection(document: AuditDocument): Markup {
   ]
   return html`<header>
     <div class="top">
-      <p class="brand">arke audit</p>
+      <p class="brand">arke audit: <b>${title}</b></p>
       <button type="button" id="theme">Theme</button>
     </div>
-    <h1>${title}</h1>
+    ${headlineMarkup(headlineOf(document))}
     <p class="facts">${facts.join(' · ')}</p>
     <ol class="summary">
       ${summary.map((sentence) => html`<li>${sentence}</li>`)}
@@ -133,11 +135,21 @@ export function stragglersSection({ stragglers, ranks, doubtful }: AuditDocument
   </section>`
 }
 
-/** A world of hundreds of ranks has as many rows, and the worst as columns. */
+/** The name of a rank at the head of its row, with the badge of the culprit. */
+export const rankHeading = (rank: number, culprit: number | null): Markup =>
+  html`<th scope="row">
+    rank ${rank}${rank === culprit ? html` <span class="badge">${culpritBadge}</span>` : null}
+  </th>`
+
+/** A world of hundreds of ranks has as many rows, and the worst as columns, the culprit first. */
 const COLUMNS = 32
 
 function matrix(stragglers: readonly StragglerDocument[], ranks: readonly RankDocument[]): Markup {
-  const columns = stragglers.slice(0, COLUMNS).sort((a, b) => a.rank - b.rank)
+  const culprit = culpritOf({ stragglers })
+  const columns = culpritFirst(
+    stragglers.slice(0, COLUMNS).sort((a, b) => a.rank - b.rank),
+    culprit,
+  )
   const known = new Set(ranks.map(({ rank }) => rank))
   for (const { waiters } of stragglers) for (const { rank } of waiters) known.add(rank)
   const rows = [...known].sort((a, b) => a - b)
@@ -155,7 +167,12 @@ function matrix(stragglers: readonly StragglerDocument[], ranks: readonly RankDo
     <thead>
       <tr>
         <th scope="col">waited</th>
-        ${columns.map(({ rank }) => html`<th scope="col">for ${rank}</th>`)}
+        ${columns.map(
+          ({ rank }) =>
+            html`<th scope="col">
+              for ${rank}${rank === culprit ? html` <span class="badge">${culpritBadge}</span>` : null}
+            </th>`,
+        )}
         <th scope="col" class="sum">in all</th>
       </tr>
     </thead>
@@ -181,6 +198,7 @@ function matrix(stragglers: readonly StragglerDocument[], ranks: readonly RankDo
 }
 
 function stragglerTable(stragglers: readonly StragglerDocument[]): Markup {
+  const culprit = culpritOf({ stragglers })
   return html`<table>
     <thead>
       <tr>
@@ -197,7 +215,7 @@ function stragglerTable(stragglers: readonly StragglerDocument[]): Markup {
       ${stragglers.map(
         (one) =>
           html`<tr>
-            <th scope="row">rank ${one.rank}</th>
+            ${rankHeading(one.rank, culprit)}
             <td class="number">${timeOfUs(one.keptWaitingUs)}</td>
             <td class="number">${timeOfUs(one.exposedWaitUs)}</td>
             <td class="number">${timeOfUs(one.lateUs)}</td>
@@ -211,7 +229,7 @@ function stragglerTable(stragglers: readonly StragglerDocument[]): Markup {
                       html`<li>
                         <b>${timeOfUs(us)}</b> ${what}
                         ${operator === null ? null : html`<code>${operator}</code>`}
-                        ${name === null ? null : html`<code class="short" title="${name}">${name}</code>`}
+                        ${name === null ? null : html`${kernelName(name)}`}
                       </li>`,
                   )}
               </ul>
@@ -222,7 +240,7 @@ function stragglerTable(stragglers: readonly StragglerDocument[]): Markup {
                 .map((place) =>
                   jump(
                     `${place.kind ?? 'collective'}, ${timeOfUs(place.keptWaitingUs)}`,
-                    `Show the ${place.kind ?? 'collective'} at which rank ${one.rank} was ${timeOfUs(place.lateUs)} late`,
+                    `${place.kind ?? 'collective'}, ${timeOfUs(place.keptWaitingUs)}: show where rank ${one.rank} was ${timeOfUs(place.lateUs)} late`,
                     { from: place.startUs, to: place.startUs, rank: one.rank, collective: place.collective },
                   ),
                 )}
@@ -232,6 +250,17 @@ function stragglerTable(stragglers: readonly StragglerDocument[]): Markup {
     </tbody>
   </table>`
 }
+
+/** So many characters of a kernel's name fit into a cell; the whole name opens on demand. */
+const NAME = 48
+
+const kernelName = (name: string): Markup =>
+  name.length <= NAME
+    ? html`<code>${name}</code>`
+    : html`<details class="long-name">
+        <summary><code>${shorten(name, NAME)}</code></summary>
+        <code>${name}</code>
+      </details>`
 
 /** What a candidate saves, by tax; a column that would be empty is left out. */
 const savings: readonly [label: string, value: (candidate: CandidateDocument) => number | null][] = [

@@ -1,9 +1,43 @@
-/** The audit in three sentences: the biggest tax, the culprit, the first thing to fix. */
+/** The audit in words: a headline, then three sentences (the biggest tax, the culprit, the first thing to fix). */
 import { kernelLabel } from '../taxes/labels.ts'
 import type { AuditDocument, CandidateDocument, RankDocument, StragglerDocument } from './document.ts'
 import { bytes, digits, duration, percent, plural, shorten } from './format.ts'
+import type { Headline } from './headline.ts'
 
-type Figures = Omit<AuditDocument, 'summary'>
+type Figures = Omit<AuditDocument, 'summary' | 'headline'>
+
+/**
+ * The share of GPU time (the wall time of all ranks) that the taxes take, and who causes how much of the waiting. Launch and
+ * bulk synchronous taxes are measured; the locality tax is an estimate inside busy time, so the headline gives it as a bound.
+ */
+export function headlineOf(
+  figures: Pick<Figures, 'ranks' | 'stragglers' | 'collectives' | 'doubtful'>,
+): Headline {
+  const { ranks } = figures
+  if (ranks.length === 0) return { figure: '', text: 'No rank has device work in the window.' }
+  const sum = (of: (rank: RankDocument) => number): number => ranks.reduce((all, rank) => all + of(rank), 0)
+  const wall = sum(({ wallUs }) => wallUs)
+  const lost = sum(({ taxes, exposedCommUs }) => taxes.launchUs + exposedCommUs)
+  const most = lost + sum(({ taxes }) => taxes.localityUs?.[1] ?? 0)
+  const estimated =
+    percent(most, wall) === percent(lost, wall) ? '' : ` (at most ${percent(most, wall)} with data locality)`
+  return { figure: percent(lost, wall), text: `of GPU time lost${estimated}; ${blame(figures)}.` }
+}
+
+function blame({ ranks, stragglers, collectives, doubtful }: Parameters<typeof headlineOf>[0]): string {
+  const [worst] = stragglers
+  const isDoubtful = (doubtful?.collectives ?? 0) > 0
+  if (worst && worst.exposedWaitUs > 0) {
+    const all = stragglers.reduce((sum, { exposedWaitUs }) => sum + exposedWaitUs, 0)
+    const which = isDoubtful ? 'the waiting whose cause is known' : 'the waiting'
+    return `rank ${worst.rank} causes ${percent(worst.exposedWaitUs, all)} of ${which}`
+  }
+  if (isDoubtful) return 'which rank causes the waiting is unknown'
+  if (ranks.length > 1) return worst ? 'all waiting for other ranks is hidden' : 'no rank waits for another'
+  return collectives.length > 0
+    ? 'the trace of one rank does not show which rank causes the waiting'
+    : 'there are no collectives to wait in'
+}
 
 export function summarise(figures: Figures): string[] {
   if (figures.ranks.length === 0) return ['No rank has device work in the window.']

@@ -1,8 +1,10 @@
-/** The audit on one screen: what was read, the taxes of each rank, who was late, what to fuse, three sentences. */
+/** The audit on one screen: its headline, what was read, the taxes of each rank, who was late, what to fuse, three sentences. */
 import type { AuditDocument, RankDocument } from './document.ts'
 import { ranges } from '../timeline/ranges.ts'
 import { bytes, columns, duration, percent, plural, shares, wrap } from './format.ts'
-import { activityOf, describe } from './summary.ts'
+import { culpritFirst, culpritOf } from './culprit.ts'
+import { sentenceOf } from './headline.ts'
+import { activityOf, describe, headlineOf } from './summary.ts'
 import { warningLines } from './warningLines.ts'
 
 /** Ranks that fit; of more, those with most waiting and those with least are shown. */
@@ -13,8 +15,10 @@ const WARNINGS = 5
 export function screen(document: AuditDocument, page: string | null): string[] {
   const { ranks, stragglers, doubtful, candidates, summary } = document
   const rest = page === null ? 'shown by --json' : `in ${page}`
-  const lines = [heading(document), '']
-  lines.push(...rankTable(ranks))
+  const culprit = culpritOf(document)
+  const lines = [sentenceOf(headlineOf(document)), '', heading(document), '']
+  lines.push(...rankTable(ranks, culprit))
+  if (culprit !== null) lines.push(`  *: rank ${culprit} was waited for most`)
   if (ranks.length > SHOWN) lines.push(`  … ${plural(ranks.length - SHOWN, 'more rank')}, ${rest}`)
   lines.push(...clocks(document))
   const late = stragglers.filter(({ exposedWaitUs }) => exposedWaitUs > 0)
@@ -89,9 +93,9 @@ function parts(ranks: readonly RankDocument[]): readonly Column[] {
   ]
 }
 
-function rankTable(ranks: readonly RankDocument[]): string[] {
+function rankTable(ranks: readonly RankDocument[], culprit: number | null): string[] {
   const shown = parts(ranks)
-  const rows = shownRanks(ranks).map((one) => {
+  const rows = shownRanks(ranks, culprit).map((one) => {
     const { rank, wallUs, taxes, overlapPct } = one
     const values = shown.map(([, of]) => of(one))
     const written = shares(
@@ -99,7 +103,7 @@ function rankTable(ranks: readonly RankDocument[]): string[] {
       wallUs,
     )
     return [
-      `${rank}`,
+      rank === culprit ? `${rank}*` : `${rank}`,
       duration(wallUs),
       ...written.map((share, i) => (values[i] === null ? '?' : share)),
       overlapPct === null ? '–' : `${overlapPct.toFixed(0)} %`,
@@ -113,11 +117,16 @@ function rankTable(ranks: readonly RankDocument[]): string[] {
   return columns([['rank', 'wall', ...shown.map(([name]) => name), 'overlap', 'locality'], ...rows])
 }
 
-function shownRanks(ranks: readonly RankDocument[]): readonly RankDocument[] {
-  if (ranks.length <= SHOWN) return ranks
+/** The culprit first, then those with least and with most waiting, in their order. */
+function shownRanks(ranks: readonly RankDocument[], culprit: number | null): readonly RankDocument[] {
+  if (ranks.length <= SHOWN) return culpritFirst(ranks, culprit)
   const byWait = [...ranks].sort((a, b) => (a.taxes.waitUs ?? 0) - (b.taxes.waitUs ?? 0))
-  const shown = new Set([...byWait.slice(0, SHOWN / 2), ...byWait.slice(-SHOWN / 2)])
-  return ranks.filter((rank) => shown.has(rank))
+  const ordered = culpritFirst([...byWait.slice(0, SHOWN / 2), ...byWait.slice(SHOWN / 2).reverse()], culprit)
+  const shown = new Set(ordered.slice(0, SHOWN))
+  return culpritFirst(
+    ranks.filter((rank) => shown.has(rank)),
+    culprit,
+  )
 }
 
 function clocks({ clocks: all }: AuditDocument): string[] {

@@ -19,7 +19,8 @@ import type {
   StepDocument,
   StragglerDocument,
 } from './document.ts'
-import { summarise } from './summary.ts'
+import { sentenceOf } from './headline.ts'
+import { headlineOf, summarise } from './summary.ts'
 
 export interface Audited {
   readonly timeline: Timeline
@@ -55,7 +56,7 @@ export function toDocument(audited: Audited): AuditDocument {
     candidates: audit.candidates.map((one) => scribe.candidate(one)),
     warnings,
   }
-  return { ...figures, summary: summarise(figures) }
+  return { ...figures, headline: sentenceOf(headlineOf(figures)), summary: summarise(figures) }
 }
 
 const microseconds = (nanoseconds: number): number => Math.round(nanoseconds) / 1000

@@ -1,13 +1,14 @@
 /**
  * Variants of an operation, measured side by side in one process: each round executes every variant, the limit and whatever else
  * is compared once, in a random order, each behind a gate. Inputs take turns over more memory than the caches hold, the
- * same for all variants. Before, every variant is compared with a float64 reference, on poisoned outputs; afterwards, on a
- * world that records, it is executed a few times more for its ledger.
+ * same for all variants. Before the rounds, the contention of the processors is measured, and every variant is compared with a
+ * float64 reference, on poisoned outputs. Afterwards, on a world that records, it is executed a few times more for its ledger.
  */
 import type { OperationDefinition, OperationOptions } from '../ops/operation.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import type { World } from '../world/world.ts'
 import { breathe } from './breath.ts'
+import { measureContention } from './contention.ts'
 import { Contest, limitName, randomOrder, type Checked, type ContestOptions } from './contest.ts'
 import { gateName, type Lap, type Timed } from './gate.ts'
 import { executionsOf, ledgerOf, meanLedger, pictureOf } from './ledger.ts'
@@ -58,6 +59,7 @@ export async function measure<Options extends OperationOptions, Contents>(
   settings: MeasureOptions<Options>,
 ): Promise<Point[]> {
   const { skews = [0], onProgress = () => undefined } = settings
+  const contention = await measureContention()
   const plain: Laps[] = []
   let deviations: Map<string, Checked>
   let seen: Recorded
@@ -101,6 +103,7 @@ export async function measure<Options extends OperationOptions, Contents>(
       dtype: options.dtype,
       ranks: plain[at].ranks,
       skew,
+      contention,
       limit: { name: definition.limit.name, time: quantityOf(limit.map(({ time }) => time)) },
       variants,
       recordedUnlike: seen.unlike,

@@ -87,6 +87,17 @@ export interface VariantResult {
   readonly picture: Picture
 }
 
+/** How contended the processors were before the variants ran, while this process slept. Null: the system does not report it. */
+export interface Contention {
+  /** How long it was measured, in nanoseconds. */
+  readonly interval: number
+  readonly cores: number
+  /** Steal time: the share of processor time that a hypervisor gave to other machines. Some hypervisors always report 0. */
+  readonly steal: number | null
+  /** The run queue: the mean number of other threads on the machine that ran or were ready to run. */
+  readonly runnable: number | null
+}
+
 export interface Point {
   readonly operation: string
   /** Such as { M: 64, N: 1024, K: 2048 }. */
@@ -97,6 +108,8 @@ export interface Point {
   readonly ranks: number
   /** By how many percent of `bsp`'s time the last rank started late. */
   readonly skew: number
+  /** Measured once for all skews of a shape. */
+  readonly contention: Contention
   /** What no variant can go below, measured beside them: its name, such as "GEMM on data already gathered". */
   readonly limit: { readonly name: string; readonly time: Quantity }
   /** From bulk synchronous to fused. */

@@ -268,6 +268,7 @@ function pointOf(place: Place, options: BenchSampleOptions, seed: number): Point
   return {
     ...{ operation, shape, choices, dtype, skew },
     ranks: RANKS,
+    contention: { interval: 512e6, cores: 2, steal: 0.012, runnable: 1.5 },
     limit: { name: `${limitName}${text}`, time: quantity(limit, 0.01) },
     variants: measured,
     recordedUnlike: [],

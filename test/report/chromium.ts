@@ -115,6 +115,20 @@ interface Message {
   readonly sessionId?: string
 }
 
+/** Keys that do something by themselves only with their code. */
+const keyCodes: Readonly<Record<string, { readonly code: number; readonly text?: string }>> = {
+  Tab: { code: 9 },
+  Enter: { code: 13, text: '\r' },
+  Escape: { code: 27 },
+  ' ': { code: 32, text: ' ' },
+  End: { code: 35 },
+  Home: { code: 36 },
+  ArrowLeft: { code: 37 },
+  ArrowUp: { code: 38 },
+  ArrowRight: { code: 39 },
+  ArrowDown: { code: 40 },
+}
+
 export class Page {
   /** Errors and warnings of the console, uncaught errors included. */
   readonly complaints: string[] = []
@@ -219,10 +233,12 @@ export class Page {
     await this.frame()
   }
 
-  async key(key: string): Promise<void> {
-    const text = key.length === 1 ? key : undefined
-    await this.send('Input.dispatchKeyEvent', { type: 'keyDown', key, text })
-    await this.send('Input.dispatchKeyEvent', { type: 'keyUp', key })
+  /** Presses a key as a person does: Tab moves the focus, Enter and space press buttons. */
+  async key(key: string, modifiers: { readonly shift?: boolean } = {}): Promise<void> {
+    const { code, text } = keyCodes[key] ?? { code: 0, text: key.length === 1 ? key : undefined }
+    const more = { key, windowsVirtualKeyCode: code, modifiers: modifiers.shift ? 8 : 0 }
+    await this.send('Input.dispatchKeyEvent', { type: 'keyDown', text, ...more })
+    await this.send('Input.dispatchKeyEvent', { type: 'keyUp', ...more })
     await this.frame()
   }
 

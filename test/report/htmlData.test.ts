@@ -246,15 +246,18 @@ describe('the view', () => {
     const open = layOut(
       ranks,
       ranks.map(() => 'busy' as const),
+      null,
     )
     expect(open.rows.length).toBe(8 * 4)
     for (const row of open.rows) expect(rowAt(open, row.top + row.height / 2)).toBe(row)
-    expect(
+    const folded = (culprit: number | null): string[] =>
       layOut(
         ranks,
         ranks.map(() => 'folded' as const),
-      ).rows.map(({ label }) => label),
-    ).toEqual(ranks.map(({ rank }) => `rank ${rank}`))
+        culprit,
+      ).rows.map(({ label }) => label)
+    expect(folded(null)).toEqual(ranks.map(({ rank }) => `rank ${rank}`))
+    expect(folded(5)).toEqual([5, 0, 1, 2, 3, 4, 6, 7].map((rank) => `rank ${rank}`))
   })
 
   test('names streams that do little together, and shows them on demand', () => {
@@ -267,7 +270,7 @@ describe('the view', () => {
     const empty = { ...document, ranks: [], steps: [], collectives: [] }
     const { ranks } = unpacked({ document: empty, timeline: builder.freeze(), clocks: [], partitions: [] })
     const labels = (extent: 'busy' | 'all'): string[] =>
-      layOut(ranks, [extent]).rows.map(({ label }) => label)
+      layOut(ranks, [extent], null).rows.map(({ label }) => label)
     const even = [0, 2, 4, 6, 8, 10, 12, 14].map((stream) => `stream ${stream}`)
     expect(labels('busy')).toEqual(['rank 0', ...even, '+ 12 quiet'])
     expect(labels('all')).toHaveLength(21)

@@ -1,9 +1,13 @@
 /** The page of measured runs without its script, the table of a terminal, and what both say in words. */
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { runsPage } from '../../src/report/runs/html.ts'
 import { packPictures } from '../../src/report/runs/pictures.ts'
 import { findSweeps } from '../../src/report/runs/sweeps.ts'
-import { benchTable, headlines, ledgerInWords, tableLegend } from '../../src/report/runs/terminal.ts'
+import { sentenceOf } from '../../src/report/headline.ts'
+import { contentionText } from '../../src/report/runs/points.ts'
+import { benchTable, tableLegend } from '../../src/report/runs/terminal.ts'
+import { findings, headlineOf, headlineOfPoint, ledgerInWords } from '../../src/report/runs/words.ts'
 import {
   runPartNames,
   runParts,
@@ -66,9 +70,14 @@ describe('the page', () => {
 
   test('tells what was found, how it was measured, and what the parts mean, without a script', () => {
     const seen = plain(text)
-    for (const headline of headlines(bench.points)) expect(seen).toContain(headline.text)
+    expect(seen.replaceAll('× ', '×')).toContain(sentenceOf(headlineOf(bench.points)).replaceAll('× ', '×'))
+    for (const { text: found } of findings(bench.points)) expect(seen).toContain(found)
     for (const point of bench.points)
-      for (const sentence of ledgerInWords(point)) expect(seen).toContain(sentence)
+      for (const sentence of [sentenceOf(headlineOfPoint(point)), ...ledgerInWords(point)])
+        expect(seen).toContain(sentence)
+    expect(seen).toContain(
+      'Contention before the run: steal time 1.2 %, 1.50 other runnable threads on 2 cores',
+    )
     for (const name of runPartNames) expect(seen).toContain(runParts[name])
     for (const fact of ['the machine was busy', 'AMD EPYC 9B14, 2 cores', 'v20.19.4', '11.8 GB/s', '41 ns'])
       expect(seen).toContain(fact)
@@ -175,56 +184,116 @@ describe('the ledger in words', () => {
     { time: between(370e3, 375e3, 380e3), ledger: ledger([239e3, 40e3, 76e3, 20e3, 0], 1e6) },
   )
 
-  test('tells how much faster the best variant is, what it saves, and how far the limit is', () => {
-    const [speed, taxes, locality, limit, ...more] = ledgerInWords(point)
+  test('says what the best variant saves, and how far the limit is', () => {
+    const [taxes, locality, limit, ...more] = ledgerInWords(point)
     expect(more).toEqual([])
-    expect(speed).toContain('fused is 1.25 times as fast as bsp')
-    expect(speed).toContain('300 µs in place of 375 µs (95 % interval of the ratio 1.20 to 1.30)')
     expect(taxes).toBe(
-      'With 1 kernel on each rank, it saves 46.0 µs of waiting for other ranks (bulk synchronous tax: 76.0 µs, now 30.0 µs) ' +
-        'and 30.0 µs of launching kernels (launch tax: 40.0 µs, now 10.0 µs), in executions that were recorded, of 375 µs (bsp) and 300 µs.',
+      'With 1 kernel on each rank, fused saves 46.0 µs of waiting for other ranks (bulk synchronous tax: 76.0 µs, now 30.0 µs) ' +
+        'and 30.0 µs of launching kernels (launch tax: 40.0 µs, now 10.0 µs), in recorded executions of 375 µs (bsp) and 300 µs.',
     )
-    expect(locality).toContain('hand 1.00 MB to each other through memory')
-    expect(locality).toContain('up to 100 µs of useful work), those of fused nothing')
+    expect(locality).toContain('pass 1.00 MB to each other through memory')
+    expect(locality).toContain('up to 100 µs of useful work); kernels of fused pass nothing')
     expect(limit).toContain('GEMM on data already gathered')
   })
 
   test('tells what it adds', () => {
     const { variants } = point
     const slower = { ...variants[1], ledger: ledger([260e3, 10e3, 30e3, 20e3, 0]) }
-    expect(ledgerInWords({ ...point, variants: [variants[0], slower] })[1]).toContain(
-      '; it adds 21.0 µs of computing (useful work: 239 µs, now 260 µs)',
+    expect(ledgerInWords({ ...point, variants: [variants[0], slower] })[0]).toContain(
+      '; adds 21.0 µs of computing (useful work: 239 µs, now 260 µs)',
+    )
+  })
+})
+
+describe('the headline', () => {
+  const walls = (wall: number): Partial<VariantResult> => ({
+    ledger: ledger([wall, 0, 0, 0, 0]),
+    picture: { ...makeBench().points[0].variants[0].picture, wall },
+    recorded: between(0.98 * wall, wall, 1.02 * wall),
+  })
+  /** Timed with the given ratio, recorded with executions of 300 us (bsp) and of the given time. */
+  const compared = (speedup: Quantity, recordedUs: number): Point =>
+    pointWith(
+      { time: between(295e3, 300e3, 305e3), speedup, ...walls(1e3 * recordedUs) },
+      { time: between(370e3, 375e3, 380e3), ...walls(300e3) },
+    )
+  const said = (point: Point): string => sentenceOf(headlineOfPoint(point))
+
+  test('begins with the ratio of the best variant, and has its interval', () => {
+    expect(said(compared(between(1.2, 1.25, 1.3), 250))).toBe(
+      '1.25× as fast as bsp: fused takes 300 µs, bsp 375 µs (95 % interval of the ratio 1.20 to 1.30).',
     )
   })
 
-  test('claims no difference that the interval does not show, and hides no loss', () => {
-    const [alike] = ledgerInWords(pointWith({ speedup: between(0.98, 1.01, 1.03) }))
-    expect(alike).toContain('no difference that this measurement can tell')
-    const [slower] = ledgerInWords(pointWith({ speedup: between(0.9, 0.92, 0.95) }))
-    expect(slower).toContain('is only 0.92 times as fast as bsp')
+  test('says where a difference is not significant, hides no loss, and claims nothing that is not confirmed', () => {
+    expect(said(compared(between(0.98, 1.01, 1.03), 250))).toContain('which is not statistically significant')
+    expect(said(compared(between(0.9, 0.92, 0.95), 320))).toMatch(
+      /^0.92× as fast as bsp, so bsp is the fastest/,
+    )
+    expect(said(compared(between(0.88, 0.89, 0.95), 250))).toMatch(
+      /^0.89× as fast as bsp, which is not confirmed: .* but 1.20× \(1.15 to 1.25\) in the recorded executions.$/,
+    )
+  })
+
+  test('never contradicts the timelines that are drawn', () => {
+    const positive = fc.double({ min: 0.2, max: 5, noNaN: true })
+    fc.assert(
+      fc.property(
+        fc.tuple(positive, positive, positive),
+        fc.integer({ min: 60, max: 1500 }),
+        fc.integer({ min: 60, max: 1500 }),
+        (ratios, drawnUs, meanUs) => {
+          const [low, median, high] = [...ratios].sort((a, b) => a - b)
+          const point = compared(between(low, median, high), drawnUs)
+          const [bulk, own] = point.variants
+          const text = said({
+            ...point,
+            variants: [bulk, { ...own, ledger: ledger([1e3 * meanUs, 0, 0, 0, 0]) }],
+          })
+          if (/not statistically significant|not confirmed/.test(text)) return
+          const claimed = text.includes('so bsp is the fastest') ? -1 : 1
+          expect(Math.sign(300 - drawnUs), text).toBe(claimed)
+          expect(Math.sign(300 - meanUs), text).toBe(claimed)
+        },
+      ),
+      { seed: 1, numRuns: 500 },
+    )
   })
 
   test('compares nothing where bsp was not measured', () => {
+    const point = compared(between(1.2, 1.25, 1.3), 250)
     const alone = { ...point, variants: [{ ...point.variants[1], speedup: null }] }
-    expect(ledgerInWords(alone)[0]).toBe('fused takes 300 µs.')
-    expect(headlines([alone])[0].text).toContain('fused takes 300 µs.')
+    expect(said(alone)).toBe('fused takes 300 µs (295 µs to 305 µs); nothing was compared with bsp.')
   })
 
-  test('counts wins and losses of all points of an operation', () => {
-    const speedups = [
-      between(1.9, 2, 2.1),
-      between(0.4, 0.5, 0.6),
-      between(0.9, 1, 1.1),
-      between(3.9, 4, 4.1),
-    ]
-    const points = speedups.map((speedup, i) => ({ ...pointWith({ speedup }), shape: { M: 2 ** i, N: 8 } }))
-    const [{ operation, text }] = headlines(points)
-    expect(operation).toBe('allGatherGemm')
-    // The fourth root of 2 * 0.5 * 1 * 4.
-    expect(text).toContain('1.41 times as fast as bsp over 4 points')
-    expect(text).toContain('from 0.50 at M=2 to 4.00 at M=8')
-    expect(text).toContain('faster at 2, not to be told apart at 1, slower at 1')
+  test('of several points is the geometric mean, with the wins and the losses', () => {
+    const cases = [
+      [between(1.9, 2, 2.1), 200],
+      [between(0.4, 0.5, 0.6), 400],
+      [between(0.9, 1, 1.1), 300],
+      [between(3.9, 4, 4.1), 100],
+    ] as const
+    const points = cases.map(([speedup, us], i) => ({ ...compared(speedup, us), shape: { M: 2 ** i, N: 8 } }))
+    const text = sentenceOf(headlineOf(points))
+    // The fourth roots of 2 * 0.5 * 1 * 4, of 1.9 * 0.4 * 0.9 * 3.9 and of 2.1 * 0.6 * 1.1 * 4.1.
+    expect(text).toMatch(/^1.41× as fast as bsp: the geometric mean of the best variant over 4 points/)
+    expect(text).toContain('(1.28 to 1.54, from the 95 % intervals)')
+    expect(text).toContain(
+      'faster at 2 points, slower at 1 point and not statistically significant at 1 point',
+    )
+    expect(findings(points)[0].text).toContain(
+      'from 0.50× (0.40 to 0.60) at M=2 to 4.00× (3.90 to 4.10) at M=8',
+    )
   })
+})
+
+test('contention is said with its unit, and as unknown where it is', () => {
+  const measured = { interval: 5e8, cores: 8, steal: 0.05, runnable: 3 }
+  expect(contentionText(measured)).toBe(
+    'steal time 5.0 %, 3.00 other runnable threads on 8 cores, over 500 ms',
+  )
+  expect(contentionText({ ...measured, steal: null })).toContain('steal time unknown, 3.00 other')
+  expect(contentionText({ ...measured, steal: null, runnable: null })).toMatch(/^unknown/)
 })
 
 describe('the table of a terminal', () => {
@@ -243,7 +312,9 @@ describe('the table of a terminal', () => {
       ledger: ledger([240, 10, 30, 20, 0], 2e6),
       deviation: { largest: 0.001, bound: 0.004 },
     })
-    const [title, head, , row] = benchTable(point).split('\n')
+    const [title, ...lines] = benchTable(point).split('\n')
+    const at = lines.findIndex((line) => line.startsWith('  variant'))
+    const [head, row] = [lines[at], lines[at + 2]]
     expect(title).toBe('allGatherGemm M=64 N=1024 K=2048, shard K, bf16, 2 ranks')
     expect(row.trim().split(/\s{2,}/)[1]).toBe('300 µs ±5%')
     /** What ends under the end of a name. */

@@ -1,4 +1,4 @@
-/** The three sentences: the biggest tax, the culprit, the first thing to fix, each by what it really costs. */
+/** The headline and the three sentences: the biggest tax, the culprit, the first thing to fix, each by what it really costs. */
 import { describe, expect, it } from 'vitest'
 import type {
   AuditDocument,
@@ -7,7 +7,8 @@ import type {
   StepDocument,
   StragglerDocument,
 } from '../../src/report/document.ts'
-import { describe as describeCandidate, summarise } from '../../src/report/summary.ts'
+import { sentenceOf } from '../../src/report/headline.ts'
+import { describe as describeCandidate, headlineOf, summarise } from '../../src/report/summary.ts'
 
 interface Costs {
   readonly dispatch?: number
@@ -118,6 +119,44 @@ const sentences = (
     warnings: [],
     ...rest,
   })
+
+describe('the headline', () => {
+  const said = (ranks: readonly RankDocument[], rest: Partial<AuditDocument> = {}): string =>
+    sentenceOf(headlineOf({ ranks, stragglers: [], collectives: [], ...rest }))
+  const collectives = { length: 3, [Symbol.iterator]: () => [][Symbol.iterator]() }
+
+  it('is the share of the wall time of all ranks that taxes take, and who causes how much of the waiting', () => {
+    // Of 20 ms: 400 us launch, 500 us wait, 300 us transfer; other idle time is no tax.
+    const ranks = [rank(0, { dispatch: 400, wait: 500, absent: 900 }), rank(1, { transfer: 300 })]
+    expect(said(ranks, { stragglers: [straggler(1, 900, 475), straggler(0, 30, 25)] })).toBe(
+      '6.0 % of GPU time lost; rank 1 causes 95.0 % of the waiting.',
+    )
+  })
+
+  it('gives the locality tax, which is an estimate, as a bound', () => {
+    expect(said([rank(0, { gap: 1000, locality: 500 })])).toBe(
+      '10.0 % of GPU time lost (at most 15.0 % with data locality); there are no collectives to wait in.',
+    )
+  })
+
+  it('blames nobody where nobody is to blame, or where that is unknown', () => {
+    const alone = [rank(0, { transfer: 100 })]
+    const two = [rank(0, { transfer: 100 }), rank(1, {})]
+    const doubtful = { collectives: 2, commUs: 5 }
+    expect(said(two, { collectives })).toMatch(/no rank waits for another\.$/)
+    expect(said(two, { stragglers: [straggler(1, 50, 0)] })).toMatch(
+      /all waiting for other ranks is hidden\.$/,
+    )
+    expect(said(two, { doubtful })).toMatch(/which rank causes the waiting is unknown\.$/)
+    expect(said(two, { doubtful, stragglers: [straggler(1, 50, 40)] })).toMatch(
+      /rank 1 causes 100\.0 % of the waiting whose cause is known\.$/,
+    )
+    expect(said(alone, { collectives })).toMatch(
+      /the trace of one rank does not show which rank causes the waiting\.$/,
+    )
+    expect(said([])).toBe('No rank has device work in the window.')
+  })
+})
 
 describe('the culprit', () => {
   const ranks = [rank(0, { wait: 300 }), rank(1, {}), rank(2, { wait: 100 })]

@@ -35,7 +35,7 @@ function rankOf(rank: number, wait: number | null, transfer: number | null, unsp
 const table = (ranks: RankDocument[]): string[][] =>
   shown({ ranks })
     .split('\n')
-    .slice(2, 3 + ranks.length)
+    .slice(4, 5 + ranks.length)
     .map((line) => line.trim().split(/ {2,}/))
 
 describe('the table of ranks', () => {
@@ -85,6 +85,21 @@ describe('the table of ranks', () => {
     )
     expect(shown({ clocks: [clock, wild] })).not.toContain('collective ends')
   })
+})
+
+it('begins with the headline', () => {
+  expect(shown({}).split('\n')[0]).toMatch(
+    /^[\d.]+ % of GPU time lost .*; rank 5 causes [\d.]+ % of the waiting\.$/,
+  )
+})
+
+it('shows the rank that was waited for most first, also among many that wait as long', () => {
+  const ranks = Array.from({ length: 64 }, (_, rank) => rankOf(rank, 100 + Math.abs(rank - 50), 0, 0))
+  const [culprit] = sample.stragglers
+  const middling = ranks.findIndex(({ taxes }) => taxes.waitUs === 120)
+  const lines = shown({ ranks, stragglers: [{ ...culprit, rank: middling, exposedWaitUs: 9 }] }).split('\n')
+  expect(lines[5]).toMatch(new RegExp(`^ {2}${middling}\\* `))
+  expect(lines[15]).toBe(`  *: rank ${middling} was waited for most`)
 })
 
 it('ranks whose lateness cost nobody time are not blamed', () => {

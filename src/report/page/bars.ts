@@ -7,10 +7,12 @@ import type { RankDocument } from '../document.ts'
 import { bytes, percent } from '../format.ts'
 import type { PackedHeader } from '../packed.ts'
 import { timeOfUs } from '../units.ts'
-import { byId, element, type Description, type Tooltip } from './dom.ts'
+import { culpritBadge, culpritFirst } from '../culprit.ts'
+import { byId, element, type Description } from './dom.ts'
 
 interface Bar {
   readonly label: string
+  readonly badge: string | null
   readonly figures: RankDocument
 }
 
@@ -32,7 +34,6 @@ type Chosen = CategoryName | typeof LOCALITY
 
 export class Bars {
   private readonly header: PackedHeader
-  private readonly tooltip: Tooltip
   private readonly rows = byId('bars')
   private readonly legend = byId('legend')
   private readonly which = byId<HTMLSelectElement>('bars-which')
@@ -40,9 +41,8 @@ export class Bars {
   private share = false
   private pinned: Chosen | null = null
 
-  constructor(header: PackedHeader, tooltip: Tooltip) {
+  constructor(header: PackedHeader) {
     this.header = header
-    this.tooltip = tooltip
     for (const input of document.querySelectorAll<HTMLInputElement>('input[name="bars-by"]'))
       input.addEventListener('change', () => {
         this.by = input.value === 'step' ? 'step' : 'rank'
@@ -56,6 +56,18 @@ export class Bars {
       })
     this.which.addEventListener('change', () => this.draw())
     if (header.steps.length === 0) byId('bars-by').hidden = true
+    // One bar can be reached by Tab; the arrows lead to the others, of which there may be hundreds.
+    this.rows.addEventListener('keydown', (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
+      const bars = [...this.rows.querySelectorAll<HTMLElement>('.bar')]
+      const now = bars.indexOf(document.activeElement as HTMLElement)
+      const next = step === undefined || now < 0 ? undefined : bars[now + step]
+      if (next === undefined) return
+      event.preventDefault()
+      bars[now].tabIndex = -1
+      next.tabIndex = 0
+      next.focus()
+    })
     this.offer()
     this.drawLegend()
     this.draw()
@@ -63,26 +75,30 @@ export class Bars {
 
   /** What can be chosen: a step where the bars are ranks, a rank where they are steps. */
   private offer(): void {
-    const { figures, steps } = this.header
+    const { figures, steps, culprit } = this.header
     const options =
       this.by === 'rank'
         ? [['whole', 'Whole window'], ...steps.map(({ name }, i) => [String(i), name])]
-        : figures.map(({ rank }) => [String(rank), `Rank ${rank}`])
+        : culpritFirst(figures, culprit).map(({ rank }) => [String(rank), `Rank ${rank}`])
     this.which.replaceChildren(...options.map(([value, text]) => element('option', { value }, text)))
     this.which.setAttribute('aria-label', this.by === 'rank' ? 'Step' : 'Rank')
     byId('bars-which-label').textContent = this.by === 'rank' ? 'of' : 'of rank'
   }
 
   private chosenBars(): Bar[] {
-    const { figures, steps } = this.header
+    const { figures, steps, culprit } = this.header
     if (this.by === 'rank') {
       const from = this.which.value === 'whole' ? figures : steps[Number(this.which.value)].ranks
-      return from.map((one) => ({ label: `Rank ${one.rank}`, figures: one }))
+      return culpritFirst(from, culprit).map((one) => ({
+        label: `Rank ${one.rank}`,
+        badge: one.rank === culprit ? culpritBadge : null,
+        figures: one,
+      }))
     }
     const rank = Number(this.which.value)
     return steps.flatMap(({ name, ranks }) => {
       const found = ranks.find((one) => one.rank === rank)
-      return found ? [{ label: name, figures: found }] : []
+      return found ? [{ label: name, badge: null, figures: found }] : []
     })
   }
 
@@ -90,27 +106,27 @@ export class Bars {
     const bars = this.chosenBars()
     const longest = Math.max(1e-9, ...bars.map(({ figures }) => figures.wallUs))
     this.rows.replaceChildren(...bars.map((bar) => this.row(bar, this.share ? bar.figures.wallUs : longest)))
-    if (bars.length === 0) this.rows.append(element('li', {}, 'No figures for this choice.'))
+    const [first] = this.rows.querySelectorAll<HTMLElement>('.bar')
+    if (first) first.tabIndex = 0
+    else this.rows.append(element('li', {}, 'No figures for this choice.'))
     this.highlight(this.pinned)
   }
 
-  private row({ label, figures }: Bar, scale: number): HTMLElement {
+  private row({ label, badge, figures }: Bar, scale: number): HTMLElement {
     const parts = pieces(figures)
-    const bar = element('div', { class: 'bar', 'aria-hidden': 'true' })
-    const said: string[] = []
+    const bar = element('div', { class: 'bar', role: 'img', tabindex: '-1' })
+    const all: (readonly [string, string])[] = []
     for (const category of categories) {
       const us = parts[category.name]
       if (us <= 0) continue
-      said.push(`${category.label} ${timeOfUs(us)}`)
+      const amount = `${timeOfUs(us)} (${percent(us, figures.wallUs)} of ${timeOfUs(figures.wallUs)})`
+      const finer = breakdown(category.name, figures)
+      all.push([category.label, `${timeOfUs(us)} (${percent(us, figures.wallUs)})`], ...finer)
       const piece = element('span', { class: `piece is-${category.name}`, 'data-category': category.name })
       piece.style.width = `${(100 * us) / scale}%`
-      this.explain(piece, {
+      explain(piece, {
         title: `${label}: ${category.label}`,
-        lines: [
-          ['time', `${timeOfUs(us)} (${percent(us, figures.wallUs)} of ${timeOfUs(figures.wallUs)})`],
-          ['meaning', category.meaning],
-          ...breakdown(category.name, figures),
-        ],
+        lines: [['time', amount], ['meaning', category.meaning], ...finer],
       })
       bar.append(piece)
     }
@@ -121,7 +137,7 @@ export class Bars {
       const sure = element('span')
       sure.style.width = `${(100 * localityUs[0]) / localityUs[1]}%`
       mark.append(sure)
-      this.explain(mark, {
+      explain(mark, {
         title: `${label}: of which locality`,
         lines: [
           ['time', `${timeOfUs(localityUs[0])} to ${timeOfUs(localityUs[1])}, inside busy time`],
@@ -130,26 +146,23 @@ export class Bars {
         ],
       })
       bar.append(mark)
-      said.push(`of which locality ${timeOfUs(localityUs[0])} to ${timeOfUs(localityUs[1])}`)
+      all.push(['of which locality', `${timeOfUs(localityUs[0])} to ${timeOfUs(localityUs[1])}`])
     }
+    const title = `${label}: ${timeOfUs(figures.wallUs)}`
+    explain(bar, { title, lines: all })
+    bar.setAttribute('aria-label', `${title}; ${all.map(([name, value]) => `${name} ${value}`).join(', ')}`)
     return element(
       'li',
       {},
-      element('span', { class: 'bar-label' }, label),
+      element(
+        'span',
+        { class: 'bar-label' },
+        label,
+        ...(badge === null ? [] : [' ', element('span', { class: 'badge' }, badge)]),
+      ),
       bar,
       element('span', { class: 'bar-value', 'data-wall': String(figures.wallUs) }, timeOfUs(figures.wallUs)),
-      element('span', { class: 'visually-hidden' }, said.join(', ')),
     )
-  }
-
-  private explain(target: HTMLElement, description: Description): void {
-    target.addEventListener('pointermove', (event) =>
-      this.tooltip.show(description, event.clientX, event.clientY),
-    )
-    target.addEventListener('pointerdown', (event) =>
-      this.tooltip.show(description, event.clientX, event.clientY),
-    )
-    target.addEventListener('pointerleave', () => this.tooltip.hide())
   }
 
   private drawLegend(): void {
@@ -159,10 +172,11 @@ export class Bars {
     const entry = (name: Chosen, label: string, meaning: string): HTMLElement => {
       const button = element(
         'button',
-        { type: 'button', 'aria-pressed': 'false', title: meaning, 'data-category': name },
+        { type: 'button', 'aria-pressed': 'false', 'data-category': name },
         element('span', { class: `swatch is-${name}`, 'aria-hidden': 'true' }),
         label,
       )
+      explain(button, { title: label, lines: [['meaning', meaning]] })
       button.addEventListener('pointerenter', (event) => {
         if (event.pointerType === 'mouse') this.highlight(name)
       })
@@ -203,6 +217,10 @@ export class Bars {
     }
   }
 }
+
+/** Gives an element its tooltip (explain.ts). */
+const explain = (target: HTMLElement, description: Description): void =>
+  target.setAttribute('data-tip', JSON.stringify(description))
 
 /** The finer parts of a category that has some. */
 function breakdown(name: CategoryName, { idle, other, taxes }: RankDocument): (readonly [string, string])[] {

@@ -1,10 +1,10 @@
-/** What pointer and keys do on the tracks besides moving the view. */
+/** What pointer and keys do on the tracks besides moving the view. Keys reach everything that the pointer reaches. */
 import { byId, type Tooltip } from './dom.ts'
-import { rowAt } from './layout.ts'
+import { rowAt, type Row } from './layout.ts'
 import type { Panel } from './panel.ts'
 import { AXIS } from './plot.ts'
 import { steer, zoomByButtons, type Point } from './steer.ts'
-import type { Hit, Tracks } from './tracks.ts'
+import type { Cursor, Hit, Tracks } from './tracks.ts'
 
 export function listen(tracks: Tracks, panel: Panel, tooltip: Tooltip): void {
   const { canvas, view, model, scroller } = tracks
@@ -17,11 +17,15 @@ export function listen(tracks: Tracks, panel: Panel, tooltip: Tooltip): void {
     leave: () => tooltip.hide(),
     drag: (down) => (scroller.scrollTop += down),
     keys: {
-      ArrowUp: () => (scroller.scrollTop -= 60),
-      ArrowDown: () => (scroller.scrollTop += 60),
+      ArrowLeft: () => along(-1),
+      ArrowRight: () => along(1),
+      ArrowUp: () => across(-1),
+      ArrowDown: () => across(1),
+      f: () => tracks.foldNext(tracks.cursor?.rank ?? tracks.layout.first),
       '[': () => panel.step(-1),
       ']': () => panel.step(1),
       Escape: () => {
+        tracks.cursor = null
         panel.clear()
         canvas.blur()
       },
@@ -56,18 +60,74 @@ export function listen(tracks: Tracks, panel: Panel, tooltip: Tooltip): void {
       return
     }
     const hit = tracks.hit(x, y)
-    if (hit === null || hit.row.lane === null) {
+    tracks.cursor = null
+    if (hit === null) {
       panel.clear()
       return
     }
+    if (hit.row.lane === null) {
+      tracks.cursor = { rank: hit.row.rank, lane: null, index: longest(hit.row.rank, hit.from, hit.to) }
+      tell(tracks.cursor)
+      return
+    }
     const { lane, rank } = hit.row
-    // Of several under the pixel, the longest; of a collective, all of it.
+    // Of several under the pixel, the longest.
     let event = hit.from
     for (let i = hit.from; i < Math.min(hit.to, hit.from + 4096); i++)
       if (lane.end[i] - lane.start[i] > lane.end[event] - lane.start[event]) event = i
-    const member = lane.member ? lane.member[event] : -1
+    tracks.cursor = { rank, lane, index: event }
+    tell(tracks.cursor)
+  }
+
+  /** Of a collective, all of it. */
+  function tell({ rank, lane, index }: Cursor): void {
+    if (lane === null) {
+      panel.showPart(rank, index)
+      return
+    }
+    const member = lane.member ? lane.member[index] : -1
     if (member >= 0) panel.showCollective(model.collectives.collective[member])
-    else panel.showEvent({ rank, lane, event })
+    else panel.showEvent({ rank, lane, event: index })
+  }
+
+  function moveTo(row: Row, index: number): void {
+    const cursor = { rank: row.rank, lane: row.lane, index }
+    tracks.cursor = cursor
+    const [from, to] = tracks.spanOf(cursor)
+    if (to <= view.from || from >= view.to) view.show(from - view.span / 2, from + view.span / 2)
+    tracks.reveal(row)
+    tell(cursor)
+  }
+
+  /** The first event of a row that has not ended at `time`; its last one if all have. */
+  const indexAt = ({ rank, lane }: Row, time: number): number => {
+    const { end } = lane ?? model.ranks[rank].partition
+    const index = end.findIndex((one) => one > time)
+    return index < 0 ? end.length - 1 : index
+  }
+
+  /** To the next event of the row, or the one before. */
+  function along(by: 1 | -1): void {
+    const { cursor } = tracks
+    const row = cursor && tracks.rowOf(cursor)
+    if (!cursor || !row) {
+      across(1)
+      return
+    }
+    const { start } = cursor.lane ?? model.ranks[cursor.rank].partition
+    const index = cursor.index + by
+    if (index >= 0 && index < start.length) moveTo(row, index)
+  }
+
+  /** To the event at the same time in another row. */
+  function across(by: 1 | -1): void {
+    const rows = tracks.layout.rows.filter(
+      ({ quiet, lane, rank }) => quiet === 0 && (lane ?? model.ranks[rank].partition).start.length > 0,
+    )
+    const { cursor } = tracks
+    const now = cursor ? rows.findIndex(({ rank, lane }) => rank === cursor.rank && lane === cursor.lane) : -1
+    const row = rows[now < 0 || !cursor ? 0 : now + by]
+    if (row) moveTo(row, indexAt(row, cursor ? tracks.spanOf(cursor)[0] : view.from))
   }
 
   zoomByButtons(tracks, fit)

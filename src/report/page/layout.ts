@@ -1,4 +1,5 @@
 /** Where each rank and stream is, from top to bottom, in CSS pixels below the axis. */
+import { culpritFirst } from '../culprit.ts'
 import type { Lane, Rank } from './unpack.ts'
 
 export interface Row {
@@ -17,6 +18,8 @@ export interface Layout {
   readonly rows: readonly Row[]
   /** Of each rank, from the top of its first row to the bottom of its last. */
   readonly groups: readonly { readonly top: number; readonly height: number }[]
+  /** The index of the rank at the top. */
+  readonly first: number
   readonly height: number
 }
 
@@ -30,12 +33,17 @@ const SPACE = 12
 const BUSY = 8
 const FEW = 3
 
-export function layOut(ranks: readonly Rank[], extents: readonly Extent[]): Layout {
+/** The rank with the number `culprit` is at the top. */
+export function layOut(ranks: readonly Rank[], extents: readonly Extent[], culprit: number | null): Layout {
   const rows: Row[] = []
   const groups: { top: number; height: number }[] = []
+  const order = culpritFirst(
+    ranks.map(({ rank, lanes }, index) => ({ rank, lanes, index })),
+    culprit,
+  )
   // Room for the names of steps.
   let y = 18
-  for (const [rank, { rank: number, lanes }] of ranks.entries()) {
+  for (const { rank: number, lanes, index: rank } of order) {
     const top = y
     const add = (lane: Lane | null, quiet: number, label: string, height: number): void => {
       rows.push({ rank, lane, quiet, label, top: y, height })
@@ -52,10 +60,10 @@ export function layOut(ranks: readonly Rank[], extents: readonly Extent[]): Layo
       const quiet = lanes.length - shown.length
       if (quiet > 0) add(null, quiet, `+ ${quiet} quiet`, PARTITION)
     }
-    groups.push({ top, height: y - top })
+    groups[rank] = { top, height: y - top }
     y += extents[rank] === 'folded' ? 4 : SPACE
   }
-  return { rows, groups, height: y }
+  return { rows, groups, first: order[0]?.index ?? 0, height: y }
 }
 
 /** In their order. */

@@ -20,6 +20,7 @@ export function drawOverlay(tracks: Tracks, context: CanvasRenderingContext2D): 
     drawMatches(tracks, context, row, top)
   }
   drawSelection(tracks, context)
+  drawCursor(tracks, context)
   context.restore()
   drawGrid(tracks, context, AXIS)
   drawAxis(tracks, context)
@@ -28,7 +29,7 @@ export function drawOverlay(tracks: Tracks, context: CanvasRenderingContext2D): 
 }
 
 function drawLabels(tracks: Tracks, context: CanvasRenderingContext2D): void {
-  const { layout, ink, gutter, scroll, height } = tracks
+  const { layout, ink, gutter, scroll, height, model } = tracks
   const narrow = gutter < 80
   context.save()
   context.beginPath()
@@ -36,11 +37,17 @@ function drawLabels(tracks: Tracks, context: CanvasRenderingContext2D): void {
   context.clip()
   context.textBaseline = 'middle'
   context.textAlign = 'left'
+  const culprit = model.ranks.findIndex(({ rank }) => rank === model.header.culprit)
+  if (culprit >= 0) {
+    const group = layout.groups[culprit]
+    context.fillStyle = ink.accent
+    context.fillRect(0, AXIS + group.top - scroll, 4, group.height)
+  }
   for (const row of layout.rows) {
     const y = AXIS + row.top - scroll + row.height / 2
     if (y < AXIS - 10 || y > height + 10) continue
     const head = row.lane === null && row.quiet === 0
-    context.fillStyle = head ? ink.text : ink.faint
+    context.fillStyle = !head ? ink.faint : row.rank === culprit ? ink.accent : ink.text
     context.font = head ? `600 ${LABELS}` : LABELS.replace('12px', '11px')
     context.fillText(narrow ? row.label.replace('stream ', 's ') : row.label, head ? 6 : 14, y + 0.5)
   }
@@ -65,7 +72,7 @@ function drawSteps(tracks: Tracks, context: CanvasRenderingContext2D): void {
       if (x < gutter || x > gutter + plotWidth || x < free) continue
       context.fillRect(Math.round(x), AXIS + top - scroll - 4, 1, height + 4)
       free = x + 24
-      if (rank === 0 && x + 6 * name.length < gutter + plotWidth) {
+      if (rank === layout.first && x + 6 * name.length < gutter + plotWidth) {
         context.fillText(name, x + 4, AXIS + top - scroll - 5)
         free = x + 6 * name.length
       }
@@ -143,6 +150,22 @@ function drawMatches(
   }
 }
 
+/** An outline, light in dark, so that it shows on every colour. */
+function drawCursor(tracks: Tracks, context: CanvasRenderingContext2D): void {
+  const { cursor, view, plotWidth, gutter, ink, scroll } = tracks
+  const row = cursor && tracks.rowOf(cursor)
+  if (!cursor || !row) return
+  const [left, right] = tracks.spanOf(cursor).map((at) => gutter + view.x(at, plotWidth))
+  const box = [left, AXIS + row.top - scroll, Math.max(3, right - left), row.height] as const
+  context.lineWidth = 4
+  context.strokeStyle = ink.paper
+  context.strokeRect(...box)
+  context.lineWidth = 2
+  context.strokeStyle = ink.text
+  context.strokeRect(...box)
+  context.lineWidth = 1
+}
+
 function drawSelection(tracks: Tracks, context: CanvasRenderingContext2D): void {
   const { selection, view, plotWidth, gutter, ink, model, layout, scroll, palette, width, height } = tracks
   if (selection === null) return
@@ -188,7 +211,7 @@ function drawSelection(tracks: Tracks, context: CanvasRenderingContext2D): void 
   const label = `last arrival: rank ${model.ranks[model.collectives.last[selection.index]].rank}, ${time(last)}`
   context.font = `600 ${LABELS}`
   const wide = context.measureText(label).width + 12
-  const left = at + wide + 4 > width ? at - wide - 2 : at + 2
+  const left = at + wide + 4 > width ? Math.max(gutter, at - wide - 2) : at + 2
   context.fillRect(left, AXIS + 2, wide, 20)
   context.fillStyle = ink.paper
   context.textBaseline = 'middle'

@@ -3,7 +3,9 @@ import { blockOfRank, collectivesBlock, headerBlock, type PackedHeader } from '.
 import { count } from '../units.ts'
 import { Bars } from './bars.ts'
 import { canInflate, inflate } from './blocks.ts'
+import { culpritBadge, culpritFirst } from '../culprit.ts'
 import { byId, element, Tooltip } from './dom.ts'
+import { explainMarked } from './explain.ts'
 import { listen } from './input.ts'
 import { Model } from './model.ts'
 import { Overview } from './overview.ts'
@@ -24,7 +26,8 @@ async function start(): Promise<void> {
   }
   const header = JSON.parse(new TextDecoder().decode(await inflate(headerBlock))) as PackedHeader
   const tooltip = new Tooltip()
-  new Bars(header, tooltip)
+  explainMarked(tooltip)
+  new Bars(header)
   performance.mark('arke-bars')
 
   const collectives = unpackCollectives(header, await inflate(collectivesBlock))
@@ -59,13 +62,13 @@ async function start(): Promise<void> {
 }
 
 /** The tracks for those who cannot see them. */
-function listTracks({ ranks }: Model): void {
+function listTracks({ ranks, header: { culprit } }: Model): void {
   byId('tracks-list').replaceChildren(
-    ...ranks.map(({ rank, device, lanes }) =>
+    ...culpritFirst(ranks, culprit).map(({ rank, device, lanes }) =>
       element(
         'li',
         { 'data-rank': String(rank) },
-        `Rank ${rank}${device === null ? '' : ` on ${device}`}: `,
+        `Rank ${rank}${rank === culprit ? ` (${culpritBadge})` : ''}${device === null ? '' : ` on ${device}`}: `,
         lanes
           .map(
             ({ stream, row, events }) =>
@@ -93,7 +96,7 @@ function jumps(tracks: Tracks, panel: Panel): void {
     const place = tracks.model.ranks.findIndex((one) => String(one.rank) === rank)
     if (collective !== undefined && Number(collective) < tracks.model.collectives.length) {
       panel.showCollective(Number(collective))
-      tracks.goTo(...tracks.model.span(Number(collective)), null)
+      tracks.goTo(...tracks.model.span(Number(collective)), place < 0 ? null : place)
     } else {
       panel.clear()
       tracks.goTo(Number(from), Number(to), place < 0 ? null : place)

@@ -36,6 +36,13 @@ export class Panel {
     )
   }
 
+  /** Why the device of a rank was busy or idle. */
+  showPart(rank: number, part: number): void {
+    this.tracks.select(null)
+    this.stage.dataset.selected = 'part'
+    this.box.replaceChildren(...describe(this.model.describePart(rank, part)))
+  }
+
   /** The next collective or the one before; from the view, where none is selected. */
   step(by: 1 | -1): void {
     const { order } = this.model
@@ -49,6 +56,8 @@ export class Panel {
     const [from, to] = this.model.span(order[this.at])
     const { view } = this.tracks
     // Keep the magnification unless the collective would not be seen with it.
+    const last = this.model.collectives.last[order[this.at]]
+    if (last >= 0) this.tracks.reveal(this.tracks.layout.groups[last])
     if (to - from < 0.005 * view.span || to - from > 0.9 * view.span) this.tracks.goTo(from, to, null)
     else if (from < view.from || to > view.to) {
       const middle = (from + to) / 2
@@ -64,15 +73,19 @@ export class Panel {
     this.tracks.select({ kind: 'collective', index })
     this.stage.dataset.selected = 'collective'
     const [first, end] = model.span(index)
-    const members = [...model.members(index)].sort((a, b) => collectives.rank[a] - collectives.rank[b])
+    // The last rank to arrive comes first: of many ranks, it would be out of sight.
+    const isLate = (member: number): boolean => collectives.rank[member] === collectives.last[index]
+    const members = [...model.members(index)].sort(
+      (a, b) => Number(isLate(b)) - Number(isLate(a)) || collectives.rank[a] - collectives.rank[b],
+    )
     const zoom = this.zoomButton(() => this.tracks.goTo(first, end, null))
 
     const table = element('table', { class: 'arrivals' })
-    table.append(element('thead', {}, row('th', ['Rank', 'Arrived', 'Waited', 'Transfer', ''])))
+    table.append(element('thead', {}, row('th', ['Rank', 'Arrived', 'Waited', 'Transfer', 'When'])))
     const body = element('tbody')
     for (const member of members) {
       const [wait, transfer] = [collectives.wait[member], collectives.transfer[member]]
-      const isLast = collectives.rank[member] === collectives.last[index]
+      const isLast = isLate(member)
       const line = row('td', [
         `${ranks[collectives.rank[member]].rank}${isLast ? ' (last)' : ''}`,
         `+${time(collectives.start[member] - first)}`,
@@ -101,8 +114,8 @@ export class Panel {
     if (last < 0)
       facts.push(
         members.length < 2
-          ? 'One rank of this collective is known, so waiting and transfer cannot be told apart.'
-          : 'It cannot be told who was late: the traces do not list the ranks of process groups, and these calls may be of different groups.',
+          ? 'Only one rank of this collective is known, so its time cannot be split into waiting and transfer.'
+          : 'Which rank was late is unknown: the traces do not list the ranks of process groups, and these calls may belong to different groups.',
       )
     else {
       const starts = members.map((member) => collectives.start[member])

@@ -2,7 +2,7 @@
 import { blockOfPoint, type PackedPoint } from '../runs/pictures.ts'
 import { canInflate, inflate } from './blocks.ts'
 import { byId, Tooltip } from './dom.ts'
-import { explainMarked } from './runs/explain.ts'
+import { explainMarked } from './explain.ts'
 import { Timelines } from './runs/timelines.ts'
 import { zoomByButtons } from './steer.ts'
 import { watchTheme } from './theme.ts'

@@ -10,6 +10,7 @@ import { drawOverlay } from './overlay.ts'
 import { AXIS, readInk, type Ink, type Plot } from './plot.ts'
 import { makePalette, Raster, type Palette } from './raster.ts'
 import { colour, isDark } from './theme.ts'
+import type { Lane } from './unpack.ts'
 import { View } from './view.ts'
 
 export type Selection =
@@ -26,6 +27,13 @@ export interface Hit {
   readonly right: number
 }
 
+/** The event or part that the keys have reached; of a rank's parts where there is no lane. */
+export interface Cursor {
+  readonly rank: number
+  readonly lane: Lane | null
+  readonly index: number
+}
+
 export class Tracks implements Plot {
   readonly model: Model
   readonly view: View
@@ -35,6 +43,7 @@ export class Tracks implements Plot {
   palette: Palette
   ink: Ink
   selection: Selection | null = null
+  cursor: Cursor | null = null
   /** Events to mark, per rank and lane in order of time; of a search. */
   matches: readonly (readonly Uint32Array[])[] | null = null
   /** A stretch that is being marked out, in CSS pixels of the plot. */
@@ -57,8 +66,11 @@ export class Tracks implements Plot {
     this.model = model
     this.view = new View(model.first, model.last)
     this.view.show(...model.header.window)
-    this.extents = model.ranks.map(() => (model.ranks.length > 24 ? 'folded' : 'busy'))
-    this.layout = layOut(model.ranks, this.extents)
+    const { culprit } = model.header
+    this.extents = model.ranks.map(({ rank }) =>
+      model.ranks.length > 24 && rank !== culprit ? 'folded' : 'busy',
+    )
+    this.layout = layOut(model.ranks, this.extents, culprit)
     const context = this.canvas.getContext('2d', { alpha: false })
     if (context === null) throw new Error('this browser has no canvas')
     this.context = context
@@ -82,6 +94,14 @@ export class Tracks implements Plot {
     this.relayout()
   }
 
+  /** Folds a rank, shows its busy streams, shows all its streams, and so on. */
+  foldNext(rank: number): void {
+    const hasQuiet = this.layout.rows.some((row) => row.rank === rank && row.quiet > 0)
+    const extent = this.extents[rank]
+    this.extents[rank] = extent === 'folded' ? 'busy' : hasQuiet ? 'all' : 'folded'
+    this.relayout()
+  }
+
   foldAll(folded: boolean): void {
     this.extents.fill(folded ? 'folded' : 'busy')
     this.relayout()
@@ -100,13 +120,26 @@ export class Tracks implements Plot {
   goTo(from: number, to: number, rank: number | null): void {
     const room = 0.6 * Math.max(to - from, 1000)
     this.view.show(from - room, to + room)
-    if (rank !== null) {
-      const { top, height } = this.layout.groups[rank]
-      const visible = this.height - AXIS
-      if (top < this.scroll || top + height > this.scroll + visible)
-        this.scroller.scrollTop = top - Math.max(0, (visible - height) / 2)
-    }
+    if (rank !== null) this.reveal(this.layout.groups[rank])
     this.invalidate()
+  }
+
+  /** Scrolls to a row or a group of rows that is not in sight. */
+  reveal({ top, height }: { readonly top: number; readonly height: number }): void {
+    const visible = this.height - AXIS
+    if (top < this.scroll || top + height > this.scroll + visible)
+      this.scroller.scrollTop = top - Math.max(0, (visible - height) / 2)
+  }
+
+  /** The row of the cursor; none where it is folded away. */
+  rowOf({ rank, lane }: Omit<Cursor, 'index'>): Row | undefined {
+    return this.layout.rows.find((row) => row.rank === rank && row.lane === lane && row.quiet === 0)
+  }
+
+  /** When the cursor's event or part begins and ends. */
+  spanOf({ rank, lane, index }: Cursor): [from: number, to: number] {
+    const { start, end } = lane ?? this.model.ranks[rank].partition
+    return [start[index], end[index]]
   }
 
   select(selection: Selection | null): void {
@@ -147,7 +180,7 @@ export class Tracks implements Plot {
   }
 
   private relayout(): void {
-    this.layout = layOut(this.model.ranks, this.extents)
+    this.layout = layOut(this.model.ranks, this.extents, this.model.header.culprit)
     this.content.style.height = `${AXIS + this.layout.height}px`
     this.resize()
   }

@@ -20,8 +20,8 @@ const compared = (quantity: Quantity | null): string =>
   quantity === null ? '–' : `${digits(quantity.median)} (${ratioInterval(quantity)})`
 
 const figures: readonly Figure[] = [
-  ['Median (95 % interval)', (result) => timed(result.time)],
-  ['Over bsp', ({ speedup }) => compared(speedup)],
+  ['Median, not recorded (95 % interval)', (result) => timed(result.time)],
+  ['Over bsp, not recorded', ({ speedup }) => compared(speedup)],
   ['Of the limit', ({ ofLimit }) => compared(ofLimit)],
   ...runPartNames.map((part): Figure => [
     partLabels[part],
@@ -32,7 +32,7 @@ const figures: readonly Figure[] = [
   ['Launches', ({ launches }) => count(launches)],
   ['Remote bytes', ({ remoteBytes }) => bytes(remoteBytes)],
   ['Host, to enqueue', ({ host }) => time(host.median)],
-  ['While recorded', ({ recorded }) => timed(recorded)],
+  ['Median, recorded', ({ recorded }) => timed(recorded)],
 ]
 
 /** Where a rank was delayed: when the others were done. */
@@ -46,12 +46,12 @@ export function figuresSection(points: readonly Point[]): Markup {
   return html`<section aria-labelledby="figures-title">
     <h2 id="figures-title">All figures</h2>
     <p class="hint">
-      Times are medians of interleaved rounds, with the interval in which the median lies with 95 %
-      confidence. The parts are means over all ranks of recorded executions, which take a little longer than
-      the others. The deviation is the largest difference from a float64 reference, of what the dtype allows.
+      Times are medians of interleaved rounds, with their 95 % confidence intervals. The parts are means over
+      all ranks of recorded executions, which take a little longer than the others. The deviation is the
+      largest difference from a float64 reference, of the deviation that the dtype allows.
     </p>
     ${scroll(
-      'All figures',
+      'Table of all figures',
       html`<table class="figures">
         <thead>
           <tr>

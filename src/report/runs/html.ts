@@ -10,6 +10,7 @@ import {
   type VariantResult,
 } from '../../runs/results.ts'
 import { digits, plural } from '../format.ts'
+import { headlineMarkup, sentenceOf } from '../headline.ts'
 import { html, type Markup } from '../markup.ts'
 import { dataBlock, writePage, zoomButtons } from '../shell.ts'
 import { time } from '../units.ts'
@@ -17,9 +18,17 @@ import { taxBars } from './bars.ts'
 import { figuresSection, machineSection } from './figures.ts'
 import { categoryOf, localityMeaning, partLabels } from './parts.ts'
 import { blockOfPoint, packPictures } from './pictures.ts'
-import { groupedBy, pointName, ratioInterval, timeInterval } from './points.ts'
+import {
+  bulkOf,
+  contentionText,
+  drawnRatio,
+  groupedBy,
+  pointName,
+  ratioInterval,
+  timeInterval,
+} from './points.ts'
 import { sweepsSection } from './sweepCharts.ts'
-import { headlines, ledgerInWords } from './words.ts'
+import { findings, headlineOf, headlineOfPoint, ledgerInWords } from './words.ts'
 
 export const runsPage = (result: BenchResult): string => [...writeRunsPage(result)].join('')
 
@@ -60,16 +69,21 @@ function headerSection(result: BenchResult): Markup {
     `${machine.processor}, ${plural(machine.cores, 'core')}`,
     `node ${machine.node}`,
   ]
+  const found = findings(points)
   return html`<header>
     <div class="top">
-      <p class="brand">arke bench</p>
+      <p class="brand">arke bench: <b>${titleOf(result)}</b></p>
       <button type="button" id="theme">Theme</button>
     </div>
-    <h1>${titleOf(result)}</h1>
+    ${headlineMarkup(headlineOf(points))}
     <p class="facts">${facts.join(' · ')}</p>
-    <ol class="summary">
-      ${headlines(points).map(({ operation, text }) => html`<li><b>${operation}</b>: ${text}</li>`)}
-    </ol>
+    ${
+      found.length === 0
+        ? null
+        : html`<ol class="summary">
+            ${found.map(({ operation, text }) => html`<li><b>${operation}</b>: ${text}</li>`)}
+          </ol>`
+    }
     ${
       sharesMemory(target)
         ? html`<p class="facts">
@@ -145,14 +159,21 @@ const legend: Markup = html`<dl class="meanings">
 </dl>`
 
 function pointArticle(point: Point, place: number): Markup {
+  const bulk = bulkOf(point)
   return html`<article class="point" id="point-${place}" aria-labelledby="point-${place}-title">
     <h3 id="point-${place}-title">${point.operation} <span class="kind">${pointName(point)}</span></h3>
+    <p class="hint">
+      Each timeline is the median of ${plural(point.variants[0].recorded.samples, 'recorded execution')} of
+      its variant; the figures above it are of these executions.
+    </p>
     <div class="timelines">
       <canvas class="axis" aria-hidden="true"></canvas>
-      ${point.variants.map(variantFigure)}
+      ${point.variants.map((one) => variantFigure(one, bulk))}
     </div>
     <ul class="words">
+      <li>Without recording: ${sentenceOf(headlineOfPoint(point))}</li>
       ${ledgerInWords(point).map((sentence) => html`<li>${sentence}</li>`)}
+      <li>Contention before the run: ${contentionText(point.contention)}.</li>
       ${
         point.auto === null
           ? null
@@ -163,11 +184,14 @@ function pointArticle(point: Point, place: number): Markup {
   </article>`
 }
 
-const variantFigure = ({ variant, time: taken, speedup }: VariantResult): Markup =>
-  html`<figure class="variant">
+/** Its figures are those of the recorded executions, of which the timeline is one: they say what is drawn. */
+function variantFigure(result: VariantResult, bulk: VariantResult | null): Markup {
+  const { variant, recorded, picture } = result
+  const ratio = bulk === null || bulk === result ? null : drawnRatio(bulk, result)
+  return html`<figure class="variant">
     <figcaption>
-      <b>${variant}</b> ${time(taken.median)} <small>(${timeInterval(taken)})</small>
-      ${speedup === null ? null : html`<span class="speedup">${digits(speedup.median)}× bsp <small>(${ratioInterval(speedup)})</small></span>`}
+      <b>${variant}</b> recorded: ${time(picture.wall)} <small>(${timeInterval(recorded)})</small>
+      ${ratio === null ? null : html`<span class="speedup">${digits(ratio.median)}× as fast as bsp <small>(${ratioInterval(ratio)})</small></span>`}
     </figcaption>
     <canvas
       tabindex="0"
@@ -175,3 +199,4 @@ const variantFigure = ({ variant, time: taken, speedup }: VariantResult): Markup
       aria-label="Timeline of ${variant}. Left and right arrows go to the span before and the next, up and down to another worker, plus and minus zoom, 0 shows all."
     ></canvas>
   </figure>`
+}

@@ -1,6 +1,6 @@
 /** What is said of a measured point in words and tables alike: its name, its quantities, and which variant is compared with which. */
-import type { Point, Quantity, VariantResult } from '../../runs/results.ts'
-import { digits, plural } from '../format.ts'
+import type { Contention, Point, Quantity, VariantResult } from '../../runs/results.ts'
+import { digits, percent, plural } from '../format.ts'
 import { time } from '../units.ts'
 
 /** The variant that all others are compared with. */
@@ -43,9 +43,45 @@ export const timeInterval = ({ interval: [low, high] }: Quantity): string => `${
 export const ratioInterval = ({ interval: [low, high] }: Quantity): string =>
   `${digits(low)} to ${digits(high)}`
 
-/** Whether the interval leaves no doubt on which side of 1 a ratio lies. */
-export function verdict({ interval: [low, high] }: Quantity): 'faster' | 'slower' | 'alike' {
-  return low > 1 ? 'faster' : high < 1 ? 'slower' : 'alike'
+/**
+ * How many times faster than `bsp` a variant is in the recorded executions. The median is the ratio of the two executions that
+ * the page draws, which are the medians of their variants. The interval spans the 95 % intervals of both medians.
+ */
+export function drawnRatio(bulk: VariantResult, own: VariantResult): Quantity {
+  const [before, after] = [bulk.recorded, own.recorded]
+  return {
+    median: bulk.picture.wall / own.picture.wall,
+    interval: [before.interval[0] / after.interval[1], before.interval[1] / after.interval[0]],
+    samples: Math.min(before.samples, after.samples),
+  }
+}
+
+export type Verdict = 'faster' | 'slower' | 'alike' | 'disputed'
+
+/**
+ * How a variant compares with `bsp`. It is faster or slower only if the 95 % interval of its speed-up excludes 1 and everything
+ * that a page shows of the recorded executions (the timelines, the bars) points the same way. So no page can claim what its
+ * own timelines contradict; `disputed` is the case in which they would.
+ */
+export function verdict(bulk: VariantResult, own: Compared): Verdict {
+  const [low, high] = own.speedup.interval
+  if (low <= 1 && high >= 1) return 'alike'
+  const isFaster = low > 1
+  const shown = [bulk.picture.wall / own.picture.wall, bulk.ledger.wall / own.ledger.wall]
+  if (!shown.every((ratio) => (isFaster ? ratio > 1 : ratio < 1))) return 'disputed'
+  return isFaster ? 'faster' : 'slower'
+}
+
+/** What was measured of the processors before the variants ran. */
+export function contentionText({ interval, cores, steal, runnable }: Contention): string {
+  const stolen = steal === null ? 'steal time unknown' : `steal time ${percent(steal, 1)}`
+  const queue =
+    runnable === null
+      ? 'run queue unknown'
+      : `${digits(runnable)} other runnable threads on ${plural(cores, 'core')}`
+  return steal === null && runnable === null
+    ? 'unknown (only Linux reports steal time and the run queue)'
+    : `${stolen}, ${queue}, over ${time(interval)}`
 }
 
 /** In the order in which each key comes first. */

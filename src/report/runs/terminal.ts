@@ -1,14 +1,14 @@
-/** A measured point in a terminal: a table of its variants that fits 100 columns. */
+/** A measured point in a terminal: its headline, then a table of its variants that fits 100 columns. */
 import { runPartNames, type Point, type Quantity, type VariantResult } from '../../runs/results.ts'
 import type { UnfinishedPoint } from '../../runs/measure.ts'
 import { bytes, columns, digits, plural, wrap } from '../format.ts'
+import { sentenceOf } from '../headline.ts'
 import { time } from '../units.ts'
-import { extentsOf, pointName } from './points.ts'
-
-export { headlines, ledgerInWords } from './words.ts'
+import { contentionText, extentsOf, pointName } from './points.ts'
+import { headlineOfPoint } from './words.ts'
 
 export function benchTable(point: Point): string {
-  const { operation, variants, limit, skew } = point
+  const { operation, variants, skew } = point
   const table = columns([
     ['variant', 'median', 'over bsp', 'limit', runPartNames.join(' '), 'locality', 'error'],
     ...variants.map(row),
@@ -16,8 +16,9 @@ export function benchTable(point: Point): string {
   const punctual = variants.map((one) => `${time(one.punctual.median)} (${one.variant})`).join(', ')
   return [
     `${operation} ${pointName(point)}`,
+    ...wrap(sentenceOf(headlineOfPoint(point))),
     ...table,
-    ...wrap(`The limit is ${limit.name}: ${time(limit.time.median)}.`),
+    ...wrap(`Contention before the run: ${contentionText(point.contention)}.`),
     ...(skew > 0 ? wrap(`The ranks that were not late ended after ${punctual}.`) : []),
   ].join('\n')
 }
@@ -41,8 +42,8 @@ export function unfinishedTable(
 
 /** What the columns mean, once for all tables. */
 export const tableLegend: readonly string[] = [
-  '±: to the farther end of the 95 % interval. limit: the limit over the time; 1 is the best there is.',
-  'useful to other: where the time went, %, mean over ranks. locality: bytes that one kernel writes for a later one to read back.',
+  'median, over bsp, limit: from executions that were not recorded. ±: to the farther end of the 95 % interval. limit: the limit over the time; 1 is the best there is.',
+  'useful to other: where the time of recorded executions went, %, mean over ranks. locality: bytes that one kernel writes for a later one to read back.',
   'error: the largest deviation from a float64 reference, of what the dtype allows.',
 ].flatMap((line) => wrap(line))
 

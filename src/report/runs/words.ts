@@ -1,9 +1,28 @@
-/** What a measurement says, in sentences that ask for no knowledge of the field. */
+/** What a measurement shows, in sentences that need no knowledge of the field. */
 import { compareLedgers } from '../../runs/compare.ts'
-import { runPartNames, type Point, type RunLedger, type RunPart } from '../../runs/results.ts'
+import {
+  runPartNames,
+  type Point,
+  type Quantity,
+  type RunLedger,
+  type RunPart,
+  type VariantResult,
+} from '../../runs/results.ts'
 import { bytes, digits, percent, plural } from '../format.ts'
+import { sentenceOf, type Headline } from '../headline.ts'
 import { time } from '../units.ts'
-import { bestOf, bulkOf, extentsOf, groupedBy, ratioInterval, verdict, type Compared } from './points.ts'
+import {
+  bestOf,
+  bulkOf,
+  drawnRatio,
+  extentsOf,
+  groupedBy,
+  ratioInterval,
+  timeInterval,
+  verdict,
+  type Compared,
+  type Verdict,
+} from './points.ts'
 
 interface PartWords {
   /** What a rank does in it. */
@@ -25,36 +44,46 @@ const WORTH_A_WORD = 0.01
 const listed = (things: readonly string[]): string =>
   things.length < 2 ? things.join('') : `${things.slice(0, -1).join(', ')} and ${things.at(-1)}`
 
-/** `bsp` against the fastest of the others: which is faster, which taxes went, what is left. Two to four sentences. */
-export function ledgerInWords(point: Point): string[] {
+/** The headline of one point: `bsp` against the fastest of the others, from executions that were not recorded. */
+export function headlineOfPoint(point: Point): Headline {
   const [bulk, best] = [bulkOf(point), bestOf(point)]
-  if (bulk === null || best === null)
-    return [
-      `${listed(point.variants.map(({ variant, time: taken }) => `${variant} takes ${time(taken.median)}`))}.`,
-      limitSentence(point, null),
-    ]
-  return [
-    speedSentence(bulk.time.median, best),
-    taxSentence(bulk.ledger, best),
-    ...localitySentence(bulk.ledger, best),
-    limitSentence(point, best),
-  ]
+  if (bulk !== null && best !== null) return comparedHeadline(bulk, best)
+  const times = point.variants.map(
+    ({ variant, time: taken }) => `${variant} takes ${time(taken.median)} (${timeInterval(taken)})`,
+  )
+  return { figure: '', text: `${listed(times)}; nothing was compared with bsp.` }
 }
 
-function speedSentence(bulk: number, { variant, time: { median }, speedup }: Compared): string {
-  const fast = `${digits(speedup.median)} times as fast as bsp, which ends each kernel on all ranks before it starts the next`
-  const times = `${time(median)} in place of ${time(bulk)} (95 % interval of the ratio ${ratioInterval(speedup)})`
-  const how = verdict(speedup)
+function comparedHeadline(bulk: VariantResult, best: Compared): Headline {
+  const { variant, speedup } = best
+  const interval = `95 % interval of the ratio ${ratioInterval(speedup)}`
+  const times = `${variant} takes ${time(best.time.median)}, bsp ${time(bulk.time.median)} (${interval})`
+  const headline = (text: string): Headline => ({ figure: `${digits(speedup.median)}×`, text })
+  const how = verdict(bulk, best)
   switch (how) {
     case 'faster':
-      return `${variant} is ${fast}: ${times}.`
+      return headline(`as fast as bsp: ${times}.`)
     case 'slower':
-      return `${variant}, the fastest of the others, is only ${fast}: ${times}.`
+      return headline(`as fast as bsp, so bsp is the fastest: ${times}.`)
     case 'alike':
-      return `${variant} is ${fast}: ${times}, which is no difference that this measurement can tell.`
+      return headline(`as fast as bsp, which is not statistically significant: ${times}.`)
+    case 'disputed': {
+      const drawn = drawnRatio(bulk, best)
+      return headline(
+        `as fast as bsp, which is not confirmed: ${times}, ` +
+          `but ${digits(drawn.median)}× (${ratioInterval(drawn)}) in the recorded executions.`,
+      )
+    }
     default:
       return how satisfies never
   }
+}
+
+/** What explains the headline of a point: which taxes went, what is left, how far the limit is. One to three sentences. */
+export function ledgerInWords(point: Point): string[] {
+  const [bulk, best] = [bulkOf(point), bestOf(point)]
+  if (bulk === null || best === null) return [limitSentence(point, null)]
+  return [taxSentence(bulk.ledger, best), ...localitySentence(bulk.ledger, best), limitSentence(point, best)]
 }
 
 function taxSentence(before: RunLedger, { variant, ledger: after, launches }: Compared): string {
@@ -68,13 +97,13 @@ function taxSentence(before: RunLedger, { variant, ledger: after, launches }: Co
   const gone = changes.filter(({ difference }) => difference < 0).map(told)
   const come = changes.filter(({ difference }) => difference > 0).map(told)
   const clauses = [
-    ...(gone.length > 0 ? [`it saves ${listed(gone)}`] : []),
-    ...(come.length > 0 ? [`it adds ${listed(come)}`] : []),
+    ...(gone.length > 0 ? [`saves ${listed(gone)}`] : []),
+    ...(come.length > 0 ? [`adds ${listed(come)}`] : []),
   ]
   if (clauses.length === 0)
     return `Where time goes differs by less than ${percent(WORTH_A_WORD, 1)} between ${variant} and bsp.`
-  const recorded = `in executions that were recorded, of ${time(before.wall)} (bsp) and ${time(after.wall)}`
-  return `With ${plural(launches, 'kernel')} on each rank, ${clauses.join('; ')}, ${recorded}.`
+  const recorded = `in recorded executions of ${time(before.wall)} (bsp) and ${time(after.wall)}`
+  return `With ${plural(launches, 'kernel')} on each rank, ${variant} ${clauses.join('; ')}, ${recorded}.`
 }
 
 function localitySentence(before: RunLedger, { variant, ledger: after }: Compared): string[] {
@@ -82,54 +111,93 @@ function localitySentence(before: RunLedger, { variant, ledger: after }: Compare
   if (old.bytes === now.bytes) return []
   const handed = now.bytes === 0 ? 'nothing' : bytes(now.bytes)
   return [
-    `Kernels of bsp hand ${bytes(old.bytes)} to each other through memory (the locality tax, up to ${time(old.time[1])} of useful work), those of ${variant} ${handed}.`,
+    `Kernels of bsp pass ${bytes(old.bytes)} to each other through memory (the locality tax, up to ${time(old.time[1])} of useful work); kernels of ${variant} pass ${handed}.`,
   ]
 }
 
 function limitSentence({ limit }: Point, best: Compared | null): string {
-  const reached = best === null ? '' : `; ${best.variant} reaches ${digits(best.ofLimit.median)} of it`
-  return `The limit is ${limit.name}, ${time(limit.time.median)}${reached}.`
+  const reached =
+    best === null
+      ? ''
+      : `; ${best.variant} reaches ${digits(best.ofLimit.median)} of it (${ratioInterval(best.ofLimit)})`
+  return `The limit is ${limit.name}, ${time(limit.time.median)} (${timeInterval(limit.time)})${reached}.`
 }
 
-export interface Headline {
-  readonly operation: string
-  readonly text: string
+/** The headline of the whole measurement. */
+export function headlineOf(points: readonly Point[]): Headline {
+  if (points.length === 0) return { figure: '', text: 'Nothing was measured.' }
+  return points.length === 1 ? headlineOfPoint(points[0]) : headlineOfMany(points)
 }
 
-/** One for each operation, over all its points. */
-export function headlines(points: readonly Point[]): Headline[] {
-  return [...groupedBy(points, ({ operation }) => operation)].map(([operation, own]) => ({
-    operation,
-    text: own.length === 1 ? headlineOfOne(own[0]) : headlineOfMany(own),
-  }))
-}
-
-function headlineOfOne(point: Point): string {
-  const [bulk, best] = [bulkOf(point), bestOf(point)]
-  if (bulk === null || best === null) return ledgerInWords(point).join(' ')
-  return `${speedSentence(bulk.time.median, best)} ${mostGone([{ bulk: bulk.ledger, best: best.ledger }])}`
-}
-
-function headlineOfMany(points: readonly Point[]): string {
-  const compared = points.flatMap((point) => {
-    const [bulk, best] = [bulkOf(point), bestOf(point)]
-    return bulk && best ? [{ point, bulk: bulk.ledger, best: best.ledger, speedup: best.speedup }] : []
+/** What was found for each operation: its headline where there are several, the range of its points, and the taxes that went. */
+export function findings(
+  points: readonly Point[],
+): readonly { readonly operation: string; readonly text: string }[] {
+  const groups = [...groupedBy(points, ({ operation }) => operation)]
+  return groups.flatMap(([operation, own]) => {
+    const pairs = own.flatMap(comparisonOf)
+    const sentences = [
+      ...(groups.length > 1 ? [sentenceOf(headlineOf(own))] : []),
+      ...(pairs.length > 1 ? [rangeOf(pairs)] : []),
+      ...(pairs.length > 0 ? [mostGone(pairs)] : []),
+    ]
+    return sentences.length === 0 ? [] : [{ operation, text: sentences.join(' ') }]
   })
-  if (compared.length === 0) return `${plural(points.length, 'point')}, of which none was compared with bsp.`
-  const sorted = [...compared].sort((a, b) => a.speedup.median - b.speedup.median)
-  const [least, most] = [sorted[0], sorted[sorted.length - 1]]
-  const mean = Math.exp(
-    compared.reduce((sum, { speedup }) => sum + Math.log(speedup.median), 0) / compared.length,
+}
+
+interface Comparison {
+  readonly point: Point
+  readonly bulk: VariantResult
+  readonly best: Compared
+}
+
+function comparisonOf(point: Point): Comparison[] {
+  const [bulk, best] = [bulkOf(point), bestOf(point)]
+  return bulk && best ? [{ point, bulk, best }] : []
+}
+
+const counted: Readonly<Record<Verdict, string>> = {
+  faster: 'faster',
+  slower: 'slower',
+  alike: 'not statistically significant',
+  disputed: 'not confirmed by the recorded executions',
+}
+
+function headlineOfMany(points: readonly Point[]): Headline {
+  const compared = points.flatMap(comparisonOf)
+  if (compared.length === 0)
+    return { figure: '', text: `${plural(points.length, 'point')}; nothing was compared with bsp.` }
+  const geometricMean = (of: (speedup: Quantity) => number): string =>
+    digits(
+      Math.exp(compared.reduce((sum, { best }) => sum + Math.log(of(best.speedup)), 0) / compared.length),
+    )
+  const [low, high] = [0, 1].map((end) => geometricMean(({ interval }) => interval[end]))
+  return {
+    figure: `${geometricMean(({ median }) => median)}×`,
+    text:
+      `as fast as bsp: the geometric mean of the best variant over ${plural(compared.length, 'point')} ` +
+      `(${low} to ${high}, from the 95 % intervals). The best variant is ${verdictsOf(compared)}.`,
+  }
+}
+
+/** How many points have which verdict. */
+function verdictsOf(compared: readonly Comparison[]): string {
+  const verdicts = compared.map(({ bulk, best }) => verdict(bulk, best))
+  return listed(
+    (Object.keys(counted) as Verdict[]).flatMap((how) => {
+      const count = verdicts.filter((one) => one === how).length
+      return count === 0 ? [] : [`${counted[how]} at ${plural(count, 'point')}`]
+    }),
   )
-  const counted = (how: ReturnType<typeof verdict>): number =>
-    compared.filter(({ speedup }) => verdict(speedup) === how).length
-  const place = ({ point, speedup }: (typeof compared)[number]): string =>
-    `${digits(speedup.median)} at ${difference(point, points)}`
-  return (
-    `the best variant is ${digits(mean)} times as fast as bsp over ${plural(compared.length, 'point')} ` +
-    `(geometric mean; from ${place(least)} to ${place(most)}): faster at ${counted('faster')}, ` +
-    `not to be told apart at ${counted('alike')}, slower at ${counted('slower')}. ${mostGone(compared)}`
-  )
+}
+
+/** The points at which the best variant gains least and most. */
+function rangeOf(compared: readonly Comparison[]): string {
+  const sorted = [...compared].sort((a, b) => a.best.speedup.median - b.best.speedup.median)
+  const points = compared.map(({ point }) => point)
+  const place = ({ point, best }: Comparison): string =>
+    `${digits(best.speedup.median)}× (${ratioInterval(best.speedup)}) at ${difference(point, points)}`
+  return `The ratio goes from ${place(sorted[0])} to ${place(sorted[sorted.length - 1])}.`
 }
 
 /** What sets a point apart from the others. */
@@ -146,18 +214,18 @@ function difference(point: Point, all: readonly Point[]): string {
 }
 
 /** Shares of the time that go to each tax, before and after, the greatest fall first. */
-function mostGone(pairs: readonly { readonly bulk: RunLedger; readonly best: RunLedger }[]): string {
+function mostGone(pairs: readonly Comparison[]): string {
   const share = (of: 'bulk' | 'best', part: RunPart): number =>
-    pairs.reduce((sum, pair) => sum + pair[of].parts[part] / pair.bulk.wall, 0) / pairs.length
+    pairs.reduce((sum, pair) => sum + pair[of].ledger.parts[part] / pair.bulk.ledger.wall, 0) / pairs.length
   const fallen = (['launch', 'wait', 'transfer'] as const)
     .map((part) => ({ part, before: share('bulk', part), after: share('best', part) }))
     .filter(({ before, after }) => before - after > WORTH_A_WORD)
     .sort((a, b) => b.before - b.after - (a.before - a.after))
-  if (fallen.length === 0) return 'None of its taxes is smaller by more than 1 % of the time.'
-  return `What went, as shares of bsp's time: ${listed(
+  if (fallen.length === 0) return 'The best variant reduces no tax by more than 1 % of the time of bsp.'
+  return `The best variant reduces, as shares of the time of bsp: ${listed(
     fallen.map(
       ({ part, before, after }) =>
-        `${partWords[part].doing} (${partWords[part].name}), from ${percent(before, 1)} to ${percent(after, 1)}`,
+        `${partWords[part].doing} (${partWords[part].name}) from ${percent(before, 1)} to ${percent(after, 1)}`,
     ),
   )}.`
 }

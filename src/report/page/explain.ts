@@ -1,5 +1,5 @@
 /** Tooltips of elements that carry theirs in `data-tip`: under the pointer, at a tap, and while they have the focus. */
-import type { Description, Tooltip } from '../dom.ts'
+import type { Description, Tooltip } from './dom.ts'
 
 export function explainMarked(tooltip: Tooltip): void {
   let told: Element | null = null
