@@ -159,7 +159,7 @@ describe('what packed weights are not for', () => {
 
   it('loads of elements', async () => {
     const program = kernel('elements', params, (t, { w, x }) => t.store(x.at([0, 0]), t.load(w.at([1, 1]))))
-    await refuse('w is packed, but is used by single elements', (world, w, x) =>
+    await refuse('w is packed, but it is accessed by single elements', (world, w, x) =>
       world.launch(program, { w, x } as never, { grid: 1 }),
     )
   })
@@ -177,7 +177,7 @@ describe('what packed weights are not for', () => {
       t.copy(w.tile([0, 0], [16, 32]), tile)
       t.copy(tile, x.tile([0, 0], [16, 32]))
     })
-    await refuse('w is packed, but what it is copied to is used in another way', (world, w, x) =>
+    await refuse('w is packed, but its shared tile is used in another way', (world, w, x) =>
       world.launch(program, { w, x } as never, { grid: 1 }),
     )
   })
@@ -191,7 +191,7 @@ describe('what packed weights are not for', () => {
         const sum = t.dot(a, transposed ? b.transpose() : b, t.zeros('f32', [32, 32]))
         t.store(x.tile([0, 0], [32, 32]), sum)
       })
-      await refuse('w is packed, but what it is copied to is used in another way', (world, w, x) =>
+      await refuse('w is packed, but its shared tile is used in another way', (world, w, x) =>
         world.launch(program, { w, x } as never, { grid: 1 }),
       )
     }
@@ -205,15 +205,15 @@ describe('what packed weights are not for', () => {
         t.copy((slice ? w.slice(1, 4, 8) : w).tile([0, 0], [16, columns]), b)
         t.store(x.tile([0, 0], [4, columns]), t.dot(a, b, t.zeros('f32', [4, columns])))
       })
-    await refuse('w is packed, but its tiles of 3 columns are no multiple of', (world, w, x) =>
+    await refuse('w is packed, but its tiles have 3 columns, not a multiple of', (world, w, x) =>
       world.launch(program(3, false), { w, x } as never, { grid: 1 }),
     )
-    await refuse('w is packed, but is cut along its columns', (world, w, x) =>
+    await refuse('w is packed, but it is sliced along its columns', (world, w, x) =>
       world.launch(program(32, true), { w, x } as never, { grid: 1 }),
     )
   })
 
-  it('tiles that are filled from elsewhere too', async () => {
+  it('tiles that are also filled from an unpacked tensor', async () => {
     const program = kernel('both', params, (t, { w, x }) => {
       const [a, b] = [t.shared('f32', [4, 16]), t.shared('f32', [16, 32])]
       t.copy(x.tile([0, 0], [4, 16]), a)
@@ -222,7 +222,7 @@ describe('what packed weights are not for', () => {
       t.copy(x.tile([0, 0], [16, 32]), b)
       t.store(x.tile([0, 0], [4, 32]), t.dot(a, b, first))
     })
-    await refuse('w is packed, but the same shared tile is filled from elsewhere too', (world, w, x) =>
+    await refuse('w is packed, but the same shared tile is also filled from an unpacked tensor', (world, w, x) =>
       world.launch(program, { w, x } as never, { grid: 1 }),
     )
   })
@@ -230,7 +230,7 @@ describe('what packed weights are not for', () => {
   it('what products do not multiply', async () => {
     await on(target, 1, async (world) => {
       await expect(world.pack(world.zeros('i32', [4, 4], { name: 'w' }))).rejects.toThrow(
-        'w is i32[4, 4]: what is packed is the right operand of products',
+        'w is i32[4, 4]: only the right operand of a product can be packed',
       )
       await expect(world.pack(world.zeros('f32', [4], { name: 'w' }))).rejects.toThrow('w is f32[4]')
     })

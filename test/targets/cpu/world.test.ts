@@ -228,7 +228,7 @@ describe('streams', () => {
       await later.synchronize()
       expect(later.elapsed(event)).toBeGreaterThan(0)
       expect(later.elapsed(event, 1)).toBeGreaterThan(0)
-      expect(() => later.elapsed(before)).toThrow('it has no time')
+      expect(() => later.elapsed(before)).toThrow('the event has no time')
     })
   })
 })
