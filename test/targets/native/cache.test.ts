@@ -150,7 +150,7 @@ describe.skipIf(!engine)('the cache', () => {
     )
     const found = nativeEngine({ ARKE_CACHE: folder, ARKE_CXX: compiler }) as NativeEngine
     expect(() => found.compile(moduleOf(found, 'mine', [constantly(4)]))).toThrow(
-      'native: the compiler was ended by SIGINT while it built mine',
+      'native: the compiler was killed by SIGINT while building mine',
     )
     expect(readdirSync(join(folder, 'native'))).toEqual([])
   })

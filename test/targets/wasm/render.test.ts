@@ -223,7 +223,7 @@ describe('a module', () => {
   test('is refused for a machine of other vectors', () => {
     const machine = { ...wasmMachine, lanes: 8 }
     expect(() => renderWasm({ name: 'wide', machine, entries: [] })).toThrow(
-      'wide: made for vectors of 8 lanes',
+      'wide was lowered for vectors of 8 lanes',
     )
   })
 
