@@ -2,12 +2,12 @@
  * The memory layout that the host, the workers and the kernels of a CPU world share. All numbers are byte offsets.
  * Words are 32 bits, little-endian. A pointer is a 64-bit offset from the start of the shared memory.
  *
- *   control one page: the abort word, the spin limits, the number of sleeping waits
- *   slots one per worker: its state, the flag it waits for, its event buffer
- *   queues one per (rank, stream): the number of enqueued and of completed launches
- *   executables the compiled kernels, by number
- *   private launch blocks, frames, counters, the bytes of executables
- *   heaps one per rank, at a constant stride, aligned to 64 KiB
+ *   control      one page: the abort word, the spin limits, the number of sleeping waits
+ *   slots        one per worker: its state, the flag it waits for, its event buffer
+ *   queues       one per (rank, stream): the number of enqueued and of completed launches
+ *   executables  the compiled kernels, by number
+ *   private      launch blocks, frames, counters, the bytes of executables
+ *   heaps        one per rank, at a constant stride, aligned to 64 KiB
  *
  * A queue is served by `leaders` workers. Each leader runs programs of the launch at the queue's head until no program
  * is left. The last leader to finish advances the epochs of the launch's flag sets and completes the launch. A kernel

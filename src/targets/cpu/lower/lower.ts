@@ -3,13 +3,13 @@
  * is a separate function. The last leader to finish advances the epochs of the flag sets that the kernel signals and
  * waits for.
  *
- *   plan decides which fragments are stored and which are recomputed by their consumers
- *   frame the layout of a program's memory
- *   views tensors, tiles, elements and flags as addresses
- *   elements one element of an operation; nest and fragments: loops over elements
- *   memory loads and stores; lines and copies: whole rows; atomics
- *   control loops and branches; state: their carried values; roles
- *   sync flags and barriers; runtime: the functions that implement them
+ *   plan       decides which fragments are stored and which are recomputed by their consumers
+ *   frame      the layout of a program's memory
+ *   views      tensors, tiles, elements and flags as addresses
+ *   elements   one element of an operation; nest and fragments: loops over elements
+ *   memory     loads and stores; lines and copies: whole rows; atomics
+ *   control    loops and branches; state: their carried values; roles
+ *   sync       flags and barriers; runtime: the functions that implement them
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'

@@ -3,8 +3,8 @@
  * (i8 to i32) and divided along one axis into panels of `width`. Each panel is contiguous, with the other axis
  * outermost:
  *
- *   axis 1 element (r, c) of an R x C tile has index (c / width) * R * width + r * width + c % width
- *   axis 0 element (r, c) has index (r / width) * C * width + c * width + r % width
+ *   axis 1   element (r, c) of an R x C tile has index (c / width) * R * width + r * width + c % width
+ *   axis 0   element (r, c) has index (r / width) * C * width + c * width + r % width
  *
  * The right operand of a product has panels as wide as the microkernel, ordered by steps of the inner axis. A single
  * panel as wide as the tile is the widened tile in row order. The last panel has full width; the contents of its
