@@ -4,9 +4,9 @@
  *   npx tsx bench/audit.ts [--json] [--rounds N]
  *
  * On one core: a generated trace in PyTorch's format, uncompressed and in memory, is scanned and read to a linked
- * timeline. The same is done with real traces if they are next to this checkout. For comparison, `JSON.parse` reads the
- * same bytes as a whole, interleaved with the reader. On two cores: several files on disk. Finally, the ledger of a
- * million events.
+ * timeline. Real traces are also read, if they are next to this checkout. For comparison, `JSON.parse` reads the same
+ * bytes as a whole, interleaved with the reader. On two cores: several files on disk. Finally, the ledger of a million
+ * events.
  */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

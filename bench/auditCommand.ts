@@ -4,9 +4,9 @@
  *   npm run build && npx tsx bench/auditCommand.ts [--json] [--rounds N] [--bytes 2e9] [--collectives 1e9]
  *
  * Measures a trace of 1 MB, with and without the HTML page, interleaved with an empty process. Then measures a trace of
- * 2 GB once. That trace repeats a real trace if one is available. The peak memory is compared with 350 MB plus 60 bytes
- * per GPU event. Finally, measures the peak memory for a 1 GB trace in which every fourth GPU event is a collective,
- * with the HTML page and as JSON. `--bytes 0` and `--collectives 0` skip these parts.
+ * 2 GB once. The 2 GB trace repeats a real trace if one is available. The peak memory is compared with 350 MB plus 60
+ * bytes per GPU event. Finally, measures the peak memory for a 1 GB trace in which every fourth GPU event is a
+ * collective, with the HTML page and as JSON. `--bytes 0` and `--collectives 0` skip these parts.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'

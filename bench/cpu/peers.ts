@@ -201,7 +201,8 @@ interface JaxArray {
 }
 
 /**
- * Hides a global `Worker` that another library may have defined. Otherwise jax-js assumes a browser and starts threads.
+ * Hides a global `Worker` that another library may have defined. With a global `Worker`, jax-js assumes a browser and
+ * starts threads.
  */
 async function withoutWorkers<T>(act: () => Promise<T>): Promise<T> {
   const globals = globalThis as { Worker?: unknown }

@@ -33,8 +33,8 @@ export async function race(
     /** The number of executions per round: enough to make the wake-up time negligible. */
     executions = 1,
     /**
-     * Collects garbage before each contestant. Otherwise one contestant's garbage would be collected during the next
-     * one's time.
+     * Collects garbage before each contestant. Without this, one contestant's garbage would be collected during the
+     * time of the next contestant.
      */
     collects = true,
   } = {},

@@ -3,7 +3,7 @@
  *
  *   npx tsx bench/cpu/recording.ts [--rounds N] [--json]
  *
- * One kernel computes for about 1 ms. The other kernel synchronises with another rank, as often as takes about as long.
+ * One kernel computes for about 1 ms. The other kernel synchronises with another rank repeatedly, also for about 1 ms.
  */
 import { f32, flags, kernel, openWorld, type World } from '../../src/index.ts'
 import { gemmKernel } from '../../src/ops/gemm.ts'

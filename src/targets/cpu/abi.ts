@@ -18,7 +18,7 @@
 export const control = {
   /** The reason for an abort (see `stopReason`), or 0. Kernels poll this word wherever they may wait. */
   abort: 4,
-  /** The number of times a wait polls before it sleeps. It depends on how many workers are awake. */
+  /** The number of times a wait polls before it sleeps. The limit depends on how many workers are awake. */
   spins: 8,
   /** The number of sleeping kernel waits. If it is 0, a signal skips the wake-up call. */
   sleepers: 12,
@@ -35,8 +35,8 @@ export const control = {
 } as const
 
 /**
- * Spinning is long only if every awake thread has its own core. Otherwise a waiting thread must yield to the thread it
- * waits for.
+ * Spinning is long only if every awake thread has its own core. With fewer cores, a waiting thread must yield to the
+ * thread that it waits for.
  */
 export const spinsFor = (awake: number, cores: number): number => (awake <= cores ? 10_000 : 400)
 
@@ -168,13 +168,13 @@ export const epochs = { signalled: 0, waited: 4, bytes: 8 } as const
 export const executable = { pointer: 0, length: 8, roles: 12, bytes: 16 } as const
 export const mostExecutables = 4096
 /**
- * A reserved number instead of an executable. Such a launch waits until another queue, whose pointer is in `counters`,
- * has completed `grid` launches.
+ * A reserved number instead of an executable. A launch with this number waits until another queue, whose pointer is in
+ * `counters`, has completed `grid` launches.
  */
 export const awaitQueue = 0
 /**
- * A reserved number instead of an executable. Such a launch ends when every worker that needs the executable numbered
- * `grid` has loaded it.
+ * A reserved number instead of an executable. A launch with this number ends when every worker that needs executable
+ * number `grid` has loaded it.
  */
 export const loadExecutable = -1
 

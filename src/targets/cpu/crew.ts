@@ -12,7 +12,7 @@ import { changed } from './waitAsync.ts'
 /** Time limits in milliseconds: for a worker to stop after an abort, and for a new thread to start. */
 export const patience = { stop: 1000, start: 30_000 }
 
-/** Slot fields of the event buffer. They stay valid when a dead worker's slot is cleared. */
+/** Slot fields of the event buffer. These fields stay valid when a dead worker's slot is cleared. */
 const lasting = [slot.events, slot.events + 4, slot.eventCapacity]
 
 export class Crew {

@@ -67,7 +67,7 @@ export class Host {
   readonly #watchdog: Watchdog
   readonly #timeout: number
   readonly #forget: () => void
-  /** Frames that were replaced by larger ones. They are freed when no launch is running. */
+  /** Frames that were replaced by larger ones. The old frames are freed when no launch is running. */
   readonly #outgrown: number[] = []
 
   constructor(platform: CpuPlatform, options: HostOptions) {

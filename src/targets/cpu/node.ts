@@ -109,8 +109,8 @@ const signals = ['SIGINT', 'SIGTERM'] as const
 async function onSignal(signal: NodeJS.Signals): Promise<void> {
   process.removeListener(signal, signalled)
   await Promise.allSettled([...endings].map(({ stop }) => stop()))
-  // If other listeners exist, they decide what happens to the process. Otherwise the signal is sent again, now with its
-  // default effect.
+  // If other listeners exist, they decide what happens to the process. Without other listeners, the signal is sent
+  // again, now with its default effect.
   if (process.listenerCount(signal) === 0) process.kill(process.pid, signal)
 }
 const signalled = (signal: NodeJS.Signals): void => void onSignal(signal)

@@ -37,7 +37,7 @@ export class Pool {
     return this.#idle.length
   }
 
-  /** Starts threads that will be needed soon. They start up while the calling thread continues. */
+  /** Starts threads that will be needed soon. The new threads start up while the calling thread continues. */
   warm(count: number): void {
     while (this.#idle.length < Math.min(count, this.#threads.cores)) this.giveBack(this.#threads.start())
   }

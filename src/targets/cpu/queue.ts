@@ -158,7 +158,7 @@ export class Queue {
     const address = this.#blocks + place * launch.bytes
     const block = address >>> 2
     const words = this.#words
-    // A worker may not have noticed yet that the previous launch in this block is complete. It must not read a
+    // A worker may not have noticed yet that the previous launch in this block is complete. That worker must not read a
     // half-written header.
     Atomics.store(words, block + launch.sequence / 4, 0)
     Atomics.store(words, block + launch.executable / 4, executable)

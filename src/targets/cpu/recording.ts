@@ -23,7 +23,7 @@ interface WorkerEvent {
   readonly bytes: number
 }
 
-/** The events of one worker in binary form. They are decoded when a timeline is requested. */
+/** The events of one worker in binary form. The events are decoded when a timeline is requested. */
 class RawEvents {
   #bytes = new Uint8Array(64 * eventOf.bytes)
   count = 0

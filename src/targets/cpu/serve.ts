@@ -1,11 +1,11 @@
 /**
  * The worker's main loop, which serves one queue. The worker runs its part of each launch, in order, until the queue
- * closes. It spins while launches arrive quickly and sleeps otherwise. It communicates through shared memory only, not
- * through messages.
+ * closes. The worker spins while launches arrive quickly and sleeps otherwise. The worker communicates through shared
+ * memory only, not through messages.
  *
- * A worker has a leader number and a role. It takes part in a launch if the launch uses that many leaders and the
- * kernel has that many roles. It starts after all earlier launches of the queue are complete. The leader whose entry
- * returns 1 completes the launch.
+ * A worker has a leader number and a role. The worker takes part in a launch if its leader number is below the launch's
+ * leaders and its role below the kernel's roles. The worker starts on a launch after all earlier launches of the queue
+ * are complete. The leader whose entry returns 1 completes the launch.
  */
 import {
   awaitQueue,

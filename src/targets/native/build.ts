@@ -8,7 +8,8 @@ import type { Machine } from '../cpu/code.ts'
 const cacheVersion = 'arke native 1'
 
 /**
- * The flags that decide which instructions the compiler uses. They are also passed when the compiler prints its macros.
+ * The flags that decide which instructions the compiler uses. The same flags are passed when the compiler prints its
+ * macros.
  */
 export const targetFlags: readonly string[] = ['-std=c++17', '-O3', '-march=native']
 

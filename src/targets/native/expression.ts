@@ -250,8 +250,8 @@ function spellBound(
   let { a, b } = expression
   if (a.kind === 'const') [a, b] = [b, a]
   const both = `${spellExpression(a, spelling)}, ${spellExpression(b, spelling)}`
-  // Against most constants, a single min or max instruction is correct. It returns its second operand for a NaN and for
-  // equal zeros, so the constant must not be a NaN or the zero that would lose.
+  // Against most constants, a single min or max instruction is correct. The instruction returns its second operand for
+  // a NaN and for equal zeros, so the constant must not be a NaN or the zero that would lose.
   const losing = name === 'min' ? 0 : -0
   const isPlain = b.kind === 'const' && !Number.isNaN(b.value) && !Object.is(b.value, losing)
   if ((type === 'f32' || type === 'f64' || type === 'vf32') && !isPlain) {

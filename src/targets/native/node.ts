@@ -106,7 +106,7 @@ export function nativeEngine(environment: Environment = process.env): NativeEngi
   }
 }
 
-/** The number of vector lanes from ARKE_LANES. It allows testing code for other processors on this one. */
+/** The number of vector lanes from ARKE_LANES. ARKE_LANES allows testing code for other processors on this one. */
 function lanesFrom(environment: Environment): number | undefined | { unavailable: string } {
   const text = environment['ARKE_LANES']
   if (!text) return undefined
@@ -396,7 +396,10 @@ export function loadNative(bytes: Uint8Array, memory: WebAssembly.Memory): Entry
   })
 }
 
-/** The address of a memory. It never changes, because the memory is shared. User-space addresses are safe integers. */
+/**
+ * The address of a memory. The address never changes, because the memory is shared. User-space addresses are safe
+ * integers.
+ */
 const addressOf = (memory: WebAssembly.Memory): number =>
   Number(findKoffi().address(new Uint8Array(memory.buffer)))
 

@@ -1,6 +1,6 @@
 /**
  * Writes WebAssembly's binary format: bytes, LEB128 numbers, instructions and module sections. This file knows nothing
- * about kernels. It does not check its input; WebAssembly.validate does.
+ * about kernels. The encoder does not check its input; WebAssembly.validate does.
  */
 import { opcode, valueType } from './opcodes.ts'
 import type { Opcode, ValueType } from './opcodes.ts'
@@ -116,7 +116,9 @@ export interface EncodedFunction {
 }
 export interface EncodedModule {
   readonly name: string
-  /** Imported functions of module `env`. Their indices precede those of the module's own functions. */
+  /**
+   * Imported functions of module `env`. The indices of imported functions precede those of the module's own functions.
+   */
   readonly imports: readonly { readonly name: string; readonly type: FunctionType }[]
   /** The limits of the imported shared memory `env.memory`, in pages of 64 KiB. */
   readonly memory?: { readonly initial: number; readonly maximum: number }

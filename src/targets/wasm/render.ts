@@ -1,6 +1,6 @@
 /**
  * Renders Code as a WebAssembly module. The module imports the shared memory `env.memory`, and `env.now` if it reads
- * the clock. It exports `entry0`, `entry1`, … Functions and locals have names, for profilers and stack traces.
+ * the clock. The module exports `entry0`, `entry1`, … Functions and locals have names, for profilers and stack traces.
  */
 import type { CodeFunction, CodeModule, Local, Statement } from '../cpu/code.ts'
 import { Instructions, encodeModule } from './encode.ts'

@@ -1,4 +1,7 @@
-/** The worker's side of hand-written executables. Their bytes are the source of a function that runs one program. */
+/**
+ * The worker's side of hand-written executables. The bytes of an executable are the source of a function that runs one
+ * program.
+ */
 import {
   control,
   launch as launchOf,

@@ -1,7 +1,7 @@
 /**
  * Lowers, renders and runs kernels in this thread, one rank after the other. Only for kernels whose ranks do not wait
- * for each other. It implements the part of `World` that such kernels need, so that one host program runs here and on
- * the checker.
+ * for each other. The harness implements the part of `World` that such kernels need, so that one host program runs here
+ * and on the checker.
  */
 import { dtypes, type StorageDType } from '../../../src/ir/dtype.ts'
 import type { Kernel, Meta, Params } from '../../../src/lang/kernel.ts'

@@ -36,7 +36,7 @@ const polling = kernel('polling', { x: tensor(i32, 1) }, (t, { x }) => {
   )
 })
 
-/** Rank 1 divides by the contents of `x`. The other ranks wait for it. */
+/** Rank 1 divides by the contents of `x`. The other ranks wait for rank 1. */
 const dividing = kernel('dividing', { x: tensor(i32, 1), done: flags() }, (t, { x, done }) => {
   t.if(
     t.rank.eq(1),

@@ -20,7 +20,10 @@ export interface Shape {
   readonly width: number
   /** True if programs wait for each other. The results must then not depend on which program processes an item. */
   readonly communicates: boolean
-  /** True if the last program of a rank reads the rank's accumulators. Other ranks then must not add to them. */
+  /**
+   * True if the last program of a rank reads the rank's accumulators. Other ranks then must not add to these
+   * accumulators.
+   */
   readonly last: boolean
   readonly launches: number
 }

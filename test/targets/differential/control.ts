@@ -77,7 +77,9 @@ export const controlSteps = (steps: (on: Builder, count: number) => void): reado
   return [loop, branch, repeat]
 }
 
-/** The tiles of a product. They are declared at the top of the kernel, so a kernel has one product configuration. */
+/**
+ * The tiles of a product. The tiles are declared at the top of the kernel, so a kernel has one product configuration.
+ */
 export interface Product {
   readonly dtype: DotDType
   readonly m: number

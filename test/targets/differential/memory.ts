@@ -63,8 +63,8 @@ function load(on: Builder, from: Places): Value {
 const loadAny: Step = (on) => {
   const loaded = load(on, places(on, on.input(on.choices.pick(storage))))
   on.add(loaded)
-  // Most steps are arithmetic, which 8-bit and 16-bit dtypes do not support. Such values are also added in a wider
-  // dtype.
+  // Most steps are arithmetic, which 8-bit and 16-bit dtypes do not support. A loaded 8-bit or 16-bit value is
+  // therefore also added in a wider dtype.
   if (!['f32', 'i32', 'u32', 'i64'].includes(loaded.dtype))
     on.add(loaded.to(dtypes[loaded.dtype].kind === 'int' ? 'i32' : 'f32'))
 }

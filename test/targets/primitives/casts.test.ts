@@ -5,7 +5,7 @@ import type { StorageDType } from '../../../src/ir/dtype.ts'
 import { convert, isInteger, wrap } from './formats.ts'
 import { fewerOn, onWorld, poison, range, storage, targets } from './harness.ts'
 
-// The number of values. It is odd, so the last values never fill a whole vector.
+// The number of values. The number is odd, so the last values never fill a whole vector.
 const count = 41
 const whole = [
   0,

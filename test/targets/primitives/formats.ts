@@ -1,6 +1,6 @@
 /**
  * An independent model of the small float formats. Every bit pattern is decoded, and rounding is a search for the
- * nearest value, with ties to the even pattern. It shares no code with the dtype arithmetic under test.
+ * nearest value, with ties to the even pattern. The model shares no code with the dtype arithmetic under test.
  */
 import type { DType } from '../../../src/ir/dtype.ts'
 

@@ -23,7 +23,7 @@ const ring = kernel(
   },
 )
 
-/** The same with relaxed flags, ordered by fences. */
+/** Sends data around a ring with relaxed flags, ordered by fences. */
 const fenced = kernel(
   'fenced',
   { out: tensor('i32', 1), inbox: tensor('i32', 1), sent: flags() },
@@ -82,7 +82,7 @@ const looking = kernel(
     until(sent)
     t.copy(inbox.tile([0], [16]), out.pick(step).tile([0], [16]))
     t.signal(taken.on(previous))
-    // These waits return at once. They make the launch count as one that waited.
+    // These waits return at once. Without these waits, the launch would not count as one that waited.
     t.wait(sent)
     t.wait(taken, { lag: 1 })
   },

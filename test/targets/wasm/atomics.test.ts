@@ -89,7 +89,7 @@ describe('on one thread', () => {
         ['expected', 'i32'],
       ],
       (writer, at, wanted) => {
-        // A negative timeout has already passed. It does not mean an infinite sleep.
+        // A negative timeout has already passed. A negative timeout does not mean an infinite sleep.
         for (const nanoseconds of [1e6, 0, -5])
           writer.emit({
             kind: 'sleep',

@@ -112,8 +112,8 @@ export function widen(writer: Writer, _machine: Machine, dtype: StorageDType, ra
 }
 
 /**
- * Interpreted as an f32, the exponent field is too small by the difference of the biases. A multiplication corrects
- * this, also for subnormal numbers.
+ * Interpreted as an f32, the exponent field is too small by the difference of the biases. A multiplication corrects the
+ * exponent, also for subnormal numbers.
  */
 function widenSmall(writer: Writer, format: SmallFloat, raw: Local): Local {
   const { int, float, asInt, asFloat, shift } = shapedLike(raw.type)
@@ -196,7 +196,7 @@ function roundSmall(writer: Writer, format: SmallFloat, operand: Expression): Ex
   const odd = and(shift('shrU', magnitude, drop), int(1))
   const up = binary('add', magnitude, binary('add', odd, int((1 << (drop - 1)) - 1)))
   const normal = and(up, int(-1 << drop))
-  // Below the smallest normal number, the spacing of values is constant. It equals the spacing of f32 values near
+  // Below the smallest normal number, the spacing of values is constant. That spacing equals the one of f32 values near
   // `anchor`.
   const anchor = float(2 ** (format.minExponent - format.mantissa + 23))
   const subnormal = asInt(binary('sub', binary('add', asFloat(magnitude), anchor), anchor))

@@ -1,6 +1,6 @@
 /**
- * The frame: one program's memory. It consists of a header and the data that the kernel declares and computes, at
- * static offsets. The space of a block's fragments is reused after the block. Fragments that outlive a block are
+ * The frame: one program's memory. The frame consists of a header and the data that the kernel declares and computes,
+ * at static offsets. The space of a block's fragments is reused after the block. Fragments that outlive a block are
  * allocated before the block.
  */
 import { dtypes, type DType } from '../../../ir/dtype.ts'

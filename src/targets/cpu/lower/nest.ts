@@ -109,7 +109,8 @@ export class Nest {
   }
 
   /**
-   * An element of a fragment, or a scalar. It is a vector of elements if the column axis uses the nest's column index.
+   * An element of a fragment, or a scalar. The result is a vector of elements if the column axis uses the nest's column
+   * index.
    */
   value(node: Node, row: Axis, column: Axis): Expression {
     if (!isFragment(node)) return scalar(this.l, node)
@@ -173,7 +174,7 @@ export class Nest {
     )
   }
 
-  /** Buffers with the same stride share address computations. Their offsets are added by the load or store itself. */
+  /** Buffers with the same stride share address computations. The load or store itself adds the buffer's offset. */
   bufferPlace(buffer: Buffer, row: Axis, column: Axis): Expression {
     const key = `frame ${buffer.stride} ${buffer.element}`
     return this.place(key, use(this.l.ambient.frame), buffer.stride, buffer.element, row, column)

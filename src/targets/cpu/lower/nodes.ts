@@ -28,7 +28,7 @@ type Lower = (l: Lowering, node: Node) => void
 /** Lowers an elementwise op. Fragments are stored in the frame or computed by their readers. Scalars become locals. */
 const lowerElementwise: Lower = (l, node) => (isFragment(node) ? lowerFragment : lowerElement)(l, node)
 
-/** Views and ids emit no code at their position. They are lowered where they are used. */
+/** Views and ids emit no code at their position. A view or id is lowered where it is used. */
 const lowerView: Lower = (l, node) => void view(l, node)
 const lowerId: Lower = (l, node) => void scalar(l, node)
 

@@ -1,10 +1,10 @@
 /**
  * Panels of global memory: tiles copied into a shared tile for a product, or a whole tensor packed once.
  *
- * A packed tensor of K x N elements keeps its dtype. It is divided into panels as wide as the microkernel, over all K.
- * Each panel is contiguous with k outermost: element (k, n) has index (n / width) * K * width + k * width + n % width.
- * N is padded with zeros to whole panels. A tile whose first column begins a panel needs no copy: within a panel, its
- * rows are contiguous, in the order in which a product reads them.
+ * A packed tensor of K x N elements keeps its dtype. A packed tensor is divided into panels as wide as the microkernel,
+ * over all K. Each panel is contiguous with k outermost: element (k, n) has index (n / width) * K * width + k * width +
+ * n % width. N is padded with zeros to whole panels. A tile whose first column begins a panel needs no copy: within a
+ * panel, its rows are contiguous, in the order in which a product reads them.
  *
  * To lower `t.copy(w.tile([k, j], [BK, BN]), shared)` followed by `t.dot(a, shared, acc)` for a packed `w`: if
  * `readsPacked` holds and only dots read the shared tile, as their right operand, omit the copy and call

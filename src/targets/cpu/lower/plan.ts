@@ -212,8 +212,8 @@ export class Plan {
   }
 
   /**
-   * True if `consumer` is the last reader of a kept value and reads it only as input number `input`. Its memory may
-   * then be reused.
+   * True if `consumer` is the last reader of a kept value and reads it only as input number `input`. The memory of the
+   * value may then be reused.
    */
   isLastUse(value: Node, consumer: Node, input: number): boolean {
     const { block, position } = this.#home.get(consumer)!

@@ -1,8 +1,8 @@
 /**
  * Lowers roles, which run on additional workers next to the leader. The leader writes the scalars that the roles need
  * into the frame, starts the roles, runs the first role itself and waits for the other roles. A role's worker takes
- * part in one launch at a time. It begins when the leader has written the launch's number into the frame, and ends when
- * the leader says that no start follows.
+ * part in one launch at a time. The worker begins when the leader has written the launch's number into the frame. The
+ * worker ends when the leader has set the start count to `noMore`.
  */
 import { walk, type Block, type Node } from '../../../ir/node.ts'
 import { opOf } from '../../../ir/ops/index.ts'

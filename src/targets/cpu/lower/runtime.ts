@@ -4,8 +4,8 @@
  *
  * A wait polls, then spins, then sleeps on the word for a limited time and polls again. A thread that changes a word
  * wakes the threads that sleep on it. No wake-up is lost: a sleeper increments the sleeper count before its last poll,
- * and a signaller reads the count after its store. Both use sequentially consistent order, so at least one of the two
- * observes the other.
+ * and a signaller reads the count after its store. Sleeper and signaller use sequentially consistent order, so at least
+ * one of the two observes the other.
  */
 import { control, event, faultCode, slot as slotBlock, stopReason, waitKind, type Fault } from '../abi.ts'
 import {

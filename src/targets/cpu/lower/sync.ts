@@ -120,8 +120,8 @@ export function wait(l: Lowering, node: Node): void {
 }
 
 /**
- * The number of polls before a wait is recorded. They take a few tenths of a microsecond, about as long as recording an
- * event.
+ * The number of polls before a wait is recorded. These polls take a few tenths of a microsecond, about as long as
+ * recording an event.
  */
 const looks = 256
 

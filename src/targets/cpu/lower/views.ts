@@ -26,7 +26,7 @@ export interface TensorView {
   readonly strides: readonly Expression[]
   /** The rank that owns the copy, or undefined for this rank. */
   readonly owner: Expression | undefined
-  /** For a packed tensor: the distance between panels. Its row stride is that of one panel. */
+  /** For a packed tensor: the distance between panels. The row stride of a packed tensor is that of one panel. */
   readonly panelStride?: Expression
 }
 
@@ -51,7 +51,7 @@ export interface TileView {
   readonly panelStride?: Expression
 }
 
-/** Rows of a tensor selected by a fragment of indices. That fragment is stored in the frame. */
+/** Rows of a tensor selected by a fragment of indices. The fragment of indices is stored in the frame. */
 export interface RowsView {
   readonly kind: 'rows'
   readonly tensor: TensorView

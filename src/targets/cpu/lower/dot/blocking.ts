@@ -12,11 +12,11 @@ export interface Left {
 export type Right =
   /** Panels stored one after the other. */
   | { readonly kind: 'panels'; readonly dtype: StorageDType }
-  /** Panels of a packed tensor. Their distance, depth and number are known only at launch. */
+  /** Panels of a packed tensor. The distance, depth and number of the panels are known only at launch. */
   | { readonly kind: 'packed'; readonly dtype: StorageDType }
   /** Columns stored one after the other, each contiguous along the inner axis (see inner.ts). */
   | { readonly kind: 'inner'; readonly dtype: StorageDType; readonly columnStride: number }
-  /** The declared layout. It is read in place if that is fast, and otherwise copied into panels first. */
+  /** The declared layout. The operand is read in place if that is fast, and otherwise copied into panels first. */
   | {
       readonly kind: 'rows'
       readonly dtype: StorageDType
@@ -102,7 +102,10 @@ export function blockingOf(machine: Machine, product: Product): Blocking {
   }
 }
 
-/** Contiguous columns can be read in place. That is faster if few rows read them, or if they stay in the L1 cache. */
+/**
+ * Contiguous columns can be read in place. Reading in place is faster if few rows read the columns, or if the columns
+ * stay in the L1 cache.
+ */
 function packing(machine: Machine, { rows, columns, depth, right }: Product): Blocking['packs'] {
   if (right.kind !== 'rows') return 'nothing'
   if (right.columnStride !== dtypes[right.dtype].bytes) return 'panels'

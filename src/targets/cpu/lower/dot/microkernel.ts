@@ -137,9 +137,9 @@ const stepsInTurn = 4
 
 /**
  * Adds consecutive steps to the same sums, a few per loop iteration, so that the loop overhead is small. The test
- * between two steps handles a depth that is not a multiple. It also keeps V8 from moving all loads of an iteration to
- * its start, which would exceed the registers. The left pointer advances in every step, because V8 needs an extra
- * instruction for each other offset of a splat.
+ * between two steps handles a depth that is not a multiple. The test also keeps V8 from moving all loads of an
+ * iteration to its start, which would exceed the registers. The left pointer advances in every step, because V8 needs
+ * an extra instruction for each other offset of a splat.
  */
 function multiplyInTurns(
   writer: Writer,

@@ -1,7 +1,7 @@
 /**
- * The microkernel for very few rows, which reads several panels of a packed right operand at once. Such a product reads
- * every element only once, so memory bandwidth limits it. Several concurrent streams keep more memory requests in
- * flight than one stream.
+ * The microkernel for very few rows, which reads several panels of a packed right operand at once. A product with few
+ * rows reads every element only once, so memory bandwidth limits it. Several concurrent streams keep more memory
+ * requests in flight than one stream.
  */
 import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
 import { add, address, binary, codeFunction, fma, i32, mul, step } from '../../build.ts'

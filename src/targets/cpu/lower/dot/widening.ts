@@ -75,8 +75,8 @@ export function packPanel(
       const from = writer.let('from', address(source.base, step, source.stepStride))
       const to = writer.let('to', address(panel, step, width * wideBytes))
       widenRun(writer, machine, dtype, from, to, columns)
-      // The padding columns are multiplied, too. They must be zero, because garbage could be subnormal numbers, which
-      // are slow.
+      // The padding columns are multiplied, too. The padding must be zero, because garbage could be subnormal numbers,
+      // which are slow.
       for (let at = columns; at < width; at++) writer.store(memory, to, constant(scalar, 0), at * wideBytes)
     })
     return
