@@ -1,10 +1,12 @@
 /**
- * How fast traces are read.   npx tsx bench/audit.ts [--json] [--rounds N]
+ * Measures the speed of reading traces:
  *
- * On one core: a generated trace as PyTorch writes it, uncompressed and in memory, scanned and read to a linked timeline;
- * the real traces beside this checkout, where they are there; and, in turns with them, the same bytes given whole to
- * `JSON.parse`, which is what there is without a reader of our own. On two cores: several files on disk. Then what
- * comes after reading: the ledger of a million events.
+ *   npx tsx bench/audit.ts [--json] [--rounds N]
+ *
+ * On one core: a generated trace in PyTorch's format, uncompressed and in memory, is scanned and read to a linked
+ * timeline. Real traces are also read, if they are next to this checkout. For comparison, `JSON.parse` reads the same
+ * bytes as a whole, interleaved with the reader. On two cores: several files on disk. Finally, the ledger of a million
+ * events.
  */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -67,11 +69,12 @@ const real = existsSync(shared)
       .filter((name) => /^(a100|b200|h100|mi300x).*\.gz$/.test(name))
       .map((name) => ({ name, bytes: gunzipSync(readFileSync(join(shared, name))) }))
   : []
-if (real.length === 0) console.error('The real traces are not beside this checkout; left out.')
+if (real.length === 0)
+  console.error('The real traces are not next to this checkout, so they are not measured.')
 
-// Threads start faster from built code, which is what users have.
+// Threads start faster from built code, which is what users run.
 const built = fileURLToPath(new URL('../dist/audit/open.js', import.meta.url))
-if (!existsSync(built)) console.error('dist/ is not there (npm run build); threads start from source.')
+if (!existsSync(built)) console.error('dist/ is missing (run npm run build), so threads start from source.')
 const { readTraces } = (await import(existsSync(built) ? built : '../src/audit/open.ts')) as typeof Open
 
 const folder = mkdtempSync(join(tmpdir(), 'arke-bench-'))
@@ -91,7 +94,7 @@ async function readFolder(threads: number): Promise<number> {
 const million = makeSample({ ranks: 8, steps: 40, layers: 64, kernels: 48 }).timeline
 function attribute(): number {
   const start = performance.now()
-  if (audit(million, new Warnings()).ranks.length !== 8) throw new Error('not all ranks')
+  if (audit(million, new Warnings()).ranks.length !== 8) throw new Error('the audit did not find all 8 ranks')
   return (performance.now() - start) / 1000
 }
 
@@ -109,7 +112,7 @@ try {
         sample: () => readTimeline(generated),
         goal: atLeast(100),
       },
-      { name: 'JSON.parse of the same', unit: 'MB/s', sample: () => parseWhole(generated) },
+      { name: 'JSON.parse of the same bytes', unit: 'MB/s', sample: () => parseWhole(generated) },
       ...real.flatMap(({ name, bytes }): Variant[] => [
         { name: `read ${name}`, unit: 'MB/s', sample: () => readTimeline(bytes), goal: atLeast(100) },
         { name: '  JSON.parse of it', unit: 'MB/s', sample: () => parseWhole(bytes) },
@@ -131,7 +134,7 @@ try {
     rounds,
   )
   present(
-    `Reading traces (generated: ${(generated.length / 1e6).toFixed(0)} MB in memory, three times as much a file)`,
+    `Reading traces (generated: ${(generated.length / 1e6).toFixed(0)} MB in memory, three times as much per file)`,
     figures,
   )
 } finally {

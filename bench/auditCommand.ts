@@ -1,12 +1,12 @@
 /**
- * `arke audit` as a user runs it, built: from the start of the process to its end, and the memory it takes.
+ * The built `arke audit` command: the time from the start of the process to its end, and its peak memory.
  *
  *   npm run build && npx tsx bench/auditCommand.ts [--json] [--rounds N] [--bytes 2e9] [--collectives 1e9]
  *
- * A trace of 1 MB, with its page and without; beside it, in turns, a process that does nothing. Then one of 2 GB, once,
- * made of a real trace over and over where that is there: its rate, and its peak memory against 350 MB plus 60 bytes a
- * GPU event. Then the peak memory where every fourth GPU event is a collective, of a trace of 1 GB, with its page and as
- * JSON. `--bytes 0` and `--collectives 0` leave these out.
+ * Measures a trace of 1 MB, with and without the HTML page, interleaved with an empty process. Then measures a trace of
+ * 2 GB once. The 2 GB trace repeats a real trace if one is available. The peak memory is compared with 350 MB plus 60
+ * bytes per GPU event. Finally, measures the peak memory for a 1 GB trace in which every fourth GPU event is a
+ * collective, with the HTML page and as JSON. `--bytes 0` and `--collectives 0` skip these parts.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -22,10 +22,13 @@ const option = (name: string, usual: number): number => {
 }
 const arke = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url))
 if (!existsSync(arke)) {
-  console.error('dist/ is not there: npm run build')
+  console.error('dist/ is missing: run npm run build first')
   process.exit(1)
 }
-/** The densest of the real traces, a kernel in 2.6 kB; without it the demo's, with stacks, is about as dense. */
+/**
+ * The densest of the real traces, with one kernel per 2.6 kB. The fallback is the demo's trace with stacks, which is
+ * about as dense.
+ */
 const real = fileURLToPath(
   new URL('../../shared/traces/kineto/a100-rank0of2-nccl-metadata.json.gz', import.meta.url),
 )
@@ -50,7 +53,8 @@ interface Large {
 }
 
 function large(path: string, ...options: string[]): Large {
-  // The process tells its own peak when it ends, in kilobytes; launches count the GPU's events from below.
+  // The process reports its own peak memory when it ends, in kilobytes. The number of launches is a lower bound on the
+  // GPU events.
   const runner = join(folder, 'runner.mjs')
   writeFileSync(
     runner,
@@ -78,7 +82,7 @@ try {
   const figures: Figure[] = await measure(
     [
       {
-        name: 'audit of 1 MB, with its page',
+        name: 'audit of 1 MB, with the HTML page',
         unit: 's',
         sample: () => run(arke, 'audit', small).seconds,
         goal: underHalf,
@@ -88,7 +92,7 @@ try {
         unit: 's',
         sample: () => run(arke, 'audit', small, '--no-html').seconds,
       },
-      { name: 'a process that does nothing', unit: 's', sample: () => run('-e', '0').seconds },
+      { name: 'an empty process', unit: 's', sample: () => run('-e', '0').seconds },
     ],
     option('--rounds', 15),
   )
@@ -118,7 +122,7 @@ try {
         'at least 100',
         rate >= 100,
       ),
-      peakOf('its peak memory', found),
+      peakOf('  peak memory', found),
     )
     rmSync(path)
   }
@@ -128,7 +132,7 @@ try {
     await writeLargeTrace(path, crowded)
     figures.push(
       peakOf('peak memory, many collectives', large(path)),
-      peakOf('  with its page', large(path, '--html', join(folder, 'page.html'))),
+      peakOf('  with the HTML page', large(path, '--html', join(folder, 'page.html'))),
     )
   }
   present('arke audit, as a process', figures)

@@ -1,8 +1,10 @@
 /**
- * How fast the checker and the recorder are.   npx tsx bench/check.ts [--json]
+ * Measures the speed of the checker and of the recorder:
  *
- * Rates include everything a schedule costs: allocating the world, the host program, the run and the comparison with
- * the reference.
+ *   npx tsx bench/check.ts [--json]
+ *
+ * Rates include all costs of a schedule: allocating the world, running the host program and the kernels, and comparing
+ * with the reference.
  */
 import { bf16, expectClose, explore, f32, flags, kernel, scenario, tensor } from '../src/index.ts'
 import { walk } from '../src/ir/node.ts'
@@ -34,7 +36,7 @@ const passMessage = scenario('message passing', { ranks: 2 }, async (world) => {
   expectClose(await world.read(out, 1), [0, 1, 2, 3])
 })
 
-/** 4 ranks; C has 4x4 tiles of 4x4 on each, K is one tile a rank. */
+/** 4 ranks. On each rank, C has 4x4 tiles of 4x4 elements, and K is one tile per rank. */
 function allGatherGemm(ranks: number): ReturnType<typeof scenario> {
   const [m, n, k] = [16, 16, 4]
   const matrix = (rows: number, columns: number, seed: number): Float64Array =>
@@ -82,7 +84,7 @@ function rate(
   }
 }
 
-/** A kernel of 200 nodes, defined anew each time so that nothing is remembered. */
+/** Records a new kernel of 200 nodes each time, so that no cache applies. */
 function recordTwoHundred(): number {
   const made = kernel('twoHundred', { x: tensor(f32, 1) }, (t, { x }) => {
     let value = t.load(x.tile([0], [64]))

@@ -1,5 +1,6 @@
 /**
- * Writes what `auto` goes by, measurements.ts in the folder of each operation, from what `arke bench --json` printed and bench/gpu/run.ts wrote:
+ * Writes the measurements that `auto` uses (measurements.ts in the folder of each operation), from the output of `arke
+ * bench --json` and bench/gpu/run.ts:
  *
  *   arke bench all-gather-gemm --sweep M=1,4,16,64,256,1024 --json > k.json
  *   npx tsx bench/choices.ts k.json … docs/results/h200.json
@@ -14,11 +15,14 @@ import type { Results } from './gpu/store.ts'
 
 const files = process.argv.slice(2)
 if (files.length === 0) {
-  console.error('name files that arke bench --json has printed')
+  console.error('pass files with the output of arke bench --json')
   process.exit(1)
 }
 
-/** Ratios of interleaved rounds tell variants apart where medians of a machine whose speed varies do not. */
+/**
+ * The time of a variant in microseconds. Ratios of interleaved rounds distinguish variants more reliably than medians,
+ * because the machine's speed varies.
+ */
 function microseconds({ time, speedup }: VariantResult, bsp: VariantResult | undefined): number {
   const nanoseconds = bsp && speedup ? bsp.time.median / speedup.median : time.median
   return Math.round(nanoseconds / 100) / 10
@@ -26,7 +30,7 @@ function microseconds({ time, speedup }: VariantResult, bsp: VariantResult | und
 
 const definitionOf = (operation: string): AnyDefinition => {
   const found = operations.find(({ name }) => name === operation)
-  if (!found) throw new Error(`there is no operation ${operation}`)
+  if (!found) throw new Error(`unknown operation: ${operation}`)
   return found
 }
 
@@ -48,7 +52,10 @@ const measurementOf = (target: string, point: Point): Measurement => ({
   ),
 })
 
-/** Of a GPU: those that were launched; what is no variant is never asked for. */
+/**
+ * The measurements on a GPU, only of variants in the `launches` form. Names that are not variants do no harm, because
+ * `auto` never looks them up.
+ */
 const measurementsOf = (cell: CellResult): Measurement[] => {
   const { section, ranks, dtype, shape, timings } = cell
   const found = measured.find(({ gpu }) => gpu.section === section)

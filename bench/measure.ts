@@ -1,4 +1,7 @@
-/** Measuring: variants interleaved in one process, medians with a 95 % interval, one table and one JSON form for all benches. */
+/**
+ * Measurement helpers: variants interleaved in one process, medians with a 95 % interval, one table and one JSON format
+ * for all benches.
+ */
 import { quantityOf } from '../src/runs/quantity.ts'
 import type { Quantity } from '../src/runs/results.ts'
 
@@ -12,12 +15,12 @@ export interface Figure extends Quantity {
 export interface Variant {
   readonly name: string
   readonly unit: string
-  /** One sample in the unit. */
+  /** Takes one sample, in `unit`. */
   readonly sample: () => number | Promise<number>
   readonly goal?: { readonly text: string; readonly reached: (median: number) => boolean }
 }
 
-/** Each round samples every variant once, so that what disturbs the machine disturbs them all. */
+/** Samples every variant once per round, so that disturbances of the machine affect all variants. */
 export async function measure(variants: readonly Variant[], rounds: number): Promise<Figure[]> {
   const samples = variants.map((): number[] => [])
   for (const variant of variants) await variant.sample()
@@ -29,7 +32,7 @@ export async function measure(variants: readonly Variant[], rounds: number): Pro
   return variants.map(({ name, unit, goal }, i) => figure(name, unit, samples[i], goal))
 }
 
-/** A figure from its samples. */
+/** Computes a figure from its samples. */
 export function figure(
   name: string,
   unit: string,
@@ -40,7 +43,7 @@ export function figure(
   return { name, unit, ...quantity, goal: goal?.text, reached: goal?.reached(quantity.median) }
 }
 
-/** Print a table, or with --json on the command line one JSON document. */
+/** Prints a table, or one JSON document if --json is on the command line. */
 export function present(title: string, figures: readonly Figure[]): void {
   if (process.argv.includes('--json')) {
     const machine = { node: process.version, platform: `${process.platform} ${process.arch}` }

@@ -1,19 +1,22 @@
 /**
- * The operations from bulk synchronous to fused on CPU ranks, two ranks on two cores, all variants in turns:
+ * Compares the variants of the operations, from bulk synchronous to fused, on CPU ranks: two ranks on two cores, all
+ * variants interleaved:
  *
  *   npx tsx bench/operations.ts [--only OPERATION] [--target native|wasm] [--seconds S] [--dtype f32] [--json]
  *
- * For each point:
+ * The columns for each point:
  *
- *   over bsp    the best fused variant, with its interval
- *   at most     what is left to gain: `bsp` over the limit; by variants that share work out between ranks, more where they differ
- *   bsp / parts `bsp` over the sum of its kernels, each measured alone
- *   shorter     by how much recorded executions of the best fused variant are shorter than those of `bsp`, round by round
- *   taxes       how much of that the launch and bulk synchronous taxes of their ledgers explain, where it is more than 3 %, with a
- *               95 % interval (rounds drawn again and again)
- *   + locality  and the most that bytes between kernels may have cost, too
- *   kept        with the last rank late by 20 %: of what the others lose with `bsp`, how much the best fused variant spares them
- *   can keep    what no variant could exceed, since the others need something that the late rank holds, or share what it has to do
+ *   over bsp    the speed-up of the best fused variant over `bsp`, with its interval
+ *   at most     the largest possible speed-up: `bsp` over the lower bound. Variants that divide work between ranks can
+ *               exceed it if the ranks differ.
+ *   bsp / parts the time of `bsp` over the sum of its kernels, each measured alone
+ *   shorter     the relative reduction in time of the best fused variant against `bsp`, in recorded executions
+ *   taxes       the share of that reduction that the launch and bulk synchronous taxes of the ledgers explain, if the
+ *               reduction exceeds 3 %, with a bootstrap 95 % interval
+ *   + locality  the same share including the upper bound on the locality tax
+ *   kept        with the last rank 20 % late: the share of the other ranks' loss under `bsp` that the best fused
+ *               variant avoids
+ *   can keep    the upper bound on `kept`, because the other ranks need data of the late rank or must share its work
  */
 import { openWorld, type World } from '../src/index.ts'
 import type { OperandDType, OperationDefinition, OperationOptions } from '../src/ops/operation.ts'
@@ -43,7 +46,7 @@ const dtype = option('dtype', 'f32') as OperandDType
 const only = option('only', '')
 const json = process.argv.includes('--json')
 const ranks = 2
-/** Executions of each variant that are recorded: enough that a few per cent of difference can be taken apart. */
+/** The number of recorded executions per variant: enough to resolve differences of a few per cent. */
 const recorded = 75
 const now = (): number => performance.now() * 1e6
 const open = (record: boolean): Promise<World> => openWorld({ target, ranks, record, heap: 1.75 * 2 ** 30 })
@@ -52,35 +55,42 @@ interface Row {
   readonly point: Point
   readonly best: VariantResult
   readonly bsp: VariantResult
-  /** `bsp` over the limit: what a fused variant could gain at most. */
+  /** The time of `bsp` over the lower bound: the largest possible speed-up of a fused variant. */
   readonly most: number
-  /** `bsp` over the sum of its kernels. */
+  /** The time of `bsp` over the sum of its kernels. */
   readonly parts: Quantity
   readonly explained: Explained
   readonly kept: Kept
 }
 
-/** In recorded executions, round by round. */
+/** A comparison of the recorded executions of the best fused variant and `bsp`, per round. */
 interface Explained {
-  /** By how much the best is shorter, of `bsp`. */
+  /** The reduction in time of the best fused variant, relative to `bsp`. */
   readonly shorter: Quantity
-  /** How much of that the taxes explain, and with what locality costs at most; null where it is too little to tell. */
+  /**
+   * The share of the reduction that the taxes explain, without and with the upper bound on locality. Null if the
+   * reduction is at most 3 % or not statistically significant.
+   */
   readonly by: { readonly taxes: Quantity; readonly withLocality: number } | null
 }
 
-/** With the last rank late: of what ranks that are not late lose with `bsp`. */
+/** The effect of a late last rank on the other ranks. */
 interface Kept {
-  /** The fused variant that keeps most; null where it is not clear that `bsp` loses anything. */
+  /**
+   * The fused variant that avoids the largest share of the loss under `bsp`. Null if the loss under `bsp` is not
+   * statistically significant.
+   */
   readonly best: { readonly variant: string; readonly share: number } | null
-  /** Round by round, by variant. */
+  /** The time that the punctual ranks lose, per variant. */
   readonly lost: Readonly<Record<string, Quantity>>
 }
 
 const lateness = 0.2
 /**
- * Of a straggler the others need something that it holds; meanwhile they can do a share of an execution. Or they do its work, too: R
- * ranks do R executions' worth by the time E at which all end, one of them from `lateness` on: (R - 1) E + (E - lateness) = R. So the
- * others lose E - 1, an R-th of the lateness.
+ * The upper bound on `kept`. Either the other ranks need data that the late rank holds, and meanwhile they can do a
+ * share of an execution. Or they also do the late rank's work: R ranks do R executions' worth of work until the common
+ * end time E, and one of them starts at `lateness`. From (R - 1) E + (E - lateness) = R follows that the others lose E
+ * - 1, which is lateness / R.
  */
 const canKeep = (without: Without): number =>
   without === 'its work' ? 1 - 1 / ranks : Math.min(without.share / lateness, 1)
@@ -118,7 +128,7 @@ function explained(bsp: readonly RunLedger[], best: readonly RunLedger[]): Expla
     locality: before.locality.time[1] - best[n].locality.time[1],
   }))
   type Round = (typeof rounds)[number]
-  /** Without the quarters in which most and least was gained, where the machine did something else. */
+  /** Drops the quarters of the rounds with the largest and the smallest gain, in which the machine was disturbed. */
   const middle = (all: readonly Round[]): readonly Round[] => {
     const quarter = Math.floor(all.length / 4)
     return [...all].sort((a, b) => a.gained - b.gained).slice(quarter, all.length - quarter)
@@ -146,7 +156,9 @@ function explained(bsp: readonly RunLedger[], best: readonly RunLedger[]): Expla
   }
 }
 
-/** Executions with a straggler and without take turns, so that what drifts on the machine is no part of the difference. */
+/**
+ * Executions with and without a straggler are interleaved, so that drift of the machine does not affect the difference.
+ */
 async function keptOf<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
   options: Omit<Options, 'variant' | 'stream'>,
@@ -188,7 +200,7 @@ async function bspOverParts<Options extends OperationOptions, Contents>(
   })
 }
 
-/** On a world of its own that does not record. */
+/** Runs the comparison on a separate world that does not record. */
 async function contested<Options extends OperationOptions, Contents, Result>(
   definition: OperationDefinition<Options, Contents>,
   options: Omit<Options, 'variant' | 'stream'>,
@@ -210,7 +222,7 @@ async function contested<Options extends OperationOptions, Contents, Result>(
   }
 }
 
-/** Round by round the lap of each, in the order in which they were given. */
+/** The times of all runs per round, in the order of `runs`. Each round executes the runs in random order. */
 async function inTurns(
   { gate }: Pick<Contest<OperationOptions, unknown>, 'gate'>,
   runs: readonly Contestant['at'][],

@@ -1,9 +1,11 @@
 /**
- * How fast the HTML of a million-event audit opens and moves.   npx tsx bench/report.ts [--json] [--rounds N]
+ * Measures the speed of opening and panning the HTML report of a million-event audit:
  *
- * Written once; opened in the installed Chromium (headless, software rendering) in a fresh page each round. Open is
- * from the start of the navigation to the first complete drawing, by the page's own marks; a pan frame is the time
- * between two display frames while the pointer drags the tracks, at three magnifications.
+ *   npx tsx bench/report.ts [--json] [--rounds N]
+ *
+ * The report is written once and opened in the installed Chromium (headless, software rendering), in a fresh page per
+ * round. `open` is the time from the start of the navigation to the first complete drawing, by the page's own marks. A
+ * pan frame is the time between two display frames while the pointer drags the tracks, at three magnifications.
  */
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
@@ -18,7 +20,7 @@ import { measure, present } from './measure.ts'
 
 const program = findChromium()
 if (program === null) {
-  console.error('There is no chromium, chromium-browser or google-chrome here to open the report with.')
+  console.error('Cannot open the report: no chromium, chromium-browser or google-chrome was found.')
   process.exit(1)
 }
 const at = process.argv.indexOf('--rounds')
@@ -32,7 +34,7 @@ const events = sample.timeline.ranks.reduce(
 const folder = mkdtempSync(join(tmpdir(), 'arke-report-'))
 const file = join(folder, 'report.html')
 
-/** Drags the tracks for 40 frames at a magnification; the times between frames in milliseconds. */
+/** Drags the tracks for 40 frames at one magnification and returns the times between frames in milliseconds. */
 const drag = (factor: number): string => `(async () => {
   const canvas = document.getElementById('tracks-canvas')
   const box = canvas.getBoundingClientRect()
@@ -76,7 +78,7 @@ try {
       },
       { name: 'size of the file', unit: 'MB', sample: () => statSync(file).size / 1e6 },
       {
-        name: 'open, to the first complete drawing',
+        name: 'open until the first complete drawing',
         unit: 's',
         sample: async () => {
           await page?.close()

@@ -1,12 +1,13 @@
 /**
- * How long things take that compute nothing: a launch, and a barrier between ranks.
+ * Measures the latency of operations that compute nothing: a launch, and a barrier between ranks.
  *
  *   npx tsx bench/cpu/latency.ts [--only launch|barrier] [--rounds N] [--json]
  *
- * A launch is one rank's, seen by the host from the call until it knows that the kernel has ended: while the worker still
- * looks for work (`spinning`), and after a pause in which it went to sleep (`asleep`). A message to a plain worker and back
- * is shown beside both; beside the latter also what no launch can do without, a plain worker woken by `Atomics.notify` that
- * wakes the host the same way. A barrier is one of many in a kernel, by flags: the time of the launch divided by their number.
+ * A launch is measured on one rank, from the host's call until the host knows that the kernel has ended. `spinning`
+ * launches while the worker still polls for work. `asleep` launches after a pause in which the worker fell asleep. The
+ * message round trip of a plain worker is measured for comparison. For `asleep`, the lower bound is also measured: a
+ * plain worker that `Atomics.notify` wakes and that wakes the host in the same way. A barrier uses flags and is one of
+ * many in a kernel: the launch time is divided by their number.
  */
 import { Worker } from 'node:worker_threads'
 import { flags, i32, kernel, openWorld, tensor, type World } from '../../src/index.ts'
@@ -27,10 +28,10 @@ const under = (limit: number): Variant['goal'] => ({
   reached: (median) => median < limit,
 })
 
-/** What happens in a round, by name, in microseconds. */
+/** The variants of a comparison by name. `sample` returns microseconds. */
 type Contestants = ReadonlyMap<string, { readonly sample: () => Promise<number>; readonly goal?: number }>
 
-/** Everybody in every round, each first in turn. */
+/** Runs every variant in every round. Each variant is first in some rounds. */
 async function compare(contestants: Contestants, unit: string): Promise<Figure[]> {
   const all = [...contestants]
   const samples = new Map(all.map(([name]) => [name, [] as number[]]))
@@ -56,7 +57,7 @@ async function openIfThere(target: string, ranks: number): Promise<World | undef
   }
 }
 
-/** A worker that does nothing but wake whoever woke it. */
+/** A worker that only wakes the thread that woke it. */
 function bareWaker() {
   const words = new Int32Array(new SharedArrayBuffer(8))
   const worker = new Worker(
@@ -84,7 +85,7 @@ const empty = kernel('empty', { x: tensor(i32, 1) }, () => {})
 async function launches(): Promise<Figure[]> {
   const figures: Figure[] = []
   for (const target of ['wasm', 'native']) {
-    // One world at a time: only then has its worker a core beside the host's.
+    // Opens one world at a time, because only then does its worker have its own core next to the host's.
     const world = await openIfThere(target, 1)
     if (!world) continue
     const x = world.zeros(i32, [1])
@@ -124,10 +125,13 @@ async function launches(): Promise<Figure[]> {
             `${name}, spinning: launch and await synchronize`,
             { sample: repeat(200, launchAndWait), goal: 5 },
           ],
-          [`postMessage and back beside it, spinning`, { sample: repeat(50, message) }],
+          [`postMessage round trip for comparison, spinning`, { sample: repeat(50, message) }],
           [`${name}, asleep: launch and await synchronize`, { sample: afterPause(launchAndWait), goal: 150 }],
-          [`postMessage and back beside it, after a pause`, { sample: afterPause(message) }],
-          [`Atomics.notify and back beside it, after a pause`, { sample: afterPause(waker.roundTrip) }],
+          [`postMessage round trip for comparison, after a pause`, { sample: afterPause(message) }],
+          [
+            `Atomics.notify round trip for comparison, after a pause`,
+            { sample: afterPause(waker.roundTrip) },
+          ],
         ]),
         'us',
       )),
@@ -139,7 +143,7 @@ async function launches(): Promise<Figure[]> {
   return figures
 }
 
-/** Everybody tells everybody, as `src/ops/collectives/barrier.ts` does once. */
+/** Every rank signals every rank, as in `src/ops/collectives/barrier.ts`. */
 const everybody = kernel('barriers', { arrived: flags(2) }, (t, { arrived }) => {
   t.for(arrived.dim(0), (n) => {
     t.signalAll(arrived.at([n, t.rank]))
@@ -147,7 +151,7 @@ const everybody = kernel('barriers', { arrived: flags(2) }, (t, { arrived }) => 
   })
 })
 
-/** All count on rank 0, and wait there. */
+/** All ranks signal a counting flag on rank 0 and wait for it. */
 const counted = (ranks: number) =>
   kernel('countedBarriers', { arrived: flags(1, { arrivals: ranks }) }, (t, { arrived }) => {
     t.for(arrived.dim(0), (n) => {
@@ -177,7 +181,7 @@ async function barriers(): Promise<Figure[]> {
         ...(await compare(
           new Map([
             [
-              `barrier, ${ranks} ranks, ${target}: each signals each`,
+              `barrier, ${ranks} ranks, ${target}: every rank signals every rank`,
               { sample: () => time(() => world.launch(everybody, { arrived: each }, { grid: 1 })), goal },
             ],
             [

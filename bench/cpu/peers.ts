@@ -1,6 +1,7 @@
 /**
- * Matrix products of other libraries, on one thread, f32: C[M, N] = A[M, K] x B[K, N]. A peer that is not installed says why;
- * `npm ci --prefix bench/cpu` brings those from the npm registry, Debian's libopenblas0-pthread brings OpenBLAS.
+ * Single-threaded f32 matrix products of other libraries: C[M, N] = A[M, K] x B[K, N]. If a library is not installed,
+ * the reason is printed. `npm ci --prefix bench/cpu` installs the npm packages. Debian's libopenblas0-pthread provides
+ * OpenBLAS.
  */
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -8,7 +9,7 @@ import { dirname } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 export interface Product {
-  /** Computes the product once; returns what it made when that is asked for. */
+  /** Computes the product once. `result` returns it. */
   run(): void | Promise<void>
   result(): Float32Array | Promise<Float32Array>
   close(): void
@@ -199,7 +200,10 @@ interface JaxArray {
   dispose(): void
 }
 
-/** Where another library has defined a global `Worker`, jax-js takes this for a browser and starts threads. */
+/**
+ * Hides a global `Worker` that another library may have defined. With a global `Worker`, jax-js assumes a browser and
+ * starts threads.
+ */
 async function withoutWorkers<T>(act: () => Promise<T>): Promise<T> {
   const globals = globalThis as { Worker?: unknown }
   const { Worker } = globals

@@ -1,10 +1,10 @@
 /**
- * Matrix products on one thread and one core, f32 (GEMV also bf16), against OpenBLAS and the WebAssembly libraries of the JavaScript
- * world:
+ * Matrix products on one thread and one core, f32 (GEMV also bf16), compared with OpenBLAS and the WebAssembly
+ * libraries of the JavaScript ecosystem:
  *
  *   npx tsx bench/cpu/products.ts [--only square|skinny|vector] [--rounds N] [--json]
  *
- * What is not installed is left out, and the reason printed.
+ * Libraries that are not installed are omitted, and the reason is printed.
  */
 import { openWorld } from '../../src/world/open.ts'
 import type { PackedTensor, SymmetricTensor, World } from '../../src/world/world.ts'
@@ -31,7 +31,7 @@ interface Ours extends Contestant {
   result(): Promise<Float64Array>
 }
 
-/** Our product of one shape on one worker of a target. B is packed once where `packed`. */
+/** Arke's product of one shape on one worker of a target. If `packed` is true, B is packed once. */
 async function ours(
   world: World,
   [m, n, k]: readonly [number, number, number],
@@ -57,7 +57,7 @@ async function ours(
   }
 }
 
-/** Throws where a product is not what float64 says, on a few rows. */
+/** Throws if a few rows of a product differ from a float64 reference. */
 function expectProduct(
   name: string,
   c: ArrayLike<number>,
@@ -96,7 +96,7 @@ async function square(peers: readonly Peer[]): Promise<Figure[]> {
     const theirs = await Promise.all(
       peers.map(async (peer) => ({ name: peer.name, product: await peer.prepare(...shape, a, b) })),
     )
-    // Whoever is compared has turns side by side: a machine that others use changes from one turn to the next.
+    // Compared variants run interleaved in each round, because the speed of a shared machine changes over time.
     const others = theirs
       .filter(({ name }) => name !== 'OpenBLAS')
       .map(({ name, product }) => ({ name, run: again(() => product.run()) }))
@@ -224,7 +224,7 @@ async function vector(): Promise<Figure[]> {
 
 const figures: Figure[] = []
 const stay = stayOnOneCore()
-if ('absent' in stay) say(`all cores are used: ${stay.absent}`)
+if ('absent' in stay) say(`not pinned to one core: ${stay.absent}`)
 const blas = openBlas()
 if (!only || only === 'square') {
   const peers: Peer[] = []

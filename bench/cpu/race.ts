@@ -1,6 +1,6 @@
 /**
- * Contestants take turns in one process. A figure is the ratio of two of them, round by round, so that what slows the
- * machine for a while slows both; its median comes with a 95 % interval.
+ * Runs contestants interleaved in one process. A figure is the ratio of two contestants per round, so that a temporary
+ * slowdown of the machine affects both. The median is reported with a 95 % interval.
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -11,32 +11,38 @@ const collect = runInNewContext('gc') as () => void
 
 export interface Contestant {
   readonly name: string
-  /** So many executions, one after the other; the last has ended when it is done. */
+  /** Runs the given number of executions one after the other and returns when the last one has ended. */
   readonly run: (executions: number) => void | Promise<void>
 }
 
-/** Of what is executed one at a time. */
+/** Adapts a function that runs a single execution. */
 export const again =
   (once: () => void | Promise<void>) =>
   async (executions: number): Promise<void> => {
     for (let execution = 0; execution < executions; execution++) await once()
   }
 
-/** Microseconds of an execution in every round, by contestant. Each turn begins with one that does not count. */
+/**
+ * The time per execution in microseconds, for every round and contestant. Each round starts with an execution that is
+ * not counted.
+ */
 export async function race(
   contestants: readonly Contestant[],
   rounds: number,
   {
-    /** Executions in a turn: enough that waking up does not count. */
+    /** The number of executions per round: enough to make the wake-up time negligible. */
     executions = 1,
-    /** Whether a turn begins with a collection: else what one leaves behind is collected in the turn of the next. */
+    /**
+     * Collects garbage before each contestant. Without this, one contestant's garbage would be collected during the
+     * time of the next contestant.
+     */
     collects = true,
   } = {},
 ): Promise<ReadonlyMap<string, readonly number[]>> {
   const times = new Map(contestants.map(({ name }) => [name, [] as number[]]))
   for (const { run } of contestants) await run(3)
   for (let round = 0; round < rounds; round++) {
-    // Whoever runs first in a round finds other caches than the next: everybody is first in turn.
+    // The first contestant of a round finds different cache contents, so each contestant is first in some rounds.
     for (let turn = 0; turn < contestants.length; turn++) {
       const { name, run } = contestants[(round + turn) % contestants.length]
       if (collects) collect()
@@ -49,7 +55,7 @@ export async function race(
   return times
 }
 
-/** How fast `ours` is in units of `theirs`: 2 is twice as fast. */
+/** The speed of `ours` relative to `theirs`: 2 means twice as fast. */
 export function speed(
   name: string,
   ours: readonly number[],

@@ -1,6 +1,6 @@
 /**
- * A plain read of memory on this thread, as fast as one core reads: eight vector sums over a range, in native code where there
- * is a compiler, else in wasm. The limit for whatever must read that many bytes.
+ * Reads memory on this thread as fast as one core can: eight vector sums over a range, in native code if there is a
+ * compiler, otherwise in wasm. The time is a lower bound for every kernel that must read that many bytes.
  */
 import { add, address, codeFunction, constant, i32 } from '../../src/targets/cpu/build.ts'
 import type { CodeModule, Local, Machine } from '../../src/targets/cpu/code.ts'
@@ -35,7 +35,7 @@ function reader(machine: Machine, bytes: number): CodeModule {
   return { name: 'read', machine, entries: [entry] }
 }
 
-/** Reads `bytes` once a call. */
+/** Returns a function that reads `bytes` bytes once per call. */
 export function plainRead(bytes: number): () => void {
   const start = 65536
   const pages = bytes / 65536 + 2

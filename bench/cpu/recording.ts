@@ -1,9 +1,9 @@
 /**
- * What recording costs: the same launches on a world that records and on one that does not, in turn.
+ * The overhead of recording: the same launches on a world that records and on one that does not, interleaved.
  *
  *   npx tsx bench/cpu/recording.ts [--rounds N] [--json]
  *
- * One kernel computes for about a millisecond; the other one meets another rank as often as takes about as long.
+ * One kernel computes for about 1 ms. The other kernel synchronises with another rank repeatedly, also for about 1 ms.
  */
 import { f32, flags, kernel, openWorld, type World } from '../../src/index.ts'
 import { gemmKernel } from '../../src/ops/gemm.ts'
@@ -14,7 +14,7 @@ import { again, race, type Contestant } from './race.ts'
 const at = process.argv.indexOf('--rounds')
 const rounds = at < 0 ? 400 : Number(process.argv[at + 1])
 
-/** Waits that other work lies between: as many in a millisecond as a kernel that hands over tiles has. */
+/** Waits with computation in between: as many per millisecond as in a kernel that passes tiles between ranks. */
 const handing = kernel('handing', { arrived: flags(2) }, (t, { arrived }) => {
   t.for(arrived.dim(0), (n) => {
     t.signalAll(arrived.at([n, t.rank]))
@@ -38,8 +38,8 @@ const waits: Prepare = (world) => {
 }
 
 /**
- * Which memory and which threads a world gets makes more of a difference than recording does, so there are several pairs of worlds,
- * and each kind is opened first in turn.
+ * The memory and the threads that a world happens to get matter more than recording does. Therefore several pairs of
+ * worlds are measured, and the recording world is opened first in half of them.
  */
 const pairs = 8
 
@@ -61,7 +61,8 @@ async function raceOfPair(
     }
     contestants.push({ name: record ? 'recording' : 'plain', run: again(run) })
   }
-  // Short turns without collections: the machine changes less within a round, and no worker falls asleep.
+  // Rounds are short and without garbage collection, so that the machine changes less within a round and no worker
+  // falls asleep.
   const times = await race(contestants, Math.ceil(rounds / pairs), { executions: 4, collects: false })
   for (const world of worlds) await world.close()
   return times
@@ -83,7 +84,7 @@ for (const target of ['wasm', 'native'])
       figures.push(
         figure(`${name}, ${target}: a launch, not recorded`, 'us', times.plain),
         figure(
-          `${name}, ${target}: more for recording`,
+          `${name}, ${target}: overhead of recording`,
           '%',
           times.recording.map((time, round) => 100 * (time / times.plain[round] - 1)),
           { text: '< 3', reached: (median) => median < 3 },

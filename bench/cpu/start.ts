@@ -1,9 +1,11 @@
 /**
- * From the start of a process to the first result of a small product (64x64x64, f32) on the wasm target, with the built package:
+ * The time from the start of a process to the first result of a small product (64x64x64, f32) on the wasm target, with
+ * the built package:
  *
  *   npm run build && npx tsx bench/cpu/start.ts [--rounds N] [--json]
  *
- * Beside it what Node needs to start and end with nothing to do, and the parts of the time as the process itself sees them.
+ * For comparison, the time in which Node starts and ends an empty program. The process also reports the parts of its
+ * own time.
  */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -14,11 +16,11 @@ const at = process.argv.indexOf('--rounds')
 const rounds = at < 0 ? 11 : Number(process.argv[at + 1])
 const built = new URL('../../dist/index.js', import.meta.url)
 if (!existsSync(fileURLToPath(built))) {
-  console.error('the package is not built: npm run build')
+  console.error('dist/ is missing: run npm run build first')
   process.exit(1)
 }
 
-/** What a user would write. */
+/** A program as a user would write it. */
 const program = `
   const started = performance.now()
   const { ceilDiv, f32, kernel, openWorld, tensor } = await import(${JSON.stringify(built.href)})
@@ -41,13 +43,13 @@ const program = `
   world.launch(product, { a, b, c }, { grid: 'resident' })
   const launched = performance.now()
   const result = await world.read(c, 0)
-  if (!result.every((value) => value === 128)) throw new Error('a wrong product')
+  if (!result.every((value) => value === 128)) throw new Error('the product is wrong')
   const ended = performance.now()
   const parts = [started, imported - started, opened - imported, launched - opened, ended - launched]
   process.stdout.write(JSON.stringify(parts) + '\\n')
   await world.close()`
 
-/** Milliseconds until the process says something, or ends if it says nothing; and what it says. */
+/** Runs a program. Returns the time in milliseconds until its first output (or its end) and the output. */
 function run(text: string): Promise<{ readonly milliseconds: number; readonly said: string }> {
   return new Promise((resolve, reject) => {
     const start = performance.now()

@@ -1,4 +1,4 @@
-/** Who may import whom among worlds and targets: a target is known to nobody but the one place that opens worlds by name. */
+/** Import rules among worlds and targets: only the file that opens worlds by name may import a target. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -10,7 +10,9 @@ const files = readdirSync(src, { recursive: true, encoding: 'utf8' })
   .map((path) => path.replaceAll('\\', '/'))
   .filter((path) => path.endsWith('.ts') && !path.endsWith('.test.ts'))
 
-/** Files of this package that a file names after `from`, in `import '…'` or in `import('…')`, types included. */
+/**
+ * The files of this package that a file imports: after `from`, in `import '…'` or in `import('…')`, including types.
+ */
 function importsOf(file: string): string[] {
   const text = readFileSync(join(src, file), 'utf8')
   const named = text.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*'(\.[^']+)'/g)
@@ -24,7 +26,7 @@ const texts = (found: readonly (readonly [string, string])[]): string[] =>
   found.map(([from, to]) => `${from} imports ${to}`)
 
 describe('imports', () => {
-  it('are found: of values, of types and at run time', () => {
+  it('are found for values, for types and at run time', () => {
     const has = (from: string, to: string): boolean =>
       imports.some(([one, other]) => one === from && other === to)
     expect(has('world/open.ts', 'targets/check/world.ts')).toBe(true)
@@ -34,14 +36,14 @@ describe('imports', () => {
     for (const [, to] of imports.filter(([, one]) => one.endsWith('.ts'))) expect(files).toContain(to)
   })
 
-  it('of a target by src/world are those of open.ts alone', () => {
+  it('of targets within src/world occur only in open.ts', () => {
     const found = imports.filter(
       ([from, to]) => inside('world', from) && inside('targets', to) && from !== 'world/open.ts',
     )
     expect(texts(found)).toEqual([])
   })
 
-  it('of a target by another are those of cpu, the base of wasm and native', () => {
+  it('of one target by another are only those of cpu, the base of wasm and native', () => {
     const bases: Readonly<Record<string, string>> = { wasm: 'cpu', native: 'cpu' }
     const found = imports.filter(([from, to]) => {
       const [one, other] = [targetOf(from), targetOf(to)]
@@ -50,11 +52,11 @@ describe('imports', () => {
     expect(texts(found)).toEqual([])
   })
 
-  it("of NVIDIA's driver are those of its implementation of the device interface", () => {
+  it("of NVIDIA's driver occur only in its implementation of the device interface", () => {
     const driver = ['driver', 'runtime', 'stream', 'kernel', 'heaps', 'ranks', 'nvrtc'].map(
       (name) => `targets/cuda/${name}.ts`,
     )
-    // `openCudaWorld` finds devices, `driverStream` hands their streams to other libraries.
+    // `openCudaWorld` finds devices. `driverStream` passes their streams to other libraries.
     const users = [...driver, 'targets/cuda/tensormap.ts', 'targets/cuda/open.ts', 'targets/cuda/world.ts']
     const found = imports.filter(([from, to]) => driver.includes(to) && !users.includes(from))
     expect(texts(found)).toEqual([])

@@ -1,66 +1,70 @@
 /**
- * What host, workers and kernels of a CPU world agree on: where things lie in the one memory they share. All numbers are byte
- * offsets; words are 32 bits, little-endian. A pointer is a 64-bit offset from the start of the memory.
+ * The memory layout that the host, the workers and the kernels of a CPU world share. All numbers are byte offsets.
+ * Words are 32 bits, little-endian. A pointer is a 64-bit offset from the start of the shared memory.
  *
- *   control      one page: the abort word, how long to spin, who sleeps
- *   slots        one for each worker: what it does and waits for, its part of the recording
- *   queues       one for each (rank, stream): which launches there are, which are complete
- *   executables  what kernels were compiled to, by number
- *   private      launch blocks, frames, counters, executables' bytes
- *   heaps        one for each rank, at a constant stride, 64 KiB aligned
+ *   control      one page: the abort word, the spin limits, the number of sleeping waits
+ *   slots        one per worker: its state, the flag it waits for, its event buffer
+ *   queues       one per (rank, stream): the number of enqueued and of completed launches
+ *   executables  the compiled kernels, by number
+ *   private      launch blocks, frames, counters, the bytes of executables
+ *   heaps        one per rank, at a constant stride, aligned to 64 KiB
  *
- * A queue is served by `leaders` workers, each of which runs programs of the launch at its head until none is left; the last
- * leader to finish advances the epochs of the launch's flag sets and completes the launch. A kernel with roles has as many
- * workers for each leader: the leader runs role 0, worker r of that leader entry r.
+ * A queue is served by `leaders` workers. Each leader runs programs of the launch at the queue's head until no program
+ * is left. The last leader to finish advances the epochs of the launch's flag sets and completes the launch. A kernel
+ * with roles needs one worker per role for each leader: the leader itself runs role 0, and its worker r runs entry r of
+ * the executable.
  */
 
 export const control = {
-  /** 0, or why everything stops: see `stopReason`. Kernels poll it wherever they may wait. */
+  /** The reason for an abort (see `stopReason`), or 0. Kernels poll this word wherever they may wait. */
   abort: 4,
-  /** How often a wait polls before it sleeps: by how many workers are awake. */
+  /** The number of times a wait polls before it sleeps. The limit depends on how many workers are awake. */
   spins: 8,
-  /** How many kernel waits sleep: a signal wakes nobody if there are none. */
+  /** The number of sleeping kernel waits. If it is 0, a signal skips the wake-up call. */
   sleepers: 12,
   /** The slot + 1 of the first worker that raised a fault. */
   faulty: 16,
-  /** How often the world was reset: workers that have stopped go on when it changes. */
+  /** The number of resets of the world. Workers parked after an abort continue when this word changes. */
   generation: 20,
-  /** How often a worker looks for a launch before it sleeps. */
+  /** The number of times a worker polls for a launch before it sleeps. */
   idleSpins: 24,
-  /** Workers that do not sleep for want of launches, and the cores that they share. */
+  /** The number of workers that are not asleep for lack of launches, and the number of cores they share. */
   awake: 28,
   cores: 32,
   bytes: 4096,
 } as const
 
-/** Threads that have a core each may burn it; others must leave theirs to whom they wait for. */
+/**
+ * Spinning is long only if every awake thread has its own core. With fewer cores, a waiting thread must yield to the
+ * thread that it waits for.
+ */
 export const spinsFor = (awake: number, cores: number): number => (awake <= cores ? 10_000 : 400)
 
 export const stopReason = {
   none: 0,
-  /** The host said so: the watchdog, an interrupt, `close`. */
+  /** The host aborted: the watchdog, an interrupt or `close`. */
   host: 1,
-  /** A kernel raised a fault; its slot says which. */
+  /** A kernel raised a fault. The worker's slot holds the fault code. */
   fault: 2,
-  /** A worker threw or died. */
+  /** A worker threw an exception or died. */
   worker: 3,
 } as const
 
 export const faultCode = { none: 0, divisionByZero: 1, badStep: 2, badRank: 3 } as const
 export type Fault = keyof typeof faultCode
 
-/** What a worker does: see `state`. */
+/** The values of a worker slot's `state` word. */
 export const workerState = { starting: 0, idle: 1, running: 2, ended: 3 } as const
-/** What a worker that runs a kernel is blocked on; 0 while it is not. */
+/** The kind of wait that a worker running a kernel is blocked in, or 0 if it is not blocked. */
 export const waitKind = { none: 0, flag: 1, loop: 2, barrier: 3, roles: 4 } as const
 
-/** Written by the worker alone, read by the host after a stop. Multiples of `bytes`, each on cache lines of its own. */
+/** A worker's status. Only the worker writes it; the host reads it after an abort. Slots have their own cache lines. */
 export const slot = {
   state: 0,
   wait: 4,
-  /** Index into the executable's sites of the line that waits or that raised the fault. */
+  /** Index into the executable's `sites`: the source line that waits or that raised the fault. */
   site: 8,
-  /** Of a flag: the parameter's index, the rank whose flag it is, its index in the set, the value wanted and the last one seen. */
+  /** The flag waited for: parameter index, owner rank, index in the set, the value wanted and the last value seen. */
   param: 12,
   owner: 16,
   index: 20,
@@ -69,80 +73,85 @@ export const slot = {
   program: 32,
   executable: 36,
   fault: 40,
-  /** Of the recording: where its events go (a pointer), how many fit, how many there were. */
+  /** The worker's event buffer for recordings: a pointer, its capacity in events, and the number of events written. */
   events: 48,
   eventCapacity: 56,
   eventCount: 60,
-  /** 1 while the worker sleeps because there is no launch for it; whoever wakes it writes 0. */
+  /** 1 while the worker sleeps because its queue has no launch. The thread that wakes the worker writes 0. */
   asleep: 64,
-  /** The generation + 1 in which the worker has stopped because of the abort word. */
+  /** The generation + 1 in which the worker parked because of the abort word. */
   parked: 68,
   bytes: 128,
 } as const
 
-/** An event of a recording, in nanoseconds of the `now` clock (f64). */
+/** One event of a recording. Times are in nanoseconds of the `now` clock (f64). */
 export const event = {
   kind: 0,
   site: 4,
   start: 8,
   end: 16,
-  /** Of a program: its number. Of a wait or a copy: the owner's rank. */
+  /** For a program event: the program's number. For a wait or a copy: the owner's rank. */
   who: 24,
-  /** Of a wait: the parameter's index. Of a copy: bytes. */
+  /** For a wait: the parameter's index. For a copy: the number of bytes. */
   what: 28,
   bytes: 32,
 } as const
 export const eventKind = { program: 1, wait: 2, copy: 3 } as const
 
 export const queue = {
-  /** How many launches were put in; the host writes it and wakes whoever sleeps on it. */
+  /** The number of launches enqueued so far. The host writes it and wakes the threads that sleep on it. */
   head: 0,
-  /** How many are complete; the worker that completes one writes it and wakes. */
+  /** The number of completed launches. The worker that completes a launch writes it and wakes waiting threads. */
   completed: 4,
-  /** Threads that sleep on `head`, and on `completed` for its next change: nobody wakes those who are awake. */
+  /** The number of threads that sleep on `head`, and on `completed`. If it is 0, nobody needs to be woken. */
   sleepers: 8,
   waiters: 12,
   leaders: 16,
   rank: 20,
-  /** Non-zero: workers of this queue end when it is empty. */
+  /** If non-zero, the workers of this queue end once the queue is empty. */
   closing: 24,
-  /** Whether the host sleeps on `completed`, and until how many: launches before that do not wake it. */
+  /** Non-zero while the host sleeps on `completed`. Launches before number `awaited` then do not wake the host. */
   awaiting: 28,
-  /** Pointer to the ring of launch blocks; launch n is block n modulo `ring`. */
+  /** Pointer to the ring of launch blocks. Launch n uses block n modulo `ring`. */
   blocks: 32,
-  /** Pointer to when the launches of the ring started and ended: two f64 each, in nanoseconds, 0 until then. */
+  /**
+   * Pointer to the start and end times of the launches in the ring: two f64 per launch, in nanoseconds, 0 until known.
+   */
   times: 40,
   awaited: 48,
   bytes: 64,
 } as const
-/** Launches that may be in a queue at once. */
+/** The capacity of a queue, in launches. */
 export const ring = 64
 
-/** A launch on one rank: its header, then `param.bytes` for each parameter of the kernel. */
+/** A launch on one rank: this header, followed by `param.bytes` bytes per kernel parameter. */
 export const launch = {
   executable: 0,
-  /** Programs. */
+  /** The number of programs. */
   grid: 4,
-  /** The next program to run, and the leaders that have found none; both start at 0. */
+  /** The next program to run, and the number of leaders that found no program left. Both start at 0. */
   next: 8,
   finished: 12,
   leaders: 16,
   rank: 20,
   ranks: 24,
-  /** From one rank's heap to the next, in units of 64 KiB. */
+  /** The distance between the heaps of consecutive ranks, in units of 64 KiB. */
   heapStride: 28,
-  /** Pointer to the rank's counters of this executable: zero between launches. */
+  /** Pointer to the rank's counters for this executable. The counters are zero between launches. */
   counters: 32,
-  /** Pointer to leader 0's frame; the next ones follow at `frameStride` bytes. */
+  /** Pointer to leader 0's frame. The frames of the next leaders follow at intervals of `frameStride` bytes. */
   frames: 40,
   frameStride: 48,
-  /** This launch's number on its queue, from 1. */
+  /** The launch's number on its queue, starting at 1. */
   sequence: 52,
   params: 64,
   bytes: 2048,
 } as const
 
-/** Tensor: pointer to rank 0's copy, four extents. Flags: that, three extents, pointer to rank 0's epochs. Scalar: its value. */
+/**
+ * A kernel parameter. A tensor stores a pointer to rank 0's copy and four extents. A flag set stores a pointer to rank
+ * 0's flags, three extents and a pointer to rank 0's epochs. A scalar stores its value.
+ */
 export const param = {
   pointer: 0,
   value: 0,
@@ -152,24 +161,26 @@ export const param = {
 } as const
 export const mostParams = (launch.bytes - launch.params) / param.bytes
 
-/** A flag set's two words on each rank: launches that have signalled it, and that have waited for it. */
+/** The two words per rank of a flag set: the number of launches that have signalled it and that have waited for it. */
 export const epochs = { signalled: 0, waited: 4, bytes: 8 } as const
 
-/** An entry of the table of executables: a pointer to its bytes and their number. */
+/** An entry of the executable table: a pointer to the bytes, their number, and the number of roles. */
 export const executable = { pointer: 0, length: 8, roles: 12, bytes: 16 } as const
 export const mostExecutables = 4096
 /**
- * The executable that is none: a launch of it ends when another queue, whose pointer is in `counters`, has completed `grid`
- * launches.
+ * A reserved number instead of an executable. A launch with this number waits until another queue, whose pointer is in
+ * `counters`, has completed `grid` launches.
  */
 export const awaitQueue = 0
 /**
- * Nor is this one: a launch of it ends when every worker that the executable with the number in `grid` needs has loaded that.
+ * A reserved number instead of an executable. A launch with this number ends when every worker that needs executable
+ * number `grid` has loaded it.
  */
 export const loadExecutable = -1
 
 /**
- * What an entry of an executable is: entry 0 runs programs until none is left, entry r > 0 is role r of one leader's programs.
- * Entry 0 returns 1 from the leader that completes the launch, 0 from the others; every entry returns -1 after a stop.
+ * An entry point of an executable. Entry 0 runs programs until no program is left. Entry r > 0 runs role r of one
+ * leader's programs. Entry 0 returns 1 in the leader that completes the launch and 0 in the other leaders. Every entry
+ * returns -1 after an abort.
  */
 export type Entry = (launch: number, frame: number, slot: number) => number

@@ -1,6 +1,7 @@
 /**
- * What a world of CPU ranks runs on: heaps in one shared memory, queues that threads of this process serve, kernels as code that these
- * load. What a launch means is in abi.ts; the machinery is in host.ts.
+ * The backend of a world of CPU ranks: heaps in one shared memory, queues served by threads of this process, and
+ * kernels compiled to code that these threads load. The launch protocol is defined in abi.ts; the machinery is in
+ * host.ts.
  */
 import type { DType } from '../../ir/dtype.ts'
 import type { KernelIR } from '../../ir/node.ts'
@@ -15,7 +16,7 @@ import { CpuMemory } from './memory.ts'
 import type { Block, Launched, Queue } from './queue.ts'
 import { clockTick } from './recording.ts'
 
-/** A launch on a rank: the words of its launch block. */
+/** A per-rank launch: the words of its launch block. */
 export interface CpuPart extends Part {
   readonly queue: Queue
   readonly executable: Executable
@@ -24,7 +25,10 @@ export interface CpuPart extends Part {
   readonly params: Int32Array
 }
 
-/** A place in a queue: behind the launch that was last then; undefined: nothing was launched before. */
+/**
+ * A position in a queue: after the launch that was last when the mark was made. Undefined if the queue had no launch
+ * yet.
+ */
 export type CpuMark = Launched | undefined
 
 export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
@@ -67,7 +71,10 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
     }
   }
 
-  /** The words of the parameters, as launch blocks hold them. Kernels step from rank 0's copy to the rank they mean. */
+  /**
+   * The parameter words of the launch block. Kernels compute the address of another rank's copy from the address of
+   * rank 0's.
+   */
   #image({ kernel, given, values }: Wanted): Int32Array {
     const names = Object.keys(kernel.params)
     const words = new Int32Array((names.length * paramOf.bytes) / 4)
@@ -85,12 +92,12 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
     return words
   }
 
-  /** Compiles without blocking this thread; nothing runs. */
+  /** Compiles without blocking this thread. Does not launch anything. */
   compile(ir: KernelIR, wanted: readonly Wanted[]): Promise<void> {
     return this.executables.prepare(ir, packedIn(wanted[0]))
   }
 
-  /** All workers of the streams so far have it at hand, too. */
+  /** Compiles, and also loads the executable into all workers of the existing streams. */
   async prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void> {
     await this.compile(ir, wanted)
     await this.handOut(this.executables.get(ir, packedIn(wanted[0])))
@@ -98,7 +105,9 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
 
   // Queues
 
-  /** All are written before any worker is told, so that ranks start as nearly together as they can. */
+  /**
+   * Writes the launches of all ranks before waking any worker, so that the ranks start as close together as possible.
+   */
   enqueue(parts: readonly CpuPart[]): void {
     const recording = this.recording !== undefined
     const { now } = this.platform.threads
@@ -127,7 +136,7 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
     return this.#queues(stream).map(({ last }) => last)
   }
 
-  /** A launch that ends when the other queue of its rank has come so far. */
+  /** Enqueues a launch that ends when another queue of the same rank has reached the mark. */
   follow(stream: number, marks: readonly CpuMark[]): void {
     this.#queues(stream).forEach((queue, rank) => {
       const mark = marks[rank]
@@ -151,7 +160,7 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
     const [first, second] = [from, to].map((marks) => {
       const ends = marks.map((launched) => {
         if (!launched)
-          throw new WorldError('nothing was launched on the stream before the event: it has no time')
+          throw new WorldError('the event has no time, because nothing was launched on its stream before it')
         this.settle(launched.queue)
         return launched.end
       })
@@ -177,7 +186,7 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
   }
 }
 
-/** The parameters whose tensors are packed; without arguments none. */
+/** The names of the parameters whose tensors are packed. Empty without arguments. */
 const packedIn = (wanted: Wanted | undefined): readonly string[] =>
   Object.entries(wanted?.given ?? {}).flatMap(([name, one]) =>
     typeof one !== 'number' && one.kind === 'packed' ? [name] : [],

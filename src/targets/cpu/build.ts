@@ -1,4 +1,7 @@
-/** Writing Code by hand: expressions as functions, statements collected by a `Writer`. Constants are folded where that is plain. */
+/**
+ * Helpers for writing Code: functions that build expressions, and a `Writer` that collects statements. Simple constants
+ * are folded.
+ */
 import type {
   AtomicName,
   BinaryName,
@@ -111,7 +114,7 @@ export function address(base: Operand, index: Operand | number = 0, scale = 1, o
   const bytes = at * scale + offset
   return bytes === 0 ? from : { kind: 'address', type: 'ptr', base: from, scale: 1, offset: bytes }
 }
-/** base + index rows of `stride` bytes. */
+/** base + index * stride, for a stride in bytes that is known only at launch. */
 export const step = (base: Operand, index: Operand, stride: Operand): Expression => ({
   kind: 'step',
   type: 'ptr',
@@ -126,11 +129,11 @@ export const stride = (a: Operand, scale: number): Expression => ({
   scale,
 })
 
-/** A function's statements in the making. */
+/** Collects the statements of a function. */
 export class Writer {
   statements: Statement[] = []
 
-  /** A new local that holds `value`. */
+  /** Declares a new local that holds `value`. */
   let(name: string, value: Operand): Local {
     const expression = use(value)
     const local: Local = { type: expression.type, name }
@@ -200,7 +203,7 @@ export class Writer {
     return local
   }
 
-  /** What `write` writes, as a list of its own. */
+  /** Returns the statements that `write` emits as a separate list. */
   within(write: () => void): Statement[] {
     const outer = this.statements
     this.statements = []
@@ -249,7 +252,7 @@ export class Writer {
   }
 }
 
-/** A function from its parameters' names and types. */
+/** Builds a function from the names and types of its parameters. */
 export function codeFunction(
   name: string,
   parameters: readonly (readonly [string, CodeType])[],

@@ -1,38 +1,41 @@
 /**
- * Code: what a kernel becomes on a CPU before it is bytes or text. Structured, typed, target-independent: functions of
- * statements over expressions, with locals instead of a stack and vectors of a fixed number of lanes. The wasm and the native
- * target render the same Code, so a kernel means the same on both; what differs between machines is in `Machine`, given
- * to the lowering.
+ * Code: the structured, typed intermediate form of a CPU kernel, between tile IR and wasm bytes or C++ text. Functions
+ * consist of statements over expressions, with locals instead of a stack, and vectors with a fixed number of lanes. The
+ * wasm and the native target render the same Code, so a kernel has the same meaning on both. Differences between
+ * machines are described by `Machine`, which the lowering reads.
  *
- * Expressions have no effects and may read memory only through statements (`load` is a statement that sets a local), so
- * that a renderer may evaluate them in any order. Integers wrap. Booleans are i32 0 or 1; a vector comparison gives lanes of
- * 0 or -1. No expression traps: `div` and `rem` by zero give 0 (the lowering tests the divisor first), and the smallest
- * integer by -1 wraps.
+ * Expressions have no side effects and do not read memory (`load` is a statement that sets a local), so a renderer may
+ * evaluate them in any order. Integers wrap. Booleans are i32 0 or 1. A vector comparison yields lanes of 0 or -1. No
+ * expression traps: `div` and `rem` by zero return 0 (the lowering tests the divisor first), and the smallest integer
+ * divided by -1 wraps.
  */
 
-/** `ptr` is an address in the world's memory: 32 bits on wasm, 64 on native. `vf32` and `vi32` are vectors. */
+/** `ptr` is an address in the world's memory: 32 bits on wasm, 64 bits on native. `vf32` and `vi32` are vectors. */
 export type CodeType = 'i32' | 'i64' | 'f32' | 'f64' | 'ptr' | 'vf32' | 'vi32'
 
-/** What code is made for. */
+/** The machine that Code is generated for. */
 export interface Machine {
   readonly name: 'wasm' | 'native'
-  /** f32 lanes of a vector: 4, 8 or 16. */
+  /** The number of f32 lanes of a vector: 4, 8 or 16. */
   readonly lanes: number
-  /** The microkernel of a product: rows, and columns in vectors. */
+  /** The size of a product's microkernel: rows, and columns counted in vectors. */
   readonly rows: number
   readonly columns: number
-  /** Of one core, in bytes: what a product's blocks are sized for. */
+  /** The cache sizes of one core, in bytes. The blocks of a product are sized to fit them. */
   readonly l1: number
   readonly l2: number
 }
 
 export interface Local {
   readonly type: CodeType
-  /** For readers; not unique. */
+  /** A name for readers of the generated code. Names need not be unique. */
   readonly name: string
 }
 
-/** Of f32 and f64 and vf32: `min` and `max` put -0 below 0 and a NaN loses; `nearest` ties to even. */
+/**
+ * For f32, f64 and vf32: `min` and `max` order -0 below 0 and return the other operand for a NaN. `nearest` rounds ties
+ * to even.
+ */
 export type UnaryName = 'neg' | 'abs' | 'sqrt' | 'floor' | 'nearest' | 'not' | 'eqz'
 export type BinaryName =
   | 'add'
@@ -54,32 +57,32 @@ export type BinaryName =
   | 'maxU'
 export type CompareName = 'eq' | 'ne' | 'lt' | 'le' | 'gt' | 'ge' | 'ltU' | 'leU' | 'gtU' | 'geU'
 export type ConvertName =
-  /** The same bits: i32 and f32, vi32 and vf32, i64 and f64. */
+  /** Reinterprets the same bits: i32 and f32, vi32 and vf32, i64 and f64. */
   | 'bits'
-  /** Between integers: i32 to i64 by sign or by zeros; i64 to i32 drops the upper half. */
+  /** Integer conversions: i32 to i64 with sign or zero extension. i64 to i32 drops the upper half. */
   | 'extend'
   | 'extendU'
   | 'wrap'
-  /** Integer to float, rounding to nearest; i32 and i64 to f32 and f64, vi32 to vf32. */
+  /** Integer to float, rounding to nearest: i32 or i64 to f32 or f64, vi32 to vf32. */
   | 'float'
   | 'floatU'
-  /** Float to integer, towards zero, saturating, NaN to 0; f32 and f64 to i32 and i64, vf32 to vi32. */
+  /** Float to integer, rounding towards zero and saturating, NaN to 0: f32 or f64 to i32 or i64, vf32 to vi32. */
   | 'truncate'
   | 'truncateU'
-  /** f32 to f64; f64 to f32, rounding to nearest. */
+  /** f32 to f64, and f64 to f32 with rounding to nearest. */
   | 'promote'
   | 'demote'
 
 export type Expression =
   | { readonly kind: 'local'; readonly type: CodeType; readonly local: Local }
-  /** An i64 constant is a safe integer. A constant of a vector type fills every lane. */
+  /** An i64 constant must be a safe integer. A constant of a vector type fills every lane. */
   | { readonly kind: 'const'; readonly type: Exclude<CodeType, 'ptr'>; readonly value: number }
-  /** 0, 1, 2, … by lane. */
+  /** The lane numbers 0, 1, 2, … */
   | { readonly kind: 'lanes'; readonly type: 'vi32' }
   | { readonly kind: 'unary'; readonly type: CodeType; readonly name: UnaryName; readonly a: Expression }
   /**
-   * Both of one type, which is the result's. Vectors: vf32 has add to max; vi32 has add, sub, mul, min to maxU, and, or, xor, and
-   * shifts, whose second operand is an i32 that all lanes share. Shift amounts are below 32 (64).
+   * Both operands have the result's type. vf32 supports add to max. vi32 supports add, sub, mul, min to maxU, and, or,
+   * xor and shifts. A vector shift takes one i32 amount for all lanes. Shift amounts are below 32 (64 for i64).
    */
   | {
       readonly kind: 'binary'
@@ -88,7 +91,9 @@ export type Expression =
       readonly a: Expression
       readonly b: Expression
     }
-  /** Of two values of one type; i32 for scalars (of pointers too: eq and ne), vi32 for vectors. */
+  /**
+   * Compares two values of one type. The result is i32 for scalars and vi32 for vectors. Pointers support eq and ne.
+   */
   | {
       readonly kind: 'compare'
       readonly type: 'i32' | 'vi32'
@@ -96,7 +101,7 @@ export type Expression =
       readonly a: Expression
       readonly b: Expression
     }
-  /** a * b + c on f32 or vf32, rounded once or twice: whatever is fastest. For products alone. */
+  /** a * b + c on f32 or vf32, rounded once or twice, whichever is faster on the machine. Only products use it. */
   | {
       readonly kind: 'fma'
       readonly type: 'f32' | 'vf32'
@@ -104,7 +109,7 @@ export type Expression =
       readonly b: Expression
       readonly c: Expression
     }
-  /** `condition` is i32 for scalars; for vectors vi32 whose lanes are 0 or -1. Both choices are evaluated. */
+  /** `condition` is an i32 for scalars and a vi32 with lanes of 0 or -1 for vectors. Both choices are evaluated. */
   | {
       readonly kind: 'select'
       readonly type: CodeType
@@ -113,11 +118,11 @@ export type Expression =
       readonly b: Expression
     }
   | { readonly kind: 'convert'; readonly type: CodeType; readonly name: ConvertName; readonly a: Expression }
-  /** A scalar in every lane. */
+  /** A vector with the scalar in every lane. */
   | { readonly kind: 'splat'; readonly type: 'vf32' | 'vi32'; readonly a: Expression }
   /** One lane of a vector. */
   | { readonly kind: 'extract'; readonly type: 'f32' | 'i32'; readonly a: Expression; readonly lane: number }
-  /** Lanes of two vectors by turns, `a` first: those of their first halves, or of their second. */
+  /** Interleaves the lanes of two vectors, `a` first. `half` selects the first or the second halves of the vectors. */
   | {
       readonly kind: 'zip'
       readonly type: 'vf32' | 'vi32'
@@ -125,7 +130,7 @@ export type Expression =
       readonly b: Expression
       readonly half: 'first' | 'second'
     }
-  /** base + index * scale + offset; the index (i32) is signed and is widened before it is multiplied. */
+  /** base + index * scale + offset. The index is a signed i32 and is widened before the multiplication. */
   | {
       readonly kind: 'address'
       readonly type: 'ptr'
@@ -134,7 +139,7 @@ export type Expression =
       readonly scale: number
       readonly offset: number
     }
-  /** base + index * stride, where the stride in bytes is only known at launch: a `ptr`-sized number (see `stride`). */
+  /** base + index * stride. The stride in bytes is only known at launch: a `ptr`-sized number (see `stride`). */
   | {
       readonly kind: 'step'
       readonly type: 'ptr'
@@ -142,22 +147,23 @@ export type Expression =
       readonly index: Expression
       readonly stride: Expression
     }
-  /** An i32 as a ptr-sized number of bytes, times `scale`. */
+  /** An i32 times `scale`, as a ptr-sized number of bytes. */
   | { readonly kind: 'stride'; readonly type: 'ptr'; readonly a: Expression; readonly scale: number }
-  /** Nanoseconds of a steady clock that all workers share; f64. */
+  /** Nanoseconds of a monotonic clock that all workers share, as an f64. */
   | { readonly kind: 'now'; readonly type: 'f64' }
 
-/** How many bits lie in memory, and how they widen: to i32 (u8, i8, u16), or of the type itself. */
+/** The width of a value in memory, and how a load widens it: u8, i8 and u16 to i32, the others to their own type. */
 export type MemoryKind = 'u8' | 'i8' | 'u16' | 'i32' | 'i64' | 'f32'
-/** Atomics are on words of 4 or 8 bytes, aligned. */
+/** Atomic operations act on aligned words of 4 or 8 bytes. */
 export type AtomicName = 'add' | 'sub' | 'and' | 'or' | 'xor' | 'exchange'
 export type MemoryOrder = 'relaxed' | 'acquire' | 'release' | 'acqRel' | 'seqCst'
 
 export type Statement =
   | { readonly kind: 'set'; readonly local: Local; readonly value: Expression }
   /**
-   * Memory to a local. Scalar: of `memory`'s width, widened to the local's type (i32 for u8, i8, u16). Vector: `lanes` neighbours,
-   * widened likewise to vi32, or vf32 for f32. No alignment is needed.
+   * Loads memory into a local. A scalar load reads `memory`'s width and widens it to the local's type (i32 for u8, i8
+   * and u16). A vector load reads `lanes` consecutive elements and widens them to vi32, or to vf32 for f32. Addresses
+   * need no alignment.
    */
   | {
       readonly kind: 'load'
@@ -166,16 +172,16 @@ export type Statement =
       readonly from: Expression
       readonly offset: number
     }
-  /** One f32 or i32 of memory in every lane of a vector. */
+  /** Loads one f32 or i32 from memory into every lane of a vector. */
   | { readonly kind: 'loadSplat'; readonly local: Local; readonly from: Expression; readonly offset: number }
-  /** A pointer that the host wrote as a 64-bit offset into the world's memory. */
+  /** Loads a pointer that the host stored as a 64-bit offset into the world's memory. */
   | {
       readonly kind: 'loadPointer'
       readonly local: Local
       readonly from: Expression
       readonly offset: number
     }
-  /** The value's low bits, of `memory`'s width; of a vector, every lane to its neighbouring place. */
+  /** Stores the value's low bits, of `memory`'s width. A vector stores its lanes to consecutive elements. */
   | {
       readonly kind: 'store'
       readonly memory: MemoryKind
@@ -183,7 +189,7 @@ export type Statement =
       readonly offset: number
       readonly value: Expression
     }
-  /** Bytes that may not overlap, and zeros. `bytes` is an i32. */
+  /** Copies bytes between regions that do not overlap, or writes zero bytes. `bytes` is an i32. */
   | {
       readonly kind: 'copyBytes'
       readonly to: Expression
@@ -203,7 +209,7 @@ export type Statement =
       readonly value: Expression
       readonly order: MemoryOrder
     }
-  /** `local`, where given, is what was there before. */
+  /** `local`, if present, receives the value from before the operation. */
   | {
       readonly kind: 'atomic'
       readonly name: AtomicName
@@ -221,23 +227,23 @@ export type Statement =
       readonly order: MemoryOrder
     }
   | { readonly kind: 'fence'; readonly order: MemoryOrder }
-  /** Tells the core that this is a spinning loop. */
+  /** Tells the core that this is a spin loop. */
   | { readonly kind: 'pause' }
-  /** Tells the core that this place will be read or written soon. Does nothing where there is no such instruction. */
+  /** Prefetches the cache line at this address. Does nothing on machines without a prefetch instruction. */
   | {
       readonly kind: 'prefetch'
       readonly at: Expression
       readonly offset: number
       readonly to: 'read' | 'write'
     }
-  /** Sleep while the word holds `expected`, for at most `nanoseconds` (an f64); returns for no reason too. */
+  /** Sleeps while the word holds `expected`, for at most `nanoseconds` (an f64). May also wake up spuriously. */
   | {
       readonly kind: 'sleep'
       readonly at: Expression
       readonly expected: Expression
       readonly nanoseconds: Expression
     }
-  /** Wake everybody who sleeps on the word. */
+  /** Wakes all threads that sleep on the word. */
   | { readonly kind: 'wake'; readonly at: Expression }
   | {
       readonly kind: 'if'
@@ -245,7 +251,7 @@ export type Statement =
       readonly then: readonly Statement[]
       readonly otherwise: readonly Statement[]
     }
-  /** `index` from `from` up to `to`, exclusive, by `step`, a positive constant. `to` is evaluated once. */
+  /** Counts `index` from `from` up to `to`, exclusive, by `step`, a positive constant. `to` is evaluated once. */
   | {
       readonly kind: 'for'
       readonly index: Local
@@ -254,11 +260,11 @@ export type Statement =
       readonly step: number
       readonly body: readonly Statement[]
     }
-  /** For ever; left by `break` and `return`. */
+  /** An infinite loop. Only `break` and `return` leave it. */
   | { readonly kind: 'loop'; readonly body: readonly Statement[] }
   /** Leaves the innermost `loop` or `for`. */
   | { readonly kind: 'break' }
-  /** Leaves the function; `value` where the function has a result. */
+  /** Leaves the function. `value` is present if the function has a result. */
   | { readonly kind: 'return'; readonly value?: Expression }
   | {
       readonly kind: 'call'
@@ -272,14 +278,17 @@ export interface CodeFunction {
   readonly parameters: readonly Local[]
   readonly result?: CodeType
   readonly body: readonly Statement[]
-  /** Worth a call of its own: is not inlined, so that an engine optimises it alone. */
+  /** Marks a function that must not be inlined, so that a WebAssembly engine or compiler optimises it separately. */
   readonly hot?: boolean
 }
 
-/** A renderer finds the functions by walking calls from the entries; every local of a function is one of its parameters or set in its body. */
+/**
+ * A renderer finds the functions by following calls from the entries. Every local is a parameter of its function or is
+ * set in its body.
+ */
 export interface CodeModule {
   readonly name: string
   readonly machine: Machine
-  /** What a worker calls: see abi.ts. */
+  /** The functions that a worker calls (see `Entry` in abi.ts). */
   readonly entries: readonly CodeFunction[]
 }

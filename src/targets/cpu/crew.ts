@@ -1,4 +1,4 @@
-/** The workers of a world: which threads serve which queue, how long they look for work, how they leave. */
+/** The workers of a world: assigns threads to queues, sets how long they spin, and ends them. */
 import { WorldError } from '../../world/world.ts'
 import { control, event as eventOf, slot, spinsFor, workerState } from './abi.ts'
 import type { CpuPlatform } from './host.ts'
@@ -9,19 +9,19 @@ import type { Queue, Worker } from './queue.ts'
 import { eventCapacity } from './recording.ts'
 import { changed } from './waitAsync.ts'
 
-/** How long a worker has to stop, and one that has not started yet to start, in milliseconds. */
+/** Time limits in milliseconds: for a worker to stop after an abort, and for a new thread to start. */
 export const patience = { stop: 1000, start: 30_000 }
 
-/** Of a recording: they outlive what the slot says of a launch. */
+/** Slot fields of the event buffer. These fields stay valid when a dead worker's slot is cleared. */
 const lasting = [slot.events, slot.events + 4, slot.eventCapacity]
 
 export class Crew {
-  /** Leaders of every queue. */
+  /** The number of leaders of every queue. */
   readonly leaders: number
   readonly workers: Worker[] = []
-  /** Something a worker threw: what it said. */
+  /** Called with the error text when a worker has thrown an exception. */
   onFailure: (worker: Worker, text: string) => void = () => {}
-  /** A worker has died. */
+  /** Called when a worker's thread has died. */
   onEnd: (worker: Worker, why: string) => void = () => {}
   readonly #platform: CpuPlatform
   readonly #record: boolean
@@ -30,9 +30,9 @@ export class Crew {
   readonly #words: Int32Array
   readonly #layout: Layout
   readonly #private: PrivateMemory
-  /** When a thread was last told to serve. */
+  /** The time of the last thread assignment, in milliseconds of `performance.now`. */
   #assigned = 0
-  /** How often the host looks before it lets other things happen. */
+  /** The number of times the host polls before it returns to the event loop. */
   hostSpins = 0
 
   constructor(place: {
@@ -54,7 +54,7 @@ export class Crew {
     this.#private = place.private
   }
 
-  /** Start the workers of a queue's roles that it does not have yet. */
+  /** Starts the workers that the queue still lacks for the given number of roles. */
   staff(queue: Queue, roles: number): void {
     const present = queue.workers.length / this.leaders
     if (present >= roles) return
@@ -84,12 +84,12 @@ export class Crew {
     this.#adaptSpinning()
   }
 
-  /** For all workers; those that sleep leave room for the others to spin longer (serve.ts). */
+  /** Sets the spin limits of all workers. Sleeping workers let the awake ones spin longer (serve.ts). */
   #adaptSpinning(): void {
     const { cores } = this.#platform.threads
     const threads = this.workers.length
     this.#words[control.cores >>> 2] = cores
-    // On one core whoever spins keeps the host from what it spins for.
+    // On a single core, a spinning worker keeps the host from enqueuing the launch that the worker waits for.
     this.#words[control.idleSpins >>> 2] =
       threads < cores ? 10_000 : threads === cores && cores > 1 ? 2_000 : 100
     this.hostSpins = threads < cores ? 5_000 : 200
@@ -126,7 +126,7 @@ export class Crew {
     return Atomics.load(this.#words, (worker.slot + field) >>> 2)
   }
 
-  /** A thread has yet to begin. */
+  /** True while a thread has not yet started to serve. */
   get isStarting(): boolean {
     if (performance.now() - this.#assigned > patience.start) return false
     return this.workers.some(
@@ -142,7 +142,7 @@ export class Crew {
     return this.#read(worker, slot.parked) === ((generation + 1) | 0)
   }
 
-  /** Until all have stopped, or their time is up. */
+  /** Waits until all workers have stopped, or until the time limit. */
   async stopped(): Promise<void> {
     const deadline = performance.now() + patience.stop
     for (const worker of this.workers)
@@ -158,7 +158,7 @@ export class Crew {
       }
   }
 
-  /** End those that have not stopped. */
+  /** Terminates the workers that have not stopped. */
   endOthers(): void {
     for (const worker of this.workers)
       if (!this.hasStopped(worker)) {
@@ -167,7 +167,10 @@ export class Crew {
       }
   }
 
-  /** After a stop: forget what they did, and give those that died new threads. They begin when the result is called. */
+  /**
+   * After an abort: clears the workers' state and gives dead workers new threads. The new threads start when the
+   * returned function is called.
+   */
   renew(): () => void {
     const lost: Worker[] = []
     for (const worker of this.workers) {
@@ -184,13 +187,16 @@ export class Crew {
       worker.thread = this.#pool.thread()
       worker.dead = false
     }
-    // Those that slept were woken to stop.
+    // The abort has woken all sleeping workers.
     Atomics.store(this.#words, control.awake >>> 2, this.workers.length)
     this.#spinFor(this.workers.length)
     return () => lost.forEach((worker) => this.#assign(worker))
   }
 
-  /** Whether all have left their queues; those that do not are ended. */
+  /**
+   * Waits until all workers have left their queues and returns true. Terminates workers that exceed the time limit and
+   * returns false.
+   */
   async leave(): Promise<boolean> {
     const left = await Promise.all(this.workers.map((worker) => this.#leave(worker)))
     return left.every(Boolean)

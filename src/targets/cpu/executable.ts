@@ -1,35 +1,37 @@
-/** What lowering makes of a kernel: code, and what the host must know to launch it. */
+/** The result of lowering a kernel: its code, and the facts that the host needs to launch it. */
 import type { Site } from '../../ir/site.ts'
 import type { CodeModule, Machine } from './code.ts'
 
 export interface Lowered {
   readonly module: CodeModule
-  /** Workers that a program needs: 1, or as many as its roles. */
+  /** The number of workers per program: 1, or the number of the kernel's roles. */
   readonly roles: number
-  /** Memory of a program: header, shared tiles, fragments. A multiple of 64. */
+  /** The size in bytes of one program's memory: header, shared tiles and fragments. A multiple of 64. */
   readonly frameBytes: number
-  /** Words for each rank that are zero between launches. */
+  /** The number of counter words per rank. These words are zero between launches. */
   readonly counterWords: number
-  /** The author's lines, by the number that slots and events carry. */
+  /** The author's source lines, indexed by the site number in slots and events. */
   readonly sites: readonly (Site | undefined)[]
   readonly params: readonly string[]
-  /** A line that makes programs depend on others that run at the same time, if there is one. */
+  /** A source line that makes programs depend on concurrently running programs, or undefined if the kernel has none. */
   readonly needsResidency: { readonly site: Site | undefined } | undefined
 }
 
 export interface LoweringOptions {
   readonly machine: Machine
-  /** Record programs, waits and remote copies. */
+  /** Record programs, waits and remote copies as events. */
   readonly record?: boolean
-  /** Parameters whose tensors were packed (lower/panels.ts): products read them where they lie. */
+  /** Parameters whose tensors were packed (lower/panels.ts). Products read these tensors in place. */
   readonly packed?: ReadonlySet<string>
 }
 
-/** The host's side of a CPU target: turns code into bytes that a worker can load. */
+/** The host's side of a CPU target: it compiles Code into bytes that a worker can load. */
 export interface Engine {
   readonly machine: Machine
-  /** May be asked for the same module again: it keeps results, in memory and on disk. */
+  /** Compiles a module. Results are cached in memory and on disk, so callers may compile the same module again. */
   compile(module: CodeModule): Uint8Array
-  /** Where compiling takes long: does it without blocking this thread, so that `compile` then has the result at hand. */
+  /**
+   * Compiles without blocking this thread, for targets whose compiler is slow. A later `compile` then returns at once.
+   */
   prepare?(module: CodeModule): Promise<void>
 }

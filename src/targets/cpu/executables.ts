@@ -1,6 +1,6 @@
 /**
- * Kernels compiled for a CPU: once in the process for each recording, machine, choice of recording time and of packed
- * tensors.
+ * Compiled CPU kernels, cached per process. The cache key is the kernel IR, the engine, whether the world records
+ * events, and the set of packed parameters.
  */
 import type { KernelIR } from '../../ir/node.ts'
 import type { Engine, Lowered, LoweringOptions } from './executable.ts'
@@ -12,20 +12,20 @@ export interface Compiled {
   readonly bytes: Uint8Array
 }
 
-/** One that a world has in its table. */
+/** A compiled kernel with its number in a world's executable table. */
 export interface Executable extends Compiled {
   readonly number: number
 }
 
 const compiled = new WeakMap<Engine, WeakMap<KernelIR, Map<string, Compiled>>>()
 
-/** What a kernel is compiled from. */
+/** The inputs of one compilation. */
 export interface Wanted {
   readonly ir: KernelIR
   readonly engine: Engine
   readonly lower: Lower
   readonly record: boolean
-  /** Parameters whose tensors are packed. */
+  /** The names of the parameters whose tensors are packed. */
   readonly packed: readonly string[]
 }
 
@@ -50,7 +50,7 @@ export function compile(wanted: Wanted): Compiled {
   return known
 }
 
-/** So that `compile` need not wait for a compiler; this thread goes on meanwhile. */
+/** Compiles in the background, so that a later `compile` call does not block on the compiler. */
 export async function prepare(wanted: Wanted): Promise<void> {
   const { made, key } = placeOf(wanted)
   if (made.has(key) || !wanted.engine.prepare) return

@@ -1,4 +1,4 @@
-/** What the workers of a stopped world were doing, from their slots, in words. */
+/** Reads the workers' slots after an abort and describes what each worker was doing. */
 import { doing } from '../../world/stops.ts'
 import type { StoppedWorker } from '../../world/world.ts'
 import { faultCode, slot as slotOf, waitKind, workerState, type Fault } from './abi.ts'
@@ -7,14 +7,14 @@ import type { Launched, Worker } from './queue.ts'
 const faults: Readonly<Record<Fault, string>> = {
   none: '',
   divisionByZero: 'divides by zero',
-  badStep: 'counts in steps that are not positive',
-  badRank: 'addresses a rank that there is not',
+  badStep: 'runs a loop whose step is not positive',
+  badRank: 'addresses a rank that does not exist',
 }
 
 const faultOf = (code: number): Fault | undefined =>
   (Object.keys(faultCode) as Fault[]).find((name) => name !== 'none' && faultCode[name] === code)
 
-/** Row-major: the position of the element with that number. */
+/** Formats a row-major element number as an index per axis. */
 function position(index: number, shape: readonly number[]): string {
   if (shape.length === 0) return ''
   const at: number[] = []
@@ -26,7 +26,7 @@ function position(index: number, shape: readonly number[]): string {
   return `[${at.join(', ')}]`
 }
 
-/** Those that were running a kernel; those that raised a fault first, then those that were waiting. */
+/** The workers that were running a kernel: first those that failed, then those that were waiting, then the rest. */
 export function stoppedWorkers(words: Int32Array, workers: Iterable<Worker>): StoppedWorker[] {
   const found: { readonly worker: StoppedWorker; readonly urgency: number }[] = []
   for (const worker of workers) {

@@ -1,6 +1,6 @@
 /**
- * The host's side of a CPU world's machinery, without tensors: memory, queues and waiting. Workers are in crew.ts, stopping and
- * going on in stops.ts, executables in table.ts.
+ * The host's side of a CPU world, below the level of tensors: memory, queues and waiting. Workers are in crew.ts,
+ * aborting and resuming in stops.ts, executables in table.ts.
  */
 import { WorldError, WorldStopped } from '../../world/world.ts'
 import { control, launch, loadExecutable, queue as queueOf, ring } from './abi.ts'
@@ -20,12 +20,13 @@ import { noRoom, nothingEnded } from '../../world/stops.ts'
 import { limitOf, Watchdog } from '../../world/watchdog.ts'
 
 /**
- * How long the host stops its thread for a worker that it has woken, in milliseconds: nothing else happens on it meanwhile. For less than
- * a tick of the system's clock a timer is set, which takes longer than an empty launch.
+ * The longest time that the host blocks its thread for a worker it has woken, in milliseconds. The event loop is
+ * blocked meanwhile. A timeout below one tick of the system clock would set a timer, which takes longer than an empty
+ * launch.
  */
 const longestDoze = 4
 
-/** What a CPU target is made of. */
+/** The components of a CPU target. */
 export interface CpuPlatform {
   readonly target: string
   readonly threads: Threads
@@ -47,26 +48,26 @@ export interface HostOptions {
 export class Host {
   readonly platform: CpuPlatform
   readonly ranks: number
-  /** Leaders of every queue: programs of a rank that run at once. */
+  /** The number of leaders per queue, which is the number of programs that run concurrently on a rank. */
   readonly workers: number
   readonly layout: Layout
   readonly arena: Arena
   readonly words: Int32Array
   readonly recording: Recording | undefined
   readonly executables: ExecutableTable
-  /** Called once nothing runs, and when the world is reset. */
+  /** Called when no launch is running any more, and when the world is reset. */
   onIdle: () => void = () => {}
   readonly #pool: Pool
   readonly #private: PrivateMemory
   readonly #crew: Crew
   readonly #stops: CpuStops
   readonly #queues = new Map<number, Queue>()
-  /** The same ones: every launch and every wait goes through them. */
+  /** The values of `#queues` as an array, because every launch and every wait iterates over them. */
   readonly #everyQueue: Queue[] = []
   readonly #watchdog: Watchdog
   readonly #timeout: number
   readonly #forget: () => void
-  /** Frames that larger ones have replaced, to be freed when nothing runs. */
+  /** Frames that were replaced by larger ones. The old frames are freed when no launch is running. */
   readonly #outgrown: number[] = []
 
   constructor(platform: CpuPlatform, options: HostOptions) {
@@ -75,7 +76,9 @@ export class Host {
     this.ranks = options.ranks
     this.workers = options.workers ?? Math.max(1, Math.floor(threads.cores / options.ranks))
     if (!Number.isInteger(this.workers) || this.workers < 1)
-      throw new WorldError(`${options.workers} workers a rank: one or more`)
+      throw new WorldError(
+        `the workers option must be a positive integer (workers per rank); got ${options.workers}`,
+      )
     this.#timeout = limitOf(options.timeout)
     this.layout = layoutOf(options.ranks, options.heap)
     this.#pool = poolOf(threads)
@@ -97,7 +100,7 @@ export class Host {
       private: this.#private,
     })
     this.#watchdog = new Watchdog(this.#timeout, {
-      // A thread that is still starting is not stuck.
+      // A thread that is still starting does not count as stuck.
       pending: () => !this.isIdle && !this.#crew.isStarting,
       progress: () => this.#everyQueue.reduce((sum, queue) => sum + queue.completed, 0),
       expired: () => void this.#stops.stopAll(nothingEnded(this.#timeout)),
@@ -127,7 +130,7 @@ export class Host {
     const known = this.#queues.get(key)
     if (known) return known
     if (this.#queues.size === mostQueues)
-      throw new WorldError(`there are ${mostQueues} streams of ranks already: use streams again`)
+      throw new WorldError(`the world already has ${mostQueues} queues (ranks x streams): reuse streams`)
     const queue = new Queue(this.arena, {
       address: this.layout.queues + this.#queues.size * queueOf.bytes,
       rank,
@@ -144,12 +147,15 @@ export class Host {
     return queue
   }
 
-  /** What launches of an executable on a queue need besides arguments: workers for its roles, frames, counters. */
+  /**
+   * Provides the resources that launches of an executable need besides arguments: workers for its roles, frames,
+   * counters.
+   */
   equip(queue: Queue, { number, lowered }: Executable): { readonly counters: number } {
     this.#crew.staff(queue, lowered.roles)
     const bytes = lowered.frameBytes * this.workers
     if (!queue.frames || queue.frames.bytes < bytes) {
-      // Launches before this one may still run in the old frames.
+      // Earlier launches may still be running in the old frames.
       if (queue.frames) this.#outgrown.push(queue.frames.pointer)
       queue.frames = { pointer: this.#private.take(Math.max(bytes, 64)), bytes }
     }
@@ -161,7 +167,10 @@ export class Host {
     return { counters: counters.pointer }
   }
 
-  /** Room for one more launch; waits, without letting anything else happen, if there is none. */
+  /**
+   * Ensures room for one more launch. If the queue is full, this call blocks the event loop until a launch has
+   * completed.
+   */
   makeRoom(queue: Queue): void {
     if (queue.isFull) this.#blockUntilRoom(queue)
     this.settle(queue)
@@ -179,7 +188,7 @@ export class Host {
       if (queue.completed !== value) continue
       const reason = noRoom(this.#timeout, ring)
       if (performance.now() - start >= this.#timeout) void this.#stops.stopAll(reason)
-      // Who was doing what is known a little later, when the host waits.
+      // The next host wait reports what each worker was doing; that information is collected asynchronously.
       if (this.#stops.isStopping) throw new WorldStopped(reason)
     }
   }
@@ -193,7 +202,7 @@ export class Host {
     this.#watchdog.launched()
   }
 
-  /** All workers of the streams so far have the executable at hand when it is launched. */
+  /** Makes all workers of the existing streams load the executable, so that its first launch does not wait for that. */
   async handOut(executable: Executable): Promise<void> {
     for (const queue of this.#everyQueue) {
       this.makeRoom(queue)
@@ -215,12 +224,12 @@ export class Host {
 
   // Waiting
 
-  /** Until all that was launched has ended; throws if the world has stopped, or stops meanwhile. */
+  /** Waits until all launches have ended. Throws if the world has been aborted or is aborted during the wait. */
   reachAll(): Promise<void> {
     return this.reachQueues(this.#everyQueue)
   }
 
-  /** Until the queues have completed so many launches, or all so far. */
+  /** Waits until each queue has completed the given number of launches, or all launches so far. */
   async reachQueues(queues: readonly Queue[], sequences?: readonly number[]): Promise<void> {
     if (this.#stops.isStopping) throw await this.#stops.throwable()
     this.expectRunning()
@@ -231,7 +240,7 @@ export class Host {
       if (!queue.hasReached(sequence)) this.#watch(queue, sequence)
       if (!queue.hasReached(sequence)) {
         await this.#sleepUntil(queue, sequence)
-        // Whoever was woken has begun by now.
+        // Workers that the host woke earlier have started by now.
         for (const other of queues) other.hasWoken = false
       }
       queue.hasWoken = false
@@ -250,7 +259,10 @@ export class Host {
     this.onIdle()
   }
 
-  /** What ends soon is seen here, while nothing else happens on this thread: the event loop would cost more. */
+  /**
+   * Waits briefly for a launch that ends soon, without returning to the event loop, because the event loop would take
+   * longer.
+   */
   #watch(queue: Queue, sequence: number): void {
     if (queue.hasWoken) return this.#doze(queue, sequence)
     for (let spins = this.#crew.hostSpins; spins > 0 && !queue.hasReached(sequence); spins--)
@@ -258,8 +270,8 @@ export class Host {
   }
 
   /**
-   * Leaves its core to the worker that was woken, which the system may have put there: as long as this thread spins, that does
-   * not begin. With more than one launch to wait for it does not stop at all.
+   * Blocks, to give up this thread's core. The system may have placed the woken worker on the same core, and that
+   * worker cannot start while this thread spins. Returns at once if more than one launch is outstanding.
    */
   #doze(queue: Queue, sequence: number): void {
     const waiters = (queue.address + queueOf.waiters) >>> 2
@@ -298,9 +310,9 @@ export class Host {
     Atomics.notify(this.words, control.abort >>> 2)
   }
 
-  // Starting again and the end
+  // Reset and close
 
-  /** After a stop, as if nothing had been launched yet. Otherwise waits for what was launched. */
+  /** After an abort: resets the world to the state before its first launch. Otherwise waits for all launches. */
   async reset(clear: () => void): Promise<void> {
     const { isStopping } = this.#stops
     if (isStopping) await this.#stops.throwable()
@@ -316,7 +328,7 @@ export class Host {
     this.#stops.resume()
   }
 
-  /** Waits for what was launched; gives threads and memory back, after what `release` does. */
+  /** Waits for all launches, calls `release`, and returns threads and memory to the pool. */
   close(release: () => void, heapReached: number): Promise<void> {
     return this.#stops.close(
       () => this.reachAll(),

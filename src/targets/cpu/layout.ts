@@ -1,15 +1,15 @@
-/** Where the parts of a CPU world's memory begin (abi.ts says what lies in them), and the memory itself. */
+/** Computes where each region of a CPU world's memory begins. The contents of the regions are defined in abi.ts. */
 import { bytesText } from '../../world/heap.ts'
 import { WorldError } from '../../world/world.ts'
 import { control, executable, mostExecutables, queue, slot } from './abi.ts'
 
-/** Workers and queues that a world can have. */
+/** The maximum numbers of workers and of queues in one world. */
 export const mostSlots = 4096
 export const mostQueues = 1024
 
 const page = 65536
 const mebibyte = 2 ** 20
-/** What 32-bit addresses reach. */
+/** The number of 64 KiB pages that 32-bit addresses can reach. */
 const mostPages = 65535
 const leastPrivate = 64 * mebibyte
 const mostPrivate = 768 * mebibyte
@@ -23,12 +23,14 @@ export interface Layout {
   readonly private: number
   readonly privateBytes: number
   readonly heaps: number
-  /** Of a rank's heap; also from one rank's to the next. */
+  /** The size of one rank's heap in bytes, which is also the distance between consecutive heaps. */
   readonly heapBytes: number
   readonly pages: number
 }
 
-/** `heap` is what was asked for; by default as much as leaves room for the rest, a gibibyte at most. */
+/**
+ * `heap` is the requested heap size per rank, in bytes. The default is what fits into memory, at most 1 GiB per rank.
+ */
 export function layoutOf(ranks: number, heap?: number): Layout {
   const slots = control.bytes
   const queues = slots + mostSlots * slot.bytes
@@ -37,10 +39,11 @@ export function layoutOf(ranks: number, heap?: number): Layout {
   const most = Math.floor((mostPages * page - start - leastPrivate) / ranks / page) * page
   const fallback = Math.min(1024 * mebibyte, Math.floor((3 * 1024 * mebibyte) / ranks / page) * page)
   const heapBytes = heap === undefined ? fallback : roundUp(heap, page)
-  if (!(heapBytes > 0) || !Number.isFinite(heapBytes)) throw new WorldError(`a heap of ${heap} bytes`)
+  if (!(heapBytes > 0) || !Number.isFinite(heapBytes))
+    throw new WorldError(`the heap option must be a positive number of bytes; got ${heap}`)
   if (heapBytes > most)
     throw new WorldError(
-      `${ranks} heaps of ${bytesText(heapBytes)} do not fit 32-bit addresses: at most ${bytesText(most)} a rank`,
+      `${ranks} heaps of ${bytesText(heapBytes)} do not fit 32-bit addresses: use at most ${bytesText(most)} per rank`,
     )
   const privateBytes = Math.min(mostPrivate, mostPages * page - start - ranks * heapBytes)
   const heaps = roundUp(start + privateBytes - page + 1, page)

@@ -1,4 +1,4 @@
-/** The heaps of a CPU world, which lie in its one memory side by side. */
+/** The per-rank heaps of a CPU world, which are adjacent in one shared memory. */
 import type { StorageDType } from '../../ir/dtype.ts'
 import type { HeapMemory } from '../../world/backend.ts'
 import { fillElements, readElements, writeElements } from '../../world/elements.ts'
@@ -27,7 +27,7 @@ export class CpuMemory implements HeapMemory {
     writeElements(this.buffer, this.address(rank, offset), dtype, contents)
   }
 
-  /** A kernel that polls them with an order sees all that was written before them, on every processor. */
+  /** Writes words atomically, so that a kernel that polls them with acquire order also sees all earlier writes. */
   writeWords(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void {
     const words = new Uint32Array(contents.length)
     writeElements(words.buffer, 0, dtype, contents)

@@ -1,6 +1,6 @@
 /**
- * CPU worlds on Node: threads are worker threads. The same file is what a thread runs (`serveMessages`), so that it imports no
- * more than that needs. The one file of the CPU targets that imports Node.
+ * CPU worlds on Node, where threads are worker threads. A worker thread runs the same file (`serveMessages`), so the
+ * file imports only what serving needs. Within the CPU targets, only this file imports Node modules.
  */
 import { createRequire } from 'node:module'
 import { availableParallelism } from 'node:os'
@@ -14,7 +14,7 @@ import type { Assignment, Failure, Thread, Threads } from './threads.ts'
 
 type Message = { readonly assignment: Assignment } | { readonly collect: true }
 
-/** The system's steady clock, which native kernels read too. */
+/** The system's monotonic clock, which native kernels also read. */
 const now = (): number => {
   const [seconds, nanoseconds] = process.hrtime()
   return seconds * 1e9 + nanoseconds
@@ -46,11 +46,11 @@ class NodeThread implements Thread {
     this.#worker.on('exit', (code) => {
       if (!this.#terminated) this.onEnd?.(why ?? `it ended with code ${code}`)
     })
-    // Last: whoever listens for messages keeps the process alive again.
+    // `unref` comes last, because adding a message listener would keep the process alive again.
     this.#worker.unref()
   }
 
-  /** For tests that end it from outside. */
+  /** Lets tests terminate the worker from outside. */
   worker(): Worker {
     return this.#worker
   }
@@ -67,12 +67,12 @@ class NodeThread implements Thread {
   }
 }
 
-/** A thread of this file, from source or built. */
+/** Starts a worker thread that runs this file, from TypeScript source or from the built package. */
 function startWorker(): Worker {
   const self = JSON.stringify(moduleFile('targets/cpu/node'))
   const run = `import(${self}).then(({ serveMessages }) => serveMessages())`
   if (isBuilt) return new Worker(run, { eval: true, execArgv: [] })
-  // From source there is only TypeScript: the thread registers its loader itself, found from here.
+  // Without a build there is only TypeScript source, so the thread first registers the tsx loader.
   const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx'))
   const loader = JSON.stringify(new URL('./esm/api/index.mjs', tsx).href)
   return new Worker(`import(${loader}).then(({ register }) => { register(); return ${run} })`, {
@@ -81,7 +81,7 @@ function startWorker(): Worker {
   })
 }
 
-/** The thread's side: serve what the messages say, one after the other. */
+/** The worker thread's side: handles messages one after the other. */
 export function serveMessages(): void {
   const port = parentPort!
   let earlier: Promise<void> = Promise.resolve()
@@ -103,13 +103,14 @@ interface Ending {
 }
 const endings = new Set<Ending>()
 
-/** What asks a process to end. */
+/** The signals that ask a process to end. */
 const signals = ['SIGINT', 'SIGTERM'] as const
 
 async function onSignal(signal: NodeJS.Signals): Promise<void> {
   process.removeListener(signal, signalled)
   await Promise.allSettled([...endings].map(({ stop }) => stop()))
-  // Whoever else listens decides what becomes of the process; nobody: it ends as it would have without us.
+  // If other listeners exist, they decide what happens to the process. Without other listeners, the signal is sent
+  // again, now with its default effect.
   if (process.listenerCount(signal) === 0) process.kill(process.pid, signal)
 }
 const signalled = (signal: NodeJS.Signals): void => void onSignal(signal)

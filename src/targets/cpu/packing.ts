@@ -1,7 +1,7 @@
-/** Tensors in the order in which products read them: what can be packed. */
+/** The dtypes that `world.pack` accepts. A packed tensor is stored in the order in which products read it. */
 import type { StorageDType } from '../../ir/dtype.ts'
 
-/** What a product multiplies, by the arrays that hold its bits. */
+/** The dtypes that a product can multiply, with the typed array that holds their bits. */
 export const packable = {
   f32: Float32Array,
   f16: Uint16Array,

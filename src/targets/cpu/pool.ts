@@ -1,24 +1,25 @@
 /**
- * Threads and memories between worlds. Opening a world takes those that another one has left, so that many worlds, one after the
- * other, cost no more than one: engines give a shared memory back only when every thread has collected its garbage.
+ * Keeps threads and memories for reuse between worlds. A new world takes the threads and memory of a closed one, so
+ * that many worlds in sequence cost no more than one. Without reuse, a JavaScript engine frees a shared memory only
+ * after every thread has collected its garbage.
  */
 import type { Thread, Threads } from './threads.ts'
 
-/** A memory, and how much of it was ever used: the rest holds zeros and is not even there. */
+/** A shared memory, and how much of it was ever used. Unused pages hold zeros and take no physical memory. */
 export interface Arena {
   readonly memory: WebAssembly.Memory
   readonly words: Int32Array
   readonly pages: number
-  /** Bytes of the private region that may not be zero. */
+  /** The number of leading bytes of the private region that may be non-zero. */
   privateReached: number
-  /** Bytes that are really there. */
+  /** The number of bytes that occupy physical memory. */
   used: number
 }
 
-/** Of memories that are kept: more used bytes than this are given back. */
+/** Memories with more used bytes than this limit are not kept for reuse. */
 const mostUsed = 256 * 2 ** 20
 const mostArenas = 2
-/** Memories that were let go before garbage is collected, and their used bytes. */
+/** Garbage is collected after this many memories, or this many used bytes, were released. */
 const mostDropped = { arenas: 8, bytes: 512 * 2 ** 20 }
 
 export class Pool {
@@ -31,12 +32,12 @@ export class Pool {
     this.#threads = threads
   }
 
-  /** Threads that wait for a world. */
+  /** The number of threads that wait for a world. */
   get idle(): number {
     return this.#idle.length
   }
 
-  /** Start threads that will be needed soon: they come up while this one does other things. */
+  /** Starts threads that will be needed soon. The new threads start up while the calling thread continues. */
   warm(count: number): void {
     while (this.#idle.length < Math.min(count, this.#threads.cores)) this.giveBack(this.#threads.start())
   }
@@ -45,7 +46,7 @@ export class Pool {
     return this.#idle.pop() ?? this.#threads.start()
   }
 
-  /** A thread that has left its queue, or has yet to find it closed. */
+  /** Takes back a thread that has left its queue or will leave the closed queue soon. */
   giveBack(thread: Thread): void {
     thread.onFailure = undefined
     if (this.#idle.length >= Math.max(16, 2 * this.#threads.cores)) {
@@ -67,7 +68,7 @@ export class Pool {
     return { memory, words: new Int32Array(memory.buffer), pages, privateReached: 0, used: 0 }
   }
 
-  /** Nobody uses it any more. */
+  /** Takes back a memory that no world uses any more. */
   giveBackArena(arena: Arena): void {
     if (arena.used <= mostUsed) this.#arenas.push(arena)
     else this.#drop(arena)
@@ -80,14 +81,14 @@ export class Pool {
     if (this.#dropped.arenas < mostDropped.arenas && this.#dropped.bytes < mostDropped.bytes) return
     this.#dropped.arenas = this.#dropped.bytes = 0
     for (const thread of this.#idle) thread.collect()
-    // The caller still refers to the memory.
+    // The caller still refers to the memory, so collection must happen later.
     setTimeout(() => this.#threads.collect(), 0)
   }
 }
 
 const pools = new WeakMap<Threads, Pool>()
 
-/** The one pool of a platform. */
+/** The single pool of a platform. */
 export function poolOf(threads: Threads): Pool {
   let pool = pools.get(threads)
   if (!pool) pools.set(threads, (pool = new Pool(threads)))

@@ -1,4 +1,7 @@
-/** The private region of a world's memory: launch blocks, frames, counters, executables, recordings. */
+/**
+ * Allocates from the private region of a world's memory: launch blocks, frames, counters, executables and event
+ * buffers.
+ */
 import { Heap } from '../../world/heap.ts'
 import type { Layout } from './layout.ts'
 import type { Arena } from './pool.ts'
@@ -14,7 +17,7 @@ export class PrivateMemory {
     this.#heap = new Heap(layout.privateBytes)
   }
 
-  /** Bytes, all zero. */
+  /** Allocates bytes, all of them zero, and returns their address. */
   take(bytes: number): number {
     const arena = this.#arena
     const offset = this.#heap.allocate(bytes)

@@ -1,6 +1,6 @@
 /**
- * The host's side of a queue: the launches of a stream on a rank. Writes launch blocks, tells workers, knows which launches
- * have ended and when.
+ * The host's side of a queue, which holds the launches of one stream on one rank. Writes launch blocks, wakes workers,
+ * and tracks which launches have ended and when.
  */
 import type { Given } from '../../world/launchTraffic.ts'
 import { launch, queue as queueOf, ring, slot as slotOf } from './abi.ts'
@@ -8,19 +8,19 @@ import type { Executable } from './executables.ts'
 import type { Arena } from './pool.ts'
 import type { Thread } from './threads.ts'
 
-/** A launch on one rank, as the host remembers it. */
+/** The host's record of a launch on one rank. */
 export interface Launched {
   readonly kernel: string
-  /** Undefined: it waits for another queue. */
+  /** Undefined if the launch only waits for another queue or loads an executable. */
   readonly executable: Executable | undefined
-  /** Names and shapes of flag-set arguments, by parameter. */
+  /** The names and shapes of flag-set arguments, by parameter. */
   readonly flags: Readonly<Record<string, { readonly name: string; readonly shape: readonly number[] }>>
   readonly grid: number
-  /** Where the world records: what it was launched with. */
+  /** The arguments of the launch. Set only if the world records. */
   given: Given | undefined
   readonly queue: Queue
   readonly sequence: number
-  /** When the host enqueued it, and when it ran, in nanoseconds; 0 until known. */
+  /** The times of enqueuing, publishing, start and end, in nanoseconds. They are 0 until known. */
   readonly enqueued: number
   published: number
   start: number
@@ -34,13 +34,13 @@ export interface Worker {
   readonly leader: number
   readonly role: number
   thread: Thread
-  /** It has died, or has been made to. */
+  /** True if the thread has died or was terminated. */
   dead: boolean
-  /** What it threw. */
+  /** The text of the exception that the worker threw. */
   failure: string | undefined
 }
 
-/** What a launch block holds. */
+/** The contents of a launch block. */
 export interface Block {
   readonly executable: number
   readonly grid: number
@@ -54,20 +54,20 @@ export class Queue {
   readonly stream: number
   readonly address: number
   readonly workers: Worker[] = []
-  /** By executable, its counters. */
+  /** The counters of each executable, by its number. */
   readonly counters = new Map<number, { readonly pointer: number; readonly bytes: number }>()
   frames: { readonly pointer: number; readonly bytes: number } | undefined
-  /** Launches by their places in the ring; those after `#settled` are not known to have ended. */
+  /** Launches by position in the ring. The host does not know yet whether launches after `#settled` have ended. */
   readonly #launched: Launched[] = []
   #settled = 0
-  /** The one that was enqueued last. */
+  /** The launch that was enqueued last. */
   last: Launched | undefined
   readonly #words: Int32Array
   readonly #times: Float64Array
   readonly #blocks: number
   readonly #timesAt: number
   #head = 0
-  /** Numbers of launches that the host sleeps for. */
+  /** The sequence numbers that the host sleeps for. */
   readonly #expected: number[] = []
 
   constructor(
@@ -105,7 +105,7 @@ export class Queue {
     }
   }
 
-  /** How many launches were put in; wraps at 32 bits, as all numbers of launches do. */
+  /** The number of launches enqueued so far. All launch numbers wrap at 32 bits. */
   get head(): number {
     return this.#head
   }
@@ -126,7 +126,10 @@ export class Queue {
     return ((this.#head - this.completed) | 0) >= ring
   }
 
-  /** The host is about to sleep until so many are complete; before that nobody wakes it. */
+  /**
+   * Announces that the host will sleep until launch `sequence` has completed. Earlier launches then do not wake the
+   * host.
+   */
   expect(sequence: number): void {
     this.#expected.push(sequence)
     this.#writeExpected()
@@ -146,13 +149,17 @@ export class Queue {
     Atomics.store(this.#words, at + queueOf.awaiting / 4, this.#expected.length)
   }
 
-  /** Write the next launch's header; no worker sees it before `publish`. Returns where its parameters go. */
+  /**
+   * Writes the next launch's header and returns the address of its parameters. Workers do not see the launch before
+   * `publish`.
+   */
   write({ executable, grid, leaders, counters, frameStride }: Block): number {
     const place = this.#head & (ring - 1)
     const address = this.#blocks + place * launch.bytes
     const block = address >>> 2
     const words = this.#words
-    // A worker that has not noticed that the launch which was here is complete must not read half of another.
+    // A worker may not have noticed yet that the previous launch in this block is complete. That worker must not read a
+    // half-written header.
     Atomics.store(words, block + launch.sequence / 4, 0)
     Atomics.store(words, block + launch.executable / 4, executable)
     Atomics.store(words, block + launch.leaders / 4, leaders)
@@ -168,13 +175,13 @@ export class Queue {
     return address + launch.params
   }
 
-  /** Parameters as they were put together before; `address` is what `write` gave. */
+  /** Copies the prepared parameter words. `address` is the result of `write`. */
   writeParams(address: number, image: Int32Array): void {
     const at = address >>> 2
     for (let word = 0; word < image.length; word++) this.#words[at + word] = image[word]
   }
 
-  /** The launch that was written may run. */
+  /** Makes the written launch visible to the workers. */
   publish(
     kernel: string,
     executable: Executable | undefined,
@@ -203,10 +210,10 @@ export class Queue {
     return launched
   }
 
-  /** A worker had to be woken since the host last waited for this queue. */
+  /** True if a worker had to be woken since the host last waited for this queue. */
   hasWoken = false
 
-  /** Wake those who sleep among the workers of the first so many leaders and roles. */
+  /** Wakes the sleeping workers among the first `leaders` leaders and `roles` roles. */
   wake(leaders: number = Infinity, roles: number = Infinity): void {
     for (let n = 0; n < this.workers.length; n++) {
       const worker = this.workers[n]
@@ -219,7 +226,7 @@ export class Queue {
     }
   }
 
-  /** Learn which launches have ended, and when. There is room in the ring for those that the host has yet to learn of. */
+  /** Reads the times of launches that have ended. The ring keeps these times until the host has read them. */
   settle(ended?: (launched: Launched) => void): void {
     const { completed } = this
     while (((completed - this.#settled) | 0) > 0) {
@@ -232,13 +239,13 @@ export class Queue {
     }
   }
 
-  /** The one that runs, or would. */
+  /** The launch that is running or that runs next. */
   get current(): Launched | undefined {
     const { completed } = this
     return completed === this.#head ? undefined : this.#launched[completed & (ring - 1)]
   }
 
-  /** As if nothing had ever been launched. */
+  /** Resets the queue to its state before the first launch. */
   clear(): void {
     this.#head = this.#settled = 0
     this.#launched.length = 0

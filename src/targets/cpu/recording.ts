@@ -1,7 +1,7 @@
 /**
- * What a recording world remembers: launches as the host saw them, and what workers wrote into their event buffers; and the
- * timeline that is made of it. On a rank each stream has a track of launches, each worker one of its programs, waits and remote
- * copies, and the host one of its calls.
+ * The data of a recording world: launches as the host saw them, and the events that workers wrote into their buffers.
+ * Builds the timeline from this data. Each rank has one track per stream for launches, one track per worker for
+ * programs, waits and remote copies, and one track for the host's calls.
  */
 import { onlyMoves } from '../../ir/moves.ts'
 import { TimelineBuilder } from '../../timeline/builder.ts'
@@ -12,7 +12,7 @@ import { LaunchTraffic } from '../../world/launchTraffic.ts'
 import { event as eventOf, eventKind, slot as slotOf } from './abi.ts'
 import type { Launched, Queue, Worker } from './queue.ts'
 
-/** Events that a worker can write between two looks of the host. */
+/** The number of events that a worker can write between two collections by the host. */
 export const eventCapacity = 1 << 15
 
 interface WorkerEvent {
@@ -23,7 +23,7 @@ interface WorkerEvent {
   readonly bytes: number
 }
 
-/** What a worker wrote, as it wrote it: it is read when somebody wants the timeline. */
+/** The events of one worker in binary form. The events are decoded when a timeline is requested. */
 class RawEvents {
   #bytes = new Uint8Array(64 * eventOf.bytes)
   count = 0
@@ -44,7 +44,7 @@ class RawEvents {
   }
 }
 
-/** The shortest difference that the clock shows, in nanoseconds. */
+/** The smallest observable clock difference, in nanoseconds. */
 export function clockTick(now: () => number): number {
   let tick = Infinity
   for (let i = 0; i < 200; i++) {
@@ -63,7 +63,7 @@ export class Recording {
   readonly #events = new Map<Worker, RawEvents>()
   readonly #traffic = new LaunchTraffic()
   readonly #waits: { readonly start: number; readonly end: number }[] = []
-  /** Events that did not fit. */
+  /** The number of events dropped because a worker's buffer was full. */
   lost = 0
 
   constructor(memory: ArrayBufferLike) {
@@ -75,20 +75,20 @@ export class Recording {
     this.#waits.push({ start, end })
   }
 
-  /** A launch has ended. */
+  /** Adds a launch that has ended. */
   ended(launched: Launched): void {
     const known = this.#launches.get(launched.queue)
     if (known) known.push(launched)
     else this.#launches.set(launched.queue, [launched])
   }
 
-  /** Take what the workers have written. None of them may be running. */
+  /** Collects the events that the workers have written. No worker may be running a kernel. */
   collect(workers: readonly Worker[]): void {
     for (const worker of workers) {
       const at = worker.slot >>> 2
       const count = this.#words[at + slotOf.eventCount / 4] >>> 0
       let known = this.#events.get(worker)
-      // A leader has a track though it has had nothing to do; a role only if it has.
+      // A leader always gets a track. A role's worker gets a track only if it recorded events.
       if (!known && (count > 0 || worker.role === 0)) this.#events.set(worker, (known = new RawEvents()))
       if (!known || count === 0) continue
       this.#words[at + slotOf.eventCount / 4] = 0
@@ -98,7 +98,7 @@ export class Recording {
     }
   }
 
-  /** A copy that turns out to be within the rank is no transfer, and left out. */
+  /** Copies within the rank are not transfers and are omitted. */
   *#eventsOf(worker: Worker, raw: RawEvents): Generator<WorkerEvent> {
     const launches = this.#launches.get(worker.queue) ?? []
     const { view } = raw
@@ -166,7 +166,7 @@ export class Recording {
   }
 }
 
-/** The launch that ran at a time; launches of a queue follow each other. */
+/** The launch that ran at the given time. The launches of a queue do not overlap. */
 function launchAt(launches: readonly Launched[], time: number): Launched | undefined {
   let [low, high] = [0, launches.length]
   while (low < high) {

@@ -1,9 +1,11 @@
 /**
- * What a worker does: serves one queue. It runs its part of each launch, in order, until the queue closes; it spins while
- * launches come quickly and sleeps when they do not. Messages play no part in it.
+ * The worker's main loop, which serves one queue. The worker runs its part of each launch, in order, until the queue
+ * closes. The worker spins while launches arrive quickly and sleeps otherwise. The worker communicates through shared
+ * memory only, not through messages.
  *
- * A worker is a role of a leader. Of a launch it runs its entry if the launch has so many leaders and the kernel so many
- * roles; launches before must be complete. The leader whose entry returns 1 completes the launch.
+ * A worker has a leader number and a role. The worker takes part in a launch if its leader number is below the launch's
+ * leaders and its role below the kernel's roles. The worker starts on a launch after all earlier launches of the queue
+ * are complete. The leader whose entry returns 1 completes the launch.
  */
 import {
   awaitQueue,
@@ -26,16 +28,16 @@ export type Load = (bytes: Uint8Array, memory: WebAssembly.Memory, now: () => nu
 export interface Service extends Assignment {
   readonly load: Load
   readonly now: () => number
-  /** Something threw; the world has been told to stop. */
+  /** Called when something threw. The abort word is set right after the call. */
   readonly failed: (text: string) => void
 }
 
-/** How often a worker looks for work before it sleeps: after a long sleep, and at most. */
+/** The number of polls for work before a worker sleeps: after a long sleep, and the maximum. */
 const leastSpins = 4
 const mostSpins = 1 << 20
-/** Work that comes again within so many nanoseconds comes often. */
+/** Sleeps shorter than this many nanoseconds count as frequent work. */
 const often = 1e6
-/** How often a worker looks whether the launch before is complete, before it sleeps. */
+/** The number of polls for the completion of the previous launch before a worker sleeps. */
 const orderSpins = 2000
 
 export function serve(service: Service): void {
@@ -57,7 +59,7 @@ class Server {
   readonly #blocks: number
   readonly #timesAt: number
   #generation: number
-  /** The launch to look at next, from 0. Numbers wrap at 32 bits. */
+  /** The number of the next launch to handle, starting at 0. Numbers wrap at 32 bits. */
   #at = 0
 
   constructor(service: Service) {
@@ -95,7 +97,8 @@ class Server {
         if (idle > 0) spins *= 2
         idle = 0
       } else if (++idle > Math.min(spins, Atomics.load(words, control.idleSpins >>> 2))) {
-        // A thread that was woken may share its core with the one that woke it: it spins only when work comes often.
+        // A woken thread may share its core with the thread that woke it, so it spins long only if work arrives
+        // frequently.
         const from = this.#service.now()
         this.#sleep()
         spins = this.#service.now() - from < often ? Math.min(spins * 4, mostSpins) : leastSpins
@@ -107,7 +110,7 @@ class Server {
     Atomics.notify(words, this.#slot + slotOf.state / 4)
   }
 
-  /** Take part in the launch at hand, or go past it. */
+  /** Takes part in the current launch, or skips it. */
   #look(): void {
     const words = this.#words
     const { leader, role } = this.#service
@@ -115,7 +118,7 @@ class Server {
     const block = this.#blocks + (at & (ring - 1)) * launchOf.bytes
     const leaders = Atomics.load(words, (block + launchOf.leaders) >>> 2)
     const executable = Atomics.load(words, (block + launchOf.executable) >>> 2)
-    // The launch is complete and another one has taken its place: what was read means nothing.
+    // The launch is complete and its block was reused, so the words just read are invalid.
     if (Atomics.load(words, (block + launchOf.sequence) >>> 2) !== ((at + 1) | 0)) return
     const roles = executable === awaitQueue ? 1 : this.#rolesOf(this.#named(block, executable))
     if (leader >= leaders || role >= roles) {
@@ -130,7 +133,7 @@ class Server {
     }
   }
 
-  /** Which executable a launch is about. */
+  /** The number of the executable that the launch runs or loads. */
   #named(block: number, executable: number): number {
     return executable === loadExecutable ? this.#words[(block + launchOf.grid) >>> 2] : executable
   }
@@ -159,7 +162,8 @@ class Server {
       this.#pointer(block + launchOf.frames) + leader * words[(block + launchOf.frameStride) >>> 2]
     const result = entry(block, frame, slot)
     if (result === -1) {
-      if (!this.#stopped()) throw new Error('an executable gave up though nobody had asked it to')
+      if (!this.#stopped())
+        throw new Error('internal error: an executable returned -1 although the world was not aborted')
       return
     }
     Atomics.store(words, this.#slot + slotOf.state / 4, workerState.idle)
@@ -170,7 +174,10 @@ class Server {
     if (Atomics.load(words, this.#waiters) > 0 || this.#isAwaited()) Atomics.notify(words, this.#completed)
   }
 
-  /** Whether the host sleeps until as many are complete as are now: woken any earlier, it would take a core from the ranks. */
+  /**
+   * True if the host sleeps until the present number of launches is complete. An earlier wake-up would take a core from
+   * the ranks.
+   */
   #isAwaited(): boolean {
     const words = this.#words
     return (
@@ -178,7 +185,7 @@ class Server {
     )
   }
 
-  /** The launch that waits for another queue of the rank. */
+  /** The entry of a launch that waits for another queue of the rank. */
   readonly #await: Entry = (block) => {
     const queue = this.#pointer(block + launchOf.counters)
     const wanted = this.#words[(block + launchOf.grid) >>> 2]
@@ -186,7 +193,10 @@ class Server {
     return reached ? 1 : -1
   }
 
-  /** The launch that loads an executable into every worker that it needs; the last one completes it. */
+  /**
+   * The entry of a launch that loads an executable into every worker that needs it. The last worker to load it
+   * completes the launch.
+   */
   readonly #loadNamed: Entry = (block) => {
     const executable = this.#named(block, loadExecutable)
     this.#load(executable)
@@ -195,7 +205,7 @@ class Server {
     return before + 1 === all ? 1 : 0
   }
 
-  /** Wait until a queue has completed so many launches; false after a stop. */
+  /** Waits until a queue has completed `wanted` launches. Returns false after an abort. */
   #reached(completed: number, waiters: number, wanted: number): boolean {
     const words = this.#words
     for (let spins = 0; ; spins++) {
@@ -204,7 +214,7 @@ class Server {
       if (this.#stopped()) return false
       if (spins < orderSpins) continue
       Atomics.add(words, waiters, 1)
-      // A stop wakes too; one that comes between the look and the sleep is seen a little later.
+      // An abort also wakes this wait. The timeout covers an abort that arrives between the poll and the sleep.
       Atomics.wait(words, completed, value, 100)
       Atomics.sub(words, waiters, 1)
     }
@@ -226,7 +236,7 @@ class Server {
     Atomics.store(words, asleep, 0)
   }
 
-  /** Waits in kernels spin as long as those that are awake allow. */
+  /** Adapts the spin limit of waits in kernels to the number of awake workers. */
   #countAwake(change: 1 | -1): void {
     const words = this.#words
     const awake = Atomics.add(words, control.awake >>> 2, change) + change
@@ -238,7 +248,7 @@ class Server {
     return Atomics.load(this.#words, control.abort >>> 2) !== stopReason.none
   }
 
-  /** Until the world is reset. What the slot says stays for the host to read. */
+  /** Parks until the world is reset. The slot keeps its contents for the host to read. */
   #park(): void {
     const words = this.#words
     const parked = this.#slot + slotOf.parked / 4
@@ -265,7 +275,7 @@ class Server {
       const at = executables + executable * executableOf.bytes
       const pointer = this.#pointer(at + executableOf.pointer)
       const length = this.#words[(at + executableOf.length) >>> 2]
-      // Compilers do not take bytes that another thread could change.
+      // WebAssembly and native compilers do not accept bytes in shared memory, which another thread could change.
       const bytes = new Uint8Array(memory.buffer, pointer, length).slice()
       this.#entries.set(executable, (entries = load(bytes, memory, now)))
     }

@@ -1,4 +1,4 @@
-/** Starts the threads of a world that is about to be opened, on Node, before the rest of its target is even loaded. */
+/** Starts the worker threads of a Node world early, while the rest of the target is still being loaded. */
 import { nodeThreads } from './node.ts'
 import { poolOf } from './pool.ts'
 

@@ -1,6 +1,7 @@
 /**
- * How a CPU world stops, and goes on. Somebody sets the abort word (the watchdog, a kernel's fault, a worker that threw, an
- * interrupt); every worker parks and says so; one that does not within a second is ended.
+ * Aborts and resumes a CPU world. The watchdog, a kernel's fault, a worker that threw, or an interrupt sets the abort
+ * word. Every worker then parks and reports that in its slot. A worker that does not park within one second is
+ * terminated.
  */
 import { Stops } from '../../world/stops.ts'
 import { WorldStopped } from '../../world/world.ts'
@@ -10,9 +11,9 @@ import { stoppedWorkers } from './faults.ts'
 import { waitAsync } from './waitAsync.ts'
 
 export interface Stoppable {
-  /** Wake all who sleep, so that they see the abort word. */
+  /** Wakes all sleeping threads, so that they read the abort word. */
   wakeEverybody(): void
-  /** The process stays alive until `done`. */
+  /** Keeps the process alive until `done` is called. */
   hold(): void
   done(): void
 }
@@ -39,7 +40,7 @@ export class CpuStops extends Stops {
     if (!wait.async) return
     void wait.value.then(() => {
       if (this.isClosed) return
-      // Workers that park wake it too, and may do so late.
+      // Workers that park also wake this wait, possibly after the abort word was reset.
       if (Atomics.load(this.#words, control.abort >>> 2) === stopReason.none) this.#watch()
       else void this.stopAll('a kernel raised a fault', stopReason.fault)
     })
@@ -56,7 +57,7 @@ export class CpuStops extends Stops {
     this.#world.wakeEverybody()
     this.#world.hold()
     await this.#crew.stopped()
-    // Failures come as messages, a little after the abort word.
+    // Failure messages arrive slightly later than the abort word.
     if (code === stopReason.fault && Atomics.load(words, control.abort >>> 2) === stopReason.worker)
       for (let tries = 0; tries < 50 && !workers.some(({ failure }) => failure); tries++)
         await new Promise((resolve) => setTimeout(resolve, 2))
@@ -72,7 +73,10 @@ export class CpuStops extends Stops {
     return new WorldStopped(text, stopped)
   }
 
-  /** The process exits, which waits for its threads, and no thread is ended while it runs native code: kernels must return. */
+  /**
+   * Called at process exit. Node waits for its threads at exit and cannot terminate a thread in native code, so kernels
+   * must return.
+   */
   abandon(): void {
     Atomics.compareExchange(this.#words, control.abort >>> 2, stopReason.none, stopReason.host)
     this.#world.wakeEverybody()

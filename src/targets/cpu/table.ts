@@ -1,4 +1,4 @@
-/** The executables of a world, by number, where its workers find them. */
+/** The executables of a world, by number, in the shared memory where its workers load them. */
 import type { KernelIR } from '../../ir/node.ts'
 import { WorldError } from '../../world/world.ts'
 import { executable, mostExecutables } from './abi.ts'
@@ -15,7 +15,7 @@ export class ExecutableTable {
   readonly #layout: Layout
   readonly #private: PrivateMemory
   readonly #known = new Map<KernelIR, Map<string, Executable>>()
-  /** Number 0 is none. */
+  /** The last number assigned. Number 0 is reserved (see `awaitQueue` in abi.ts). */
   #last = 0
 
   constructor(
@@ -37,12 +37,15 @@ export class ExecutableTable {
     return { ir, engine, lower, record: this.#record, packed }
   }
 
-  /** Compiles without blocking this thread; `get` then does not wait. */
+  /** Compiles without blocking this thread. A later `get` then returns at once. */
   prepare(ir: KernelIR, packed: readonly string[]): Promise<void> {
     return prepare(this.#wanted(ir, packed))
   }
 
-  /** `packed` are the parameters whose tensors are packed. */
+  /**
+   * Returns the executable of a kernel and compiles it on first use. `packed` names the parameters whose tensors are
+   * packed.
+   */
   get(ir: KernelIR, packed: readonly string[] = []): Executable {
     let ofKernel = this.#known.get(ir)
     if (!ofKernel) this.#known.set(ir, (ofKernel = new Map()))

@@ -1,12 +1,15 @@
-/** What a CPU world needs of the platform it runs on: threads that serve, a clock, the process's end. */
+/**
+ * The interface between a CPU world and its platform: threads that serve queues, a clock, and notice of the process's
+ * end.
+ */
 
-/** A module that a thread imports, and the name of its function that makes entries of an executable's bytes. */
+/** A module that a thread imports, and the name of its export that turns an executable's bytes into entry points. */
 export interface Loader {
   readonly module: string
   readonly name: string
 }
 
-/** What a thread is told once, before it serves a queue until that closes. Numbers are addresses in the memory. */
+/** The message that makes a thread serve a queue until the queue closes. Numbers are addresses in the shared memory. */
 export interface Assignment {
   readonly memory: WebAssembly.Memory
   readonly queue: number
@@ -17,37 +20,38 @@ export interface Assignment {
   readonly loader: Loader
 }
 
-/** What a thread says: that something threw while it served the slot. */
+/** The message that a thread sends when serving a slot threw an exception. */
 export interface Failure {
   readonly slot: number
   readonly text: string
 }
 
 export interface Thread {
-  /** Serve; after the queue before it, if there was one. */
+  /** Serves a queue. An earlier assignment of the thread is finished first. */
   assign(assignment: Assignment): void
-  /** Forget memories that are not used any more. */
+  /** Runs a garbage collection in the thread, so that memories no longer in use are freed. */
   collect(): void
-  /** Ends it, whatever it does. */
+  /** Ends the thread at once, even while it runs a kernel. */
   terminate(): Promise<void>
   onFailure: ((failure: Failure) => void) | undefined
-  /** It has ended without being asked to. */
+  /** Called if the thread ends without having been terminated by the host. */
   onEnd: ((why: string) => void) | undefined
 }
 
 export interface Threads {
   readonly cores: number
-  /** Nanoseconds of a steady clock that all threads share. */
+  /** Nanoseconds of a monotonic clock that all threads share. */
   now(): number
-  /** A thread that does not keep the process alive. */
+  /** Starts a thread that does not keep the process alive. */
   start(): Thread
-  /** Stops the calling thread while the word holds the value, for at most so long. */
+  /** Blocks the calling thread while the word holds `value`, for at most `milliseconds`. */
   block(words: Int32Array, index: number, value: number, milliseconds: number): void
-  /** Give memories that nobody refers to back to the system. */
+  /** Runs a garbage collection, so that unreferenced memories go back to the operating system. */
   collect(): void
   /**
-   * `stop` is called when a signal asks the process to end, before it does. `exiting` is called when the process exits: it waits for
-   * its threads, so that code which they run must return soon. The result undoes it.
+   * Calls `stop` when a signal asks the process to end, before the process ends. Calls `exiting` when the process
+   * exits. Node waits for its worker threads at exit, so the kernels that they run must return soon. Returns a function
+   * that removes both handlers.
    */
   onInterrupt(stop: () => Promise<void>, exiting: () => void): () => void
 }

@@ -1,4 +1,4 @@
-/** `Atomics.waitAsync`, which the host waits with: it must not block its thread. */
+/** `Atomics.waitAsync`, with which the host waits without blocking its thread. */
 
 type AsyncWait = (
   words: Int32Array,
@@ -9,7 +9,10 @@ type AsyncWait = (
 
 export const waitAsync = (Atomics as unknown as { readonly waitAsync: AsyncWait }).waitAsync.bind(Atomics)
 
-/** Until a word is no longer what it is, or so many milliseconds have passed; nothing is missed if it changed before. */
+/**
+ * Waits until a word differs from `value`, or until the timeout in milliseconds. Returns at once if the word differs
+ * already.
+ */
 export async function changed(
   words: Int32Array,
   address: number,

@@ -1,7 +1,7 @@
-/** What lies in a statement or an expression of Code: for whoever walks over it. */
+/** Lists the parts of a statement or an expression of Code, for passes that traverse Code. */
 import type { Expression, Local, Statement } from './code.ts'
 
-/** The expressions of a statement itself, not of the statements in it. */
+/** The expressions of the statement itself, without those of nested statements. */
 export function operandsOf(statement: Statement): Expression[] {
   switch (statement.kind) {
     case 'set':
@@ -45,13 +45,13 @@ export function operandsOf(statement: Statement): Expression[] {
   }
 }
 
-/** The local that a statement sets. */
+/** The local that a statement sets, or undefined. */
 export function resultOf(statement: Statement): Local | undefined {
   if (statement.kind === 'for') return statement.index
   return 'local' in statement ? statement.local : undefined
 }
 
-/** The lists of statements in a statement. */
+/** The nested statement lists of a statement. */
 export function bodiesOf(statement: Statement): (readonly Statement[])[] {
   if (statement.kind === 'if') return [statement.then, statement.otherwise]
   return 'body' in statement ? [statement.body] : []

@@ -1,4 +1,4 @@
-/** A world of CPU ranks: what it has beside what every world has (src/world/heapWorld.ts). */
+/** A world of CPU ranks. Everything common to all worlds is in src/world/heapWorld.ts. */
 import { dtypes, type StorageDType } from '../../ir/dtype.ts'
 import { HeapWorld } from '../../world/heapWorld.ts'
 import { elements } from '../../world/host.ts'
@@ -20,18 +20,18 @@ export class CpuWorld extends HeapWorld<CpuPart, CpuMark, CpuBackend> {
     this.machine = machineOf(platform, options.ranks, this.backend.workers)
   }
 
-  /** Leaders a rank: programs that run at once on each. */
+  /** The number of leaders per rank, which is the number of programs that run concurrently on each rank. */
   get workers(): number {
     return this.backend.workers
   }
 
-  /** Panels in the order in which products read them: see lower/panels.ts. */
+  /** Packs a weight tensor into panels, in the order in which products read them (lower/panels.ts). */
   override async pack<D extends StorageDType>(tensor: SymmetricTensor<D>): Promise<PackedTensor<D>> {
     this.expectHandle(tensor)
     const { dtype, shape, name } = tensor
     if (shape.length !== 2 || !isPackable(dtype))
       throw new WorldError(
-        `${name} is ${dtype}[${shape.join(', ')}]: what is packed is the right operand of products, two axes of f32, f16, bf16, f8 or i8`,
+        `${name} is ${dtype}[${shape.join(', ')}]: only the right operand of a product can be packed: two axes of f32, f16, bf16, f8 or i8`,
       )
     await this.synchronize()
     const [rows, columns] = shape
@@ -53,7 +53,7 @@ export class CpuWorld extends HeapWorld<CpuPart, CpuMark, CpuBackend> {
   }
 }
 
-/** Every core has caches of its own. */
+/** Describes the machine. Each core is assumed to have its own L1 and L2 cache. */
 function machineOf({ target, engine, panelSteps }: CpuPlatform, ranks: number, workers: number): Machine {
   const { l1, l2 } = engine.machine
   const caches = [

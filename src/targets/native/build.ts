@@ -1,25 +1,37 @@
 /**
- * How rendered code is compiled: the command line, what a cached result depends on, and the machine that a compiler's
- * predefined macros describe. Knows no files and no processes: node.ts has those.
+ * How rendered code is compiled: the command line, the cache key, and the machine described by a compiler's predefined
+ * macros. This file does not access files or processes; node.ts does.
  */
 import type { Machine } from '../cpu/code.ts'
 
-/** Raised when what an entry of the cache is changes, so that older ones are never read. */
+/** Increment this version when the format of a cache entry changes, so that older entries are never read. */
 const cacheVersion = 'arke native 1'
 
-/** What the compiler is asked for its macros with: everything that decides which instructions there are. */
+/**
+ * The flags that decide which instructions the compiler uses. The same flags are passed when the compiler prints its
+ * macros.
+ */
 export const targetFlags: readonly string[] = ['-std=c++17', '-O3', '-march=native']
 
-/** Meaning first: integers wrap, nothing fuses that Code does not fuse, and no operation sets `errno` or raises a flag. */
+/**
+ * Flags that define the semantics: integers wrap, the compiler fuses nothing on its own, and no operation sets `errno`
+ * or raises a flag.
+ */
 const meaningFlags = ['-fwrapv', '-ffp-contract=off', '-fno-math-errno', '-fno-trapping-math']
 
-/** A product's innermost loop that begins within a line of the instruction cache runs up to a tenth slower, or not, by chance. */
+/**
+ * Without alignment, a product's innermost loop may straddle instruction-cache lines and run up to 10 % slower,
+ * depending on chance.
+ */
 const alignmentFlags = ['-falign-functions=64', '-falign-loops=64']
 
-/** Nothing that needs a runtime, which would cost time to link and to load. */
+/** Avoids everything that needs a runtime library, which would take time to link and to load. */
 const plainFlags = ['-fno-exceptions', '-fno-rtti', '-fno-asynchronous-unwind-tables', '-w']
 
-/** Where kernels call nothing but what Node has already loaded, no libraries are searched: half of a small kernel's time. */
+/**
+ * On Linux x86-64, kernels only call functions that Node has already loaded. Skipping the library search halves the
+ * time to build a small kernel.
+ */
 const linkFlags = (macros: string): string[] => [
   '-shared',
   '-fPIC',
@@ -39,26 +51,29 @@ export const compileArguments = (source: string, library: string, macros: string
   source,
 ]
 
-/** All that a library is made from, as text to be hashed. The macros hold the compiler's version and the processor's features. */
+/**
+ * All inputs of a library as one text to be hashed. The macros include the compiler's version and the processor's
+ * features.
+ */
 export const contentKey = (source: string, compiler: readonly string[], macros: string): string =>
   [cacheVersion, compiler.join(' '), compileArguments('', '', macros).join(' '), macros, source].join('\0')
 
 const has = (macros: string, ...names: readonly string[]): boolean =>
   names.every((name) => new RegExp(`^#define ${name}\\b`, 'm').test(macros))
 
-/** Sizes of the first and second level of cache, in bytes. */
+/** The sizes of the L1 and L2 cache, in bytes. */
 export interface Caches {
   readonly l1: number
   readonly l2: number
 }
 export const defaultCaches: Caches = { l1: 32 * 1024, l2: 512 * 1024 }
 
-/** Vectors that code is written for. */
+/** The supported numbers of vector lanes. */
 export const laneCounts = [4, 8, 16] as const
 
 /**
- * The vectors of a processor, and the microkernel that fills its registers: 16 of them, or 32. With other `lanes` the compiler makes
- * of each vector what the processor has.
+ * The processor's vector width, and the microkernel that fills its 16 or 32 vector registers. With other `lanes`, the
+ * compiler maps each vector to the registers that the processor has.
  */
 export function machineOf(macros: string, caches: Caches, lanes = lanesOf(macros)): Machine {
   const rows = lanes === 16 || has(macros, '__aarch64__') ? 12 : 6
@@ -70,7 +85,7 @@ function lanesOf(macros: string): number {
   return has(macros, '__AVX2__', '__FMA__') ? 8 : 4
 }
 
-/** `32K`, `1M`, or bytes, as Linux writes the size of a cache. */
+/** Parses a cache size as Linux prints it: `32K`, `1M`, or a number of bytes. */
 export function cacheBytes(text: string): number | undefined {
   const match = /^(\d+)([KM]?)$/.exec(text.trim())
   if (!match) return undefined

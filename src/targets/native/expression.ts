@@ -1,15 +1,18 @@
-/** How Code's expressions are spelled in C++. Signed integers wrap because of `-fwrapv`; products and sums never fuse. */
+/**
+ * Renders expressions of Code in C++. Signed integers wrap because of `-fwrapv`. Multiplications and additions are
+ * never fused.
+ */
 import type { BinaryName, CodeType, CompareName, Expression, Local } from '../cpu/code.ts'
 import type { PieceName } from './prelude.ts'
 
-/** What spelling needs of its surroundings. */
+/** The context that rendering an expression needs. */
 export interface Spelling {
-  /** Notes that a piece of the prelude is used. */
+  /** Records that a piece of the prelude is used. */
   use(piece: PieceName): void
   nameOf(local: Local): string
 }
 
-/** Text, and whether it can stand beside any operator as it is. */
+/** A C++ expression, and whether it can be an operand of any operator without parentheses. */
 interface Spelled {
   readonly text: string
   readonly atom: boolean
@@ -20,7 +23,7 @@ const compound = (text: string): Spelled => ({ text, atom: false })
 export const spellExpression = (expression: Expression, spelling: Spelling): string =>
   spell(expression, spelling).text
 
-/** As `spellExpression`, in parentheses where an operator may stand beside it. */
+/** Like `spellExpression`, with parentheses if the text may be an operand of an operator. */
 export function spellOperand(expression: Expression, spelling: Spelling): string {
   const { text, atom } = spell(expression, spelling)
   return atom ? text : `(${text})`
@@ -29,7 +32,7 @@ export function spellOperand(expression: Expression, spelling: Spelling): string
 const isVector = (type: CodeType): boolean => type === 'vf32' || type === 'vi32'
 const isFloat = (type: CodeType): boolean => type === 'f32' || type === 'f64' || type === 'vf32'
 
-/** The unsigned integer of the same width. */
+/** The unsigned integer type of the same width. */
 function unsignedOf(type: CodeType): 'u32' | 'u64' | 'vu32' {
   if (type === 'vi32') return 'vu32'
   return type === 'i64' || type === 'ptr' ? 'u64' : 'u32'
@@ -66,7 +69,7 @@ function spell(expression: Expression, spelling: Spelling): Spelled {
       return atom(`fma(${text(expression.a)}, ${text(expression.b)}, ${text(expression.c)})`)
     case 'select': {
       const { condition } = expression
-      // Lanes are 0 or -1, so the sign is enough: one blend.
+      // Lanes are 0 or -1, so testing the sign suffices and compiles to one blend instruction.
       const sign = isVector(expression.type) && condition.kind !== 'compare' ? ' < 0' : ''
       return compound(`${operand(condition)}${sign} ? ${operand(expression.a)} : ${operand(expression.b)}`)
     }
@@ -106,7 +109,7 @@ function spell(expression: Expression, spelling: Spelling): Spelled {
   }
 }
 
-/** `text + offset`, or `text` where that is the same. */
+/** `text + offset`, or `text` if the offset is 0. */
 export function plus(text: string, offset: number): string {
   if (offset === 0) return text
   return offset < 0 ? `${text} - ${-offset}` : `${text} + ${offset}`
@@ -247,7 +250,8 @@ function spellBound(
   let { a, b } = expression
   if (a.kind === 'const') [a, b] = [b, a]
   const both = `${spellExpression(a, spelling)}, ${spellExpression(b, spelling)}`
-  // Against a constant one instruction is right, which gives its second operand for a NaN and among zeros; not the losing zero.
+  // Against most constants, a single min or max instruction is correct. The instruction returns its second operand for
+  // a NaN and for equal zeros, so the constant must not be a NaN or the zero that would lose.
   const losing = name === 'min' ? 0 : -0
   const isPlain = b.kind === 'const' && !Number.isNaN(b.value) && !Object.is(b.value, losing)
   if ((type === 'f32' || type === 'f64' || type === 'vf32') && !isPlain) {
@@ -259,7 +263,7 @@ function spellBound(
   return atom(`${call}<${typeName(type, spelling)}>(${both})`)
 }
 
-/** Strides are numbers that lie in pointers. */
+/** A ptr-typed value may be a stride, so pointer arithmetic is done on integers. */
 function spellPointerArithmetic(expression: Expression & { kind: 'binary' }, spelling: Spelling): Spelled {
   const operator = operators[expression.name]
   if (!operator || expression.name === 'div') throw impossible(expression.name, 'ptr')
@@ -288,7 +292,7 @@ function spellDivision(
   if (type !== 'i32' && type !== 'i64') throw impossible(name, type)
   const kind = name as keyof typeof divisionNames
   const divisor = expression.b.kind === 'const' ? expression.b.value : 0
-  // A constant that can neither be zero nor overflow needs no test.
+  // A constant divisor that is neither zero nor -1 needs no test.
   if (divisor > 0) {
     const operator = kind === 'div' || kind === 'divU' ? '/' : '%'
     if (kind === 'div' || kind === 'rem') return compound(`${a} ${operator} ${b}`)

@@ -1,17 +1,20 @@
 /**
- * Where the locals of a function are declared: at the statement that first sets them, if all their uses lie behind it in the same
- * block or deeper; otherwise at the head of the function, as 0 (a loop may carry them from turn to turn).
+ * Decides where the locals of a function are declared. A local is declared at the statement that first sets it, if all
+ * its uses follow in the same block or in nested blocks. Otherwise it is declared as 0 at the head of the function,
+ * because a loop may carry its value from one iteration to the next.
  */
 import type { CodeFunction, Expression, Local, Statement } from '../cpu/code.ts'
 import { bodiesOf, childrenOf, operandsOf, resultOf } from '../cpu/walk.ts'
 
-/** Statements and `for` loops that declare the local they set, and the locals that the head of the function declares. */
+/**
+ * The statements and `for` loops that declare the local they set, and the locals declared at the head of the function.
+ */
 export interface Declarations {
   readonly declaring: ReadonlySet<Statement>
   readonly head: readonly Local[]
 }
 
-/** A block in the tree of blocks, and which statement of its outer block it belongs to. */
+/** A block in the tree of blocks. */
 interface Block {
   readonly outer?: Block
   readonly depth: number
@@ -22,7 +25,7 @@ export function eachLocal(expression: Expression, visit: (local: Local) => void)
   else childrenOf(expression).forEach((operand) => eachLocal(operand, visit))
 }
 
-/** Every statement of a body, outer ones first. */
+/** Visits every statement of a body, outer statements first. */
 export function eachStatement(body: readonly Statement[], visit: (statement: Statement) => void): void {
   for (const statement of body) {
     visit(statement)
@@ -32,14 +35,17 @@ export function eachStatement(body: readonly Statement[], visit: (statement: Sta
 
 export function declarationsOf(code: CodeFunction): Declarations {
   const parameters = new Set(code.parameters)
-  /** For each local: the statement that mentions it first, if that sets it, and the block in which it may be declared. */
+  /**
+   * For each local: the statement that mentions it first, if that statement sets it, and the block in which it may be
+   * declared.
+   */
   const first = new Map<Local, { statement: Statement | undefined; block: Block; visible: boolean }>()
 
   const mention = (local: Local, block: Block, setter?: Statement): void => {
     if (parameters.has(local)) return
     const seen = first.get(local)
     if (!seen) first.set(local, { statement: setter, block, visible: true })
-    // A statement that stands twice in a body would declare twice.
+    // A statement object that occurs twice in a body would declare its local twice.
     else if ((setter && setter === seen.statement) || !isWithin(block, seen.block)) seen.visible = false
   }
   const walk = (body: readonly Statement[], block: Block): void => {
@@ -48,7 +54,7 @@ export function declarationsOf(code: CodeFunction): Declarations {
       const inner = (): Block => ({ outer: block, depth: block.depth + 1 })
       const local = resultOf(statement)
       if (statement.kind === 'for') {
-        // The index belongs to the loop, not to the block that the loop stands in.
+        // The index belongs to the loop, not to the block that contains the loop.
         const own = inner()
         mention(statement.index, own, statement)
         walk(statement.body, own)

@@ -1,13 +1,14 @@
 /**
- * The native target on Node: finds the system's C++ compiler, builds libraries and keeps them on disk, and loads them into a
- * worker. The only file of this target that knows processes, files and koffi.
+ * The native target on Node: finds the system's C++ compiler, builds libraries, caches them on disk, and loads them in
+ * a worker. This is the only file of the target that uses processes, files and koffi.
  *
- * Contract: nothing is looked for until `nativeEngine()`, which gives an engine or the reason why there is none. What
- * `Engine.compile` gives is the path of a library as UTF-8, which `loadNative` in any worker of this process turns into entries.
+ * `nativeEngine()` searches for a compiler and returns an engine, or the reason why none is available. `Engine.compile`
+ * returns the path of a library as UTF-8. `loadNative` turns that path into entries, in any worker of this process.
  *
- * The clock of kernels (`now`) is CLOCK_MONOTONIC in nanoseconds: on the JavaScript side `Number(process.hrtime.bigint())`, in
- * any thread; `performance.now()` counts from another origin. Kernels sleep on futexes of the system, which `Atomics.notify` does
- * not reach and which do not reach `Atomics.wait`: `wakeNative` wakes kernels from JavaScript.
+ * The clock of kernels (`now`) is CLOCK_MONOTONIC in nanoseconds. In JavaScript this is
+ * `Number(process.hrtime.bigint())`, in any thread; `performance.now()` has another origin. Kernels sleep on system
+ * futexes. `Atomics.notify` does not wake them, and kernels do not wake `Atomics.wait`. `wakeNative` wakes kernels from
+ * JavaScript.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { createRequire } from 'node:module'
@@ -46,22 +47,25 @@ import { renderCpp } from './render.ts'
 type Koffi = typeof import('koffi').default
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** A compiler as a command and its first arguments, and what it predefines for this processor. */
+/** A compiler command with its first arguments, and the macros that it predefines for this processor. */
 interface Compiler {
   readonly command: readonly string[]
   readonly macros: string
 }
 
 export interface NativeEngine extends Engine {
-  /** The C++ of a module, for readers. */
+  /** The C++ source of a module, for readers. */
   source(module: CodeModule): string
-  /** The command and its own arguments, as found. */
+  /** The compiler command with its first arguments. */
   readonly compiler: string
 }
 
 export function nativeEngine(environment: Environment = process.env): NativeEngine | { unavailable: string } {
   if (process.platform === 'win32')
-    return { unavailable: 'native: Windows has no compiler with the vectors that kernels are written in' }
+    return {
+      unavailable:
+        'native: Windows is not supported, because kernels need the vector extensions of gcc or clang',
+    }
   try {
     findKoffi()
   } catch (error) {
@@ -102,7 +106,7 @@ export function nativeEngine(environment: Environment = process.env): NativeEngi
   }
 }
 
-/** Lanes of vectors that somebody wants: so code for other processors can be tried on this one. */
+/** The number of vector lanes from ARKE_LANES. ARKE_LANES allows testing code for other processors on this one. */
 function lanesFrom(environment: Environment): number | undefined | { unavailable: string } {
   const text = environment['ARKE_LANES']
   if (!text) return undefined
@@ -113,7 +117,7 @@ function lanesFrom(environment: Environment): number | undefined | { unavailable
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 function findCompiler(environment: Environment): Compiler | { unavailable: string } {
-  // A variable may hold arguments too: `ccache g++`.
+  // The variable may also contain arguments, such as `ccache g++`.
   const words = (text: string | undefined): string[] => text?.split(/\s+/).filter(Boolean) ?? []
   const forced = words(environment['ARKE_CXX'])
   const given = words(environment['CXX'])
@@ -140,12 +144,12 @@ const notFound = (error: NodeJS.ErrnoException): string =>
   error.code === 'ENOENT' ? 'not found' : error.message
 const firstLine = (text: string): string => text.trim().split('\n', 1)[0]
 
-/** The library `kernel.so` of a folder from the source `kernel.cpp` in it. */
+/** The command that builds `kernel.so` from `kernel.cpp` in the given folder. */
 function commandOf({ command, macros }: Compiler, folder: string): string[] {
   return [...command, ...compileArguments(join(folder, sourceName), join(folder, libraryName), macros)]
 }
 
-/** What became of a compiler: it has a status, or it ended by a signal, or it could not be started. */
+/** The outcome of a compiler process: an exit status, a signal, or an error if it could not be started. */
 interface Ran {
   readonly command: readonly string[]
   readonly status: number | null
@@ -154,7 +158,7 @@ interface Ran {
   readonly error?: Error
 }
 
-/** The compiler's temporary files go where the library is built: whoever removes that folder removes them, too. */
+/** The compiler writes its temporary files into the build folder, so that removing the folder also removes them. */
 const withTemporary = (folder: string): NodeJS.ProcessEnv => ({ ...process.env, TMPDIR: folder })
 
 function run(command: readonly string[], folder: string): Ran {
@@ -162,10 +166,10 @@ function run(command: readonly string[], folder: string): Ran {
   return { command, ...spawnSync(program, rest, { encoding: 'utf8', env: withTemporary(folder) }) }
 }
 
-/** The same while other things happen on this thread. A signal that ends this process ends the compiler. */
+/** Runs the compiler without blocking this thread. A signal that ends this process also ends the compiler. */
 function runAsync(command: readonly string[], folder: string): Promise<Ran> {
   const [program, ...rest] = command
-  // A process group of its own, so that what the compiler starts can be ended with it.
+  // The compiler gets its own process group, so that its child processes can be killed with it.
   const child = spawn(program, rest, {
     detached: true,
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -181,7 +185,7 @@ function runAsync(command: readonly string[], folder: string): Promise<Ran> {
     try {
       if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
     } catch {
-      // It has ended already.
+      // The process has already ended.
     }
   }
   const stop = async (): Promise<void> => {
@@ -195,12 +199,14 @@ function runAsync(command: readonly string[], folder: string): Promise<Ran> {
   return ended.finally(nodeThreads.onInterrupt(stop, exiting))
 }
 
-/** Where the compiler has refused the source, its folder stays: the message names it. */
+/**
+ * Throws if compilation failed. If the compiler rejected the source, the folder is kept, because the message names it.
+ */
 function expectCompiled(name: string, ran: Ran, folder: string): void {
   if (!ran.error && ran.status === 0) return
   if (ran.signal !== null) {
     removeFolder(folder)
-    throw new Error(`native: the compiler was ended by ${ran.signal} while it built ${name}`)
+    throw new Error(`native: the compiler was killed by ${ran.signal} while building ${name}`)
   }
   const why = ran.error ? ran.error.message : ran.stderr.trim().split('\n').slice(0, 20).join('\n')
   throw new Error(`native: ${name} does not compile\n${why}\nwith: ${ran.command.join(' ')}`)
@@ -213,8 +219,9 @@ const libraryName = 'kernel.so'
 const sha256 = (content: string | Uint8Array): string => createHash('sha256').update(content).digest('hex')
 
 /**
- * Libraries on disk, each in a folder of its own named after what it was made from, with its source and its hash. A folder is built
- * aside and renamed into place, so that processes may do this at once; one whose hash is wrong is built again.
+ * The library cache on disk. Each library has its own folder, named by the hash of its inputs, with its source and its
+ * hash. A folder is built under a temporary name and then renamed, so that several processes may build concurrently. A
+ * folder with a wrong hash is rebuilt.
  */
 class LibraryCache {
   readonly #folder: string
@@ -225,7 +232,10 @@ class LibraryCache {
     this.#mostBytes = mostBytes
   }
 
-  /** The path of the library. `compile` makes it in a folder that holds the source, or throws. */
+  /**
+   * Returns the path of the library. If it is missing, `compile` builds it in a folder that contains the source, or
+   * throws.
+   */
   get(key: string, source: string, compile: (folder: string) => void): string {
     const entry = this.#entryOf(key)
     if (!this.#find(entry)) {
@@ -236,7 +246,7 @@ class LibraryCache {
     return join(entry, libraryName)
   }
 
-  /** The same, for a `compile` that takes its time. */
+  /** Like `get`, for an asynchronous `compile`. */
   async build(key: string, source: string, compile: (folder: string) => Promise<void>): Promise<string> {
     const entry = this.#entryOf(key)
     if (!this.#find(entry)) {
@@ -276,7 +286,7 @@ class LibraryCache {
       return mkdtempSync(join(this.#folder, 'building-'))
     } catch (error) {
       throw new Error(
-        `native: libraries cannot be kept in ${this.#folder}: ${messageOf(error)}: set ARKE_CACHE to a folder that can be written`,
+        `native: cannot write compiled libraries to ${this.#folder}: ${messageOf(error)}: set ARKE_CACHE to a folder that can be written`,
         { cause: error },
       )
     }
@@ -287,21 +297,24 @@ class LibraryCache {
       try {
         return renameSync(aside, entry)
       } catch (error) {
-        // Somebody else was faster, or what lies there is broken: then it goes out of the way first.
+        // Another process was faster, or the existing folder is broken. A broken folder is moved away first.
         if (isIntact(entry)) return rmSync(aside, { recursive: true, force: true })
         if (attempt === 3) throw error
         const broken = mkdtempSync(join(this.#folder, 'broken-'))
         try {
           renameSync(entry, join(broken, 'entry'))
         } catch {
-          // It is gone already.
+          // The broken folder is already gone.
         }
         rmSync(broken, { recursive: true, force: true })
       }
     }
   }
 
-  /** Removes what was not used for longest, beyond the limit; never what was used within the hour, which may be about to be loaded. */
+  /**
+   * Removes the least recently used libraries beyond the size limit. Libraries used within the last hour are kept,
+   * because a process may be about to load them.
+   */
   #trim(keep: string): void {
     const entries = readdirSync(this.#folder).flatMap((name) => {
       const path = join(this.#folder, name)
@@ -340,7 +353,7 @@ function cacheFolder(environment: Environment): string {
   return join(caches ? caches : join(homedir(), '.cache'), 'arke', 'native')
 }
 
-/** What Linux says of the first processor; elsewhere what most have. */
+/** The cache sizes that Linux reports for the first processor. On other systems, common default sizes. */
 function readCaches(): Caches {
   const sizes: Record<string, number> = {}
   for (let index = 0; index < 8; index++) {
@@ -358,12 +371,12 @@ function readCaches(): Caches {
 
 const require = createRequire(import.meta.url)
 let koffi: Koffi | undefined
-/** Loaded when it is needed: a program that never runs natively does not pay for it. */
+/** Loads koffi on first use, so that programs without native kernels do not pay for it. */
 function findKoffi(): Koffi {
   return (koffi ??= require('koffi') as Koffi)
 }
 
-/** The entries of a compiled module, on the memory of its world. */
+/** The entries of a compiled module, bound to the memory of its world. */
 export function loadNative(bytes: Uint8Array, memory: WebAssembly.Memory): Entry[] {
   const path = new TextDecoder().decode(bytes)
   const ffi = findKoffi()
@@ -378,16 +391,19 @@ export function loadNative(bytes: Uint8Array, memory: WebAssembly.Memory): Entry
   return Array.from({ length: count }, (_, index): Entry => {
     const call = library.func(`entry${index}`, 'int32_t', ['int64_t', 'int64_t', 'int64_t', 'int64_t'])
     const entry: Entry = (launch, frame, slot) => call(base, launch, frame, slot) as number
-    // Code knows addresses alone: whoever can call it keeps the memory.
+    // The native code only holds the memory's address, so the entry keeps a reference to the memory object.
     return Object.assign(entry, { memory })
   })
 }
 
-/** Where a memory lies, which no growth changes: it is shared. Addresses of user space are safe integers. */
+/**
+ * The address of a memory. The address never changes, because the memory is shared. User-space addresses are safe
+ * integers.
+ */
 const addressOf = (memory: WebAssembly.Memory): number =>
   Number(findKoffi().address(new Uint8Array(memory.buffer)))
 
-/** Wakes kernels that sleep on the word at this offset. Where there are no futexes they wake by themselves. */
+/** Wakes kernels that sleep on the word at this offset. On systems without futexes, kernels wake up by timeout. */
 export function wakeNative(memory: WebAssembly.Memory, offset: number): void {
   if (process.platform !== 'linux') return
   futex ??= findKoffi()

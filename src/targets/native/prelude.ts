@@ -1,9 +1,11 @@
 /**
- * The C++ that rendered code leans on: types, vectors of the machine's lanes, and those operations whose meaning in Code is not
- * that of a C++ operator. Every piece has a name and tells what it needs, so that a module prints only what it uses.
+ * The C++ prelude of rendered code: types, vectors with the machine's lanes, and operations whose semantics in Code
+ * differ from the C++ operators. Every piece has a name and lists the pieces that it needs, so that a module includes
+ * only the pieces it uses.
  *
- * Written without headers where a builtin does, because parsing them costs more than compiling a small kernel. Operations on
- * vectors that no builtin of both compilers has are loops over lanes, which gcc and clang turn into the one instruction.
+ * Builtins are preferred over headers, because parsing headers takes longer than compiling a small kernel. Vector
+ * operations without a builtin in both compilers are loops over lanes, which gcc and clang compile to a single
+ * instruction.
  */
 
 interface Piece {
@@ -11,20 +13,23 @@ interface Piece {
   readonly text: (lanes: number) => string
 }
 
-/** An element type and the vector of it. */
+/** Defines the vector type of an element type. */
 const vector =
   (name: string, element: string, bytes: number) =>
   (lanes: number): string =>
     `typedef ${element} ${name} __attribute__((vector_size(${lanes * bytes})));`
 
-/** A loop over lanes that computes `each` of lane `i`. */
+/** A function that computes `each` for every lane `i` in a loop. */
 const byLane = (head: string, each: string) => (lanes: number) => `static inline vf32 ${head} {
   vf32 result;
   for (int i = 0; i < ${lanes}; ++i) result[i] = ${each};
   return result;
 }`
 
-/** One of two bounds, where -0 is below 0 and a NaN loses. `join` chooses between zeros of both signs. */
+/**
+ * The minimum or maximum, with -0 below 0. If one operand is NaN, the other is returned. `join` combines zeros of
+ * different sign.
+ */
 const bound = (name: 'min' | 'max', type: string, integer: string) => {
   const [order, join] = name === 'min' ? ['<', '|'] : ['>', '&']
   return () => `static inline ${type} ${name}(${type} a, ${type} b) {
@@ -34,14 +39,17 @@ const bound = (name: 'min' | 'max', type: string, integer: string) => {
 }`
 }
 
-/** Float to integer: inside the range a cast, outside its ends, and 0 for a NaN. Bounds are exact in any float. */
+/**
+ * Float to integer: a cast within the range, the nearest bound outside it, and 0 for a NaN. The bounds are exact in
+ * every float type.
+ */
 function truncation(from: 'f32' | 'f64', to: 'i32' | 'i64', unsigned: boolean): string {
   const bits = to === 'i32' ? 32 : 64
   const name = unsigned ? to.replace('i', 'u') : to
   const suffix = from === 'f32' ? 'f' : ''
   const above = `0x1p${unsigned ? bits : bits - 1}${suffix}`
   const greatest = unsigned ? '-1' : `(${to})(~(u${bits})0 >> 1)`
-  // Below the unsigned range and above -1 a cast gives 0, and so does everything further down.
+  // Between -1 and 0, a cast to unsigned returns 0. All smaller values also become 0.
   const below = unsigned ? `a > -1.0${suffix}` : `a >= -0x1p${bits - 1}${suffix}`
   const least = unsigned ? '0' : `a == a ? (${to})((u${bits})1 << ${bits - 1}) : 0`
   return `static inline ${to} truncate_${name}(${from} a) {
@@ -60,17 +68,20 @@ const unsignedDivisions = (type: 'i32' | 'i64', name: 'div' | 'rem') => () => {
   return `static inline ${type} ${call}(${type} a, ${type} b) { return b == 0 ? 0 : (${type})((${unsigned})a ${operator} (${unsigned})b); }`
 }
 
-/** gcc splits a widening conversion in two; it has the instruction as a builtin. clang needs no help. */
+/**
+ * gcc splits a widening conversion into two instructions, so its builtin for the single instruction is used. clang
+ * needs no help.
+ */
 function widening(name: 'u8' | 'i8' | 'u16', lanes: number): string {
   const letters = `pmov${name === 'i8' ? 'sx' : 'zx'}${name === 'u16' ? 'wd' : 'bd'}`
   const builtin = `__builtin_ia32_${letters}${lanes * 32}${lanes === 16 ? '_mask' : ''}`
   const feature = lanes === 16 ? '__AVX512F__' : lanes === 8 ? '__AVX2__' : '__SSE4_1__'
   const element = name === 'u16' ? 'short' : 'char'
   const held = name === 'u16' ? 2 : 1
-  // The builtin takes a whole register, of which the widened lanes are the lower part.
+  // The builtin takes a whole register and widens the lanes in its lower part.
   const whole = Math.max(16, lanes * held)
   const part = lanes * held === 4 ? 'int' : 'long long'
-  // Through an element, because bytes put into a zeroed vector go through memory.
+  // Loads the bytes as one element, because inserting bytes into a zeroed vector would go through memory.
   const packed =
     whole === lanes * held
       ? 'whole packed = load<whole>(p);'
@@ -90,7 +101,7 @@ function widening(name: 'u8' | 'i8' | 'u16', lanes: number): string {
 const numbers = (lanes: number, each: (lane: number) => string): string =>
   Array.from({ length: lanes }, (_, lane) => each(lane)).join(', ')
 
-/** gcc had another builtin before it took over clang's. */
+/** Older gcc versions have only their own shuffle builtin. Newer versions also have clang's. */
 function zipping(type: 'vf32' | 'vi32', half: 'first' | 'second', lanes: number): string {
   const from = half === 'first' ? 0 : lanes / 2
   const places = numbers(lanes, (lane) => String(from + (lane >> 1) + (lane % 2) * lanes))
@@ -104,7 +115,7 @@ function zipping(type: 'vf32' | 'vi32', half: 'first' | 'second', lanes: number)
 }
 
 const pieces = {
-  // Types.
+  // Types
   i8: { text: () => 'typedef signed char i8;' },
   u8: { text: () => 'typedef unsigned char u8;' },
   u16: { text: () => 'typedef unsigned short u16;' },
@@ -122,7 +133,7 @@ const pieces = {
   vu8: { needs: ['u8'], text: vector('vu8', 'u8', 1) },
   vi8: { needs: ['i8'], text: vector('vi8', 'i8', 1) },
 
-  // Memory of any alignment, and the same bits as another type.
+  // Unaligned memory accesses, and reinterpretation of bits as another type
   load: {
     text: () => `template <class T> static inline T load(const char* p) {
   T value;
@@ -146,7 +157,7 @@ const pieces = {
   widen_i8: { needs: ['vi32', 'vi8', 'load'], text: (lanes) => widening('i8', lanes) },
   widen_u16: { needs: ['vi32', 'vu16', 'load'], text: (lanes) => widening('u16', lanes) },
 
-  // Vectors.
+  // Vectors
   splat_f32: {
     needs: ['vf32'],
     text: (lanes) => `static inline vf32 splat(f32 a) { return vf32{${numbers(lanes, () => 'a')}}; }`,
@@ -189,12 +200,13 @@ static inline vf32 fma(vf32 a, vf32 b, vf32 c) { return a * b + c; }
 #endif`,
   },
 
-  // The second operand unless the first is beyond it: right of integers, and of a float against a constant.
+  // Returns the second operand unless the first is smaller (or larger). Correct for integers, and for a float against a
+  // constant.
   lesser: { text: () => 'template <class T> static inline T lesser(T a, T b) { return a < b ? a : b; }' },
   greater: { text: () => 'template <class T> static inline T greater(T a, T b) { return a > b ? a : b; }' },
   magnitude: { text: () => 'template <class T> static inline T magnitude(T a) { return a < 0 ? -a : a; }' },
 
-  // Operations whose edges C++ leaves undefined or decides otherwise.
+  // Operations whose edge cases are undefined or different in C++
   min_f32: { needs: ['f32', 'i32', 'bits'], text: bound('min', 'f32', 'i32') },
   max_f32: { needs: ['f32', 'i32', 'bits'], text: bound('max', 'f32', 'i32') },
   min_f64: { needs: ['f64', 'i64', 'bits'], text: bound('min', 'f64', 'i64') },
@@ -235,7 +247,7 @@ static inline vf32 fma(vf32 a, vf32 b, vf32 c) { return a * b + c; }
 }`,
   },
 
-  // Threads.
+  // Threads
   pause: {
     text: () => `static inline void spin_pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -290,7 +302,7 @@ static void wake_all(char* word) {
 
 export type PieceName = keyof typeof pieces
 
-/** The pieces named and what they need, in the order of the table. */
+/** Returns the named pieces and the pieces that they need, in table order. */
 export function prelude(used: ReadonlySet<PieceName>, lanes: number): string {
   const wanted = new Set<PieceName>()
   const want = (name: PieceName): void => {

@@ -1,13 +1,15 @@
 /**
- * Code as C++17 with explicit vectors. A module becomes one file: the pieces of the prelude it uses, its functions (callees
- * first), and for entry n the exported
+ * Renders Code as C++17 with explicit vector types. A module becomes one file: the used pieces of the prelude, the
+ * functions (callees first), and for entry n the exported function
  *
  *   int32_t entryN(char* memory, int64_t launch, int64_t frame, int64_t slot)
  *
- * whose last three arguments are offsets into the world's memory; `arke_entries` holds how many there are. The base of
- * the memory is passed to the functions that turn offsets into pointers, and only to them: it needs no thread-local.
+ * whose last three arguments are offsets into the world's memory. `arke_entries` holds the number of entries. The base
+ * address of the memory is passed only to functions that convert offsets to pointers, so no thread-local variable is
+ * needed.
  *
- * The meaning relies on the flags of build.ts: integers wrap (`-fwrapv`), products and sums do not fuse.
+ * The semantics depend on the compiler flags in build.ts: integers wrap (`-fwrapv`), and multiplications and additions
+ * are not fused.
  */
 import type { CodeFunction, CodeModule, CodeType } from '../cpu/code.ts'
 import { eachStatement } from './locals.ts'
@@ -58,12 +60,12 @@ export function renderCpp(module: CodeModule): string {
   return `// ${title}, for vectors of ${module.machine.lanes} lanes.\n\n${prelude(used, module.machine.lanes)}\n\n${text.toString()}\n`
 }
 
-/** What abi.ts says of entries: three pointers and a result. */
+/** Checks the signature that abi.ts requires of entries: three pointers and an i32 result. */
 function checkEntry(entry: CodeFunction): void {
   const types: CodeType[] = entry.parameters.map((parameter) => parameter.type)
   if (types.length === 3 && types.every((type) => type === 'ptr') && entry.result === 'i32') return
   throw new Error(
-    `native: entry ${entry.name} is (${types.join(', ')}) to ${entry.result ?? 'nothing'}; an entry takes the pointers launch, frame and slot and gives an i32`,
+    `native: entry ${entry.name} is (${types.join(', ')}) to ${entry.result ?? 'nothing'}; an entry takes the pointers launch, frame and slot and returns an i32`,
   )
 }
 

@@ -1,4 +1,4 @@
-/** A function of Code as a C++ function, statement by statement. */
+/** Renders a function of Code as a C++ function, statement by statement. */
 import type {
   AtomicName,
   CodeFunction,
@@ -16,13 +16,13 @@ import { Names } from './names.ts'
 import type { PieceName } from './prelude.ts'
 import type { Text } from './text.ts'
 
-/** What the functions of a module share. */
+/** The context that the functions of a module share. */
 export interface Surroundings {
   use(piece: PieceName): void
   functionName(code: CodeFunction): string
-  /** Whether a function takes the base of the memory before its own parameters. */
+  /** True if the function takes the memory's base address as an extra first parameter. */
   needsMemory(code: CodeFunction): boolean
-  /** Names of the module's functions. */
+  /** The names of the module's functions. */
   readonly names: Names
 }
 
@@ -33,7 +33,7 @@ const orders: Record<MemoryOrder, string> = {
   acqRel: '__ATOMIC_ACQ_REL',
   seqCst: '__ATOMIC_SEQ_CST',
 }
-/** Of an order for reading and writing, the part that a read can have, and that a write can have. */
+/** The part of a memory order that applies to a read, and to a write. */
 const readOrder = (order: MemoryOrder): MemoryOrder =>
   order === 'acqRel' ? 'acquire' : order === 'release' ? 'relaxed' : order
 const writeOrder = (order: MemoryOrder): MemoryOrder =>
@@ -100,16 +100,16 @@ export class FunctionRenderer implements Spelling {
   #expression(expression: Expression): string {
     return spellExpression(expression, this)
   }
-  /** An address with a constant behind it. */
+  /** An address plus a constant offset. */
   #at(address: Expression, offset = 0): string {
     if (offset === 0) return this.#expression(address)
     if (address.kind === 'address') return this.#expression({ ...address, offset: address.offset + offset })
     return plus(spellOperand(address, this), offset)
   }
-  /** An aligned word as atomics take it. */
+  /** The address of an aligned word, cast to the pointer type that atomic builtins take. */
   #word(address: Expression, type: CodeType): string {
     if (type !== 'i32' && type !== 'i64')
-      throw new Error(`native: atomics are on words of 4 or 8 bytes, not on ${type}`)
+      throw new Error(`native: atomics need words of 4 or 8 bytes, not ${type}`)
     return `(${this.#type(type)}*)${spellOperand(address, this)}`
   }
 
@@ -117,7 +117,7 @@ export class FunctionRenderer implements Spelling {
     for (const statement of body) this.#statement(statement)
   }
 
-  /** `value` into the statement's local, which is declared here if this is its first mention. */
+  /** Assigns `value` to the statement's local, and declares the local if this is its first mention. */
   #assign(statement: Statement, value: string): void {
     const local = resultOf(statement)
     if (!local) return this.#text.line(`${value};`)
@@ -264,7 +264,7 @@ export class FunctionRenderer implements Spelling {
     const word = this.#word(statement.at, local.type)
     const type = this.#type(local.type)
     const found = this.#names.take(`${local.name}_word`)
-    // The builtin leaves what it found in its second argument.
+    // The builtin stores the value it found into its second argument.
     this.#text.line(`${type} ${found} = ${this.#expression(expected)};`)
     this.#text.line(
       `__atomic_compare_exchange_n(${word}, &${found}, ${this.#expression(statement.desired)}, false, ${orders[order]}, ${orders[readOrder(order)]});`,
@@ -301,7 +301,7 @@ export class FunctionRenderer implements Spelling {
   }
 }
 
-/** Whether an expression is short and keeps its value while the loop runs, so that it can stand in the loop's head. */
+/** True if an expression is short and does not change during the loop, so that it can be part of the loop's head. */
 function isSettled(expression: Expression, loop: Statement & { kind: 'for' }): boolean {
   if (expression.kind === 'const') return true
   if (expression.kind !== 'local') return false

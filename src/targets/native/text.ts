@@ -1,4 +1,4 @@
-/** Indented lines. */
+/** Collects indented lines of text. */
 export class Text {
   readonly #lines: string[] = []
   #indent = ''
@@ -7,7 +7,7 @@ export class Text {
     this.#lines.push(text === '' ? '' : this.#indent + text)
   }
 
-  /** `head {`, the body one step further in, and `tail`. */
+  /** Writes `head {`, the indented body, and `tail`. */
   block(head: string, body: () => void, tail = '}'): void {
     this.line(`${head} {`)
     this.indented(body)

@@ -14,7 +14,7 @@ export function openNativeWorld(options: CpuWorldOptions): CpuWorld {
     const engine = nativeEngine()
     if ('unavailable' in engine)
       throw new WorldError(
-        `there is no native target here: ${engine.unavailable}. The wasm target needs no compiler`,
+        `the native target is not available here: ${engine.unavailable}. Use the wasm target, which needs no compiler`,
       )
     platform = {
       target: 'native',

@@ -1,6 +1,6 @@
 /**
- * Arithmetic and comparisons. Where wasm's own instruction means something else than Code's (it traps, or a NaN wins), the difference
- * is written out, unless a constant operand rules it out.
+ * Renders arithmetic and comparisons. Where a wasm instruction differs from Code's semantics (it traps, or it
+ * propagates a NaN), extra instructions correct the result, unless a constant operand makes them unnecessary.
  */
 import type { BinaryName, CompareName, Expression, UnaryName } from '../cpu/code.ts'
 import type { Instructions } from './encode.ts'
@@ -49,10 +49,10 @@ const compareSuffix: Record<CompareName, { float?: string; integer: string }> = 
   geU: { integer: 'ge_u' },
 }
 
-/** An instruction's name put together from parts that the tables above keep to names that exist. */
+/** Composes an instruction's name. The tables above contain only parts whose combinations exist. */
 const named = (type: string, suffix: string): Opcode => `${type}_${suffix}` as Opcode
 
-/** Puts values on the stack: see ExpressionRenderer. */
+/** Pushes values onto the stack (see ExpressionRenderer). */
 interface Values {
   emit(expression: Expression): void
   reusable(expression: Expression): { push: () => void; release: () => void }
@@ -155,7 +155,7 @@ export class Arithmetic {
     })
   }
 
-  /** Division never traps: by zero it gives 0, and what does not fit wraps. */
+  /** Division never traps: division by zero returns 0, and an overflow wraps. */
   private divide(
     name: 'div' | 'divU' | 'rem' | 'remU',
     type: 'i32' | 'i64',
@@ -173,7 +173,7 @@ export class Arithmetic {
     this.values.twice(a, b, (left, right) => {
       right()
       if (name === 'div') {
-        // Of the divisors 0 and -1 the quotient is the product: 0, and the negative, wrapped.
+        // For the divisors 0 and -1, the quotient equals the wrapped product: 0 and the negated value.
         code.op(`${type}_const`).signed(1).op(`${type}_add`)
         code.op(`${type}_const`).signed(2).op(`${type}_lt_u`)
         code.op('if').byte(valueType[type])
@@ -191,7 +191,10 @@ export class Arithmetic {
     })
   }
 
-  /** A NaN loses and -0 is below 0. Wasm's pmin(a, b) is b < a ? b : a: its first operand wins against a NaN and among zeros. */
+  /**
+   * Returns the other operand for a NaN and orders -0 below 0. Wasm's pmin(a, b) is b < a ? b : a, so it returns its
+   * first operand for NaNs and equal zeros.
+   */
   private floatMinimum(
     name: 'min' | 'max',
     type: 'f32' | 'f64' | 'f32x4',
@@ -233,7 +236,8 @@ export class Arithmetic {
         code.op(`${type}_ne`).op('select')
         return
       }
-      // Equal lanes differ in a zero's sign alone, which `or` and `and` settle; a NaN in `a` is replaced by `b` first.
+      // Equal lanes can differ only in the sign of a zero, which `or` and `and` resolve. A NaN in `a` is replaced by
+      // `b` first.
       const choose = relaxed ? 'i32x4_relaxed_laneselect' : 'v128_bitselect'
       left()
       right()

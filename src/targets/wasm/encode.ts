@@ -1,13 +1,13 @@
 /**
- * WebAssembly's binary format: bytes and LEB128 numbers, a function's instructions, a module's sections. Knows the format and
- * nothing of kernels. What it writes is what is asked for; WebAssembly.validate is the judge.
+ * Writes WebAssembly's binary format: bytes, LEB128 numbers, instructions and module sections. This file knows nothing
+ * about kernels. The encoder does not check its input; WebAssembly.validate does.
  */
 import { opcode, valueType } from './opcodes.ts'
 import type { Opcode, ValueType } from './opcodes.ts'
 
 const utf8 = new TextEncoder()
 
-/** Bytes in the making. */
+/** A growing byte buffer. */
 export class Bytes {
   private buffer = new Uint8Array(256)
   length = 0
@@ -29,7 +29,7 @@ export class Bytes {
     this.length += bytes.length
     return this
   }
-  /** LEB128 of a whole number from 0 below 2^53. */
+  /** LEB128 encoding of an integer from 0 to 2^53 - 1. */
   unsigned(value: number): this {
     while (value >= 0x80) {
       this.byte((value % 0x80) | 0x80)
@@ -37,7 +37,7 @@ export class Bytes {
     }
     return this.byte(value)
   }
-  /** LEB128 in two's complement of a safe integer. */
+  /** Signed LEB128 encoding of a safe integer. */
   signed(value: number): this {
     for (;;) {
       const low = ((value % 0x80) + 0x80) % 0x80
@@ -56,7 +56,7 @@ export class Bytes {
     const bytes = utf8.encode(value)
     return this.unsigned(bytes.length).append(bytes)
   }
-  /** What `bytes` holds, after its length. */
+  /** Appends the length of `bytes`, then its contents. */
   sized(bytes: Bytes): this {
     return this.unsigned(bytes.length).append(bytes.view())
   }
@@ -68,9 +68,12 @@ export class Bytes {
   }
 }
 
-/** Instructions of one function's body. A `set` that is read at once becomes a `tee`. */
+/**
+ * The instructions of one function body. A `local.set` followed by a `local.get` of the same local becomes a
+ * `local.tee`.
+ */
 export class Instructions extends Bytes {
-  /** Where the last instruction begins if it is a local.set, and of which local. */
+  /** The position of the last instruction if it is a local.set (otherwise -1), and the local that it sets. */
   private lastSet = -1
   private lastLocal = -1
 
@@ -91,7 +94,7 @@ export class Instructions extends Bytes {
     this.lastLocal = local
     return this
   }
-  /** A load or store; `align` is the power of two that the instruction is natural for. */
+  /** A load or store. `align` is the log2 of the instruction's natural alignment in bytes. */
   memory(name: Opcode, align: number, offset: number): this {
     return this.op(name).unsigned(align).unsigned(offset)
   }
@@ -104,18 +107,20 @@ export interface FunctionType {
 export interface EncodedFunction {
   readonly name: string
   readonly type: FunctionType
-  /** After the parameters. */
+  /** The types of the locals that follow the parameters. */
   readonly locals: readonly ValueType[]
-  /** Of parameters and locals, for readers. */
+  /** The names of parameters and locals, for the name section. */
   readonly localNames: readonly string[]
-  /** Without the closing `end`. */
+  /** The function's instructions without the closing `end`. */
   readonly body: Bytes
 }
 export interface EncodedModule {
   readonly name: string
-  /** Functions of `env`; they are numbered before the module's own. */
+  /**
+   * Imported functions of module `env`. The indices of imported functions precede those of the module's own functions.
+   */
   readonly imports: readonly { readonly name: string; readonly type: FunctionType }[]
-  /** Of the shared memory `env.memory`, in pages of 64 KiB. */
+  /** The limits of the imported shared memory `env.memory`, in pages of 64 KiB. */
   readonly memory?: { readonly initial: number; readonly maximum: number }
   readonly functions: readonly EncodedFunction[]
   readonly exports: readonly { readonly name: string; readonly function: number }[]
@@ -131,7 +136,7 @@ function vector<T>(items: readonly T[], write: (bytes: Bytes, item: T, index: nu
 
 const typeKey = (type: FunctionType): string => `${type.parameters.join()}>${type.results.join()}`
 
-/** Locals as runs of one type, as the format wants them. */
+/** Groups locals into runs of one type, as the binary format requires. */
 function runs(types: readonly ValueType[]): { type: ValueType; count: number }[] {
   const found: { type: ValueType; count: number }[] = []
   for (const type of types) {

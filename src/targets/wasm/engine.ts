@@ -1,11 +1,14 @@
-/** The wasm target's engine: what this runtime can do, code to bytes on the host, bytes to entries in a worker. */
+/**
+ * The wasm target's engine: detects the runtime's WebAssembly features, compiles Code to bytes on the host, and loads
+ * bytes in workers.
+ */
 import type { Entry } from '../cpu/abi.ts'
 import type { CodeModule, Machine } from '../cpu/code.ts'
 import type { Engine } from '../cpu/executable.ts'
 import { Instructions, encodeModule } from './encode.ts'
 import { renderWasm } from './render.ts'
 
-/** Rows and columns of a product: more of either spill registers in V8. */
+/** The machine record. With a larger microkernel (rows or columns), V8 would spill registers. */
 export const wasmMachine: Machine = {
   name: 'wasm',
   lanes: 4,
@@ -34,7 +37,7 @@ function validates(
   )
 }
 
-/** Asked of the runtime at every call: a flag may have been set in between. */
+/** Tests the runtime at every call, because a V8 flag may have been set since the last call. */
 export function wasmFeatures(): WasmFeatures {
   const zero = new Uint8Array(16)
   const zeros = (code: Instructions): Instructions => code.op('v128_const').append(zero) && code
@@ -52,7 +55,7 @@ export function wasmFeatures(): WasmFeatures {
 const sameBytes = (a: Uint8Array, b: Uint8Array): boolean =>
   a.length === b.length && a.every((byte, index) => byte === b[index])
 
-/** FNV-1a. */
+/** FNV-1a hash. */
 function hash(bytes: Uint8Array): number {
   let value = 0x811c9dc5
   for (const byte of bytes) value = Math.imul(value ^ byte, 0x01000193)
@@ -60,8 +63,8 @@ function hash(bytes: Uint8Array): number {
 }
 
 /**
- * The host's side. Rendering takes less time than reading a file, so nothing is kept on disk. Modules that mean the same give
- * the same array, so that whoever hands bytes to workers can tell what they have.
+ * The host's side. Rendering takes less time than reading a file, so nothing is cached on disk. Modules with equal
+ * contents return the same array, so that callers can recognise executables that workers already have.
  */
 export function wasmEngine(features: WasmFeatures = wasmFeatures()): Engine {
   for (const [has, what] of [
@@ -90,9 +93,12 @@ export function wasmEngine(features: WasmFeatures = wasmFeatures()): Engine {
   }
 }
 
-/** The worker's side: the entries of an executable, in order. `now` is the steady clock that all workers share, in nanoseconds. */
+/**
+ * The worker's side: returns the entries of an executable, in order. `now` is the monotonic clock that all workers
+ * share, in nanoseconds.
+ */
 export function loadWasm(bytes: Uint8Array, memory: WebAssembly.Memory, now: () => number): Entry[] {
-  // Bytes in shared memory may change while they are read, so engines need not take them.
+  // Bytes in shared memory may change while they are read, so engines may reject them. Hence the copy.
   const module = new WebAssembly.Module(bytes.slice())
   const { exports } = new WebAssembly.Instance(module, { env: { memory, now } })
   return Object.keys(exports).map((_, index) => exports[`entry${index}`] as Entry)

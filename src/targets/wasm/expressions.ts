@@ -1,4 +1,7 @@
-/** Expressions of Code as instructions that leave one value on the stack; addresses as that and an offset. */
+/**
+ * Renders expressions of Code as instructions that leave one value on the stack. An address becomes a stack value and
+ * an offset.
+ */
 import { control } from '../cpu/abi.ts'
 import type { Expression, Local } from '../cpu/code.ts'
 import { Arithmetic } from './arithmetic.ts'
@@ -11,22 +14,22 @@ export interface Scope {
   readonly code: Instructions
   readonly relaxed: boolean
   slotOf(local: Local): number
-  /** A local of the renderer's own, until it is given back. */
+  /** Reserves a temporary local for the renderer, until `giveBack`. */
   take(type: ValueType): number
   giveBack(type: ValueType, slot: number): void
-  /** Is never below zero: the index of a loop that starts there. */
+  /** True if the local is never negative, because it is the index of a loop that starts at 0 or above. */
   neverNegative(local: Local): boolean
   nowFunction(): number
 }
 
-/** Bytes of two vectors, whose lanes have four each: lanes of both by turns. */
+/** The byte indices of a shuffle that interleaves the lanes of two vectors. Each lane has four bytes. */
 const byTurns = (from: number): number[] =>
   [from, from + 4, from + 1, from + 5].flatMap((lane) => [0, 1, 2, 3].map((byte) => 4 * lane + byte))
 const [firstHalves, secondHalves] = [byTurns(0), byTurns(2)]
 
 const isVector = (expression: Expression): boolean => wasmType(expression.type) === 'v128'
 
-/** Addresses below this are the control page, which is never reached by an index: see `place`. */
+/** The size of the control page. Valid indexed addresses are above it (see `place`). */
 const foldable = control.bytes
 
 export class ExpressionRenderer {
@@ -104,9 +107,9 @@ export class ExpressionRenderer {
   }
 
   /**
-   * An address as a value on the stack and what a load or store adds to it, its immediate offset. Wasm adds the two without
-   * wrapping, so the offset stays out of the sum only where the sum cannot be below zero: base pointers point into memory,
-   * and if an index took the sum below zero, an offset up to the control page's size would reach that page alone.
+   * Pushes an address and returns the immediate offset for the load or store. Wasm adds the two without wrapping, so an
+   * offset may become an immediate only if the stack value cannot be negative. Base pointers are inside the memory. If
+   * an index made the stack value negative, an offset up to the size of the control page could only reach that page.
    */
   place(at: Expression, offset: number, immediate = true): number {
     const indices: { index: Expression; scale: number }[] = []
@@ -134,7 +137,7 @@ export class ExpressionRenderer {
     return 0
   }
 
-  /** A value that is wanted several times: `push` puts it on the stack. */
+  /** Makes a value available several times: each call of `push` pushes it onto the stack. */
   reusable(expression: Expression): { push: () => void; release: () => void } {
     if (expression.kind === 'local' || expression.kind === 'const')
       return { push: () => this.emit(expression), release: () => undefined }
@@ -145,7 +148,7 @@ export class ExpressionRenderer {
     return { push: () => void this.scope.code.get(slot), release: () => this.scope.giveBack(type, slot) }
   }
 
-  /** Two of them. */
+  /** Makes two values available several times. */
   twice(a: Expression, b: Expression, write: (a: () => void, b: () => void) => void): void {
     const left = this.reusable(a)
     const right = this.reusable(b)

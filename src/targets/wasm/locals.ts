@@ -1,7 +1,8 @@
 /**
- * Which of a function's locals may share a slot. A local lives from its first mention to its last; two of one type whose
- * lives do not overlap share. A life is stretched over every loop that it enters from outside, and one whose first
- * mention does not govern all others (a value may come round from an earlier iteration) lasts for the whole function.
+ * Assigns wasm locals to the locals of a function. A local is live from its first mention to its last. Two locals of
+ * the same type share a slot if their live ranges do not overlap. A live range that enters a loop from outside is
+ * extended to the end of the loop. A local whose first mention does not dominate all others may carry a value from an
+ * earlier iteration, so it is live in the whole function.
  */
 import type { CodeFunction, CodeType, Expression, Local, Statement } from '../cpu/code.ts'
 import { bodiesOf, childrenOf, operandsOf, resultOf } from '../cpu/walk.ts'
@@ -19,7 +20,7 @@ export function wasmType(type: CodeType): ValueType {
   }
 }
 
-/** Locals that the statements set, at any depth. */
+/** The locals that the statements set, at any nesting depth. */
 export function assignedIn(statements: readonly Statement[], found = new Set<Local>()): Set<Local> {
   for (const statement of statements) {
     const result = resultOf(statement)
@@ -33,7 +34,7 @@ interface Life {
   readonly local: Local
   first: number
   last: number
-  /** The list of statements that the first mention stands in, if that mention sets the local. */
+  /** The statement list that contains the first mention, if that mention sets the local. */
   readonly list: Span | undefined
 }
 interface Span {
@@ -41,7 +42,7 @@ interface Span {
   end: number
 }
 
-/** The lives of a function's locals, parameters excluded, in order of their first mention. */
+/** The live ranges of a function's locals, without parameters, ordered by first mention. */
 function livesOf(code: CodeFunction): Life[] {
   const lives = new Map<Local, Life>()
   const loops: Span[] = []
@@ -89,7 +90,7 @@ function livesOf(code: CodeFunction): Life[] {
       life.last = position
       continue
     }
-    // Inner loops come first, so that a life which a loop stretches is seen by the loops around it.
+    // Inner loops come first, so that outer loops see a range that an inner loop has extended.
     for (const loop of loops)
       if (life.first < loop.start && life.last >= loop.start && life.last < loop.end) life.last = loop.end
   }
@@ -97,11 +98,11 @@ function livesOf(code: CodeFunction): Life[] {
 }
 
 export interface Slots {
-  /** Of parameters and locals, by local. */
+  /** The slot numbers of parameters and locals. */
   readonly slot: ReadonlyMap<Local, number>
-  /** After the parameters. */
+  /** The types of the slots that follow the parameters. */
   readonly types: ValueType[]
-  /** Of parameters and locals. */
+  /** The names of parameters and locals. */
   readonly names: string[]
 }
 

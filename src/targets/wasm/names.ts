@@ -1,9 +1,9 @@
-/** How wasm names what Code does: the type that an instruction's name begins with, and conversions between types. */
+/** Maps Code types and conversions to the names of wasm instructions. */
 import type { CodeType, ConvertName } from '../cpu/code.ts'
 import { wasmType } from './locals.ts'
 import type { Opcode, ValueType } from './opcodes.ts'
 
-/** What names of instructions begin with: a scalar's type, or a vector's lanes. */
+/** The prefix of instruction names: the scalar's type or the vector's lane type. */
 export function prefix(type: CodeType): Exclude<ValueType, 'v128'> | 'i32x4' | 'f32x4' {
   if (type === 'vf32') return 'f32x4'
   if (type === 'vi32') return 'i32x4'
@@ -12,11 +12,11 @@ export function prefix(type: CodeType): Exclude<ValueType, 'v128'> | 'i32x4' | '
 
 export function unsupported(what: string, type: string): Error {
   return new Error(
-    `the wasm target has no ${what} of ${type}: code.ts says which types an operation takes; the lowering must not make others`,
+    `the wasm target has no ${what} of ${type}: code.ts lists the types of each operation, and the lowering must not use others`,
   )
 }
 
-/** The instruction of a conversion; none where the value is what it was. */
+/** The instruction of a conversion, or undefined if the value needs no instruction. */
 export function conversion(name: ConvertName, from: CodeType, to: CodeType): Opcode | undefined {
   const sign = name.endsWith('U') ? 'u' : 's'
   const instructions: Partial<Record<string, Opcode>> = {

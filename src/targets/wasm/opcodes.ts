@@ -1,12 +1,12 @@
 /**
- * The instructions of WebAssembly that kernels use, by the names of its text format with `.` as `_`. An instruction of a
- * prefixed group is prefix * 65536 + its number in the group.
+ * The WebAssembly instructions that kernels use, named as in the text format with `_` instead of `.`. An instruction of
+ * a prefixed group is encoded here as prefix * 65536 + its number in the group.
  */
 const bulk = (number: number): number => 0xfc_0000 + number
 const simd = (number: number): number => 0xfd_0000 + number
 const atomic = (number: number): number => 0xfe_0000 + number
 
-/** The byte of a value's type, and of a block without a result. */
+/** The encodings of value types, and of a block without a result. */
 export const valueType = { i32: 0x7f, i64: 0x7e, f32: 0x7d, f64: 0x7c, v128: 0x7b } as const
 export type ValueType = keyof typeof valueType
 export const emptyBlock = 0x40

@@ -1,6 +1,6 @@
 /**
- * Code as a WebAssembly module. It imports the shared memory `env.memory`, and `env.now` if it asks for the time; it exports
- * `entry0`, `entry1`, … Functions and locals carry their names, for profilers and stack traces.
+ * Renders Code as a WebAssembly module. The module imports the shared memory `env.memory`, and `env.now` if it reads
+ * the clock. The module exports `entry0`, `entry1`, … Functions and locals have names, for profilers and stack traces.
  */
 import type { CodeFunction, CodeModule, Local, Statement } from '../cpu/code.ts'
 import { Instructions, encodeModule } from './encode.ts'
@@ -12,9 +12,9 @@ import { assignSlots, wasmType } from './locals.ts'
 import { StatementRenderer } from './statements.ts'
 
 export interface RenderOptions {
-  /** Use relaxed SIMD: products are fused multiply-adds. */
+  /** Use relaxed SIMD, so that products use fused multiply-add. */
   readonly relaxed?: boolean
-  /** Of the imported memory, in pages of 64 KiB; without it, any shared memory will do. */
+  /** The limits of the imported memory, in pages of 64 KiB. By default the module accepts any shared memory. */
   readonly memory?: { readonly initial: number; readonly maximum: number }
 }
 
@@ -27,7 +27,7 @@ function visit(statements: readonly Statement[], each: (statement: Statement) =>
   }
 }
 
-/** The functions that entries reach, callees before callers. */
+/** The functions reachable from the entries, callees before callers. */
 function functionsOf(module: CodeModule): CodeFunction[] {
   const found = new Set<CodeFunction>()
   const add = (code: CodeFunction): void => {
@@ -51,7 +51,7 @@ function asksForTime(functions: readonly CodeFunction[]): boolean {
   return asks
 }
 
-/** Indices of loops that start at zero or above and are set by nothing else. */
+/** Loop indices that start at zero or above and that no other statement sets. */
 function countersOf(code: CodeFunction): Set<Local> {
   const times = new Map<Local, number>()
   const counters = new Set<Local>()
@@ -108,7 +108,7 @@ function renderFunction(
 export function renderWasm(module: CodeModule, options: RenderOptions = {}): Uint8Array {
   if (module.machine.lanes !== 4)
     throw new Error(
-      `${module.name}: made for vectors of ${module.machine.lanes} lanes, and wasm has 4; lower it for the wasm engine's machine`,
+      `${module.name} was lowered for vectors of ${module.machine.lanes} lanes, but wasm has 4: lower it for the wasm engine's machine`,
     )
   const functions = functionsOf(module)
   const imports = asksForTime(functions)

@@ -1,4 +1,6 @@
-/** Statements of Code as instructions. Every atomic is sequentially consistent: wasm has no weaker ones. */
+/**
+ * Renders statements of Code as instructions. Every atomic is sequentially consistent, because wasm has no weaker ones.
+ */
 import type { CodeFunction, Expression, Local, MemoryKind, Statement } from '../cpu/code.ts'
 import type { Instructions } from './encode.ts'
 import { emptyBlock } from './opcodes.ts'
@@ -7,7 +9,7 @@ import { ExpressionRenderer } from './expressions.ts'
 import type { Scope } from './expressions.ts'
 import { assignedIn, wasmType } from './locals.ts'
 
-/** An instruction on memory and the power of two of its width. */
+/** A memory instruction, and the log2 of its width in bytes. */
 type Access = readonly [Opcode, number]
 
 const scalarLoad: Record<MemoryKind, Access> = {
@@ -27,11 +29,11 @@ const scalarStore: Record<MemoryKind, Access> = {
   f32: ['f32_store', 2],
 }
 
-/** Of lanes of 4 bytes, the low one or two of each, side by side; what follows them is not stored. */
+/** Shuffle indices that gather the low one or two bytes of each 4-byte lane. The bytes after them are not stored. */
 const lowBytes = [0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12]
 const lowHalves = [0, 1, 4, 5, 8, 9, 12, 13, 0, 1, 4, 5, 8, 9, 12, 13]
 
-/** Copies of a constant number of bytes up to this are written out: memory.copy is a call. */
+/** Copies of a constant size up to this many bytes are inlined, because memory.copy is a call. */
 const inlineBytes = 64
 
 const atomicNames = {
@@ -53,7 +55,7 @@ const leavesLoop = (statements: readonly Statement[]): boolean =>
 export class StatementRenderer {
   private readonly code: Instructions
   private readonly expressions: ExpressionRenderer
-  /** Labels around the current place, and which of them a `break` goes to. */
+  /** The number of enclosing labels, and the label that a `break` targets. */
   private depth = 0
   private exit = -1
 
@@ -65,7 +67,7 @@ export class StatementRenderer {
     this.expressions = new ExpressionRenderer(scope)
   }
 
-  /** The whole of a function: its end leaves the result on the stack. */
+  /** Renders a whole function body, which leaves the result on the stack. */
   body({ body, result }: CodeFunction): void {
     const last = body.at(-1)
     if (last?.kind === 'return') {
@@ -147,7 +149,7 @@ export class StatementRenderer {
         const offset = expressions.place(statement.at, 0)
         expressions.emit(statement.expected)
         expressions.emit(statement.nanoseconds)
-        // Unsigned, since a timeout below zero would never end.
+        // The conversion is unsigned, because a negative timeout would mean an infinite wait.
         code.op('i64_trunc_sat_f64_u')
         code
           .memory(type === 'i64' ? 'memory_atomic_wait64' : 'memory_atomic_wait32', align, offset)
@@ -190,7 +192,7 @@ export class StatementRenderer {
   private word({ type }: Local | Expression): readonly ['i32' | 'i64', number] {
     if (type === 'i64') return ['i64', 3]
     if (type === 'i32' || type === 'ptr') return ['i32', 2]
-    throw new Error(`the wasm target has no atomic of ${type}: atomics are on words of 4 or 8 bytes`)
+    throw new Error(`the wasm target has no atomic of ${type}: atomics need words of 4 or 8 bytes`)
   }
 
   private load({ local, memory, from, offset }: Extract<Statement, { kind: 'load' }>): void {
@@ -276,7 +278,7 @@ export class StatementRenderer {
     this.depth--
   }
   private leave(op: 'br' | 'br_if'): void {
-    if (this.exit < 0) throw new Error('a break outside of any loop')
+    if (this.exit < 0) throw new Error('Code contains a break outside any loop')
     this.code.op(op).unsigned(this.depth - 1 - this.exit)
   }
 
@@ -295,7 +297,10 @@ export class StatementRenderer {
     this.close()
   }
 
-  /** A value that a branch tests: `x == 0` and `x != 0` need no instruction where the branch can be turned or tests that anyway. */
+  /**
+   * Pushes the condition of a branch. A test against zero needs no instruction if the branch can be inverted or already
+   * tests for it.
+   */
   private condition(condition: Expression, inverted: boolean): void {
     const { kind } = condition
     if (inverted && kind === 'unary' && condition.name === 'eqz' && wasmType(condition.a.type) === 'i32')
@@ -304,7 +309,10 @@ export class StatementRenderer {
     if (inverted) this.code.op('i32_eqz')
   }
 
-  /** Tested on entry, then at the bottom. An index comes no nearer to 2^31 than one step. */
+  /**
+   * The loop tests its bound on entry and then at the end of each iteration. The index must stay at least one step
+   * below 2^31.
+   */
   private counted({ index, from, to, step, body }: Extract<Statement, { kind: 'for' }>): void {
     const { code, expressions, scope } = this
     const wide = index.type === 'i64'

@@ -1,4 +1,4 @@
-/** What we use of the WebAssembly interface of browsers and Node: TypeScript declares it with the DOM alone. */
+/** Declares the part of the WebAssembly API that Arke uses. TypeScript declares this API only in its DOM library. */
 declare namespace WebAssembly {
   class Memory {
     constructor(descriptor: { initial: number; maximum?: number; shared?: boolean })

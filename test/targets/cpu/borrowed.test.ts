@@ -1,4 +1,6 @@
-/** Shared tiles that are read where their source lies: which they are, and that nobody can tell. */
+/**
+ * Shared tiles that are read in place from their source tensor: which tiles qualify, and that results do not change.
+ */
 import { describe, expect, it } from 'vitest'
 import {
   expectClose,
@@ -38,7 +40,7 @@ const changes = [
 ] as const
 type Change = (typeof changes)[number]
 
-/** Scores of some queries against keys, and their products with values: as attention, without its softmax. */
+/** Scores of some queries against keys, and their products with values: attention without its softmax. */
 const scoring = (change: Change, dtype: 'f32' | 'bf16' | 'f16' = 'f32') => {
   const rows = change === 'many rows' ? 16 : G
   const params = {
@@ -94,7 +96,7 @@ const borrowedOf = (change: Change, options: Partial<LoweringOptions> = {}, dtyp
 }
 
 describe('a shared tile', () => {
-  it('is borrowed where few rows multiply it, unless somebody could tell', () => {
+  it('is borrowed if few rows multiply it, unless the results could change', () => {
     const [keys, values] = [0, 1]
     expect(borrowedOf('none')).toEqual([keys, values])
     expect(borrowedOf('another column')).toEqual([values])
@@ -111,14 +113,14 @@ describe('a shared tile', () => {
     expect(borrowedOf('none', { packed: new Set(['v']) })).toEqual([keys])
   })
 
-  it('is copied from another rank where a timeline has to show it, and where it would be widened for every row', () => {
+  it('is copied if a timeline must show the remote copy, or if every row would widen it again', () => {
     expect(borrowedOf('remote', { record: true })).toEqual([1])
     expect(borrowedOf('none', { record: true })).toEqual([0, 1])
     expect(borrowedOf('none', {}, 'f16')).toEqual([1])
   })
 })
 
-/** Without the one in which a program signals more than once. */
+/** All changes except the one in which a program signals more than once. */
 const runnable = changes.filter((one) => one !== 'signalled between')
 const targets = (await realTargets()).filter((target) => target !== 'cuda')
 
@@ -170,7 +172,7 @@ describe.each(targets)('on %s', (target) => {
   })
 })
 
-it.each(targets)('constants are operands of products on %s', async (target) => {
+it.each(targets)('constants can be operands of products on %s', async (target) => {
   const world = await openWorld({ target, ranks: 1 })
   try {
     const twos = kernel('twos', { x: tensor(f32, 2), out: tensor(f32, 2) }, (t, { x, out }) => {

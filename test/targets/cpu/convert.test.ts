@@ -1,4 +1,7 @@
-/** Element types as code: bits to values and back, rounding, casts. The meaning is that of src/ir/dtype.ts, on every machine. */
+/**
+ * Element types as Code: bits to values and back, rounding, casts. The semantics are those of src/ir/dtype.ts, on every
+ * machine.
+ */
 import { describe, expect, it } from 'vitest'
 import { cast, dtypes, round, type DType, type StorageDType } from '../../../src/ir/dtype.ts'
 import { address } from '../../../src/targets/cpu/build.ts'
@@ -13,7 +16,7 @@ const outputAt = 8 * count
 const input = new DataView(memory.buffer, frame + inputAt, 8 * count)
 const output = new DataView(memory.buffer, frame + outputAt, 8 * count)
 
-/** What the bits of a small float mean, from the formats' definitions. */
+/** The value of a small float's bits, from the definition of its format. */
 function decode(dtype: (typeof smallFloats)[number], raw: number): number {
   const [mantissa, exponentBits, infinite] = {
     f16: [10, 5, true],
@@ -33,7 +36,7 @@ function decode(dtype: (typeof smallFloats)[number], raw: number): number {
     : sign * (1 + fraction * 2 ** -mantissa) * 2 ** (exponent - bias)
 }
 
-/** A piece that takes `count` elements through `each`, one by one or by vectors. */
+/** A piece of Code that applies `each` to `count` elements, one by one or as vectors. */
 function through(
   vector: boolean,
   from: StorageDType,
@@ -53,7 +56,10 @@ const modes = [
   ['vector', true],
 ] as const
 
-/** f32 numbers where rounding decides: all that `dtype` has, what lies between two of them, and the neighbours of both. */
+/**
+ * f32 numbers that are critical for rounding: all values of `dtype`, the midpoints between them, and the neighbours of
+ * both.
+ */
 function* decisive(dtype: (typeof smallFloats)[number]): Generator<number> {
   const bits = dtypes[dtype].bytes * 8
   const words = new Uint32Array(1)
@@ -120,7 +126,7 @@ describe.each(testMachines)('on $name', ({ compile }) => {
       }
     })
 
-    it.each(modes)('rounds to the nearest, ties to even, and stores what it rounded to (%s)', (_, vector) => {
+    it.each(modes)('rounds to the nearest, ties to even, and stores the rounded value (%s)', (_, vector) => {
       const run = compile({
         round: through(vector, 'f32', 'f32', (writer, machine, _from, raw) =>
           convert.roundTo(writer, machine, dtype, raw),
@@ -149,7 +155,7 @@ describe.each(testMachines)('on $name', ({ compile }) => {
 
   const storages: StorageDType[] = ['f32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'i8', 'u8', 'i32', 'u32', 'i64']
 
-  /** Values of a dtype, its ends and what a cast decides on included. */
+  /** Values of a dtype, including its bounds and the thresholds of casts. */
   function valuesOf(dtype: StorageDType): number[] {
     const { min, max, kind } = dtypes[dtype]
     const next = random(11)
@@ -194,7 +200,7 @@ describe.each(testMachines)('on $name', ({ compile }) => {
     if (dtype === 'u32') return output.getUint32(4 * i, true)
     return output.getInt32(4 * i, true)
   }
-  /** The storage of a value in a local, not of the dtype. */
+  /** The dtype in which a local holds a value. */
   const held = (dtype: DType): StorageDType =>
     dtype === 'i64' ? 'i64' : dtypes[dtype].kind === 'float' ? 'f32' : 'i32'
 
@@ -234,7 +240,7 @@ describe.each(testMachines)('on $name', ({ compile }) => {
         const scale = to === 'bool' && vector ? -1 : 1
         const want = cast(from, to, value) * scale
         const got = take(to, i)
-        // An integer has one zero.
+        // Integers have no negative zero.
         const zero = dtypes[to].kind === 'float' || want !== 0 ? want : 0
         if (!Object.is(got, zero)) expect([from, to, value, got]).toEqual([from, to, value, zero])
       })

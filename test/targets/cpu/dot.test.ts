@@ -1,4 +1,4 @@
-/** `dot` on tiles of every dtype, extent and layout, against the sum of exact products in float64. */
+/** `dot` on tiles of every dtype, extent and layout, compared with the sum of exact products in float64. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { dtypes, round, type DotDType } from '../../../src/ir/dtype.ts'
@@ -26,7 +26,7 @@ const dotDtypes = ['f32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'i8'] as const
 const view = new DataView(memory.buffer)
 const bytes = new Uint8Array(memory.buffer)
 
-/** Bits of small floats by search: slow, plain and independent of the code under test. */
+/** The bits of small floats, found by a search that is slow but independent of the code under test. */
 const tables = new Map<DotDType, Map<number, number>>()
 function encode(dtype: DotDType, value: number): number {
   let table = tables.get(dtype)
@@ -63,23 +63,23 @@ interface Case {
   readonly depth: number
   readonly transposedA: boolean
   readonly transposedB: boolean
-  /** How the right operand comes to the product. */
+  /** The form in which the product receives the right operand. */
   readonly right: 'rows' | 'panels' | 'packed' | 'widened'
   readonly left: 'rows' | 'widened'
-  /** Columns of the accumulator's rows beyond the product's. */
+  /** The number of extra columns in each row of the accumulator. */
   readonly slack: number
-  /** How many steps and columns of the right operand lie inside its tensor, if it comes through a copy. */
+  /** The numbers of steps and columns of the right operand that are inside its tensor, if it is copied. */
   readonly inside: readonly [number, number]
   readonly seed: number
 }
 
-/** Where things lie; sources are tensors by rows, as in global memory. */
+/** The addresses of all operands. Sources are tensors in row order, as in global memory. */
 function places(machine: Machine, one: Case) {
   const { dtype, rows, columns, depth } = one
   let next = frame
   const take = (size: number): number => {
     const at = next
-    // A gap that nobody may write.
+    // A gap that must not be written.
     next += Math.ceil(size / 64) * 64 + 64
     if (next > frame + capacity) throw new Error('the case is too large')
     return at
@@ -204,7 +204,7 @@ function check(machine: Machine, one: Case, run: () => void): void {
   const next = random(one.seed)
   const integer = dtype === 'i8'
   const number = (): number => round(dtype, integer ? Math.floor(next() * 256) - 128 : (next() - 0.5) * 8)
-  // What nobody wrote must not matter.
+  // Uninitialised memory must not affect the result.
   bytes.fill(0xff, frame, at.end)
 
   const a = Float64Array.from({ length: rows * depth }, number)
@@ -245,7 +245,7 @@ function check(machine: Machine, one: Case, run: () => void): void {
       }
       const place = at.sums + (i * sumRow + n) * 4
       const got = integer ? view.getInt32(place, true) : view.getFloat32(place, true)
-      // Each of the depth additions and products rounds by at most half a unit of f32.
+      // Each of the depth additions and products has a rounding error of at most half a unit of f32.
       const bound = integer ? 0 : total * (depth + 2) * 2 ** -24
       if (!(Math.abs(got - want) <= bound)) expect({ ...one, i, n, got }).toEqual({ ...one, i, n, got: want })
     }
@@ -275,7 +275,7 @@ describe.each(testMachines)('on $name', ({ machine, compile }) => {
     cases.forEach((one, n) => check(machine, one, () => run(String(n))))
   }
 
-  it('multiplies every number of rows and columns up to beyond the microkernel', () => {
+  it('multiplies any number of rows and columns up to more than the microkernel has', () => {
     const width = panelColumns(machine)
     const rows = Array.from({ length: machine.rows + 2 }, (_, n) => n + 1)
     const columns = [
@@ -333,7 +333,7 @@ describe.each(testMachines)('on $name', ({ machine, compile }) => {
     )
   })
 
-  it.each(dotDtypes)('reads %s along its rows where it is transposed and few rows multiply it', (dtype) => {
+  it.each(dotDtypes)('reads a transposed tile of %s along its rows if few rows multiply it', (dtype) => {
     const { lanes } = machine
     const shape = { ...plain, dtype, columns: 3 * lanes, transposedB: true }
     const cases = [1, 2, 3, 4, 5, 7, 8].flatMap((rows, n) =>
@@ -344,7 +344,7 @@ describe.each(testMachines)('on $name', ({ machine, compile }) => {
     )
     for (const one of cases) expect(isInner(machine, one)).toBe(true)
     checkAll(cases)
-    // Of what is read as it is declared, one more row or column is multiplied another way.
+    // With one more row or column, an operand in its declared layout is multiplied by another microkernel.
     const [last] = cases.filter(({ right }) => right === 'rows').slice(-1)
     const others: Case[] = [
       { ...last, rows: last.depth },
@@ -355,7 +355,7 @@ describe.each(testMachines)('on $name', ({ machine, compile }) => {
     checkAll([...others, { ...last, transposedA: true }])
   })
 
-  it('takes lanes of two vectors by turns', () => {
+  it('interleaves the lanes of two vectors', () => {
     const { lanes } = machine
     const at = (vector: number): number => frame + vector * lanes * 4
     const run = compile({
@@ -374,7 +374,7 @@ describe.each(testMachines)('on $name', ({ machine, compile }) => {
     expect([...words(3)]).toEqual(all.slice(lanes))
   })
 
-  it.each(dotDtypes)('reads %s from a packed tensor, whose edge may lie inside the tile', (dtype) => {
+  it.each(dotDtypes)('reads %s from a packed tensor whose edge may be inside the tile', (dtype) => {
     const columns = 4 * panelColumns(machine)
     expect(readsPacked(machine, [40, columns])).toBe(true)
     const shape = { ...plain, dtype, columns, depth: 40, right: 'packed' as const }
@@ -395,7 +395,7 @@ describe.each(testMachines)('on $name', ({ machine, compile }) => {
     ])
   })
 
-  it('takes zeros for what lies outside the tensor', () => {
+  it('treats elements outside the tensor as zeros', () => {
     const shape = { ...plain, rows: 5, columns: 29, depth: 12, right: 'panels' as const }
     const outside = [
       [12, 0],

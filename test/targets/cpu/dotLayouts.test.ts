@@ -1,4 +1,4 @@
-/** Which shared tiles of a kernel are kept in panels, and how much memory they take. */
+/** Which shared tiles of a kernel are stored in panels, and how much memory they take. */
 import { describe, expect, it } from 'vitest'
 import { bf16, f32, kernel, tensor } from 'arke'
 import { walk } from '../../../src/ir/node.ts'
@@ -21,14 +21,14 @@ function layoutsOf(ir: ReturnType<typeof gemm.record>) {
 const tensors = { a: tensor(bf16, 2), b: tensor(bf16, 2), c: tensor(f32, 2) }
 
 describe('assignLayouts', () => {
-  it('keeps the operands of a product as it reads them: the left by rows, the right in panels', () => {
+  it('stores the left operand of a product by rows and the right one in panels', () => {
     expect(layoutsOf(gemm.record({ world: 1, meta: { BM: 32, BN: 48, BK: 24 } }))).toEqual([
       { kind: 'panels', axis: 1, width: 24 },
       { kind: 'panels', axis: 1, width: 16 },
     ])
   })
 
-  it('cuts a transposed right operand along its rows', () => {
+  it('divides a transposed right operand along its rows', () => {
     expect(layoutsOf(decodeToOwners.record({ world: 2, meta: { G: 4, D: 8, BN: 4 } }))).toEqual([
       { kind: 'panels', axis: 0, width: 16 },
       { kind: 'panels', axis: 1, width: 16 },
@@ -71,7 +71,7 @@ describe('assignLayouts', () => {
 })
 
 describe('panelBytes', () => {
-  it('counts whole panels of four bytes an element', () => {
+  it('counts whole panels with four bytes per element', () => {
     const tile = refType('shared', 'bf16', [24, 40])
     expect(panelBytes(tile, { kind: 'rows' }, machine)).toBe(24 * 40 * 2)
     expect(panelBytes(tile, { kind: 'panels', axis: 1, width: 16 }, machine)).toBe(24 * 48 * 4)
@@ -81,7 +81,7 @@ describe('panelBytes', () => {
 
 describe('a tile of a packed tensor', () => {
   const width = panelColumns(machine)
-  it.each(['right', 'left', 'transposed'] as const)('that is as wide as a panel, as %s operand', (use) => {
+  it.each(['right', 'left', 'transposed'] as const)('as wide as a panel, used as %s operand', (use) => {
     const ir = kernel('uses', tensors, (t, { a, b, c }) => {
       const [other, tile] = [t.shared(bf16, [width, width]), t.shared(bf16, [width, width])]
       t.copy(a.tile([0, 0], [width, width]), other)
@@ -97,6 +97,6 @@ describe('a tile of a packed tensor', () => {
     const packed = (): unknown =>
       packedTiles(ir, options, assignLayouts(ir, machine, borrowedTiles(ir, options)))
     if (use === 'right') expect(packed()).toMatchObject({ size: 1 })
-    else expect(packed).toThrow('b is packed, but what it is copied to is used in another way')
+    else expect(packed).toThrow('b is packed, but its shared tile is used in another way')
   })
 })

@@ -1,4 +1,4 @@
-/** A CPU target whose executables are written by hand, so that the world is tested without lowering and rendering. */
+/** A CPU target with hand-written executables, so that the world can be tested without lowering and rendering. */
 import type { KernelIR } from '../../../src/ir/node.ts'
 import type { CodeModule, Machine } from '../../../src/targets/cpu/code.ts'
 import type { Engine, Lowered } from '../../../src/targets/cpu/executable.ts'
@@ -9,7 +9,7 @@ import { walk } from '../../../src/ir/node.ts'
 
 export const handmadeMachine: Machine = { name: 'wasm', lanes: 4, rows: 4, columns: 2, l1: 32768, l2: 262144 }
 
-/** By the kernel's name, what a program of it does: the text of a function of `t` (see handmadeLoader.ts). */
+/** The behaviour of each kernel's programs, by kernel name: the source of a function of `t` (see handmadeLoader.ts). */
 const bodies = new Map<string, string>()
 
 export function body(kernel: { readonly name: string }, text: string): void {

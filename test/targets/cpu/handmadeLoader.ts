@@ -1,4 +1,7 @@
-/** The worker's side of executables made by hand: their bytes are the text of a function that makes one program's behaviour. */
+/**
+ * The worker's side of hand-written executables. The bytes of an executable are the source of a function that runs one
+ * program.
+ */
 import {
   control,
   launch as launchOf,
@@ -7,17 +10,17 @@ import {
   type Entry,
 } from '../../../src/targets/cpu/abi.ts'
 
-/** What the text of an executable can use. */
+/** The variables that the source of an executable can use. */
 export interface Program {
   readonly words: Int32Array
   readonly program: number
   readonly rank: number
   readonly ranks: number
-  /** The address of a tensor's or a flag set's copy on a rank. */
+  /** The address of a rank's copy of a tensor or flag set. */
   readonly pointer: (index: number, rank: number) => number
   readonly scalar: (index: number) => number
   readonly aborted: () => boolean
-  /** Write a field of the worker's slot. */
+  /** Writes a field of the worker's slot. */
   readonly note: (field: keyof typeof slotOf, value: number) => void
   readonly control: typeof control
   readonly sleep: (milliseconds: number) => void

@@ -1,6 +1,7 @@
 /**
- * Kernels lowered, rendered and run in this thread, one rank after the other: for kernels whose ranks do not wait for each other.
- * It has the part of `World` that such kernels need, so that one host program runs here and on the checker.
+ * Lowers, renders and runs kernels in this thread, one rank after the other. Only for kernels whose ranks do not wait
+ * for each other. The harness implements the part of `World` that such kernels need, so that one host program runs here
+ * and on the checker.
  */
 import { dtypes, type StorageDType } from '../../../src/ir/dtype.ts'
 import type { Kernel, Meta, Params } from '../../../src/lang/kernel.ts'
@@ -20,7 +21,7 @@ import { loadWasm, wasmEngine } from '../../../src/targets/wasm/engine.ts'
 import { openWorld } from '../../../src/world/open.ts'
 import type { World } from '../../../src/world/world.ts'
 
-/** Turns code into something to call. */
+/** Compiles Code to callable entries. */
 export interface Platform {
   readonly name: string
   readonly machine: Machine
@@ -36,7 +37,7 @@ export function wasmPlatform(): Platform {
   }
 }
 
-/** wasm always, native where there is a compiler; where there is none, the reason is printed. */
+/** wasm always, and native if there is a compiler. Otherwise the reason is printed. */
 export function platforms(): Platform[] {
   const native = nativeEngine()
   if ('unavailable' in native) {
@@ -51,7 +52,7 @@ export interface Tensor {
   readonly kind: 'tensor' | 'flags'
   readonly dtype: StorageDType
   readonly shape: readonly number[]
-  /** Of rank 0's copy. */
+  /** The address of rank 0's copy. */
   readonly address: number
   readonly epochs: number
   readonly arrivals: number
@@ -64,7 +65,7 @@ const privateStart = 512 * 1024
 const heapsStart = 24 * page * 16
 const heapBytes = 64 * page
 
-/** What a kernel must not touch is filled with this. */
+/** The fill value of memory that a kernel must not touch. */
 const poison = 0x7b
 
 export class Harness {
@@ -80,7 +81,7 @@ export class Harness {
   readonly #tensors: Tensor[] = []
   #heap = heapsStart
   #private = privateStart
-  /** What entry 0 returned on each rank, of the last launch. */
+  /** The result of entry 0 on each rank, in the last launch. */
   returned: number[] = []
   record = false
 
@@ -95,7 +96,7 @@ export class Harness {
     this.words[control.spins >> 2] = 100
   }
 
-  /** The worker's slot; every rank has its own. */
+  /** The address of the worker's slot. Every rank has its own. */
   slotOf(rank: number): number {
     return control.bytes + rank * slotBlock.bytes
   }
@@ -108,7 +109,7 @@ export class Harness {
   }
   #allocate(kind: Tensor['kind'], dtype: StorageDType, shape: readonly number[], arrivals = 1): Tensor {
     const count = shape.reduce((a, b) => a * b, 1)
-    // A gap behind every tensor shows writes that leave it.
+    // A gap after every tensor reveals out-of-bounds writes.
     const address = this.#heap
     this.#heap = Math.ceil((address + count * dtypes[dtype].bytes + 64) / 64) * 64
     const epochs = this.#heap
@@ -181,7 +182,7 @@ export class Harness {
     const mark = this.#private
     const block = this.#take(launchBlock.bytes)
     const frame = this.#take(lowered.frameBytes)
-    // A frame holds whatever the program before it left there.
+    // A frame contains leftovers of the previous program.
     this.bytes.fill(poison, frame, frame + lowered.frameBytes)
     for (const rank of options.ranks ?? Array.from({ length: this.ranks }, (_, i) => i)) {
       const word = (offset: number, value: number): void => void (this.words[(block + offset) >> 2] = value)
@@ -219,7 +220,7 @@ export class Harness {
     this.expectUntouched()
   }
 
-  /** Nothing was written between tensors. */
+  /** Checks that nothing was written between tensors. */
   expectUntouched(): void {
     for (let rank = 0; rank < this.ranks; rank++)
       for (const tensor of this.#tensors) {
@@ -234,7 +235,10 @@ export class Harness {
   }
 }
 
-/** What a host program reads, on the checker and on a platform; kernels of one rank at a time. */
+/**
+ * Runs a host program on the checker and on a platform, and returns the contents that it reads. Ranks run one at a
+ * time.
+ */
 export async function onBoth(
   platform: Platform,
   ranks: number,
@@ -243,7 +247,7 @@ export async function onBoth(
   const checker = await openWorld({ target: 'check', ranks })
   const expected = await run(checker)
   await checker.close()
-  // The harness has what these programs use of a world.
+  // The harness implements the part of a world that these programs use.
   const actual = await run(new Harness(platform, ranks) as unknown as World)
   return { expected, actual }
 }

@@ -1,4 +1,4 @@
-/** A program with a kernel that never ends, to be interrupted: see worldFaults.test.ts. */
+/** A program with a kernel that never ends, to be interrupted by worldFaults.test.ts. */
 import { i32, kernel, tensor } from '../../../src/index.ts'
 import { body, openHandmade } from './handmade.ts'
 

@@ -1,7 +1,7 @@
 /**
- * A program whose kernel waits for a flag that nobody signals: see worldStops.test.ts. `interruptedKernel.ts TARGET MODE`, where
- * the mode is `alone`, `listening`, `exiting` (calls process.exit while the kernel waits) or `leaving`: the last one opens, uses and
- * closes a world, and has nothing else to do.
+ * A program whose kernel waits for a flag that nobody signals, for worldStops.test.ts. Usage: `interruptedKernel.ts
+ * TARGET MODE`. The mode is `alone`, `listening`, `exiting` (calls process.exit while the kernel waits) or `leaving`
+ * (opens, uses and closes a world, and does nothing else).
  */
 import { flags, i32, kernel, openWorld, tensor } from '../../../src/index.ts'
 
@@ -21,7 +21,7 @@ else {
   if (mode === 'listening') process.on('SIGINT', () => {})
   await world.prepare(stuck)
   world.launch(stuck, { ready: world.flags([], { name: 'ready' }), x }, { grid: 1 })
-  // What a rank waits for is only known once it waits.
+  // A rank's awaited flag is known only once the rank waits.
   await new Promise((resolve) => setTimeout(resolve, 300))
   if (mode === 'exiting') process.exit(5)
   console.log('launched')

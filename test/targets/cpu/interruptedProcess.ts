@@ -1,4 +1,4 @@
-/** A program in a process of its own, which is interrupted as soon as it says that it has launched. */
+/** Runs a program in a separate process and interrupts it as soon as it prints that it has launched. */
 import { spawn } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -11,12 +11,12 @@ export interface Outcome {
 
 const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
 
-/** `program` is a file of this folder. */
+/** Interrupts `program`, a file of this folder, with SIGINT. */
 export function interrupted(program: string, ...args: readonly string[]): Promise<Outcome> {
   return signalled('SIGINT', program, ...args)
 }
 
-/** One that does not end within 20 s is killed: then `signal` is SIGKILL. */
+/** Sends the signal. A program that does not end within 20 s is killed; `signal` is then SIGKILL. */
 export function signalled(
   name: NodeJS.Signals,
   program: string,

@@ -1,4 +1,4 @@
-/** Runs pieces of Code on every machine there is here: wasm always, native where a compiler is found. */
+/** Runs pieces of Code on every available machine: wasm always, native if there is a compiler. */
 import { codeFunction, i32, type Writer } from '../../../src/targets/cpu/build.ts'
 import type { Local, Machine } from '../../../src/targets/cpu/code.ts'
 import type { Engine } from '../../../src/targets/cpu/executable.ts'
@@ -8,14 +8,14 @@ import { loadWasm, wasmEngine } from '../../../src/targets/wasm/engine.ts'
 export interface TestMachine {
   readonly name: string
   readonly machine: Machine
-  /** Compiles pieces, each of which works on the memory at `frame`; they are then run by name. */
+  /** Compiles pieces that each work on the memory at `frame`, and returns a function that runs a piece by name. */
   compile<Name extends string>(pieces: Record<Name, Piece>): (name: Name) => void
 }
 export type Piece = (writer: Writer, machine: Machine, frame: Local) => void
 
 const pages = 128
 export const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true })
-/** Where pieces find their memory, aligned to a cache line. */
+/** The address of the pieces' memory, aligned to a cache line. */
 export const frame = 4096
 export const capacity = pages * 65536 - frame
 

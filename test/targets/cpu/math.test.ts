@@ -1,4 +1,6 @@
-/** exp2, log2, tanh, sigmoid: measured in units in the last place against float64 over the whole range of f32. */
+/**
+ * exp2, log2, tanh and sigmoid: their errors against float64, in units in the last place, over the whole range of f32.
+ */
 import { describe, expect, it } from 'vitest'
 import { address, type Operand, type Writer } from '../../../src/targets/cpu/build.ts'
 import type { Expression } from '../../../src/targets/cpu/code.ts'
@@ -35,14 +37,14 @@ const functions = [
 
 const last = new Uint32Array(1)
 const lastFloat = new Float32Array(last.buffer)
-/** The distance of floats around x. */
+/** The spacing of floats around x. */
 function unit(x: number): number {
   lastFloat[0] = Math.abs(x)
   const exponent = Math.max((last[0] >>> 23) & 0xff, 1)
   return 2 ** (exponent - 127 - 23)
 }
 
-/** A prime step over all bit patterns, and every pattern around points where a method changes. */
+/** A prime step through all bit patterns, and every pattern around the points where the algorithm changes. */
 const step = 3571
 const corners = [
   0, 0x3f800000, 0x3f000000, 0x3f200000, 0x3f3504f3, 0x3fb504f3, 0x00800000, 0x7f800000, 0x42ff0000,
@@ -92,7 +94,7 @@ describe.each(testMachines)('on $name', ({ compile }) => {
     },
   )
 
-  it('keeps the sign of zero where there is one', () => {
+  it('keeps the sign of zero if the function has a signed zero', () => {
     const run = compile({ tanh: through(tanh, true) })
     floats.set([0, -0])
     run('tanh')

@@ -1,8 +1,9 @@
 /**
- * Every operation of Code with what it means, computed here in plain JavaScript: the renderers of all CPU targets are held against
- * this table. Values are numbers, or bigints for i64. A vector's meaning is that of its lanes.
+ * Every operation of Code with its semantics in plain JavaScript. The renderers of all CPU targets are tested against
+ * this table. Values are numbers, or bigints for i64. A vector operation applies the scalar semantics to each lane.
  *
- * `programOf` makes an entry that applies one operation to many operands in memory; see `layout` for where they lie.
+ * `programOf` returns an entry that applies one operation to many operands in memory, with the addresses given by
+ * `layout`.
  */
 import {
   binary,
@@ -32,16 +33,19 @@ export type ScalarType = 'i32' | 'i64' | 'f32' | 'f64'
 
 export interface OpCase {
   readonly name: string
-  /** Of the scalar meaning; in a vector case every operand is a vector of these, unless `shared` says otherwise. */
+  /**
+   * The operand types of the scalar semantics. In a vector case every operand is a vector of these, except the `shared`
+   * one.
+   */
   readonly operands: readonly ScalarType[]
   readonly result: ScalarType
   readonly vector: boolean
-  /** The index of an operand that is a scalar though the case is a vector's: a shift's amount, read from lane 0. */
+  /** The index of an operand that is scalar even in a vector case: a shift amount, which is read from lane 0. */
   readonly shared?: number
-  /** How an operand's samples are restricted. */
+  /** Restricts the samples of each operand. */
   readonly samples?: readonly (((value: Value) => Value) | undefined)[]
   readonly build: (...operands: Expression[]) => Expression
-  /** All results that are right. */
+  /** All correct results. */
   readonly expected: (...operands: Value[]) => readonly Value[]
 }
 
@@ -134,7 +138,7 @@ export const edges: Record<ScalarType, readonly Value[]> = {
   ],
 }
 
-/** A result in the precision of its type. */
+/** Rounds a result to the precision of its type. */
 const rounded = (type: ScalarType, value: number): number => (type === 'f32' ? Math.fround(value) : value)
 
 function nearest(value: number): number {
@@ -151,7 +155,7 @@ function lowest(a: number, b: number): number {
   return Math.min(a, b)
 }
 
-/** a * b + c rounded once to f32: the exact sum, made odd where inexact, survives the second rounding. */
+/** a * b + c rounded once to f32. An inexact sum is made odd, so that the second rounding gives the correct result. */
 function fusedOnce(a: number, b: number, c: number): number {
   const product = a * b
   const sum = product + c
@@ -185,7 +189,7 @@ const integerUnary: Partial<Record<UnaryName, (a: bigint) => bigint>> = {
   abs: (a) => (a < 0n ? -a : a),
   not: (a) => ~a,
 }
-/** Of integers; `u` reads one as unsigned. */
+/** The semantics of integer operations. `u` interprets an integer as unsigned. */
 const integerBinary = (bits: number): Record<BinaryName, (a: bigint, b: bigint) => bigint> => {
   const u = (value: bigint): bigint => BigInt.asUintN(bits, value)
   return {
@@ -218,7 +222,7 @@ const comparisons: Partial<Record<CompareName, (a: Value, b: Value) => boolean>>
 }
 const unsignedComparisons = { ltU: 'lt', leU: 'le', gtU: 'gt', geU: 'ge' } as const
 
-/** Towards zero, saturating, NaN to 0. */
+/** Rounds towards zero and saturates. NaN becomes 0. */
 function truncated(value: number, bits: number, isUnsigned: boolean): Value {
   if (Number.isNaN(value)) return bits === 32 ? 0 : 0n
   const [least, most] = isUnsigned
@@ -230,12 +234,15 @@ function truncated(value: number, bits: number, isUnsigned: boolean): Value {
   return signed(bits, whole < least ? least : whole > most ? most : whole)
 }
 
-/** An integer to the nearest float, ties to even; `Number` does so for f64, and f32 must not round twice. */
+/**
+ * Converts an integer to the nearest float, ties to even. `Number` does so for f64; a conversion to f32 must not round
+ * twice.
+ */
 function floated(value: bigint, type: ScalarType): number {
   if (type === 'f64') return Number(value)
   const size = value < 0n ? -value : value
   const extra = Math.max(0, size.toString(2).length - 40)
-  // Drop low bits, keeping whether any was set: 40 bits and that one decide the rounding.
+  // Drops low bits but keeps one sticky bit: 40 bits and the sticky bit determine the rounding.
   const kept = size >> BigInt(extra)
   const sticky = extra > 0 && kept << BigInt(extra) !== size ? 1n : 0n
   const single = Math.fround(Number(kept | sticky)) * 2 ** extra
@@ -311,7 +318,7 @@ function casesOf(type: ScalarType, vector: boolean): OpCase[] {
           : [signed(bits, integers[name](BigInt(a), BigInt(b)))],
     })
   }
-  // Constants are often treated on their own.
+  // Renderers often treat constants as special cases.
   for (const name of [
     'min',
     'max',
@@ -465,11 +472,16 @@ export const opCases: readonly OpCase[] = [
   conversion('truncateU', 'f32', 'i32', true),
 ]
 
-/** Bytes from one operand's column to the next, and of a row within it: one value, or a vector of up to 16 lanes. */
+/**
+ * The distances in bytes between the operands' columns and between rows. A row is one value or a vector of up to 16
+ * lanes.
+ */
 export const layout = { column: 1 << 20, row: 64 } as const
 export const mostRows = layout.column / layout.row
 
-/** An entry that applies the operation to rows 0 to n - 1: operands at `launch`, results at `frame`, n (i32) at `slot`. */
+/**
+ * An entry that applies the operation to rows 0 to n - 1: operands at `launch`, results at `frame`, n (i32) at `slot`.
+ */
 export function programOf(op: OpCase): CodeFunction {
   return codeFunction(
     op.name,
@@ -498,13 +510,13 @@ export function programOf(op: OpCase): CodeFunction {
   )
 }
 
-/** Operands of many rows, `lanes` values each: all pairs (or triples) of edges, and the values given. */
+/** Operands for many rows, with `lanes` values each: all pairs (or triples) of edge cases, and the given values. */
 export function rowsOf(op: OpCase, lanes: number, more: Record<ScalarType, readonly Value[]>): Value[][][] {
   const pools = op.operands.map((type) => [...edges[type], ...more[type]])
   const restrict = (index: number, value: Value): Value => op.samples?.[index]?.(value) ?? value
   const tuples: Value[][] = []
   const [first, second = [0], third = [0]] = pools
-  // Triples walk the third pool beside the pairs instead of all combinations.
+  // Triples combine all pairs with a running third value, instead of all combinations.
   for (const a of first) for (const b of second) tuples.push([a, b, third[tuples.length % third.length]])
   const width = op.vector ? lanes : 1
   const rows: Value[][][] = []
@@ -519,5 +531,5 @@ export function rowsOf(op: OpCase, lanes: number, more: Record<ScalarType, reado
   return rows
 }
 
-/** Equal as results of operations: the same bits, where all NaNs are one. */
+/** True if two results have the same bits, where all NaNs count as equal. */
 export const isSame = (a: Value, b: Value): boolean => Object.is(a, b)

@@ -1,4 +1,7 @@
-/** Every operation of Code against its meaning in JavaScript, on every machine there is: its own vectors, and wider ones. */
+/**
+ * Every operation of Code compared with its semantics in JavaScript, on every available machine, with native and wider
+ * vectors.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Entry } from '../../../src/targets/cpu/abi.ts'
@@ -36,7 +39,10 @@ const onWasm = (relaxed: boolean): Renderer => ({
     loadWasm(renderWasm({ name: 'operations', machine: wasmMachine, entries }, { relaxed }), memory, () => 0),
 })
 
-/** Vectors wider than the processor's are several of its own. ARKE_STRESS=1 has all widths; each is compiled for a while. */
+/**
+ * Vectors wider than the processor's are split into several registers. ARKE_STRESS=1 tests all widths; compiling each
+ * takes a while.
+ */
 function onNative(): Renderer[] {
   const engine = nativeEngine()
   if ('unavailable' in engine) {

@@ -1,4 +1,4 @@
-/** Packed weights: products read them where they lie, and give what the same weights give unpacked. */
+/** Packed weights: products read them in place and return the same results as with unpacked weights. */
 import { describe, expect, it } from 'vitest'
 import { kernel, openWorld, tensor, type SymmetricTensor, type World } from '../../../src/index.ts'
 import { round, type DotDType } from '../../../src/ir/dtype.ts'
@@ -16,7 +16,10 @@ const shapes = [
 const sumsOf = (dtype: DotDType) => (dtype === 'i8' ? 'i32' : 'f32')
 const tiles = { BM: 4, BN: 64, BK: 16, from: 0, depth: 0 }
 
-/** C = A x W, of the weights of the next rank if `remote`, and of `depth` rows of them from row `from` on. */
+/**
+ * C = A x W. If `remote` is true, W belongs to the next rank. If `depth` is positive, only `depth` rows of W from row
+ * `from` are used.
+ */
 function multiply(dtype: DotDType, remote: boolean) {
   const sums = sumsOf(dtype)
   const params = { a: tensor(dtype, 2), w: tensor(dtype, 2), c: tensor(sums, 2) }
@@ -40,7 +43,7 @@ const numbers = (dtype: DotDType, count: number, seed: number): number[] =>
     round(dtype, (((i * 37 + seed * 11) % 29) - 14) / (dtype === 'i8' ? 1 : 3)),
   )
 
-/** A x W in float64, and the sum of the sizes of its terms, which bounds what f32 may be off. */
+/** A x W in float64, and the sum of the magnitudes of its terms, which bounds the error of f32. */
 function reference(a: readonly number[], w: readonly number[], M: number, N: number, K: number) {
   const sums = (of: (x: number) => number): number[] =>
     Array.from({ length: M * N }, (_, at) => {
@@ -93,7 +96,7 @@ describe.each(targets)('packed weights on %s', (target) => {
     })
   })
 
-  it('of a peer, and slices along K that begin and end inside tiles', async () => {
+  it('of a peer, and in slices along K that begin and end inside tiles', async () => {
     const [M, N, K] = [5, 70, 40]
     const program = multiply('bf16', true)
     await on(target, 3, async (world) => {
@@ -122,7 +125,7 @@ describe.each(targets)('packed weights on %s', (target) => {
     })
   })
 
-  it('are as they were when they were packed', async () => {
+  it('keep the contents from the time of packing', async () => {
     await on(target, 1, async (world) => {
       const program = multiply('f32', false)
       const a = world.full('f32', [1, 3], 1)
@@ -136,7 +139,7 @@ describe.each(targets)('packed weights on %s', (target) => {
   })
 })
 
-describe('what packed weights are not for', () => {
+describe('packed weights cannot be used for', () => {
   const target = 'wasm'
   const refuse = async (
     text: string,
@@ -152,14 +155,14 @@ describe('what packed weights are not for', () => {
         error = thrown as Error
       }
       expect(error?.message).toContain(text)
-      // The author's line, in this file.
+      // The message contains the author's source line, which is in this file.
       if (text.startsWith('w is packed, but')) expect(error?.message).toContain('packed.test.ts')
     })
   const params = { w: tensor('f32', 2), x: tensor('f32', 2) }
 
   it('loads of elements', async () => {
     const program = kernel('elements', params, (t, { w, x }) => t.store(x.at([0, 0]), t.load(w.at([1, 1]))))
-    await refuse('w is packed, but is used by single elements', (world, w, x) =>
+    await refuse('w is packed, but it is accessed by single elements', (world, w, x) =>
       world.launch(program, { w, x } as never, { grid: 1 }),
     )
   })
@@ -171,18 +174,18 @@ describe('what packed weights are not for', () => {
     await refuse('w is packed, but', (world, w, x) => world.launch(program, { w, x } as never, { grid: 1 }))
   })
 
-  it('copies to what no product reads', async () => {
+  it('copies to a tile that no product reads', async () => {
     const program = kernel('copies', params, (t, { w, x }) => {
       const tile = t.shared('f32', [16, 32])
       t.copy(w.tile([0, 0], [16, 32]), tile)
       t.copy(tile, x.tile([0, 0], [16, 32]))
     })
-    await refuse('w is packed, but what it is copied to is used in another way', (world, w, x) =>
+    await refuse('w is packed, but its shared tile is used in another way', (world, w, x) =>
       world.launch(program, { w, x } as never, { grid: 1 }),
     )
   })
 
-  it('left operands, and right ones with their axes exchanged', async () => {
+  it('left operands and transposed right operands', async () => {
     for (const transposed of [false, true]) {
       const program = kernel('other', params, (t, { w, x }) => {
         const [a, b] = [t.shared('f32', [32, 32]), t.shared('f32', [32, 32])]
@@ -191,13 +194,13 @@ describe('what packed weights are not for', () => {
         const sum = t.dot(a, transposed ? b.transpose() : b, t.zeros('f32', [32, 32]))
         t.store(x.tile([0, 0], [32, 32]), sum)
       })
-      await refuse('w is packed, but what it is copied to is used in another way', (world, w, x) =>
+      await refuse('w is packed, but its shared tile is used in another way', (world, w, x) =>
         world.launch(program, { w, x } as never, { grid: 1 }),
       )
     }
   })
 
-  it('tiles that are no whole panels, and slices of columns', async () => {
+  it('tiles that are not whole panels, and slices of columns', async () => {
     const program = (columns: number, slice: boolean) =>
       kernel('narrow', params, (t, { w, x }) => {
         const [a, b] = [t.shared('f32', [4, 16]), t.shared('f32', [16, columns])]
@@ -205,15 +208,15 @@ describe('what packed weights are not for', () => {
         t.copy((slice ? w.slice(1, 4, 8) : w).tile([0, 0], [16, columns]), b)
         t.store(x.tile([0, 0], [4, columns]), t.dot(a, b, t.zeros('f32', [4, columns])))
       })
-    await refuse('w is packed, but its tiles of 3 columns are no multiple of', (world, w, x) =>
+    await refuse('w is packed, but its tiles have 3 columns, not a multiple of', (world, w, x) =>
       world.launch(program(3, false), { w, x } as never, { grid: 1 }),
     )
-    await refuse('w is packed, but is cut along its columns', (world, w, x) =>
+    await refuse('w is packed, but it is sliced along its columns', (world, w, x) =>
       world.launch(program(32, true), { w, x } as never, { grid: 1 }),
     )
   })
 
-  it('tiles that are filled from elsewhere too', async () => {
+  it('tiles that are also filled from an unpacked tensor', async () => {
     const program = kernel('both', params, (t, { w, x }) => {
       const [a, b] = [t.shared('f32', [4, 16]), t.shared('f32', [16, 32])]
       t.copy(x.tile([0, 0], [4, 16]), a)
@@ -222,21 +225,22 @@ describe('what packed weights are not for', () => {
       t.copy(x.tile([0, 0], [16, 32]), b)
       t.store(x.tile([0, 0], [4, 32]), t.dot(a, b, first))
     })
-    await refuse('w is packed, but the same shared tile is filled from elsewhere too', (world, w, x) =>
-      world.launch(program, { w, x } as never, { grid: 1 }),
+    await refuse(
+      'w is packed, but the same shared tile is also filled from an unpacked tensor',
+      (world, w, x) => world.launch(program, { w, x } as never, { grid: 1 }),
     )
   })
 
-  it('what products do not multiply', async () => {
+  it('dtypes and shapes that products do not multiply', async () => {
     await on(target, 1, async (world) => {
       await expect(world.pack(world.zeros('i32', [4, 4], { name: 'w' }))).rejects.toThrow(
-        'w is i32[4, 4]: what is packed is the right operand of products',
+        'w is i32[4, 4]: only the right operand of a product can be packed',
       )
       await expect(world.pack(world.zeros('f32', [4], { name: 'w' }))).rejects.toThrow('w is f32[4]')
     })
   })
 
-  it('some ranks only', async () => {
+  it('only some ranks', async () => {
     await on(target, 2, async (world) => {
       const [a, c] = [world.zeros('f32', [4, 16]), world.zeros('f32', [4, 64])]
       const w = world.zeros('f32', [16, 64])

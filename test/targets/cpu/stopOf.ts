@@ -1,4 +1,4 @@
-/** What a world says that has stopped. */
+/** Returns the `WorldStopped` error that a promise rejects with. */
 import { expect } from 'vitest'
 import { WorldStopped } from '../../../src/world/world.ts'
 

@@ -1,4 +1,4 @@
-/** The world of CPU ranks, with kernels whose machine code is written by hand. */
+/** The world of CPU ranks, tested with hand-written executables. */
 import { f32, flags, i32, kernel, scalar, tensor, WorldError } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { launchOf, type World } from '../../../src/world/world.ts'
@@ -17,7 +17,7 @@ body(who, 't.words[(t.pointer(0, t.rank) >>> 2) + t.program] = t.rank * 100 + t.
 const push = kernel('push', { x: tensor(i32, 1), value: scalar(i32) }, (t, { x, value }) => {
   t.store(x.at([0]), value)
 })
-/** Appends the value: x[0] is how many there are. */
+/** Appends the value. x[0] is the number of values. */
 body(
   push,
   't.sleep(t.scalar(1) % 3); const at = t.pointer(0, t.rank) >>> 2; t.words[at + ++t.words[at]] = t.scalar(1)',
@@ -32,7 +32,7 @@ const meet = kernel('meet', { ready: flags() }, (t, { ready }) => {
   t.signal(ready)
   t.wait(ready)
 })
-/** Counts itself, and waits until everybody has. */
+/** Increments a counter and waits until all ranks have done so. */
 body(
   meet,
   'Atomics.add(t.words, t.pointer(0, 0) >>> 2, 1); while (Atomics.load(t.words, t.pointer(0, 0) >>> 2) < t.ranks) { if (t.aborted()) return -1 }',
@@ -74,7 +74,7 @@ describe('launches', () => {
     })
   })
 
-  it('of one stream follow each other, also when more are launched than a queue holds', async () => {
+  it('of one stream run in order, even if there are more launches than a queue holds', async () => {
     const world = openHandmade({ ranks: 2, workers: 3 })
     await using(world, async () => {
       const x = world.zeros(i32, [151])
@@ -84,7 +84,7 @@ describe('launches', () => {
     })
   })
 
-  it('with no programs end too', async () => {
+  it('without programs also end', async () => {
     const world = openHandmade({ ranks: 1 })
     await using(world, async () => {
       const x = world.zeros(i32, [1])
@@ -102,7 +102,7 @@ describe('launches', () => {
     })
   })
 
-  it('meet, with more ranks than cores', async () => {
+  it('synchronise with more ranks than cores', async () => {
     const world = openHandmade({ ranks: 8 })
     await using(world, async () => {
       const ready = world.flags()
@@ -126,7 +126,7 @@ describe('launches', () => {
   })
 })
 
-describe('what is checked of a launch', () => {
+describe('a launch is checked for', () => {
   const expectRefused = async (act: (world: World) => void, message: string | RegExp): Promise<void> => {
     const world = openHandmade({ ranks: 2, workers: 2 })
     await using(world, async () => {
@@ -135,13 +135,13 @@ describe('what is checked of a launch', () => {
     })
   }
 
-  it('residency, of a kernel that waits', () =>
+  it('residency if its kernel waits', () =>
     expectRefused(
       (world) => world.launch(meet, { ready: world.flags() }, { grid: 3 }),
       /meet: 3 programs do not fit: 2 run at once on rank 0[^]*world\.test\.ts:\d+:\d+\)\. Launch at most 2, or grid: 'resident'/,
     ))
 
-  it("'resident' is what fits", async () => {
+  it("a grid that fits if it is 'resident'", async () => {
     const world = openHandmade({ ranks: 1, workers: 2 })
     await using(world, async () => {
       const x = world.zeros(i32, [4])
@@ -166,7 +166,7 @@ describe('what is checked of a launch', () => {
     }, 'who: argument x was freed')
   })
 
-  it('that a tensor which is written is passed once', async () => {
+  it('written tensors that are passed twice', async () => {
     const add = kernel('addInto', { x: tensor(i32, 1), y: tensor(i32, 1) }, (t, { x, y }) => {
       t.store(y.at([0]), t.load(x.at([0])))
     })
@@ -176,14 +176,14 @@ describe('what is checked of a launch', () => {
     }, 'addInto: x and y are the same tensor, and the kernel writes it: pass it once')
   })
 
-  it('that launches which are made together can run together', () =>
+  it('co-launched kernels that cannot run concurrently', () =>
     expectRefused((world) => {
       const launch = launchOf(meet, { ready: world.flags() }, { grid: 1 })
       world.launchTogether([launch, launch])
     }, 'meet and meet are launched together on stream 0 of rank 0, where one follows the other'))
 })
 
-describe('launches that are made together', () => {
+describe('co-launched kernels', () => {
   it('wait for each other', async () => {
     const half = kernel('half', { ready: flags() }, (t, { ready }) => {
       t.signal(ready)
@@ -206,7 +206,7 @@ describe('launches that are made together', () => {
 })
 
 describe('streams', () => {
-  it('run beside each other, and wait for events of each other', async () => {
+  it('run concurrently and wait for events of each other', async () => {
     const world = openHandmade({ ranks: 2, workers: 1 })
     await using(world, async () => {
       const [first, second] = [world.stream(), world.stream()]
@@ -228,13 +228,13 @@ describe('streams', () => {
       await later.synchronize()
       expect(later.elapsed(event)).toBeGreaterThan(0)
       expect(later.elapsed(event, 1)).toBeGreaterThan(0)
-      expect(() => later.elapsed(before)).toThrow('it has no time')
+      expect(() => later.elapsed(before)).toThrow('the event has no time')
     })
   })
 })
 
 describe('closing', () => {
-  it('waits for what was launched, and may be done twice', async () => {
+  it('waits for all launches and may be repeated', async () => {
     const world = openHandmade({ ranks: 2 })
     world.launch(slow, { x: world.zeros(i32, [1]) }, { grid: 1 })
     await world.close()

@@ -1,4 +1,4 @@
-/** What stops a world of CPU ranks, what is said about it, and how it goes on. */
+/** What aborts a world of CPU ranks, what the error says, and how the world continues after a reset. */
 import { flags, i32, kernel, tensor, WorldError } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { WorldStopped, type World } from '../../../src/world/world.ts'
@@ -11,7 +11,7 @@ import { stopOf } from './stopOf.ts'
 const stuck = kernel('stuck', { ready: flags(2) }, (t, { ready }) => {
   t.wait(ready.on(0).at([0, 0]))
 })
-/** The recorded wait is node 3: ready, rank 0, its flag, the wait. */
+/** The recorded wait is node 3, after the nodes for `ready`, rank 0 and its flag. */
 const waitFor = (rank: string): string => `
   if (t.rank !== ${rank}) return
   t.note('site', 3); t.note('param', 0); t.note('owner', 0); t.note('index', 5); t.note('wanted', 1); t.note('value', 0)
@@ -44,7 +44,7 @@ body(
 const fill = kernel('fill', { x: tensor(i32, 1) }, (t, { x }) => t.store(x.at([0]), 1))
 body(fill, 't.words[t.pointer(0, t.rank) >>> 2] = t.rank + 1')
 
-/** The world works again after a reset, on all ranks. */
+/** Checks that the world works again after a reset, on all ranks. */
 async function expectUsable(world: World): Promise<void> {
   await world.reset()
   const x = world.zeros(i32, [1])
@@ -54,7 +54,7 @@ async function expectUsable(world: World): Promise<void> {
 }
 
 describe('the watchdog', () => {
-  it('says who waited where, for which flag, for how much', async () => {
+  it('reports the waiting rank, its source line, the flag and the value waited for', async () => {
     const world = openHandmade({ ranks: 3, timeout: 200 })
     const ready = world.flags([2, 4], { name: 'ready' })
     world.launch(stuck, { ready }, { grid: 1 })
@@ -74,7 +74,7 @@ describe('the watchdog', () => {
     await expectUsable(world)
   })
 
-  it('is told again by every call until the world is reset', async () => {
+  it('makes every call throw the same error until the world is reset', async () => {
     const world = openHandmade({ ranks: 2, timeout: 100 })
     const [x, ready] = [world.zeros(i32, [1]), world.flags([1, 1])]
     world.launch(stuck, { ready }, { grid: 1 })
@@ -84,7 +84,7 @@ describe('the watchdog', () => {
     await expectUsable(world)
   })
 
-  it('ends loops that only look at the abort word', async () => {
+  it('ends loops that only poll the abort word', async () => {
     const world = openHandmade({ ranks: 2, timeout: 100 })
     world.launch(endless, { x: world.zeros(i32, [1]) }, { grid: 1 })
     const stop = await stopOf(world.synchronize())
@@ -103,7 +103,7 @@ describe('the watchdog', () => {
     await expectUsable(world)
   })
 
-  it('leaves long work alone as long as something ends', async () => {
+  it('does not fire during long work as long as launches end', async () => {
     const nap = kernel('nap', { x: tensor(i32, 1) }, (t, { x }) => t.store(x.at([0]), 1))
     body(nap, 't.sleep(60)')
     const world = openHandmade({ ranks: 1, timeout: 400 })
@@ -144,7 +144,7 @@ describe('a fault', () => {
     await expectUsable(world)
   })
 
-  it('of an executable that cannot be loaded is one of its worker', async () => {
+  it('is raised if a worker cannot load an executable', async () => {
     const loader = { ...handmade.loader, name: 'nothingOfThatName' }
     const world = openHandmade({ ranks: 1 }, { ...handmade, loader })
     world.launch(fill, { x: world.zeros(i32, [1]) }, { grid: 1 })
@@ -156,7 +156,7 @@ describe('a fault', () => {
 
 describe('a worker that dies', () => {
   it('stops the world, and is replaced by a reset', async () => {
-    // Threads of its own, none from other worlds.
+    // Uses new threads, none from other worlds.
     const started: Thread[] = []
     const start = (): Thread => {
       const thread = nodeThreads.start()
@@ -169,7 +169,7 @@ describe('a worker that dies', () => {
     await world.synchronize()
     world.launch(endless, { x }, { grid: 1 })
     const waiting = stopOf(world.synchronize())
-    // Somebody else ends the thread: it has not been asked to.
+    // The thread is terminated from outside, without the world's knowledge.
     await (started[1] as unknown as { worker(): { terminate(): Promise<number> } }).worker().terminate()
     expect((await waiting).reason).toMatch(/a worker of rank \d died: it ended with code 1/)
     await expectUsable(world)
@@ -177,14 +177,14 @@ describe('a worker that dies', () => {
 })
 
 describe('closing a world that has stopped', () => {
-  it('says why, if nobody has been told', async () => {
+  it('throws the reason if no call has thrown it yet', async () => {
     const world = openHandmade({ ranks: 2, timeout: 100 })
     world.launch(stuck, { ready: world.flags([1, 1]) }, { grid: 1 })
     await stopOf(world.close())
     await world.close()
   })
 
-  it('is quiet otherwise', async () => {
+  it('does not throw otherwise', async () => {
     const world = openHandmade({ ranks: 2, timeout: 100 })
     world.launch(stuck, { ready: world.flags([1, 1]) }, { grid: 1 })
     await stopOf(world.synchronize())
@@ -201,7 +201,7 @@ describe('an interrupt', () => {
     })
   })
 
-  it('is left to the program if that listens too', async () => {
+  it('is left to the program if the program listens for it, too', async () => {
     expect(await interrupted('interrupted.ts', 'listening')).toEqual({
       code: 3,
       signal: null,

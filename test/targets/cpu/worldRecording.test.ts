@@ -1,4 +1,4 @@
-/** What a world that records makes of it; and that many worlds, one after the other, cost no more than one. */
+/** The timeline of a recording world; and that many worlds in sequence cost no more than one. */
 import { flags, i32, kernel, tensor } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { poolOf } from '../../../src/targets/cpu/pool.ts'
@@ -18,7 +18,7 @@ body(
 )
 
 describe('a recording', () => {
-  it('has launches on streams, programs, waits and copies on workers, and the calls of the host', async () => {
+  it('has tracks for launches, for programs, waits and copies, and for host calls', async () => {
     const world = openHandmade({ ranks: 2, workers: 1, record: true })
     const [x, ready] = [world.zeros(i32, [1]), world.flags([], { name: 'ready' })]
     for (let n = 0; n < 3; n++) world.launch(work, { x, ready }, { grid: 2 })
@@ -39,7 +39,7 @@ describe('a recording', () => {
       expect(kernels.map((event) => events.launch[event])).toEqual(launches)
       for (const event of kernels)
         expect(events.start[event]).toBeGreaterThanOrEqual(events.start[events.launch[event]])
-      // One launch follows the other.
+      // Launches do not overlap.
       for (const at of [1, 2])
         expect(events.start[kernels[at]]).toBeGreaterThanOrEqual(end(events, kernels[at - 1]))
       const programs = of('worker', Kind.annotation)
@@ -56,7 +56,7 @@ describe('a recording', () => {
       expect(names[events.name[waits[0]]]).toMatch(
         /^wait for ready of rank 0 at .*worldRecording\.test\.ts:\d+/,
       )
-      // What rank 1 copies from rank 1 is no transfer.
+      // A copy by rank 1 from rank 1 is not a transfer.
       expect(of('worker', Kind.transfer).map((event) => events.bytes.get(event))).toEqual(
         rank === 0 ? new Array(6).fill(256) : [],
       )
@@ -79,7 +79,7 @@ describe('a recording', () => {
     await world.close()
   })
 
-  it('is only there if it was asked for', async () => {
+  it('exists only if it was requested', async () => {
     const world = openHandmade({ ranks: 1 })
     expect(() => world.timeline()).toThrow('open it with record: true')
     await world.close()
@@ -87,8 +87,8 @@ describe('a recording', () => {
 })
 
 describe('a hundred worlds', () => {
-  // What the process as a whole holds is in test/world/many.ts.
-  it('use the threads of one', async () => {
+  // The memory use of the whole process is tested in test/world/many.ts.
+  it('reuse the threads of the first', async () => {
     const run = async (ranks: number): Promise<void> => {
       const world = openHandmade({ ranks, workers: 1 })
       const x = world.zeros(i32, [16])

@@ -1,4 +1,4 @@
-/** What stops kernels of the language, on every target that runs them for real: what is said about it, and how it goes on. */
+/** What aborts kernels on the real CPU targets, what the error says, and how the world continues after a reset. */
 import type { Worker } from 'node:worker_threads'
 import { flags, i32, kernel, openWorld, tensor, type OpenOptions, type World } from 'arke'
 import { describe, expect, it, vi } from 'vitest'
@@ -21,13 +21,13 @@ const waiting = kernel('waiting', { ready: flags(2) }, (t, { ready }) => {
   t.wait(ready.on(0).at([1, 2]))
 })
 
-/** Rank 1 signals once; rank 0 wants two arrivals. */
+/** Rank 1 signals once, but rank 0 waits for two arrivals. */
 const oneShort = kernel('oneShort', { ready: flags(0, { arrivals: 2 }) }, (t, { ready }) => {
   t.if(t.rank.eq(1), () => t.signal(ready.on(0)))
   t.if(t.rank.eq(0), () => t.wait(ready))
 })
 
-/** Polls a word of its own that nobody writes. */
+/** Polls a word on its own rank that nobody writes. */
 const polling = kernel('polling', { x: tensor(i32, 1) }, (t, { x }) => {
   t.while(
     t.load(x.at([0]), { order: 'acquire' }),
@@ -36,7 +36,7 @@ const polling = kernel('polling', { x: tensor(i32, 1) }, (t, { x }) => {
   )
 })
 
-/** Rank 1 divides by what `x` holds; the others wait for it. */
+/** Rank 1 divides by the contents of `x`. The other ranks wait for rank 1. */
 const dividing = kernel('dividing', { x: tensor(i32, 1), done: flags() }, (t, { x, done }) => {
   t.if(
     t.rank.eq(1),
@@ -48,7 +48,7 @@ const dividing = kernel('dividing', { x: tensor(i32, 1), done: flags() }, (t, { 
   )
 })
 
-/** A long loop that no wait interrupts, whose length is not known when it is compiled. */
+/** A long loop without waits, whose trip count is not static. */
 const counting = kernel('counting', { x: tensor(i32, 1) }, (t, { x }) => {
   const rounds = t.load(x.at([0]))
   t.for(rounds, () =>
@@ -64,7 +64,7 @@ const meeting = kernel('meeting', { arrived: flags(1), x: tensor(i32, 1) }, (t, 
   t.store(x.at([0]), t.rank.add(1))
 })
 
-/** After a reset all ranks work and meet again, as often as one likes. */
+/** Checks that all ranks run and synchronise again after a reset, in several launches. */
 async function expectUsable(world: World): Promise<void> {
   await world.reset()
   const [x, arrived] = [world.zeros(i32, [1]), world.flags([world.ranks])]
@@ -74,7 +74,7 @@ async function expectUsable(world: World): Promise<void> {
 }
 
 describe.each(targets)('%s', (target) => {
-  it('says who waits where for a flag that nobody signals', async () => {
+  it('reports the rank and source line of a wait for a flag that nobody signals', async () => {
     const world = await open(target, { ranks: 3, timeout: 300 })
     const ready = world.flags([2, 4], { name: 'ready' })
     world.launch(waiting, { ready }, { grid: 1 })
@@ -87,7 +87,7 @@ describe.each(targets)('%s', (target) => {
     await expectUsable(world)
   })
 
-  it('says how far a flag has come that not everybody signals', async () => {
+  it('reports the value of a flag that too few ranks signal', async () => {
     const world = await open(target, { timeout: 300 })
     const ready = world.flags([], { name: 'ready', arrivals: 2 })
     world.launch(oneShort, { ready }, { grid: 1 })
@@ -120,7 +120,7 @@ describe.each(targets)('%s', (target) => {
     await expectUsable(world)
   })
 
-  it('stops everybody when one divides by zero', async () => {
+  it('aborts all ranks if one divides by zero', async () => {
     const world = await open(target, { ranks: 3 })
     world.launch(dividing, { x: world.zeros(i32, [1]), done: world.flags() }, { grid: 1 })
     const stop = await stopOf(world.synchronize())
@@ -135,8 +135,8 @@ describe.each(targets)('%s', (target) => {
     await expectUsable(world)
   })
 
-  it('stops everybody when a thread is ended by somebody else, and replaces it', async () => {
-    // All threads that wait for a world are used up first, so that this one's are known.
+  it('aborts all ranks if a thread is terminated from outside, and replaces the thread', async () => {
+    // Terminates all idle threads of the pool first, so that the threads of this world are known.
     const pool = poolOf(nodeThreads)
     while (pool.idle > 0) void pool.thread().terminate()
     const start = vi.spyOn(nodeThreads, 'start')
@@ -145,7 +145,8 @@ describe.each(targets)('%s', (target) => {
     start.mockRestore()
     const x = world.zeros(i32, [1])
     await world.prepare(polling)
-    // Node ends no thread while it runs native code: there it is one that has nothing to do. The last one serves rank 0.
+    // Node cannot terminate a thread that runs native code, so on `native` an idle thread is terminated. The last one
+    // serves rank 0.
     world.launch(polling, { x }, { grid: 1, ranks: target === 'native' ? [1] : [0, 1] })
     const stopped = stopOf(world.synchronize())
     await threads[1].worker().terminate()
@@ -181,7 +182,7 @@ describe.each(targets)('%s', (target) => {
       expect(await run('exiting')).toEqual({ code: 5, signal: null, output: 'filled 2\n' })
     })
 
-    it('that listens for interrupts learns what its ranks did', async () => {
+    it('that listens for interrupts receives a report of what its ranks did', async () => {
       const { code, output } = await run('listening')
       expect(output).toMatch(/the world has stopped: interrupted\n/)
       expect(output).toMatch(/rank 1, program 0 of stuck waits for ready on rank 1: it is 0, 1 is wanted/)

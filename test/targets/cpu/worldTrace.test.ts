@@ -1,4 +1,7 @@
-/** A recorded run of real kernels, exported, is what the Trace Event Format says: Perfetto and chrome://tracing open it. */
+/**
+ * The exported recording of real kernels conforms to the Trace Event Format, so that Perfetto and chrome://tracing open
+ * it.
+ */
 import { f32, flags, kernel, openWorld, tensor } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { nativeEngine } from '../../../src/targets/native/node.ts'
@@ -8,7 +11,7 @@ const native = nativeEngine()
 if ('unavailable' in native) console.warn(`skipped on native: ${native.unavailable}`)
 const targets = 'unavailable' in native ? ['wasm'] : ['wasm', 'native']
 
-/** Every rank gives its tile to the next one, which waits for it and copies it on. */
+/** Every rank sends its tile to the next rank, which waits for it and copies it to another tensor. */
 const pass = kernel(
   'pass',
   { x: tensor(f32, 1), inbox: tensor(f32, 1), y: tensor(f32, 1), arrived: flags() },
@@ -36,7 +39,7 @@ interface TraceEvent {
 
 const isTime = (value: unknown): boolean => typeof value === 'number' && Number.isFinite(value) && value >= 0
 
-/** What the format asks of an event, by its phase; undefined if it is as it should be. */
+/** Describes how an event violates the format for its phase, or returns undefined if the event is valid. */
 function problem(event: TraceEvent): string | undefined {
   if (typeof event.name !== 'string' || event.name === '') return 'no name'
   if (!Number.isInteger(event.pid)) return 'no process'
@@ -103,7 +106,8 @@ describe.each(targets)('%s', (target) => {
       expect(threads).toContain(`${pid} ${tid}`)
     }
 
-    // Slices of a track nest or follow each other: viewers draw nothing else. Times are decimal microseconds.
+    // Slices of a track must nest or follow each other, because viewers cannot draw others. Times are decimal
+    // microseconds.
     const nanoseconds = (time: number): number => Math.round(time * 1000)
     for (const track of threads) {
       const own = slices.filter(({ pid, tid }) => `${pid} ${tid}` === track)
@@ -116,7 +120,7 @@ describe.each(targets)('%s', (target) => {
       }
     }
 
-    // Every arrow has one start and one end, the end not before the start.
+    // Every flow arrow has one start and one end, and the end is not before the start.
     const flows = new Map<string, { s?: number; f?: number }>()
     for (const { ph, id, ts } of trace.traceEvents)
       if (ph === 's' || ph === 'f') {

@@ -1,6 +1,6 @@
 /**
- * The state of a kernel in the making: the program, the decisions, the values at hand and what is left to write to. Values made
- * inside a block are forgotten at its end.
+ * The state of a kernel under construction: the program, the decisions, the available values and the output slots left.
+ * Values created inside a block are dropped at the end of the block.
  */
 import type { DType, StorageDType } from '../../../src/ir/dtype.ts'
 import { dtypes } from '../../../src/ir/dtype.ts'
@@ -15,17 +15,20 @@ export interface Shape {
   readonly items: number
   readonly rows: number
   readonly columns: number
-  /** Extents of one output slot. */
+  /** The extents of one output slot. */
   readonly height: number
   readonly width: number
-  /** Programs wait for each other: which program does an item must not show. */
+  /** True if programs wait for each other. The results must then not depend on which program processes an item. */
   readonly communicates: boolean
-  /** The last program of a rank reads its accumulators, so nobody else may add to them. */
+  /**
+   * True if the last program of a rank reads the rank's accumulators. Other ranks then must not add to these
+   * accumulators.
+   */
   readonly last: boolean
   readonly launches: number
 }
 
-/** Where a generated kernel writes: for each dtype, by how much targets may differ at each of its sites. */
+/** The store sites of a generated kernel: per dtype, the allowed difference between targets at each site. */
 export type Sites = Map<StorageDType, number[]>
 
 export const mostSites = 7
@@ -43,10 +46,10 @@ export class Builder {
   readonly sites: Sites
   readonly pool: Entry[] = []
   readonly #used = new Set<Entry>()
-  /** Tiles for values, declared before anything else. */
+  /** Shared tiles, declared before anything else. */
   readonly shared: readonly Shared<StorageDType, 2>[]
   readonly item: Scalar
-  /** Blocks around what is recorded. */
+  /** The number of blocks around the current position. */
   depth = 0
 
   constructor(made: Pick<Builder, 't' | 'args' | 'choices' | 'shape' | 'sites' | 'shared' | 'item'>) {
@@ -59,14 +62,14 @@ export class Builder {
     this.item = made.item
   }
 
-  /** A value to go on with. i64 is for indices: it stays far below 2^53. */
+  /** Adds a value for later steps. i64 values are used as indices, so they are kept far below 2^53. */
   add(one: Entry | Value): void {
     const made = 'error' in one ? one : entry(one)
     if (made.error > 0 && made.magnitude > 1e4) return
     this.pool.push(made.dtype === 'i64' ? entry(call(made.value, 'mod', reduced)) : made)
   }
 
-  /** The latest values are the likeliest, so that chains get long. */
+  /** Picks an available value. Recent values are more likely, so that chains become long. */
   find(fits: (one: Entry) => boolean): Entry | undefined {
     const found = this.pool.filter(fits)
     if (found.length === 0) return undefined
@@ -75,7 +78,7 @@ export class Builder {
     this.#used.add(one)
     return one
   }
-  /** What nothing was made of: only a store shows it. */
+  /** The values that no other value was computed from. Only a store makes them visible. */
   unused(): Entry[] {
     return this.pool.filter((one) => !this.#used.has(one))
   }
@@ -105,17 +108,20 @@ export class Builder {
     return this.t.rank.add(this.choices.below(this.shape.ranks)).mod(this.t.world)
   }
 
-  /** A slot of an output for this site and item, if there is one left; `error` is what targets may differ by in it. */
+  /**
+   * An unused output slot for this site and item, or undefined if none is left. `error` is the allowed difference
+   * between targets.
+   */
   slot(dtype: StorageDType, error = 0): Tensor<StorageDType, 2> | undefined {
     const sites = this.sites.get(dtype) ?? []
     if (sites.length === mostSites) return undefined
     this.sites.set(dtype, [...sites, error])
-    // Every rank writes to the same peer of its own, so no two write to one place.
+    // Every rank writes to a fixed, distinct peer, so no two ranks write to the same element.
     const to = this.choices.rarely(4) ? this.output(dtype).on(this.peer()) : this.output(dtype)
     return to.pick(this.item.add(sites.length * this.shape.items))
   }
 
-  /** A mask of a shape: none of it, all of it, some of it, or whatever is at hand. */
+  /** A mask of the given shape: all false, all true, partly true, or an available value. */
   mask(shape: readonly number[]): Value {
     const known = this.exact(
       (one) => one.dtype === 'bool' && (one.shape.length === 0 || one.shape.join() === shape.join()),

@@ -1,7 +1,7 @@
 /**
- * Decisions of a generator, read from a list of numbers. When the list has ended every decision is the first one, which is
- * the simplest: so a shorter list with smaller numbers is a simpler kernel, and fast-check shrinks kernels without
- * knowing what they are.
+ * Decisions of a generator, read from a list of numbers. After the end of the list, every decision takes the first
+ * option, which is the simplest. A shorter list with smaller numbers therefore yields a simpler kernel, and fast-check
+ * can shrink kernels without knowing their structure.
  */
 import fc from 'fast-check'
 
@@ -11,7 +11,7 @@ export class Choices {
   constructor(genes: readonly number[]) {
     this.#genes = genes
   }
-  /** A whole number from 0 to `count` - 1. */
+  /** An integer from 0 to `count` - 1. */
   below(count: number): number {
     return (this.#genes[this.#next++] ?? 0) % count
   }
@@ -21,7 +21,7 @@ export class Choices {
   pick<T>(from: readonly T[]): T {
     return from[this.below(from.length)]
   }
-  /** True once in `oneIn`. */
+  /** True with a probability of one in `oneIn`. */
   rarely(oneIn: number): boolean {
     return this.below(oneIn) === oneIn - 1
   }
@@ -33,7 +33,7 @@ export class Choices {
 export const genes = (size: number): fc.Arbitrary<number[]> =>
   fc.array(fc.nat(5039), { minLength: 40, maxLength: size, size: 'max' })
 
-/** Numbers from a seed: inputs, the same on every target. */
+/** Pseudo-random numbers from a seed, for inputs that are equal on every target. */
 export function randomNumbers(seed: number): () => number {
   let state = (seed ^ 0x9e3779b9) >>> 0
   return () => {

@@ -1,6 +1,6 @@
 /**
- * `compareTargets`: one kernel on several targets with the same random inputs, and outputs that held a poison before. Where a
- * target is wrong, it says which output, site, item and element.
+ * `compareTargets` runs one kernel on several targets with the same random inputs. Outputs are filled with a poison
+ * value first. If a target differs, the error names the output, site, item and element.
  */
 import { openWorld, type SymmetricFlags, type SymmetricTensor, type World } from '../../../src/index.ts'
 import type { StorageDType } from '../../../src/ir/dtype.ts'
@@ -10,14 +10,14 @@ import { CheckWorld } from '../../../src/targets/check/world.ts'
 import type { Generated } from './generator.ts'
 import { accumulators, commutative, contents, params, type Name } from './params.ts'
 
-/** A number every dtype has, and that no kernel is likely to write. */
+/** A number that every dtype can represent and that a kernel is unlikely to write. */
 const poison = 88
 
 type Held = Readonly<Record<Name, SymmetricTensor | SymmetricFlags>>
-/** What each rank holds in each tensor that kernels write. */
+/** The contents of each written tensor, per rank. */
 export type Results = ReadonlyMap<Name, readonly Float64Array[]>
 
-/** A target by name; `check:lowered` is the checker on the lowered form, `check@7` with seed 7. */
+/** Opens a target by name. `check:lowered` is the checker on the lowered form. `check@7` is the checker with seed 7. */
 export async function open(target: string, ranks: number): Promise<World> {
   if (target === 'check:lowered')
     return new CheckWorld({ ranks, stage: 'lowered', scheduler: new RandomScheduler(1) })
@@ -52,7 +52,7 @@ function allocate(world: World, { shape, sites }: Generated, seed: number): Held
   return held as Held
 }
 
-/** What a target leaves in every tensor that the kernel writes. */
+/** The final contents of every tensor that the kernel writes, on one target. */
 export async function resultsOn(target: string, generated: Generated, seed: number): Promise<Results> {
   const { shape, kernel } = generated
   const world = await open(target, shape.ranks)
@@ -79,7 +79,7 @@ export async function resultsOn(target: string, generated: Generated, seed: numb
   }
 }
 
-/** Throws where a target differs from the first by more than the kernel allows. */
+/** Throws if a target differs from the first one by more than the kernel allows. */
 export async function compareTargets(
   generated: Generated,
   targets: readonly string[],
@@ -94,7 +94,7 @@ export async function compareTargets(
   }
 }
 
-/** Where two targets first differ by more than the kernel allows, in words. */
+/** Describes the first difference between two targets that exceeds the allowed one, or returns undefined. */
 export function differenceOf(
   generated: Generated,
   expected: Results,
@@ -123,7 +123,7 @@ function compare(
   for (let i = 0; i < wanted.length; i++) {
     const site = Math.floor(i / (slot * shape.items))
     const error = tolerances?.[site] ?? 0
-    // Each of the two may be off by as much.
+    // Each of the two targets may deviate by `error`.
     if (Object.is(wanted[i], got[i]) || Math.abs(wanted[i] - got[i]) <= 2 * error) continue
     const item = Math.floor(i / slot) % shape.items
     return (

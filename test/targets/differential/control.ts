@@ -1,4 +1,4 @@
-/** Steps that own blocks: loops that carry values, branches that yield them, pipelines, products of matrices. */
+/** Generator steps with blocks: loops that carry values, branches that yield values, pipelines, and matrix products. */
 import type { DotDType } from '../../../src/ir/dtype.ts'
 import type { Fragment, Shared, Tensor, Value } from '../../../src/index.ts'
 import { extents, isArithmetic, type Builder } from './builder.ts'
@@ -9,14 +9,14 @@ import { dotDTypes, smallest } from './params.ts'
 const alike = (a: Entry) => (b: Entry) =>
   isExact(b) && b.dtype === a.dtype && b.shape.join() === a.shape.join()
 
-/** Some steps in a block of their own, and a value like `a` from among what they left. */
+/** Generates some steps in a nested block and returns one of their values with the type and shape of `a`. */
 function block(on: Builder, steps: (on: Builder, count: number) => void, a: Entry, given: Value): Value {
   return on.inner(() => {
     const carried = entry(given)
     on.add(carried)
     steps(on, on.choices.below(4))
     const result = on.exact(alike(a)) ?? carried
-    // Nothing like it was made: a loop that carries the same value for ever shows nothing.
+    // No such value was computed. A loop that carries the same value forever would test nothing, so 1 is added.
     const unchanged = result.value.node === given.node
     return isArithmetic(a.dtype) && unchanged ? call(given, 'add', 1) : result.value
   })
@@ -47,7 +47,8 @@ export const controlSteps = (steps: (on: Builder, count: number) => void): reado
   const repeat: Step = (on) => {
     const a = on.exact(({ dtype }) => isArithmetic(dtype) && dtype !== 'i64')
     if (!a || on.depth > 2) return
-    // A `while` may wait for somebody, so a grid of several programs must be resident, which not every target has room for.
+    // A `while` may wait for other programs, so its grid must be resident, and not every target has room for several
+    // programs.
     if (on.shape.grid > 1 && !on.shape.communicates) return
     const most = on.choices.below(4)
     const { state } = on.t.while(
@@ -76,14 +77,16 @@ export const controlSteps = (steps: (on: Builder, count: number) => void): reado
   return [loop, branch, repeat]
 }
 
-/** A product's tiles: declared at the top of the kernel, so a kernel has one form of product. */
+/**
+ * The tiles of a product. The tiles are declared at the top of the kernel, so a kernel has one product configuration.
+ */
 export interface Product {
   readonly dtype: DotDType
   readonly m: number
   readonly n: number
   readonly k: number
   readonly left: Shared<DotDType, 2>
-  /** [n, k] where it is read with its axes exchanged. */
+  /** Declared as [n, k] if it is read transposed. */
   readonly right: Shared<DotDType, 2>
   readonly transposed: boolean
   readonly fragments: boolean
@@ -110,11 +113,11 @@ export function declareProduct(on: Pick<Builder, 't' | 'choices'>): Product {
   }
 }
 
-/** A product in a pipeline over k. The tiles reach over the edge, where both operands are 0. */
+/** A product in a pipeline over k. The tiles extend past the edge of the tensors, where both operands are 0. */
 export const product =
   (form: Product): Step =>
   (on) => {
-    // Two producers at once would share its tiles; one inside a block is left to other tests.
+    // Two concurrent products would share their tiles. Products inside blocks are covered by other tests.
     if (on.depth > 0) return
     const { t, choices } = on
     const { dtype, m, n, k, left, right, transposed, fragments } = form
@@ -143,7 +146,7 @@ export const product =
     on.add(entry(total, known.magnitude, known.error))
   }
 
-/** Integers summed over a pipeline that copies into a shared tile. */
+/** A sum of integers over a pipeline that copies into a shared tile. */
 export const exactPipeline =
   (tile: Shared<'i32', 2>): Step =>
   (on) => {

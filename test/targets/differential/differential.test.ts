@@ -1,6 +1,7 @@
 /**
- * Random kernels give the same on every target: bit for bit where nothing but integers, copies and correctly rounded operations
- * is involved, within the kernel's own bound elsewhere. ARKE_KERNELS sets how many of each class are tried, ARKE_SEED which.
+ * Random kernels return the same results on every target. Results are equal bit for bit if a kernel uses only integers,
+ * copies and correctly rounded operations, and otherwise within the kernel's own error bound. ARKE_KERNELS sets the
+ * number of kernels per class, and ARKE_SEED the seed.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -14,7 +15,7 @@ import { generate, type Generated, type KernelClass } from './generator.ts'
 import { Mutant, type Mutation } from './mutant.ts'
 import { realTargets } from './targets.ts'
 
-/** A compiler of C++ takes half a second for each. */
+/** The default number of kernels per target. On `native`, compiling each kernel takes half a second. */
 const usual: Readonly<Record<string, number>> = { check: 40, wasm: 150, native: 25 }
 const runsOn = (target: string): number => Number(process.env.ARKE_KERNELS ?? usual[target] ?? 25)
 const seedOf = (seed: number): number => Number(process.env.ARKE_SEED ?? seed)
@@ -32,7 +33,7 @@ async function expectSame(
       try {
         await compareTargets(generated, targets, inputs)
       } catch (error) {
-        // A GPU's emitter has things that it refuses, with a reason.
+        // The GPU emitter rejects some kernels with a reason.
         if (targets.includes('cuda') && error instanceof KernelError) return
         const ir = generated.kernel.record({ world: generated.shape.ranks })
         const text = `${JSON.stringify(generated.shape)}\n${print(ir)}`
@@ -41,7 +42,7 @@ async function expectSame(
         })
       }
     }),
-    // Shrinking runs a kernel hundreds of times, which a compiled target takes minutes for: on demand.
+    // Shrinking runs a kernel hundreds of times, which takes minutes on a compiled target. It is therefore optional.
     { seed, numRuns: runs, endOnFailure: process.env.ARKE_SHRINK !== '1' },
   )
 }
@@ -61,7 +62,7 @@ describe.each(['exact', 'bounded'] as const)('%s kernels', (kind) => {
 })
 
 describe('the generator', () => {
-  it('uses all of the language that a kernel of one role can', () => {
+  it('uses every language feature that a kernel without roles can use', () => {
     const used = new Set<string>()
     for (const kind of ['exact', 'bounded'] as const)
       for (const list of fc.sample(genes(400), { seed: 5, numRuns: 120 })) {
@@ -77,7 +78,7 @@ describe('the generator', () => {
   })
 })
 
-describe('a target that is wrong', () => {
+describe('a target with a bug', () => {
   const confuse = (op: OpName, as: OpName): readonly [OpName, Mutation] => [
     op,
     () => (node, copier) =>
@@ -91,7 +92,7 @@ describe('a target that is wrong', () => {
           )
         : undefined,
   ]
-  /** A load or store that takes part where its mask is off. */
+  /** A mutation that ignores the mask of a load or store. */
   const ignoreMask = (op: OpName, inputs: number): readonly [OpName, Mutation] => [
     op,
     () => (node, copier) =>
@@ -124,7 +125,7 @@ describe('a target that is wrong', () => {
     'has another exp2': ['exp2', drift],
   }
 
-  /** Kernels with what they leave when they are read rightly. */
+  /** Kernels with the memory contents that a correct implementation produces. */
   const kernels: { readonly right: Generated; readonly ops: ReadonlySet<string>; results?: Results }[] = []
   const lists = fc.sample(genes(400), { seed: 31, numRuns: 150 })
   const kernelAt = (at: number) =>
@@ -134,13 +135,13 @@ describe('a target that is wrong', () => {
       return { right, ops: new Set([...walk(ir.body)].map(({ op }) => op)) }
     })())
 
-  it.each(Object.entries(mistakes))('is found out by what it leaves: %s', async (_, [op, mutation]) => {
+  it.each(Object.entries(mistakes))('is detected by its results: %s', async (_, [op, mutation]) => {
     let difference: string | undefined
     for (let at = 0; at < lists.length && difference === undefined; at++) {
       const one = kernelAt(at)
       if (!one.ops.has(op)) continue
       const wrong = { ...one.right, kernel: new Mutant(one.right.kernel, mutation) }
-      // A mistake that stops the kernel is noticed without comparing anything.
+      // A mutation that aborts the kernel is detected without a comparison.
       const got = await resultsOn('check', wrong, 3).catch(() => undefined)
       if (!got) continue
       one.results ??= await resultsOn('check', one.right, 3)

@@ -1,9 +1,9 @@
 /**
- * The values a generated kernel has at hand, with what is known about them: how large they can be, and by how much two targets
- * may differ from the real number they stand for. An error of 0 means that every target must have the same bits.
+ * The available values of a generated kernel, with bounds: the maximum magnitude, and the maximum deviation of any
+ * target from the exact real number. An error of 0 means that every target must return the same bits.
  *
- * The bounds: a sum of n terms in any order n² half-units of its size, a product of matrices likewise with fused or separate
- * roundings, and `transcendental` for the functions that no standard fixes.
+ * Error bounds: a sum of n terms in any order has an error of n² half-units of its magnitude. A matrix product has the
+ * same bound, with fused or separate rounding. Functions that no standard specifies have the bound `transcendental`.
  */
 import type { DType } from '../../../src/ir/dtype.ts'
 import type { Value } from '../../../src/index.ts'
@@ -12,15 +12,15 @@ export interface Entry {
   readonly value: Value
   readonly dtype: DType
   readonly shape: readonly number[]
-  /** Of f32: no larger than this; Infinity where nothing is known. */
+  /** For f32: an upper bound on the magnitude, or Infinity if unknown. */
   readonly magnitude: number
-  /** Of f32: no further than this from the real number. */
+  /** For f32: an upper bound on the deviation from the exact real number. */
   readonly error: number
 }
 
-/** Half a unit in the last place, relative. */
+/** The relative size of half a unit in the last place of an f32. */
 export const halfUnit = 2 ** -24
-/** What exp2, log2, tanh, sigmoid and rsqrt may be off, relative to the largest result. */
+/** The allowed error of exp2, log2, tanh, sigmoid and rsqrt, relative to the largest result. */
 export const transcendental = 2 ** -20
 
 export function entry(value: Value, magnitude = Infinity, error = 0): Entry {
@@ -31,18 +31,18 @@ export const isExact = ({ error }: Entry): boolean => error === 0
 
 type Operands = (...operands: readonly (Value | number)[]) => Value
 
-/** A method of a value by its name: what a generator writes instead of code. */
+/** Calls a method of a value by its name. */
 export function call(value: Value, method: string, ...operands: readonly (Value | number)[]): Value {
   return (value[method as keyof Value] as unknown as Operands).call(value, ...operands)
 }
 
-/** Of an f32 at most `limit` in size, whatever it was: a NaN becomes -limit. */
+/** Clamps an f32 to at most `limit` in magnitude. A NaN becomes -limit. */
 export function clamp(one: Entry, limit: number): Entry {
   if (one.magnitude <= limit) return one
   return entry(call(call(one.value, 'max', -limit), 'min', limit), limit, one.error)
 }
 
-/** a op b for add, sub and mul on f32 where one of them is not exact. */
+/** a op b for add, sub and mul on f32, where at least one operand may be inexact. */
 export function inexactBinary(method: 'add' | 'sub' | 'mul', a: Entry, b: Entry): Entry {
   const value = call(a.value, method, b.value)
   const magnitude = method === 'mul' ? a.magnitude * b.magnitude : a.magnitude + b.magnitude
@@ -52,7 +52,7 @@ export function inexactBinary(method: 'add' | 'sub' | 'mul', a: Entry, b: Entry)
   return entry(value, magnitude, inherited + magnitude * halfUnit + 2 ** -149)
 }
 
-/** The functions no standard fixes, each on a domain where its slope is bounded. */
+/** Applies a function that no standard specifies, on a domain where its slope is bounded. */
 export function transcendentalOf(name: 'exp2' | 'log2' | 'tanh' | 'sigmoid' | 'rsqrt', one: Entry): Entry {
   const made = (from: Entry, slope: number, magnitude: number): Entry =>
     entry(call(from.value, name), magnitude, slope * from.error + magnitude * transcendental)
@@ -76,7 +76,7 @@ export function transcendentalOf(name: 'exp2' | 'log2' | 'tanh' | 'sigmoid' | 'r
   }
 }
 
-/** The sum along an axis of `extent` elements. */
+/** The sum along an axis. */
 export function sumOf(one: Entry, axis: number): Entry {
   const extent = one.shape[axis]
   const value = call(one.value, 'sum', axis)
@@ -85,7 +85,7 @@ export function sumOf(one: Entry, axis: number): Entry {
   return entry(value, magnitude, extent * one.error + extent * magnitude * halfUnit + 2 ** -149)
 }
 
-/** accumulator + a x b, with operands that are exact and no larger than `size`. */
+/** The bounds of accumulator + a x b, for exact operands with magnitudes of at most `size`. */
 export function dotError(
   accumulator: Entry,
   depth: number,

@@ -1,4 +1,7 @@
-/** Steps that compute: arithmetic, comparisons, casts, reductions, changes of shape. Each adds a value or does nothing. */
+/**
+ * Generator steps that compute: arithmetic, comparisons, casts, reductions, changes of shape. Each step adds a value or
+ * does nothing.
+ */
 import { dtypes, type DType } from '../../../src/ir/dtype.ts'
 import type { Value } from '../../../src/index.ts'
 import { extents, isArithmetic, isInteger, type Builder } from './builder.ts'
@@ -8,7 +11,7 @@ export type Step = (on: Builder) => void
 
 const same = (a: Entry, b: Entry): boolean => a.shape.join() === b.shape.join()
 
-/** Another operand of a's dtype that its shape meets, or a number. */
+/** Another operand of a's dtype with a compatible shape, or a constant. */
 function other(on: Builder, a: Entry): Entry {
   const found = on.exact((one) => one.dtype === a.dtype && (one.shape.length === 0 || same(a, one)))
   if (found && on.choices.below(4) !== 3) return found
@@ -35,7 +38,7 @@ const iota: Step = (on) => on.add(on.t.arange(on.choices.pick(extents)))
 const identity: Step = (on) => {
   const { t } = on
   const ids = [on.item, t.rank, t.constant('i32', t.world), on.args.in_f32.dim(on.choices.below(2))]
-  // Where programs wait for each other a target chooses how many there are.
+  // If programs wait for each other, the target chooses the grid, so ids of programs differ between targets.
   if (!on.shape.communicates) ids.push(t.program, t.programs)
   on.add(on.choices.pick(ids))
 }
@@ -59,7 +62,7 @@ const binary: Step = (on) => {
     isInteger(a.dtype) ? [...floats, 'mod', 'and', 'or', 'xor', 'shl', 'shr'] : floats,
   )
   if (method === 'shl' || method === 'shr') {
-    // By less than the width, and in i64 not out of sight.
+    // Shift amounts are below the width. For i64 they are small, so that the value stays below 2^53.
     const amount = call(b.value, 'and', a.dtype === 'i64' ? 15 : 31)
     return on.add(call(a.value, method, amount))
   }
@@ -94,7 +97,7 @@ const cast: Step = (on) => {
   if (!a) return
   const to = on.choices.pick(everyDType)
   const isFloat = dtypes[a.dtype].kind === 'float'
-  // Beyond 2^53 an i64 is an error, and a float may lie anywhere.
+  // An i64 beyond 2^53 is an error, so a float is clamped first.
   const from: Value = to === 'i64' && isFloat ? clamp(entry(a.value.to('f32')), 1e6).value : a.value
   on.add(from.to(to))
 }
@@ -106,7 +109,7 @@ const reduce: Step = (on) => {
   on.add(call(a.value, on.choices.pick(methods), on.choices.below(a.shape.length)))
 }
 
-/** `expand`, then perhaps stretched along the new axis. */
+/** `expand`, optionally followed by a broadcast along the new axis. */
 const expand: Step = (on) => {
   const a = on.find(({ shape }) => shape.length === 1)
   if (!a) return
@@ -148,7 +151,7 @@ export const exactSteps: readonly Step[] = [
   transpose,
 ]
 
-// Where targets may differ: by no more than is written down.
+// Steps with results that may differ between targets, within a stated bound
 
 const bounded = (on: Builder): Entry | undefined =>
   on.find(({ dtype, magnitude }) => dtype === 'f32' && Number.isFinite(magnitude))
@@ -170,7 +173,7 @@ const combine: Step = (on) => {
   on.add(inexactBinary(on.choices.pick(['add', 'sub', 'mul'] as const), a, clamp(b, 4)))
 }
 
-/** What does not enlarge an error: the larger of two, the largest of a row, the opposite. */
+/** Operations that do not increase an error: negation, absolute value, minimum and maximum. */
 const keep: Step = (on) => {
   const a = on.find((one) => one.dtype === 'f32' && !isExact(one))
   if (!a) return

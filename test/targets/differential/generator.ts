@@ -1,7 +1,7 @@
 /**
- * A random kernel from a list of decisions, recorded through the public language. It is right by construction: every place is
- * written by one agent, remote inputs are read only, mail is signalled before it is read, atomics commute. So all targets
- * must agree, bit for bit unless a site says by how much they may not.
+ * Generates a random kernel from a list of decisions, through the public language. The kernel is correct by
+ * construction: every element has a single writer, remote inputs are read-only, mail is signalled before it is read,
+ * and atomics commute. All targets must therefore agree: bit for bit, or within the bound that a store site allows.
  */
 import {
   kernel,
@@ -20,17 +20,20 @@ import { boundedSteps, exactSteps, type Step } from './expressions.ts'
 import { loadSmall, memorySteps, storeEntry } from './memory.ts'
 import { accumulated, params, storage, type Args, type Params } from './params.ts'
 
-/** `exact` has no sums or products of floats and no transcendentals: its results are the same bits everywhere. */
+/**
+ * `exact` kernels have no sums or products of floats and no transcendental functions, so their results are the same
+ * bits everywhere.
+ */
 export type KernelClass = 'exact' | 'bounded'
 
 export interface Generated {
   readonly kernel: Kernel<Params>
   readonly shape: Shape
-  /** What targets may differ by, for each dtype and site; known once the kernel is recorded. */
+  /** The allowed difference between targets per dtype and site. Known once the kernel is recorded. */
   readonly sites: Sites
 }
 
-/** Item by item: each program's share of the work. */
+/** Generates the work on one item. */
 type Body = (on: Builder) => void
 
 export function generate(genes: readonly number[], kind: KernelClass): Generated {
@@ -49,7 +52,7 @@ export function generate(genes: readonly number[], kind: KernelClass): Generated
     launches: choices.between(1, 2),
   }
   const sites: Sites = new Map()
-  // The rest is read anew by every recording, of which there is one a world size.
+  // Every recording reads the remaining decisions again. There is one recording per world size.
   const rest = genes.slice(11)
   const made = kernel('generated', params, (t, args) => {
     sites.clear()
@@ -115,7 +118,10 @@ function record(
     })
 }
 
-/** Write, signal, wait, read a neighbour: once an item, and items are done in order, so that nobody waits for a later one. */
+/**
+ * Writes, signals, waits and reads from a neighbour, once per item. Programs process items in order, so no program
+ * waits for a later item.
+ */
 function mail(on: Builder): void {
   const { t, choices, item } = on
   const { mail, ready } = on.args

@@ -1,4 +1,4 @@
-/** Steps that touch memory: loads, stores and copies of tiles, rows and elements, shared tiles, atomics. */
+/** Generator steps that access memory: loads, stores and copies of tiles, rows and elements, shared tiles, atomics. */
 import { dtypes, type StorageDType } from '../../../src/ir/dtype.ts'
 import type { Ref, Scalar, Tensor, Value } from '../../../src/index.ts'
 import { extents, type Builder } from './builder.ts'
@@ -9,7 +9,7 @@ import { accumulated, accumulators, commutative, smallest, storage } from './par
 type Source = Tensor<StorageDType, 2>
 type Places = Ref<StorageDType, number, 'global'>
 
-/** The index of a tile that lies at least partly inside: a number, or one that differs by item. */
+/** The index of a tile that is at least partly inside the tensor: a constant, or an index that depends on the item. */
 function tileIndex(on: Builder, extent: number, size: number): number | Scalar {
   const count = Math.ceil(extent / size)
   return on.choices.below(2) === 0 ? on.choices.below(count) : on.item.mod(count)
@@ -20,7 +20,7 @@ function tile(on: Builder, from: Source, shape: readonly [number, number]): Ref<
   return from.tile(at, shape)
 }
 
-/** Places to load from, of every kind the language has. */
+/** References to load from, of every kind that the language has. */
 function places(on: Builder, from: Source): Places {
   const { t, choices } = on
   const { rows, columns } = on.shape
@@ -63,12 +63,13 @@ function load(on: Builder, from: Places): Value {
 const loadAny: Step = (on) => {
   const loaded = load(on, places(on, on.input(on.choices.pick(storage))))
   on.add(loaded)
-  // Most steps are arithmetic, and what is stored in 8 or 16 bits is not.
+  // Most steps are arithmetic, which 8-bit and 16-bit dtypes do not support. A loaded 8-bit or 16-bit value is
+  // therefore also added in a wider dtype.
   if (!['f32', 'i32', 'u32', 'i64'].includes(loaded.dtype))
     on.add(loaded.to(dtypes[loaded.dtype].kind === 'int' ? 'i32' : 'f32'))
 }
 
-/** Elements that cannot be large: where bounds begin. */
+/** Loads elements of bounded magnitude, which the error bounds start from. */
 export const loadSmall: Step = (on) => {
   const from = on.args.small_f32 as unknown as Source
   const [r, c] = [on.choices.pick(extents), on.choices.pick(extents)]
@@ -94,7 +95,7 @@ export function storeEntry(on: Builder, a: Entry): void {
     return choices.below(3) === 2 ? t.copy(value as never, to, mask) : t.store(to, value, mask)
   }
   const row = choices.below(height)
-  // One row by elements, where they fit; else as a tile with its edge cut off.
+  // Stores a row by elements if it fits, otherwise as a tile that extends past the edge.
   const to: Places =
     a.shape[0] <= width && choices.below(2) === 1
       ? out.at([row, t.arange(a.shape[0])])
@@ -102,7 +103,7 @@ export function storeEntry(on: Builder, a: Entry): void {
   t.store(to, value, mask)
 }
 
-/** Global to global, here or there, without passing through the kernel's hands. */
+/** Copies from global to global memory, local or remote, without loading the data into fragments. */
 const copy: Step = (on) => {
   const dtype = on.choices.pick(storage)
   const out = on.slot(dtype)
@@ -113,7 +114,7 @@ const copy: Step = (on) => {
   on.t.copy(from, out.tile([0, 0], shape), mask)
 }
 
-/** Through a shared tile: written whole, read whole, by element or with its axes exchanged. */
+/** Passes data through a shared tile, which is written as a whole and read as a whole, by element or transposed. */
 const share: Step = (on) => {
   const { t, choices } = on
   const to = choices.pick(on.shared)
@@ -135,7 +136,10 @@ const share: Step = (on) => {
   }
 }
 
-/** Atomics of many agents whose order makes no difference; what they return does depend on it and is left alone. */
+/**
+ * Atomics from many agents whose order does not change the final contents. The returned values depend on the order and
+ * are ignored.
+ */
 const accumulate: Step = (on) => {
   const { t, choices } = on
   const dtype = choices.pick(accumulated)

@@ -1,11 +1,11 @@
-/** A kernel that is recorded as another and then changed: a mistake of a kernel, or of a target that reads it wrongly. */
+/** A kernel that is recorded and then modified, to simulate a bug in a kernel or in a target. */
 import { Kernel, type Meta, type Params } from '../../../src/index.ts'
 import type { KernelIR, Node } from '../../../src/ir/node.ts'
 import { Copier } from '../../../src/ir/rewrite.ts'
 import { verify } from '../../../src/ir/verify.ts'
 import type { Specialisation } from '../../../src/lang/kernel.ts'
 
-/** What stands for a node: another one, nothing at all, or a copy of itself. */
+/** Replaces a node by another node, drops it, or copies it unchanged (undefined). */
 type Replace = (node: Node, copier: Copier) => Node | 'drop' | undefined
 export type Mutation = (ir: KernelIR) => Replace
 

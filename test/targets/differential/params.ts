@@ -1,4 +1,7 @@
-/** The tensors and flags of every generated kernel: one input and one output a dtype, accumulators for atomics, mail for peers. */
+/**
+ * The tensors and flags of every generated kernel: one input and one output per dtype, accumulators for atomics, mail
+ * for peers.
+ */
 import { dtypes, round, type DotDType, type StorageDType } from '../../../src/ir/dtype.ts'
 import { flags, tensor, type Arguments } from '../../../src/index.ts'
 import { randomNumbers } from './choices.ts'
@@ -6,9 +9,9 @@ import { randomNumbers } from './choices.ts'
 export const storage = Object.keys(dtypes).filter((name) => name !== 'bool') as StorageDType[]
 export const dotDTypes: readonly DotDType[] = ['f32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'i8']
 export const accumulated = ['i32', 'u32', 'i64'] as const
-/** Atomics whose order makes no difference, each on a row of its own. */
+/** Atomics whose order does not change the final contents. Each uses its own row. */
 export const commutative = ['add', 'min', 'max', 'and', 'or', 'xor'] as const
-/** Elements of a row of an accumulator. */
+/** The number of elements in a row of an accumulator. */
 export const accumulators = 5
 
 export const params = {
@@ -48,14 +51,14 @@ export type Params = typeof params
 export type Args = Arguments<Params>
 export type Name = keyof Params
 
-/** The largest a `small` input gets. */
+/** The largest magnitude of a `small` input. */
 export const smallest = 2
 
-/** What no arithmetic should trip over. */
+/** Floats that are special cases of arithmetic. */
 const special = [0, -0, 1, -1, NaN, Infinity, -Infinity, 1e30, -3e-39, 65504, 448, 57344, 0.5, 2.5, -1.5]
 const corners = [0, 1, -1, 127, 128, -128, 255, 256, 2 ** 31 - 1, -(2 ** 31), 2 ** 32 - 1, 2 ** 24 + 1]
 
-/** `count` elements of a dtype, with its corners among them. */
+/** Returns `count` elements of a dtype, including its special values. */
 export function contents(dtype: StorageDType, count: number, seed: number, small: boolean): number[] {
   const next = randomNumbers(seed)
   const { kind } = dtypes[dtype]

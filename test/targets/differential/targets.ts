@@ -1,7 +1,7 @@
-/** Which targets this machine offers, asked once; of the others the reason is printed. */
+/** Detects which targets this machine has and prints the reason why others are missing. */
 import { openWorld } from '../../../src/index.ts'
 
-/** Every target that runs kernels as the checker does, without a GPU; ARKE_TARGETS names fewer. */
+/** The targets that run kernels without a GPU. ARKE_TARGETS can name fewer targets. */
 const known = process.env.ARKE_TARGETS?.split(',') ?? ['wasm', 'native']
 
 async function offered(target: string): Promise<boolean> {

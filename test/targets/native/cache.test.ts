@@ -1,4 +1,4 @@
-/** Finding a compiler, and libraries kept on disk. */
+/** Finding a compiler, and caching libraries on disk. */
 import { spawn } from 'node:child_process'
 import {
   existsSync,
@@ -22,13 +22,13 @@ import { loadNative, nativeEngine, type NativeEngine } from '../../../src/target
 import { cacheForTests, engineForTests, entryOf, moduleOf, sharedMemory } from './engine.ts'
 
 describe('finding a compiler', () => {
-  test('the one that is forced and absent is named, with what to do', () => {
+  test('names a missing ARKE_CXX compiler and says what to do', () => {
     expect(nativeEngine({ ARKE_CXX: '/nonexistent' })).toEqual({
       unavailable:
         'native: no C++ compiler (/nonexistent: not found): set ARKE_CXX to a C++ compiler, or remove it',
     })
   })
-  test('without any, all that were tried are named', () => {
+  test('names all compilers that were tried if none is found', () => {
     const before = process.env['PATH']
     process.env['PATH'] = '/nonexistent'
     try {
@@ -40,7 +40,7 @@ describe('finding a compiler', () => {
       process.env['PATH'] = before
     }
   })
-  test('a command that is no compiler says why', () => {
+  test('says why a command is not a compiler', () => {
     const found = nativeEngine({ ARKE_CXX: 'false' })
     expect('unavailable' in found && found.unavailable).toContain('false: exit 1')
   })
@@ -58,12 +58,12 @@ describe('the machine', () => {
   ])('%s', (_, text, lanes, rows) => {
     expect(machineOf(text, caches)).toEqual({ name: 'native', lanes, rows, columns: 2, ...caches })
   })
-  test('with lanes that somebody wants to try', () => {
+  test('uses the number of lanes from ARKE_LANES', () => {
     expect(machineOf(macros('__AVX2__', '__FMA__'), caches, 16)).toMatchObject({ lanes: 16, rows: 12 })
     const refused = nativeEngine({ ...process.env, ARKE_LANES: '5' })
     if (engine) expect(refused).toEqual({ unavailable: 'native: ARKE_LANES=5: vectors have 4, 8, 16 lanes' })
   })
-  test('sizes of caches as Linux writes them', () => {
+  test('parses cache sizes as Linux prints them', () => {
     expect(['32K\n', '2M', '512', '', 'K'].map(cacheBytes)).toEqual([
       32768,
       2097152,
@@ -85,7 +85,7 @@ describe.skipIf(!engine)('the cache', () => {
   const callOf = (path: string): number =>
     loadNative(new TextEncoder().encode(path), sharedMemory(1))[0](0, 0, 0)
 
-  test('a second engine finds what the first one built, and does not build it again', () => {
+  test('a second engine reuses the libraries that the first one built', () => {
     const path = pathOf(engine!, constantly(1))
     const built = statSync(path)
     expect(pathOf(again(), constantly(1))).toBe(path)
@@ -93,7 +93,7 @@ describe.skipIf(!engine)('the cache', () => {
     expect(callOf(path)).toBe(1)
   })
 
-  test('other code, and another compiler command, lie elsewhere', () => {
+  test('different code or another compiler command uses another folder', () => {
     const path = pathOf(engine!, constantly(1))
     expect(pathOf(engine!, constantly(2))).not.toBe(path)
     const other = nativeEngine({ ARKE_CACHE: cache, ARKE_CXX: `${engine!.compiler} -DOTHER` }) as NativeEngine
@@ -128,7 +128,7 @@ describe.skipIf(!engine)('the cache', () => {
     expect(readdirSync(join(cache, 'native')).filter((name) => /^(building|broken)/.test(name))).toEqual([])
   })
 
-  test('what was prepared while other things happen is at hand, the same as if it had been built at once', async () => {
+  test('a library prepared in the background equals one that was built synchronously', async () => {
     const module = moduleOf(engine!, 'prepared', [constantly(3)])
     let turns = 0
     const timer = setInterval(() => turns++, 1)
@@ -140,7 +140,7 @@ describe.skipIf(!engine)('the cache', () => {
     expect(readdirSync(join(cache, 'native')).filter((name) => /^building/.test(name))).toEqual([])
   })
 
-  test('a compiler that a signal ends leaves nothing, and its source is not blamed', () => {
+  test('a compiler killed by a signal leaves no files, and the error does not blame the source', () => {
     const folder = cacheForTests()
     const compiler = join(folder, 'interrupted')
     writeFileSync(
@@ -150,12 +150,12 @@ describe.skipIf(!engine)('the cache', () => {
     )
     const found = nativeEngine({ ARKE_CACHE: folder, ARKE_CXX: compiler }) as NativeEngine
     expect(() => found.compile(moduleOf(found, 'mine', [constantly(4)]))).toThrow(
-      'native: the compiler was ended by SIGINT while it built mine',
+      'native: the compiler was killed by SIGINT while building mine',
     )
     expect(readdirSync(join(folder, 'native'))).toEqual([])
   })
 
-  test('processes that build the same at once all get it', async () => {
+  test('several processes can build the same library concurrently', async () => {
     const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
     const folder = new URL('../../../src/targets/', import.meta.url)
     const script = `
@@ -181,13 +181,13 @@ describe.skipIf(!engine)('the cache', () => {
     expect(readdirSync(join(cache, 'native')).filter((name) => name.startsWith('building'))).toEqual([])
   }, 60_000)
 
-  test('beyond its size, what was not used for longest goes; what was used lately stays', () => {
+  test('beyond its size limit, the cache removes the least recently used libraries but keeps recent ones', () => {
     const folder = join(cache, 'native')
     const big = (name: string, hoursAgo: number): string => {
       const path = join(folder, name)
       mkdirSync(path)
       writeFileSync(join(path, 'kernel.so'), '')
-      // A hole: only its length counts.
+      // A sparse file, because only its length matters.
       truncateSync(join(path, 'kernel.so'), 150 * 1024 * 1024)
       const used = new Date(Date.now() - hoursAgo * 3_600_000)
       utimesSync(path, used, used)
@@ -199,7 +199,7 @@ describe.skipIf(!engine)('the cache', () => {
     rmSync(recent, { recursive: true })
   })
 
-  test('what does not compile keeps its source and says where it is', () => {
+  test('a source that does not compile is kept, and the error names its path', () => {
     const broken = nativeEngine({
       ARKE_CACHE: cache,
       ARKE_CXX: `${engine!.compiler} -Dextern=nonsense`,
@@ -215,7 +215,7 @@ describe.skipIf(!engine)('the cache', () => {
     expect(readFileSync(source, 'utf8')).toContain('entry0')
   })
 
-  test('a library that is gone is an error that names it', () => {
+  test('a missing library is an error that names it', () => {
     expect(() => loadNative(new TextEncoder().encode('/nonexistent/kernel.so'), sharedMemory(1))).toThrow(
       'native: /nonexistent/kernel.so cannot be loaded',
     )

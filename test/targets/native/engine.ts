@@ -1,4 +1,4 @@
-/** An engine with a cache of its own, for tests: or the reason why there is none, printed once. */
+/** A native engine with its own cache folder for tests, or undefined with the reason printed once. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ export function cacheForTests(): string {
   return folder
 }
 
-/** The engine on this machine, or undefined with a printed reason. */
+/** The engine on this machine. If there is none, prints the reason and returns undefined. */
 export function engineForTests(cache = cacheForTests()): NativeEngine | undefined {
   const engine = nativeEngine({ ...process.env, ARKE_CACHE: cache })
   if (!('unavailable' in engine)) return engine
@@ -35,7 +35,7 @@ export const sharedMemory = (pages = 80): WebAssembly.Memory =>
 export const load = (engine: NativeEngine, module: CodeModule, memory: WebAssembly.Memory): Entry[] =>
   loadNative(engine.compile(module), memory)
 
-/** An entry whose body is written here; what it gives is the result, 0 where that is nothing. */
+/** An entry with the given body. The entry returns the body's result, or 0 if it has none. */
 export const entryOf = (
   write: (w: Writer, launch: Local, frame: Local, slot: Local) => Operand | void,
   name = 'entry',

@@ -30,7 +30,7 @@ describe.skipIf(!engine)('memory', () => {
   const view = new DataView(memory.buffer)
   const bytes = new Uint8Array(memory.buffer)
 
-  /** Runs what is written once, on fresh bytes that differ everywhere. */
+  /** Runs the written code once, on freshly initialised bytes that differ everywhere. */
   const run = (write: (w: Writer, launch: Local, frame: Local, slot: Local) => Operand | void): number => {
     for (let i = 0; i < 65536; i++) {
       bytes[from + i] = (i * 151 + 90) & 255
@@ -101,7 +101,7 @@ describe.skipIf(!engine)('memory', () => {
     ])
   })
 
-  test('one number of memory fills a vector; lanes number themselves; a lane is taken out', () => {
+  test('loadSplat, lanes and extract', () => {
     const result = run((w, launch, frame) => {
       w.store('f32', frame, w.loadSplat('x', 'vf32', launch, 4))
       w.store('i32', frame, add(w.loadSplat('y', 'vi32', launch, 8), laneNumbers), 256)
@@ -116,14 +116,14 @@ describe.skipIf(!engine)('memory', () => {
     }
   })
 
-  test('addresses: signed indices, strides known at launch, pointers that the host wrote', () => {
+  test('addresses with signed indices, launch-time strides and host-written pointers', () => {
     const result = run((w, launch, frame, at) => {
       const minus = w.let('minus', constant('i32', -3))
       const middle = w.let('middle', address(launch, 0, 1, 4096))
       w.store('u8', frame, w.load('x', 'i32', 'u8', address(middle, minus, 100, 7)), 0)
       const row = w.let('row', stride(w.let('width', i32(25)), 4))
       w.store('u8', frame, w.load('x', 'i32', 'u8', step(middle, minus, row)), 1)
-      // A pointer lies in memory as an offset.
+      // Pointers are stored in memory as offsets.
       w.store('i64', at, constant('i64', from + 77), 8)
       w.store('u8', frame, w.load('x', 'i32', 'u8', w.loadPointer('host', at, 8)), 2)
       return compare('eq', address(launch, minus, 8), address(launch, 0, 1, -24))
@@ -136,7 +136,7 @@ describe.skipIf(!engine)('memory', () => {
     expect(result).toBe(1)
   })
 
-  test('bytes are copied and zeroed, none included', () => {
+  test('copies and zeroes bytes, including zero bytes', () => {
     run((w, launch, frame) => {
       const count = w.let('count', i32(1001))
       w.copyBytes(address(frame, 0, 1, 1), launch, count)
@@ -161,7 +161,7 @@ describe.skipIf(!engine)('memory', () => {
 
   const types = ['i32', 'i64'] as const
 
-  test('atomics give what was there before, in every order and width', () => {
+  test('atomics return the old value, in every order and width', () => {
     const names = Object.keys(meanings) as AtomicName[]
     const cases = names.flatMap((name) =>
       orders.flatMap((order) => types.map((type) => ({ name, order, type }))),
@@ -184,7 +184,7 @@ describe.skipIf(!engine)('memory', () => {
     })
   })
 
-  test('compareExchange writes only where it finds what it expected', () => {
+  test('compareExchange writes only if it finds the expected value', () => {
     const cases = orders.flatMap((order) => types.map((type) => ({ order, type })))
     run((w, _, frame) => {
       cases.forEach(({ order, type }, index) => {
@@ -204,7 +204,7 @@ describe.skipIf(!engine)('memory', () => {
     })
   })
 
-  test('the clock is the one that process.hrtime reads', () => {
+  test('the clock is the same as that of process.hrtime', () => {
     const before = Number(process.hrtime.bigint())
     run((w, _, frame) => w.store('i64', frame, convert('bits', 'i64', { kind: 'now', type: 'f64' })))
     const now = view.getFloat64(to, true)
@@ -212,7 +212,7 @@ describe.skipIf(!engine)('memory', () => {
     expect(now).toBeLessThanOrEqual(Number(process.hrtime.bigint()))
   })
 
-  test('the memory may grow: pointers stay', () => {
+  test('pointers stay valid when the memory grows', () => {
     const growing = new WebAssembly.Memory({ initial: 4, maximum: 64, shared: true })
     const write = entryOf((w, launch) => w.store('i32', launch, i32(7)))
     const [entry] = load(engine!, moduleOf(engine!, 'growing', [write]), growing)
@@ -222,7 +222,7 @@ describe.skipIf(!engine)('memory', () => {
   })
 })
 
-test('an entry that is not (launch, frame, slot) to i32 is refused', () => {
+test('rejects an entry whose signature is not (launch, frame, slot) to i32', () => {
   if (!engine) return
   const wrong = codeFunction('wrong', [['launch', 'ptr']], (w) => w.return(i32(0)), { result: 'i32' })
   expect(() => engine.source(moduleOf(engine, 'wrong', [wrong]))).toThrow(

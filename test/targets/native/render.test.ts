@@ -1,4 +1,4 @@
-/** Control flow of Code as C++, and the text that a person reads. */
+/** Control flow of Code as C++, and the readability of the generated text. */
 import { describe, expect, test } from 'vitest'
 import {
   add,
@@ -23,7 +23,7 @@ import { engineForTests, entryOf, load, moduleOf, sharedMemory } from './engine.
 const machine: Machine = { name: 'native', lanes: 8, rows: 6, columns: 2, l1: 32768, l2: 524288 }
 const textOf = (module: Omit<CodeModule, 'machine'>): string => renderCpp({ ...module, machine })
 
-/** y = max(a * x + y, 0) on n numbers, a multiple of the lanes. */
+/** y = max(a * x + y, 0) on n numbers, where n is a multiple of the lanes. */
 const scaleAndAdd = codeFunction(
   'scaleAndAdd',
   [
@@ -43,7 +43,7 @@ const scaleAndAdd = codeFunction(
   { hot: true },
 )
 
-test('a small function, as it is read', () => {
+test('renders a small function as readable C++', () => {
   const entry = entryOf((w, launch) => {
     const x = w.loadPointer('x', launch, 64)
     const y = w.loadPointer('y', launch, 96)
@@ -80,7 +80,7 @@ test('a small function, as it is read', () => {
   `)
 })
 
-test('only what is used of the prelude is printed', () => {
+test('prints only the used parts of the prelude', () => {
   const text = textOf({ name: 'nothing', entries: [entryOf(() => i32(1))] })
   expect(text.slice(0, text.indexOf('namespace'))).toMatchInlineSnapshot(`
     "// nothing, for vectors of 8 lanes.
@@ -93,7 +93,7 @@ test('only what is used of the prelude is printed', () => {
   `)
 })
 
-test('names: words of C++, of the prelude and of functions are left alone, and so is anything that is no name', () => {
+test('avoids names that C++, the prelude or functions use, and text that is not an identifier', () => {
   const entry = entryOf((w) => {
     const a = w.let('double', i32(1))
     const b = w.let('load', add(a, i32(2)))
@@ -122,7 +122,7 @@ describe.skipIf(!engine)('control flow', () => {
     })
   }
 
-  test('if and otherwise, with a local that both set', () => {
+  test('if and otherwise, with a local that both branches set', () => {
     const found = run(
       (w, n) => {
         const result: Local = { type: 'i32', name: 'result' }
@@ -135,11 +135,11 @@ describe.skipIf(!engine)('control flow', () => {
       },
       ...[-5, 0, 5],
     )
-    // A local that nobody has set is 0.
+    // A local that no statement has set is 0.
     expect(found).toEqual([-1, 0, 1])
   })
 
-  test('for: steps, no turn at all, a bound that its body changes', () => {
+  test('for with steps, with no iteration, and with a bound that its body changes', () => {
     const found = run(
       (w, n) => {
         const sum = w.let('sum', i32(0))
@@ -160,7 +160,7 @@ describe.skipIf(!engine)('control flow', () => {
     expect(found).toEqual([-4, 0, 1, 2, 11].map(sumOf))
   })
 
-  test('loop, break out of the innermost one, return out of all', () => {
+  test('break leaves the innermost loop, and return leaves all loops', () => {
     const found = run(
       (w, n) => {
         const count = w.let('count', i32(0))
@@ -179,8 +179,8 @@ describe.skipIf(!engine)('control flow', () => {
     expect(found).toEqual([7000, 33000, 50])
   })
 
-  test('locals that a loop carries from turn to turn', () => {
-    // Fibonacci: both locals are read before they are set in a turn.
+  test('locals that a loop carries from one iteration to the next', () => {
+    // Fibonacci numbers. Both locals are read before they are set in an iteration.
     const [found] = run((w, n) => {
       const a = w.let('a', i32(0))
       const b = w.let('b', i32(1))
@@ -194,7 +194,7 @@ describe.skipIf(!engine)('control flow', () => {
     expect(found).toBe(6765)
   })
 
-  test('a local first set in one turn and read in a later one keeps its value', () => {
+  test('a local set in one iteration keeps its value for a later iteration', () => {
     const [found] = run((w, n) => {
       const kept: Local = { type: 'i32', name: 'kept' }
       const sum = w.let('sum', i32(0))
@@ -207,7 +207,7 @@ describe.skipIf(!engine)('control flow', () => {
     expect(found).toBe(20)
   })
 
-  test('calls: arguments of every kind, results, functions that need the memory and those that do not', () => {
+  test('calls with arguments of every type, with results, and with or without access to the memory', () => {
     const triple = codeFunction('triple', [['x', 'i32']], (w, x) => w.return(mul(x, i32(3))), {
       result: 'i32',
       hot: true,
@@ -227,7 +227,7 @@ describe.skipIf(!engine)('control flow', () => {
     expect(found).toBe(26)
   })
 
-  test('integers wrap, comparisons are numbers', () => {
+  test('integers wrap, and comparisons yield 0 or 1', () => {
     const found = run(
       (w, n) => binary('xor', add(n, i32(1)), binary('min', compare('lt', n, i32(3)), i32(1))),
       ...[0x7fffffff, 0],

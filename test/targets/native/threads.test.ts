@@ -1,4 +1,4 @@
-/** Kernels on several threads: words that all of them count, sleeping until another thread wakes. */
+/** Kernels on several threads: shared counters, and sleeping until another thread wakes the kernel. */
 import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
 import { describe, expect, test } from 'vitest'
@@ -10,7 +10,7 @@ import { engineForTests, entryOf, moduleOf, sharedMemory } from './engine.ts'
 const engine = engineForTests()
 const word = 65536
 
-/** Runs an entry in a thread of its own; the library is loaded there as a worker of a world does it. */
+/** Runs an entry in a separate thread, which loads the library in the same way as a worker of a world. */
 const program = `
 const { parentPort, workerData } = require('node:worker_threads')
 const koffi = require(workerData.koffi)
@@ -38,7 +38,7 @@ describe.skipIf(!engine)('threads', () => {
   const compiled = (...entries: CodeFunction[]): string =>
     new TextDecoder().decode(engine!.compile(moduleOf(engine!, 'threads', entries)))
 
-  test('a word that three threads add to counts every addition', async () => {
+  test('a counter loses no addition from three threads', async () => {
     const count = entryOf((w, launch) => {
       w.for('i', 0, 100_000, 1, () => void w.atomic('add', launch, i32(1), 'relaxed'))
     })
@@ -48,14 +48,14 @@ describe.skipIf(!engine)('threads', () => {
     expect(new Int32Array(memory.buffer)[word / 4]).toBe(300_000)
   })
 
-  /** Sleeps until the word is no longer 0; gives how often it slept. */
+  /** Sleeps until the word is no longer 0, and returns the number of sleeps. */
   const sleeper = entryOf((w, launch) => {
     const turns = w.let('turns', i32(0))
     w.loop(() => {
       const seen = w.atomicLoad('seen', 'i32', launch, 'acquire')
       w.if(compare('ne', seen, i32(0)), () => w.break())
       w.set(turns, add(turns, i32(1)))
-      // Long enough that the test would fail if nobody woke it.
+      // The timeout is so long that the test would fail without a wake-up.
       w.emit({
         kind: 'sleep',
         at: { kind: 'local', type: 'ptr', local: launch },
@@ -92,7 +92,7 @@ describe.skipIf(!engine)('threads', () => {
     expect(await sleeping.result).toBeGreaterThanOrEqual(0)
   })
 
-  test('sleeping ends by itself: at once if the word differs, else when the time is over', async () => {
+  test('a sleep ends at once if the word differs, and otherwise at its timeout', async () => {
     const memory = sharedMemory(2)
     const brief = entryOf((w, launch) => {
       const at = { kind: 'local', type: 'ptr', local: launch } as const

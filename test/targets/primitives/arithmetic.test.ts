@@ -54,7 +54,7 @@ const mixed = (f: (a: number, b: number) => number, g: (a: bigint, b: bigint) =>
 const test = (f: (a: number, b: number) => boolean): Meaning => {
   return (_, a, b) => (f(a, b) ? 1 : 0)
 }
-/** A NaN loses, and -0 is below 0. */
+/** Minimum or maximum: returns the other operand for a NaN, and orders -0 below 0. */
 const extreme = (least: boolean): Meaning => {
   return (_, a, b) => {
     if (Number.isNaN(a)) return b
@@ -101,7 +101,10 @@ const binaryOf = (dtype: Arithmetic): string[] =>
   Object.keys(binary).filter(
     (name) => dtype !== 'f32' || !['mod', 'and', 'or', 'xor', 'shl', 'shr'].includes(name),
   )
-/** Divisors are not zero, and shifts stay below the width; an i64 stays where it is exact. */
+/**
+ * Adjusts the second operand: divisors are not zero, shifts are below the width, and i64 products stay exactly
+ * representable.
+ */
 function second(name: string, dtype: Arithmetic, b: number): number {
   if (name === 'shl' || name === 'shr') return Math.abs(b) % (dtype === 'i64' ? 20 : 32)
   if ((name === 'div' || name === 'mod') && dtype !== 'f32' && b === 0) return 3
@@ -117,7 +120,10 @@ const unary: Readonly<Record<string, (dtype: Arithmetic, x: number) => number>> 
 const unaryOf = (dtype: Arithmetic): string[] =>
   dtype === 'f32' ? ['neg', 'abs', 'sqrt'] : dtype === 'u32' ? ['neg', 'not'] : ['neg', 'abs', 'not']
 
-/** Functions no standard fixes, on numbers where they are neither 0 nor infinite, with what they may be off. */
+/**
+ * Functions that no standard specifies, for inputs where they are neither 0 nor infinite. `tolerance` is their allowed
+ * relative error.
+ */
 const approximations: Readonly<Record<string, (x: number) => number>> = {
   exp2: (x) => 2 ** x,
   log2: Math.log2,
@@ -128,7 +134,7 @@ const approximations: Readonly<Record<string, (x: number) => number>> = {
 const tolerance = 2 ** -20
 const gentle = (i: number): number => Math.fround(0.0625 + ((i * 37) % 97) / 12)
 
-/** A place in a line of a tensor for a value of any shape, one behind the other. */
+/** Allocates consecutive ranges of a 1-D tensor for values of any shape. */
 function line(total: number): { at: (shape: readonly number[]) => number; readonly length: number } {
   let next = 0
   return {
@@ -145,7 +151,7 @@ interface Entry {
 }
 const longest = 33
 
-/** Few operations at a time: a compiler's time grows faster than a kernel. */
+/** Few operations per kernel, because compile time grows faster than the size of a kernel. */
 const groupsOf = (dtype: Arithmetic): string[][] => {
   const names = [...binaryOf(dtype), ...unaryOf(dtype), 'select']
   return range(Math.ceil(names.length / 4)).map((group) => names.slice(group * 4, group * 4 + 4))
@@ -216,7 +222,7 @@ describe.each(targets)('arithmetic on %s', (target) => {
     })
   })
 
-  it.each(Object.keys(approximations))('%s within its bound', async (name) => {
+  it.each(Object.keys(approximations))('%s is within its error bound', async (name) => {
     const made = kernel(
       `approximate_${name}`,
       { x: tensor('f32', 1), y: tensor('f32', 2) },

@@ -1,4 +1,7 @@
-/** The nine atomics and strong loads and stores: every dtype, order, scope, mask and size; alone, and from all ranks at once. */
+/**
+ * The nine atomics, and strong loads and stores: every dtype, order, scope, mask and size, on one rank and from all
+ * ranks at once.
+ */
 import { describe, expect, it } from 'vitest'
 import { kernel, tensor, type Program, type Ref, type Value } from '../../../src/index.ts'
 import {
@@ -25,7 +28,7 @@ type AtomicDType = (typeof integers)[number] | 'f32'
 const dtypesOf = (op: Atomic): readonly AtomicDType[] =>
   ['and', 'or', 'xor', 'cas'].includes(op) ? integers : [...integers, 'f32']
 
-/** What an atomic leaves, in plain numbers. */
+/** The new value after an atomic, computed with plain numbers. */
 function meaning(op: Atomic, dtype: AtomicDType, old: number, value: number): number {
   const wrapped = (x: bigint): number =>
     Number(dtype === 'u32' ? BigInt.asUintN(32, x) : BigInt.asIntN(dtype === 'i32' ? 32 : 64, x))
@@ -47,7 +50,7 @@ function meaning(op: Atomic, dtype: AtomicDType, old: number, value: number): nu
       return bits((a, b) => a | b)
     case 'xor':
       return bits((a, b) => a ^ b)
-    case 'cas': // expects the operand, and leaves 77
+    case 'cas': // compares with the operand and stores 77
       return old === value ? 77 : old
     default:
       return op satisfies never
@@ -58,11 +61,11 @@ interface Case {
   readonly order: (typeof orders)[number]
   readonly scope: (typeof scopes)[number]
   readonly mask: MaskKind
-  /** 0 is a single place. */
+  /** The number of elements. 0 means a scalar reference. */
   readonly size: number
 }
 const sizes = [0, 1, 4, 7]
-/** Every order with every scope, and every mask with every size. */
+/** All combinations of order and scope, and all combinations of mask and size. */
 const allCases: readonly Case[] = range(48).map((i) => ({
   order: orders[i % 4],
   scope: scopes[Math.floor(i / 4) % 3],
@@ -72,7 +75,7 @@ const allCases: readonly Case[] = range(48).map((i) => ({
 const width = 7
 const extreme = { i32: 2 ** 31 - 2, u32: 2 ** 32 - 2, i64: 2 ** 40, f32: 2 ** 20 }
 
-/** What the places hold at first, and the operand of a lane: sometimes equal, and near where integers wrap. */
+/** The initial contents and the operand of each lane. Some are equal, and some are close to where integers wrap. */
 const startOf = (dtype: AtomicDType, row: number, lane: number): number =>
   (row + lane) % 3 === 0 ? extreme[dtype] : Math.abs(numberAt(dtype, row, lane))
 const operandOf = (row: number, lane: number): number => Math.abs(numberAt('u32', row, lane))
@@ -90,7 +93,7 @@ const table = (op: Atomic, dtype: AtomicDType, cases: readonly Case[]) =>
     (t, { cells, operands, before }) => {
       const next = t.rank.add(1).mod(t.world)
       cases.forEach(({ order, scope, mask, size }, row) => {
-        // Smaller scopes do not reach another rank.
+        // Scopes below `system` do not include other ranks.
         const where = scope === 'system' ? cells.on(next) : cells
         const lanes = t.arange(Math.max(size, 1))
         const limited = mask === 'none' ? {} : { mask: size === 0 ? undefined : lanes.lt(limitOf(mask)) }
@@ -109,7 +112,7 @@ describe.each(targets)('atomics on %s', (target) => {
     async (op, dtype) => {
       const turn = atomics.indexOf(op) + 3 * dtypesOf(op).indexOf(dtype)
       const ranks = 1 + (turn % 8)
-      // A fifth of them, in turn.
+      // A different fifth of the cases for each combination.
       const cases = fewerOn(
         target,
         allCases,
@@ -181,7 +184,7 @@ describe.each(targets)('atomics on %s', (target) => {
     },
   )
 
-  it('a compare-and-swap admits one at a time', async () => {
+  it('compare-and-swap works as a lock', async () => {
     const lock = kernel('lock', { lock: tensor('u32', 1), count: tensor('i32', 1) }, (t, { lock, count }) => {
       const [taken, cell] = [lock.on(0).at([0]), count.on(0).at([0])]
       t.for(5, () => {

@@ -1,11 +1,11 @@
-/** Casts: every dtype to every other, with ties, overflow, infinities and NaN among the numbers. */
+/** Casts from every dtype to every other, including ties, overflow, infinities and NaN. */
 import { describe, expect, it } from 'vitest'
 import { kernel, tensor, type Ref, type Value } from '../../../src/index.ts'
 import type { StorageDType } from '../../../src/ir/dtype.ts'
 import { convert, isInteger, wrap } from './formats.ts'
 import { fewerOn, onWorld, poison, range, storage, targets } from './harness.ts'
 
-// The last ones are no whole vector of any machine.
+// The number of values. The number is odd, so the last values never fill a whole vector.
 const count = 41
 const whole = [
   0,
@@ -28,9 +28,9 @@ const whole = [
 const floats = [
   ...[0, -0, 1, -1.5, 2.5, 0.1, -3.25, 3e-39, NaN, 7, 1e-20, 255.5, -128.5, 1e12, -4e9, 5e9],
   ...[448, 449, 464, 480, 57_344, 61_439, 61_440, 65_504, 65_519, 65_520, 2 ** -25, 2 ** -9, 2 ** -10],
-  // Half way between two numbers of some format.
+  // Values half way between two numbers of some format.
   ...[1.0625, 1.1875, 1.03125, 1 + 2 ** -8, 1 + 3 * 2 ** -8, 1 + 2 ** -11, 1 + 3 * 2 ** -11, 2 ** -7 * 1.5],
-  // Not to i64, which ends at 2^53.
+  // Not used for casts to i64, which is exact only up to 2^53.
   ...[1e30, Infinity, -Infinity],
 ]
 const numbersOf = (dtype: StorageDType): number[] =>
@@ -47,7 +47,7 @@ const all = ['bool', ...storage] as const
 
 const keptAs = (to: StorageDType | 'bool'): StorageDType => (to === 'bool' ? 'i32' : to)
 
-/** To every dtype from one; each has its own numbers, and a bool is kept as i32. */
+/** Casts from one dtype to every other. Each target dtype has its own inputs, and a bool is stored as i32. */
 const casting = (from: StorageDType, sizes: readonly number[]) => {
   const outputs = Object.fromEntries(all.map((to) => [`y_${to}`, tensor(keptAs(to), 2)]))
   return kernel(`cast_${from}`, { x: tensor(from, 2), ...outputs }, (t, args) =>

@@ -1,13 +1,13 @@
 /**
- * The small float formats by their bit patterns: every pattern is decoded, and rounding is a search for the nearest, ties to the
- * even pattern. It shares nothing with the arithmetic of the dtypes that it is compared with.
+ * An independent model of the small float formats. Every bit pattern is decoded, and rounding is a search for the
+ * nearest value, with ties to the even pattern. The model shares no code with the dtype arithmetic under test.
  */
 import type { DType } from '../../../src/ir/dtype.ts'
 
 interface Format {
   readonly exponentBits: number
   readonly mantissaBits: number
-  /** Without infinities; numbers beyond the largest become it. */
+  /** True for a format without infinities, in which larger values become the largest one. */
   readonly saturates?: boolean
 }
 const formats: Readonly<Partial<Record<DType, Format>>> = {
@@ -26,12 +26,12 @@ function decode({ exponentBits, mantissaBits }: Format, pattern: number): number
 
 const tables = new Map<DType, Float64Array>()
 
-/** All finite numbers of a format from 0 up, and one beyond: what infinity stands for when rounding. */
+/** All finite numbers of a format from 0 up, plus one more value, which represents infinity when rounding. */
 function numbers(dtype: DType, format: Format): Float64Array {
   const known = tables.get(dtype)
   if (known) return known
   const { exponentBits, mantissaBits, saturates } = format
-  // e4m3 uses the last exponent for numbers too, but for one NaN.
+  // f8e4m3 also uses the last exponent for numbers, except for one NaN.
   const finite = saturates
     ? 2 ** (exponentBits + mantissaBits) - 1
     : (2 ** exponentBits - 1) * 2 ** mantissaBits
@@ -67,13 +67,13 @@ const widths: Readonly<Partial<Record<DType, readonly [bits: number, signed: boo
 }
 export const isInteger = (dtype: DType): boolean => widths[dtype] !== undefined
 
-/** An integer with as many bits as the dtype has. */
+/** Wraps an integer to the width of the dtype. */
 export function wrap(dtype: DType, x: bigint): number {
   const [bits, signed] = widths[dtype]!
   return Number(signed ? BigInt.asIntN(bits, x) : BigInt.asUintN(bits, x))
 }
 
-/** A number of one dtype as another. */
+/** Converts a number from one dtype to another. */
 export function convert(from: DType, to: DType, x: number): number {
   if (to === 'bool') return x !== 0 ? 1 : 0
   const format = formats[to]

@@ -1,4 +1,4 @@
-/** Running a table of primitives on every target that is here, the checker among them. */
+/** Runs tables of primitives on every available target, including the checker. */
 import { openWorld, type World } from '../../../src/index.ts'
 import type { StorageDType } from '../../../src/ir/dtype.ts'
 import { realTargets } from '../differential/targets.ts'
@@ -6,9 +6,12 @@ import { realTargets } from '../differential/targets.ts'
 export const targets: readonly string[] = ['check', ...(await realTargets())]
 export const worldSizes = [1, 2, 3, 4, 5, 6, 7, 8]
 
-/** ARKE_STRESS=1: everything of everything. */
+/** ARKE_STRESS=1 tests all combinations. */
 export const everything = process.env.ARKE_STRESS === '1'
-/** A compiler of C++ takes a second for what wasm has at once; the code that it compiles is the same Code. */
+/**
+ * Selects fewer cases on `native`, where compiling C++ takes about a second per kernel. wasm renders the same Code at
+ * once.
+ */
 export const fewerOn = <T>(target: string, all: readonly T[], few: readonly T[]): readonly T[] =>
   target === 'native' && !everything ? few : all
 export const storage = ['f32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'i8', 'u8', 'i32', 'u32', 'i64'] as const
@@ -17,24 +20,24 @@ export const scopes = ['block', 'device', 'system'] as const
 export const masks = ['none', 'all on', 'all off', 'ragged'] as const
 export type MaskKind = (typeof masks)[number]
 
-/** Which lanes take part. */
+/** True if the mask is on in the given lane. */
 export const isOn = (mask: MaskKind, lane: number): boolean =>
   mask === 'none' || mask === 'all on' || (mask === 'ragged' && lane < raggedLanes)
-/** Lanes below this are on in a ragged mask. */
+/** The number of lanes that are on in a ragged mask. */
 export const raggedLanes = 3
-/** The number of lanes that are on, where there is a mask: `arange(n).lt(limitOf(mask))`. */
+/** The mask of n lanes is `arange(n).lt(limitOf(mask))`. */
 export const limitOf = (mask: MaskKind): number =>
   mask === 'all off' ? 0 : mask === 'ragged' ? raggedLanes : 1000
 
 export const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i)
 
-/** A small whole number that every dtype has, different by place. */
+/** A small integer that every dtype can represent and that depends on the indices. */
 export const numberAt = (dtype: StorageDType, ...at: readonly number[]): number => {
   const mixed = at.reduce((sum, one, i) => sum + one * (7 * i + 3), dtype.length)
   return dtype.startsWith('u') ? mixed % 15 : (mixed % 15) - 7
 }
 
-/** What outputs hold before: every dtype has it, and no table writes it. */
+/** The initial contents of outputs. Every dtype can represent it, and no table writes it. */
 export const poison = 96
 
 export async function onWorld<T>(

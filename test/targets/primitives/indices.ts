@@ -1,7 +1,7 @@
-/** Values of any shape from one line of memory: what tables of shapes are read from and written to. */
+/** Indices of values of any shape within a 1-D tensor. */
 import type { Value } from '../../../src/index.ts'
 
-/** Elements `from` to `from` + n of a vector, as a value of a shape. */
+/** The indices from `from` on, as a value of the given shape. */
 export function indices(
   t: { arange(extent: number): Value<'i32', 1> },
   shape: readonly number[],

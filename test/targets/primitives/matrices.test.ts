@@ -128,7 +128,7 @@ describe.each(targets)('products on %s', (target) => {
           })
         },
       )
-      // Small whole numbers: products and sums are exact in every format and any order.
+      // Small integers, for which products and sums are exact in every format and any order.
       const left = (i: number, k: number): number => ((i * 3 + k * 5) % 7) - 3
       const right = (k: number, j: number): number => ((k * 2 + j * 3) % 5) - 2
       const fill = (rows: number, columns: number, f: (i: number, j: number) => number): number[] =>

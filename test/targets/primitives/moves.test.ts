@@ -1,4 +1,4 @@
-/** Loads, stores, copies, gets and puts: every dtype, mask, size and world size, at the ragged edge of a tensor. */
+/** Loads, stores, copies, gets and puts: every dtype, mask, size and world size, at the edge of a tensor. */
 import { describe, expect, it } from 'vitest'
 import { kernel, tensor, type Program, type Ref, type Tensor, type Value } from '../../../src/index.ts'
 import type { StorageDType } from '../../../src/ir/dtype.ts'
@@ -37,7 +37,7 @@ interface Move {
 const movesOf = (sizes: readonly number[]): readonly Move[] =>
   ways.flatMap((way) => masks.flatMap((mask) => sizes.map((size) => ({ way, mask, size }))))
 const other = 12
-/** The tile at the end of the tensor, which reaches over it unless its size divides the length. */
+/** The index of the last tile, which extends past the end of the tensor unless its size divides the length. */
 const lastTile = (size: number): number => Math.ceil(length / size) - 1
 
 type Lanes = Value<'bool', 1>
@@ -95,7 +95,7 @@ const moving = (dtype: StorageDType, sizes: readonly number[]) =>
     )
   })
 
-/** What rank `rank` holds of row `row` afterwards. */
+/** The expected contents of the move's row on rank `rank`. */
 function expectedRow(dtype: StorageDType, { way, mask, size }: Move, rank: number, ranks: number): number[] {
   const source = way === 'get' ? (rank + 1) % ranks : way === 'put' ? (rank + ranks - 1) % ranks : rank
   const start = lastTile(size) * size
@@ -112,7 +112,7 @@ describe.each(targets)('on %s', (target) => {
     '%i ranks move every dtype in every way, under every mask',
     async (ranks) => {
       await onWorld(target, ranks, async (world) => {
-        // Each dtype on two world sizes; or on one, and of each width one.
+        // Tests each dtype on two world sizes. On `native`, each world size tests one dtype of another width.
         const sizes = fewerOn(target, allSizes, [7, 33])
         const moves = movesOf(sizes)
         const few = (['f32', 'f16', 'u8', 'i64'] as const)[Math.floor(ranks / 2) % 4]
@@ -151,9 +151,9 @@ const matrixViews = kernel(
     const stages = t.shared('f32', [2, 4, 4])
     const put = (row: number, value: Value<'f32', 2>): void =>
       t.store(y.pick(row).tile([0, 0], [value.shape[0], value.shape[1]]), value)
-    put(0, t.load(x.tile([1, 1], [4, 4]))) // over both edges
-    put(1, t.load(x.slice(0, 1, 3).slice(1, 2, 4).tile([0, 0], [4, 4]))) // a window's own edge
-    put(2, t.load(x.rows(t.arange(4).mul(2).mod(5)).tile(1, 4))) // gathered rows, over the right edge
+    put(0, t.load(x.tile([1, 1], [4, 4]))) // past both edges
+    put(1, t.load(x.slice(0, 1, 3).slice(1, 2, 4).tile([0, 0], [4, 4]))) // past the edge of a window
+    put(2, t.load(x.rows(t.arange(4).mul(2).mod(5)).tile(1, 4))) // gathered rows, past the right edge
     put(3, t.load(x.at([t.arange(3).expand(1), t.arange(4).mul(2).mod(7).expand(0)])))
     t.copy(x.tile([0, 1], [4, 4]), staged)
     put(4, t.load(staged.transpose()))
@@ -167,7 +167,7 @@ const matrixViews = kernel(
 )
 
 describe.each(targets)('views on %s', (target) => {
-  it('have the places that plain indexing gives', async () => {
+  it('access the same elements as plain indexing', async () => {
     await onWorld(target, 2, async (world) => {
       const at = (i: number, j: number): number => (i < height && j < width ? 10 * i + j + 1 : 0)
       const x = world.from(

@@ -1,7 +1,7 @@
 /**
- * Many of the same at once: a million atomic adds lose none, and of a million tiles passed on none has a stale byte. The
- * checker does few of them. Real targets do as many as a few seconds allow; ARKE_STRESS=1 asks for all million tiles,
- * ARKE_TILES for any number.
+ * Stress tests: a million atomic adds lose none, and none of a million passed tiles has a stale byte. The checker runs
+ * few of them. Real targets run as many as fit into a few seconds. ARKE_STRESS=1 requests all million tiles, and
+ * ARKE_TILES any number.
  */
 import { describe, expect, it } from 'vitest'
 import { flags, kernel, scalar, tensor, type Ref } from '../../../src/index.ts'
@@ -28,12 +28,12 @@ describe.each(targets)('atomic adds on %s', (target) => {
   )
 })
 
-/** Elements of a tile, and tiles of an inbox. */
+/** The number of elements per tile, and of tiles per inbox. */
 const [lanes, tiles] = [61, 50]
 
 /**
- * Every rank sends `tiles` tiles to the next and looks at those it gets: every element must be this launch's. The inbox is
- * used again in the next launch, as soon as its reader has given the tile back.
+ * Every rank sends `tiles` tiles to the next rank and checks the tiles it receives: every element must be from this
+ * launch. The next launch reuses the inbox as soon as its reader has released the tile.
  */
 const pass = kernel(
   'pass',

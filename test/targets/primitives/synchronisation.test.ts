@@ -1,4 +1,4 @@
-/** Flags, epochs, lags, arrivals, fences, teams, last, roles: on every world size. */
+/** Flags, epochs, lags, arrivals, fences, teams, `last` and roles, on every world size. */
 import { describe, expect, it } from 'vitest'
 import { flags, kernel, scalar, tensor, type Flag } from '../../../src/index.ts'
 import { fewerOn, onWorld, range, targets, worldSizes } from './harness.ts'
@@ -7,7 +7,7 @@ const launches = 3
 const sizesOn = (target: string): readonly number[] => fewerOn(target, worldSizes, [1, 3, 8])
 const length = 9
 
-/** Round a ring: to the next rank, `lag` gives the inbox back. */
+/** Sends data around a ring, to the next rank. A wait with `lag` ensures that the inbox may be overwritten. */
 const ring = kernel(
   'ring',
   { out: tensor('i32', 2), inbox: tensor('i32', 1), sent: flags(), taken: flags(), step: scalar('i32') },
@@ -23,7 +23,7 @@ const ring = kernel(
   },
 )
 
-/** The same with relaxed flags, and fences where they order something. */
+/** Sends data around a ring with relaxed flags, ordered by fences. */
 const fenced = kernel(
   'fenced',
   { out: tensor('i32', 1), inbox: tensor('i32', 1), sent: flags() },
@@ -38,7 +38,7 @@ const fenced = kernel(
   },
 )
 
-/** A message by a strong store and a loop that polls, in each of the ways the memory model names. */
+/** Passes a message with a strong store and a polling loop, in each way that the memory model allows. */
 const polled = (how: 'release and acquire' | 'fences' | 'atomics') =>
   kernel(
     'polled',
@@ -63,7 +63,7 @@ const polled = (how: 'release and acquire' | 'fences' | 'atomics') =>
     },
   )
 
-/** Round a ring, where nobody waits: whoever wants something looks until it is there. */
+/** Sends data around a ring without blocking waits: every rank polls with `reached`. */
 const looking = kernel(
   'looking',
   { out: tensor('i32', 2), inbox: tensor('i32', 1), sent: flags(), taken: flags(), step: scalar('i32') },
@@ -82,13 +82,13 @@ const looking = kernel(
     until(sent)
     t.copy(inbox.tile([0], [16]), out.pick(step).tile([0], [16]))
     t.signal(taken.on(previous))
-    // They pass at once: the launch counts as one that waited.
+    // These waits return at once. Without these waits, the launch would not count as one that waited.
     t.wait(sent)
     t.wait(taken, { lag: 1 })
   },
 )
 
-/** Every program of every rank counts on every rank; arrivals are all of them. */
+/** Every program of every rank signals every rank. `arrivals` is the total number of signals. */
 const counting = (arrivals: number) =>
   kernel(
     'counting',
@@ -100,7 +100,7 @@ const counting = (arrivals: number) =>
       step: scalar('i32'),
     },
     (t, { marks, sums, here, back, step }) => {
-      // A counting flag may be signalled again when all have seen it complete.
+      // A counting flag may be signalled again once all ranks have observed its completion.
       t.for(t.world, (rank) => t.wait(back.at([rank]), { lag: 1 }))
       t.for(t.world, (rank) => t.store(marks.on(rank).at([t.rank, 0]), step.add(t.rank)))
       t.signalAll(here)
@@ -112,22 +112,25 @@ const counting = (arrivals: number) =>
   )
 
 describe.each(targets)('flags on %s', (target) => {
-  it.each(sizesOn(target))('order messages round a ring of %i, launch after launch', async (ranks) => {
-    await onWorld(target, ranks, async (world) => {
-      const out = world.empty('i32', [launches, length])
-      const inbox = world.empty('i32', [length])
-      const [sent, taken] = [world.flags(), world.flags()]
-      for (const step of range(launches)) world.launch(ring, { out, inbox, sent, taken, step }, { grid: 1 })
-      for (const rank of range(ranks)) {
-        const from = (rank + ranks - 1) % ranks
-        expect([...(await world.read(out, rank))]).toEqual(
-          range(launches).flatMap((step) => range(length).map((i) => i + from * 100 + step * 1000)),
-        )
-      }
-    })
-  })
+  it.each(sizesOn(target))(
+    'order messages around a ring of %i ranks, over several launches',
+    async (ranks) => {
+      await onWorld(target, ranks, async (world) => {
+        const out = world.empty('i32', [launches, length])
+        const inbox = world.empty('i32', [length])
+        const [sent, taken] = [world.flags(), world.flags()]
+        for (const step of range(launches)) world.launch(ring, { out, inbox, sent, taken, step }, { grid: 1 })
+        for (const rank of range(ranks)) {
+          const from = (rank + ranks - 1) % ranks
+          expect([...(await world.read(out, rank))]).toEqual(
+            range(launches).flatMap((step) => range(length).map((i) => i + from * 100 + step * 1000)),
+          )
+        }
+      })
+    },
+  )
 
-  it.each(sizesOn(target))('may be relaxed where fences order: %i ranks', async (ranks) => {
+  it.each(sizesOn(target))('may be relaxed if fences order the accesses: %i ranks', async (ranks) => {
     await onWorld(target, ranks, async (world) => {
       const [out, inbox] = [world.empty('i32', [length]), world.empty('i32', [length])]
       world.launch(fenced, { out, inbox, sent: world.flags() }, { grid: 1 })
@@ -152,7 +155,7 @@ describe.each(targets)('flags on %s', (target) => {
     })
   })
 
-  it.each(sizesOn(target))('can be looked at: %i ranks poll', async (ranks) => {
+  it.each(sizesOn(target))('can be polled by %i ranks', async (ranks) => {
     await onWorld(target, ranks, async (world) => {
       const out = world.empty('i32', [launches, length])
       const inbox = world.empty('i32', [length])
@@ -168,7 +171,7 @@ describe.each(targets)('flags on %s', (target) => {
     })
   })
 
-  it('are not reached before they are signalled in this launch, but with a lag; a look is no wait', async () => {
+  it('are not reached before this launch signals them, except with a lag; polling does not count as a wait', async () => {
     const looks = kernel(
       'looks',
       { seen: tensor('i32', 2), ready: flags(), both: flags(0, { arrivals: 2 }), step: scalar('i32') },
@@ -262,7 +265,7 @@ const divided = kernel(
   },
 )
 
-/** Two roles: one fills a ring of tiles by asynchronous copies, the other empties it. */
+/** Two roles: one fills a ring of tiles with asynchronous copies, the other consumes the tiles. */
 const roles = kernel('roles', { x: tensor('f32', 1), y: tensor('f32', 1) }, (t, { x, y }) => {
   const buffer = t.shared('f32', [2, 4])
   const [full, empty] = [t.barriers(2), t.barriers(2)]
@@ -305,7 +308,7 @@ describe.each(targets)('programs on %s', (target) => {
     },
   )
 
-  it.each([1, 2, 7, 16])('of a grid of %i share out a space in turn', async (grid) => {
+  it.each([1, 2, 7, 16])('of a grid of %i divide an index space round-robin', async (grid) => {
     const deal = kernel('deal', { y: tensor('i32', 2) }, (t, { y }) =>
       t.persistent([5, 3], ([i, j]) => t.store(y.at([i, j]), t.program.add(t.rank.mul(100)))),
     )
@@ -316,7 +319,7 @@ describe.each(targets)('programs on %s', (target) => {
     })
   })
 
-  it('have roles that hand tiles over', async () => {
+  it('have roles that pass tiles to each other', async () => {
     await onWorld(target, 2, async (world) => {
       const x = world.from('f32', [18], range(18))
       const y = world.full('f32', [18], 96)
@@ -326,7 +329,7 @@ describe.each(targets)('programs on %s', (target) => {
   })
 })
 
-/** Polls until the host has written a word, then reads what the host wrote before it. */
+/** Polls until the host has written a word, then reads data that the host wrote earlier. */
 const polling = kernel(
   'polling',
   { go: tensor('u32', 1), data: tensor('i32', 1), out: tensor('i32', 1) },

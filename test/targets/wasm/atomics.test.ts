@@ -18,7 +18,7 @@ const expected = {
 }
 
 describe('on one thread', () => {
-  test.each(names)('%s changes the word and gives what was there, 4 and 8 bytes', (name) => {
+  test.each(names)('%s changes the word and returns its old value, for 4 and 8 bytes', (name) => {
     for (const type of ['i32', 'i64'] as const) {
       const code = build.codeFunction('change', [['at', 'ptr']], (writer, at) => {
         const amount = writer.load('amount', type, type, at, 8)
@@ -52,7 +52,7 @@ describe('on one thread', () => {
     }
   })
 
-  test('loads, stores, compare and exchange, fences of every order', () => {
+  test('loads, stores, compare-exchange and fences of every order', () => {
     const code = build.codeFunction(
       'words',
       [
@@ -81,7 +81,7 @@ describe('on one thread', () => {
     expect(data.getInt32(base + 4, true)).toBe(7)
   })
 
-  test('a sleep ends at once if the word differs, and after its time if nobody wakes it', () => {
+  test('a sleep ends at once if the word differs, and otherwise at its timeout', () => {
     const code = build.codeFunction(
       'sleep',
       [
@@ -89,7 +89,7 @@ describe('on one thread', () => {
         ['expected', 'i32'],
       ],
       (writer, at, wanted) => {
-        // A time below zero has passed; it is not for ever.
+        // A negative timeout has already passed. A negative timeout does not mean an infinite sleep.
         for (const nanoseconds of [1e6, 0, -5])
           writer.emit({
             kind: 'sleep',
@@ -107,7 +107,7 @@ describe('on one thread', () => {
   })
 })
 
-/** Runs entry 0 of the code on threads of their own, all on one memory. */
+/** Runs entry 0 of the code on several threads that share one memory. */
 function onThreads(code: CodeFunction, calls: readonly number[][]): Promise<number[]> {
   const bytes = renderWasm({ name: 'threads', machine: wasmMachine, entries: [code] })
   const script = `
@@ -152,8 +152,9 @@ describe('between threads', () => {
     expect(data.getInt32(base, true)).toBe(40_000)
   })
 
-  test('two that sleep and wake each other take turns', async () => {
-    // Word 0 says whose turn it is; each adds to word 1 in its turn: the first doubles, the second adds one.
+  test('two threads that sleep and wake each other alternate', async () => {
+    // Word 0 says which thread may proceed. In alternation, the first thread doubles word 1 and the second adds one to
+    // it.
     const code = build.codeFunction(
       'turns',
       [at, times, ['me', 'i32']],

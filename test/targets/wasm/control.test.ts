@@ -1,4 +1,7 @@
-/** Control flow, calls, and locals that share slots: programs by hand, and random ones against an interpreter. */
+/**
+ * Control flow, calls, and locals that share slots: hand-written programs, and random ones compared with an
+ * interpreter.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { CodeFunction, Expression, Local, Statement } from '../../../src/targets/cpu/code.ts'
@@ -19,7 +22,7 @@ const program = (parameters: string[], write: (writer: Writer, ...locals: Local[
   compile(of(parameters, write))
 
 describe('if', () => {
-  test('takes one side', () => {
+  test('runs one of its branches', () => {
     const run = program(['x'], (writer, x) => {
       const y = writer.let('y', build.i32(0))
       writer.if(
@@ -32,7 +35,7 @@ describe('if', () => {
     expect([run(4), run(5)]).toEqual([1, 2])
   })
 
-  test('may have nothing on the first side, or on both', () => {
+  test('may have an empty first branch, or two empty branches', () => {
     const run = program(['x'], (writer, x) => {
       const y = writer.let('y', build.i32(0))
       writer.if(
@@ -61,7 +64,7 @@ describe('for', () => {
   const body = (writer: Writer, sum: Local, i: Local): void =>
     writer.set(sum, build.add(build.add(build.mul(sum, build.i32(31)), i), build.i32(1)))
 
-  test('visits from up to to by step, none if there are none', () => {
+  test('counts from `from` up to `to` by `step`, possibly without any iteration', () => {
     for (const step of [1, 2, 7]) {
       const run = program(['from', 'to'], (writer, from, to) => {
         const sum = writer.let('sum', build.i32(0))
@@ -93,7 +96,7 @@ describe('for', () => {
     expect(run()).toBe(visited(from, to, 3))
   })
 
-  test('its end is evaluated once, whatever the body does', () => {
+  test('evaluates its bound once, even if the body changes it', () => {
     const run = program(['n'], (writer, n) => {
       const count = writer.let('count', build.i32(0))
       writer.for('i', 0, n, 1, () => {
@@ -109,8 +112,8 @@ describe('for', () => {
   })
 })
 
-describe('leaving', () => {
-  test('break leaves the innermost loop, from any depth of ifs', () => {
+describe('leaving loops', () => {
+  test('break leaves the innermost loop, from any depth of nested ifs', () => {
     const run = program(['n'], (writer, n) => {
       const count = writer.let('count', build.i32(0))
       writer.for('i', 0, 10, 1, (i) => {
@@ -149,13 +152,13 @@ describe('leaving', () => {
     expect([run(3), run(4), run(7)]).toEqual([51, -1, 63])
   })
 
-  test('a break outside of loops is refused', () => {
+  test('a break outside loops is rejected', () => {
     expect(() => program([], (writer) => writer.break())).toThrow('break outside')
   })
 })
 
 describe('calls', () => {
-  test('pass arguments and results; a result may be left alone', () => {
+  test('pass arguments and results, and may ignore a result', () => {
     const scale = build.codeFunction(
       'scale',
       [
@@ -176,7 +179,7 @@ describe('calls', () => {
     expect(run(4)).toBe(110)
   })
 
-  test('now is the clock that the worker brings', () => {
+  test('now reads the clock that the worker provides', () => {
     const code = build.codeFunction(
       'time',
       [],
@@ -190,7 +193,7 @@ describe('calls', () => {
 describe('locals', () => {
   const slotsOf = (code: CodeFunction): string[] => assignSlots(code).names
 
-  test('share a slot if their lives do not overlap', () => {
+  test('share a slot if their live ranges do not overlap', () => {
     const code = of(['x'], (writer, x) => {
       const a = writer.let('a', build.add(x, build.i32(1)))
       const b = writer.let('b', build.add(a, build.i32(1)))
@@ -212,7 +215,7 @@ describe('locals', () => {
     expect(slotsOf(code)).toEqual(['x', 'a', 'i', 'b', 'c'])
   })
 
-  test('that come round from an earlier iteration share with nobody', () => {
+  test('whose value comes from an earlier iteration do not share a slot', () => {
     const code = of(['x'], (writer, x) => {
       const before: Local = { type: 'i32', name: 'before' }
       writer.for('i', 0, x, 1, (i) => {
@@ -227,7 +230,7 @@ describe('locals', () => {
     expect([...slot.values()].filter((index) => names[index] === 'before')).toHaveLength(1)
   })
 
-  test('that come round keep their value while others come and go', () => {
+  test('whose value comes from an earlier iteration keep it while other locals are used', () => {
     const run = program(['n'], (writer, n) => {
       const kept: Local = { type: 'i32', name: 'kept' }
       const sum = writer.let('sum', build.i32(0))
@@ -242,7 +245,7 @@ describe('locals', () => {
     expect(run(4)).toBe(600 + 4 * 7)
   })
 
-  test('a local that nothing sets is refused with its name', () => {
+  test('a local that is never set is rejected by name', () => {
     const stray: Local = { type: 'i32', name: 'stray' }
     expect(() => program([], (writer) => writer.return(stray))).toThrow(
       'program: local stray is read, but nothing sets it',
@@ -250,7 +253,7 @@ describe('locals', () => {
   })
 })
 
-/** Statements over a handful of locals, with an interpreter of their own. Every local is set before anything else. */
+/** Random statements over a few locals, with an interpreter written here. Every local is set first. */
 describe('random programs', () => {
   const locals = ['p', 'q', 'r', 's', 't'].map((name): Local => ({ type: 'i32', name }))
   const local = fc.constantFrom(...locals)
@@ -276,7 +279,7 @@ describe('random programs', () => {
       fc
         .tuple(local, tie('expression'))
         .map(([to, value]): Statement[] => [{ kind: 'set', local: to, value }]),
-      // A local of its own, read once: what shares slots.
+      // A new local that is read once. Such locals share slots.
       fc.tuple(tie('expression'), local, tie('expression')).map(([value, to, more]): Statement[] => {
         const own: Local = { type: 'i32', name: 'own' }
         return [
@@ -335,7 +338,7 @@ describe('random programs', () => {
     }
   }
 
-  /** Returns whether a break is under way. */
+  /** Returns true if a break is pending. */
   function interpret(statements: readonly Statement[], values: Map<Local, number>): boolean {
     for (const one of statements) {
       if (one.kind === 'break') return true
@@ -352,7 +355,7 @@ describe('random programs', () => {
     return false
   }
 
-  test('give what the interpreter gives', () => {
+  test('return the same as the interpreter', () => {
     fc.assert(
       fc.property(fc.array(statement, { minLength: 1, maxLength: 6 }), (parts) => {
         const start = locals.map((to, i): Statement => ({ kind: 'set', local: to, value: build.i32(i + 1) }))

@@ -1,11 +1,11 @@
-/** Features, the engine's cache, and loading in a worker. */
+/** Feature detection, the engine's cache, and loading in a worker. */
 import { describe, expect, test } from 'vitest'
 import * as build from '../../../src/targets/cpu/build.ts'
 import type { CodeModule } from '../../../src/targets/cpu/code.ts'
 import { loadWasm, wasmEngine, wasmFeatures, wasmMachine } from '../../../src/targets/wasm/engine.ts'
 import { enableRelaxedSimd, optimiseWhenLoaded } from '../../../src/targets/wasm/node.ts'
 
-/** Entry e returns e times ten plus its three arguments. */
+/** A module whose entry e returns ten times e plus its three arguments. */
 const sums = (entries: number): CodeModule => ({
   name: 'sums',
   machine: wasmMachine,
@@ -27,14 +27,14 @@ const sums = (entries: number): CodeModule => ({
 })
 
 describe('features', () => {
-  test('Node has SIMD and threads, and relaxed SIMD once it is switched on', () => {
+  test('Node has SIMD and threads, and relaxed SIMD once its flag is set', () => {
     expect(wasmFeatures()).toMatchObject({ simd: true, threads: true })
     const relaxedSimd = enableRelaxedSimd()
     expect(wasmFeatures().relaxedSimd).toBe(relaxedSimd)
     expect(enableRelaxedSimd()).toBe(relaxedSimd)
   })
 
-  test('an engine without what kernels need says so', () => {
+  test('an engine throws if a required feature is missing', () => {
     const none = { simd: true, threads: true, relaxedSimd: false }
     expect(() => wasmEngine({ ...none, simd: false })).toThrow('no SIMD')
     expect(() => wasmEngine({ ...none, threads: false })).toThrow('no threads')
@@ -44,7 +44,7 @@ describe('features', () => {
 describe('an engine', () => {
   const memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true })
 
-  test('gives one array for modules that mean the same, and others for others', () => {
+  test('returns the same array for equal modules and another one for a different module', () => {
     const engine = wasmEngine()
     const module = sums(2)
     const bytes = engine.compile(module)
@@ -53,7 +53,7 @@ describe('an engine', () => {
     expect(engine.compile(sums(3))).not.toBe(bytes)
   })
 
-  test('makes bytes that a worker loads, also from shared memory, optimised or not', () => {
+  test('compiles bytes that a worker loads, also from shared memory, optimised or not', () => {
     const bytes = wasmEngine().compile(sums(12))
     const shared = new Uint8Array(new SharedArrayBuffer(bytes.length))
     shared.set(bytes)

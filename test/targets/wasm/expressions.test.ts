@@ -1,6 +1,6 @@
 /**
- * Expressions as wasm, beyond what every machine is held against (test/targets/cpu/ops.test.ts): operands that are themselves
- * expressions, what relaxed SIMD may do, constants and lanes, and what is refused.
+ * Expressions as wasm, beyond the cases for every machine (test/targets/cpu/ops.test.ts): nested operands, the freedom
+ * of relaxed SIMD, constants and lanes, and rejected operations.
  */
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -18,7 +18,7 @@ const lanesOf = (value: Value): readonly number[] => value as readonly number[]
 const anyF32 = fc.oneof(fc.constantFrom(...edges.f32), fc.float())
 
 describe('operands', () => {
-  test('operands of min, max and division that are not locals are evaluated once and kept', () => {
+  test('compound operands of min, max and division are evaluated once', () => {
     const run = evaluator(['i32', 'i32'], (a, b) =>
       build.max(
         build.binary('div', build.add(a, b), build.sub(a, b)),
@@ -33,7 +33,7 @@ describe('operands', () => {
       )
   })
 
-  test('what no type has is refused with its name', () => {
+  test('operations that a type does not have are rejected by name', () => {
     expect(() => evaluator(['f32'], (a) => build.unary('not', a))).toThrow('no not of f32')
     expect(() => evaluator(['vi32', 'vi32'], (a, b) => build.binary('div', a, b))).toThrow('no div of vi32')
     expect(() => evaluator(['f32', 'f32'], (a, b) => build.compare('ltU', a, b))).toThrow('no ltU of f32')
@@ -43,7 +43,7 @@ describe('operands', () => {
   })
 })
 
-describe('products and choices', () => {
+describe('fma, select and constants', () => {
   test('fma without relaxed SIMD rounds twice', () => {
     const f32 = evaluator(['f32', 'f32', 'f32'], (a, b, c) => build.fma(a, b, c))
     const vf32 = evaluator(['vf32', 'vf32', 'vf32'], (a, b, c) => build.fma(a, b, c))
@@ -73,12 +73,12 @@ describe('products and choices', () => {
     expect(result.slice(1)).toEqual([5, 10, 17])
   })
 
-  test.each(['i32', 'f32', 'f64'] as const)('select of %s evaluates both and takes one', (type) => {
+  test.each(['i32', 'f32', 'f64'] as const)('select of %s evaluates both choices and returns one', (type) => {
     const run = evaluator(['i32', type, type], (condition, a, b) => build.select(condition, a, b))
     for (const condition of [0, 1]) expect(run(condition, 5, 7)).toBe(condition ? 5 : 7)
   })
 
-  test('select of vectors goes by lane', () => {
+  test('select of vectors chooses per lane', () => {
     for (const relaxed of relaxedModes) {
       const floats = evaluator(['vi32', 'vf32', 'vf32'], (c, a, b) => build.select(c, a, b), { relaxed })
       expect(floats([0, -1, -1, 0], [1, NaN, 3, 4], [5, 6, 7, -0])).toEqual([5, NaN, 3, -0])

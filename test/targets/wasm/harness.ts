@@ -1,4 +1,4 @@
-/** Runs one expression or one function of Code as wasm, on values given and returned as JavaScript's. */
+/** Runs one expression or one function of Code as wasm, with JavaScript values as inputs and results. */
 import type { CodeFunction, CodeType, Expression, Local } from '../../../src/targets/cpu/code.ts'
 import { codeFunction, convert, i32 } from '../../../src/targets/cpu/build.ts'
 import type { Operand, Writer } from '../../../src/targets/cpu/build.ts'
@@ -6,13 +6,13 @@ import { loadWasm, wasmMachine } from '../../../src/targets/wasm/engine.ts'
 import { renderWasm } from '../../../src/targets/wasm/render.ts'
 import type { RenderOptions } from '../../../src/targets/wasm/render.ts'
 
-/** A number, a bigint for i64, four numbers for a vector. */
+/** A number, a bigint for i64, or four numbers for a vector. */
 export type Value = number | bigint | readonly number[]
 
 export const memory = new WebAssembly.Memory({ initial: 4, maximum: 4, shared: true })
 export const bytes = new Uint8Array(memory.buffer)
 export const data = new DataView(memory.buffer)
-/** Where tests put things: behind what would be the control page. */
+/** The address of the tests' data, after the space of the control page. */
 export const base = 8192
 const resultAt = base + 256
 
@@ -43,7 +43,7 @@ function take(type: CodeType, at: number): Value {
   }
 }
 
-/** Any type from memory, and to it: f64 goes as the bits of an i64. */
+/** Loads and stores values of any type. An f64 is moved as the bits of an i64. */
 function load(writer: Writer, name: string, type: CodeType, from: Local, offset: number): Operand {
   if (type === 'f64') return convert('bits', 'f64', writer.load(name, 'i64', 'i64', from, offset))
   return writer.load(name, type, type === 'i64' ? 'i64' : type.endsWith('f32') ? 'f32' : 'i32', from, offset)
@@ -63,7 +63,7 @@ export function compile(code: CodeFunction, options?: RenderOptions, now: () => 
   return loadWasm(rendered, memory, now)[0] as Run
 }
 
-/** A function from the expression that `build` makes of its inputs. */
+/** Compiles the expression that `build` returns for its inputs into a JavaScript function. */
 export function evaluator(
   inputs: readonly CodeType[],
   build: (...inputs: Operand[]) => Expression,
@@ -90,7 +90,7 @@ export function evaluator(
 }
 
 const single = Math.fround
-/** Values where integers and floats behave in special ways. */
+/** Values that are special cases of integer and float operations. */
 export const edges = {
   i32: [0, 1, -1, 2, -2, 3, 7, -7, 31, 255, 65535, -65536, 0x12345678, 0x7fffffff, -0x80000000, -0x7fffffff],
   i64: [0n, 1n, -1n, 2n, -2n, 3n, -7n, 63n, 0xffffffffn, -0x80000000n, 1n << 53n, (1n << 53n) + 1n].concat([
@@ -128,6 +128,6 @@ export const edges = {
   ]),
 } as const
 
-/** Every pair of the values. */
+/** All pairs of the values. */
 export const pairs = <T>(values: readonly T[]): (readonly [T, T])[] =>
   values.flatMap((a) => values.map((b) => [a, b] as const))

@@ -7,7 +7,7 @@ import type { Writer } from '../../../src/targets/cpu/build.ts'
 import { base, bytes, compile, data, memory } from './harness.ts'
 import type { Run } from './harness.ts'
 
-/** A function of pointers and numbers that returns nothing of interest. */
+/** A function of pointers and numbers without a relevant result. */
 const program = (parameters: string[], write: (writer: Writer, ...locals: Local[]) => void): Run =>
   compile(
     build.codeFunction(
@@ -105,7 +105,7 @@ describe('stores', () => {
 })
 
 describe('bytes', () => {
-  test('are copied and zeroed, any number of them', () => {
+  test('are copied and zeroed, in any number', () => {
     const copy = program(['pTo', 'pFrom', 'count'], (writer, to, from, count) =>
       writer.copyBytes(to, from, count),
     )
@@ -121,7 +121,7 @@ describe('bytes', () => {
     }
   })
 
-  test.each([0, 16, 48, 64, 20, 80])('%i, a constant, are copied', (count) => {
+  test.each([0, 16, 48, 64, 20, 80])('are copied in the constant number %i', (count) => {
     const run = program(['pTo', 'pFrom', 'i'], (writer, to, from, i) =>
       writer.copyBytes(build.address(to, i, 4), build.address(from, i, 4), build.i32(count)),
     )
@@ -133,7 +133,7 @@ describe('bytes', () => {
 })
 
 describe('addresses', () => {
-  /** Where a store to the address lands, and the address as a value. */
+  /** Stores to the computed address and also returns that address as a number. */
   function landing(parameters: string[], at: (...locals: Local[]) => Expression, offset: number): Run {
     return compile(
       build.codeFunction(
@@ -148,7 +148,7 @@ describe('addresses', () => {
     )
   }
 
-  test('base + index * scale + offset, the index and the offset of either sign', () => {
+  test('base + index * scale + offset, with an index and an offset of either sign', () => {
     const scales = fc.constantFrom(1, 2, 4, 12, 16, 100, -4)
     const offsets = fc.integer({ min: -6000, max: 6000 })
     fc.assert(
@@ -175,14 +175,14 @@ describe('addresses', () => {
     )
   })
 
-  test('an index that goes far below a base near the start of memory comes back by its offset', () => {
+  test('a very negative index with a large positive offset yields a valid address', () => {
     const run = landing(['pBase', 'index'], (from, i) => build.address(from, i, 4, 100_000), 0)
     data.setInt32(8192, 0, true)
     expect(run(4096, (8192 - 4096 - 100_000) / 4)).toBe(8192)
     expect(data.getInt32(8192, true)).toBe(0x5eed)
   })
 
-  test('steps of a stride known at launch', () => {
+  test('multiples of a stride known at launch', () => {
     const run = landing(
       ['pBase', 'row', 'columns'],
       (from, row, columns) => build.step(from, row, build.stride(columns, 4)),
@@ -216,7 +216,7 @@ describe('addresses', () => {
     }
   })
 
-  test('memory outside of the world traps', () => {
+  test('accesses outside the memory trap', () => {
     const run = program(['pTo'], (writer, to) => writer.store('i32', to, build.i32(1)))
     expect(() => run(memory.buffer.byteLength - 3)).toThrow(/out of bounds/)
   })

@@ -1,4 +1,4 @@
-/** The bytes themselves: numbers, names, what tools read back, and how tight the code is. */
+/** The encoded bytes: numbers, names, compatibility with wabt, and compactness of the code. */
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import initWabt from 'wabt'
@@ -34,7 +34,7 @@ function textOf(bytes: Uint8Array): string {
   }
 }
 
-/** c[row] += a[row] * b, four columns of two rows at a time. */
+/** c[row] += a[row] * b, for two rows and four columns at a time. */
 const product = build.codeFunction(
   'product',
   [
@@ -64,7 +64,7 @@ describe('numbers', () => {
     return [...bytes.view()]
   }
 
-  test('LEB128 as its definition gives it', () => {
+  test('LEB128 encodings as in its definition', () => {
     expect(bytesOf((bytes) => bytes.unsigned(624485))).toEqual([0xe5, 0x8e, 0x26])
     expect(bytesOf((bytes) => bytes.signed(-123456))).toEqual([0xc0, 0xbb, 0x78])
     expect(bytesOf((bytes) => bytes.signed(63))).toEqual([0x3f])
@@ -73,7 +73,7 @@ describe('numbers', () => {
     expect(bytesOf((bytes) => bytes.signed(-65))).toEqual([0xbf, 0x7f])
   })
 
-  test('any safe integer reads back', () => {
+  test('any safe integer can be decoded again', () => {
     const decode = (bytes: number[]): bigint =>
       bytes.reduce((sum, byte, i) => sum + (BigInt(byte & 0x7f) << BigInt(7 * i)), 0n)
     fc.assert(
@@ -89,7 +89,7 @@ describe('numbers', () => {
 })
 
 describe('a function', () => {
-  test('is tight, and readable by its names', () => {
+  test('is compact and has readable names', () => {
     expect(textOf(render(product, { relaxed: true }))).toMatchInlineSnapshot(`
       "(module $example
         (type (;0;) (func (param i32 i32 i32 i32)))
@@ -160,13 +160,13 @@ describe('a function', () => {
     `)
   })
 
-  test('without relaxed SIMD multiplies and adds', () => {
+  test('multiplies and adds separately without relaxed SIMD', () => {
     const text = textOf(render(product))
     expect(text).not.toContain('relaxed')
     expect(text.match(/f32x4\.mul\n\s+local\.get \S+\n\s+f32x4\.add/g)).toHaveLength(2)
   })
 
-  test('takes offsets into loads and stores where adding them could not wrap', () => {
+  test('uses immediate offsets in loads and stores if the addition cannot wrap', () => {
     const offsets = (offset: number, from: number | 'unknown'): string[] => {
       const code = build.codeFunction(
         'offsets',
@@ -198,7 +198,7 @@ describe('a module', () => {
   const entry = (name: string, ...callees: CodeFunction[]): CodeFunction =>
     build.codeFunction(name, [], (writer) => callees.forEach((callee) => void writer.call(callee)))
 
-  test('holds every function once and exports the entries in order', () => {
+  test('contains every function once and exports the entries in order', () => {
     const shared = entry('shared')
     const entries = [entry('first', shared, shared), entry('second', shared), shared]
     const bytes = renderWasm({ name: 'three', machine: wasmMachine, entries })
@@ -210,7 +210,7 @@ describe('a module', () => {
     ])
   })
 
-  test('asks for the memory that it is told, and for the time only if it uses it', () => {
+  test('imports a memory with the given limits, and the clock only if it uses it', () => {
     const timed = build.codeFunction('timed', [], (writer) => writer.return({ kind: 'now', type: 'f64' }), {
       result: 'f64',
     })
@@ -220,10 +220,10 @@ describe('a module', () => {
     expect(text).toContain('(import "env" "now"')
   })
 
-  test('is refused for a machine of other vectors', () => {
+  test('is rejected if it was lowered for another vector width', () => {
     const machine = { ...wasmMachine, lanes: 8 }
     expect(() => renderWasm({ name: 'wide', machine, entries: [] })).toThrow(
-      'wide: made for vectors of 8 lanes',
+      'wide was lowered for vectors of 8 lanes',
     )
   })
 

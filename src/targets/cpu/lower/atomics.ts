@@ -1,4 +1,6 @@
-/** Atomics, one element after the other. What no machine has as one instruction is a loop of compare-and-exchange. */
+/**
+ * Atomic operations, element by element. Operations without a machine instruction become compare-and-exchange loops.
+ */
 import type { DType } from '../../../ir/dtype.ts'
 import type { Node } from '../../../ir/node.ts'
 import { accessesOf, entryOf, storedValues, type AtomicName } from '../../../ir/ops/index.ts'
@@ -56,7 +58,9 @@ export function lowerAtomic(l: Lowering, node: Node): void {
   if (buffer) l.buffers.set(node, buffer)
 }
 
-/** An instruction that changes integers; what it leaves, where it has none for the dtype. */
+/**
+ * An atomic update: the instruction for integers, if there is one, and the new value as an expression of the old one.
+ */
 interface Change {
   readonly instruction?: AtomicInstruction
   readonly leaves: (l: Lowering, dtype: DType, old: Expression, value: Expression) => Expression
@@ -70,7 +74,7 @@ const bound = (name: 'min' | 'max'): Change => ({
   leaves: (l, dtype, old, value) => extreme(l, name, dtype, old, value),
 })
 
-/** A compare-and-exchange is what the others are made of. */
+/** All atomics except compare-and-exchange, which the fallback loops of these are built from. */
 const changes: Readonly<Record<Exclude<AtomicName, 'atomic.cas'>, Change>> = {
   'atomic.add': { instruction: 'add', leaves: (_, __, old, value) => binary('add', old, value) },
   'atomic.sub': { instruction: 'sub', leaves: (_, __, old, value) => binary('sub', old, value) },
@@ -82,7 +86,7 @@ const changes: Readonly<Record<Exclude<AtomicName, 'atomic.cas'>, Change>> = {
   'atomic.max': bound('max'),
 }
 
-/** Changes one place; `result`, where given, becomes what was there before. */
+/** Updates one element. `result`, if given, receives the old value. */
 function modify(
   l: Lowering,
   node: Node,

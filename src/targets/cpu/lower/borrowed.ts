@@ -1,11 +1,13 @@
 /**
- * Shared tiles that are a place in a tensor most of the time: the copy that fills one moves nothing where all of the tile exists and
- * its rows lie in memory as a shared tile's would, and the products that read it read the tensor itself. For a few rows that read every
- * element once, a copy costs as much as the product, and memory idles while the product has what was copied.
+ * Finds shared tiles whose copy can be skipped ("borrowed" tiles): the products then read the tensor in place. The copy
+ * moves no data if the whole tile is inside the tensor and the tensor's rows have the same layout as the shared tile's.
+ * A product with few rows reads every element only once, so a copy would cost as much as the product, and memory would
+ * be idle during the product.
  *
- * Nobody can tell the difference: no program of the kernel writes the tensor (two parameters of a launch are two tensors), the copy and
- * the products stand in one block, and nothing between them says to others that the copy is done. Only a timeline would not show
- * copies from other ranks any more: kernels that record make them.
+ * Skipping the copy does not change results. No program of the kernel writes the tensor, not even through another
+ * parameter: a launch rejects a tensor that is passed twice and written. The copy and the products are in one block,
+ * and no operation between them signals that the copy is done. Only a timeline would miss copies from other ranks, so
+ * kernels that record do perform them.
  */
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { opOf, origin, writtenRefs } from '../../../ir/ops/index.ts'
@@ -63,14 +65,17 @@ function* blocksOf(block: Block): Generator<Block> {
   for (const node of block.nodes) for (const inner of node.blocks) yield* blocksOf(inner)
 }
 
-/** Those of a tile, and of its transposed views. */
+/** The nodes that use a tile or one of its transposed views. */
 function usersOf(view: Node, nodes: readonly Node[]): Node[] {
   return nodes
     .filter((node) => node.inputs.includes(view))
     .flatMap((node) => (node.op === 'transpose' ? usersOf(node, nodes) : [node]))
 }
 
-/** Products of few rows, which read what is on their right in the order in which it lies, and widen it again for few of them. */
+/**
+ * True for products with few rows that read the right operand in its stored order. Small dtypes that are expensive to
+ * widen qualify only if few rows widen the same element again.
+ */
 function readsInPlace(node: Node, tile: Node, machine: Machine): boolean {
   const [left, right] = node.inputs
   if (node.op !== 'dot' || left === tile || node.inputs[2] === tile) return false
@@ -85,12 +90,16 @@ function readsInPlace(node: Node, tile: Node, machine: Machine): boolean {
 
 function tellsOthers(node: Node): boolean {
   const { order, flow } = opOf(node)
-  // Roles of one program order each other; what they tell other programs stands inside.
+  // Synchronisation between roles stays within one program. Operations that synchronise with other programs are inside
+  // the roles.
   const orders = order === 'attribute' ? node.attributes.order !== undefined : order !== 'none'
   return (orders && flow !== 'warps') || node.blocks.some((block) => block.nodes.some(tellsOthers))
 }
 
-/** What the copy does: it says where the tile lies, or fills the tile's own memory by `copy`. */
+/**
+ * Lowers a copy into a borrowed tile: sets the tile's address to the tensor's, or calls `copy` to fill the tile's own
+ * memory.
+ */
 export function borrow(l: Lowering, from: TileView, to: TileView, copy: () => void): void {
   const { writer } = l
   const place = (to.base as { readonly local: Local }).local

@@ -1,6 +1,7 @@
 /**
- * What lowering a function keeps at hand: the writer, the values of nodes so far, and what all functions of the kernel share.
- * Values that hold for a whole program (arguments, epochs) are loaded once, at the function's start.
+ * The state of lowering one function: the writer, the values of the nodes lowered so far, and the data that all
+ * functions of the kernel share. Values that are constant for a whole program (arguments, epochs) are loaded once, at
+ * the function's start.
  */
 import type { KernelIR, Node } from '../../../ir/node.ts'
 import type { Site } from '../../../ir/site.ts'
@@ -24,7 +25,7 @@ import type { Plan } from './plan.ts'
 import type { Runtime } from './runtime.ts'
 import type { View } from './views.ts'
 
-/** What the functions of one kernel share. */
+/** The data that all functions of one kernel share. */
 export interface Shared {
   readonly ir: KernelIR
   readonly machine: Machine
@@ -33,19 +34,19 @@ export interface Shared {
   readonly frame: FrameLayout
   readonly runtime: Runtime
   readonly layouts: ReadonlyMap<Node, TileLayout>
-  /** Shared tiles that may lie in a tensor: see borrowed.ts. */
+  /** Shared tiles whose data may stay in a tensor (see borrowed.ts). */
   readonly borrowed: ReadonlySet<Node>
-  /** Shared tiles that stand for tiles of packed tensors. */
+  /** Shared tiles that are aliases of tiles of packed tensors. */
   readonly packedTiles: ReadonlySet<Node>
   readonly sites: Sites
-  /** Where shared tiles and barriers lie in the frame. */
+  /** The offsets of shared tiles and barriers in the frame. */
   readonly declared: Map<Node, number>
-  /** Scalars that a leader leaves in the frame for its roles. */
+  /** The frame offsets of scalars that a leader writes for its roles. */
   readonly published: Map<Node, number>
   counterWords: number
 }
 
-/** The author's lines, numbered. */
+/** Numbers the author's source lines. */
 export class Sites {
   readonly list: (Site | undefined)[] = [undefined]
   readonly #numbers = new Map<Site, number>()
@@ -63,7 +64,7 @@ export interface Ambient {
   readonly launch: Local
   readonly frame: Local
   readonly slot: Local
-  /** The start of the memory, where `control` lies. */
+  /** The start of the shared memory, which is where the `control` page is. */
   readonly memory: Local
   readonly program: Local
 }
@@ -74,26 +75,26 @@ export class Lowering {
   readonly machine: Machine
   readonly writer: Writer
   readonly ambient: Ambient
-  /** Runs before everything else of the function. */
+  /** Statements that run before all other statements of the function. */
   readonly prologue: Statement[] = []
   readonly scalars = new Map<Node, Expression>()
   readonly buffers = new Map<Node, Buffer>()
   readonly views = new Map<Node, View>()
-  /** Where the tiles lie that shared tiles stand for. */
+  /** The packed tile that each aliasing shared tile refers to. */
   readonly packed = new Map<Node, PackedPlace>()
-  /** Of a product that begins a carried sum: a local that is 1 until the sum holds anything. */
+  /** For a `dot` that starts a carried sum: a local that is 1 until the first product has been stored. */
   readonly fresh = new Map<Node, Local>()
-  /** Where a fragment should be computed, if that is decided before it is. */
+  /** The buffers chosen for fragments before the fragments are computed. */
   readonly preferred = new Map<Node, Buffer>()
-  /** Kept values whose memory nobody may take over: others read it under another name. */
+  /** Kept values whose memory must not be overwritten, because other nodes read the same memory. */
   readonly pinned = new Set<Node>()
-  /** What control nodes leave, by index. */
+  /** The results of control-flow nodes, by index. */
   readonly results = new Map<Node, readonly (Expression | Buffer)[]>()
-  /** Of the team this code belongs to: how many programs it has. */
+  /** The number of programs of the team that this code belongs to. Undefined outside teams. */
   teamSize: Expression | undefined
-  /** How many roles run beside each other here. */
+  /** The number of roles that run concurrently here. */
   roles = 1
-  /** Makes the scalar of a node that another function computed. */
+  /** Returns the value of a scalar that another function computed. */
   capture: ((node: Node) => Expression) | undefined
   readonly #once = new Map<string, Expression>()
 
@@ -105,7 +106,7 @@ export class Lowering {
     this.ambient = ambient
   }
 
-  /** A value of the whole function, by name. */
+  /** A named value that is computed once, in the function's prologue. */
   once(name: string, make: (writer: Writer) => Expression | Local): Expression {
     let value = this.#once.get(name)
     if (!value) {
@@ -114,7 +115,7 @@ export class Lowering {
       const own: Statement[] = []
       writer.statements = own
       value = use(make(writer))
-      // What it is made from may itself have been added to the prologue meanwhile, and stands before it.
+      // `make` may itself have added statements to the prologue. The new statements depend on them, so they come after.
       this.prologue.push(...own)
       writer.statements = outer
       this.#once.set(name, value)
@@ -130,7 +131,7 @@ export class Lowering {
   get rank(): Expression {
     return this.launchWord('rank')
   }
-  /** From one rank's heap to the next, in bytes. */
+  /** The distance between the heaps of consecutive ranks, in bytes. */
   get heapStride(): Expression {
     return this.once('heap', (writer) => writer.let('heap', stride(this.launchWord('heapStride'), 65536)))
   }
@@ -141,7 +142,7 @@ export class Lowering {
   #paramAt(node: Node): number {
     return launchBlock.params + this.paramIndex(node) * paramBlock.bytes
   }
-  /** This rank's copy of a tensor or flag set. */
+  /** The address of this rank's copy of a tensor or flag set. */
   ownCopy(node: Node): Expression {
     const at = this.#paramAt(node)
     return this.once(`own ${at}`, (writer) => {
@@ -153,7 +154,7 @@ export class Lowering {
     const at = this.#paramAt(node) + paramBlock.extents + 4 * axis
     return this.once(`extent ${at}`, (writer) => writer.load('extent', 'i32', 'i32', this.ambient.launch, at))
   }
-  /** From one index of an axis of a tensor to the next, in bytes. */
+  /** The stride of one axis of a tensor, in bytes. */
   axisStride(node: Node, axis: number, rank: number, bytes: number): Expression {
     if (axis === rank - 1)
       return this.once(`bytes ${bytes}`, (writer) => writer.let('bytes', stride(i32(bytes), 1)))
@@ -167,7 +168,7 @@ export class Lowering {
       )
     })
   }
-  /** The epochs of a flag set on this rank. */
+  /** The address of a flag set's epoch words on this rank. */
   epochsOf(node: Node): Expression {
     const at = this.#paramAt(node) + paramBlock.epochs
     return this.once(`epochs ${at}`, (writer) => {
@@ -175,7 +176,7 @@ export class Lowering {
       return writer.let('epochs', step(first, this.rank, this.heapStride))
     })
   }
-  /** This launch's epoch of a flag set. */
+  /** The epoch of a flag set during this launch. */
   epoch(node: Node, side: 'signalled' | 'waited'): Expression {
     return this.once(`${side} ${this.paramIndex(node)}`, (writer) => {
       const before = writer.load(side, 'i32', 'i32', this.epochsOf(node), epochs[side])
@@ -196,7 +197,7 @@ export class Lowering {
     return this.writer.call(callee, ...args)
   }
 
-  /** Leave the function after a stop. */
+  /** Leaves the function after an abort. */
   stop(): void {
     this.writer.return(i32(-1))
   }

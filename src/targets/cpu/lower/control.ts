@@ -1,4 +1,4 @@
-/** Control flow: blocks, loops, branches, teams. Loops whose length is not known now look at the abort word. */
+/** Lowers control flow: blocks, loops, branches and teams. Loops without a static bound poll the abort word. */
 import { attribute, type Block, type Node } from '../../../ir/node.ts'
 import { launch as launchBlock, slot as slotBlock, waitKind } from '../abi.ts'
 import { add, address, and, binary, compare, i32, mul, select, sub, unary, use } from '../build.ts'
@@ -23,7 +23,7 @@ export function lowerBlock(l: Lowering, block: Block): void {
   for (const node of block.nodes) lowerNode(l, node)
 }
 
-/** A block whose fragments are gone after it. */
+/** Lowers a block and frees the frame space of its fragments afterwards. */
 function lowerScope(l: Lowering, body: () => void): void {
   l.shared.frame.scope(body)
 }
@@ -33,7 +33,7 @@ function pollStop(l: Lowering): void {
   l.writer.if(compare('ne', stopped, i32(0)), () => l.stop())
 }
 
-/** One iteration: the block on the current state, which becomes the next. */
+/** Lowers one iteration: runs the block on the current state and stores the results as the next state. */
 function iterate(l: Lowering, state: State, params: readonly Node[], block: Block): void {
   enterState(l, state, params)
   preferInPlace(l, state, params, block)
@@ -111,7 +111,10 @@ export function lowerIf(l: Lowering, node: Node): void {
   leaveState(l, node, state)
 }
 
-/** Tiles of a space, dealt out in turn: one counter, and the indices by division. */
+/**
+ * Assigns the tiles of an index space to programs round-robin. One counter enumerates the tiles; division yields the
+ * indices.
+ */
 export function lowerPersistent(l: Lowering, node: Node): void {
   const { writer } = l
   const [block] = node.blocks
@@ -143,7 +146,7 @@ export function lowerPersistent(l: Lowering, node: Node): void {
   leaveState(l, node, state)
 }
 
-/** On a CPU a pipeline is a loop: one worker cannot run ahead of itself. */
+/** On a CPU, a pipeline is a plain loop, because a single worker cannot prefetch for itself. */
 export function lowerPipeline(l: Lowering, node: Node): void {
   const [block] = node.blocks
   const axes = attribute<number>(node, 'axes')
@@ -185,7 +188,10 @@ export function lowerTeams(l: Lowering, node: Node): void {
   team(0, program)
 }
 
-/** The program that comes last finds the others counted; it leaves the counter at 0 for the next launch. */
+/**
+ * Each program increments a counter. The program that arrives last runs the block and resets the counter to 0 for the
+ * next launch.
+ */
 export function lowerLast(l: Lowering, node: Node): void {
   const { writer, ambient, shared } = l
   const counters = l.once('counters', (prologue) =>

@@ -1,9 +1,10 @@
 /**
- * Element types as Code: raw bits in memory, values in locals, and casts between them; the meaning is src/ir/dtype.ts. Everything
- * works on a scalar and on a vector alike.
+ * Element types in Code: raw bits in memory, values in locals, and casts between them. The semantics are those of
+ * src/ir/dtype.ts. All functions work on scalars and on vectors.
  *
- * A value of a float dtype is an f32 (vf32), of i8, u8, i32 and u32 an i32 (vi32; u32 by its bits), of i64 an i64 (scalar only),
- * of bool an i32 0 or 1 (in vectors 0 or -1). Storage dtypes hold values that they can represent, whatever the local's type.
+ * A value of a float dtype is an f32 (vf32). A value of i8, u8, i32 or u32 is an i32 (vi32); u32 uses the same bits. An
+ * i64 value is an i64 and always scalar. A bool value is an i32 0 or 1, or 0 or -1 in vector lanes. A value of a small
+ * dtype is always exactly representable in that dtype, although its local is wider.
  */
 import { dtypes, type DType, type StorageDType } from '../../../ir/dtype.ts'
 import { and, binary, compare, constant, convert, max, min, mul, select, use } from '../build.ts'
@@ -40,7 +41,7 @@ export function valueCodeType(dtype: DType, vector: boolean): CodeType {
   return vector ? 'vi32' : 'i32'
 }
 
-/** The type of a local that holds raw bits of `dtype` as loaded: i32 (vi32) for the storage dtypes. */
+/** The type of a local that holds loaded raw bits of `dtype`: i32 (vi32) for the small storage dtypes. */
 export function rawCodeType(dtype: StorageDType, vector: boolean): CodeType {
   if (dtype === 'i64') return 'i64'
   if (dtype === 'f32') return vector ? 'vf32' : 'f32'
@@ -51,7 +52,7 @@ export const isVector = (type: CodeType): boolean => type === 'vf32' || type ===
 const intLike = (type: CodeType): 'i32' | 'vi32' => (isVector(type) ? 'vi32' : 'i32')
 const floatLike = (type: CodeType): 'f32' | 'vf32' => (isVector(type) ? 'vf32' : 'f32')
 
-/** Bits, integers and floats of one width: scalar or vector, as the value at hand. */
+/** Constants, reinterpretations and shifts of 32-bit integers and floats, as scalars or vectors according to `type`. */
 function shapedLike(type: CodeType) {
   const [int, float] = [intLike(type), floatLike(type)]
   return {
@@ -59,7 +60,7 @@ function shapedLike(type: CodeType) {
     float: (value: number): Expression => constant(float, value),
     asInt: (a: Operand): Expression => convert('bits', int, a),
     asFloat: (a: Operand): Expression => convert('bits', float, a),
-    // A vector's shift amount is one i32 for all lanes.
+    // A vector shift takes one i32 amount for all lanes.
     shift: (name: 'shl' | 'shr' | 'shrU', a: Operand, by: number): Expression =>
       binary(name, a, constant('i32', by)),
   }
@@ -68,13 +69,13 @@ function shapedLike(type: CodeType) {
 const quietNaN = 0x7fc00000
 const infinityBits = 0x7f800000
 
-/** Explicit mantissa bits and the smallest normal exponent of the formats that are not f32's upper half. */
+/** The parameters of the float formats that are not the upper half of an f32. */
 interface SmallFloat {
   readonly bits: 8 | 16
   readonly mantissa: number
   readonly minExponent: number
   readonly max: number
-  /** The top exponent holds infinity; without, values saturate and NaN is all ones. */
+  /** True if the top exponent encodes infinity. Otherwise values saturate and the all-ones pattern is NaN. */
   readonly infinity: boolean
 }
 const smallFloats = {
@@ -87,7 +88,7 @@ function floatBits(x: number): number {
   return new Int32Array(Float32Array.of(x).buffer)[0]
 }
 
-/** Raw bits as loaded (see `rawCodeType`) to the value. */
+/** Converts loaded raw bits (see `rawCodeType`) to the value. */
 export function widen(writer: Writer, _machine: Machine, dtype: StorageDType, raw: Local): Local {
   switch (dtype) {
     case 'f32':
@@ -110,7 +111,10 @@ export function widen(writer: Writer, _machine: Machine, dtype: StorageDType, ra
   }
 }
 
-/** The exponent field read as f32's is too small by the difference of the biases: a multiplication corrects it, subnormals too. */
+/**
+ * Interpreted as an f32, the exponent field is too small by the difference of the biases. A multiplication corrects the
+ * exponent, also for subnormal numbers.
+ */
 function widenSmall(writer: Writer, format: SmallFloat, raw: Local): Local {
   const { int, float, asInt, asFloat, shift } = shapedLike(raw.type)
   const signBit = 1 << (format.bits - 1)
@@ -125,7 +129,7 @@ function widenSmall(writer: Writer, format: SmallFloat, raw: Local): Local {
   return writer.let('wide', asFloat(binary('or', binary('or', scaled, top), sign)))
 }
 
-/** A value that `dtype` represents, to the bits to store. A NaN is quiet, as `roundTo` leaves it. */
+/** Converts a value that `dtype` can represent to the bits to store. A NaN must be quiet, as `roundTo` returns it. */
 export function narrow(writer: Writer, _machine: Machine, dtype: StorageDType, value: Operand): Expression {
   const operand = use(value)
   switch (dtype) {
@@ -155,13 +159,13 @@ function narrowSmall(writer: Writer, format: SmallFloat, operand: Expression): E
   const value = writer.let('value', operand)
   const scaled = writer.let('scaled', asInt(mul(value, float(2 ** -(126 + format.minExponent)))))
   const sign = and(shift('shrU', scaled, 32 - format.bits), int(signBit))
-  // Infinity and a quiet NaN keep their ones in the exponent through the multiplication.
+  // The exponent bits of infinity and of a quiet NaN stay all ones through the multiplication.
   const magnitude = and(shift('shrU', scaled, 23 - format.mantissa), int(signBit - 1))
   const bits = binary('or', magnitude, sign)
   return format.infinity ? bits : select(compare('ne', value, value), int(signBit - 1), bits)
 }
 
-/** To the nearest value of a float `dtype`, still as f32: `round` of src/ir/dtype.ts. */
+/** Rounds to the nearest value of a float `dtype`; the result is still an f32. Equals `round` of src/ir/dtype.ts. */
 export function roundTo(writer: Writer, _machine: Machine, dtype: DType, value: Operand): Expression {
   switch (dtype) {
     case 'f32':
@@ -180,7 +184,7 @@ export function roundTo(writer: Writer, _machine: Machine, dtype: DType, value: 
     case 'f8e4m3':
       return roundSmall(writer, smallFloats[dtype], use(value))
     default:
-      throw new Error(`${dtype} is not a float to round to`)
+      throw new Error(`${dtype} is not a float dtype, so values cannot be rounded to it`)
   }
 }
 
@@ -192,7 +196,8 @@ function roundSmall(writer: Writer, format: SmallFloat, operand: Expression): Ex
   const odd = and(shift('shrU', magnitude, drop), int(1))
   const up = binary('add', magnitude, binary('add', odd, int((1 << (drop - 1)) - 1)))
   const normal = and(up, int(-1 << drop))
-  // Below the smallest normal number the quantum is constant: that of floats around `anchor`.
+  // Below the smallest normal number, the spacing of values is constant. That spacing equals the one of f32 values near
+  // `anchor`.
   const anchor = float(2 ** (format.minExponent - format.mantissa + 23))
   const subnormal = asInt(binary('sub', binary('add', asFloat(magnitude), anchor), anchor))
   const isSmall = compare('lt', magnitude, int(floatBits(2 ** format.minExponent)))
@@ -206,7 +211,7 @@ function roundSmall(writer: Writer, format: SmallFloat, operand: Expression): Ex
   return asFloat(binary('or', select(isNaN, int(quietNaN), inRange), sign))
 }
 
-/** `cast` of src/ir/dtype.ts, between any two dtypes; i64 only as a scalar. */
+/** Equals `cast` of src/ir/dtype.ts, between any two dtypes. i64 is supported only as a scalar. */
 export function cast(writer: Writer, machine: Machine, from: DType, to: DType, value: Operand): Expression {
   const operand = use(value)
   if (from === to) return operand
@@ -237,7 +242,7 @@ export function cast(writer: Writer, machine: Machine, from: DType, to: DType, v
 
 type IntegerStorage = 'i8' | 'u8' | 'i32' | 'u32' | 'i64'
 
-/** Towards zero and saturating; NaN gives 0. */
+/** Rounds towards zero and saturates. NaN becomes 0. */
 function truncate(writer: Writer, to: IntegerStorage, operand: Expression): Expression {
   const { int } = shapedLike(operand.type)
   const type = intLike(operand.type)
@@ -270,8 +275,8 @@ function wrap(from: IntegerStorage, to: IntegerStorage, operand: Expression): Ex
 }
 
 /**
- * An integer as f32. What is then rounded to bf16 must not be rounded to f32 first: the bits that f32 has no room for are kept
- * as one sticky bit. The smaller formats end below 2^24, so that it does not matter to them.
+ * Converts an integer to f32. A value that is then rounded to bf16 must not be rounded twice, so the bits that do not
+ * fit into an f32 are combined into one sticky bit. The smaller formats end below 2^24, where f32 is exact.
  */
 function floatOf(writer: Writer, from: IntegerStorage, to: DType, operand: Expression): Expression {
   const type = floatLike(operand.type)

@@ -1,4 +1,7 @@
-/** Copies between memories: whole rows of bytes, or, with a mask or across columns, single elements. */
+/**
+ * Lowers copies between memories: whole rows of bytes, or single elements if there is a mask or the columns are not
+ * contiguous.
+ */
 import { eventKind } from '../abi.ts'
 import type { StorageDType } from '../../../ir/dtype.ts'
 import type { Node } from '../../../ir/node.ts'
@@ -46,7 +49,10 @@ function copyBetween(l: Lowering, node: Node, from: RefView, to: RefView): void 
   copyElements(l, node, from, to, mask)
 }
 
-/** Shared memory takes zeros where the source is outside; global memory only what lies inside both. */
+/**
+ * Copies element by element. Shared memory receives zeros where the source is outside its tensor. Global memory
+ * receives only elements that are inside both tensors.
+ */
 function copyElements(l: Lowering, node: Node, from: RefView, to: RefView, mask: Node | undefined): void {
   const { dtype, shape } = refOf(node.inputs[0])
   const fill = refOf(node.inputs[1]).space === 'shared'

@@ -1,6 +1,7 @@
 /**
- * `dot`: accumulator += a x b, in place. Floats are widened to f32 and summed in f32, i8 in i32, in the order of the inner axis up
- * to a few sums kept apart. Extents and strides are static and need not be multiples of anything.
+ * Lowers `dot`: accumulator += a x b, in place. Floats are widened to f32 and summed in f32; i8 is summed in i32.
+ * Products are summed in the order of the inner axis, except that a few partial sums are kept separately. Extents and
+ * strides are static and may have any value.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { i32, type Operand, type Writer } from '../build.ts'
@@ -16,7 +17,7 @@ function leftOf(a: TileOperand): Left {
   if (a.layout.kind === 'rows') return { dtype: a.dtype, rowStride: a.rowStride, stepStride: a.columnStride }
   const { dtype } = numbersOf(a.dtype)
   const { width } = a.layout
-  // One panel as wide as the tile is the tile by rows, widened.
+  // A single panel as wide as the tile is the widened tile in row order.
   const transposed = a.rowStride < a.columnStride
   return transposed
     ? { dtype, rowStride: wideBytes, stepStride: width * wideBytes }
@@ -26,7 +27,7 @@ function leftOf(a: TileOperand): Left {
 function rightOf(machine: Machine, a: TileOperand, b: TileOperand): Right {
   const { dtype } = numbersOf(b.dtype)
   const extents = { rows: a.rows, columns: b.columns, depth: b.rows }
-  // Its own panel, as wide as the tile, is the tile by rows, widened.
+  // A single panel as wide as the tile is the widened tile in row order, so its columns here are contiguous.
   if (b.layout.kind === 'panels' && b.rowStride < b.columnStride && b.layout.axis === 1)
     return { kind: 'inner', dtype, columnStride: b.layout.width * wideBytes }
   if (b.layout.kind === 'panels') return { kind: 'panels', dtype }
@@ -36,7 +37,7 @@ function rightOf(machine: Machine, a: TileOperand, b: TileOperand): Right {
   return { kind: 'rows', dtype: b.dtype, stepStride: b.rowStride, columnStride: b.columnStride }
 }
 
-/** Whether neighbours of a row are, or become, neighbours in memory. */
+/** True if consecutive elements of a row are contiguous in memory, possibly after widening. */
 function isAlongDepth(a: TileOperand): boolean {
   const { dtype, stepStride } = leftOf(a)
   return stepStride === dtypes[dtype].bytes
@@ -46,7 +47,7 @@ function productOf(machine: Machine, a: TileOperand, b: TileOperand, sumRow: num
   if (a.columns !== b.rows)
     throw new Error(`dot: the inner extents differ: [${a.rows}x${a.columns}] x [${b.rows}x${b.columns}]`)
   if (dtypes[a.dtype].kind !== dtypes[b.dtype].kind)
-    throw new Error(`dot: the operands differ: ${a.dtype} and ${b.dtype}`)
+    throw new Error(`dot: cannot multiply ${a.dtype} by ${b.dtype}: both must be floats or both integers`)
   return {
     rows: a.rows,
     columns: b.columns,
@@ -57,20 +58,23 @@ function productOf(machine: Machine, a: TileOperand, b: TileOperand, sumRow: num
   }
 }
 
-/** What `emitDot` needs of scratch memory, whatever the accumulator. */
+/** The scratch memory in bytes that `emitDot` needs, for any accumulator. */
 export const dotScratchBytes = (machine: Machine, a: TileOperand, b: TileOperand): number =>
   productScratch(machine, productOf(machine, a, b, b.columns * wideBytes))
 
 export interface DotOperands {
   readonly a: TileOperand
   readonly b: TileOperand
-  /** f32, or i32 for integers, by rows. */
+  /** The address of the sums in row order: f32, or i32 for integers. */
   readonly accumulator: Expression
-  /** Bytes to its next row. */
+  /** The distance between rows of the accumulator, in bytes. */
   readonly accumulatorStride: number
-  /** i32: the accumulator holds nothing yet, so the product replaces it; by default it is added to. */
+  /**
+   * An i32 that is non-zero if the accumulator is uninitialised, so that the product replaces it. By default the
+   * product is added.
+   */
   readonly fresh?: Expression
-  /** `dotScratchBytes` of memory that nobody else uses meanwhile; aligned to 64 bytes it is fastest. */
+  /** `dotScratchBytes` of memory for exclusive use. Alignment to 64 bytes is fastest. */
   readonly scratch: Expression
 }
 
@@ -80,15 +84,18 @@ export function emitDot(writer: Writer, machine: Machine, operands: DotOperands)
   writer.call(productFunction(machine, product), a.base, b.base, accumulator, scratch, fresh)
 }
 
-/** A tile of a packed tensor (see panels.ts), which a product reads where it lies. */
+/** A tile of a packed tensor (see panels.ts), which a product reads in place. */
 export interface PackedOperand {
-  /** The first panel's first element of the tile. */
+  /** The address of the tile's first element in its first panel. */
   readonly base: Operand
   readonly dtype: TileOperand['dtype']
-  /** The tile's static extents; columns are a multiple of a panel's. */
+  /** The static extents of the tile. The number of columns is a multiple of the panel width. */
   readonly rows: number
   readonly columns: number
-  /** Bytes from one panel to the next, a ptr-sized number; i32: how many rows and panels of the tile exist. */
+  /**
+   * `panelStride` is the distance between panels in bytes (ptr-sized). `rowsInside` and `panelsInside` (i32) are the
+   * numbers of rows and panels of the tile that are inside the tensor.
+   */
   readonly panelStride: Operand
   readonly rowsInside: Operand
   readonly panelsInside: Operand
@@ -102,7 +109,7 @@ function packedProduct(a: TileOperand, b: PackedOperand, sumRow: number): Produc
 export const packedDotScratchBytes = (machine: Machine, a: TileOperand, b: PackedOperand): number =>
   productScratch(machine, packedProduct(a, b, b.columns * wideBytes))
 
-/** accumulator += a x b with b straight from a packed tensor. What lies outside the tensor adds nothing. */
+/** accumulator += a x b, with b read directly from a packed tensor. Elements outside the tensor contribute nothing. */
 export function emitPackedDot(
   writer: Writer,
   machine: Machine,

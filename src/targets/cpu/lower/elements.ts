@@ -1,6 +1,7 @@
 /**
- * One element of an operation on values, or a vector of them: what `evaluate` of src/ir/ops/values.ts means. An operation that has
- * no vector form says so, and one that can fail is told where to go.
+ * Lowers one element of a value operation, or a vector of elements. The semantics are those of `evaluate` in
+ * src/ir/ops/values.ts. Operations without a vector form are marked. Operations that can fail raise a fault at their
+ * source line.
  */
 import type { DType } from '../../../ir/dtype.ts'
 import { dtypes } from '../../../ir/dtype.ts'
@@ -18,7 +19,7 @@ const filled = (type: CodeType, value: number): Expression => constant(type as P
 const isUnsigned = (dtype: DType): boolean => dtype === 'u32'
 const isInteger = (dtype: DType): boolean => dtypes[dtype].kind === 'int'
 
-/** The scalar that fills a fragment. */
+/** The scalar that fills the whole fragment, or undefined if the elements differ. */
 export function uniform(node: Node): Node | undefined {
   if (valueOf(node).shape.length === 0) return node
   return opOf(node).elements === 'stretched' ? uniform(node.inputs[0]) : undefined
@@ -26,7 +27,7 @@ export function uniform(node: Node): Node | undefined {
 
 type Make = (l: Lowering, node: Node, inputs: readonly Expression[]) => Expression
 
-/** How an operation is made, and whether it works on vectors of its inputs. */
+/** How to emit an operation, and whether it accepts vector inputs. */
 interface Element {
   readonly make: Make
   hasVectors(node: Node): boolean
@@ -41,7 +42,7 @@ const bound = (name: 'min' | 'max'): Element =>
   onBoth((l, node, [a, b]) => extreme(l, name, valueOf(node).dtype, a, b))
 const comparison = (name: CompareName, unsigned: CompareName): Element =>
   onBoth((_, node, [a, b]) => compare(isUnsigned(valueOf(node.inputs[0]).dtype) ? unsigned : name, a, b))
-/** On vectors if every lane shifts by the same. */
+/** A shift accepts vectors if all lanes shift by the same amount. */
 const shift = (name: BinaryName, unsigned: BinaryName): Element => ({
   hasVectors: (node) => uniform(node.inputs[1]) !== undefined,
   make(_, node, [a, b]) {
@@ -97,7 +98,7 @@ const elements: Readonly<Record<ElementwiseName, Element>> = {
   gt: comparison('gt', 'gtU'),
   ge: comparison('ge', 'geU'),
   select: onBoth((_, __, [a, b, c]) => select(a, b, c)),
-  // A CPU has no threads that hold parts of a fragment.
+  // On a CPU, fragments are not distributed over threads, so layout conversions do nothing.
   convert: onBoth((_, __, [a]) => a),
   combine: onBoth((_, __, [a]) => a),
   cast: onBoth((l, node, [a]) =>
@@ -107,14 +108,17 @@ const elements: Readonly<Record<ElementwiseName, Element>> = {
 
 const elementOf = (node: Node): Element => entryOf(elements, node, 'is not an operation on elements')
 
-/** Whether the operation works on vectors of its inputs. */
+/** True if the operation accepts vectors of its inputs. */
 export function hasVectorForm(node: Node): boolean {
   const { dtype } = valueOf(node)
   const from = node.inputs.length > 0 ? valueOf(node.inputs[0]).dtype : dtype
   return dtype !== 'i64' && from !== 'i64' && elementOf(node).hasVectors(node)
 }
 
-/** `inputs` are of one kind, scalar or vector; a shift's amount is a scalar always. Emits into `l.writer` what it needs. */
+/**
+ * Emits an operation into `l.writer`. The `inputs` are all scalars or all vectors, except that a shift amount is always
+ * a scalar.
+ */
 export function element(l: Lowering, node: Node, inputs: readonly Expression[]): Expression {
   return elementOf(node).make(l, node, inputs)
 }
@@ -136,7 +140,9 @@ function quotient(
   return binary(isUnsigned(dtype) ? unsigned : name, a, b)
 }
 
-/** The smaller or the larger of two values. Scalar integers have no operation of their own. */
+/**
+ * The minimum or maximum of two values. Scalar integers have no such operation in Code, so they use compare and select.
+ */
 export function extreme(
   l: Lowering,
   name: 'min' | 'max',

@@ -1,4 +1,7 @@
-/** Fragments that are kept: computed by one loop nest into the frame; reductions; loads on the way. */
+/**
+ * Lowers fragments that are stored in the frame: each is computed by one loop nest. Also lowers reductions and the
+ * loads inside nests.
+ */
 import type { DType } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
 import { entryOf, type ReductionName } from '../../../ir/ops/index.ts'
@@ -19,7 +22,7 @@ export const newBuffer = (l: Lowering, node: Node): Buffer =>
   l.shared.frame.fragment(valueOf(node), l.machine)
 export const bufferFor = (l: Lowering, node: Node): Buffer => l.preferred.get(node) ?? newBuffer(l, node)
 
-/** Compute a fragment where it stands, if it is kept. */
+/** Computes a fragment at its position if it is kept. */
 export function lowerFragment(l: Lowering, node: Node): void {
   if (!l.plan.isKept(node)) return
   const buffer = bufferFor(l, node)
@@ -27,7 +30,7 @@ export function lowerFragment(l: Lowering, node: Node): void {
   l.buffers.set(node, buffer)
 }
 
-/** A fragment's elements in a buffer of its own or a given one. */
+/** Writes a fragment's elements into the given buffer. */
 export function evaluateInto(l: Lowering, node: Node, buffer: Buffer): void {
   const known = l.buffers.get(node)
   if (!known) return computeInto(l, node, buffer)
@@ -46,7 +49,7 @@ export function copyBuffer(l: Lowering, from: Buffer, to: Buffer): void {
   copyRow(l, at(to), at(from), from.rows * from.stride)
 }
 
-/** Nothing but +0. */
+/** True if all elements are the constant +0. */
 export function isZero(node: Node): boolean {
   const filler = uniform(node)
   return filler !== undefined && Object.is(constantOf(filler), 0)
@@ -69,7 +72,8 @@ function computeInto(l: Lowering, node: Node, buffer: Buffer): void {
       buffer.columns > 1 &&
       buffer.dtype !== 'i64' &&
       computesByVectors(l, node, rowAxis(buffer.rows), 'column')
-    // Rows end on whole vectors, and what lies in memory is not read beyond its end.
+    // Buffer rows are padded to whole vectors. Tensors are not, so a nest that loads from memory must not read past a
+    // row's end.
     const padded = loads.size === 0 && !readsMemory(l, node)
     overElements(l, buffer.rows, buffer.columns, vector, loads, padded, (nest) =>
       nest.keep(buffer, nest.compute(node, rowAxis(buffer.rows), 'column'), rowAxis(buffer.rows), 'column'),
@@ -79,7 +83,10 @@ function computeInto(l: Lowering, node: Node, buffer: Buffer): void {
 
 export const rowAxis = (rows: number): 'zero' | 'row' => (rows === 1 ? 'zero' : 'row')
 
-/** A nest with rows outside and columns inside; a rest of columns that fills no vector is done one by one. */
+/**
+ * Emits a nest with rows outside and columns inside. Remaining columns that do not fill a vector are processed one by
+ * one.
+ */
 export function overElements(
   l: Lowering,
   rows: number,
@@ -122,7 +129,7 @@ export function overElements(
   if (rows > 1) before.push({ kind: 'for', index: row, from: i32(0), to: i32(rows), step: 1, body: outer })
 }
 
-/** Loads that are computed along with a tree of fragments, wherever in it. */
+/** All loads that are computed together with a tree of fragments. */
 function loadsOf(l: Lowering, node: Node, into = new Set<Node>()): Set<Node> {
   if (!isFragment(node) && node.op !== 'at') return into
   if (l.buffers.has(node)) return into
@@ -133,13 +140,13 @@ function loadsOf(l: Lowering, node: Node, into = new Set<Node>()): Set<Node> {
 
 const readsMemory = (l: Lowering, node: Node): boolean => loadsOf(l, node).size > 0
 
-/** The rank that owns a view, if it is not known to be this one. */
+/** The rank that owns a view, or undefined if it is this rank. */
 export const ownerOf = (view: RefView): Expression | undefined =>
   view.kind === 'rows' ? view.tensor.owner : view.owner
 
 /**
- * Runs `body` with the rows to read instead of each load's own: a tile that reaches over its tensor's edge is read from a copy with
- * zeros around what is inside, and so are gathered rows.
+ * Runs `body` with replacement rows for some loads. A tile that extends past its tensor's edge is read from a
+ * zero-padded copy, and gathered rows are read from a contiguous copy.
  */
 export function withLoads(
   l: Lowering,
@@ -237,7 +244,7 @@ function combine(l: Lowering, node: Node, a: Expression, b: Expression): Express
   return reductionOf(node).combine(l, dtype, a, b)
 }
 
-/** What changes no result: 0 of a sum; of a bound, the value furthest from it. */
+/** The neutral element: 0 for a sum, NaN for a float `min` or `max`, and the opposite bound for an integer one. */
 function neutral(node: Node, type: Plain): Expression {
   return constant(type, reductionOf(node).neutral(valueOf(node).dtype))
 }
@@ -249,7 +256,7 @@ interface Reduction {
 
 const bound = (name: 'min' | 'max', u32: number, i64: number, i32: number): Reduction => ({
   combine: (l, dtype, a, b) => extreme(l, name, dtype, a, b),
-  // A NaN loses against everything, so that a row of NaN stays one.
+  // `min` and `max` return the other operand for a NaN, so NaN is neutral, and a row of only NaN yields NaN.
   neutral: (dtype) => (dtype === 'f32' ? NaN : dtype === 'u32' ? u32 : dtype === 'i64' ? i64 : i32),
 })
 
@@ -264,7 +271,10 @@ const reductions: Readonly<Record<ReductionName, Reduction>> = {
 
 const reductionOf = (node: Node): Reduction => entryOf(reductions, node, 'is not a reduction')
 
-/** Vectors that a row is summed up in side by side: a chain of dependent additions would wait for each. */
+/**
+ * The number of vectors in which a row is accumulated in parallel. A single chain of dependent additions would be
+ * limited by latency.
+ */
 const chains = 4
 
 function reduceRow(
@@ -357,7 +367,7 @@ function reduceRow(
   if (rows > 1) before.push({ kind: 'for', index: row, from: i32(0), to: i32(rows), step: 1, body: outer })
 }
 
-/** Along rows: columns outside, so that a vector of results stays in a register. */
+/** Reduces along rows with the column loop outside, so that a vector of results stays in a register. */
 function reduceColumns(
   l: Lowering,
   node: Node,

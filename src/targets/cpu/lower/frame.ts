@@ -1,37 +1,41 @@
 /**
- * The frame: a program's memory. A header of words, then what the kernel declares and computes, at offsets known now. Space of
- * a block's fragments is used again after the block; what outlives a block is taken before it is entered.
+ * The frame: one program's memory. The frame consists of a header and the data that the kernel declares and computes,
+ * at static offsets. The space of a block's fragments is reused after the block. Fragments that outlive a block are
+ * allocated before the block.
  */
 import { dtypes, type DType } from '../../../ir/dtype.ts'
 import type { Shape, ValueType } from '../../../ir/type.ts'
 import type { Machine } from '../code.ts'
 
-/** The words that a leader and its roles meet through; all are 0 outside a launch. */
+/** The words through which a leader and its roles synchronise. All are 0 outside a launch. */
 export const header = {
-  /** 64 bits of zero: the pointer to the start of the memory. */
+  /** 64 zero bits, loaded as the pointer to the start of the memory. */
   memory: 0,
-  /** The launch that the leader runs, by its number on its queue; the roles take part from then on. */
+  /** The number of the launch that the leader runs. Setting it lets the roles start on that launch. */
   sequence: 8,
-  /** How often roles were started in this launch, or -1 when there will be no more. */
+  /**
+   * The number of times that roles were started in this launch; a number larger than any real count means that no start
+   * follows.
+   */
   go: 12,
-  /** Which of the kernel's `roles`. */
+  /** The index of the kernel's `roles` node to run. */
   which: 16,
   program: 20,
-  /** How many times a role has ended in this launch. */
+  /** The number of times that a role has ended in this launch. */
   done: 24,
-  /** Arrivals at the barrier of all roles, since the roles were started. */
+  /** The number of arrivals at the barrier of all roles since the roles were started. */
   meeting: 28,
   bytes: 64,
 } as const
 
-/** Rows of a fragment begin on whole vectors, so that a loop may write to a row's end and beyond it. */
+/** A fragment in the frame. Rows are padded to whole vectors, so that a loop may write past the end of a row. */
 export interface Buffer {
-  /** From the frame's start. */
+  /** The offset from the start of the frame, in bytes. */
   readonly offset: number
   readonly dtype: DType
   readonly rows: number
   readonly columns: number
-  /** From row to row, and from element to element; in bytes. */
+  /** The distances between rows and between elements, in bytes. */
   readonly stride: number
   readonly element: number
 }
@@ -46,7 +50,7 @@ export class FrameLayout {
   #top = header.bytes as number
   #high = header.bytes as number
 
-  /** The frame's size: a multiple of 64. */
+  /** The size of the frame in bytes, a multiple of 64. */
   get bytes(): number {
     return aligned(this.#high)
   }
@@ -58,7 +62,7 @@ export class FrameLayout {
     return offset
   }
 
-  /** What is taken within is free again afterwards. */
+  /** Frees everything that `body` allocated. */
   scope<T>(body: () => T): T {
     const mark = this.#top
     try {
@@ -68,7 +72,7 @@ export class FrameLayout {
     }
   }
 
-  /** What is taken within stays taken, inner scopes too: others run at the same time. */
+  /** Keeps everything that `body` allocated, including inner scopes, because other roles run at the same time. */
   apart<T>(body: () => T): T {
     const high = this.#high
     this.#high = this.#top
@@ -89,5 +93,5 @@ export class FrameLayout {
   }
 }
 
-/** Bytes of one element in a tensor or a shared tile. */
+/** The number of bytes of one element in a tensor or a shared tile. */
 export const storedBytes = (dtype: DType): number => dtypes[dtype].bytes

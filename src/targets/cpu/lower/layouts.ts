@@ -1,7 +1,8 @@
 /**
- * Which shared tiles are kept widened, in panels: those that only copies of whole tiles of global memory fill and that only products
- * read, all of them as the same operand. Then converting and rearranging is part of the copy, which touches every element anyway,
- * and a product reads memory in order. All others stay as they were declared.
+ * Chooses which shared tiles are stored as panels of widened elements. A tile qualifies if it is only filled by copies
+ * of whole tiles of global memory, and only read by products, always as the same operand. Conversion and rearrangement
+ * are then part of the copy, which touches every element anyway, and the products read memory sequentially. All other
+ * tiles keep their declared layout.
  */
 import { walk, type KernelIR, type Node } from '../../../ir/node.ts'
 import type { RefType } from '../../../ir/type.ts'
@@ -11,10 +12,13 @@ import { panelColumns, rowsLayout, type TileLayout } from './dot/tiles.ts'
 
 export { panelBytes } from './dot/tiles.ts'
 
-/** What one use of a tile makes of it. */
+/** The ways in which a node can use a tile. */
 type Use = 'filled' | 'left' | 'right' | 'transposed right' | 'inner' | 'other'
 
-/** `borrowed`: tiles that are read where their source lies, and as it lies. */
+/**
+ * Chooses the layout of every shared tile. `borrowed` tiles may be read in place from a tensor, so they keep the
+ * tensor's layout.
+ */
 export function assignLayouts(
   ir: KernelIR,
   machine: Machine,
@@ -28,7 +32,7 @@ export function assignLayouts(
     for (const block of node.blocks) for (const result of block.results) yielded.add(result)
   }
 
-  /** What becomes of a tile or of its transposed view. */
+  /** The uses of a tile or of its transposed view. */
   function usesOf(view: Node, transposed: boolean): Use[] {
     if (yielded.has(view)) return ['other']
     return (users.get(view) ?? []).flatMap((user): Use[] => {
@@ -53,7 +57,7 @@ export function assignLayouts(
       .filter((node) => node.op === 'shared')
       .map((tile) => {
         const uses = new Set(usesOf(tile, false))
-        // Rearranged once for many rows, it serves few as well.
+        // If another product needs the panels for many rows, products with few rows read the same panels.
         if (uses.has('transposed right')) uses.delete('inner')
         const [use] = uses.delete('filled') && uses.size === 1 ? uses : []
         return [
@@ -69,7 +73,7 @@ function layoutFor(type: RefType, use: Use, machine: Machine): TileLayout {
   switch (use) {
     case 'inner':
     case 'left':
-      // One panel, which is the tile by rows; what is f32 by rows already needs nothing.
+      // A single panel as wide as the tile is the widened tile in row order. An f32 tile in row order needs no change.
       return type.dtype === 'f32' ? rowsLayout : { kind: 'panels', axis: 1, width: type.shape[1] }
     case 'right':
       return { kind: 'panels', axis: 1, width: panelColumns(machine) }

@@ -1,6 +1,7 @@
 /**
- * Rows of bytes: what copies move. A row is copied whole where it lies inside on both sides; of a tile that reaches over its tensor's
- * edge only what is inside, and the rest of a target in the frame becomes zeros. Bits are not looked at.
+ * Copies rows of bytes. A row that is completely inside both tensors is copied whole. For a tile that extends past its
+ * tensor's edge, only the inside part is copied, and the rest of a target in the frame becomes zeros. Elements are not
+ * converted.
  */
 import { address, binary, compare, i32, mul, select, step, sub, use, type Operand } from '../build.ts'
 import type { Expression, Local } from '../code.ts'
@@ -10,11 +11,11 @@ import type { RowsView, TileView } from './views.ts'
 
 export interface Lines {
   at(row: Operand): Expression
-  /** Bytes from row to row, where known now. */
+  /** The distance between rows in bytes, or undefined if it is not static. */
   readonly stride: number | undefined
-  /** How many rows and columns lie inside; undefined: all. */
+  /** The number of rows and columns that are inside the tensor, or undefined if all are. */
   readonly inside: { readonly rows: Expression; readonly columns: Expression } | undefined
-  /** Whether a row lies inside, where that is asked of every row. */
+  /** Tests whether a row is inside the tensor. Present only if each row must be tested individually. */
   hasRow?(row: Operand): Expression
 }
 
@@ -45,7 +46,7 @@ export const frameLines = (base: Expression, stride: number): Lines => ({
   inside: undefined,
 })
 
-/** Whether all of a tile lies inside its tensor; undefined: it always does. */
+/** True if the whole tile is inside its tensor. Undefined if that is known statically. */
 export function isFull(
   l: Lowering,
   inside: Lines['inside'],
@@ -59,15 +60,15 @@ export function isFull(
   return l.writer.let('full', binary('and', wide, compare('ge', given, i32(rows))))
 }
 
-/** At least 0 and at most `most`. */
+/** Clamps a value to the range from 0 to `most`. */
 const within = (l: Lowering, value: Expression, most: number): Local => {
   const low = l.writer.let('some', select(compare('lt', value, i32(most)), value, i32(most)))
   return l.writer.let('some', select(compare('gt', low, i32(0)), low, i32(0)))
 }
 
 /**
- * Copies `rows` rows of `columns` elements of `bytes` bytes; `fill` writes zeros where the source ends. `reachesOver`: it
- * is known that not all of it lies inside.
+ * Copies `rows` rows of `columns` elements of `bytes` bytes each. `fill` writes zeros past the end of the source.
+ * `reachesOver` means that the caller knows that part of the tile is outside.
  */
 export function copyLines(
   l: Lowering,
@@ -127,7 +128,9 @@ export function forRows(l: Lowering, rows: number, body: (row: Expression) => vo
   else l.writer.for('row', 0, rows, 1, (row) => body(use(row)))
 }
 
-/** A number of bytes that is known: short rows by vectors, since a call costs more than they do. */
+/**
+ * Copies a static number of bytes. Short rows are copied with vector loads and stores, because a call would cost more.
+ */
 export function copyRow(l: Lowering, to: Expression, from: Expression, bytes: number): void {
   const { writer, machine } = l
   const vector = machine.lanes * 4

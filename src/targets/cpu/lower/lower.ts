@@ -1,14 +1,15 @@
 /**
- * Tile IR to Code. `run`, entry 0, takes programs of a launch until none is left; the body of one program is a function of its own.
- * The last leader to finish advances the epochs of the flag sets that the kernel signals and waits for.
+ * Lowers tile IR to Code. Entry 0, `run`, runs programs of a launch until no program is left. The body of one program
+ * is a separate function. The last leader to finish advances the epochs of the flag sets that the kernel signals and
+ * waits for.
  *
- *   plan       which fragments are kept, which are computed on the way
- *   frame      a program's memory
- *   views      tensors, tiles, places, flags as addresses
- *   elements   one element of an operation; nest, fragments: loops over them
- *   memory     loads and stores; lines, copies: whole rows; atomics
- *   control    loops and branches; state: what they carry; roles
- *   sync       flags and barriers; runtime: the functions behind them
+ *   plan       decides which fragments are stored and which are recomputed by their consumers
+ *   frame      the layout of a program's memory
+ *   views      tensors, tiles, elements and flags as addresses
+ *   elements   one element of an operation; nest and fragments: loops over elements
+ *   memory     loads and stores; lines and copies: whole rows; atomics
+ *   control    loops and branches; state: their carried values; roles
+ *   sync       flags and barriers; runtime: the functions that implement them
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -80,7 +81,7 @@ function codeOf(recorded: KernelIR, options: LoweringOptions): Lowered {
   }
 }
 
-/** Shared tiles and barriers live as long as the program. */
+/** Shared tiles and barriers exist for the whole program, so their frame space is never reused. */
 function declare(shared: Shared): void {
   for (const node of walk(shared.ir.body))
     if (opOf(node).effect === 'declare' && !shared.packedTiles.has(node))
@@ -161,7 +162,7 @@ function runProgram(shared: Shared, writer: Writer, program: CodeFunction, args:
   )
 }
 
-/** On this rank: the launch has signalled and has waited. */
+/** Advances this rank's epochs of the flag sets that the launch has signalled or waited for. */
 function advanceEpochs(
   shared: Shared,
   writer: Writer,

@@ -1,7 +1,7 @@
 /**
- * exp2, log2, tanh and sigmoid of f32 and vf32, over the whole range: infinities, NaN, and subnormal numbers in and out. No
- * expression is an fma, so that every target and every vector width gives the same bits. Errors against the exact value: at
- * most 2 units in the last place for exp2 and log2, 4 for tanh and sigmoid.
+ * exp2, log2, tanh and sigmoid of f32 and vf32 over the whole range, including infinities, NaN and subnormal numbers.
+ * No expression is an fma, so every target and every vector width returns the same bits. The maximum error against the
+ * exact value is 2 units in the last place for exp2 and log2, and 4 for tanh and sigmoid.
  */
 import { add, and, binary, compare, constant, convert, mul, select, sub, unary, use } from '../build.ts'
 import type { Operand, Writer } from '../build.ts'
@@ -21,7 +21,7 @@ function shapedLike(operand: Operand) {
   }
 }
 
-/** c0 + x (c1 + x (c2 + …)). */
+/** The polynomial c0 + x (c1 + x (c2 + …)). */
 function polynomial(x: Local, coefficients: readonly number[]): Expression {
   const { float } = shapedLike(x)
   return coefficients
@@ -32,7 +32,7 @@ function polynomial(x: Local, coefficients: readonly number[]): Expression {
     )
 }
 
-/** value * 2^n for n in [-252, 252], rounded once even where the result is subnormal. */
+/** value * 2^n for n in [-252, 252], rounded only once even if the result is subnormal. */
 function scale(writer: Writer, value: Operand, n: Local): Expression {
   const { int, asFloat, shift } = shapedLike(value)
   const half = writer.let('half', shift('shr', n, 1))
@@ -40,7 +40,7 @@ function scale(writer: Writer, value: Operand, n: Local): Expression {
   return mul(mul(value, power(half)), power(sub(n, half)))
 }
 
-/** Between two bounds; a NaN stays one, which `min` and `max` would not let it. */
+/** Clamps to a range. A NaN stays NaN, unlike with `min` and `max`. */
 function clamp(x: Local, low: number, high: number): Expression {
   const { float } = shapedLike(x)
   return select(
@@ -50,7 +50,10 @@ function clamp(x: Local, low: number, high: number): Expression {
   )
 }
 
-/** The nearest whole number below 2^22 in size, as a float and as an integer: floats around the anchor have no fraction. */
+/**
+ * The nearest integer, below 2^22 in magnitude, as a float and as an integer. Adding the anchor 1.5 * 2^23 removes the
+ * fraction.
+ */
 function nearest(writer: Writer, x: Operand): { readonly whole: Local; readonly n: Local } {
   const { int, float, asInt } = shapedLike(x)
   const anchored = writer.let('anchored', add(x, float(1.5 * 2 ** 23)))
@@ -60,17 +63,17 @@ function nearest(writer: Writer, x: Operand): { readonly whole: Local; readonly 
   }
 }
 
-/** (2^f - 1) / f on [-0.5, 0.5]. */
+/** Coefficients of (2^f - 1) / f on [-0.5, 0.5]. */
 const exp2Coefficients = [0.6931472, 0.2402265, 0.05550357, 0.009618083, 0.0013390863, 1.5453163e-4]
-/** (e^r - 1 - r) / r^2 on [-ln 2 / 2, ln 2 / 2]. */
+/** Coefficients of (e^r - 1 - r) / r^2 on [-ln 2 / 2, ln 2 / 2]. */
 const expCoefficients = [0.5, 0.16666576, 0.041666556, 0.008363179, 0.0013926184]
-/** (tanh x - x) / x^3 in x^2, on [0, 0.625]. */
+/** Coefficients of (tanh x - x) / x^3 in powers of x^2, on [0, 0.625]. */
 const tanhCoefficients = [-0.33333328, 0.13332768, -0.05385061, 0.020995755, -0.0060946415]
 
 export function exp2(writer: Writer, value: Operand): Expression {
   const x = writer.let('x', value)
   const { float } = shapedLike(x)
-  // Beyond these the result is 0 or infinity.
+  // Beyond these bounds the result is 0 or infinity.
   const bounded = writer.let('bounded', clamp(x, -151, 129))
   const { whole, n } = nearest(writer, bounded)
   const rest = writer.let('rest', sub(bounded, whole))
@@ -78,13 +81,13 @@ export function exp2(writer: Writer, value: Operand): Expression {
   return scale(writer, power, n)
 }
 
-/** e^x; not a primitive of the language, but what tanh and sigmoid need. */
+/** e^x. Not a primitive of the language, but needed for tanh and sigmoid. */
 function exp(writer: Writer, value: Operand): Expression {
   const x = writer.let('x', value)
   const { float } = shapedLike(x)
   const bounded = writer.let('bounded', clamp(x, -105, 90))
   const { whole, n } = nearest(writer, mul(bounded, float(Math.LOG2E)))
-  // ln 2 in two parts, the first with few enough bits that its product with `whole` is exact.
+  // ln 2 is split into two parts. The first has so few bits that its product with `whole` is exact.
   const high = sub(bounded, mul(whole, float(0.693359375)))
   const rest = writer.let('rest', sub(high, mul(whole, float(-2.1219444e-4))))
   const square = mul(rest, rest)
@@ -92,7 +95,10 @@ function exp(writer: Writer, value: Operand): Expression {
   return scale(writer, power, n)
 }
 
-/** The mantissa in [sqrt 1/2, sqrt 2) by its logarithm's series, its leading bits multiplied apart; after FreeBSD's e_log2f. */
+/**
+ * Reduces the mantissa to [sqrt 1/2, sqrt 2) and uses the series of its logarithm, with the leading bits multiplied
+ * separately. Based on FreeBSD's e_log2f.
+ */
 export function log2(writer: Writer, value: Operand): Expression {
   const x = writer.let('x', value)
   const { int, float, asInt, asFloat, toFloat, shift } = shapedLike(x)
@@ -119,7 +125,7 @@ export function log2(writer: Writer, value: Operand): Expression {
   const [nan, infinity] = [asFloat(int(0x7fc00000)), asFloat(int(0x7f800000))]
   const special = select(compare('eq', x, float(0)), asFloat(int(0xff800000)), nan)
   const positive = select(compare('lt', x, infinity), finite, x)
-  // Zero and what is below it; a NaN fails both comparisons and comes through as itself.
+  // Handles zero and negative values. A NaN fails both comparisons and is returned as NaN.
   return select(compare('le', x, float(0)), special, positive)
 }
 
@@ -139,6 +145,6 @@ export function sigmoid(writer: Writer, value: Operand): Expression {
   const x = writer.let('x', value)
   const { float } = shapedLike(x)
   const power = writer.let('power', exp(writer, unary('neg', unary('abs', x))))
-  // 1 / (1 + e^-x), with the exponential that does not overflow.
+  // 1 / (1 + e^-x), rewritten for negative x so that the exponential does not overflow.
   return binary('div', select(compare('lt', x, float(0)), power, float(1)), add(float(1), power))
 }

@@ -1,4 +1,7 @@
-/** Loads and stores. Weak ones move rows of elements; those with an order, and what is chosen by masks or indices, single elements. */
+/**
+ * Lowers loads and stores. Weak accesses move rows of elements. Accesses with a memory order, a mask or indices move
+ * single elements.
+ */
 import { eventKind } from '../abi.ts'
 import type { StorageDType } from '../../../ir/dtype.ts'
 import type { Node } from '../../../ir/node.ts'
@@ -24,11 +27,11 @@ import { indexOf, refView, strideOf, type PlacesView, type RefView, type TileVie
 
 export interface Place {
   readonly address: Expression
-  /** Undefined: always. */
+  /** Undefined if the element is always inside the tensor. */
   readonly inside: Expression | undefined
 }
 
-/** Where the element of the nest's indices lies. */
+/** The location of the element at the nest's current indices. */
 export function placeIn(nest: Nest, view: RefView, key: string): Place {
   const { l } = nest
   switch (view.kind) {
@@ -70,7 +73,7 @@ export function placeIn(nest: Nest, view: RefView, key: string): Place {
 
 const valueShape = (view: PlacesView): readonly number[] => valueOf(view.indices[0]).shape
 
-/** The one place of a scalar reference. */
+/** The location of the single element of a scalar reference. */
 export function scalarPlace(l: Lowering, view: PlacesView): Place {
   return placeOf(
     l,
@@ -82,7 +85,7 @@ export function scalarPlace(l: Lowering, view: PlacesView): Place {
 type Plain = Exclude<CodeType, 'ptr'>
 const zeroOf = (type: CodeType): Expression => constant(type as Plain, 0)
 
-/** Runs `body` where the mask is on and the place lies inside. */
+/** Runs `body` only if all conditions hold: the mask is true and the element is inside the tensor. */
 export function guarded(
   l: Lowering,
   conditions: readonly (Expression | undefined)[],
@@ -114,7 +117,7 @@ function readWord(
   const { writer, machine } = l
   if (order === undefined || storedBytes(dtype) < 4) {
     const raw = writer.load('raw', rawCodeType(dtype, false), memoryKind(dtype), at)
-    // A byte or a half is read at once by any machine; the order is a fence's.
+    // Every machine reads a byte or a 16-bit value atomically. A fence provides the memory order.
     if (order === 'acquire') writer.emit({ kind: 'fence', order })
     return use(widen(writer, machine, dtype, raw))
   }
@@ -150,7 +153,7 @@ function lowerScalarLoad(l: Lowering, node: Node): void {
   l.scalars.set(node, result)
 }
 
-/** What lies at a place: `other` where the mask is off, 0 outside. */
+/** Loads the element at a location: `other` if the mask is false, 0 outside the tensor. */
 function readGuarded(
   l: Lowering,
   node: Node,
@@ -215,7 +218,7 @@ export function lowerStore(l: Lowering, node: Node): void {
   else store()
 }
 
-/** One by one, where the mask is on. */
+/** Stores elements one by one, where the mask is true. */
 function storeElements(l: Lowering, node: Node, view: RefView): void {
   const [ref, value, mask] = node.inputs
   const { dtype, shape } = refOf(ref)
@@ -236,7 +239,10 @@ function storeElements(l: Lowering, node: Node, view: RefView): void {
   )
 }
 
-/** By rows: straight to where they belong, or, over a tensor's edge, to a copy of which the inside is then written. */
+/**
+ * Stores rows directly. At a tensor's edge, stores into a temporary copy first and then copies the part inside the
+ * tensor.
+ */
 function storeRows(l: Lowering, node: Node, view: Exclude<RefView, PlacesView>): void {
   const { writer, machine, shared, ambient } = l
   const value = node.inputs[1]

@@ -1,7 +1,7 @@
 /**
- * Loop nests over a fragment's elements. A nest has two loops, and three places to put code: before both, in the outer, in the
- * inner. What an element needs is computed in the outermost place where its indices are known, so that nothing is
- * computed again in an inner loop. In a vector nest the column runs over whole vectors.
+ * Loop nests over the elements of a fragment. A nest has two loops and three code positions: before both loops, in the
+ * outer loop, and in the inner loop. Every value is computed at the outermost position at which its indices are known,
+ * so that inner loops recompute nothing. In a vector nest, the column index advances by whole vectors.
  */
 import type { StorageDType } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
@@ -29,7 +29,7 @@ import { isFragment } from './plan.ts'
 import { scalar } from './scalars.ts'
 import { refView, type PlacesView, type TileView } from './views.ts'
 
-/** Which of the nest's indices an axis of a fragment is read at. */
+/** The nest index at which an axis of a fragment is read. */
 export type Axis = 'zero' | 'row' | 'column'
 export type Level = 0 | 1 | 2
 
@@ -38,11 +38,13 @@ export interface NestIndices {
   readonly column: Expression
   readonly outer: 'row' | 'column'
   readonly vector: boolean
-  /** Where code before the loops, of the outer and of the inner loop goes. */
+  /** The statement lists before the loops, in the outer loop and in the inner loop. */
   readonly places: readonly [Statement[], Statement[], Statement[]]
 }
 
-/** Rows to read from in place of a load's own: a copy of a tile that reaches over its tensor's edge. */
+/**
+ * Rows that are read instead of a load's own rows: a zero-padded copy of a tile that extends past its tensor's edge.
+ */
 export interface Rows {
   readonly base: Expression
   readonly stride: Expression
@@ -77,7 +79,7 @@ export class Nest {
     return this.vector && (row === 'column' || column === 'column')
   }
 
-  /** Write code of one of the three places. */
+  /** Emits code at one of the three positions. */
   within<T>(level: Level, write: () => T): T {
     const { writer } = this.l
     const outer = writer.statements
@@ -106,7 +108,10 @@ export class Nest {
     return number
   }
 
-  /** An element of a fragment, or a scalar; a vector of elements where the column is the nest's. */
+  /**
+   * An element of a fragment, or a scalar. The result is a vector of elements if the column axis uses the nest's column
+   * index.
+   */
   value(node: Node, row: Axis, column: Axis): Expression {
     if (!isFragment(node)) return scalar(this.l, node)
     const buffer = this.l.buffers.get(node)
@@ -114,16 +119,16 @@ export class Nest {
     return this.compute(node, row, column)
   }
 
-  /** An element of a fragment as it follows from its inputs. */
+  /** Computes an element of a fragment from the fragment's inputs. */
   compute(node: Node, row: Axis, column: Axis): Expression {
     const key = `${this.#number(node)} ${row} ${column}`
     return this.#once(key, this.level(row, column), () => this.#make(node, row, column))
   }
 
-  /** In vector positions, scalars become vectors. */
+  /** Converts a scalar to a vector if a vector is needed. */
   shaped(value: Expression, vector: boolean, isBool = false): Expression {
     if (!vector || isVector(value.type)) return value
-    // A scalar holds a mask as 1, a lane as -1.
+    // A true mask is 1 in a scalar but -1 in a vector lane.
     if (isBool)
       return value.kind === 'const'
         ? constant('vi32', value.value ? -1 : 0)
@@ -134,7 +139,7 @@ export class Nest {
   input(node: Node, row: Axis, column: Axis, vector: boolean): Expression {
     const value = this.value(node, row, column)
     if (!vector || isVector(value.type)) return value
-    // Splats of values known further out are made there.
+    // A splat of a value from an outer position is emitted at that position.
     const from = uniform(node)
     const level = from ? 0 : this.level(row, column)
     return this.#once(`splat ${this.#number(node)} ${row} ${column}`, level, () =>
@@ -148,7 +153,7 @@ export class Nest {
 
   // Memory
 
-  /** The place of an element of rows in memory. */
+  /** The address of an element, given the base address and the row stride. */
   place(
     key: string,
     base: Expression,
@@ -169,7 +174,7 @@ export class Nest {
     )
   }
 
-  /** Buffers of one stride share their addresses; where they begin is part of the access. */
+  /** Buffers with the same stride share address computations. The load or store itself adds the buffer's offset. */
   bufferPlace(buffer: Buffer, row: Axis, column: Axis): Expression {
     const key = `frame ${buffer.stride} ${buffer.element}`
     return this.place(key, use(this.l.ambient.frame), buffer.stride, buffer.element, row, column)
@@ -187,7 +192,7 @@ export class Nest {
     })
   }
 
-  /** Write an element of a kept fragment. */
+  /** Stores an element of a kept fragment. */
   keep(buffer: Buffer, value: Expression, row: Axis, column: Axis): void {
     const at = this.bufferPlace(buffer, row, column)
     const vector = this.isVectorAt(row, column)
@@ -234,7 +239,7 @@ export class Nest {
     return select(this.input(mask, row, column, vector), value, otherwise)
   }
 
-  /** An element of memory, or a vector of neighbours. */
+  /** Loads one element, or a vector of consecutive elements. */
   read(
     key: string,
     base: Expression,
@@ -251,7 +256,7 @@ export class Nest {
     return use(widen(writer, machine, dtype, raw))
   }
 
-  /** An element by its indices; places outside the tensor read as 0. */
+  /** Loads an element by its indices. Elements outside the tensor read as 0. */
   #gather(node: Node, from: PlacesView, row: Axis, column: Axis): Expression {
     const { writer, machine } = this.l
     const [, mask, other] = node.inputs
@@ -281,7 +286,10 @@ export class Nest {
     return use(result)
   }
 
-  /** Where an element chosen by indices lies, and whether that is inside. Indices are known before: they are values of this nest. */
+  /**
+   * The address of an element selected by indices, and whether that element is inside the tensor. The indices are
+   * values of this nest.
+   */
   gatherPlace(
     from: PlacesView,
     row: Axis,
@@ -295,7 +303,7 @@ export class Nest {
   }
 }
 
-/** The address of an element and whether it lies inside. */
+/** The address of an element, and whether that element is inside the tensor. */
 export function placeOf(
   l: Lowering,
   from: PlacesView,
@@ -316,7 +324,10 @@ export function placeOf(
   return { address: at, inside: inside ?? unary('eqz', i32(0)) }
 }
 
-/** Whether a vector nest can compute a fragment's elements: every operation has a vector form and every load reads neighbours. */
+/**
+ * True if a vector nest can compute the fragment: every operation has a vector form and every load reads consecutive
+ * elements.
+ */
 export function vectorises(l: Lowering, node: Node, row: Axis, column: Axis): boolean {
   if (!isFragment(node)) return true
   if (row !== 'column' && column !== 'column') return true
@@ -330,7 +341,7 @@ export function computesByVectors(l: Lowering, node: Node, row: Axis, column: Ax
   return isVectorised !== undefined && isVectorised(l, node, row, column)
 }
 
-/** A fragment whose elements follow one by one from others, or from memory. */
+/** How to compute a fragment element by element from other fragments or from memory. */
 interface ByElements {
   make(nest: Nest, node: Node, row: Axis, column: Axis): Expression
   isVectorised(l: Lowering, node: Node, row: Axis, column: Axis): boolean
@@ -349,7 +360,7 @@ const elementwise: ByElements = {
     hasVectorForm(node) && node.inputs.every((input) => vectorises(l, input, row, column)),
 }
 
-/** The amount is one for all lanes. */
+/** A vector shift uses one scalar amount for all lanes. */
 const shift: ByElements = {
   ...elementwise,
   make(nest, node, row, column) {
@@ -360,7 +371,7 @@ const shift: ByElements = {
   },
 }
 
-/** From one element of its input, at the indices that `at` gives. */
+/** Each element is a copy of one input element. `at` returns the axes at which the input is read. */
 const stretched = (
   at: (node: Node, row: Axis, column: Axis) => readonly [row: Axis, column: Axis],
 ): ByElements => ({

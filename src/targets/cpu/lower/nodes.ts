@@ -1,4 +1,4 @@
-/** Every op, and who lowers it. */
+/** The table of lowering functions, one per op. */
 import { attribute, type Node } from '../../../ir/node.ts'
 import { entryOf, opsWith, type OpName } from '../../../ir/ops/index.ts'
 import { address, i32 } from '../build.ts'
@@ -25,16 +25,16 @@ import { view } from './views.ts'
 
 type Lower = (l: Lowering, node: Node) => void
 
-/** Kept in memory, or left to those who read its elements; a scalar is a local. */
+/** Lowers an elementwise op. Fragments are stored in the frame or computed by their readers. Scalars become locals. */
 const lowerElementwise: Lower = (l, node) => (isFragment(node) ? lowerFragment : lowerElement)(l, node)
 
-/** They cost nothing where they stand: those who use them ask. */
+/** Views and ids emit no code at their position. A view or id is lowered where it is used. */
 const lowerView: Lower = (l, node) => void view(l, node)
 const lowerId: Lower = (l, node) => void scalar(l, node)
 
-/** What the stages of a GPU insert. */
+/** Ops that only the GPU stages insert. */
 const ofGpu: Lower = (_, { op }) => {
-  throw new Error(`${op} is of a kernel that was lowered for a GPU`)
+  throw new Error(`${op} exists only in kernels lowered for a GPU`)
 }
 
 const lowerings: Readonly<Record<OpName, Lower>> = {

@@ -1,7 +1,7 @@
 /**
- * Packed tensors (panels.ts) in a kernel: `t.copy(w.tile([k, j], [BK, BN]), shared)` moves nothing, and the products that read the
- * shared tile read the tensor itself. Kernels do not write packed tensors, so nobody can tell the difference. Whatever else a
- * kernel does with one is refused at its line.
+ * Packed tensors (panels.ts) in a kernel. `t.copy(w.tile([k, j], [BK, BN]), shared)` moves no data, and the products
+ * that read the shared tile read the tensor itself. Kernels do not write packed tensors, so results do not change. Any
+ * other use of a packed tensor is rejected with its source line.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -21,11 +21,14 @@ export const isPacked = ({ options }: { readonly options: LoweringOptions }, par
 
 export const packedMisuse = (node: Node, param: Node, what: string): KernelError =>
   new KernelError(
-    `${attribute<string>(param, 'name')} is packed, but ${what}: a packed tensor is copied by whole tiles into a shared tile that only products read, as their right operand; pass it unpacked`,
+    `${attribute<string>(param, 'name')} is packed, but ${what}: only whole tiles of a packed tensor can be copied, into a shared tile that only products read, as their right operand. Pass the tensor unpacked`,
     node.site,
   )
 
-/** The shared tiles that stand for tiles of packed tensors; an error where a kernel does something else with one. */
+/**
+ * The shared tiles that are aliases of tiles of packed tensors. Throws if a kernel uses a packed tensor in any other
+ * way.
+ */
 export function packedTiles(
   ir: KernelIR,
   options: LoweringOptions,
@@ -44,15 +47,15 @@ export function packedTiles(
       const param = origin(input).base
       if (!isPacked({ options }, param)) continue
       if (node.op !== 'copy' || input !== source || source.op !== 'tile' || node.inputs.length !== 2)
-        throw packedMisuse(node, param, 'is used by single elements')
+        throw packedMisuse(node, param, 'it is accessed by single elements')
       if (target!.op !== 'shared' || !isRight(layouts.get(target!), machine) || !isOnlyRight(ir, target!))
-        throw packedMisuse(node, param, 'what it is copied to is used in another way')
+        throw packedMisuse(node, param, 'its shared tile is used in another way')
       const { shape } = refOf(source)
       if (shape.length !== 2 || !readsPacked(machine, [shape[0], shape[1]]))
         throw packedMisuse(
           node,
           param,
-          `its tiles of ${shape.at(-1)} columns are no multiple of ${panelColumns(machine)}`,
+          `its tiles have ${shape.at(-1)} columns, not a multiple of ${panelColumns(machine)}`,
         )
       tiles.add(target!)
     }
@@ -62,7 +65,7 @@ export function packedTiles(
       throw packedMisuse(
         node,
         origin(node.inputs[0]).base,
-        'the same shared tile is filled from elsewhere too',
+        'the same shared tile is also filled from an unpacked tensor',
       )
   return tiles
 }
@@ -70,7 +73,10 @@ export function packedTiles(
 const isRight = (layout: TileLayout | undefined, machine: Machine): boolean =>
   layout?.kind === 'panels' && layout.axis === 1 && layout.width === panelColumns(machine)
 
-/** By its layout alone, a narrow tile that is a left operand, or is multiplied transposed, could not be told from one. */
+/**
+ * A narrow tile that is a left operand or multiplied transposed can have the same layout, so its uses must be checked
+ * as well.
+ */
 const isOnlyRight = (ir: KernelIR, tile: Node): boolean =>
   [...walk(ir.body)].every(
     ({ op, inputs }) =>
@@ -79,7 +85,7 @@ const isOnlyRight = (ir: KernelIR, tile: Node): boolean =>
       (op === 'dot' && inputs.indexOf(tile) === 1 && inputs[2] !== tile),
   )
 
-/** A packed tensor's rows are those of a panel. */
+/** A view of a packed tensor, whose row stride is that of one panel. */
 export function packedView(l: Lowering, whole: TensorView): TensorView {
   const row = panelColumns(l.machine) * dtypes[whole.dtype].bytes
   const name = `packed ${l.paramIndex(whole.param)}`
@@ -90,11 +96,11 @@ export function packedView(l: Lowering, whole: TensorView): TensorView {
   }
 }
 
-/** The panel in which a column lies that begins one. */
+/** The address of the panel that begins at the given column. */
 export const panelAt = (l: Lowering, row: Expression, column: Expression, panel: Expression): Expression =>
   step(row, binary('div', column, i32(panelColumns(l.machine))), panel)
 
-/** Where the tile lies that a shared tile stands for at the moment. */
+/** The location of the packed tile that a shared tile currently refers to. */
 export interface PackedPlace {
   readonly base: Local
   readonly panelStride: Local
@@ -102,7 +108,7 @@ export interface PackedPlace {
   readonly panelsInside: Local
 }
 
-/** What a copy from a packed tensor does: it remembers which tile. */
+/** Lowers a copy from a packed tensor: stores the location of the tile. */
 export function standFor(l: Lowering, from: TileView, declaration: Node): void {
   let place = l.packed.get(declaration)
   if (!place) {
@@ -128,7 +134,7 @@ export function packedOperand(l: Lowering, node: Node, declaration: Node, tile: 
   const place = l.packed.get(declaration)
   if (!place)
     throw new KernelError(
-      'a tile of a packed tensor is multiplied in the role that copied it; copy it in this role, or pass the tensor unpacked',
+      'a tile of a packed tensor can only be multiplied in the role that copied it: copy it in this role, or pass the tensor unpacked',
       node.site,
     )
   const { base, panelStride, rowsInside, panelsInside } = place

@@ -1,14 +1,14 @@
 /**
- * Tiles of global memory as panels: copied into a shared tile on the way to a product, or packed once for a whole tensor.
+ * Panels of global memory: tiles copied into a shared tile for a product, or a whole tensor packed once.
  *
- * A packed tensor of K x N elements keeps its dtype. It is cut into panels of the microkernel's columns over all K, each of
- * them contiguous with k outside: element (k, n) is number (n / width) * K * width + k * width + n % width. N is filled up
- * with zeros to whole panels. So a tile whose columns start at a panel needs no copy: its rows of a panel are one run of
- * memory, in the order in which a product reads them.
+ * A packed tensor of K x N elements keeps its dtype. A packed tensor is divided into panels as wide as the microkernel,
+ * over all K. Each panel is contiguous with k outermost: element (k, n) has index (n / width) * K * width + k * width +
+ * n % width. N is padded with zeros to whole panels. A tile whose first column begins a panel needs no copy: within a
+ * panel, its rows are contiguous, in the order in which a product reads them.
  *
- * The lowering of `t.copy(w.tile([k, j], [BK, BN]), shared)` followed by `t.dot(a, shared, acc)`, where `w` is packed: if
- * `readsPacked` and only dots read the shared tile as their right operand, skip the copy and call `emitPackedDot` with
- * `packedTile` instead.
+ * To lower `t.copy(w.tile([k, j], [BK, BN]), shared)` followed by `t.dot(a, shared, acc)` for a packed `w`: if
+ * `readsPacked` holds and only dots read the shared tile, as their right operand, omit the copy and call
+ * `emitPackedDot` with `packedTile`.
  */
 import { dtypes, type StorageDType } from '../../../ir/dtype.ts'
 import {
@@ -34,12 +34,12 @@ import { numbersOf, panelColumns, panelElements, pointers, sharedFunction, wideB
 import type { TileLayout } from './dot/tiles.ts'
 import { widenRun } from './dot/widening.ts'
 
-/** A tile of a tensor. Rows lie `rowStride` bytes apart (a ptr-sized number), columns beside each other. */
+/** A tile of a tensor. Its rows are `rowStride` bytes apart (a ptr-sized number), and its columns are contiguous. */
 export interface GlobalTile {
   readonly base: Expression
   readonly rowStride: Expression
   readonly dtype: StorageDType
-  /** i32: how many rows and columns of the static shape lie inside the tensor; may be 0 or less. */
+  /** The numbers (i32) of rows and columns that are inside the tensor. They may be 0 or negative. */
   readonly rows: Expression
   readonly columns: Expression
   readonly shape: readonly [number, number]
@@ -52,7 +52,7 @@ export interface PanelTarget {
   readonly shape: readonly [number, number]
 }
 
-/** Global memory to panels; places outside the tensor become 0. */
+/** Copies global memory into panels. Elements outside the tensor become 0. */
 export function emitPanelCopy(
   writer: Writer,
   machine: Machine,
@@ -60,7 +60,7 @@ export function emitPanelCopy(
   target: PanelTarget,
 ): void {
   const { layout, shape, dtype } = target
-  if (layout.kind !== 'panels') throw new Error('a panel copy needs a tile in panels')
+  if (layout.kind !== 'panels') throw new Error('a panel copy needs a target with the panels layout')
   const copy = panelCopy(machine, dtype, shape, layout)
   writer.call(copy, source.base, source.rowStride, source.rows, source.columns, target.base)
 }
@@ -113,12 +113,14 @@ interface Part {
   readonly target: Local
 }
 
-/** Bytes of a row that are read at once: whole lines of memory, few enough that the panels they go to stay in the first level. */
+/**
+ * The number of bytes of a row read at once: whole cache lines, but so few that the target panels stay in the L1 cache.
+ */
 const runBytes = 128
 
 /**
- * A few neighbouring panels at a time, row by row. All panels at once would read memory in order, but write to places whose
- * distances are large powers of two, which drive each other out of the caches.
+ * Copies a few adjacent panels at a time, row by row. Copying all panels at once would read memory sequentially, but
+ * write to addresses at large power-of-two distances, which evict each other from the caches.
  */
 function copyWhole({ writer, machine, dtype, shape, layout, source, rowStride, target }: Part): void {
   const [rows, columns] = shape
@@ -128,7 +130,7 @@ function copyWhole({ writer, machine, dtype, shape, layout, source, rowStride, t
   const panels = Math.floor(columns / width)
   const rest = columns % width
   const together = Math.max(1, Math.floor(runBytes / (width * bytes)))
-  /** Panels from `first` on, so many columns of each. */
+  /** Copies adjacent panels starting at `first`, with the given number of columns each. */
   const group = (first: Operand, counts: readonly number[]): void => {
     const from = writer.let('from', address(source, first, width * bytes))
     const to = writer.let('to', address(target, first, panelBytes))
@@ -148,7 +150,7 @@ function copyWhole({ writer, machine, dtype, shape, layout, source, rowStride, t
   if (last.length > 0) group(i32(whole), last)
 }
 
-/** The same where only some rows and columns exist; the rest has been set to 0. */
+/** Copies the rows and columns that exist. The rest of the target is already 0. */
 function copyPart(
   { writer, machine, dtype, shape, layout, source, rowStride, target }: Part,
   rowCount: Local,
@@ -177,7 +179,10 @@ function copyPart(
   })
 }
 
-/** Rows become the panels' columns: a row is read in order, each element into another line of the panel. */
+/**
+ * Copies rows into the columns of panels. A row is read sequentially, and each element is written to another row of the
+ * panel.
+ */
 function copyTransposed(
   { writer, machine, dtype, shape, layout, source, rowStride, target }: Part,
   rowCount: Operand,
@@ -212,12 +217,12 @@ function copyTransposed(
   })
 }
 
-/** How a tensor lies in memory once it is packed. */
+/** The layout of a packed tensor in memory. */
 export interface PackedLayout {
   readonly dtype: StorageDType
   readonly rows: number
   readonly columns: number
-  /** Columns of a panel, and how many panels there are. */
+  /** The number of columns of a panel, and the number of panels. */
   readonly width: number
   readonly panels: number
   readonly bytes: number
@@ -236,7 +241,7 @@ export function packedLayout(
 
 type Elements = Float32Array | Uint16Array | Uint8Array | Int8Array
 
-/** Packs K x N elements by their bits, whatever they mean: the source's array type is the result's. */
+/** Packs the bits of K x N elements. The result has the array type of the source. */
 export function packTensor<T extends Elements>(
   source: T,
   dtype: StorageDType,
@@ -263,7 +268,7 @@ export function packTensor<T extends Elements>(
   return packed
 }
 
-/** Whether tiles of this shape start at panels, so that a product can read them in place. */
+/** True if tiles of this shape start at panel boundaries, so that a product can read them in place. */
 export const readsPacked = (machine: Machine, shape: readonly [number, number]): boolean =>
   shape[1] % panelColumns(machine) === 0
 

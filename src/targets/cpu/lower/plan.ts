@@ -1,7 +1,7 @@
 /**
- * What is computed where. A fragment that one consumer reads element by element is not kept: the consumer's loop computes its
- * elements as it goes. The plan says which fragments are kept, when a kept one is read for the last time, and which carried
- * values may be overwritten by their successors.
+ * Decides where fragments are computed. A fragment that a single consumer reads element by element is not stored: the
+ * consumer's loop computes its elements. The plan determines which fragments are stored ("kept"), when a kept fragment
+ * is read for the last time, and which carried values may be overwritten by their successors.
  */
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isElementwise, isStrong, opOf, origin, writtenRefs } from '../../../ir/ops/index.ts'
@@ -9,10 +9,10 @@ import { hasEffect } from '../../../ir/passes/dead.ts'
 import { elements, type ValueType } from '../../../ir/type.ts'
 
 interface Use {
-  /** Undefined: the block yields it. */
+  /** Undefined if the block yields the value. */
   readonly user: Node | undefined
   readonly block: Block
-  /** Which input of the user, or which result of the block. */
+  /** The input number of the user, or the result number of the block. */
   readonly input: number
 }
 
@@ -24,7 +24,10 @@ const isWeakLoad = (node: Node): boolean => node.op === 'load' && !isStrong(node
 const isStretching = (node: Node): boolean => opOf(node).elements === 'stretched'
 const isIndices = (node: Node): boolean => opOf(node).elements === 'indices'
 
-/** Whether a user reads more of a fragment than the element it is at: an operand in memory, rows to gather. */
+/**
+ * True if the user reads more of a fragment than the current element, such as an operand of a product or the indices of
+ * gathered rows.
+ */
 function wantsWhole(user: Node, input: number): boolean {
   const { accesses, effect, elements, isView } = opOf(user)
   if (accesses.some(({ at }) => at === input)) return true
@@ -32,9 +35,12 @@ function wantsWhole(user: Node, input: number): boolean {
   return effect === 'pure' && elements === 'other'
 }
 
-/** Made in passing by whoever reads it, as often as it is read: it follows from scalars and indices by few operations. */
+/**
+ * The maximum number of operations for a fragment that each reader recomputes from scalars and indices instead of
+ * storing it.
+ */
 const mostCheap = 4
-/** What such an operation costs at most, in additions. */
+/** The maximum cost of each such operation, in additions. */
 const mostAtOnce = 4
 
 export class Plan {
@@ -81,7 +87,10 @@ export class Plan {
     return this.#home.get(node)!.block
   }
 
-  /** Operations to make it from scalars, indices and constants; infinite if it needs anything else. */
+  /**
+   * The number of operations that compute the fragment from scalars, indices and constants. Infinite if it has other
+   * inputs.
+   */
   #cost(node: Node): number {
     if (!isFragment(node)) return 0
     let cost = this.#cheap.get(node)
@@ -97,7 +106,7 @@ export class Plan {
     return cost
   }
 
-  /** Whether the fragment's elements are kept in the frame. */
+  /** True if the fragment's elements are stored in the frame. */
   isKept(node: Node): boolean {
     let kept = this.#kept.get(node)
     if (kept === undefined) this.#kept.set(node, (kept = this.#decide(node)))
@@ -120,7 +129,7 @@ export class Plan {
     return isWeakLoad(node) && !this.#mayDelay(node, root, position)
   }
 
-  /** Whether somebody reads an element more than once. */
+  /** True if some user reads an element more than once. */
   #isStretched(node: Node): boolean {
     return this.users(node).some(
       (user) =>
@@ -129,7 +138,9 @@ export class Plan {
     )
   }
 
-  /** The nodes whose code reads the fragment's elements: its users, or those that they are computed for. */
+  /**
+   * The nodes whose code reads the fragment's elements: its direct users, or the nodes whose loops compute those users.
+   */
   roots(node: Node): ReadonlySet<Node | Block> {
     const known = this.#roots.get(node)
     if (known) return known
@@ -144,7 +155,10 @@ export class Plan {
     return roots
   }
 
-  /** Whether a load gives the same when it takes place at its root: nothing in between, nor the root itself, changes what it reads. */
+  /**
+   * True if the load may run at its root instead: neither the nodes in between nor the root itself change the memory
+   * that it reads.
+   */
   #mayDelay(load: Node, root: Node, position: number): boolean {
     const { block, position: end } = this.#home.get(root)!
     for (let at = position + 1; at < end; at++) {
@@ -157,32 +171,35 @@ export class Plan {
     if (from === to && root.op === 'store' && from.op !== 'at')
       return this.#isReadInPlace(root.inputs[1], load)
     if (origin(from).base === origin(to).base || from.op === 'at' || to.op === 'at') return false
-    // Two tensors may be one; then whole tiles of one shape are the same places, or apart.
+    // The code assumes that two parameters may be one tensor. Whole tiles of one shape are then identical or disjoint.
     return from.op === 'tile' && to.op === 'tile' && this.#isReadInPlace(root.inputs[1], load)
   }
 
-  /** Whether element (i, j) of `node` reads `value` at (i, j) only. A load within `node` is read where it stands. */
+  /**
+   * True if element (i, j) of `node` reads `value` only at (i, j). A load inside `node` runs at that element's
+   * position.
+   */
   #isReadInPlace(node: Node, value: Node): boolean {
     if (node === value) return true
     if (!this.reads(node, value)) return true
     return isElementwise(node) && node.inputs.every((input) => this.#isReadInPlace(input, value))
   }
 
-  /** Whether code that makes `node` reads `value` while it runs. */
+  /** True if the code that computes `node` reads `value` while it runs. */
   reads(node: Node, value: Node): boolean {
     if (node === value) return true
     if (!isFragment(node) && node.op !== 'at' && node.op !== 'rows') return false
-    // What is not decided yet counts as computed on the way.
+    // Fragments not decided yet count as computed by their consumers.
     if (this.#kept.get(node)) return false
     return node.inputs.some((input) => this.reads(input, value))
   }
 
-  /** Whether everything that reads `value` stands in `block` and before `position`, except `last`, which stands there. */
+  /** True if all readers of `value` are in `block` before `position`, except `last`, which is at `position`. */
   #isReadUpTo(value: Node, block: Block, position: number, last: Node): boolean {
     for (const root of this.roots(value)) {
       if (root === last) continue
       if (!('op' in root)) return false
-      // What reads it inside a loop that has ended does so no more.
+      // A reader inside a nested loop counts at the position of that loop.
       let outer = root
       while (this.#home.get(outer)!.block !== block) {
         const owner = this.#owner.get(this.#home.get(outer)!.block)
@@ -194,7 +211,10 @@ export class Plan {
     return true
   }
 
-  /** Whether a kept value's memory is free for `consumer`, which reads it for the last time, and only as its input `input`. */
+  /**
+   * True if `consumer` is the last reader of a kept value and reads it only as input number `input`. The memory of the
+   * value may then be reused.
+   */
   isLastUse(value: Node, consumer: Node, input: number): boolean {
     const { block, position } = this.#home.get(consumer)!
     if (this.#home.get(value)!.block !== block) return false
@@ -207,8 +227,8 @@ export class Plan {
   }
 
   /**
-   * Whether the successor of a carried value can be written where the value lies: the value is not read after that, and by the
-   * successor itself element by element.
+   * True if the successor of a carried value can be written to the value's own buffer. The value must not be read
+   * afterwards, and the successor itself must read it element by element.
    */
   mayOverwrite(param: Node, successor: Node): boolean {
     const { block } = this.#home.get(param)!

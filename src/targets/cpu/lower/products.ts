@@ -1,4 +1,7 @@
-/** `dot`: into the accumulator's own memory where nobody else needs it, so that a loop of products moves no accumulator. */
+/**
+ * Lowers `dot` nodes. The product is computed in the accumulator's own memory if no other node needs it, so that a loop
+ * of products does not move its accumulator.
+ */
 import type { StorageDType } from '../../../ir/dtype.ts'
 import type { Node } from '../../../ir/node.ts'
 import { i32, stride, use } from '../build.ts'
@@ -26,7 +29,7 @@ const inFrame = (l: Lowering, offset: number): Expression => ({
   offset,
 })
 
-/** Memory that a consumer of a kept value may write to, because it is the last to read it. */
+/** The buffer of a kept value, if `consumer` is its last reader and may therefore overwrite it. */
 export function takeOver(l: Lowering, value: Node, consumer: Node, input: number): Buffer | undefined {
   const buffer = l.buffers.get(value)
   return buffer && !l.pinned.has(value) && l.plan.isLastUse(value, consumer, input) ? buffer : undefined
@@ -36,7 +39,7 @@ export function lowerDot(l: Lowering, node: Node): void {
   const [a, b, start] = node.inputs
   const buffer = l.preferred.get(node) ?? takeOver(l, start, node, 2) ?? newBuffer(l, node)
   const begun = l.fresh.get(node)
-  // Elsewhere than where the sum is carried, it cannot be begun.
+  // The first product may skip the addition only if it writes to the buffer of the carried sum.
   if (begun && l.buffers.get(start)?.offset !== buffer.offset) clearFresh(l, begun, l.buffers.get(start)!)
   evaluateInto(l, start, buffer)
   const left = operand(l, a)
@@ -63,7 +66,7 @@ export function lowerDot(l: Lowering, node: Node): void {
   l.buffers.set(node, buffer)
 }
 
-/** A sum that nothing was added to is zero after all. */
+/** Zeroes a carried sum to which nothing was added. */
 export function clearFresh(l: Lowering, fresh: Local, buffer: Buffer): void {
   l.writer.if(fresh, () => {
     l.writer.zeroBytes(inFrame(l, buffer.offset), i32(buffer.rows * buffer.stride))
@@ -71,7 +74,7 @@ export function clearFresh(l: Lowering, fresh: Local, buffer: Buffer): void {
   })
 }
 
-/** A fragment is kept as f32 or i32, whatever its dtype. */
+/** The operand of a product. A fragment is stored as f32 or i32 for every dtype. */
 function operand(l: Lowering, node: Node): TileOperand {
   if (node.type.kind === 'ref') {
     const tile = view(l, node) as TileView
@@ -86,7 +89,7 @@ function operand(l: Lowering, node: Node): TileOperand {
     }
   }
   let buffer = l.buffers.get(node)
-  // A constant has no memory until somebody needs it as one.
+  // A constant fragment gets memory only when a product needs it as an operand.
   if (!buffer) evaluateInto(l, node, (buffer = newBuffer(l, node)))
   return {
     base: inFrame(l, buffer.offset),
@@ -99,9 +102,9 @@ function operand(l: Lowering, node: Node): TileOperand {
   }
 }
 
-/** Global memory to a tile that is kept in panels. */
+/** Copies global memory into a shared tile that is stored in panels. */
 export function copyPanels(l: Lowering, node: Node, from: RefView, to: TileView): void {
-  if (from.kind !== 'tile') throw new Error('only whole tiles of a tensor become panels')
+  if (from.kind !== 'tile') throw new Error('only whole tiles of a tensor can be copied into panels')
   if (from.panelStride) return standFor(l, from, to.declaration!)
   const { dtype, shape } = refOf(node.inputs[0])
   const extents: readonly [number, number] = [from.rows, from.columns]

@@ -1,7 +1,8 @@
 /**
- * Roles: workers beside the leader. The leader leaves in the frame what the roles need to know, says that they may go, runs the first
- * role itself and waits for the others. A role's worker takes part in one launch at a time: it begins when the leader has
- * said which launch it runs, and ends when the leader says that there is no more.
+ * Lowers roles, which run on additional workers next to the leader. The leader writes the scalars that the roles need
+ * into the frame, starts the roles, runs the first role itself and waits for the other roles. A role's worker takes
+ * part in one launch at a time. The worker begins when the leader has written the launch's number into the frame. The
+ * worker ends when the leader has set the start count to `noMore`.
  */
 import { walk, type Block, type Node } from '../../../ir/node.ts'
 import { opOf } from '../../../ir/ops/index.ts'
@@ -17,7 +18,7 @@ import { isStanding, scalar } from './scalars.ts'
 import { leaveIfStopped } from './sync.ts'
 import { view } from './views.ts'
 
-/** More starts than there will ever be: no more come. */
+/** A start count larger than any real one: no further start follows in this launch. */
 const noMore = 1 << 30
 
 /** The code of one role of one `roles` node. */
@@ -41,7 +42,7 @@ function codesOf(shared: Shared): RoleCode[] {
 
 const word = (frame: Local, offset: number): Expression => address(frame, 0, 1, offset)
 
-/** Nodes outside a block that its code needs, in their order. */
+/** The nodes outside a block that its code needs, in program order. */
 function capturedBy(shared: Shared, block: Block): Node[] {
   const inside = new Set<Node>(block.params)
   for (const node of walk(block)) {
@@ -52,7 +53,7 @@ function capturedBy(shared: Shared, block: Block): Node[] {
   const want = (node: Node): void => {
     if (inside.has(node) || wanted.has(node)) return
     wanted.add(node)
-    // A view is made again from what it follows from; a scalar is handed over.
+    // A role recomputes a view from its inputs. Scalars are passed through the frame.
     if (node.type.kind !== 'value') node.inputs.forEach(want)
   }
   for (const node of walk(block)) node.inputs.forEach(want)
@@ -123,7 +124,7 @@ function roleFunction(leader: Lowering, node: Node, block: Block, name: string):
       l.roles = node.blocks.length
       l.capture = (one) => {
         const offset = shared.published.get(one)
-        if (offset === undefined) throw new Error(`${one.op} was not handed over to a role`)
+        if (offset === undefined) throw new Error(`${one.op} was not passed to a role`)
         const type = valueCodeType(valueOf(one).dtype, false)
         const kind = type === 'i64' ? 'i64' : type === 'f32' ? 'f32' : 'i32'
         return l.once(`handed ${offset}`, (prologue) => prologue.load('handed', type, kind, frame, offset))
@@ -140,7 +141,7 @@ function roleFunction(leader: Lowering, node: Node, block: Block, name: string):
   )
 }
 
-/** What the worker of role `role` runs in a launch. */
+/** The entry function of the workers that run role number `role`. */
 export function roleEntry(shared: Shared, role: number): CodeFunction {
   const { runtime } = shared
   return codeFunction(
@@ -202,13 +203,13 @@ export function roleEntry(shared: Shared, role: number): CodeFunction {
   )
 }
 
-/** The start of the memory: a pointer of 0. */
+/** Returns the start of the memory, as a pointer loaded from 64 zero bits. */
 export function memoryOf(writer: Writer, frame: Local): Local {
   writer.store('i64', frame, { kind: 'const', type: 'i64', value: 0 }, header.memory)
   return writer.loadPointer('memory', frame, header.memory)
 }
 
-/** The leader's side of a launch's start and end. */
+/** The leader's side of the start and the end of a launch. */
 export function openRoles(shared: Shared, writer: Writer, launch: Local, frame: Local, memory: Local): void {
   if (workersOf(shared) === 1) return
   for (const offset of [header.go, header.done]) writer.atomicStore(word(frame, offset), i32(0), 'relaxed')

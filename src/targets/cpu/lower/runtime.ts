@@ -1,10 +1,11 @@
 /**
- * What every kernel's code calls: waiting, signalling, stopping, recording. One function each, so that the code around a
- * wait stays small.
+ * The runtime functions that kernel code calls to wait, signal, abort and record. Each is a separate function, so that
+ * the code around a wait stays small.
  *
- * A wait polls, then spins, then sleeps on the word for a while and polls again. Whoever changes a word that others wait for wakes
- * them, if anybody sleeps: a sleeper counts itself before it looks for the last time, and a signaller looks at the count
- * after it has stored, both in the one order that all agree on, so that one of the two sees the other.
+ * A wait polls, then spins, then sleeps on the word for a limited time and polls again. A thread that changes a word
+ * wakes the threads that sleep on it. No wake-up is lost: a sleeper increments the sleeper count before its last poll,
+ * and a signaller reads the count after its store. Sleeper and signaller use sequentially consistent order, so at least
+ * one of the two observes the other.
  */
 import { control, event, faultCode, slot as slotBlock, stopReason, waitKind, type Fault } from '../abi.ts'
 import {
@@ -24,26 +25,32 @@ import {
 } from '../build.ts'
 import type { CodeFunction, Local } from '../code.ts'
 
-/** How long a wait sleeps before it looks again, in nanoseconds. */
+/** The longest sleep of a wait before it polls again, in nanoseconds. */
 const nap = 20_000_000
-/** How long a loop that only waits gives its core away, and how often. */
+/**
+ * The time in nanoseconds for which a polling loop yields its core, and the number of iterations between two such
+ * pauses.
+ */
 const rest = 50_000
 const restEvery = 256
 
 export interface Runtime {
-  /** (memory, flag, wanted, slot, site, param, owner, index): 0, or -1 after a stop; so do all waits. */
+  /**
+   * (memory, flag, wanted, slot, site, param, owner, index): waits for a flag. All waits return 0, or -1 after an
+   * abort.
+   */
   readonly waitFlag: CodeFunction
-  /** (memory, word, arrivals, phase, slot, site): until the phase of a barrier is complete. */
+  /** (memory, word, arrivals, phase, slot, site): waits until the phase of a barrier is complete. */
   readonly waitBarrier: CodeFunction
-  /** (memory, word, wanted, slot, site, kind): until the word has come to `wanted`. */
+  /** (memory, word, wanted, slot, site, kind): waits until the word has reached `wanted`. */
   readonly waitWord: CodeFunction
-  /** (memory, iterations, slot, site): what a loop does that has gone on for long. */
+  /** (memory, iterations, slot, site): called by long-running loops to yield the core from time to time. */
   readonly restInLoop: CodeFunction
-  /** (memory, word): wakes whoever sleeps on the word. */
+  /** (memory, word): wakes the threads that sleep on the word. */
   readonly wakeSleepers: CodeFunction
-  /** (memory, slot, fault, site) */
+  /** (memory, slot, fault, site): reports a fault and aborts the world. */
   readonly raiseFault: CodeFunction
-  /** (slot, kind, site, start, end, who, what) */
+  /** (slot, kind, site, start, end, who, what): appends an event to the worker's buffer. */
   readonly recordEvent: CodeFunction
 }
 
@@ -54,8 +61,8 @@ export function isStopped(writer: Writer, memory: Operand): Local {
 }
 
 /**
- * Poll until `poll` says 1; `note` writes what is waited for into the slot once it is known that there is something to
- * wait for. Sleeps on `word` while it holds what `poll` saw.
+ * Polls until `poll` reports that the wait is over. If the first poll fails, `note` writes the awaited word into the
+ * slot. Sleeps on `word` while it holds the value that `poll` saw.
  */
 function waitLoop(
   writer: Writer,
@@ -143,7 +150,7 @@ export function makeRuntime(): Runtime {
     { result: 'i32', hot: true },
   )
 
-  /** How many phases of a barrier are complete follows from its arrivals; a wait is told their parity. */
+  /** The number of complete phases follows from the arrival count. A wait receives the parity of the phase. */
   const waitBarrier = codeFunction(
     'wait_barrier',
     [
@@ -200,7 +207,7 @@ export function makeRuntime(): Runtime {
     { result: 'i32', hot: true },
   )
 
-  /** Nobody changes the word that it sleeps on: the core goes to whoever the loop waits for. */
+  /** Sleeps on a word that nobody changes, to yield the core to the thread that the loop waits for. */
   const restInLoop = codeFunction(
     'rest_in_loop',
     [
@@ -251,7 +258,10 @@ export function makeRuntime(): Runtime {
   }
 }
 
-/** Slots follow the control page; a pointer is no number, so the slot's is found by comparing. */
+/**
+ * Finds the slot's number by comparing addresses, because Code cannot convert a pointer to a number. Slots follow the
+ * control page.
+ */
 function makeRaise(): CodeFunction {
   return codeFunction(
     'raise_fault',

@@ -1,4 +1,4 @@
-/** Scalars: every one is a local, set where its node stands, or a constant. */
+/** Lowers scalars. Every scalar is either a constant or a local that is set at its node's position. */
 import { attribute, type Node } from '../../../ir/node.ts'
 import type { OpWith } from '../../../ir/ops/index.ts'
 import { constant, use } from '../build.ts'
@@ -21,7 +21,7 @@ export function scalar(l: Lowering, node: Node): Expression {
   return value
 }
 
-/** What is the same everywhere in a program. */
+/** Scalars that have the same value everywhere in a program. */
 const standing: Readonly<
   Record<'const' | 'param' | IdName, (l: Lowering, node: Node) => Expression | undefined>
 > = {
@@ -38,11 +38,11 @@ const standing: Readonly<
 
 const stands = (node: Node): node is Node & { readonly op: keyof typeof standing } => node.op in standing
 
-/** Whether every role of a program knows the value of a scalar without being told. */
+/** True if every role of a program can compute the scalar itself, so that the leader need not pass it. */
 export const isStanding = (l: Lowering, node: Node): boolean =>
   stands(node) && (node.op !== 'param' || l.shared.ir.body.params.includes(node))
 
-/** An extent of a tensor or flag set. */
+/** The extent of one axis of a tensor or flag set. */
 export function lowerExtent(l: Lowering, node: Node): void {
   l.scalars.set(node, extentOf(l, node))
 }
@@ -52,7 +52,7 @@ export function lowerEpoch(l: Lowering, node: Node): void {
   l.scalars.set(node, l.epoch(param, node.attributes.side === 'signal' ? 'signalled' : 'waited'))
 }
 
-/** A scalar operation, where it stands. */
+/** Lowers a scalar operation at its position. */
 export function lowerElement(l: Lowering, node: Node): void {
   const value = element(
     l,

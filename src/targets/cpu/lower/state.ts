@@ -1,6 +1,6 @@
 /**
- * Carried state. A scalar is a local that an iteration sets; a fragment is a buffer that an iteration computes anew, in place where
- * the plan allows it, and otherwise into another one that is copied back.
+ * Lowers the carried state of loops. A scalar is a local that each iteration sets. A fragment is a buffer that each
+ * iteration recomputes: in place if the plan allows it, otherwise in another buffer that is copied back.
  */
 import type { Block, Node } from '../../../ir/node.ts'
 import { opOf } from '../../../ir/ops/index.ts'
@@ -17,8 +17,8 @@ import { scalar } from './scalars.ts'
 export type State = readonly (Buffer | Local)[]
 
 /**
- * The product that a loop carries a sum for from zero: each iteration adds to it and does nothing else with it. Its first
- * iteration stores instead, and nobody fills the buffer with zeros.
+ * Finds the `dot` of a loop that carries a sum starting at zero, where each iteration only adds to the sum. The first
+ * iteration then stores its product instead of adding it, so the buffer need not be zeroed.
  */
 function beginsSum(l: Lowering, node: Node, index: number, init: Node, leading: number): Node | undefined {
   if (!isZero(init) || opOf(node).state === 'tested') return undefined
@@ -38,7 +38,7 @@ function resultOf(l: Lowering, node: Node, index: number): Node | undefined {
   return l.plan.users(node).find((user) => user.op === 'result' && user.attributes.index === index)
 }
 
-/** Puts the initial values in place. `leading` inputs of the node are not state. */
+/** Stores the initial values. The first `leading` inputs of the node are not state. */
 export function beginState(l: Lowering, node: Node, leading: number): State {
   const inits = node.inputs.slice(leading)
   return inits.map((init, k) => {
@@ -53,7 +53,7 @@ export function beginState(l: Lowering, node: Node, leading: number): State {
   })
 }
 
-/** Makes the state known as the params of a block. */
+/** Binds the state to the parameters of a block. */
 export function enterState(l: Lowering, state: State, params: readonly Node[]): void {
   state.forEach((part, k) => {
     if (isBuffer(part)) l.buffers.set(params[k], part)
@@ -61,7 +61,7 @@ export function enterState(l: Lowering, state: State, params: readonly Node[]): 
   })
 }
 
-/** Says where an iteration's results should be computed: on the spot, if what is there is not needed any more. */
+/** Chooses where an iteration's results are computed: in place if the old values are no longer needed. */
 export function preferInPlace(l: Lowering, state: State, params: readonly Node[], block: Block): void {
   state.forEach((part, k) => {
     const result = block.results[k]
@@ -71,7 +71,7 @@ export function preferInPlace(l: Lowering, state: State, params: readonly Node[]
   })
 }
 
-/** An iteration's results become the state. */
+/** Makes an iteration's results the new state. */
 export function nextState(l: Lowering, state: State, results: readonly Node[]): void {
   l.shared.frame.scope(() => moveBuffers(l, state, results))
   const scalars = results.flatMap((result, k): { from: Expression; to: Local }[] => {
@@ -95,7 +95,7 @@ function moveBuffers(l: Lowering, state: State, results: readonly Node[]): void 
     const from = l.buffers.get(results[k])
     return from?.offset === part.offset ? [] : [{ to: part, from, result: results[k] }]
   })
-  // What will be overwritten by another move is set aside first.
+  // A source that another move would overwrite is copied to temporary memory first.
   const sources = moves.map(({ from }) => {
     if (!from || !targets.has(from.offset)) return from
     const aside: Buffer = { ...from, offset: l.shared.frame.take(from.rows * from.stride) }
@@ -109,7 +109,7 @@ function moveBuffers(l: Lowering, state: State, results: readonly Node[]): void 
   })
 }
 
-/** What a control node leaves behind, for its `result` nodes. */
+/** Provides the final state of a control-flow node to its `result` nodes. */
 export function leaveState(l: Lowering, node: Node, state: State): void {
   for (const result of node.blocks[0]?.results ?? []) {
     const fresh = l.fresh.get(result)
@@ -122,7 +122,7 @@ export function leaveState(l: Lowering, node: Node, state: State): void {
   )
 }
 
-/** Room for what the branches of an `if` yield. */
+/** Allocates the values that the branches of an `if` yield. */
 export function branchState(l: Lowering, results: readonly Node[]): State {
   return results.map((result) =>
     isFragment(result)
@@ -131,7 +131,7 @@ export function branchState(l: Lowering, results: readonly Node[]): State {
   )
 }
 
-/** A branch computes what it yields where both branches leave it. */
+/** Makes a branch compute its results directly in the buffers that both branches share. */
 export function preferBranch(l: Lowering, state: State, block: Block): void {
   state.forEach((part, k) => {
     const result = block.results[k]

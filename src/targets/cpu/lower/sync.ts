@@ -1,4 +1,4 @@
-/** Flags, barriers and fences; stopping after a fault. */
+/** Lowers flags, barriers and fences, and the abort after a fault. */
 import { attribute, type Node } from '../../../ir/node.ts'
 import type { Order } from '../../../ir/ops/index.ts'
 import { eventKind, waitKind, type Fault } from '../abi.ts'
@@ -25,14 +25,14 @@ import { view, type BarriersView, type FlagsView } from './views.ts'
 
 export const orderOf = (node: Node): MemoryOrder => (node.attributes.order as Order | undefined) ?? 'relaxed'
 
-/** Stop everything: the kernel did what has no result. */
+/** Aborts the world because the kernel performed an operation without a defined result. */
 export function raise(l: Lowering, fault: Fault, node: Node): void {
   const { memory, slot } = l.ambient
   l.call(l.shared.runtime.raiseFault, memory, slot, i32(faultNumber(fault)), i32(l.shared.sites.number(node)))
   l.stop()
 }
 
-/** Leave the function if what was called says so. */
+/** Leaves the function if the called runtime function returned -1 after an abort. */
 export function leaveIfStopped(l: Lowering, stopped: Expression): void {
   l.writer.if(compare('ne', stopped, i32(0)), () => l.stop())
 }
@@ -41,21 +41,23 @@ export function signal(l: Lowering, node: Node): void {
   const flag = view(l, node.inputs[0]) as FlagsView
   const { arrivals } = flagsOf(node.inputs[0])
   const epoch = l.epoch(flag.param, 'signalled')
-  // Stores come before the look at the sleepers, in the order that sleepers see too.
+  // The store must precede the read of the sleeper count, in the sequentially consistent order that sleepers also use.
   const wake = (): void => void l.call(l.shared.runtime.wakeSleepers, l.ambient.memory, flag.base)
   if (arrivals === 1) {
     l.writer.atomicStore(flag.base, epoch, 'seqCst')
     wake()
     return
   }
-  // What is waited for is always a whole epoch: arrivals before its last wake nobody. The difference is small, however often
-  // the words have wrapped.
+  // Waits are always for a complete epoch, so only the last arrival of an epoch wakes sleepers. The difference of the
+  // words stays small, even after they have wrapped.
   const before = l.writer.atomic('add', flag.base, i32(1), 'seqCst')
   const beyond = sub(add(before, i32(1)), mul(epoch, i32(arrivals)))
   l.writer.if(unary('eqz', binary('rem', beyond, i32(arrivals))), wake)
 }
 
-/** What the flag's word must have come to for this launch; 0, with a lag, before there is anything to wait for. */
+/**
+ * The value that the flag must reach in this launch. With a lag, it is 0 while there is no earlier epoch to wait for.
+ */
 function wantedOf(l: Lowering, node: Node, flag: FlagsView): Local {
   const { writer } = l
   const { arrivals } = flagsOf(node.inputs[0])
@@ -68,7 +70,7 @@ function wantedOf(l: Lowering, node: Node, flag: FlagsView): Local {
   )
 }
 
-/** Words wrap; what counts is the difference. */
+/** Words wrap, so the sign of the difference decides. */
 const isBefore = (seen: Local, wanted: Local): Expression => compare('lt', sub(seen, wanted), i32(0))
 
 export function reached(l: Lowering, node: Node): void {
@@ -117,10 +119,16 @@ export function wait(l: Lowering, node: Node): void {
   else writer.if(compare('ne', wanted, i32(0)), block)
 }
 
-/** Looks at a flag: a few tenths of a microsecond, about what two looks at the clock and an event take. */
+/**
+ * The number of polls before a wait is recorded. These polls take a few tenths of a microsecond, about as long as
+ * recording an event.
+ */
 const looks = 256
 
-/** A wait so short that looking at the clock would be most of it is not recorded: it would last longer for that. */
+/**
+ * Polls a few times before recording starts. A very short wait is not recorded, because reading the clock would
+ * dominate its duration.
+ */
 function lookAgain(writer: Writer, seen: Local, flag: Operand, isEarly: () => Expression): void {
   writer.if(isEarly(), () => {
     writer.for('look', 0, looks, 1, () => {
@@ -130,7 +138,7 @@ function lookAgain(writer: Writer, seen: Local, flag: Operand, isEarly: () => Ex
   })
 }
 
-/** Does something, and records when it began and ended if that is asked for. */
+/** Runs `body`, and records its start and end if the world records. */
 export function recorded(
   l: Lowering,
   kind: number,
@@ -151,14 +159,15 @@ export function fence(l: Lowering, node: Node): void {
   l.writer.emit({ kind: 'fence', order: orderOf(node) })
 }
 
-/** All roles of the program meet; alone, a role has nobody to wait for. */
+/** Synchronises all roles of the program. Without roles, nothing needs to be synchronised. */
 export function barrier(l: Lowering, node: Node): void {
   if (l.roles === 1) return
   const { writer, ambient, shared } = l
   const word = writer.let('meeting', address(ambient.frame, 0, 1, header.meeting))
   const before = writer.atomic('add', word, i32(1), 'seqCst')
   l.call(shared.runtime.wakeSleepers, ambient.memory, word)
-  // Arrivals are never taken back: the meeting is over when its last one has come.
+  // The arrival count is never reset. A barrier is complete when the count reaches the next multiple of the number of
+  // roles.
   const meeting = add(
     mul({ kind: 'binary', type: 'i32', name: 'divU', a: use(before), b: i32(l.roles) }, i32(l.roles)),
     i32(l.roles),

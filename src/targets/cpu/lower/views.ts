@@ -1,7 +1,7 @@
 /**
- * Views as locals: a base address, extents and strides. Tensors are row-major; rank r's copy lies r heaps behind rank 0's. An index
- * that leaves its extent is an author's mistake, which the checker reports; here it is bent so that nothing outside a tensor is
- * touched.
+ * Lowers views to locals: a base address, extents and strides. Tensors are row-major. Rank r's copy is r heap strides
+ * after rank 0's. An index outside its extent is an error in the kernel, which the checker reports. The generated code
+ * clamps such an index, so that it never accesses memory outside a tensor.
  */
 import type { StorageDType } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
@@ -15,55 +15,55 @@ import { storedBytes } from './frame.ts'
 import { isPacked, packedMisuse, packedView, panelAt } from './packed.ts'
 import { raise } from './sync.ts'
 
-/** A tensor or a part of it on one rank. */
+/** A tensor, or a part of one, on one rank. */
 export interface TensorView {
   readonly kind: 'tensor'
   readonly param: Node
   readonly dtype: StorageDType
   readonly base: Expression
   readonly extents: readonly Expression[]
-  /** In bytes, `ptr`-sized. */
+  /** The strides in bytes, as `ptr`-sized numbers. */
   readonly strides: readonly Expression[]
-  /** Undefined: this rank. */
+  /** The rank that owns the copy, or undefined for this rank. */
   readonly owner: Expression | undefined
-  /** Of a packed tensor: from one panel to the next. Its rows are those of a panel. */
+  /** For a packed tensor: the distance between panels. The row stride of a packed tensor is that of one panel. */
   readonly panelStride?: Expression
 }
 
-/** Rows of elements that lie next to each other, in a tensor or in the frame. */
+/** A tile in a tensor or in the frame. */
 export interface TileView {
   readonly kind: 'tile'
   readonly space: 'global' | 'shared'
   readonly dtype: StorageDType
-  /** Element [0, 0]. */
+  /** The address of element [0, 0]. */
   readonly base: Expression
   readonly rows: number
   readonly columns: number
-  /** From row to row: bytes known now, or at launch. From column to column. */
+  /** The distance between rows in bytes, static or known at launch, and the distance between columns in bytes. */
   readonly rowStride: number | Expression
   readonly columnStride: number
-  /** How many rows and columns lie inside the tensor; undefined: all do. */
+  /** The number of rows and columns inside the tensor, or undefined if all are. */
   readonly inside: { readonly rows: Expression; readonly columns: Expression } | undefined
   readonly owner: Expression | undefined
-  /** The declaration of a shared tile. */
+  /** The node that declares the shared tile. */
   readonly declaration?: Node
-  /** Of a packed tensor: from one panel to the next. */
+  /** For a packed tensor: the distance between panels. */
   readonly panelStride?: Expression
 }
 
-/** Rows of a tensor by their indices, a fragment that is kept. */
+/** Rows of a tensor selected by a fragment of indices. The fragment of indices is stored in the frame. */
 export interface RowsView {
   readonly kind: 'rows'
   readonly tensor: TensorView
   readonly indices: Node
   readonly rows: number
   readonly columns: number
-  /** Column 0 of row 0 of the tensor. */
+  /** The address of the first column in row 0 of the tensor. */
   readonly base: Expression
   readonly insideColumns: Expression
 }
 
-/** Single places, by a scalar or fragment of indices for each axis. */
+/** Single elements, selected by one scalar or fragment of indices per axis. */
 export interface PlacesView {
   readonly kind: 'places'
   readonly dtype: StorageDType
@@ -78,13 +78,13 @@ export interface PlacesView {
 export interface FlagsView {
   readonly kind: 'flags'
   readonly param: Node
-  /** Flag 0, or the flag that was chosen. */
+  /** The address of flag 0, or of the selected flag. */
   readonly base: Expression
   readonly index: Expression
   readonly owner: Expression | undefined
 }
 
-/** Words in the frame that count arrivals. */
+/** Words in the frame that count barrier arrivals. */
 export interface BarriersView {
   readonly kind: 'barriers'
   readonly base: Expression
@@ -103,7 +103,7 @@ export function view(l: Lowering, node: Node): View {
 export function refView(l: Lowering, node: Node): RefView {
   const found = view(l, node)
   if (found.kind === 'tile' || found.kind === 'rows' || found.kind === 'places') return found
-  throw new Error(`${node.op} is not a place in memory`)
+  throw new Error(`${node.op} is not a reference to memory`)
 }
 
 const makers: Readonly<
@@ -158,7 +158,7 @@ function sharedTile(l: Lowering, node: Node): TileView {
     kind: 'tile',
     space: 'shared',
     dtype: dtype as StorageDType,
-    // One that stands for a tile of a packed tensor has no memory of its own.
+    // A shared tile that is an alias of a packed tensor's tile has no memory of its own.
     base: use(l.writer.let('tile', address(l.ambient.frame, 0, 1, l.shared.declared.get(node) ?? 0))),
     rows: count,
     columns,
@@ -170,7 +170,7 @@ function sharedTile(l: Lowering, node: Node): TileView {
   }
 }
 
-/** An index as i32. */
+/** An index, converted to i32. */
 export function indexOf(l: Lowering, node: Node): Expression {
   const value = scalar(l, node)
   return valueOf(node).dtype === 'i64' ? use(l.writer.let('index', convert('wrap', 'i32', value))) : value
@@ -197,7 +197,7 @@ function onRank(l: Lowering, node: Node): View {
 function slice(l: Lowering, node: Node): TensorView {
   const from = view(l, node.inputs[0]) as TensorView
   const axis = attribute<number>(node, 'axis')
-  if (from.panelStride && axis === 1) throw packedMisuse(node, from.param, 'is cut along its columns')
+  if (from.panelStride && axis === 1) throw packedMisuse(node, from.param, 'it is sliced along its columns')
   const { writer } = l
   const extent = from.extents[axis]
   const given = indexOf(l, node.inputs[1])
@@ -246,7 +246,7 @@ function tile(l: Lowering, node: Node): TileView {
     const start = mul(indexOf(l, node.inputs[1 + axis]), i32(extent))
     return start.kind === 'const' ? start : use(writer.let('start', start))
   })
-  /** Of a tile that begins before the tensor, nothing lies inside. */
+  /** A tile that begins before the tensor has no elements inside. */
   const inside = shape.map((_, axis) => {
     const room = writer.let('room', sub(from.extents[axis], starts[axis]))
     return starts[axis].kind === 'const'
@@ -339,7 +339,7 @@ function at(l: Lowering, node: Node): View {
   }
 }
 
-/** Base and row stride of whole rows, as expressions. */
+/** A row stride as a ptr-sized expression. */
 export const strideOf = (l: Lowering, bytes: number | Expression): Expression =>
   typeof bytes === 'number'
     ? l.once(`bytes ${bytes}`, (writer) => writer.let('bytes', stride(i32(bytes), 1)))

@@ -1,4 +1,4 @@
-/** Control flow, carried state and flags, lowered; what the emitted code does not do; stops. */
+/** Lowered control flow, carried state and flags; operations that the emitted code must not contain; aborts. */
 import { describe, expect, it } from 'vitest'
 import { bf16, f32, flags, i32, kernel, scalar, tensor, type World } from '../../../../src/index.ts'
 import {
@@ -22,7 +22,7 @@ describe.each(platforms())('lowered for $name', (platform) => {
   }
 
   describe('control flow', () => {
-    it('loops with steps, whiles, branches that yield scalars and fragments', async () => {
+    it('loops with steps, while loops, branches that yield scalars and fragments', async () => {
       const program = kernel(
         'flow',
         { x: tensor(i32, 1), out: tensor(i32, 2), n: scalar(i32) },
@@ -52,7 +52,7 @@ describe.each(platforms())('lowered for $name', (platform) => {
         })
     })
 
-    it('carries fragments that change places, that depend on each other, through nested loops', async () => {
+    it('carries fragments that are exchanged or depend on each other through nested loops', async () => {
       const program = kernel('carried', { x: tensor(f32, 2), out: tensor(f32, 3) }, (t, { x, out }) => {
         const start = { a: t.load(x.tile([0, 0], [3, 5])), b: t.full(f32, [3, 5], 2), c: t.zeros(f32, [5]) }
         const end = t.for(5, start, (i, { a, b, c }) => ({
@@ -90,7 +90,7 @@ describe.each(platforms())('lowered for $name', (platform) => {
       })
     })
 
-    it('advances epochs once a launch: flags that store and flags that count', async () => {
+    it('advances epochs once per launch, for flags with one arrival and with several', async () => {
       const program = kernel(
         'epochs',
         { a: flags(1), b: flags(0, { arrivals: 3 }), out: tensor(i32, 1) },
@@ -127,7 +127,7 @@ describe.each(platforms())('lowered for $name', (platform) => {
   }
 
   describe('emitted code', () => {
-    it('accumulates products in place: a loop of them copies nothing', () => {
+    it('accumulates products in place, without copying the accumulator in a loop', () => {
       const product = kernel(
         'product',
         { a: tensor(bf16, 2), b: tensor(bf16, 2), c: tensor(f32, 2) },
@@ -150,7 +150,7 @@ describe.each(platforms())('lowered for $name', (platform) => {
       ).toEqual([])
     })
 
-    it('records programs and remote copies when asked to, and asks for no time when not', () => {
+    it('records programs and remote copies on request, and does not read the clock otherwise', () => {
       const program = kernel('recorded', { x: tensor(f32, 1), y: tensor(f32, 1) }, (t, { x, y }) => {
         t.copy(x.on(t.rank.add(1).mod(t.world)).tile([0], [4]), y.tile([0], [4]))
       })
@@ -176,7 +176,7 @@ describe.each(platforms())('lowered for $name', (platform) => {
     })
   })
 
-  describe('stops', () => {
+  describe('aborts', () => {
     it.each([
       ['divisionByZero', 0, 1],
       ['badStep', 1, 0],
@@ -199,7 +199,7 @@ describe.each(platforms())('lowered for $name', (platform) => {
       expect(String(site)).toContain('control.test.ts')
     })
 
-    it('leaves a loop that nothing ends when it is told to', () => {
+    it('leaves an infinite loop after an abort', () => {
       const program = kernel('endless', { x: tensor(i32, 1) }, (t, { x }) => {
         t.while(
           { n: t.constant(i32, 0) },

@@ -1,4 +1,7 @@
-/** Loads, stores, copies and atomics, lowered, leave what the checker leaves: every dtype, masks, edges, gathered rows. */
+/**
+ * Lowered loads, stores, copies and atomics produce the same contents as the checker: every dtype, masks, edges,
+ * gathered rows.
+ */
 import { describe, expect, it } from 'vitest'
 import { dtypes, round, type DType, type StorageDType } from '../../../../src/ir/dtype.ts'
 import { f32, i32, kernel, tensor, type World } from '../../../../src/index.ts'
@@ -20,7 +23,7 @@ describe.each(platforms())('memory on $name', (platform) => {
   }
 
   it.each(storage)(
-    'tiles of %s over the edges: loaded and stored, copied, through shared memory',
+    'tiles of %s past the edges: loaded and stored, copied, through shared memory',
     async (dtype) => {
       const program = kernel(
         'edges',
@@ -44,7 +47,7 @@ describe.each(platforms())('memory on $name', (platform) => {
     },
   )
 
-  it('masks: on, off and ragged; `other` where they are off', async () => {
+  it('masks that are on, off and ragged, with `other` where they are off', async () => {
     const program = kernel(
       'masks',
       { x: tensor(f32, 2), y: tensor(f32, 3), n: tensor(i32, 1) },
@@ -70,7 +73,7 @@ describe.each(platforms())('memory on $name', (platform) => {
     })
   })
 
-  it('views: slices, picks, gathered rows, single places, transposed and staged tiles', async () => {
+  it('views: slices, picks, gathered rows, single elements, transposed and staged tiles', async () => {
     const program = kernel(
       'views',
       { x: tensor(f32, 3), at: tensor(i32, 1), out: tensor(f32, 3) },
@@ -99,7 +102,7 @@ describe.each(platforms())('memory on $name', (platform) => {
     })
   })
 
-  it('peers: every rank reads from the next and writes to the one before', async () => {
+  it('every rank reads from the next rank and writes to the previous one', async () => {
     const program = kernel(
       'peers',
       { x: tensor(f32, 2), y: tensor(f32, 2), z: tensor(f32, 2) },
@@ -118,7 +121,7 @@ describe.each(platforms())('memory on $name', (platform) => {
   })
 
   it.each(['i32', 'u32', 'i64', 'f32'] as const)(
-    'atomics on %s, masked, with what was there before',
+    'masked atomics on %s that return the old value',
     async (dtype) => {
       const all = [
         'add',

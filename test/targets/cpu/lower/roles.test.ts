@@ -1,4 +1,7 @@
-/** Roles of a program run beside each other, meet at barriers, and share what the program knew when they parted. */
+/**
+ * The roles of a program run concurrently, synchronise at barriers, and can read scalars computed before the roles
+ * started.
+ */
 import { expect, it } from 'vitest'
 import { i32, kernel, openWorld, tensor } from '../../../../src/index.ts'
 import { realTargets } from '../../differential/targets.ts'
@@ -39,29 +42,32 @@ const ringed = kernel(
   },
 )
 
-it.each(await realTargets())('on %s a role hands tiles over through a ring, and all meet', async (target) => {
-  const world = await openWorld({ target, ranks: 2, heap: 1 << 20, workers: 2, timeout: 20_000 })
-  const programs = 6
-  const x = world.from(i32, [4 * programs, 8], (rank) =>
-    Array.from({ length: 32 * programs }, (_, i) => i + rank),
-  )
-  const [y, z] = [world.empty(i32, [programs, 8]), world.empty(i32, [programs])]
-  for (let launch = 0; launch < 5; launch++) world.launch(ringed, { x, y, z }, { grid: programs })
-  for (let rank = 0; rank < 2; rank++) {
-    const sums = Array.from({ length: programs * 8 }, (_, i) => {
-      const [program, column] = [Math.floor(i / 8), i % 8]
-      return [0, 1, 2, 3].reduce((sum, k) => sum + 2 * ((4 * program + k) * 8 + column + rank), 0)
-    })
-    expect([...(await world.read(y, rank))]).toEqual(sums)
-    const total = (me: number, base: number): number =>
-      Array.from({ length: 8 }, (_, j) =>
-        [0, 1, 2].reduce((value, k) => value * (k + me + 1) + base, j),
-      ).reduce((a, b) => a + b)
-    const differences = Array.from(
-      { length: programs },
-      (_, program) => total(0, 4 * program) - total(1, 4 * program),
+it.each(await realTargets())(
+  'on %s a role passes tiles through a ring, and all roles synchronise',
+  async (target) => {
+    const world = await openWorld({ target, ranks: 2, heap: 1 << 20, workers: 2, timeout: 20_000 })
+    const programs = 6
+    const x = world.from(i32, [4 * programs, 8], (rank) =>
+      Array.from({ length: 32 * programs }, (_, i) => i + rank),
     )
-    expect([...(await world.read(z, rank))]).toEqual(differences)
-  }
-  await world.close()
-})
+    const [y, z] = [world.empty(i32, [programs, 8]), world.empty(i32, [programs])]
+    for (let launch = 0; launch < 5; launch++) world.launch(ringed, { x, y, z }, { grid: programs })
+    for (let rank = 0; rank < 2; rank++) {
+      const sums = Array.from({ length: programs * 8 }, (_, i) => {
+        const [program, column] = [Math.floor(i / 8), i % 8]
+        return [0, 1, 2, 3].reduce((sum, k) => sum + 2 * ((4 * program + k) * 8 + column + rank), 0)
+      })
+      expect([...(await world.read(y, rank))]).toEqual(sums)
+      const total = (me: number, base: number): number =>
+        Array.from({ length: 8 }, (_, j) =>
+          [0, 1, 2].reduce((value, k) => value * (k + me + 1) + base, j),
+        ).reduce((a, b) => a + b)
+      const differences = Array.from(
+        { length: programs },
+        (_, program) => total(0, 4 * program) - total(1, 4 * program),
+      )
+      expect([...(await world.read(z, rank))]).toEqual(differences)
+    }
+    await world.close()
+  },
+)

@@ -1,4 +1,4 @@
-/** Operations on values, lowered, mean what their records say: for every dtype, on scalars, and on fragments of odd shapes. */
+/** Lowered operations on values match their op records, for every dtype, on scalars and on fragments of odd shapes. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { cast, dtypes, round, type DType, type StorageDType } from '../../../../src/ir/dtype.ts'
@@ -18,7 +18,7 @@ const shapes = [
   [2, 13],
 ] as const
 
-/** Numbers of a dtype, its corners among them. */
+/** Numbers of a dtype, including its special values. */
 const numbers = (dtype: DType): fc.Arbitrary<number> => {
   if (dtype === 'bool') return fc.constantFrom(0, 1)
   const info = dtypes[dtype]
@@ -249,7 +249,7 @@ describe('operations on elements', () => {
     const missing = Object.entries(ops).filter(
       ([name, op]) => op.effect === 'pure' && op.evaluate && !covered.has(name) && !shaping.includes(name),
     )
-    // The last two are of stages for a GPU, and no CPU sees them.
+    // Only GPU stages insert `convert` and `combine`, so no CPU lowering sees them.
     const others = ['reduce.sum', 'reduce.max', 'reduce.min', 'convert', 'combine']
     expect(missing.map(([name]) => name)).toEqual(others)
   })

@@ -1,22 +1,22 @@
-/** What a product is, statically, and how it is cut into blocks: for the registers, for the caches, and in its scratch memory. */
+/** The static description of a product, and how it is divided into blocks for registers, caches and scratch memory. */
 import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
 import type { Machine } from '../../code.ts'
 import { panelColumns, wideBytes } from './tiles.ts'
 
-/** The left operand, with bytes to the next row and to the next step of the inner axis. */
+/** The left operand, with its strides in bytes along rows and along the inner axis. */
 export interface Left {
   readonly dtype: StorageDType
   readonly rowStride: number
   readonly stepStride: number
 }
 export type Right =
-  /** In panels, one after the other. */
+  /** Panels stored one after the other. */
   | { readonly kind: 'panels'; readonly dtype: StorageDType }
-  /** In panels of a packed tensor: the distance of panels, how deep they are here and how many there are is known at launch. */
+  /** Panels of a packed tensor. The distance, depth and number of the panels are known only at launch. */
   | { readonly kind: 'packed'; readonly dtype: StorageDType }
-  /** Its columns lie one after the other, each along the inner axis: see inner.ts. */
+  /** Columns stored one after the other, each contiguous along the inner axis (see inner.ts). */
   | { readonly kind: 'inner'; readonly dtype: StorageDType; readonly columnStride: number }
-  /** As it lies: read in place where that is fast, else cut into panels on the way. */
+  /** The declared layout. The operand is read in place if that is fast, and otherwise copied into panels first. */
   | {
       readonly kind: 'rows'
       readonly dtype: StorageDType
@@ -30,19 +30,21 @@ export interface Product {
   readonly depth: number
   readonly left: Left
   readonly right: Right
-  /** Bytes to the next row of the sums. */
+  /** The distance between rows of the sums, in bytes. */
   readonly sumRow: number
 }
 
 export const isWide = (dtype: StorageDType): boolean => dtype === 'f32' || dtype === 'i32'
 const upTo = (value: number, multiple: number): number => Math.ceil(value / multiple) * multiple
-/** Blocks of equal size, none above `most`. */
+/**
+ * The size of equal blocks that are multiples of `multiple` and cover `total`, with at most about `most` elements each.
+ */
 const evenly = (total: number, most: number, multiple: number): number =>
   upTo(Math.ceil(total / Math.ceil(total / most)), multiple)
 
 /**
- * Rows in blocks of `most`, and what comes after them. A few blocks of one row less are faster than one of very few rows, which
- * would load more than it multiplies.
+ * Divides rows into blocks of `most` rows and a remainder. A few blocks of one row less are faster than a single block
+ * of very few rows, which would load more data than it multiplies.
  */
 export function splitRows(
   rows: number,
@@ -57,13 +59,16 @@ export function splitRows(
 }
 
 export interface Blocking {
-  /** Steps of the inner axis, and rows, in a block. */
+  /** The size of a block: steps of the inner axis, and rows. */
   readonly depth: number
   readonly rows: number
-  /** Whether the right operand is cut into panels here, and the place of one block's panels in the scratch. */
+  /** Whether the right operand is copied into panels, and how many panels of one block the scratch memory holds. */
   readonly packs: 'nothing' | 'edge' | 'panels'
   readonly panels: number
-  /** Bytes in the scratch: the sums of a ragged edge, then panels, then the widened left operand. */
+  /**
+   * Offsets in the scratch memory, in bytes: first the sums of a partial edge, then panels, then the widened left
+   * operand.
+   */
   readonly panelsAt: number
   readonly leftAt: number
   readonly scratch: number
@@ -76,7 +81,7 @@ export function blockingOf(machine: Machine, product: Product): Blocking {
   const width = panelColumns(machine)
   const panelStep = width * wideBytes
   const most = Math.max(16, Math.min(deepest, Math.floor(machine.l1 / 2 / panelStep)))
-  // Rows that fit one microkernel read a panel once: there is nothing to keep near.
+  // If all rows fit into one microkernel, each panel is read only once, so there is no reason to keep it in a cache.
   const depth = rows <= machine.rows ? product.depth : evenly(product.depth, most, 4)
   const mostRows = Math.max(1, Math.floor(machine.l2 / 2 / (depth * wideBytes) / machine.rows)) * machine.rows
   const blockRows = evenly(rows, mostRows, machine.rows)
@@ -97,7 +102,10 @@ export function blockingOf(machine: Machine, product: Product): Blocking {
   }
 }
 
-/** Neighbouring columns can be read in place; that pays while few rows read them, or while they stay in the first level. */
+/**
+ * Contiguous columns can be read in place. Reading in place is faster if few rows read the columns, or if the columns
+ * stay in the L1 cache.
+ */
 function packing(machine: Machine, { rows, columns, depth, right }: Product): Blocking['packs'] {
   if (right.kind !== 'rows') return 'nothing'
   if (right.columnStride !== dtypes[right.dtype].bytes) return 'panels'

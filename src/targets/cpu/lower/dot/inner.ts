@@ -1,8 +1,8 @@
 /**
- * The innermost product where the columns of the right operand lie in memory one after the other, as the rows of a tile do that is
- * multiplied transposed: keys, say, with a few queries. Vectors run along the inner axis, one sum for each element of the result, and
- * the lanes of as many sums as a vector has are added up together. Nothing is rearranged before, which for few rows costs more than
- * the product itself.
+ * The microkernel for a right operand whose columns are contiguous, such as a transposed tile (attention keys
+ * multiplied by a few queries). Vectors run along the inner axis, with one sum vector per element of the result. The
+ * lanes of several sum vectors are added up together. The operand is not rearranged, which for few rows would cost more
+ * than the product itself.
  */
 import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
 import type { Node } from '../../../../ir/node.ts'
@@ -27,33 +27,36 @@ import { numbersOf, pointers, sharedFunction, wideBytes } from './tiles.ts'
 export interface InnerKernel {
   readonly rows: number
   readonly depth: number
-  /** Columns that are asked for ahead of time. */
+  /** The number of columns to prefetch. */
   readonly ahead: number
-  /** Of the right operand, as it lies in memory; the left one is widened. */
+  /** The stored dtype of the right operand. The left operand is widened. */
   readonly dtype: StorageDType
-  /** Bytes to the next row of the left operand, to the next column of the right one, to the next row of the sums. */
+  /** Strides in bytes: rows of the left operand, columns of the right operand, rows of the sums. */
   readonly leftRow: number
   readonly rightColumn: number
   readonly sumRow: number
 }
 
-/** With more, rearranging is a small part of the product, and one that several products may share. */
+/** With more rows, rearranging is a small part of the product, and several products may share the rearranged tile. */
 const mostRows = 16
 
-/** Extents whose lanes come out even, and so few rows that adding lanes up costs less than rearranging the right operand. */
+/**
+ * True if the extents are multiples of the lanes, and the rows so few that adding lanes is cheaper than rearranging the
+ * operand.
+ */
 export const isInner = (
   { lanes }: Machine,
   { rows, columns, depth }: { readonly rows: number; readonly columns: number; readonly depth: number },
 ): boolean => columns % lanes === 0 && depth % lanes === 0 && rows <= mostRows && 4 * rows <= depth
 
-/** Whether a `dot` whose right operand is a transposed tile is such a product. */
+/** True if this microkernel computes a `dot` whose right operand is a transposed tile. */
 export function isInnerDot({ inputs: [left], type }: Node, machine: Machine): boolean {
   const [rows, columns] = (type as ValueType).shape
   const depth = (left.type as RefType | ValueType).shape[1]
   return left.op !== 'transpose' && isInner(machine, { rows, columns, depth })
 }
 
-/** Rows that are multiplied at once, of so many, as evenly as it goes: each has as many sums as a vector has lanes. */
+/** The number of rows multiplied at once, in groups of nearly equal size. Each row needs one sum vector per lane. */
 export function innerRows({ lanes }: Machine, rows: number): number {
   const most = lanes === 4 ? 3 : 1
   return Math.ceil(rows / Math.ceil(rows / most))
@@ -61,7 +64,10 @@ export function innerRows({ lanes }: Machine, rows: number): number {
 
 const lineBytes = 64
 
-/** As many columns as a vector has lanes. Arguments: left, right, sums, columns that will be wanted soon, whether to replace the sums. */
+/**
+ * Computes as many columns as a vector has lanes. Arguments: left, right, sums, columns to prefetch, whether to replace
+ * the sums.
+ */
 export function innerKernel(machine: Machine, kernel: InnerKernel): CodeFunction {
   const { rows, depth, ahead, dtype, leftRow, rightColumn, sumRow } = kernel
   const { lanes } = machine
@@ -92,8 +98,8 @@ export function innerKernel(machine: Machine, kernel: InnerKernel): CodeFunction
             })
           }
         }
-        // A line of memory is asked for once, where it is several steps. In WebAssembly nothing is asked for, and V8 would load for all
-        // steps of a turn first and run out of registers.
+        // Each cache line is prefetched once per several steps. WebAssembly has no prefetch instruction, and with
+        // unrolled steps V8 would load the operands of all steps first and run out of registers.
         const inLine = machine.name === 'native' ? Math.max(1, lineBytes / bytes) : 1
         const steps = depth % (inLine * lanes) === 0 ? inLine : 1
         writer.for('step', 0, depth, steps * lanes, () => {
@@ -113,7 +119,7 @@ export function innerKernel(machine: Machine, kernel: InnerKernel): CodeFunction
   )
 }
 
-/** Of as many vectors as each has lanes: lane n of the result is the sum of vector n's. */
+/** Adds the lanes of as many vectors as a vector has lanes. Lane n of the result is the sum of vector n. */
 function sumOfLanes(writer: Writer, vectors: readonly Local[]): Local {
   let current = vectors
   while (current.length > 1) {
@@ -128,9 +134,10 @@ function sumOfLanes(writer: Writer, vectors: readonly Local[]): Local {
 }
 
 /**
- * All of a product, as many columns at a time as a vector has lanes, so that rows find them near. Each part of the rows asks for some of
- * the next columns: what comes from memory would else be waited for in the first part, and memory idle in the others. The last ones ask
- * for what lies behind the operand, as a rule the next tile.
+ * Computes a whole product, as many columns at a time as a vector has lanes, so that the columns stay in a cache for
+ * all rows. Each group of rows prefetches some of the next columns. Otherwise the first group would wait for memory and
+ * memory would be idle during the others. The last columns prefetch the memory behind the operand, which usually holds
+ * the next tile.
  */
 export function multiplyInner(
   writer: Writer,

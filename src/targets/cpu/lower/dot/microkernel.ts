@@ -1,10 +1,11 @@
 /**
- * The innermost product: a few rows times a few vectors of columns, sums in locals, over `depth` steps of the inner axis. One
- * function for each shape, `hot`, so that an engine allocates its registers alone. Sums start at zero and are
- * added to memory at the end, so that nothing waits for what was there; or, where `fresh`, they replace what was there.
+ * The innermost product: a few rows times a few vectors of columns over `depth` steps of the inner axis, with the sums
+ * in locals. Each shape has its own function, marked `hot`, so that a WebAssembly engine allocates registers for it
+ * alone. Sums start at zero and are added to memory at the end, so that no step waits for the old values. If `fresh` is
+ * set, they replace the old values.
  *
- * Fewer rows than the machine's leave registers free: then several steps are summed apart, so that a product waits for
- * memory and not for its own last addition.
+ * With fewer rows than the machine's maximum, registers are free. Several steps then use separate sums, so that a
+ * product is limited by memory and not by the latency of its additions.
  */
 import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
 import {
@@ -27,15 +28,15 @@ import { numbersOf, pointers, sharedFunction, wideBytes } from './tiles.ts'
 
 export interface Microkernel {
   readonly rows: number
-  /** Columns, in vectors. */
+  /** The number of columns, in vectors. */
   readonly vectors: number
-  /** Of the left operand, which is widened: bytes to the next row and to the next step. */
+  /** The strides of the widened left operand, in bytes: along rows and along steps. */
   readonly leftRow: number
   readonly leftStep: number
-  /** Of the right operand, which is as it lies in memory: vectors are neighbours. */
+  /** The right operand in its stored dtype, with contiguous vectors. */
   readonly dtype: StorageDType
   readonly rightStep: number
-  /** Of the sums: bytes to the next row. */
+  /** The distance between rows of the sums, in bytes. */
   readonly sumRow: number
 }
 
@@ -70,7 +71,10 @@ export function microkernel(machine: Machine, shape: Microkernel): CodeFunction 
   )
 }
 
-/** Stores what `all` names by offset and sum: over what is there where `fresh`, else added to it. */
+/**
+ * Stores the sums that `all` enumerates with their offsets. If `fresh` is set they replace memory, otherwise they are
+ * added to it.
+ */
 export function leaveSums(
   writer: Writer,
   fresh: Local,
@@ -102,7 +106,7 @@ interface Operands {
   readonly depth: Local
 }
 
-/** Several steps at once, each into sums of its own. */
+/** Computes several steps per iteration, each with separate sums. */
 function multiplyApart(
   writer: Writer,
   machine: Machine,
@@ -128,13 +132,14 @@ function multiplyApart(
   })
 }
 
-/** Steps in one turn of the loop. */
+/** The number of steps per loop iteration. */
 const stepsInTurn = 4
 
 /**
- * One step after the other into the same sums, a few in a turn of the loop, so that counting costs little. The test between two
- * steps ends a depth that is no multiple; and V8 moves no load across it, which else would load for all steps of a turn first and
- * run out of registers. The left pointer moves in every step, because V8 takes an instruction for each other offset of a splat.
+ * Adds consecutive steps to the same sums, a few per loop iteration, so that the loop overhead is small. The test
+ * between two steps handles a depth that is not a multiple. The test also keeps V8 from moving all loads of an
+ * iteration to its start, which would exceed the registers. The left pointer advances in every step, because V8 needs
+ * an extra instruction for each other offset of a splat.
  */
 function multiplyInTurns(
   writer: Writer,
@@ -154,7 +159,7 @@ function multiplyInTurns(
   })
 }
 
-/** One step: of the left operand at `leftAt` bytes, of the right one step number `step`. */
+/** Computes one step, with the left operand at offset `leftAt` bytes and the right operand at step `step`. */
 function multiplyStep(
   writer: Writer,
   machine: Machine,

@@ -1,7 +1,7 @@
 /**
- * A whole tile's product out of microkernels, blocked for the caches: a block of the inner axis so deep that one panel of the right
- * operand fills half the first level, in it a block of rows that fills half the second, in it panel by panel, rows innermost.
- * One function for each static shape.
+ * The product of whole tiles, composed of microkernels and blocked for the caches. A block of the inner axis is so deep
+ * that one panel of the right operand fills half the L1 cache. Within it, a block of rows fills half the L2 cache. The
+ * loops within are over panels, then rows. Each static shape has its own function.
  */
 import { dtypes } from '../../../../ir/dtype.ts'
 import {
@@ -30,7 +30,7 @@ import { skinnyKernel, streamsFor, touchedPanels, touchPanels } from './skinny.t
 import { numbersOf, panelColumns, pointers, sharedFunction, wideBytes } from './tiles.ts'
 import { packPanel, widenRows } from './widening.ts'
 
-/** What is known at launch of a packed right operand. */
+/** The extents of a packed right operand that are known only at launch. */
 interface Extents {
   readonly panelStride: Local
   readonly depth: Local
@@ -38,8 +38,8 @@ interface Extents {
 }
 
 /**
- * sums += left x right, or sums = left x right where `fresh`. Arguments: left, right, sums, scratch, fresh; for a packed right
- * operand its panel stride, depth and panels too.
+ * sums += left x right, or sums = left x right if `fresh` is set. Arguments: left, right, sums, scratch, fresh. A
+ * packed right operand adds its panel stride, depth and number of panels.
  */
 export function productFunction(machine: Machine, product: Product): CodeFunction {
   const { rows, columns, depth, left, right, sumRow } = product
@@ -95,7 +95,7 @@ class ProductWriter {
   readonly #extents: Extents | undefined
   readonly #blocking: Blocking
   readonly #width: number
-  /** The left operand once it is widened. */
+  /** The left operand after widening. */
   #left: { readonly base: Local; readonly row: number; readonly step: number }
 
   constructor(
@@ -143,7 +143,7 @@ class ProductWriter {
     })
   }
 
-  /** Where a packed operand ends within the tile, sums that no panel adds to are zero. */
+  /** Zeroes uninitialised sums if the packed tensor ends within the tile, because no panel stores to some of them. */
   #clearMissing({ depth, panels }: Extents): void {
     const { rows, columns, sumRow } = this.#product
     const { fresh, sums } = this.#places
@@ -154,7 +154,7 @@ class ProductWriter {
     })
   }
 
-  /** Few rows: groups of panels over the whole depth, then those that are left. */
+  /** For few rows: multiplies groups of panels over the whole depth, then the remaining panels one by one. */
   #writeStreams({ panelStride, depth, panels }: Extents, streams: number): void {
     const { rows, right, sumRow } = this.#product
     const group = (first: Operand, count: number): void => {
@@ -205,7 +205,7 @@ class ProductWriter {
     })
   }
 
-  /** Blocks of the inner axis. */
+  /** Iterates over blocks of the inner axis. */
   #eachDepth(write: (from: Operand, depth: Expression) => void): void {
     const total = this.#extents ? use(this.#extents.depth) : i32(this.#product.depth)
     const { depth } = this.#blocking
@@ -216,7 +216,10 @@ class ProductWriter {
     })
   }
 
-  /** Blocks of rows that are multiples of the microkernel's; `last` writes what comes after the last of them. */
+  /**
+   * Iterates over blocks of rows that are multiples of the microkernel's. `last` emits code for the rows after the last
+   * block.
+   */
   #eachRows(write: (first: Operand, end: Expression, last: (write: () => void) => void) => void): void {
     const { rows } = this.#product
     const block = this.#blocking.rows
@@ -229,7 +232,7 @@ class ProductWriter {
     })
   }
 
-  /** Panels of the right operand, and how many columns of each exist; the last may be narrower. */
+  /** Iterates over the panels of the right operand with their numbers of columns. The last panel may be narrower. */
   #eachPanel(write: (panel: Operand, width: number) => void): void {
     const { columns } = this.#product
     const whole = Math.floor(columns / this.#width)
@@ -274,7 +277,7 @@ class ProductWriter {
 
   #pack(panel: Operand, width: number, from: Operand, depth: Expression): Local {
     const { right } = this.#product
-    if (right.kind !== 'rows') throw new Error('only rows are cut into panels')
+    if (right.kind !== 'rows') throw new Error('only an operand in row order is copied into panels')
     const { stepStride, columnStride } = right
     const start = address(address(this.#places.right, from, stepStride), panel, this.#width * columnStride)
     const base = this.#writer.let('source', start)

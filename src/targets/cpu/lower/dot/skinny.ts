@@ -1,6 +1,7 @@
 /**
- * The innermost product of very few rows with several panels of a packed right operand at once. Such a product reads every element
- * once, so memory decides: several streams keep more of it on the way than one does.
+ * The microkernel for very few rows, which reads several panels of a packed right operand at once. A product with few
+ * rows reads every element only once, so memory bandwidth limits it. Several concurrent streams keep more memory
+ * requests in flight than one stream.
  */
 import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
 import { add, address, binary, codeFunction, fma, i32, mul, step } from '../../build.ts'
@@ -20,11 +21,11 @@ export interface SkinnyKernel {
 
 const mostStreams = 4
 
-/** How many panels are read at once: 1 means that the plain microkernel does it. */
+/** The number of panels read concurrently. If it is 1, the normal microkernel is used. */
 export const streamsFor = (machine: Machine, rows: number): number =>
   Math.min(mostStreams, Math.floor(machine.rows / rows))
 
-/** Arguments: left, right, sums, depth, the bytes from one panel to the next, and whether to replace the sums. */
+/** Arguments: left, right, sums, depth, the distance between panels in bytes, and whether to replace the sums. */
 export function skinnyKernel(machine: Machine, kernel: SkinnyKernel): CodeFunction {
   const { rows, panels, leftRow, leftStep, dtype, sumRow } = kernel
   const name = `skinny_${rows}x${panels}_${dtype}_${leftRow}_${leftStep}_${sumRow}`
@@ -73,9 +74,10 @@ const lineBytes = 64
 export const touchedPanels = mostStreams
 
 /**
- * Reads a word of each line of a few panels, so that they are in the second level when a product reads them row block by row block:
- * alone, it would wait for memory in its first rows and leave memory idle in all others. Arguments: the first panel, the bytes to
- * the next one, how many bytes of each, and where to leave a word, without which a compiler would drop the reads.
+ * Reads one word of every cache line of a few panels. The panels are then in the L2 cache when a product reads them,
+ * row block by row block. Otherwise the first row block would wait for memory and memory would be idle during all
+ * others. Arguments: the first panel, the distance between panels in bytes, the number of bytes per panel, and an
+ * address for a result, without which a compiler would drop the reads.
  */
 export function touchPanels(machine: Machine): CodeFunction {
   const name = 'touch_panels'

@@ -1,13 +1,14 @@
 /**
- * Tiles as a product sees them, and how they are kept. `rows`: as the author declared them, in their own dtype. `panels`: widened
- * to f32 (i8 to i32) and cut along an axis into panels of `width`, each of which is contiguous with the other axis outside:
+ * Operand tiles of a product and their layouts. `rows`: as declared, in the declared dtype. `panels`: widened to f32
+ * (i8 to i32) and divided along one axis into panels of `width`. Each panel is contiguous, with the other axis
+ * outermost:
  *
- *   axis 1   element (r, c) of an R x C tile is number (c / width) * R * width + r * width + c % width
- *   axis 0   element (r, c) is number (r / width) * C * width + c * width + r % width
+ *   axis 1   element (r, c) of an R x C tile has index (c / width) * R * width + r * width + c % width
+ *   axis 0   element (r, c) has index (r / width) * C * width + c * width + r % width
  *
- * So the right operand of a product has panels of the microkernel's columns, step by step of the inner axis, and one panel as
- * wide as the tile is the tile itself, row by row, widened. The last panel is as wide as the others; what its last places hold
- * does not matter.
+ * The right operand of a product has panels as wide as the microkernel, ordered by steps of the inner axis. A single
+ * panel as wide as the tile is the widened tile in row order. The last panel has full width; the contents of its
+ * padding do not matter.
  */
 import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
 import type { RefType, Shape } from '../../../../ir/type.ts'
@@ -16,22 +17,22 @@ import type { CodeFunction, CodeType, Expression, Machine, MemoryKind } from '..
 export type TileLayout =
   { readonly kind: 'rows' } | { readonly kind: 'panels'; readonly axis: 0 | 1; readonly width: number }
 
-/** A tile in a program's memory. Strides are in bytes; a transposed view has extents and strides exchanged. */
+/** A tile in a program's memory. Strides are in bytes. A transposed view has its extents and strides exchanged. */
 export interface TileOperand {
   readonly base: Expression
   readonly dtype: StorageDType
   readonly rows: number
   readonly columns: number
-  /** Of a tile in panels: as if it were kept by rows in its dtype, so that a transposed view can be told. */
+  /** For a tile in panels: the strides it would have in row order, which show whether the view is transposed. */
   readonly rowStride: number
   readonly columnStride: number
-  /** Of the tile as it was declared, whether or not the view is transposed. */
+  /** The layout of the declared tile, regardless of whether the view is transposed. */
   readonly layout: TileLayout
 }
 
 export const rowsLayout: TileLayout = { kind: 'rows' }
 
-/** What is multiplied and summed: f32, or i32 for i8. */
+/** The types used for multiplying and summing: f32, or i32 for i8. */
 export interface Numbers {
   readonly dtype: 'f32' | 'i32'
   readonly memory: MemoryKind
@@ -43,10 +44,10 @@ export const numbersOf = (dtype: StorageDType): Numbers =>
     ? { dtype: 'i32', memory: 'i32', vector: 'vi32', scalar: 'i32' }
     : { dtype: 'f32', memory: 'f32', vector: 'vf32', scalar: 'f32' }
 
-/** Columns of a panel of the right operand: what the microkernel multiplies at once. */
+/** The number of columns of a panel of the right operand, which is the width of the microkernel. */
 export const panelColumns = (machine: Machine): number => machine.lanes * machine.columns
 
-/** Bytes of one panel's element: everything is widened. */
+/** The number of bytes of one element in a panel, where all elements are widened. */
 export const wideBytes = 4
 
 export function panelElements(shape: Shape, layout: Extract<TileLayout, { kind: 'panels' }>): number {
@@ -56,7 +57,7 @@ export function panelElements(shape: Shape, layout: Extract<TileLayout, { kind: 
   return stages * Math.ceil(along / layout.width) * layout.width * across
 }
 
-/** How many bytes a tile takes in a layout; a multiple of its element. */
+/** The size of a tile in the given layout, in bytes. */
 export function panelBytes(type: RefType, layout: TileLayout, _machine: Machine): number {
   if (layout.kind === 'panels') return panelElements(type.shape, layout) * wideBytes
   return type.shape.reduce((product, extent) => product * extent, dtypes[type.dtype].bytes)
@@ -64,7 +65,7 @@ export function panelBytes(type: RefType, layout: TileLayout, _machine: Machine)
 
 const functions = new WeakMap<Machine, Map<string, CodeFunction>>()
 
-/** One function for each machine and name: what several products of a module share is rendered once. */
+/** Returns one function per machine and name, so that code shared by several products of a module is rendered once. */
 export function sharedFunction(machine: Machine, name: string, make: () => CodeFunction): CodeFunction {
   let known = functions.get(machine)
   if (!known) functions.set(machine, (known = new Map<string, CodeFunction>()))

@@ -1,11 +1,14 @@
-/** Tiles rewritten for a product: widened to f32 (i8 to i32), or cut into one panel of the right operand. */
+/** Rewrites tiles for a product: widens them to f32 (i8 to i32), or copies them into one panel of the right operand. */
 import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
 import { address, constant, i32, type Operand, type Writer } from '../../build.ts'
 import type { Expression, Machine } from '../../code.ts'
 import { memoryKind, rawCodeType, widen } from '../convert.ts'
 import { numbersOf, panelColumns, wideBytes } from './tiles.ts'
 
-/** `count` neighbours at `from` widened to neighbours at `to`: vectors, then what is left one by one. `count` is static. */
+/**
+ * Widens `count` contiguous elements from `from` to `to`, first as vectors, then the remainder one by one. `count` is
+ * static.
+ */
 export function widenRun(
   writer: Writer,
   machine: Machine,
@@ -33,8 +36,7 @@ export function widenRun(
 }
 
 /**
- * `rows` runs of `columns` neighbours, `rowStride` bytes apart, widened and packed row after row. `rows` may be known only when
- * the code runs.
+ * Widens `rows` rows of `columns` contiguous elements, `rowStride` bytes apart. `rows` may be known only at run time.
  */
 export function widenRows(
   writer: Writer,
@@ -53,8 +55,8 @@ export function widenRows(
 }
 
 /**
- * One panel: `columns` columns (at most a panel's) of a tile of which `depth` steps of the inner axis are taken; step k of
- * column n lies at base + k * stepStride + n * columnStride.
+ * Writes one panel from `columns` columns (at most a panel's width) and `depth` steps of the inner axis. Step k of
+ * column n is read from base + k * stepStride + n * columnStride.
  */
 export function packPanel(
   writer: Writer,
@@ -73,7 +75,8 @@ export function packPanel(
       const from = writer.let('from', address(source.base, step, source.stepStride))
       const to = writer.let('to', address(panel, step, width * wideBytes))
       widenRun(writer, machine, dtype, from, to, columns)
-      // What lies beyond is multiplied too: zeros are never slow.
+      // The padding columns are multiplied, too. The padding must be zero, because garbage could be subnormal numbers,
+      // which are slow.
       for (let at = columns; at < width; at++) writer.store(memory, to, constant(scalar, 0), at * wideBytes)
     })
     return
