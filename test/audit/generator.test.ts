@@ -95,10 +95,12 @@ describe('a laid-out job', () => {
   it('refuses what cannot be', () => {
     const job = (...phases: Parameters<typeof layOut>[0]['steps'][0]) =>
       layOut({ ranks: 1, groups: [], steps: [phases] })
-    expect(() => job(kernel('k', 100))).toThrow('begins with an idle phase')
-    expect(() => job(dispatch(50), kernel('k', 2), kernel('l', 100))).toThrow('too few to launch')
+    expect(() => job(kernel('k', 100))).toThrow('a step must begin with an idle phase')
+    expect(() => job(dispatch(50), kernel('k', 2), kernel('l', 100))).toThrow('not enough time to launch')
     expect(() => job(dispatch(50), kernel('k', 100), gap(5))).toThrow('ends in an idle phase')
-    expect(() => job(dispatch(50), kernel('k', 100), gap(5), gap(5), kernel('k', 9))).toThrow('one hole')
+    expect(() => job(dispatch(50), kernel('k', 100), gap(5), gap(5), kernel('k', 9))).toThrow(
+      'at most one idle interval',
+    )
   })
 
   it('is what was described', () => {

@@ -89,7 +89,7 @@ describe('files of two jobs are refused', () => {
     put('b2.json', { rank: 2, world: 8 })
     const message = await refused()
     expect(message).toContain('2 jobs: ranks 0-1 of 2 (a0.json, a1.json); rank 2 of 8 (b2.json)')
-    expect(message).toContain('a0.json is of 2 ranks and b2.json of 8')
+    expect(message).toContain('a0.json is from a job of 2 ranks and b2.json from a job of 8')
     expect(message).toContain('Audit one job at a time')
   })
 
@@ -117,7 +117,9 @@ describe('files of two jobs are refused', () => {
   it('where a rank did different work at the same time', async () => {
     put('a.json', { rank: 0, world: 2, process: 1 })
     put('b.json', { rank: 0, world: 2, process: 1, kernels: [4, 9, 2] })
-    expect(await refused()).toContain('a.json and b.json have different work of rank 0 at the same time')
+    expect(await refused()).toContain(
+      'a.json and b.json both have work of rank 0 at the same time, and it differs',
+    )
   })
 
   it('where a rank did the same step twice', async () => {
@@ -136,10 +138,12 @@ describe('files of two jobs are refused', () => {
   it('where a file has no place among the ranks of the job', async () => {
     for (const rank of [0, 1]) put(`rank${rank}.json`, { rank, world: 2 })
     put('rank9.json', {})
-    expect(await refused()).toContain('rank9.json is rank 9, and the other job has 2 ranks')
+    expect(await refused()).toContain('rank9.json is rank 9, but the other job has only 2 ranks')
     rmSync(join(folder, 'rank9.json'))
     put('stray.json', {})
-    expect(await refused()).toContain('stray.json tells no rank, and all 2 ranks of the other job are there')
+    expect(await refused()).toContain(
+      'stray.json states no rank, and all 2 ranks of the other job already have a trace',
+    )
   })
 
   it('where nothing tells a rank, nothing communicates, and they ran at different times', async () => {
@@ -148,7 +152,7 @@ describe('files of two jobs are refused', () => {
     const message = await refused()
     expect(message).toContain('2 jobs: unknown ranks (after.json); unknown ranks (before.json)')
     expect(message).toContain(
-      'before.json tells no rank, has no collective and was not recorded at the same time',
+      'before.json states no rank, has no collective and was not recorded at the same time',
     )
   })
 
@@ -183,7 +187,7 @@ describe('files of one job are not refused', () => {
     ])
     expect(said(read, 'duplicate-rank')).toHaveLength(4)
     expect(said(read, 'duplicate-rank')[0]).toBe(
-      'rank0.window1.json: a recording of 25.0 us of rank 0 that begins 5.00 s after that in rank0.window0.json is left out; audit it on its own',
+      'rank0.window1.json: a recording of 25.0 us of rank 0 that begins 5.00 s after the recording in rank0.window0.json is left out; audit it on its own',
     )
   })
 
@@ -251,8 +255,8 @@ describe('files of one job are not refused', () => {
     const read = await readTraces([folder])
     expect(audited(read).map(([rank]) => rank)).toEqual([2, 3])
     expect(said(read, 'duplicate-rank')).toEqual([
-      'rank0.json: rank1.json has different work of rank 1 at the same time; one of the two numbers is wrong, and both files are left out',
-      'rank1.json: rank0.json has different work of rank 1 at the same time; one of the two numbers is wrong, and both files are left out',
+      'rank0.json: rank1.json also has work of rank 1 at the same time, and it differs; one of the two rank numbers is wrong, so both files are left out',
+      'rank1.json: rank0.json also has work of rank 1 at the same time, and it differs; one of the two rank numbers is wrong, so both files are left out',
     ])
   })
 

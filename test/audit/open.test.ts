@@ -109,7 +109,7 @@ describe('what leaves nothing to audit is refused in one line', () => {
   it('a path, a pattern or a folder without a trace', async () => {
     expect(await refused([join(folder, 'absent.json')])).toContain('no such file')
     expect(await refused([join(folder, '*.json')])).toContain('no file matches')
-    expect(await refused([folder])).toContain('no trace in this folder')
+    expect(await refused([folder])).toContain('no trace found in this folder')
     expect(await refused([])).toContain('nothing to audit')
   })
 
@@ -198,8 +198,8 @@ describe('archives', () => {
       const read = await readTraces([input])
       expect(numbers(read)).toEqual([0])
       expect(said(read, 'unreadable')).toEqual([
-        'rank1.tar.gz is an archive and is left out; unpack it to audit its files',
-        'rank2.json is an archive and is left out; unpack it to audit its files',
+        'rank1.tar.gz is an archive and was skipped; unpack it to audit its files',
+        'rank2.json is an archive and was skipped; unpack it to audit its files',
       ])
     }
   })
@@ -227,7 +227,7 @@ describe('ranks', () => {
     const ignored = await readTraces([put('rank9.json', trace(2))], { rank: 6 })
     expect(said(ignored, 'rank')).toEqual(['rank 6 was given and is not used: the trace has rank 2'])
     const named = await readTraces([put('job_rank9.json', trace())], { rank: 6 })
-    expect(said(named, 'rank')).toEqual(["rank 6 was given and is not used: the file's name tells rank 9"])
+    expect(said(named, 'rank')).toEqual(["rank 6 was given and is not used: the file's name states rank 9"])
     const same = await readTraces([put('rank9.json', trace(2))], { rank: 2 })
     expect(said(same, 'rank')).toEqual([])
   })
@@ -302,7 +302,9 @@ describe('several ranks in one document', () => {
       }),
     ])
     expect(numbers(read)).toEqual([0, 1])
-    expect(said(read, 'several-ranks')).toEqual(['kernels on devices 0, 1; each is taken as a rank'])
+    expect(said(read, 'several-ranks')).toEqual([
+      'the trace has kernels on devices 0, 1; each device is treated as a rank',
+    ])
     const [first, second] = read.timeline.ranks
     expect([first.device, second.device]).toEqual(['NVIDIA A100', 'NVIDIA H100'])
     expect(threads(first).map(({ id }) => id)).toEqual([11, 13, 14])
@@ -332,7 +334,7 @@ describe('several ranks in one document', () => {
       }),
     ])
     expect(numbers(read)).toEqual([0])
-    expect(said(read, 'several-ranks')[0]).toContain('processes 70, 71 launch on device 0')
+    expect(said(read, 'several-ranks')[0]).toContain('processes 70, 71 all launch on device 0')
   })
 })
 
