@@ -303,7 +303,7 @@ it('a rank without the chosen steps and ranks with different steps are both warn
   expect(
     warnings.filter((one) => one.class === 'steps').map(({ message, count }) => [message, count]),
   ).toEqual([
-    ['ranks 0 and 1 do not have the same steps recorded', 1],
+    ['ranks 0 and 1 have recorded different steps', 1],
     ['rank 1 has no step 1; it is left out', 1],
   ])
 })

@@ -84,10 +84,10 @@ describe('what several ranks have in common names all of them', () => {
     ]
     const early: Drawn[] = [{ name: 'd', from: 0, to: 20, launched: 5 }]
     expect(said(draw(overlapping, overlapping), 'overlap')[0][0]).toMatch(
-      /^ranks 0-1: work such as b \(stream 7/,
+      /^ranks 0-1: GPU work such as b \(stream 7/,
     )
     expect(said(draw(twice, twice), 'duplicate-event')[0][0]).toMatch(/^ranks 0-1: .* such as c/)
-    expect(said(draw(early, early), 'before-launch')[0][0]).toMatch(/^ranks 0-1: work such as d /)
+    expect(said(draw(early, early), 'before-launch')[0][0]).toMatch(/^ranks 0-1: GPU work such as d /)
   })
 
   it('shapes and devices that are missing', () => {

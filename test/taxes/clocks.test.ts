@@ -50,7 +50,7 @@ describe('clocks', () => {
         count: 1,
         message:
           'the clock of rank 3 disagrees with collective ends by 250000.000 us; ' +
-          'aligned, ends are 0.000 us from the common one at the median',
+          'after alignment, the median distance from the common end is 0.000 us',
       },
     ])
   })
@@ -125,7 +125,7 @@ describe('clocks', () => {
     for (const { aligned } of clocks) expect(aligned).toBe(false)
     expect(warnings).toMatchObject([{ class: 'clock', count: 2 }])
     expect(warnings[0].message).toBe(
-      "no matched collective ties ranks 2-3 to rank 0; they keep the trace's clock",
+      "no matched collective connects ranks 2-3 to rank 0; they keep the trace's clock",
     )
   })
 
@@ -148,7 +148,7 @@ describe('clocks', () => {
       ['clock', 2],
       ['clock', 1],
     ])
-    expect(warnings[0].message).toMatch(/^no matched collective ties ranks 2-3 to rank 0, .* years apart/)
+    expect(warnings[0].message).toMatch(/^no matched collective connects ranks 2-3 to rank 0, .* years apart/)
     expect(warnings[1].message).toMatch(/^the clock of rank 3 disagrees .* by 5000\.000 us/)
   })
 
@@ -157,7 +157,7 @@ describe('clocks', () => {
       { seed: 4, ranks: 3, layouts: ['pairs'], rounds: 30 },
       { metadata: 'ranks', offset: (rank) => (rank === 2 ? 5_000_000n : 0n) },
     )
-    expect(warnings.find((one) => one.class === 'clock')?.message).toMatch(/ties rank 2 to rank 0; it keeps/)
+    expect(warnings.find((one) => one.class === 'clock')?.message).toMatch(/connects rank 2 to rank 0; it keeps/)
   })
 
   it('of many ranks have the residual that sorting all ends gives', () => {
