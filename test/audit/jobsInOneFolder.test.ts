@@ -1,4 +1,4 @@
-/** Files of several jobs are refused and named; several recordings of one job are not. */
+/** Files of several jobs are refused with an error that names the jobs. Several recordings of one job are accepted. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -18,13 +18,13 @@ interface Recorded {
   readonly world?: number
   readonly groups?: readonly { pg_name: string; ranks: readonly number[] }[]
   readonly process?: number
-  /** In microseconds. */
+  /** The start time, in microseconds. */
   readonly start?: number
   readonly kernels?: readonly number[]
   readonly step?: number
 }
 
-/** One file of a rank: kernels of these durations, in microseconds, one after the other. */
+/** Writes one file of a rank, with consecutive kernels of the given durations in microseconds. */
 function put(name: string, recorded: Recorded): string {
   const { rank, world, groups, process = 100 + (rank ?? 0), start = 0, kernels = [5, 6, 7], step } = recorded
   const events: object[] = []
@@ -72,7 +72,7 @@ async function refused(...inputs: string[]): Promise<string> {
   expect(error.message).not.toContain('\n')
   return error.message
 }
-/** By rank: the file that is audited. */
+/** The file that is audited, per rank. */
 const audited = ({ sources }: Traces): [number, string][] =>
   sources
     .flatMap(({ path, ranks }) =>
@@ -135,7 +135,7 @@ describe('files of two jobs are refused', () => {
     expect(await refused()).toContain('process group 1 has ranks 0-1 in a.json and ranks 0, 2 in b.json')
   })
 
-  it('where a file has no place among the ranks of the job', async () => {
+  it('where the rank number of a file exceeds the size of the job', async () => {
     for (const rank of [0, 1]) put(`rank${rank}.json`, { rank, world: 2 })
     put('rank9.json', {})
     expect(await refused()).toContain('rank9.json is rank 9, but the other job has only 2 ranks')
@@ -146,7 +146,7 @@ describe('files of two jobs are refused', () => {
     )
   })
 
-  it('where nothing tells a rank, nothing communicates, and they ran at different times', async () => {
+  it('where no file states a rank, nothing communicates, and they ran at different times', async () => {
     put('before.json', { process: 1 })
     put('after.json', { process: 2, start: 3e6, kernels: [2, 3] })
     const message = await refused()
@@ -191,13 +191,13 @@ describe('files of one job are not refused', () => {
     )
   })
 
-  it('windows whose order by name is not that in time', async () => {
+  it('windows whose order by name differs from their order in time', async () => {
     put('a.json', { rank: 0, world: 1, start: 8e6, step: 20, kernels: [1, 2] })
     put('b.json', { rank: 0, world: 1, start: 2e6, step: 10 })
     expect(audited(await readTraces([folder]))).toEqual([[0, 'b.json']])
   })
 
-  it('windows of which some ranks lack one: all ranks give the same window', async () => {
+  it('windows that some ranks lack: the same window is audited on all ranks', async () => {
     for (const rank of [0, 1, 2])
       for (const window of [0, 1])
         if (rank !== 1 || window === 1)
@@ -214,7 +214,7 @@ describe('files of one job are not refused', () => {
     ])
   })
 
-  it('windows of a process whose rank nothing tells are one rank', async () => {
+  it('windows of one process without a rank number are one rank', async () => {
     put('host_42.1.pt.trace.json', { process: 42 })
     put('host_42.2.pt.trace.json', { process: 42, start: 5e6, kernels: [1, 2] })
     const read = await readTraces([folder])
@@ -260,7 +260,7 @@ describe('files of one job are not refused', () => {
     ])
   })
 
-  it('groups of one name on ranks that are in different ones', async () => {
+  it('equal group names on ranks that are in different groups', async () => {
     put('a.json', { rank: 0, world: 4, groups: [{ pg_name: '1', ranks: [0, 1] }] })
     put('b.json', { rank: 2, world: 4, groups: [{ pg_name: '1', ranks: [2, 3] }] })
     expect(audited(await readTraces([folder]))).toHaveLength(2)
