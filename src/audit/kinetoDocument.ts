@@ -1,7 +1,7 @@
 /**
  * Builds one rank from the events of a Kineto document and links them. Device work is linked to the host call that
- * enqueued it by correlation id. Both are linked to their operator by external id. If there is no usable external id,
- * they are linked to the innermost operator that was running on the calling thread.
+ * enqueued it by correlation id. Host calls and device work are linked to their operator by external id. If there is no
+ * usable external id, they are linked to the innermost operator that was running on the calling thread.
  */
 import { RankBuilder, type TimelineBuilder } from '../timeline/builder.ts'
 import { calledEvent, type Communication, isDeviceWork, isInReach, Kind, NONE } from '../timeline/timeline.ts'

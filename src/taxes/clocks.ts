@@ -5,9 +5,9 @@
  * distance of the ends and, if that fits clearly better, by a drift.
  *
  * Ranks that share no collective with the first rank are reached through other ranks, along the tree of the most shared
- * collectives. Ranks that cannot be reached keep the trace's clock. If that clock is years away, they start together
- * with the first rank, and a warning says so. Neither case is a correction, since nothing shows what the clock should
- * be.
+ * collectives. Ranks that cannot be reached keep the trace's clock. An unreachable rank whose trace clock is years away
+ * starts together with the first rank, and a warning says so. Neither case is a correction, since nothing shows the
+ * true clock.
  *
  * If the trace does not list the ranks of a group, a clock is corrected only if the data prove it wrong
  * (`clockProof.ts`).
@@ -25,7 +25,10 @@ import type { Matches } from './matches.ts'
 
 /** A difference is significant if it exceeds this multiple of the median scatter of ends. */
 const SIGNIFICANCE = 3
-/** The fraction of collectives that a rank may leave before another rank arrived, before its clock is corrected. */
+/**
+ * A clock is corrected if it would make a rank leave more than this fraction of collectives before another rank has
+ * arrived.
+ */
 const MAXIMUM_VIOLATIONS = 0.05
 /**
  * Limits for fitting a drift: the least number of ends, the least time span and effect in nanoseconds, and the largest

@@ -240,7 +240,7 @@ class Groups {
     const groupSize = group.size
     if (members.length >= (groupSize ?? this.world)) return { complete: true, groupSize }
 
-    // Each group is counted only once. For most collectives it has already been counted.
+    // Each group is counted only once. The groups of most collectives have already been counted.
     if (!this.counted.has(group)) {
       this.counted.add(group)
       for (const one of group.missing) this.missing.add(one)

@@ -39,7 +39,7 @@ export function groupTimes(
   partitions: readonly Partition[],
 ): GroupTime[] {
   const identify = identities(ranks, collectives)
-  // For such ranks, the ledger separates wait and transfer within the kernel.
+  // If a rank recorded events inside kernels, its ledger separates wait and transfer within a kernel.
   const recorded = ranks.map(recordsInside)
   const groups = new Map<Identity, { call: CollectiveCall; collectives: number; own: Map<number, Own> }>()
   for (let i = 0; i < collectives.length; i++) {

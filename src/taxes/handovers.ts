@@ -125,8 +125,8 @@ class Chains {
 }
 
 /**
- * Assigns each interval of launch tax only once, since streams share idle time. More than `FAR` at one place is not
- * assigned.
+ * Assigns each interval of launch tax only once, since streams share idle time. Launch tax of more than `FAR` between
+ * two kernels is not assigned.
  */
 class Claims {
   private readonly intervals: Intervals

@@ -1,9 +1,9 @@
 /**
  * Finds out why a rank's device was idle. An idle interval ends when some work starts, which a host call enqueued.
  * After that call has returned, the work waits either for an event of another stream (dependency) or only for the
- * device (gap). Before that, the host is the cause. If the calling thread was waiting for the device, the part is
- * hostBlocked. If it was inside operators or calls, the part is dispatch. If neither this thread nor any other thread
- * that enqueues work was active, it is hostAbsent.
+ * device (gap). Until the call returns, the host is the cause of the idle time. If the calling thread was waiting for
+ * the device, the part is hostBlocked. If it was inside operators or calls, the part is dispatch. If neither this
+ * thread nor any other thread that enqueues work was active, the part is hostAbsent.
  */
 import {
   clip,
@@ -131,7 +131,7 @@ function enqueues({ events: { kind } }: RankTimeline, { from, to }: Track): bool
 /** Finds the work that had to wait for an event of another stream, as far as the trace shows it. */
 class StreamWaits {
   private readonly rank: RankTimeline
-  /** Per name: 1 if it is a wait of a stream, as a device event or as a host call. */
+  /** Per name: 1 if the name is that of a stream's wait for an event, either as a device event or as a host call. */
   private readonly isWait: Uint8Array
   /** Per call: 1 if its thread made a stream wait after the previous call that enqueued work. */
   private readonly told: Uint8Array

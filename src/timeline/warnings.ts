@@ -44,7 +44,7 @@ export interface Tally {
   /** The rank numbers, ascending. */
   readonly ranks: readonly number[]
   readonly count: number
-  /** Usually a time in nanoseconds, and the total of which it is a part. */
+  /** `amount` is usually a time in nanoseconds, and `of` is the total of which it is a part. */
   readonly amount: number
   readonly of: number
 }

@@ -89,8 +89,8 @@ export const collectiveKinds = ['allReduce', 'allGather', 'reduceScatter', 'allT
 export type CollectiveKind = (typeof collectiveKinds)[number]
 
 /**
- * A collective. Each rank of the group starts it on arrival. It ends on all ranks at once, `transfer` after the last
- * start.
+ * A collective. Each rank of the group starts the collective on arrival. It ends on all ranks at the same time, which
+ * is `transfer` after the last start.
  */
 export interface CollectiveWork extends Enqueued {
   readonly kind: 'collective'
