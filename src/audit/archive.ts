@@ -1,19 +1,19 @@
 /**
- * Archives hold several files, so none of them is a trace: read as one, its members would run into each other. They are
- * told by their names, and whatever their names by how they begin.
+ * Detects archives. An archive holds several files, so it cannot be read as one trace: the contents of its members
+ * would be mixed. An archive is recognised by its file name extension, or by its first bytes whatever its name.
  */
 import { headOf } from './head.ts'
 
 const archiveName = /\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tlz|tzst|zip|7z|rar)$/i
 
-/** The first bytes of zip (with and without members), 7z and rar. */
+/** The first bytes of zip archives (with and without members), 7z archives and rar archives. */
 const MAGIC = ['PK\x03\x04', 'PK\x05\x06', "7z\xbc\xaf'\x1c", 'Rar!\x1a\x07']
-/** Where the header of a tar archive's first member says what it is. */
+/** The offset and the text of the magic number in a tar archive's first header. */
 const TAR = { at: 257, text: 'ustar' } as const
 
 export const isArchiveName = (path: string): boolean => archiveName.test(path)
 
-/** False for a file that cannot be read, which the reader reports. */
+/** True if the file is an archive. False if the file cannot be read: the trace reader reports that error. */
 export async function isArchive(path: string): Promise<boolean> {
   if (isArchiveName(path)) return true
   try {

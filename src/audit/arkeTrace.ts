@@ -1,6 +1,7 @@
 /**
- * Chrome traces that Arke wrote (src/timeline/chrome.ts), of its own runs or of an audit, back to the timeline they were
- * written from. Damage is left out and named in the warnings: an event that is lost takes only its links with it.
+ * Reads Chrome traces that Arke itself wrote (src/timeline/chrome.ts), from its own runs or from an audit, and rebuilds
+ * the timeline they were written from. Damaged events are left out and reported in the warnings. A lost event takes
+ * only its own links with it.
  */
 import { RankBuilder, TimelineBuilder } from '../timeline/builder.ts'
 import { categories, CHROME_VERSION, COMMUNICATION_EVENT, isRole } from '../timeline/chrome.ts'
@@ -74,7 +75,9 @@ class ArkeDocument {
     this.warnings = warnings
     const described = arke as { version?: unknown; origin?: unknown; ranks?: unknown } | undefined
     if (described?.version !== CHROME_VERSION || !Array.isArray(described.ranks)) {
-      this.unreadable(`it is of version ${String(described?.version)}, not ${CHROME_VERSION}`)
+      this.unreadable(
+        `its format version is ${String(described?.version)}, and this reader needs version ${CHROME_VERSION}`,
+      )
       return
     }
     for (const one of described.ranks as ChromeRank[])
@@ -82,7 +85,7 @@ class ArkeDocument {
         const rank = new ArkeRank(one, BigInt(String(described.origin)), timeline, strings, warnings)
         this.ranks.set(one.process, rank)
       } catch {
-        this.unreadable('a rank of it is not readable')
+        this.unreadable('the record of a rank is malformed')
       }
   }
 
@@ -91,7 +94,10 @@ class ArkeDocument {
     if (event.phase === 'X') {
       if (rank) rank.add(event)
       else
-        this.warnings.add('garbage', () => `an event of process ${event.process}, which is no rank; left out`)
+        this.warnings.add(
+          'garbage',
+          () => `an event belongs to process ${event.process}, which is not a rank of this trace; left out`,
+        )
     } else if (event.name >= 0 && this.strings.text(event.name) === COMMUNICATION_EVENT) rank?.describe(event)
   }
 
@@ -100,7 +106,7 @@ class ArkeDocument {
   }
 
   private unreadable(why: string): void {
-    this.warnings.add('garbage', () => `the description of the trace is not readable: ${why}`)
+    this.warnings.add('garbage', () => `the "arke" metadata of the trace is not readable: ${why}`)
   }
 }
 
@@ -108,7 +114,7 @@ class ArkeRank {
   private readonly builder = new RankBuilder()
   private readonly described: ChromeRank
   private readonly base: bigint
-  /** The rank's time 0, in whole microseconds and nanoseconds of the trace. */
+  /** The rank's time 0 within the trace: whole microseconds, and the remaining nanoseconds. */
   private readonly whole: number
   private readonly nanoseconds: number
   private readonly tracks: readonly number[]
@@ -118,9 +124,9 @@ class ArkeRank {
   private readonly names: number[] = []
   private readonly operands: OperandRecords
   private readonly communications = new Map<number, number>()
-  /** By the number of their text. */
+  /** The parsed `traffic` records, keyed by the id of their interned text. */
   private readonly traffic = new Map<number, readonly TensorBytes[]>()
-  /** By event: ids to link by, NaN where it has none. */
+  /** Per event: the id that links it to a call or operator, or NaN if it has none. */
   private readonly correlations = new Identifiers()
   private readonly externalIds = new Identifiers()
 
@@ -138,9 +144,10 @@ class ArkeRank {
     this.base = BigInt(described.base)
     this.whole = Number((this.base - origin) / 1000n)
     this.nanoseconds = Number((this.base - origin) % 1000n)
-    if (!Number.isSafeInteger(described.rank) || described.rank < 0) throw new Error('no rank')
+    if (!Number.isSafeInteger(described.rank) || described.rank < 0)
+      throw new Error('the rank number is not a non-negative integer')
     this.tracks = described.tracks.map(([role, owner, id]) => {
-      if (!isRole(role)) throw new Error('no role of a track')
+      if (!isRole(role)) throw new Error('unknown track role')
       return this.builder.track(role, owner, id)
     })
     this.operands = new OperandRecords(this.builder, warnings)
@@ -154,7 +161,10 @@ class ArkeRank {
     const start = (event.time.whole - this.whole) * 1000 + event.time.nanoseconds - this.nanoseconds
     const { duration, numbers } = event
     if (kind === undefined || track === undefined)
-      return this.warnings.add('garbage', () => `${calledEvent(name)} is on no track of its rank; left out`)
+      return this.warnings.add(
+        'garbage',
+        () => `${calledEvent(name)} refers to a track that its rank does not have; left out`,
+      )
     const readable = event.timed && duration >= 0
     if (!readable || !isInReach(start, duration))
       return this.warnings.add('time', () => `${calledEvent(name)} has no readable time; left out`)
@@ -178,7 +188,10 @@ class ArkeRank {
     if (!known) {
       const read = trafficOf(this.strings.text(text))
       if (!read)
-        this.warnings.add('garbage', () => 'what a kernel reads and writes is not readable; left out')
+        this.warnings.add(
+          'garbage',
+          () => 'the record of the bytes that a kernel reads and writes is malformed; left out',
+        )
       this.traffic.set(text, (known = read ?? []))
     }
     return known

@@ -1,4 +1,6 @@
-/** Input that leaves nothing to audit; the message is one line: which path, what is wrong, what to do. */
+/**
+ * Thrown if the input leaves nothing to audit. The message is one line that names the path, the problem and the remedy.
+ */
 export class AuditError extends Error {
   override readonly name = 'AuditError'
 }

@@ -1,4 +1,6 @@
-/** How a file begins, decompressed where it is gzip: enough to tell its format. */
+/**
+ * Reads the first bytes of a file, decompressed if the file is gzip. They are enough to recognise the file's format.
+ */
 import { open } from 'node:fs/promises'
 import { constants, gunzipSync } from 'node:zlib'
 

@@ -1,4 +1,4 @@
-/** A column of ids, NaN where an event has none: 4 bytes each, since nearly all fit. */
+/** A column of ids, with NaN for events that have none. Nearly all ids fit into 4 bytes each. */
 import { Column, uint32 } from '../timeline/columns.ts'
 
 const ABSENT = 0xffff_ffff
@@ -6,7 +6,7 @@ const ELSEWHERE = 0xffff_fffe
 
 export class Identifiers {
   private readonly small = new Column(uint32)
-  /** Those that are large, negative or no integers, by event. */
+  /** Ids that are large, negative or not integers, keyed by event. */
   private readonly others = new Map<number, number>()
 
   push(id: number): void {

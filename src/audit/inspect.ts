@@ -1,4 +1,4 @@
-/** What a rank's timeline itself shows to be odd, whatever trace it came from. */
+/** Checks a rank's timeline for inconsistencies, whatever trace format it came from, and adds warnings about them. */
 import { rankNames } from '../timeline/ranges.ts'
 import { calledEvent, isDeviceWork, NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
@@ -22,23 +22,23 @@ export function inspect(rank: RankTimeline, names: readonly string[], warnings: 
           'duplicate-event',
           rank.rank,
           ({ ranks }) =>
-            `${rankNames(ranks)}: work that is recorded twice at the same time, such as ${called(event)}, counts once as busy`,
+            `${rankNames(ranks)}: GPU work that is recorded twice at the same time, such as ${called(event)}, counts once as busy time`,
         )
       else if (start[event] < busyUntil)
         warnings.tally(
           'overlap',
           rank.rank,
           ({ ranks }) =>
-            `${rankNames(ranks)}: work such as ${called(event)} (stream ${id} of device ${owner}) starts before the work ` +
-            'ahead of it on its stream has ended; the time counts once as busy (programmatic dependent launches do that)',
+            `${rankNames(ranks)}: GPU work such as ${called(event)} (stream ${id} of device ${owner}) starts before the previous work ` +
+            'on its stream has ended; the overlap counts once as busy time (programmatic dependent launches do that)',
         )
       if (launch[event] !== NONE && start[event] < start[launch[event]])
         warnings.tally(
           'before-launch',
           rank.rank,
           ({ ranks }) =>
-            `${rankNames(ranks)}: work such as ${called(event)} starts before the call that launched it; ` +
-            'the clocks of host and device disagree',
+            `${rankNames(ranks)}: GPU work such as ${called(event)} starts before the host call that launched it; ` +
+            'the clocks of host and GPU disagree',
         )
       busyUntil = Math.max(busyUntil, start[event] + duration[event])
       last = event

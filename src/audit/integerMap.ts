@@ -1,30 +1,33 @@
 /**
- * A map from integers to event indexes. Ids of a profiler are nearly consecutive, so they are kept in pages, 4 bytes
- * each; those that are not, as in a damaged trace, in a hash table of at most 48 bytes each.
+ * A map from integers to event indexes. The ids of a profiler are nearly consecutive, so most keys are stored in pages,
+ * at 4 bytes per key. Scattered keys, as in a damaged trace, are stored in a hash table, at no more than 48 bytes per
+ * key.
  */
 import { Column, int32 } from '../timeline/columns.ts'
 
-/** Small, since ids may come in bursts with gaps between them. */
+/** Keys per page. Pages are small because ids may come in bursts with gaps between them. */
 const PAGE = 1 << 7
-/** Pages may have this many places for each key, beyond the first few. */
+/**
+ * After the first `FEW` pages, a new page is added only while the pages have at most this many entries per stored key.
+ */
 const SPARSEST = 8
 const FEW = 1 << 11
 
 export class IntegerMap {
   size = 0
-  /** By number of a page: where it begins in the places. */
+  /** Keyed by page number: the index of the page's first entry in `places`. */
   private readonly pages = new Map<number, number>()
   private readonly places = new Column(int32)
   private scattered = new HashTable()
-  /** The page of the last key; most are on it. */
+  /** The page of the last key that was looked up. Most lookups hit the same page again. */
   private lastNumber = -1
   private last = -1
 
-  /** The value of a key, or -1. */
+  /** The value of the key, or -1 if the key is absent. */
   get(key: number): number {
     const page = this.page(key)
     const value = page < 0 ? -1 : this.places.get(page + (key % PAGE))
-    // A key may have come before its page.
+    // The key may have been stored in the hash table before its page was added.
     return value >= 0 ? value : this.scattered.get(key)
   }
 
@@ -38,7 +41,7 @@ export class IntegerMap {
     } else if (this.scattered.set(key, value)) this.size++
   }
 
-  /** Empties it, and frees its memory. */
+  /** Removes all keys and frees the memory. */
   clear(): void {
     this.size = 0
     this.pages.clear()
@@ -47,7 +50,7 @@ export class IntegerMap {
     this.lastNumber = this.last = -1
   }
 
-  /** Where the page of a key begins, or -1. */
+  /** The index of the first entry of the key's page, or -1 if the key has no page. */
   private page(key: number): number {
     if (!(key >= 0) || !Number.isSafeInteger(key)) return -1
     const number = Math.floor(key / PAGE)
@@ -84,7 +87,7 @@ class HashTable {
     return this.keys[slot] === key ? this.values[slot] : -1
   }
 
-  /** Whether the key is new. */
+  /** Returns true if the key is new. */
   set(key: number, value: number): boolean {
     let slot = this.slot(key)
     const isNew = this.keys[slot] !== key

@@ -1,13 +1,14 @@
 /**
- * Whether files are traces of one job, and which recording of a rank is audited where it has several.
+ * Decides whether the files are traces of one job, and which recording of a rank is audited if the rank has several.
  *
- * Files are of different jobs where they say so: different world sizes, a process group with different ranks, a rank
- * that is another process, that did different work at the same time, or that did the same step twice. Times alone prove
- * nothing, since the clocks of two machines may be any distance apart; but files that state no rank and have no
- * collective are one job only if they were recorded at the same time.
+ * Files belong to different jobs if any of these hold: they state different world sizes; a process group has different
+ * ranks; a rank is a different process, did different work at the same time, or did the same step twice. Times alone
+ * prove nothing, since the clocks of two machines may differ by any amount. However, files that state no rank and have
+ * no collective belong to one job only if they were recorded at the same time.
  *
- * One job may have several recordings of a rank, since `torch.profiler` with a schedule writes one file per window. One
- * window is audited; the same one on all ranks, as far as their number or their times tell.
+ * One job may have several recordings of a rank, since `torch.profiler` with a schedule writes one file per window.
+ * Only one window is audited. It is the same window on all ranks, as far as the number or the times of the windows
+ * identify it.
  */
 import { basename, dirname, join } from 'node:path'
 import { duration } from '../timeline/figures.ts'
@@ -16,16 +17,18 @@ import { isDeviceWork, Kind, type RankTimeline } from '../timeline/timeline.ts'
 import { AuditError } from './auditError.ts'
 import type { FileRank, TraceFile } from './traceFile.ts'
 
-/** One rank in one file. */
+/** The recording of one rank in one file. */
 interface Recording extends FileRank {
   readonly file: number
-  /** Of its device work, in nanoseconds on the clock of its machine; null without any. */
+  /**
+   * Start and end of the rank's device work, in nanoseconds on its machine's clock; null if there is no device work.
+   */
   readonly time: readonly [from: bigint, to: bigint] | null
-  /** Those of its host threads. */
+  /** The process ids of the rank's host threads. */
   readonly processes: ReadonlySet<number>
 }
 
-/** A recording that is not audited, and why. */
+/** A recording that is not audited, with the reason. */
 export interface LeftOut {
   readonly file: number
   readonly message: string
@@ -48,7 +51,10 @@ function recordingsOf(files: readonly TraceFile[]): Recording[][] {
   )
 }
 
-/** Throws an `AuditError` that names the jobs, where there are several. `called` is what to call each file. */
+/**
+ * Throws an `AuditError` that names the jobs if the files belong to several. `called` holds the display name of each
+ * file.
+ */
 export function refuseSeveralJobs(files: readonly TraceFile[], called: readonly string[]): void {
   const recordings = recordingsOf(files)
   const jobs: Recording[][] = []
@@ -60,7 +66,7 @@ export function refuseSeveralJobs(files: readonly TraceFile[], called: readonly 
       reason ??= found
       return found === null
     })
-    // Any would do; most likely is the one whose recordings are the nearest in time.
+    // Any fitting job would be valid. The most likely one is the job whose recordings are nearest in time.
     const job = fitting.reduce<Recording[] | undefined>(
       (best, one) => (best === undefined || distance(one, own) < distance(best, own) ? one : best),
       undefined,
@@ -73,7 +79,7 @@ export function refuseSeveralJobs(files: readonly TraceFile[], called: readonly 
     if (surplus) {
       jobs.push(surplus.guessed)
       jobs[0] = jobs[0].filter((one) => !surplus.guessed.includes(one))
-      reason = `${called[surplus.guessed[0].file]} tells no rank, and all ${surplus.world} ranks of the other job are there`
+      reason = `${called[surplus.guessed[0].file]} states no rank, and all ${surplus.world} ranks of the other job already have a trace`
     }
   }
   if (jobs.length < 2 || reason === null || isWrongNumber(jobs)) return
@@ -87,8 +93,9 @@ export function refuseSeveralJobs(files: readonly TraceFile[], called: readonly 
 }
 
 /**
- * Whether all that speaks for two jobs is one file with a rank number that another has too, at the same time, while a
- * rank of the job is missing: then it is rather the missing one, with a wrong number.
+ * True if the only evidence for a second job is one file whose rank number and time coincide with those of another
+ * file, while a rank of the job is missing. The file then most likely belongs to the missing rank and has a wrong
+ * number.
  */
 function isWrongNumber(jobs: readonly (readonly Recording[])[]): boolean {
   const [[stray, ...others], job] = [...jobs].sort((a, b) => a.length - b.length)
@@ -115,7 +122,7 @@ function describe(job: readonly Recording[], called: readonly string[]): string 
   return `${ranks}${world === null ? '' : ` of ${world}`} (${shown.join(', ')})`
 }
 
-/** Why the recordings of a file cannot be of a job, in words; null where they can. */
+/** The reason why the recordings of a file cannot belong to the job, as text; null if they can. */
 function firstConflict(
   job: readonly Recording[],
   own: readonly Recording[],
@@ -138,7 +145,7 @@ function conflict(
   nameOfB: string,
 ): string | null {
   if (a.worldSize !== null && b.worldSize !== null && a.worldSize !== b.worldSize)
-    return `${nameOfA} is of ${a.worldSize} ranks and ${nameOfB} of ${b.worldSize}`
+    return `${nameOfA} is from a job of ${a.worldSize} ranks and ${nameOfB} from a job of ${b.worldSize}`
   const { rank } = a.timeline
   for (const [one, other, name] of [
     [a, b, nameOfB],
@@ -146,29 +153,33 @@ function conflict(
   ] as const)
     if (one.worldSize !== null && other.worldSize === null && isTold(other))
       if (other.timeline.rank >= one.worldSize)
-        return `${name} is rank ${other.timeline.rank}, and the other job has ${one.worldSize} ranks`
+        return `${name} is rank ${other.timeline.rank}, but the other job has only ${one.worldSize} ranks`
   const group = conflictingGroup(a, b)
   if (group !== null)
     return `process group ${group.name} has ranks ${ranges(group.a)} in ${nameOfA} and ranks ${ranges(group.b)} in ${nameOfB}`
   const otherProcess = a.processes.size > 0 && b.processes.size > 0 && isDisjoint(a.processes, b.processes)
   if (!isTold(a) || !isTold(b)) {
-    // Nothing says that they belong together, neither a number nor a collective nor the time.
+    // No rank number, no collective and no overlap in time shows that the two recordings belong together.
     const isAlone = (one: Recording): boolean => !isTold(one) && !communicates(one.timeline)
     if (!otherProcess || !a.time || !b.time || overlaps(a, b) || !(isAlone(a) || isAlone(b))) return null
     const [alone, other] = isAlone(b) ? [nameOfB, nameOfA] : [nameOfA, nameOfB]
-    return `${alone} tells no rank, has no collective and was not recorded at the same time as ${other}`
+    return `${alone} states no rank, has no collective and was not recorded at the same time as ${other}`
   }
   if (rank !== b.timeline.rank) return null
   if (otherProcess)
     return `rank ${rank} is process ${[...a.processes][0]} in ${nameOfA} and process ${[...b.processes][0]} in ${nameOfB}`
   if (isCopy(a.timeline, b.timeline)) return null
-  if (overlaps(a, b)) return `${nameOfA} and ${nameOfB} have different work of rank ${rank} at the same time`
+  if (overlaps(a, b))
+    return `${nameOfA} and ${nameOfB} both have work of rank ${rank} at the same time, and it differs`
   const steps = stepsOf(a, files[a.file].names)
   const again = [...stepsOf(b, files[b.file].names)].find((step) => steps.has(step))
   return again === undefined ? null : `${nameOfA} and ${nameOfB} both have ${again} of rank ${rank}`
 }
 
-/** A group that both name and that has other ranks in each, though a rank is in both: it cannot be in two of one name. */
+/**
+ * A process group that both recordings list under the same name, with different but overlapping ranks. A rank cannot be
+ * in two groups of the same name, so such recordings belong to different jobs.
+ */
 function conflictingGroup(
   { groups: a = [] }: Recording,
   { groups: b = [] }: Recording,
@@ -192,7 +203,7 @@ const overlaps = ({ time: a }: Recording, { time: b }: Recording): boolean =>
 
 const communicates = ({ events }: RankTimeline): boolean => events.kind.includes(Kind.communication)
 
-/** The numbered steps that the program names. */
+/** The names of the steps that the program annotated. */
 function stepsOf({ timeline: { events } }: Recording, names: readonly string[]): Set<string> {
   const found = new Set<string>()
   for (let event = 0; event < events.length; event++)
@@ -200,12 +211,15 @@ function stepsOf({ timeline: { events } }: Recording, names: readonly string[]):
   return found
 }
 
-/** Where times were moved to a common clock that drifts, durations differ by less than this share. */
+/** If a trace was rewritten on a common, drifting clock, its durations differ by less than this fraction. */
 const STRETCH = 1e-3
-/** Of a damaged copy, some of the work is missing or has other times. */
+/** In a damaged copy some work is missing or has other times. This fraction of the work must still match. */
 const MOST = 0.9
 
-/** Whether two recordings are the same one: copied, maybe cut off, or written again with other clocks. */
+/**
+ * True if two recordings have the same content: one is a copy of the other, perhaps cut off or rewritten on another
+ * clock.
+ */
 function isCopy(a: RankTimeline, b: RankTimeline): boolean {
   const [some, all] = [workOf(a), workOf(b)].sort((one, other) => one.length - other.length)
   if (some.length === 0) return false
@@ -228,7 +242,10 @@ function workOf({ base, events, tracks }: RankTimeline): { from: bigint; duratio
   return found
 }
 
-/** More files without a rank than ranks that are still to be found: whose they are, nothing tells. */
+/**
+ * The recordings without a rank number if every rank of the world already has a recording, so that none is left for
+ * them.
+ */
 function beyondWorld(job: readonly Recording[]): { world: number; guessed: Recording[] } | null {
   const world = job.find(({ worldSize }) => worldSize !== null)?.worldSize ?? null
   const told = new Set(job.filter(isTold).map(({ timeline }) => timeline.rank))
@@ -236,7 +253,7 @@ function beyondWorld(job: readonly Recording[]): { world: number; guessed: Recor
   return world !== null && guessed.length > 0 && told.size >= world ? { world, guessed } : null
 }
 
-/** How far apart two sets of recordings are in time, in nanoseconds; 0 where they overlap. */
+/** The time between two sets of recordings, in nanoseconds; 0 if they overlap. */
 function distance(a: readonly Recording[], b: readonly Recording[]): number {
   let least = Infinity
   for (const one of a)
@@ -249,7 +266,9 @@ function distance(a: readonly Recording[], b: readonly Recording[]): number {
   return least
 }
 
-/** The recordings that are not audited, since another one of the same rank is. */
+/**
+ * The recordings that are not audited because another recording of the same rank is, each with the message to print.
+ */
 export function repeatedRecordings(
   files: readonly TraceFile[],
   called: readonly string[],
@@ -274,10 +293,10 @@ export function repeatedRecordings(
       leave(
         one,
         one.file === copied.file
-          ? `rank ${one.timeline.rank} is in it twice; the second is left out`
+          ? `the file contains rank ${one.timeline.rank} twice; the second recording is left out`
           : `this is a copy of rank ${one.timeline.rank} in ${called[copied.file]} and is left out`,
       )
-    // Ranks without a number that did something at the same time are different ranks.
+    // Recordings without a rank number that overlap in time are different ranks.
     else if (isTold(one) || !known.some((other) => overlaps(other, one))) known.push(one)
   }
 
@@ -290,8 +309,8 @@ export function repeatedRecordings(
       const other = doubtful.find(({ file }) => file !== one.file) ?? one
       leave(
         one,
-        `${called[other.file]} has different work of ${key} at the same time; one of the two numbers is wrong, ` +
-          'and both files are left out',
+        `${called[other.file]} also has work of ${key} at the same time, and it differs; one of the two rank numbers is wrong, ` +
+          'so both files are left out',
       )
     }
     windows.delete(key)
@@ -304,7 +323,7 @@ export function repeatedRecordings(
   return leftOut
 }
 
-/** What recordings of one rank have in common; null where nothing tells. */
+/** A key that all recordings of one rank share; null if nothing identifies the rank. */
 function keyOf(one: Recording): string | null {
   if (isTold(one)) return `rank ${one.timeline.rank}`
   if (one.processes.size === 0 || one.time === null) return null
@@ -314,13 +333,14 @@ function keyOf(one: Recording): string | null {
 const byTime = ({ time: a }: Recording, { time: b }: Recording): number =>
   a === null || b === null ? Number(a === null) - Number(b === null) : a[0] < b[0] ? -1 : 1
 
-/** Of each rank's windows, in order of time, the one that is audited. */
+/** Chooses the window to audit for each rank. The windows of a rank are sorted by time. */
 function chooseWindows(ranks: readonly (readonly Recording[])[]): Recording[] {
   if (ranks.length === 0) return []
   const counts = ranks.map((some) => some.length)
   const fewest = Math.min(...counts)
   if (fewest === Math.max(...counts)) return ranks.map((some) => some[0])
-  // Some rank lacks a window. The others give what is the nearest in time to what it has.
+  // Some rank has fewer windows. For each other rank, choose the window that is nearest in time to that rank's first
+  // window.
   const anchor = [ranks[counts.indexOf(fewest)][0]]
   return ranks.map((some) =>
     some.reduce((best, one) => (distance(anchor, [one]) < distance(anchor, [best]) ? one : best)),
@@ -329,9 +349,9 @@ function chooseWindows(ranks: readonly (readonly Recording[])[]): Recording[] {
 
 function describeWindow(one: Recording, chosen: Recording, called: readonly string[]): string {
   const microseconds = (time: bigint): string => duration(Number(time) / 1000)
-  const kept = one.file === chosen.file ? 'the one that is audited' : `that in ${called[chosen.file]}`
+  const kept = one.file === chosen.file ? 'the audited recording' : `the recording in ${called[chosen.file]}`
   const who = isTold(one) ? `rank ${one.timeline.rank}` : 'the same process'
-  if (!one.time || !chosen.time) return `another recording of ${who} beside ${kept} is left out`
+  if (!one.time || !chosen.time) return `another recording of ${who} is left out in favour of ${kept}`
   const [from, to] = one.time
   const apart =
     from < chosen.time[0]
@@ -340,7 +360,7 @@ function describeWindow(one: Recording, chosen: Recording, called: readonly stri
   return `a recording of ${microseconds(to - from)} of ${who} that begins ${apart} ${kept} is left out; audit it on its own`
 }
 
-/** What to call each file: its name, with its folder where that is what tells files apart. */
+/** The display name of each file: its base name, with its folder if base names are not unique. */
 export function callFiles(paths: readonly string[]): string[] {
   const names = paths.map((path) => basename(path))
   if (new Set(names).size === names.length) return names

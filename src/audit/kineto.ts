@@ -1,10 +1,11 @@
 /**
- * PyTorch profiler traces (Kineto, 2021 to 2026, CUDA and ROCm) to the timeline: an object with `traceEvents`, or a
- * bare array of events; events with a duration (phase X) or as a begin and an end (B, E). One file is usually one rank;
- * every JSON document in it becomes a rank of its own, and so does every device in a document that has kernels on
- * several. Bad input is left out and named in the warnings, never thrown.
+ * Reads PyTorch profiler traces (Kineto, 2021 to 2026, CUDA and ROCm) into the timeline. A trace is an object with
+ * `traceEvents`, or a bare array of events. Events have a duration (phase X) or come as a begin and an end (phases B
+ * and E). One file is usually one rank. Each JSON document in a file becomes a rank. If a document has kernels on
+ * several devices, each device becomes a rank. Bad input is left out and reported in the warnings; it never throws.
  *
- * The rank is `distributedInfo.rank`, else the number in the file's or its folder's name, else `options.rank`, else 0.
+ * The rank is `distributedInfo.rank`, else the number in the name of the file or its folder, else `options.rank`, else
+ * 0.
  */
 import { TimelineBuilder } from '../timeline/builder.ts'
 import { isStreamWait, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
@@ -22,7 +23,7 @@ import { type Warning, Warnings } from '../timeline/warnings.ts'
 export { rankFromName } from './rankName.ts'
 
 export interface KinetoOptions extends SourceOptions {
-  /** The rank, where neither the trace nor its name tells. */
+  /** The rank to use if neither the trace nor its name states one. */
   rank?: number
   /** The name of a trace that is given as bytes. */
   name?: string
@@ -30,15 +31,15 @@ export interface KinetoOptions extends SourceOptions {
 }
 
 export interface KinetoFile {
-  /** Which ranks came of it, with what the trace says of each. */
+  /** The ranks that the file contains, each with the metadata of its document. */
   readonly ranks: readonly { readonly rank: number; readonly metadata: TraceMetadata }[]
   readonly warnings: readonly Warning[]
-  /** Uncompressed bytes and events that were passed. */
+  /** The number of uncompressed bytes, and of all events including the skipped ones. */
   readonly bytes: number
   readonly events: number
 }
 
-/** The ranks in `source`, a path or the bytes themselves; their names are those of `timeline`. */
+/** Reads the ranks of `source`, which is a path or the bytes themselves. Event names are interned in `timeline`. */
 export async function readKinetoRanks(
   source: string | Uint8Array,
   timeline: TimelineBuilder,
@@ -92,18 +93,17 @@ export async function readKineto(
     if (origin === 'guess')
       warnings.add('rank', () => `neither the trace nor its name states a rank; taken as rank ${rank}`)
     if (timeline.has(rank)) {
-      warnings.add('duplicate-rank', () => `rank ${rank} is there already; this one is left out`)
+      warnings.add('duplicate-rank', () => `rank ${rank} was already read; this recording is left out`)
       continue
     }
     timeline.adopt(rank, { freeze: () => frozen })
     ranks.push({ rank, metadata })
   }
-  if (file.ranks.length === 0)
-    warnings.add('no-events', () => 'there is no event of a device or a host in it')
+  if (file.ranks.length === 0) warnings.add('no-events', () => 'the file has neither host nor GPU events')
   return { ranks, warnings: warnings.list(), bytes: file.bytes, events: file.events }
 }
 
-/** One file as a timeline of its own, inspected. */
+/** Reads one file into its own timeline and checks the timeline for inconsistencies. */
 export async function readKinetoFile(
   source: string | Uint8Array,
   options: KinetoOptions = {},
@@ -117,8 +117,9 @@ export async function readKinetoFile(
 }
 
 /**
- * The ranks of one document, which are several where it has several devices: then each has the number of its device, or
- * one that is still to be found where the document has a rank of its own.
+ * Assigns rank numbers to the timelines of one document. A document with several devices has several timelines: its own
+ * rank number, if it has one, goes to the first device. All other timelines get their device number, which is
+ * provisional.
  */
 function numbered(
   timelines: readonly RankTimeline[],
@@ -147,7 +148,7 @@ function numbered(
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
 
-/** The process groups of `distributedInfo` whose ranks are all listed. */
+/** The process groups of `distributedInfo` that list all of their ranks. */
 function groupsOf(config: unknown): ListedGroup[] {
   if (!Array.isArray(config)) return []
   return (config as ({ pg_name?: unknown; pg_size?: unknown; ranks?: unknown } | null)[]).flatMap((one) => {
@@ -157,7 +158,7 @@ function groupsOf(config: unknown): ListedGroup[] {
   })
 }
 
-/** The name of the device that most device events ran on. */
+/** The name of the device with the longest stream track, measured by its number of events; null if unknown. */
 function deviceName({ tracks }: RankTimeline, { deviceProperties }: TraceMetadata): string | null {
   if (!Array.isArray(deviceProperties)) return null
   const streams = tracks

@@ -1,7 +1,7 @@
 /**
- * The events of one Kineto document, linked: device work to the host call that enqueued it by correlation id, both to
- * the operator by external id, or, where a trace has no usable one, to the innermost operator that was running on the
- * calling thread.
+ * Builds one rank from the events of a Kineto document and links them. Device work is linked to the host call that
+ * enqueued it by correlation id. Host calls and device work are linked to their operator by external id. If there is no
+ * usable external id, they are linked to the innermost operator that was running on the calling thread.
  */
 import { RankBuilder, type TimelineBuilder } from '../timeline/builder.ts'
 import { calledEvent, type Communication, isDeviceWork, isInReach, Kind, NONE } from '../timeline/timeline.ts'
@@ -19,7 +19,7 @@ import type { WarningClass, Warnings } from '../timeline/warnings.ts'
 
 type Role = 'kernel' | 'memcpy' | 'memset' | 'wait' | 'call' | 'operator' | 'annotation' | 'device annotation'
 
-/** By category; the capitalised ones are of 2021. */
+/** The role of each event category. The capitalised categories are from traces of 2021. */
 const roles: Readonly<Record<string, Role>> = {
   kernel: 'kernel',
   Kernel: 'kernel',
@@ -54,7 +54,10 @@ export class KinetoDocument {
   private readonly timeline: TimelineBuilder
   private readonly strings: ByteStrings
   private readonly warnings: Warnings
-  /** By string: the timeline's name, the library of a kernel, the kind of a call, whether it is a step. */
+  /**
+   * Caches keyed by string id: the name's id in the timeline, the library of a kernel, the kind of a call, whether it
+   * is a step.
+   */
   private readonly names: number[] = []
   private readonly libraries: (string | null | undefined)[] = []
   private readonly calls: (Kind | undefined)[] = []
@@ -62,10 +65,10 @@ export class KinetoDocument {
   private readonly roles: (Role | undefined)[] = []
   private readonly communications = new Map<string, number>()
   private readonly operands: OperandRecords
-  /** By event: ids to link by, NaN where it has none. */
+  /** Per event: the id that links it to a call or operator, or NaN if it has none. */
   private readonly correlations = new Identifiers()
   private readonly externalIds = new Identifiers()
-  /** Microseconds that are time 0. */
+  /** The time in the trace, in microseconds, that becomes time 0 of the timeline. */
   private origin = NaN
 
   constructor(timeline: TimelineBuilder, strings: ByteStrings, warnings: Warnings) {
@@ -84,15 +87,15 @@ export class KinetoDocument {
     const start = (event.time.whole - this.origin) * 1000 + event.time.nanoseconds
     let duration = event.duration
     if (Number.isNaN(duration)) {
-      this.warn('time', role, name, 'has no readable duration; taken as 0')
+      this.warn('time', role, name, 'has no readable duration; treated as 0')
       duration = 0
     }
     if (duration < 0) {
-      this.warn('negative-duration', role, name, 'has a negative duration; taken as 0')
+      this.warn('negative-duration', role, name, 'has a negative duration; treated as 0')
       duration = 0
     }
     if (!isInReach(start, duration))
-      return this.warn('time', role, name, 'is more than 26 days away; left out')
+      return this.warn('time', role, name, 'is more than 26 days from the first event; left out')
     const kind = this.kind(role, event, name)
     const id =
       event.name < 0 ? this.timeline.intern('') : (this.names[event.name] ??= this.timeline.intern(name))
@@ -105,7 +108,7 @@ export class KinetoDocument {
     if (kind === Kind.operator) this.operands.set(added, event)
   }
 
-  /** Links the events; nothing can be added afterwards. */
+  /** Links the events. No event can be added after this call. */
   finish(metadata: TraceMetadata): RankBuilder {
     const origin = Number.isNaN(this.origin) ? 0n : BigInt(this.origin) * 1000n
     this.rank.base = (metadata.baseTimeNanoseconds ?? 0n) + origin
@@ -146,7 +149,10 @@ export class KinetoDocument {
     }
   }
 
-  /** Null where it is of none, which must not be found out again for every kernel of that name. */
+  /**
+   * The library of a communication kernel, or null. Null is cached too, so that each kernel name is classified only
+   * once.
+   */
   private library(id: number, name: string): string | null {
     const known = this.libraries[id]
     return known === undefined ? (this.libraries[id] = communicationLibrary(name)) : known
@@ -171,7 +177,7 @@ export class KinetoDocument {
 
   private describe(added: number, event: TraceEvent, kernel: string): void {
     const { numbers, texts } = event
-    // Most calls repeat an earlier one in all but the sequence number.
+    // Most collective calls repeat an earlier call in everything except the sequence number, so they share one record.
     let key = `${event.name}`
     for (let i = 0; i < texts.length; i++) key += ` ${texts[i]}`
     for (let i: number = NumberField.groupSize; i < numbers.length; i++)
@@ -209,7 +215,7 @@ export class KinetoDocument {
     return texts[field] < 0 ? null : this.strings.text(texts[field])
   }
 
-  /** Links by ids; returns whether host calls are left without an operator. */
+  /** Links events by their ids. Returns true if some host calls are left without an operator. */
   private link(): boolean {
     const { rank } = this
     const calls = new IntegerMap()
@@ -225,7 +231,7 @@ export class KinetoDocument {
         else if (kind === Kind.launch)
           this.warnings.add(
             'duplicate-correlation',
-            () => `two launches have correlation ${correlation}; the first counts`,
+            () => `two launches have the correlation id ${correlation}; the first one is used`,
           )
       } else if (kind === Kind.operator && externalId >= 0 && operators.get(externalId) === NONE)
         operators.set(externalId, event)
@@ -256,8 +262,9 @@ export class KinetoDocument {
   }
 
   /**
-   * The operator that an event's external id names. Some traces write the correlation id there, which then is no
-   * operator, or is a wrong one by chance: such a one must be running when the call is made.
+   * The operator that an event's external id names. Some traces write the correlation id into that field, which then
+   * names no operator, or a wrong one by chance. If the two ids are equal, the operator counts only if it is running
+   * when the call is made.
    */
   private operator(event: number, call: number, operators: IntegerMap): number {
     const { rank } = this
@@ -273,11 +280,11 @@ export class KinetoDocument {
   }
 }
 
-/** A number of a device, a stream, a process or a thread; a damaged trace has others. */
+/** The number of a device, stream, process or thread, or `NONE` if it is not an integer, as in a damaged trace. */
 const orNone = (number: number): number => (Number.isSafeInteger(number) ? number : NONE)
 const orNull = (value: number): number | null => (Number.isNaN(value) ? null : value)
 
-/** Ranks as written, `[0, 1]`; null where the list is shortened or unreadable. */
+/** Parses a list of ranks such as `[0, 1]`; null if the list is abbreviated or unreadable. */
 function ranksOf(text: string | null): number[] | null {
   if (text === null) return null
   const found = /^\[\s*(\d+(?:\s*,\s*\d+)*)\s*\]$/.exec(text)

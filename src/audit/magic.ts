@@ -1,6 +1,6 @@
-/** How files begin that are not PyTorch's: by these a format is told before its reader is loaded. */
+/** The first bytes of the trace formats other than PyTorch's. They identify a format before its reader is loaded. */
 
 export const SQLITE_MAGIC = 'SQLite format 3\0'
 
-/** The first key of rocprofv3's JSON. */
+/** The first key in the JSON of rocprofv3. */
 export const ROCPROF_KEY = 'rocprofiler-sdk-tool'

@@ -1,11 +1,11 @@
 /**
- * Nsight Systems exports (`nsys export --type sqlite`) to the timeline. One file holds all processes and GPUs of a
- * machine; each GPU becomes a rank. Tables and columns differ with the version and with what was recorded, so any of
- * them may be absent. Times are nanoseconds of the recording.
+ * Reads exports of Nsight Systems (`nsys export --type sqlite`) into the timeline. One file holds all processes and
+ * GPUs of a machine, and each GPU becomes a rank. The tables and columns depend on the version and on the recorded
+ * activities, so any of them may be absent. Times are nanoseconds since the start of the recording.
  *
- * Device work is linked to its launch by process and correlation id. NVTX ranges are annotations; those that PyTorch's
- * `emit_nvtx` writes (`aten::mm, op_id = 12`) are operators; numbered steps are steps. The process group of a collective
- * is not in such a file.
+ * Device work is linked to its launch by process and correlation id. NVTX ranges become annotations, with two
+ * exceptions: ranges that PyTorch's `emit_nvtx` writes (`aten::mm, op_id = 12`) become operators, and numbered steps
+ * become steps. Such a file does not contain the process group of a collective.
  */
 import { RankBuilder, TimelineBuilder } from '../timeline/builder.ts'
 import { isInReach, Kind, type RankTimeline } from '../timeline/timeline.ts'
@@ -50,7 +50,10 @@ export async function readNsys(path: string, options: TraceFileOptions = {}): Pr
     warnings.add('unreadable', () => (error as Error).message)
   }
   if (timelines.length === 0)
-    warnings.add('format', () => 'it has no table of CUDA activity: it is no export of Nsight Systems')
+    warnings.add(
+      'format',
+      () => 'the database has no table of CUDA activity, so it is not an export of Nsight Systems',
+    )
   options.onProgress?.(bytes)
   const { names } = builder.freeze()
   const ranks = numberDevices(timelines, options.name ?? path, options.rank)
@@ -62,17 +65,17 @@ class NsysReader {
   private readonly timeline: TimelineBuilder
   private readonly warnings: Warnings
   private readonly rank = new RankBuilder()
-  /** Host calls by process and correlation id. */
+  /** Host calls, keyed by process and correlation id. */
   private readonly calls = new IntegerMap()
   private readonly processes = new Map<number, number>()
   private readonly texts = new Map<number, string>()
-  /** Names by the number of their string. */
+  /** Interned names, keyed by string id. */
   private readonly names = new Map<number, number>()
   private readonly callKinds = new Map<number, Kind>()
-  /** By process and the device's number in it: the GPU's number on the machine. */
+  /** Keyed by process and by the device number within it: the GPU's number on the machine. */
   private readonly gpus = new Map<string, number>()
   private readonly gpuNames = new Map<number, string>()
-  /** By process and context: the device. */
+  /** Keyed by process and context: the device. */
   private readonly contexts = new Map<string, number>()
   private readonly operandRecords = new Map<string, number>()
   private readonly byProcess: boolean
@@ -89,7 +92,7 @@ class NsysReader {
   async read(progress: (part: number) => void): Promise<RankTimeline[]> {
     const { database } = this
     if (![KERNEL, GRAPH, MEMCPY, MEMSET].some((table) => database.has(table))) return []
-    // Between tables others may run: a progress bar is drawn.
+    // Yield to the event loop after each table, so that a progress bar can be drawn.
     const parts = [
       () => this.readDevices(),
       () => this.readCalls(),
@@ -122,7 +125,7 @@ class NsysReader {
     })
   }
 
-  /** What time 0 of the events is in nanoseconds since 1970, as far as the file tells. */
+  /** Time 0 of the events, in nanoseconds since 1970; 0 if the file does not state it. */
   private base(): bigint {
     let base = 0n
     this.database.rows('TARGET_INFO_SESSION_START_TIME', ['utcEpochNs'], ([epoch]) => {
@@ -192,7 +195,7 @@ class NsysReader {
     })
   }
 
-  /** Graphs that were recorded as a whole, without their kernels. */
+  /** Reads CUDA graphs that were recorded as a whole, without their kernels. */
   private readGraphs(): void {
     const columns = ['start', 'end', 'deviceId', 'streamId', 'correlationId', 'globalPid']
     const name = this.timeline.intern('CUDA graph')
@@ -236,7 +239,10 @@ class NsysReader {
     })
   }
 
-  /** Streams that wait for an event; the host's own waiting is among the calls. Their device is that of the context. */
+  /**
+   * Reads the waits of streams for events. Host-side waits are already among the calls. The context identifies the
+   * device.
+   */
   private readWaits(): void {
     const columns = [
       'start',
@@ -261,7 +267,7 @@ class NsysReader {
   private readRanges(): void {
     const columns = ['start', 'end', 'text', 'textId', 'globalTid']
     this.database.rows(NVTX, columns, ([start, end, text, textId, thread]) => {
-      // Marks and names of domains have no end.
+      // NVTX marks and domain names have no end time.
       if (end === null) return
       const called = typeof text === 'string' ? text : typeof textId === 'number' ? this.text(textId) : ''
       const { kind, name, shapes } = rangeOf(called)
@@ -280,19 +286,22 @@ class NsysReader {
     return record
   }
 
-  /** Adds an event, or says why not and returns -1. */
+  /** Adds an event and returns its index, or warns and returns -1. */
   private add(kind: Kind, track: number, name: number, start: SqlValue, end: SqlValue): number {
     if (typeof start !== 'number' || typeof end !== 'number') {
-      this.warnings.add('time', () => 'a row has no readable time; left out')
+      this.warnings.add('time', () => 'a table row has no readable time; left out')
       return -1
     }
     if (Number.isNaN(this.origin)) this.origin = Math.trunc(start)
     if (end < start)
-      this.warnings.add('negative-duration', () => 'a row ends before it starts; its duration is taken as 0')
+      this.warnings.add(
+        'negative-duration',
+        () => 'a row ends before it starts; its duration is treated as 0',
+      )
     const from = Math.trunc(start) - this.origin
     const duration = Math.max(0, Math.trunc(end) - Math.trunc(start))
     if (!isInReach(from, duration)) {
-      this.warnings.add('time', () => 'a row is more than 26 days away; left out')
+      this.warnings.add('time', () => 'a table row is more than 26 days from the first event; left out')
       return -1
     }
     return this.rank.add(kind, track, name, from, duration)
@@ -305,7 +314,10 @@ class NsysReader {
     else if (this.rank.kind(event) !== Kind.wait) this.missing++
   }
 
-  /** One number for a process, given by it or one of its threads, and a correlation id. */
+  /**
+   * Combines a process and a correlation id into one key. `id` is the global id of the process or of one of its
+   * threads.
+   */
   private key(id: SqlValue, correlation: number): number {
     if (!this.byProcess) return correlation
     const process = processOf(id)
@@ -325,7 +337,7 @@ class NsysReader {
     return this.rank.track('stream', device, typeof stream === 'number' ? stream : -1)
   }
 
-  /** A process that sees only one GPU calls it 0, whichever it is. */
+  /** The GPU's number on the machine. A process that sees only one GPU numbers it 0, whichever GPU it is. */
   private device(process: SqlValue, device: SqlValue): number {
     if (typeof device !== 'number') return 0
     return (this.gpus.size > 0 ? this.gpus.get(`${processOf(process)} ${device}`) : undefined) ?? device
@@ -351,5 +363,5 @@ class NsysReader {
   }
 }
 
-/** The process's number in the global id of a process or thread: its bits 24 to 47. */
+/** The process id, which is in bits 24 to 47 of the global id of a process or thread. */
 const processOf = (id: SqlValue): number => (typeof id === 'number' ? Math.floor(id / 2 ** 24) % 2 ** 24 : -1)

@@ -1,12 +1,13 @@
 /**
- * From the paths of a command line to one timeline of all ranks. Files of any known format are found, read (several at
- * a time where it pays), their ranks numbered, joined and inspected.
+ * Reads the paths of a command line into one timeline of all ranks. Finds files of any known format, reads them (in
+ * parallel if they are large enough), numbers their ranks, joins the timelines and checks them for inconsistencies.
  *
- * The rank number that a trace or its name states is kept. Where a rank has several recordings, one is audited and a
- * warning names the others. A number that is only that of a device, or that nothing states, becomes the next free one.
+ * A rank number that a trace or its name states is kept. If a rank has several recordings, one is audited and a warning
+ * names the others. A rank that is known only by its device number keeps that number if it is free. Any other rank gets
+ * the lowest free number.
  *
- * Bad input is named in the warnings. An `AuditError` is thrown where it leaves nothing to audit, for an archive that was
- * named, and for files of several jobs.
+ * Bad input is reported in the warnings. An `AuditError` is thrown if nothing is left to audit, if a named path is an
+ * archive, and if the files belong to several jobs.
  */
 import { statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -26,13 +27,15 @@ import type { FileRank, HostDetail, TraceFile, TraceFormat } from './traceFile.t
 export { AuditError } from './auditError.ts'
 
 export interface ReadOptions {
-  /** The rank of a single file, where neither it nor its name tells. */
+  /** The rank of a single file, used if neither the trace nor its name states one. */
   rank?: number
   /** Called with the raw (maybe compressed) bytes of all files read so far, and the path that is being read. */
   onProgress?: (bytesRead: number, bytesTotal: number, path: string) => void
-  /** Threads to read on; by default several where there are several files of some size. */
+  /**
+   * The number of reader threads. By default, several threads are used if there is more than `WORTH_THREADS` to read.
+   */
   threads?: number
-  /** What is kept of what the host did; `all` by default. */
+  /** How much host activity is kept; `all` by default. */
   detail?: HostDetail
 }
 
@@ -47,23 +50,22 @@ export interface TraceSource {
 export interface Traces {
   readonly timeline: Timeline
   readonly sources: readonly TraceSource[]
-  /** How many ranks the job had, where a trace tells. */
+  /** The number of ranks in the job, or null if no trace states it. */
   readonly world: number | null
   readonly warnings: readonly Warning[]
 }
 
-/** Below this many bytes of JSON starting a thread takes longer than it saves. */
+/** Below this many bytes of JSON, starting a thread takes longer than it saves. */
 const WORTH_THREADS = 16 << 20
 const MOST_THREADS = 8
-/** How much smaller traces are compressed, about. */
+/** The approximate compression ratio of gzip-compressed traces. */
 const COMPRESSION = 10
 
 export async function readTraces(inputs: readonly string[], options: ReadOptions = {}): Promise<Traces> {
   const { paths, archives } = await apart(tracePaths(inputs), inputs)
-  if (paths.length === 0)
-    throw new AuditError('there is nothing to audit; give a trace, a folder or a pattern')
+  if (paths.length === 0) throw new AuditError('nothing to audit: name a trace, a folder or a glob pattern')
   if (options.rank !== undefined && paths.length > 1)
-    throw new AuditError(`a rank was given for ${paths.length} files; give it for a single one`)
+    throw new AuditError(`a rank number applies to a single file, but ${paths.length} files were given`)
   const sizes = paths.map(sizeOf)
   const files = await readAll(paths, sizes, options)
   const found = new WarningList(paths)
@@ -71,7 +73,7 @@ export async function readTraces(inputs: readonly string[], options: ReadOptions
     found.add(
       null,
       'unreadable',
-      `${basename(path)} is an archive and is left out; unpack it to audit its files`,
+      `${basename(path)} is an archive and was skipped; unpack it to audit its files`,
     )
   files.forEach((file, index) => found.addAll(index, file.warnings))
 
@@ -104,7 +106,10 @@ export async function readTraces(inputs: readonly string[], options: ReadOptions
   return { timeline, sources, world: worldOf(files), warnings: found.list }
 }
 
-/** Traces and archives. An archive that was named is refused; one that was merely in a folder is left out. */
+/**
+ * Separates traces from archives. An archive that was named on the command line is an error. An archive in a folder is
+ * left out, unless the folder holds nothing else.
+ */
 async function apart(
   all: readonly string[],
   inputs: readonly string[],
@@ -147,7 +152,7 @@ async function readAll(
   return readFiles(tasks, wanted, progress)
 }
 
-/** By file: its ranks with their final numbers. */
+/** The ranks of each file, with their final numbers. */
 function numberRanks(files: readonly TraceFile[], found: WarningList): RankTimeline[][] {
   const repeated = repeatedRecordings(files, found.called)
   for (const { file, message } of repeated.values()) found.add(file, 'duplicate-rank', message)
@@ -177,7 +182,7 @@ function numberRanks(files: readonly TraceFile[], found: WarningList): RankTimel
       found.add(
         file,
         'rank',
-        `device ${timeline.rank} is taken as rank ${rank}, since rank ${timeline.rank} is another recording`,
+        `device ${timeline.rank} is numbered rank ${rank}, since rank ${timeline.rank} is another recording`,
       )
     give(file, timeline, rank)
   })
@@ -190,7 +195,7 @@ function numberRanks(files: readonly TraceFile[], found: WarningList): RankTimel
   return numbered
 }
 
-/** A number that was given gives way to what the file tells. */
+/** Warns if the rank number given by the user was not used because the file states another one. */
 function unusedRank(rank: number, { ranks }: TraceFile, found: WarningList): void {
   if (
     ranks.length === 0 ||
@@ -198,7 +203,7 @@ function unusedRank(rank: number, { ranks }: TraceFile, found: WarningList): voi
   )
     return
   const numbers = ranks.map(({ timeline }) => timeline.rank)
-  const where = ranks.some(({ origin }) => origin === 'name') ? "the file's name tells" : 'the trace has'
+  const where = ranks.some(({ origin }) => origin === 'name') ? "the file's name states" : 'the trace has'
   found.add(0, 'rank', `rank ${rank} was given and is not used: ${where} ${rankNames(numbers)}`)
 }
 
@@ -210,7 +215,7 @@ function worldOf(files: readonly TraceFile[]): number | null {
 function missingRanks(ranks: readonly RankTimeline[], files: readonly TraceFile[]): number[] {
   const present = new Set(ranks.map(({ rank }) => rank))
   const count = Math.max(worldOf(files) ?? 0, ...[...present].map((rank) => rank + 1))
-  // A damaged number must not make a list of billions.
+  // A damaged rank number must not produce a list of billions of missing ranks.
   if (count > 1 << 20) return []
   return Array.from({ length: count }, (_, rank) => rank).filter((rank) => !present.has(rank))
 }
@@ -236,7 +241,7 @@ function nothingToAudit(
   const unreadable = files.flatMap(({ warnings }) => warnings).find((one) => one.class === 'unreadable')
   if (unreadable && timeline.ranks.length === 0)
     return new AuditError(`${which}: not readable (${unreadable.message}); check the file`)
-  // Of a file that was no trace from its first byte there is no damage to tell.
+  // A file that was not a trace from its first byte on has no damage worth reporting.
   const damage = files
     .filter(({ warnings }) => warnings[0]?.class !== 'garbage')
     .flatMap(({ warnings }) => warnings.map((one) => one.message))
@@ -247,10 +252,10 @@ function nothingToAudit(
   return new AuditError(`${which}: ${what}${damage.length > 0 ? ` (${damage[0]})` : ''}`)
 }
 
-/** The warnings of all files, each with its file's name where there are several; same ones of a file are counted. */
+/** Collects the warnings of all files. If there are several files, each warning starts with the name of its file. */
 class WarningList {
   readonly list: Warning[] = []
-  /** By file; with its folder where that is what tells files apart. */
+  /** The display name of each file, with its folder if base names are not unique. */
   readonly called: readonly string[]
 
   constructor(paths: readonly string[]) {

@@ -1,7 +1,8 @@
 /**
- * What operators were called with, from the texts that a trace writes: `[[4096, 1024], [], [[4, 8], [4, 8]]]` beside
- * `["c10::BFloat16", "Scalar", "TensorList"]`. A list of tensors becomes its tensors, each with the type of the list.
- * Calls with the same texts share a record, which is made once; past the limit of distinct ones the rest have none.
+ * Parses the operands of operators from the texts that a trace writes: shapes such as `[[4096, 1024], [], [[4, 8], [4,
+ * 8]]]` and types such as `["c10::BFloat16", "Scalar", "TensorList"]`. A list of tensors is flattened into its tensors,
+ * each with the type of the list. Calls with the same texts share one record. After `LIMIT` distinct records, further
+ * calls get none.
  */
 import type { RankBuilder } from '../timeline/builder.ts'
 import { NONE, type Operands } from '../timeline/timeline.ts'
@@ -10,15 +11,18 @@ import { IntegerMap } from './integerMap.ts'
 import type { TraceEvent } from './json/event.ts'
 import { OTHER } from './json/strings.ts'
 
-/** Of distinct records in one rank; a training step has hundreds, a server with ever new shapes has many. */
+/**
+ * The largest number of distinct records per rank. A training step has hundreds. A server with ever-changing shapes has
+ * many.
+ */
 const LIMIT = 1 << 16
-/** More than there are distinct texts. */
+/** An upper bound on the number of distinct texts, used to combine two text ids into one key. */
 const TEXTS = 2 ** 24
 const MALFORMED = -2
 
 export class OperandRecords {
   private readonly records = new IntegerMap()
-  /** By text: calls that differ in their shapes have the same types. */
+  /** Parsed types, keyed by text id. Calls that differ only in their shapes have the same types. */
   private readonly types = new Map<number, readonly string[] | null>()
   private readonly rank: RankBuilder
   private readonly warnings: Warnings
@@ -28,7 +32,7 @@ export class OperandRecords {
     this.warnings = warnings
   }
 
-  /** Gives the rank's event `added` the operands that `event` has. */
+  /** Attaches the operands of the trace event `event` to the rank's event `added`. */
   set(added: number, event: TraceEvent): void {
     if (event.shapes < 0) return
     if (event.shapes === OTHER || event.types === OTHER) return this.tooMany()
@@ -46,7 +50,7 @@ export class OperandRecords {
   private tooMany(): void {
     this.warnings.add(
       'too-large',
-      () => 'there are too many distinct shapes of operands; the rest are left out',
+      () => 'the trace has too many distinct operand shapes; the rest are left out',
     )
   }
 
@@ -60,7 +64,7 @@ export class OperandRecords {
   }
 }
 
-/** What the text of shapes says, or null where it is malformed. */
+/** Parses the text of the shapes; null if the text is malformed. */
 export function operandsOf(text: string, types: readonly string[]): Operands | null {
   const parsed = parse(text)
   if (!Array.isArray(parsed)) return null
@@ -70,7 +74,7 @@ export function operandsOf(text: string, types: readonly string[]): Operands | n
     if (!flatten(parsed[i], shapes)) return null
     while (flat.length < shapes.length) flat.push(types[i] ?? '')
   }
-  // The same array for all calls with these types, where no list was flattened.
+  // Share the array of types between all calls with these types, unless a list was flattened.
   const same = flat.length === types.length && parsed.length === shapes.length
   return { shapes, types: same ? types : flat }
 }
@@ -92,7 +96,7 @@ function parse(text: string): unknown {
 const scalar: readonly number[] = []
 const isExtent = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0
 
-/** Adds the tensors of one operand; false where it is none. */
+/** Adds the shapes of one operand's tensors. Returns false if the operand is malformed. */
 function flatten(operand: unknown, shapes: (readonly number[])[]): boolean {
   if (!Array.isArray(operand)) return false
   if (operand.length === 0) {

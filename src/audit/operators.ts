@@ -1,4 +1,7 @@
-/** Operators of host calls and device work, where no id in the trace names them: the one that was running. */
+/**
+ * Finds the operator of host calls and device work for which the trace has no operator id: the operator that was
+ * running.
+ */
 import type { RankBuilder } from '../timeline/builder.ts'
 import { Kind, NONE } from '../timeline/timeline.ts'
 
@@ -6,8 +9,8 @@ export const isCall = (kind: Kind): boolean =>
   kind === Kind.launch || kind === Kind.synchronize || kind === Kind.runtime
 
 /**
- * Gives calls that have no operator the innermost one that is running on their thread, and then device work that of
- * its launch. `alone` is whether there are such calls.
+ * Links each host call without an operator to the innermost operator running on its thread, and then links device work
+ * to the operator of its launch. `alone` is true if there are such host calls.
  */
 export function linkRunningOperators(rank: RankBuilder, alone: boolean): void {
   if (alone) {

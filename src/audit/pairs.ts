@@ -1,13 +1,13 @@
 /**
- * Events that a Chrome trace writes as a begin and an end (phases B and E) made into events with a duration. Pairs nest
- * on their thread: an end closes the latest begin that is open there.
+ * Turns events that a Chrome trace writes as a begin and an end (phases B and E) into events with a duration. Pairs
+ * nest per thread: an end closes the latest open begin of its thread.
  */
 import type { TraceEvent } from './json/event.ts'
 import type { ByteStrings } from './json/strings.ts'
 import { calledEvent } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
 
-/** What is kept of an event until its end comes. */
+/** The fields of a begin event that are kept until its end arrives. */
 interface Begun {
   readonly category: number
   readonly name: number
@@ -42,11 +42,11 @@ export class EventPairs {
     else this.open.set(key, [begun])
   }
 
-  /** Makes of an end the event that it completes; false where nothing is open. */
+  /** Turns an end event into the complete event. Returns false if no begin is open. */
   end(event: TraceEvent): boolean {
     const begun = this.open.get(keyOf(event))?.pop()
     if (!begun) {
-      this.warnings.add('time', () => 'an event ends that did not begin; left out')
+      this.warnings.add('time', () => 'an end event has no matching begin; left out')
       return false
     }
     const { time, numbers, texts } = event
@@ -65,13 +65,13 @@ export class EventPairs {
     return true
   }
 
-  /** Says what is still open. */
+  /** Warns about every begin event that is still open. */
   finish(): void {
     for (const open of this.open.values())
       for (const { name } of open)
         this.warnings.add('time', () => {
           const called = calledEvent(name < 0 ? '' : this.strings.text(name))
-          return `${called} begins and does not end; left out`
+          return `${called} has a begin event but no end; left out`
         })
   }
 }

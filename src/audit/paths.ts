@@ -1,7 +1,7 @@
 /**
- * The files that the arguments of an audit name: files, folders (the traces in them and in their subfolders) and glob
- * patterns, for shells that do not expand them and for quoted ones. In each folder in order of their names, numbers by
- * value.
+ * Resolves the arguments of an audit to files. An argument is a file, a folder (meaning the traces in it and in its
+ * direct subfolders) or a glob pattern, for quoted patterns and for shells that do not expand them. The files of a
+ * folder are sorted by name, with numbers in numeric order.
  */
 import { readdirSync, statSync } from 'node:fs'
 import { join, sep } from 'node:path'
@@ -9,10 +9,13 @@ import { isArchiveName } from './archive.ts'
 import { AuditError } from './auditError.ts'
 
 const traceName = /\.(?:json|json\.gz|sqlite|trace|trace\.gz)$/i
-/** What is taken from a folder. Archives are no traces, but who put them there must hear that they were left out. */
+/**
+ * True for files that are picked up from a folder. Archives are included so that the user is warned that they were
+ * skipped.
+ */
 const isTaken = (path: string): boolean => traceName.test(path) || isArchiveName(path)
 
-/** Throws an `AuditError` for a path that does not exist and for one that leads to no file. */
+/** Returns the distinct paths. Throws an `AuditError` if a path does not exist or leads to no file. */
 export function tracePaths(inputs: readonly string[]): string[] {
   const found = new Set<string>()
   for (const input of inputs) for (const path of pathsOf(input)) found.add(path)
@@ -26,10 +29,10 @@ function pathsOf(input: string): string[] {
     const paths = filesIn(input, 1).filter(isTaken)
     if (paths.length > 0) return paths
     throw new AuditError(
-      `${input}: there is no trace in this folder or its subfolders; traces end in .json, .json.gz, .trace or .sqlite`,
+      `${input}: no trace found in this folder or its subfolders; trace files end in .json, .json.gz, .trace or .sqlite`,
     )
   }
-  if (!/[*?[{]/.test(input)) throw new AuditError(`${input}: there is no such file or folder; check the path`)
+  if (!/[*?[{]/.test(input)) throw new AuditError(`${input}: no such file or folder; check the path`)
   const matching = matches(input)
   const paths = matching.flatMap((path) =>
     kindOf(path) === 'folder' ? filesIn(path, 1).filter(isTaken) : [path],
@@ -48,7 +51,7 @@ function kindOf(path: string): 'file' | 'folder' | null {
 
 const byName = (a: string, b: string): number => a.localeCompare(b, 'en', { numeric: true })
 
-/** Files of a folder and of `depth` levels below, without hidden ones. */
+/** The files of a folder and of `depth` levels of subfolders, without hidden files and folders. */
 function filesIn(folder: string, depth: number): string[] {
   const names = list(folder).filter((name) => !name.startsWith('.'))
   const files: string[] = []
@@ -72,7 +75,7 @@ function list(folder: string): string[] {
 
 const DEPTH_LIMIT = 16
 
-/** Files and folders that match a pattern of `*`, `?`, `**`, `{a,b}` and `[..]`. */
+/** The files and folders that match a pattern of `*`, `?`, `**`, `{a,b}` and `[..]`. */
 function matches(pattern: string): string[] {
   const found = new Set<string>()
   for (const plain of expandBraces(pattern)) {
@@ -108,7 +111,7 @@ function walk(folder: string, parts: readonly string[], depth: number, found: Se
     if (wanted.test(name) && (part.startsWith('.') || !name.startsWith('.'))) go(join(folder, name))
 }
 
-/** The pattern of one name between slashes. */
+/** The regular expression for one part of a glob pattern, between two slashes. */
 export function partPattern(part: string): RegExp {
   let text = ''
   for (let at = 0; at < part.length; at++) {
@@ -125,12 +128,12 @@ export function partPattern(part: string): RegExp {
   try {
     return new RegExp(`^${text}$`, 's')
   } catch {
-    // A set such as [z-a].
+    // An invalid set such as [z-a] matches nothing.
     return /^(?!)/
   }
 }
 
-/** `a{b,c}d` to `abd` and `acd`; braces may nest. */
+/** Expands braces: `a{b,c}d` becomes `abd` and `acd`. Braces may nest. */
 export function expandBraces(pattern: string): string[] {
   const open = pattern.indexOf('{')
   if (open < 0) return [pattern]

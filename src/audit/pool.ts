@@ -1,6 +1,6 @@
 /**
- * Reads files, several at a time on threads of their own, the largest first, or one after the other on this one. Where a
- * thread cannot be had or dies, its file is read here.
+ * Reads files, either on worker threads, the largest file first, or one after the other on this thread. If a worker
+ * thread cannot be started or dies, its file is read on this thread.
  */
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
@@ -11,11 +11,13 @@ import type { TraceFile } from './traceFile.ts'
 import type { WorkerAnswer, WorkerTask } from './worker.ts'
 
 export interface PoolTask extends WorkerTask {
-  /** Of the file. */
+  /** The size of the file. */
   readonly bytes: number
 }
 
-/** The files in the order of the tasks; `progress` is called with the index of a task and the bytes read so far. */
+/**
+ * Returns the files in the order of the tasks. `progress` is called with the index of a task and its bytes read so far.
+ */
 export async function readFiles(
   tasks: readonly PoolTask[],
   threads: number,
@@ -54,10 +56,11 @@ export async function readFiles(
   return files
 }
 
-/** A thread of `worker.ts`, from source or built. */
+/** Starts a thread that runs `worker.ts`, from source or built. */
 export function startWorker(): Worker {
-  // From source there is only TypeScript. A thread must register its loader itself, found from here, not from the
-  // working directory; what `require` finds under `tsx/esm/api` is for CommonJS and does not work in threads.
+  // When running from source, the worker is TypeScript, and each thread must register the tsx loader itself. The loader
+  // is resolved relative to this file, not to the working directory. `require` resolves `tsx/esm/api` to a CommonJS
+  // build, which does not work in threads.
   if (!isBuilt) {
     const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx'))
     const loader = JSON.stringify(new URL('./esm/api/index.mjs', tsx).href)
@@ -91,7 +94,7 @@ function ask(
     }
     const onExit = (code: number): void => {
       done()
-      reject(new Error(`the thread ended with ${code}`))
+      reject(new Error(`the worker thread exited with code ${code}`))
     }
     worker.on('message', onMessage)
     worker.on('error', onError)

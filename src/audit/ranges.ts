@@ -1,8 +1,8 @@
-/** What a range that a program marked (NVTX, ROCTx) is, by its text. */
+/** Classifies a range that a program marked (NVTX, ROCTx) by its text. */
 import { Kind } from '../timeline/timeline.ts'
 
 const step = /^(?:ProfilerStep\s?#\s?\d+|(?:train(?:ing)?[ _-]?)?(?:step|iter(?:ation)?)[ _:=#-]*\d+)$/i
-/** As PyTorch's `emit_nvtx` writes an operator: `aten::mm, seq = 1, op_id = 12, sizes = [[2, 3], []]`. */
+/** An operator as PyTorch's `emit_nvtx` writes it: `aten::mm, seq = 1, op_id = 12, sizes = [[2, 3], []]`. */
 const operator =
   /^(.*?), (?:seq|op_id) = \d+(?:, (?:seq|op_id) = \d+)*(?:, sizes = (\[.*?\])(?:, input_op_ids.*)?)?$/
 /** Annotations that `emit_nvtx` writes as if they were operators. */
@@ -11,7 +11,7 @@ const annotation = /^(?:FSDP::|DistributedDataParallel|Optimizer\.|##)/
 export interface Range {
   readonly kind: Kind
   readonly name: string
-  /** Of the operands, where the text tells them. */
+  /** The shapes of the operands, or null if the text does not contain them. */
   readonly shapes: readonly (readonly number[])[] | null
 }
 

@@ -1,4 +1,4 @@
-/** The rank that the name of a file, or of the folder it is in, tells. */
+/** Extracts the rank number from the name of a file or of its folder. */
 
 const rankInName = [
   /rank[-_]?(\d+)/i,
@@ -8,7 +8,7 @@ const rankInName = [
 ]
 const rankInFolder = /(?:^|[^a-z])(?:rank|worker)[-_]?(\d+)$/i
 
-/** The rank that a file's name tells, or undefined. */
+/** The rank number in a file's name, or undefined. */
 export function rankFromName(path: string): number | undefined {
   const name = path.split(/[/\\]/).pop() ?? ''
   for (const pattern of rankInName) {
@@ -18,7 +18,7 @@ export function rankFromName(path: string): number | undefined {
   return undefined
 }
 
-/** The rank that a file's name tells, else the folder it is in, as in `rank_3/trace.json`. */
+/** The rank number in a file's name, else in the name of its folder, as in `rank_3/trace.json`. */
 export function rankFromPath(path: string): number | undefined {
   const named = rankFromName(path)
   if (named !== undefined) return named

@@ -1,10 +1,11 @@
 /**
- * rocprofv3 JSON (`rocprofv3 --output-format json`) to the timeline: `{ "rocprofiler-sdk-tool": [process, ...] }`, where
- * a process has agents, kernel symbols, strings and arrays of records by kind. Each GPU agent becomes a rank. Records
- * are parsed one at a time and kept as columns until all names are known. Times are nanoseconds since the machine
- * started.
+ * Reads rocprofv3 JSON (`rocprofv3 --output-format json`) into the timeline. The document is `{ "rocprofiler-sdk-tool":
+ * [process, ...] }`. A process has agents, kernel symbols, strings and one array of records per kind. Each GPU agent
+ * becomes a rank. Records are parsed one at a time and stored in columns until all names are known. Times are
+ * nanoseconds since the machine booted.
  *
- * A dispatch is linked to the HIP call with the same correlation id. Its track is the HIP stream, else the queue.
+ * A kernel dispatch is linked to the HIP call with the same correlation id. Its track is the HIP stream, else the
+ * queue.
  */
 import { RankBuilder, TimelineBuilder } from '../timeline/builder.ts'
 import { Column, float64 } from '../timeline/columns.ts'
@@ -21,12 +22,12 @@ import { rangeOf } from './ranges.ts'
 import { splitByDevice } from './split.ts'
 import { numberDevices, type TraceFile, type TraceFileOptions } from './traceFile.ts'
 
-/** Kinds of records that are read, by their key. */
+/** The kinds of records that are read, named by their JSON key. */
 const recordKinds = ['kernel_dispatch', 'memory_copy', 'hip_api', 'rccl_api', 'marker_api'] as const
 type RecordKind = (typeof recordKinds)[number]
 const isRecordKind = (key: string): key is RecordKind => (recordKinds as readonly string[]).includes(key)
 
-/** As far as they are used; any field may be absent. */
+/** Only the fields that Arke reads are declared. Any field may be absent. */
 interface RocprofRecord {
   kind?: number
   operation?: number
@@ -119,7 +120,7 @@ class RocprofReader {
     try {
       value = JSON.parse(text)
     } catch {
-      this.warnings.add('garbage', () => `a value of ${path.slice(2).join('.')} is not readable; left out`)
+      this.warnings.add('garbage', () => `a value of ${path.slice(2).join('.')} is malformed; left out`)
       return
     }
     if (typeof value !== 'object' || value === null) return
@@ -137,7 +138,7 @@ class RocprofReader {
   }
 
   finish(): RankTimeline[] {
-    // A process that the input ends in.
+    // Truncated input may end inside a process. Add the part that was read.
     this.add()
     const { rank } = this
     if (rank.length === 0) return []
@@ -155,7 +156,7 @@ class RocprofReader {
     })
   }
 
-  /** Adds the events of the process that was read. */
+  /** Adds the events of the process whose records have been collected. */
   private add(): void {
     const { process, rank } = this
     this.process = new RocprofProcess()
@@ -212,7 +213,7 @@ class RocprofReader {
     else this.missing++
   }
 
-  /** Adds an event, or says why not and returns -1. */
+  /** Adds an event and returns its index, or warns and returns -1. */
   private event(kind: Kind, track: number, name: string, { start, end }: RecordRow): number {
     if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end)) {
       this.warnings.add('time', () => `${calledEvent(name)} has no readable time; left out`)
@@ -220,18 +221,24 @@ class RocprofReader {
     }
     if (Number.isNaN(this.origin)) this.origin = start
     if (end < start)
-      this.warnings.add('negative-duration', () => `${calledEvent(name)} has a negative duration; taken as 0`)
+      this.warnings.add(
+        'negative-duration',
+        () => `${calledEvent(name)} has a negative duration; treated as 0`,
+      )
     const from = start - this.origin
     const duration = Math.max(0, end - start)
     if (!isInReach(from, duration)) {
-      this.warnings.add('time', () => `${calledEvent(name)} is more than 26 days away; left out`)
+      this.warnings.add(
+        'time',
+        () => `${calledEvent(name)} is more than 26 days from the first event; left out`,
+      )
       return -1
     }
     return this.rank.add(kind, track, this.timeline.intern(name), from, duration)
   }
 }
 
-/** The runtime copies and fills by kernels of its own. */
+/** The kind of a kernel. The HIP runtime implements copies and fills by its own `__amd_rocclr_` kernels. */
 const blitKind = (name: string): Kind =>
   !name.startsWith('__amd_rocclr_')
     ? Kind.kernel
@@ -244,7 +251,7 @@ const blitKind = (name: string): Kind =>
 const numberOr = (value: unknown, otherwise: number): number =>
   typeof value === 'number' ? value : otherwise
 
-/** What one process of the file says, until it is complete. */
+/** Collects the records of one process until all of them are read. */
 class RocprofProcess {
   id = -1
   readonly agents = new Map<number, { device: number; name: string }>()
@@ -257,7 +264,7 @@ class RocprofProcess {
     rccl_api: new RecordColumns(),
     marker_api: new RecordColumns(),
   }
-  /** By where the records are, by kind. */
+  /** The names of operations, keyed by the section of the records (`sources`) and indexed by the kind of record. */
   private readonly operations: Record<string, { kind?: string; operations?: string[] }[]> = {}
   private gpus = 0
 
@@ -267,7 +274,7 @@ class RocprofProcess {
     this.agents.set(id.handle, { device, name: product || name || '' })
   }
 
-  /** The device's number, -1 for none. */
+  /** The number of the agent's device, or -1 if the agent is not a GPU. */
   device(agent: number): number {
     return this.agents.get(agent)?.device ?? -1
   }
@@ -297,7 +304,7 @@ class RocprofProcess {
 
 const sources = ['buffer_records', 'callback_records']
 
-/** One record, filled anew for each. */
+/** One record. The same object is refilled for each record. */
 class RecordRow {
   source = 0
   kind = 0

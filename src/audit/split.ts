@@ -1,7 +1,7 @@
 /**
- * Several devices in one recording, each made a rank of its own. A rank keeps the streams of its device, and the host
- * threads that launched on no other device. A thread that launched on several belongs to each of them; a thread that
- * launched nothing goes with its process.
+ * Splits a recording with several devices into one rank per device. A rank keeps the streams of its device. It also
+ * keeps the host threads that launched work on its device; a thread that launched on several devices belongs to each of
+ * their ranks. A thread that launched nothing belongs to the devices of its process.
  */
 import { deviceSpan } from '../timeline/builder.ts'
 import { another, type Signed, type Unsigned } from '../timeline/columns.ts'
@@ -17,8 +17,9 @@ import {
 import type { Warnings } from '../timeline/warnings.ts'
 
 /**
- * One timeline a device, numbered by it, where kernels ran on several; else the recording as it is. Several devices are
- * worth a warning unless they are `expected` of such recordings, where a copy is enough to make a device a rank.
+ * Returns one timeline per device, numbered by device, if kernels ran on several devices; otherwise the recording
+ * itself. Several devices cause a warning unless the trace format makes them `expected`. With `expected`, a single copy
+ * is enough to make a device a rank.
  */
 export function splitByDevice(
   recording: RankTimeline,
@@ -26,7 +27,7 @@ export function splitByDevice(
   { expected = false }: { expected?: boolean } = {},
 ): RankTimeline[] {
   const { tracks, events } = recording
-  /** By thread, by its process, by device. */
+  /** The devices of each thread, the devices of each process, and the processes of each device. */
   const devicesOf = new Map<number, Set<number>>()
   const devicesOfProcess = new Map<number, Set<number>>()
   const processesOf = new Map<number, Set<number>>()
@@ -35,7 +36,7 @@ export function splitByDevice(
     if (!isDeviceWork(events.kind[event]) || events.launch[event] === NONE) continue
     const stream = events.track[event]
     const thread = events.track[events.launch[event]]
-    // Most work of a stream is launched by the thread that launched the work before.
+    // Most work of a stream is launched by the same thread as the previous work.
     if (stream === lastStream && thread === lastThread) continue
     lastStream = stream
     lastThread = thread
@@ -49,15 +50,18 @@ export function splitByDevice(
       warnings.add(
         'several-ranks',
         () =>
-          `processes ${[...processes].sort((a, b) => a - b).join(', ')} launch on device ${device}: ` +
-          'if several ranks were merged, audit their own traces',
+          `processes ${[...processes].sort((a, b) => a - b).join(', ')} all launch on device ${device}; ` +
+          'if this file merges several ranks, audit the separate trace of each rank instead',
       )
   const isKernel = (kind: number): boolean => kind === Kind.kernel || kind === Kind.communication
   if (devicesWith(recording, expected ? isDeviceWork : isKernel).length < 2) return [recording]
   const devices = devicesWith(recording, isDeviceWork)
 
   if (!expected)
-    warnings.add('several-ranks', () => `kernels on devices ${devices.join(', ')}; each is taken as a rank`)
+    warnings.add(
+      'several-ranks',
+      () => `the trace has kernels on devices ${devices.join(', ')}; each device is treated as a rank`,
+    )
   const belongs = (track: Track, index: number, device: number): boolean => {
     if (track.role !== 'thread') return track.owner === device
     const launched = devicesOf.get(index) ?? devicesOfProcess.get(track.owner)
@@ -88,7 +92,7 @@ function note(sets: Map<number, Set<number>>, key: number, value: number): void 
   else sets.set(key, new Set([value]))
 }
 
-/** The same rank with some of its tracks only; links to events of other tracks are gone. */
+/** The same rank with only some of its tracks. Links to events of removed tracks are dropped. */
 export function pickTracks(
   rank: RankTimeline,
   wanted: (track: Track, index: number) => boolean,

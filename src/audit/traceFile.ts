@@ -1,6 +1,6 @@
 /**
- * What a reader makes of one file: ranks, whose numbers are not final. Only who sees all files can tell two ranks with
- * the same number from one, so a rank comes with how its number was found. Everything here can be sent to another
+ * The result of reading one file. Its rank numbers are provisional: two ranks with the same number can only be resolved
+ * when all files are known, so each rank records the origin of its number. All of this data can be sent to another
  * thread.
  */
 import { rankFromPath } from './rankName.ts'
@@ -10,18 +10,18 @@ import type { Warning } from '../timeline/warnings.ts'
 /** `arke`: a Chrome trace that Arke wrote. */
 export type TraceFormat = 'kineto' | 'arke' | 'nsys' | 'rocprof'
 
-/** How a rank's number was found; `device`: it is the number of its device; `guess`: nothing tells it. */
+/** The origin of a rank number. `device`: the number of the rank's device. `guess`: nothing states the number. */
 export type RankOrigin = 'trace' | 'name' | 'option' | 'device' | 'guess'
 
-/** `needed`: without what the host did that no figure depends on. */
+/** How much host activity is kept. `needed` drops the host events on which no figure of the audit depends. */
 export type HostDetail = 'all' | 'needed'
 
 export interface FileRank {
   readonly timeline: RankTimeline
   readonly origin: RankOrigin
-  /** How many ranks the job had, where the trace tells. */
+  /** The number of ranks in the job, or null if the trace does not state it. */
   readonly worldSize: number | null
-  /** The process groups that the trace lists, with the ranks of each. */
+  /** The process groups that the trace lists, with their ranks. */
   readonly groups?: readonly ListedGroup[]
 }
 
@@ -32,7 +32,7 @@ export interface ListedGroup {
 
 export interface TraceFile {
   readonly format: TraceFormat
-  /** Uncompressed. */
+  /** The uncompressed size. */
   readonly bytes: number
   readonly names: readonly string[]
   readonly ranks: readonly FileRank[]
@@ -40,19 +40,19 @@ export interface TraceFile {
 }
 
 export interface TraceFileOptions {
-  /** The rank, where neither the trace nor its name tells. */
+  /** The rank to use if neither the trace nor its name states one. */
   rank?: number
   /** The name of a trace that is given as bytes. */
   name?: string
-  /** What is kept of what the host did, where there is much of it. */
+  /** How much host activity is kept. */
   detail?: HostDetail
   /** Called with the number of raw (maybe compressed) bytes read so far. */
   onProgress?: (bytes: number) => void
 }
 
 /**
- * The ranks of a file whose profiler numbers devices, not ranks: a device alone may have its number from the file's
- * name; several have those of their devices.
+ * Numbers the ranks of a file whose profiler knows device numbers but no ranks. A single device gets the number in the
+ * file's name or the `option`, if there is one. Several devices get their device numbers.
  */
 export function numberDevices(
   timelines: readonly RankTimeline[],

@@ -1,6 +1,6 @@
 /**
- * A thread that reads whole files: a message with a path comes in; the file's ranks, whose columns change hands without
- * a copy, go out, with messages about progress before.
+ * A worker thread that reads whole files. It receives a message with a path. It sends progress messages, and then the
+ * file's ranks, whose columns are transferred without a copy.
  */
 import { parentPort } from 'node:worker_threads'
 import type { RankTimeline } from '../timeline/timeline.ts'
@@ -16,7 +16,7 @@ export interface WorkerTask {
 export type WorkerAnswer =
   { readonly progress: number } | { readonly file: TraceFile } | { readonly failed: string }
 
-/** The memory of a rank's columns. */
+/** The array buffers of a rank's columns. */
 function buffersOf({ events }: RankTimeline): ArrayBuffer[] {
   return Object.values(events)
     .filter((column: unknown) => ArrayBuffer.isView(column))

@@ -1,12 +1,13 @@
 /**
- * Two ranks' calls in order, of which some may be missing on either side, and whose clocks may be any distance apart:
- * which are the same? All ranks leave a collective at nearly the same time, so the distance between ends on the two
- * clocks is nearly one number for all true pairs and scattered for false ones. `align` looks for that number among the
- * pairs that a shift of the order by a few calls gives, then walks along both sequences and follows it as it drifts.
+ * Pairs the communication calls of two ranks. Both sides are in order, but either may lack some calls, and the clocks
+ * may differ by any amount. All ranks leave a collective at nearly the same time. The distance between the two end
+ * times is therefore nearly constant for true pairs and scattered for false ones. `align` searches for this distance
+ * among the pairs that result from shifting the order by a few calls. It then walks along both sequences and follows
+ * the distance as the clocks drift.
  */
 import { lowerBound } from '../timeline/search.ts'
 
-/** What is known of one side. Both are in order; times are the side's own. */
+/** The calls of one side, in order. Times are on the side's own clock. */
 export interface Spans {
   readonly signatures: Int32Array
   readonly loose: Uint8Array
@@ -14,42 +15,49 @@ export interface Spans {
   readonly ends: Float64Array
 }
 
-/** What to add to times of `b` to have them on the clock of `a`, as far as it is known before. */
+/**
+ * The previously known distance of the clocks: the nanoseconds to add to a time of `b` to place it on the clock of `a`.
+ */
 export interface Hint {
   readonly distance: number
-  /** Found on surer calls; else it is only what the traces say. */
+  /**
+   * True if the distance was measured on calls that were matched reliably. False if it is only the difference of the
+   * trace clocks.
+   */
   readonly trusted: boolean
 }
 
 export interface Alignment {
-  /** By call of `b`: the call of `a`, or -1. */
+  /** Per call of `b`: the matching call of `a`, or -1. */
   readonly pairs: Int32Array
-  /** By call of `b`: what to add to its time to have it on the clock of `a`. */
+  /** Per call of `b`: the nanoseconds to add to its time to place it on the clock of `a`. */
   readonly distances: Float64Array
   matched: number
-  /** How many of these end together, as calls of different groups do by chance only. */
+  /** The number of pairs whose ends agree. Calls of different groups end together only by chance. */
   readonly together: number
-  /** The median distance of paired ends from each other, after that. */
+  /** The median difference between paired ends on the common clock, in nanoseconds. */
   readonly skew: number
-  /** The greatest. */
+  /** The largest difference between paired ends, in nanoseconds. */
   readonly maximumSkew: number
 }
 
-/** By how many calls the order may be shifted, from the beginning, from the end, and around the hint. */
+/** The largest shift of the order, in calls, that is tried from the beginning, from the end, and around the hint. */
 const BAND = 16
-/** Calls whose distances vote; more would not decide better. */
+/** The most calls whose distances are counted as votes. More votes would not improve the decision. */
 const VOTERS = 256
-/** Over more than this, drift would scatter the votes. */
+/** The longest time span of the votes, in nanoseconds. Over a longer span, clock drift would scatter the votes. */
 const VOTING_SPAN = 2e9
-/** How far apart ends of one collective are, in nanoseconds: the finest at which the votes agree counts. */
+/**
+ * Possible scatter of the ends of one collective, in nanoseconds. The finest scale at which the votes agree is used.
+ */
 const SCALES = [4e3, 4e4, 4e5] as const
-/** Clocks drift by less than this. */
+/** The upper bound on clock drift, as a fraction. */
 const MAXIMUM_DRIFT = 1e-4
 const MINIMUM_SLACK = 2e4
-/** Ends are together within this share of the transfer, or within the slack. */
+/** Ends agree if they differ by at most this fraction of the transfer, or by at most the slack. */
 const TOGETHER = 0.1
 
-/** How far apart the ends of one collective may be whose transfer takes this long, in nanoseconds. */
+/** The largest difference between the ends of one collective, in nanoseconds, given the duration of its transfer. */
 export const endTolerance = (transfer: number): number => Math.max(MINIMUM_SLACK, TOGETHER * transfer)
 
 export function align(a: Spans, b: Spans, hint: Hint | null): Alignment {
@@ -64,7 +72,7 @@ export function align(a: Spans, b: Spans, hint: Hint | null): Alignment {
   return walk.result()
 }
 
-/** The distance on which most pairs agree, at the finest scale at which at least half do. */
+/** The distance on which most pairs agree, at the finest scale at which at least half of them do. */
 function vote(a: Spans, b: Spans, hint: Hint | null): { distance: number; scale: number } | null {
   const [na, nb] = [a.ends.length, b.ends.length]
   let from = Math.max(0, (nb - VOTERS) >> 1)
@@ -78,7 +86,7 @@ function vote(a: Spans, b: Spans, hint: Hint | null): { distance: number; scale:
   let voters = 0
   for (let j = from; j < to; j++) {
     const before = count
-    // The bands overlap as a rule: each pair votes once.
+    // The bands usually overlap. Each pair votes only once.
     let next = 0
     const centres = [j, j + na - nb]
     if (hint) centres.push(lowerBound(a.ends, b.ends[j] + hint.distance))
@@ -96,7 +104,7 @@ function vote(a: Spans, b: Spans, hint: Hint | null): { distance: number; scale:
   for (const scale of SCALES) {
     const [best, middle] = densest(sorted, scale)
     if (best < Math.min(voters, na) / 2) continue
-    // Where several distances do as well, as in a strictly regular trace, the trace's clock or the order decides.
+    // If several distances fit equally well, as in a strictly regular trace, prefer the trace's clock, then the order.
     for (const preferred of [hint?.distance ?? null, na === nb ? identity(a, b) : null]) {
       if (preferred === null) continue
       const low = lowerBound(sorted, preferred - scale / 2)
@@ -108,7 +116,7 @@ function vote(a: Spans, b: Spans, hint: Hint | null): { distance: number; scale:
   return null
 }
 
-/** The greatest number of values within `width` of each other, and the middle one of them. */
+/** The largest number of values within `width` of each other, and the middle one of them. */
 function densest(sorted: Float64Array, width: number): [count: number, middle: number] {
   let [best, middle] = [0, 0]
   for (let low = 0, high = 0; low < sorted.length; low++) {
@@ -121,7 +129,7 @@ function densest(sorted: Float64Array, width: number): [count: number, middle: n
   return [best, middle]
 }
 
-/** The distance if the order were the same from the first call on. */
+/** The distance under the assumption that the calls correspond from the first one on. */
 function identity(a: Spans, b: Spans): number {
   const length = Math.min(a.ends.length, b.ends.length, VOTERS)
   const distances = new Float64Array(length)
@@ -129,7 +137,7 @@ function identity(a: Spans, b: Spans): number {
   return median(distances)
 }
 
-/** The pair of calls whose ends agree best among those around the middle. */
+/** The pair of calls near the middle whose ends agree best. */
 function seed(a: Spans, b: Spans, distance: number): [number, number] {
   const [na, nb] = [a.ends.length, b.ends.length]
   const from = Math.max(0, (nb - VOTERS) >> 1)
@@ -159,7 +167,7 @@ class Walk {
     this.distances = new Float64Array(b.ends.length).fill(NaN)
   }
 
-  /** Pairs calls from `i` and `j` on, forwards or backwards, beginning at a known distance of the clocks. */
+  /** Pairs calls from `i` and `j` on, forwards or backwards, starting with a known distance of the clocks. */
   go(i: number, j: number, distance: number, step: 1 | -1): void {
     const { a, b, pairs, distances } = this
     const [na, nb] = [a.ends.length, b.ends.length]
@@ -180,8 +188,8 @@ class Walk {
   }
 
   /**
-   * No rank leaves before the other has arrived, so ends are no further apart than the transfer lasts, which is the
-   * shorter one.
+   * True if the two calls can belong to one collective. No rank leaves before the other has arrived, so the ends differ
+   * by no more than the transfer takes, which is at most the shorter call.
    */
   private same(i: number, j: number, distance: number, slack: number): boolean {
     const { a, b } = this
@@ -194,7 +202,7 @@ class Walk {
     )
   }
 
-  /** Whether the next call of either side agrees much better with the other's. */
+  /** True if the next call of either side agrees much better with the other side's current call. */
   private betterElsewhere(
     i: number,
     j: number,
@@ -220,7 +228,7 @@ class Walk {
     )
   }
 
-  /** Gives calls without a counterpart the distance of the nearest one before, or else after. */
+  /** Gives each unpaired call the distance of the nearest paired call before it, or otherwise after it. */
   fillDistances(distance: number): void {
     const { distances } = this
     let known = distances.find((one) => !Number.isNaN(one)) ?? distance
@@ -249,8 +257,9 @@ class Walk {
 }
 
 /**
- * Pairs what lies between two pairs and has the same number and signatures on both sides, where a rank may leave early:
- * there, ends say nothing, and the order is all there is. Returns how many.
+ * Pairs the calls between two existing pairs by their order, if both sides have the same number of calls with equal
+ * signatures and a rank may leave these calls early. The ends of such calls carry no information. Returns the number of
+ * added pairs.
  */
 export function pairByOrder(a: Spans, b: Spans, pairs: Int32Array): number {
   let added = 0
@@ -271,7 +280,10 @@ function orderDecides(a: Spans, b: Spans, i: number, j: number, length: number):
   return true
 }
 
-/** The median; of an even number the lower middle one, so that equal integers stay what they are. Sorts the values. */
+/**
+ * Sorts the values and returns their median. For an even count it is the lower middle value, so that integers stay
+ * integers.
+ */
 export function median(values: Float64Array): number {
   if (values.length === 0) return 0
   values.sort()

@@ -1,29 +1,29 @@
 /**
- * The one attribution of time over processors, for traces and for our own runs: every nanosecond of every processor of a rank in
- * exactly one part (ledger.ts has the list). In a trace of another program a rank is one processor; in a run of our own it has
- * workers or multiprocessors.
+ * Attributes time, for traces and for Arke's own runs: each nanosecond of each processor of a rank belongs to exactly
+ * one part (listed in ledger.ts). In a trace of another program, a rank is one processor. In one of Arke's own runs, a
+ * rank has several processors, which are workers or multiprocessors.
  *
- * A processor's instant belongs to the first part that claims it. Where none does, and another processor of the rank does
- * something, it is vacant. Where no processor does anything, the instant is the rank's: a kernel that runs starts or ends
- * (gap), and without one the rank is idle, by cause.
+ * An instant of a processor belongs to the first part that claims it. An unclaimed instant is vacant if another
+ * processor of the rank is busy. If no processor is busy, all processors get the same part. The part is `gap` if a
+ * kernel runs, since the kernel is then starting or ending. Otherwise the rank is idle, and the cause decides the part.
  */
 import { clip, complement, difference, type Intervals, union } from '../timeline/intervals.ts'
 import { busyParts, type IdlePart, type ProcessorPart } from './ledger.ts'
 
-/** What a processor is known to do: sets of time that may overlap and reach beyond the window. */
+/** The known activity of a processor, as sets of time that may overlap and extend beyond the window. */
 export type Claims = Readonly<Partial<Record<Exclude<ProcessorPart, IdlePart>, Intervals>>>
 
 export interface RankTime {
   readonly from: number
   readonly to: number
   readonly processors: readonly Claims[]
-  /** When the device runs something, whatever is known of it. */
+  /** The time during which the device runs anything. */
   readonly running: Intervals
-  /** Divides time in which it runs nothing by what kept the next work from running. */
+  /** Divides idle time by the cause that kept the next work from running. */
   readonly idle: (set: Intervals) => Readonly<Record<IdlePart, Intervals>>
 }
 
-/** By processor: disjoint sets whose union is the window. */
+/** Returns, per processor, disjoint sets of time whose union is the window. */
 export function attribute({
   from,
   to,

@@ -1,7 +1,7 @@
 /**
- * The whole audit of a timeline, in nanoseconds: collectives over ranks and clocks first, since waiting is known only
- * from all ranks; then where each rank's time went, over all and in each step; then who kept whom waiting and what to
- * fuse. What had to be assumed is in the warnings.
+ * Runs the whole audit of a timeline, in nanoseconds. First it matches collectives across ranks and aligns clocks,
+ * since waiting is only known from all ranks. Then it divides the time of each rank, in total and per step. Finally it
+ * finds the stragglers and the candidates for fusion. Warnings list the assumptions that were made.
  */
 import { Column, float64 } from '../timeline/columns.ts'
 import { duration, percent, plural } from '../timeline/figures.ts'
@@ -23,21 +23,21 @@ import { type Step, stepsOf } from './steps.ts'
 import { type Straggler, stragglersOf } from './stragglers.ts'
 
 export interface AuditOptions {
-  /** Only steps of these numbers, both included. */
+  /** The first and the last step to audit, both included; all steps by default. */
   readonly steps?: readonly [first: number, last: number]
-  /** Of the devices' memory in bytes a second, where it is not known by the device's name. */
+  /** The memory bandwidth of the devices in bytes per second, which overrides the value for the device's name. */
   readonly bandwidth?: number
-  /** How many ranks the job had, where the traces tell. */
+  /** The number of ranks in the job, if the traces state it. */
   readonly world?: number
-  /** Of operations that may do what a chain does; none by default. */
+  /** Recognisers of operations that can replace a chain; none by default. */
   readonly recognisers?: readonly Recogniser[]
 }
 
 export interface Audit {
-  /** Those with device work in the window; `index` is the rank's in the timeline. */
+  /** The ranks with device work in the window. `index` is the rank's index in the timeline. */
   readonly ranks: readonly AuditedRank[]
   readonly collectives: Collectives
-  /** By rank of the timeline. */
+  /** The clock of each rank of the timeline. */
   readonly clocks: readonly Clock[]
   readonly partitions: readonly Partition[]
   readonly groups: readonly GroupTime[]
@@ -51,7 +51,7 @@ export interface AuditedRank {
   readonly steps: readonly { readonly step: Step; readonly ledger: Ledger }[]
 }
 
-/** A window of one rank, in nanoseconds. */
+/** The times of one window of one rank, in nanoseconds. */
 export interface Ledger {
   readonly from: number
   readonly to: number
@@ -61,15 +61,15 @@ export interface Ledger {
   readonly compute: number
   readonly communication: number
   readonly copy: number
-  /** Communication under compute. */
+  /** Communication that runs at the same time as compute. */
   readonly overlap: number
-  /** Waiting under compute or beside a transfer. */
+  /** Waiting that is hidden by compute or runs beside a transfer. */
   readonly hiddenWait: number
-  /** Disjoint; they add up to wall. */
+  /** The disjoint parts, which add up to `wall`. */
   readonly parts: Readonly<Record<Part, number>>
-  /** Whether there is communication, and none of it can be split. */
+  /** True if there is communication and none of it can be split into wait and transfer. */
   readonly unsplit: boolean
-  /** An estimate; null where the trace has no shapes. */
+  /** The estimated locality tax; null if the trace has no shapes. */
   readonly locality: LocalityTime | null
   readonly launches: number
 }
@@ -82,7 +82,10 @@ export function audit(timeline: Timeline, warnings: Warnings, options: AuditOpti
   }
 }
 
-/** The same in pieces of some milliseconds, of traces of any length: other things can happen between two. */
+/**
+ * The same audit as a generator that yields every few milliseconds, for traces of any length, so that callers can do
+ * other work.
+ */
 export function* auditing(
   timeline: Timeline,
   warnings: Warnings,
@@ -104,7 +107,7 @@ export function* auditing(
   const groups = groupTimes(timeline, collectives, partitions)
   const stragglers = stragglersOf(timeline, collectives, clocks, partitions)
   const candidates = new Candidates(timeline, collectives, partitions, options.recognisers ?? [])
-  // One rank after the other, since a locality has as many entries as there are kernels.
+  // Handle one rank after the other, since a locality has as many entries as there are kernels.
   const audited: AuditedRank[] = []
   for (const [index, rank] of ranks.entries()) {
     yield
@@ -121,7 +124,7 @@ export function* auditing(
       steps: inWindow.map((step, i) => ({ step, ledger: ledgers[i + 1] })),
     })
   }
-  // Of two ranks, both are in the group.
+  // In a job of two ranks, both are in the group, so nothing is guessed.
   if (guessed > 0 && Math.max(ranks.length, options.world ?? 0) > 2)
     warnOfGroups(timeline, collectives, audited, warnings)
   return {
@@ -135,7 +138,7 @@ export function* auditing(
   }
 }
 
-/** The traces do not say which ranks meet in a collective. */
+/** Warns that the traces do not state which ranks take part in a collective. */
 function warnOfGroups(
   timeline: Timeline,
   collectives: Collectives,
@@ -145,8 +148,8 @@ function warnOfGroups(
   warnings.add(
     'groups',
     () =>
-      'the traces do not list the ranks of process groups; which calls are one collective is guessed from their order ' +
-      'and from which of them end together (PyTorch 2.2 and later record the groups)',
+      'the traces do not list the ranks of process groups; calls are matched to collectives by their order ' +
+      'and by their end times, which is a guess (PyTorch 2.2 and later record the groups)',
     1,
     'guessed',
   )
@@ -156,16 +159,16 @@ function warnOfGroups(
     warnings.add(
       'groups',
       () =>
-        `at ${doubtful.collectives} of ${plural(collectives.length, 'collective')} it cannot be told who was last: ranks ` +
-        'that seem to meet do not end together, or two of them arrive last at once, so they may be of different groups; ' +
-        `nobody is named as late there, which concerns ${duration(doubtful.time / 1000)} of communication ` +
-        `(${percent(doubtful.time, wall)} of wall, over all ranks)`,
+        `at ${doubtful.collectives} of ${plural(collectives.length, 'collective')} the last rank is unknown: the matched ranks ` +
+        'do not end together, or two of them arrive last at the same time, so they may be in different groups; ' +
+        `no rank is named as late there, which affects ${duration(doubtful.time / 1000)} of communication ` +
+        `(${percent(doubtful.time, wall)} of wall time, over all ranks)`,
       doubtful.collectives,
       'doubtful',
     )
 }
 
-/** Those that a rank was in during its window. */
+/** The collectives in which a rank takes part during its window. */
 function within(
   { ranks }: Timeline,
   collectives: Collectives,
@@ -195,8 +198,8 @@ function allSteps({ ranks, names }: Timeline, warnings: Warnings): readonly (rea
     warnings.add(
       'steps',
       () =>
-        `the trace names no steps; a period of ${detected.period} kernels that repeats is taken as one ` +
-        '(torch.profiler names them if you call its step())',
+        `the trace has no step annotations; a repeating sequence of ${detected.period} kernels is treated as a step ` +
+        '(torch.profiler annotates steps if you call its step())',
       1,
       'detected',
     )
@@ -205,14 +208,16 @@ function allSteps({ ranks, names }: Timeline, warnings: Warnings): readonly (rea
   if (different > 0)
     warnings.add(
       'steps',
-      () => `ranks ${ranks[0].rank} and ${ranks[different].rank} do not have the same steps recorded`,
+      () => `ranks ${ranks[0].rank} and ${ranks[different].rank} have recorded different steps`,
       1,
       'different',
     )
   return found.map(({ steps }) => steps)
 }
 
-/** Empty where the rank has no device work in it. */
+/**
+ * The audited window of a rank: the chosen steps, or the whole recording. Empty if the rank has no device work in it.
+ */
 function chosenSpan(
   rank: RankTimeline,
   steps: readonly Step[],
@@ -304,7 +309,10 @@ function* ledgersOf(
   return ledgers
 }
 
-/** When the work of each launch started, in order; where a launch has work on several streams, on the first of them. */
+/**
+ * The start of the device work of each launch, sorted. If a launch has work on several streams, the first stream
+ * counts.
+ */
 function launchTimes(rank: RankTimeline): Float64Array {
   const { start, kind, launch, length } = rank.events
   const seen = new Uint8Array(length)

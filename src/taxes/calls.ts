@@ -1,7 +1,7 @@
 /**
- * Communication calls, sorted into lanes: all ranks' calls that can only match among themselves, in the order each rank
- * made them. A lane is a communicator or a process group, where the trace names one, else a stream of a library's
- * kernels.
+ * Sorts communication calls into lanes. A lane holds the calls of all ranks that can only match each other, in the
+ * order in which each rank made them. A lane is a communicator or a process group if the trace names one. Otherwise it
+ * is a stream with communication kernels.
  */
 import {
   type Communication,
@@ -13,14 +13,14 @@ import {
 } from '../timeline/timeline.ts'
 import type { MatchedBy } from './collective.ts'
 
-/** One rank's calls of a lane, in order, on the rank's own clock. */
+/** The calls of one rank in a lane, in order, on the rank's own clock. */
 export interface Calls {
   /** Index into the timeline's ranks. */
   readonly rank: number
   readonly events: Int32Array
-  /** Calls with different ones cannot be the same. */
+  /** Calls with different signatures cannot belong to one collective. */
   readonly signatures: Int32Array
-  /** 1 where a rank may leave before all have arrived. */
+  /** 1 if a rank may leave the call before all ranks have arrived. */
   readonly loose: Uint8Array
   readonly starts: Float64Array
   readonly ends: Float64Array
@@ -28,16 +28,16 @@ export interface Calls {
 
 export interface Lane {
   readonly by: MatchedBy
-  /** Whether calls with the same sequence number are the same: there is no order to find. */
+  /** True if calls with equal sequence numbers belong together, so that no alignment is needed. */
   readonly numbered: boolean
-  /** Whether the lane is one group by its key; else it may be several groups that look alike. */
+  /** True if the lane's key identifies one group. Otherwise the lane may hold several groups that look alike. */
   readonly oneGroup: boolean
-  /** How many ranks one group has; null where unknown. */
+  /** The number of ranks in a group; null if unknown. */
   readonly size: number | null
   readonly ranks: readonly Calls[]
 }
 
-/** Kinds of which no rank is done before all have arrived. Others let a sender or a root leave early. */
+/** Collectives that no rank completes before all ranks have arrived. Other kinds let a sender or a root leave early. */
 const synchronisingKinds: ReadonlySet<string> = new Set([
   'allReduce',
   'allGather',
@@ -51,13 +51,13 @@ export const isSynchronising = (kind: string | null): boolean => kind !== null &
 export const communicationOf = (rank: RankTimeline, event: number): Communication | null =>
   rank.events.communication[event] === NONE ? null : rank.communications[rank.events.communication[event]]
 
-/** The numbers of the ranks that exchange a point-to-point message, or null where the trace does not tell. */
+/** The rank numbers of a point-to-point message, or null if the trace does not state them. */
 export function peersOf(
   call: Communication,
   self: number,
 ): readonly [source: number, destination: number] | null {
   if (call.source === null && call.destination === null) return null
-  // Some recorders count ranks within the group.
+  // Some profilers number these ranks within the group.
   const numbered = (rank: number | null): number =>
     rank === null
       ? self
@@ -68,7 +68,7 @@ export function peersOf(
   return source !== destination && (source === self || destination === self) ? [source, destination] : null
 }
 
-/** The ranks, by number, that take part in a call, or null where the trace does not list them. */
+/** The numbers of the ranks that take part in a call, or null if the trace does not list them. */
 export function participantsOf(call: Communication | null, self: number): readonly number[] | null {
   if (call === null) return null
   const peers = peersOf(call, self)
@@ -83,7 +83,7 @@ interface Draft {
   readonly events: number[][]
 }
 
-/** All communication on the streams of all ranks, in lanes. */
+/** Sorts all communication on the streams of all ranks into lanes. */
 export function lanesOf(timeline: Timeline): Lane[] {
   const { ranks } = timeline
   const drafts = new Map<string, Draft>()
@@ -99,7 +99,9 @@ export function lanesOf(timeline: Timeline): Lane[] {
 
   ranks.forEach((rank, index) => {
     const { kind, communication } = rank.events
-    /** By record, apart with and without a sequence number; null where the record names no group. */
+    /**
+     * Cached per record, separately for calls with and without a sequence number; null if the record names no group.
+     */
     const byRecord: (Draft | null | undefined)[] = []
     rank.tracks.forEach((track, trackIndex) => {
       if (track.role !== 'stream') return
@@ -134,7 +136,7 @@ export function lanesOf(timeline: Timeline): Lane[] {
   }))
 }
 
-/** The lane that a call's metadata names; null where there is none. */
+/** The lane that the metadata of a call names; null if the metadata names none. */
 function describe(
   call: Communication,
   self: number,
@@ -167,7 +169,10 @@ function describe(
   }
 }
 
-/** Whether the same communicator id occurs on several ranks; in some traces it is a pointer of the process. */
+/**
+ * True if a communicator id occurs on several ranks. In some traces the id is a pointer of the process and means
+ * nothing.
+ */
 function communicatorsAreShared({ ranks }: Timeline): boolean {
   const seen = new Set<string>()
   for (const { communications } of ranks) {
@@ -181,7 +186,10 @@ function communicatorsAreShared({ ranks }: Timeline): boolean {
   return ranks.length < 2
 }
 
-/** Names for streams that are the same on corresponding streams: their number, or their place among the rank's. */
+/**
+ * Names for streams that are equal for corresponding streams of all ranks: the stream id, or the position among the
+ * rank's communicating streams.
+ */
 function streamNames({ ranks }: Timeline): (rank: number, track: number) => string {
   const communicating = ranks.map(({ tracks, events }) =>
     tracks
@@ -189,7 +197,7 @@ function streamNames({ ranks }: Timeline): (rank: number, track: number) => stri
       .filter(({ role, from, to }) => role === 'stream' && holdsCommunication(events.kind, from, to))
       .sort((a, b) => a.owner - b.owner || a.id - b.id),
   )
-  // Numbers mean the same on all ranks where every rank has one in common with another.
+  // Stream ids are comparable if every rank shares at least one id with another rank.
   const uses = new Map<number, number>()
   for (const tracks of communicating)
     for (const id of new Set(tracks.map((track) => track.id))) uses.set(id, (uses.get(id) ?? 0) + 1)
@@ -208,7 +216,10 @@ function holdsCommunication(kind: Uint8Array, from: number, to: number): boolean
   return false
 }
 
-/** Numbers for what two calls must have in common to be the same: kind, type and counts, or else the kernel. */
+/**
+ * Assigns ids to call signatures. Calls of one collective have equal signatures: kind, type and counts, or the kernel's
+ * name.
+ */
 class Signatures {
   private readonly numbers = new Map<string, number>()
 
@@ -220,7 +231,7 @@ class Signatures {
 }
 
 function signatureOf(call: Communication): string {
-  // What is exchanged piece by piece may differ in size between ranks.
+  // The message sizes of all-to-all and send/receive may differ between ranks.
   const pieces = call.collective === 'allToAll' || call.collective === 'sendRecv'
   const counts = pieces ? [] : [call.elementsIn, call.elementsOut]
   return JSON.stringify([call.collective, call.dtype, ...counts])
@@ -255,7 +266,7 @@ function columns(timeline: Timeline, index: number, calls: readonly number[], si
   return out
 }
 
-/** By start; calls of several streams by when the host made them, where that is known of all. */
+/** Sorts calls by start. Calls on several streams are sorted by their host calls, if all of these are known. */
 function inOrder({ events: { start, launch, track } }: RankTimeline, calls: readonly number[]): Int32Array {
   const order = Int32Array.from(calls)
   const severalStreams = calls.some((event) => track[event] !== track[calls[0]])

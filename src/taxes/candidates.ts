@@ -1,10 +1,12 @@
 /**
- * What one fused kernel could do instead of several, ordered by what that would save at most. There are three
- * kinds: a collective between the compute that feeds it and the compute that uses it (chains.ts), runs of small kernels
- * (runs.ts), and kernels that hand data to each other through memory (handovers.ts). The same chain of operators counts as one candidate, over steps and ranks.
+ * Finds candidates for fusion: work of several kernels that one fused kernel could do, sorted by the largest possible
+ * saving. There are three kinds: a collective between the compute that feeds it and the compute that uses it
+ * (chains.ts), runs of small kernels (runs.ts), and kernels that pass data to each other through memory (handovers.ts).
+ * Equal chains of operators count as one candidate across steps and ranks.
  *
- * Each saving is time that the ledger has in that tax, so it is an upper bound: a fused kernel still moves the data, and
- * takes as long as its slowest part. No nanosecond counts twice in one candidate, nor in two of one kind.
+ * Each saving is time that the ledger counts in that tax, so it is an upper bound: a fused kernel still moves the data,
+ * and takes as long as its slowest part. No nanosecond counts twice within one candidate, or in two candidates of one
+ * kind.
  */
 import { union } from '../timeline/intervals.ts'
 import type { Timeline } from '../timeline/timeline.ts'
@@ -18,40 +20,46 @@ import { Measured } from './measured.ts'
 import type { RecognisedOperation, Recogniser } from './recognition.ts'
 import { runsOf } from './runs.ts'
 
-/** Nanoseconds in each tax. */
+/** The savings in each tax, in nanoseconds. */
 export interface Savings {
-  /** Idle time inside the chain that is launch tax. */
+  /** Idle time inside the chain that counts as launch tax. */
   readonly launch: number
-  /** Exposed; null where it cannot be split from the transfer. */
+  /** Exposed time; null if wait and transfer cannot be separated. */
   readonly wait: number | null
   readonly transfer: number | null
   /** Exposed communication that cannot be split into wait and transfer. */
   readonly communication: number
-  /** The high end; null where shapes or the device are not known. */
+  /** The upper end of the estimate; null if shapes or the device are unknown. */
   readonly locality: number | null
 }
 
 export interface Candidate {
   readonly kind: 'compute-collective-compute' | 'small-kernels' | 'producer-consumer'
-  /** Operators, or kernels that have none, in order; it ends in `…` where the same one or two come again and again. */
+  /**
+   * The operators of the chain in order; kernels without an operator appear by name. It ends in `…` if one or two of
+   * them repeat.
+   */
   readonly chain: readonly string[]
-  /** How often, over all ranks. */
+  /** The number of occurrences, over all ranks. */
   readonly count: number
   /** Indexes into the timeline's ranks. */
   readonly ranks: readonly number[]
-  /** The sum of its savings. */
+  /** The sum of the savings, in nanoseconds. */
   readonly saves: number
   readonly savings: Savings
   readonly localityBytes: number | null
-  /** The one of Arke that does it, with the shapes of the costliest one, and how many others there are. */
+  /**
+   * The operation of Arke that replaces the chain, with the shapes of the costliest occurrence and the number of other
+   * shapes.
+   */
   readonly operation: (RecognisedOperation & { readonly otherShapes: number }) | null
-  /** The costliest one: index into the timeline's ranks, and its time there. */
+  /** The costliest occurrence: the index of its rank in the timeline, and its time there. */
   readonly example: { readonly rank: number; readonly from: number; readonly to: number }
 }
 
-/** One chain at one time on one rank. */
+/** One occurrence of a chain on one rank. */
 export interface Occurrence {
-  /** Numbers of labels. */
+  /** The ids of the labels. */
   readonly chain: readonly number[]
   readonly from: number
   readonly to: number
@@ -62,10 +70,10 @@ export interface Occurrence {
 
 const MOST = 50
 
-/** Occurrences between two moments at which other things can happen. */
+/** The number of occurrences after which the generator yields, so that callers can do other work. */
 const ofAPiece = 256
 
-/** Gathers them rank by rank. */
+/** Collects the candidates rank by rank. */
 export class Candidates {
   private readonly timeline: Timeline
   private readonly partitions: readonly Partition[]
@@ -73,7 +81,7 @@ export class Candidates {
   private readonly labels: Labels
   private readonly members: readonly Members[]
   private readonly groups: Group[] = []
-  /** By kind and operation, then by chain, of which the same labels are the same array. */
+  /** Keyed by kind and operation, then by chain. Equal chains are the same array, so the array itself is the key. */
   private readonly known = new Map<string, Map<readonly number[], Group>>()
 
   constructor(
@@ -89,12 +97,15 @@ export class Candidates {
     this.members = membersOf(timeline, collectives)
   }
 
-  /** Adds those of a rank, by its index in the timeline; ranks come in order. In pieces, as audit.ts has them. */
+  /**
+   * Adds the candidates of a rank, given by its index in the timeline. Ranks must be added in order. Yields as in
+   * audit.ts.
+   */
   *addRank(index: number, locality: Locality | null): Generator<void, void> {
     const partition = this.partitions[index]
     if (!(partition.from < partition.to)) return
     const { ranks, names } = this.timeline
-    // Of as many intervals as kernels, so made once for all three.
+    // This set has as many intervals as there are kernels, so it is built once for all three kinds.
     const launch = new Measured(union(partition.parts.dispatch, partition.parts.gap))
     const all = [ranks[index], partition, launch, locality, this.labels] as const
     yield* this.addAll(
@@ -106,7 +117,7 @@ export class Candidates {
     yield* this.addAll('producer-consumer', index, handoversOf(...all))
   }
 
-  /** The best first. */
+  /** The candidates, largest saving first. */
   list(): Candidate[] {
     return this.groups
       .filter(({ saves }) => saves > 0)
@@ -151,7 +162,7 @@ class Group {
   count = 0
   private readonly kind: Candidate['kind']
   private readonly ranks: number[] = []
-  /** For which an operation was recognised. */
+  /** The distinct shapes for which an operation was recognised. */
   private readonly shapes = new Set<string>()
   private savings: Savings = { launch: 0, wait: null, transfer: null, communication: 0, locality: null }
   private bytes: number | null = null
@@ -164,7 +175,7 @@ class Group {
     this.costliest = first
   }
 
-  /** Ranks come in order. */
+  /** Adds an occurrence. Ranks must be added in order. */
   add(rank: number, occurrence: Occurrence): void {
     const { savings, localityBytes, operation } = occurrence
     const saves = sumOf(savings)

@@ -1,11 +1,12 @@
 /**
- * Collectives of one rank with the compute before and after: the kernel that wrote what the collective sends and the one
- * that reads what it brought, where the locality tells; else the last kernel that ended before it began and the first
- * that starts after its end. Collectives between the same two kernels are one chain.
+ * Finds the collectives of one rank with the compute before and after them. The kernel before is the one that wrote the
+ * data that the collective sends, and the kernel after is the one that reads the received data, if the locality
+ * analysis knows them. Otherwise they are the last kernel that ended before the collective began and the first kernel
+ * that starts after its end. Collectives between the same two kernels form one chain.
  *
- * A chain saves the launch tax between its members, the exposed time of its collectives, and the locality to and from
- * them. Where two chains or two collectives share time, it is the first one's. Launch tax of more than a millisecond at
- * one place is not counted: in so long a time the host did more than to launch the next member.
+ * A chain saves the launch tax between its members, the exposed time of its collectives, and the locality tax to and
+ * from them. Time that two chains or two collectives share counts only for the first. A single idle interval with more
+ * than a millisecond of launch tax is not counted, since the host then did more than launch the next member.
  */
 import { countBefore } from '../timeline/search.ts'
 import { sortBy } from '../timeline/sort.ts'
@@ -20,20 +21,22 @@ import { Measured } from './measured.ts'
 import { RankTraffic } from './rankTraffic.ts'
 import { recognised, type Recogniser } from './recognition.ts'
 
-/** A hundred launches: launch tax beyond that at one place has other causes than the chain. */
+/** One millisecond, in nanoseconds, or about a hundred launches. Longer launch tax in one interval has other causes. */
 export const FAR = 1_000_000
 
-/** A rank's part in collectives, in columns: there may be hundreds of thousands. */
+/** The collective calls of one rank, in columns, since there may be hundreds of thousands. */
 export interface Members {
   readonly events: Int32Array
-  /** The kind of each, as a number of `kinds`. */
+  /** The kind of each call, as an index into `kinds`. */
   readonly kind: Uint16Array
-  /** 1 where it is known how much of it is waiting: from other ranks, or from what its programs recorded. */
+  /**
+   * 1 if the waiting time in the call is known, either from other ranks or from the events recorded inside the kernel.
+   */
   readonly split: Uint8Array
   readonly kinds: readonly (string | null)[]
 }
 
-/** By rank of the timeline. */
+/** The collective calls of each rank of the timeline. */
 export function membersOf({ ranks }: Timeline, collectives: Collectives): Members[] {
   const { length, calls, first, rank, event, wait } = collectives
   const counts = new Uint32Array(ranks.length)
@@ -62,7 +65,7 @@ export function membersOf({ ranks }: Timeline, collectives: Collectives): Member
 interface Chain {
   readonly before: number
   readonly after: number
-  /** Places in the rank's members. */
+  /** Indices into the rank's members. */
   readonly members: number[]
 }
 
@@ -136,7 +139,10 @@ export function* chainsOf(
   }
 }
 
-/** What the locality knows of members: which events feed and use them, or `NONE`, and how many bytes that is. */
+/**
+ * The data flow of each member: the event that produces its input, the event that consumes its output, or `NONE`, and
+ * the bytes.
+ */
 interface Flow {
   readonly producer: Int32Array
   readonly consumer: Int32Array
@@ -211,7 +217,7 @@ function* findChains(
 
 interface ComputeStream {
   readonly owner: number
-  /** Its kernels in order of their start. */
+  /** The kernels of the stream, sorted by start. */
   readonly kernels: Int32Array
 }
 
@@ -227,12 +233,12 @@ function computeStreams({ tracks, events: { kind } }: RankTimeline): ComputeStre
   return found
 }
 
-/** The kernel with the latest end not after `time`, or `NONE`. */
+/** The kernel with the latest end that is not after `time`, or `NONE`. */
 function lastBefore({ events }: RankTimeline, streams: readonly ComputeStream[], time: number): number {
   const { start, duration } = events
   let [best, latest] = [NONE, -Infinity]
   for (const { kernels } of streams) {
-    // Of those that start before it, the last ones may run beyond it where kernels of a stream overlap.
+    // If kernels of a stream overlap, the last ones that start before `time` may end after it.
     for (let i = firstFrom(start, kernels, time) - 1, tries = 8; i >= 0 && tries > 0; i--, tries--) {
       const end = start[kernels[i]] + duration[kernels[i]]
       if (end > time) continue

@@ -1,13 +1,14 @@
 /**
- * Whether collective ends prove that a clock is wrong, where the trace does not say which ranks are in a group.
+ * Decides whether the ends of collectives prove that a clock is wrong, if the trace does not list the ranks of a group.
  *
  * Two groups that run the same program look like one group with a wrong clock: their calls have the same order, and a
- * group that is late ends its calls later by about the same time. One thing tells them apart. In one collective a rank
- * that arrives early waits for the others, so arrivals vary from call to call while ends agree. In two groups nobody
- * waits for the other one, so ends vary as much as arrivals do.
+ * late group ends all its calls later by about the same time. One effect distinguishes the two cases. Within one
+ * collective, a rank that arrives early waits for the others, so arrivals vary from call to call while ends agree. In
+ * two separate groups no rank waits for the other group, so ends vary as much as arrivals.
  *
- * A correction is therefore kept only if ends are much closer with it than with the trace's clocks, most of them agree,
- * and they agree also in calls at which one side arrived unusually early or late.
+ * A correction is therefore kept only if three conditions hold: the ends are much closer with the correction than with
+ * the trace's clocks; most of the ends agree; and they also agree for calls at which one side arrived unusually early
+ * or late.
  */
 import { Column, float64 } from '../timeline/columns.ts'
 import type { Timeline } from '../timeline/timeline.ts'
@@ -15,28 +16,37 @@ import { endTolerance, median } from './align.ts'
 import { communicationOf, isSynchronising } from './calls.ts'
 import type { Matches } from './matches.ts'
 
-/** Clocks that differ by less than this are left as they are: ends of one collective scatter by as much. */
+/**
+ * Clocks that differ by less than this, in nanoseconds, are not corrected: the ends of one collective scatter by as
+ * much.
+ */
 export const AGREEMENT = 10_000
 
-/** A rank's clock as collective ends would have it. */
+/** The clock of a rank as the ends of collectives suggest it. */
 export interface ProposedClock {
   offset: number
   drift: number
-  /** The first rank of those that shared collectives tie together. */
+  /** The first rank of the component, which is the set of ranks that are connected by shared collectives. */
   root: number
-  /** The rank from which this one is reached through known groups only: their clocks move together. */
+  /**
+   * The first rank that is connected to this rank through known groups only. The clocks of such ranks are corrected
+   * together.
+   */
   block: number
 }
 
-/** The share of calls that must end together. */
+/** The fraction of calls that must end together. */
 const MOST = 0.75
-/** The share of calls at which one side must arrive unusually early or late: of fewer, chance makes some. */
+/** The fraction of calls at which one side must arrive unusually early or late. A smaller fraction occurs by chance. */
 const TELLING = 0.1
-/** What is unusual: more than this, in nanoseconds, and more than so many times what ends scatter by. */
+/**
+ * An arrival is unusual if it deviates by more than `LEAST` nanoseconds and by more than `FAR` times the scatter of the
+ * ends.
+ */
 const LEAST = 2_000
 const FAR = 4
 
-/** Sets clocks back to the trace's where nothing proves them wrong; returns the ranks of which that is so. */
+/** Resets clocks to the trace's clocks unless they are proven wrong. Returns the ranks that were reset. */
 export function keepTraceClocks(
   timeline: Timeline,
   matches: Matches,
@@ -49,13 +59,13 @@ export function keepTraceClocks(
   const isMoved = (block: number): boolean =>
     clocks[block].root !== block &&
     (Math.abs(corrections[block]) > 0.5 || clocks[block].drift !== 0) &&
-    // Beyond that a time is no exact number, and the trace's clock no use.
+    // Beyond this limit times are not exact, and the trace's clock is useless.
     Math.abs(corrections[block]) < 2 ** 52
   const sides = sidesOf(clocks, corrections)
   const moved = sides.map((ranks) => ranks.some((rank) => isMoved(clocks[rank].block)))
   if (!moved.includes(true)) return []
 
-  // One side that is not proven makes the others doubtful too: its ranks may be missing from their groups.
+  // If one side is not proven, the other sides are doubtful too: its ranks may be missing from their groups.
   const proofs = proofsOf(timeline, matches, clocks, sides, moved)
   const doubtful = new Set<number>()
   sides.forEach((ranks, side) => {
@@ -73,7 +83,7 @@ export function keepTraceClocks(
   return kept
 }
 
-/** A rank's offset by the trace's clocks, seen from the rank by which its component is placed. */
+/** The offset of a rank according to the trace's clocks, relative to the first rank of its component. */
 const byTrace = (
   { ranks }: Timeline,
   clocks: readonly { readonly offset: number }[],
@@ -81,7 +91,10 @@ const byTrace = (
   root: number,
 ): number => clocks[root].offset + Number(ranks[rank].base - ranks[root].base)
 
-/** The ranks in sets that share collectives and have the same correction: what may be one group, or one machine. */
+/**
+ * Groups the ranks into sides: sets that share collectives and have the same correction. A side may be one group or one
+ * machine.
+ */
 function sidesOf(clocks: readonly ProposedClock[], corrections: readonly number[]): number[][] {
   const order = clocks.map((_, rank) => rank)
   const of = (rank: number): number => corrections[clocks[rank].block]
@@ -96,11 +109,14 @@ function sidesOf(clocks: readonly ProposedClock[], corrections: readonly number[
   return sides
 }
 
-/** Of the calls that a side shares with others, how much later than the others the side arrived and ended. */
+/**
+ * For the calls that a side shares with other sides: how much later than the others the side arrived and ended, in
+ * nanoseconds.
+ */
 interface Proof {
   readonly arrivals: Column<Float64Array>
   readonly ends: Column<Float64Array>
-  /** How much later it ended by the trace's clock. */
+  /** How much later the side ended according to the trace's clock, in nanoseconds. */
   readonly before: Column<Float64Array>
   readonly tolerances: Column<Float64Array>
 }
@@ -123,7 +139,7 @@ function proofsOf(
   }))
   for (const { members, events, guessed } of matches.shared()) {
     if (!guessed || members.every((rank) => !moved[sideOf[rank]])) continue
-    // Who may leave early need not end together with the others.
+    // Ranks that may leave a collective early need not end together with the others.
     const kind = communicationOf(ranks[members[0]], events[0])?.collective ?? null
     if (kind !== null && !isSynchronising(kind)) continue
     const arrivals = new Latest()
@@ -151,7 +167,7 @@ function proofsOf(
   return proofs
 }
 
-/** The latest time of each side. */
+/** Tracks the latest time of each side. */
 class Latest {
   readonly bySide = new Map<number, number>()
 
@@ -165,7 +181,7 @@ class Latest {
     return others
   }
 
-  /** How much later a side's is than that of all others. */
+  /** The difference between a side's latest time and the latest time of all other sides. */
   ahead(side: number): number {
     return (this.bySide.get(side) ?? NaN) - this.latestBut(side)
   }

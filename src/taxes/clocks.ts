@@ -1,14 +1,15 @@
 /**
- * The ranks' clocks, on the clock of the first rank. All ranks leave a synchronising collective at nearly the same time,
- * so the ends of shared collectives tell how far two clocks are apart. Where they agree with the trace's own clocks
- * within what ends scatter anyway, the trace's clocks stand; else they are corrected, by the median distance of ends
- * and, where that fits clearly better, by a drift.
+ * Aligns the clocks of all ranks to the clock of the first rank. All ranks leave a synchronising collective at nearly
+ * the same time, so the ends of shared collectives show the offset between two clocks. If they agree with the trace's
+ * clocks within the usual scatter of ends, the trace's clocks are kept. Otherwise a clock is corrected by the median
+ * distance of the ends and, if that fits clearly better, by a drift.
  *
- * Ranks that share no collective with the first one are reached through others (the tree of the most shared
- * collectives); those that are not reached keep the trace's clock, or where that is years away begin together with the
- * first rank, which a warning says. Neither is a correction: there, nothing tells what the clock should be.
+ * Ranks that share no collective with the first rank are reached through other ranks, along the tree of the most shared
+ * collectives. Ranks that cannot be reached keep the trace's clock. An unreachable rank whose trace clock is years away
+ * starts together with the first rank, and a warning says so. Neither case is a correction, since nothing shows the
+ * true clock.
  *
- * Where the trace does not say which ranks are in a group, a correction is made only if the data prove it
+ * If the trace does not list the ranks of a group, a clock is corrected only if the data prove it wrong
  * (`clockProof.ts`).
  */
 import { Column, float64 } from '../timeline/columns.ts'
@@ -22,14 +23,20 @@ import { AGREEMENT, keepTraceClocks, type ProposedClock } from './clockProof.ts'
 import type { Clock } from './collective.ts'
 import type { Matches } from './matches.ts'
 
-/** A difference counts where it is more than this often the median scatter of ends. */
+/** A difference is significant if it exceeds this multiple of the median scatter of ends. */
 const SIGNIFICANCE = 3
-/** The share of collectives that a rank may leave before another arrived, before its clock is corrected. */
+/**
+ * A clock is corrected if it would make a rank leave more than this fraction of collectives before another rank has
+ * arrived.
+ */
 const MAXIMUM_VIOLATIONS = 0.05
-/** A drift is looked for in this many ends or more, over this long or longer, and up to this size. */
+/**
+ * Limits for fitting a drift: the least number of ends, the least time span and effect in nanoseconds, and the largest
+ * drift.
+ */
 const DRIFT = { ends: 16, span: 1e8, effect: 1_000, largest: 1e-3 } as const
 
-/** Of more ends than this, medians are of as many, evenly chosen. */
+/** If there are more ends than this, medians are computed from this many evenly chosen ends. */
 const ENDS = 1 << 13
 
 function evenly(values: Float64Array): Float64Array {
@@ -37,26 +44,29 @@ function evenly(values: Float64Array): Float64Array {
   return Float64Array.from({ length: ENDS }, (_, i) => values[Math.floor((i * values.length) / ENDS)])
 }
 
-/** What to add to a time of the rank to have it on the other's clock, by the trace; null beyond 2^52 ns. */
+/**
+ * The nanoseconds to add to a time of the rank to place it on the other rank's clock, by the trace's clocks; null
+ * beyond 2^52 ns.
+ */
 export function traceOffset({ ranks }: Timeline, rank: number, other = 0): number | null {
   const offset = ranks[rank].base - ranks[other].base
   const limit = 1n << 52n
   return offset > -limit && offset < limit ? Number(offset) : null
 }
 
-/** Two ranks that share collectives. `far` is reached from `near`. */
+/** Two ranks that share collectives. The clock of `far` is derived from that of `near`. */
 interface Edge {
   readonly near: number
   readonly far: number
-  /** Ends on the far clock, ascending as a rule, and what to add to have them on the near clock. */
+  /** Ends on the far clock, usually ascending, and the nanoseconds to add to place each on the near clock. */
   readonly times: Float64Array
   readonly distances: Float64Array
-  /** Between which the distance must be for neither rank to leave before the other arrived. */
+  /** The range of the distance in which neither rank leaves before the other has arrived. */
   readonly least: Float64Array
   readonly most: Float64Array
-  /** Whether a rank may leave these calls early: then ends that differ say nothing against the trace's clocks. */
+  /** True if a rank may leave these calls early. Differing ends are then no evidence against the trace's clocks. */
   readonly loose: boolean
-  /** Whether the trace does not say that the two are in one group. */
+  /** True if the trace does not state that the two ranks are in one group. */
   readonly guessed: boolean
 }
 
@@ -72,7 +82,7 @@ export function clocksOf(timeline: Timeline, matches: Matches, warnings: Warning
     block: rank,
   }))
   const tree = spanningTree(timeline, edgesOf(timeline, matches))
-  // From each component's lowest rank outwards; of the first component that is the first rank as a rule.
+  // Start at the lowest rank of each component and go outwards. In the first component that is usually the first rank.
   ranks.forEach((_, root) => {
     if (clocks[root].root !== NONE) return
     clocks[root].root = root
@@ -97,7 +107,7 @@ export function clocksOf(timeline: Timeline, matches: Matches, warnings: Warning
   const { residuals, counts } = residualsOf(timeline, matches, clocks)
   const made = clocks.map(({ offset, drift, root }, rank): Clock => {
     const middle = ranks[rank].deviceSpan ? (ranks[rank].deviceSpan[0] + ranks[rank].deviceSpan[1]) / 2 : 0
-    // Where the trace's clocks would have it, seen from the rank by which its component is placed.
+    // The offset by the trace's clocks, relative to the first rank of the component.
     const before = clocks[root].offset + Number(ranks[rank].base - ranks[root].base)
     return {
       rank: ranks[rank].rank,
@@ -113,11 +123,11 @@ export function clocksOf(timeline: Timeline, matches: Matches, warnings: Warning
   return made
 }
 
-/** Every shared collective ties all its ranks to its first one. */
+/** Every shared collective connects all its ranks to its first rank. */
 function edgesOf(timeline: Timeline, matches: Matches): Edge[] {
   const { ranks } = timeline
-  // In the order in which they are used: known groups before guessed ones, and collectives that a rank may leave early
-  // only where nothing better ties two ranks.
+  // The order of preference: known groups before guessed groups, and collectives that a rank may leave early only if
+  // nothing better connects two ranks.
   const kinds = [0, 1, 2, 3].map(() => new Map<number, GrowingEdge>())
   for (const { members, events, guessed } of matches.shared()) {
     const near = members[0]
@@ -143,7 +153,7 @@ function edgesOf(timeline: Timeline, matches: Matches): Edge[] {
   return kinds.flatMap((edges) => Array.from(edges.values(), (edge) => edge.inOrder()).sort(order))
 }
 
-/** Two ranks to which shared collectives are still added. */
+/** An edge to which shared collectives are still being added. */
 class GrowingEdge {
   private readonly near: number
   private readonly far: number
@@ -168,7 +178,10 @@ class GrowingEdge {
     this.most.push(nearEnd - farStart)
   }
 
-  /** Matches come lane by lane; a drift is looked for along time. Empty afterwards. */
+  /**
+   * Sorts the ends by time, since matches arrive lane by lane and a drift is fitted along time. The object is empty
+   * afterwards.
+   */
   inOrder(): Edge {
     const { near, far, loose, guessed, times } = this
     const order = Uint32Array.from({ length: times.length }, (_, i) => i)
@@ -186,7 +199,7 @@ class GrowingEdge {
   }
 }
 
-/** By rank, the edges of a spanning forest from it, the most shared collectives first. */
+/** Per rank, its edges in a spanning forest. Edges with the most shared collectives are chosen first. */
 function spanningTree({ ranks }: Timeline, edges: readonly Edge[]): Edge[][] {
   const parent = ranks.map((_, rank) => rank)
   const find = (rank: number): number => {
@@ -215,7 +228,9 @@ const reversed = ({ near, far, times, distances, most, least, loose, guessed }: 
   guessed,
 })
 
-/** What to add to a time of the far rank: what the trace says (`expected`), or what ends say where they disagree. */
+/**
+ * The clock correction of the far rank: the trace's offset (`expected`), or the fit to the ends if the two disagree.
+ */
 function fitClock(edge: Edge, expected: number | null): { offset: number; drift: number } {
   const times = evenly(edge.times)
   const distances = evenly(edge.distances)
@@ -234,14 +249,17 @@ function fitClock(edge: Edge, expected: number | null): { offset: number; drift:
   for (let i = 0; i < length; i++)
     errors[i] = Math.abs(distances[i] - fitted.offset - fitted.drift * times[i])
   const scatter = median(errors)
-  // The correction at both ends of the trace, so that a drift counts even where it is nought in the middle.
+  // Check the correction at both ends of the trace, so that a drift counts even if it is zero in the middle.
   let furthest = 0
   for (const at of [times[0], times[length - 1]])
     furthest = Math.max(furthest, Math.abs(fitted.offset + fitted.drift * at - expected))
   return furthest > AGREEMENT && furthest > SIGNIFICANCE * scatter ? fitted : agreed
 }
 
-/** A line through the distances, that a minority of wild ones does not move: a constant unless a slope fits clearly better. */
+/**
+ * Fits a line through the distances, robust against a minority of outliers. The slope is 0 unless a drift fits clearly
+ * better.
+ */
 function fitLine(times: Float64Array, distances: Float64Array): { offset: number; drift: number } {
   const length = times.length
   const values = Float64Array.from(distances)
@@ -268,7 +286,7 @@ function fitLine(times: Float64Array, distances: Float64Array): { offset: number
   return clear ? { offset: Math.round(offset), drift } : { offset: constant, drift: 0 }
 }
 
-/** By rank: the median distance of its ends from the middle one of each collective, and of how many. */
+/** Per rank: the median distance of its ends from the median end of each collective, and the number of collectives. */
 function residualsOf(
   { ranks }: Timeline,
   matches: Matches,
@@ -297,7 +315,7 @@ function residualsOf(
   return { residuals, counts }
 }
 
-/** Up to this many, insertion beats the sort of typed arrays, which is called once a collective. */
+/** Up to this many values, insertion sort is faster than the sort of typed arrays, which runs once per collective. */
 const FEW = 16
 
 function insertionSort(values: Float64Array): void {
@@ -325,7 +343,7 @@ function warn(
     warnings.add(
       'clock',
       () =>
-        `no matched collective ties ${rankNames(alone)} to rank ${clocks[0].rank}; ` +
+        `no matched collective connects ${rankNames(alone)} to rank ${clocks[0].rank}; ` +
         `${alone.length === 1 ? 'it keeps' : 'they keep'} the trace's clock`,
       alone.length,
       'alone',
@@ -335,8 +353,8 @@ function warn(
     warnings.add(
       'clock',
       () =>
-        `no matched collective ties ${rankNames(placed)} to rank ${clocks[0].rank}, and by the trace's clocks they were ` +
-        `recorded weeks or years apart; they are shown from the same beginning`,
+        `no matched collective connects ${rankNames(placed)} to rank ${clocks[0].rank}, and by the trace's clocks they were ` +
+        `recorded weeks or years apart; they are shown with the same start time`,
       placed.length,
       'placed',
     )
@@ -346,7 +364,7 @@ function warn(
       'clock',
       () =>
         `collectives of ${rankNames(kept.map((rank) => clocks[rank].rank))} do not end together with those of the other ranks. ` +
-        'The traces do not list process groups, so this may be another group rather than a wrong clock; ' +
+        'The traces do not list process groups, so the cause may be a separate group and not a wrong clock; ' +
         `${kept.length === 1 ? `rank ${clocks[one].rank} keeps` : 'they keep'} the trace's clock`,
       kept.length,
       'kept',
@@ -364,8 +382,8 @@ function warn(
         (aligned.length === 1
           ? `the clock of rank ${worst.rank} disagrees with collective ends by `
           : `the clocks of ${aligned.length} ranks disagree with collective ends, rank ${worst.rank}'s by `) +
-        `${microseconds(Math.abs(worst.correction))}; aligned, ends are ${microseconds(residual)} from ` +
-        `the common one at the median`,
+        `${microseconds(Math.abs(worst.correction))}; after alignment, the median distance from ` +
+        `the common end is ${microseconds(residual)}`,
       aligned.length,
       'aligned',
     )
@@ -378,5 +396,5 @@ function componentOf(root: number, tree: readonly (readonly Edge[])[]): Set<numb
   return reached
 }
 
-/** The rank's time at which the common clock shows `time`. */
+/** The time on the rank's clock at which the common clock shows `time`. */
 export const fromCommon = ({ offset, drift }: Clock, time: number): number => (time - offset) / (1 + drift)

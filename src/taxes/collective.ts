@@ -1,53 +1,68 @@
-/** The same collective on several ranks, and what each rank spent in it: waiting for the last one, then moving data. */
+/**
+ * One collective across several ranks, and the time each rank spent in it: first waiting for the last rank, then moving
+ * data.
+ */
 
-/** By what the calls of several ranks were found to be the same, from the surest to the least sure. */
+/** The method by which the calls of several ranks were matched, from the most reliable to the least reliable. */
 export type MatchedBy = 'communicator and sequence' | 'group and order' | 'order on the stream'
 
-/** One rank's part in a collective. Times are the rank's own, relative to its base. */
+/** The participation of one rank in a collective. Times are on the rank's own clock, relative to its base. */
 export interface Participation {
   /** Index into the timeline's ranks. */
   readonly rank: number
   /** Index into the rank's events. */
   readonly event: number
-  /** From its arrival to the last one's, in nanoseconds; null where no other rank is known, or who was last. */
+  /**
+   * The time from the rank's arrival to the last arrival, in nanoseconds; null if no other rank or the last rank is
+   * unknown.
+   */
   readonly wait: number | null
-  /** The rest of it. */
+  /** The rest of the rank's time in the collective, in nanoseconds; null if `wait` is null. */
   readonly transfer: number | null
 }
 
 export interface Collective {
-  /** allReduce, allGather, …; null where unknown. */
+  /** The kind of collective, such as allReduce or allGather; null if unknown. */
   readonly kind: string | null
   readonly library: string | null
   readonly group: string | null
   readonly groupDescription: string | null
-  /** How many ranks take part, as far as the trace tells. */
+  /** The number of ranks that take part; null if the trace does not state it. */
   readonly groupSize: number | null
-  /** Null for a collective of which one rank is known. */
+  /** The matching method; null if only one rank of the collective is known. */
   readonly matchedBy: MatchedBy | null
-  /** Whether all ranks that take part are known; where not, waits are lower bounds. */
+  /** True if all participating ranks are known. Otherwise waits are lower bounds. */
   readonly complete: boolean
-  /** In order of the rank. */
+  /** The participating ranks, in ascending order. */
   readonly members: readonly Participation[]
   /**
-   * Index into the timeline's ranks of the one that arrived last; null where only one is known, and where the group is
-   * guessed and its ranks may be of different groups.
+   * The index of the rank that arrived last. Null if only one rank is known, or if the group is guessed and its ranks
+   * may belong to different groups.
    */
   readonly last: number | null
-  /** From the first end to the last, after the alignment of clocks: how far the matching can be trusted. */
+  /**
+   * The time between the first and the last end on the aligned clocks, in nanoseconds. A small value supports the
+   * match.
+   */
   readonly endSkew: number
 }
 
-/** A rank's clock: its time `t` is `t + offset + drift * t` on the clock of the first rank, relative to that rank's base. */
+/**
+ * The clock of a rank. Its time `t` is `t + offset + drift * t` on the clock of the first rank, relative to that rank's
+ * base.
+ */
 export interface Clock {
   readonly rank: number
   readonly offset: number
   readonly drift: number
-  /** Whether the offset was changed from what the trace says, since collective ends disagreed. */
+  /** True if the clock was corrected because the ends of collectives disagreed with the trace's clock. */
   readonly aligned: boolean
-  /** The change in nanoseconds, at the middle of the trace. */
+  /** The correction in nanoseconds, at the middle of the trace. */
   readonly correction: number
-  /** The median distance of this rank's collective ends from the common ones, afterwards; null without collectives. */
+  /**
+   * The median distance of the rank's collective ends from the common ends after alignment; null if it has no
+   * collectives.
+   */
   readonly residual: number | null
   readonly collectives: number
 }

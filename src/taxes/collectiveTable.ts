@@ -1,11 +1,11 @@
 /**
- * Collectives in columns: there may be hundreds of thousands, and as objects they would take more memory than the
- * events that they are made of. The members of collective `i` are those from `first[i]` up to, without, `first[i + 1]`.
+ * Stores collectives in columns. There may be hundreds of thousands, and as objects they would take more memory than
+ * their events. The members of collective `i` have the indices from `first[i]` up to but excluding `first[i + 1]`.
  */
 import { NONE } from '../timeline/timeline.ts'
 import type { Collective, MatchedBy } from './collective.ts'
 
-/** What calls of one record have in common. */
+/** The properties that all calls with one communication record share. */
 export type CollectiveCall = Pick<Collective, 'kind' | 'library' | 'group' | 'groupDescription' | 'groupSize'>
 
 const means: readonly (MatchedBy | null)[] = [
@@ -14,29 +14,29 @@ const means: readonly (MatchedBy | null)[] = [
   'group and order',
   'order on the stream',
 ]
-/** How a collective was matched, as a number, and back. */
+/** Converts the matching method to a number and back. */
 export const numberOfMeans = (by: MatchedBy | null): number => means.indexOf(by)
 export const meansOfNumber = (number: number): MatchedBy | null => means[number]
 
 export class Collectives implements Iterable<Collective> {
   readonly length: number
   readonly calls: readonly CollectiveCall[]
-  /** By collective. */
+  /** These columns have one entry per collective. */
   readonly call: Uint32Array
   readonly matchedBy: Uint8Array
   readonly complete: Uint8Array
-  /** `NONE` where only one rank is known. */
+  /** The rank that arrived last; `NONE` if unknown. */
   readonly last: Int32Array
   readonly endSkew: Float64Array
   readonly first: Uint32Array
-  /** By member. */
+  /** These columns have one entry per member. */
   readonly rank: Int32Array
   readonly event: Int32Array
-  /** NaN where it is unknown. */
+  /** Times in nanoseconds; NaN if unknown. */
   readonly wait: Float64Array
   readonly transfer: Float64Array
 
-  /** To be filled. */
+  /** Allocates the columns; the caller fills them. */
   constructor(calls: readonly CollectiveCall[], length: number, members: number) {
     this.length = length
     this.calls = calls
@@ -73,7 +73,7 @@ export class Collectives implements Iterable<Collective> {
     return made
   }
 
-  /** Those of these indices, in this order. */
+  /** The collectives with these indices, in this order. */
   select(chosen: Uint32Array): Collectives {
     let members = 0
     for (const i of chosen) members += this.first[i + 1] - this.first[i]
@@ -101,7 +101,7 @@ export class Collectives implements Iterable<Collective> {
     return this.calls[this.call[index]]
   }
 
-  /** One of them as an object, for those who look at few. */
+  /** One collective as an object, for callers that need only a few. */
   at(index: number): Collective {
     const { kind, library, group, groupDescription, groupSize } = this.callOf(index)
     const from = this.first[index]

@@ -1,7 +1,7 @@
 /**
- * The collectives of all ranks: which calls are the same, on one clock, and what each rank spent in them waiting for the
- * last one. A rank waits from its own arrival to the last one's, but no longer than it was inside; the rest moves data.
- * Where groups are guessed and ends do not agree, who was last is not known, and neither is the waiting.
+ * Finds the collectives of all ranks: matches their calls, aligns the clocks, and splits each rank's time in a
+ * collective. A rank waits from its own arrival to the last arrival, but not longer than it was inside. The rest of its
+ * time moves data. If groups are guessed and ends do not agree, neither the last rank nor the waiting time is known.
  */
 import { duration, percent } from '../timeline/figures.ts'
 import { rankNames } from '../timeline/ranges.ts'
@@ -17,9 +17,9 @@ import { matchCalls } from './match.ts'
 import type { Match, Matches } from './matches.ts'
 
 /**
- * All communication, in order of the first arrival on the common clock. `world` is how many ranks the job has, where
- * the traces tell: calls that name no group are complete when all of these take part. `guessed` is how many collectives of
- * several ranks have a group that the traces do not list.
+ * Returns all collectives, sorted by first arrival on the common clock. `world` is the number of ranks in the job, if
+ * the traces state it. Calls that name no group are complete if all ranks of the world take part. `guessed` is the
+ * number of collectives of several ranks whose group the traces do not list.
  */
 export function collectivesOf(
   timeline: Timeline,
@@ -63,7 +63,7 @@ export function collectivesOf(
   return { collectives, clocks, guessed: doubts.guessed }
 }
 
-/** Sets who took part in a collective, who came last, and how long each rank waited. */
+/** Sets the members of a collective, the last rank, and the waiting time of each rank. */
 function split(
   collectives: Collectives,
   index: number,
@@ -92,7 +92,7 @@ function split(
   const alone = members.length < 2
   const doubtful = doubts.has(match)
   collectives.matchedBy[index] = numberOfMeans(alone ? null : by)
-  // Two groups of at least two ranks each may have ended together. Then each has a rank that was its last.
+  // Two groups of at least two ranks each may have ended together. Each of them then has its own last rank.
   const isTie =
     match.guessed && members.length >= 4 && lastArrival - secondArrival <= 2 * (lastEnd - firstEnd)
   collectives.last[index] = alone || doubtful || isTie ? NONE : last
@@ -114,17 +114,20 @@ function split(
   }
 }
 
-/** The share of collectives of guessed groups whose ends may disagree before none of them is believed. */
+/**
+ * If the ends of more than this fraction of collectives in guessed groups disagree, none of these collectives is
+ * trusted.
+ */
 const FEW = 0.05
 
 /**
- * Collectives of guessed groups whose ranks do not end together: they may be calls of different groups, so who was last
- * is not known.
+ * Identifies collectives of guessed groups whose ranks do not end together. Their calls may belong to different groups,
+ * so the last rank is unknown.
  */
 class Doubts {
   private readonly timeline: Timeline
   private readonly clocks: readonly Clock[]
-  /** How many collectives of several ranks have a guessed group. */
+  /** The number of collectives of several ranks that have a guessed group. */
   readonly guessed: number
   private readonly everywhere: boolean
 
@@ -158,7 +161,7 @@ class Doubts {
   }
 }
 
-/** Collectives of several ranks of which it is not known who was last, and the time that ranks spent in them. */
+/** The number of collectives of several ranks whose last rank is unknown, and the time that ranks spent in them. */
 export function doubtfulOf(
   { ranks }: Timeline,
   { length, first, last, rank, event }: Collectives,
@@ -173,7 +176,7 @@ export function doubtfulOf(
   return { collectives, time }
 }
 
-/** Numbers for what is known of calls. */
+/** Assigns indices to the distinct call records. */
 class Calls {
   readonly list: CollectiveCall[] = []
   private readonly numbers = new Map<Communication | null, number>()
@@ -189,22 +192,22 @@ class Calls {
   }
 }
 
-/** Who should take part in a call. */
+/** The ranks that should take part in a call. */
 interface Group {
   readonly size: number | null
-  /** How many of them have a trace. */
+  /** The number of the group's ranks that have a trace. */
   readonly present: number
-  /** Those that have none, by number, where the trace lists the group. */
+  /** The numbers of the group's ranks without a trace, if the trace lists the group. */
   readonly missing: readonly number[]
-  /** How many have none, where the trace does not list them. */
+  /** The number of the group's ranks without a trace, if the trace does not list the group. */
   readonly unlisted: number
 }
 
-/** Which ranks of which groups are missing. */
+/** Tracks the ranks that are missing from process groups. */
 class Groups {
   private readonly timeline: Timeline
   private readonly world: number
-  /** Numbers of ranks that have a trace. */
+  /** The numbers of the ranks that have a trace. */
   private readonly present: ReadonlySet<number>
   private readonly known = new Map<Communication | null, Group>()
   private readonly counted = new Set<Group>()
@@ -219,7 +222,7 @@ class Groups {
     const { ranks } = timeline
     this.timeline = timeline
     this.present = new Set(ranks.map(({ rank }) => rank))
-    // Nobody communicates alone, unless the trace says so.
+    // A group has at least two ranks, unless the trace states otherwise.
     let atLeast = Math.max(2, world ?? 0, ranks[ranks.length - 1].rank + 1)
     for (const { communications } of ranks)
       for (const { groupSize } of communications) atLeast = Math.max(atLeast, groupSize ?? 0)
@@ -237,7 +240,7 @@ class Groups {
     const groupSize = group.size
     if (members.length >= (groupSize ?? this.world)) return { complete: true, groupSize }
 
-    // A group counts once; most collectives are of one that has.
+    // Each group is counted only once. The groups of most collectives have already been counted.
     if (!this.counted.has(group)) {
       this.counted.add(group)
       for (const one of group.missing) this.missing.add(one)
@@ -280,14 +283,14 @@ class Groups {
           ' no counterpart on other ranks that have a trace' +
           `${this.unmatched === 1 ? '' : `, first ${this.example}`}; ` +
           `${this.unmatched === 1 ? 'it takes' : 'they take'} ${duration(this.unmatchedTime / 1000)} ` +
-          `(${percent(this.unmatchedTime, this.recorded())} of the recorded time, over all ranks), of which the waiting ` +
+          `(${percent(this.unmatchedTime, this.recorded())} of the recorded time, over all ranks); the waiting time in such calls ` +
           'is a lower bound or unknown',
         this.unmatched,
       )
     if (world !== null && this.unlisted > 0)
       for (let rank = 0; rank < world; rank++) if (!this.present.has(rank)) this.missing.add(rank)
     const missing = [...this.missing].sort((a, b) => a - b)
-    const known = 'the waiting in collectives with them is a lower bound or unknown'
+    const known = 'the waiting time in collectives with these ranks is a lower bound or unknown'
     if (missing.length > 0)
       warnings.add(
         'missing-ranks',
@@ -298,7 +301,7 @@ class Groups {
       warnings.add(
         'missing-ranks',
         () =>
-          `there is no trace of at least ${this.unlisted} more rank${this.unlisted > 1 ? 's' : ''}, which no trace lists; ${known}`,
+          `there is no trace of at least ${this.unlisted} more rank${this.unlisted > 1 ? 's' : ''}, and no trace states their numbers; ${known}`,
         this.unlisted,
       )
   }

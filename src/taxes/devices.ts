@@ -1,20 +1,20 @@
 /**
- * Memory of devices by the name that traces give them: bandwidth and the last cache before it. The figures are those
- * of the vendors' public datasheets, which no program reaches: times made of them are the least that moving so many
- * bytes takes. A device that is not listed is unknown; whoever knows its bandwidth says so by an option.
+ * The memory of known devices, keyed by the name that traces give them: bandwidth and last-level cache. The figures are
+ * from the vendors' public datasheets. No program reaches them, so times derived from them are lower bounds for moving
+ * the bytes. The bandwidth of an unlisted device can be given as an option.
  */
 
 export interface DeviceMemory {
-  /** Bytes a second. */
+  /** The memory bandwidth in bytes per second. */
   readonly bandwidth: number
-  /** Bytes that the last-level cache holds; 0 where unknown. */
+  /** The size of the last-level cache in bytes; 0 if unknown. */
   readonly cache: number
 }
 
 const GB = 1e9
 const MiB = 2 ** 20
 
-/** The first that matches counts, so variants come before the plain name. Gigabytes a second, mebibytes of cache. */
+/** The first match is used, so variants come before the plain name. Bandwidth is in GB/s, cache size in MiB. */
 const devices: readonly (readonly [name: RegExp, bandwidth: number, cache: number])[] = [
   [/\bG?B(100|200|300)\b/, 8000, 126],
   [/\bGH200\b.*144/, 4900, 50],

@@ -1,6 +1,6 @@
-/** Element types as PyTorch's traces and NCCL's metadata write them, in one spelling, with their size. */
+/** Normalises element types as PyTorch traces and NCCL metadata write them, with their sizes. */
 
-/** Of a kind of number; an operator's result has the widest kind among its tensors. */
+/** The category of a number. The result of an operator has the widest category among its tensors. */
 type Category = 'boolean' | 'integer' | 'float' | 'complex'
 
 export interface ElementType {
@@ -65,7 +65,10 @@ const types: Readonly<Record<string, ElementType>> = {
   complexdouble: complex128,
 }
 
-/** Null for what is no tensor (`Scalar`, `ScalarList`, nothing), for a list of tensors, and for an unknown type. */
+/**
+ * The element type of this name. Null for operands that are not tensors (`Scalar`, `ScalarList`, empty), for lists of
+ * tensors, and for unknown types.
+ */
 export function elementType(written: string): ElementType | null {
   const name = written.toLowerCase()
   return Object.hasOwn(types, name) ? types[name] : null
@@ -73,7 +76,7 @@ export function elementType(written: string): ElementType | null {
 
 const width: Readonly<Record<Category, number>> = { boolean: 0, integer: 1, float: 2, complex: 3 }
 
-/** What PyTorch computes two types to; null where that is not plainly the wider one of a kind. */
+/** The result type of two operand types in PyTorch; null if it is not simply the wider type of one category. */
 export function promote(a: ElementType, b: ElementType): ElementType | null {
   if (a === b) return a
   if (width[a.category] !== width[b.category]) return width[a.category] > width[b.category] ? a : b
@@ -81,5 +84,5 @@ export function promote(a: ElementType, b: ElementType): ElementType | null {
   return a.bytes === 2 && a.category === 'float' ? float32 : null
 }
 
-/** Whether `a` is of a kind that `b` is widened to. */
+/** True if the category of `a` is narrower than that of `b`. */
 export const isNarrower = (a: ElementType, b: ElementType): boolean => width[a.category] < width[b.category]

@@ -1,7 +1,8 @@
 /**
- * What each process group costs each of its ranks. A group is charged with its own waits and transfers only, as far as
- * the rank's ledger has them as such: a wait beside a transfer of another group is no wait in the ledger, so it is none
- * here. An instant at which two groups both wait, or both transfer, counts for each of them.
+ * Computes the time that each process group costs each of its ranks. A group is charged only with its own waits and
+ * transfers, and only as far as the rank's ledger counts them as such. For example, the ledger does not count a wait
+ * that is hidden by another group's transfer. An instant at which two groups both wait, or both transfer, counts for
+ * each of them.
  */
 import { Column, float64 } from '../timeline/columns.ts'
 import { clip, total, unionOf } from '../timeline/intervals.ts'
@@ -12,12 +13,12 @@ import type { CollectiveCall, Collectives } from './collectiveTable.ts'
 import type { Partition } from './ledger.ts'
 import { Measured } from './measured.ts'
 
-/** One process group, in nanoseconds. */
+/** The times of one process group, in nanoseconds. */
 export interface GroupTime {
   readonly group: string
   readonly description: string | null
   readonly collectives: number
-  /** In order of the rank; those that have a trace. */
+  /** The ranks of the group that have a trace, in ascending order. */
   readonly perRank: readonly GroupRankTime[]
 }
 
@@ -26,19 +27,19 @@ export interface GroupRankTime {
   readonly rank: number
   readonly collectives: number
   readonly communication: number
-  /** Exposed; null where nothing of it can be split. */
+  /** Exposed time; null if nothing can be split into wait and transfer. */
   readonly wait: number | null
   readonly transfer: number | null
 }
 
-/** In order of their first collective. `partitions` are by rank, as the timeline's. */
+/** The process groups, in order of their first collective. `partitions` has one entry per rank of the timeline. */
 export function groupTimes(
   { ranks }: Timeline,
   collectives: Collectives,
   partitions: readonly Partition[],
 ): GroupTime[] {
   const identify = identities(ranks, collectives)
-  // Then the rank's ledger tells waiting from transfer within the kernel.
+  // If a rank recorded events inside kernels, its ledger separates wait and transfer within a kernel.
   const recorded = ranks.map(recordsInside)
   const groups = new Map<Identity, { call: CollectiveCall; collectives: number; own: Map<number, Own> }>()
   for (let i = 0; i < collectives.length; i++) {
@@ -87,7 +88,7 @@ export function groupTimes(
   }))
 }
 
-/** A rank's part in a group; times as pairs. */
+/** The collectives of one rank in a group. Times are stored as pairs of from and to. */
 class Own {
   collectives = 0
   split = false
@@ -99,13 +100,15 @@ class Own {
 const nameOf = ({ group, groupDescription, library }: CollectiveCall): string =>
   group || groupDescription || library || 'unknown'
 
-/** Of a group: a text, or where the ranks that meet under a name are the group, a number. */
+/**
+ * The identity of a group: a text, or a number if the group is defined by the ranks that communicate under its name.
+ */
 type Identity = string | number
 
 /**
- * Which group a collective is of. Ranks that do not meet use one name for different groups, so the name is not enough:
- * a group is its name and its ranks. Where the trace does not list them, they are those that meet under that name;
- * where there is no name either, those that meet in the collective.
+ * Identifies the group of a collective. Ranks that never communicate with each other may use one name for different
+ * groups, so a group is identified by its name and its ranks. If the trace does not list the ranks, they are the ranks
+ * that communicate under that name. If there is no name either, they are the ranks of the collective itself.
  */
 function identities(
   ranks: readonly RankTimeline[],
@@ -123,7 +126,10 @@ function identities(
     return communicationOf(ranks[rank[member]], event[member])?.groupRanks ?? null
   }
 
-  /** By name and rank: another of the same group, up to the one that stands for it. */
+  /**
+   * A union-find forest, keyed by name and rank: points to another rank of the same group, up to the group's
+   * representative.
+   */
   const above = new Map<number, number>()
   const top = (place: number): number => {
     let at = place
@@ -142,7 +148,7 @@ function identities(
     }
   }
 
-  /** Calls of one record share the list. */
+  /** Calls with one record share the same list object. */
   const lists = new Map<readonly number[], string>()
   return (collective) => {
     const { text, named } = labels[call[collective]]

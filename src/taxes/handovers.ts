@@ -1,10 +1,11 @@
 /**
- * Kernels that hand their results to each other through memory on one rank: what the locality pairs up, joined to
- * chains. A chain may begin with a product of matrices, whose epilogue could do what follows, but what feeds a product
- * or a collective does not join it: a matrix unit wants its operands in memory.
+ * Finds kernels on one rank that pass their results to each other through memory: the pairs found by the locality
+ * analysis, joined to chains. A chain may begin with a matrix product, whose epilogue could do the following work.
+ * Kernels that feed a matrix product or a collective do not join it, since the tensor core needs its operands in
+ * memory.
  *
- * One fused kernel would save the bytes between them, and the launch tax between those that follow each other at once.
- * Where most kernels are small, launching is what costs, and the chain is left to the runs (runs.ts).
+ * One fused kernel would save the bytes between the kernels, and the launch tax between direct successors. If most
+ * kernels of a chain are small, launching is the main cost, and the chain is left to runs.ts.
  */
 import { Column, float64, int32 } from '../timeline/columns.ts'
 import type { Intervals } from '../timeline/intervals.ts'
@@ -19,7 +20,7 @@ import type { Measured } from './measured.ts'
 import { StreamColumn } from './streamColumn.ts'
 import { SMALL } from './runs.ts'
 
-/** In one chain; a longer one would be nobody's fused kernel. */
+/** The most kernels in one chain. Nobody would write a fused kernel for a longer chain. */
 const LONGEST = 16
 
 export function* handoversOf(
@@ -61,15 +62,15 @@ export function* handoversOf(
   }
 }
 
-/** Who hands to whom, as lists of events: there may be as many as kernels, so without an object for each. */
+/** The chains, stored as linked lists in columns, since there may be as many chains as kernels. */
 class Chains {
   readonly bytes = new Column(float64)
   private readonly rank: RankTimeline
-  /** By chain: who wrote first, and who read last; and how many there are. */
+  /** Per chain: its first writer, its last reader, and its number of kernels. */
   private readonly heads = new Column(int32)
   private readonly tails = new Column(int32)
   private readonly sizes = new Column(int32)
-  /** By event: its chain, and who comes before it there. */
+  /** Per event: its chain, and the previous event in that chain. */
   private readonly chainOf: StreamColumn
   private readonly previous: StreamColumn
 
@@ -91,7 +92,7 @@ class Chains {
     return this.heads.length
   }
 
-  /** In order of their start. */
+  /** The events of a chain, sorted by start. */
   events(chain: number): number[] {
     const head = this.heads.get(chain)
     const events = [head]
@@ -105,7 +106,7 @@ class Chains {
     const { chainOf, previous, heads, tails, sizes } = this
     let chain = chainOf.get(writer)
     if (chain === NONE || (sizes.get(chain) >= LONGEST && chainOf.get(reader) !== chain)) {
-      // A chain that is full goes on as another; the one who writes belongs to both.
+      // A full chain continues as a new chain. The writer belongs to both.
       chain = heads.length
       heads.push(writer)
       tails.push(writer)
@@ -123,7 +124,10 @@ class Chains {
   }
 }
 
-/** Launch tax that is given out once, since streams share an idle instant; not what is far too long for a launch. */
+/**
+ * Assigns each interval of launch tax only once, since streams share idle time. Launch tax of more than `FAR` between
+ * two kernels is not assigned.
+ */
 class Claims {
   private readonly intervals: Intervals
   private readonly taken: Uint8Array
@@ -146,7 +150,7 @@ class Claims {
   }
 }
 
-/** The device work ahead of it on its stream. */
+/** The previous device work on the same stream, or `NONE`. */
 function workBefore({ tracks, events: { kind, track } }: RankTimeline, event: number): number {
   const { from } = tracks[track[event]]
   let before = event - 1

@@ -1,8 +1,9 @@
 /**
- * Why a rank's device ran nothing: an idle interval ends when some work starts, which some call enqueued. After that call has
- * returned, the work waits for an event of another stream (dependency) or for nothing but the device (gap). Before, it is the
- * host's doing: the thread of that call was waiting for the device (hostBlocked), was inside operators or calls (dispatch), or,
- * if neither it nor any other thread that enqueues work was running anything, it was elsewhere (hostAbsent).
+ * Finds out why a rank's device was idle. An idle interval ends when some work starts, which a host call enqueued.
+ * After that call has returned, the work waits either for an event of another stream (dependency) or only for the
+ * device (gap). Until the call returns, the host is the cause of the idle time. If the calling thread was waiting for
+ * the device, the part is hostBlocked. If it was inside operators or calls, the part is dispatch. If neither this
+ * thread nor any other thread that enqueues work was active, the part is hostAbsent.
  */
 import {
   clip,
@@ -29,9 +30,9 @@ const byCause = <T>(of: (cause: IdlePart) => T): Record<IdlePart, T> =>
 export class IdleTime {
   private readonly rank: RankTimeline
   private readonly waits: StreamWaits
-  /** By track. */
+  /** The host time of each thread, keyed by track. */
   private readonly threads = new Map<number, HostTime>()
-  /** Of all threads that enqueue work. */
+  /** The combined host time of all threads that enqueue work. */
   private any: HostTime = { blocked: none, running: none }
 
   constructor(rank: RankTimeline, names: readonly string[]) {
@@ -44,11 +45,14 @@ export class IdleTime {
     }
   }
 
-  /** `next` gives the work that starts at the end of an idle interval, or `NONE`; it is asked in ascending order. */
+  /**
+   * Divides idle time by cause. `next` returns the work that starts at the end of an idle interval, or `NONE`. It is
+   * called with ascending times.
+   */
   divide(idle: Intervals, next: (time: number) => number): Record<IdlePart, Intervals> {
     const { start, duration, kind, track, launch } = this.rank.events
     const causes = byCause(() => new SetWriter())
-    /** Before the calls of each thread. */
+    /** Per thread: the idle time before its calls. */
     const before = new Map<number, SetWriter>()
     for (let i = 0; i < idle.length; i += 2) {
       const [from, to] = [idle[i], idle[i + 1]]
@@ -59,7 +63,7 @@ export class IdleTime {
         continue
       }
       const enqueued = Math.min(Math.max(start[call] + duration[call], from), to)
-      // A call that enqueues a copy and waits for it is not waiting yet.
+      // A call that enqueues a copy and then waits for it is not waiting yet.
       const called = kind[call] === Kind.synchronize ? Math.max(start[call], from) : enqueued
       let host = before.get(track[call])
       if (!host) before.set(track[call], (host = new SetWriter()))
@@ -72,7 +76,10 @@ export class IdleTime {
     return parts
   }
 
-  /** Time before calls of a thread: what that thread did, and where it did nothing, what others did. */
+  /**
+   * Divides the time before calls of a thread by the activity of that thread. If it was inactive, the other threads
+   * count.
+   */
   private divideHost(set: Intervals, own: HostTime, parts: Record<IdlePart, Intervals>): void {
     let left = set
     const take = (cause: IdlePart, claim: Intervals): void => {
@@ -95,7 +102,7 @@ export class IdleTime {
   }
 }
 
-/** What a thread did: disjoint. */
+/** The activity of a thread, as disjoint sets of time. */
 interface HostTime {
   readonly blocked: Intervals
   readonly running: Intervals
@@ -121,19 +128,19 @@ function enqueues({ events: { kind } }: RankTimeline, { from, to }: Track): bool
   return false
 }
 
-/** Which work had to wait for an event of another stream, as far as the trace shows. */
+/** Finds the work that had to wait for an event of another stream, as far as the trace shows it. */
 class StreamWaits {
   private readonly rank: RankTimeline
-  /** By name: whether it is a stream's wait, on the device or as the host's call. */
+  /** Per name: 1 if the name is that of a stream's wait for an event, either as a device event or as a host call. */
   private readonly isWait: Uint8Array
-  /** By call: whether its thread told a stream to wait after the call before it that enqueued work. */
+  /** Per call: 1 if its thread made a stream wait after the previous call that enqueued work. */
   private readonly told: Uint8Array
 
   constructor(rank: RankTimeline, names: readonly string[]) {
     this.rank = rank
     this.isWait = Uint8Array.from(names, (name) => Number(isStreamWait(name)))
     const { length, kind, name, launch } = rank.events
-    // A blocking copy enqueues work as a launch does.
+    // A blocking copy enqueues work, as a launch does.
     const enqueued = new Uint8Array(length)
     for (let event = 0; event < length; event++) if (launch[event] !== NONE) enqueued[launch[event]] = 1
     this.told = new Uint8Array(length)
@@ -148,14 +155,17 @@ class StreamWaits {
     }
   }
 
-  /** Between the work ahead of it on its stream, or the thread's call before its own that enqueued work, and the work. */
+  /**
+   * True if the work had to wait for another stream: a wait lies between it and the previous work of its stream, or
+   * between its host call and the thread's previous call that enqueued work.
+   */
   before(work: number, call: number): boolean {
     const { kind, name, track, launch } = this.rank.events
     const stream = this.rank.tracks[track[work]]
     let ahead = work - 1
     for (; ahead >= stream.from && !isDeviceWork(kind[ahead]); ahead--)
       if (kind[ahead] === Kind.wait && this.isWait[name[ahead]]) return true
-    // Of the kernels of one graph launch only the first waited for what the host asked for.
+    // Only the first kernel of a graph launch waited for the event that the host requested.
     if (ahead >= stream.from && launch[ahead] === call) return false
     return this.told[call] === 1
   }

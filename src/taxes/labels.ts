@@ -1,6 +1,7 @@
 /**
- * What to call device work in a chain: the operator that it belongs to, else the kernel's name without its arguments.
- * The kernels of a CUDA graph belong to whatever launched the graph, which says nothing of them, so they have their own.
+ * Names the device work of a chain. The label is the name of its operator, or otherwise the kernel's name without
+ * arguments. The operator of a CUDA graph is whatever launched the graph and says nothing about the kernels, so they
+ * use their own names.
  */
 import { type Events, NONE, type RankTimeline } from '../timeline/timeline.ts'
 
@@ -23,19 +24,22 @@ export function kernelLabel(name: string): string {
   return label.length > LONGEST ? `${label.slice(0, LONGEST - 1)}…` : label
 }
 
-/** A beginning of chains, with those that are longer by one label; found without a text for each chain that comes. */
+/**
+ * A node of a prefix tree of chains, with the chains that are longer by one label. It avoids building a text for each
+ * lookup.
+ */
 interface Prefix {
   readonly longer: Map<number, Prefix>
   chain?: readonly number[]
 }
 
-/** Labels as numbers, the same for all ranks of a timeline. */
+/** Interns labels as numbers, shared by all ranks of a timeline. */
 export class Labels {
   private readonly names: readonly string[]
   private readonly texts: string[] = []
   private readonly ids = new Map<string, number>()
   private readonly chains: Prefix = { longer: new Map() }
-  /** By name. */
+  /** Caches, indexed by name id. */
   private readonly operators: (number | undefined)[] = []
   private readonly kernels: (number | undefined)[] = []
   private readonly launchesGraph: (boolean | undefined)[] = []
@@ -57,12 +61,12 @@ export class Labels {
     return this.ofKernelItself(events, event)
   }
 
-  /** By the kernel's name in any case, for work that the operator does not tell apart. */
+  /** The label from the kernel's own name, for work whose operator does not identify it. */
   ofKernelItself({ name }: Events, event: number): number {
     return (this.kernels[name[event]] ??= this.intern(kernelLabel(this.names[name[event]])))
   }
 
-  /** The same array for the same labels: chains come again and again. */
+  /** Returns the same array for equal labels, since chains repeat. */
   chain(labels: ArrayLike<number>): readonly number[] {
     let prefix = this.chains
     for (let i = 0; i < labels.length; i++) {

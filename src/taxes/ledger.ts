@@ -1,34 +1,34 @@
 /**
- * What the audit computes, in integer nanoseconds: where the time of each rank went, in parts that are disjoint and
- * add up to the wall time to the nanosecond. The parts are sets of time, so that a ledger of any window (a step, a
- * launch) is the same sets, clipped. docs/taxes.md has the definitions and a worked example.
+ * The result of the audit, in integer nanoseconds: the time of each rank, divided into disjoint parts that add up to
+ * the wall time to the nanosecond. Parts are sets of time, so the ledger of any window (a step, a launch) is the same
+ * sets, clipped. docs/taxes.md has the definitions and a worked example.
  */
 import type { Intervals } from '../timeline/intervals.ts'
 
 /**
- * The parts of wall, each with what it is. An instant belongs to the first that claims it, in this order: compute
- * hides communication, communication hides copies, and only what is left is idle.
+ * The parts of the wall time, each with its definition. An instant belongs to the first part that claims it, in this
+ * order. Compute hides communication, and communication hides copies. Only the remaining time is idle.
  */
 export const parts = {
-  compute: 'a kernel or a fill runs, and is not known to be blocked',
+  compute: 'a kernel or a fill runs and is not known to be blocked',
   transfer:
-    'a collective moves data after its last rank has arrived, or a kernel does nothing but copy between ranks, and nothing is computed meanwhile',
-  wait: 'inside collectives of which a rank has not arrived yet, or in a kernel whose programs all wait for flags, and nothing is computed meanwhile',
+    'a collective moves data after its last rank has arrived, or a kernel only copies between ranks, and no compute runs at the same time',
+  wait: 'the rank is in a collective at which another rank has not arrived yet, or in a kernel whose programs all wait for flags, and no compute runs at the same time',
   communication:
-    'communication that is exposed and cannot be split, because traces of other ranks are missing',
-  copy: 'a copy runs, and nothing else',
-  dispatch: 'idle; the host is inside operators or launches on its way to the next work',
-  gap: 'idle; the next work is enqueued and waits for nothing but the device',
+    'exposed communication that cannot be split into wait and transfer, because traces of other ranks are missing',
+  copy: 'only a copy runs',
+  dispatch: 'idle; the host is inside operators or launch calls before the next work is enqueued',
+  gap: 'idle; the next work is enqueued and waits only for the device',
   hostBlocked: 'idle; the host waits for the device',
   hostAbsent: 'idle; the host runs neither operator nor launch',
   dependency: 'idle; the next work is enqueued and waits for an event of another stream',
-  unattributed: 'idle; nothing is known of the host, as the next work has no recorded launch',
+  unattributed: 'idle; the cause is unknown, because the launch of the next work was not recorded',
 } as const
 
 export type Part = keyof typeof parts
 export const partNames = Object.keys(parts) as readonly Part[]
 
-/** The idle ones among them, and the others. */
+/** The parts that are idle time, and the parts that are busy time. */
 export const idleParts = [
   'dispatch',
   'gap',
@@ -46,18 +46,20 @@ export const busyParts = [
   'copy',
 ] as const satisfies readonly Part[]
 
-/** Of one processor among several: it may also have nothing to do while another has. */
+/**
+ * A part of one processor's time. `vacant` means that it has nothing to do while another processor of the rank is busy.
+ */
 export type ProcessorPart = Part | 'vacant'
 
-/** Where all of a rank's time went, from `from` to `to`: disjoint sets whose union is the window. */
+/** The division of a rank's time from `from` to `to` into disjoint sets whose union is the window. */
 export interface Partition {
   readonly from: number
   readonly to: number
   readonly parts: Readonly<Record<Part, Intervals>>
-  /** Not disjoint: when any communication, any copy ran. */
+  /** The time during which any communication ran, or any copy. The two sets may overlap. */
   readonly communicating: Intervals
   readonly copying: Intervals
-  /** All waiting in collectives, hidden by compute or not. */
+  /** All waiting time in collectives, hidden by compute or not. */
   readonly waiting: Intervals
   /** All time in collectives after the last rank had arrived. */
   readonly transferring: Intervals

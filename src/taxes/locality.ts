@@ -1,24 +1,26 @@
 /**
- * The inter-kernel data locality tax of one rank: bytes that one kernel writes to device memory and the next ones read
- * back, where one fused kernel would have kept them on chip. An estimate, from the shapes of operators:
+ * Estimates the inter-kernel data locality tax of one rank: the bytes that one kernel writes to device memory and a
+ * following kernel reads back, although a fused kernel would have kept them on chip. The estimate uses the shapes of
+ * operators:
  *
- * - An operation is the kernels of one operator call that follow each other on a stream, or one communication. What it
- *   reads and writes is told by its operator's rule (shapes.ts) or by the communication's message sizes. Copies to and
- *   from the host are neither.
- * - An intermediate is a tensor that an operation writes and one of the next four operations of its stream reads: same
- *   number of elements, same type. From or to a communication on a stream of its own, the four are those of the
- *   compute stream that ended before it, or start after it. Two communications never pass something on, and two products
- *   of matrices are taken not to: queries, keys and values, or the two gradients of a layer, share an operand and have
- *   results of its size.
- * - A written tensor counts once, for its first reader; a read tensor counts once, for its nearest writer. So the bytes
- *   are never more than what is written, nor than what is read, and a tensor with several readers counts as one.
+ * - An operation is the kernels of one operator call that follow each other on a stream, or one communication. Its
+ *   reads and writes follow from the rule of its operator (shapes.ts), or from the message sizes of the communication.
+ *   Copies to and from the host are not operations.
+ * - An intermediate is a tensor that an operation writes and one of the next four operations of its stream reads. The
+ *   two must have the same number of elements and the same type. For a communication on a stream of its own, the four
+ *   operations are those of the compute stream that ended before it or that start after it. Two communications never
+ *   share an intermediate. Two matrix products are assumed not to share one: queries, keys and values, or the two
+ *   gradients of a layer, have a common operand and results of the same size.
+ * - A written tensor counts once, for its first reader. A read tensor counts once, for its nearest writer. The bytes
+ *   therefore never exceed the written bytes or the read bytes, and a tensor with several readers counts once.
  *
- * It is too low where operators have no rule, inside operators of several kernels (a split GEMM and its reduction), for
- * products that do follow each other, and for CUDA graphs, whose kernels have no operator of their own; too high where
- * a tensor of the same size and type is taken for another. `known` of `operations` says how much was seen.
+ * The estimate is too low in these cases: operators without a rule; operators of several kernels, such as a split GEMM
+ * and its reduction; products that do follow each other; and CUDA graphs, whose kernels have no operator of their own.
+ * The estimate is too high if a tensor is mistaken for another one of the same size and type. `known` of `operations`
+ * states the coverage.
  *
- * As time it is an interval. High: all bytes over the memory's bandwidth. Low: only intermediates larger than the
- * last-level cache; smaller ones may never have reached memory. It lies inside busy time.
+ * As time, the tax is an interval inside busy time. The high end is all bytes over the memory bandwidth. The low end
+ * counts only intermediates larger than the last-level cache, since smaller ones may never have reached memory.
  */
 import { Column, float64, int32, uint8 } from '../timeline/columns.ts'
 import { rankNames } from '../timeline/ranges.ts'
@@ -30,28 +32,31 @@ import { RankTraffic } from './rankTraffic.ts'
 import type { Tensor, Traffic } from './shapes.ts'
 
 export interface LocalityOptions {
-  /** Of the device's memory in bytes a second; by default that of the device's datasheet. */
+  /** The memory bandwidth in bytes per second; by default the value of the device's datasheet. */
   readonly bandwidth?: number
 }
 
-/** Intermediates in order of their consumer's start. */
+/** The intermediates of a rank, sorted by the start of their consumer. */
 export interface Locality {
-  /** Null where the device is not known. */
+  /** The memory of the device; null if the device is unknown. */
   readonly memory: DeviceMemory | null
-  /** Events of the rank. */
+  /** Indices of the rank's events. */
   readonly producer: Int32Array
   readonly consumer: Int32Array
   readonly bytes: Float64Array
-  /** 1 where the consumer is a product of matrices, or attention. */
+  /** 1 if the consumer is a matrix product or attention. */
   readonly intoProduct: Uint8Array
-  /** The consumers' starts. */
+  /** The start times of the consumers. */
   readonly start: Float64Array
-  /** How many operations there are, and of how many the traffic is known. */
+  /** The number of operations, and the number of operations whose traffic is known. */
   readonly operations: number
   readonly known: number
 }
 
-/** Of the intermediates whose consumer starts in the window. Times are nanoseconds, null for an unknown device. */
+/**
+ * The totals of the intermediates whose consumer starts in the window. Times are nanoseconds; null for an unknown
+ * device.
+ */
 export interface LocalityTime {
   readonly bytes: number
   readonly time: { readonly low: number; readonly high: number } | null
@@ -60,7 +65,7 @@ export interface LocalityTime {
 const REACH = 4
 const NANOSECONDS = 1e9
 
-/** Null, with a warning, for a rank whose trace has no shapes. */
+/** The locality of a rank. Null, with a warning, if the trace of the rank has no shapes. */
 export function localityOf(
   rank: RankTimeline,
   names: readonly string[],
@@ -90,8 +95,8 @@ export function localityOf(
       'shapes',
       rank.rank,
       ({ ranks, amount: unknown, of }) =>
-        `${rankNames(ranks)}: what ${unknown} of ${of} operations read and write is unknown (no operator, no shapes, or ` +
-        'no rule for it); the locality tax leaves them out',
+        `${rankNames(ranks)}: the reads and writes of ${unknown} of ${of} operations are unknown (no operator, no shapes, or ` +
+        'no rule for the operator); the locality tax excludes these operations',
       { count: 0, amount: found.operations - found.known, of: found.operations },
       'few',
     )
@@ -111,7 +116,7 @@ export function localityIn(
   return { bytes, time: memory && { low: nanoseconds(large, memory), high: nanoseconds(bytes, memory) } }
 }
 
-/** How long the memory takes for so many bytes. */
+/** The time that the memory takes to move the bytes, in nanoseconds. */
 export const nanoseconds = (bytes: number, { bandwidth }: DeviceMemory): number =>
   Math.round((bytes / bandwidth) * NANOSECONDS)
 
@@ -128,9 +133,9 @@ function memoryOf(
       rank.rank,
       ({ ranks }) =>
         (rank.device === null
-          ? `the device of ${rankNames(ranks)} is not in the trace`
-          : `the memory bandwidth of ${rank.device} (${rankNames(ranks)}) is not known`) +
-        ', so the locality tax is known in bytes only; give the bandwidth with --bandwidth',
+          ? `the trace does not name the device of ${rankNames(ranks)}`
+          : `the memory bandwidth of ${rank.device} (${rankNames(ranks)}) is unknown`) +
+        ', so the locality tax is given in bytes only; state the bandwidth with --bandwidth',
       { count: 0 },
       rank.device ?? '',
     )
@@ -155,13 +160,13 @@ function located(rank: RankTimeline, memory: DeviceMemory | null, found: Matcher
   }
 }
 
-/** A stream on the way through its events. */
+/** The position in the events of one stream. */
 interface Cursor {
   readonly owner: number
   readonly to: number
-  /** The event that comes next. */
+  /** The next event. */
   next: number
-  /** Its last operations, at most `REACH` of them, the latest last. */
+  /** The last operations of the stream, at most `REACH` of them, the latest at the end. */
   readonly recent: Operation[]
 }
 
@@ -170,14 +175,14 @@ interface Operation {
   readonly communicates: boolean
   readonly start: number
   end: number
-  /** The last of its kernels, which has written what it writes. */
+  /** The last kernel of the operation, after which its results are complete. */
   last: number
   readonly traffic: Traffic | null
-  /** Which of its writes have found a reader, as bits; rules have a handful. */
+  /** A bit mask of the writes that have found a reader. A rule has only a few writes. */
   taken: number
 }
 
-/** Walks over all streams at once in order of start, and pairs what is read with what was written. */
+/** Walks over all streams in order of start time and pairs reads with earlier writes. */
 class Matcher {
   readonly producers = new Column(int32)
   readonly consumers = new Column(int32)
@@ -210,7 +215,7 @@ class Matcher {
     }
   }
 
-  /** Moves on to the next device work. */
+  /** Advances the cursor to the next device work. */
   private skip(cursor: Cursor): void {
     const { kind } = this.rank.events
     while (cursor.next < cursor.to && !isDeviceWork(kind[cursor.next])) cursor.next++
@@ -271,7 +276,10 @@ class Matcher {
     }
   }
 
-  /** Pairs writes of `writer` with reads that are still free; returns those that are afterwards. */
+  /**
+   * Pairs writes of `writer` with reads that are still unpaired. Returns the bit mask of the reads that remain
+   * unpaired.
+   */
   private pair(
     event: number,
     reader: Operation,

@@ -1,7 +1,8 @@
 /**
- * Which calls of several ranks are the same: by communicator and sequence number where the trace has both, else by
- * process group and order, else by order on the stream. Orders are aligned (`align.ts`), because recordings begin and
- * stop at different calls, and a call counts as the same only where the ranks were inside at the same time.
+ * Matches the calls of several ranks that belong to one collective. Calls are matched by communicator and sequence
+ * number if the trace has both, else by process group and order, else by order on the stream. Orders are aligned
+ * (`align.ts`), because recordings begin and end at different calls. Calls match only if the ranks were inside them at
+ * the same time.
  */
 import { Column, int32 } from '../timeline/columns.ts'
 import { sequenceOf, type Timeline } from '../timeline/timeline.ts'
@@ -11,23 +12,23 @@ import { clocksOf, fromCommon } from './clocks.ts'
 import { type Clock, toCommon } from './collective.ts'
 import { GrowingMatches, Matches } from './matches.ts'
 
-/** Lanes with fewer calls are matched last, when the clocks are known from the others. */
+/** Lanes with fewer calls than this are matched last, when the clocks are known from the other lanes. */
 const SHORT = 16
-/** Up to this many ranks, every two are compared to find groups that look alike. */
+/** Up to this many ranks, all pairs of ranks are compared to find groups that look alike. */
 const ALL_PAIRS = 16
-/** Calls that are compared for that. */
+/** The number of calls per rank that such a comparison uses. */
 const SAMPLE = 128
-/** One numbered call is at most this many kernels, on average. */
+/** The most kernels per numbered call, on average. */
 const KERNELS_PER_CALL = 8
-/** Ends this close, in nanoseconds, and of most calls, leave no doubt that ranks are in one group. */
+/** If the ends of most calls differ by at most this, in nanoseconds, the ranks are certainly in one group. */
 const CERTAIN = 4e3
-/** Where few calls match, the probability below which that is no chance. */
+/** If few calls match, the match is accepted only if its probability by chance is below this. */
 const CHANCE = 1e-4
 
-/** The share of calls of one group that end together. */
+/** The fraction of calls that must match and end together for ranks of one group. */
 const MOST = 0.75
 
-/** Every communication call of the timeline is in exactly one of them. */
+/** Matches all communication calls of the timeline. Each call is in exactly one match. */
 export function matchCalls(timeline: Timeline): Matches {
   const lanes = lanesOf(timeline)
   const matches = new Matches()
@@ -49,11 +50,11 @@ export function matchCalls(timeline: Timeline): Matches {
   return matches
 }
 
-/** Whether which ranks meet in a lane is only inferred from when their calls end. */
+/** True if the ranks that communicate in a lane are inferred only from the ends of their calls. */
 const isGuessed = ({ oneGroup, size }: Lane, { ranks }: Timeline): boolean =>
   !oneGroup && size !== ranks.length
 
-/** Whether calls have numbers of their own; where most share one, it is no number of the call. */
+/** True if the sequence numbers distinguish calls. If most calls share one number, it does not identify a call. */
 function numbersTell({ ranks }: Timeline, lane: Lane): boolean {
   return lane.ranks.every(({ rank, events }) => {
     const numbers = new Set<number>()
@@ -73,7 +74,8 @@ function matchNumbers({ ranks }: Timeline, lane: Lane, matches: Matches): void {
   for (const { rank, events } of lane.ranks) {
     const times = new Map<number, number>()
     for (const event of events) {
-      // Several kernels of one call have one number; the k-th is the k-th on all ranks.
+      // The kernels of one call share one number. The k-th kernel of a rank matches the k-th kernel of every other
+      // rank.
       const number = sequenceOf(ranks[rank].events, event)
       const time = times.get(number) ?? 0
       times.set(number, time + 1)
@@ -86,11 +88,11 @@ function matchNumbers({ ranks }: Timeline, lane: Lane, matches: Matches): void {
   for (let match = 0; match < growing.length; match++) growing.finish(match, lane.by, false, matches)
 }
 
-/** What is known of the clocks before a lane is matched. */
+/** The clocks as far as they are known before a lane is matched. */
 class KnownClocks {
   private readonly clocks: readonly Clock[]
   private readonly timeline: Timeline
-  /** By rank; ranks that matched collectives tie together have the same. */
+  /** Per rank: an id that is equal for all ranks that are connected by matched collectives. */
   private readonly tied: number[]
 
   constructor(timeline: Timeline, matches: Matches) {
@@ -106,7 +108,7 @@ class KnownClocks {
       for (let rank = 0; rank < this.tied.length; rank++) if (this.tied[rank] === other) this.tied[rank] = one
   }
 
-  /** What to add to a time of `from` around `at` to have it on the clock of `to`. */
+  /** The nanoseconds to add to a time of `from` near `at` to place it on the clock of `to`. */
   hint(from: number, to: number, at: number): Hint | null {
     const [one, other] = [this.clocks[from], this.clocks[to]]
     const trusted = this.tied[from] === this.tied[to]
@@ -118,7 +120,7 @@ class KnownClocks {
 
 const middleOf = ({ ends }: Spans): number => (ends[0] + ends[ends.length - 1]) / 2
 
-/** The calls of a lane, apart by group where the lane holds several that the trace does not tell apart. */
+/** Separates the calls of a lane by group, if the lane holds several groups that the trace does not distinguish. */
 function groupsOf(lane: Lane, clocks: KnownClocks): (readonly Calls[])[] {
   const { size, ranks } = lane
   if (lane.oneGroup || size === null || size >= ranks.length) return [ranks]
@@ -133,14 +135,14 @@ const sample = (calls: Calls): Spans => ({
   ends: calls.ends.subarray(0, SAMPLE),
 })
 
-/** How far ends of two ranks are apart where they match at all, else infinity. */
+/** The median difference between the ends of two ranks if they match at all, else infinity. */
 function disagreement(a: Calls, b: Calls, clocks: KnownClocks): number {
   const [one, other] = [sample(a), sample(b)]
   const found = align(one, other, clocks.hint(b.rank, a.rank, middleOf(other)))
   return holds(found, one, other) ? found.skew : Infinity
 }
 
-/** Ranks whose ends agree best come together first, up to the size of a group. */
+/** Forms groups by merging the ranks whose ends agree best first, up to the size of a group. */
 function groupsByPairs(ranks: readonly Calls[], size: number, clocks: KnownClocks): Calls[][] {
   const pairs: { a: number; b: number; skew: number }[] = []
   for (let a = 0; a < ranks.length; a++)
@@ -161,7 +163,10 @@ function groupsByPairs(ranks: readonly Calls[], size: number, clocks: KnownClock
     .map((group) => group.sort((one, other) => one.rank - other.rank))
 }
 
-/** Neighbouring ranks, or ranks at equal distances, whichever agrees better: so groups are laid out as a rule. */
+/**
+ * Forms groups of neighbouring ranks or of ranks at equal distances, whichever agrees better. Groups usually have such
+ * layouts.
+ */
 function groupsByPlace(ranks: readonly Calls[], size: number, clocks: KnownClocks): Calls[][] {
   const groups = Math.ceil(ranks.length / size)
   const layouts = [
@@ -179,12 +184,12 @@ function groupsByPlace(ranks: readonly Calls[], size: number, clocks: KnownClock
   return tried[0].sum <= tried[1].sum ? tried[0].made : tried[1].made
 }
 
-/** Whether an alignment of ranks that need not be in one group is more than chance. */
+/** True if an alignment of ranks that need not be in one group is better than chance. */
 function holds({ matched, together, maximumSkew }: Alignment, a: Spans, b: Spans): boolean {
   const [na, nb] = [a.ends.length, b.ends.length]
   if (matched === 0 || together < MOST * matched) return false
   if (matched >= MOST * Math.min(na, nb)) return true
-  // How many calls of ranks that have nothing to do with each other would end as close as these do; Poisson's law.
+  // The expected number of calls of unrelated ranks that would end this close by chance, by a Poisson distribution.
   const span = Math.max(b.ends[nb - 1] - b.ends[0], a.ends[na - 1] - a.ends[0])
   const expected = (na * nb * 2 * maximumSkew) / span
   if (expected >= 1) return false
@@ -193,7 +198,7 @@ function holds({ matched, together, maximumSkew }: Alignment, a: Spans, b: Spans
   return chance < CHANCE
 }
 
-/** Adds one rank after the other to what is known of the group, or of another that looks alike. */
+/** Adds one rank after the other to the matches of the group, or to those of another group that looks alike. */
 function matchOrder(
   lane: Lane,
   group: readonly Calls[],
@@ -208,7 +213,7 @@ function matchOrder(
   const merged: Merged[] = []
   for (const calls of group) {
     let best: { into: Merged; found: Alignment } | null = null
-    // Neighbours are in one group as a rule.
+    // Neighbouring ranks are usually in one group.
     for (const into of merged.toReversed()) {
       const found = align(into.spans, calls, clocks.hint(calls.rank, into.rank, middleOf(calls)))
       if (lane.oneGroup) found.matched += pairByOrder(into.spans, calls, found.pairs)
@@ -223,16 +228,16 @@ function matchOrder(
     for (const match of order) growing.finish(match, lane.by, guessed, matches)
 }
 
-/** Clearly more calls, or about as many whose ends agree better. */
+/** True if an alignment matches clearly more calls, or about as many calls with better agreement of their ends. */
 const isBetter = (one: Alignment, other: Alignment): boolean =>
   one.matched > 1.1 * other.matched || (one.matched > 0.9 * other.matched && one.skew < other.skew)
 
-/** The calls of several ranks in one order, on the clock of the first of them. */
+/** The merged calls of several ranks in one order, on the clock of the first rank. */
 class Merged {
   readonly rank: number
   spans: Spans
   readonly growing = new GrowingMatches()
-  /** The collectives that the calls are, by number. */
+  /** The index of each call's collective. */
   order: Uint32Array
 
   constructor({ rank, events, signatures, loose, starts, ends }: Calls) {
@@ -251,10 +256,10 @@ class Merged {
     if (matched < pairs.length) this.insert(calls, pairs, distances)
   }
 
-  /** Puts the calls that only this rank has where they belong in the order, for the ranks that follow. */
+  /** Inserts the calls that only this rank has into the order, so that later ranks can match them. */
   private insert(calls: Calls, pairs: Int32Array, distances: Float64Array): void {
     const old = this.spans
-    // Each entry is a call of the old order, or the complement of one that only this rank has.
+    // An entry is the index of a call in the old order, or the bitwise complement of the index of a new call.
     const entries = new Column(int32)
     const following = new Int32Array(pairs.length + 1).fill(old.ends.length)
     for (let j = pairs.length - 1; j >= 0; j--) following[j] = pairs[j] < 0 ? following[j + 1] : pairs[j]

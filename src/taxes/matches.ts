@@ -1,28 +1,28 @@
 /**
- * Which calls of several ranks are the same, in columns: a rank may have hundreds of thousands of collectives, and as
- * objects of their own they would take more memory than its events.
+ * Stores the matches of calls across ranks in columns. A rank may have hundreds of thousands of collectives, and as
+ * separate objects they would take more memory than its events.
  */
 import { Column, int32, uint8 } from '../timeline/columns.ts'
 import { NONE } from '../timeline/timeline.ts'
 import type { MatchedBy } from './collective.ts'
 import { meansOfNumber, numberOfMeans } from './collectiveTable.ts'
 
-/** One collective: which ranks' calls are it. */
+/** One collective, with the calls of the ranks that take part in it. */
 export interface Match {
-  /** Null where only one rank is known. */
+  /** The matching method; null if only one rank is known. */
   readonly by: MatchedBy | null
   /** Indices into the timeline's ranks, ascending. */
   readonly members: readonly number[]
-  /** The event of each. */
+  /** The event of each member. */
   readonly events: readonly number[]
-  /** Whether the trace does not say which ranks are in the group, so that other calls may be the same ones. */
+  /** True if the trace does not list the ranks of the group, so that the match may be wrong. */
   readonly guessed: boolean
 }
 
 export class Matches {
   private readonly by = new Column(uint8)
   private readonly guesses = new Column(uint8)
-  /** Where the members of each end. */
+  /** The end of each collective's members in the columns below. */
   private readonly ends = new Column(int32)
   private readonly members = new Column(int32)
   private readonly events = new Column(int32)
@@ -43,7 +43,7 @@ export class Matches {
     this.events.push(event)
   }
 
-  /** `by` counts where there are several ranks. */
+  /** Completes the collective. `by` is ignored if it has only one rank. */
   close(by: MatchedBy | null, guessed: boolean): void {
     const count = this.members.length - this.start(this.ends.length)
     this.by.push(numberOfMeans(count > 1 ? by : null))
@@ -51,12 +51,12 @@ export class Matches {
     this.ends.push(this.members.length)
   }
 
-  /** Over all collectives. */
+  /** The number of members of all collectives. */
   get memberCount(): number {
     return this.members.length
   }
 
-  /** How many ranks are known of a collective. */
+  /** The number of known ranks of a collective. */
   size(index: number): number {
     return this.ends.get(index) - this.start(index)
   }
@@ -78,7 +78,7 @@ export class Matches {
     for (let index = 0; index < this.length; index++) yield this.at(index)
   }
 
-  /** Those of several ranks. */
+  /** The collectives with several ranks. */
   *shared(): Generator<Match> {
     for (let index = 0; index < this.length; index++) if (this.size(index) > 1) yield this.at(index)
   }
@@ -88,9 +88,12 @@ export class Matches {
   }
 }
 
-/** Collectives to which ranks are still added: the members of all in one list, each with the next of its collective. */
+/**
+ * Collectives to which ranks are still being added. All members are in one list, and each links to the next of its
+ * collective.
+ */
 export class GrowingMatches {
-  /** By collective: its first member and its latest. */
+  /** Per collective: its first and its latest member. */
   private readonly first = new Column(int32)
   private readonly last = new Column(int32)
   private readonly members = new Column(int32)
@@ -101,7 +104,7 @@ export class GrowingMatches {
     return this.first.length
   }
 
-  /** The number of a new one. */
+  /** Begins a collective and returns its index. */
   begin(member: number, event: number): number {
     this.first.push(this.push(member, event))
     this.last.push(this.members.length - 1)
@@ -114,7 +117,7 @@ export class GrowingMatches {
     this.last.set(match, place)
   }
 
-  /** Adds one of them to those that are complete. */
+  /** Appends a completed collective to `matches`. */
   finish(match: number, by: MatchedBy, guessed: boolean, matches: Matches): void {
     for (let i = this.first.get(match); i !== NONE; i = this.next.get(i))
       matches.member(this.members.get(i), this.events.get(i))

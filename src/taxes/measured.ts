@@ -1,13 +1,13 @@
-/** A set of time that can be asked how much of it lies in a window, in the time of a binary search. */
+/** A set of time that computes its total within any window in the time of a binary search. */
 import type { Intervals } from '../timeline/intervals.ts'
 import { countBefore } from '../timeline/search.ts'
 
-/** A sum is kept of every so many intervals: there may be as many as kernels. */
+/** A running sum is stored for every `BLOCK` intervals, since there may be as many intervals as kernels. */
 const BLOCK = 16
 
 export class Measured {
   readonly intervals: Intervals
-  /** All before each block. */
+  /** The total of all intervals before each block. */
   private readonly sums: Float64Array
 
   constructor(intervals: Intervals) {
@@ -22,7 +22,7 @@ export class Measured {
     return from < to ? this.before(to) - this.before(from) : 0
   }
 
-  /** How much of it lies in another set. */
+  /** The total time that the set has in common with another set. */
   of(other: Intervals): number {
     let sum = 0
     for (let i = 0; i < other.length; i += 2) sum += this.within(other[i], other[i + 1])

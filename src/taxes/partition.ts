@@ -1,7 +1,7 @@
 /**
- * Where a rank's time went in a trace, as attribution.ts divides it: the rank is one processor, on which compute hides
- * communication and communication hides copies. Of a run of our own, what the programs recorded counts instead: the rank
- * computes while one of them is not blocked, on whatever worker.
+ * Divides the time of a rank in a trace by means of attribution.ts. The rank is one processor, on which compute hides
+ * communication, and communication hides copies. For Arke's own runs, the events recorded inside kernels are used
+ * instead: the rank computes while at least one of its programs is not blocked, on any worker.
  */
 import { Column, float64 } from '../timeline/columns.ts'
 import { activity, clip, intersection, union, unionOf } from '../timeline/intervals.ts'
@@ -13,16 +13,16 @@ import type { Collectives } from './collectiveTable.ts'
 import { IdleTime } from './idle.ts'
 import type { Partition } from './ledger.ts'
 
-/** How a rank's communication divides; sets that need not be disjoint. */
+/** The division of a rank's communication into sets that may overlap. */
 export interface CommunicationTime {
   readonly waiting: Intervals
   readonly transferring: Intervals
 }
 
 /**
- * The window of a whole recording: from the first device work that was enqueued while it ran to the last end of any.
- * Work before that was enqueued before the recording began, and nothing is known of why it ran when it did. If that would
- * be more than half of the recorded time, launches are missing rather than early, and the trace is taken whole.
+ * The window of a whole recording: from the first device work with a recorded launch to the last end of device work.
+ * Earlier work was enqueued before the recording began, and the reason for its timing is unknown. If the earlier work
+ * would be more than half of the recorded time, launches are missing rather than early, and the whole trace is used.
  */
 export function recordedSpan(rank: RankTimeline): readonly [from: number, to: number] | null {
   const { start, kind, launch } = rank.events
@@ -40,7 +40,7 @@ export function recordedSpan(rank: RankTimeline): readonly [from: number, to: nu
   return [first - from <= (to - from) / 2 ? first : from, to]
 }
 
-/** By rank of the timeline: when it was in a collective before the last rank arrived, and when after. */
+/** Per rank of the timeline: the time in collectives before the last rank arrived, and after. */
 export function communicationTimes(
   { ranks }: Timeline,
   { rank: ranksOf, event: events, wait: waitOf }: Collectives,
@@ -121,7 +121,10 @@ export function partitionOf(
   }
 }
 
-/** Finds the work that starts at a time; times must ascend. Of several, one whose launch is known. */
+/**
+ * Returns a function that finds the work that starts at a time. Times must ascend. Work with a known launch is
+ * preferred.
+ */
 function nextWork(rank: RankTimeline): (time: number) => number {
   const { start, duration, kind, launch } = rank.events
   const streams = rank.tracks.filter(({ role }) => role === 'stream')

@@ -1,4 +1,7 @@
-/** What device work of a rank reads and writes: of a communication what the trace says of it, of all else what its operator does. */
+/**
+ * The reads and writes of a rank's device work: from the trace's metadata for a communication, otherwise from its
+ * operator.
+ */
 import { Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
 import { communicationTraffic, type Traffic, trafficOf } from './shapes.ts'
 
@@ -13,7 +16,7 @@ export class RankTraffic {
     this.names = names
   }
 
-  /** The same object for all events of which the same is known; null where nothing is. */
+  /** The traffic of an event, or null if unknown. Events with the same metadata share one object. */
   of(event: number): Traffic | null {
     const { kind, name, communication, operator, operands } = this.rank.events
     if (kind[event] === Kind.memcpy && !/DtoD|Device -> Device/.test(this.names[name[event]])) return null

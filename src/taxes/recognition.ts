@@ -1,53 +1,57 @@
 /**
- * Which operation of Arke does what a chain does. The audit knows no operations: each brings a recogniser, which gets the chain's
- * kernels as what they compute and gives the options of its operation, or null where shapes or types do not fit. Where several
- * recognise a chain, the one that does most of it counts.
+ * Finds the operation of Arke that can replace a chain. The audit itself knows no operations. Each operation provides a
+ * recogniser, which receives the computations of the chain's kernels and returns the options of its operation, or null
+ * if shapes or types do not fit. If several operations recognise a chain, the one that replaces the most kernels is
+ * used.
  */
 import { NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { RankTraffic } from './rankTraffic.ts'
 import type { Tensor, Traffic } from './shapes.ts'
 
-/** A kernel, a collective and a kernel, as far as the trace tells. */
+/** A chain of a kernel, a collective and a kernel, as far as the trace describes it. */
 export interface FoundChain {
   readonly before: Traffic | null
   readonly collective: {
-    /** As `Communication.collective`. */
+    /** The kind of collective, spelled as in `Communication.collective`. */
     readonly kind: string
-    /** How many meet in it, where the trace tells. */
+    /** The number of ranks in the collective; null if the trace does not state it. */
     readonly ranks: number | null
     readonly sends: readonly Tensor[]
     readonly brings: readonly Tensor[]
-    /** Extents of what a rank sends, which the message itself does not have: of what it was called with, and of what was written before. */
+    /**
+     * Possible extents of the data that a rank sends, since the message itself has none. They are the operands of the
+     * communication's operator and the tensors that the kernel before wrote.
+     */
     readonly slices: readonly (readonly number[])[]
   }
   readonly after: Traffic | null
 }
 
-/** The options of an operation that does what a chain does, by their names on the command line. */
+/** The options of an operation that replaces a chain, with their names on the command line. */
 export interface Recognised {
   readonly shape: Readonly<Record<string, number>>
   readonly dtype: string
   readonly shard?: string
   readonly ranks: number | null
-  /** Which kernels of the chain it does. */
+  /** The kernels of the chain that the operation replaces. */
   readonly replaces: readonly ('before' | 'collective' | 'after')[]
 }
 
 export interface Recogniser {
-  /** Of the operation. */
+  /** The name of the operation. */
   readonly name: string
   readonly recognise: (chain: FoundChain) => Recognised | null
 }
 
-/** What a candidate says of an operation. */
+/** The recognised operation as it appears in a candidate. */
 export interface RecognisedOperation {
   readonly name: string
   readonly shapes: string
-  /** How to try it. */
+  /** The command that benchmarks the operation. */
   readonly command: string
 }
 
-/** Of a kernel, a collective of this kind and a kernel, which are events of the rank. */
+/** Recognises the operation for a kernel, a collective of this kind and a kernel, given as events of the rank. */
 export function recognised(
   recognisers: readonly Recogniser[],
   { events, operands, communications }: RankTimeline,
@@ -91,10 +95,10 @@ function shapesText(found: Recognised): string {
   return [...extentsOf(found), found.dtype, ...shard].join(', ') + ranks
 }
 
-/** That a bench takes. */
+/** The most ranks that `arke bench` accepts. */
 const mostRanks = 64
 
-/** As src/cli/benchOptions.ts reads it. */
+/** Formats the command as src/cli/benchOptions.ts parses it. */
 function benchCommand(name: string, found: Recognised): string {
   const { dtype, shard, ranks } = found
   const command = `arke bench ${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`

@@ -1,15 +1,15 @@
-/** What comes several times without a break in a sequence, found from left to right. */
+/** Finds immediate repetitions in a sequence, from left to right. */
 
 export interface Repetition {
   readonly from: number
   readonly period: number
-  /** At least two. */
+  /** The number of repetitions, at least two. */
   readonly times: number
 }
 
 /**
- * Of what repeats from a position on, the period that covers most counts, of several the shortest; then it goes on
- * behind. Periods are at most `longest`, and what repeats covers at least `fewest` positions.
+ * At each position, the period that covers the most positions is chosen; among equals, the shortest. The search then
+ * continues after the repetition. Periods are at most `longest`, and a repetition covers at least `fewest` positions.
  */
 export function repetitions(sequence: Int32Array, longest: number, fewest: number): Repetition[] {
   const found: Repetition[] = []
@@ -19,7 +19,7 @@ export function repetitions(sequence: Int32Array, longest: number, fewest: numbe
     let [best, covered] = [0, 0]
     for (let again = next[at]; again < sequence.length && again - at <= longest; again = next[again]) {
       const period = again - at
-      // A multiple of a period that repeats ends no later than it does.
+      // A multiple of a repeating period covers no more positions than the period itself.
       if (at + 2 * period > sequence.length || (best > 0 && period % best === 0)) continue
       let same = 1
       while (again + same < sequence.length && sequence[at + same] === sequence[again + same]) same++
@@ -34,7 +34,7 @@ export function repetitions(sequence: Int32Array, longest: number, fewest: numbe
   return found
 }
 
-/** For each position the next with the same value, or the length. */
+/** For each position, the next position with the same value, or the length of the sequence. */
 function nextSame(sequence: Int32Array): Int32Array {
   const next = new Int32Array(sequence.length)
   const last = new Map<number, number>()

@@ -1,13 +1,14 @@
 /**
- * Runs of small kernels on one rank: at least three kernels or fills that follow each other on a stream, each shorter
- * than 10 microseconds, which is about twice what a launch costs, so that launching is as dear as computing. Other
- * device work ends a run, and so does a wait for the host or for another stream, or launch tax of more than a
- * millisecond at one place, in which the host did more than to launch the next kernel. The host's absence does not.
+ * Finds runs of small kernels on one rank: at least three kernels or fills that follow each other on a stream, each
+ * shorter than 10 microseconds. That is about twice the cost of a launch, so launching costs as much as computing. A
+ * run ends at other device work, at a wait for the host or for another stream, and at more than a millisecond of launch
+ * tax in one interval, since the host then did more than launch the next kernel. Time in which the host is absent does
+ * not end a run.
  *
- * Kernels go by their operator, but those of an operator that has three or more by their own names.
- * What comes again and again in a run, like the layers of a model, is one chain that occurs so often; what lies between
- * two of its occurrences is not saved. A chain saves the launch tax between its kernels, which where streams share an
- * idle instant is the first stream's, and the locality among them.
+ * Kernels are labelled by their operator. If an operator has three or more kernels, they are labelled by their own
+ * names. A sequence that repeats within a run, such as the layers of a model, is one chain with that many occurrences.
+ * The time between two occurrences is not counted as saved. A chain saves the launch tax between its kernels and the
+ * locality tax among them. Idle time that several streams share counts only for the first stream.
  */
 import { Column, float64, int32 } from '../timeline/columns.ts'
 import { difference, union, unionOf } from '../timeline/intervals.ts'
@@ -23,10 +24,10 @@ import { StreamColumn } from './streamColumn.ts'
 
 export const SMALL = 10_000
 const FEWEST = 3
-/** In one chain; a longer one would be nobody's fused kernel. */
+/** The most kernels in one chain. Nobody would write a fused kernel for a longer chain. */
 const LONGEST = 128
 
-/** Some kernels of a run that are one occurrence; positions in its stream's kernels. */
+/** One occurrence of a chain within a run. Positions are indices into the stream's kernels. */
 interface Piece {
   readonly from: number
   readonly to: number
@@ -44,7 +45,10 @@ export function* runsOf(
   const { parts } = partition
   const barred = new Measured(union(parts.hostBlocked, parts.dependency))
   const pieceOf = locality && new StreamColumn(rank)
-  /** By piece: its labels, its first kernel and its last, and what it saves; there may be as many as steps times layers. */
+  /**
+   * Per piece: its labels, its first and last kernel, and its savings. There may be as many pieces as steps times
+   * layers.
+   */
   const chains: (readonly number[])[] = []
   const first = new Column(int32)
   const last = new Column(int32)
@@ -69,7 +73,7 @@ export function* runsOf(
       (from, to) => barred.within(from, to) > 0 || launching.within(from, to) > FAR,
     )
     if (runs.length === 0) continue
-    // What an earlier stream saves is no longer there to be saved.
+    // Time that an earlier stream saves cannot be saved again.
     if (saved.length > 0) launch = new Measured(difference(launch.intervals, unionOf(saved.all())))
     const labelled = new Int32Array(kernels.length)
     for (let run = 0; run < runs.length; run += 2) {
@@ -112,7 +116,7 @@ export function* runsOf(
   }
 }
 
-/** By event: how many kernels the operator has, up to 255. */
+/** Per event: the number of kernels of the operator, up to 255. */
 function kernelsPerCall({ events: { length, kind, operator } }: RankTimeline): Uint8Array {
   const counts = new Uint8Array(length)
   for (let event = 0; event < length; event++) {
@@ -122,7 +126,7 @@ function kernelsPerCall({ events: { length, kind, operator } }: RankTimeline): U
   return counts
 }
 
-/** The small kernels of a stream, and which of them are runs: from, to, from, to. */
+/** The small kernels of a stream, and the runs among them as pairs of from and to. */
 function findRuns(
   { events }: RankTimeline,
   { from, to }: Track,
@@ -154,7 +158,7 @@ function findRuns(
   return { kernels, runs: runs.all() }
 }
 
-/** A run as chains: what repeats, and what is left between. */
+/** Splits a run into chains: the repetitions, and the kernels between them. */
 function split(run: Int32Array, again: number, labels: Labels): Piece[] {
   const pieces: Piece[] = []
   const piece = (from: number, to: number, kernels: number): void => {
@@ -171,7 +175,7 @@ function split(run: Int32Array, again: number, labels: Labels): Piece[] {
   for (const { from, period, times } of repetitions(run, LONGEST, FEWEST)) {
     alone(done, from)
     done = from + period * times
-    // Two kernels are no run; many of them are.
+    // A repetition of one or two kernels becomes one chain, since a single occurrence is too short to be a run.
     if (period < FEWEST) piece(from, done, period)
     else for (let at = from; at < done; at += period) piece(at, at + period, period)
   }
@@ -179,7 +183,7 @@ function split(run: Int32Array, again: number, labels: Labels): Piece[] {
   return pieces
 }
 
-/** The launch tax between some of the kernels; what was counted is added to `saved`. */
+/** The launch tax between consecutive kernels. The counted intervals are added to `saved`. */
 function measure(
   { events }: RankTimeline,
   kernels: Int32Array,

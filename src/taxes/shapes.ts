@@ -1,8 +1,8 @@
 /**
- * What an operator reads from device memory and writes to it, from the shapes and types it was called with. Each
- * operator has one rule. What a rule does not know for sure is left out: the result of a reduction, whose dimensions
- * are not among the shapes; the result of a conversion, whose type is not; lists of tensors, which come without a type.
- * An operator without a rule is unknown: null, never a guess.
+ * Computes the tensors that an operator reads from and writes to device memory, from the shapes and types of its
+ * operands. Each operator has one rule. A rule leaves out tensors that are not certain: the result of a reduction,
+ * whose dimensions are not among the shapes; the result of a conversion, whose type is not recorded; and lists of
+ * tensors, which have no type. The traffic of an operator without a rule is unknown (null) and never guessed.
  */
 import type { Communication, Operands } from '../timeline/timeline.ts'
 import { boolean, elementType, type ElementType, float32, isNarrower, promote } from './dtypes.ts'
@@ -14,24 +14,24 @@ export interface Tensor {
   readonly bytes: number
 }
 
-/** As far as known. */
+/** The known reads and writes of an operation. */
 export interface Traffic {
   readonly reads: readonly Tensor[]
   readonly writes: readonly Tensor[]
-  /** A product of matrices. */
+  /** True if the operation is a matrix product. */
   readonly product?: boolean
-  /** Products of matrices are part of it. */
+  /** True if the operation is attention, which contains matrix products. */
   readonly attention?: boolean
-  /** Where the extents tell. */
+  /** The computation, if it follows from the extents. */
   readonly computes?: Computation
 }
 
 export type Computation = Product | Attention | Norm
 
-/** A product whose right operand is one matrix. */
+/** A matrix product whose right operand is a single matrix. */
 export interface Product {
   readonly kind: 'product'
-  /** Its last extent is the depth, all others are rows. */
+  /** The left operand. Its last extent is the depth (K), and all other extents are rows. */
   readonly left: Tensor
   readonly right: Tensor
   readonly columns: number
@@ -44,21 +44,21 @@ export interface Attention {
   readonly batch: number
   readonly queryHeads: number
   readonly kvHeads: number
-  /** Extent of a head. */
+  /** The extent of a head. */
   readonly D: number
   readonly queryTokens: number
-  /** Of the cache, in each sequence; null where it is paged. */
+  /** The number of tokens per sequence in the key-value cache; null if the cache is paged. */
   readonly tokens: number | null
 }
 
-/** Over the last extent. */
+/** A normalisation over the last extent. */
 export interface Norm {
   readonly kind: 'norm'
   readonly norm: 'layer' | 'rms'
   readonly input: Tensor
 }
 
-/** The operands by position; null for what is no tensor of a known type. */
+/** The operands by position; null for operands that are not tensors of a known type. */
 type Inputs = readonly (Tensor | null)[]
 type Rule = (inputs: Inputs) => Traffic | null
 
@@ -70,7 +70,10 @@ export function tensor(shape: readonly number[], type: ElementType): Tensor {
 const present = (inputs: Inputs): Tensor[] => inputs.filter((one) => one !== null)
 const known = (...tensors: (Tensor | null | undefined)[]): Tensor[] =>
   tensors.filter((one) => one !== null && one !== undefined)
-/** An operand that has extents; a tensor without is a number, read from anywhere. */
+/**
+ * The operand at a position if it has extents, else null. A tensor without extents is a scalar, which need not be in
+ * memory.
+ */
 const at = (inputs: Inputs, position: number): Tensor | null => {
   const one = inputs.length > position ? inputs[position] : null
   return one && one.shape.length > 0 ? one : null
@@ -88,7 +91,10 @@ function broadcast(tensors: readonly Tensor[]): number[] | null {
   return shape.reverse()
 }
 
-/** Numbers among the tensors do not widen the result unless they are of another kind, and then it is not known here. */
+/**
+ * The result type of the tensors. Scalars do not widen it unless they have a wider category; the type is then unknown
+ * (null).
+ */
 function promoted(tensors: readonly Tensor[]): ElementType | null {
   const dimensioned = tensors.filter(({ shape }) => shape.length > 0)
   const counted = dimensioned.length > 0 ? dimensioned : tensors
@@ -100,7 +106,7 @@ function promoted(tensors: readonly Tensor[]): ElementType | null {
 const made = (shape: readonly number[] | null, type: ElementType | null): Tensor[] =>
   shape && type ? [tensor(shape, type)] : []
 
-/** One result of the shape that all tensors widen to; its type is theirs, or `always`. */
+/** One result with the broadcast shape of all tensors. Its type is the promoted type, or `always`. */
 const elementwise =
   (always?: ElementType, from = 0): Rule =>
   (inputs) => {
@@ -111,7 +117,10 @@ const elementwise =
     }
   }
 
-/** As `elementwise`, but a result of whole numbers is in a floating type that the trace does not name. */
+/**
+ * Like `elementwise`, but leaves out integer results, since they are converted to a floating type that the trace does
+ * not name.
+ */
 const floating: Rule = (inputs) => {
   const traffic = elementwise()(inputs)
   return (
@@ -122,12 +131,12 @@ const floating: Rule = (inputs) => {
   )
 }
 
-/** Reads all operands, and writes over some of them or makes tensors just like them. */
+/** Reads all operands and overwrites some of them, or creates tensors of the same shape and type. */
 const over =
   (...written: readonly number[]): Rule =>
   (inputs) => ({ reads: present(inputs), writes: known(...written.map((position) => at(inputs, position))) })
 
-/** Reads the operands at the one list of positions and writes those at the other. */
+/** Reads the operands at the positions `reads` and writes the operands at the positions `writes`. */
 const between =
   (reads: readonly number[], writes: readonly number[]): Rule =>
   (inputs) => ({
@@ -135,16 +144,16 @@ const between =
     writes: known(...writes.map((position) => at(inputs, position))),
   })
 
-/** Writes over the first operand and reads the others. */
+/** Overwrites the first operand and reads the others. */
 const intoFirst = (inputs: Inputs): Traffic => ({
   reads: present(inputs.slice(1)),
   writes: known(at(inputs, 0)),
 })
 
-/** Reads all tensors; what it writes depends on what the trace does not tell. */
+/** Reads all tensors. The writes are unknown, since they depend on arguments that the trace does not record. */
 const reading: Rule = (inputs) => ({ reads: present(inputs), writes: [] })
 
-/** Multiplies the operands at `a` and `b`, matrices of the last two extents; extents before them widen. */
+/** Multiplies the operands at `a` and `b`, matrices of the last two extents. The extents before them are broadcast. */
 const product =
   (a: number, b: number, transposed = false): Rule =>
   (inputs) => {
@@ -158,7 +167,9 @@ const product =
     return { ...traffic, computes: { kind: 'product', left, right, columns: shape[shape.length - 1] } }
   }
 
-/** The extents of a product; the second operand of a linear layer is transposed. Null where they do not fit. */
+/**
+ * The extents of a matrix product; null if the operands do not fit. The second operand of a linear layer is transposed.
+ */
 export function productShape(
   left: readonly number[],
   right: readonly number[],
@@ -175,7 +186,10 @@ export function productShape(
 const broadcastShapes = (a: readonly number[], b: readonly number[]): number[] | null =>
   broadcast([tensor(a, float32), tensor(b, float32)])
 
-/** Which extents are heads and tokens, of queries and of keys; the first is the batch, the last that of a head. */
+/**
+ * The positions of the heads and tokens among the extents. The first extent is the batch, and the last is the head
+ * extent.
+ */
 interface HeadLayout {
   readonly heads: number
   readonly tokens: number
@@ -183,7 +197,10 @@ interface HeadLayout {
 const headsFirst: HeadLayout = { heads: 1, tokens: 2 }
 const tokensFirst: HeadLayout = { heads: 2, tokens: 1 }
 
-/** Queries, keys and values at these positions; the result is as large as the queries, with the values' head extent. */
+/**
+ * Attention with queries, keys and values at these positions. The result has the extents of the queries, except for the
+ * last, which is the head extent of the values.
+ */
 const attention =
   (q: number, v: number, layout?: HeadLayout): Rule =>
   (inputs) => {
@@ -199,7 +216,9 @@ const attention =
     return { ...traffic, computes: attending(query, key, heads, query.shape[tokens], key.shape[tokens]) }
   }
 
-/** One query token for each sequence. Pages keep the heads where queries do, behind the number of the page. */
+/**
+ * Paged attention with one query token per sequence. In pages, the heads are the second extent, after the page number.
+ */
 const pagedAttention =
   (q: number): Rule =>
   (inputs) => {
@@ -232,7 +251,10 @@ const normalisation: Rule = (inputs) => {
   return input && { reads: present(inputs), writes: [input] }
 }
 
-/** Its weights, behind the list of extents that it goes over, tell that this is the last one alone. */
+/**
+ * A normalisation. The weights, which follow the list of normalised extents, show whether only the last extent is
+ * normalised.
+ */
 const norm =
   (norm: Norm['norm']): Rule =>
   (inputs) => {
@@ -248,14 +270,14 @@ const normalising = (norm: Norm['norm'], input: Tensor, { shape }: Tensor): Norm
     ? { kind: 'norm', norm, input }
     : undefined
 
-/** Rows of a table; of the table only those are read. */
+/** Looks up rows of a table. Only the looked-up rows of the table are read. */
 const embedding: Rule = (inputs) => {
   const [table, indices] = [at(inputs, 0), inputs.length > 1 ? inputs[1] : null]
   if (!table || !indices || table.shape.length !== 2) return null
   return { reads: [indices], writes: [tensor([...indices.shape, table.shape[1]], table.type)] }
 }
 
-/** In half precision the result may be asked for in single. */
+/** Softmax. For half-precision input, the result may be requested in single precision, so its type is unknown. */
 const softmax: Rule = (inputs) => {
   const input = at(inputs, 0)
   return input && { reads: [input], writes: input.type.bytes >= 4 ? [input] : [] }
@@ -264,7 +286,10 @@ const softmax: Rule = (inputs) => {
 const words = (text: string): string[] => text.trim().split(/\s+/)
 const all = (names: string, rule: Rule): [string, Rule][] => words(names).map((name) => [name, rule])
 
-/** Without their namespace `aten::`; one that ends in `_` writes over its first operand. */
+/**
+ * Rules by operator name without the namespace `aten::`. An operator whose name ends in `_` overwrites its first
+ * operand.
+ */
 const aten = new Map<string, Rule>([
   ...all('mm bmm matmul', product(0, 1)),
   ...all('addmm baddbmm _addmm_activation', product(1, 2)),
@@ -330,7 +355,7 @@ const aten = new Map<string, Rule>([
   ...all('_scaled_dot_product_cudnn_attention_backward', over(1, 2, 3)),
 ])
 
-/** By their whole name. */
+/** Rules of other operators, by full name. */
 const others = new Map<string, Rule>([
   ...all('_C::rms_norm', (inputs) => {
     const [input, weights] = [at(inputs, 1), at(inputs, 2)]
@@ -345,7 +370,7 @@ const others = new Map<string, Rule>([
   ...all('sgl_kernel::silu_and_mul sgl_kernel::gelu_and_mul', between([1], [0])),
   ...all('_C::rotary_embedding', between([0, 1, 2], [1, 2])),
   ...all('_C_cache_ops::reshape_and_cache_flash _C_cache_ops::reshape_and_cache', between([0, 1], [])),
-  // Of the cache only the pages of the running sequences are read.
+  // Only the cache pages of the running sequences are read.
   ...all('_C::paged_attention_v1', pagedAttention(1)),
   ...all('_C::paged_attention_v2', pagedAttention(4)),
   ...all('vllm::unified_attention_with_output', between([0, 1, 2], [3])),
@@ -357,7 +382,7 @@ const others = new Map<string, Rule>([
   ...all('c10d::_allgather_base_ c10d::_reduce_scatter_base_', between([1], [0])),
 ])
 
-/** Null where the operator has no rule, or was called with what its rule does not fit. */
+/** The traffic of an operator call. Null if the operator has no rule, or if the rule does not fit the operands. */
 export function trafficOf(operator: string, { shapes, types }: Operands): Traffic | null {
   const rule = ruleOf(operator)
   if (!rule) return null
@@ -368,10 +393,10 @@ export function trafficOf(operator: string, { shapes, types }: Operands): Traffi
   return sane(rule(inputs))
 }
 
-/** No device holds more; extents that say so are damaged. */
+/** The most bytes of a tensor. No device holds more, so larger extents are damaged data. */
 const MOST = 2 ** 46
 
-/** Without tensors that cannot be; null where nothing is left. */
+/** Removes impossible tensors; null if none is left. */
 function sane(traffic: Traffic | null): Traffic | null {
   if (!traffic) return null
   const fits = ({ bytes }: Tensor): boolean => bytes <= MOST
@@ -386,11 +411,11 @@ function ruleOf(operator: string): Rule | undefined {
   const name = operator.slice('aten::'.length)
   const rule = aten.get(name)
   if (rule || !name.endsWith('_')) return rule
-  // The variant that writes over its first operand has the same operands.
+  // The in-place variant has the same operands.
   return aten.has(name.slice(0, -1)) ? over(0) : undefined
 }
 
-/** What a rank gives to a communication and gets of it; null where the trace does not tell. */
+/** The data that a rank sends to and receives from a communication; null if the trace does not state it. */
 export function communicationTraffic({ dtype, elementsIn, elementsOut }: Communication): Traffic | null {
   const type = elementType(dtype ?? '')
   if (!type) return null

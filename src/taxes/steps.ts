@@ -1,10 +1,11 @@
 /**
- * The steps of a rank as windows of device time. A step is what the program says it is (`ProfilerStep#N`): the device
- * work that was enqueued while the host was in it. Its window goes from the first such work to the first of the next
- * step, so that windows do not overlap and miss nothing in between; the last one's ends with its last work.
+ * Finds the steps of a rank as windows of device time. A step is annotated by the program (`ProfilerStep#N`) and
+ * contains the device work that was enqueued while the host was in it. Its window goes from its first work to the first
+ * work of the next step, so windows do not overlap and leave no gaps. The window of the last step ends with its last
+ * work.
  *
- * Where the program says nothing, a period is looked for: kernels that come back in the same order, the whole trace
- * through. Layers repeat as well, inside a step; but then other kernels are there once, which tells them apart.
+ * If the program annotates no steps, a period is searched for: kernels that repeat in the same order throughout the
+ * trace. Layers within a step repeat as well, but a step also contains kernels that occur only once per step.
  */
 import { duration as written } from '../timeline/figures.ts'
 import { rankNames } from '../timeline/ranges.ts'
@@ -14,14 +15,14 @@ import type { Warnings } from '../timeline/warnings.ts'
 export interface Step {
   readonly name: string
   readonly number: number
-  /** Device time of the rank. */
+  /** The window on the rank's device. */
   readonly from: number
   readonly to: number
 }
 
 export interface Steps {
   readonly steps: readonly Step[]
-  /** The kernels of a period, where the steps are detected. */
+  /** The number of kernels per period if the steps were detected; null if they are annotated. */
   readonly period: number | null
 }
 
@@ -44,7 +45,7 @@ export function stepsOf(rank: RankTimeline, names: readonly string[], warnings: 
 interface NamedStep {
   readonly name: string
   readonly number: number
-  /** Host time. */
+  /** The time of the annotation on the host. */
   readonly from: number
   readonly to: number
 }
@@ -75,7 +76,7 @@ function windows(rank: RankTimeline, named: readonly NamedStep[], warnings: Warn
     for (let event = from; event < to; event++) {
       if (!isDeviceWork(kind[event]) || launch[event] === NONE) continue
       const enqueued = start[launch[event]]
-      // Work of a stream is enqueued nearly in order.
+      // The work of a stream is enqueued nearly in order, so the search continues from the last step.
       while (step > 0 && enqueued < named[step].from) step--
       while (step < named.length - 1 && enqueued >= named[step + 1].from) step++
       if (enqueued < named[step].from || enqueued >= named[step].to) continue
@@ -111,20 +112,20 @@ function windows(rank: RankTimeline, named: readonly NamedStep[], warnings: Warn
 }
 
 interface Period {
-  /** The kernels of the stream with most of them. */
+  /** The kernels of the stream that has the most kernels. */
   readonly events: Uint32Array
   readonly first: number
   readonly length: number
 }
 
-/** Share of kernels that must be the same as one period before. */
+/** The fraction of kernels that must equal the kernel one period earlier. */
 const ALIKE = 0.95
-/** Share of kernel names that may occur less often than once a period. */
+/** The fraction of kernel names that may occur less often than once per period. */
 const RARE = 0.15
-/** Fewer kernels than this come back by chance, and so does anything that is there only twice. */
+/** Shorter sequences repeat by chance, and so does any sequence that occurs only twice. */
 const LEAST_KERNELS = 4
 const LEAST_PERIODS = 3
-/** Each costs a pass over the kernels. */
+/** The most periods that are tried, since each one costs a pass over the kernels. */
 const MOST_TRIED = 64
 
 function periodOf(rank: RankTimeline): Period | null {
@@ -136,7 +137,8 @@ function periodOf(rank: RankTimeline): Period | null {
     if (!known) kernels.set(name[event], { name: name[event], count: 1, first: i, second: i })
     else if (++known.count === 2) known.second = i
   })
-  // The rarest first. A period begins with the same kernel on every rank: names are numbered alike on all.
+  // Try the rarest kernels first. Ties are broken by name id, which all ranks share, so that periods begin with the
+  // same kernel.
   const order = [...kernels.values()].sort((a, b) => a.count - b.count || a.name - b.name)
   const tried = new Set<number>()
   let rarer = 0

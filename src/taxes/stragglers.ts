@@ -1,8 +1,8 @@
 /**
- * Who kept whom waiting. All waiting in a collective is for the rank that arrived last, so the time that ranks are kept
- * waiting, summed over stragglers, is all the waiting there is in the windows of those that waited. Only what is exposed
- * costs anything, so by that stragglers are ordered. What a straggler did meanwhile is what its device and, where that
- * was idle, its host did while somebody waited for it.
+ * Finds the ranks that kept others waiting. All waiting in a collective is charged to the rank that arrived last. The
+ * waiting time summed over stragglers is therefore all waiting time in the windows of the ranks that waited. Only
+ * exposed waiting costs time, so stragglers are sorted by it. The activity of a straggler is the activity of its
+ * device, and of its host while the device was idle, during the time in which another rank waited for it.
  */
 import { Column, float64, uint32 } from '../timeline/columns.ts'
 import { difference, intersection, total, type Intervals, unionOf } from '../timeline/intervals.ts'
@@ -16,50 +16,53 @@ import { idleParts, type Part, type Partition } from './ledger.ts'
 import { Measured } from './measured.ts'
 import { StreamColumn } from './streamColumn.ts'
 
-/** A rank that others waited for. Times are nanoseconds. */
+/** A rank that others waited for. Times are in nanoseconds. */
 export interface Straggler {
   /** Index into the timeline's ranks. */
   readonly rank: number
-  /** Summed over the ranks that waited, each in its window. */
+  /** The waiting time, summed over the ranks that waited, each in its own window. */
   readonly keptWaiting: number
   /**
-   * What of it was waiting in the ledger of the rank that waited: neither under compute nor beside a transfer. An
-   * instant at which a rank waits in two collectives counts for each.
+   * The part of `keptWaiting` that the ledger of the waiting rank counts as wait: not hidden by compute or by a
+   * transfer. An instant at which a rank waits in two collectives counts for each of them.
    */
   readonly exposed: number
-  /** From the arrival of the one before it to its own, summed over the collectives at which it was last. */
+  /** The time from the previous arrival to this rank's arrival, summed over the collectives at which it was last. */
   readonly late: number
-  /** At how many collectives somebody waited for it. */
+  /** The number of collectives at which another rank waited for it. */
   readonly collectives: number
-  /** Who waited, the longest exposed first. */
+  /** The ranks that waited, the longest exposed wait first. */
   readonly waiters: readonly { readonly rank: number; readonly wait: number; readonly exposed: number }[]
-  /** The collectives with the most waiting, by index. */
+  /** The collectives with the most waiting time, by index. */
   readonly worst: readonly {
     readonly collective: number
     readonly keptWaiting: number
     readonly late: number
   }[]
-  /** The longest first. No instant counts twice. */
+  /** The straggler's activities, longest first. No instant counts twice. */
   readonly meanwhile: readonly Meanwhile[]
 }
 
-/** What a straggler did while others waited. */
+/** An activity of a straggler while others waited. */
 export interface Meanwhile {
   readonly what: 'compute' | 'waiting' | 'collective' | 'copy' | Part
   /**
-   * The kernel of compute, the rank that it waited for itself, the collective's kind and group, the copy; null for idle
-   * time.
+   * The name of the compute kernel, the rank that the straggler itself waited for, the kind and group of the
+   * collective, or the name of the copy; null for idle time.
    */
   readonly name: string | null
-  /** The operator that a kernel belongs to, where it is known. */
+  /** The operator that a kernel belongs to; null if unknown. */
   readonly operator: string | null
   readonly time: number
 }
 
-/** How many of the worst collectives are named. */
+/** The number of worst collectives that are listed. */
 const WORST = 10
 
-/** The worst first. `partitions` are by rank, as the timeline's; null or absent where a rank has none. */
+/**
+ * The stragglers, worst first. `partitions` has one entry per rank of the timeline, or null for a rank without a
+ * ledger.
+ */
 export function stragglersOf(
   timeline: Timeline,
   collectives: Collectives,
@@ -73,7 +76,7 @@ export function stragglersOf(
     return {
       from: partition?.from ?? -Infinity,
       to: partition?.to ?? Infinity,
-      // Without a ledger nothing is known to hide it.
+      // Without a ledger, all waiting counts as exposed.
       wait: partition && new Measured(partition.parts.wait),
     }
   })
@@ -84,7 +87,7 @@ export function stragglersOf(
     if (own === NONE) continue
     const arrived = toCommon(clocks[last], ranks[last].events.start[eventOf[own]])
     const draft = drafts[last]
-    /** When somebody waited, and the arrival of the one before it, on the common clock. */
+    /** The interval in which a rank waited, and the arrival before the last one, on the common clock. */
     let [first, stop, before] = [Infinity, -Infinity, -Infinity]
     let keptWaiting = 0
     for (let member = firstOf[index]; member < firstOf[index + 1]; member++) {
@@ -137,10 +140,10 @@ class Draft {
   late = 0
   count = 0
   readonly worst: { collective: number; keptWaiting: number; late: number }[] = []
-  /** By rank that waited. */
+  /** Waiting times, indexed by the rank that waited. */
   private readonly waits: Float64Array
   private readonly exposedWaits: Float64Array
-  /** Pairs. */
+  /** Pairs of from and to. */
   private readonly waited = new Column(float64)
 
   constructor(ranks: number) {
@@ -174,13 +177,16 @@ class Draft {
       .sort((a, b) => b.exposed - a.exposed || b.wait - a.wait || a.rank - b.rank)
   }
 
-  /** When somebody waited for the rank, on its own clock. */
+  /** The times at which another rank waited for this rank, on this rank's clock. */
   windows(): Intervals {
     return unionOf(this.waited.all())
   }
 }
 
-/** What the rank did in the windows: compute hides communication, which hides copies; the rest is idle, by its cause. */
+/**
+ * The activities of the rank in the windows. Compute hides communication, and communication hides copies. The rest is
+ * idle time by cause.
+ */
 function meanwhileOf(
   timeline: Timeline,
   index: number,
@@ -193,7 +199,7 @@ function meanwhileOf(
   const sums = new Sums()
   let open = windows
 
-  // By kernel and operator, as one number: there are too many events to make a text for each.
+  // Keyed by kernel and operator, combined into one number, since there are too many events to build a text for each.
   const names = timeline.names.length + 1
   const compute = new Map<number, number>()
   open = sweep(rank, open, [Kind.kernel, Kind.memset], (event, from, to) => {
@@ -247,17 +253,17 @@ const describe = (call: CollectiveCall | null): string => {
   return group === null ? kind : `${kind} of group ${group}`
 }
 
-/** Where a rank is among the members of a collective, or `NONE`. */
+/** The index of a rank's member in a collective, or `NONE`. */
 function memberOf({ first, rank }: Collectives, collective: number, wanted: number): number {
   for (let member = first[collective]; member < first[collective + 1]; member++)
     if (rank[member] === wanted) return member
   return NONE
 }
 
-/** Of the events of one rank: the collective that each is part of, and how long it waited in it. */
+/** For the events of one rank: the collective that an event is part of, and the rank's waiting time in it. */
 class Inside {
   private readonly collectives: Collectives
-  /** By event, or `NONE`. */
+  /** The member of each event, or `NONE`. */
   private readonly member: StreamColumn
 
   constructor({ ranks }: Timeline, collectives: Collectives, wanted: number) {
@@ -268,7 +274,7 @@ class Inside {
       if (rank[member] === wanted) this.member.set(event[member], member)
   }
 
-  /** Or `NONE`. */
+  /** The collective that an event is part of, or `NONE`. */
   collective(event: number): number {
     const member = this.member.get(event)
     const { length, first } = this.collectives
@@ -282,8 +288,8 @@ class Inside {
 }
 
 /**
- * Gives `visit` each piece of `open` that an event of these kinds covers, each instant once, to the event that began
- * first. Returns what no such event covers.
+ * Calls `visit` for each piece of `open` that an event of these kinds covers. Each instant is assigned once, to the
+ * event that began first. Returns the time that no such event covers.
  */
 function sweep(
   { events, tracks }: RankTimeline,

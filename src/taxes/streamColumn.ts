@@ -1,4 +1,7 @@
-/** A number for each event on a rank's streams, -1 at first: the host's events, most of all, take no room in it. */
+/**
+ * A column with one number per event on a rank's streams, initially -1. Host events, which are most events, need no
+ * space in it.
+ */
 import { NONE, type RankTimeline } from '../timeline/timeline.ts'
 
 export class StreamColumn {
@@ -16,7 +19,7 @@ export class StreamColumn {
     this.values = new Int32Array(to - this.from).fill(NONE)
   }
 
-  /** Of an event of a stream. */
+  /** The value of an event, which must be on a stream. */
   get(event: number): number {
     return this.values[event - this.from]
   }

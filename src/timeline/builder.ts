@@ -1,6 +1,6 @@
 /**
- * Makes a timeline. Readers add events in any order and link them by the index that `add` returned; `freeze` orders
- * each track by start and renumbers the links. Names are interned: one copy for all ranks.
+ * Builds a timeline. Readers add events in any order and link them by the index that `add` returned. `freeze` sorts
+ * each track by start time and renumbers the links. Names are interned, so all ranks share one copy.
  */
 import { Column, float64, int32, signed, type Signed, together, uint32, uint8, unsigned } from './columns.ts'
 import { sortBy } from './sort.ts'
@@ -31,7 +31,6 @@ export class TimelineBuilder {
     return id
   }
 
-  /** The text of a name. */
   name(id: number): string {
     return this.names[id]
   }
@@ -40,20 +39,20 @@ export class TimelineBuilder {
     return this.ranks.has(rank)
   }
 
-  /** A new rank. */
+  /** Adds a new, empty rank. */
   rank(rank: number): RankBuilder {
     const made = new RankBuilder()
     this.adopt(rank, made)
     return made
   }
 
-  /** Makes of `events` the rank of that number, for a reader that learns the number last. */
+  /** Adds `events` as the rank with this number, for readers that learn the number last. */
   adopt(rank: number, events: Pick<RankBuilder, 'freeze'>): void {
-    if (this.ranks.has(rank)) throw new Error(`rank ${rank} is in the timeline already; merge or renumber it`)
+    if (this.ranks.has(rank)) throw new Error(`rank ${rank} is already in the timeline; merge or renumber it`)
     this.ranks.set(rank, events)
   }
 
-  /** The builder and its ranks are empty afterwards. */
+  /** Returns the timeline. The builder and its ranks are empty afterwards. */
   freeze(): Timeline {
     const ranks = [...this.ranks].sort(([a], [b]) => a - b).map(([rank, events]) => events.freeze(rank))
     this.ranks.clear()
@@ -65,34 +64,34 @@ const LONG = 0xffff_ffff
 const RECENT = 64
 
 /**
- * `all`: every event that was added. Else without operators that lie inside others and have no device work, and calls
- * inside operators that enqueue nothing, unless their name is one that it `keeps`. These are most of what the host of
- * an eager program does, and nothing but the time of the outer operator matters of them.
+ * How much host activity is kept. `all` keeps every event. Otherwise two kinds of events are dropped: operators inside
+ * other operators that have no device work, and calls inside operators that enqueue nothing, unless `keeps` accepts
+ * their name. These are most of the host events of an eager program, and the analysis needs only the time of the outer
+ * operator.
  */
 export type Detail = 'all' | { readonly keeps: (name: number) => boolean }
 
 export interface Order {
-  /** Events in their new order. */
+  /** The events in their new order. */
   readonly order: Uint32Array
-  /** Where each track begins, and where the last ends. */
+  /** The position in `order` at which each track begins, and the end of the last track. */
   readonly bounds: Uint32Array
 }
 
 export class RankBuilder {
-  /** What time 0 of the added events is on the machine's clock. */
+  /** The time on the machine's clock, in nanoseconds, that corresponds to time 0 of the added events. */
   base = 0n
-  /** The name of the device. */
   device: string | null = null
 
   private readonly tracks: Omit<Track, 'from' | 'to'>[] = []
-  /** Numbers of tracks, by what is quickly made of their ids. */
+  /** A cache of track indices, keyed by a cheap hash of their ids. */
   private readonly recent = new Uint32Array(RECENT)
   private ordered: Order | null = null
   private readonly trackIds = new Map<string, number>()
   private readonly communications: Communication[] = []
   private readonly communicationIds = new Map<string, number>()
   private readonly starts = new Column(float64)
-  /** Most are below four seconds; the others are beside it. */
+  /** Most durations are below four seconds and fit 32 bits. Longer durations are in `longDurations`. */
   private readonly durations = new Column(uint32)
   private readonly longDurations = new Map<number, number>()
   private bytes = new Map<number, number>()
@@ -101,9 +100,9 @@ export class RankBuilder {
   private readonly trackOf = new Column(uint32)
   private readonly launches = new Column(int32)
   private readonly operators = new Column(int32)
-  /** One more than the largest. */
+  /** One more than the largest name id. */
   private nameCount = 0
-  /** What was said of communications, event by event; what was said last counts. */
+  /** The calls of `setCommunication`, in order. For each event the last call counts. */
   private readonly communicating = new Column(uint32)
   private readonly communicationOf = new Column(int32)
   private readonly sequences = new Column(int32)
@@ -116,7 +115,7 @@ export class RankBuilder {
   }
 
   track(role: Track['role'], owner: number, id: number): number {
-    // Most events are on one of a few tracks.
+    // Most events are on one of a few tracks, so look in the cache first.
     const slot = (Math.imul(id, 31) + owner) & (RECENT - 1)
     const recent = this.tracks[this.recent[slot]] as Omit<Track, 'from' | 'to'> | undefined
     if (recent !== undefined && recent.id === id && recent.owner === owner && recent.role === role)
@@ -132,10 +131,15 @@ export class RankBuilder {
     return index
   }
 
-  /** Adds an event; times are integers below 2^53, `start` may be negative. Returns its index until `freeze`. */
+  /**
+   * Adds an event. Times are integers below 2^53, and `start` may be negative. The returned index is valid until
+   * `freeze`.
+   */
   add(kind: Kind, track: number, name: number, start: number, duration: number): number {
     if (!Number.isSafeInteger(start) || !Number.isSafeInteger(start + duration) || !(duration >= 0))
-      throw new RangeError(`an event from ${start} for ${duration} ns does not fit the timeline`)
+      throw new RangeError(
+        `an event that starts at ${start} ns and lasts ${duration} ns does not fit the timeline`,
+      )
     this.starts.push(start)
     if (duration >= LONG) this.longDurations.set(this.starts.length - 1, duration)
     this.durations.push(Math.min(duration, LONG))
@@ -192,7 +196,7 @@ export class RankBuilder {
     return this.operators.get(event)
   }
 
-  /** The number of a record; records that say the same have the same one. */
+  /** The index of a communication record. Equal records share one index. */
   communication(communication: Communication): number {
     const key = JSON.stringify(communication)
     let index = this.communicationIds.get(key)
@@ -210,7 +214,10 @@ export class RankBuilder {
     this.sequences.push(sequence)
   }
 
-  /** The number of a new record; the caller sees to it that calls with the same share one. */
+  /**
+   * Adds a record of operands and returns its index. The caller must share one record between calls with equal
+   * operands.
+   */
   addOperands(operands: Operands): number {
     return this.operands.push(operands) - 1
   }
@@ -283,7 +290,7 @@ export class RankBuilder {
     }
   }
 
-  /** Writes the communications to their column; gives the sequence numbers. */
+  /** Writes the communication of each event into the column. Returns the sequence numbers. */
   private settle(communication: Signed, position: Int32Array): Sequence {
     const { communicating, communicationOf, sequences } = this
     communication.fill(NONE)
@@ -330,7 +337,7 @@ export class RankBuilder {
     return { order: order.slice(0, kept), bounds: thinBounds }
   }
 
-  /** Events by track, then start, then the longer first; and where each track begins. */
+  /** The events sorted by track, then by start, then by descending duration, with the position of each track. */
   inOrder(): Order {
     if (this.ordered) return this.ordered
     const bounds = new Uint32Array(this.tracks.length + 1)
@@ -352,7 +359,7 @@ export class RankBuilder {
   }
 }
 
-/** From the first start to the last end of device work, or null without any. */
+/** The interval from the first start to the last end of device work, or null if there is none. */
 export function deviceSpan(events: Events): readonly [number, number] | null {
   let [from, to] = [Infinity, -Infinity]
   for (let i = 0; i < events.length; i++) {

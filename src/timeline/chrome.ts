@@ -1,15 +1,18 @@
 /**
- * A timeline as a Chrome trace, which Perfetto and chrome://tracing open, and from which `src/audit/arkeTrace.ts` makes
- * the same timeline again. One process a rank, one thread a track.
+ * Writes a timeline as a Chrome trace, which Perfetto and chrome://tracing can open. `src/audit/arkeTrace.ts` reads it
+ * back into the same timeline. Each rank is a process, and each track is a thread.
  *
- *   { "arke": { version, ranks: [{ rank, process, thread, base, offset, drift, device, tracks }] }, "traceEvents": [...] }
+ *   { "arke": { version, ranks: [{ rank, process, thread, base, offset, drift, device, tracks }] },
+ *     "traceEvents": [...] }
  *
- * `ts` is decimal microseconds on the common clock, from the earliest base of all ranks, exact to the nanosecond;
- * `base` is what that rank's time 0 is on the common clock, `offset` what was added to its own for that, and `drift` the
- * share by which its times were stretched. An event's category is
- * its kind. Ids are those of Kineto: a host call has a `correlation` that is its own, device work that of its launch; an
- * operator has an `External id` that is its own, all else that of its operator. Communications are metadata events,
- * named by their number. `traffic` of a kernel lists [tensor, name, size, written, read], in bytes.
+ * `ts` is decimal microseconds on the common clock since the earliest base of all ranks, exact to the nanosecond.
+ * `base` is the rank's time 0 on the common clock. `offset` is the difference between `base` and the rank's own base.
+ * `drift` is the fraction by which the rank's times were stretched. The category of an event is its kind.
+ *
+ * Ids are used as in Kineto traces. A host call has its own `correlation`, and device work has the `correlation` of its
+ * launch. An operator has its own `External id`, and all other events have the `External id` of their operator.
+ * Communication records are metadata events, identified by their index. The `traffic` of a kernel lists [tensor, name,
+ * size, written, read], in bytes.
  */
 import { Kind, NONE, sequenceOf } from './timeline.ts'
 import type { RankTimeline, TensorBytes, Timeline, Track } from './timeline.ts'
@@ -21,21 +24,21 @@ export const COMMUNICATION_EVENT = 'arke_communication'
 
 export interface ChromeOptions {
   /**
-   * By rank of the timeline, to place all on one clock: its time `t` is `t + offset + drift * t` there, relative to the
-   * base of the first rank. Without them each rank is where its own base says.
+   * The clock of each rank of the timeline, to place all ranks on one clock. A time `t` of the rank becomes `t + offset
+   * + drift * t`, relative to the base of the first rank. Without clocks, each rank is placed by its own base.
    */
   clocks?: readonly { readonly offset: number; readonly drift: number }[]
-  /** Arrows from launches to device work; true by default. */
+  /** Draw arrows from launches to device work; true by default. */
   flows?: boolean
 }
 
-/** What `arke` says of a rank. */
+/** The description of a rank in the `arke` metadata. */
 export interface ChromeRank {
   readonly rank: number
-  /** The process of its events, and the thread of its first track; the others follow. */
+  /** The process of the rank's events, and the thread of its first track. The other tracks follow in order. */
   readonly process: number
   readonly thread: number
-  /** Decimal, because a double cannot hold it. */
+  /** Decimal text, because a double cannot hold nanoseconds since 1970 exactly. */
   readonly base: string
   readonly offset: string
   readonly drift: number
@@ -43,14 +46,14 @@ export interface ChromeRank {
   readonly tracks: readonly (readonly [role: string, owner: number, id: number])[]
 }
 
-/** By kind. */
+/** The category of each kind, indexed by kind. */
 export const categories: readonly string[] = Object.entries(Kind)
   .sort(([, a], [, b]) => a - b)
   .map(([name]) => name)
 
 const PIECE = 1 << 16
 
-/** The trace in pieces of some tens of kilobytes. */
+/** Generates the trace in pieces of some tens of kilobytes. */
 export function* writeChrome(
   { ranks, names }: Timeline,
   { clocks, flows = true }: ChromeOptions = {},
@@ -60,7 +63,7 @@ export function* writeChrome(
     const { offset, drift } = clocks?.[index] ?? { offset: null, drift: 0 }
     const thread = threads
     threads += rank.tracks.length
-    // Clocks may be centuries apart, so a base and its difference to another are never in a double.
+    // The clocks of two machines may be centuries apart, so bases and their differences are never stored in a double.
     const base = offset === null ? rank.base : ranks[0].base + BigInt(Math.round(offset))
     return { rank, process: index + 1, thread, drift, base }
   })
@@ -100,16 +103,16 @@ export function* writeChrome(
   yield `${piece}\n]}\n`
 }
 
-/** Where the events of a rank go. */
+/** The position of a rank's events in the trace. */
 interface Place {
   readonly process: number
   readonly thread: number
   readonly drift: number
-  /** From the trace's time 0 to the rank's. */
+  /** The time from the trace's time 0 to the rank's time 0, in nanoseconds. */
   readonly shift: bigint
 }
 
-/** Both ends of an event go through this, so that what touches still does. */
+/** Applies the drift to a time. Both ends of an event are converted, so that adjacent events stay adjacent. */
 const stretched = (time: number, drift: number): number =>
   drift === 0 ? time : Math.round(time + drift * time)
 
@@ -205,7 +208,7 @@ function flowText(rank: RankTimeline, event: number, { process, thread, drift, s
   return end('"s"', launch[event]) + end('"f","bp":"e"', event)
 }
 
-/** `nanoseconds` plus `shift` as decimal microseconds, exactly. */
+/** Formats `nanoseconds` plus `shift` as decimal microseconds, exactly. */
 function microseconds(nanoseconds: number, shift: bigint): string {
   const sum = nanoseconds + Number(shift)
   if (Number.isSafeInteger(sum)) {

@@ -1,14 +1,14 @@
 /**
- * Growable columns: typed arrays in pieces, so that growing copies nothing and leaves nothing behind. Events live in
- * columns, not in objects, so that a million of them cost tens of megabytes and a pass over one property reads only
- * that property.
+ * Growable columns, stored as typed arrays in pieces, so that growing neither copies nor leaves garbage. Events are
+ * stored in columns and not as objects. A million events therefore cost tens of megabytes, and a pass over one property
+ * reads only that property.
  *
- * The pieces of a long column are in buffers that can be resized, because only their memory goes back to the system
- * when it is told to, not when a collector and an allocator get round to it. They are slower to write, so a piece is
- * filled elsewhere first.
+ * The pieces of a long column are in resizable buffers. Resizing a buffer to 0 returns its memory to the system at
+ * once, while other memory waits for the garbage collector and the allocator. Resizable buffers are slower to write, so
+ * each piece is first filled in an ordinary buffer.
  */
 
-/** A column of indices that is as wide as the largest of them needs; `Signed` ones may be -1. */
+/** A column of indices, as wide as the largest index needs. `Signed` columns may contain -1. */
 export type Unsigned = Uint8Array | Uint16Array | Uint32Array
 export type Signed = Int8Array | Int16Array | Int32Array
 type Numbers = Float64Array | Unsigned | Signed
@@ -17,13 +17,13 @@ const BITS = 16
 const PIECE = 1 << BITS
 const MASK = PIECE - 1
 const SMALLEST = 64
-/** Columns of more pieces than this are long. */
+/** Columns with more pieces than this count as long. */
 const FEW = 1
 
 export class Column<T extends Numbers> {
   length = 0
   private pieces: T[]
-  /** The piece that is being filled, and how many are in the pieces before it. */
+  /** The piece that is being filled, and the number of values in the pieces before it. */
   private last: T
   private before = 0
   private readonly make: (length: number) => T
@@ -47,17 +47,18 @@ export class Column<T extends Numbers> {
     this.pieces[index >>> BITS][index & MASK] = value
   }
 
-  /** The values in the order of `from`; the column is empty afterwards, its memory free. */
+  /** Returns the values in the order of `from`, then empties the column and frees its memory. */
   take(from: Uint32Array): T {
     const taken = this.make(from.length)
     this.moveTo(taken, from)
     return taken
   }
 
-  /** Writes the values to `to` in the order of `from`; the column is empty afterwards, its memory free. */
+  /** Writes the values to `to` in the order of `from`, then empties the column and frees its memory. */
   moveTo(to: Numbers, from: Uint32Array): void {
     const { pieces } = this
-    // A loop is fast that knows few types, so they are picked as they are and made narrower by the engine.
+    // The loop is fast if it handles few array types. Values are therefore gathered in the column's own type, and `set`
+    // narrows them.
     const picked = this.make(Math.min(from.length, PIECE))
     for (let at = 0; at < from.length; at += PIECE) {
       const count = Math.min(PIECE, from.length - at)
@@ -70,7 +71,7 @@ export class Column<T extends Numbers> {
     this.clear()
   }
 
-  /** The values in the order in which they came; the column is empty afterwards, its memory free. */
+  /** Returns the values in the order in which they were pushed, then empties the column and frees its memory. */
   all(): T {
     const all = this.make(this.length)
     this.pieces.forEach((piece, i) =>
@@ -80,7 +81,7 @@ export class Column<T extends Numbers> {
     return all
   }
 
-  /** Empties it, and frees its memory. */
+  /** Removes all values and frees the memory. */
   clear(): void {
     for (const piece of this.pieces) release(piece)
     this.last = this.make(SMALLEST)
@@ -88,7 +89,9 @@ export class Column<T extends Numbers> {
     this.length = this.before = 0
   }
 
-  /** The first piece grows by doubling, for columns that stay small; the others are whole from the start. */
+  /**
+   * Adds space. The first piece grows by doubling, for columns that stay small. All other pieces are allocated in full.
+   */
   private grow(): void {
     if (this.last.length < PIECE) {
       const grown = this.make(this.last.length * 2)
@@ -104,7 +107,7 @@ export class Column<T extends Numbers> {
   }
 }
 
-/** As of ES2024; Node has it since 20. */
+/** A resizable array buffer, as in ES2024. Node has it since version 20. */
 interface ResizableBuffer extends ArrayBuffer {
   readonly resizable: boolean
   resize(bytes: number): void
@@ -136,23 +139,23 @@ type Type<T extends Numbers> = {
 /** The narrowest type for indices below `count`. */
 export const unsigned = (count: number): Type<Unsigned> =>
   count <= 1 << 8 ? Uint8Array : count <= 1 << 16 ? Uint16Array : Uint32Array
-/** The same where -1 is one of them. */
+/** The narrowest type for -1 and indices below `count`. */
 export const signed = (count: number): Type<Signed> =>
   count <= 1 << 7 ? Int8Array : count <= 1 << 15 ? Int16Array : Int32Array
 
-/** An empty column of the same type. */
+/** A new, zero-filled array of the same type. */
 export const another = <T extends Numbers>(column: T, length: number): T =>
   new (column.constructor as Type<T>)(length)
 
 /**
- * Columns of one length in one buffer. The system's allocator gives a large one back when it is let go of, while many
- * smaller ones leave holes that stay.
+ * Allocates columns of equal length in one buffer. The system allocator returns one large buffer to the system when it
+ * is freed, while many small buffers leave fragmented memory behind.
  */
 export function together<C extends Record<string, Numbers>>(
   length: number,
   types: { readonly [K in keyof C]: Type<C[K]> },
 ): C {
-  // The widest first, so that each begins at a multiple of its width.
+  // The widest columns come first, so that each column starts at a multiple of its element size.
   const widest = Object.entries(types).sort(([, a], [, b]) => b.BYTES_PER_ELEMENT - a.BYTES_PER_ELEMENT)
   const width = widest.reduce((sum, [, { BYTES_PER_ELEMENT: bytes }]) => sum + bytes, 0)
   const buffer = new ArrayBuffer(length * width)

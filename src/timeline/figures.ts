@@ -1,4 +1,4 @@
-/** Figures in text: three significant digits and a unit that fits. */
+/** Formats figures for people, with three significant digits and a suitable unit. */
 
 export function duration(microseconds: number): string {
   const size = Math.abs(microseconds)

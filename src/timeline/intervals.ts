@@ -1,6 +1,6 @@
 /**
- * Sets of time, as sorted disjoint intervals: `[from, to, from, to, …]`, half open, none empty, none touching the
- * next. All arithmetic is on integers below 2^53, so busy and idle add up to the nanosecond.
+ * Sets of time, stored as sorted disjoint intervals: `[from, to, from, to, …]`. Intervals are half open, none is empty,
+ * and no two touch. All arithmetic is on integers below 2^53, so busy and idle time add up to the nanosecond.
  */
 import { Column, float64 } from './columns.ts'
 import { countBefore } from './search.ts'
@@ -9,14 +9,17 @@ import { isDeviceWork, type RankTimeline } from './timeline.ts'
 
 export type Intervals = Float64Array
 
-/** Makes a set of what `write` writes, which returns how much that is; it is asked once more, without a place, before. */
+/**
+ * Allocates a set of exactly the needed length. `write` is called twice: first with null to return the length, then to
+ * write.
+ */
 function exactly(write: (out: Float64Array | null) => number): Intervals {
   const out = new Float64Array(write(null))
   write(out)
   return out
 }
 
-/** The union of events that come in order of their start; others are left out by `select`. */
+/** The union of events that are sorted by start. Only events that `select` accepts are included. */
 export function unionInOrder(
   starts: ArrayLike<number>,
   durations: ArrayLike<number>,
@@ -24,7 +27,7 @@ export function unionInOrder(
   to: number,
   select: (event: number) => boolean = () => true,
 ): Intervals {
-  // Counted first: of many nested events few intervals are left.
+  // Count the intervals first, since many nested events yield few intervals.
   let count = 0
   let until = -Infinity
   for (let event = from; event < to; event++) {
@@ -47,7 +50,7 @@ export function unionInOrder(
   return out
 }
 
-/** Makes a set of intervals that come in order; touching ones become one. */
+/** Builds a set from intervals that are added in order. Touching intervals are merged. */
 export class SetWriter {
   private readonly edges = new Column(float64)
   private from = NaN
@@ -76,7 +79,7 @@ export class SetWriter {
   }
 }
 
-/** The union of intervals, `[from, to, from, to, …]`, that come in any order. */
+/** The union of intervals `[from, to, from, to, …]` in any order. */
 export function unionOf(pairs: ArrayLike<number>): Intervals {
   const count = pairs.length / 2
   const order = new Uint32Array(count)
@@ -99,7 +102,7 @@ export function unionOf(pairs: ArrayLike<number>): Intervals {
   })
 }
 
-/** Time in either. */
+/** The time in `a` or in `b`. */
 export function union(a: Intervals, b: Intervals): Intervals {
   if (a.length === 0) return b
   if (b.length === 0) return a
@@ -122,7 +125,7 @@ export function union(a: Intervals, b: Intervals): Intervals {
   })
 }
 
-/** Time in both. */
+/** The time in both `a` and `b`. */
 export function intersection(a: Intervals, b: Intervals): Intervals {
   return exactly((out) => {
     let [i, j, length] = [0, 0, 0]
@@ -164,7 +167,7 @@ export function complement(a: Intervals, from: number, to: number): Intervals {
   })
 }
 
-/** Time in `a` and not in `b`. */
+/** The time in `a` but not in `b`. */
 export function difference(a: Intervals, b: Intervals): Intervals {
   if (a.length === 0 || b.length === 0) return a
   return exactly((out) => {
@@ -189,7 +192,7 @@ export function difference(a: Intervals, b: Intervals): Intervals {
   })
 }
 
-/** What of it lies in a window; found by search, since a set may be asked for many windows. */
+/** The part of the set inside a window. A binary search finds it, since one set may be clipped to many windows. */
 export function clip(a: Intervals, from: number, to: number): Intervals {
   if (from >= to) return new Float64Array(0)
   const first = countBefore(a.length / 2, (i) => a[2 * i + 1] <= from)
@@ -209,7 +212,7 @@ export function total(a: Intervals): number {
   return sum
 }
 
-/** How much of it lies in a window. */
+/** The total time of the set inside a window. */
 export function totalWithin(a: Intervals, from: number, to: number): number {
   let sum = 0
   for (
@@ -221,7 +224,10 @@ export function totalWithin(a: Intervals, from: number, to: number): number {
   return sum
 }
 
-/** When any stream of the rank has an event that `select` takes; by default, when the device is busy. */
+/**
+ * The time during which any stream of the rank runs an event that `select` accepts; by default, the busy time of the
+ * device.
+ */
 export function activity(
   rank: RankTimeline,
   select: (event: number) => boolean = (event) => isDeviceWork(rank.events.kind[event]),

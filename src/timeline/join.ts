@@ -1,7 +1,7 @@
 /**
- * Joins the timelines of several files. Each file has its own table of names; the joined timeline has one copy of each
- * name. Name columns are renumbered in place where the new numbers fit, so the parts must not be used afterwards. All
- * ranks must have different numbers.
+ * Joins the timelines of several files. Each file has its own table of names, and the joined timeline has one copy of
+ * each name. Name columns are renumbered in place if the new ids fit, so the input timelines must not be used
+ * afterwards. All ranks must have different numbers.
  */
 import { unsigned } from './columns.ts'
 import type { RankTimeline, Timeline } from './timeline.ts'
@@ -23,7 +23,7 @@ export function joinTimelines(parts: readonly Timeline[]): Timeline {
     })
     for (const rank of part.ranks) {
       const { events } = rank
-      // Names that keep their numbers need no wider column.
+      // If all names keep their ids, the column needs no change.
       if (same) {
         ranks.push(rank)
         continue
@@ -38,6 +38,6 @@ export function joinTimelines(parts: readonly Timeline[]): Timeline {
   ranks.sort((a, b) => a.rank - b.rank)
   for (let i = 1; i < ranks.length; i++)
     if (ranks[i].rank === ranks[i - 1].rank)
-      throw new Error(`rank ${ranks[i].rank} is in two of the timelines`)
+      throw new Error(`rank ${ranks[i].rank} is in two of the timelines that are joined`)
   return { ranks, names }
 }

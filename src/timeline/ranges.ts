@@ -1,8 +1,8 @@
-/** `rank 3` or `ranks 0-3, 5`. */
+/** Formats a list of ranks, such as `rank 3` or `ranks 0-3, 5`. */
 export const rankNames = (numbers: readonly number[]): string =>
   `${numbers.length === 1 ? 'rank' : 'ranks'} ${ranges(numbers)}`
 
-/** Numbers as a person writes them: `0-3, 5, 7`. */
+/** Formats numbers as a person writes them, such as `0-3, 5, 7`. */
 export function ranges(numbers: readonly number[]): string {
   const sorted = [...numbers].sort((a, b) => a - b)
   const parts: string[] = []

@@ -1,4 +1,4 @@
-/** What the events of our own runs are called, on every target. */
+/** The names of the events that Arke's own runs record, on every target. */
 
 const at = (line: string): string => (line === '' ? '' : ` at ${line}`)
 

@@ -1,6 +1,7 @@
-/** Binary search, once for all. */
-
-/** How many of `length` things come `before`, which holds of the first ones and of no other. */
+/**
+ * Binary search: the number of leading items for which `before` is true. `before` must be false for all items after
+ * them.
+ */
 export function countBefore(length: number, before: (index: number) => boolean): number {
   let [low, high] = [0, length]
   while (low < high) {
@@ -11,6 +12,6 @@ export function countBefore(length: number, before: (index: number) => boolean):
   return low
 }
 
-/** The first place in ascending values that is not below `value`. */
+/** The index of the first value that is not below `value`, in ascending values. */
 export const lowerBound = (values: ArrayLike<number>, value: number): number =>
   countBefore(values.length, (i) => values[i] < value)

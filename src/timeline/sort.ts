@@ -1,6 +1,7 @@
 /**
- * Sorts numbers by a comparison, stable, in place. A typed array's own sort makes two arrays of objects for it, eight
- * bytes a number each; this one makes one of four, and is done at once with what is in order already.
+ * Sorts numbers by a comparison, stable and in place. The built-in sort of typed arrays allocates two arrays of
+ * objects, with 8 bytes per number each. This sort allocates one array with 4 bytes per number, and returns at once if
+ * the input is sorted.
  */
 export function sortBy(values: Uint32Array, compare: (a: number, b: number) => number): void {
   const bounds = [0]

@@ -1,32 +1,37 @@
 /**
- * The one timeline model, for traces of other programs and for our own runs: a world of ranks; a rank has tracks
- * (device streams, host threads, device annotations), a track has events in order of their start.
+ * The timeline model, for traces of other programs and for Arke's own runs. A timeline has ranks. A rank has tracks
+ * (device streams, host threads, device annotations, workers). A track has events, sorted by start.
  *
- * Times are integer nanoseconds. An event's `start` is relative to its rank's `base`, a bigint, because profilers
- * write nanoseconds since 1970, which a double cannot hold; relative to the rank's first event they are exact, sums of a
- * few included, for 26 days (2^51 ns), and readers leave out what lies further away. Ranks have different bases: compare times of two ranks through `offsetBetween`.
+ * Times are integer nanoseconds. The `start` of an event is relative to its rank's `base`. `base` is a bigint, because
+ * profilers write nanoseconds since 1970, which a double cannot hold exactly. Times within 26 days (2^51 ns) of the
+ * base are exact, and so are sums of a few of them; readers leave out events further away. Ranks have different bases,
+ * so times of two ranks are compared through `offsetBetween`.
  *
- * Events are columns, 26 bytes each as a rule: they are as wide as their numbers need. An event is named by its index in its rank; the events of a track are
- * neighbours. A timeline is made by a `TimelineBuilder` and does not change afterwards.
+ * Events are stored in columns, which are as wide as their numbers need: usually 26 bytes per event in total. An event
+ * is identified by its index within its rank. The events of a track are contiguous. A timeline is built by a
+ * `TimelineBuilder` and does not change afterwards.
  */
 
 import type { Signed, Unsigned } from './columns.ts'
 import { lowerBound } from './search.ts'
 
-/** What an event is. Below `wait` a device works; a wait or a transfer is time inside or beside that work. */
+/**
+ * The kind of an event. Kinds below `wait` are device work. A wait or a transfer is time inside device work or beside
+ * it.
+ */
 export const Kind = {
   kernel: 0,
   memcpy: 1,
   memset: 2,
-  /** A kernel that moves data between ranks, or waits for them. */
+  /** A kernel that moves data between ranks or waits for other ranks. */
   communication: 3,
-  /** A stream or a program waits for an event or a flag. */
+  /** A stream waits for an event, or a program waits for a flag. */
   wait: 4,
   /** A copy between ranks from inside a kernel. */
   transfer: 5,
   /** A host call that enqueues device work and returns. */
   launch: 6,
-  /** A host call that blocks until device work is done, blocking copies included. */
+  /** A host call that blocks until device work is done; includes blocking copies. */
   synchronize: 7,
   /** Any other call of the runtime or the driver. */
   runtime: 8,
@@ -37,42 +42,42 @@ export const Kind = {
 } as const
 export type Kind = (typeof Kind)[keyof typeof Kind]
 
-/** Whether events of this kind keep the device busy. */
+/** True if events of this kind keep the device busy. */
 export const isDeviceWork = (kind: number): boolean => kind <= Kind.communication
 
-/** Whether a call or a device event of this name makes a stream wait for an event of another. */
+/** True if a host call or device event of this name makes a stream wait for an event of another stream. */
 export const isStreamWait = (name: string): boolean => /stream\s?wait/i.test(name)
 
-/** What to call an event in a sentence. */
+/** The display name of an event, for use in a sentence. */
 export const calledEvent = (name: string): string => name.trim().slice(0, 60) || 'an event without a name'
 
-/** No event, no communication, no sequence number. */
+/** Means no event, no communication or no sequence number. */
 export const NONE = -1
 
 export interface Track {
   /**
-   * Device annotations span the events of a stream, so they have a track of their own beside it. A worker is what runs the
-   * programs of our own kernels (workers.ts).
+   * The role of the track. Device annotations span several events of a stream, so they have a separate track. A worker
+   * runs the programs of Arke's own kernels (workers.ts).
    */
   readonly role: 'stream' | 'thread' | 'annotations' | 'worker'
   /** The device of a stream, the process of a thread. */
   readonly owner: number
   /** The stream's or thread's number. */
   readonly id: number
-  /** Its events are those from `from` up to, without, `to`. */
+  /** The events of the track have the indices from `from` up to but excluding `to`. */
   readonly from: number
   readonly to: number
 }
 
-/** What is known of a communication, shared by all events of which the same is known. */
+/** A communication record, shared by all events with the same metadata. Unknown fields are null. */
 export interface Communication {
-  /** allReduce, allGather, reduceScatter, allToAll, broadcast, reduce, sendRecv, barrier; null where unknown. */
+  /** One of allReduce, allGather, reduceScatter, allToAll, broadcast, reduce, sendRecv, barrier; null if unknown. */
   readonly collective: string | null
-  /** The library whose kernel it is. */
+  /** The library that the kernel belongs to. */
   readonly library: string | null
   readonly group: string | null
   readonly groupDescription: string | null
-  /** Ranks of the group, where the trace lists them all. */
+  /** The ranks of the group, or null if the trace does not list all of them. */
   readonly groupRanks: readonly number[] | null
   readonly groupSize: number | null
   readonly communicator: string | null
@@ -84,7 +89,7 @@ export interface Communication {
   readonly destination: number | null
 }
 
-/** A communication of which nothing is known. */
+/** A communication record in which every field is unknown. */
 export const unknownCommunication: Communication = {
   collective: null,
   library: null,
@@ -100,28 +105,34 @@ export const unknownCommunication: Communication = {
   destination: null,
 }
 
-/** What an operator was called with, shared by all calls with the same. */
+/** The operands of an operator call, shared by all calls with equal operands. */
 export interface Operands {
-  /** The extents of each, in order; empty for a scalar or an absent one. */
+  /** The extents of each operand, in order; empty for a scalar or an absent operand. */
   readonly shapes: readonly (readonly number[])[]
-  /** As the trace writes them: `c10::BFloat16`, `float`, `Scalar`; empty where it does not. */
+  /**
+   * The type of each operand as the trace writes it (`c10::BFloat16`, `float`, `Scalar`); empty if the trace has none.
+   */
   readonly types: readonly string[]
 }
 
-/** What a kernel of our own does to its rank's copy of a tensor, in bytes; a place that is accessed twice counts twice. */
+/**
+ * The bytes of one tensor that a kernel of Arke accesses on its rank. An element that is accessed twice counts twice.
+ */
 export interface TensorBytes {
-  /** The same number for the same allocation, on all ranks. */
+  /** The id of the allocation, equal on all ranks. */
   readonly tensor: number
   readonly name: string
-  /** Of the rank's copy. */
+  /** The size of the rank's copy. */
   readonly size: number
-  /** By the launch on all ranks: what its programs store here, and what peers put here. */
+  /**
+   * Bytes written to the rank's copy by the launch on all ranks: by the rank's own programs and by those of its peers.
+   */
   readonly written: number
-  /** By the rank's own programs. */
+  /** Bytes read by the rank's own programs. */
   readonly read: number
 }
 
-/** Numbers of some events, which ascend. */
+/** Sequence numbers of some events. `events` is ascending. */
 export interface Sequence {
   readonly events: Uint32Array
   readonly numbers: Int32Array
@@ -130,12 +141,12 @@ export interface Sequence {
 /** The columns of a rank's events. */
 export interface Events {
   readonly length: number
-  /** Nanoseconds after the rank's base. */
+  /** The start time, in nanoseconds after the rank's base. */
   readonly start: Float64Array
   readonly duration: Float64Array | Uint32Array
-  /** Bytes that a copy, a fill or a transfer moves, of the few events where it is known. */
+  /** Keyed by event: the bytes that a copy, fill or transfer moves. Only for events with a known size. */
   readonly bytes: ReadonlyMap<number, number>
-  /** One of `Kind`. */
+  /** A value of `Kind`. */
   readonly kind: Uint8Array
   /** Index into the timeline's names. */
   readonly name: Unsigned
@@ -147,37 +158,39 @@ export interface Events {
   readonly operator: Int32Array
   /** Index into the rank's communications, or `NONE`. */
   readonly communication: Signed
-  /** The communication's number on its communicator, of those that have one; `sequenceOf` looks it up. */
+  /**
+   * The sequence numbers of communications on their communicator, for events that have one. `sequenceOf` looks them up.
+   */
   readonly sequence: Sequence
-  /** Index into the rank's operands, or `NONE`; of operators. */
+  /** Index into the rank's operands for operators, or `NONE`. */
   readonly operands: Signed
-  /** Of kernels of our own; events of the same launch plan share one list. */
+  /** Keyed by event: the traffic of Arke's own kernels. Events of the same launch plan share one list. */
   readonly traffic: ReadonlyMap<number, readonly TensorBytes[]>
 }
 
 export interface RankTimeline {
   readonly rank: number
-  /** What `start` 0 is on the clock of the rank's machine, in nanoseconds. */
+  /** The time on the machine's clock, in nanoseconds, at which `start` is 0. */
   readonly base: bigint
   readonly tracks: readonly Track[]
   readonly events: Events
   readonly communications: readonly Communication[]
   readonly operands: readonly Operands[]
-  /** The name of the device that the streams are on, where the trace tells. */
+  /** The name of the device that the streams belong to, or null if the trace does not state it. */
   readonly device: string | null
-  /** From the first start to the last end of device work, relative to the base; null without device work. */
+  /** The interval from the first start to the last end of device work, relative to the base; null if there is none. */
   readonly deviceSpan: readonly [from: number, to: number] | null
 }
 
 export interface Timeline {
-  /** In order of their number; numbers may be missing. */
+  /** Sorted by rank number; numbers may be missing. */
   readonly ranks: readonly RankTimeline[]
   readonly names: readonly string[]
 }
 
 export const end = (events: Events, event: number): number => events.start[event] + events.duration[event]
 
-/** A communication's number on its communicator, or `NONE`. */
+/** The sequence number of a communication on its communicator, or `NONE`. */
 export function sequenceOf({ sequence: { events, numbers } }: Events, event: number): number {
   const at = lowerBound(events, event)
   return at < events.length && events[at] === event ? numbers[at] : NONE
@@ -189,23 +202,25 @@ export const streams = (rank: RankTimeline): readonly Track[] =>
 export const threads = (rank: RankTimeline): readonly Track[] =>
   rank.tracks.filter(({ role }) => role === 'thread')
 
-/** The events of a track in order of their start; of two that start at once, the longer first. */
+/** The events of a track, sorted by start. If two events start at once, the longer one comes first. */
 export function* eventsOf(track: Track): Generator<number> {
   for (let event = track.from; event < track.to; event++) yield event
 }
 
-/** 26 days: sums of a few times that are no further from the base are exact integers. */
+/** 26 days, in nanoseconds. Sums of a few times within this distance of the base are exact integers. */
 const furthest = 2 ** 51
 
-/** Whether an event lies where times are exact. */
+/** True if an event lies in the range in which times are exact. */
 export const isInReach = (start: number, duration: number): boolean =>
   Number.isInteger(start) && start >= -furthest && Number.isInteger(duration) && start + duration <= furthest
 
-/** What to add to a time of `from` to have it relative to the base of `to`. */
+/** The number of nanoseconds to add to a time of rank `from` to make it relative to the base of rank `to`. */
 export function offsetBetween(from: RankTimeline, to: RankTimeline): number {
   const offset = from.base - to.base
   const exact = Number(offset)
   if (!Number.isSafeInteger(exact))
-    throw new RangeError(`ranks ${from.rank} and ${to.rank} are ${offset} ns apart, more than 104 days`)
+    throw new RangeError(
+      `the clocks of ranks ${from.rank} and ${to.rank} are ${offset} ns apart; at most 104 days (2^53 ns) are supported`,
+    )
   return exact
 }

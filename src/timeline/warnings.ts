@@ -1,50 +1,50 @@
 /**
- * What was wrong with an input, by class and kind: the first occurrence in words and how often there was another. A reader
- * never throws on bad input; it goes on with what is good and says here what it left out. An analysis says here what
- * it had to assume.
+ * Collects warnings about an input. Warnings are grouped by class and kind: the message of the first occurrence is
+ * kept, and further occurrences are counted. A reader never throws on bad input. It continues with the readable part
+ * and warns about the rest. An analysis warns about the assumptions that it had to make.
  */
 
 export type WarningClass =
-  | 'garbage' // bytes that are no trace
+  | 'garbage' // bytes that are not a trace
   | 'truncated' // the input ends inside a document
   | 'gzip' // the compressed stream is damaged
   | 'documents' // several JSON documents in one file
   | 'too-large' // a value or a set of names beyond the limit
   | 'unreadable' // the file cannot be read
-  | 'no-events' // nothing to audit
-  | 'time' // a time that is absent or not a number
+  | 'no-events' // the file has no events to audit
+  | 'time' // a time is absent or not a number
   | 'negative-duration'
   | 'correlation' // device work without the host call that enqueued it
   | 'duplicate-correlation'
   | 'duplicate-event'
   | 'duplicate-rank'
-  | 'rank' // the rank is guessed
-  | 'overlap' // two events of one stream at once
+  | 'rank' // the rank number is guessed or was not used
+  | 'overlap' // two events of one stream overlap
   | 'before-launch' // device work starts before the call that enqueued it
   | 'before-recording' // device work that was enqueued before the recording began
   | 'several-ranks' // more than one rank in one document
-  | 'missing-ranks' // ranks of a group that have no trace
+  | 'missing-ranks' // ranks of a process group have no trace
   | 'groups' // the ranks of process groups are guessed
-  | 'unmatched' // a collective without its counterpart on another rank
-  | 'clock' // clocks of ranks that disagree
-  | 'steps' // steps that are absent, empty, detected or not the same on all ranks
+  | 'unmatched' // a collective call without its counterpart on another rank
+  | 'clock' // the clocks of ranks disagree
+  | 'steps' // steps are absent, empty, detected by repetition, or not the same on all ranks
   | 'shapes' // operators without the shapes of their operands
-  | 'device' // a device whose memory is not known
-  | 'format' // a file that is no trace of a known kind
+  | 'device' // the memory bandwidth of a device is unknown
+  | 'format' // the file is not a trace of a known format
 
 export interface Warning {
   readonly class: WarningClass
-  /** The first one of its kind. */
+  /** The message of the first warning of its kind. */
   readonly message: string
   readonly count: number
 }
 
-/** What the ranks that have something in common have of it, added up. */
+/** The totals over all ranks to which one warning applies. */
 export interface Tally {
-  /** Their numbers, ascending. */
+  /** The rank numbers, ascending. */
   readonly ranks: readonly number[]
   readonly count: number
-  /** As a rule a time in nanoseconds, and of how much it is a part. */
+  /** `amount` is usually a time in nanoseconds, and `of` is the total of which it is a part. */
   readonly amount: number
   readonly of: number
 }
@@ -54,7 +54,7 @@ interface Known {
   count: number
 }
 
-/** How many kinds of message a class has at most; what is left counts with the last. */
+/** The most kinds of messages per class. Further kinds are counted with the last one. */
 const MOST_KINDS = 8
 
 export class Warnings {
@@ -62,8 +62,8 @@ export class Warnings {
   private readonly tallies = new Map<Known, { ranks: Set<number>; amount: number; of: number }>()
 
   /**
-   * `message` is only called for the first of its kind: there may be a million of them. A class that says different
-   * things tells them apart by `kind`.
+   * Adds a warning. `message` is called only for the first warning of its kind, since there may be a million of them.
+   * `kind` distinguishes different messages of one class.
    */
   add(of: WarningClass, message: () => string, count = 1, kind = ''): void {
     const [known, isNew] = this.known(of, kind)
@@ -74,8 +74,8 @@ export class Warnings {
   }
 
   /**
-   * Adds what one rank has of something that others may have too. The message is made when all are known, so that it can
-   * name the ranks and add up their times; it is that of the first.
+   * Adds a warning that may apply to several ranks. The message is formatted when all ranks are known, so that it can
+   * list the ranks and their total time. The `message` function of the first call is used.
    */
   tally(
     of: WarningClass,
@@ -108,7 +108,7 @@ export class Warnings {
     return [made, true]
   }
 
-  /** By class, then by kind, each in order of the first. */
+  /** The warnings by class, then by kind, both in order of first occurrence. */
   list(): Warning[] {
     return [...this.byClass].flatMap(([of, kinds]) =>
       [...kinds.values()].map(({ message, count }) => ({

@@ -1,18 +1,20 @@
 /**
- * What the processors of a rank did, from what programs recorded on the tracks of its workers: programs are annotations,
- * waits at flags and copies between ranks lie inside them.
+ * Derives the activity of a rank's processors from the events that programs recorded on the worker tracks. A program is
+ * an annotation. Waits for flags and copies between ranks lie inside programs.
  *
- * Several workers may share a processor: the roles of a program, programs of several streams, the blocks on a GPU's
- * multiprocessor. Programs of a kernel that only moves data transfer as long as they do not wait. A worker of a role records no
- * programs: it takes part in those of its processor in which it recorded anything.
+ * Several workers may share a processor: the roles of a program, the programs of several streams, or the blocks on a
+ * GPU's multiprocessor. Programs of a kernel that only moves data count as transferring whenever they do not wait. A
+ * worker of a non-leader role records no programs. It counts as part of those programs of its processor during which it
+ * recorded an event.
  */
 import { difference, intersection, type Intervals, union, unionInOrder, unionOf } from './intervals.ts'
 import { countBefore } from './search.ts'
 import { end, type Events, Kind, type RankTimeline, type Track } from './timeline.ts'
 
 /**
- * Who serves a queue on a CPU: leader `leader` of a stream runs programs, the others are roles of them. On a GPU a leader is a
- * multiprocessor, and its roles are those of all programs that run on it at once.
+ * Identifies a worker. On a CPU, the leader `leader` of a stream runs programs, and the other workers are roles of its
+ * programs. On a GPU, a leader is a multiprocessor, and its roles are the roles of all programs that are resident on
+ * it.
  */
 export interface WorkerPlace {
   readonly stream: number
@@ -23,23 +25,23 @@ export interface WorkerPlace {
 const LEADERS = 256
 const ROLES = 256
 
-/** The number of a worker's track: distinct from streams, and from those of other workers of the rank. */
+/** The id of a worker's track. It differs from the ids of streams and of the rank's other workers. */
 export const workerTrack = ({ stream, leader, role }: WorkerPlace): number =>
   (stream * LEADERS + leader) * ROLES + role
 
-/** Whose track has that number. */
+/** The worker that a track id belongs to. */
 export const workerPlace = (id: number): WorkerPlace => ({
   stream: Math.floor(id / (LEADERS * ROLES)),
   leader: Math.floor(id / ROLES) % LEADERS,
   role: id % ROLES,
 })
 
-/** Leaders of the same number share a core, or are one multiprocessor, whatever their stream. */
+/** One processor: leaders with the same number share a core, or are one multiprocessor, whatever their stream. */
 export interface Processor {
-  /** The leader's. */
+  /** The number of the leader. */
   readonly number: number
   readonly tracks: readonly WorkerTrack[]
-  /** When a program of it runs unblocked, when one transfers, and when one waits. */
+  /** The times at which one of its programs runs unblocked, transfers, or waits. */
   readonly compute: Intervals
   readonly transfer: Intervals
   readonly wait: Intervals
@@ -47,15 +49,15 @@ export interface Processor {
 
 export interface WorkerTrack {
   readonly track: Track
-  /** By event of the track, the last end so far: where to begin to look for those of a window. */
+  /** Per event of the track: the latest end so far. It shows where the search for the events of a window can start. */
   readonly reach: Float64Array
-  /** When it is in a program and neither waits nor transfers. */
+  /** The times at which the worker is in a program and neither waits nor transfers. */
   readonly unblocked: Intervals
 }
 
 const known = new WeakMap<RankTimeline, readonly Processor[]>()
 
-/** In order of their numbers; none where nothing was recorded inside kernels. */
+/** The processors of a rank, sorted by number. Empty if nothing was recorded inside kernels. */
 export function processorsOf(rank: RankTimeline): readonly Processor[] {
   let processors = known.get(rank)
   if (!processors) {
@@ -102,11 +104,11 @@ function processor(number: number, tracks: readonly Track[], rank: RankTimeline)
   return { number, tracks: workers, compute, transfer, wait }
 }
 
-/** Whether the programs of the rank's kernels recorded what they did, as those of our own runs do. */
+/** True if the programs of the rank's kernels recorded events, as in Arke's own runs. */
 export const recordsInside = ({ tracks }: RankTimeline): boolean =>
   tracks.some(({ role }) => role === 'worker')
 
-/** What all processors of a rank do, taken together; null where nothing was recorded inside kernels. */
+/** The activity of all processors of a rank, combined; null if nothing was recorded inside kernels. */
 export function recordedInside(rank: RankTimeline): Pick<Processor, 'compute' | 'transfer' | 'wait'> | null {
   const processors = processorsOf(rank)
   const all = (of: (one: Processor) => Intervals): Intervals =>
@@ -129,7 +131,7 @@ function reachOf({ from, to }: Track, events: Events): Float64Array {
   return reach
 }
 
-/** The programs in which a worker without programs of its own recorded something. */
+/** The time of the programs in which a worker without programs of its own recorded an event. */
 function sharedBy(recorded: Intervals, events: Events, programs: readonly number[]): Intervals {
   const shared = programs.filter((program) => {
     const next = countBefore(recorded.length / 2, (i) => recorded[2 * i + 1] <= events.start[program])

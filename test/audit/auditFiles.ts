@@ -1,4 +1,4 @@
-/** Traces that are bytes, through the whole of the audit as the command line does it: files, timeline, taxes, document. */
+/** Runs traces given as bytes through the whole audit, as the command line does: files, timeline, taxes, document. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

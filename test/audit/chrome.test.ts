@@ -1,4 +1,4 @@
-/** Our own Chrome traces: what is written is read back exactly, and other viewers can open it. */
+/** Chrome traces that Arke writes: reading them back restores the timeline exactly, and other viewers can open them. */
 import { writeFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,8 +21,8 @@ const readBack = async (text: string) => {
   return { timeline, warnings: file.warnings }
 }
 
-describe('a Chrome trace of our own', () => {
-  it('comes back as it was: times to the nanosecond, links, tracks, communications, operands', async () => {
+describe('a Chrome trace that Arke wrote', () => {
+  it('is read back unchanged: times to the nanosecond, links, tracks, communications, operands', async () => {
     await fc.assert(
       fc.asyncProperty(timelines, async (timeline) => {
         const { timeline: back, warnings } = await readBack(written(timeline))
@@ -33,7 +33,7 @@ describe('a Chrome trace of our own', () => {
     )
   })
 
-  it('is JSON with one process a rank and one thread a track, and arrows inside it', () => {
+  it('is JSON with one process per rank, one thread per track, and arrows from launches to work', () => {
     interface Event {
       ph: string
       pid: number
@@ -70,7 +70,7 @@ describe('a Chrome trace of our own', () => {
   }
 
   it('places ranks on a common clock', async () => {
-    // Of the 5000 ns between the bases, 10 are left.
+    // The bases are 5000 ns apart. After alignment, 10 ns of the distance remain.
     const clocks = [
       { offset: 0, drift: 0 },
       { offset: 10, drift: 0 },
@@ -101,7 +101,7 @@ describe('a Chrome trace of our own', () => {
     const found = [...after.collectives]
     Array.from(before.collectives, ({ members }, i) =>
       members.forEach(({ wait }, k) => {
-        // On the common clock a wait is longer or shorter by the drift, and both its ends are rounded.
+        // On the common clock, a wait is stretched or shortened by the drift, and both its ends are rounded.
         expect(Math.abs((wait ?? 0) - (found[i].members[k].wait ?? 0))).toBeLessThan(3 + 50e-6 * (wait ?? 0))
       }),
     )
@@ -120,7 +120,7 @@ describe('a Chrome trace of our own', () => {
     }
   })
 
-  it('damaged, gives what is readable and says so', async () => {
+  it('yields its readable part and a warning if it is damaged', async () => {
     const text = written(twoRanks())
     const cut = await readBack(text.slice(0, text.lastIndexOf('{"ph":"X"') + 20))
     expect(cut.timeline.ranks.map(({ events }) => events.length)).toEqual([1, 0])

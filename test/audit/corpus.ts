@@ -1,6 +1,6 @@
 /**
- * Traces to corrupt: a slice of each real one, so that a try is cheap, and small generated ones. Real traces are not
- * part of this repository; without them only the generated ones are there.
+ * The traces to corrupt: a slice of each real trace, so that a try is cheap, and small generated traces. The real
+ * traces are not part of this repository. Without them, only the generated traces are used.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,12 +15,12 @@ import { writeChrome } from '../../src/timeline/chrome.ts'
 
 export interface CorpusItem {
   readonly name: string
-  /** Uncompressed. */
+  /** The uncompressed bytes. */
   readonly bytes: Uint8Array
-  /** The names of others that are audited together with it. */
+  /** The names of the other traces that are audited together with this one. */
   readonly beside: readonly string[]
   readonly real: boolean
-  /** Tried this often in a hundred, as whole files take long. */
+  /** The relative frequency of tries, in percent; whole files are slow, so they are tried less often. */
   readonly weight: number
 }
 
@@ -67,7 +67,9 @@ interface Rocprof {
   }[]
 }
 
-/** The beginning and a stretch from the middle of the events, so that device events are among them, and all the rest. */
+/**
+ * The beginning of the trace, a range from the middle of its events (so that it contains device events), and its end.
+ */
 function sliceOf(text: string): Buffer {
   const from = text.indexOf('[', text.indexOf('"traceEvents"')) + 1
   const to = text.lastIndexOf(']')
@@ -86,7 +88,7 @@ function sliceOf(text: string): Buffer {
   return Buffer.from(head + pieces.join(',') + tail.slice(0, 20_000))
 }
 
-/** A small job in every schema, its ranks beside each other. */
+/** A small job in every schema; all its ranks are audited together. */
 function generated(): CorpusItem[] {
   return schemas.flatMap((schema) => {
     const laid = layOut(demoJob({ layers: 1, steps: 2, unit: schema === '2021' ? 1000 : 1 }))
@@ -105,7 +107,7 @@ function generated(): CorpusItem[] {
   })
 }
 
-/** Three ranks in the one file that Arke writes itself. */
+/** Three ranks in one file, in the format that Arke writes. */
 async function ownTrace(): Promise<CorpusItem> {
   const builder = new TimelineBuilder()
   for (const { name, text } of demoTraces({ layers: 1, steps: 1 }).slice(0, 3))

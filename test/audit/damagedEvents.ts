@@ -1,4 +1,4 @@
-/** Damage inside a trace: to the document around the events, and to the events themselves. */
+/** Damage inside a trace: to the JSON document around the events, and to the events themselves. */
 import { field, set, without, first, edited, type Damage } from './traceText.ts'
 
 const nested = (depth: number): string => '['.repeat(depth) + ']'.repeat(depth)
@@ -47,7 +47,7 @@ export const damagedEvents: readonly Damage[] = [
     apply: edited('cpu_op', 1e9, (event) => set(event, 'name', `"${'x'.repeat(1 << 20)}"`)),
   },
   {
-    what: 'bytes that are no UTF-8 in a name',
+    what: 'bytes that are not UTF-8 in a name',
     classes: [],
     apply: first((trace) =>
       Buffer.from(
@@ -62,7 +62,7 @@ export const damagedEvents: readonly Damage[] = [
     apply: first((trace) => trace.text.replace('  },\n  {', '  }\n  {')),
   },
   {
-    what: 'a comma behind the last event',
+    what: 'a comma after the last event',
     classes: ['garbage'],
     apply: first((trace) => trace.head + trace.events.join(',\n') + ',' + trace.tail),
   },
@@ -150,12 +150,12 @@ export const damagedEvents: readonly Damage[] = [
     apply: edited('kernel', 1e9, (event) => set(event, 'dur', '9e15')),
   },
   {
-    what: 'work at once on one stream',
+    what: 'overlapping work on one stream',
     classes: ['overlap'],
     apply: edited('kernel', 7, (event) => set(event, 'dur', String(field(event, 'dur') + 40))),
   },
   {
-    what: 'events twice',
+    what: 'duplicated events',
     classes: ['duplicate-event', 'overlap', 'duplicate-correlation'],
     harmless: true,
     apply: first((trace) => {

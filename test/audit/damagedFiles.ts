@@ -1,4 +1,4 @@
-/** Damage to whole files: cut off, with bytes that are wrong, of other ranks, or with other steps than they should have. */
+/** Damage to whole files: truncated files, files with wrong bytes or the wrong rank, and files with wrong steps. */
 import { gzipSync } from 'node:zlib'
 import { field, first, type Damage } from './traceText.ts'
 
@@ -25,12 +25,12 @@ export const damagedFiles: readonly Damage[] = [
     apply: first((trace) => cut(Buffer.from(trace.text), share)),
   })),
   {
-    what: 'JSON that ends behind an event, as of a process that was killed',
+    what: 'JSON that ends after an event, as from a process that was killed',
     classes: ['truncated'],
     apply: first((trace) => trace.head + trace.events.slice(0, -40).join(',\n')),
   },
   {
-    what: 'a wrong checksum behind the compressed data',
+    what: 'a wrong checksum after the compressed data',
     classes: ['gzip'],
     apply: first((trace) => {
       const bytes = gzipSync(trace.text)
@@ -38,7 +38,7 @@ export const damagedFiles: readonly Damage[] = [
     }),
   },
   {
-    what: 'a wrong length behind the compressed data',
+    what: 'a wrong length after the compressed data',
     classes: ['gzip'],
     apply: first((trace) => {
       const bytes = gzipSync(trace.text)
@@ -54,7 +54,7 @@ export const damagedFiles: readonly Damage[] = [
     }),
   },
   {
-    what: 'garbage behind the compressed data',
+    what: 'garbage after the compressed data',
     classes: ['gzip', 'garbage'],
     apply: first((trace) => Buffer.concat([gzipSync(trace.text), Buffer.from('not compressed')])),
   },
@@ -79,12 +79,12 @@ export const damagedFiles: readonly Damage[] = [
     apply: first(() => Uint8Array.from({ length: 20_000 }, (_, i) => (i * 7919) >> 3)),
   },
   {
-    what: 'a text that is no trace',
+    what: 'a text that is not a trace',
     classes: ['garbage', 'format', 'no-events'],
     apply: first(() => 'Traceback (most recent call last):\n  File "train.py", line 3\n'),
   },
   {
-    what: 'JSON that is no trace',
+    what: 'JSON that is not a trace',
     classes: ['no-events', 'format'],
     apply: first(() => '{"answer": [42, {"a": null}]}'),
   },
@@ -102,13 +102,13 @@ export const damagedFiles: readonly Damage[] = [
     apply: first((trace) => `INFO: profiling done\n${trace.text}`),
   },
   {
-    what: 'garbage behind the trace',
+    what: 'garbage after the trace',
     classes: ['garbage'],
     harmless: true,
     apply: first((trace) => `${trace.text}\n}}]] done.\n`),
   },
   {
-    what: 'zeros behind the trace, as of a file that was allocated and not filled',
+    what: 'zeros after the trace, as in a file that was allocated but not filled',
     classes: ['garbage'],
     apply: first((trace) => trace.text + '\0'.repeat(4096)),
   },
@@ -177,12 +177,12 @@ export const damagedFiles: readonly Damage[] = [
     ],
   },
   {
-    what: 'two ranks of one number',
+    what: 'two ranks with the same number',
     classes: ['duplicate-rank'],
     apply: first((trace) => trace.text.replace('"rank": 0', '"rank": 1')),
   },
   {
-    what: 'ranks that nothing tells',
+    what: 'traces without rank numbers',
     classes: ['rank'],
     harmless: true,
     apply: (traces) =>
@@ -268,7 +268,7 @@ function shiftIds(event: string, by: number): string {
     .replace(/"External id": (\d+)/, (_, id: string) => `"External id": ${Number(id) + by}`)
 }
 
-/** Always the same order, with no pattern to it. */
+/** The events in a fixed order without a pattern. */
 function shuffled(events: readonly string[]): string[] {
   return events
     .map((event, i) => ({ event, at: Math.imul(i + 1, 0x9e3779b1) >>> 0 }))

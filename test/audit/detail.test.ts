@@ -1,4 +1,4 @@
-/** Operators that are left out to save memory change nothing in the audit. */
+/** Leaving out nested operators to save memory does not change the result of the audit. */
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** Damaged traces: the audit finds the truth, or a warning names what is wrong; it never throws. */
+/** Damaged traces: the audit finds the true result, or a warning names the damage. The audit never throws. */
 import { describe, expect, it } from 'vitest'
 import { demoJob } from '../../src/audit/demo/demo.ts'
 import { layOut } from '../../src/audit/demo/layout.ts'
@@ -15,7 +15,7 @@ const laid = layOut(demoJob({ layers: 1, steps: 2 }))
 const truth = truthOf(laid)
 const traces = laid.ranks.map(({ rank }) => new TraceText(`rank${rank}.json`, kinetoTextOf(laid, rank)))
 
-/** Whether every rank's parts, over all and in steps, are the true ones. */
+/** True if all parts of every rank, in total and per step, equal the true values. */
 function isTrue(timeline: Timeline, found: Audit): boolean {
   const parts = found.ranks.map(({ index, ledger, steps }) => ({
     rank: timeline.ranks[index].rank,
@@ -31,7 +31,7 @@ function isTrue(timeline: Timeline, found: Audit): boolean {
 }
 
 describe('damaged traces', () => {
-  it('undamaged: the truth, and no warning', async () => {
+  it('are audited correctly and without a warning if they are undamaged', async () => {
     const { timeline, found, warnings } = await auditFiles(traces.map(({ bytes }) => bytes))
     expect(warnings).toEqual([])
     expect(isTrue(timeline, found)).toBe(true)

@@ -1,6 +1,6 @@
 /**
- * Ways in which traces are damaged, each a function from good traces to bad ones, with the classes of warnings of which
- * one must name it unless the audit finds the truth all the same.
+ * Kinds of damage to traces. Each is a function from good traces to bad ones, with a list of warning classes. One of
+ * these warnings must appear, unless the audit finds the true result despite the damage.
  */
 import { damagedEvents } from './damagedEvents.ts'
 import { damagedFiles } from './damagedFiles.ts'

@@ -1,10 +1,10 @@
 /**
- * Corrupts traces and audits them, in a process of its own that can be killed: nothing may crash but by an `AuditError`,
- * hang, or take more memory than it may; what comes out must add up.
+ * Corrupts traces and audits them in a separate process that can be killed. An audit must not fail with anything but an
+ * `AuditError`, must not hang, and must not exceed its memory limit. Its results must be consistent.
  *
  *   npx tsx test/audit/fuzz.ts [--count 10000] [--seed 1] [--only INDEX]
  *
- * A try is named by its seed and index: `--seed S --only I` repeats it alone.
+ * A try is identified by its seed and index: `--seed S --only I` repeats a single try.
  */
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -17,13 +17,13 @@ import { problemsOf } from './wellFormed.ts'
 
 export interface Try {
   readonly index: number
-  /** The trace and the mutations. */
+  /** The name of the trace and its mutations. */
   readonly what: string
   readonly outcome: 'audited' | 'refused' | 'wrong' | 'thrown' | 'hung' | 'died'
-  /** What is wrong, where something is. */
+  /** The problem that was found, or an empty string. */
   readonly problem: string
   readonly milliseconds: number
-  /** Of the process, in MB, afterwards. */
+  /** The memory use of the process after the try, in MB. */
   readonly memory: number
 }
 
@@ -38,10 +38,10 @@ export interface FuzzReport {
   readonly memory: number
 }
 
-/** A try that takes longer has hung. */
+/** A try that takes longer than this counts as hung. */
 const LIMIT_MS = 20_000
 
-/** One try: the same for the same seed and index. */
+/** Prepares one try. The same seed and index give the same files. */
 function prepare(
   items: readonly CorpusItem[],
   seed: number,
@@ -59,8 +59,8 @@ function prepare(
 }
 
 /**
- * The files are there: what is said to be unreadable has met an error of the reader's own. A database may be unreadable
- * by its bytes, but not by an error of the language.
+ * True if an "unreadable" message comes from an error in the reader. All files exist, so only a database may be
+ * unreadable because of its bytes, and even then not because of a JavaScript error.
  */
 function isOwnError(message: string, files: readonly TraceBytes[]): boolean {
   const database = files.some(({ name }) => name.endsWith('.sqlite'))
@@ -95,7 +95,7 @@ async function attempt(items: readonly CorpusItem[], seed: number, index: number
   }
 }
 
-/** Runs tries `0` to `count` in other processes; `onTry` is called for each. */
+/** Runs the tries from 0 up to `count` in other processes. `onTry` is called after each try. */
 export async function fuzz(
   count: number,
   seed: number,
@@ -116,7 +116,7 @@ export async function fuzz(
   return { seed, count, real: haveRealTraces, outcomes, failures, slowest, memory }
 }
 
-/** Tries from `from` on until the process ends, well or not; returns the first that is still to be tried. */
+/** Runs tries from `from` on until the process ends or is killed. Returns the index of the next try. */
 function runProcess(from: number, count: number, seed: number, note: (one: Try) => void): Promise<number> {
   return new Promise((resolve) => {
     let next = from
@@ -131,7 +131,7 @@ function runProcess(from: number, count: number, seed: number, note: (one: Try) 
       },
     )
     child.stderr?.on('data', (data: Buffer) => (last = (last + data.toString()).slice(-4000)))
-    // Reading the corpus comes before the first try.
+    // The process reads the corpus before the first try.
     const wait = (limit: number): NodeJS.Timeout =>
       setTimeout(() => {
         hung = true

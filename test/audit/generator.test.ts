@@ -1,4 +1,4 @@
-/** The generator of traces against itself: what it lays out is possible, complete, and written in every schema. */
+/** Tests the trace generator itself: its layouts are possible and complete, and can be written in every schema. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { demoTraces, demoTruth, RANKS, STRAGGLER } from '../../src/audit/demo/demo.ts'
@@ -92,16 +92,18 @@ describe('a laid-out job', () => {
     })
   })
 
-  it('refuses what cannot be', () => {
+  it('refuses impossible descriptions', () => {
     const job = (...phases: Parameters<typeof layOut>[0]['steps'][0]) =>
       layOut({ ranks: 1, groups: [], steps: [phases] })
-    expect(() => job(kernel('k', 100))).toThrow('begins with an idle phase')
-    expect(() => job(dispatch(50), kernel('k', 2), kernel('l', 100))).toThrow('too few to launch')
+    expect(() => job(kernel('k', 100))).toThrow('a step must begin with an idle phase')
+    expect(() => job(dispatch(50), kernel('k', 2), kernel('l', 100))).toThrow('not enough time to launch')
     expect(() => job(dispatch(50), kernel('k', 100), gap(5))).toThrow('ends in an idle phase')
-    expect(() => job(dispatch(50), kernel('k', 100), gap(5), gap(5), kernel('k', 9))).toThrow('one hole')
+    expect(() => job(dispatch(50), kernel('k', 100), gap(5), gap(5), kernel('k', 9))).toThrow(
+      'at most one idle interval',
+    )
   })
 
-  it('is what was described', () => {
+  it('matches its description', () => {
     const laid = layOut({
       ranks: 2,
       groups: [{ name: '0', description: 'default_pg', ranks: [0, 1] }],
@@ -138,7 +140,7 @@ describe('a laid-out job', () => {
 })
 
 describe('a written job', () => {
-  it.each(schemas)('in the schema %s comes through the reader whole', async (schema) => {
+  it.each(schemas)('in the schema %s is read back completely', async (schema) => {
     await fc.assert(
       fc.asyncProperty(jobs({ unit: 1000, maxRanks: 3 }), fc.nat(2), async (job, python) => {
         const laid = layOut(job)
@@ -187,7 +189,7 @@ describe('a written job', () => {
     )
   })
 
-  it('is written again and again, with ids of its own each time', async () => {
+  it('can be repeated, with new ids in each repetition', async () => {
     const laid = layOut({
       ranks: 1,
       groups: [],

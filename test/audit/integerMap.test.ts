@@ -1,4 +1,4 @@
-/** A map of ids: the same as a `Map`, whatever the ids. */
+/** The integer map behaves like a `Map`, whatever the ids. */
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { Identifiers } from '../../src/audit/identifiers.ts'
@@ -11,7 +11,7 @@ const id = fc.oneof(
   fc.constantFrom(0, 127, 128, 2 ** 32 - 2, 2 ** 32 - 1, 2 ** 32, 0.5, 3.25, -1, Infinity),
 )
 
-it('gives back what was set last', () => {
+it('returns the value that was set last', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(id, fc.nat()), { maxLength: 400 }), fc.array(id), (entries, asked) => {
       const map = new IntegerMap()
@@ -35,7 +35,7 @@ it('holds ids that are far apart without a page for each', () => {
   expect([map.size, map.get(0), map.get(1_000_003)]).toEqual([0, -1, -1])
 })
 
-it('a column of ids gives back what came, NaN included', () => {
+it('a column of ids returns the pushed values, including NaN', () => {
   fc.assert(
     fc.property(fc.array(fc.oneof(id, fc.constant(NaN))), (ids) => {
       const column = new Identifiers()

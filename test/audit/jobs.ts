@@ -7,14 +7,14 @@ export interface JobShape {
   minRanks?: number
   maxRanks?: number
   unit?: number
-  /** Groups of some of the ranks; traces without metadata cannot tell them apart. */
+  /** Also use groups of some of the ranks. Traces without metadata cannot distinguish them. */
   subgroups?: boolean
   maxSlots?: number
-  /** Every rank takes part in one at the end of each step. */
+  /** End each step with a collective of all ranks. */
   closing?: boolean
 }
 
-/** One draw a rank; a rank takes its own by its number. */
+/** One random number per rank, indexed by the rank's number. */
 const draws = fc.array(fc.nat(999_999), { minLength: 8, maxLength: 8 })
 
 const slot = fc.record({
@@ -75,7 +75,7 @@ class StepMaker {
   private readonly ranks: number
   private readonly unit: number
   private readonly groups: readonly Group[]
-  /** The stream that all ranks were busy on last, or -1 where it is not the same on all. */
+  /** The stream on which all ranks were busy last, or -1 if it differs between ranks. */
   private last = -1
 
   constructor(ranks: number, unit: number, groups: readonly Group[]) {
@@ -95,7 +95,7 @@ class StepMaker {
     })
   }
 
-  /** From `least` units on, of the ranks that take part. */
+  /** Random durations of at least `least` units for the participating ranks. */
   private times(
     draws: readonly number[],
     least: number,
@@ -168,7 +168,7 @@ class StepMaker {
         work = { phase: 'work', work: collective }
         break
       case 'together': {
-        // The second begins while the first runs.
+        // The second work begins while the first one runs.
         const offset = this.times(one.other, 20, 19)
         const long = this.times(one.times, 41, 3000) as number[]
         work = one.first
@@ -202,7 +202,7 @@ class StepMaker {
   private idle(one: Slot, first: boolean, stream: number, members?: readonly number[]): Idle[] {
     const host = one.host ?? (first ? { before: [], operator: one.other } : null)
     const hole = one.hole
-    // A hole on the same stream can be either; after a change of streams it is a dependency.
+    // An idle interval on the same stream can be a gap or a dependency. After a change of streams it is a dependency.
     const same = this.last === stream && one.what !== 'together'
     const known = this.last >= 0 && one.what !== 'together'
     const why = same && one.recorded ? 'gap' : 'dependency'

@@ -1,4 +1,4 @@
-/** Files of several jobs are refused and named; several recordings of one job are not. */
+/** Files of several jobs are refused with an error that names the jobs. Several recordings of one job are accepted. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -18,13 +18,13 @@ interface Recorded {
   readonly world?: number
   readonly groups?: readonly { pg_name: string; ranks: readonly number[] }[]
   readonly process?: number
-  /** In microseconds. */
+  /** The start time, in microseconds. */
   readonly start?: number
   readonly kernels?: readonly number[]
   readonly step?: number
 }
 
-/** One file of a rank: kernels of these durations, in microseconds, one after the other. */
+/** Writes one file of a rank, with consecutive kernels of the given durations in microseconds. */
 function put(name: string, recorded: Recorded): string {
   const { rank, world, groups, process = 100 + (rank ?? 0), start = 0, kernels = [5, 6, 7], step } = recorded
   const events: object[] = []
@@ -72,7 +72,7 @@ async function refused(...inputs: string[]): Promise<string> {
   expect(error.message).not.toContain('\n')
   return error.message
 }
-/** By rank: the file that is audited. */
+/** The file that is audited, per rank. */
 const audited = ({ sources }: Traces): [number, string][] =>
   sources
     .flatMap(({ path, ranks }) =>
@@ -89,7 +89,7 @@ describe('files of two jobs are refused', () => {
     put('b2.json', { rank: 2, world: 8 })
     const message = await refused()
     expect(message).toContain('2 jobs: ranks 0-1 of 2 (a0.json, a1.json); rank 2 of 8 (b2.json)')
-    expect(message).toContain('a0.json is of 2 ranks and b2.json of 8')
+    expect(message).toContain('a0.json is from a job of 2 ranks and b2.json from a job of 8')
     expect(message).toContain('Audit one job at a time')
   })
 
@@ -117,7 +117,9 @@ describe('files of two jobs are refused', () => {
   it('where a rank did different work at the same time', async () => {
     put('a.json', { rank: 0, world: 2, process: 1 })
     put('b.json', { rank: 0, world: 2, process: 1, kernels: [4, 9, 2] })
-    expect(await refused()).toContain('a.json and b.json have different work of rank 0 at the same time')
+    expect(await refused()).toContain(
+      'a.json and b.json both have work of rank 0 at the same time, and it differs',
+    )
   })
 
   it('where a rank did the same step twice', async () => {
@@ -133,22 +135,24 @@ describe('files of two jobs are refused', () => {
     expect(await refused()).toContain('process group 1 has ranks 0-1 in a.json and ranks 0, 2 in b.json')
   })
 
-  it('where a file has no place among the ranks of the job', async () => {
+  it('where the rank number of a file exceeds the size of the job', async () => {
     for (const rank of [0, 1]) put(`rank${rank}.json`, { rank, world: 2 })
     put('rank9.json', {})
-    expect(await refused()).toContain('rank9.json is rank 9, and the other job has 2 ranks')
+    expect(await refused()).toContain('rank9.json is rank 9, but the other job has only 2 ranks')
     rmSync(join(folder, 'rank9.json'))
     put('stray.json', {})
-    expect(await refused()).toContain('stray.json tells no rank, and all 2 ranks of the other job are there')
+    expect(await refused()).toContain(
+      'stray.json states no rank, and all 2 ranks of the other job already have a trace',
+    )
   })
 
-  it('where nothing tells a rank, nothing communicates, and they ran at different times', async () => {
+  it('where no file states a rank, nothing communicates, and they ran at different times', async () => {
     put('before.json', { process: 1 })
     put('after.json', { process: 2, start: 3e6, kernels: [2, 3] })
     const message = await refused()
     expect(message).toContain('2 jobs: unknown ranks (after.json); unknown ranks (before.json)')
     expect(message).toContain(
-      'before.json tells no rank, has no collective and was not recorded at the same time',
+      'before.json states no rank, has no collective and was not recorded at the same time',
     )
   })
 
@@ -183,17 +187,17 @@ describe('files of one job are not refused', () => {
     ])
     expect(said(read, 'duplicate-rank')).toHaveLength(4)
     expect(said(read, 'duplicate-rank')[0]).toBe(
-      'rank0.window1.json: a recording of 25.0 us of rank 0 that begins 5.00 s after that in rank0.window0.json is left out; audit it on its own',
+      'rank0.window1.json: a recording of 25.0 us of rank 0 that begins 5.00 s after the recording in rank0.window0.json is left out; audit it on its own',
     )
   })
 
-  it('windows whose order by name is not that in time', async () => {
+  it('windows whose order by name differs from their order in time', async () => {
     put('a.json', { rank: 0, world: 1, start: 8e6, step: 20, kernels: [1, 2] })
     put('b.json', { rank: 0, world: 1, start: 2e6, step: 10 })
     expect(audited(await readTraces([folder]))).toEqual([[0, 'b.json']])
   })
 
-  it('windows of which some ranks lack one: all ranks give the same window', async () => {
+  it('windows that some ranks lack: the same window is audited on all ranks', async () => {
     for (const rank of [0, 1, 2])
       for (const window of [0, 1])
         if (rank !== 1 || window === 1)
@@ -210,7 +214,7 @@ describe('files of one job are not refused', () => {
     ])
   })
 
-  it('windows of a process whose rank nothing tells are one rank', async () => {
+  it('windows of one process without a rank number are one rank', async () => {
     put('host_42.1.pt.trace.json', { process: 42 })
     put('host_42.2.pt.trace.json', { process: 42, start: 5e6, kernels: [1, 2] })
     const read = await readTraces([folder])
@@ -251,12 +255,12 @@ describe('files of one job are not refused', () => {
     const read = await readTraces([folder])
     expect(audited(read).map(([rank]) => rank)).toEqual([2, 3])
     expect(said(read, 'duplicate-rank')).toEqual([
-      'rank0.json: rank1.json has different work of rank 1 at the same time; one of the two numbers is wrong, and both files are left out',
-      'rank1.json: rank0.json has different work of rank 1 at the same time; one of the two numbers is wrong, and both files are left out',
+      'rank0.json: rank1.json also has work of rank 1 at the same time, and it differs; one of the two rank numbers is wrong, so both files are left out',
+      'rank1.json: rank0.json also has work of rank 1 at the same time, and it differs; one of the two rank numbers is wrong, so both files are left out',
     ])
   })
 
-  it('groups of one name on ranks that are in different ones', async () => {
+  it('equal group names on ranks that are in different groups', async () => {
     put('a.json', { rank: 0, world: 4, groups: [{ pg_name: '1', ranks: [0, 1] }] })
     put('b.json', { rank: 2, world: 4, groups: [{ pg_name: '1', ranks: [2, 3] }] })
     expect(audited(await readTraces([folder]))).toHaveLength(2)

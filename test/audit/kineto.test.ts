@@ -1,4 +1,6 @@
-/** PyTorch traces to the timeline: kinds, links, ranks and warnings, in the variants of the years. */
+/**
+ * PyTorch traces are read into the timeline: kinds, links, ranks and warnings, in the schema variants of several years.
+ */
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { collectiveOf, communicationLibrary } from '../../src/audit/communication.ts'
@@ -36,7 +38,7 @@ const classes = ({ warnings }: { warnings: readonly { class: string }[] }): stri
 describe('a generated trace', () => {
   const { text, events } = makeTrace({ seed: 3, kernels: 200, rank: 5 })
 
-  it('comes through whole, compressed or not', async () => {
+  it('is read completely, compressed or not', async () => {
     for (const bytes of [Buffer.from(text), gzipSync(text)]) {
       const file = await readKinetoFile(bytes)
       expect(file.warnings).toEqual([])
@@ -167,7 +169,7 @@ describe('variants', () => {
     expect(launches[3]).toBe(NONE)
   })
 
-  it('a device or a stream whose number is none that a machine has', async () => {
+  it('a device or a stream with an impossible number', async () => {
     for (const strange of ['1e999', '0.5', '1e300']) {
       const kernel = event('kernel', 'gemm', 10, 5, { device: 'DEVICE', stream: 'DEVICE', correlation: 1 })
       const text = JSON.stringify({ traceEvents: [kernel] }).replaceAll('"DEVICE"', strange)
@@ -223,7 +225,7 @@ describe('operands', () => {
     ])
   })
 
-  it('of calls with the same are one record', async () => {
+  it('of calls with equal operands share one record', async () => {
     const call = { 'Input Dims': [[4]], 'Input type': ['float'] }
     const other = { 'Input Dims': [[4]], 'Input type': ['int'] }
     const { timeline } = await operators(call, other, call, { 'Input Dims': [[4]] })
@@ -262,7 +264,7 @@ describe('operands', () => {
     expect(file.warnings).toMatchObject([{ class: 'too-large', count: 70_000 - 2 ** 16 }])
   })
 
-  it('do not crowd out names, however long they are', async () => {
+  it('do not displace names, however long the operands are', async () => {
     const list = Array.from({ length: 1000 }, (_, i) => [i, 4096])
     const calls = Array.from({ length: 1000 }, (_, i) => ({
       'Input Dims': [[...list, [i]]],
@@ -298,7 +300,7 @@ describe('warnings', () => {
     expect(classes(await read(events))).toEqual([kind])
   })
 
-  it('the same rank twice, and a rank that nobody tells', async () => {
+  it('the same rank twice, and a trace without a rank number', async () => {
     const builder = new TimelineBuilder()
     const bytes = Buffer.from(JSON.stringify({ traceEvents: [launch(0, 1)] }))
     expect(classes(await readKineto(bytes, builder, { name: 'trace.json' }))).toEqual(['rank'])

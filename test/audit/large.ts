@@ -1,5 +1,5 @@
 /**
- * Makes a trace file of any size for benchmarks: one rank of the demo, repeated until the file is large enough.
+ * Generates a trace file of any size for benchmarks: one rank of the demo, repeated until the file is large enough.
  *
  *   npx tsx test/audit/large.ts PATH [BYTES] [--python N] [--gzip]
  */
@@ -17,7 +17,9 @@ export interface LargeOptions extends WriteOptions {
   gzip?: boolean
 }
 
-/** Writes a trace of about `bytes` uncompressed bytes; returns how many they are and how often the job is in it. */
+/**
+ * Writes a trace of about `bytes` uncompressed bytes. Returns its exact size and the number of repetitions of the job.
+ */
 export async function writeLargeTrace(
   path: string,
   bytes: number,
@@ -48,7 +50,7 @@ interface AnyEvent {
   args?: Record<string, unknown>
 }
 
-/** Writes the events of a real trace over and over, one after the other in time, with ids of their own each time. */
+/** Writes the events of a real trace repeatedly, one repetition after the other in time, each with its own ids. */
 export async function writeRepeated(source: string, path: string, bytes: number): Promise<number> {
   const { traceEvents, ...rest } = JSON.parse(gunzipSync(readFileSync(source)).toString()) as {
     traceEvents: AnyEvent[]

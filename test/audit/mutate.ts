@@ -1,4 +1,6 @@
-/** Corruptions of bytes, drawn from a seed: what storage, transport and other programs do to files, and worse. */
+/**
+ * Random corruptions of bytes, reproducible by a seed: damage as by storage, transport and other programs, and worse.
+ */
 import { gzipSync } from 'node:zlib'
 import { random } from './trace.ts'
 
@@ -137,7 +139,7 @@ const mutations: readonly Mutation[] = [
   },
 ]
 
-/** Replaces some of the tokens behind a random place. */
+/** Replaces some of the tokens after a random position. */
 function replaceTokens(
   bytes: Buffer,
   draw: Draw,
@@ -153,7 +155,7 @@ function replaceTokens(
   return Buffer.concat([bytes.subarray(0, from), Buffer.from(text, 'latin1'), bytes.subarray(to)])
 }
 
-/** Corrupts a copy, compressed or not; says how. */
+/** Corrupts a copy of the bytes, compressed or not. Returns the bytes and a description of the damage. */
 export function corrupt(
   bytes: Uint8Array,
   other: Uint8Array,

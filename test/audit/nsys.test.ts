@@ -1,6 +1,6 @@
 /**
- * Nsight Systems exports, and the reader of SQLite files under them. Databases are made by SQLite itself (compiled to
- * WebAssembly), so that what the reader finds is compared with what another program wrote.
+ * Tests the reader of Nsight Systems exports and the SQLite reader below it. SQLite itself (compiled to WebAssembly)
+ * creates the databases, so the reader is compared with an independent program.
  */
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -25,7 +25,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** A database made by running these statements, with the rows of `tables` inserted. */
+/** Creates a database by running these statements and inserting the rows of `tables`. */
 function makeDatabase(statements: readonly string[], tables: Record<string, SQLiteValue[][]> = {}): string {
   const path = join(folder, `made-${made++}.sqlite`)
   const database = new sqlite.Database(path)
@@ -46,7 +46,7 @@ describe('SQLite files', () => {
     fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
     fc.double({ noNaN: true, noDefaultInfinity: true }),
     fc.string({ maxLength: 20 }),
-    // Longer than a page: it goes on in others.
+    // Longer than a page, so the value continues in overflow pages.
     fc.nat(9000).map((length) => 'é'.repeat(length)),
     fc.uint8Array({ maxLength: 30 }),
     fc.constant(null),
@@ -98,7 +98,7 @@ describe('SQLite files', () => {
     database.close()
   })
 
-  it('tell their columns, whatever the statement looks like', () => {
+  it('have their columns parsed, whatever the CREATE statement looks like', () => {
     const sql = `CREATE TABLE "t" (
       -- a comment, with a comma
       start INTEGER NOT NULL, /* another ( */ "odd, name" TEXT DEFAULT 'a, (b' CHECK (length("odd, name") > 1),
@@ -108,7 +108,7 @@ describe('SQLite files', () => {
   })
 })
 
-/** Two GPUs, a process each, both of which use correlation 1 for their launch. */
+/** Two GPUs with one process each. Both processes use correlation id 1 for their launch. */
 function twoProcesses(leaveOut: readonly string[] = []): string {
   const process = (pid: number): number => 2 ** 48 + pid * 2 ** 24
   const tables: Record<string, [columns: string, rows: SQLiteValue[][]]> = {
@@ -146,7 +146,7 @@ function twoProcesses(leaveOut: readonly string[] = []): string {
     ],
     CUPTI_ACTIVITY_KIND_SYNCHRONIZATION: [
       'start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, syncType INTEGER',
-      // Its device is said to be 0, its context is that of device 1.
+      // The row states device 0, but its context belongs to device 1.
       [
         [280, 281, 0, 2, 15, 9, process(50), 2],
         [130, 400, 0, 1, 7, 3, process(40), 3],
@@ -226,7 +226,7 @@ describe('an export with two GPUs', () => {
     expect(second.communications).toMatchObject([{ collective: 'allReduce', library: 'nccl', group: null }])
   })
 
-  it('lacks any table, and the rest is read', async () => {
+  it('may lack any table; the other tables are read', async () => {
     const tables = [
       'StringIds',
       'CUPTI_ACTIVITY_KIND_RUNTIME',
@@ -245,7 +245,7 @@ describe('an export with two GPUs', () => {
     expect(none.warnings.map((one) => one.class)).toEqual(['format'])
   })
 
-  it('damaged in any byte gives what is readable: no throw, no hang', async () => {
+  it('yields its readable part if any byte is damaged, without a throw or a hang', async () => {
     const bytes = readFileSync(twoProcesses())
     const draw = random(11)
     const path = join(folder, 'damaged.sqlite')
@@ -279,8 +279,8 @@ const here = existsSync(real)
 if (!here) console.log('skipped: the real traces are not beside this checkout')
 
 describe.skipIf(!here)('a real export', () => {
-  it('has two ranks with 33 SendRecv each, and all that SQLite counts', async () => {
-    // SQLite makes a lock beside the file it opens; ours must not need to.
+  it('has two ranks with 33 SendRecv each, and all events that SQLite counts', async () => {
+    // SQLite creates a lock file beside the database. Arke's reader must work without a lock file.
     const copy = join(folder, 'real.sqlite')
     copyFileSync(real, copy)
     const database = new sqlite.Database(copy, { readOnly: true })

@@ -1,6 +1,6 @@
 /**
- * One job on two machines, one Nsight Systems export of each, made by SQLite itself. Such files say nothing of process
- * groups.
+ * One job on two machines, with one Nsight Systems export per machine, created by SQLite itself. Such files do not
+ * contain process groups.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,9 @@ import { type ParallelJob, type RankWork, run } from '../taxes/parallel.ts'
 const folder = mkdtempSync(join(tmpdir(), 'arke-nsys-jobs-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** The ranks of one machine, a process and a GPU each; `ahead` is its clock, in nanoseconds. */
+/**
+ * Writes the ranks of one machine, with one process and one GPU per rank. `ahead` is the clock offset in nanoseconds.
+ */
 function exportMachine(name: string, ranks: readonly RankWork[], firstProcess: number, ahead = 0): string {
   const path = join(folder, name)
   const database = new sqlite.Database(path)
@@ -83,7 +85,7 @@ async function audited(
   return { found, warnings: [...read, ...warnings.list()] }
 }
 
-it('groups of one machine each: true clocks stay, nobody wrong is blamed, a warning says it', async () => {
+it('groups of one machine each: correct clocks are kept, no innocent rank is named, and a warning explains', async () => {
   for (const layers of [undefined, [0]]) {
     const job = { tensor: 4, data: 2, slow: { rank: 5, by: 300_000, layers } }
     const { found, warnings } = await audited(`groups-${layers?.length ?? 0}`, job)
@@ -93,7 +95,7 @@ it('groups of one machine each: true clocks stay, nobody wrong is blamed, a warn
   }
 })
 
-it('one group over both machines, a clock ahead: it is set, and the slow rank is named', async () => {
+it('one group over both machines, one clock ahead: the clock is corrected, and the slow rank is named', async () => {
   const job = { tensor: 8, slow: { rank: 5, by: 300_000, layers: [2] } }
   const { found } = await audited('world', job, 3_000_000)
   for (const { rank, correction } of found.clocks)

@@ -1,4 +1,4 @@
-/** From paths to one timeline: what is found, how ranks get their numbers, what is said, what is refused. */
+/** Reading paths into one timeline: the files that are found, the numbering of ranks, the warnings, and the errors. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -109,7 +109,7 @@ describe('what leaves nothing to audit is refused in one line', () => {
   it('a path, a pattern or a folder without a trace', async () => {
     expect(await refused([join(folder, 'absent.json')])).toContain('no such file')
     expect(await refused([join(folder, '*.json')])).toContain('no file matches')
-    expect(await refused([folder])).toContain('no trace in this folder')
+    expect(await refused([folder])).toContain('no trace found in this folder')
     expect(await refused([])).toContain('nothing to audit')
   })
 
@@ -117,7 +117,7 @@ describe('what leaves nothing to audit is refused in one line', () => {
     expect(await refused([put('a.json', { traceEvents: [launch(1)] })])).toContain('none of a device')
     expect(await refused([put('b.json', { traceEvents: [] })])).toContain('no event of a device')
     expect(await refused([put('c.json', '')])).toContain('no event of a device')
-    // What is plainly no trace has no damaged place to name.
+    // The error about a file that is clearly not a trace mentions no damaged position.
     expect(await refused([put('d.json', 'hello')])).toMatch(/no event of a device; give traces of [^;]*$/)
     expect(await refused([put('d.json', 'hello')])).not.toContain('byte')
     const cut = '{"traceEvents": [{"ph": "X", "cat": "ker'
@@ -173,7 +173,7 @@ describe('archives', () => {
     'a.7z',
     'a.rar',
   ])('%s is refused by its name', async (name) => {
-    // The content would be read as a trace.
+    // Without the check of the file name, the content would be read as a trace.
     const path = put(name, text)
     expect(await refusal([path])).toBe(`${path}: this is an archive; unpack it and audit its files`)
     expect(await refusal([put('rank1.json', trace(1)), path])).toContain(name)
@@ -198,8 +198,8 @@ describe('archives', () => {
       const read = await readTraces([input])
       expect(numbers(read)).toEqual([0])
       expect(said(read, 'unreadable')).toEqual([
-        'rank1.tar.gz is an archive and is left out; unpack it to audit its files',
-        'rank2.json is an archive and is left out; unpack it to audit its files',
+        'rank1.tar.gz is an archive and was skipped; unpack it to audit its files',
+        'rank2.json is an archive and was skipped; unpack it to audit its files',
       ])
     }
   })
@@ -210,7 +210,7 @@ describe('archives', () => {
       expect(await refusal([input])).toContain('rank1.tar.gz: this is an archive; unpack it')
   })
 
-  it('a compressed trace is none', async () => {
+  it('a compressed trace is not an archive', async () => {
     const read = await readTraces([put('rank0.json.gz', gzipSync(text))])
     expect([numbers(read), said(read, 'unreadable')]).toEqual([[0], []])
   })
@@ -227,12 +227,12 @@ describe('ranks', () => {
     const ignored = await readTraces([put('rank9.json', trace(2))], { rank: 6 })
     expect(said(ignored, 'rank')).toEqual(['rank 6 was given and is not used: the trace has rank 2'])
     const named = await readTraces([put('job_rank9.json', trace())], { rank: 6 })
-    expect(said(named, 'rank')).toEqual(["rank 6 was given and is not used: the file's name tells rank 9"])
+    expect(said(named, 'rank')).toEqual(["rank 6 was given and is not used: the file's name states rank 9"])
     const same = await readTraces([put('rank9.json', trace(2))], { rank: 2 })
     expect(said(same, 'rank')).toEqual([])
   })
 
-  it('twice the same: the second is left out, and both files are named', async () => {
+  it('recorded twice: the second copy is left out, and both files are named', async () => {
     put('a.json', trace(4))
     put('b.json', trace(4))
     const read = await readTraces([folder])
@@ -243,7 +243,7 @@ describe('ranks', () => {
     ])
   })
 
-  it('that nothing tells are the next free ones', async () => {
+  it('without a stated number get the next free numbers', async () => {
     put('a.json', trace())
     put('b.json', trace(0))
     put('c.json', trace())
@@ -261,7 +261,7 @@ describe('ranks', () => {
     expect(ranges([1, 3, 4, 5, 9])).toBe('1, 3-5, 9')
   })
 
-  it('of files with the same name are told apart by their folders', async () => {
+  it('of files with the same name are distinguished by their folders', async () => {
     put('rank_0/trace.json', { traceEvents: [kernel(1)] })
     put('rank_1/trace.json', { traceEvents: [kernel(1)] })
     expect(said(await readTraces([folder]), 'correlation')).toEqual([
@@ -270,7 +270,7 @@ describe('ranks', () => {
     ])
   })
 
-  it('without a device, beside others, are kept; what holds no rank is named', async () => {
+  it('without a device are kept beside others; a file without ranks is named', async () => {
     put('rank0.json', trace())
     put('rank1.json', { traceEvents: [launch(1)] })
     put('rank2.json', 'nothing')
@@ -302,7 +302,9 @@ describe('several ranks in one document', () => {
       }),
     ])
     expect(numbers(read)).toEqual([0, 1])
-    expect(said(read, 'several-ranks')).toEqual(['kernels on devices 0, 1; each is taken as a rank'])
+    expect(said(read, 'several-ranks')).toEqual([
+      'the trace has kernels on devices 0, 1; each device is treated as a rank',
+    ])
     const [first, second] = read.timeline.ranks
     expect([first.device, second.device]).toEqual(['NVIDIA A100', 'NVIDIA H100'])
     expect(threads(first).map(({ id }) => id)).toEqual([11, 13, 14])
@@ -332,7 +334,7 @@ describe('several ranks in one document', () => {
       }),
     ])
     expect(numbers(read)).toEqual([0])
-    expect(said(read, 'several-ranks')[0]).toContain('processes 70, 71 launch on device 0')
+    expect(said(read, 'several-ranks')[0]).toContain('processes 70, 71 all launch on device 0')
   })
 })
 
@@ -366,7 +368,7 @@ describe('reading on threads', () => {
     (rank) => makeTrace({ seed: rank + 1, kernels: 100 * (rank + 1), rank }).text,
   )
 
-  it('gives what reading in turn gives, and the same progress in the end', async () => {
+  it('gives the same result as reading one file after the other, and the same final progress', async () => {
     traces.forEach((text, rank) => put(`r${rank}.json`, rank % 2 === 0 ? text : gzipSync(text)))
     const read = async (count: number) => {
       let [done, all] = [0, 0]
@@ -387,7 +389,7 @@ describe('reading on threads', () => {
     expect(await read(3)).toEqual(alone)
   })
 
-  it('is done by the threads', async () => {
+  it('happens on the worker threads', async () => {
     const tasks = traces.map((text, rank) => ({
       path: put(`r${rank}.json`, text),
       rank: undefined,
@@ -404,7 +406,7 @@ describe('reading on threads', () => {
     expect(files.map(({ ranks }) => ranks[0].timeline.rank)).toEqual([0, 1, 2, 3])
   })
 
-  it('goes on here where a thread dies or cannot be had', async () => {
+  it('continues on the main thread if a worker thread dies or cannot be started', async () => {
     const tasks = traces.map((text, rank) => ({
       path: put(`r${rank}.json`, text),
       rank: undefined,

@@ -1,4 +1,4 @@
-/** rocprofv3 JSON to the timeline, whatever the order of its parts and the pieces it comes in. */
+/** rocprofv3 JSON is read into the timeline, whatever the order of its parts and the size of the pieces. */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
@@ -86,7 +86,7 @@ const documentOf = (keys: readonly (keyof typeof parts)[]) => ({
 const everything = Object.keys(parts) as (keyof typeof parts)[]
 
 describe('a process with two GPUs', () => {
-  it('is two ranks, whatever comes first in the file', async () => {
+  it('is read as two ranks, whatever the order of the parts in the file', async () => {
     for (const keys of [everything, [...everything].reverse()]) {
       const { ranks, names, warnings, format } = await read(documentOf(keys))
       expect(format).toBe('rocprof')
@@ -121,7 +121,7 @@ describe('a process with two GPUs', () => {
     }
   })
 
-  it('truncated or damaged, gives what is readable and says so: no throw, no hang', async () => {
+  it('yields its readable part and a warning if truncated or damaged, without a throw or a hang', async () => {
     const text = JSON.stringify(documentOf(everything))
     const draw = random(4)
     for (let i = 0; i < 300; i++) {
@@ -136,7 +136,7 @@ describe('a process with two GPUs', () => {
     expect(bad.ranks).toHaveLength(2)
   })
 
-  it('has times that are absent or backwards', async () => {
+  it('may have absent times and negative durations', async () => {
     const backwards = [
       record(9, 2, 50, 1000, 900, dispatch(901, 4)),
       record(9, 2, 51, 1600, 1700, { ...dispatch(901, 4), start_timestamp: undefined }),
@@ -180,7 +180,7 @@ describe('walking through JSON', () => {
             } else if (path.length % 3 !== 2) expected.push([path.join('/'), value])
           }
           go([], JSON.parse(text))
-          // A scalar at the top ends with the input, which the walker cannot know.
+          // A top-level scalar ends with the input, which the walker cannot know.
           if (depth === 0 && /^[^[{"]/.test(text)) return
           const sorted = (list: [string, unknown][]): string[] =>
             list.map((one) => JSON.stringify(one)).sort()

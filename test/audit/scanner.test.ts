@@ -1,4 +1,4 @@
-/** The scanner: exact times, wanted fields, pieces of any size, and damage of every kind. */
+/** Tests the scanner: exact times, wanted fields, pieces of any size, and damage of every kind. */
 import { gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -163,7 +163,7 @@ describe('scanning', () => {
 })
 
 describe('damage', () => {
-  it('truncation gives what came before', () => {
+  it('truncated input yields the events before the cut', () => {
     const { text, events } = makeTrace({ seed: 6, kernels: 20 })
     const lastEvent = text.lastIndexOf(']')
     for (let length = 1; length < lastEvent; length += 97) {
@@ -175,7 +175,7 @@ describe('damage', () => {
     }
   })
 
-  it('two documents are told apart', () => {
+  it('two documents are kept separate', () => {
     const [a, b] = [makeTrace({ seed: 1, kernels: 5 }), makeTrace({ seed: 2, kernels: 7, rank: 1 })]
     const { seen, classes, scanner } = scanText(a.text + b.text)
     expect(classes).toEqual(['documents'])
@@ -187,7 +187,7 @@ describe('damage', () => {
     ])
   })
 
-  it('one broken event costs that event', () => {
+  it('one broken event loses only that event', () => {
     const { text, events } = makeTrace({ seed: 7, kernels: 10, compact: true })
     const at = text.indexOf('"cat"', text.length / 2)
     for (const stray of ['"', '}', '{', 'x', '\\', '\n', '\0']) {
@@ -197,7 +197,7 @@ describe('damage', () => {
     }
   })
 
-  it('an event without end is given up, and memory stays bounded', () => {
+  it('an event without an end is abandoned, and memory stays bounded', () => {
     const endless = Buffer.alloc(1 << 20, 'a')
     function* pieces(): Generator<Uint8Array> {
       yield Buffer.from('{"traceEvents":[{"ph":"X","name":"')
@@ -209,7 +209,7 @@ describe('damage', () => {
     expect(seen.map(({ name }) => name)).toEqual(['after'])
   })
 
-  it('a flood of names is bounded', () => {
+  it('the memory for distinct names is bounded', () => {
     const strings = new ByteStrings(1000)
     const ids = Array.from({ length: 300 }, (_, i) => {
       const bytes = Buffer.from(`name ${i}`)
@@ -264,7 +264,7 @@ describe('bytes', () => {
   }
   const { text } = makeTrace({ kernels: 50 })
 
-  it('are decompressed by what they are', async () => {
+  it('are decompressed if their content is gzip, whatever the file name', async () => {
     expect(await read(Buffer.from(text))).toMatchObject({ text, classes: [] })
     expect(await read(gzipSync(text))).toMatchObject({ text, total: Buffer.byteLength(text), classes: [] })
     const two = Buffer.concat([gzipSync('ab'), gzipSync('cd')])
@@ -273,7 +273,7 @@ describe('bytes', () => {
       expect(await read(Buffer.from(short))).toMatchObject({ text: short })
   })
 
-  it('come as far as they are good', async () => {
+  it('are read up to the damage', async () => {
     const zipped = gzipSync(text)
     const half = await read(zipped.subarray(0, zipped.length / 2))
     expect(text.startsWith(half.text)).toBe(true)

@@ -1,6 +1,6 @@
 /**
- * The whole audit against traces whose taxes are known by construction: every part of every rank's time, every step,
- * every collective's wait and transfer, and who kept whom waiting, to the nanosecond.
+ * Tests the whole audit on traces whose taxes are known by construction: all parts of every rank's time, every step,
+ * the wait and transfer of every collective, and the stragglers, to the nanosecond.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -57,7 +57,7 @@ const expected = ({ wall, busy, idle, compute, communication, copy, hiddenWait, 
 })
 const actual = (ledger: Ledger) => expected(ledger)
 
-/** Everything that the audit says of the job, against the truth. */
+/** Compares all results of the audit with the truth. */
 function check(
   laid: Laid,
   known: readonly number[],
@@ -106,11 +106,14 @@ function check(
   expect(keptWaiting).toEqual(truth.keptWaiting)
 }
 
-/** Nothing was wrong with the traces, so nothing may be said of them. */
+/** The traces are valid, so no other warnings are allowed. */
 const quiet = ({ warnings }: Audited, ...allowed: Warning['class'][]): void =>
   expect(warnings.filter((one) => !allowed.includes(one.class))).toEqual([])
 
-/** Calls without numbers are matched by when they end, so they must be as long as real ones, not nanoseconds. */
+/**
+ * Calls without sequence numbers are matched by their ends, so they must be as long as real calls and not a few
+ * nanoseconds.
+ */
 const shapeOf = (schema: Schema): JobShape => ({
   unit: { '2021': 1000, '2023': 997, '2026': 1, rocm: 1003 }[schema],
   subgroups: schema === '2026',
@@ -162,7 +165,8 @@ describe('taxes that are known by construction', () => {
   })
 
   it('of ranks whose clocks are far apart', async () => {
-    // Less than what ends of collectives scatter by is left alone, so two clocks differ by much more or not at all.
+    // Offsets below the scatter of collective ends are not corrected, so two clocks either agree or differ by much
+    // more.
     const offset = fc.integer({ min: -500, max: 500 }).map((some) => some * 100_003)
     await fc.assert(
       fc.asyncProperty(
@@ -224,7 +228,7 @@ describe('the demo', () => {
     const drift = 100e-6
     const audited = await auditOf(tracesOf(laid, { clockDrift: [0, 0, 0, 0, 0, 0, drift, 0] }))
     const truth = truthOf(laid)
-    // The clock's own error, and what is left of it in each collective.
+    // The error of the clock, and its remaining effect on each collective.
     const left = 500 * truth.collectives.length
     truth.ranks.forEach(({ wall, parts }, rank) => {
       const { ledger } = audited.found.ranks[rank]

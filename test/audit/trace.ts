@@ -1,6 +1,6 @@
 /**
- * Makes traces as PyTorch's profiler writes them, from a seed. Times are drawn in nanoseconds and written out as decimal
- * text without floating point, so that what a reader must find is known exactly.
+ * Generates traces in the format of PyTorch's profiler, from a seed. Times are drawn in nanoseconds and written as
+ * decimal text without floating point, so the expected times are known exactly.
  */
 
 export function random(seed: number): (below: number) => number {
@@ -13,7 +13,7 @@ export function random(seed: number): (below: number) => number {
   }
 }
 
-/** Decimal microseconds. */
+/** Formats nanoseconds as decimal microseconds. */
 export function microseconds(nanoseconds: bigint): string {
   const size = nanoseconds < 0n ? -nanoseconds : nanoseconds
   const fraction = String(size % 1000n).padStart(3, '0')
@@ -31,7 +31,7 @@ export interface MadeEvent {
 
 export interface TraceShape {
   seed?: number
-  /** Each has an operator, a launch and the calls of Python around it. */
+  /** The number of kernels. Each kernel has an operator, a launch, and Python function events around it. */
   kernels?: number
   python?: number
   compact?: boolean

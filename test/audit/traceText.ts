@@ -1,17 +1,19 @@
-/** A trace as text in pieces that can be edited: through `JSON.parse` its times would be rounded. */
+/** A trace as text in pieces that can be edited. `JSON.parse` is not used, because it would round the times. */
 import type { WarningClass } from '../../src/timeline/warnings.ts'
 import type { TraceBytes } from './auditFiles.ts'
 
 export interface Damage {
   readonly what: string
-  /** One of them must be there, where the result is not the truth; none: it must be the truth. */
+  /**
+   * If the result is not the truth, one of these warnings must appear. If the list is empty, the result must be the
+   * truth.
+   */
   readonly classes: readonly WarningClass[]
-  /** The result must be the truth, and yet a warning must say what was wrong. */
+  /** True if the result must be the truth and a warning must still name the damage. */
   readonly harmless?: boolean
   apply(traces: readonly TraceText[]): readonly TraceBytes[]
 }
 
-/** A trace in pieces that can be edited. */
 export class TraceText {
   readonly name: string
   head: string
@@ -35,7 +37,7 @@ export class TraceText {
     return { name: this.name, bytes: Buffer.from(this.text) }
   }
 
-  /** Edits every `each`-th event of a category, from the first or the one given; returns itself. */
+  /** Edits every `each`-th event of a category, starting with the event `first`. Returns this trace. */
   edit(category: string, each: number, change: (event: string) => string, first = 0): this {
     let seen = 0
     this.events = this.events.map((event) =>
@@ -56,7 +58,7 @@ export const set = (event: string, key: string, value: string): string =>
 export const without = (event: string, key: string): string =>
   event.replace(new RegExp(`, "${key}": [^,}\\n]+|"${key}": [^,}\\n]+, `), '')
 
-/** Rank 0 is damaged, the others stay as they are. */
+/** Damages rank 0 and leaves the other ranks unchanged. */
 export const first =
   (change: (trace: TraceText) => Uint8Array | string) =>
   (traces: readonly TraceText[]): TraceBytes[] => {

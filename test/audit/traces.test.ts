@@ -1,6 +1,6 @@
 /**
- * Real traces: what the reader finds equals what `JSON.parse` of the whole file shows, and the device's time equals
- * what another tool computed. The files are not part of this repository.
+ * Real traces: the reader's result equals that of `JSON.parse` on the whole file, and the device time equals the result
+ * of another tool. The files are not part of this repository.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -87,7 +87,7 @@ describe.skipIf(!here)('real traces', () => {
     const expected = Object.fromEntries(
       lines.map((line) => line.split(',')).map(([type, time]) => [type, Number(time)]),
     )
-    // TraceLens leaves out device work whose launch was not recorded: that of the step before.
+    // TraceLens leaves out device work whose launch was not recorded, which belongs to the previous step.
     const { timeline } = await readTraces([join(folder, 'h100-qwen1.5-0.5b.json.gz')])
     const [{ ledger }] = audit(timeline, new Warnings()).ranks
     const milliseconds = {

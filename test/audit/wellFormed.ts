@@ -1,8 +1,8 @@
-/** What must hold of an audit of whatever was read: parts add up, all is finite, nothing points outside. */
+/** Checks that hold for the audit of any input: parts add up, all numbers are finite, and all indices are valid. */
 import type { Ledger } from '../../src/taxes/audit.ts'
 import type { Audited } from './auditFiles.ts'
 
-/** What is wrong with it, in words. */
+/** Returns a description of each problem. */
 export function problemsOf({ timeline, found, document }: Audited): string[] {
   const problems: string[] = []
   const must = (holds: boolean, what: string): void => {
@@ -53,7 +53,7 @@ export function problemsOf({ timeline, found, document }: Audited): string[] {
       `straggler ${rank}: ${sum} of ${keptWaiting}`,
     )
   }
-  // `JSON.stringify` would hide them as null.
+  // `JSON.stringify` would turn non-finite numbers into null.
   const visit = (value: unknown, path: string): void => {
     if (typeof value === 'number') must(Number.isFinite(value), `the document's ${path} is ${value}`)
     else if (typeof value === 'object' && value !== null && Symbol.iterator in value)

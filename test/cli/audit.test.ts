@@ -283,7 +283,7 @@ describe('bad input is one line, and exit code 2', () => {
     ['a document that is cut off', ['cut.doc'], /cut\.doc: this document of arke audit is damaged/],
     ['a document with an option for traces', ['cut.doc', '--steps', '1'], /--steps needs the traces/],
     ['a document beside a trace', ['rank0.json', 'cut.doc'], /cut\.doc: this is the output of --json/],
-    ['a comparison with nothing', ['rank0.json', '--compare', 'nowhere'], /nowhere: there is no such file/],
+    ['a comparison with nothing', ['rank0.json', '--compare', 'nowhere'], /nowhere: no such file/],
     ['an option of another command', ['rank0.json', '--schedules', '5'], /unknown option/],
   ])('%s', async (_what, args, message) => {
     writeFileSync(join(folder, 'empty.bin'), Buffer.from([1, 2, 3, 0, 255]))

@@ -180,10 +180,10 @@ describe('warnings', () => {
   it('about clocks that the table mentions are left out', () => {
     const warnings = [
       warning('clock', 'the clock of rank 3 disagrees with collective ends by 3 us; aligned'),
-      warning('clock', 'no matched collective ties rank 2 to rank 0'),
+      warning('clock', 'no matched collective connects rank 2 to rank 0'),
     ]
     expect(shown({ warnings, sources })).not.toContain('disagrees')
-    expect(shown({ warnings, sources })).toContain('no matched collective ties rank 2')
+    expect(shown({ warnings, sources })).toContain('no matched collective connects rank 2')
   })
 
   it('are wrapped, never cut', () => {

@@ -1,4 +1,6 @@
-/** Time over processors, compared with a reading of the definition that looks at every nanosecond by itself. */
+/**
+ * The attribution of time to processors, compared with a naive implementation that checks every nanosecond separately.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { attribute, type Claims } from '../../src/taxes/attribution.ts'
@@ -22,7 +24,7 @@ const has = (intervals: Intervals | undefined, time: number): boolean => {
     if (intervals[i] <= time && time < intervals[i + 1]) return true
   return false
 }
-/** All idle time has the cause that is asked for, so that it can be told from gaps inside kernels. */
+/** Assigns all idle time to one given cause, so that it can be distinguished from gaps inside kernels. */
 const idleOf =
   (cause: IdlePart) =>
   (idle: Intervals): Record<IdlePart, Intervals> =>
@@ -39,7 +41,7 @@ const rankTime = (processors: readonly Claims[], running: Intervals) => ({
 })
 
 describe('time over processors', () => {
-  it('is in the part that the definition says, at every nanosecond of every processor', () => {
+  it('follows the definition at every nanosecond of every processor', () => {
     fc.assert(
       fc.property(processors, set, (processors, running) => {
         const found = attribute(rankTime(processors, running))

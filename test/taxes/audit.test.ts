@@ -1,4 +1,4 @@
-/** The audit as a whole, on timelines drawn by hand: what groups cost, who is late in chosen steps, what is warned of. */
+/** The whole audit on hand-made timelines: the cost of groups, the stragglers of chosen steps, and the warnings. */
 import { describe, expect, it } from 'vitest'
 import { type Audit, audit, auditing, type AuditOptions } from '../../src/taxes/audit.ts'
 import type { Collective } from '../../src/taxes/collective.ts'
@@ -14,12 +14,12 @@ interface Drawn {
   readonly from: number
   readonly to: number
   readonly stream?: number
-  /** A collective, with its number; else a kernel. */
+  /** The communication record of a collective; a work without it is a kernel. */
   readonly call?: Partial<Communication>
   readonly sequence?: number
 }
 
-/** In microseconds. Each work is launched 5 before the step's or the trace's first work. */
+/** Builds a timeline, in microseconds. Each work is launched 5 us before the first work of its step or of the trace. */
 function draw(
   ranks: readonly (readonly Drawn[])[],
   steps: readonly (readonly (readonly [number: number, from: number, to: number])[])[] = [],
@@ -69,7 +69,7 @@ function audited(timeline: Timeline, options: AuditOptions = {}): { found: Audit
   return { found, warnings: warnings.list() }
 }
 
-/** In microseconds: a group's name, its collectives, and by rank its communication, wait and transfer. */
+/** The groups: name, number of collectives, and per rank communication, wait and transfer in microseconds. */
 const groupsOf = (timeline: Timeline, options: AuditOptions = {}) =>
   audited(timeline, options).found.groups.map(({ group, collectives, perRank }) => ({
     group,
@@ -110,7 +110,7 @@ describe('a process group', () => {
     ])
   })
 
-  it('shares the instants at which another one does the same with it', () => {
+  it('counts an instant that it shares with another group of the same activity', () => {
     const [a, b] = [
       { group: 'A', groupRanks: [0, 1], groupSize: 2 },
       { group: 'B', groupRanks: [0, 2], groupSize: 2 },
@@ -128,7 +128,7 @@ describe('a process group', () => {
     expect(found.ranks[0].ledger.parts).toMatchObject({ wait: 50_000, transfer: 60_000 })
   })
 
-  it('is its name and its ranks: other ranks may have a group of the same name', () => {
+  it('is identified by its name and its ranks: other ranks may have a group of the same name', () => {
     const of = (groupRanks: readonly number[], from: number): Drawn =>
       call(from, 200, { group: '1', groupDescription: 'mesh_tp', groupRanks, groupSize: 2 })
     const timeline = draw([
@@ -157,7 +157,7 @@ describe('a process group', () => {
     ])
   })
 
-  /** Collectives between these ranks, of one microsecond each, one after another. */
+  /** Consecutive collectives between these ranks, one microsecond each. */
   function between(members: readonly (readonly number[])[], group: (i: number) => string | null) {
     const ranks = Math.max(...members.flat()) + 1
     const timeline = draw(
@@ -193,7 +193,7 @@ describe('a process group', () => {
     expect(found[0].perRank.map(({ collectives }) => collectives)).toEqual([2, 2, 3, 2, 1])
   })
 
-  it('without a name is the ranks that meet', () => {
+  it('without a name is identified by the ranks of the collective', () => {
     const found = between(
       [
         [0, 1],
@@ -212,7 +212,7 @@ describe('a process group', () => {
     ])
   })
 
-  it('of very many on one stream is measured by its own events', () => {
+  it('is measured by its own events, even if very many groups share a stream', () => {
     const [calls, groups] = [150_000, 30_000]
     const builder = new TimelineBuilder()
     const rank = builder.rank(0)
@@ -243,7 +243,7 @@ describe('a process group', () => {
 
 describe('stragglers of chosen steps', () => {
   const group = { group: '0', groupRanks: [0, 1], groupSize: 2 }
-  /** Steps of 1000 whose collective runs 150 into the next one. */
+  /** Steps of 1000 us whose collective extends 150 us into the next step. */
   const ranks = [
     [0, 0, 0],
     [100, 160, 120],
@@ -255,7 +255,7 @@ describe('stragglers of chosen steps', () => {
   )
   const steps = ranks.map(() => [0, 1, 2].map((step) => [step, 1000 * step, 1000 * step + 1000] as const))
 
-  it('answer for the waiting in those steps, and no other', () => {
+  it('are charged with the waiting in those steps only', () => {
     for (const chosen of [undefined, [0, 0], [1, 1], [2, 2], [0, 1]] as const) {
       const { found } = audited(draw(ranks, steps), { steps: chosen })
       const waits = found.ranks.reduce((sum, { ledger }) => sum + ledger.parts.wait, 0)
@@ -266,16 +266,16 @@ describe('stragglers of chosen steps', () => {
     }
   })
 
-  it('are late by what of it is in the window, at the collectives with waiting in it', () => {
+  it('are late by the time within the window, at the collectives with waiting in it', () => {
     const { found } = audited(draw(ranks, steps), { steps: [1, 1] })
-    // The window is from 1050 to 2050: rank 0 waits from 1900 on, and rank 1 arrives at 2060.
+    // The window is from 1050 to 2050 us. Rank 0 waits from 1900 us on, and rank 1 arrives at 2060 us.
     expect(found.stragglers).toMatchObject([
       { rank: 1, keptWaiting: 150_000, exposed: 150_000, late: 150_000, collectives: 1 },
     ])
   })
 })
 
-it('waiting under compute is somebody’s, and exposed for nobody', () => {
+it('waiting that compute hides is charged to a rank but is not exposed', () => {
   const group = { group: '0', groupRanks: [0, 1], groupSize: 2 }
   const rank = (arrives: number): Drawn[] =>
     [0, 1, 2].flatMap((i) => [
@@ -303,13 +303,13 @@ it('a rank without the chosen steps and ranks with different steps are both warn
   expect(
     warnings.filter((one) => one.class === 'steps').map(({ message, count }) => [message, count]),
   ).toEqual([
-    ['ranks 0 and 1 do not have the same steps recorded', 1],
+    ['ranks 0 and 1 have recorded different steps', 1],
     ['rank 1 has no step 1; it is left out', 1],
   ])
 })
 
 describe('an audit in pieces', () => {
-  it('can pause before each step of each rank, and gives what the whole one does', () => {
+  it('can pause before each step of each rank, and gives the same result as the whole audit', () => {
     const steps = Array.from({ length: 20 }, (_, n) => [n, 100 * n, 100 * n + 90] as const)
     const works = steps.map(([, from]) => ({ from: from + 10, to: from + 50 }))
     const timeline = draw([works, works], [steps, steps])

@@ -1,4 +1,4 @@
-/** What the audit warns of: which ranks, how much time, and names that a reader can look for. */
+/** The warnings of the audit: the affected ranks, the affected time, and names that the user can search for. */
 import { describe, expect, it } from 'vitest'
 import { inspect } from '../../src/audit/inspect.ts'
 import { warningLines } from '../../src/report/warningLines.ts'
@@ -10,10 +10,10 @@ import { type Warning, Warnings } from '../../src/timeline/warnings.ts'
 
 interface Drawn {
   readonly name?: string
-  /** In microseconds. */
+  /** The start, in microseconds. */
   readonly from: number
   readonly to: number
-  /** When it was launched; not at all where it does not say. */
+  /** The time of the launch, in microseconds; absent if there is no launch. */
   readonly launched?: number
   readonly communication?: boolean
 }
@@ -54,8 +54,8 @@ const said = (timeline: Timeline, kind: string): [string, number][] =>
     .filter((one) => one.class === kind)
     .map(({ message, count }) => [message, count])
 
-describe('what several ranks have in common names all of them', () => {
-  it('work from before the recording, with its time and its share of it', () => {
+describe('a warning that applies to several ranks names all of them', () => {
+  it('work from before the recording, with its time and its fraction of the recording', () => {
     const rank: Drawn[] = [
       { from: 0, to: 20 },
       { from: 20, to: 44 },
@@ -84,10 +84,10 @@ describe('what several ranks have in common names all of them', () => {
     ]
     const early: Drawn[] = [{ name: 'd', from: 0, to: 20, launched: 5 }]
     expect(said(draw(overlapping, overlapping), 'overlap')[0][0]).toMatch(
-      /^ranks 0-1: work such as b \(stream 7/,
+      /^ranks 0-1: GPU work such as b \(stream 7/,
     )
     expect(said(draw(twice, twice), 'duplicate-event')[0][0]).toMatch(/^ranks 0-1: .* such as c/)
-    expect(said(draw(early, early), 'before-launch')[0][0]).toMatch(/^ranks 0-1: work such as d /)
+    expect(said(draw(early, early), 'before-launch')[0][0]).toMatch(/^ranks 0-1: GPU work such as d /)
   })
 
   it('shapes and devices that are missing', () => {
@@ -112,7 +112,7 @@ describe('what several ranks have in common names all of them', () => {
 })
 
 describe('names', () => {
-  it('that are empty are said to be missing', () => {
+  it('that are empty are reported as missing', () => {
     const rank: Drawn[] = [
       { name: '', from: 0, to: 20, launched: 5 },
       { name: '', from: 10, to: 30, launched: 6 },
@@ -124,7 +124,7 @@ describe('names', () => {
 })
 
 describe('lines of several files', () => {
-  it('give the numbers of all of them, not of the first', () => {
+  it('list the rank numbers of all files, not only of the first', () => {
     const sources = [0, 1, 2, 3].map((file) => ({
       path: `job/${file}.json`,
       format: 'kineto',

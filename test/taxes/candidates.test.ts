@@ -1,4 +1,4 @@
-/** Fusion candidates: planted chains with known savings, and laws over any timeline. */
+/** Fusion candidates: constructed chains with known savings, and invariants over random timelines. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Candidate, Candidates } from '../../src/taxes/candidates.ts'
@@ -14,7 +14,7 @@ import { Kind, type Timeline } from '../../src/timeline/timeline.ts'
 import { Warnings } from '../../src/timeline/warnings.ts'
 import { partitionWith, timelineOf, type Work } from './work.ts'
 
-/** Each communication of each rank as a collective of its own. */
+/** Treats each communication of each rank as a separate collective. */
 function collectivesIn({ ranks }: Timeline, split = true): Collectives {
   const all = ranks.flatMap(({ events, communications }, rank) =>
     Array.from(events.kind, (kind, event) => ({ kind, event }))
@@ -60,7 +60,8 @@ const collective = (from: number, to: number, kind: string, more: Partial<Work> 
 })
 
 describe('compute, collective, compute', () => {
-  // 20 us of GEMM, 5 idle, a collective of 30 (of which 10 waiting), 5 idle, 20 of GEMM; the same again on rank 1.
+  // 20 us of GEMM, 5 us idle, a collective of 30 us (10 us of it waiting), 5 us idle, 20 us of GEMM. Rank 1 does the
+  // same.
   const works = [kernel(0, 20, 'aten::mm'), collective(25, 55, 'allReduce'), kernel(60, 80, 'aten::add')]
   const partition = partitionWith(0, 80 * us, {
     dispatch: [20 * us, 23 * us],
@@ -87,7 +88,7 @@ describe('compute, collective, compute', () => {
     ])
   })
 
-  it('what cannot be split is one figure', () => {
+  it('communication that cannot be split is one figure', () => {
     const unsplit = partitionWith(0, 80 * us, { communication: [25 * us, 55 * us] })
     expect(candidates(timelineOf([works]), [unsplit], false)).toMatchObject([
       { saves: 30 * us, savings: { launch: 0, wait: null, transfer: null, communication: 30 * us } },
@@ -101,7 +102,7 @@ describe('compute, collective, compute', () => {
     ])
   })
 
-  it('hidden ones, and those outside the window, are none', () => {
+  it('hidden collectives and those outside the window are not candidates', () => {
     const compute = kernel(20, 60, 'aten::mm', { stream: 8 })
     expect(candidates(timelineOf([[...works, compute]]), [partitionWith(0, 80 * us, {})])).toEqual([])
     const later = partitionWith(56 * us, 80 * us, { gap: [56 * us, 60 * us] })
@@ -144,7 +145,7 @@ describe('operations', () => {
     }),
     kernel(from + 60, from + 80, 'aten::mm', { shapes: [[128, 64], [64, columns]] }), // prettier-ignore
   ]
-  /** It knows a chain by the columns of its product. */
+  /** A recogniser that identifies a chain by the number of columns of its product. */
   const recogniser = (name: string, replaces: Recognised['replaces']): Recogniser => ({
     name,
     recognise: ({ after }) =>
@@ -178,7 +179,7 @@ describe('operations', () => {
     })
   })
 
-  it('are those that do most of the chain', () => {
+  it('are those that replace most of the chain', () => {
     const [some, all] = [
       recogniser('some', ['collective', 'after']),
       recogniser('all', ['before', 'collective', 'after']),

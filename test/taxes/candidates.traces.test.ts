@@ -1,6 +1,6 @@
 /**
- * Real traces: locality and candidates stay within what the ledger and the shapes allow, and name what a person sees in
- * them. The files are not part of this repository.
+ * Real traces: locality and savings stay within the limits of the ledger and the shapes, and the candidates are the
+ * chains that a person would see. The files are not part of this repository.
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -88,7 +88,7 @@ describe.skipIf(!here)('real traces', () => {
     })
     if (!locality) throw new Error('it has shapes')
     const { bytes, time } = localityIn(locality, partition.from, partition.to)
-    // 24 layers with two norms of 18 MB in pieces of 37, 18 and less.
+    // 24 layers with two norms of 18 MB each, in pieces of 37 MB, 18 MB and less.
     expect(bytes).toBeGreaterThan(5e9)
     expect(time?.high).toBe(Math.round(bytes / 3350))
     expect(time?.high).toBeLessThan(total(partition.parts.compute))

@@ -1,4 +1,6 @@
-/** Clocks: what is planted is found, what agrees is left alone, and what nothing ties together is said. */
+/**
+ * Clocks: constructed offsets are found, clocks that agree are kept, and warnings name the ranks that nothing connects.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { AGREEMENT, fromCommon } from '../../src/taxes/clocks.ts'
@@ -17,13 +19,13 @@ function audit(options: JobOptions, recording: Recording) {
 const world = { seed: 1, ranks: 4, layouts: ['world'], rounds: 60 } as const
 
 describe('clocks', () => {
-  it('that agree are left alone', () => {
+  it('that agree are not corrected', () => {
     const { clocks, warnings } = audit({ ...world, endNoise: 5_000 }, { metadata: 'ranks' })
     for (const clock of clocks) expect(clock).toMatchObject({ aligned: false, correction: 0, drift: 0 })
     expect(warnings).toEqual([])
   })
 
-  it('that differ by less than ends scatter are left alone', () => {
+  it('that differ by less than the scatter of ends are not corrected', () => {
     fc.assert(
       fc.property(fc.nat(), fc.bigInt(-6_000n, 6_000n), (seed, offset) => {
         const { clocks, collectives, job } = audit(
@@ -50,7 +52,7 @@ describe('clocks', () => {
         count: 1,
         message:
           'the clock of rank 3 disagrees with collective ends by 250000.000 us; ' +
-          'aligned, ends are 0.000 us from the common one at the median',
+          'after alignment, the median distance from the common end is 0.000 us',
       },
     ])
   })
@@ -74,7 +76,7 @@ describe('clocks', () => {
         fc.array(fc.integer({ min: -50, max: 50 }), { minLength: 4, maxLength: 4 }),
         fc.constantFrom('communicator' as const, 'ranks' as const, 'none' as const),
         (seed, partsPerMillion, metadata) => {
-          // About six seconds, over which 50 ppm are 300 us.
+          // About six seconds, over which a drift of 50 ppm adds up to 300 us.
           const { clocks, collectives, job } = audit(
             { ...world, seed, rounds: 300, compute: 40_000_000, endNoise: 1_000 },
             { metadata, drift: (rank) => partsPerMillion[rank] / 1e6 },
@@ -93,8 +95,8 @@ describe('clocks', () => {
     )
   })
 
-  it('are tied to the first rank through others', () => {
-    // Pairs and strides: rank 3 shares no group with rank 0.
+  it('are connected to the first rank through other ranks', () => {
+    // The groups are pairs and strides, so rank 3 shares no group with rank 0.
     const offsets = [0n, 3_000_000n, -70_000_000n, 900_000_000n]
     const { clocks, collectives, job } = audit(
       { seed: 3, ranks: 4, layouts: ['pairs', 'strides'], rounds: 30 },
@@ -104,7 +106,7 @@ describe('clocks', () => {
     expect(clocks.map(({ correction }) => BigInt(-correction))).toEqual(offsets)
   })
 
-  it('that drift are followed through others', () => {
+  it('that drift are followed through other ranks', () => {
     const partsPerMillion = [10, -30, 45, -50]
     const { clocks, collectives, job } = audit(
       { seed: 5, ranks: 4, layouts: ['pairs', 'strides'], rounds: 200, compute: 40_000_000 },
@@ -116,7 +118,7 @@ describe('clocks', () => {
     })
   })
 
-  it('of ranks that nothing ties to the first one stay as they are, which a warning says', () => {
+  it('of ranks that share no collective with the first rank are kept, with a warning', () => {
     const { clocks, collectives, job, warnings } = audit(
       { seed: 4, ranks: 4, layouts: ['pairs'], rounds: 30 },
       { metadata: 'ranks', offset: (rank) => (rank >= 2 ? 5_000_000n : 0n) },
@@ -125,12 +127,13 @@ describe('clocks', () => {
     for (const { aligned } of clocks) expect(aligned).toBe(false)
     expect(warnings).toMatchObject([{ class: 'clock', count: 2 }])
     expect(warnings[0].message).toBe(
-      "no matched collective ties ranks 2-3 to rank 0; they keep the trace's clock",
+      "no matched collective connects ranks 2-3 to rank 0; they keep the trace's clock",
     )
   })
 
-  it('that nothing ties to the first one and that are years away are not called aligned', () => {
-    // Ranks 2 and 3 are years from the others; between them, rank 3 is 5 ms ahead, which their collectives tell.
+  it('of unconnected ranks that are years away are not called aligned', () => {
+    // Ranks 2 and 3 are years away from the others. Relative to rank 2, rank 3 is 5 ms ahead, as their collectives
+    // show.
     const years = 100_000_000_000_000_000n
     const { clocks, collectives, job, warnings } = audit(
       { seed: 4, ranks: 4, layouts: ['pairs'], rounds: 30 },
@@ -148,16 +151,18 @@ describe('clocks', () => {
       ['clock', 2],
       ['clock', 1],
     ])
-    expect(warnings[0].message).toMatch(/^no matched collective ties ranks 2-3 to rank 0, .* years apart/)
+    expect(warnings[0].message).toMatch(/^no matched collective connects ranks 2-3 to rank 0, .* years apart/)
     expect(warnings[1].message).toMatch(/^the clock of rank 3 disagrees .* by 5000\.000 us/)
   })
 
-  it('of one rank that nothing ties are told of in the singular', () => {
+  it('of a single unconnected rank are reported in the singular', () => {
     const { warnings } = audit(
       { seed: 4, ranks: 3, layouts: ['pairs'], rounds: 30 },
       { metadata: 'ranks', offset: (rank) => (rank === 2 ? 5_000_000n : 0n) },
     )
-    expect(warnings.find((one) => one.class === 'clock')?.message).toMatch(/ties rank 2 to rank 0; it keeps/)
+    expect(warnings.find((one) => one.class === 'clock')?.message).toMatch(
+      /connects rank 2 to rank 0; it keeps/,
+    )
   })
 
   it('of many ranks have the residual that sorting all ends gives', () => {
@@ -180,7 +185,8 @@ describe('clocks', () => {
   })
 
   it('that let a rank leave before another arrives are corrected', () => {
-    // Ends scatter by up to 400 us: 200 us would not be significant, but some transfers are shorter than that.
+    // Ends scatter by up to 400 us, so a clock offset of 200 us would not be significant. Some transfers are shorter
+    // than 200 us, so the offset still makes a rank leave before another arrives.
     const options = { ...world, ranks: 2, rounds: 200, compute: 1_000_000, endNoise: 400_000 }
     const { clocks } = audit(options, {
       metadata: 'communicator',

@@ -1,4 +1,4 @@
-/** Collectives in columns give back the collectives that they were made of. */
+/** Collectives that are stored in columns are read back unchanged. */
 import { expect, it } from 'vitest'
 import type { Collective } from '../../src/taxes/collective.ts'
 import { Collectives } from '../../src/taxes/collectiveTable.ts'
@@ -31,7 +31,7 @@ const shared: Collective = {
   endSkew: 1,
 }
 
-it('collectives come back as they were, what is unknown as null', () => {
+it('collectives are read back unchanged, unknown values as null', () => {
   expect([...Collectives.from([alone, shared])]).toEqual([alone, shared])
   expect([...Collectives.from([])]).toEqual([])
 })

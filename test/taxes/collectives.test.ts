@@ -1,4 +1,4 @@
-/** Collectives of planted jobs: the same calls are found to be the same, and waits are those that were planted. */
+/** Collectives of constructed jobs: their calls are matched correctly, and waits equal the constructed waits. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { collectivesOf } from '../../src/taxes/collectives.ts'
@@ -20,11 +20,11 @@ const jobs = fc.record({
   layouts,
   rounds: fc.integer({ min: 12, max: 40 }),
 })
-/** Of which all ranks are tied together by shared collectives. */
+/** Jobs in which shared collectives connect all ranks. */
 const tiedJobs = jobs.filter((job) => job.layouts.length > 1 || job.layouts[0] === 'world')
 const metadata = fc.constantFrom<Metadata>('communicator', 'sequence', 'ranks', 'size', 'none')
 
-/** Clocks of which any two agree or are at least 20 us apart, up to 11 days. */
+/** Clocks that pairwise agree or differ by at least 20 us, up to 11 days. */
 const offsets = fc.array(
   fc.oneof(
     fc.constant(0n),
@@ -35,7 +35,7 @@ const offsets = fc.array(
 )
 
 describe('collectives', () => {
-  it('are matched and split as planted, whatever the clocks say', () => {
+  it('are matched and split as constructed, whatever the clocks show', () => {
     fc.assert(
       fc.property(jobs, metadata, offsets, (options, written, clocks) => {
         const job = record(jobOf(options), options.ranks, {
@@ -51,7 +51,7 @@ describe('collectives', () => {
     )
   })
 
-  it('of one group may be on several streams, where it is named on others than on another rank', () => {
+  it('of a named group may be on several streams, which may differ between ranks', () => {
     fc.assert(
       fc.property(
         jobs,
@@ -75,7 +75,7 @@ describe('collectives', () => {
     )
   })
 
-  it('survive recordings that begin, stop or miss calls at different places', () => {
+  it('are matched although recordings begin, end or miss calls at different positions', () => {
     const drops = fc.record({ lead: fc.nat(4), trail: fc.nat(4), missing: fc.nat(2), seed: fc.nat() })
     fc.assert(
       fc.property(jobs, metadata, offsets, drops, (options, written, clocks, drop) => {
@@ -101,7 +101,7 @@ describe('collectives', () => {
     )
   })
 
-  it('are split within the noise of their ends and what drifting clocks leave', () => {
+  it('are split within the noise of their ends and the residual of drifting clocks', () => {
     fc.assert(
       fc.property(
         jobs,
@@ -117,7 +117,8 @@ describe('collectives', () => {
           })
           const { collectives } = collectivesOf(job.timeline, new Warnings())
           expect(brokenLaw(collectives, job)).toBeNull()
-          // Twice the noise of the ends, clocks that are left alone within 10 us, and 100 ppm of up to 0.4 s of trace.
+          // The tolerance: twice the noise of the ends, 10 us for uncorrected clocks, and 100 ppm of up to 0.4 s of
+          // trace.
           expect(mismatch(collectives, job, 2 * endNoise + 10_000 + 40_000)).toBeNull()
         },
       ),
@@ -156,7 +157,7 @@ describe('collectives', () => {
     )
   })
 
-  it('name the ranks that have no trace, and then know lower bounds', () => {
+  it('have waits that are lower bounds if ranks have no trace, and a warning names these ranks', () => {
     const calls = jobOf({ seed: 5, ranks: 8, layouts: ['world', 'pairs'], rounds: 20 })
     const job = record(calls, 8, { metadata: 'ranks', traced: (rank) => rank < 3 || rank === 6 })
     const warnings = new Warnings()
@@ -169,7 +170,7 @@ describe('collectives', () => {
     expect(warnings.list()[0].message).toContain('ranks 3-5, 7;')
   })
 
-  it('of one rank alone have no waits, and the size of the world tells who is missing', () => {
+  it('of a single rank have no waits, and the size of the world identifies the missing ranks', () => {
     const calls = jobOf({ seed: 6, ranks: 4, layouts: ['world'], rounds: 5 })
     const job = record(calls, 4, { metadata: 'none', traced: (rank) => rank === 2 })
     const warnings = new Warnings()

@@ -1,4 +1,6 @@
-/** Whatever the traces say: nothing throws, every call is in one collective, and the laws hold. */
+/**
+ * For random, inconsistent traces: nothing throws, every call is in exactly one collective, and the invariants hold.
+ */
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { collectivesOf } from '../../src/taxes/collectives.ts'
@@ -70,7 +72,7 @@ it('collectives and stragglers of junk', () => {
           if (wait === null || transfer === null) return
           expect(wait + transfer).toBe(timeline.ranks[rank].events.duration[event])
           if (rank === last) expect(wait).toBe(0)
-          // Where it is not known who was last, nobody is blamed.
+          // If the last rank is unknown, no rank is charged with the waiting.
           if (last !== null) waits += wait
         })
       }

@@ -1,6 +1,6 @@
 /**
- * Two of 128 ranks of a real job, of which only a sample of the events is left: most calls lack their counterpart, and
- * nothing but names, streams and times tells which belong together. The files are not part of this repository.
+ * Two of 128 ranks of a real job. Only a sample of the events is left, so most calls lack their counterpart, and calls
+ * can only be matched by names, streams and times. The files are not part of this repository.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ const here = files.every((file) => existsSync(file))
 if (!here) console.log('skipped: the real traces are not beside this checkout')
 
 describe.skipIf(!here)('two of 128 ranks', () => {
-  it('have five calls in common that the sample left on both', async () => {
+  it('have five common calls that the sample kept on both', async () => {
     const builder = new TimelineBuilder()
     for (const file of files) await readKineto(file, builder)
     const timeline = builder.freeze()
@@ -29,7 +29,7 @@ describe.skipIf(!here)('two of 128 ranks', () => {
       console.log(
         `${kind}: ends ${endSkew / 1000} us apart, waits ${members.map(({ wait }) => wait! / 1000)} us`,
       )
-    // Read off the files: the pairs of ends that are within a millisecond, on streams 84 and 203.
+    // Determined by hand from the files: the pairs of ends within a millisecond of each other, on streams 84 and 203.
     expect(matched.map(({ endSkew }) => endSkew / 1000)).toEqual([0, 55, 332, 8, 189])
     expect(matched.map(({ members }) => members.map(({ wait }) => wait! / 1000))).toEqual([
       [4859, 0],

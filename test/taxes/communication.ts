@@ -1,4 +1,4 @@
-/** A collective of which a trace tells no more than what it is. */
+/** A communication record in which only the kind of the collective is known. */
 import { unknownCommunication, type Communication } from '../../src/timeline/timeline.ts'
 
 export const plain: Communication = { ...unknownCommunication, collective: 'allReduce', library: 'nccl' }

@@ -1,6 +1,7 @@
 /**
- * A job whose collectives are planted: ranks compute, arrive, wait for the last one, move data and leave, in true time.
- * `record` then writes the timeline that profilers with clocks of their own would, with as much metadata as is asked.
+ * A job with constructed collectives: ranks compute, arrive, wait for the last rank, move data and leave, all in true
+ * time. `record` then writes the timeline as profilers with separate clocks would, with the requested amount of
+ * metadata.
  */
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import { Kind, NONE, type Communication, type Timeline } from '../../src/timeline/timeline.ts'
@@ -11,21 +12,21 @@ export type Metadata = 'communicator' | 'sequence' | 'ranks' | 'size' | 'none'
 export interface JobOptions {
   readonly seed: number
   readonly ranks: number
-  /** The groups that communicate, again and again in this order. */
+  /** The groups that communicate, repeated in this order. */
   readonly layouts: readonly Layout[]
   readonly rounds: number
-  /** Nanoseconds of compute before a call: up to this. */
+  /** The largest compute time before a call, in nanoseconds. */
   readonly compute?: number
-  /** By how much ends of one collective scatter. */
+  /** The scatter of the ends of one collective, in nanoseconds. */
   readonly endNoise?: number
 }
 
-/** A rank's part, in true time. */
+/** The participation of one rank in a call, in true time. */
 export interface Part {
   readonly rank: number
   readonly arrival: number
   readonly end: number
-  /** Compute before it, from the end of the call before. */
+  /** The start of the compute before the call, which is the end of the previous call. */
   readonly computeFrom: number
   readonly kernel: string
 }
@@ -42,17 +43,17 @@ export interface Call {
 
 export interface Recording {
   readonly metadata: Metadata
-  /** What the rank's clock shows more than the true time. */
+  /** The offset of the rank's clock from the true time, in nanoseconds. */
   readonly offset?: (rank: number) => bigint
   readonly drift?: (rank: number) => number
-  /** Whether the recording has the rank's `k`-th call of `calls`. */
+  /** True if the recording contains the rank's `k`-th call of `calls`. */
   readonly has?: (rank: number, k: number, calls: number) => boolean
-  /** Which ranks have a trace; all by default. */
+  /** True for ranks that have a trace; all ranks by default. */
   readonly traced?: (rank: number) => boolean
   readonly stream?: (call: Call, rank: number) => number
 }
 
-/** Numbers from 0 to 1, the same for the same seed. */
+/** A pseudo-random generator of numbers from 0 to 1. The same seed gives the same numbers. */
 export function random(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -132,9 +133,9 @@ function metadataOf(call: Call, metadata: Metadata): Communication {
 
 export interface Recorded {
   readonly timeline: Timeline
-  /** The planted call of a rank's event, both by index; undefined for other events. */
+  /** The constructed call of a rank's event, both given by index; undefined for other events. */
   readonly callOf: (rank: number, event: number) => Call
-  /** By call: the ranks whose recording has it. */
+  /** Per call: the ranks whose recording contains it. */
   readonly recorded: ReadonlyMap<number, readonly number[]>
 }
 
@@ -163,7 +164,7 @@ export function record(calls: readonly Call[], ranks: number, recording: Recordi
         made.communication(metadataOf(call, metadata)),
         numbered ? call.sequence : NONE,
       )
-      // Communication has no bytes of its own: they tell which call it is.
+      // Communication events do not use the field `bytes`, so the field stores the id of the call.
       made.setBytes(event, call.id + 1)
       recorded.set(call.id, [...(recorded.get(call.id) ?? []), rank])
     })

@@ -1,4 +1,4 @@
-/** The locality tax: planted intermediates with known bytes, and laws over any sequence of operators. */
+/** The locality tax: constructed intermediates with known bytes, and invariants over random sequences of operators. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Locality, localityIn, localityOf, type LocalityOptions } from '../../src/taxes/locality.ts'
@@ -11,7 +11,7 @@ function locality(timeline: Timeline, options?: LocalityOptions): Locality {
   if (!found) throw new Error('there are shapes')
   return found
 }
-/** Each as [start of the producer, start of the consumer, bytes]. */
+/** The intermediates as [start of the producer, start of the consumer, bytes]. */
 function pairs(works: readonly Work[]): number[][] {
   const timeline = timelineOf([works])
   const { producer, consumer, bytes } = locality(timeline)
@@ -69,7 +69,7 @@ describe('intermediates', () => {
     ])
   })
 
-  it('inside one operator are unknown; its last kernel passes on, its first one takes', () => {
+  it('inside one operator are unknown; its first kernel reads and its last kernel writes', () => {
     const split: Work[] = [
       { ...op(0, 'aten::mul', [7], [7]), call: 1 },
       { ...op(10, 'aten::mul', [7], [7]), call: 1 },
@@ -121,7 +121,7 @@ describe('intermediates', () => {
     ).toEqual([[0, 10, 14]])
   })
 
-  it('copies to and from the host are none', () => {
+  it('copies to and from the host are not intermediates', () => {
     const copy = { ...op(10, 'aten::copy_', [7], [7]), kind: Kind.memcpy }
     const works = (name: string): Work[] => [
       op(0, 'aten::relu', [7]),
@@ -145,19 +145,19 @@ describe('as time', () => {
     op(30, 'aten::relu', [MiB]),
     op(40, 'aten::gelu', [MiB]),
   ]
-  it('is from what is beyond the cache to all of it', () => {
+  it('is an interval from the bytes beyond the cache size to all bytes', () => {
     const found = locality(timelineOf([works]))
     expect(localityIn(found, -Infinity, Infinity)).toEqual({
       bytes: 402 * MiB,
       time: { low: Math.round((400 * MiB) / 3350), high: Math.round((402 * MiB) / 3350) },
     })
-    // 3,350 GB/s are 3,350 bytes a nanosecond; a window has what is read in it.
+    // 3,350 GB/s are 3,350 bytes per nanosecond. A window contains the intermediates that are read in it.
     expect(localityIn(found, 10, 20).bytes).toBe(200 * MiB)
     expect(localityIn(found, 11, 20).bytes).toBe(0)
     expect(localityIn(found, 30, 30).bytes).toBe(0)
   })
 
-  it('takes another bandwidth', () => {
+  it('uses a given bandwidth', () => {
     const { time } = localityIn(locality(timelineOf([works]), { bandwidth: 1e9 }), 0, 100)
     expect(time).toEqual({ low: 400 * MiB, high: 402 * MiB })
   })
@@ -181,7 +181,7 @@ describe('as time', () => {
     ])
   })
 
-  it('says so where most operators are unknown', () => {
+  it('comes with a warning if most operators are unknown', () => {
     const strange = [10, 20].map((from) => op(from, 'mine::step', [7]))
     const timeline = timelineOf([[op(0, 'aten::relu', [7]), ...strange]])
     const warnings = new Warnings()
@@ -193,7 +193,7 @@ describe('as time', () => {
 })
 
 describe('laws', () => {
-  /** Element-wise on one or two tensors: reads as many, writes one. */
+  /** An element-wise operator on one or two tensors. It reads its operands and writes one tensor. */
   const element = fc.record({
     tensors: fc.integer({ min: 1, max: 2 }),
     size: fc.integer({ min: 1, max: 4 }),
@@ -204,7 +204,7 @@ describe('laws', () => {
   })
   type Element = typeof element extends fc.Arbitrary<infer T> ? T : never
 
-  it('not more than is written, not more than is read; windows add up; low is at most high', () => {
+  it('bytes do not exceed the writes or the reads; windows add up; low is at most high', () => {
     fc.assert(
       fc.property(fc.array(element, { minLength: 1, maxLength: 40 }), fc.nat(200), (elements, cut) => {
         let [now, read, written] = [0, 0, 0]

@@ -1,4 +1,4 @@
-/** Which calls are the same: cases by hand, where a property would not say what is special about them. */
+/** Matching of calls: hand-made cases whose special property a random test would not show. */
 import { describe, expect, it } from 'vitest'
 import { collectivesOf } from '../../src/taxes/collectives.ts'
 import { matchCalls } from '../../src/taxes/match.ts'
@@ -13,13 +13,13 @@ interface Drawn {
   readonly kernel?: string
   readonly stream?: number
   readonly sequence?: number
-  /** When the host made the call. */
+  /** The time of the host call. */
   readonly launched?: number
-  /** Null where the trace tells nothing at all. */
+  /** The communication record; null if the trace has no metadata. */
   readonly call?: Partial<Communication> | null
 }
 
-/** A timeline of the ranks' calls, in microseconds. */
+/** Builds a timeline of the ranks' calls, in microseconds. */
 function draw(...ranks: readonly (readonly Drawn[])[]): Timeline {
   const builder = new TimelineBuilder()
   ranks.forEach((calls, number) => {
@@ -47,7 +47,7 @@ function draw(...ranks: readonly (readonly Drawn[])[]): Timeline {
   return builder.freeze()
 }
 
-/** The matches as the starts of their members in microseconds, in order. */
+/** The matches, as the sorted starts of their members in microseconds. */
 const found = (timeline: Timeline): string[] =>
   [...matchCalls(timeline)]
     .map(({ members, events }) =>
@@ -172,7 +172,7 @@ describe('matching', () => {
   })
 
   it('leaves a call alone that ends before its counterpart arrives', () => {
-    // The clocks are known from the first calls.
+    // The first calls determine the clocks.
     const both = Array.from({ length: 20 }, (_, k) => ({ from: 1000 * k + 10 * (k % 7), to: 1000 * k + 300 }))
     const call = { group: 'dp', groupRanks: [0, 1], groupSize: 2 }
     const known = both.map((one) => ({ ...one, call }))
@@ -229,7 +229,7 @@ describe('matching', () => {
     const all = found(draw(regular(1), regular(1)))
     expect(all).toHaveLength(39)
     expect(all).toContain('0@700 1@700')
-    // The second recording begins two calls later, as its clock says.
+    // The second recording begins two calls later, as its clock shows.
     expect(found(draw(regular(1), regular(3)))).toContain('0@700 1@700')
   })
 })

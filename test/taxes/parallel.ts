@@ -1,8 +1,8 @@
 /**
- * Jobs with tensor, data and pipeline parallelism, as their ranks run in true time: every rank computes, arrives at a
- * collective of its group, waits there for the last one of that group only, and goes on. One rank may be slow.
+ * Jobs with tensor, data and pipeline parallelism, as their ranks run in true time. Every rank computes, arrives at a
+ * collective of its group, waits for the last rank of that group only, and continues. One rank may be slow.
  *
- * They are recorded as profilers do that tell nothing of process groups, or all.
+ * The jobs are recorded with all metadata about process groups, or without any.
  */
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import { Kind, NONE, type Timeline, unknownCommunication } from '../../src/timeline/timeline.ts'
@@ -15,17 +15,17 @@ export interface ParallelJob {
   readonly steps?: number
   readonly layers?: number
   readonly microbatches?: number
-  /** Nanoseconds of compute in a layer, and by which share it varies. */
+  /** The compute time per layer in nanoseconds, and the fraction by which it varies. */
   readonly compute?: number
   readonly noise?: number
   readonly transfer?: number
-  /** The rank that is slow, by how many nanoseconds, and in which layers of a step: all where it does not say. */
+  /** The slow rank, its delay in nanoseconds, and the layers of a step in which it is slow; all layers by default. */
   readonly slow?: { readonly rank: number; readonly by: number; readonly layers?: readonly number[] }
   /** Layers that only the first stage has. */
   readonly extraLayers?: number
-  /** Whether all ranks meet at the end of a step. */
+  /** True if each step ends with a collective of all ranks. */
   readonly closing?: boolean
-  /** Whether all groups communicate on one stream. */
+  /** True if all groups communicate on one stream. */
   readonly oneStream?: boolean
   readonly seed?: number
 }
@@ -44,7 +44,7 @@ export interface RankWork {
   readonly kernels: { readonly start: number; readonly end: number }[]
 }
 
-/** What each rank did, in nanoseconds of true time. */
+/** Returns the activity of each rank, in nanoseconds of true time. */
 export function run(job: ParallelJob): RankWork[] {
   const { tensor = 1, data = 1, stages = 1, steps = 3, layers = 8, microbatches = 1, extraLayers = 0 } = job
   const { compute = 200_000, noise = 0.02, transfer = 60_000, slow, closing = false, seed = 1 } = job
@@ -111,9 +111,9 @@ const kernelNames = {
 } as const
 
 export interface ParallelRecording {
-  /** Whether calls list their groups. */
+  /** True if calls list the ranks of their group. */
   readonly metadata?: boolean
-  /** Nanoseconds that the rank's clock is ahead. */
+  /** The number of nanoseconds by which the rank's clock is ahead. */
   readonly ahead?: (rank: number) => number
   readonly traced?: (rank: number) => boolean
 }

@@ -1,5 +1,6 @@
 /**
- * Where a rank's time goes, compared with a naive reading of the definitions that looks at every nanosecond by itself.
+ * The division of a rank's time, compared with a naive implementation of the definitions that checks every nanosecond
+ * separately.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -100,7 +101,7 @@ describe('idle time', () => {
       dispatch: 5,
     })
   })
-  it('is dispatch when another thread that enqueues work is on its way', () => {
+  it('is dispatch when another thread that enqueues work is inside operators', () => {
     const host = [call(0, 5, 1), call(40, 45), op(22, 30, 1)]
     expect(totals(partition(build(host, [kernel(10, 20, 0), kernel(45, 50, 1)])))).toEqual({
       compute: 15,
@@ -124,7 +125,7 @@ describe('idle time', () => {
       gap: 3,
     })
   })
-  it('is a gap when a blocking copy came after the wait: that was for the copy', () => {
+  it('is a gap when a blocking copy came after the wait, since the wait was for the copy', () => {
     const host = [call(0, 2), waitEvent(2, 3), sync(3, 25), call(25, 26)]
     const copy: Device = { kind: Kind.memcpy, stream: 0, from: 12, to: 24, launch: 2 }
     expect(totals(partition(build(host, [kernel(5, 12, 0), copy, kernel(30, 40, 3)])))).toEqual({
@@ -162,7 +163,7 @@ describe('idle time', () => {
   })
 })
 
-it('work from before the recording is not in the window; a trace without launches is taken whole', () => {
+it('work from before the recording is outside the window; a trace without launches is used whole', () => {
   const [rank] = build([call(30, 35)], [kernel(0, 10), kernel(12, 20), kernel(40, 90, 0)]).ranks
   expect(recordedSpan(rank)).toEqual([40, 90])
   const [mostly] = build([call(30, 35)], [kernel(0, 10), kernel(12, 20), kernel(40, 50, 0)]).ranks
@@ -172,7 +173,7 @@ it('work from before the recording is not in the window; a trace without launche
   expect(recordedSpan(build([call(0, 5)], []).ranks[0])).toBeNull()
 })
 
-/** The part of the nanosecond that begins at `time`, by the definitions and nothing else. */
+/** The part of the nanosecond that begins at `time`, computed directly from the definitions. */
 function partAt(
   rank: RankTimeline,
   names: readonly string[],
@@ -203,9 +204,9 @@ function partAt(
     const ahead = all.filter(
       (event) => event < next && track[event] === track[next] && kind[event] <= Kind.communication,
     )
-    // Of the kernels of one launch only the first waited for what the host asked for.
+    // Only the first kernel of a launch waited for the event that the host requested.
     if (ahead.length > 0 && launch[ahead[ahead.length - 1]] === by) return 'gap'
-    // What the host asked for before it enqueued something else, that something else waited for.
+    // A wait that the host requested before it enqueued other work applies to that other work.
     const enqueuing = all.filter(
       (event) =>
         event < by && track[event] === track[by] && (kind[event] === Kind.launch || launch.includes(event)),
@@ -248,7 +249,7 @@ describe('any timeline', () => {
     launch: fc.option(fc.nat(30), { nil: undefined, freq: 6 }),
   })
 
-  it('every nanosecond is in the part that the definitions say', () => {
+  it('every nanosecond is in the part that the definitions require', () => {
     fc.assert(
       fc.property(
         fc.array(host, { maxLength: 10 }),

@@ -1,15 +1,18 @@
-/** What was planted against what was found: the first difference in words, or null. */
+/** Compares the constructed collectives with the found ones. Returns the first difference as text, or null. */
 import type { Collective } from '../../src/taxes/collective.ts'
 import type { Call, Recorded } from './job.ts'
 
-/** How long each recorded rank waited for the last recorded one. */
+/** The time that each recorded rank waited for the last recorded rank. */
 function plantedWaits(call: Call, recorded: readonly number[]): Map<number, number> {
   const parts = call.parts.filter(({ rank }) => recorded.includes(rank))
   const last = Math.max(...parts.map(({ arrival }) => arrival))
   return new Map(parts.map(({ rank, arrival, end }) => [rank, Math.min(last, end) - arrival]))
 }
 
-/** All members are one planted call, all that were recorded are there, and waits are within `tolerance`. */
+/**
+ * Checks that all members of a collective are one constructed call, that no recorded member is missing, and that waits
+ * are within `tolerance`.
+ */
 export function mismatch(
   collectives: Iterable<Collective>,
   { recorded, timeline, callOf }: Recorded,
@@ -41,7 +44,7 @@ export function mismatch(
   return seen.size === recorded.size ? null : `${seen.size} calls, not ${recorded.size}`
 }
 
-/** What holds of any input. */
+/** Checks the invariants that hold for any input. */
 export function brokenLaw(collectives: Iterable<Collective>, { timeline }: Recorded): string | null {
   for (const [index, { members, last, complete, groupSize }] of [...collectives].entries()) {
     for (const { rank, event, wait, transfer } of members) {

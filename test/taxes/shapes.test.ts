@@ -1,4 +1,4 @@
-/** What operators read and write, in bytes, and what is not known of them. */
+/** The tensors that operators read and write, in bytes, and the tensors that cannot be known. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { deviceMemory } from '../../src/taxes/devices.ts'
@@ -137,7 +137,7 @@ describe('operators', () => {
     expect(bytes(operator, shapes, types)).toEqual(expected)
   })
 
-  it('leaves out what the shapes do not tell', () => {
+  it('leave out tensors that the shapes do not determine', () => {
     expect(bytes('aten::mean', [[4, 8], [], []], [half, 'ScalarList', 'Scalar'])).toEqual([[64], []])
     expect(bytes('aten::to', [[4, 8], []], [half, 'Scalar'])).toEqual([[64], []])
     expect(bytes('aten::_softmax', [[4, 8], [], []], [half, 'Scalar', 'Scalar'])).toEqual([[64], []])
@@ -154,7 +154,7 @@ describe('operators', () => {
     ).toEqual([[384, 216], []])
   })
 
-  it('knows nothing of others', () => {
+  it('without a rule are unknown', () => {
     expect(bytes('aten::_foreach_add_', [[4], [4]], ['TensorList', 'TensorList'])).toBeNull()
     expect(bytes('aten::cat', [[4], [4], []], ['TensorList', 'TensorList', 'Scalar'])).toBeNull()
     expect(

@@ -1,4 +1,4 @@
-/** Steps as windows of device time: named ones, and periods where nothing is named. */
+/** Steps as windows of device time: annotated steps, and detected periods if nothing is annotated. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { stepsOf } from '../../src/taxes/steps.ts'
@@ -10,13 +10,13 @@ const steps = (timeline: Timeline, warnings = new Warnings()) =>
   stepsOf(timeline.ranks[0], timeline.names, warnings)
 
 describe('named steps', () => {
-  /** Steps of 100 on the host, kernels of 20 that run `late` after they are enqueued. */
+  /** Steps of 100 ns on the host, with kernels of 20 ns that run `late` ns after they are enqueued. */
   function named(kernels: readonly number[], late: number): Timeline {
     const builder = new TimelineBuilder()
     const rank = builder.rank(0)
     const thread = rank.track('thread', 1, 1)
     const call = builder.intern('cudaLaunchKernel')
-    // Something else begins at 0, so that times stay as they are written here.
+    // Another event begins at 0, so that the times in the timeline equal the times written here.
     rank.add(Kind.operator, thread, call, 0, 1)
     kernels.forEach((count, i) => {
       rank.add(Kind.step, thread, builder.intern(`ProfilerStep#${i + 7}`), i * 100, 99)
@@ -82,10 +82,10 @@ describe('a trace that names no steps', () => {
       { seed: 20261 },
     )
   })
-  it('has none when only layers repeat', () => {
+  it('has no steps when only layers repeat', () => {
     expect(steps(kernels(step(24)))).toEqual({ steps: [], period: null })
   })
-  it('has none when what repeats is there only twice, or is too short to be a step', () => {
+  it('has no steps when a sequence occurs only twice or is too short to be a step', () => {
     expect(steps(kernels([...step(4), ...step(4)]))).toEqual({ steps: [], period: null })
     for (const short of [['gemm'], ['gemm', 'norm'], ['gemm', 'norm', 'silu']])
       expect(steps(kernels(Array.from({ length: 40 }, () => short).flat()))).toEqual({
@@ -95,12 +95,12 @@ describe('a trace that names no steps', () => {
     const least = ['gemm', 'norm', 'silu', 'add']
     expect(steps(kernels(Array.from({ length: 3 }, () => least).flat())).period).toBe(4)
   })
-  it('of very many kernels, each there a few times, is looked through in time', () => {
+  it('is searched in bounded time, even with very many kernel names that each occur a few times', () => {
     const names = Array.from({ length: 60_000 }, (_, i) => `kernel ${i}`)
     const thrice = [...names, 'between', ...names, 'again', 'between', ...names]
     expect(steps(kernels(thrice))).toEqual({ steps: [], period: null })
   })
-  it('has none when nothing repeats', () => {
+  it('has no steps when nothing repeats', () => {
     expect(steps(kernels(Array.from({ length: 50 }, (_, i) => `kernel ${i}`))).steps).toEqual([])
     expect(steps(kernels([])).steps).toEqual([])
   })

@@ -1,4 +1,7 @@
-/** Stragglers: all waiting is somebody's, and what a straggler did meanwhile is what was planted. */
+/**
+ * Stragglers: all waiting time is charged to a rank, and the reported activity of a straggler equals the constructed
+ * activity.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { collectivesOf } from '../../src/taxes/collectives.ts'
@@ -24,7 +27,7 @@ const jobs = fc.record({
 
 type Span = readonly [from: number, to: number]
 
-/** Where two lists of spans meet, each instant once, by trying all. */
+/** The overlap of two lists of spans, each instant counted once, by comparing all pairs. */
 function overlap(spans: readonly Span[], windows: readonly Span[]): number {
   const merged: [number, number][] = []
   for (const [from, to] of [...windows].sort((a, b) => a[0] - b[0])) {
@@ -41,7 +44,7 @@ function overlap(spans: readonly Span[], windows: readonly Span[]): number {
 const lastOf = ({ parts }: Call): Call['parts'][number] =>
   parts.reduce((latest, part) => (part.arrival > latest.arrival ? part : latest))
 
-/** What the planted rank did while others waited for it, in true time. */
+/** The constructed activity of the rank while others waited for it, in true time. */
 function plantedMeanwhile(calls: readonly Call[], rank: number): Map<string, number> {
   const windows: Span[] = []
   const did = new Map<string, Span[]>()
@@ -64,7 +67,7 @@ function plantedMeanwhile(calls: readonly Call[], rank: number): Map<string, num
 }
 
 describe('stragglers', () => {
-  it('are kept accountable for all waiting, with what they did meanwhile', () => {
+  it('are charged with all waiting, and their activity during that time is reported', () => {
     fc.assert(
       fc.property(jobs, fc.bigInt(-50n, 50n), (options, apart) => {
         const calls = jobOf(options)
@@ -104,7 +107,7 @@ describe('stragglers', () => {
     )
   })
 
-  it('answer for the waiting in the windows of those that waited, and by what of it is exposed', () => {
+  it('are charged with the waiting in the windows of the waiting ranks, and sorted by exposed time', () => {
     const window = fc.tuple(
       fc.double({ min: 0, max: 1, noNaN: true }),
       fc.double({ min: 0, max: 1, noNaN: true }),
@@ -121,7 +124,7 @@ describe('stragglers', () => {
             const [first, last] = deviceSpan ?? [0, 0]
             const at = (share: number): number => Math.round(first + share * (last - first))
             const [from, to] = cut[rank].map(at).sort((a, b) => a - b)
-            // Exposed and hidden by turns.
+            // Exposed and hidden intervals alternate.
             const edges = [from]
             for (const length of lengths) edges.push(Math.min(to, edges[edges.length - 1] + length))
             const wait = edges.slice(0, edges.length & ~1).filter((_, i, all) => all[i | 1] > all[i & ~1])
@@ -155,7 +158,7 @@ describe('stragglers', () => {
     )
   })
 
-  it('say what the host did while the device was idle, which copy ran, and which operator a kernel is of', () => {
+  it('report the host activity during device idle time, the copies, and the operators of kernels', () => {
     const builder = new TimelineBuilder()
     const call = {
       collective: 'allReduce',
@@ -180,9 +183,9 @@ describe('stragglers', () => {
         const operator = rank.add(Kind.operator, thread, builder.intern('aten::mm'), 500, 100)
         const gemm = rank.add(Kind.kernel, stream, builder.intern('gemm'), 5_000, 30_000)
         rank.linkOperator(gemm, operator)
-        // Beside the first kernel and after it; only what is after it counts.
+        // The kernel runs beside the first kernel and after it. Only the time after the first kernel counts.
         rank.add(Kind.kernel, rank.track('stream', 0, 4), builder.intern('norm'), 30_000, 8_000)
-        // Hidden by the kernels, but for its end.
+        // The kernels hide the copy, except for its end.
         const copies = rank.track('stream', 0, 3)
         rank.add(Kind.memcpy, copies, builder.intern('Memcpy DtoH'), 20_000, 22_000)
       }

@@ -1,4 +1,4 @@
-/** Timelines for tests of what operators do to memory: device work with the operator and the shapes it belongs to. */
+/** Timelines for tests of memory traffic: device work with its operator and the operator's shapes. */
 import { partNames, type Part, type Partition } from '../../src/taxes/ledger.ts'
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import type { Intervals } from '../../src/timeline/intervals.ts'
@@ -11,18 +11,20 @@ export interface Work {
   readonly stream?: number
   /** The kernel's name. */
   readonly name?: string
-  /** The operator; works with the same `call` share one. */
+  /** The operator. Works with the same `call` share one operator call. */
   readonly operator?: string
   readonly call?: number
   readonly shapes?: readonly (readonly number[])[]
-  /** Of all operands; bf16 unless told. */
+  /** The type of all operands; bf16 by default. */
   readonly type?: string
   readonly communication?: Partial<Communication>
-  /** The name of the call that launched it. */
+  /** The name of the host call that launched the work. */
   readonly launch?: string
 }
 
-/** One rank for each list. Events of a rank are numbered by stream and time, not by place in the list. */
+/**
+ * Builds one rank per list. The events of a rank are numbered by stream and time, not by their position in the list.
+ */
 export function timelineOf(
   ranks: readonly (readonly Work[])[],
   device: string | null = 'NVIDIA H100 80GB HBM3',
@@ -73,7 +75,7 @@ export function timelineOf(
   return builder.freeze()
 }
 
-/** A ledger whose parts are given, not computed. */
+/** A partition with the given parts, instead of computed ones. */
 export function partitionWith(
   from: number,
   to: number,

@@ -1,4 +1,4 @@
-/** Timelines drawn at random, with links only where the model has them. */
+/** Random timelines, with links only where the model allows them. */
 import fc from 'fast-check'
 import { RankBuilder, TimelineBuilder } from '../../src/timeline/builder.ts'
 import {
@@ -109,7 +109,7 @@ function fill(rank: RankBuilder, drawn: Drawn, builder: TimelineBuilder): void {
   })
 }
 
-/** Everything that a timeline says, in one form however its names and records are numbered. */
+/** The complete contents of a timeline, in a form that does not depend on the numbering of names and records. */
 export const contents = ({ ranks, names }: Timeline) =>
   ranks.map(
     ({ rank: number, base, device, deviceSpan, tracks, events, communications, operands: records }) => ({

@@ -1,4 +1,4 @@
-/** Timelines of several files made one: names renumbered, nothing else changed. */
+/** Joining the timelines of several files: names are renumbered, and nothing else changes. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
@@ -6,7 +6,7 @@ import { joinTimelines } from '../../src/timeline/join.ts'
 import { Kind, type Timeline } from '../../src/timeline/timeline.ts'
 import { contents, timelines } from './drawn.ts'
 
-/** One rank whose kernels have these names, one each, in this order. */
+/** Builds one rank with one kernel per name, in this order. */
 function named(rank: number, names: readonly string[]): Timeline {
   const builder = new TimelineBuilder()
   const made = builder.rank(rank)
@@ -40,7 +40,8 @@ describe('joining timelines', () => {
       expect(Array.from(events.name, (name) => names[name])).toEqual(namesOf(rank))
   })
 
-  // A name column has one byte up to 2^8 names and two bytes up to 2^16; cases of so many names are slow, so there are fewer.
+  // A name column has one byte up to 2^8 names and two bytes up to 2^16. Cases with that many names are slow, so there
+  // are few.
   it.each([
     [2 ** 8, 40],
     [2 ** 16, 12],
@@ -63,7 +64,7 @@ describe('joining timelines', () => {
               if (how === 'permuted') return { rank, names: [...some].reverse() }
               return { rank, names: [...some, `only rank ${rank}`, `only rank ${rank} too`] }
             })
-            // Both orders: the widest table comes first or last.
+            // Test both orders, with the widest table first and last.
             for (const inOrder of [parts, [...parts].reverse()]) {
               const { ranks, names } = joinTimelines(inOrder.map((part) => named(part.rank, part.names)))
               for (const { rank, events } of ranks)

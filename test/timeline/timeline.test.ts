@@ -1,4 +1,4 @@
-/** The timeline: order, links, times, and sets of time against a computation nanosecond by nanosecond. */
+/** Tests the timeline: order, links, times, and sets of time, which are compared with counting single nanoseconds. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Column, float64, signed, together, unsigned } from '../../src/timeline/columns.ts'
@@ -90,14 +90,14 @@ describe('building a timeline', () => {
     )
   })
 
-  it('keeps what is said last of a communication', () => {
+  it('keeps the communication record that was set last', () => {
     const numbers = fc.integer({ min: NONE, max: 5 })
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.nat(9), numbers, numbers), { maxLength: 40 }), (said) => {
         const builder = new TimelineBuilder()
         const rank = builder.rank(0)
         const track = rank.track('stream', 0, 0)
-        // Backwards, so that the order changes.
+        // Events are added backwards, so that freezing changes their order.
         for (let i = 0; i < 10; i++) rank.add(Kind.communication, track, builder.intern('k'), 9 - i, 1)
         const expected = Array.from({ length: 10 }, () => [NONE, NONE])
         for (const [event, communication, sequence] of said) {
@@ -111,7 +111,7 @@ describe('building a timeline', () => {
     )
   })
 
-  it('refuses a rank twice, and times that are no exact integers', () => {
+  it('refuses a duplicate rank, and times that are not exact integers', () => {
     const builder = new TimelineBuilder()
     const rank = builder.rank(0)
     expect(() => builder.rank(0)).toThrow('already')
@@ -138,7 +138,7 @@ describe('building a timeline', () => {
     expect(offsetBetween(a, b)).toBe(-3)
   })
 
-  it('takes at most 60 bytes an event', () => {
+  it('takes at most 60 bytes per event', () => {
     const builder = new TimelineBuilder()
     const rank = builder.rank(0)
     const track = rank.track('stream', 0, 0)
@@ -160,7 +160,7 @@ describe('sets of time', () => {
     const durations = sorted.map(([, duration]) => duration)
     return { cells, intervals: unionInOrder(starts, durations, 0, sorted.length) }
   })
-  /** The cells as intervals, found by walking over them. */
+  /** The cells as intervals, found by a linear scan. */
   const intervalsOf = (cells: boolean[]): number[] => {
     const out: number[] = []
     cells.forEach((inside, at) => {
@@ -209,7 +209,7 @@ describe('columns', () => {
   const same = (a: Float64Array, b: Float64Array): boolean =>
     a.length === b.length && a.every((value, i) => value === b[i])
 
-  it('give back what came, in any order, over several pieces', () => {
+  it('return the pushed values, in any order, over several pieces', () => {
     for (const length of [0, 1, 64, 65, 65_535, 65_536, 65_537, 200_000]) {
       const column = new Column(float64)
       const fill = (): void => {

@@ -1,23 +1,23 @@
-/** What was wrong, by class and kind: nothing said twice, nothing swallowed, no list without end. */
+/** Warnings by class and kind: none is repeated, none is lost, and the list is bounded. */
 import { describe, expect, it } from 'vitest'
 import { Warnings } from '../../src/timeline/warnings.ts'
 
 describe('warnings', () => {
-  it('of one kind are the first in words, and a count', () => {
+  it('of one kind keep the first message and a count', () => {
     const warnings = new Warnings()
     warnings.add('time', () => 'event a has no time')
     warnings.add('time', () => 'event b has no time', 4)
     expect(warnings.list()).toEqual([{ class: 'time', message: 'event a has no time', count: 5 }])
   })
 
-  it('are not put into words again', () => {
+  it('of one kind format their message only once', () => {
     const warnings = new Warnings()
     let called = 0
     for (let i = 0; i < 100; i++) warnings.add('garbage', () => `text ${++called}`)
     expect(called).toBe(1)
   })
 
-  it('of two kinds of one class are both there, each with its count, after one another', () => {
+  it('of two kinds of one class are both listed, each with its count', () => {
     const warnings = new Warnings()
     warnings.add('steps', () => 'rank 1 has no step 3', 1, 'absent')
     warnings.add('clock', () => 'clocks disagree')
@@ -30,7 +30,7 @@ describe('warnings', () => {
     ])
   })
 
-  it('of more than eight kinds count with the eighth', () => {
+  it('beyond the eighth kind of a class are counted with the eighth', () => {
     const warnings = new Warnings()
     for (let kind = 0; kind < 20; kind++) warnings.add('garbage', () => `kind ${kind}`, 2, `${kind}`)
     warnings.add('garbage', () => 'kind 3', 1, '3')

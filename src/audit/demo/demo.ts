@@ -1,7 +1,7 @@
 /**
- * The trace that `arke audit --demo` makes: three steps of a tensor-parallel transformer on 8 ranks, as a newcomer would
- * record it. Rank 5 is late: its attention is slow in one layer, and its host dispatches late there. The clock of rank 3
- * is 3 ms ahead. `truth` is what an audit must find.
+ * Generates the traces of `arke audit --demo`: three steps of a tensor-parallel transformer on 8 ranks, as a newcomer
+ * would record them. Rank 5 is the straggler: in one layer its attention kernel is slow and its host dispatches late.
+ * The clock of rank 3 is 3 ms ahead. `demoTruth` is the result that an audit must find.
  */
 import type { Laid } from './laid.ts'
 import { layOut } from './layout.ts'
@@ -11,10 +11,10 @@ import type { Operator, Phase } from './workload.ts'
 import { kinetoTextOf, type WriteOptions } from './write.ts'
 
 export const RANKS = 8
-/** The rank that keeps the others waiting, in this layer. */
+/** The straggler, and the layer in which it is slow. */
 export const STRAGGLER = 5
 export const SLOW_LAYER = 2
-/** The rank whose clock is ahead, and by how many nanoseconds. */
+/** The rank whose clock is ahead, and the clock offset in nanoseconds. */
 export const AHEAD = 3
 export const CLOCK_OFFSET = 3_000_000
 
@@ -22,14 +22,14 @@ export interface DemoOptions {
   seed?: number
   steps?: number
   layers?: number
-  /** Times are multiples of it, in nanoseconds. */
+  /** All times are multiples of this unit, in nanoseconds. */
   unit?: number
   write?: WriteOptions
 }
 
 export interface DemoTrace {
   readonly rank: number
-  /** Of its file. */
+  /** The file name. */
   readonly name: string
   readonly text: string
 }
@@ -38,7 +38,7 @@ export function demoTraces(options: DemoOptions = {}): DemoTrace[] {
   return tracesOf(layOut(demoJob(options)), options.write)
 }
 
-/** What an audit of `demoTraces(options)` must find. */
+/** The result that an audit of `demoTraces(options)` must find. */
 export const demoTruth = (options: DemoOptions = {}): Truth => truthOf(layOut(demoJob(options)))
 
 export function tracesOf(laid: Laid, write: WriteOptions = {}): DemoTrace[] {
@@ -70,7 +70,7 @@ const mm = (k: number, n: number): Operator => operator('aten::mm', [TOKENS, k],
 
 export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptions = {}): Job {
   const draw = random(seed)
-  /** About `time` on every rank, the straggler's larger by `extra`. */
+  /** Draws a duration of about `time` for each rank. The straggler's duration is longer by `extra`. */
   const about = (time: number, extra = 0): PerRank =>
     Array.from(
       { length: RANKS },
@@ -82,7 +82,7 @@ export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptio
       operator: operator(name, [TOKENS, columns], [TOKENS, columns]),
     }),
   ]
-  /** Small kernels one after the other: what a router or a sampler does. */
+  /** Small kernels in a row, as in a router or a sampler. */
   const statistics = (): Phase[] =>
     ['exp', 'sum', 'div', 'mul', 'to', 'add'].flatMap((name) =>
       pointwise(`aten::${name}`, `${name}_kernel_cuda(at::TensorIteratorBase&)::{lambda(float)#1}`, 64, 3400),
@@ -97,7 +97,10 @@ export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptio
     }),
     dependency(about(1500)),
   ]
-  /** Every rank has the columns of its heads; all of them together are the product's first operand. */
+  /**
+   * Each rank holds the columns of its own heads. The gathered columns of all ranks are the first operand of the
+   * product.
+   */
   const gatheredHeads = (): Phase[] => [
     dependency(about(1500)),
     collective('allGather', 0, 146_000, {
@@ -108,7 +111,7 @@ export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptio
     }),
     dependency(about(1500)),
   ]
-  /** From columns of all tokens to some tokens with all columns. */
+  /** Transposes the sharding: from some columns of all tokens to all columns of some tokens. */
   const exchanged = (): Phase[] => [
     dependency(about(1500)),
     collective('allToAll', 0, 31_000, {
@@ -129,7 +132,7 @@ export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptio
     }),
     dependency(about(1500)),
   ]
-  /** Rows, the list of extents that it goes over, weights, bias, epsilon. */
+  /** The operands are the rows, the list of normalised extents, weights, bias and epsilon. */
   const layerNorm: Operator = {
     name: 'aten::native_layer_norm',
     shapes: [[TOKENS / RANKS, HIDDEN], [], [HIDDEN], [HIDDEN], []],
@@ -182,7 +185,7 @@ export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptio
     ...Array.from({ length: layers }, (_, index) => layer(index)).flat(),
     normed(),
     ...gathered(),
-    // The head of the model hides an all-reduce of statistics, but not all of it.
+    // The output projection of the model hides part of an all-reduce of statistics.
     {
       phase: 'together',
       works: [
@@ -222,7 +225,7 @@ export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptio
   }
 }
 
-/** Numbers from 0 up to 1, the same for the same seed. */
+/** A pseudo-random generator of numbers from 0 up to 1. The same seed gives the same numbers. */
 function random(seed: number): () => number {
   let state = seed >>> 0
   return () => {

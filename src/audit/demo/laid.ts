@@ -1,4 +1,7 @@
-/** A job on the timelines of its ranks: what `layOut` makes, and what the truth and the traces are read off. */
+/**
+ * The layout of a job on the timelines of its ranks. `layOut` produces it. The truth and the traces are derived from
+ * it.
+ */
 import type { CollectiveWork, Group, Job, Operator } from './workload.ts'
 
 export interface LaidEvent {
@@ -27,7 +30,7 @@ export interface LaidEvent {
   readonly collective?: number
 }
 
-/** A stretch of device work that belongs together, or of idle time with its reason. */
+/** An interval of device work, or of idle time with its reason. */
 export type Span =
   | {
       readonly part: 'dispatch' | 'gap' | 'hostBlocked' | 'hostAbsent' | 'dependency'
@@ -46,9 +49,9 @@ export interface SpanWork {
 export interface LaidCollective {
   readonly work: CollectiveWork
   readonly group: Group
-  /** Its number in the group. */
+  /** The sequence number of the collective within its group. */
   readonly sequence: number
-  /** By the group's ranks, in order. */
+  /** The start time on each rank, in the order of the group's ranks. */
   readonly starts: readonly number[]
   readonly end: number
 }
@@ -56,9 +59,12 @@ export interface LaidCollective {
 export interface LaidRank {
   readonly rank: number
   readonly events: readonly LaidEvent[]
-  /** Without a hole, from the first device work to the last. */
+  /** The spans cover the time from the first device work to the last without gaps. */
   readonly spans: readonly Span[]
-  /** When the host begins each step, all work of the one before being done, and when its first work starts. */
+  /**
+   * Per step: the time at which the host begins it, when all earlier work is done, and the start of its first device
+   * work.
+   */
   readonly steps: readonly { readonly host: number; readonly device: number }[]
   readonly end: number
 }

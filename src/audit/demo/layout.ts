@@ -1,7 +1,7 @@
 /**
- * Puts a job on the timelines of its ranks: device work, host calls, operators, links and steps, all on one clock.
- * Where a description cannot be (a launch that has no time to happen, an idle hole that could be read in two ways) it
- * throws: a description is written by us, not by a user.
+ * Lays a job out on the timelines of its ranks: device work, host calls, operators, links and steps, all on one clock.
+ * Throws if the description is impossible or ambiguous, such as a launch without time to happen or an idle interval
+ * with two possible reasons. Descriptions are part of this code base, not user input.
  */
 import type { Laid, LaidCollective, LaidEvent, LaidRank, Span, SpanWork } from './laid.ts'
 import type { AnyWork, Idle, Job, Operator } from './workload.ts'
@@ -23,7 +23,7 @@ export function layOut(job: Job): Laid {
       const takes = (rank: number): boolean =>
         (only?.includes(rank) ?? true) &&
         works.every((work) => work.kind !== 'collective' || job.groups[work.group].ranks.includes(rank))
-      // Every rank's arrival comes first: the end of a collective depends on all of them.
+      // Compute the arrival of every rank first, since the end of a collective depends on all arrivals.
       const numbers = works.map((work) => {
         if (work.kind !== 'collective') return -1
         const group = job.groups[work.group]
@@ -54,14 +54,14 @@ class RankLayout {
   private readonly spans: Span[] = []
   private readonly steps: { host: number; device: number }[] = []
   private readonly firstStep: number
-  /** When the device is done with everything; all threads are free then, too. */
+  /** The time at which the device has finished all work. All host threads are free by then, too. */
   private device = 0
   private started = false
-  /** The stream whose work ended last; NaN where two did. */
+  /** The stream whose work ended last; NaN if two streams ended at the same time. */
   private lastStream = 0
-  /** By thread: until when it is taken. */
+  /** Per host thread: the time until which it is occupied. */
   private readonly taken = [0, 0]
-  /** How often the host has called for a stream to wait; by stream, how often before its last launch. */
+  /** The number of stream-wait calls so far, and, per stream, their number before the stream's last launch. */
   private waits = 0
   private readonly waitsBefore = new Map<number, number>()
   private correlation: number
@@ -96,16 +96,16 @@ class RankLayout {
       const duration = device ? ofRank(device[1], this.rank) : 0
       return device && duration > 0 ? [[device[0], duration, recorded] as const] : []
     })
-    if (holes.length > 1) throw new Error('one hole of the device at most ends at a work')
+    if (holes.length > 1) throw new Error('at most one idle interval of the device may precede a work')
     return holes[0]
   }
 
-  /** When the next work will start. */
+  /** The start time of the next device work. */
   nextStart(): number {
     return this.host().reduce((sum, [, duration]) => sum + duration, this.device) + (this.hole()?.[1] ?? 0)
   }
 
-  /** Whether an idle phase waits for the work that ends it. */
+  /** True if an idle phase is pending that no later work has ended yet. */
   isIdle(): boolean {
     return this.nextStart() > this.device
   }
@@ -116,18 +116,19 @@ class RankLayout {
     this.pending = []
     const step = this.steps[this.steps.length - 1]
     if (Number.isNaN(step.device)) {
-      if (host.length === 0) throw new Error('a step begins with an idle phase of the host')
+      if (host.length === 0) throw new Error('a step must begin with an idle phase that has host activity')
       step.device = start
     }
     const placed: SpanWork[] = []
     works.forEach((work, i) => {
       const from = start + ofRank(work.offset ?? 0, this.rank)
       const first = i === 0
-      if (first && from !== start) throw new Error('the first of several works has no offset')
+      if (first && from !== start) throw new Error('the first of several works must not have an offset')
       const operator = work.operator ?? { name: 'aten::op' }
       const stream = work.stream ?? 0
       const thread = work.thread ?? 0
-      if (!first && placed.every(({ to }) => to < from)) throw new Error('a hole among works')
+      if (!first && placed.every(({ to }) => to < from))
+        throw new Error('the works of one phase must not leave the device idle between them')
       let link: { correlation: number; externalId: number }
       const waiting = first && hole?.[0] === 'dependency' ? hole : undefined
       if (
@@ -136,9 +137,9 @@ class RankLayout {
         stream !== this.lastStream &&
         this.waits > (this.waitsBefore.get(stream) ?? 0)
       )
-        throw new Error('a gap behind a call that made the stream wait is a dependency')
+        throw new Error('a gap after a stream-wait call would be recorded as a dependency')
       if (waiting && !waiting[2] && stream === this.lastStream)
-        throw new Error('a wait that is not recorded shows by the change of streams only')
+        throw new Error('an unrecorded wait is visible only if the stream changes')
       if (first && host.length > 0) link = this.hostBound(host, idleFrom, thread, work, operator, waiting)
       else link = this.ahead(first ? idleFrom : from, thread, work, operator, waiting)
       if (waiting?.[2])
@@ -162,7 +163,10 @@ class RankLayout {
     this.lastStream = tied ? NaN : (works[works.length === 1 ? 0 : placed.indexOf(last)].stream ?? 0)
   }
 
-  /** Works one after the other, as of a graph, become a span each, with the holes between. */
+  /**
+   * Adds the busy spans. Works that run one after the other, as in a graph, become one span each, with gaps between
+   * them.
+   */
   private busy(works: readonly SpanWork[]): void {
     let group: SpanWork[] = []
     let until = works[0].from
@@ -222,7 +226,7 @@ class RankLayout {
     }
   }
 
-  /** The host acts from `from` on, the device being idle; its last act is the launch. */
+  /** Lays out host activity from `from` on, while the device is idle. The last activity is the launch. */
   private hostBound(
     host: readonly (readonly [HostActivity, number])[],
     from: number,
@@ -232,7 +236,8 @@ class RankLayout {
     waiting: unknown,
   ): { correlation: number; externalId: number } {
     const { unit } = this
-    if (host[host.length - 1][0] !== 'operator') throw new Error('the last act of the host is a launch')
+    if (host[host.length - 1][0] !== 'operator')
+      throw new Error('the last host activity must be an operator, which makes the launch')
     let at = from
     for (const [i, [activity, duration]] of host.entries()) {
       const to = at + duration
@@ -250,14 +255,14 @@ class RankLayout {
           this.idleSpan('dispatch', at, to)
           break
         case 'synchronize': {
-          // It begins when the host has nothing else to do, which may be long before the device is idle.
+          // The call begins when the host has nothing else to do, which may be long before the device is idle.
           const begin = i === 0 ? Math.max(...this.taken) : at
           this.hostEvent('call', 'cudaDeviceSynchronize', begin, to - begin, thread)
           this.idleSpan('hostBlocked', at, to)
           break
         }
         case 'item': {
-          if (duration < 3 * unit) throw new Error('aten::item needs three units')
+          if (duration < 3 * unit) throw new Error('aten::item needs at least three time units')
           const id = this.externalId++
           this.hostEvent('operator', 'aten::item', at, duration, thread, id)
           this.hostEvent('call', 'cudaStreamSynchronize', at + unit, duration - 2 * unit, thread, id)
@@ -277,7 +282,7 @@ class RankLayout {
     throw new Error('unreachable')
   }
 
-  /** Enqueues before `deadline`, while the device is busy. */
+  /** Enqueues the work before `deadline`, while the device is busy. */
   private ahead(
     deadline: number,
     thread: number,
@@ -285,13 +290,13 @@ class RankLayout {
     operator: Operator,
     waiting: unknown,
   ): { correlation: number; externalId: number } {
-    // Behind all that was enqueued before, by whatever thread.
+    // Start after everything that any thread has enqueued before.
     const from = Math.max(...this.taken)
     const to = from + Math.min(deadline - from, Math.ceil(this.cost / this.unit) * this.unit)
     return this.enqueue(from, to, to - this.unit, thread, work, operator, waiting)
   }
 
-  /** An operator from `from` to `to` whose launch ends at `launched`. */
+  /** Adds an operator from `from` to `to` whose launch call ends at `launched`. */
   private enqueue(
     from: number,
     to: number,
@@ -304,7 +309,9 @@ class RankLayout {
     const { unit } = this
     const lead = Math.max(1, Math.floor((launched - from) / (2 * unit))) * unit
     if (launched - from - lead < unit || (waiting && lead < 2 * unit))
-      throw new Error(`${launched - from} ns are too few to launch ${operator.name} on rank ${this.rank}`)
+      throw new Error(
+        `${launched - from} ns are not enough time to launch ${operator.name} on rank ${this.rank}`,
+      )
     const externalId = this.externalId++
     const correlation = ++this.correlation
     this.events.push({
@@ -347,7 +354,7 @@ class RankLayout {
   }
 
   private idleSpan(part: 'dispatch' | 'hostBlocked' | 'hostAbsent', from: number, to: number): void {
-    // Before the first work there is no wall yet.
+    // Idle time before the first device work is not part of the wall time.
     if (this.started) this.spans.push({ part, from, to })
   }
 

@@ -1,7 +1,7 @@
 /**
- * Where the time of a laid-out job goes: read off its layout, span by span, without any code of the analysis. Traces of
- * some ranks may be missing: then a collective's last arrival is the last known one, and a collective of which one rank
- * is known cannot be split.
+ * Computes how the time of a laid-out job divides into parts. It reads the layout span by span and uses none of the
+ * analysis code. The traces of some ranks may be missing. The last arrival at a collective is then the last known
+ * arrival. A collective with only one known rank cannot be split into wait and transfer.
  */
 import { type Part, partNames } from '../../taxes/ledger.ts'
 import type { Laid, LaidRank, Span } from './laid.ts'
@@ -10,11 +10,11 @@ export interface Tally {
   readonly wall: number
   readonly busy: number
   readonly idle: number
-  /** Any compute, any communication, any copy, hidden or not. */
+  /** Time with any compute, any communication or any copy, hidden or not. */
   readonly compute: number
   readonly communication: number
   readonly copy: number
-  /** Waiting under compute, or beside a transfer. */
+  /** Time spent waiting in a collective while compute or a transfer runs on the same rank. */
   readonly hiddenWait: number
   readonly parts: Readonly<Record<Part, number>>
 }
@@ -23,7 +23,10 @@ export interface RankTruth extends Tally {
   readonly rank: number
   readonly from: number
   readonly to: number
-  /** From the first work of the step to that of the next; of the last one, to its last work. */
+  /**
+   * Per step: from its first device work to that of the next step, or, for the last step, to the rank's last device
+   * work.
+   */
   readonly steps: readonly Tally[]
 }
 
@@ -31,7 +34,7 @@ export interface CollectiveTruth {
   readonly kind: string
   readonly group: string
   readonly lastRank: number | null
-  /** Two or more arrived last at once. */
+  /** True if two or more ranks arrived last at the same time. */
   readonly tied: boolean
   readonly complete: boolean
   readonly perRank: readonly {
@@ -46,11 +49,14 @@ export interface CollectiveTruth {
 export interface Truth {
   readonly ranks: readonly RankTruth[]
   readonly collectives: readonly CollectiveTruth[]
-  /** By the rank that was last, then by the rank that waited: for how long; ties count for the lower rank. */
+  /**
+   * Waiting time, indexed by the rank that arrived last and then by the rank that waited. Ties count for the lower
+   * rank.
+   */
   readonly keptWaiting: readonly (readonly number[])[]
 }
 
-/** The truth of a job of which the traces of `known` ranks are there. */
+/** The truth of a job if only the traces of the `known` ranks are available. */
 export function truthOf(laid: Laid, known: readonly number[] = laid.ranks.map(({ rank }) => rank)): Truth {
   const keptWaiting = laid.ranks.map(() => laid.ranks.map(() => 0))
   const collectives = laid.collectives.map(
@@ -110,7 +116,9 @@ interface Piece {
   readonly wait: boolean
 }
 
-/** Cuts a span where something begins, ends, or the last rank of a collective arrives; each piece is of one part. */
+/**
+ * Cuts a span wherever a work begins or ends or the last rank of a collective arrives. Each piece belongs to one part.
+ */
 function piecesOf(span: Span, lasts: readonly number[]): Piece[] {
   const { from, to } = span
   if (span.part !== 'busy')

@@ -1,41 +1,51 @@
 /**
- * The description of a job: ranks, steps, and what every rank does in a step, phase by phase. `layOut` puts it on the
- * timelines of the ranks, so that where their time goes is known by construction and not by analysis.
+ * Describes a job: its ranks, its steps, and the phases that every rank runs through in a step. `layOut` places the job
+ * on the timelines of the ranks, so the parts of their time are known by construction and not by analysis.
  *
- * All times are integer nanoseconds and multiples of the job's unit. A rank's device does one phase after the other:
- * idle phases pile up until the next work, which ends them.
+ * All times are integer nanoseconds and multiples of the job's unit. The device of a rank runs one phase after the
+ * other. Consecutive idle phases accumulate until the next work ends them.
  */
 
-/** The same on all ranks, or each rank's own. */
+/** One value for all ranks, or one value per rank. */
 export type PerRank = number | readonly number[]
 
 export const ofRank = (value: PerRank, rank: number): number =>
   typeof value === 'number' ? value : value[rank]
 
-/** What the launching thread does while the device is idle. */
+/** The activity of the launching thread while the device is idle. */
 export type HostActivity =
-  /** Inside an operator: dispatch. */
+  /** The thread is inside an operator. This time counts as dispatch. */
   | 'operator'
-  /** In a call of the runtime that neither launches nor waits, outside of operators: dispatch. */
+  /**
+   * The thread is in a runtime call, outside operators, that neither launches nor waits. This time counts as dispatch.
+   */
   | 'call'
-  /** Waits for the device. */
+  /** The thread waits for the device. */
   | 'synchronize'
-  /** The same inside `aten::item`, which begins one unit before and ends one unit after: these two are dispatch. */
+  /**
+   * The thread waits inside `aten::item`. The operator starts one unit earlier and ends one unit later; both units are
+   * dispatch.
+   */
   | 'item'
-  /** Runs nothing. */
+  /** The thread runs nothing that is recorded. */
   | 'absent'
 
-/** The device has nothing to do, first because of the host, then because of itself. */
+/** The device is idle, first because of the host, then because of the device itself. */
 export interface Idle {
   readonly phase: 'idle'
   /**
-   * In order; the last one that is not 0 long must be an operator: it makes the launch, as its last act. Without any
-   * the next work was enqueued while the work before was running.
+   * Host activities in order. The last activity with a non-zero duration must be an operator, which makes the launch at
+   * its end. Without host activities, the next work was enqueued while the previous work was running.
    */
   readonly host?: readonly (readonly [activity: HostActivity, duration: PerRank])[]
-  /** From the launch to the start: a hole between enqueued work, or the wait for an event of another stream. */
+  /**
+   * Idle time from the launch to the start of the work: a gap between enqueued kernels, or a wait for another stream's
+   * event.
+   */
   readonly device?: readonly [why: 'gap' | 'dependency', duration: PerRank]
-  /** Whether the trace has the stream's wait beside the host's call for it; where not, the streams must differ. */
+  /**
+   * True if the trace contains the wait of the stream, not only the host's call. If false, the two streams must differ.
+   */
   readonly recorded?: boolean
 }
 
@@ -47,11 +57,11 @@ export interface Operator {
 
 interface Enqueued {
   readonly operator?: Operator
-  /** 0 is that of the compute. */
+  /** The stream number; 0 is the compute stream. */
   readonly stream?: number
-  /** 0 is the main thread, 1 that of the backward pass. */
+  /** The host thread; 0 is the main thread and 1 the thread of the backward pass. */
   readonly thread?: number
-  /** After the beginning of the phase; of `together` only. */
+  /** The delay after the beginning of the phase. Only allowed in phase `together`. */
   readonly offset?: PerRank
 }
 
@@ -62,7 +72,10 @@ export interface Work extends Enqueued {
   readonly bytes?: number
 }
 
-/** The kernels of one graph launch, one after the other, each with the hole before it but the first. */
+/**
+ * The kernels of one graph launch, which run one after the other. `gap` is the idle time before each kernel except the
+ * first.
+ */
 export interface Graph extends Enqueued {
   readonly kind: 'graph'
   readonly kernels: readonly {
@@ -75,7 +88,10 @@ export interface Graph extends Enqueued {
 export const collectiveKinds = ['allReduce', 'allGather', 'reduceScatter', 'allToAll', 'broadcast'] as const
 export type CollectiveKind = (typeof collectiveKinds)[number]
 
-/** Every rank of the group starts it when it gets there; all end together, `transfer` after the last one started. */
+/**
+ * A collective. Each rank of the group starts the collective on arrival. It ends on all ranks at the same time, which
+ * is `transfer` after the last start.
+ */
 export interface CollectiveWork extends Enqueued {
   readonly kind: 'collective'
   readonly collective: CollectiveKind
@@ -91,7 +107,7 @@ export type AnyWork = Work | Graph | CollectiveWork
 export type Phase =
   | Idle
   | { readonly phase: 'work'; readonly work: AnyWork; readonly ranks?: readonly number[] }
-  /** Several on different streams, in order of their launch; without a hole among them. */
+  /** Several works on different streams, in order of their launch. The device must not be idle between them. */
   | { readonly phase: 'together'; readonly works: readonly (Work | CollectiveWork)[] }
 
 export interface Group {
@@ -102,14 +118,19 @@ export interface Group {
 
 export interface Job {
   readonly ranks: number
-  /** Times are multiples of it; 1 unless told. */
+  /** All times are multiples of this unit, in nanoseconds; 1 by default. */
   readonly unit?: number
   readonly groups: readonly Group[]
-  /** The phases of each. A step begins where all work of the one before is done, with an idle phase of the host. */
+  /**
+   * The phases of each step. A step begins when all work of the previous step is done, with an idle phase of the host.
+   */
   readonly steps: readonly (readonly Phase[])[]
   /** The number of the first step. */
   readonly firstStep?: number
-  /** What an enqueued operator costs the host where it has time; less where the device would have to wait for it. */
+  /**
+   * The host time per enqueued operator, in nanoseconds. The time is shorter if the device would otherwise have to
+   * wait.
+   */
   readonly hostCost?: number
 }
 
@@ -130,7 +151,7 @@ export const collective = (
   more: Partial<CollectiveWork> = {},
 ): Phase => ({ phase: 'work', work: { kind: 'collective', collective: kind, group, transfer, ...more } })
 
-/** The host is late by `duration`, inside operators. */
+/** An idle phase in which the host spends `duration` inside operators. */
 export const dispatch = (duration: PerRank): Idle => ({ phase: 'idle', host: [['operator', duration]] })
 
 export const gap = (duration: PerRank): Idle => ({ phase: 'idle', device: ['gap', duration] })

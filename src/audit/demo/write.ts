@@ -1,46 +1,47 @@
 /**
- * Writes a laid-out rank as PyTorch's profiler does, in the schema of a year or of ROCm, piece by piece so that a file
- * can be larger than memory. Times are decimal text made from integers: nothing is rounded on the way.
+ * Writes a laid-out rank in the format of PyTorch's profiler, in one of several versions of the schema. The text is
+ * produced in pieces, so a file can be larger than memory. Times are decimal text made from integers, so nothing is
+ * rounded.
  */
 import type { Laid, LaidCollective, LaidEvent } from './laid.ts'
 import { type CollectiveKind, ofRank, type PerRank } from './workload.ts'
 
 /**
- * 2021: capitalised categories, integer microseconds since 1970. 2023: fractions of them. 2026: relative to
- * `baseTimeNanoseconds`, `distributedInfo`, metadata on the kernels of collectives. rocm: HIP calls, kernels without
- * external id, default stream 0.
+ * The versions of the schema. `2021` has capitalised categories and integer microseconds since 1970. `2023` has
+ * fractions of microseconds. `2026` has times relative to `baseTimeNanoseconds`, `distributedInfo`, and metadata on
+ * collective kernels. `rocm` has HIP calls, kernels without external id, and default stream 0.
  */
 export const schemas = ['2021', '2023', '2026', 'rocm'] as const
 export type Schema = (typeof schemas)[number]
 
 export interface WriteOptions {
   schema?: Schema
-  /** Nanoseconds that a rank's clock is ahead. */
+  /** The number of nanoseconds by which a rank's clock is ahead. */
   clockOffset?: PerRank
-  /** Its error in each nanosecond, as 1e-6 for a microsecond in a second. */
+  /** The drift of a rank's clock as a fraction: 1e-6 means one microsecond per second. */
   clockDrift?: PerRank
-  /** Whether kernels of collectives tell their group and number; so in 2026. */
+  /** True if collective kernels carry their group and sequence number; by default only in schema `2026`. */
   metadata?: boolean
-  /** Whether the host's steps are annotated. */
+  /** True if the steps are annotated on the host. */
   steps?: boolean
-  /** Calls of Python around each operator. */
+  /** The number of Python function events around each operator. */
   python?: number
-  /** Writes the job this often, one after the other. */
+  /** The number of times that the job is written, one repetition after the other. */
   repeat?: number
 }
 
-/** The beginning of time in traces, in nanoseconds since 1970. */
+/** The start time of the traces, in nanoseconds since 1970. */
 const EPOCH = 1_700_000_000_000_000_000n
 
 const isRelative = (schema: Schema): boolean => schema === '2026' || schema === 'rocm'
 
-/** What time 0 of the layout is in a trace's `ts`, in nanoseconds. */
+/** The value of `ts` at time 0 of the layout, in nanoseconds. */
 const firstTime = (schema: Schema): bigint => (isRelative(schema) ? 4_458_676_000_000_000n : EPOCH)
 
-/** What time 0 of the layout is on the machine's clock, in nanoseconds. */
+/** The time on the machine's clock at time 0 of the layout, in nanoseconds. */
 export const originOf = (schema: Schema): bigint => firstTime(schema) + (isRelative(schema) ? EPOCH : 0n)
 
-/** The text of one rank's trace, in pieces. */
+/** Generates the text of one rank's trace, in pieces. */
 export function* kinetoText(laid: Laid, rank: number, options: WriteOptions = {}): Generator<string> {
   const { schema = '2026', steps = true, repeat = 1 } = options
   const { events } = laid.ranks[rank]
@@ -107,7 +108,7 @@ const categories = {
   },
 } as const
 
-/** The call behind a role, on CUDA and on ROCm. */
+/** The name of the runtime call for each role, on CUDA and on ROCm. */
 const calls: Partial<Record<LaidEvent['role'], readonly [string, string]>> = {
   launch: ['cudaLaunchKernel', 'hipExtModuleLaunchKernel'],
   copyCall: ['cudaMemcpyAsync', 'hipMemcpyAsync'],
@@ -142,18 +143,18 @@ function collectiveKernel(kind: CollectiveKind, schema: Schema): string {
   }
 }
 
-/** Decimal microseconds of some nanoseconds after a whole number of microseconds; both are below 2^53. */
+/** Formats a time as decimal microseconds: `nanoseconds` plus `after` whole microseconds. Both are below 2^53. */
 export function microseconds(nanoseconds: number, after = 0, decimals = true): string {
   const whole = Math.floor(nanoseconds / 1000)
   const rest = nanoseconds - whole * 1000
   if (rest === 0) return String(after + whole)
-  if (!decimals) throw new Error(`${nanoseconds} ns are no whole microseconds`)
+  if (!decimals) throw new Error(`${nanoseconds} ns are not a whole number of microseconds`)
   if (after + whole < 0) return `-${microseconds(-nanoseconds, -after)}`
   return `${after + whole}.${rest < 10 ? '00' : rest < 100 ? '0' : ''}${rest}`
 }
 
 class EventWriter {
-  /** Microseconds. */
+  /** The start time of the trace, in microseconds. */
   private readonly base: number
   private readonly offset: number
   private readonly drift: number
@@ -163,7 +164,7 @@ class EventWriter {
   private readonly rank: number
   private readonly schema: Schema
   private readonly python: number
-  /** A repetition begins a while after the end of the one before, with higher ids. */
+  /** The time between the starts of two repetitions, in nanoseconds. Later repetitions use higher ids. */
   private readonly period: number
   private readonly ids: number
   private readonly collectives: number
@@ -183,7 +184,7 @@ class EventWriter {
     this.collectives = laid.collectives.length
   }
 
-  /** The event in JSON, in a repetition of the job. */
+  /** The JSON text of an event in the given repetition of the job. */
   text(event: LaidEvent, repetition: number): string {
     const { schema } = this
     const later = repetition * this.period
@@ -275,7 +276,7 @@ class EventWriter {
     return time + this.offset + Math.round(time * this.drift)
   }
 
-  /** The default stream is 7 in traces of CUDA and 0 in those of ROCm. */
+  /** The stream number in the trace. The default stream is 7 in CUDA traces and 0 in ROCm traces. */
   private stream(stream: number): number {
     if (this.schema === 'rocm') return stream
     return stream === 0 ? 7 : 16 + 4 * stream

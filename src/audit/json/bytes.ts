@@ -1,7 +1,7 @@
 /**
- * Walking over JSON in bytes without making anything of it. Every function takes the position of a value's first byte
- * and returns the position after the value, or `MORE` where the bytes end inside it, or `BAD` where it is no JSON.
- * Inside a skipped value only strings and brackets are looked at.
+ * Skips over JSON bytes without building values. Each function takes the position of a value's first byte. It returns
+ * the position after the value, `MORE` if the bytes end inside the value, or `BAD` if the bytes are not JSON. Inside a
+ * skipped value, only strings and brackets are checked.
  */
 
 export const MORE = -1
@@ -16,7 +16,10 @@ export const CLOSE_OBJECT = 0x7d
 export const OPEN_ARRAY = 0x5b
 export const CLOSE_ARRAY = 0x5d
 
-/** No event nests deeper; damaged input must not make one value of the whole file. */
+/**
+ * The deepest nesting that is accepted. No event nests deeper, and damaged input must not turn the whole file into one
+ * value.
+ */
 export const DEPTH_LIMIT = 64
 
 const PLAIN = 0
@@ -28,10 +31,10 @@ STRUCTURE[QUOTE] = STRING
 STRUCTURE[OPEN_OBJECT] = STRUCTURE[OPEN_ARRAY] = OPEN
 STRUCTURE[CLOSE_OBJECT] = STRUCTURE[CLOSE_ARRAY] = CLOSE
 
-/** Control characters count as white space: that is one comparison instead of four. */
+/** True for white space. Control characters count as white space too, which takes one comparison instead of four. */
 export const isSpace = (byte: number): boolean => byte <= 0x20
 
-/** Position of the next byte that is no white space, or `end`. */
+/** The position of the next byte that is not white space, or `end`. */
 export function skipSpace(data: Uint8Array, at: number, end: number): number {
   while (at < end && isSpace(data[at])) at++
   return at
@@ -48,7 +51,7 @@ export function skipString(data: Uint8Array, at: number, end: number): number {
   return MORE
 }
 
-/** The rest of an object or array of which `depth` levels are open. */
+/** Skips the rest of an object or array in which `depth` levels are open. */
 export function skipRest(data: Uint8Array, at: number, end: number, depth: number): number {
   while (at < end) {
     const what = STRUCTURE[data[at++]]
@@ -67,7 +70,7 @@ export function skipRest(data: Uint8Array, at: number, end: number, depth: numbe
   return MORE
 }
 
-/** Whether a number, or another value without quotes or brackets, ends before this byte. */
+/** True if this byte ends a number or another value without quotes or brackets. */
 export const endsScalar = (byte: number): boolean =>
   byte === COMMA || isSpace(byte) || byte === CLOSE_OBJECT || byte === CLOSE_ARRAY
 
@@ -92,7 +95,7 @@ export function skipValue(data: Uint8Array, at: number, end: number): number {
   return skipScalar(data, at, end)
 }
 
-/** Skips a value that comes in pieces and may be of any size. */
+/** Skips a value of any size that arrives in several pieces. */
 export class ValueSkipper {
   private depth = 0
   private inString = false
@@ -120,11 +123,11 @@ export class ValueSkipper {
   }
 }
 
-/** A piece behind what is left of the one before, in a buffer that is used again and again. */
+/** Joins the unread rest of the previous piece and the next piece, in a buffer that is reused. */
 export class JoinedPieces {
   private buffer = new Uint8Array(0)
 
-  /** Valid until the next call. */
+  /** Returns the joined bytes, which are valid until the next call. */
   after(rest: Uint8Array, piece: Uint8Array): Uint8Array {
     if (rest.length === 0) return new Uint8Array(piece.buffer, piece.byteOffset, piece.length)
     const length = rest.length + piece.length

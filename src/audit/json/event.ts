@@ -1,7 +1,7 @@
 /**
- * Reads one event of a trace: the wanted fields of one JSON object, in whatever order they come. As soon as phase and
- * category say that nobody wants the event, the rest of it is skipped. The event is one record that is filled anew
- * each time: whoever gets it takes what they need before they return.
+ * Reads one trace event: the wanted fields of one JSON object, in any order. As soon as its phase and category show
+ * that the event is not wanted, the rest of it is skipped. One event object is reused for all events, so the receiver
+ * must copy what it needs before it returns.
  */
 import { BAD, CLOSE_OBJECT, COLON, COMMA, MORE, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from './bytes.ts'
 import { endsScalar, skipScalar, skipSpace } from './bytes.ts'
@@ -15,30 +15,30 @@ import { scanned, scanString, skipRest, viewOf } from './words.ts'
 const NUMBERS = Object.keys(NumberField).length
 const TEXTS = Object.keys(TextField).length
 const NULL = 0x6e
-/** Of distinct texts of operands. A list of all of a model's parameters has tens of kilobytes. */
+/** The most bytes of distinct operand texts. A list of all parameters of a model has tens of kilobytes. */
 const OPERAND_LIMIT = 8 << 20
 
 export class TraceEvent {
-  /** Which JSON document of the input it is in, from 0. */
+  /** The index of the JSON document that contains the event. */
   document = 0
   /** The phase's character: X for an event with a duration. */
   phase = ''
-  /** Strings are numbers of the scanner's strings, -1 where absent. */
+  /** String ids of the scanner; -1 if absent. */
   category = -1
   name = -1
-  /** NaN where absent; a name in place of a number becomes a negative number of its own. */
+  /** Process and thread ids; NaN if absent. A name instead of a number is mapped to a negative number of its own. */
   process = NaN
   thread = NaN
-  /** Whether it has a time, and that time. */
+  /** True if the event has a readable time, which is then in `time`. */
   timed = false
   readonly time = new Microseconds()
-  /** Integer nanoseconds; NaN where absent, unreadable, or beyond 2^53. */
+  /** The duration in integer nanoseconds; NaN if absent, unreadable or beyond 2^53. */
   duration = NaN
-  /** By `NumberField`; NaN where absent. */
+  /** Numeric args, indexed by `NumberField`; NaN if absent. */
   readonly numbers = new Float64Array(NUMBERS)
-  /** By `TextField`; -1 where absent. */
+  /** Text args as string ids, indexed by `TextField`; -1 if absent. */
   readonly texts = new Int32Array(TEXTS)
-  /** Numbers of `operandTexts`; -1 where absent. */
+  /** Ids of texts in `operandTexts`; -1 if absent. */
   shapes = -1
   types = -1
   readonly operandTexts = new ByteStrings(OPERAND_LIMIT)
@@ -58,19 +58,19 @@ export class TraceEvent {
   }
 }
 
-/** Digits of a number that is read without a detour. */
+/** The most digits that the fast path for integers reads. */
 const DIGITS = 15
 
 export class EventReader {
   readonly event = new TraceEvent()
   private readonly strings: ByteStrings
   private readonly accept: (phase: string, category: string) => boolean
-  /** Phases of which events may be wanted; null for all. */
+  /** The phases whose events may be wanted; null for all phases. */
   private readonly phases: string | null
-  /** By category: whether it is wanted with phase X; undefined where nobody has asked. */
+  /** Per category: true if its events of phase X are wanted; undefined if not asked yet. */
   private readonly wanted: (boolean | undefined)[] = []
   private readonly span = new Microseconds()
-  /** By name: the name and the category that came after it the last time. */
+  /** Per name: the name and the category that followed it the last time. They are the guess for the next event. */
   private readonly nameAfter: number[] = []
   private readonly categoryAfter: number[] = []
   private lastName = OTHER
@@ -78,7 +78,7 @@ export class EventReader {
   private readonly argSeparators = new Separators()
   private data: Uint8Array = new Uint8Array(0)
   private view = viewOf(this.data)
-  /** What `plain` has read. */
+  /** The result of `plain`. */
   private readonly value = new Float64Array(1)
 
   constructor(
@@ -91,10 +91,10 @@ export class EventReader {
     this.phases = phases
   }
 
-  /** Whether the event that `read` has passed is wanted. */
+  /** True if the event that `read` has just read is wanted. */
   accepted = false
 
-  /** Reads the object that begins at `at`; returns the position after it, `MORE` or `BAD`. */
+  /** Reads the object that begins at `at`. Returns the position after it, `MORE` or `BAD`. */
   read(data: Uint8Array, at: number, end: number): number {
     if (data !== this.data) {
       this.data = data
@@ -129,12 +129,12 @@ export class EventReader {
     }
   }
 
-  /** Whether `key` found the end of the object, and else where the key is; its hash is in `scanned`. */
+  /** Results of `key`: true if the object ended, otherwise the range of the key. The key's hash is in `scanned`. */
   private closed = false
   private keyFrom = 0
   private keyTo = 0
 
-  /** Reads from the end of a value to the beginning of the next, or past the end of the object. */
+  /** Reads from the end of a value to the beginning of the next value, or past the end of the object. */
   private key(data: Uint8Array, at: number, end: number, isFirst: boolean): number {
     at = skipSpace(data, at, end)
     if (at >= end) return MORE
@@ -157,7 +157,7 @@ export class EventReader {
     return at < end ? at : MORE
   }
 
-  /** Whether what is known of it is enough to say that nobody wants it. */
+  /** True if the fields read so far already show that the event is not wanted. */
   private isUnwanted(): boolean {
     const { phase, category } = this.event
     if (phase !== 'X' && this.phases !== null && !this.phases.includes(phase)) return true
@@ -208,7 +208,10 @@ export class EventReader {
     return to
   }
 
-  /** The name or the category. A program does the same over and over, so what follows the last name is guessed first. */
+  /**
+   * Reads the name or the category. Programs repeat themselves, so the string that followed the last name is tried
+   * first.
+   */
   private string(field: number, data: Uint8Array, at: number, end: number): number {
     const { view, strings, lastName } = this
     const after = field === Field.name ? this.nameAfter : this.categoryAfter
@@ -227,7 +230,7 @@ export class EventReader {
     return to
   }
 
-  /** A field that is a number, however it is written. */
+  /** Reads a numeric field, whether it is written as a number or as text. */
   private number(field: number, data: Uint8Array, at: number, to: number): void {
     const { event } = this
     const quoted = data[at] === QUOTE ? 1 : 0
@@ -315,7 +318,7 @@ export class EventReader {
     return this.strings.intern(this.view, from, to)
   }
 
-  /** Reads digits into `value`; returns the position after them, or -1 where they are no whole value. */
+  /** Reads digits into `value`. Returns the position after them, or -1 if they are not a complete value. */
   private plain(data: Uint8Array, at: number, end: number): number {
     const from = at
     let digit: number
@@ -331,7 +334,7 @@ export class EventReader {
     return at
   }
 
-  /** A number, or text that is one, also in hexadecimal; NaN otherwise. */
+  /** Parses a number, or text that contains a number, also in hexadecimal; NaN otherwise. */
   private numberIn(data: Uint8Array, from: number, to: number): number {
     if (data[from] === QUOTE) {
       from++

@@ -1,8 +1,8 @@
-/** The fields of an event that the audit wants; all others are skipped unread. To want another, name it here. */
+/** The event fields that the audit reads. All other fields are skipped unread. To read another field, add it here. */
 
 import { hashOf, viewOf } from './words.ts'
 
-/** Keys of the event itself. */
+/** Fields of the event object itself. */
 export const Field = {
   phase: 0,
   category: 1,
@@ -14,7 +14,7 @@ export const Field = {
   args: 7,
 } as const
 
-/** Numbers among its args. */
+/** Numeric fields in `args`. */
 export const NumberField = {
   correlation: 0,
   externalId: 1,
@@ -27,11 +27,11 @@ export const NumberField = {
   sequence: 8,
   source: 9,
   destination: 10,
-  /** The number of a record, in our own traces. */
+  /** Only in traces that Arke wrote: the id of a communication record. */
   communication: 11,
 } as const
 
-/** Texts among its args; an array or a number is taken as it is written. */
+/** Text fields in `args`. An array or a number is kept as its source text. */
 export const TextField = {
   collective: 0,
   group: 1,
@@ -40,11 +40,13 @@ export const TextField = {
   communicator: 4,
   dtype: 5,
   library: 6,
-  /** In our own traces. */
+  /** Only in traces that Arke wrote: the bytes that a kernel reads and writes. */
   traffic: 7,
 } as const
 
-/** What an operator is called with, as it is written; interned apart, so that many shapes leave room for the names. */
+/**
+ * The operands of an operator, as source text. They are interned separately, so that many shapes do not displace names.
+ */
 export const OperandField = {
   shapes: 0,
   types: 1,
@@ -52,12 +54,15 @@ export const OperandField = {
 
 const SLOTS = 1 << 10
 
-/** Keys with the number of their field, found by their hash. */
+/** A hash table from keys to field numbers. */
 export class Keys {
   private readonly bytes: Uint8Array[] = []
   private readonly fields: number[] = []
   private readonly hashes: number[] = []
-  /** The last key of a slot, and before each the one of the same slot, both from 1. */
+  /**
+   * `slots` holds the last key of each slot, and `before` the previous key in the same slot. Both count from 1; 0 means
+   * none.
+   */
   private readonly slots = new Uint8Array(SLOTS)
   private readonly before: number[] = []
 
@@ -72,7 +77,7 @@ export class Keys {
     }
   }
 
-  /** The field of the key between `from` and `to`, which has this hash, or -1. */
+  /** The field of the key between `from` and `to` with this hash, or -1. */
   find(data: Uint8Array, from: number, to: number, hash: number): number {
     for (let i = this.slots[hash & (SLOTS - 1)] - 1; i >= 0; i = this.before[i] - 1)
       if (this.hashes[i] === hash && this.is(this.bytes[i], data, from, to)) return this.fields[i]
@@ -97,14 +102,14 @@ export const eventKeys = new Keys({
   args: Field.args,
 })
 
-/** A text field is written as `FIRST_TEXT` plus its number, an operand field as `FIRST_OPERAND` plus its number. */
+/** In `argKeys`, text fields are numbered from `FIRST_TEXT` and operand fields from `FIRST_OPERAND`. */
 export const FIRST_TEXT = 64
 export const FIRST_OPERAND = 128
 
 export const argKeys = new Keys({
   correlation: NumberField.correlation,
   'External id': NumberField.externalId,
-  'external id': NumberField.externalId, // 2021
+  'external id': NumberField.externalId, // traces of 2021
   stream: NumberField.stream,
   device: NumberField.device,
   bytes: NumberField.bytes,
@@ -127,6 +132,6 @@ export const argKeys = new Keys({
   library: FIRST_TEXT + TextField.library,
   traffic: FIRST_TEXT + TextField.traffic,
   'Input Dims': FIRST_OPERAND + OperandField.shapes,
-  'Input dims': FIRST_OPERAND + OperandField.shapes, // 2021
+  'Input dims': FIRST_OPERAND + OperandField.shapes, // traces of 2021
   'Input type': FIRST_OPERAND + OperandField.types,
 })

@@ -1,12 +1,13 @@
 /**
- * Times of a trace: decimal microseconds in text, to integer nanoseconds, exactly. A double cannot do it: microseconds
- * since 1970 with three decimals have 19 digits. So a time is a whole number of microseconds and 0 to 999 nanoseconds,
- * both negative for a negative time. Digits below a nanosecond are rounded, half away from zero.
+ * Converts times of a trace from decimal microseconds to integer nanoseconds, exactly. A double is not precise enough,
+ * since microseconds since 1970 with three decimals have 19 digits. A time is therefore stored as whole microseconds
+ * plus 0 to 999 nanoseconds, both negative for a negative time. Digits below a nanosecond are rounded, half away from
+ * zero.
  */
 
 import { endsScalar } from './bytes.ts'
 
-/** Digits that fit 32 bits, and those that a time has beyond them as a rule. */
+/** The number of digits that fit into 32 bits, and the number of further digits on the fast path. */
 const FIRST = 9
 const MORE_DIGITS = 6
 const powers = Float64Array.from({ length: MORE_DIGITS + 1 }, (_, i) => 10 ** i)
@@ -16,8 +17,8 @@ export class Microseconds {
   nanoseconds = 0
 
   /**
-   * Reads the number that begins at `at` if it is as profilers write it: up to 15 digits, and up to three after the
-   * point. Returns the position after it, or -1 where it is anything else, or may go on after the end.
+   * The fast path for numbers as profilers write them: up to 15 digits before the decimal point and up to three after
+   * it. Returns the position after the number, or -1 if the number has another form or may continue after `end`.
    */
   scan(data: Uint8Array, at: number, end: number): number {
     const from = at
@@ -49,7 +50,10 @@ export class Microseconds {
     return at
   }
 
-  /** Reads the number in `data` from `at` up to `end`; false where it is none or beyond 2^53 microseconds. */
+  /**
+   * Reads the number in `data` from `at` up to `end`. Returns false if it is not a number or is beyond 2^53
+   * microseconds.
+   */
   read(data: Uint8Array, at: number, end: number): boolean {
     const from = at
     const negative = data[at] === 0x2d
@@ -81,12 +85,12 @@ export class Microseconds {
     return true
   }
 
-  /** Nanoseconds in one number; not an integer below 2^53 where they do not fit one. */
+  /** The time in nanoseconds as one number, which is not exact beyond 2^53. */
   total(): number {
     return this.whole * 1000 + this.nanoseconds
   }
 
-  /** Many digits, or an exponent. */
+  /** The slow path, for numbers with many digits or an exponent. */
   private readLong(data: Uint8Array, from: number, end: number): boolean {
     if (end - from > 400) return false
     const text = String.fromCharCode(...data.subarray(from, end))

@@ -1,11 +1,11 @@
 /**
  * A streaming reader of the Chrome trace format as PyTorch writes it: an object with `traceEvents` and metadata, or a
- * bare array of events. Bytes go in by `push`, in pieces of any size; wanted events come out by a callback while they
- * are read, metadata at the end. What nobody wants is passed over unread.
+ * bare array of events. Bytes are pushed in pieces of any size. Wanted events are passed to a callback while they are
+ * read; metadata is available at the end. Unwanted values are skipped without being parsed.
  *
- * It never throws on bad input. After a damaged event it looks for the next `{ "ph"`; at the end of truncated input it
- * has given what came before; each says so in the warnings. It holds one event or one metadata value at a time, and
- * gives up on one of more than `VALUE_LIMIT` bytes.
+ * The scanner never throws on bad input. After a damaged event it searches for the next `{ "ph"`. Truncated input
+ * yields all events before the cut. Both cause a warning. The scanner holds one event or one metadata value at a time,
+ * and gives up on values of more than `VALUE_LIMIT` bytes.
  */
 import type { Warnings } from '../../timeline/warnings.ts'
 import {
@@ -26,22 +26,22 @@ import { ByteStrings } from './strings.ts'
 export const VALUE_LIMIT = 8 << 20
 
 export interface TraceSink {
-  /** Whether events of this phase and category are wanted; the answer for phase X must not change. */
+  /** True if events of this phase and category are wanted. The answer for phase X must not change. */
   accept(phase: string, category: string): boolean
   event(event: TraceEvent): void
-  /** The phases of which any event may be wanted, a character each; all where it does not say. */
+  /** The phases whose events may be wanted, one character each; all phases if absent. */
   readonly phases?: string
 }
 
-/** What a document says of itself, as far as it does. */
+/** The metadata of a document. Any field may be absent. */
 export interface TraceMetadata {
   schemaVersion?: unknown
   displayTimeUnit?: unknown
   distributedInfo?: unknown
   deviceProperties?: unknown
-  /** In our own traces: how they are to be read. */
+  /** Only in traces that Arke wrote: the description that `readArkeTrace` needs. */
   arke?: unknown
-  /** A bigint, because a double cannot hold it. */
+  /** A bigint, because a double cannot hold nanoseconds since 1970 exactly. */
   baseTimeNanoseconds?: bigint
 }
 
@@ -52,19 +52,19 @@ type State = 'outside' | 'object' | 'events' | 'skip' | 'lost'
 
 export class TraceScanner {
   readonly strings = new ByteStrings()
-  /** One for each document. */
+  /** The metadata of each document. */
   readonly documents: TraceMetadata[] = []
-  /** All events, wanted or not. */
+  /** The number of all events, wanted or not. */
   events = 0
   private readonly reader: EventReader
   private readonly sink: TraceSink
   private readonly warnings: Warnings
   private state: State = 'outside'
   private skipper = new ValueSkipper()
-  /** The events are the document, not a member of it. */
+  /** True if the document is a bare array of events. */
   private bare = false
   private needsComma = false
-  /** Bytes that are needed again, and how many came before them. */
+  /** The bytes that will be scanned again, joined to the next piece. `passed` counts the bytes before them. */
   private rest: Uint8Array = new Uint8Array(0)
   private readonly joined = new JoinedPieces()
   private passed = 0
@@ -90,7 +90,7 @@ export class TraceScanner {
   }
 
   end(): void {
-    // What is left may be one unfinished event, or whole events swallowed by a stray quote.
+    // The rest may be one unfinished event, or complete events after a stray quote.
     while (this.rest.length > 0 && this.state !== 'lost') {
       const where = this.passed
       this.warnings.add('truncated', () => `the input ends inside a value that begins at byte ${where}`)
@@ -99,23 +99,26 @@ export class TraceScanner {
     if (this.state !== 'outside' && this.state !== 'lost')
       this.warnings.add('truncated', () => `the input ends inside a document, at byte ${this.passed}`)
     if (this.strings.overflowed)
-      this.warnings.add('too-large', () => 'there are too many distinct names; the rest have none')
+      this.warnings.add(
+        'too-large',
+        () => 'the trace has too many distinct names; further names are not kept',
+      )
   }
 
   private advance(data: Uint8Array, from: number): void {
     const at = this.scan(data, from, data.length)
     this.passed += at
-    // A copy, so that the piece can be reused or freed.
+    // The rest is copied, so that the caller can reuse or free the piece.
     this.rest = new Uint8Array(data.subarray(at))
   }
 
-  /** Gives up on the value that is being read, and looks for an event behind its beginning. */
+  /** Gives up on the current value and searches for an event after its beginning. */
   private abandon(): void {
     this.state = 'lost'
     this.advance(this.rest, 1)
   }
 
-  /** Goes on as far as it can; returns the position of the first byte that it needs again. */
+  /** Scans as far as possible. Returns the position of the first byte that must be scanned again. */
   private scan(data: Uint8Array, at: number, end: number): number {
     for (;;) {
       at = this.state === 'lost' || this.state === 'skip' ? at : skipSpace(data, at, end)
@@ -135,7 +138,10 @@ export class TraceScanner {
       if (next === MORE) return at
       if (next === BAD) {
         const where = this.passed + at
-        this.warnings.add('garbage', () => `no trace event at byte ${where}; looking for the next one`)
+        this.warnings.add(
+          'garbage',
+          () => `byte ${where} does not begin a trace event; skipped to the next event`,
+        )
         this.state = 'lost'
         next = at + 1
       }
@@ -157,11 +163,11 @@ export class TraceScanner {
 
   private open(): void {
     if (this.documents.length > 0)
-      this.warnings.add('documents', () => 'there are several JSON documents in one file; each is read')
+      this.warnings.add('documents', () => 'the file contains several JSON documents; all of them are read')
     this.documents.push({})
   }
 
-  /** Between the members of a document. */
+  /** Scans between the members of a document. */
   private inObject(data: Uint8Array, at: number, end: number): number {
     if (data[at] === CLOSE_OBJECT) {
       this.state = 'outside'
@@ -205,7 +211,7 @@ export class TraceScanner {
       if (key === BASE_TIME) document.baseTimeNanoseconds = BigInt(text.replace(/^"(.*)"$/, '$1'))
       else document[key as 'distributedInfo'] = JSON.parse(text)
     } catch {
-      this.warnings.add('garbage', () => `${key} is not readable`)
+      this.warnings.add('garbage', () => `the metadata field ${key} is malformed; left out`)
     }
   }
 
@@ -219,7 +225,7 @@ export class TraceScanner {
     if (this.needsComma) {
       if (byte !== COMMA && byte !== OPEN_OBJECT) return BAD
       if (byte === OPEN_OBJECT)
-        this.warnings.add('garbage', () => `there is no comma before the event at byte ${this.passed + at}`)
+        this.warnings.add('garbage', () => `a comma is missing before the event at byte ${this.passed + at}`)
       this.needsComma = false
       return byte === COMMA ? at + 1 : at
     }
@@ -235,7 +241,10 @@ export class TraceScanner {
     return this.needsComma ? after : after + 1
   }
 
-  /** Looks for `{ "ph"`; returns its position, or, still lost, that of what may be its beginning. */
+  /**
+   * Searches for `{ "ph"` and returns its position. If not found, returns the position of a possible beginning, or
+   * `end`.
+   */
   private find(data: Uint8Array, at: number, end: number): number {
     for (; at < end; at++) {
       if (data[at] !== OPEN_OBJECT) continue

@@ -1,19 +1,19 @@
 /**
- * What stands between two values of an object: `, "name": `. A profiler writes the same few over and over, in nearly the
- * same order, so the next one is guessed from the one before and only compared, four bytes at a time. A guess holds where
- * all bytes are the same, and then it says what reading them would have said: which field the next value is of.
+ * Predicts the bytes between two values of an object, such as `, "name": `. A profiler writes the same few separators
+ * in nearly the same order, so the next separator is guessed from the previous one and only compared, four bytes at a
+ * time. If all bytes are equal, the guess identifies the field of the next value without parsing.
  */
 
-/** Distinct ones that are kept; beyond them and for long ones there is no guess. */
+/** The most distinct separators that are stored. Further separators and longer ones are never guessed. */
 const MOST = 250
 const LONGEST = 64
 const SHORTEST = 4
-/** Guesses of what follows each, in the order in which they were seen. */
+/** The most guesses per separator, in the order in which they were first seen. */
 const GUESSES = 4
 const NONE = 0
-/** Before the first value of an object. */
+/** The state before the first value of an object. */
 export const START = 0
-/** One that is not kept. */
+/** A separator that is not stored. */
 export const UNKNOWN = MOST + 1
 
 export class Separators {
@@ -23,7 +23,7 @@ export class Separators {
   private readonly next = new Uint8Array((MOST + 2) * GUESSES)
   private count = 0
 
-  /** The number of what follows `before`; 0 where no guess holds. */
+  /** The id of the separator that follows `before` at this position; 0 if no guess matches. */
   guess(before: number, data: DataView, at: number, end: number): number {
     for (let i = before * GUESSES; i < (before + 1) * GUESSES; i++) {
       const guess = this.next[i]
@@ -40,7 +40,7 @@ export class Separators {
     return this.fields[separator]
   }
 
-  /** Remembers what follows `before`; returns its number. */
+  /** Stores the separator that follows `before`. Returns its id. */
   learn(before: number, data: DataView, from: number, to: number, end: number, field: number): number {
     const length = to - from
     if (length < SHORTEST || length > LONGEST) return UNKNOWN
@@ -62,7 +62,7 @@ export class Separators {
     return found
   }
 
-  /** The same bytes, and behind them a value, not white space that belongs to them. */
+  /** True if the bytes are equal and the next byte starts a value, not further white space. */
   private is(separator: number, data: DataView, at: number, end: number): boolean {
     const length = this.lengths[separator]
     if (at + length >= end) return false

@@ -1,6 +1,7 @@
 /**
- * Bytes of a trace: a file or a buffer, plain or compressed by gzip (told by its first two bytes, not by its name), in
- * pieces, decompressed. A damaged or truncated input gives what is readable before the damage, and a warning.
+ * Reads the bytes of a trace from a file or a buffer, in pieces. Gzip is recognised by its first two bytes, not by the
+ * file name, and is decompressed. Damaged or truncated input yields the readable bytes before the damage, and a
+ * warning.
  */
 import { open } from 'node:fs/promises'
 import { constants, createGunzip } from 'node:zlib'
@@ -14,7 +15,7 @@ export interface SourceOptions {
 }
 
 /**
- * Gives the bytes of `source` (a path or a buffer) to `push`, piece by piece; returns how many there were. A piece is
+ * Passes the bytes of `source` (a path or a buffer) to `push`, piece by piece. Returns the number of bytes. A piece is
  * valid until `push` returns.
  */
 export async function readBytes(
@@ -26,7 +27,7 @@ export async function readBytes(
   const input = typeof source === 'string' ? piecesOfFile(source) : pieces(source)
   let raw = 0
   let total = 0
-  // What goes wrong in `push` is no fault of the file, and must not end as one, nor inside a stream's callback.
+  // An error in `push` is not an error of the file. It is rethrown at the end, outside any stream callback.
   let fault: { error: unknown } | undefined
   const give = (piece: Uint8Array): void => {
     if (fault) return
@@ -62,7 +63,7 @@ export async function readBytes(
   return total
 }
 
-/** One piece is read while the one before is used, into the same two buffers in turns. */
+/** Reads one piece while the caller uses the previous one. The two buffers alternate. */
 async function* piecesOfFile(path: string): AsyncGenerator<Uint8Array> {
   const file = await open(path)
   try {
@@ -72,7 +73,7 @@ async function* piecesOfFile(path: string): AsyncGenerator<Uint8Array> {
       const { bytesRead } = await reading
       if (bytesRead === 0) return
       reading = file.read(other, 0, PIECE, null)
-      // Who stops early leaves this one unawaited.
+      // A caller that stops early never awaits this read.
       reading.catch(() => undefined)
       yield current.subarray(0, bytesRead)
       ;[current, other] = [other, current]
@@ -86,13 +87,18 @@ function* pieces(bytes: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += PIECE) yield bytes.subarray(at, at + PIECE)
 }
 
-/** What zlib made of the bytes of one write is lost if it finds damage in them: so few of a small file are written at once. */
+/**
+ * If zlib finds damage, it drops the output of the whole write. Small writes therefore lose less data of a small file.
+ */
 const SLICE = 1 << 16
 const FIRST_SLICES = 1 << 12
-/** The checksum and the length behind the data, whose being wrong is no reason to lose any. */
+/** The size of the gzip trailer (checksum and length). A wrong trailer must not cause data to be lost. */
 const TRAILER = 8
 
-/** Decompresses one piece after the other. Truncated input is no error here: the document will be seen to end early. */
+/**
+ * Decompresses one piece after the other. Truncated input is not an error here, since the scanner reports the early
+ * end.
+ */
 class Gunzip {
   private held = new Uint8Array(0)
   private written = 0
@@ -112,7 +118,7 @@ class Gunzip {
     })
   }
 
-  /** False when there is no point in writing more. */
+  /** Returns false if further writes are useless. */
   async write(piece: Uint8Array): Promise<boolean> {
     const bytes = new Uint8Array(this.held.length + piece.length)
     bytes.set(this.held)

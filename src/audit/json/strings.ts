@@ -1,7 +1,7 @@
 /**
- * Interned strings by their bytes: a trace repeats the same few thousand names millions of times, and making a
- * JavaScript string of each would cost more than all the rest of reading. Text is decoded once for each string.
- * Past the limit every new string is `OTHER`, so that memory stays bounded.
+ * Interns strings by their bytes. A trace repeats the same few thousand names millions of times, and creating a
+ * JavaScript string for each occurrence would dominate the time for reading. Each distinct string is decoded only once.
+ * After the limit, every new string becomes `OTHER`, so that memory stays bounded.
  */
 
 import { QUOTE } from './bytes.ts'
@@ -21,7 +21,7 @@ export class ByteStrings {
   private readonly texts: (string | undefined)[] = [OTHER_TEXT]
   private slots = new Int32Array(1 << 12)
 
-  /** At most `limit` bytes of distinct strings, and an eighth as many strings. */
+  /** Stores at most `limit` bytes of distinct strings, and at most `limit` / 8 strings. */
   constructor(limit = 64 << 20) {
     this.limit = limit
   }
@@ -30,7 +30,10 @@ export class ByteStrings {
     return this.ends.length
   }
 
-  /** The number of the string with these bytes, as between the quotes, escapes included; `hash` is theirs. */
+  /**
+   * The id of the string with these bytes, taken between the quotes with escapes unresolved. `hash` is the hash of the
+   * bytes.
+   */
   intern(data: DataView, from: number, to: number, hash = hashOf(data, from, to)): number {
     const mask = this.slots.length - 1
     let slot = hash & mask
@@ -45,12 +48,12 @@ export class ByteStrings {
     return this.add(data, from, to, hash, slot)
   }
 
-  /** How many bytes the string has. */
+  /** The length of the string in bytes. */
   length(id: number): number {
     return this.ends[id] - this.ends[id - 1]
   }
 
-  /** Whether this is the string from `at` up to a quote. */
+  /** True if the bytes from `at` up to the next quote are this string. */
   isAt(id: number, data: DataView, at: number, end: number): boolean {
     const to = at + this.ends[id] - this.ends[id - 1]
     return to < end && data.getUint8(to) === QUOTE && this.equals(id, data, at, to)

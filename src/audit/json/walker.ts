@@ -1,9 +1,9 @@
 /**
- * Walks through a JSON document of any size and gives the values at chosen places, one at a time, as text. Bytes go in by
- * `push`, in pieces of any size; it holds one value at a time, of at most `VALUE_LIMIT` bytes.
+ * Walks through a JSON document of any size and passes the values at chosen paths, one at a time, as text. Bytes are
+ * pushed in pieces of any size. The walker holds one value at a time, of at most `VALUE_LIMIT` bytes.
  *
- * A place is the list of keys that lead to it; an element of an array has the key `*`. Damage between values ends the
- * walk with a warning: what came before has been given.
+ * A path is a list of keys; an element of an array has the key `*`. Damage between values ends the walk with a warning.
+ * The values before the damage have been passed on by then.
  */
 import type { Warnings } from '../../timeline/warnings.ts'
 import {
@@ -20,13 +20,13 @@ import {
 import { JoinedPieces, skipSpace, skipString, skipValue, ValueSkipper } from './bytes.ts'
 import { VALUE_LIMIT } from './scanner.ts'
 
-/** What to do with a value: go into an object or an array, take it whole, or pass over it. */
+/** The action for a value: enter an object or array, take the value whole, or skip it. */
 export type Visit = 'enter' | 'take' | 'skip'
 
 export interface WalkSink {
   visit(path: readonly string[]): Visit
   value(path: readonly string[], text: string): void
-  /** The end of an object or array that was entered. */
+  /** Called at the end of an object or array that was entered. */
   leave(path: readonly string[]): void
 }
 
@@ -34,10 +34,10 @@ export class JsonWalker {
   private readonly sink: WalkSink
   private readonly warnings: Warnings
   private readonly path: string[] = []
-  /** What is open: for an array what to do with its elements, for an object null. */
+  /** The open containers: for an array the action for its elements, for an object null. */
   private readonly open: (Visit | null)[] = []
   private expect: 'value' | 'key' | 'next' | 'end' | 'lost' = 'value'
-  /** Nothing was read yet in the open object or array. */
+  /** True if nothing has been read yet in the innermost open object or array. */
   private fresh = false
   private skipper: ValueSkipper | undefined
   private rest: Uint8Array = new Uint8Array(0)
@@ -69,7 +69,7 @@ export class JsonWalker {
       this.warnings.add('truncated', () => `the input ends inside a document, at byte ${this.passed}`)
   }
 
-  /** Goes on as far as it can; returns the position of the first byte that it needs again. */
+  /** Scans as far as possible. Returns the position of the first byte that must be scanned again. */
   private scan(data: Uint8Array, at: number, end: number): number {
     for (;;) {
       let next: number
@@ -89,7 +89,7 @@ export class JsonWalker {
       if (next === MORE) return at
       if (next === BAD) {
         const where = this.passed + at
-        this.warnings.add('garbage', () => `no JSON at byte ${where}; the rest is left out`)
+        this.warnings.add('garbage', () => `invalid JSON at byte ${where}; the rest of the file is left out`)
         this.expect = 'lost'
         return end
       }
@@ -126,7 +126,7 @@ export class JsonWalker {
     return after
   }
 
-  /** After a value. */
+  /** Updates the state after a complete value. */
   private done(): void {
     const inside = this.open.at(-1)
     if (inside === null) this.path.pop()
@@ -165,13 +165,13 @@ export class JsonWalker {
   }
 }
 
-/** A key as it is meant; `text` has its quotes. */
+/** Decodes a key; `text` includes the quotes. */
 function keyOf(text: string): string {
   if (text.includes('\\'))
     try {
       return JSON.parse(text) as string
     } catch {
-      // Nobody asks for a key with a damaged escape.
+      // A key with a damaged escape is never a wanted key.
     }
   return text.slice(1, -1)
 }

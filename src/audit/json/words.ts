@@ -1,6 +1,7 @@
 /**
- * Strings of JSON, four bytes at a time. As in `bytes.ts`, functions return the position after what they passed, or `MORE`
- * or `BAD`. A view on the bytes comes beside the bytes themselves: it alone reads four that are not aligned.
+ * Scans JSON strings four bytes at a time. As in `bytes.ts`, functions return the position after the scanned text, or
+ * `MORE` or `BAD`. Functions take a `DataView` besides the byte array, because only a view can read four unaligned
+ * bytes.
  */
 import { BACKSLASH, BAD, CLOSE_ARRAY, CLOSE_OBJECT, MORE, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from './bytes.ts'
 import { DEPTH_LIMIT, skipString } from './bytes.ts'
@@ -11,8 +12,8 @@ export const viewOf = ({ buffer, byteOffset, length }: Uint8Array): DataView =>
   new DataView(buffer, byteOffset, length)
 
 /**
- * Zero where none of the four bytes is a quote, a backslash or a control character; else the lowest bit that is set is
- * the high bit of the first such byte.
+ * Zero if none of the four bytes is a quote, a backslash or a control character. Otherwise the lowest set bit is the
+ * high bit of the first such byte.
  */
 function special(word: number): number {
   const quote = word ^ 0x22222222
@@ -25,7 +26,7 @@ function special(word: number): number {
   )
 }
 
-/** Which of the four bytes the lowest bit is in. */
+/** The index of the byte that contains the lowest set bit. */
 const firstOf = (bits: number): number => (31 - Math.clz32(bits & -bits)) >> 3
 
 function mixed(hash: number, word: number): number {
@@ -33,7 +34,7 @@ function mixed(hash: number, word: number): number {
   return product ^ (product >>> 15)
 }
 
-/** The hash of the bytes: of all whole words, and of what is left as a word that ends in zeros. */
+/** The hash of the bytes. The last incomplete word is padded with zeros. */
 export function hashOf(view: DataView, from: number, to: number): number {
   let hash = 0
   let at = from
@@ -46,10 +47,10 @@ export function hashOf(view: DataView, from: number, to: number): number {
   return mixed(hash, to - from)
 }
 
-/** The hash of the string that `scanString` has passed. */
+/** The hash of the string that `scanString` scanned last. */
 export const scanned = new Int32Array(1)
 
-/** As `skipString`, with the hash of what is between the quotes, escapes included. */
+/** Like `skipString`, but also computes the hash of the bytes between the quotes, with escapes unresolved. */
 export function scanString(data: Uint8Array, view: DataView, at: number, end: number): number {
   const from = at + 1
   let hash = 0
@@ -66,7 +67,7 @@ export function scanString(data: Uint8Array, view: DataView, at: number, end: nu
     scanned[0] = mixed(hash, at + left - from)
     return at + left + 1
   }
-  // An escape, damage, or the end of the bytes.
+  // The string has an escape, is damaged, or reaches the end of the bytes.
   const to = skipString(data, from - 1, end)
   if (to >= 0) scanned[0] = hashOf(view, from, to - 1)
   return to
@@ -80,7 +81,7 @@ STRUCTURE[QUOTE] = STRING
 STRUCTURE[OPEN_OBJECT] = STRUCTURE[OPEN_ARRAY] = OPEN
 STRUCTURE[CLOSE_OBJECT] = STRUCTURE[CLOSE_ARRAY] = 3
 
-/** The rest of an object or array of which `depth` levels are open. */
+/** Skips the rest of an object or array in which `depth` levels are open. */
 export function skipRest(data: Uint8Array, view: DataView, at: number, end: number, depth: number): number {
   while (at < end) {
     const what = STRUCTURE[data[at++]]

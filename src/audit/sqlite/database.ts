@@ -1,12 +1,12 @@
 /**
- * A read-only reader of SQLite files, for exports of any size: a table is walked row by row in the order of its row
- * numbers, pages are read when they are needed. It writes nothing, not even a lock, so it works in a folder that it may
- * not write to. There is no SQL: an audit needs whole tables and single rows by number.
+ * A read-only reader of SQLite files of any size. It walks tables row by row in the order of their row ids and reads
+ * pages on demand. It writes nothing, not even a lock, so it works in a folder without write permission. There is no
+ * SQL: an audit needs only whole tables and single rows by row id.
  *
- * It follows https://www.sqlite.org/fileformat.html for ordinary tables. What it leaves out: tables without row
- * numbers, and a write-ahead log that was not merged.
+ * The reader follows https://www.sqlite.org/fileformat.html for ordinary tables. It does not support tables without row
+ * ids, or a write-ahead log that was not merged.
  *
- * Damage never throws after `open`: rows that cannot be read are left out, and a warning says so.
+ * After the constructor, damage never throws: unreadable rows are left out with a warning.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import type { Warnings } from '../../timeline/warnings.ts'
@@ -19,7 +19,9 @@ const INTERIOR = 5
 const DEPTH_LIMIT = 32
 const BLOCK = 1 << 18
 const BLOCKS = 64
-/** No value of a profiler is larger; a damaged length must not take the memory. */
+/**
+ * The largest record that is read. No profiler writes a larger one, and a damaged length must not exhaust the memory.
+ */
 const PAYLOAD_LIMIT = 64 << 20
 
 interface Table extends Columns {
@@ -31,14 +33,14 @@ export class SqliteDatabase {
   private readonly file: number
   private readonly warnings: Warnings
   private readonly pageSize: number
-  /** Bytes of a page that hold content. */
+  /** The number of bytes of a page that hold content. */
   private readonly usable: number
   private readonly records: RecordReader
   private readonly varints = new Varints()
   private readonly blocks = new Map<number, Uint8Array>()
   private readonly tables = new Map<string, Table>()
 
-  /** Throws where the file is no SQLite database. */
+  /** Throws if the file is not an SQLite database. */
   constructor(path: string, warnings: Warnings) {
     this.warnings = warnings
     this.file = openSync(path, 'r')
@@ -47,12 +49,12 @@ export class SqliteDatabase {
       const header = new Uint8Array(100)
       readSync(this.file, header, 0, 100, 0)
       if (Buffer.from(header.buffer, 0, 16).toString('latin1') !== SQLITE_MAGIC)
-        throw new Error('it is no SQLite database')
+        throw new Error('the file does not begin with the SQLite signature')
       const size = (header[16] << 8) | header[17]
       this.pageSize = size === 1 ? 65536 : size
       this.usable = this.pageSize - header[20]
       if (this.pageSize < 512 || (this.pageSize & (this.pageSize - 1)) !== 0 || this.usable < 480)
-        throw new Error('the header of the database is damaged')
+        throw new Error('the header of the SQLite database is damaged')
       this.records = new RecordReader(header[59])
     } catch (error) {
       closeSync(this.file)
@@ -80,15 +82,15 @@ export class SqliteDatabase {
   }
 
   /**
-   * Calls `row` with the values of the columns for each row; a column that the table lacks is null. The array is filled
-   * anew for each row.
+   * Calls `row` with the values of the columns for each row. A column that the table lacks is null. The same array is
+   * reused for every row.
    */
   rows(table: string, columns: readonly string[], row: (values: readonly SqlValue[]) => void): void {
     const found = this.tables.get(table)
     if (found) this.walk(found, table, columns, row)
   }
 
-  /** The values of one row by its number, or null; for tables whose key is the row's number. */
+  /** The values of the row with this row id, or null. Only for tables whose primary key is the row id. */
   find(table: string, number: number, columns: readonly string[]): SqlValue[] | null {
     const found = this.tables.get(table)
     if (!found || found.rowNumber < 0) return null
@@ -102,7 +104,7 @@ export class SqliteDatabase {
       if (start + 12 + cells * 2 > data.length) return null
       if (data[start] === INTERIOR) {
         let next = word(data, start + 8)
-        // The first child whose largest number is not below.
+        // Find the first child whose largest row id is not below the wanted one.
         let [low, high] = [0, cells]
         while (low < high) {
           const middle = (low + high) >> 1
@@ -172,7 +174,7 @@ export class SqliteDatabase {
     visit(table.root, 0)
   }
 
-  /** Reads the record of `length` bytes whose first are at `at`; a long one goes on in other pages. */
+  /** Reads the record of `length` bytes that begins at `at`. A long record continues in overflow pages. */
   private record(
     data: Uint8Array,
     at: number,

@@ -1,11 +1,11 @@
 /**
- * Records of SQLite's file format: a header of serial types, then the values. Only the wanted columns are decoded.
- * Integers beyond 2^53 come as bigints.
+ * Decodes records of SQLite's file format: a header of serial types, then the values. Only the wanted columns are
+ * decoded. Integers beyond 2^53 are returned as bigints.
  */
 
 export type SqlValue = number | bigint | string | Uint8Array | null
 
-/** Reads variable-length integers; `at` is the position after the last one. */
+/** Reads variable-length integers. `at` is the position after the last one that was read. */
 export class Varints {
   at = 0
 
@@ -21,7 +21,7 @@ export class Varints {
     }
     value = value * 256 + data[at++]
     this.at = at
-    // Nine bytes are 64 bits in two's complement.
+    // A nine-byte integer holds 64 bits in two's complement.
     return value >= 2 ** 63 ? value - 2 ** 64 : value
   }
 }
@@ -34,7 +34,7 @@ export class RecordReader {
   private readonly types = new Varints()
   private readonly text: { decode(bytes: Uint8Array): string }
 
-  /** `encoding` as in the file's header. */
+  /** `encoding` is the text encoding from the file's header. */
   constructor(encoding: number) {
     this.text =
       encoding === 2
@@ -45,8 +45,8 @@ export class RecordReader {
   }
 
   /**
-   * Fills `values` from the record in `data` between `from` and `to`: `slots[c]` is where column `c` goes, or -1. False
-   * where the record is damaged.
+   * Fills `values` from the record in `data` between `from` and `to`. `slots[c]` is the index in `values` for column
+   * `c`, or -1. Returns false if the record is damaged.
    */
   read(data: Uint8Array, from: number, to: number, slots: readonly number[], values: SqlValue[]): boolean {
     const { types } = this

@@ -1,8 +1,8 @@
-/** The columns of a table, from the statement that made it. */
+/** Parses the columns of a table from its CREATE TABLE statement. */
 
 export interface Columns {
   readonly names: readonly string[]
-  /** The column that is the row's number, which records do not repeat; -1 without one. */
+  /** The index of the column that is the row id, whose value is not stored in the records; -1 if there is none. */
   readonly rowNumber: number
 }
 
@@ -23,7 +23,7 @@ export function columnsOf(sql: string): Columns {
   return { names, rowNumber }
 }
 
-/** What is between the commas of the outermost brackets, without comments. */
+/** Splits the text inside the outermost brackets at its commas, and removes comments. */
 function definitionsOf(sql: string): string[] {
   const tokens =
     sql.match(/--[^\n]*|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|[\s\S]/g) ?? []
