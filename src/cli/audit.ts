@@ -155,7 +155,8 @@ function pageOf({ html, json, compare: other }: AuditCommand, isRead: boolean): 
 }
 
 /** The demo's traces go through files, as everybody's do. */
-async function auditDemo(
+/** Audits generated traces of an 8-rank job with a planted straggler. */
+export async function auditDemo(
   command: AuditCommand,
   version: string,
   progress: Progress,

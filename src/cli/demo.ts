@@ -1,6 +1,6 @@
 /**
- * `arke demo`: what Arke is about, in under a minute and without a GPU. A race caught at its line; the fused kernel clean under the
- * same search; then operations on real CPU ranks, bulk synchronous against fused, with where the time went.
+ * `arke demo`: the tour, in under a minute and without a GPU. It audits a generated job, finds a race at its line, checks a fused
+ * kernel, shows what was measured on an H200, and runs operations on CPU ranks, bulk synchronous against fused.
  */
 import { existsSync } from 'node:fs'
 import { join, relative } from 'node:path'
@@ -15,6 +15,7 @@ import { check, type CheckOptions, type Checked, type Run } from './check.ts'
 import { UsageError } from './errors.ts'
 import { arke } from './invocation.ts'
 import { load } from './load.ts'
+import { cellBars, shippedCells } from './measuredCells.ts'
 import { writeOutput } from './output.ts'
 import { checkedStages } from './options.ts'
 import type { Progress } from './progress.ts'
@@ -42,7 +43,7 @@ const measuring: BenchCommand = {
   seed: 1,
 }
 
-/** Whether all went as it should: the mistake found, the fused kernel clean. */
+/** Returns true if the planted mistakes were found and the fused kernel has no finding. */
 export async function demo(
   print: (text: string) => void,
   progress: Progress,
@@ -50,10 +51,12 @@ export async function demo(
   interrupt?: AbortSignal,
 ): Promise<boolean> {
   if (!existsSync(folder)) throw new UsageError('the examples are not here; the demo needs them')
+  await auditJob(print, progress, version, interrupt)
   const caught = await findRace(print, progress, interrupt)
   const clean = !interrupt?.aborted && (await checkFused(print, progress, interrupt))
   try {
     interrupt?.throwIfAborted()
+    showMeasured(print)
     await runOperations(print, progress, version, interrupt)
     interrupt?.throwIfAborted()
   } catch (error) {
@@ -63,7 +66,7 @@ export async function demo(
   print('\nNext:')
   const shown = (file: string): string => relative(process.cwd(), join(root, file))
   print(
-    `  audit   ${arke} audit --demo, then your own traces (${shown('docs/audit.md')} says how to record them)`,
+    `  audit   ${arke} audit --demo, then your own traces (${shown('docs/audit.md')} explains how to record them)`,
   )
   print(
     `  read    ${shown('docs/language.md')}, the language on one page; ${shown('docs/operations.md')}, every pattern`,
@@ -90,6 +93,38 @@ async function checked(
   return found
 }
 
+async function auditJob(
+  print: (text: string) => void,
+  progress: Progress,
+  version: string,
+  interrupt: AbortSignal | undefined,
+): Promise<void> {
+  print('1. An audit. Profiler traces of an 8-rank job (generated, with a planted straggler) cost:\n')
+  const { auditDemo } = await import('./audit.ts')
+  const { document } = await auditDemo({ html: false }, version, progress, interrupt)
+  progress.clear()
+  for (const line of [document.headline ?? '', ...document.summary]) print(`  ${line}`)
+}
+
+/** The cells that the tour shows: one of each operation that has been measured on a GPU. */
+const shownCells = { 'gather bf16 K M=16': 'All-Gather + GEMM', 'decode batch=1 KV=8K': 'Flash Decode' }
+
+function showMeasured(print: (text: string) => void): void {
+  const results = shippedCells()
+  if (!results) return
+  const { machine, date, cells } = results
+  print(
+    `\n4. Measured on one ${machine.device} (${date}): virtual ranks of 16 multiprocessors each, one memory, no link between ranks.\n`,
+  )
+  for (const [key, title] of Object.entries(shownCells)) {
+    const cell = cells.find((one) => one.key === key)
+    if (cell) print(cellBars(cell, title).join('\n'))
+  }
+  print(
+    `  All cells, and how they were measured: ${relative(process.cwd(), join(root, 'docs/results-h200.md'))}`,
+  )
+}
+
 async function findRace(
   print: (text: string) => void,
   progress: Progress,
@@ -97,7 +132,7 @@ async function findRace(
 ): Promise<boolean> {
   const file = 'broken/message-passing.ts'
   print(
-    `1. A mistake, found on a laptop. In ${shortly(file)} a flag is raised before the message is there:\n`,
+    `\n2. A race, found on a laptop. In ${shortly(file)}, a flag is signalled before the message is written:\n`,
   )
   const found = await checked(file, progress, ['recorded'], interrupt)
   for (const run of found.runs) for (const finding of run.findings) print(findingBlock(finding, run))
@@ -110,7 +145,7 @@ async function checkFused(
   interrupt: AbortSignal | undefined,
 ): Promise<boolean> {
   const file = '07-all-gather-gemm.ts'
-  print(`\n2. A product fused with its communication, ${shortly(file)}, under the same search:\n`)
+  print(`\n3. A fused kernel, ${shortly(file)}, under the same search:\n`)
   const found = await checked(file, progress, checking.stages, interrupt)
   print(`  ${summary(found)}`)
   for (const run of found.runs) for (const finding of run.findings) print(findingBlock(finding, run))
@@ -124,7 +159,7 @@ async function runOperations(
   interrupt: AbortSignal | undefined,
 ): Promise<void> {
   print(
-    '\n3. The same kernels on real ranks: threads of this machine that share memory. Bulk synchronous against fused, the product also with one rank late.',
+    '\n5. A live run: ranks are threads of this machine. Bulk synchronous against fused; All-Gather + GEMM also with one rank late.',
   )
   const results: BenchResult[] = []
   for (const { name, demo } of operations) {
@@ -141,7 +176,7 @@ async function runOperations(
   }
   const all: BenchResult = { ...results[0], points: results.flatMap(({ points }) => points) }
   await writeOutput(page, writeRunsPage(all), interrupt)
-  print(`\nWhere every microsecond went, side by side: ${page}`)
+  print(`\nThe timelines and ledgers of these executions, side by side: ${page}`)
 }
 
 const findings = ({ runs }: Checked): number => runs.reduce((sum, run) => sum + run.findings.length, 0)

@@ -161,12 +161,21 @@ describe('targets', () => {
 })
 
 describe('demo', () => {
-  it('catches a race at its line, runs what is right, writes a page and says what to do next', async () => {
+  it('audits, finds a race, shows what a GPU did, runs operations, writes a page and says what to do next', async () => {
     const { code, stdout, stderr } = await arke('demo')
     const broken = 'examples/broken/message-passing.ts'
     const { line, column } = placeOf(readFileSync(join(root, broken), 'utf8'), 'store(inbox')
     expect(stderr).toBe('')
+    expect(stdout).toMatch(/\d+\.\d % of GPU time lost.*; rank 5 causes \d+\.\d % of the waiting\./)
     expect(stdout).toContain('race in signalTooEarly')
+    // Both operations that were measured on a GPU, with ratio, interval and provenance.
+    expect(stdout).toMatch(/Measured on one NVIDIA H200 .*: virtual ranks .*, no link between ranks/)
+    expect(
+      stdout.match(
+        /speed-up of fused over bulk synchronous: \d\.\d\dx \(95 % interval \d\.\d\d to \d\.\d\d\)/g,
+      ),
+    ).toHaveLength(2)
+    expect(stdout).toMatch(/Contention before the run: /)
     expect(stdout).toContain(`${broken}:${line}:${column}  rank 0, program 0 writes inbox[0]`)
     expect(stdout).toContain('again: npx arke check ')
     expect(stdout).toMatch(
