@@ -56,5 +56,6 @@ async function build(folder: string): Promise<void> {
   chmodSync(join(own, 'dist/cli/main.js'), 0o755)
   for (const place of [own, folder])
     cpSync(join(root, 'examples'), join(place, 'examples'), { recursive: true })
+  cpSync(join(root, 'docs/results'), join(own, 'docs/results'), { recursive: true })
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ type: 'module' }))
 }
