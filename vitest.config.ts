@@ -20,6 +20,7 @@ export default defineConfig({
     pool: 'threads',
     maxWorkers: 2,
     testTimeout: 60_000,
+    tags: [{ name: 'long', description: 'run by `npm run test:long`, not by `npm test`', timeout: 300_000 }],
     hookTimeout: 60_000,
     projects: [
       {

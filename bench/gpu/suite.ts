@@ -43,14 +43,22 @@ const title = (pattern: string, row: Rows): string => {
   return format(named, ...row.slice(0, holes))
 }
 
-const eachOf =
-  (add: (name: string, body: () => unknown) => void) =>
+type Add = (name: string, body: () => unknown) => void
+/** What follows a name: the body, with options before it or a timeout behind it, which mean nothing here. */
+type Given = readonly unknown[]
+const bodyOf = (given: Given): Body => given.find((one) => typeof one === 'function') as Body
+
+/** `it.each` passes the entries of a row to the body one by one, `it.for` passes the row. */
+const rowsWith =
+  (add: Add, argumentsOf: (entry: unknown) => Rows) =>
   (rows: Rows) =>
-  (pattern: string, body: Body): void => {
+  (pattern: string, ...given: Given): void => {
     // The checker needs no GPU.
     for (const entry of rows)
-      if (entry !== 'check') add(title(pattern, rowOf(entry)), () => body(...(rowOf(entry) as never[])))
+      if (entry !== 'check')
+        add(title(pattern, rowOf(entry)), () => bodyOf(given)(...(argumentsOf(entry) as never[])))
   }
+const eachOf = (add: Add) => rowsWith(add, rowOf)
 
 const collected = { each: eachOf(within) }
 export const describe = Object.assign(within, {
@@ -59,12 +67,13 @@ export const describe = Object.assign(within, {
 })
 
 /** Results are kept by name: of two cases with the same one, the second would never run. */
-function add(last: string, run: () => unknown): void {
+function add(last: string, ...given: Given): void {
+  const run = bodyOf(given) as () => unknown
   const name = [...path, last].join(' > ')
   if (cases.some((one) => one.name === name)) throw new Error(`two cases are named ${name}`)
   cases.push({ name, run })
 }
-const all = { each: eachOf(add) }
+const all = { each: eachOf(add), for: rowsWith(add, (entry) => [entry]) }
 export const it = Object.assign(add, {
   ...all,
   runIf: (runs: boolean) => (runs ? all : { each: () => () => {} }),

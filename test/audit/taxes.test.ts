@@ -22,6 +22,7 @@ import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import type { Timeline } from '../../src/timeline/timeline.ts'
 import { type Warning, Warnings } from '../../src/timeline/warnings.ts'
 import { jobs, type JobShape } from './jobs.ts'
+import { itForSome } from '../long.ts'
 
 interface Audited {
   readonly timeline: Timeline
@@ -120,18 +121,21 @@ const shapeOf = (schema: Schema): JobShape => ({
 })
 
 describe('taxes that are known by construction', () => {
-  it.each(schemas)('of random jobs in the schema %s', async (schema) => {
-    await fc.assert(
-      fc.asyncProperty(jobs({ minRanks: 2, ...shapeOf(schema) }), async (job) => {
-        const laid = layOut(job)
-        const options = { schema }
-        const audited = await auditOf(written(laid, everyRank(laid), options))
-        check(laid, everyRank(laid), options, audited)
-        quiet(audited, 'shapes', 'device', ...(schema === '2026' ? [] : ['groups' as const]))
-      }),
-      { seed: 21, numRuns: 150 },
-    )
-  })
+  itForSome(schemas, (schema) => schema === '2026' || schema === 'rocm')(
+    'of random jobs in the schema %s',
+    async (schema) => {
+      await fc.assert(
+        fc.asyncProperty(jobs({ minRanks: 2, ...shapeOf(schema) }), async (job) => {
+          const laid = layOut(job)
+          const options = { schema }
+          const audited = await auditOf(written(laid, everyRank(laid), options))
+          check(laid, everyRank(laid), options, audited)
+          quiet(audited, 'shapes', 'device', ...(schema === '2026' ? [] : ['groups' as const]))
+        }),
+        { seed: 21, numRuns: 150 },
+      )
+    },
+  )
 
   it('of one rank alone: its communication cannot be split, which a warning says', async () => {
     await fc.assert(

@@ -19,6 +19,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, describe, expect, it } from 'vitest'
 import { nativeStatus } from '../../src/targets/native/world.ts'
 import { authorFolder, project } from './arke.ts'
+import { long } from '../long.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'arke-interrupt-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -94,9 +95,10 @@ const targets = native.usable ? ['wasm', 'native'] : ['wasm']
 const said = /^arke: interrupted by SIGINT; (there are no results|the results above are incomplete)\n$/
 
 describe.each(targets)('a signal while kernels run on %s', (target) => {
+  const longOnNative = target === 'native' ? long : {}
   const decode = ['flash-decode', '--target', target, '--seconds', '60']
 
-  it('ends arke bench with 130 and the rows so far', async () => {
+  it('ends arke bench with 130 and the rows so far', longOnNative, async () => {
     const ended = await signalled(['bench', ...decode], async ({ stdout }) => {
       await until(() => stdout().includes('flashDecode on 2 ranks'))
       await pause(2500)
@@ -108,14 +110,14 @@ describe.each(targets)('a signal while kernels run on %s', (target) => {
     expect(left()).toEqual([])
   })
 
-  it('ends arke tune with 130', async () => {
+  it('ends arke tune with 130', longOnNative, async () => {
     const ended = await signalled(['tune', ...decode], () => pause(2000))
     expect(ended).toMatchObject({ code: 130, signal: null })
     expect(ended.stderr).toMatch(said)
     expect(left()).toEqual([])
   })
 
-  it('ends it with 143, and with a whole JSON document or none', async () => {
+  it('ends it with 143, and with a whole JSON document or none', longOnNative, async () => {
     const ended = await signalled(['tune', ...decode, '--json'], () => pause(2500), { name: 'SIGTERM' })
     expect(ended).toMatchObject({ code: 143, signal: null })
     expect(ended.stderr).toMatch(/^arke: interrupted by SIGTERM; /)

@@ -10,15 +10,15 @@ import { genes } from '../targets/differential/choices.ts'
 import { compareTargets } from '../targets/differential/compare.ts'
 import { generate } from '../targets/differential/generator.ts'
 import { NotOnCpu, openOnCpu, unavailable } from './onCpu/onCpu.ts'
+import { long } from '../long.ts'
 
 const why = unavailable()
 if (why) console.info(`emitted kernels are not run here: ${why}`)
 ;(worlds as Record<string, unknown>).cuda = ({ ranks }: { ranks: number }) => openOnCpu(ranks)
 
 describe.skipIf(why !== undefined).each(['exact', 'bounded'] as const)('%s kernels for a GPU', (kind) => {
-  it('give on this CPU what they give in the checker', async () => {
+  const expectSame = async (runs: number): Promise<void> => {
     let compared = 0
-    const runs = Number(process.env.ARKE_KERNELS ?? 12)
     await fc.assert(
       fc.asyncProperty(genes(400), fc.nat(1000), async (list, inputs) => {
         try {
@@ -36,5 +36,9 @@ describe.skipIf(why !== undefined).each(['exact', 'bounded'] as const)('%s kerne
       },
     )
     expect(compared).toBeGreaterThan(runs / 2)
-  }, 300_000)
+  }
+  it('give on this CPU what they give in the checker', long, () =>
+    expectSame(Number(process.env.ARKE_KERNELS ?? 12)),
+  )
+  it('give on this CPU what they give in the checker, two of them', () => expectSame(2))
 })

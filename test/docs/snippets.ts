@@ -41,7 +41,12 @@ export function compile(files: readonly string[]): string[] {
   // Nothing imports what is declared for all of the source.
   const declared = join(root, 'src/targets/wasm/webassembly.d.ts')
   const program = ts.createProgram([...files, declared], { ...config.options, noEmit: true })
-  return ts.getPreEmitDiagnostics(program).map((problem) => {
+  // `npm run typecheck` checks the sources that the files import.
+  const problems = [
+    ...program.getGlobalDiagnostics(),
+    ...files.flatMap((file) => ts.getPreEmitDiagnostics(program, program.getSourceFile(file))),
+  ]
+  return problems.map((problem) => {
     const at = problem.file?.getLineAndCharacterOfPosition(problem.start ?? 0)
     const text = ts.flattenDiagnosticMessageText(problem.messageText, ' ')
     return `${problem.file?.fileName}:${(at?.line ?? -1) + 1}: ${text}`

@@ -5,6 +5,7 @@ import { explore, formatFinding, openWorld, type Kernel, type Meta, type Scenari
 import { describe, expect, it } from 'vitest'
 import { load as loadFile, type Source } from '../../src/cli/load.ts'
 import { root, start } from '../cli/arke.ts'
+import { long } from '../long.ts'
 
 const folder = join(root, 'examples')
 
@@ -33,14 +34,18 @@ it('covers every example', () => {
   expect(examples.map(({ name }) => name).sort()).toEqual(files)
 })
 
+/** Every file is recorded, lowered and searched in the short tests. These two are also started as processes, and on threads. */
+const shortFiles = ['06-message-passing.ts', '07-all-gather-gemm.ts']
+
 describe.each(files)('%s', (file) => {
-  it('runs by itself', async () => {
+  const isShort = shortFiles.includes(file)
+  it('runs by itself', isShort ? {} : long, async () => {
     const { code, stdout } = await start([join('examples', file)], ['--import', 'tsx']).ended
     expect(code).toBe(0)
     for (const text of says[file]) expect(stdout).toContain(text)
   })
 
-  it('runs on wasm, again and again', async () => {
+  it('runs on wasm, again and again', isShort ? {} : long, async () => {
     const { scenarios } = await loadFile(join(folder, file))
     for (const scenario of scenarios)
       for (const ranks of scenario.ranks)
@@ -55,12 +60,15 @@ describe.each(files)('%s', (file) => {
         }
   })
 
-  it('is clean, as written and lowered', async () => {
+  const expectAllClean = async (schedules: number, preemptions: number): Promise<void> => {
     const source: Source = await loadFile(join(folder, file))
     expect(source.kernels.length).toBeGreaterThan(0)
     expect(source.scenarios.length).toBeGreaterThan(0)
-    for (const scenario of source.scenarios) await expectClean(scenario, randomSchedules(file))
-  })
+    for (const scenario of source.scenarios) await expectClean(scenario, schedules, preemptions)
+  }
+  it('is clean, as written and lowered', long, () => expectAllClean(randomSchedules(file), 2))
+  it('is clean, as written and lowered, with one preemption and in ten random schedules', () =>
+    expectAllClean(10, 1))
 
   it('launches every kernel that it exports', async () => {
     const { kernels, scenarios } = await loadFile(join(folder, file))
@@ -87,10 +95,10 @@ describe.each(files)('%s', (file) => {
 /** Whole operations take longer than one access; the search through their orders is complete all the same. */
 const randomSchedules = (file: string): number => (file < '08' ? 1000 : 250)
 
-async function expectClean(scenario: Scenario, schedules: number): Promise<void> {
+async function expectClean(scenario: Scenario, schedules: number, preemptions: number): Promise<void> {
   for (const ranks of scenario.ranks)
     for (const stage of ['recorded', 'lowered'] as const) {
-      const search = await explore(scenario, { ranks, stage, preemptions: 2, limit: 50_000 })
+      const search = await explore(scenario, { ranks, stage, preemptions, limit: 50_000 })
       const random = await explore(scenario, { ranks, stage, schedules })
       const context = `${scenario.name}, ${ranks} ranks, ${stage}`
       expect([...search.findings, ...random.findings].map(formatFinding), context).toEqual([])

@@ -51,7 +51,8 @@ export function hashOf({ contents }: Emitted): string {
   return hash.digest('hex').slice(0, 16)
 }
 
-export async function* allEmitted(): AsyncGenerator<Emitted> {
+/** `sizes` are those of the worlds that operations and collectives run on; all sizes by default. */
+export async function* allEmitted(sizes?: readonly number[]): AsyncGenerator<Emitted> {
   const clock = { cu: textOf(readClock) }
   yield { target: 'cuda', kernel: 'world/read_clock', facts: 'any', contents: clock, ir: undefined }
   const probes = opProbes().map((probe) => ({
@@ -62,7 +63,7 @@ export async function* allEmitted(): AsyncGenerator<Emitted> {
   for (const target of targets) {
     const known = new Map<KernelIR, Set<string>>()
     const named = new Map<string, number>()
-    for (const launch of [...(await shippedLaunches(target)), ...others]) {
+    for (const launch of [...(await shippedLaunches(target, sizes)), ...others]) {
       const { kernel, ranks, meta, shapes, packed } = launch
       const ir = kernel.record({ world: ranks, meta })
       // What several operations launch is emitted once, under the name that comes first.

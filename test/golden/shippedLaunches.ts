@@ -156,10 +156,13 @@ async function others(target: GoldenTarget, ranks: number): Promise<Launched[]> 
   return all
 }
 
-/** What a target runs of the shipped operations, on worlds of every size. */
-export async function shippedLaunches(target: GoldenTarget): Promise<Launched[]> {
+/** What a target runs of the shipped operations, on worlds of these sizes. */
+export async function shippedLaunches(
+  target: GoldenTarget,
+  sizes: readonly number[] = worldSizes,
+): Promise<Launched[]> {
   const all: Launched[] = []
-  for (const ranks of worldSizes) {
+  for (const ranks of sizes) {
     for (const dtype of operandDTypes)
       all.push(...(await ofOperations(target, ranks, dtype)), ...(await ofCollectives(target, ranks, dtype)))
     all.push(...(await others(target, ranks)))

@@ -5,7 +5,8 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import ts from 'typescript'
-import { describe, expect, it } from 'vitest'
+import { describe, expect } from 'vitest'
+import { itForSome } from '../long.ts'
 
 const root = resolve(import.meta.dirname, '../..')
 
@@ -134,7 +135,9 @@ function errorsIn(asked: readonly string[], path: string, text: string): Map<str
 }
 
 describe('a table of ops does not compile without', () => {
-  it.each(added)('$op', { timeout: 60_000 }, ({ op, to: [file, table], record, tables }) => {
+  // One op of each file of records is short.
+  const isFirst = ({ to }: Added, n: number): boolean => added.findIndex((one) => one.to === to) === n
+  itForSome(added, isFirst)('$op', ({ op, to: [file, table], record, tables }) => {
     const path = `src/ir/ops/${file}`
     const text = readFileSync(resolve(root, path), 'utf8')
     const opening = `export const ${table} = {\n`

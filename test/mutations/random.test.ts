@@ -1,14 +1,18 @@
-/** The originals are right: a thousand random schedules of each find nothing and give the results of the reference. */
+/** The originals are right: random schedules of each find nothing and give the results of the reference. */
 import { describe, expect, it } from 'vitest'
 import { formatFinding } from '../../src/targets/check/findings.ts'
+import { long } from '../long.ts'
 import { originals } from './originals.ts'
-import { randomly, stages } from './suite.ts'
+import { randomly, stages, type Original } from './suite.ts'
 
 describe.each(stages)('random schedules of a right kernel are right, %s', (stage) => {
-  it.each(originals.map((of) => [of.name, of] as const))('%s', async (_name, of) => {
-    const { findings, schedules, results } = await randomly(of, of.scenario(), stage)
+  const named = originals.map((of) => [of.name, of] as const)
+  const expectRight = async (of: Original, count: number): Promise<void> => {
+    const { findings, schedules, results } = await randomly(of, of.scenario(), stage, count)
     expect(findings.map(formatFinding)).toEqual([])
-    expect(schedules).toBe(1000)
-    expect(results.length).toBe(1000)
-  })
+    expect(schedules).toBe(count)
+    expect(results.length).toBe(count)
+  }
+  it.each(named)('%s, 50 schedules', (_name, of) => expectRight(of, 50))
+  it.each(named)('%s', long, (_name, of) => expectRight(of, 1000))
 })

@@ -57,9 +57,14 @@ export function search(of: Original, scenario: Scenario, stage: Stage, limit = 2
   return explore(scenario, { ranks: of.ranks, stage, preemptions: 2, limit })
 }
 
-/** A thousand random schedules, up to the first that finds something. */
-export function randomly(of: Original, scenario: Scenario, stage: Stage): Promise<Exploration> {
-  return explore(scenario, { ranks: of.ranks, stage, schedules: 1000 })
+/** Random schedules, up to the first that finds something. */
+export function randomly(
+  of: Original,
+  scenario: Scenario,
+  stage: Stage,
+  schedules = 1000,
+): Promise<Exploration> {
+  return explore(scenario, { ranks: of.ranks, stage, schedules })
 }
 
 const markers = new Map<string, ReadonlyMap<number, string>>()

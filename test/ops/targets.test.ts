@@ -1,8 +1,8 @@
 /**
  * Every variant of every operation on the targets that run for real, compared with float64: odd shapes, 1 to 8 ranks, launches
- * in a row with nothing in between but kernels that write the inputs anew, ranks far ahead of each other. A compiler of C++
- * takes its time, so native has two world sizes a variant; ARKE_STRESS=1 asks for all of them, for every dtype and
- * for more launches.
+ * in a row with nothing in between but kernels that write the inputs anew, ranks far ahead of each other. Compiling C++ is slow,
+ * so native has two world sizes per variant. ARKE_STRESS=1 asks for all world sizes and dtypes and for more launches. The short tests
+ * have one world size per variant, and on native one variant per operation.
  */
 import { describe, expect, it } from 'vitest'
 import { openWorld, type World } from '../../src/index.ts'
@@ -19,6 +19,7 @@ import { realTargets } from '../targets/differential/targets.ts'
 import { repeated } from './clean.ts'
 import { withLengths } from './flashDecode/lengths.ts'
 import { outOfStep } from './outOfStep.ts'
+import { long } from '../long.ts'
 
 const targets = await realTargets()
 const everything = process.env.ARKE_STRESS === '1'
@@ -63,14 +64,18 @@ const everyOperation = operations.flatMap((definition) =>
   targets.map((target) => [definition.title, target, definition] as const),
 )
 describe.each(everyOperation)('%s on %s', (_, target, definition) => {
+  const isCompiled = target === 'native'
   const { forms, odd, factor, contents } = definition.points
   const formsOf = (ranks: number, dtype: OperandDType, shape: Numbers) =>
     forms({ machine: machineOf(target, ranks), ranks, dtype, shape })
   const names = Object.keys(formsOf(2, 'f32', odd[0].shape))
 
-  it.each(names)(`%s, ${launches} launches in a row`, async (name) => {
+  const runInARow = async (
+    name: string,
+    choose: <T>(all: readonly T[], n: number) => readonly T[],
+  ): Promise<void> => {
     const n = names.indexOf(name)
-    for (const [ranks, dtype] of settings(target, n)) {
+    for (const [ranks, dtype] of choose(settings(target, n), n)) {
       const at = odd[(n + ranks) % odd.length]
       const form = formsOf(ranks, dtype, at.shape)[name]
       // Some forms are of one dtype or of some shapes.
@@ -83,39 +88,55 @@ describe.each(everyOperation)('%s on %s', (_, target, definition) => {
       })
       await on(target, ranks, (world) => subject.run(outOfStep(world, 100 * n + ranks)), grid)
     }
-  })
+  }
+  it.each(names)(`%s, ${launches} launches in a row`, long, (name) => runInARow(name, (all) => all))
+  it.each(target === 'wasm' ? names : names.slice(0, 1))(
+    `%s on one world size, ${launches} launches in a row`,
+    (name) => runInARow(name, (all, n) => [all[n % all.length]]),
+  )
 
   const laidOut = definition.variants.flatMap((variant) =>
     layoutsOf(definition).map((layout) => [variant, layout] as const),
   )
-  it.each(laidOut)('%s %j, with the tiles it chooses itself, packed and not', async (variant, layout) => {
-    const n = laidOut.findIndex((one) => one[0] === variant && one[1] === layout)
-    const [ranks, dtype] = settings(target, n)[1]
-    for (const { shape } of everything ? odd : [odd[n % 2]])
-      await on(target, ranks, async (world) => {
-        const operation = definition.make(world, { ...definition.defaults, ...layout, shape, dtype, variant })
-        const contents = operation.random(5)
-        operation.fill(contents)
-        for (const packed of [false, true]) {
-          if (packed) await operation.pack()
-          // Whatever is not written stays.
-          for (const output of Object.values(operation.outputs))
+  it.each(laidOut)(
+    '%s %j, with the tiles it chooses itself, packed and not',
+    isCompiled ? long : {},
+    async (variant, layout) => {
+      const n = laidOut.findIndex((one) => one[0] === variant && one[1] === layout)
+      const [ranks, dtype] = settings(target, n)[1]
+      for (const { shape } of everything ? odd : [odd[n % 2]])
+        await on(target, ranks, async (world) => {
+          const operation = definition.make(world, {
+            ...definition.defaults,
+            ...layout,
+            shape,
+            dtype,
+            variant,
+          })
+          const contents = operation.random(5)
+          operation.fill(contents)
+          for (const packed of [false, true]) {
+            if (packed) await operation.pack()
+            // Whatever is not written stays.
+            for (const output of Object.values(operation.outputs))
+              for (let rank = 0; rank < ranks; rank++)
+                world.write(output, rank, new Float32Array(elements(output.shape)).fill(NaN))
+            operation.launch()
+            operation.launch()
             for (let rank = 0; rank < ranks; rank++)
-              world.write(output, rank, new Float32Array(elements(output.shape)).fill(NaN))
-          operation.launch()
-          operation.launch()
-          for (let rank = 0; rank < ranks; rank++)
-            expectClose(
-              await operation.result(rank),
-              operation.reference(contents, rank),
-              operation.tolerance,
-            )
-        }
-      })
-  })
+              expectClose(
+                await operation.result(rank),
+                operation.reference(contents, rank),
+                operation.tolerance,
+              )
+          }
+        })
+    },
+  )
 })
 
 describe.each(targets)('All-Gather + GEMM, special shapes, on %s', (target) => {
+  const isCompiled = target === 'native'
   const tolerance = { f32: 3e-5, f16: 1.5e-2, bf16: 1.2e-1 }
   // Nothing is a multiple of anything; one row; tiles larger than the matrices.
   const shapes: readonly MatrixShape[] = [
@@ -125,29 +146,34 @@ describe.each(targets)('All-Gather + GEMM, special shapes, on %s', (target) => {
   ]
   const tiles = { BM: 4, BN: 16, BK: 8, stages: 2 }
 
-  it.each(['push', 'fused'] as const)('%s along K in f32, own shards first or not', async (variant) => {
-    for (const ownFirst of target === 'cuda' ? [false] : [false, true])
-      for (const ranks of target === 'wasm' || everything ? [1, 2, 3, 8] : [2]) {
-        const options = {
-          shape: shapes[ranks % 3],
-          dtype: 'f32',
-          variant,
-          shard: 'K',
-          tiles,
-          ownFirst,
-        } as const
-        const subject = repeated(ranks, (world) => allGatherGemm(world, options), {
-          factor: 'a',
-          tolerance: tolerance.f32,
-          launches,
-        })
-        await runOutOfStep(target, ranks, ranks, subject)
-      }
-  })
+  it.each(['push', 'fused'] as const)(
+    '%s along K in f32, own shards first or not',
+    isCompiled ? long : {},
+    async (variant) => {
+      for (const ownFirst of target === 'cuda' ? [false] : [false, true])
+        for (const ranks of target === 'wasm' || everything ? [1, 2, 3, 8] : [2]) {
+          const options = {
+            shape: shapes[ranks % 3],
+            dtype: 'f32',
+            variant,
+            shard: 'K',
+            tiles,
+            ownFirst,
+          } as const
+          const subject = repeated(ranks, (world) => allGatherGemm(world, options), {
+            factor: 'a',
+            tolerance: tolerance.f32,
+            launches,
+          })
+          await runOutOfStep(target, ranks, ranks, subject)
+        }
+    },
+  )
 
   // Ranks out of step are launches apart, so that one has multiplied all it can when the other begins.
   it.runIf(target !== 'cuda').each(['push', 'fused'] as const)(
     '%s along M, own rows first',
+    long,
     async (variant) => {
       for (const [ranks, dtype] of settings(target, 0))
         for (const [N, BN] of [
@@ -170,7 +196,7 @@ describe.each(targets)('All-Gather + GEMM, special shapes, on %s', (target) => {
   it.each([
     ['in the order of ranks', true],
     ['as they arrive', false],
-  ])('fused along K, with a flag for each shard, %s', async (_, inOrder) => {
+  ])('fused along K, with a flag for each shard, %s', isCompiled ? long : {}, async (_, inOrder) => {
     for (const [ranks, dtype] of settings(target, Number(inOrder))) {
       const options = { shape: shapes[ranks % 3], dtype, tiles, flagPer: 'shard', inOrder } as const
       const subject = repeated(
@@ -182,7 +208,7 @@ describe.each(targets)('All-Gather + GEMM, special shapes, on %s', (target) => {
     }
   })
 
-  it('pull along K, from outboxes', async () => {
+  it('pull along K, from outboxes', isCompiled ? long : {}, async () => {
     for (const [ranks, dtype] of settings(target, 2))
       for (const [n, grid] of ([undefined, 1] as const).entries()) {
         // Every second time several parts a row.
@@ -199,6 +225,7 @@ describe.each(targets)('All-Gather + GEMM, special shapes, on %s', (target) => {
 })
 
 describe.each(targets)('Flash Decode, special shapes, on %s', (target) => {
+  const isCompiled = target === 'native'
   const tolerance = 2e-2
   const lengthOf = (rank: number, entry: number, round: number): number =>
     [37, 5, 0, 16, 33, 1][(rank + 2 * entry + round) % 6]
@@ -207,7 +234,7 @@ describe.each(targets)('Flash Decode, special shapes, on %s', (target) => {
   it.each([
     ['eight query heads', 8, 1],
     ['sixteen query heads, in two splits', 16, 2],
-  ])('fused, partial results of %s', async (_, G, splits) => {
+  ])('fused, partial results of %s', isCompiled ? long : {}, async (_, G, splits) => {
     const shape = { batch: 2, queryHeads: 2 * G, kvHeads: 2, D: 64, tokens: 37 }
     const options = { shape, tiles: { BN: 16, splits }, dtype: 'bf16', variant: 'fused' } as const
     for (const ranks of target === 'wasm' ? [2] : target === 'cuda' ? [1, 2, 4, 8] : [3]) {

@@ -11,6 +11,7 @@ import { factsOf, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.
 import { shippedTables } from '../../src/tune/shipped.ts'
 import type { Numbers, Table } from '../../src/tune/tables.ts'
 import { compileTogether, NO_SPILLS, noCompiler } from '../cuda/compile.ts'
+import { long } from '../long.ts'
 
 interface Entry {
   readonly name: string
@@ -80,7 +81,7 @@ describe('the table for H200', () => {
   })
 
   if (noCompiler) console.log(`tuned kernels are not compiled here: ${noCompiler}`)
-  it.skipIf(noCompiler)('has none whose kernel spills', { timeout: 240_000 }, () => {
+  it.skipIf(noCompiler)('has none whose kernel spills', long, () => {
     const compiled = distinct.length === 0 ? [] : compileTogether(distinct.map(({ emit }) => emit()))
     expect(distinct.map(({ name }, n) => [name, compiled[n].properties])).toEqual(
       distinct.map(({ name }) => [name, NO_SPILLS]),

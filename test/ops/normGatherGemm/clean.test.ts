@@ -11,6 +11,7 @@ import { openWorld } from '../../../src/world/open.ts'
 import { expectClose, type Scenario } from '../../../src/world/world.ts'
 import { openOnCpu, unavailable } from '../../cuda/onCpu/onCpu.ts'
 import { expectClean, repeated } from '../clean.ts'
+import { itForSome, long } from '../../long.ts'
 
 const tiles = { BM: 4, BN: 4, BK: 4, stages: 2 }
 const subject = (
@@ -25,30 +26,33 @@ const subject = (
 }
 
 describe.each(normGatherGemmOperation.variants)('%s', (variant) => {
-  it.each([1, 2, 3, 4])('on %i ranks, launches in a row', async (ranks) => {
+  itForSome([1, 2, 3, 4], (ranks) => ranks === 3)('on %i ranks, launches in a row', async (ranks) => {
     await expectClean(subject(ranks, { variant }), { schedules: 16 / ranks, limit: 16 / ranks })
   })
 
   it('with two programs a rank', () => expectClean(subject(2, { variant, grid: 2 })))
 
-  it('with one program resident on a rank', () =>
-    expectClean(subject(2, { variant, grid: 'resident' }, 3, 1)))
+  it('with one program resident on a rank', long, () =>
+    expectClean(subject(2, { variant, grid: 'resident' }, 3, 1)),
+  )
 
-  it.each(operandDTypes)('in %s', (dtype) =>
+  itForSome(operandDTypes, (dtype) => dtype === 'bf16')('in %s', (dtype) =>
     expectClean(subject(2, { variant, dtype }, 2), { schedules: 3, limit: 3 }),
   )
 
-  it.each([
+  const odd = [
     ['one row on more ranks than rows', { M: 1, N: 2, K: 3 }, 3],
     ['the smallest', { M: 1, N: 1, K: 1 }, 4],
     ['several tiles of rows', { M: 19, N: 2, K: 3 }, 2],
     ['shards of a multiple of a tile', { M: 8, N: 4, K: 8 }, 2],
-  ])('of %s', (_, shape, ranks) =>
+  ] as const
+  itForSome(odd, ([name]) => name === 'one row on more ranks than rows')('of %s', ([, shape, ranks]) =>
     expectClean(subject(ranks, { variant, shape }, 2), { schedules: 3, limit: 3 }),
   )
 
-  it('on eight ranks', () =>
-    expectClean(subject(8, { variant, shape: { M: 3, N: 1, K: 9 } }, 2), { schedules: 2, limit: 2 }))
+  it('on eight ranks', long, () =>
+    expectClean(subject(8, { variant, shape: { M: 3, N: 1, K: 9 } }, 2), { schedules: 2, limit: 2 }),
+  )
 })
 
 it('fused, shards of several tiles, none of which has rows of two ranks', () =>

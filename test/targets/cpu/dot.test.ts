@@ -21,6 +21,7 @@ import { isInner } from '../../../src/targets/cpu/lower/dot/inner.ts'
 import { panelColumns } from '../../../src/targets/cpu/lower/dot/tiles.ts'
 import { refType } from '../../../src/ir/type.ts'
 import { capacity, frame, memory, random, testMachines, type Piece } from './machines.ts'
+import { itForSome, long } from '../../long.ts'
 
 const dotDtypes = ['f32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'i8'] as const
 const view = new DataView(memory.buffer)
@@ -269,13 +270,17 @@ const plain: Case = {
   seed: 1,
 }
 
-describe.each(testMachines)('on $name', ({ machine, compile }) => {
+describe.each(testMachines)('on $name', ({ name, machine, compile }) => {
+  /** Compiling C++ takes most of the time. Of its tests, the short ones have one dtype in every layout and at its edges. */
+  const longOnNative = name === 'native' ? long : {}
+  const isShort = (dtype: DotDType): boolean => name !== 'native' || dtype === 'bf16'
+
   function checkAll(cases: readonly Case[]): void {
     const run = compile(Object.fromEntries(cases.map((one, n) => [String(n), product(one)])))
     cases.forEach((one, n) => check(machine, one, () => run(String(n))))
   }
 
-  it('multiplies any number of rows and columns up to more than the microkernel has', () => {
+  it('multiplies any number of rows and columns up to more than the microkernel has', longOnNative, () => {
     const width = panelColumns(machine)
     const rows = Array.from({ length: machine.rows + 2 }, (_, n) => n + 1)
     const columns = [
@@ -311,7 +316,7 @@ describe.each(testMachines)('on $name', ({ machine, compile }) => {
     )
   })
 
-  it.each(dotDtypes)('multiplies %s in every layout', (dtype) => {
+  itForSome(dotDtypes, isShort)('multiplies %s in every layout', (dtype) => {
     const shape = { ...plain, dtype, rows: 13, columns: 37, depth: 19, inside: [19, 37] as const }
     const [some, many] = [
       [false, true],
@@ -333,27 +338,31 @@ describe.each(testMachines)('on $name', ({ machine, compile }) => {
     )
   })
 
-  it.each(dotDtypes)('reads a transposed tile of %s along its rows if few rows multiply it', (dtype) => {
-    const { lanes } = machine
-    const shape = { ...plain, dtype, columns: 3 * lanes, transposedB: true }
-    const cases = [1, 2, 3, 4, 5, 7, 8].flatMap((rows, n) =>
-      (['rows', 'widened'] as const).map((right): Case => {
-        const depth = Math.ceil((4 * rows) / lanes) * lanes + n * lanes
-        return { ...shape, rows, depth, right, slack: n, inside: [depth, shape.columns], seed: n }
-      }),
-    )
-    for (const one of cases) expect(isInner(machine, one)).toBe(true)
-    checkAll(cases)
-    // With one more row or column, an operand in its declared layout is multiplied by another microkernel.
-    const [last] = cases.filter(({ right }) => right === 'rows').slice(-1)
-    const others: Case[] = [
-      { ...last, rows: last.depth },
-      { ...last, columns: last.columns + 1 },
-      { ...last, depth: last.depth + 1 },
-    ]
-    for (const one of others) expect(isInner(machine, one)).toBe(false)
-    checkAll([...others, { ...last, transposedA: true }])
-  })
+  it.each(dotDtypes)(
+    'reads a transposed tile of %s along its rows if few rows multiply it',
+    longOnNative,
+    (dtype) => {
+      const { lanes } = machine
+      const shape = { ...plain, dtype, columns: 3 * lanes, transposedB: true }
+      const cases = [1, 2, 3, 4, 5, 7, 8].flatMap((rows, n) =>
+        (['rows', 'widened'] as const).map((right): Case => {
+          const depth = Math.ceil((4 * rows) / lanes) * lanes + n * lanes
+          return { ...shape, rows, depth, right, slack: n, inside: [depth, shape.columns], seed: n }
+        }),
+      )
+      for (const one of cases) expect(isInner(machine, one)).toBe(true)
+      checkAll(cases)
+      // With one more row or column, an operand in its declared layout is multiplied by another microkernel.
+      const [last] = cases.filter(({ right }) => right === 'rows').slice(-1)
+      const others: Case[] = [
+        { ...last, rows: last.depth },
+        { ...last, columns: last.columns + 1 },
+        { ...last, depth: last.depth + 1 },
+      ]
+      for (const one of others) expect(isInner(machine, one)).toBe(false)
+      checkAll([...others, { ...last, transposedA: true }])
+    },
+  )
 
   it('interleaves the lanes of two vectors', () => {
     const { lanes } = machine
@@ -374,19 +383,22 @@ describe.each(testMachines)('on $name', ({ machine, compile }) => {
     expect([...words(3)]).toEqual(all.slice(lanes))
   })
 
-  it.each(dotDtypes)('reads %s from a packed tensor whose edge may be inside the tile', (dtype) => {
-    const columns = 4 * panelColumns(machine)
-    expect(readsPacked(machine, [40, columns])).toBe(true)
-    const shape = { ...plain, dtype, columns, depth: 40, right: 'packed' as const }
-    checkAll([
-      { ...shape, rows: 1, inside: [40, columns] },
-      { ...shape, rows: 3, inside: [37, columns - 5] },
-      { ...shape, rows: 7, inside: [1, 1] },
-      { ...shape, rows: 16, inside: [40, columns - panelColumns(machine)], left: 'widened' },
-    ])
-  })
+  itForSome(dotDtypes, isShort)(
+    'reads %s from a packed tensor whose edge may be inside the tile',
+    (dtype) => {
+      const columns = 4 * panelColumns(machine)
+      expect(readsPacked(machine, [40, columns])).toBe(true)
+      const shape = { ...plain, dtype, columns, depth: 40, right: 'packed' as const }
+      checkAll([
+        { ...shape, rows: 1, inside: [40, columns] },
+        { ...shape, rows: 3, inside: [37, columns - 5] },
+        { ...shape, rows: 7, inside: [1, 1] },
+        { ...shape, rows: 16, inside: [40, columns - panelColumns(machine)], left: 'widened' },
+      ])
+    },
+  )
 
-  it('blocks a product that is larger than the caches', () => {
+  it('blocks a product that is larger than the caches', longOnNative, () => {
     checkAll([
       { ...plain, rows: 301, columns: 70, depth: 530, right: 'panels', inside: [530, 70] },
       { ...plain, rows: 301, columns: 70, depth: 530, transposedB: true, dtype: 'bf16' },
@@ -410,7 +422,7 @@ describe.each(testMachines)('on $name', ({ machine, compile }) => {
     )
   })
 
-  it('multiplies tiles of any shape', () => {
+  it('multiplies tiles of any shape', longOnNative, () => {
     const anyCase = fc
       .record({
         dtype: fc.constantFrom(...dotDtypes),

@@ -7,6 +7,7 @@ import { poolOf } from '../../../src/targets/cpu/pool.ts'
 import { nativeEngine } from '../../../src/targets/native/node.ts'
 import { interrupted, signalled, type Outcome } from './interruptedProcess.ts'
 import { stopOf } from './stopOf.ts'
+import { long } from '../../long.ts'
 
 const native = nativeEngine()
 if ('unavailable' in native) console.warn(`skipped on native: ${native.unavailable}`)
@@ -162,7 +163,7 @@ describe.each(targets)('%s', (target) => {
     expect(() => world.zeros(i32, [1])).toThrow('the world is closed')
   })
 
-  describe('a process', () => {
+  describe('a process', target === 'native' ? long : {}, () => {
     const run = (mode: string): Promise<Outcome> => interrupted('interruptedKernel.ts', target, mode)
 
     it('ends when its world is closed and it has nothing else to do', async () => {

@@ -1,10 +1,10 @@
 /** Elementwise arithmetic: every operation and dtype, on scalars, vectors and matrices of aligned and odd sizes. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect } from 'vitest'
 import { kernel, tensor, type Ref, type Value } from '../../../src/index.ts'
 import type { DType } from '../../../src/ir/dtype.ts'
 import { call } from '../differential/entries.ts'
 import { wrap } from './formats.ts'
-import { fewerOn, onWorld, poison, range, targets } from './harness.ts'
+import { fewerOn, itForEach, onWorld, poison, range, targets } from './harness.ts'
 import { indices } from './indices.ts'
 
 const shapes: readonly (readonly number[])[] = [[], [1], [4], [7], [16], [33], [3, 5], [4, 8], [1, 9]]
@@ -189,7 +189,7 @@ function elementwise(dtype: Arithmetic, group: readonly string[], tested: typeof
 }
 
 describe.each(targets)('arithmetic on %s', (target) => {
-  it.each(arithmetic)('of %s, elementwise', async (dtype) => {
+  itForEach(target, arithmetic)('of %s, elementwise', async (dtype) => {
     const left = operands(dtype, 1, longest)
     const right = binaryOf(dtype).map((name, i) =>
       operands(dtype, i + 2, longest).map((b) => second(name, dtype, b)),
@@ -222,7 +222,7 @@ describe.each(targets)('arithmetic on %s', (target) => {
     })
   })
 
-  it.each(Object.keys(approximations))('%s is within its error bound', async (name) => {
+  itForEach(target, Object.keys(approximations))('%s is within its error bound', async (name) => {
     const made = kernel(
       `approximate_${name}`,
       { x: tensor('f32', 1), y: tensor('f32', 2) },

@@ -1,9 +1,9 @@
 /** Casts from every dtype to every other, including ties, overflow, infinities and NaN. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect } from 'vitest'
 import { kernel, tensor, type Ref, type Value } from '../../../src/index.ts'
 import type { StorageDType } from '../../../src/ir/dtype.ts'
 import { convert, isInteger, wrap } from './formats.ts'
-import { fewerOn, onWorld, poison, range, storage, targets } from './harness.ts'
+import { fewerOn, itForEach, onWorld, poison, range, storage, targets } from './harness.ts'
 
 // The number of values. The number is odd, so the last values never fill a whole vector.
 const count = 41
@@ -63,7 +63,7 @@ const casting = (from: StorageDType, sizes: readonly number[]) => {
 }
 
 describe.each(targets)('casts on %s', (target) => {
-  it.each(storage)('of %s to every dtype', async (from) => {
+  itForEach(target, storage)('of %s to every dtype', async (from) => {
     const sizes = fewerOn(target, allSizes, [count])
     await onWorld(target, 1, async (world) => {
       const given = all.map((to) => numbersOf(from).map((x) => (isDefined(to, x) ? x : 3)))
@@ -86,50 +86,53 @@ describe.each(targets)('casts on %s', (target) => {
     })
   })
 
-  it.each(storage)('to %s of what is computed from places, and of a row or a column for all', async (to) => {
-    const [rows, columns] = [24, 40]
-    const spread = kernel(
-      `spread_${to}`,
-      { v: tensor('f32', 1), places: tensor(to, 2), column: tensor(to, 2), row: tensor(to, 2) },
-      (t, { v, places, column, row }) => {
-        const shape = [rows, columns] as const
-        const put = (y: typeof places, value: Value<'f32', 2>): void =>
-          t.store(y.tile([0, 0], shape) as Ref<'f32', 2>, value.to(to) as Value<'f32', 2>)
-        const [i, j] = [t.arange(rows).expand(1), t.arange(columns).expand(0)].map((one) =>
-          one.broadcast(shape),
-        )
-        put(places as never, i.mul(2).add(j).to('f32').mul(0.5))
-        put(
-          column as never,
-          t
-            .load(v.tile([0], [rows]))
-            .expand(1)
-            .broadcast(shape),
-        )
-        put(
-          row as never,
-          t
-            .load(v.tile([0], [columns]))
-            .expand(0)
-            .broadcast(shape),
-        )
-      },
-    )
-    await onWorld(target, 1, async (world) => {
-      const v = range(columns).map((n) => (n % 13) + 0.5)
-      const wanted: Record<string, (i: number, j: number) => number> = {
-        places: (i, j) => (2 * i + j) / 2,
-        column: (i) => v[i],
-        row: (_, j) => v[j],
-      }
-      const outputs = Object.fromEntries(
-        Object.keys(wanted).map((name) => [name, world.full(to, [rows, columns], poison)]),
+  itForEach(target, storage)(
+    'to %s of what is computed from places, and of a row or a column for all',
+    async (to) => {
+      const [rows, columns] = [24, 40]
+      const spread = kernel(
+        `spread_${to}`,
+        { v: tensor('f32', 1), places: tensor(to, 2), column: tensor(to, 2), row: tensor(to, 2) },
+        (t, { v, places, column, row }) => {
+          const shape = [rows, columns] as const
+          const put = (y: typeof places, value: Value<'f32', 2>): void =>
+            t.store(y.tile([0, 0], shape) as Ref<'f32', 2>, value.to(to) as Value<'f32', 2>)
+          const [i, j] = [t.arange(rows).expand(1), t.arange(columns).expand(0)].map((one) =>
+            one.broadcast(shape),
+          )
+          put(places as never, i.mul(2).add(j).to('f32').mul(0.5))
+          put(
+            column as never,
+            t
+              .load(v.tile([0], [rows]))
+              .expand(1)
+              .broadcast(shape),
+          )
+          put(
+            row as never,
+            t
+              .load(v.tile([0], [columns]))
+              .expand(0)
+              .broadcast(shape),
+          )
+        },
       )
-      world.launch(spread, { v: world.from('f32', [columns], v), ...outputs } as never, { grid: 1 })
-      for (const [name, at] of Object.entries(wanted))
-        expect([...(await world.read(outputs[name], 0))], `${name} as ${to}`).toEqual(
-          range(rows * columns).map((n) => convert('f32', to, at(Math.floor(n / columns), n % columns))),
+      await onWorld(target, 1, async (world) => {
+        const v = range(columns).map((n) => (n % 13) + 0.5)
+        const wanted: Record<string, (i: number, j: number) => number> = {
+          places: (i, j) => (2 * i + j) / 2,
+          column: (i) => v[i],
+          row: (_, j) => v[j],
+        }
+        const outputs = Object.fromEntries(
+          Object.keys(wanted).map((name) => [name, world.full(to, [rows, columns], poison)]),
         )
-    })
-  })
+        world.launch(spread, { v: world.from('f32', [columns], v), ...outputs } as never, { grid: 1 })
+        for (const [name, at] of Object.entries(wanted))
+          expect([...(await world.read(outputs[name], 0))], `${name} as ${to}`).toEqual(
+            range(rows * columns).map((n) => convert('f32', to, at(Math.floor(n / columns), n % columns))),
+          )
+      })
+    },
+  )
 })

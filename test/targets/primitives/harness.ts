@@ -2,6 +2,7 @@
 import { openWorld, type World } from '../../../src/index.ts'
 import type { StorageDType } from '../../../src/ir/dtype.ts'
 import { realTargets } from '../differential/targets.ts'
+import { itForSome } from '../../long.ts'
 
 export const targets: readonly string[] = ['check', ...(await realTargets())]
 export const worldSizes = [1, 2, 3, 4, 5, 6, 7, 8]
@@ -14,6 +15,9 @@ export const everything = process.env.ARKE_STRESS === '1'
  */
 export const fewerOn = <T>(target: string, all: readonly T[], few: readonly T[]): readonly T[] =>
   target === 'native' && !everything ? few : all
+/** Declares one test per case. On native, where a case is compiled for a second, all cases but the first are long. */
+export const itForEach = <const T>(target: string, cases: readonly T[]) =>
+  itForSome(cases, (_case, n) => target !== 'native' || n === 0)
 export const storage = ['f32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'i8', 'u8', 'i32', 'u32', 'i64'] as const
 export const orders = ['relaxed', 'acquire', 'release', 'acqRel'] as const
 export const scopes = ['block', 'device', 'system'] as const

@@ -1,9 +1,9 @@
 /** Reductions along both axes, changes of shape, and products of every dtype, at aligned and odd sizes. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect } from 'vitest'
 import { kernel, tensor, type Ref, type Value } from '../../../src/index.ts'
 import type { DotDType } from '../../../src/ir/dtype.ts'
 import { wrap } from './formats.ts'
-import { fewerOn, onWorld, poison, range, targets } from './harness.ts'
+import { fewerOn, itForEach, onWorld, poison, range, targets } from './harness.ts'
 import { indices } from './indices.ts'
 
 const arithmetic = ['f32', 'i32', 'u32', 'i64'] as const
@@ -26,59 +26,62 @@ describe.each(targets)('reductions and shapes on %s', (target) => {
   )
   const at = (dtype: Arithmetic, k: number): number => ((k * 7 + 3) % 23) - (dtype === 'u32' ? 0 : 11)
 
-  it.each(arithmetic)('of %s along both axes, expanded, stretched and transposed', async (dtype) => {
-    const made = kernel(`reduce_${dtype}`, { x: tensor(dtype, 1), y: tensor(dtype, 2) }, (t, { x, y }) => {
-      matrices.forEach(([rows, columns], m) => {
-        const matrix = t.load(
-          x.at([indices(t, [rows, columns], 0) as number]) as Ref<'i32', 0>,
-        ) as never as Value<'i32', 2>
-        const out = (kind: number, value: Value): void =>
-          t.store(y.at([m * 8 + kind, indices(t, value.shape, 0) as number]) as never, value as never)
-        out(0, matrix.sum(0))
-        out(1, matrix.sum(1))
-        out(2, matrix.maximum(0))
-        out(3, matrix.minimum(1))
-        out(4, matrix.transpose())
-        out(5, matrix.sub(matrix.maximum(1).expand(1)))
-        out(6, matrix.minimum(0).expand(0).broadcast([3, columns]))
-        out(7, matrix.sum(1).sum())
-      })
-    })
-    const width = 16 * 33
-    await onWorld(target, 1, async (world) => {
-      const x = world.from(
-        dtype,
-        [width],
-        range(width).map((k) => at(dtype, k)),
-      )
-      const y = world.full(dtype, [matrices.length * 8, width], poison)
-      world.launch(made, { x, y } as never, { grid: 1 })
-      const got = await world.read(y, 0)
-      matrices.forEach(([rows, columns], m) => {
-        const cell = (i: number, j: number): number => at(dtype, i * columns + j)
-        const row = (i: number): number[] => range(columns).map((j) => cell(i, j))
-        const column = (j: number): number[] => range(rows).map((i) => cell(i, j))
-        const sum = (list: number[]): number => list.reduce((total, one) => total + one, 0)
-        const fit = (value: number): number => (dtype === 'f32' ? value : wrap(dtype, BigInt(value)))
-        const expected = [
-          range(columns).map((j) => fit(sum(column(j)))),
-          range(rows).map((i) => fit(sum(row(i)))),
-          range(columns).map((j) => Math.max(...column(j))),
-          range(rows).map((i) => Math.min(...row(i))),
-          range(columns).flatMap((j) => column(j)),
-          range(rows).flatMap((i) => row(i).map((one) => fit(one - Math.max(...row(i))))),
-          range(3).flatMap(() => range(columns).map((j) => Math.min(...column(j)))),
-          [fit(sum(range(rows).flatMap(row)))],
-        ]
-        expected.forEach((wanted, kind) => {
-          const from = (m * 8 + kind) * width
-          expect([...got.subarray(from, from + wanted.length)], `${kind} of ${rows}x${columns}`).toEqual(
-            wanted,
-          )
+  itForEach(target, arithmetic)(
+    'of %s along both axes, expanded, stretched and transposed',
+    async (dtype) => {
+      const made = kernel(`reduce_${dtype}`, { x: tensor(dtype, 1), y: tensor(dtype, 2) }, (t, { x, y }) => {
+        matrices.forEach(([rows, columns], m) => {
+          const matrix = t.load(
+            x.at([indices(t, [rows, columns], 0) as number]) as Ref<'i32', 0>,
+          ) as never as Value<'i32', 2>
+          const out = (kind: number, value: Value): void =>
+            t.store(y.at([m * 8 + kind, indices(t, value.shape, 0) as number]) as never, value as never)
+          out(0, matrix.sum(0))
+          out(1, matrix.sum(1))
+          out(2, matrix.maximum(0))
+          out(3, matrix.minimum(1))
+          out(4, matrix.transpose())
+          out(5, matrix.sub(matrix.maximum(1).expand(1)))
+          out(6, matrix.minimum(0).expand(0).broadcast([3, columns]))
+          out(7, matrix.sum(1).sum())
         })
       })
-    })
-  })
+      const width = 16 * 33
+      await onWorld(target, 1, async (world) => {
+        const x = world.from(
+          dtype,
+          [width],
+          range(width).map((k) => at(dtype, k)),
+        )
+        const y = world.full(dtype, [matrices.length * 8, width], poison)
+        world.launch(made, { x, y } as never, { grid: 1 })
+        const got = await world.read(y, 0)
+        matrices.forEach(([rows, columns], m) => {
+          const cell = (i: number, j: number): number => at(dtype, i * columns + j)
+          const row = (i: number): number[] => range(columns).map((j) => cell(i, j))
+          const column = (j: number): number[] => range(rows).map((i) => cell(i, j))
+          const sum = (list: number[]): number => list.reduce((total, one) => total + one, 0)
+          const fit = (value: number): number => (dtype === 'f32' ? value : wrap(dtype, BigInt(value)))
+          const expected = [
+            range(columns).map((j) => fit(sum(column(j)))),
+            range(rows).map((i) => fit(sum(row(i)))),
+            range(columns).map((j) => Math.max(...column(j))),
+            range(rows).map((i) => Math.min(...row(i))),
+            range(columns).flatMap((j) => column(j)),
+            range(rows).flatMap((i) => row(i).map((one) => fit(one - Math.max(...row(i))))),
+            range(3).flatMap(() => range(columns).map((j) => Math.min(...column(j)))),
+            [fit(sum(range(rows).flatMap(row)))],
+          ]
+          expected.forEach((wanted, kind) => {
+            const from = (m * 8 + kind) * width
+            expect([...got.subarray(from, from + wanted.length)], `${kind} of ${rows}x${columns}`).toEqual(
+              wanted,
+            )
+          })
+        })
+      })
+    },
+  )
 })
 
 describe.each(targets)('products on %s', (target) => {
@@ -100,7 +103,7 @@ describe.each(targets)('products on %s', (target) => {
     ],
   )
   const [height, width, depth] = range(3).map((axis) => Math.max(...sizes.map((size) => size[axis])))
-  it.each(['f32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'i8'] as const)(
+  itForEach(target, ['f32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'i8'])(
     'of %s, from shared tiles and fragments, with the right side transposed or not',
     async (dtype: DotDType) => {
       const result = dtype === 'i8' ? 'i32' : 'f32'

@@ -1,0 +1,19 @@
+/**
+ * Tests with the tag `long` are left to `npm run test:long`; `npm test` runs all others. A law with long tests keeps at least one
+ * short test, which tries fewer cases of the same law.
+ */
+import { it } from 'vitest'
+
+export const long = { tags: ['long'] }
+
+/** Declares one test per case, as `it.for` does. Cases that are not `isShort` get the tag `long`. */
+export const itForSome =
+  <const T>(cases: readonly T[], isShort: (one: T, index: number) => boolean) =>
+  (name: string, run: (one: T) => unknown): void => {
+    it.for(cases.filter(isShort))(name, async (one) => void (await run(one)))
+    it.for(cases.filter((one, index) => !isShort(one, index)))(
+      name,
+      long,
+      async (one) => void (await run(one)),
+    )
+  }
