@@ -88,6 +88,10 @@ export const isOneOfMany = (node: Node): boolean =>
   shapeOf(node.inputs[0]).length === 2 &&
   shapeOf(node.inputs[0]).every((extent) => extent === 1)
 
+/** True if a fragment is the registers of another node. A stretched fragment shows an element of its source in several places. */
+export const hasNoRegisters = (node: Node): boolean =>
+  node.op === 'result' || node.op === 'combine' || opOf(node).elements === 'stretched'
+
 /** Of a copy: its mask and the indices of single elements, which go by registers as a load and a store would. */
 export function lanesOf(copy: Node): readonly Node[] {
   const indices = copy.inputs.slice(0, 2).flatMap((ref) => (ref.op === 'at' ? ref.inputs.slice(1) : []))
@@ -258,11 +262,12 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Assignment {
     }
   }
   const carry = (node: Node): void => {
-    if (!['for', 'while', 'if', 'persistent'].includes(node.op)) return
+    const { state } = opOf(node)
+    if (state === 'none') return
     const body = node.blocks[node.blocks.length - 1]
     body.results.forEach((result, i) => {
       if (!isFragment(result)) return
-      if (node.op === 'if') return join(node.blocks[0].results[i], result, body)
+      if (state === 'yielded') return join(node.blocks[0].results[i], result, body)
       const init = node.inputs[node.inputs.length - body.results.length + i]
       const [param, ...others] = node.blocks.map(
         (block) => block.params[block.params.length - body.results.length + i],

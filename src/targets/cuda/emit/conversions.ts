@@ -4,6 +4,7 @@
  * as many as it has nodes is one that this does not help.
  */
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
+import { opOf } from '../../../ir/ops/index.ts'
 import { Copier } from '../../../ir/rewrite.ts'
 import type { Conflict } from './assign.ts'
 
@@ -64,7 +65,7 @@ function converted(ir: KernelIR, { value, user }: Conflict): KernelIR {
 /** Reductions of rows or columns that several warps share, each followed by a `combine`. */
 export function insertCombines(ir: KernelIR, isShared: (reduction: Node) => boolean): KernelIR {
   const copier: Copier = new Copier((node) =>
-    node.op.startsWith('reduce.') && isShared(node)
+    opOf(node).elements === 'reduced' && isShared(node)
       ? copier.emit('combine', [copier.copyAsIs(node)], {}, [], node.site)
       : undefined,
   )

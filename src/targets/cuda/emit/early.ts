@@ -5,7 +5,15 @@
  * device's memory does not idle between two kernels. All other threads wait as ever.
  */
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { isOfThreads, isPassive, isRemote, isStrong, origin, paramName } from '../../../ir/ops/index.ts'
+import {
+  isOfThreads,
+  isPassive,
+  isRemote,
+  isStrong,
+  origin,
+  paramName,
+  type OpName,
+} from '../../../ir/ops/index.ts'
 import { soleRoles } from '../../../ir/passes/courier.ts'
 import type { Group, RolesPlan } from './groups.ts'
 
@@ -40,23 +48,31 @@ function readsOf(block: Block): ReadonlySet<string> | undefined {
   const reads = new Set<string>()
   for (const node of walk(block)) {
     if (node.op === 'epoch' || node.inputs.some(isOfEpochs)) return undefined
-    switch (node.op) {
-      case 'load':
-      case 'copy.async':
-        // An ordered load is there to see what somebody writes meanwhile.
-        if (isRemote(node.inputs[0]) || isStrong(node)) return undefined
-        reads.add(paramName(origin(node.inputs[0]).base))
-        continue
-      case 'barrier.arrive':
-      case 'barrier.wait':
-      case 'for':
-      case 'while':
-      case 'if':
-      case 'persistent':
-        continue
-      default:
-        if (!isPassive(node) && !isOfThreads(node)) return undefined
-    }
+    if (isPassive(node) || isOfThreads(node)) continue
+    const source = allowed[node.op]?.(node)
+    if (source === undefined) return undefined
+    if (source !== null) reads.add(paramName(origin(source).base))
   }
   return reads
+}
+
+/**
+ * Ops that an early role may execute besides pure ones: the memory that each reads, null if none, or undefined if it may not be
+ * executed early. An op without an entry may not.
+ */
+const allowed: Readonly<Partial<Record<OpName, (node: Node) => Node | null | undefined>>> = {
+  load: sourceOf,
+  'copy.async': sourceOf,
+  'barrier.arrive': () => null,
+  'barrier.wait': () => null,
+  for: () => null,
+  while: () => null,
+  if: () => null,
+  persistent: () => null,
+}
+
+/** An ordered load is there to see what somebody writes meanwhile. */
+function sourceOf(node: Node): Node | undefined {
+  const [source] = node.inputs
+  return isRemote(source) || isStrong(node) ? undefined : source
 }

@@ -1,6 +1,6 @@
 /** Who uses what, and whether a use is the last: what allows a value to be overwritten in place. */
 import { walk, type Block, type Node } from '../../../ir/node.ts'
-import { isLoop } from '../../../ir/ops/index.ts'
+import { isLoop, opOf } from '../../../ir/ops/index.ts'
 
 export class Uses {
   readonly #home = new Map<Node, Block>()
@@ -77,7 +77,7 @@ export class Uses {
 
   /** Values whose elements are those of another one, where it has them. */
   #shapesOf(value: Node): Node[] {
-    const shapes = (this.#users.get(value) ?? []).filter(({ op }) => op === 'expand' || op === 'broadcast')
+    const shapes = (this.#users.get(value) ?? []).filter((one) => opOf(one).elements === 'stretched')
     return shapes.flatMap((one) => [one, ...this.#shapesOf(one)])
   }
 

@@ -132,11 +132,10 @@ function accessOf(
   return { form: `${layout.key}, ${layout.shape.join(' x ')}, ${group.threads}` }
 }
 
-/** Of a signal, a wait or a look. */
+/** The flag set of a node that signals, waits for or reads a flag; empty for other nodes. */
 function flagsName(node: Node): string {
-  let [base] = node.inputs
-  while (base?.op === 'on' || base?.op === 'at') base = base.inputs[0]
-  return ['signal', 'wait', 'reached'].includes(node.op) ? String(base.attributes.name) : ''
+  const flag = node.inputs.find(({ type }) => type.kind === 'flags')
+  return flag && !isPassive(node) ? paramName(origin(flag).base) : ''
 }
 
 /** A load, or a loop of loads, that can be executed once more. */
