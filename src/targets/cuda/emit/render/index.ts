@@ -16,14 +16,15 @@ import * as words from './words.ts'
 
 export const renderers: Readonly<Record<OpName, Renderer>> = {
   ...opsWith({ elements: 'same' }, values.elementwise),
-  ...opsWith({ elements: 'reduced' }, reduce),
-  ...opsWith({ effect: 'write', elements: 'other' }, atomic),
 
   const: values.constant,
   iota: values.iota,
   rank: values.rank,
   program: values.program,
   programs: values.programs,
+  'reduce.sum': reduce,
+  'reduce.max': reduce,
+  'reduce.min': reduce,
   expand: values.expand,
   broadcast: values.broadcast,
   transpose: values.transpose,
@@ -42,6 +43,15 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   store: memory.store,
   copy: memory.copy,
   'copy.async': memory.copyAsync,
+  'atomic.add': atomic,
+  'atomic.sub': atomic,
+  'atomic.cas': atomic,
+  'atomic.xchg': atomic,
+  'atomic.and': atomic,
+  'atomic.or': atomic,
+  'atomic.xor': atomic,
+  'atomic.min': atomic,
+  'atomic.max': atomic,
 
   epoch: sync.epoch,
   signal: sync.signal,
