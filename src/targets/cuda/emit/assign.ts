@@ -8,6 +8,7 @@
  * layout. Where two demands meet, a `Conflict` names the value to be had in another layout and where; the stage `layouts`
  * (`conversions.ts`) inserts a `convert` there.
  */
+import { analysis } from '../../../ir/analysis.ts'
 import { entryOf, isElementwise, opOf, opsWith, type OpName } from '../../../ir/ops/index.ts'
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -98,7 +99,9 @@ export function lanesOf(copy: Node): readonly Node[] {
   return [...copy.inputs.slice(2), ...indices].filter((node) => isFragment(node) && !isSplat(node))
 }
 
-export function assignLayouts(ir: KernelIR, roles: RolesPlan): Assignment {
+export const assignLayouts = analysis('layouts of a GPU', layoutsIn)
+
+function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
   const classes = new Map<Node, Class>()
   const groups = new Map<Node, Group>()
   const relations: { readonly matrix: Node; settle(): boolean; choose(): void }[] = []

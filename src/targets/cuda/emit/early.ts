@@ -4,6 +4,7 @@
  * in a parameter, it does not wait for the kernel before: the first tiles of weights or of a cache are then on their way, and the
  * device's memory does not idle between two kernels. All other threads wait as ever.
  */
+import { analysis } from '../../../ir/analysis.ts'
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import {
   isOfThreads,
@@ -29,7 +30,9 @@ export interface EarlyPlan {
  * Of a kernel whose roles are all it does: what threads of the role read of epochs before them is too old. Others wait for the kernel
  * before, so that this one ends after it; and the barriers that the role waits at are made by its own thread, the first one.
  */
-export function planEarly({ body }: KernelIR, roles: RolesPlan): EarlyPlan | undefined {
+export const planEarly = analysis('early copies', earlyIn)
+
+function earlyIn({ body }: KernelIR, roles: RolesPlan): EarlyPlan | undefined {
   const node = soleRoles(body)
   if (!node || node.blocks.length < 2) return undefined
   const first = node.blocks.find((one) => roles.groups.get(one)!.branch.first === 0)

@@ -3,6 +3,7 @@
  * one agent: the whole program, or a role. A role that only waits, computes scalars and starts copies needs one thread, and
  * gives its registers up to the roles that hold fragments. A courier, which holds what it sends, is among its warps.
  */
+import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { KernelError } from '../../../ir/site.ts'
 import { accessesOf, entryOf, opOf, opsWith, type MemoryName, type SyncName } from '../../../ir/ops/index.ts'
@@ -53,7 +54,9 @@ const BESIDE_FRAGMENTS = 72
 /** As many as a thread can name, and a little less than setmaxnreg can give. */
 const MOST_REGISTERS = 240
 
-export function planRoles(ir: KernelIR, copies: CopyPlanner): RolesPlan {
+export const planRoles = analysis('roles of a GPU', rolesIn)
+
+function rolesIn(ir: KernelIR, copies: CopyPlanner): RolesPlan {
   const all = [...walk(ir.body)]
   const roles = all.filter((node) => node.op === 'roles')
   const block = roles.length > 0 ? Math.max(...roles.map(totalWarps)) * 32 : 32 * defaultWarps(all)

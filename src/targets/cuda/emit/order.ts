@@ -9,6 +9,7 @@
  * and attributes that say who accesses memory (`by`), how threads hand each other values (`exchange`), and which loops are dealt out
  * to threads, one turn each (`apart`). `hazards.ts` says what is needed between two accesses. A role of one thread meets nobody.
  */
+import { analysis } from '../../../ir/analysis.ts'
 import { attribute, type Attributes, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import {
   accessesOf as accessesOfOp,
@@ -39,7 +40,9 @@ export type Exchange =
   /** As `leader`, with a partial result of every warp. */
   | 'warps'
 
-export function orderThreads(ir: KernelIR, decisions: Decisions): KernelIR {
+export const orderThreads = analysis('order of threads', withOrder)
+
+function withOrder(ir: KernelIR, decisions: Decisions): KernelIR {
   return { ...ir, body: new Ordering(decisions).whole(ir.body) }
 }
 

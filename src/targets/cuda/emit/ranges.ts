@@ -17,11 +17,13 @@ export class Ranges {
   constructor(body: Block, facts: EmitFacts) {
     this.#facts = facts
     const visit = (block: Block): void => {
-      for (const node of block.nodes)
+      for (const node of block.nodes) {
+        opOf(node)
         for (const inner of node.blocks) {
           for (const param of inner.params) this.#owners.set(param, { control: node, block: inner })
           visit(inner)
         }
+      }
     }
     visit(body)
   }

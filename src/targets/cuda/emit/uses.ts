@@ -12,6 +12,7 @@ export class Uses {
     const visit = (block: Block): void => {
       for (const param of block.params) this.#home.set(param, block)
       for (const node of block.nodes) {
+        opOf(node)
         this.#home.set(node, block)
         for (const input of node.inputs) append(this.#users, input, node)
         for (const inner of node.blocks) {

@@ -11,6 +11,7 @@
  *
  * Where in a tile a thread puts its elements is nobody else's business: matrices lie in the order of threads, four words of each side by side.
  */
+import { analysis } from '../../../ir/analysis.ts'
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isPassive, isRemote, isStrong, opOf, origin, paramName, writtenRefs } from '../../../ir/ops/index.ts'
 import { Copier } from '../../../ir/rewrite.ts'
@@ -36,7 +37,9 @@ export interface WordOrder {
 }
 
 /** Undefined: there are none, or somebody uses them in a way that they are not for. */
-export function planWords(
+export const planWords = analysis('words with epochs', wordsIn)
+
+function wordsIn(
   ir: KernelIR,
   layouts: Layouts,
   groupOf: ReadonlyMap<Node, Group>,
@@ -170,7 +173,9 @@ export function wordOrder(layout: Layout, group: Group): WordOrder | undefined {
 }
 
 /** The stage `words`: what the plan says, as ops. */
-export function carryEpochs(ir: KernelIR, { accesses, isRepeated, isCarried }: WordsPlan): KernelIR {
+export const carryEpochs = analysis('epochs in words', withEpochs)
+
+function withEpochs(ir: KernelIR, { accesses, isRepeated, isCarried }: WordsPlan): KernelIR {
   const copier: Copier = new Copier((node) => {
     if (isCarried(node)) {
       for (const one of [node, ...withInside(node)])
