@@ -1,5 +1,6 @@
 /** What the author should know about a kernel on an NVIDIA GPU, found by planning it: no GPU and no compiler is needed. */
 import type { KernelIR } from '../ir/node.ts'
+import { KernelError } from '../ir/site.ts'
 import type { Kernel, Meta } from '../lang/kernel.ts'
 import { noteText } from '../targets/cuda/emit/notes.ts'
 import { decide } from '../targets/cuda/emit/decide.ts'
@@ -19,8 +20,9 @@ function notesOf(recorded: KernelIR, shapes?: Shapes): string[] {
 export function notesOnKernel(kernel: Kernel, ranks: number): string[] {
   try {
     return notesOf(kernel.record({ world: ranks }))
-  } catch {
-    return []
+  } catch (error) {
+    if (error instanceof KernelError) return []
+    throw error
   }
 }
 

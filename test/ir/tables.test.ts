@@ -27,12 +27,15 @@ const [values, views, memory, sync, control] = [
   ['control.ts', 'controlOps'],
 ] as const
 
-const [checker, cpu, traffic, gpu, layouts] = [
+const [checker, cpu, traffic, gpu, layouts, scratch, order, threads] = [
   'src/targets/check/ops.ts',
   'src/targets/cpu/lower/nodes.ts',
   'src/ir/traffic/execute.ts',
   'src/targets/cuda/emit/render/index.ts',
   'src/targets/cuda/emit/assign.ts',
+  'src/targets/cuda/emit/scratch.ts',
+  'src/targets/cuda/emit/order.ts',
+  'src/targets/cuda/emit/groups.ts',
 ]
 
 const added: readonly Added[] = [
@@ -40,7 +43,7 @@ const added: readonly Added[] = [
     op: 'cube',
     to: values,
     record: `unary('x * x * x', floats, float((x) => x * x * x))`,
-    tables: ['src/targets/cpu/lower/elements.ts', gpu],
+    tables: ['src/targets/cpu/lower/elements.ts', 'src/targets/cuda/emit/spell.ts'],
   },
   {
     op: 'reduce.product',
@@ -52,25 +55,25 @@ const added: readonly Added[] = [
     op: 'cluster',
     to: values,
     record: `{ ...id, varies: 'by program', summary: 'the number of its cluster' }`,
-    tables: [checker, cpu, traffic, 'src/targets/cpu/lower/scalars.ts', gpu, layouts],
+    tables: [checker, cpu, traffic, 'src/targets/cpu/lower/scalars.ts', gpu, layouts, scratch],
   },
   {
     op: 'repeat',
     to: values,
     record: `{ ...free, elements: 'stretched', numbers: [0], summary: 'twice', infer: ({ inputs }) => inputs[0].type }`,
-    tables: ['src/targets/cpu/lower/nest.ts', gpu, layouts],
+    tables: ['src/targets/cpu/lower/nest.ts', gpu, layouts, scratch],
   },
   {
     op: 'reverse',
     to: values,
     record: `{ ...free, elements: 'moved', numbers: [0], summary: 'backwards', infer: ({ inputs }) => inputs[0].type }`,
-    tables: [checker, cpu, traffic, 'src/targets/cpu/lower/nest.ts', gpu, layouts],
+    tables: [checker, cpu, traffic, 'src/targets/cpu/lower/nest.ts', gpu, layouts, scratch],
   },
   {
     op: 'scan',
     to: values,
     record: `{ ...computed, elements: 'other', operations: 1, summary: 'sums so far', infer: ({ inputs }) => inputs[0].type }`,
-    tables: [checker, cpu, traffic, gpu, layouts],
+    tables: [checker, cpu, traffic, gpu, layouts, scratch],
   },
   {
     op: 'window',
@@ -94,14 +97,22 @@ const added: readonly Added[] = [
   {
     op: 'ping',
     to: sync,
-    record: `{ ...synchronises, order: 'both', summary: 'tells everybody', infer: () => voidType }`,
-    tables: [checker, cpu, gpu],
+    record: `{ ...synchronises, order: 'both', scope: 'rank', summary: 'tells everybody', infer: () => voidType }`,
+    tables: [checker, cpu, gpu, threads],
   },
   {
     op: 'forever',
     to: control,
     record: `{ ...control, flow: 'repeats', state: 'carried', summary: 'without end', infer: () => voidType }`,
-    tables: [cpu, traffic, 'src/ir/print.ts', 'src/targets/check/code.ts', gpu],
+    tables: [
+      cpu,
+      traffic,
+      'src/ir/print.ts',
+      'src/targets/check/code.ts',
+      gpu,
+      order,
+      'src/targets/cuda/emit/ranges.ts',
+    ],
   },
 ]
 
@@ -133,6 +144,32 @@ function errorsIn(asked: readonly string[], path: string, text: string): Map<str
     ]),
   )
 }
+
+/** The keys of `Facts`, from its declaration. */
+function factNames(): string[] {
+  const path = resolve(root, 'src/ir/ops/op.ts')
+  const file = ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.Latest)
+  const facts = file.statements.find((one) => ts.isInterfaceDeclaration(one) && one.name.text === 'Facts')
+  return (facts as ts.InterfaceDeclaration).members.map((one) => (one.name as ts.Identifier).text)
+}
+
+it(
+  'a record without one of the facts does not compile, and the error names the fact',
+  { timeout: 60_000 },
+  () => {
+    const path = 'src/ir/ops/sync.ts'
+    const facts = factNames()
+    expect(facts).toContain('order')
+    const without = facts.map(
+      (fact) =>
+        `{ const { ${fact}: _, ...others } = syncOps.signal; others satisfies Op; others satisfies Omit<Op, '${fact}'> }`,
+    )
+    const text = `${readFileSync(resolve(root, path), 'utf8')}\n${without.join('\n')}\n`
+    const errors = errorsIn([path], resolve(root, path), text).get(path)!
+    // One error per fact, for the first `satisfies` alone: without the fact, the rest of the record is complete.
+    expect(errors.map((error) => /Property '(\w+)' is missing/.exec(error)?.[1])).toEqual(facts)
+  },
+)
 
 describe('a table of ops does not compile without', () => {
   // One op of each file of records is short.

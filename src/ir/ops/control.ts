@@ -165,6 +165,7 @@ export const controlOps = {
     place: 'outside roles',
     waitsFor: 'roles',
     order: 'both',
+    scope: 'program',
     summary: 'warpgroups of a program with different work',
     infer(node) {
       const names = node.attributes.names as readonly string[]
@@ -201,6 +202,7 @@ export const controlOps = {
     ahead: 'consumer',
     varies: 'by program',
     order: 'both',
+    scope: 'rank',
     summary: "run once a rank, by the last of the rank's programs to get here",
     infer(node) {
       const [body] = expectBlocks(node, 1)

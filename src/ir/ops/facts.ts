@@ -1,6 +1,8 @@
 /** What analyses ask about a node, answered by the record of its op. A node whose op has no record is refused. */
 import { attribute, type Block, type Node } from '../node.ts'
-import type { Atomic } from './op.ts'
+import { bytesOf, type Order } from './memory.ts'
+import type { Atomic, Ordering } from './op.ts'
+import type { RefType } from '../type.ts'
 import { opOf, type OpName } from './table.ts'
 
 /** Element i of what it yields follows from element i of each input. */
@@ -29,6 +31,18 @@ export const mayWait = (node: Node): boolean => opOf(node).waitsFor === 'program
 /** It orders what the threads of one role do, and engines for them: to others, the role is one agent in any case. */
 export const isOfThreads = (node: Node): boolean => opOf(node).waitsFor === 'threads'
 
+/** True if the accesses before the node are visible to an agent that observes the node. */
+export const releases = (node: Node): boolean => hasOrder(node, 'releases', ['release', 'acqRel', 'seqCst'])
+
+/** True if the node makes visible what another agent released. */
+export const acquires = (node: Node): boolean => hasOrder(node, 'acquires', ['acquire', 'acqRel', 'seqCst'])
+
+function hasOrder(node: Node, half: Ordering, orders: readonly Order[]): boolean {
+  const { order } = opOf(node)
+  if (order === 'attribute') return orders.includes(node.attributes.order as Order)
+  return order === half || order === 'both'
+}
+
 /** An access of memory by a node itself. */
 export interface Access {
   readonly ref: Node
@@ -52,6 +66,13 @@ export function accessesOf(node: Node): readonly Access[] {
   })
 }
 const nothing: readonly Access[] = []
+
+/** The bytes that a node itself reads and writes, if no element is masked or outside its tensor. */
+export function bytesAccessed(node: Node): { readonly read: number; readonly written: number } {
+  const sum = (refs: readonly Node[]): number =>
+    refs.reduce((bytes, { type }) => bytes + bytesOf(type as RefType), 0)
+  return { read: sum(readRefs(node)), written: sum(writtenRefs(node)) }
+}
 
 /** What an atomic does to a place. */
 export function atomicOf({ op }: { readonly op: OpName }): Atomic {

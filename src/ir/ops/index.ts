@@ -1,7 +1,9 @@
 /** Ops: their records, and what analyses ask them. */
 export {
   accessesOf,
+  acquires,
   atomicOf,
+  bytesAccessed,
   isElementwise,
   isLoop,
   isOfThreads,
@@ -13,6 +15,7 @@ export {
   origin,
   paramName,
   readRefs,
+  releases,
   stateBlocks,
   stateCount,
   storedValues,
@@ -29,8 +32,10 @@ export {
   type AtomicName,
   type ControlName,
   type ElementwiseName,
+  type MemoryName,
   type OpName,
   type OpWith,
   type ReductionName,
+  type SyncName,
   type ViewName,
 } from './table.ts'

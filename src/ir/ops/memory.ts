@@ -63,6 +63,7 @@ const changing = {
   numbers: 'other',
   isView: false,
   order: 'attribute',
+  scope: 'attribute',
   ahead: 'consumer',
   operations: 1,
 } as const
@@ -117,6 +118,7 @@ export const memoryOps = {
     ahead: 'both',
     accesses: [{ at: 0, reads: true, writes: false, mask: 1 }],
     order: 'attribute',
+    scope: 'attribute',
     operations: 0,
     summary: 'places to registers; where the mask is off, `other` (0 by default)',
     infer(node) {
@@ -135,6 +137,7 @@ export const memoryOps = {
     effect: 'write',
     accesses: [{ at: 0, reads: false, writes: true, mask: 2, values: [1] }],
     order: 'attribute',
+    scope: 'attribute',
     ahead: 'consumer',
     summary: 'registers to places, where the mask is on',
     infer(node) {
@@ -155,6 +158,7 @@ export const memoryOps = {
       { at: 1, reads: false, writes: true, mask: 2 },
     ],
     order: 'none',
+    scope: 'none',
     ahead: 'producer',
     summary:
       'places to places, without passing through the author’s hands; sequential as far as its role can tell',
@@ -174,6 +178,7 @@ export const memoryOps = {
       { at: 1, reads: false, writes: true, isAsync: true },
     ],
     order: 'none',
+    scope: 'none',
     ahead: 'consumer',
     summary: 'global to shared, complete when the phase of the barrier it is attached to completes',
     infer(node) {

@@ -62,11 +62,14 @@ export interface MemoryAccess {
   readonly isAsync?: true
 }
 
-/**
- * What it orders: nothing; what its attribute `order` says (without one, nothing); it acquires, it releases, or both. At which
- * scope, its attribute `scope` says; without one, the program.
- */
+/** What it orders: nothing; what its attribute `order` says (without one, nothing); it acquires, it releases, or both. */
 export type Ordering = 'none' | 'attribute' | 'acquires' | 'releases' | 'both'
+
+/**
+ * The agents among which an op orders memory: none; the threads of one role and the engines that work for them; the roles of one
+ * program; the programs of one rank; or the scope that the attribute `scope` names.
+ */
+export type OrderScope = 'none' | 'threads' | 'program' | 'rank' | 'attribute'
 
 /**
  * Whom it may wait for: nobody, other programs (of any rank), other roles of its program, or the threads of its own role and what
@@ -117,6 +120,7 @@ export interface Facts {
   readonly isView: boolean
   readonly accesses: readonly MemoryAccess[]
   readonly order: Ordering
+  readonly scope: OrderScope
   readonly waitsFor: Blocking
   readonly flow: Flow
   readonly state: State
@@ -133,7 +137,7 @@ export interface Facts {
 }
 
 /** Of ops that leave memory alone. */
-export const noMemory = { accesses: [], order: 'none' } as const satisfies Partial<Facts>
+export const noMemory = { accesses: [], order: 'none', scope: 'none' } as const satisfies Partial<Facts>
 /** Of ops after which all go on together. */
 export const straight = {
   waitsFor: 'nobody',

@@ -113,6 +113,7 @@ export const stageOps = {
     effect: 'write',
     accesses: [{ at: 0, reads: false, writes: true, values: [2] }],
     order: 'attribute',
+    scope: 'attribute',
     summary: 'stores words, each with the epoch of this launch in the two lowest bits of its mantissa',
     infer(node) {
       expectInputs(node, 3)
@@ -132,6 +133,7 @@ export const stageOps = {
     isView: false,
     accesses: [{ at: 0, reads: true, writes: false }],
     order: 'attribute',
+    scope: 'attribute',
     operations: 0,
     summary: 'loads words without the bits that carry epochs; inside `until`, which asks for them again',
     infer(node) {
@@ -162,6 +164,7 @@ export const stageOps = {
   meet: {
     ...ofThreads,
     order: 'both',
+    scope: 'threads',
     summary: 'the threads of the role meet: what each did before comes before what any does after',
     infer(node) {
       expectInputs(node, 0)
@@ -171,6 +174,7 @@ export const stageOps = {
   'fence.async': {
     ...ofThreads,
     order: 'both',
+    scope: 'threads',
     summary:
       'what the role accessed, in shared or in all memory, comes before what engines access for it later',
     infer(node) {
@@ -183,6 +187,7 @@ export const stageOps = {
   drain: {
     ...ofThreads,
     order: 'releases',
+    scope: 'threads',
     summary: 'stores that engines have under way for the role are complete',
     infer(node) {
       expectInputs(node, 0)

@@ -77,6 +77,7 @@ export const syncOps = {
     ...synchronises,
     advances: 'signal',
     order: 'attribute',
+    scope: 'attribute',
     summary: 'releases what this role did before, then marks the flag for this epoch',
     infer(node) {
       expectInputs(node, 1)
@@ -89,6 +90,7 @@ export const syncOps = {
     ...synchronises,
     advances: 'wait',
     order: 'attribute',
+    scope: 'attribute',
     waitsFor: 'programs',
     ahead: 'producer',
     summary:
@@ -101,6 +103,7 @@ export const syncOps = {
   reached: {
     ...synchronises,
     order: 'attribute',
+    scope: 'attribute',
     elements: 'other',
     numbers: 'other',
     looks: 'wait',
@@ -114,6 +117,7 @@ export const syncOps = {
   fence: {
     ...synchronises,
     order: 'attribute',
+    scope: 'attribute',
     summary: 'orders the accesses before it against those after it, at a scope',
     infer(node) {
       expectInputs(node, 0)
@@ -124,6 +128,7 @@ export const syncOps = {
   barrier: {
     ...synchronises,
     order: 'both',
+    scope: 'program',
     waitsFor: 'roles',
     summary: 'all roles of the program meet',
     infer(node) {
@@ -152,6 +157,7 @@ export const syncOps = {
   'barrier.arrive': {
     ...synchronises,
     order: 'releases',
+    scope: 'program',
     summary: 'counts towards the current phase and releases what this role did before',
     infer(node) {
       expectInputs(node, 1)
@@ -162,6 +168,7 @@ export const syncOps = {
   'barrier.wait': {
     ...synchronises,
     order: 'acquires',
+    scope: 'program',
     waitsFor: 'roles',
     summary:
       'blocks until phase `phase` (0, 1, …; -1 has passed) completes; the hardware keeps its parity only',

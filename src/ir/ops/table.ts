@@ -21,6 +21,9 @@ export type ElementwiseName = OpWith<{ elements: 'same' }>
 export type ReductionName = OpWith<{ elements: 'reduced' }>
 export type ViewName = OpWith<{ isView: true }>
 export type AtomicName = OpWith<{ effect: 'write'; elements: 'other' }>
+/** Ops that read or write memory. */
+export type MemoryName = OpWith<{ effect: 'read' }> | OpWith<{ effect: 'write' }>
+export type SyncName = OpWith<{ effect: 'sync' }>
 export type ControlName = OpWith<{ effect: 'control' }>
 
 /** One entry for all ops with these facts: part of a table. */

@@ -492,6 +492,7 @@ export const valueOps = {
       { at: 1, reads: true, writes: false },
     ],
     order: 'none',
+    scope: 'none',
     operations: ({ inputs }) => 2 * (inputs[0].type as ValueType).shape[1],
     summary:
       'accumulator + a x b; products are exact and sums are kept in f32 (i32 for i8) by the hardware, in f64 here',

@@ -27,7 +27,7 @@
  */
 import { analysis } from '../analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../node.ts'
-import { isPassive, isRemote, origin, writtenRefs } from '../ops/index.ts'
+import { isPassive, isRemote, isStrong, origin, writtenRefs, type OpName } from '../ops/index.ts'
 import { Copier } from '../rewrite.ts'
 import type { RefType } from '../type.ts'
 import { verify } from '../verify.ts'
@@ -82,11 +82,13 @@ interface Parts {
 }
 
 function partsOf({ nodes }: Block): Parts {
-  const ring = nodes.findIndex((node) => withInner(node).some(({ op }) => op.startsWith('barrier.')))
+  const ring = nodes.findIndex((node) => withInner(node).some(({ inputs }) => inputs.some(isBarrier)))
   const [before, after] = ring < 0 ? [[], nodes] : [nodes.slice(0, ring), nodes.slice(ring)]
   const moved = new Set(before.filter(hasEffect))
   return { moved, sent: withNeeded(moved, before), rest: withNeeded(after, before) }
 }
+
+const isBarrier = ({ type }: Node): boolean => type.kind === 'barriers' && type.count === 0
 
 /** The given nodes, and those among the others that they depend on. */
 function withNeeded(given: Iterable<Node>, others: readonly Node[]): ReadonlySet<Node> {
@@ -111,45 +113,45 @@ const isApart = ({ sent, rest }: Parts): boolean =>
 const isFragment = ({ type }: Node): boolean => type.kind === 'value' && type.shape.length > 0
 
 function isOfCourier(node: Node, isElsewhere: (place: Node) => boolean): boolean {
-  const [place] = node.inputs
-  switch (node.op) {
-    case 'load':
-      return node.attributes.order === undefined && isGlobal(place)
-    case 'store':
-      return isGlobal(place) && isElsewhere(place)
-    case 'signal':
-      return isElsewhere(place)
-    case 'for':
-    case 'persistent':
-    case 'if':
-      return true
-    default:
-      return isPassive(node)
-  }
+  return isPassive(node) || (courierOps[node.op]?.(node, isElsewhere) ?? false)
+}
+
+/** The ops that a courier may execute besides pure ones, and where each may act. An op without an entry stays with the consumer. */
+const courierOps: Readonly<
+  Partial<Record<OpName, (node: Node, isElsewhere: (place: Node) => boolean) => boolean>>
+> = {
+  load: (node) => !isStrong(node) && isGlobal(node.inputs[0]),
+  store: ({ inputs: [place] }, isElsewhere) => isGlobal(place) && isElsewhere(place),
+  signal: ({ inputs: [flag] }, isElsewhere) => isElsewhere(flag),
+  for: () => true,
+  persistent: () => true,
+  if: () => true,
 }
 
 const isGlobal = ({ type }: Node): boolean => (type as RefType).space === 'global'
 
-function releasesNothing(node: Node): boolean {
-  switch (node.op) {
-    case 'store':
-      return node.attributes.order === undefined
-    case 'load':
-    case 'copy':
-    case 'copy.async':
-    case 'dot':
-    case 'wait':
-    case 'reached':
-    case 'barrier.wait':
-    case 'barrier.arrive':
-    case 'for':
-    case 'while':
-    case 'persistent':
-    case 'if':
-      return true
-    default:
-      return isPassive(node)
-  }
+/**
+ * True if the node releases nothing that was done before it to another program or rank. Arrivals at the ring release to the producer
+ * only. An op without an entry may release.
+ */
+const releasesNothing = (node: Node): boolean => isPassive(node) || (quietOps[node.op]?.(node) ?? false)
+
+const always = (): boolean => true
+
+const quietOps: Readonly<Partial<Record<OpName, (node: Node) => boolean>>> = {
+  store: (node) => !isStrong(node),
+  load: always,
+  copy: always,
+  'copy.async': always,
+  dot: always,
+  wait: always,
+  reached: always,
+  'barrier.wait': always,
+  'barrier.arrive': always,
+  for: always,
+  while: always,
+  persistent: always,
+  if: always,
 }
 
 /** Whether the rest may come to a place that the courier comes to, and one of them writes it. */

@@ -39,7 +39,7 @@ const placeOf = ({ queue, kernel }: Part): Pick<StoppedWorker, 'rank' | 'stream'
 
 function describe(part: Part, { program, site, owner, value, wanted }: WaitRecord): StoppedWorker {
   const line = part.executable.emitted.waitSites[site - 1]
-  const own = owner === NO_FLAG && nodeAt(part, line, ['while', 'barrier.wait'])
+  const own = owner === NO_FLAG && nodeAt(part, line, ({ op }) => op === 'while' || op === 'barrier.wait')
   if (own)
     return {
       ...placeOf(part),
@@ -47,7 +47,7 @@ function describe(part: Part, { program, site, owner, value, wanted }: WaitRecor
       site: own.site?.toString() ?? line,
       ...(own.op === 'while' ? doing.loop : doing.barrier),
     }
-  const node = nodeAt(part, line, ['wait'])
+  const node = nodeAt(part, line, ({ op }) => op === 'wait')
   const name = node ? flagName(part, node) : 'a flag'
   return {
     ...placeOf(part),
@@ -58,8 +58,8 @@ function describe(part: Part, { program, site, owner, value, wanted }: WaitRecor
 }
 
 /** The first such node of the author's line. */
-const nodeAt = ({ executable }: Part, line: string, ops: readonly Node['op'][]): Node | undefined =>
-  [...walk(executable.ir.body)].find((node) => ops.includes(node.op) && lineOf(node.site) === line)
+const nodeAt = ({ executable }: Part, line: string, isWanted: (node: Node) => boolean): Node | undefined =>
+  [...walk(executable.ir.body)].find((node) => isWanted(node) && lineOf(node.site) === line)
 
 /** Which flag of a set it was is not recorded. */
 function flagName({ flags }: Part, wait: Node): string {

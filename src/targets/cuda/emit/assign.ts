@@ -8,6 +8,7 @@
  * layout. Where two demands meet, a `Conflict` names the value to be had in another layout and where; the stage `layouts`
  * (`conversions.ts`) inserts a `convert` there.
  */
+import { analysis } from '../../../ir/analysis.ts'
 import { entryOf, isElementwise, opOf, opsWith, type OpName } from '../../../ir/ops/index.ts'
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -88,13 +89,19 @@ export const isOneOfMany = (node: Node): boolean =>
   shapeOf(node.inputs[0]).length === 2 &&
   shapeOf(node.inputs[0]).every((extent) => extent === 1)
 
+/** True if a fragment is the registers of another node. A stretched fragment shows an element of its source in several places. */
+export const hasNoRegisters = (node: Node): boolean =>
+  node.op === 'result' || node.op === 'combine' || opOf(node).elements === 'stretched'
+
 /** Of a copy: its mask and the indices of single elements, which go by registers as a load and a store would. */
 export function lanesOf(copy: Node): readonly Node[] {
   const indices = copy.inputs.slice(0, 2).flatMap((ref) => (ref.op === 'at' ? ref.inputs.slice(1) : []))
   return [...copy.inputs.slice(2), ...indices].filter((node) => isFragment(node) && !isSplat(node))
 }
 
-export function assignLayouts(ir: KernelIR, roles: RolesPlan): Assignment {
+export const assignLayouts = analysis('layouts of a GPU', layoutsIn)
+
+function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
   const classes = new Map<Node, Class>()
   const groups = new Map<Node, Group>()
   const relations: { readonly matrix: Node; settle(): boolean; choose(): void }[] = []
@@ -258,11 +265,12 @@ export function assignLayouts(ir: KernelIR, roles: RolesPlan): Assignment {
     }
   }
   const carry = (node: Node): void => {
-    if (!['for', 'while', 'if', 'persistent'].includes(node.op)) return
+    const { state } = opOf(node)
+    if (state === 'none') return
     const body = node.blocks[node.blocks.length - 1]
     body.results.forEach((result, i) => {
       if (!isFragment(result)) return
-      if (node.op === 'if') return join(node.blocks[0].results[i], result, body)
+      if (state === 'yielded') return join(node.blocks[0].results[i], result, body)
       const init = node.inputs[node.inputs.length - body.results.length + i]
       const [param, ...others] = node.blocks.map(
         (block) => block.params[block.params.length - body.results.length + i],

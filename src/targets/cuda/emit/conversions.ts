@@ -3,14 +3,15 @@
  * elements through shared memory. Each `convert` takes a use away from a value, so that there is an end; a kernel that has more than
  * as many as it has nodes is one that this does not help.
  */
+import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
+import { opOf } from '../../../ir/ops/index.ts'
 import { Copier } from '../../../ir/rewrite.ts'
 import type { Conflict } from './assign.ts'
 
-export function insertConversions(
-  given: KernelIR,
-  conflictIn: (ir: KernelIR) => Conflict | undefined,
-): KernelIR {
+export const insertConversions = analysis('conversions of layouts', withConversions)
+
+function withConversions(given: KernelIR, conflictIn: (ir: KernelIR) => Conflict | undefined): KernelIR {
   let ir = given
   for (let left = [...walk(given.body)].length; left >= 0; left--) {
     const conflict = conflictIn(ir)
@@ -62,9 +63,11 @@ function converted(ir: KernelIR, { value, user }: Conflict): KernelIR {
 }
 
 /** Reductions of rows or columns that several warps share, each followed by a `combine`. */
-export function insertCombines(ir: KernelIR, isShared: (reduction: Node) => boolean): KernelIR {
+export const insertCombines = analysis('combined reductions', withCombines)
+
+function withCombines(ir: KernelIR, isShared: (reduction: Node) => boolean): KernelIR {
   const copier: Copier = new Copier((node) =>
-    node.op.startsWith('reduce.') && isShared(node)
+    opOf(node).elements === 'reduced' && isShared(node)
       ? copier.emit('combine', [copier.copyAsIs(node)], {}, [], node.site)
       : undefined,
   )

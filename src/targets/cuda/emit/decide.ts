@@ -5,7 +5,7 @@
 
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { isRemote, origin, writtenRefs } from '../../../ir/ops/index.ts'
+import { isRemote, opOf, origin, writtenRefs } from '../../../ir/ops/index.ts'
 import { elsewhere } from '../../../ir/passes/elsewhere.ts'
 import { assignLayouts, isFragment, isSplat, type Conflict, type Layouts } from './assign.ts'
 import { CopyPlanner, type TensorPlan } from './copies.ts'
@@ -165,7 +165,7 @@ function planShared(ir: KernelIR, users: SharedUsers, space: SharedSpace): Share
   const nodes = [...walk(ir.body)].filter((node) => node.op === 'barriers')
   const exchange = new Map<Group, number>([...roles.groups.values(), roles.whole].map((group) => [group, 16]))
   for (const [node, group] of groupOf)
-    if (node.op.startsWith('reduce.') && !isFragment(node))
+    if (opOf(node).elements === 'reduced' && !isFragment(node))
       exchange.set(group, Math.max(exchange.get(group)!, 8 * group.warps))
   const small =
     reserved +

@@ -3,6 +3,7 @@
  * stands for each IR node so far. Renderers of ops (render/) know this and their own op, nothing else.
  */
 import { attribute, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
+import { isLoop, leadingInputs, opOf } from '../../../ir/ops/index.ts'
 import { KernelError, type Site } from '../../../ir/site.ts'
 import type { ValueType } from '../../../ir/type.ts'
 import type { WgmmaShape } from '../prelude.ts'
@@ -233,10 +234,10 @@ export class Emission {
   #isUsedByLoop(node: Node): boolean {
     const [user] = this.plans.uses.users(node)
     if (!user) return false
-    if (user.op === 'for' || user.op === 'persistent') return true
+    if (isLoop(user) && leadingInputs(user) > 0) return true
     const outer = new Set(this.plans.uses.around(node))
     return [...this.plans.uses.around(user)].some(
-      (one) => !['if', 'until', 'once'].includes(one.op) && !outer.has(one),
+      (one) => opOf(one).flow !== 'branches' && one.op !== 'until' && !outer.has(one),
     )
   }
 

@@ -4,6 +4,7 @@
  * The kernel's frame is written here: its parameters, shared memory, barriers and epochs, which the rank's last program to start
  * advances. Everything else is written by the renderers of the ops, each looking at its own op and at the plans made before.
  */
+import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
 import { KernelError } from '../../../ir/site.ts'
 import { through } from '../../../ir/stages.ts'
@@ -20,14 +21,18 @@ import { ARCHITECTURE, type EmitFacts, type EmittedKernel } from './recipe.ts'
 import { renderBlock } from './render/index.ts'
 import { Names } from './writer.ts'
 
-export function emitCuda(given: KernelIR, facts: EmitFacts): EmittedKernel {
+export const emitCuda = analysis('CUDA of a lowered kernel', emitted)
+
+function emitted(given: KernelIR, facts: EmitFacts): EmittedKernel {
   if (given.stage !== 'lowered')
     throw new KernelError(`${given.name} is ${given.stage}: lower() it before emitting CUDA`)
   return renderCuda(through(given, gpuStages, facts), facts)
 }
 
 /** The text of a kernel that has passed the last stage for these facts. */
-export function renderCuda(ir: KernelIR, facts: EmitFacts): EmittedKernel {
+export const renderCuda = analysis('text of CUDA', rendered)
+
+function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
   const plans = decide(ir, facts)
   const emission = new Emission(plans, renderBlock)
   for (const param of ir.body.params)

@@ -3,9 +3,11 @@
  * one agent: the whole program, or a role. A role that only waits, computes scalars and starts copies needs one thread, and
  * gives its registers up to the roles that hold fragments. A courier, which holds what it sends, is among its warps.
  */
+import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { KernelError } from '../../../ir/site.ts'
-import type { ValueType } from '../../../ir/type.ts'
+import { accessesOf, entryOf, opOf, opsWith, type MemoryName, type SyncName } from '../../../ir/ops/index.ts'
+import type { RefType, ValueType } from '../../../ir/type.ts'
 import { togetherOf } from '../../../ir/passes/courier.ts'
 import { isFragment, isIndexed, isSplat } from './assign.ts'
 import type { CopyPlanner } from './copies.ts'
@@ -52,7 +54,9 @@ const BESIDE_FRAGMENTS = 72
 /** As many as a thread can name, and a little less than setmaxnreg can give. */
 const MOST_REGISTERS = 240
 
-export function planRoles(ir: KernelIR, copies: CopyPlanner): RolesPlan {
+export const planRoles = analysis('roles of a GPU', rolesIn)
+
+function rolesIn(ir: KernelIR, copies: CopyPlanner): RolesPlan {
   const all = [...walk(ir.body)]
   const roles = all.filter((node) => node.op === 'roles')
   const block = roles.length > 0 ? Math.max(...roles.map(totalWarps)) * 32 : 32 * defaultWarps(all)
@@ -144,13 +148,25 @@ function fewRegisters(branch: readonly number[], roles: Node, solo: readonly boo
 
 /** Whether all that a role holds is what it loads, and computes from that. */
 const onlySends = (role: Block): boolean =>
-  [...walk(role)].every(({ op }) => !['copy', 'copy.async', 'dot'].includes(op))
+  [...walk(role)].every((node) => opOf(node).accesses.length === 0 || entryOf(goesByRegisters, node))
+
+/** Whether a node needs no more registers for its accesses than the fragments that it loads or stores. */
+const goesByRegisters: Readonly<Record<MemoryName, boolean>> = {
+  load: true,
+  store: true,
+  copy: false,
+  'copy.async': false,
+  dot: false,
+  'words.post': true,
+  'words.take': true,
+  ...opsWith({ effect: 'write', elements: 'other' }, true),
+}
 
 /** Registers a thread of a role that sends, as if all its fragments were needed at once. */
 function sendingRegisters(role: Block, warps: number): number {
   const fragments = [...walk(role)].filter(
     (node) =>
-      !['result', 'combine'].includes(node.op) && isFragment(node) && !isSplat(node) && !isIndexed(node),
+      node.op !== 'result' && node.op !== 'combine' && isFragment(node) && !isSplat(node) && !isIndexed(node),
   )
   return fragments.reduce((sum, { type }) => {
     const { dtype, shape } = type as ValueType
@@ -206,10 +222,26 @@ const launchedRegisters = (block: number): number => Math.min(255, roundDown(REG
 
 const roundDown = (count: number): number => Math.floor(count / 8) * 8
 
+/** Whether one thread of a role can execute the op for all of them. */
+const isByOneThread: Readonly<Record<SyncName, boolean>> = {
+  signal: true,
+  wait: true,
+  reached: true,
+  fence: true,
+  // The hardware barrier counts every thread of every role.
+  barrier: false,
+  'barrier.arrive': true,
+  'barrier.wait': true,
+  'advance.signal': true,
+  'advance.wait': true,
+  ...opsWith({ waitsFor: 'threads' }, true),
+}
+
 function needsOneThread(role: Block, copies: CopyPlanner): boolean {
   return [...walk(role)].every((node) => {
     if (node.op === 'copy.async') return copies.ofCopy(node).how === 'tensor'
-    if (node.op === 'copy' || node.op === 'dot' || node.op === 'barrier') return false
+    if (opOf(node).effect === 'sync' && !entryOf(isByOneThread, node)) return false
+    if (accessesOf(node).some(({ ref }) => (ref.type as RefType).shape.length > 0)) return false
     const values = [node, ...node.inputs].map((one) => one.type)
     return values.every((type) => type.kind !== 'value' || type.shape.length === 0)
   })

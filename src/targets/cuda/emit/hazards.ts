@@ -5,7 +5,15 @@
  * Different parameters are taken to be different memory: a launch refuses a tensor given twice where either is written.
  */
 import { attribute, walk, type Node } from '../../../ir/node.ts'
-import { opOf, origin } from '../../../ir/ops/index.ts'
+import {
+  entryOf,
+  isPassive,
+  opOf,
+  opsWith,
+  origin,
+  readRefs,
+  type MemoryName,
+} from '../../../ir/ops/index.ts'
 import type { RefType } from '../../../ir/type.ts'
 import { isFragment, type Layouts } from './assign.ts'
 import type { CopyPlanner, TensorPlan } from './copies.ts'
@@ -64,40 +72,37 @@ function namedAccesses(node: Node, plans: Plans): Access[] {
     const { key, count } = plans.layouts.of(value)
     return `${key} ${count}`
   }
-  switch (node.op) {
-    case 'load':
-      return [access(node.inputs[0], false, 'threads', dealtAs(node) || 'all')]
-    case 'store':
-      if (plans.stores.has(node)) return [access(node.inputs[0], true, 'engineStore', 'engine')]
-      return [access(node.inputs[0], true, 'threads', dealtAs(node.inputs[1]) || 'leader')]
-    case 'copy': {
-      const dealt = `${plans.copies.ofCopy(node).how} ${(node.inputs[0].type as RefType).shape.join('x')}`
-      return [access(node.inputs[0], false, 'threads', dealt), access(node.inputs[1], true, 'threads', dealt)]
-    }
-    case 'copy.async': {
-      // Its target is ordered by the barrier it completes on: that is the author's.
-      const by = plans.copies.ofCopy(node).how === 'tensor' ? 'engine' : 'threads'
-      return [access(node.inputs[0], false, by, 'copy')]
-    }
-    case 'dot':
-      return node.inputs
-        .slice(0, 2)
-        .filter((operand) => operand.type.kind === 'ref')
-        .map((operand) =>
-          isByWarpgroups(plans.products.get(node))
-            ? access(operand, false, 'engine', 'engine')
-            : access(operand, false, 'threads', 'product'),
-        )
-    case 'words.post':
-    case 'words.take':
-      // Words that carry epochs order themselves.
-      return []
-    default:
-      if (opOf(node).accesses.length === 0) return []
-      if (!node.op.startsWith('atomic.'))
-        throw new Error(`${node.op} accesses memory, and the hazards of a GPU do not say by whom`)
-      return [access(node.inputs[0], true, 'threads', dealtAs(node) || 'leader')]
+  const engineOr = (isEngine: boolean): Access['by'] => (isEngine ? 'engine' : 'threads')
+  const isTensor = (copy: Node): boolean => plans.copies.ofCopy(copy).how === 'tensor'
+  const atomic = (atomic: Node): Access[] => [
+    access(atomic.inputs[0], true, 'threads', dealtAs(atomic) || 'leader'),
+  ]
+  const named: Readonly<Record<MemoryName, (node: Node) => Access[]>> = {
+    load: ({ inputs: [ref] }) => [access(ref, false, 'threads', dealtAs(node) || 'all')],
+    store: ({ inputs: [ref, value] }) => [
+      plans.stores.has(node)
+        ? access(ref, true, 'engineStore', 'engine')
+        : access(ref, true, 'threads', dealtAs(value) || 'leader'),
+    ],
+    copy({ inputs: [source, target] }) {
+      const dealt = `${plans.copies.ofCopy(node).how} ${(source.type as RefType).shape.join('x')}`
+      return [access(source, false, 'threads', dealt), access(target, true, 'threads', dealt)]
+    },
+    // Its target is ordered by the barrier it completes on: that is the author's.
+    'copy.async': ({ inputs: [source] }) => [access(source, false, engineOr(isTensor(node)), 'copy')],
+    dot() {
+      const isEngine = isByWarpgroups(plans.products.get(node))
+      return readRefs(node).map((ref) =>
+        access(ref, false, engineOr(isEngine), isEngine ? 'engine' : 'product'),
+      )
+    },
+    // Words that carry epochs order themselves.
+    'words.post': () => [],
+    'words.take': () => [],
+    ...opsWith({ effect: 'write', elements: 'other' }, atomic),
   }
+  if (opOf(node).accesses.length === 0) return []
+  return entryOf(named, node, 'accesses memory, and the hazards of a GPU do not say by whom')(node)
 }
 
 export interface Need {
@@ -283,8 +288,7 @@ function tensorView(node: Node): TensorView | undefined {
 function isInvariant(node: Node, loop: Node): boolean {
   const inside = insideOf(loop)
   const visit = (one: Node): boolean =>
-    !inside.has(one) ||
-    (one.op !== 'param' && ['pure', 'declare'].includes(opOf(one).effect) && one.inputs.every(visit))
+    !inside.has(one) || (one.op !== 'param' && isPassive(one) && one.inputs.every(visit))
   return visit(node)
 }
 

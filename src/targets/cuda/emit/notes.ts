@@ -5,7 +5,7 @@
 import { dtypes } from '../../../ir/dtype.ts'
 import { walk, type KernelIR, type Node } from '../../../ir/node.ts'
 import type { ValueType } from '../../../ir/type.ts'
-import { isFragment, isIndexed, isSplat, type Layouts } from './assign.ts'
+import { hasNoRegisters, isFragment, isIndexed, isSplat, type Layouts } from './assign.ts'
 import { registersOf, type Group, type RolesPlan } from './groups.ts'
 import { obstacleOf, type Product } from './products.ts'
 import { ARCHITECTURE, type EmitNote } from './recipe.ts'
@@ -76,6 +76,5 @@ function* spilling({ ir, roles, layouts, groupOf }: NotePlans): Generator<Noted>
 
 /** Whether a node's elements get registers of their own: not what is one scalar, follows from indices, or shows another node's. */
 function isHeld(node: Node): boolean {
-  if (!isFragment(node) || isSplat(node) || isIndexed(node)) return false
-  return !['expand', 'broadcast', 'result', 'combine'].includes(node.op)
+  return isFragment(node) && !isSplat(node) && !isIndexed(node) && !hasNoRegisters(node)
 }

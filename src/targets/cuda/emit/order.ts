@@ -9,8 +9,19 @@
  * and attributes that say who accesses memory (`by`), how threads hand each other values (`exchange`), and which loops are dealt out
  * to threads, one turn each (`apart`). `hazards.ts` says what is needed between two accesses. A role of one thread meets nobody.
  */
+import { analysis } from '../../../ir/analysis.ts'
 import { attribute, type Attributes, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { isLoop, opOf, type Order } from '../../../ir/ops/index.ts'
+import {
+  accessesOf as accessesOfOp,
+  acquires,
+  entryOf,
+  isLoop,
+  isStrong,
+  opOf,
+  opsWith,
+  releases,
+  type OpName,
+} from '../../../ir/ops/index.ts'
 import { Copier } from '../../../ir/rewrite.ts'
 import type { Site } from '../../../ir/site.ts'
 import { isFragment } from './assign.ts'
@@ -29,7 +40,9 @@ export type Exchange =
   /** As `leader`, with a partial result of every warp. */
   | 'warps'
 
-export function orderThreads(ir: KernelIR, decisions: Decisions): KernelIR {
+export const orderThreads = analysis('order of threads', withOrder)
+
+function withOrder(ir: KernelIR, decisions: Decisions): KernelIR {
   return { ...ir, body: new Ordering(decisions).whole(ir.body) }
 }
 
@@ -120,7 +133,7 @@ class Ordering {
     const { usesCopyEngine, stores, uses } = this.#plans
     if (!usesCopyEngine && stores.size === 0) return false
     for (const later of uses.after(node))
-      if (['copy.async', 'barrier.arrive', 'barrier', 'roles'].includes(later.op) || stores.has(later))
+      if (accessesOfOp(later).some(({ isAsync }) => isAsync) || isToRoles(later) || stores.has(later))
         return true
     return false
   }
@@ -134,77 +147,92 @@ class Ordering {
 
   // Nodes
 
-  #node(node: Node): Node {
-    switch (node.op) {
-      case 'load':
-        return this.#load(node)
-      case 'store':
-        return this.#store(node)
-      case 'copy':
-        this.#settle(node)
-        return this.#copy(node)
-      case 'copy.async':
-        return this.#copyAsync(node)
-      case 'dot': {
-        const by = isByWarpgroups(this.#plans.products.get(node)) ? { by: 'engine' } : {}
-        if (this.#plans.scratch.has(node)) return this.#handOver(node, by)
-        this.#settle(node)
-        return this.#copy(node, by)
-      }
-      case 'signal':
-        if (node.attributes.order === 'release') this.#release(node)
-        return this.#copy(node)
-      case 'wait':
-        return this.#wait(node)
-      case 'reached': {
-        const made = this.#group.solo ? this.#copy(node) : this.#exchanging(node, 'leader')
-        if (node.attributes.order === 'acquire' && this.#isOfCopies(node)) this.#acquire(node)
-        return made
-      }
-      case 'fence': {
-        this.#release(node)
-        const made = this.#copy(node)
-        if (this.#plans.usesCopyEngine) this.#fence('all')
-        this.#meet()
-        return made
-      }
-      case 'barrier':
-        this.#drain()
-        this.#hazards.meet()
-        return this.#copy(node)
-      case 'barrier.arrive':
-        return this.#arrive(node)
-      case 'barrier.wait':
-        this.#hazards.handedBack()
-        return this.#copy(node)
-      case 'for':
-      case 'persistent':
-        return this.#loop(node)
-      case 'while':
-        return this.#while(node)
-      case 'if':
-        return this.#if(node)
-      case 'teams':
-        return this.#teams(node)
-      case 'roles':
-        return this.#roles(node)
-      case 'last':
-        return this.#last(node)
-      default:
-        return this.#other(node)
-    }
+  /** One entry per op: an op that accesses memory or owns blocks does not compile without its own. */
+  readonly #steps: Readonly<Record<OpName, (node: Node) => Node>> = {
+    ...opsWith({ effect: 'pure' }, (node: Node) => this.#value(node)),
+    ...opsWith({ effect: 'declare' }, (node: Node) => this.#copy(node)),
+    ...opsWith({ effect: 'sync' }, (node: Node) => this.#synchronising(node)),
+    ...opsWith({ effect: 'write', elements: 'other' }, (node: Node) => this.#atomic(node)),
+    load: (node) => this.#load(node),
+    store: (node) => this.#store(node),
+    copy: (node) => this.#settled(node),
+    'copy.async': (node) => this.#copyAsync(node),
+    dot: (node) => this.#dot(node),
+    // The epochs in the words order the accesses.
+    'words.post': (node) => this.#copy(node),
+    'words.take': (node) => this.#copy(node),
+    wait: (node) => this.#wait(node),
+    reached: (node) => this.#reached(node),
+    fence: (node) => this.#fenced(node),
+    barrier: (node) => this.#barrier(node),
+    'barrier.arrive': (node) => this.#arrive(node),
+    'barrier.wait': (node) => this.#slot(node),
+    for: (node) => this.#loop(node),
+    persistent: (node) => this.#loop(node),
+    while: (node) => this.#while(node),
+    // The loads of its block have no order among themselves, in however many iterations.
+    until: (node) => this.#copy(node),
+    if: (node) => this.#if(node),
+    teams: (node) => this.#teams(node),
+    roles: (node) => this.#roles(node),
+    last: (node) => this.#last(node),
+    pipeline: refuse,
+    ...opsWith({ waitsFor: 'threads' }, refuse),
+    once: refuse,
   }
 
-  /** Ops of values, declarations and atomics. */
-  #other(node: Node): Node {
-    if (opOf(node).accesses.some(({ reads, writes }) => reads && writes)) return this.#atomic(node)
+  #node(node: Node): Node {
+    return entryOf(this.#steps, node)(node)
+  }
+
+  /** A value, or a view of memory. */
+  #value(node: Node): Node {
     if (this.#plans.scratch.has(node)) return this.#handOver(node)
-    if (accessesOf(node, this.#plans).length > 0)
-      throw new Error(
-        `${node.op} accesses memory, and nothing says how the threads of a role are ordered there`,
-      )
-    const isToScalar = node.op.startsWith('reduce.') && !isFragment(node)
+    const isToScalar = opOf(node).elements === 'reduced' && !isFragment(node)
     return isToScalar ? this.#exchanging(node, 'warps') : this.#copy(node)
+  }
+
+  /** The order that the record promises holds for all threads of the group, although one of them executes the op. */
+  #synchronising(node: Node): Node {
+    if (releases(node)) this.#release(node)
+    const made = this.#copy(node)
+    if (acquires(node)) this.#acquire(node)
+    return made
+  }
+
+  #settled(node: Node, added: Attributes = {}): Node {
+    this.#settle(node)
+    return this.#copy(node, added)
+  }
+
+  #dot(node: Node): Node {
+    const by = isByWarpgroups(this.#plans.products.get(node)) ? { by: 'engine' } : {}
+    return this.#plans.scratch.has(node) ? this.#handOver(node, by) : this.#settled(node, by)
+  }
+
+  #reached(node: Node): Node {
+    const made = this.#group.solo ? this.#copy(node) : this.#exchanging(node, 'leader')
+    if (acquires(node) && this.#isOfCopies(node)) this.#acquire(node)
+    return made
+  }
+
+  #fenced(node: Node): Node {
+    this.#release(node)
+    const made = this.#copy(node)
+    if (this.#plans.usesCopyEngine) this.#fence('all')
+    this.#meet()
+    return made
+  }
+
+  #barrier(node: Node): Node {
+    this.#drain()
+    this.#hazards.meet()
+    return this.#copy(node)
+  }
+
+  #slot(node: Node): Node {
+    this.#hazards.handedBack()
+    return this.#copy(node)
   }
 
   /** What a node puts into its scratch is there for all threads afterwards; what they had there before is read. */
@@ -217,17 +245,16 @@ class Ordering {
 
   #load(node: Node): Node {
     this.#settle(node)
-    const { order } = node.attributes as { order?: Order }
-    const isByLeader = order !== undefined && !isFragment(node) && !this.#group.solo
+    const isByLeader = isStrong(node) && !isFragment(node) && !this.#group.solo
     const made = isByLeader ? this.#exchanging(node, 'leader') : this.#copy(node)
-    if (order === 'acquire') this.#acquire(node)
+    if (acquires(node)) this.#acquire(node)
     return made
   }
 
   #store(node: Node): Node {
     this.#settle(node)
     if (this.#plans.stores.has(node)) return this.#copy(node, { by: 'engine' })
-    if (node.attributes.order === 'release') this.#release(node)
+    if (releases(node)) this.#release(node)
     return this.#copy(node)
   }
 
@@ -251,12 +278,11 @@ class Ordering {
   }
 
   #atomic(node: Node): Node {
-    const order = attribute<Order>(node, 'order')
     this.#settle(node)
-    if (order === 'release' || order === 'acqRel') this.#release(node)
+    if (releases(node)) this.#release(node)
     const isByLeader = !isFragment(node) && this.#plans.uses.count(node) > 0 && !this.#group.solo
     const made = isByLeader ? this.#exchanging(node, 'leader') : this.#copy(node)
-    if (order === 'acquire' || order === 'acqRel') this.#acquire(node)
+    if (acquires(node)) this.#acquire(node)
     return made
   }
 
@@ -318,7 +344,7 @@ class Ordering {
   }
 
   #apart(loop: Node, only: Node): Node {
-    if (only.op === 'signal' && only.attributes.order === 'release') this.#release(only)
+    if (releases(only)) this.#release(only)
     const plain = new Copier()
     for (const [from, to] of this.#copier.map) plain.map.set(from, to)
     const made = this.#copy(loop, { apart: true }, [plain.copyBlock(loop.blocks[0])])
@@ -393,6 +419,13 @@ class Ordering {
     this.#hazards.restore(before, this.#hazards.snapshot())
     return made
   }
+}
+
+/** True if the node lets other roles of the program go on: at a barrier, no role orders what the copy engine does for it next. */
+const isToRoles = (node: Node): boolean => releases(node) && opOf(node).scope === 'program'
+
+function refuse({ op }: Node): never {
+  throw new Error(`${op} is not an op of the stage before \`order\``)
 }
 
 /** Of a set with one axis on this rank, which of the first 32 flags were waited for; of others, the one that was last. */

@@ -3,6 +3,7 @@
  * them. Both say "unknown" rather than guess. (Sums and products of indices are taken not to overflow: they address memory.)
  */
 import { attribute, type Block, type Node } from '../../../ir/node.ts'
+import { entryOf, opOf, type ControlName, type OpName } from '../../../ir/ops/index.ts'
 import type { EmitFacts, TensorFacts } from './recipe.ts'
 
 export class Ranges {
@@ -16,11 +17,13 @@ export class Ranges {
   constructor(body: Block, facts: EmitFacts) {
     this.#facts = facts
     const visit = (block: Block): void => {
-      for (const node of block.nodes)
+      for (const node of block.nodes) {
+        opOf(node)
         for (const inner of node.blocks) {
           for (const param of inner.params) this.#owners.set(param, { control: node, block: inner })
           visit(inner)
         }
+      }
     }
     visit(body)
   }
@@ -54,70 +57,85 @@ export class Ranges {
     return found
   }
 
+  /** An op without an entry may yield anything. */
+  readonly #nonNegative: Readonly<Partial<Record<OpName, (node: Node) => boolean>>> = {
+    const: (node) => attribute<number>(node, 'value') >= 0,
+    rank: () => true,
+    program: () => true,
+    programs: () => true,
+    dim: () => true,
+    iota: () => true,
+    add: (node) => this.#all(node),
+    mul: (node) => this.#all(node),
+    div: (node) => this.#all(node),
+    min: (node) => this.#all(node),
+    shr: (node) => this.#all(node),
+    mod: ({ inputs: [dividend] }) => this.#visit(dividend),
+    max: ({ inputs }) => inputs.some((input) => this.#visit(input)),
+    select: ({ inputs }) => inputs.slice(1).every((input) => this.#visit(input)),
+    param: (node) => this.#param(node),
+    result: (node) => this.#result(node),
+  }
+
+  /** The indices that a control node gives its block. */
+  readonly #indices: Readonly<Record<ControlName, (control: Node) => boolean>> = {
+    for: ({ inputs: [low] }) => this.#visit(low),
+    persistent: () => true,
+    pipeline: () => true,
+    teams: () => true,
+    // The blocks of these take no indices.
+    while: () => false,
+    if: () => false,
+    until: () => false,
+    once: () => false,
+    roles: () => false,
+    last: () => false,
+  }
+
   #find(node: Node): boolean {
-    const all = (): boolean => node.inputs.every((input) => this.#visit(input))
-    switch (node.op) {
-      case 'const':
-        return attribute<number>(node, 'value') >= 0
-      case 'rank':
-      case 'program':
-      case 'programs':
-      case 'dim':
-      case 'iota':
-        return true
-      case 'add':
-      case 'mul':
-      case 'div':
-      case 'min':
-      case 'shr':
-        return all()
-      case 'mod':
-        return this.#visit(node.inputs[0])
-      case 'max':
-        return node.inputs.some((input) => this.#visit(input))
-      case 'select':
-        return node.inputs.slice(1).every((input) => this.#visit(input))
-      case 'param': {
-        const owner = this.#owners.get(node)
-        if (!owner) return false
-        const { control, block } = owner
-        const carried = this.carried(node)
-        if (!carried) return control.op === 'for' ? this.#visit(control.inputs[0]) : control.op !== 'while'
-        const init = control.inputs[control.inputs.length - block.results.length + carried.index]
-        return control.op !== 'while' && this.#visit(init) && this.#visit(block.results[carried.index])
-      }
-      case 'result': {
-        const [control] = node.inputs
-        const index = attribute<number>(node, 'index')
-        if (control.op === 'if' || control.op === 'until')
-          return control.blocks.every((block) => this.#visit(block.results[index]))
-        const [block] = control.blocks
-        return control.op !== 'while' && this.#visit(block.params[leadingParams(control, block) + index])
-      }
-      default:
-        return false
-    }
+    return this.#nonNegative[node.op]?.(node) ?? false
+  }
+
+  #all({ inputs }: Node): boolean {
+    return inputs.every((input) => this.#visit(input))
+  }
+
+  #param(param: Node): boolean {
+    const owner = this.#owners.get(param)
+    if (!owner) return false
+    const { control, block } = owner
+    const carried = this.carried(param)
+    if (!carried) return entryOf(this.#indices, control)(control)
+    if (opOf(control).state !== 'carried') return false
+    const init = control.inputs[control.inputs.length - block.results.length + carried.index]
+    return this.#visit(init) && this.#visit(block.results[carried.index])
+  }
+
+  #result(node: Node): boolean {
+    const [control] = node.inputs
+    const index = attribute<number>(node, 'index')
+    const { state } = opOf(control)
+    if (state === 'yielded') return control.blocks.every((block) => this.#visit(block.results[index]))
+    if (state !== 'carried') return false
+    const [block] = control.blocks
+    return this.#visit(block.params[leadingParams(control, block) + index])
   }
 
   /** A power of two that divides the integer; 1 says nothing, 0 is divided by everything. */
   divisor(node: Node): number {
-    const [a, b] = node.inputs
-    switch (node.op) {
-      case 'const':
-        return powerOfTwo(attribute<number>(node, 'value'))
-      case 'dim': {
-        return a.op === 'param' ? this.extentDivisor(a, attribute<number>(node, 'axis')) : 1
-      }
-      case 'mul':
-        return Math.min(2 ** 20, this.divisor(a) * this.divisor(b))
-      case 'add':
-      case 'sub':
-        return smaller(this.divisor(a), this.divisor(b))
-      case 'select':
-        return smaller(this.divisor(node.inputs[1]), this.divisor(node.inputs[2]))
-      default:
-        return 1
-    }
+    return this.#divisors[node.op]?.(node) ?? 1
+  }
+
+  readonly #divisors: Readonly<Partial<Record<OpName, (node: Node) => number>>> = {
+    const: (node) => powerOfTwo(attribute<number>(node, 'value')),
+    dim: (node) => {
+      const [of] = node.inputs
+      return of.op === 'param' ? this.extentDivisor(of, attribute<number>(node, 'axis')) : 1
+    },
+    mul: ({ inputs: [a, b] }) => Math.min(2 ** 20, this.divisor(a) * this.divisor(b)),
+    add: ({ inputs: [a, b] }) => smaller(this.divisor(a), this.divisor(b)),
+    sub: ({ inputs: [a, b] }) => smaller(this.divisor(a), this.divisor(b)),
+    select: ({ inputs: [, a, b] }) => smaller(this.divisor(a), this.divisor(b)),
   }
 
   /** Of an axis of a tensor, which is a parameter. */
@@ -145,5 +163,5 @@ const smaller = (a: number, b: number): number => (a === 0 ? b : b === 0 ? a : M
 
 /** How many params of a control node's block come before its carried state. */
 export function leadingParams(control: Node, block: Block): number {
-  return block.params.length - (control.op === 'while' ? block.params.length : block.results.length)
+  return opOf(control).state === 'tested' ? 0 : block.params.length - block.results.length
 }

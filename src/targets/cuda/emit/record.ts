@@ -14,8 +14,8 @@
  * The clock is %globaltimer: one for all multiprocessors of a device, in nanoseconds; how often it advances is the device's
  * (`World.clockTick` measures it).
  */
-import { dtypes } from '../../../ir/dtype.ts'
 import { walk, type Node } from '../../../ir/node.ts'
+import { bytesAccessed } from '../../../ir/ops/index.ts'
 import type { RefType } from '../../../ir/type.ts'
 import { eventKind, eventsAClaim, LOG_TYPES, mostEvents, mostLaunches, whatOf } from '../log.ts'
 import type { Emission } from './emission.ts'
@@ -213,7 +213,7 @@ export class Recorder {
   }
 
   /** A copy that the group's threads make themselves. `last` is what they load last, as bits. */
-  copy(node: Node, ref: Node, owner: Node, copy: () => void, last?: () => string): void {
+  copy(node: Node, owner: Node, copy: () => void, last?: () => string): void {
     const { out, names, params, leader, group } = this.#emission
     const start = names.take('copy_start')
     out.line(
@@ -226,20 +226,20 @@ export class Recorder {
       if (last) out.line(`has_arrived(${this.#own}, ${last()});`)
       const what = this.#what(eventKind.copy, node)
       out.line(
-        `write_event(${this.#log}, ${this.#own}, ${what}, ${rank}, ${bytesOf(ref)}, ${start}, time_now());`,
+        `write_event(${this.#log}, ${this.#own}, ${what}, ${rank}, ${bytesMoved(node)}, ${start}, time_now());`,
       )
     })
   }
 
   /** Copies that one thread starts. */
-  started(node: Node, ref: Node, owner: Node, start: () => void): void {
+  started(node: Node, owner: Node, start: () => void): void {
     const { out, params } = this.#emission
     const rank = this.#emission.scalar(owner)
     const isRemote = `if (${rank} != ${params.rank}) `
     const what = this.#what(eventKind.copy, node)
     out.line(`${isRemote}copies_begin(${this.#log}, ${this.#own}, ${what}, ${rank});`, node.site)
     start()
-    out.line(`${isRemote}copies_go_on(${this.#own}, ${bytesOf(ref)});`)
+    out.line(`${isRemote}copies_go_on(${this.#own}, ${bytesMoved(node)});`)
   }
 
   /** At the end of a group's code. */
@@ -249,7 +249,8 @@ export class Recorder {
   }
 }
 
-const bytesOf = (ref: Node): number => {
-  const { dtype, shape } = ref.type as RefType
-  return shape.reduce((product, extent) => product * extent, dtypes[dtype].bytes)
+/** A copy writes as many bytes as it reads. */
+function bytesMoved(node: Node): number {
+  const { read, written } = bytesAccessed(node)
+  return Math.max(read, written)
 }

@@ -4,6 +4,7 @@
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
+import { entryOf, opsWith, type OpName } from '../../../ir/ops/index.ts'
 import type { ValueType } from '../../../ir/type.ts'
 import { isFragment, isIndexed, isOneOfMany, isSplat, shapeOf, type Layouts } from './assign.ts'
 import type { Group } from './groups.ts'
@@ -35,32 +36,52 @@ export function stagedOf(dot: Node, group: Group, layouts: Layouts): Staged {
 }
 
 export function scratchOf(node: Node, group: Group, layouts: Layouts): ScratchNeed | undefined {
-  const need = (count: number, type: ValueType): ScratchNeed => ({
-    bytes: count * elementBytes(type),
-    alignment: 16,
-  })
-  switch (node.op) {
-    case 'combine':
-      return need(partialsOf(node.inputs[0], layouts), node.type as ValueType)
-    case 'convert':
-    case 'transpose': {
-      const moves = node.op === 'convert' ? !isIndexed(node) : isFragment(node)
-      return moves ? need(elementsOf(node), node.type as ValueType) : undefined
-    }
-    case 'broadcast':
-      return isOneOfMany(node) ? need(1, node.type as ValueType) : undefined
-    case 'rows':
-      return isIndexed(node.inputs[1]) || isSplat(node.inputs[1])
-        ? undefined
-        : need(shapeOf(node.inputs[1])[0], indexType)
-    case 'dot': {
-      const { left, right } = stagedOf(node, group, layouts)
-      if (!left && !right) return undefined
-      return { bytes: (left?.stageBytes ?? 0) + (right?.stageBytes ?? 0), alignment: 1024 }
-    }
-    default:
-      return undefined
-  }
+  return entryOf(needs, node)(node, group, layouts)
+}
+
+type Need = (node: Node, group: Group, layouts: Layouts) => ScratchNeed | undefined
+
+const none: Need = () => undefined
+
+const need = (count: number, type: ValueType): ScratchNeed => ({
+  bytes: count * elementBytes(type),
+  alignment: 16,
+})
+
+const moved = (node: Node): ScratchNeed => need(elementsOf(node), node.type as ValueType)
+
+/** Of each op, the elements that a thread needs and another one has. */
+const needs: Readonly<Record<OpName, Need>> = {
+  ...opsWith({ effect: 'control' }, none),
+  ...opsWith({ effect: 'declare' }, none),
+  ...opsWith({ effect: 'sync' }, none),
+  ...opsWith({ effect: 'write' }, none),
+  ...opsWith({ isView: true }, none),
+  ...opsWith({ elements: 'same' }, none),
+  ...opsWith({ elements: 'indices' }, none),
+  // A reduction of a row or column that several warps share is followed by a `combine`.
+  ...opsWith({ elements: 'reduced' }, none),
+  combine: (node, _, layouts) => need(partialsOf(node.inputs[0], layouts), node.type as ValueType),
+  convert: (node) => (isIndexed(node) ? undefined : moved(node)),
+  transpose: (node) => (isFragment(node) ? moved(node) : undefined),
+  expand: none,
+  broadcast: (node) => (isOneOfMany(node) ? need(1, node.type as ValueType) : undefined),
+  rows: ({ inputs: [, indices] }) =>
+    isIndexed(indices) || isSplat(indices) ? undefined : need(shapeOf(indices)[0], indexType),
+  dot(node, group, layouts) {
+    const { left, right } = stagedOf(node, group, layouts)
+    if (!left && !right) return undefined
+    return { bytes: (left?.stageBytes ?? 0) + (right?.stageBytes ?? 0), alignment: 1024 }
+  },
+  load: none,
+  'words.take': none,
+  rank: none,
+  program: none,
+  programs: none,
+  dim: none,
+  epoch: none,
+  param: none,
+  result: none,
 }
 
 /** Elements that the warps have, each of its own, of a reduction that several of them share; 0: each has all of its rows or columns. */

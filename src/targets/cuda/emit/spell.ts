@@ -1,6 +1,7 @@
 /** How dtypes, constants and operations on single elements are spelled in CUDA C++. */
 import { dtypes, type DType } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
+import { entryOf, type ElementwiseName } from '../../../ir/ops/index.ts'
 import { KernelError } from '../../../ir/site.ts'
 import type { ValueType } from '../../../ir/type.ts'
 
@@ -65,90 +66,112 @@ export function literal(dtype: DType, value: number): string {
   }
 }
 
-const infix: Partial<Record<Node['op'], string>> = {
-  add: '+',
-  sub: '-',
-  mul: '*',
-  div: '/',
-  mod: '%',
-  and: '&',
-  or: '|',
-  xor: '^',
-  shl: '<<',
-  shr: '>>',
-  eq: '==',
-  ne: '!=',
-  lt: '<',
-  le: '<=',
-  gt: '>',
-  ge: '>=',
-}
-const calls: Partial<Record<Node['op'], string>> = {
-  exp2: 'exp2f',
-  log2: 'log2f',
-  sqrt: 'sqrtf',
-  rsqrt: 'rsqrtf',
-  tanh: 'tanhf',
-  sigmoid: 'sigmoid_f32',
-}
-
 /** What elementwise rendering may use of a value: whether an integer is known not to be negative. */
 export interface Operand {
   readonly text: string
   readonly nonNegative?: boolean
 }
 
-/** One element of an elementwise node, from one element of each input. Compound text comes in parentheses. */
-export function spellElement(node: Node, operands: readonly Operand[]): string {
-  const [a, b, c] = operands.map((operand) => operand.text)
-  const dtype = (node.inputs[0].type as ValueType).dtype
-  const isSigned = dtype === 'i32' || dtype === 'i64'
-  const small = operands.every((operand) => operand.nonNegative)
-  switch (node.op) {
-    case 'select':
-      return `(${a} ? ${b} : ${c})`
-    case 'convert':
-      return a
-    case 'cast':
-      return spellCast(dtype, attribute<DType>(node, 'dtype'), a)
-    case 'neg':
-      return isSigned ? `(${dtype})(0u - (${unsigned(dtype)})${a})` : `(-${a})`
-    case 'abs':
-      return dtype === 'f32' ? `fabsf(${a})` : `(${a} < 0 ? -${a} : ${a})`
-    case 'not':
-      return dtype === 'bool' ? `(!${a})` : `(~${a})`
-    case 'min':
-    case 'max':
-      if (dtype === 'f32') return `f${node.op}f(${a}, ${b})`
-      return `(${a} ${node.op === 'min' ? '<' : '>'} ${b} ? ${a} : ${b})`
-    case 'add':
-    case 'sub':
-    case 'mul':
-    case 'shl': {
-      // C++ leaves the overflow of signed integers undefined; the language wraps. Sizes and indices do neither.
-      if (!isSigned || small || node.op === 'sub') return `(${a} ${infix[node.op]} ${b})`
-      return spellUnsigned(node, dtype, a, b)
-    }
-    case 'div':
-    case 'mod':
-      if (isSigned && small) return spellUnsigned(node, dtype, a, b)
-      return `(${a} ${infix[node.op]} ${b})`
-    default: {
-      const operator = infix[node.op]
-      if (operator) return `(${a} ${operator} ${b})`
-      const call = calls[node.op]
-      if (call) return `${call}(${a})`
-      throw new KernelError(`${node.op} is not lowered to CUDA`, node.site)
-    }
-  }
+/** What an elementwise op is spelled from: its operands as text, and the dtype of the first. */
+interface Spelled {
+  readonly node: Node
+  readonly dtype: DType
+  readonly operands: readonly [a: string, b: string, c: string]
+  readonly isSigned: boolean
+  /** No operand is negative. */
+  readonly isSmall: boolean
 }
 
+type Spelling = (spelled: Spelled) => string
+
+const infix =
+  (operator: string): Spelling =>
+  ({ operands: [a, b] }) =>
+    `(${a} ${operator} ${b})`
+
+const call =
+  (name: string): Spelling =>
+  ({ operands: [a] }) =>
+    `${name}(${a})`
+
+/** C++ leaves the overflow of signed integers undefined; the language wraps. Sizes and indices do neither. */
+const wrapping =
+  (operator: string): Spelling =>
+  (spelled) =>
+    !spelled.isSigned || spelled.isSmall ? infix(operator)(spelled) : unsignedInfix(operator)(spelled)
+
+const dividing =
+  (operator: string): Spelling =>
+  (spelled) =>
+    spelled.isSigned && spelled.isSmall ? unsignedInfix(operator)(spelled) : infix(operator)(spelled)
+
+const extremum =
+  (name: string, operator: string): Spelling =>
+  ({ dtype, operands: [a, b] }) =>
+    dtype === 'f32' ? `${name}(${a}, ${b})` : `(${a} ${operator} ${b} ? ${a} : ${b})`
+
 /** The operation on the same bits as unsigned integers: it wraps, and its division needs no care for signs. */
-function spellUnsigned(node: Node, dtype: DType, a: string, b: string): string {
-  const suffix = dtype === 'i64' ? 'ull' : 'u'
-  const as = (text: string): string =>
-    /^\d+$/.test(text) ? `${text}${suffix}` : `(${unsigned(dtype)})${text}`
-  return `(${dtype})(${as(a)} ${infix[node.op]} ${as(b)})`
+const unsignedInfix =
+  (operator: string): Spelling =>
+  ({ dtype, operands: [a, b] }) => {
+    const suffix = dtype === 'i64' ? 'ull' : 'u'
+    const as = (text: string): string =>
+      /^\d+$/.test(text) ? `${text}${suffix}` : `(${unsigned(dtype)})${text}`
+    return `(${dtype})(${as(a)} ${operator} ${as(b)})`
+  }
+
+const spellings: Readonly<Record<ElementwiseName, Spelling>> = {
+  select: ({ operands: [a, b, c] }) => `(${a} ? ${b} : ${c})`,
+  convert: ({ operands: [a] }) => a,
+  combine: ({ node }) => {
+    throw new KernelError(`${node.op} is an exchange between warps, not arithmetic`, node.site)
+  },
+  cast: ({ node, dtype, operands: [a] }) => spellCast(dtype, attribute<DType>(node, 'dtype'), a),
+  neg: ({ dtype, isSigned, operands: [a] }) =>
+    isSigned ? `(${dtype})(0u - (${unsigned(dtype)})${a})` : `(-${a})`,
+  abs: ({ dtype, operands: [a] }) => (dtype === 'f32' ? `fabsf(${a})` : `(${a} < 0 ? -${a} : ${a})`),
+  not: ({ dtype, operands: [a] }) => (dtype === 'bool' ? `(!${a})` : `(~${a})`),
+  min: extremum('fminf', '<'),
+  max: extremum('fmaxf', '>'),
+  add: wrapping('+'),
+  sub: infix('-'),
+  mul: wrapping('*'),
+  shl: wrapping('<<'),
+  div: dividing('/'),
+  mod: dividing('%'),
+  and: infix('&'),
+  or: infix('|'),
+  xor: infix('^'),
+  shr: infix('>>'),
+  eq: infix('=='),
+  ne: infix('!='),
+  lt: infix('<'),
+  le: infix('<='),
+  gt: infix('>'),
+  ge: infix('>='),
+  exp2: call('exp2f'),
+  log2: call('log2f'),
+  sqrt: call('sqrtf'),
+  rsqrt: call('rsqrtf'),
+  tanh: call('tanhf'),
+  sigmoid: call('sigmoid_f32'),
+}
+
+/** One element of an elementwise node, from one element of each input. Compound text comes in parentheses. */
+export function spellElement(node: Node, operands: readonly Operand[]): string {
+  const [a, b, c] = operands.map(({ text }) => text)
+  const { dtype } = node.inputs[0].type as ValueType
+  return entryOf(
+    spellings,
+    node,
+    'is not elementwise',
+  )({
+    node,
+    dtype,
+    operands: [a, b, c],
+    isSigned: dtype === 'i32' || dtype === 'i64',
+    isSmall: operands.every(({ nonNegative }) => nonNegative),
+  })
 }
 
 const unsigned = (dtype: DType): string => (dtype === 'i64' ? 'u64' : 'u32')

@@ -4,7 +4,19 @@
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { isElementwise, isRemote, opOf, origin, readRefs, writtenRefs } from '../../../ir/ops/index.ts'
+import {
+  isRemote,
+  leadingInputs,
+  opOf,
+  opsWith,
+  origin,
+  readRefs,
+  releases,
+  stateBlocks,
+  stateCount,
+  writtenRefs,
+  type OpName,
+} from '../../../ir/ops/index.ts'
 import { elsewhere } from '../../../ir/passes/elsewhere.ts'
 import { isFragment } from './assign.ts'
 
@@ -82,13 +94,12 @@ function isOrderSeen(loop: Node, fromProgram: ReadonlySet<Node>): boolean {
   )
 }
 
-/** Other programs can tell when it happens. */
+/** True if other programs can observe when the node is executed. */
 function isPublished(node: Node): boolean {
-  const { order, flow, advances, accesses } = opOf(node)
-  const releases =
-    order === 'attribute' && ['release', 'acqRel', 'seqCst'].includes(String(node.attributes.order))
+  const { varies, flow, advances, accesses, scope } = opOf(node)
+  const isReleased = releases(node) && scope !== 'threads' && scope !== 'program'
   const isAtomic = accesses.some(({ reads, writes }) => reads && writes)
-  return node.op === 'program' || flow === 'programs' || advances === 'signal' || isAtomic || releases
+  return varies === 'by program' || flow === 'programs' || advances === 'signal' || isAtomic || isReleased
 }
 
 /** Whether a tile sees which ones came before it: by what the loop carries, a position in a ring of buffers excepted. */
@@ -97,18 +108,16 @@ function isCarried(loop: Node): boolean {
   const state = new Set(body.params.slice(attribute<number>(loop, 'axes')))
   if ([...state].some(isFragment)) return true
   const carried = reachedFrom(body, state)
-  const isOfRing = (node: Node): boolean => {
-    switch (node.op) {
-      case 'pick':
-        return (
-          (node.inputs[0].op === 'shared' || node.inputs[0].op === 'barriers') && !carried.has(node.inputs[0])
-        )
-      case 'for':
-        return node.inputs.slice(0, 3).every((bound) => !carried.has(bound))
-      default:
-        return ['result', 'barrier.wait', 'barrier.arrive'].includes(node.op) || isElementwise(node)
-    }
+  /** Nodes that choose a slot of the ring, or compute its position. An op without an entry may do anything with what it is given. */
+  const ofRing: Readonly<Partial<Record<OpName, (node: Node) => boolean>>> = {
+    ...opsWith({ elements: 'same' }, () => true),
+    pick: ({ inputs: [from] }) => opOf(from).effect === 'declare' && !carried.has(from),
+    for: ({ inputs }) => inputs.slice(0, 3).every((bound) => !carried.has(bound)),
+    result: () => true,
+    'barrier.wait': () => true,
+    'barrier.arrive': () => true,
   }
+  const isOfRing = (node: Node): boolean => ofRing[node.op]?.(node) ?? false
   return [...walk(body)].some((node) => node.inputs.some((input) => carried.has(input)) && !isOfRing(node))
 }
 
@@ -133,31 +142,38 @@ function reachedFrom(block: Block, from: ReadonlySet<Node>, places = false): Rea
   const reach = (node: Node, by: readonly Node[]): void => {
     if ((places || node.type.kind === 'value') && by.some((one) => reached.has(one))) reached.add(node)
   }
-  const loop = (node: Node, bounds: readonly Node[]): void => {
-    const [{ params, results }] = node.blocks
-    const state = params.slice(params.length - results.length)
-    for (const index of params.slice(0, params.length - results.length)) reach(index, bounds)
-    state.forEach((param, i) =>
-      reach(param, [node.inputs[node.inputs.length - results.length + i], results[i]]),
+  // Which tiles a program gets, and how many, follows from its number by design.
+  const bounds = (control: Node): readonly Node[] =>
+    control.op === 'persistent' ? [] : control.inputs.slice(0, leadingInputs(control))
+  /** The blocks of a control node: their indices follow from its bounds, their state from what enters and from what they yield. */
+  const enter = (control: Node): void => {
+    const isCarried = ['carried', 'tested'].includes(opOf(control).state)
+    const count = isCarried ? stateCount(control) : 0
+    for (const { params } of control.blocks)
+      params.forEach((param, i) => {
+        const at = i - (params.length - count)
+        const sources = [
+          control.inputs[control.inputs.length - count + at],
+          ...stateBlocks(control).map(({ results }) => results[at]),
+        ]
+        reach(param, at < 0 ? bounds(control) : sources)
+      })
+  }
+  const leave = (result: Node): void => {
+    const [control] = result.inputs
+    const index = attribute<number>(result, 'index')
+    const state = stateBlocks(control).flatMap(({ params, results }) =>
+      [results[index], params[params.length - results.length + index]].filter((one) => one !== undefined),
     )
+    const tested = opOf(control).state === 'tested' ? control.blocks[0].results : []
+    reach(result, [...state, ...bounds(control), ...tested])
   }
   for (let before = -1; before < reached.size;) {
     before = reached.size
     for (const node of walk(block)) {
-      if (node.op === 'for') loop(node, node.inputs.slice(0, 3))
-      else if (node.op === 'persistent') loop(node, [])
-      else if (node.op === 'result') {
-        const [control] = node.inputs
-        const index = attribute<number>(node, 'index')
-        const yielded = control.blocks.flatMap(({ results, params }) =>
-          [results[index], params[params.length - results.length + index]].filter((one) => one !== undefined),
-        )
-        const choice = control.op === 'if' || control.op === 'while' ? control.inputs : []
-        reach(node, [...yielded, ...choice])
-      } else {
-        for (const param of node.blocks.flatMap(({ params }) => params)) reach(param, node.inputs)
-        reach(node, node.inputs)
-      }
+      if (node.op === 'result') leave(node)
+      else if (node.blocks.length > 0) enter(node)
+      else reach(node, node.inputs)
     }
   }
   return reached

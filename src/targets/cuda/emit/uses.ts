@@ -1,6 +1,6 @@
 /** Who uses what, and whether a use is the last: what allows a value to be overwritten in place. */
 import { walk, type Block, type Node } from '../../../ir/node.ts'
-import { isLoop } from '../../../ir/ops/index.ts'
+import { isLoop, opOf } from '../../../ir/ops/index.ts'
 
 export class Uses {
   readonly #home = new Map<Node, Block>()
@@ -12,6 +12,7 @@ export class Uses {
     const visit = (block: Block): void => {
       for (const param of block.params) this.#home.set(param, block)
       for (const node of block.nodes) {
+        opOf(node)
         this.#home.set(node, block)
         for (const input of node.inputs) append(this.#users, input, node)
         for (const inner of node.blocks) {
@@ -77,7 +78,7 @@ export class Uses {
 
   /** Values whose elements are those of another one, where it has them. */
   #shapesOf(value: Node): Node[] {
-    const shapes = (this.#users.get(value) ?? []).filter(({ op }) => op === 'expand' || op === 'broadcast')
+    const shapes = (this.#users.get(value) ?? []).filter((one) => opOf(one).elements === 'stretched')
     return shapes.flatMap((one) => [one, ...this.#shapesOf(one)])
   }
 

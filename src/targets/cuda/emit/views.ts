@@ -1,5 +1,6 @@
 /** Views taken apart: which tensor, on which rank, which windows and indices of its axes. In terms of IR, not of text. */
 import { attribute, type Node } from '../../../ir/node.ts'
+import { entryOf, type ViewName } from '../../../ir/ops/index.ts'
 import type { Shape } from '../../../ir/type.ts'
 import type { Ranges } from './ranges.ts'
 
@@ -28,26 +29,23 @@ export function viewOf(node: Node): TensorView {
     const axes = Array.from({ length: rank }, (_, axis) => ({ axis, starts: [], size: undefined }))
     return { base: node, owner: undefined, axes, picks: [] }
   }
-  const view = viewOf(node.inputs[0])
-  switch (node.op) {
-    case 'on':
-      return { ...view, owner: node.inputs[1].op === 'rank' ? undefined : node.inputs[1] }
-    case 'slice': {
-      const at = attribute<number>(node, 'axis')
-      const [, start, size] = node.inputs
-      const axes = view.axes.map((axis, i) =>
-        i === at ? { ...axis, starts: [...axis.starts, start], size } : axis,
-      )
-      return { ...view, axes }
-    }
-    case 'pick': {
-      const [first, ...axes] = view.axes
-      const picks = [...view.picks, { axis: first.axis, index: node.inputs[1], starts: first.starts }]
-      return { ...view, axes, picks }
-    }
-    default:
-      throw new Error(`${node.op} is not a view of a tensor`)
-  }
+  return entryOf(views, node, 'is not a view of a tensor')(node, viewOf(node.inputs[0]))
+}
+
+const views: Readonly<Partial<Record<ViewName, (node: Node, of: TensorView) => TensorView>>> = {
+  on: ({ inputs: [, owner] }, view) => ({ ...view, owner: owner.op === 'rank' ? undefined : owner }),
+  slice(node, view) {
+    const at = attribute<number>(node, 'axis')
+    const [, start, size] = node.inputs
+    const axes = view.axes.map((axis, i) =>
+      i === at ? { ...axis, starts: [...axis.starts, start], size } : axis,
+    )
+    return { ...view, axes }
+  },
+  pick({ inputs: [, index] }, view) {
+    const [first, ...axes] = view.axes
+    return { ...view, axes, picks: [...view.picks, { axis: first.axis, index, starts: first.starts }] }
+  },
 }
 
 /** A `tile` of a tensor: the view it is cut from, its indices and its shape. */

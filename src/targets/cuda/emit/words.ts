@@ -11,6 +11,7 @@
  *
  * Where in a tile a thread puts its elements is nobody else's business: matrices lie in the order of threads, four words of each side by side.
  */
+import { analysis } from '../../../ir/analysis.ts'
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isPassive, isRemote, isStrong, opOf, origin, paramName, writtenRefs } from '../../../ir/ops/index.ts'
 import { Copier } from '../../../ir/rewrite.ts'
@@ -36,7 +37,9 @@ export interface WordOrder {
 }
 
 /** Undefined: there are none, or somebody uses them in a way that they are not for. */
-export function planWords(
+export const planWords = analysis('words with epochs', wordsIn)
+
+function wordsIn(
   ir: KernelIR,
   layouts: Layouts,
   groupOf: ReadonlyMap<Node, Group>,
@@ -132,11 +135,10 @@ function accessOf(
   return { form: `${layout.key}, ${layout.shape.join(' x ')}, ${group.threads}` }
 }
 
-/** Of a signal, a wait or a look. */
+/** The flag set of a node that signals, waits for or reads a flag; empty for other nodes. */
 function flagsName(node: Node): string {
-  let [base] = node.inputs
-  while (base?.op === 'on' || base?.op === 'at') base = base.inputs[0]
-  return ['signal', 'wait', 'reached'].includes(node.op) ? String(base.attributes.name) : ''
+  const flag = node.inputs.find(({ type }) => type.kind === 'flags')
+  return flag && !isPassive(node) ? paramName(origin(flag).base) : ''
 }
 
 /** A load, or a loop of loads, that can be executed once more. */
@@ -171,7 +173,9 @@ export function wordOrder(layout: Layout, group: Group): WordOrder | undefined {
 }
 
 /** The stage `words`: what the plan says, as ops. */
-export function carryEpochs(ir: KernelIR, { accesses, isRepeated, isCarried }: WordsPlan): KernelIR {
+export const carryEpochs = analysis('epochs in words', withEpochs)
+
+function withEpochs(ir: KernelIR, { accesses, isRepeated, isCarried }: WordsPlan): KernelIR {
   const copier: Copier = new Copier((node) => {
     if (isCarried(node)) {
       for (const one of [node, ...withInside(node)])

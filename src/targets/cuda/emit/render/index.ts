@@ -1,6 +1,6 @@
 /** Every op and what renders it. */
 import type { Block } from '../../../../ir/node.ts'
-import type { OpName } from '../../../../ir/ops/index.ts'
+import { opsWith, type OpName } from '../../../../ir/ops/index.ts'
 import type { Emission } from '../emission.ts'
 import { atomic } from './atomics.ts'
 import * as control from './control.ts'
@@ -14,43 +14,14 @@ import * as sync from './sync.ts'
 import * as values from './values.ts'
 import * as words from './words.ts'
 
-const { elementwise } = values
-
 export const renderers: Readonly<Record<OpName, Renderer>> = {
+  ...opsWith({ elements: 'same' }, values.elementwise),
+
   const: values.constant,
   iota: values.iota,
   rank: values.rank,
   program: values.program,
   programs: values.programs,
-  neg: elementwise,
-  abs: elementwise,
-  not: elementwise,
-  exp2: elementwise,
-  log2: elementwise,
-  sqrt: elementwise,
-  rsqrt: elementwise,
-  tanh: elementwise,
-  sigmoid: elementwise,
-  add: elementwise,
-  sub: elementwise,
-  mul: elementwise,
-  div: elementwise,
-  mod: elementwise,
-  min: elementwise,
-  max: elementwise,
-  and: elementwise,
-  or: elementwise,
-  xor: elementwise,
-  shl: elementwise,
-  shr: elementwise,
-  eq: elementwise,
-  ne: elementwise,
-  lt: elementwise,
-  le: elementwise,
-  gt: elementwise,
-  ge: elementwise,
-  select: elementwise,
-  cast: elementwise,
   'reduce.sum': reduce,
   'reduce.max': reduce,
   'reduce.min': reduce,
@@ -103,7 +74,6 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   teams: control.teams,
   last: control.last,
 
-  convert: elementwise,
   combine,
   meet: sync.meet,
   'fence.async': sync.fenceAsync,

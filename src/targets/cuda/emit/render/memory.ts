@@ -24,7 +24,7 @@ const all = (...conditions: (string | undefined)[]): string | undefined =>
 /** An access, and a record of it where it is one of another rank's memory. */
 function recorded(node: Node, ref: Node, emission: Emission, access: () => void, last?: () => string): void {
   const owner = emission.recorder && ownerOf(ref)
-  if (owner && ref.op !== 'at') emission.recorder!.copy(node, ref, owner, access, last)
+  if (owner && ref.op !== 'at') emission.recorder!.copy(node, owner, access, last)
   else access()
 }
 
@@ -176,7 +176,7 @@ export const copy: Renderer = (node, emission) => {
     else copyByThreads(node, emission)
   }
   const [remote] = emission.recorder ? node.inputs.slice(0, 2).filter(ownerOf) : []
-  if (remote) emission.recorder!.copy(node, remote, ownerOf(remote)!, copy)
+  if (remote) emission.recorder!.copy(node, ownerOf(remote)!, copy)
   else copy()
 }
 
@@ -264,8 +264,8 @@ export const copyAsync: Renderer = (node, emission) => {
   const owner = recorder && ownerOf(node.inputs[0])
   if (!owner) return copyByEngine(node, plan, emission)
   const copy = (): void => copyByEngine(node, plan, emission)
-  if (group.solo) recorder.started(node, node.inputs[0], owner, copy)
-  else recorder.copy(node, node.inputs[0], owner, copy)
+  if (group.solo) recorder.started(node, owner, copy)
+  else recorder.copy(node, owner, copy)
 }
 
 function copyByEngine(node: Node, plan: TensorPlan, emission: Emission): void {

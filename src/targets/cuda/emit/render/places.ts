@@ -1,6 +1,7 @@
 /** Places in memory as text: addresses of elements of tiles, shared tiles and single elements, and when they exist. */
 import { dtypes, type DType } from '../../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../../ir/node.ts'
+import { entryOf, type ViewName } from '../../../../ir/ops/index.ts'
 import type { RefType } from '../../../../ir/type.ts'
 import { isIndexed, isSplat } from '../assign.ts'
 import type { Emission } from '../emission.ts'
@@ -22,57 +23,54 @@ export interface Place {
 export function placeOf(ref: Node, emission: Emission): Place {
   const { dtype, space } = ref.type as RefType
   if (space === 'shared') return sharedPlace(ref, emission)
-  switch (ref.op) {
-    case 'tile': {
-      const view = tileOf(ref)
-      const coordinates = (at: readonly string[]): string[] =>
-        view.shape.map((extent, i) => sum(scaled(emission.scalar(view.indices[i]), extent), `(i32)${at[i]}`))
-      return {
-        space,
-        dtype,
-        address: (at) => addressText(view, coordinates(at), emission),
-        inside: (at) =>
-          coordinates(at)
-            .flatMap((coordinate, i) => {
-              if (isFirstOfFilled(view, i, emission.plans.ranges)) return []
-              // Where tiles are inside or outside as a whole, all threads know alike.
-              const place = isWhole(view, i, emission.plans.ranges)
-                ? scaled(emission.scalar(view.indices[i]), view.shape[i])
-                : coordinate
-              return [`${place} < ${extentText(view, view.axes[i], emission)}`]
-            })
-            .join(' && ') || undefined,
-      }
+  const { address, inside } = entryOf(globalPlaces, ref, 'is not a place in global memory')(ref, emission)
+  return { space, dtype, address, inside }
+}
+
+type Addressing = Pick<Place, 'address' | 'inside'>
+
+const globalPlaces: Readonly<Partial<Record<ViewName, (ref: Node, emission: Emission) => Addressing>>> = {
+  tile(ref, emission) {
+    const view = tileOf(ref)
+    const coordinates = (at: readonly string[]): string[] =>
+      view.shape.map((extent, i) => sum(scaled(emission.scalar(view.indices[i]), extent), `(i32)${at[i]}`))
+    return {
+      address: (at) => addressText(view, coordinates(at), emission),
+      inside: (at) =>
+        coordinates(at)
+          .flatMap((coordinate, i) => {
+            if (isFirstOfFilled(view, i, emission.plans.ranges)) return []
+            // Where tiles are inside or outside as a whole, all threads know alike.
+            const place = isWhole(view, i, emission.plans.ranges)
+              ? scaled(emission.scalar(view.indices[i]), view.shape[i])
+              : coordinate
+            return [`${place} < ${extentText(view, view.axes[i], emission)}`]
+          })
+          .join(' && ') || undefined,
     }
-    case 'at': {
-      const view = viewOf(ref.inputs[0])
-      const indices = ref.inputs.slice(1)
-      return {
-        space,
-        dtype,
-        address: (at, i) =>
-          addressText(
-            view,
-            indices.map((index) => emission.element(index, i, at).text),
-            emission,
-          ),
-        inside: () => undefined,
-      }
+  },
+  at(ref, emission) {
+    const view = viewOf(ref.inputs[0])
+    const indices = ref.inputs.slice(1)
+    return {
+      address: (at, i) =>
+        addressText(
+          view,
+          indices.map((index) => emission.element(index, i, at).text),
+          emission,
+        ),
+      inside: () => undefined,
     }
-    case 'rows': {
-      const view = viewOf(ref.inputs[0])
-      const column = (at: readonly string[]): string =>
-        sum(scaled(emission.scalar(ref.inputs[2]), attribute<number>(ref, 'width')), `(i32)${at[1]}`)
-      return {
-        space,
-        dtype,
-        address: (at) => addressText(view, [gatheredRow(ref, at[0], emission), column(at)], emission),
-        inside: (at) => `${column(at)} < ${extentText(view, view.axes[1], emission)}`,
-      }
+  },
+  rows(ref, emission) {
+    const view = viewOf(ref.inputs[0])
+    const column = (at: readonly string[]): string =>
+      sum(scaled(emission.scalar(ref.inputs[2]), attribute<number>(ref, 'width')), `(i32)${at[1]}`)
+    return {
+      address: (at) => addressText(view, [gatheredRow(ref, at[0], emission), column(at)], emission),
+      inside: (at) => `${column(at)} < ${extentText(view, view.axes[1], emission)}`,
     }
-    default:
-      return emission.refuse(ref, 'is not a place in global memory')
-  }
+  },
 }
 
 /** Which row of the tensor stands at a row of gathered ones. */
@@ -94,24 +92,28 @@ export interface SharedView {
 }
 
 export function sharedView(ref: Node, emission: Emission): SharedView {
-  switch (ref.op) {
-    case 'shared': {
-      const tile = emission.plans.tiles.get(ref)!
-      return { tile, base: emission.addresses.get(ref)!, transposed: false, row: undefined }
-    }
-    case 'transpose': {
-      const view = sharedView(ref.inputs[0], emission)
-      return { ...view, transposed: !view.transposed }
-    }
-    case 'pick': {
-      const view = sharedView(ref.inputs[0], emission)
-      const index = emission.scalar(ref.inputs[1])
-      if ((ref.type as RefType).shape.length === 1) return { ...view, row: index }
-      return { ...view, base: sum(view.base, scaled(index, view.tile.stageBytes)) }
-    }
-    default:
-      return emission.refuse(ref, 'is not a shared tile')
-  }
+  return entryOf(sharedViews, ref, 'is not a shared tile')(ref, emission)
+}
+
+const sharedViews: Readonly<
+  Partial<Record<ViewName | 'shared', (ref: Node, emission: Emission) => SharedView>>
+> = {
+  shared: (ref, { plans, addresses }) => ({
+    tile: plans.tiles.get(ref)!,
+    base: addresses.get(ref)!,
+    transposed: false,
+    row: undefined,
+  }),
+  transpose(ref, emission) {
+    const view = sharedView(ref.inputs[0], emission)
+    return { ...view, transposed: !view.transposed }
+  },
+  pick(ref, emission) {
+    const view = sharedView(ref.inputs[0], emission)
+    const index = emission.scalar(ref.inputs[1])
+    if ((ref.type as RefType).shape.length === 1) return { ...view, row: index }
+    return { ...view, base: sum(view.base, scaled(index, view.tile.stageBytes)) }
+  },
 }
 
 function sharedPlace(ref: Node, emission: Emission): Place {

@@ -85,7 +85,8 @@ export const elementwise: Renderer = (node, emission) => {
       node.inputs.map((input) => emission.element(input, i, layout.place(i))),
     )
   if (isIndexed(node) && !is16Bit(dtype)) return indexed(node, emission)
-  const name = emission.declareFragment(node, ['cast', 'convert'].includes(node.op) ? `as_${dtype}` : node.op)
+  const isSameNumbers = node.op === 'cast' || node.op === 'convert'
+  const name = emission.declareFragment(node, isSameNumbers ? `as_${dtype}` : node.op)
   if (!is16Bit(dtype)) return emission.out.unrolled(count, `${name}[i] = ${at('i')};`, node.site)
   const [source] = node.inputs
   const isPacked = node.op === 'cast' && (source.type as ValueType).dtype === 'f32'
