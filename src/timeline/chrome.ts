@@ -27,6 +27,8 @@ export interface ChromeOptions {
   clocks?: readonly { readonly offset: number; readonly drift: number }[]
   /** Arrows from launches to device work; true by default. */
   flows?: boolean
+  /** How the recorded kernels differ from those that run when nothing is recorded, besides their log. */
+  recordedUnlike?: readonly string[]
 }
 
 /** What `arke` says of a rank. */
@@ -53,7 +55,7 @@ const PIECE = 1 << 16
 /** The trace in pieces of some tens of kilobytes. */
 export function* writeChrome(
   { ranks, names }: Timeline,
-  { clocks, flows = true }: ChromeOptions = {},
+  { clocks, flows = true, recordedUnlike }: ChromeOptions = {},
 ): Generator<string> {
   let threads = 1
   const placed = ranks.map((rank, index) => {
@@ -75,7 +77,7 @@ export function* writeChrome(
     device: rank.device,
     tracks: rank.tracks.map(({ role, owner, id }) => [role, owner, id]),
   }))
-  const arke = { version: CHROME_VERSION, origin: String(origin), ranks: described }
+  const arke = { version: CHROME_VERSION, origin: String(origin), ranks: described, recordedUnlike }
   yield `{"arke":${JSON.stringify(arke)},\n"displayTimeUnit":"ns","traceEvents":[`
 
   const texts = names.map((name) => JSON.stringify(name))

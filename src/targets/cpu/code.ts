@@ -279,6 +279,8 @@ export interface CodeFunction {
 /** A renderer finds the functions by walking calls from the entries; every local of a function is one of its parameters or set in its body. */
 export interface CodeModule {
   readonly name: string
+  /** The facts that it was specialised by, as lines for a comment. */
+  readonly header?: readonly string[]
   readonly machine: Machine
   /** What a worker calls: see abi.ts. */
   readonly entries: readonly CodeFunction[]

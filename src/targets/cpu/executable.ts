@@ -15,14 +15,8 @@ export interface Lowered {
   readonly params: readonly string[]
   /** A line that makes programs depend on others that run at the same time, if there is one. */
   readonly needsResidency: { readonly site: Site | undefined } | undefined
-}
-
-export interface LoweringOptions {
-  readonly machine: Machine
-  /** Record programs, waits and remote copies. */
-  readonly record?: boolean
-  /** Parameters whose tensors were packed (lower/panels.ts): products read them where they lie. */
-  readonly packed?: ReadonlySet<string>
+  /** Of a kernel that records: how it differs from the one that is launched otherwise, besides its log. */
+  readonly unlike: readonly string[]
 }
 
 /** The host's side of a CPU target: turns code into bytes that a worker can load. */

@@ -22,14 +22,6 @@ export function eachLocal(expression: Expression, visit: (local: Local) => void)
   else childrenOf(expression).forEach((operand) => eachLocal(operand, visit))
 }
 
-/** Every statement of a body, outer ones first. */
-export function eachStatement(body: readonly Statement[], visit: (statement: Statement) => void): void {
-  for (const statement of body) {
-    visit(statement)
-    bodiesOf(statement).forEach((inner) => eachStatement(inner, visit))
-  }
-}
-
 export function declarationsOf(code: CodeFunction): Declarations {
   const parameters = new Set(code.parameters)
   /** For each local: the statement that mentions it first, if that sets it, and the block in which it may be declared. */

@@ -118,7 +118,7 @@ export function wait(l: Lowering, node: Node): void {
 }
 
 /** Looks at a flag: a few tenths of a microsecond, about what two looks at the clock and an event take. */
-const looks = 256
+export const looks = 256
 
 /** A wait so short that looking at the clock would be most of it is not recorded: it would last longer for that. */
 function lookAgain(writer: Writer, seen: Local, flag: Operand, isEarly: () => Expression): void {
