@@ -131,7 +131,8 @@ export async function benchCommand(
           `Results were compared with the reference in ${sample.rows} of ${sample.of} rows, chosen at random.`,
         )
     }
-    if (trace !== undefined) await writeOutput(trace, writeChrome(recorded[0]), interrupt)
+    if (trace !== undefined)
+      await writeOutput(trace, writeChrome(recorded[0], { recordedUnlike: unlikeOf(found) }), interrupt)
   }
   if (points.length > 1)
     say(`\n${[sentenceOf(headlineOf(points)), ...findings(points).map(({ text }) => text)].join('\n')}`)
@@ -146,9 +147,11 @@ export async function benchCommand(
   return result
 }
 
-const warningsOf = (points: readonly Point[]): string[] => [
-  ...new Set(points.flatMap((point) => point.recordedUnlike.map((one) => `Recorded, ${one}.`))),
+const unlikeOf = (points: readonly Point[]): string[] => [
+  ...new Set(points.flatMap((point) => point.recordedUnlike)),
 ]
+
+const warningsOf = (points: readonly Point[]): string[] => unlikeOf(points).map((one) => `Recorded, ${one}.`)
 
 /** Targets whose worlds can record what the ledger is made from; the first that is here is taken, `cuda` where it is asked for. */
 export const recording = ['native', 'wasm', 'cuda']

@@ -7,9 +7,14 @@ type Shape = Readonly<Record<string, number>>
 
 const operationNames = operations.map(commandName)
 
-export function operationCalled(name: string): AnyDefinition {
+/** The operation of that name, with or without hyphens, if there is one. */
+export function operationNamed(name: string): AnyDefinition | undefined {
   const plain = (text: string): string => text.toLowerCase().replaceAll('-', '')
-  const found = operations.find((one) => plain(one.name) === plain(name))
+  return operations.find((one) => plain(one.name) === plain(name))
+}
+
+export function operationCalled(name: string): AnyDefinition {
+  const found = operationNamed(name)
   if (found === undefined)
     throw new UsageError(`there is no operation ${name}; there is ${operationNames.join(', ')}`)
   return found

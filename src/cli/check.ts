@@ -14,13 +14,15 @@ import { NotReproducible } from '../targets/check/scheduler.ts'
 import { intercepted } from '../world/intercept.ts'
 import type { Scenario } from '../world/world.ts'
 import { Chance, type Call } from '../targets/check/chance.ts'
-import { atStage, specialise, usualWorld, type Shapes } from '../targets/cuda/facts.ts'
+import type { Shapes } from '../targets/cuda/facts.ts'
+import { forms, type Given } from '../targets/forms.ts'
+import type { StagedTarget } from '../targets/stages.ts'
 import { notesOnKernel } from './cudaNotes.ts'
 import { describeError, UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 import { Stray, Strays, turn, unlessIdle } from './strays.ts'
 
-/** One of `stageNames`. */
+/** An IR stage of the target. */
 export type Stage = string
 
 export interface CheckOptions {
@@ -35,6 +37,10 @@ export interface CheckOptions {
   /** Schedules of the search, 0 for no search. */
   readonly limit: number
   readonly stages: readonly Stage[]
+  /** The target whose stages these are; cuda by default. */
+  readonly target?: StagedTarget
+  readonly severalDevices?: boolean
+  readonly record?: boolean
   /** Ends the check after the schedule that runs, with what was found so far. */
   readonly interrupt?: AbortSignal
 }
@@ -45,6 +51,10 @@ export interface Run {
   readonly scenario: string
   readonly ranks: number
   readonly stage: Stage
+  /** The target and the facts that the kernels were specialised for; not there for kernels as written. */
+  readonly facts?: string
+  /** The options of the command that name them. */
+  readonly factOptions?: readonly string[]
   readonly search?: Search
   readonly random?: { readonly seed: number; readonly schedules: number; readonly cuts: readonly Cut[] }
   /** Those that no earlier run of the scenario had, and how many it had already. */
@@ -119,7 +129,7 @@ export async function check(
         for (const ranks of options.ranks === undefined ? scenario.ranks : [options.ranks])
           for (const stage of options.stages) {
             if (options.interrupt?.aborted) break
-            const what = { file, scenario: scenario.name, ranks, stage }
+            const what = { file, scenario: scenario.name, ranks, stage, ...factsAt(stage, options) }
             const checked = await attempt(() => checkOnce(what, watched, options, known, events))
             await turn()
             const problem = checked.error ?? strays.take(scenario)
@@ -215,11 +225,11 @@ type Refused = Map<string, string>
 
 /** The kernels of a scenario after a stage, for the extents of its tensors. */
 const formOf =
-  (stage: Stage, refused: Refused) =>
+  (stage: Stage, { target = 'cuda', severalDevices, record }: CheckOptions, refused: Refused) =>
   (recorded: KernelIR, shapes: Shapes): KernelIR => {
     if (stage === RECORDED) return recorded
     try {
-      return atStage(recorded, stage, specialise(usualWorld, shapes))
+      return forms[target].ir(recorded, stage, { shapes, severalDevices, record })
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
       refused.set(recorded.name, describeError(error))
@@ -227,8 +237,21 @@ const formOf =
     }
   }
 
+/** The facts that a run is about, for people. */
+function factsAt(stage: Stage, options: CheckOptions): Pick<Run, 'facts' | 'factOptions'> {
+  if (stage === RECORDED) return {}
+  const { target = 'cuda', severalDevices, record } = options
+  const given: Given = { severalDevices, record }
+  const factOptions = [
+    ...(target === 'cuda' ? [] : [`--target ${target}`]),
+    ...(severalDevices ? ['--several-devices'] : []),
+    ...(record ? ['--record'] : []),
+  ]
+  return { facts: forms[target].summary(given), ...(factOptions.length > 0 && { factOptions }) }
+}
+
 async function checkOnce(
-  what: Pick<Run, 'file' | 'scenario' | 'ranks' | 'stage'>,
+  what: Pick<Run, 'file' | 'scenario' | 'ranks' | 'stage' | 'facts' | 'factOptions'>,
   scenario: Scenario,
   options: CheckOptions,
   known: Set<string>,
@@ -237,7 +260,7 @@ async function checkOnce(
   const { preemptions, limit, schedules, seed, interrupt } = options
   const { ranks } = what
   const refused: Refused = new Map()
-  const stage = formOf(what.stage, refused)
+  const stage = formOf(what.stage, options, refused)
   const shouldStop = (): boolean => interrupt?.aborted ?? false
   let done = 0
   const onProgress = (): void => events.onProgress?.(what, ++done)

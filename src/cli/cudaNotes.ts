@@ -5,7 +5,7 @@ import type { Kernel, Meta } from '../lang/kernel.ts'
 import { noteText } from '../targets/cuda/emit/notes.ts'
 import { decide } from '../targets/cuda/emit/decide.ts'
 import { atStage, LAST_STAGE, shapesOf, specialise, usualWorld, type Shapes } from '../targets/cuda/facts.ts'
-import { argumentOf } from '../world/arguments.ts'
+import { launchFacts } from '../world/described.ts'
 import type { Launch } from '../world/world.ts'
 
 function notesOf(recorded: KernelIR, shapes?: Shapes): string[] {
@@ -28,16 +28,9 @@ export function notesOnKernel(kernel: Kernel, ranks: number): string[] {
 
 /** Of kernels as they were launched, each note once. */
 export function notesOnLaunches(launches: readonly Launch[], ranks: number): string[] {
-  const notes = launches.flatMap(({ kernel, args, options }) => {
-    const given = Object.entries(args).map(([name, value]) => [name, argumentOf(value, 0)] as const)
-    const shapes = given.flatMap(([name, value]) => {
-      const { shape } = value as { readonly shape?: readonly number[] }
-      return shape ? [[name, shape] as const] : []
-    })
-    return notesOf(
-      kernel.record({ world: ranks, meta: options.meta as Meta | undefined }),
-      Object.fromEntries(shapes),
-    )
+  const notes = launches.flatMap((launch) => {
+    const recorded = launch.kernel.record({ world: ranks, meta: launch.options.meta as Meta | undefined })
+    return notesOf(recorded, launchFacts(launch).shapes)
   })
   return [...new Set(notes)]
 }

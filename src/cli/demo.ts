@@ -29,7 +29,7 @@ const checking: CheckOptions = {
   seed: 1,
   preemptions: 2,
   limit: 1000,
-  stages: checkedStages,
+  stages: checkedStages('cuda'),
 }
 const measuring: BenchCommand = {
   variant: 'bsp,fused',

@@ -1,129 +1,222 @@
-/** `arke emit`: what becomes of a kernel, as text, stage by stage. */
+/**
+ * `arke emit`: the kernels of a file, or those that an operation launches, as text: after a stage, or as a target compiles them. For
+ * the same facts a world launches this text, byte by byte (test/cuda/emitted.test.ts, test/targets/native/emitted.test.ts).
+ */
 import type { KernelIR } from '../ir/node.ts'
 import { print, type PrintOptions } from '../ir/print.ts'
 import { RECORDED } from '../ir/stages.ts'
 import type { Kernel, Meta, MetaValue } from '../lang/kernel.ts'
-import { renderCuda } from '../targets/cuda/emit/emit.ts'
-import { noteText } from '../targets/cuda/emit/notes.ts'
-import type { EmitFacts } from '../targets/cuda/emit/recipe.ts'
-import { atStage, LAST_STAGE, shapesOf, specialise, usualWorld } from '../targets/cuda/facts.ts'
-import { lowerKernel } from '../targets/cpu/lower/lower.ts'
-import { defaultCaches, machineOf } from '../targets/native/build.ts'
-import { renderCpp } from '../targets/native/render.ts'
+import type { AnyDefinition } from '../ops/operations.ts'
+import { forms, type Emitted, type Given } from '../targets/forms.ts'
+import { nativeEngine } from '../targets/native/node.ts'
+import { irStageNames, stageNames, type StagedTarget } from '../targets/stages.ts'
+import { describedWorld, launchFacts } from '../world/described.ts'
+import { oneEach, sharedOut, type Machine } from '../world/machine.ts'
+import { cpuMachine, h200 } from '../world/machines.ts'
+import { dtypeCalled, layoutOf, shapesOf, usualShard, variantsOf } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
 import type { Source } from './load.ts'
-
-export type Target = 'cuda' | 'native'
-
-/** A kernel as text, and what its author should know of it. The text says that too, as comments. */
-interface Emitted {
-  readonly text: string
-  readonly notes: readonly string[]
-}
-
-type Form = (recorded: KernelIR, options: EmitOptions) => Emitted
-
-const withNotes = (ir: KernelIR, options: PrintOptions): Emitted => ({
-  text: print(ir, options) + (ir.notes ?? []).map((note) => `// note: ${note}\n`).join(''),
-  notes: [],
-})
-
-/** The record by which a world specialises the kernel that it launches. */
-function factsFor(
-  recorded: KernelIR,
-  { shapes, severalDevices = false, record = false }: EmitOptions,
-): EmitFacts {
-  const world = { ...usualWorld, record, oneDevice: !severalDevices, words: !record }
-  return specialise(world, shapesOf(recorded, givenShapes(recorded, shapes)))
-}
-
-/** The kernel after one of its stages for a GPU; the first of them know no target. */
-const staged: Form = (recorded, options) =>
-  withNotes(atStage(recorded, options.stage ?? RECORDED, factsFor(recorded, options)), options)
-
-/** The texts of targets. That of a GPU is what its last stage is; one thread of a CPU cannot run ahead of itself. */
-const targets: Readonly<Record<Target, Form>> = {
-  cuda: (recorded, options) => {
-    const facts = factsFor(recorded, options)
-    const { source, notes } = renderCuda(atStage(recorded, LAST_STAGE, facts), facts)
-    return { text: source, notes: notes.map(noteText) }
-  },
-  native: (recorded) => ({
-    text: renderCpp(lowerKernel(recorded, { machine: avx2 }).module),
-    notes: [],
-  }),
-}
-
-/** What is printed does not depend on the machine that prints it. */
-const avx2 = machineOf('#define __AVX2__ 1\n#define __FMA__ 1', defaultCaches)
-
-/** From --shape NAME=4096x4096. */
-function givenShapes(ir: KernelIR, shapes: readonly string[]): Record<string, readonly number[]> {
-  const given = new Map(
-    shapes.map((one): [string, number[]] => {
-      const [, name, extents] = /^(\w+)=(\d+(?:x\d+)*)$/.exec(one) ?? []
-      if (name === undefined)
-        throw new UsageError(`--shape ${one}: write NAME=4096x4096, and name the file before --shape`)
-      return [name, extents.split('x').map(Number)]
-    }),
-  )
-  const tensors = ir.body.params.flatMap((param) =>
-    param.type.kind === 'tensor' ? [{ name: String(param.attributes.name), rank: param.type.rank }] : [],
-  )
-  for (const [name, shape] of given) {
-    const tensor = tensors.find((one) => one.name === name)
-    if (!tensor)
-      throw new UsageError(
-        `--shape ${name}: ${ir.name} has no tensor ${name}; it has ${tensors.map((one) => one.name).join(', ') || 'none'}`,
-      )
-    if (shape.length !== tensor.rank)
-      throw new UsageError(`--shape ${name}: ${tensor.rank} extents are wanted, not ${shape.length}`)
-  }
-  return Object.fromEntries(given)
-}
+import { expectStage } from './options.ts'
 
 export interface EmitOptions extends PrintOptions {
   readonly kernel?: string
-  /** One of the stages of a kernel for a GPU, `recorded` by default. */
+  /** A stage of the target, or of cuda where no target is named. */
   readonly stage?: string
-  readonly target?: Target
+  readonly target?: StagedTarget
   readonly ranks: number
   /** As KEY=VALUE. */
-  readonly meta: readonly string[]
+  readonly meta?: readonly string[]
   /** As NAME=4096x4096. */
-  readonly shapes: readonly string[]
-  /** Ranks may be on several devices; else all are on one. */
+  readonly extents?: readonly string[]
+  /** Names of tensors that are packed; of an operation: its weights are. */
+  readonly packed?: readonly string[] | boolean
+  /** For the processor of this computer. */
+  readonly thisCpu?: boolean
+  readonly oneDevice?: boolean
   readonly severalDevices?: boolean
-  /** For a world that records. */
   readonly record?: boolean
+  /** Of an operation. */
+  readonly variant?: string
+  readonly shape?: string
+  readonly dtype?: string
+  readonly shard?: string
 }
 
-export function emit(source: Source, options: EmitOptions): Emitted {
-  const { stage, target } = options
-  if (target && stage !== undefined)
-    throw new UsageError(
-      `--target ${target} --stage ${stage}: choose the text of a target, or a stage before it`,
-    )
-  if (target === 'native' && options.shapes.length > 0)
-    throw new UsageError(`--shape ${options.shapes[0]}: a CPU's text does not depend on extents`)
-  const form = target ? targets[target] : staged
-  const kernels = source.kernels.filter(({ name }) => options.kernel === undefined || name === options.kernel)
-  const names = source.kernels.map(({ name }) => name).join(', ')
-  if (kernels.length === 0)
-    throw new UsageError(
-      source.kernels.length === 0
-        ? `${source.file}: exports no kernel; export what kernel(…) returns`
-        : `${source.file}: has no kernel ${options.kernel}; it has ${names}`,
-    )
-  if (options.meta.length > 0 && kernels.length > 1)
-    throw new UsageError(`${source.file}: has several kernels: choose one with --kernel, of ${names}`)
-  const emitted = kernels.map((kernel) =>
-    form(kernel.record({ world: options.ranks, meta: parseMeta(kernel, options.meta) }), options),
-  )
+/** Options that only some forms depend on, as the command line spells them. */
+const spelled = {
+  extents: '--extents',
+  packed: '--packed',
+  thisCpu: '--this-cpu',
+  oneDevice: '--one-device',
+  severalDevices: '--several-devices',
+  record: '--record',
+  meta: '--meta',
+  variant: '--variant',
+  shape: '--shape',
+  dtype: '--dtype',
+  shard: '--shard',
+} as const
+type Specific = keyof typeof spelled
+
+const ofTarget: Readonly<Record<StagedTarget, readonly Specific[]>> = {
+  cuda: ['extents', 'oneDevice', 'severalDevices', 'record'],
+  native: ['packed', 'thisCpu', 'record'],
+  wasm: ['packed', 'record'],
+}
+const ofOperations: readonly Specific[] = ['variant', 'shape', 'dtype', 'shard']
+const ofFiles: readonly Specific[] = ['extents', 'meta']
+
+function refuse(options: EmitOptions, unlike: readonly Specific[], why: string): void {
+  for (const name of unlike)
+    if (options[name] !== undefined && options[name] !== false)
+      throw new UsageError(`${spelled[name]}: ${why}`)
+}
+
+/** Refuses options that change nothing in what is printed. */
+function expectApplicable(options: EmitOptions): void {
+  const { target, stage } = options
+  if (stage !== undefined) expectStage(target ?? 'cuda', stage, stageNames(target ?? 'cuda'))
+  const facts = [...new Set(Object.values(ofTarget).flat())]
+  if (target === undefined && (stage === undefined || stage === RECORDED))
+    refuse(options, facts, 'the kernel as written does not depend on it; add --target, or --stage')
+  const own = ofTarget[target ?? 'cuda']
+  const unlike = facts.filter((name) => !own.includes(name))
+  refuse(options, unlike, `${target ?? 'cuda'} kernels do not depend on it; leave it out`)
+}
+
+/** A kernel to print, with the facts of its launch. */
+interface Item extends Given {
+  readonly recorded: KernelIR
+}
+
+function emitAll(items: readonly Item[], options: EmitOptions): Emitted {
+  const { target = 'cuda', stage = options.target ? undefined : RECORDED } = options
+  const of = forms[target]
+  const emitted = items.map(({ recorded, ...given }): Emitted => {
+    if (stage === undefined) return of.text(recorded, given)
+    if (!irStageNames(target).includes(stage)) return { text: of.printed(recorded, given), notes: [] }
+    const ir = of.ir(recorded, stage, given)
+    const notes = (ir.notes ?? []).map((note) => `// note: ${note}\n`)
+    return { text: print(ir, options) + notes.join(''), notes: [] }
+  })
   return {
-    text: emitted.map(({ text }) => text).join('\n'),
-    notes: emitted.flatMap(({ notes }) => notes),
+    text: [...new Set(emitted.map(({ text }) => text))].join('\n'),
+    notes: [...new Set(emitted.flatMap(({ notes }) => notes))],
   }
+}
+
+/** The kernels of a file. */
+export function emit(source: Source, options: EmitOptions): Emitted {
+  refuse(
+    options,
+    ofOperations,
+    `describes an operation, and ${source.file} is a file; extents of its tensors are --extents`,
+  )
+  expectApplicable(options)
+  const { extents = [], meta = [], packed = [] } = options
+  if (packed === true) throw new UsageError('--packed: name the tensors of the file that are packed')
+  const kernels = chosen(source.kernels, options, source.file)
+  if (meta.length > 0 && kernels.length > 1)
+    throw new UsageError(
+      `${source.file}: has several kernels: choose one with --kernel, of ${kernels.map(({ name }) => name).join(', ')}`,
+    )
+  const items = kernels.map((kernel): Item => {
+    const recorded = kernel.record({ world: options.ranks, meta: parseMeta(kernel, meta) })
+    const names = packed === false ? [] : packed
+    for (const name of names) expectTensor(recorded, '--packed', name)
+    return { ...givenBy(options), recorded, shapes: givenExtents(recorded, extents), packed: names }
+  })
+  return emitAll(items, options)
+}
+
+/** The kernels that an operation launches, in its variants, on a machine that is only described. */
+export async function emitOperation(definition: AnyDefinition, options: EmitOptions): Promise<Emitted> {
+  refuse(
+    options,
+    ofFiles,
+    `describes a kernel of a file; ${definition.name} has --shape and chooses its own tiles`,
+  )
+  expectApplicable(options)
+  const { ranks, target = 'cuda', packed = false } = options
+  const dtype = dtypeCalled(options.dtype ?? definition.defaults.dtype)
+  const [shape] = shapesOf(definition, options.shape, undefined)
+  const layout = layoutOf(definition, { shard: options.shard ?? usualShard })
+  const isPacked = Array.isArray(packed) ? packed.length > 0 : packed
+  if (Array.isArray(packed) && packed.length > 0)
+    throw new UsageError(
+      `--packed ${packed.join(' ')}: ${definition.name} packs its weights; leave the names out`,
+    )
+  const all: Item[] = []
+  for (const variant of variantsOf(definition, options.variant ?? 'all')) {
+    const { world, launches } = describedWorld(machineFor(target, ranks, options.severalDevices ?? false))
+    const operation = definition.make(world, { ...definition.defaults, ...layout, shape, dtype, variant })
+    if (isPacked) await operation.pack()
+    operation.launch()
+    for (const launch of launches) {
+      const { kernel } = launch
+      if (options.kernel !== undefined && kernel.name !== options.kernel) continue
+      const recorded = kernel.record({ world: ranks, meta: launch.options.meta as Meta | undefined })
+      all.push({ ...givenBy(options), recorded, ...launchFacts(launch) })
+    }
+  }
+  if (all.length === 0)
+    throw new UsageError(
+      `--kernel ${options.kernel}: ${definition.name} launches no kernel of that name here`,
+    )
+  return emitAll(all, options)
+}
+
+/** The machine that operations choose their tiles for: an H200, or CPU threads. */
+function machineFor(target: StagedTarget, ranks: number, severalDevices: boolean): Machine {
+  if (target === 'cuda') return severalDevices ? oneEach(h200, ranks) : sharedOut(h200, ranks)
+  return cpuMachine(target, ranks, target === 'wasm' ? { panelSteps: 512 } : {})
+}
+
+function givenBy({ record, severalDevices, thisCpu }: EmitOptions): Given {
+  return { record, severalDevices, ...(thisCpu && { processor: processorHere() }) }
+}
+
+function processorHere() {
+  const engine = nativeEngine()
+  if ('unavailable' in engine) throw new UsageError(`--this-cpu: ${engine.unavailable}`)
+  return engine.machine
+}
+
+function chosen(kernels: readonly Kernel[], { kernel }: EmitOptions, file: string): readonly Kernel[] {
+  const found = kernels.filter(({ name }) => kernel === undefined || name === kernel)
+  if (found.length > 0) return found
+  throw new UsageError(
+    kernels.length === 0
+      ? `${file}: exports no kernel; export what kernel(…) returns`
+      : `${file}: has no kernel ${kernel}; it has ${kernels.map(({ name }) => name).join(', ')}`,
+  )
+}
+
+function expectTensor(ir: KernelIR, option: string, name: string): number {
+  const tensors = ir.body.params.flatMap((param) =>
+    param.type.kind === 'tensor' ? [{ name: String(param.attributes.name), rank: param.type.rank }] : [],
+  )
+  const tensor = tensors.find((one) => one.name === name)
+  if (tensor) return tensor.rank
+  throw new UsageError(
+    `${option} ${name}: ${ir.name} has no tensor ${name}; it has ${tensors.map((one) => one.name).join(', ') || 'none'}`,
+  )
+}
+
+/** From --extents NAME=4096x4096. */
+function givenExtents(ir: KernelIR, extents: readonly string[]): Record<string, readonly number[]> {
+  const given = extents.map((one): [string, number[]] => {
+    const [, name, sizes] = /^(\w+)=(\d+(?:x\d+)*)$/.exec(one) ?? []
+    if (name === undefined)
+      throw new UsageError(`--extents ${one}: write NAME=4096x4096, and name the file before --extents`)
+    return [name, sizes.split('x').map(Number)]
+  })
+  for (const [name, shape] of given) {
+    const rank = expectTensor(ir, '--extents', name)
+    if (shape.length !== rank)
+      throw new UsageError(`--extents ${name}: ${rank} extents are wanted, not ${shape.length}`)
+  }
+  return Object.fromEntries(given)
 }
 
 function parseMeta(kernel: Kernel, given: readonly string[]): Meta {

@@ -4,17 +4,18 @@
  * stderr), 130 and 143 ended by SIGINT and SIGTERM. Commands are loaded when they are used.
  */
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError, Option } from 'commander'
 import { packageFile } from '../files.ts'
 import type { AuditCommand } from './audit.ts'
 import type { BenchCommand } from './bench.ts'
-import type { Target } from './emit.ts'
+import type { EmitOptions } from './emit.ts'
 import { describeError, UsageError } from './errors.ts'
 import { interruptible } from './interrupt.ts'
 import type { Source } from './load.ts'
-import { checkDefaults, checkedStages, positive, stageNames, whole } from './options.ts'
+import { allStages, checkDefaults, checkedStages, expectStage, positive, whole } from './options.ts'
+import { irStageNames, stagedTargets, stageNames, type StagedTarget } from '../targets/stages.ts'
 import type { TuneCommand } from './tune.ts'
 
 const { version } = JSON.parse(readFileSync(fileURLToPath(packageFile('package.json')), 'utf8')) as {
@@ -70,9 +71,17 @@ program
   .addOption(
     new Option(
       '--stage <stage>',
-      'one form of the kernels: as written, or after a stage for a GPU (default: recorded, and the last one)',
-    ).choices(stageNames),
+      'one form of the kernels: as written, or after a stage of the target (default: recorded, and the last one)',
+    ).choices(allStages),
   )
+  .addOption(
+    new Option('--target <target>', 'the target whose last stage is explored (default: cuda)').choices(
+      stagedTargets,
+    ),
+  )
+  .option('--one-device', 'for cuda: all ranks share one GPU (default)')
+  .addOption(new Option('--several-devices', 'for cuda: ranks may be on several GPUs').conflicts('oneDevice'))
+  .option('--record', 'for a world that records')
   .option('--json', 'print one JSON document')
   .addHelpText(
     'after',
@@ -82,8 +91,8 @@ Examples:
   arke check kernels/*.ts --ranks 8 --schedules 5000
   arke check kernel.ts --limit 0 --schedules 1 --seed 42    see one random schedule again
 
-A kernel is checked as written and as it is launched on a GPU, in the stage from which its text is written: for an H200, with all
-ranks on one device, and for the extents of the scenario's tensors. docs/memory-model.md says what of the hardware is not modelled.
+A kernel is checked as written and in the last stage of the target, from which its text is written. By default that is an H200 with
+all ranks on one device. Extents are those of the scenario's tensors. docs/memory-model.md lists what of the hardware is not modelled.
 
 Exits with 1 if anything was found, with 2 if a scenario or a kernel could not be checked. Notes are not findings: they say,
 among others, which products would not use the matrix unit of a GPU, and which fragments would not fit in its registers.`,
@@ -93,6 +102,10 @@ among others, which products would not use the matrix unit of a GPU, and which f
       throw new UsageError(
         '--limit 0 --schedules 0: neither a search nor random schedules; leave one of them out',
       )
+    const { target = 'cuda', stage, severalDevices } = options
+    if (stage !== undefined) expectStage(target, stage, irStageNames(target))
+    if (severalDevices && target !== 'cuda')
+      throw new UsageError(`--several-devices: ${target} kernels do not depend on it; leave it out`)
     showSourcePositions()
     const { check } = await import('./check.ts')
     const { load } = await import('./load.ts')
@@ -110,14 +123,16 @@ among others, which products would not use the matrix unit of a GPU, and which f
       process.exitCode = 2
     })
     let heading = ''
-    const stages = options.stage === undefined ? checkedStages : [options.stage]
+    const stages = stage === undefined ? checkedStages(target) : [stage]
     const checked = await interruptible(async (interrupt) => {
       const found = await check(
         sources,
         { ...options, stages, interrupt },
         {
           onProgress: (run, schedules) =>
-            progress.show(() => `${run.scenario}, ${run.ranks} ranks, ${run.stage}: ${schedules} schedules`),
+            progress.show(
+              () => `${run.scenario}, ${run.ranks} ranks, ${report.stageOf(run)}: ${schedules} schedules`,
+            ),
           onRun(run) {
             if (options.json) return
             progress.clear()
@@ -194,29 +209,32 @@ docs/audit.md says how to record a good trace. Exits with 2 and one line if ther
 program
   .command('emit')
   .description('print what a kernel becomes')
-  .argument('<file>', 'a file that exports kernels')
+  .argument('<file>', 'a file that exports kernels, or an operation such as all-gather-gemm')
   .option('--kernel <name>', 'one of its kernels (default: all)')
   .addOption(
     new Option(
-      '--stage <stage>',
-      'recorded: as written (default); others: after a stage for a GPU, of which the last one becomes text',
-    ).choices(stageNames),
+      '--target <target>',
+      'the text that a target compiles; cuda: CUDA C++; native: C++; wasm: the code that becomes WebAssembly',
+    ).choices(stagedTargets),
   )
   .addOption(
     new Option(
-      '--target <target>',
-      'what a target makes of it; cuda: CUDA C++; native: C++ for a processor with AVX2',
-    ).choices(['cuda', 'native']),
+      '--stage <stage>',
+      'the kernel after a stage of the target (default: as written, or the text of --target)',
+    ).choices(allStages),
   )
-  .option(
-    '--shape <name=extents...>',
-    'extents of tensors that a kernel for a GPU is specialised for, such as a=4096x4096 (default: 1024 each)',
-  )
-  .option('--one-device', 'all ranks share one GPU (default)')
-  .addOption(new Option('--several-devices', 'ranks may be on several GPUs').conflicts('oneDevice'))
+  .option('--extents <name=extents...>', 'cuda: extents of tensors, such as a=4096x4096 (default: 1024 each)')
+  .option('--one-device', 'cuda: all ranks share one GPU (default)')
+  .addOption(new Option('--several-devices', 'cuda: ranks may be on several GPUs').conflicts('oneDevice'))
+  .option('--packed [tensors...]', 'native, wasm: tensors that are packed; of an operation, its weights')
+  .option('--this-cpu', 'native: for the processor of this computer (default: any with AVX2)')
   .option('--record', 'for a world that records')
   .option('--ranks <n>', 'world size it is specialised for, 1 to 64', ranks, 2)
   .option('--meta <key=value...>', "meta-parameters that differ from the kernel's defaults")
+  .option('--variant <names>', 'of an operation: which variants, with commas between (default: all)')
+  .option('--shape <extents>', 'of an operation: such as M=64,N=1024,K=2048')
+  .option('--dtype <dtype>', 'of an operation: f32, f16 or bf16')
+  .option('--shard <axis>', 'of an operation with several layouts: K or M')
   .option('--sites', "append the author's line to each operation")
   .addHelpText(
     'after',
@@ -224,19 +242,26 @@ program
 Examples:
   arke emit examples/06-message-passing.ts
   arke emit examples/07-all-gather-gemm.ts --kernel allGatherGemm --stage lowered --meta BM=64 BN=64
-  arke emit examples/07-all-gather-gemm.ts --target cuda --shape a=4096x1024 b=8192x4096
-  arke emit examples/07-all-gather-gemm.ts --target native
+  arke emit examples/07-all-gather-gemm.ts --target cuda --extents a=4096x1024 b=8192x4096
+  arke emit examples/07-all-gather-gemm.ts --target cuda --stage decide
+  arke emit all-gather-gemm --variant fused --shape M=16,N=3584,K=8192 --dtype bf16 --ranks 8 --target cuda
 
-For the same extents, ranks and devices, CUDA text is what a world launches, byte by byte. It begins with what it assumes of shapes
-and alignment. Notes, also on stderr, say which products do not use the matrix
-unit and which fragments do not fit in registers.`,
+Stages:
+${stagedTargets.map((target) => `  ${target.padEnd(7)} ${stageNames(target).join(', ')}, text`).join('\n')}
+
+The text of cuda and native is what a world compiles for the same facts, byte by byte, and states these facts in a comment. An
+operation is emitted for an H200 or for CPU threads. Notes, also on stderr, say which products do not use the matrix unit and which
+fragments do not fit in registers.`,
   )
-  .action(async (file: string, options: EmitCommand) => {
+  .action(async (file: string, options: EmitOptions) => {
     showSourcePositions()
     const { load } = await import('./load.ts')
-    const { emit } = await import('./emit.ts')
-    const { meta = [], shape = [], ...rest } = options
-    const { text, notes } = emit(await load(file), { ...rest, meta, shapes: shape })
+    const { emit, emitOperation } = await import('./emit.ts')
+    const { operationNamed } = await import('./benchOptions.ts')
+    const operation = existsSync(file) ? undefined : operationNamed(file)
+    const { text, notes } = operation
+      ? await emitOperation(operation, options)
+      : emit(await load(file), options)
     for (const note of notes) process.stderr.write(`note: ${note}\n`)
     process.stdout.write(text)
   })
@@ -355,20 +380,11 @@ interface CheckCommand {
   readonly preemptions: number
   readonly limit: number
   readonly stage?: string
-  readonly json?: boolean
-}
-interface EmitCommand {
-  readonly kernel?: string
-  readonly stage?: string
+  readonly target?: StagedTarget
   readonly severalDevices?: boolean
   readonly record?: boolean
-  readonly target?: Target
-  readonly shape?: string[]
-  readonly ranks: number
-  readonly meta?: string[]
-  readonly sites?: boolean
+  readonly json?: boolean
 }
-
 /** Positions in errors and findings are the author's, not those of what was made of the source. Costs time for each module. */
 function showSourcePositions(): void {
   process.setSourceMapsEnabled(true)

@@ -1,5 +1,7 @@
 /** Values of options, read strictly: a number is a whole number in its range; and their defaults. */
 import { InvalidArgumentError } from 'commander'
+import { irStageNames, lastStage, stagedTargets, stageNames, type StagedTarget } from '../targets/stages.ts'
+import { UsageError } from './errors.ts'
 
 export function whole(least: number, most = Number.MAX_SAFE_INTEGER): (text: string) => number {
   return (text) => {
@@ -14,11 +16,19 @@ export function whole(least: number, most = Number.MAX_SAFE_INTEGER): (text: str
   }
 }
 
-/** The stages of a kernel for a GPU: as recorded first, then what becomes text (targets/cuda/facts.ts, which takes a while to load). */
-export const stageNames = ['recorded', 'simplified', 'lowered', 'courier', 'layouts', 'words', 'order']
+/** All names that `--stage` may have, of any target; `expectStage` refuses one that its target does not have. */
+export const allStages: readonly string[] = [...new Set(stagedTargets.flatMap(stageNames))]
 
-/** What `check` explores where the command does not say otherwise: as written, and what is launched on a GPU. */
-export const checkedStages: readonly string[] = ['recorded', 'order']
+/** The stages that `check` explores unless the command names one: the kernel as written, and the one that the target runs. */
+export const checkedStages = (target: StagedTarget): string[] => [
+  ...new Set([irStageNames(target)[0], lastStage(target)]),
+]
+
+/** Refuses a stage that the target does not have. */
+export function expectStage(target: StagedTarget, stage: string, names: readonly string[]): void {
+  if (!names.includes(stage))
+    throw new UsageError(`--stage ${stage}: ${target} has no such stage here; it has ${names.join(', ')}`)
+}
 
 /** What `check` does where the command does not say otherwise. */
 export const checkDefaults = { schedules: 1000, seed: 1, preemptions: 2, limit: 10_000 }

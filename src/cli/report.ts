@@ -8,10 +8,14 @@ import { checkDefaults } from './options.ts'
 
 export const plural = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`
 
+/** "order (cuda, H200, one device)" */
+export const stageOf = ({ stage, facts }: Pick<Run, 'stage' | 'facts'>): string =>
+  facts === undefined ? stage : `${stage} (${facts})`
+
 /** "2 ranks, recorded: …: ok" */
 export function runLine(run: Run): string {
   const { search, random, findings, repeated, problem } = run
-  const where = `${plural(run.ranks, 'rank')}, ${run.stage}`
+  const where = `${plural(run.ranks, 'rank')}, ${stageOf(run)}`
   if (problem !== undefined) return `${where}: not checked: ${run.isKnownProblem ? 'as above' : problem}`
   // Where the search finds something, no random schedules follow.
   const parts = [
@@ -65,14 +69,20 @@ export function findingBlock({ finding, seed }: FoundBy, run: Run): string {
     if (source) lines.push(...source.map((line) => `    ${line}`))
   }
   const origin = seed === undefined ? 'found by the search' : `found with seed ${seed}`
-  lines.push(`  scenario "${run.scenario}", ${plural(run.ranks, 'rank')}, ${run.stage}; ${origin}`)
+  lines.push(`  scenario "${run.scenario}", ${plural(run.ranks, 'rank')}, ${stageOf(run)}; ${origin}`)
   lines.push(`  again: ${again(run, seed)}`)
   return lines.join('\n')
 }
 
 /** The command that shows the finding, and no other scenario. */
-function again({ file, scenario, ranks, stage, search }: Run, seed: number | undefined): string {
-  const how = [`${arke} check ${quote(file)} --scenario ${quote(scenario)} --ranks ${ranks} --stage ${stage}`]
+function again(
+  { file, scenario, ranks, stage, factOptions = [], search }: Run,
+  seed: number | undefined,
+): string {
+  const how = [
+    `${arke} check ${quote(file)} --scenario ${quote(scenario)} --ranks ${ranks} --stage ${stage}`,
+    ...factOptions,
+  ]
   if (seed !== undefined) how.push(`--limit 0 --schedules 1 --seed ${seed}`)
   else if (search) {
     how.push(`--preemptions ${search.preemptions} --schedules 0`)
@@ -158,6 +168,7 @@ export function toJson(checked: Checked, version: string): unknown {
         scenario: run.scenario,
         ranks: run.ranks,
         stage: run.stage,
+        ...(run.facts !== undefined && { facts: run.facts }),
         seed,
         parties: finding.parties.map(partyToJson),
       })),

@@ -54,6 +54,8 @@ export interface KernelIR {
   readonly meta: Readonly<Record<string, unknown>>
   /** The last stage that it has passed: `recorded`, or one of a target's list (stages.ts). */
   readonly stage: string
+  /** Ops that its stages have replaced. The verifier rejects a kernel that contains one. */
+  readonly removed?: readonly OpName[]
   /** Tensors whose words may carry the epochs of flags, by name: see `tensor`. */
   readonly carried?: Readonly<Record<string, string>>
   /** What passes want the author to know. */

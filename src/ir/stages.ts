@@ -1,43 +1,45 @@
 /**
- * Stages: what a kernel passes through between its author and its text. A target has one list of them, which begins with those
- * of this file. Each has a name, and what it makes is verified and can be printed (`arke emit --stage`) and checked
- * (`arke check --stage`).
+ * Stages: the named steps of a kernel between its author and its text. Each target has one list of them (targets/stages.ts). The
+ * IR after every pass of a stage is verified. `arke emit --stage` prints it and `arke check --stage` explores it.
  */
 import type { KernelIR } from './node.ts'
+import type { OpName } from './ops/table.ts'
 import { removeDead } from './passes/dead.ts'
 import { fold } from './passes/fold.ts'
 import { lowerPipelines } from './passes/pipeline.ts'
 import { verify } from './verify.ts'
 
-/** `Facts` is what a target knows of the world and the arguments that a kernel is for. */
+/** A step of a target's list. `Facts` is the record by which the target specialises a kernel. */
 export interface Stage<Facts = unknown> {
   readonly name: string
-  readonly summary: string
   readonly passes: readonly ((ir: KernelIR, facts: Facts) => KernelIR)[]
+  /** Ops that no kernel contains after this stage. */
+  readonly removes?: readonly OpName[]
 }
 
-/** What the author wrote: every list begins with it. */
+/** The name of the kernel as written: every list begins with it. */
 export const RECORDED = 'recorded'
 
-/** Stages that know no target, in order. */
-export const commonStages: readonly Stage[] = [
-  {
-    name: 'simplified',
-    summary: 'constants are folded, and what nobody needs is removed',
-    passes: [fold, removeDead],
-  },
-  {
-    name: 'lowered',
-    summary: 'pipelines are roles with rings of buffers, asynchronous copies and barriers',
-    passes: [lowerPipelines, fold, removeDead],
-  },
-]
+/** Constants are folded, and dead code is removed. */
+export const simplified: Stage = { name: 'simplified', passes: [fold, removeDead] }
 
-/** What the given stages, which follow the kernel's own, make of it. */
+/** Pipelines become roles with rings of buffers, asynchronous copies and barriers. */
+export const pipelined: Stage = {
+  name: 'lowered',
+  passes: [lowerPipelines, fold, removeDead],
+  removes: ['pipeline'],
+}
+
+/** Stages that know no target, in order. */
+export const commonStages: readonly Stage[] = [simplified, pipelined]
+
+/** The kernel after the given stages, which follow its own. */
 export function through<Facts>(given: KernelIR, stages: readonly Stage<Facts>[], facts: Facts): KernelIR {
   let ir = given
-  for (const { name, passes } of stages)
-    for (const pass of passes) expectSound((ir = { ...pass(ir, facts), stage: name }))
+  for (const { name, passes, removes = [] } of stages) {
+    const removed = [...(ir.removed ?? []), ...removes]
+    for (const pass of passes) expectSound((ir = { ...pass(ir, facts), stage: name, removed }))
+  }
   return ir
 }
 

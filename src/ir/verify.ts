@@ -7,7 +7,7 @@
  *  4. A role captures no fragment: registers belong to the warpgroups that computed them. (Scalars are uniform.)
  *  5. `roles` are not nested, `teams` stand outside roles, and `pipeline` stands in none: it becomes roles itself.
  *  6. Shared tiles and barriers are declared at the top of the kernel: every program has them from start to end.
- *  7. A lowered kernel holds no `pipeline`.
+ *  7. A kernel contains no op that one of its stages has replaced: none has a `pipeline` once it is lowered.
  *  8. `last` stands in no loop: it counts one arrival a program.
  */
 import { analysis } from './analysis.ts'
@@ -86,8 +86,7 @@ function expectValid(ir: KernelIR): void {
       fail(node, 'stands in a loop, but it counts one arrival a program: put it behind the loop')
     if (allowed === 'top' && place.depth > 0)
       fail(node, 'declare it at the top of the kernel, outside loops, branches and roles')
-    if (!['recorded', 'simplified'].includes(ir.stage) && node.op === 'pipeline')
-      fail(node, 'is left in lowered IR')
+    if (ir.removed?.includes(node.op)) fail(node, `is left in ${ir.stage} IR`)
   }
 
   const expectType = (node: Node): void => {

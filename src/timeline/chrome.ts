@@ -30,6 +30,8 @@ export interface ChromeOptions {
   clocks?: readonly { readonly offset: number; readonly drift: number }[]
   /** Draw arrows from launches to device work; true by default. */
   flows?: boolean
+  /** How the recorded kernels differ from those that run when nothing is recorded, besides their log. */
+  recordedUnlike?: readonly string[]
 }
 
 /** The description of a rank in the `arke` metadata. */
@@ -56,7 +58,7 @@ const PIECE = 1 << 16
 /** Generates the trace in pieces of some tens of kilobytes. */
 export function* writeChrome(
   { ranks, names }: Timeline,
-  { clocks, flows = true }: ChromeOptions = {},
+  { clocks, flows = true, recordedUnlike }: ChromeOptions = {},
 ): Generator<string> {
   let threads = 1
   const placed = ranks.map((rank, index) => {
@@ -78,7 +80,7 @@ export function* writeChrome(
     device: rank.device,
     tracks: rank.tracks.map(({ role, owner, id }) => [role, owner, id]),
   }))
-  const arke = { version: CHROME_VERSION, origin: String(origin), ranks: described }
+  const arke = { version: CHROME_VERSION, origin: String(origin), ranks: described, recordedUnlike }
   yield `{"arke":${JSON.stringify(arke)},\n"displayTimeUnit":"ns","traceEvents":[`
 
   const texts = names.map((name) => JSON.stringify(name))

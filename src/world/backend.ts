@@ -94,6 +94,8 @@ export interface Backend<P extends Part, M> {
   onIdle: () => void
   /** The shortest time that its clock tells from none, in nanoseconds. */
   readonly clockTick: number
+  /** Where it records: how kernels that were loaded differ from those of a world that does not, besides their log. */
+  readonly unlike: ReadonlySet<string>
   expectRunning(): void
 
   load(wanted: Wanted): Loaded<P>

@@ -65,6 +65,10 @@ export abstract class HeapWorld<
     }
   }
 
+  override get recordedUnlike(): readonly string[] {
+    return [...this.backend.unlike]
+  }
+
   override get clockTick(): number {
     return this.backend.clockTick
   }

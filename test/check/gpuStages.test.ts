@@ -12,7 +12,8 @@ import { print } from '../../src/ir/print.ts'
 import { explore } from '../../src/targets/check/explore.ts'
 import { marked, unmarked } from '../../src/targets/check/words.ts'
 import { marksOf } from '../../src/ir/ops/index.ts'
-import { atStage, specialise, stageNames, usualWorld, type Shapes } from '../../src/targets/cuda/facts.ts'
+import { atStage, specialise, usualWorld, type Shapes } from '../../src/targets/cuda/facts.ts'
+import { irStageNames } from '../../src/targets/stages.ts'
 
 type Change = (ir: KernelIR) => KernelIR
 const same: Change = (ir) => ir
@@ -153,7 +154,7 @@ describe('engines', () => {
     ['copies of what threads stored', filled],
     ['tiles that threads read', refilled],
   ])('are in order with threads: %s', async (_, subject) => {
-    for (const stage of stageNames) expect(await kinds(subject, same, stage), stage).toEqual([])
+    for (const stage of irStageNames('cuda')) expect(await kinds(subject, same, stage), stage).toEqual([])
   })
 
   it('need a fence before they read what threads stored in shared memory', async () => {
@@ -188,7 +189,7 @@ describe('words that carry epochs', () => {
   })
 
   it('are all there, in any schedule', async () => {
-    for (const stage of stageNames) expect(await kinds(words, same, stage), stage).toEqual([])
+    for (const stage of irStageNames('cuda')) expect(await kinds(words, same, stage), stage).toEqual([])
   })
 
   it('are missed where they were not sent', async () => {

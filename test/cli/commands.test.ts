@@ -4,9 +4,8 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { emit } from '../../src/cli/emit.ts'
 import { load } from '../../src/cli/load.ts'
-import { checkedStages, stageNames } from '../../src/cli/options.ts'
 import { Progress } from '../../src/cli/progress.ts'
-import * as facts from '../../src/targets/cuda/facts.ts'
+import { irStageNames, stageNames } from '../../src/targets/stages.ts'
 import { arke, authorFolder, placeOf, project, root } from './arke.ts'
 
 const file = authorFolder()
@@ -59,16 +58,49 @@ export const nothing = kernel('nothing', { x: tensor(f32, 1) }, () => {})
     expect(stdout).not.toContain('pipeline(')
   })
 
-  it('shows every stage of a kernel for a GPU', async () => {
+  it('shows every stage of a kernel, for every target', async () => {
     const fused = ['emit', 'examples/07-all-gather-gemm.ts', '--kernel', 'allGatherGemm', '--stage']
     const source = await load(join(root, fused[1]))
-    for (const stage of stageNames) {
-      const { text } = emit(source, { kernel: 'allGatherGemm', stage, ranks: 2, meta: [], shapes: [] })
-      expect(text).toContain(`// ${stage}, world=2`)
-    }
+    expect(stageNames('cuda')).toContain('decide')
+    expect(stageNames('native')).toEqual(['recorded', 'simplified', 'code'])
+    for (const target of ['cuda', 'native', 'wasm'] as const)
+      for (const stage of stageNames(target)) {
+        const { text } = emit(source, { kernel: 'allGatherGemm', target, stage, ranks: 2 })
+        const isIR = irStageNames(target).includes(stage)
+        expect(text).toContain(isIR ? `// ${stage}, world=2` : '// allGatherGemm, for 2 ranks')
+      }
     expect((await arke(...fused, 'order')).stdout).toMatch(/fence\.async\(space=all\)|meet\(\)/)
-    expect(stageNames).toEqual(facts.stageNames)
-    expect(stageNames).toEqual(expect.arrayContaining([...checkedStages, facts.LAST_STAGE]))
+  })
+
+  it('shows the decisions behind CUDA text', async () => {
+    const source = await load(join(root, 'examples/07-all-gather-gemm.ts'))
+    const { text } = emit(source, { kernel: 'allGatherGemm', target: 'cuda', stage: 'decide', ranks: 2 })
+    const sections = ['roles', 'layouts', 'copies', 'products', 'shared memory', 'loops', 'start and end']
+    for (const title of sections) expect(text).toMatch(new RegExp(`^${title}`, 'm'))
+    expect(text).toMatch(/^ {2}copy\.async at \S+: by TMA, /m)
+    expect(text).toMatch(/^ {2}dot at \S+: wgmma/m)
+    expect(text).toMatch(/^ {2}producer: 1 thread of 4 warps from thread 0; \d+ registers per thread/m)
+    expect(text).toMatch(/tiles in groups of 8 rows$/m)
+  })
+
+  it('shows the code that becomes WebAssembly', async () => {
+    const source = await load(join(root, 'examples/06-message-passing.ts'))
+    const { text } = emit(source, { target: 'wasm', ranks: 2 })
+    expect(text).toMatch(/^run\(launch: ptr, frame: ptr, slot: ptr\): i32 {2}\/\/ entry 0$/m)
+    expect(text).toMatch(/call wait_flag\(/)
+    expect(text).not.toContain('record_event')
+    expect(emit(source, { target: 'wasm', ranks: 2, record: true }).text).toContain('call record_event(')
+  })
+
+  it('prints the kernels that an operation launches', async () => {
+    const args = ['--variant', 'fused', '--shape', 'M=16,N=3584,K=8192', '--dtype', 'bf16', '--ranks', '8']
+    const { code, stdout } = await arke('emit', 'all-gather-gemm', ...args, '--target', 'cuda')
+    expect(code).toBe(0)
+    expect(stdout).toContain('// allGatherGemmFusedByShard, for 8 ranks; BM = 16, ')
+    // A rank's shard of K: 8192 / 8.
+    expect(stdout).toContain('//   a: starts at a multiple of 16 bytes; extents are multiples of [16, 1024];')
+    const packed = await arke('emit', 'all-gather-gemm', '--variant', 'bsp', '--packed', '--target', 'native')
+    expect(packed.stdout).toContain('//   packed tensors: b\n')
   })
 
   describe('of a product without the matrix unit', () => {
@@ -86,7 +118,7 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
     )
 
     it('says so on stderr and in the CUDA text, and what the text assumes', async () => {
-      const { code, stdout, stderr } = await arke('emit', path, '--target', 'cuda', '--shape', 'a=64x64')
+      const { code, stdout, stderr } = await arke('emit', path, '--target', 'cuda', '--extents', 'a=64x64')
       expect(code).toBe(0)
       expect(stderr).toMatch(new RegExp(`^${note.source}$`))
       expect(stdout).toMatch(new RegExp(`^// ${note.source}`, 'm'))
@@ -113,7 +145,7 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
     expect(code).toBe(0)
     expect(stdout).toContain('__global__ void __launch_bounds__(384, 1) allGatherGemm(')
     expect(stdout).toContain('tma_load_3d(')
-    const odd = await arke(...fused, '--shape', 'a=4096x1001')
+    const odd = await arke(...fused, '--extents', 'a=4096x1001')
     expect(odd.code).toBe(0)
     expect(odd.stdout).not.toContain('tma_load_3d(a_tile')
     expect((await arke(...fused, '--one-device')).stdout).toBe(stdout)
@@ -122,15 +154,22 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
   })
 
   it.each([
-    [['--target', 'cuda', '--shape', 'a'], '--shape a: write NAME=4096x4096'],
-    [['--target', 'cuda', '--shape', 'q=3'], '--shape q: allGatherGemm has no tensor q; it has a, b, c'],
-    [['--target', 'cuda', '--shape', 'a=3'], '--shape a: 2 extents are wanted, not 1'],
-    [['--target', 'metal'], "argument 'metal' is invalid. Allowed choices are cuda, native."],
-    [['--target', 'native', '--stage', 'lowered'], '--target native --stage lowered: '],
-    [['--target', 'native', '--shape', 'a=8x8'], "--shape a=8x8: a CPU's text does not depend on extents"],
-    [['--target', 'cuda', '--stage', 'recorded'], '--target cuda --stage recorded: '],
+    [['--target', 'cuda', '--extents', 'a'], '--extents a: write NAME=4096x4096'],
+    [['--target', 'cuda', '--extents', 'q=3'], '--extents q: allGatherGemm has no tensor q; it has a, b, c'],
+    [['--target', 'cuda', '--extents', 'a=3'], '--extents a: 2 extents are wanted, not 1'],
+    [['--target', 'cuda', '--shape', 'M=3'], '--shape: describes an operation, and examples/07'],
+    [['--target', 'cuda', '--packed', 'b'], '--packed: cuda kernels do not depend on it'],
+    [['--target', 'metal'], "argument 'metal' is invalid. Allowed choices are cuda, native, wasm."],
+    [
+      ['--target', 'native', '--stage', 'lowered'],
+      '--stage lowered: native has no such stage here; it has recorded',
+    ],
+    [['--target', 'native', '--extents', 'a=8x8'], '--extents: native kernels do not depend on it'],
+    [['--target', 'native', '--several-devices'], '--several-devices: native kernels do not depend on it'],
+    [['--target', 'native', '--packed', 'q'], '--packed q: allGatherGemm has no tensor q; it has a, b, c'],
+    [['--record'], '--record: the kernel as written does not depend on it'],
     [['--stage', 'cuda'], "argument 'cuda' is invalid. Allowed choices are recorded, simplified,"],
-    [['--stage', 'order', '--shape', 'a=8'], '--shape a: 2 extents are wanted, not 1'],
+    [['--stage', 'order', '--extents', 'a=8'], '--extents a: 2 extents are wanted, not 1'],
     [['--one-device', '--several-devices'], "'--several-devices' cannot be used with option '--one-device'"],
     [['--target', 'cuda', '--meta', 'BM=4096'], 'examples/07-all-gather-gemm.ts:'],
   ])('refuses %j in one line', async (args, message) => {

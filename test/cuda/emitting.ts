@@ -10,7 +10,7 @@ const names =
     ' ',
   )
 
-type Options = Pick<EmitFacts, 'record' | 'words'>
+type Options = Pick<EmitFacts, 'record'>
 
 /** Emits with every tensor of one shape: all that the emitter knows of them is what divides their extents. */
 export function emit(

@@ -44,8 +44,7 @@ function shipped(name: string, kernel: Pick<Kernel, 'record'>, meta: Meta, shape
   )
   return {
     name,
-    emit: (options = {}) =>
-      emitCuda(lower(kernel.record({ world: WORLD, meta })), { tensors, words: true, ...options }),
+    emit: (options = {}) => emitCuda(lower(kernel.record({ world: WORLD, meta })), { tensors, ...options }),
   }
 }
 

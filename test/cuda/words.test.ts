@@ -74,7 +74,7 @@ const fetched = (G: number, splits = 1) =>
     )
   })
 
-const sourceOf = (made: Kernel, facts = { words: true } as object): string => {
+const sourceOf = (made: Kernel, facts = {} as object): string => {
   const [sums, stats] = [factsOf([2, 4, 8, D]), factsOf([2, 4, 2, 8])]
   const tensors = { x: factsOf([1, 8, D]), out: factsOf([1, 1, 8, D]), sums, stats }
   return emitCuda(lower(made.record({ world: 4 })), { tensors, ...facts }).source
@@ -96,15 +96,14 @@ describe('words that carry epochs', () => {
   })
 
   it.each([
-    ['where nobody wants them', exchange(8), {}],
-    ['where waits are written down', exchange(8), { words: true, record: true }],
+    ['where waits are written down', exchange(8), { record: true }],
     [
       'where a tile is copied',
       exchange(8, (t, { sums }) => {
         const place = sums as Parameters<typeof store>[1]['sums']
         t.copy(place.pick(0).pick(0).tile([0, 0], [8, D]), t.shared(f32, [8, D]))
       }),
-      { words: true },
+      {},
     ],
   ])('are not %s', (_, made, facts) => {
     expect(sourceOf(made, facts)).toMatch(/flag_store.*flag_wait/s)
@@ -172,7 +171,7 @@ describe('words that carry epochs', () => {
     const [isHad, body, shape = [2, 4, 8, D]] = rest
     const made = kernel('made', sumsAlone, body)
     const tensors = { x: factsOf([1, 8, D]), out: factsOf([1, 1, 16, D]), sums: factsOf(shape) }
-    const { source } = emitCuda(lower(made.record({ world: 4 })), { tensors, words: true })
+    const { source } = emitCuda(lower(made.record({ world: 4 })), { tensors })
     expect(/post_word|take_word/.test(source)).toBe(isHad)
     expect(/flag_store|flag_wait/.test(source)).toBe(!isHad)
   })

@@ -12,7 +12,7 @@ import { walk, type KernelIR } from '../../src/ir/node.ts'
 import { KernelError } from '../../src/ir/site.ts'
 import { lower, through } from '../../src/ir/stages.ts'
 import { lowerKernel } from '../../src/targets/cpu/lower/lower.ts'
-import type { LoweringOptions } from '../../src/targets/cpu/executable.ts'
+import type { CpuFacts } from '../../src/targets/cpu/facts.ts'
 import { readClock } from '../../src/targets/cuda/clock.ts'
 import { renderCuda } from '../../src/targets/cuda/emit/emit.ts'
 import {
@@ -102,12 +102,13 @@ const forms: Readonly<Record<GoldenTarget, (ir: KernelIR, launch: Launched) => r
       const named = [
         oneDevice ? 'one-device' : 'several-devices',
         unaligned ? 'unaligned' : 'aligned',
-        recording(record),
+        record ? 'recorded' : 'recording=off',
       ]
       const tensors = tensorFacts(ir, shapes, unaligned)
-      return [named.join(','), cuda(ir, { tensors, words: true, oneDevice, record })]
+      return [named.join(','), cuda(ir, { tensors, oneDevice, record })]
     }
-    if (!isThorough) return [together('least-and-most', [form(false, false, false), form(true, true, true)])]
+    if (!isThorough)
+      return [together('plain-and-recorded', [form(false, false, false), form(true, true, true)])]
     return onOff.flatMap((oneDevice) =>
       onOff.flatMap((unaligned) => onOff.map((record) => form(oneDevice, unaligned, record))),
     )
@@ -181,11 +182,12 @@ const textOf = ({ source, ...recipe }: EmittedKernel): string => withoutLines(`$
 
 function cpu(
   ir: KernelIR,
-  options: LoweringOptions,
+  options: CpuFacts,
   render: (module: ReturnType<typeof lowerKernel>['module']) => Emitted['contents'],
 ): Emitted['contents'] {
   return orRefusal(() => {
-    const { module, sites, needsResidency, ...rest } = lowerKernel(ir, options)
+    // The module is rendered; `unlike` is text for people.
+    const { module, sites, needsResidency, unlike: _, ...rest } = lowerKernel(ir, options)
     const lines = { sites: sites.map(String), needsResidency: String(needsResidency?.site) }
     return { ...render(module), txt: withoutLines(comment({ ...rest, ...lines })) }
   })

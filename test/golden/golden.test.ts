@@ -34,7 +34,7 @@ async function emission(sizes?: readonly number[]): Promise<Emission> {
 
 const header = [
   '# Hashes of what targets make of kernels: target, kernel, facts, hash. Made by ARKE_GOLDEN=update npx vitest run test/golden',
-  '# least-and-most is two texts: several devices, aligned, not recording; one device, unaligned, recording.',
+  '# plain-and-recorded is two texts: several devices, aligned, not recording; one device, unaligned, recording.',
   '# A line of native or wasm is two texts: not recording; recording.',
 ]
 

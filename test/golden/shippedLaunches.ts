@@ -12,11 +12,11 @@ import { gemmTiles } from '../../src/ops/tiles.ts'
 import { Gate } from '../../src/runs/gate.ts'
 import { readBandwidth } from '../../src/runs/bandwidth.ts'
 import type { Numbers } from '../../src/tune/tables.ts'
-import { argumentOf } from '../../src/world/arguments.ts'
 import { intercepted } from '../../src/world/intercept.ts'
-import { isCached } from '../../src/world/machine.ts'
+import { isCached, oneEach, type Machine } from '../../src/world/machine.ts'
+import { cpuMachine, h200 } from '../../src/world/machines.ts'
+import { describedWorld, launchFacts } from '../../src/world/described.ts'
 import type { Launch, World } from '../../src/world/world.ts'
-import { paperMachine, paperWorld } from './paperWorld.ts'
 
 export type GoldenTarget = 'cuda' | 'native' | 'wasm'
 
@@ -36,6 +36,12 @@ export interface Launched {
 
 const worldSizes = [1, 2, 4, 8]
 
+/** Tables of tiles do not know its name. Ranks share the multiprocessors of an H200, and no memory. */
+export function paperMachine(target: GoldenTarget, ranks: number): Machine {
+  if (target !== 'cuda') return cpuMachine(target, ranks, target === 'wasm' ? { panelSteps: 512 } : {})
+  return oneEach({ ...h200, name: 'paper', processors: Math.floor(h200.processors / ranks) }, ranks)
+}
+
 /** What `use` launches on a world of the target; `name` says what that was. */
 async function launched(
   name: string,
@@ -44,7 +50,7 @@ async function launched(
   isThorough: boolean,
   use: (world: World) => unknown,
 ): Promise<Launched[]> {
-  const { world, launches } = paperWorld(target, ranks)
+  const { world, launches } = describedWorld(paperMachine(target, ranks))
   await use(world)
   return launches.map((launch) => ({
     ...asLaunched(`${name}/${launch.kernel.name}`, ranks, launch),
@@ -52,19 +58,14 @@ async function launched(
   }))
 }
 
-function asLaunched(name: string, ranks: number, { kernel, args, options }: Launch): Launched {
-  const given = Object.entries(args).map(([param, value]) => [param, argumentOf(value, 0)] as const)
-  const tensors = given.flatMap(([param, value]) => {
-    const { kind, shape } = value as { readonly kind?: string; readonly shape?: readonly number[] }
-    return kind === 'tensor' || kind === 'packed' ? [[param, kind, shape!] as const] : []
-  })
+function asLaunched(name: string, ranks: number, launch: Launch): Launched {
+  const { kernel, options } = launch
   return {
     name,
     kernel,
     ranks,
     meta: options.meta as Meta | undefined,
-    shapes: Object.fromEntries(tensors.map(([param, , shape]) => [param, shape])),
-    packed: tensors.flatMap(([param, kind]) => (kind === 'packed' ? [param] : [])),
+    ...launchFacts(launch),
     isThorough: false,
   }
 }

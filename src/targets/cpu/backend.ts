@@ -43,12 +43,15 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
 
   // Code
 
+  readonly unlike = new Set<string>()
+
   load(wanted: Wanted): Loaded<CpuPart> {
     const { kernel, ir, rank, stream } = wanted
     if (Object.keys(kernel.params).length > mostParams)
       throw new WorldError(`${kernel.name} has more than ${mostParams} parameters`)
     const executable = this.executables.get(ir, packedIn(wanted))
     const { lowered, number } = executable
+    for (const difference of lowered.unlike) this.unlike.add(difference)
     return {
       resident: this.workers,
       waiting: lowered.needsResidency,

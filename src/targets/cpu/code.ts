@@ -288,6 +288,8 @@ export interface CodeFunction {
  */
 export interface CodeModule {
   readonly name: string
+  /** The facts that it was specialised by, as lines for a comment. */
+  readonly header?: readonly string[]
   readonly machine: Machine
   /** The functions that a worker calls (see `Entry` in abi.ts). */
   readonly entries: readonly CodeFunction[]

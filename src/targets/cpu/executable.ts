@@ -15,14 +15,8 @@ export interface Lowered {
   readonly params: readonly string[]
   /** A source line that makes programs depend on concurrently running programs, or undefined if the kernel has none. */
   readonly needsResidency: { readonly site: Site | undefined } | undefined
-}
-
-export interface LoweringOptions {
-  readonly machine: Machine
-  /** Record programs, waits and remote copies as events. */
-  readonly record?: boolean
-  /** Parameters whose tensors were packed (lower/panels.ts). Products read these tensors in place. */
-  readonly packed?: ReadonlySet<string>
+  /** For a recording kernel: how it differs from the unrecorded kernel, apart from the log. */
+  readonly unlike: readonly string[]
 }
 
 /** The host's side of a CPU target: it compiles Code into bytes that a worker can load. */

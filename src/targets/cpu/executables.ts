@@ -3,9 +3,10 @@
  * events, and the set of packed parameters.
  */
 import type { KernelIR } from '../../ir/node.ts'
-import type { Engine, Lowered, LoweringOptions } from './executable.ts'
+import type { Engine, Lowered } from './executable.ts'
+import type { CpuFacts } from './facts.ts'
 
-export type Lower = (ir: KernelIR, options: LoweringOptions) => Lowered
+export type Lower = (ir: KernelIR, options: CpuFacts) => Lowered
 
 export interface Compiled {
   readonly lowered: Lowered

@@ -1,5 +1,5 @@
 /** Lists the parts of a statement or an expression of Code, for passes that traverse Code. */
-import type { Expression, Local, Statement } from './code.ts'
+import type { CodeFunction, Expression, Local, Statement } from './code.ts'
 
 /** The expressions of the statement itself, without those of nested statements. */
 export function operandsOf(statement: Statement): Expression[] {
@@ -85,4 +85,29 @@ export function childrenOf(expression: Expression): Expression[] {
     default:
       throw new Error(`unknown expression: ${JSON.stringify(expression satisfies never)}`)
   }
+}
+
+/** Every statement of a body, outer ones first. */
+export function eachStatement(body: readonly Statement[], visit: (statement: Statement) => void): void {
+  for (const statement of body) {
+    visit(statement)
+    bodiesOf(statement).forEach((inner) => eachStatement(inner, visit))
+  }
+}
+
+/** The functions that entries reach, callees before callers. */
+export function calleesFirst(entries: readonly CodeFunction[]): CodeFunction[] {
+  const ordered = new Set<CodeFunction>()
+  const open = new Set<CodeFunction>()
+  const visit = (code: CodeFunction): void => {
+    if (ordered.has(code)) return
+    if (open.has(code)) throw new Error(`${code.name} calls itself; Code has no recursion`)
+    open.add(code)
+    eachStatement(code.body, (statement) => {
+      if (statement.kind === 'call') visit(statement.function)
+    })
+    ordered.add(code)
+  }
+  entries.forEach(visit)
+  return [...ordered]
 }

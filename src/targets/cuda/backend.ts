@@ -9,6 +9,7 @@ import { expectTogether } from '../../world/residency.ts'
 import { WorldError } from '../../world/world.ts'
 import { kernelArgument } from './arguments.ts'
 import { DeviceClock } from './clock.ts'
+import { mayCarryEpochs } from './emit/recipe.ts'
 import { executableOf, type Executable } from './executables.ts'
 import { Graphs } from './graphs.ts'
 import { Machine } from './machine.ts'
@@ -23,7 +24,6 @@ interface Code {
 }
 
 export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
-  /** Where it records: how kernels that were loaded differ from those of a world that does not. */
   readonly unlike = new Set<string>()
   readonly target = 'cuda'
   readonly graphs = new Graphs(this)
@@ -46,7 +46,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
     const { ir, rank, stream, values } = wanted
     // One that is new may have to wait, and is made before anything is loaded.
     const queue = this.queue(rank, stream)
-    if (this.facts.words)
+    if (mayCarryEpochs(this.facts))
       for (const name of Object.keys(ir.carried ?? {})) this.#carrying.add(values[name] as object)
     const executable = executableOf(ir, values, this.facts)
     for (const difference of executable.unlike) this.unlike.add(difference)

@@ -6,13 +6,14 @@ import type { KernelIR } from '../../ir/node.ts'
 import { paramName } from '../../ir/ops/index.ts'
 import { commonStages, lower, RECORDED, through } from '../../ir/stages.ts'
 import { factsOf, type EmitFacts } from './emit/recipe.ts'
+import { irStageNames, lastStage } from '../stages.ts'
 import { gpuStages } from './stages.ts'
 
 /** What kernels are told of the world that they are for. */
-export type WorldFacts = Required<Pick<EmitFacts, 'record' | 'oneDevice' | 'words'>>
+export type WorldFacts = Required<Pick<EmitFacts, 'record' | 'oneDevice'>>
 
 /** A world that records nothing, with all its ranks on one GPU. */
-export const usualWorld: WorldFacts = { record: false, oneDevice: true, words: true }
+export const usualWorld: WorldFacts = { record: false, oneDevice: true }
 
 /** Extents by the name of a tensor. */
 export type Shapes = Readonly<Record<string, readonly number[]>>
@@ -37,14 +38,8 @@ export function shapesOf(ir: KernelIR, given: Shapes = {}): Shapes {
   )
 }
 
-/** The names of all stages of a kernel for a GPU, in order. */
-export const stageNames: readonly string[] = [
-  RECORDED,
-  ...[...commonStages, ...gpuStages].map(({ name }) => name),
-]
-
 /** The stage from which text is written. */
-export const LAST_STAGE = stageNames[stageNames.length - 1]
+export const LAST_STAGE = lastStage('cuda')
 
 const known = new WeakMap<KernelIR, Map<string, KernelIR>>()
 
@@ -65,6 +60,7 @@ function make(recorded: KernelIR, stage: string, facts: EmitFacts): KernelIR {
   const common = upTo(commonStages)
   if (common > 0) return through(recorded, commonStages.slice(0, common), undefined)
   const own = upTo(gpuStages)
-  if (own === 0) throw new RangeError(`there is no stage ${stage}; there is ${stageNames.join(', ')}`)
+  if (own === 0)
+    throw new RangeError(`there is no stage ${stage}; there is ${irStageNames('cuda').join(', ')}`)
   return through(lower(recorded), gpuStages.slice(0, own), facts)
 }

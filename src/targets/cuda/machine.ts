@@ -11,7 +11,7 @@ import { abort, Controls } from './control.ts'
 import { hostNow } from './clock.ts'
 import { kernelOn, type Compile, type Executable } from './executables.ts'
 import type { WorldFacts } from './facts.ts'
-import { numberFrom, yieldToOthers } from './node.ts'
+import { yieldToOthers } from './node.ts'
 import { placeRanks, type Placement, type RankPlace } from './placement.ts'
 import { mostUnderWay, Queue, type Part } from './queue.ts'
 import { Recorder } from './recorder.ts'
@@ -95,8 +95,7 @@ export class Machine {
     const used = [...new Set(this.placement.ranks.map(({ device }) => device))]
     this.recorder = options.record ? new Recorder(used, platform.compile) : undefined
     const record = this.recorder !== undefined
-    const words = !record && numberFrom('ARKE_WORDS') !== 0
-    this.facts = { record, oneDevice: used.length === 1, words }
+    this.facts = { record, oneDevice: used.length === 1 }
     for (let rank = 0; rank < this.ranks; rank++) this.queue(rank, 0)
   }
 

@@ -1,44 +1,32 @@
 /**
- * The stages of a kernel for a GPU, after those of ir/stages.ts. What the last one makes is what the renderers of `emit/` write
- * as text, node by node.
+ * The stages of a kernel for a GPU, after those of ir/stages.ts; `../stages.ts` says what each does. The renderers of `emit/` write
+ * the IR of the last one as text, node by node.
  */
 import type { KernelIR } from '../../ir/node.ts'
 import { detachCourier } from '../../ir/passes/courier.ts'
 import { removeDead } from '../../ir/passes/dead.ts'
 import type { Stage } from '../../ir/stages.ts'
+import { cudaOnly } from '../stages.ts'
 import { insertCombines, insertConversions } from './emit/conversions.ts'
 import { conflictIn, decide } from './emit/decide.ts'
 import { isCourierFree } from './emit/groups.ts'
-import type { EmitFacts } from './emit/recipe.ts'
+import { mayCarryEpochs, type EmitFacts } from './emit/recipe.ts'
 import { orderThreads } from './emit/order.ts'
 import { partialsOf } from './emit/scratch.ts'
 import { SHARED_LIMIT } from './emit/tiles.ts'
 import { carryEpochs, planWords } from './emit/words.ts'
 
-export const gpuStages: readonly Stage<EmitFacts>[] = [
-  {
-    name: 'courier',
-    summary: 'what a consumer sends before its first product has warps of its own, where they are idle',
-    passes: [withCourier],
-  },
-  {
-    name: 'layouts',
-    summary:
-      'a value that is needed in two layouts is converted; partial results of several warps are combined',
-    passes: [withLayouts],
-  },
-  {
-    name: 'words',
-    summary: 'words carry the epochs of flags that tell of nothing else',
-    passes: [withWords, removeDead],
-  },
-  {
-    name: 'order',
-    summary:
-      'threads of a role meet, accesses by engines are fenced, and their stores awaited, where that is needed',
-    passes: [(ir, facts) => orderThreads(ir, decide(ir, facts))],
-  },
-]
+const passes: Readonly<Record<keyof typeof cudaOnly, Stage<EmitFacts>['passes']>> = {
+  courier: [withCourier],
+  layouts: [withLayouts],
+  words: [withWords, removeDead],
+  order: [(ir, facts) => orderThreads(ir, decide(ir, facts))],
+}
+
+export const gpuStages: readonly Stage<EmitFacts>[] = Object.keys(cudaOnly).map((name) => ({
+  name,
+  passes: passes[name as keyof typeof cudaOnly],
+}))
 
 function withLayouts(ir: KernelIR, facts: EmitFacts): KernelIR {
   const converted = insertConversions(ir, (one) => conflictIn(one, facts))
@@ -47,7 +35,7 @@ function withLayouts(ir: KernelIR, facts: EmitFacts): KernelIR {
 }
 
 function withWords(ir: KernelIR, facts: EmitFacts): KernelIR {
-  if (!facts.words || facts.record || !ir.carried) return ir
+  if (!ir.carried || !mayCarryEpochs(facts)) return ir
   const { layouts, groupOf, ranges } = decide(ir, facts)
   const plan = planWords(ir, layouts, groupOf, ranges)
   return plan ? carryEpochs(ir, plan) : ir

@@ -27,10 +27,6 @@ export class CudaWorld extends HeapWorld<Part, StreamEvent, CudaBackend> {
     return this.backend.graphs.capture(body)
   }
 
-  override get recordedUnlike(): readonly string[] {
-    return [...this.backend.unlike]
-  }
-
   // For libraries that launch kernels of their own
 
   /** Where a rank's copy of a tensor lies. */

@@ -25,14 +25,6 @@ export function eachLocal(expression: Expression, visit: (local: Local) => void)
   else childrenOf(expression).forEach((operand) => eachLocal(operand, visit))
 }
 
-/** Visits every statement of a body, outer statements first. */
-export function eachStatement(body: readonly Statement[], visit: (statement: Statement) => void): void {
-  for (const statement of body) {
-    visit(statement)
-    bodiesOf(statement).forEach((inner) => eachStatement(inner, visit))
-  }
-}
-
 export function declarationsOf(code: CodeFunction): Declarations {
   const parameters = new Set(code.parameters)
   /**

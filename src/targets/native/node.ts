@@ -42,7 +42,7 @@ import {
   macroArguments,
   type Caches,
 } from './build.ts'
-import { renderCpp } from './render.ts'
+import { sourceOf } from './render.ts'
 
 type Koffi = typeof import('koffi').default
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -87,9 +87,9 @@ export function nativeEngine(environment: Environment = process.env): NativeEngi
   return {
     machine,
     compiler: compiler.command.join(' '),
-    source: renderCpp,
+    source: sourceOf,
     compile(module) {
-      const source = renderCpp(module)
+      const source = sourceOf(module)
       const known = results.get(source)
       if (known) return known
       const compile = (folder: string): void =>
@@ -97,7 +97,7 @@ export function nativeEngine(environment: Environment = process.env): NativeEngi
       return keep(source, cache.get(keyOf(source), source, compile))
     },
     async prepare(module) {
-      const source = renderCpp(module)
+      const source = sourceOf(module)
       if (results.has(source)) return
       const compile = async (folder: string): Promise<void> =>
         expectCompiled(module.name, await runAsync(commandOf(compiler, folder), folder), folder)

@@ -12,11 +12,15 @@
  * are not fused.
  */
 import type { CodeFunction, CodeModule, CodeType } from '../cpu/code.ts'
-import { eachStatement } from './locals.ts'
+import { calleesFirst, eachStatement } from '../cpu/walk.ts'
 import { Names } from './names.ts'
 import { prelude, type PieceName } from './prelude.ts'
 import { FunctionRenderer } from './statement.ts'
 import { Text } from './text.ts'
+
+/** The file that is compiled: the facts that the kernel was specialised by, and its text. */
+export const sourceOf = (module: CodeModule): string =>
+  [...(module.header ?? []).map((line) => `// ${line}`), renderCpp(module)].join('\n')
 
 export function renderCpp(module: CodeModule): string {
   module.entries.forEach(checkEntry)
@@ -67,20 +71,4 @@ function checkEntry(entry: CodeFunction): void {
   throw new Error(
     `native: entry ${entry.name} is (${types.join(', ')}) to ${entry.result ?? 'nothing'}; an entry takes the pointers launch, frame and slot and returns an i32`,
   )
-}
-
-function calleesFirst(entries: readonly CodeFunction[]): CodeFunction[] {
-  const ordered = new Set<CodeFunction>()
-  const open = new Set<CodeFunction>()
-  const visit = (code: CodeFunction): void => {
-    if (ordered.has(code)) return
-    if (open.has(code)) throw new Error(`native: ${code.name} calls itself; Code has no recursion`)
-    open.add(code)
-    eachStatement(code.body, (statement) => {
-      if (statement.kind === 'call') visit(statement.function)
-    })
-    ordered.add(code)
-  }
-  entries.forEach(visit)
-  return [...ordered]
 }

@@ -10,8 +10,8 @@ import type {
   Statement,
 } from '../cpu/code.ts'
 import { plus, spellExpression, spellOperand, typeName, type Spelling } from './expression.ts'
-import { resultOf } from '../cpu/walk.ts'
-import { declarationsOf, eachStatement, type Declarations } from './locals.ts'
+import { eachStatement, resultOf } from '../cpu/walk.ts'
+import { declarationsOf, type Declarations } from './locals.ts'
 import { Names } from './names.ts'
 import type { PieceName } from './prelude.ts'
 import type { Text } from './text.ts'

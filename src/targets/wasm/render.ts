@@ -2,12 +2,12 @@
  * Renders Code as a WebAssembly module. The module imports the shared memory `env.memory`, and `env.now` if it reads
  * the clock. The module exports `entry0`, `entry1`, … Functions and locals have names, for profilers and stack traces.
  */
-import type { CodeFunction, CodeModule, Local, Statement } from '../cpu/code.ts'
+import type { CodeFunction, CodeModule, Local } from '../cpu/code.ts'
 import { Instructions, encodeModule } from './encode.ts'
 import type { EncodedFunction } from './encode.ts'
 import type { Scope } from './expressions.ts'
 import type { ValueType } from './opcodes.ts'
-import { bodiesOf, childrenOf, operandsOf, resultOf } from '../cpu/walk.ts'
+import { calleesFirst, childrenOf, eachStatement, operandsOf, resultOf } from '../cpu/walk.ts'
 import { assignSlots, wasmType } from './locals.ts'
 import { StatementRenderer } from './statements.ts'
 
@@ -20,34 +20,13 @@ export interface RenderOptions {
 
 const anyMemory = { initial: 1, maximum: 65536 }
 
-function visit(statements: readonly Statement[], each: (statement: Statement) => void): void {
-  for (const statement of statements) {
-    each(statement)
-    for (const body of bodiesOf(statement)) visit(body, each)
-  }
-}
-
-/** The functions reachable from the entries, callees before callers. */
-function functionsOf(module: CodeModule): CodeFunction[] {
-  const found = new Set<CodeFunction>()
-  const add = (code: CodeFunction): void => {
-    if (found.has(code)) return
-    visit(code.body, (statement) => {
-      if (statement.kind === 'call') add(statement.function)
-    })
-    found.add(code)
-  }
-  module.entries.forEach(add)
-  return [...found]
-}
-
 function asksForTime(functions: readonly CodeFunction[]): boolean {
   let asks = false
   const look = (expression: Parameters<typeof childrenOf>[0]): void => {
     if (expression.kind === 'now') asks = true
     else childrenOf(expression).forEach(look)
   }
-  for (const { body } of functions) visit(body, (statement) => operandsOf(statement).forEach(look))
+  for (const { body } of functions) eachStatement(body, (statement) => operandsOf(statement).forEach(look))
   return asks
 }
 
@@ -55,7 +34,7 @@ function asksForTime(functions: readonly CodeFunction[]): boolean {
 function countersOf(code: CodeFunction): Set<Local> {
   const times = new Map<Local, number>()
   const counters = new Set<Local>()
-  visit(code.body, (statement) => {
+  eachStatement(code.body, (statement) => {
     const result = resultOf(statement)
     if (result) times.set(result, (times.get(result) ?? 0) + 1)
     if (statement.kind === 'for' && statement.from.kind === 'const' && statement.from.value >= 0)
@@ -110,7 +89,7 @@ export function renderWasm(module: CodeModule, options: RenderOptions = {}): Uin
     throw new Error(
       `${module.name} was lowered for vectors of ${module.machine.lanes} lanes, but wasm has 4: lower it for the wasm engine's machine`,
     )
-  const functions = functionsOf(module)
+  const functions = calleesFirst(module.entries)
   const imports = asksForTime(functions)
     ? [{ name: 'now', type: { parameters: [], results: ['f64' as const] } }]
     : []

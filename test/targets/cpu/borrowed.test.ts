@@ -16,7 +16,7 @@ import {
 import { walk } from '../../../src/ir/node.ts'
 import { randomNumbers } from '../../../src/ops/operation.ts'
 import type { Machine } from '../../../src/targets/cpu/code.ts'
-import type { LoweringOptions } from '../../../src/targets/cpu/executable.ts'
+import type { CpuFacts } from '../../../src/targets/cpu/facts.ts'
 import { borrowedTiles } from '../../../src/targets/cpu/lower/borrowed.ts'
 import { realTargets } from '../differential/targets.ts'
 
@@ -88,7 +88,7 @@ const scoring = (change: Change, dtype: 'f32' | 'bf16' | 'f16' = 'f32') => {
   })
 }
 
-const borrowedOf = (change: Change, options: Partial<LoweringOptions> = {}, dtype?: 'f16'): number[] => {
+const borrowedOf = (change: Change, options: Partial<CpuFacts> = {}, dtype?: 'f16'): number[] => {
   const ir = scoring(change, dtype).record({ world: 2 })
   const tiles = [...walk(ir.body)].filter(({ op }) => op === 'shared')
   const found = borrowedTiles(ir, { machine, ...options })

@@ -37,6 +37,7 @@ function lower(ir: KernelIR): Lowered {
     sites: nodes.map(({ site }) => site),
     params: ir.body.params.map(({ attributes }) => attributes.name as string),
     needsResidency: waits && { site: waits.site },
+    unlike: [],
   }
 }
 

@@ -14,7 +14,7 @@ import { opOf, origin, writtenRefs } from '../../../ir/ops/index.ts'
 import type { RefType, ValueType } from '../../../ir/type.ts'
 import { address, and, compare } from '../build.ts'
 import type { Local, Machine } from '../code.ts'
-import type { LoweringOptions } from '../executable.ts'
+import type { CpuFacts } from '../facts.ts'
 import type { Lowering } from './context.ts'
 import { innerRows, isInnerDot } from './dot/inner.ts'
 import { panelColumns } from './dot/tiles.ts'
@@ -24,7 +24,7 @@ import { strideOf, type TileView } from './views.ts'
 
 export function borrowedTiles(
   ir: KernelIR,
-  { machine, packed = new Set(), record = false }: LoweringOptions,
+  { machine, packed = new Set(), record = false }: CpuFacts,
 ): ReadonlySet<Node> {
   const nodes = [...walk(ir.body)]
   const written = new Set(nodes.flatMap(writtenRefs).map((ref) => origin(ref).base))

@@ -16,7 +16,7 @@ import {
 import { epochs, launch as launchBlock, param as paramBlock } from '../abi.ts'
 import { add, i32, step, stride, use, Writer } from '../build.ts'
 import type { CodeFunction, Expression, Local, Machine, Statement } from '../code.ts'
-import type { LoweringOptions } from '../executable.ts'
+import type { CpuFacts } from '../facts.ts'
 import { rawCodeType } from './convert.ts'
 import type { TileLayout } from './dot.ts'
 import { FrameLayout, type Buffer } from './frame.ts'
@@ -29,7 +29,7 @@ import type { View } from './views.ts'
 export interface Shared {
   readonly ir: KernelIR
   readonly machine: Machine
-  readonly options: LoweringOptions
+  readonly options: CpuFacts
   readonly plan: Plan
   readonly frame: FrameLayout
   readonly runtime: Runtime

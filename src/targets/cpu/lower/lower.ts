@@ -14,12 +14,13 @@
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
 import { entryOf, mayWait, opOf, origin, type Facts, type OpWith } from '../../../ir/ops/index.ts'
-import { removeDead } from '../../../ir/passes/dead.ts'
-import { fold } from '../../../ir/passes/fold.ts'
+import { through } from '../../../ir/stages.ts'
 import { epochs, eventKind, launch as launchBlock, mostParams, slot as slotBlock } from '../abi.ts'
 import { add, address, codeFunction, compare, i32, type Writer } from '../build.ts'
 import type { CodeFunction, Local } from '../code.ts'
-import type { Lowered, LoweringOptions } from '../executable.ts'
+import type { Lowered } from '../executable.ts'
+import { cpuHeader, type CpuFacts } from '../facts.ts'
+import { cpuStages } from '../stages.ts'
 import { KernelError } from '../../../ir/site.ts'
 import { barriersOf, Lowering, refOf, Sites, type Shared } from './context.ts'
 import { lowerBlock } from './control.ts'
@@ -31,6 +32,7 @@ import { packedTiles } from './packed.ts'
 import { Plan } from './plan.ts'
 import { closeRoles, memoryOf, openRoles, roleEntry, workersOf } from './roles.ts'
 import { isStopped, makeRuntime } from './runtime.ts'
+import { looks } from './sync.ts'
 
 export const lowerKernel = analysis('code of a CPU', codeOf, (ir) =>
   codeOf(ir, {
@@ -38,7 +40,7 @@ export const lowerKernel = analysis('code of a CPU', codeOf, (ir) =>
   }),
 )
 
-function codeOf(recorded: KernelIR, options: LoweringOptions): Lowered {
+function codeOf(recorded: KernelIR, options: CpuFacts): Lowered {
   const { machine } = options
   const { params } = recorded.body
   if (params.length > mostParams)
@@ -46,7 +48,7 @@ function codeOf(recorded: KernelIR, options: LoweringOptions): Lowered {
       `${recorded.name} has ${params.length} parameters; a kernel has at most ${mostParams}: put small ones into one tensor`,
       params[mostParams].site,
     )
-  const ir = removeDead(fold(recorded))
+  const ir = through(recorded, cpuStages, options)
   const borrowed = borrowedTiles(ir, options)
   const layouts = assignLayouts(ir, machine, borrowed)
   const shared: Shared = {
@@ -71,14 +73,33 @@ function codeOf(recorded: KernelIR, options: LoweringOptions): Lowered {
   const entries = [run, ...Array.from({ length: workers - 1 }, (_, i) => roleEntry(shared, i + 1))]
   const waiting = [...walk(ir.body)].find(mayWait)
   return {
-    module: { name: ir.name, machine, entries },
+    module: { name: ir.name, machine, entries, header: cpuHeader(ir, options) },
     roles: workers,
     frameBytes: shared.frame.bytes,
     counterWords: shared.counterWords,
     sites: shared.sites.list,
     params: ir.body.params.map((param) => attribute<string>(param, 'name')),
     needsResidency: waiting && { site: waiting.site },
+    unlike: options.record ? unlikeUnrecorded(ir, options, borrowed) : [],
   }
+}
+
+/** The differences that recording makes: each as a clause that names the kernel. */
+function unlikeUnrecorded(ir: KernelIR, options: CpuFacts, borrowed: ReadonlySet<Node>): string[] {
+  const otherwise = borrowedTiles(ir, { ...options, record: false }).size
+  const waits = [...walk(ir.body)].filter(({ op }) => op === 'wait').length
+  return [
+    ...(otherwise > borrowed.size
+      ? [
+          `${ir.name} copies ${otherwise - borrowed.size} shared tiles from other ranks that products read in place when nothing is recorded`,
+        ]
+      : []),
+    ...(waits > 0
+      ? [
+          `${ir.name} reads a flag up to ${looks} times before it records that it waits (once when nothing is recorded)`,
+        ]
+      : []),
+  ]
 }
 
 /** Shared tiles and barriers exist for the whole program, so their frame space is never reused. */

@@ -9,14 +9,14 @@ import { origin } from '../../../ir/ops/index.ts'
 import { KernelError } from '../../../ir/site.ts'
 import { add, binary, i32, min, step, stride, use } from '../build.ts'
 import type { Expression, Local, Machine } from '../code.ts'
-import type { LoweringOptions } from '../executable.ts'
+import type { CpuFacts } from '../facts.ts'
 import { refOf, type Lowering, type Shared } from './context.ts'
 import type { PackedOperand, TileLayout } from './dot.ts'
 import { panelColumns } from './dot/tiles.ts'
 import { readsPacked } from './panels.ts'
 import type { TensorView, TileView } from './views.ts'
 
-export const isPacked = ({ options }: { readonly options: LoweringOptions }, param: Node): boolean =>
+export const isPacked = ({ options }: { readonly options: CpuFacts }, param: Node): boolean =>
   param.op === 'param' && (options.packed?.has(attribute<string>(param, 'name')) ?? false)
 
 export const packedMisuse = (node: Node, param: Node, what: string): KernelError =>
@@ -31,7 +31,7 @@ export const packedMisuse = (node: Node, param: Node, what: string): KernelError
  */
 export function packedTiles(
   ir: KernelIR,
-  options: LoweringOptions,
+  options: CpuFacts,
   layouts: ReadonlyMap<Node, TileLayout>,
 ): ReadonlySet<Node> {
   const tiles = new Set<Node>()

@@ -123,7 +123,7 @@ export function wait(l: Lowering, node: Node): void {
  * The number of polls before a wait is recorded. These polls take a few tenths of a microsecond, about as long as
  * recording an event.
  */
-const looks = 256
+export const looks = 256
 
 /**
  * Polls a few times before recording starts. A very short wait is not recorded, because reading the clock would

@@ -10,9 +10,10 @@ import { elsewhere } from '../../../ir/passes/elsewhere.ts'
 import { assignLayouts, isFragment, isSplat, type Conflict, type Layouts } from './assign.ts'
 import { CopyPlanner, type TensorPlan } from './copies.ts'
 import type { EmissionPlans, SharedPlan } from './emission.ts'
-import { planEarly } from './early.ts'
+import { planEarly, type EarlyPlan } from './early.ts'
 import { planRoles, type Group, type RolesPlan } from './groups.ts'
 import { accessesOf } from './hazards.ts'
+import { planLoops } from './loops.ts'
 import { notesOf } from './notes.ts'
 import { planOverlap } from './overlap.ts'
 import { isByWarpgroups, productIn } from './products.ts'
@@ -32,6 +33,9 @@ import {
 } from './tiles.ts'
 import { tileGroupOf } from './tileOrder.ts'
 import { Uses } from './uses.ts'
+
+/** Rows of tiles that programs walk together, so that those that run at the same time share tiles in the L2 cache. */
+const TILE_ROWS = 8
 
 export interface Decisions extends EmissionPlans {
   /** The group that executes each node. */
@@ -83,6 +87,7 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
   const shared = planShared(ir, { tiles, stores, groupOf, roles, layouts, reserved }, space)
   const record = facts.record ? planRecord(roles, space) : undefined
   expectFits(space.used, ir, [...tiles.values()])
+  const early = record ? undefined : planEarly(ir, roles)
   const arrivers = planArrivers(ir, groupOf)
   const all = [...walk(ir.body)]
   const products = new Map(
@@ -107,7 +112,10 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
     scratch: shared.scratch,
     shared,
     record,
-    early: record ? undefined : planEarly(ir, roles),
+    early,
+    clerk: clerkOf(roles, early),
+    polls: all.some(({ op }) => op === 'while'),
+    loops: planLoops(ir, { layouts, products, groupOf }),
     uses: new Uses(ir.body),
     overlaps: planOverlap(ir).filter(
       ({ dot, arrivals }) =>
@@ -116,7 +124,7 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
     ),
     arrivers,
     warpgroupBarriers: planWarpgroupBarriers(stores, groupOf, roles),
-    tileGroup: tileGroupOf(ir, facts.tileGroup ?? 8),
+    tileGroup: tileGroupOf(ir, TILE_ROWS),
     mayHaveWritten: planWritten(ir, stores),
     usesCopyEngine: all.some((node) => node.op === 'copy.async' && copies.ofCopy(node).how === 'tensor'),
     touchedByThreads: new Set(
@@ -194,6 +202,16 @@ function planStaging(
     else stores.delete(node)
   }
   return staging
+}
+
+/**
+ * The thread that advances the flag epochs, which takes about a microsecond: a thread of an idle warp beside a producer, if there is
+ * one, otherwise the last thread.
+ */
+function clerkOf({ block, groups }: RolesPlan, early: EarlyPlan | undefined): number {
+  const spare = [...groups.values()].find(({ solo, warps }) => solo && warps > 1)
+  const isBehind = early && spare && spare.branch === early.group.branch
+  return spare && (!early || isBehind) ? spare.first + 32 : block - 1
 }
 
 function planWarpgroupBarriers(

@@ -14,6 +14,7 @@ import type { Group, RolesPlan } from './groups.ts'
 import type { EarlyPlan } from './early.ts'
 import type { Plans } from './hazards.ts'
 import type { Layout } from './layout.ts'
+import type { LoopPlan } from './loops.ts'
 import type { Overlap } from './overlap.ts'
 import { Params } from './params.ts'
 import type { Ranges } from './ranges.ts'
@@ -56,6 +57,7 @@ export interface EmissionPlans extends Plans {
   readonly tiles: ReadonlyMap<Node, Tile>
   readonly overlaps: readonly Overlap[]
   readonly shared: SharedPlan
+  readonly loops: LoopPlan
   /** Of a kernel that records. */
   readonly record: RecordPlan | undefined
   /** What need not wait for the kernel before. */
@@ -68,6 +70,10 @@ export interface EmissionPlans extends Plans {
   readonly tileGroup: TileGroup
   /** Whether a program may have written what it reads there with ordinary stores. */
   readonly mayHaveWritten: (ref: Node) => boolean
+  /** The thread that advances the epochs of flags for the next launch. */
+  readonly clerk: number
+  /** The kernel polls memory in a `while`, for any length of time. The next launch then does not start before it has ended. */
+  readonly polls: boolean
   /** Whether anything is copied by the copy engine. */
   readonly usesCopyEngine: boolean
   /** Shared tiles that threads load from or store to themselves, the operands of products by warps included. */

@@ -62,9 +62,7 @@ const emitted: Readonly<Record<string, () => EmittedKernel>> = {
   'flash-decode-few-heads': () =>
     emit(decodeToOwners.record({ world: 2, meta: { G: 8, stages: 4 } }), [4, 8, 128, 128]),
   'flash-decode-words': () =>
-    emit(fusedKernel('bf16').record({ world: 2, meta: { G: 8, stages: 2 } }), [4, 8, 128, 128], {
-      words: true,
-    }),
+    emit(fusedKernel('bf16').record({ world: 2, meta: { G: 8, stages: 2 } }), [4, 8, 128, 128]),
   'flash-decode': () => emit(decodeToOwners.record({ world: 2, meta: { G: 64 } }), [4, 64, 128, 128]),
 }
 

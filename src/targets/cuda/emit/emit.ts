@@ -12,7 +12,7 @@ import { prelude } from '../prelude.ts'
 import { gpuStages } from '../stages.ts'
 import { COMMON, STAGING } from './device.ts'
 import type { EarlyPlan } from './early.ts'
-import { Emission, type EmissionPlans } from './emission.ts'
+import { Emission } from './emission.ts'
 import { headerOf } from './header.ts'
 import { usedOf } from './library.ts'
 import { decide, writtenBases } from './decide.ts'
@@ -42,7 +42,7 @@ function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
     emission.within(plans.roles.whole, () => renderBlock(ir.body, emission)),
   )
   const end = emission.out.aside(() => emission.recorder?.ends())
-  const start = emission.out.aside(() => prologue(ir, emission))
+  const start = emission.out.aside(() => prologue(emission))
   const { block } = plans.roles
   const name = new Names().take(ir.name)
   const params = emission.params.all
@@ -84,9 +84,9 @@ function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
  * before has ended and can be seen; from then on the next one of the stream may be made ready, as this one was. One that looks at a word
  * until it changes may do so for any time, and nothing behind it takes its place before.
  */
-function prologue(ir: KernelIR, emission: Emission): void {
+function prologue(emission: Emission): void {
   const { out, plans, params } = emission
-  const { early } = plans
+  const { early, clerk, polls } = plans
   out.line('extern __shared__ u8 shared_memory[];')
   out.line('const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;')
   out.line('const u32 thread = threadIdx.x;')
@@ -97,9 +97,7 @@ function prologue(ir: KernelIR, emission: Emission): void {
     ...[...emission.signals].map((flags) => ({ flags, side: 'signal' as const })),
     ...[...emission.waits].map((flags) => ({ flags, side: 'wait' as const })),
   ].map((one) => ({ ...one, name: emission.epoch(one.flags, one.side) }))
-  const clerk = clerkOf(plans)
   const counter = advanced.length > 0 ? params.counter() : undefined
-  const polls = [...walk(ir.body)].some(({ op }) => op === 'while')
   const begin = (): void => {
     out.line('kernel_before_ended();')
     if (!polls) out.line('next_kernel_may_start();')
@@ -135,16 +133,6 @@ function prologue(ir: KernelIR, emission: Emission): void {
     for (const { flags, side, name } of advanced)
       out.line(`${params.epochs(flags)}[${side === 'signal' ? 0 : 1}] = ${name};`)
   })
-}
-
-/**
- * The thread that tells the next launch of this one's epochs, which takes a microsecond: one of a warp that has nothing to do, beside one
- * that starts copies, or else the last one.
- */
-function clerkOf({ roles: { block, groups }, early }: EmissionPlans): number {
-  const spare = [...groups.values()].find(({ solo, warps }) => solo && warps > 1)
-  const isBehind = early && spare && spare.branch === early.group.branch
-  return spare && (!early || isBehind) ? spare.first + 32 : block - 1
 }
 
 /** Words that every program looks at before it begins, and that others have driven out of the cache since the launch before. */

@@ -2,7 +2,7 @@
 import type { KernelIR } from '../../../ir/node.ts'
 import { paramName } from '../../../ir/ops/index.ts'
 import { noteText } from './notes.ts'
-import { ARCHITECTURE, type EmitFacts, type EmitNote, type TensorFacts } from './recipe.ts'
+import { ARCHITECTURE, mayCarryEpochs, type EmitFacts, type EmitNote, type TensorFacts } from './recipe.ts'
 
 export function headerOf(ir: KernelIR, facts: EmitFacts, notes: readonly EmitNote[]): string[] {
   const meta = Object.entries(ir.meta).map(([name, value]) => `${name} = ${String(value)}`)
@@ -29,11 +29,11 @@ function ofTensor(facts: TensorFacts | undefined): string {
   ].join('; ')
 }
 
-function ofWorld({ oneDevice, record, words, tileGroup }: EmitFacts): string {
+function ofWorld(facts: EmitFacts): string {
+  const { oneDevice, record } = facts
   return [
     `ranks: ${oneDevice ? 'all on one device' : 'may be on several devices'}`,
     `recording: ${record ? 'on' : 'off'}`,
-    ...(words ? ['words may carry the epochs of flags'] : []),
-    ...(tileGroup === undefined ? [] : [`tiles in groups of ${tileGroup} rows`]),
+    ...(mayCarryEpochs(facts) ? ['words may carry the epochs of flags'] : []),
   ].join('; ')
 }

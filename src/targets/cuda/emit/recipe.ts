@@ -22,19 +22,14 @@ export interface TensorFacts {
 
 export interface EmitFacts {
   readonly tensors: Readonly<Record<string, TensorFacts>>
-  readonly architecture?: typeof ARCHITECTURE
-  /**
-   * Rows of tiles that `persistent` walks together, so that programs that run at the same time share tiles in the L2. 1 is
-   * the plain order. It is used only where nobody can tell (tileOrder.ts).
-   */
-  readonly tileGroup?: number
   /** The kernel writes down what it does, and when: record.ts. */
   readonly record?: boolean
   /** All ranks share one device: no flag has to be seen outside it. */
   readonly oneDevice?: boolean
-  /** Words of tensors may carry epochs in the place of flags: words.ts. Not where what waits is written down. */
-  readonly words?: boolean
 }
+
+/** Whether flag-in-data words may replace flags (words.ts). A recorded kernel waits for flags, because its log shows each wait. */
+export const mayCarryEpochs = ({ record = false }: Pick<EmitFacts, 'record'>): boolean => !record
 
 export function factsOf(shape: readonly number[]): TensorFacts {
   const divisor = (extent: number): number => {

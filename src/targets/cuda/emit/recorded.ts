@@ -1,31 +1,52 @@
-/** How the kernel of a world that records differs from the one that is launched otherwise, besides that it writes a log. */
-import { walk, type KernelIR, type Node } from '../../../ir/node.ts'
+/**
+ * How the kernel of a world that records differs from the one that is launched otherwise, besides its log. The two last stages and
+ * their decisions are compared: ops with effects, the accesses that TMA and the matrix unit make, roles, products and early copies.
+ */
+import { walk, type KernelIR } from '../../../ir/node.ts'
+import { opOf, type OpName } from '../../../ir/ops/index.ts'
 import { atStage, LAST_STAGE } from '../facts.ts'
-import { decide } from './decide.ts'
+import { decide, type Decisions } from './decide.ts'
 import type { EmitFacts } from './recipe.ts'
 
-/** In words, each a whole sentence without its end; none: it is the same program. */
+/** Each difference as a clause that names the kernel; none: the recorded kernel is the same program plus its log. */
 export function unlikeUnrecorded(recorded: KernelIR, facts: EmitFacts): readonly string[] {
-  const usual = { ...facts, record: false, words: true }
-  const [here, there] = [facts, usual].map((one) => atStage(recorded, LAST_STAGE, one))
-  const count = ({ body }: KernelIR, isCounted: (node: Node) => boolean): number =>
-    [...walk(body)].filter(isCounted).length
-  const isFewer = (isCounted: (node: Node) => boolean): boolean =>
-    count(here, isCounted) < count(there, isCounted)
-  const { name } = recorded
-  return [
-    ...(isFewer(({ op }) => op === 'words.take')
-      ? [`${name} waits for flags where it waits for the words themselves when nothing is recorded`]
-      : []),
-    ...(isFewer(({ attributes }) => attributes.apart === true)
-      ? [
-          `${name} waits for one flag after the other where its threads wait for all at once when nothing is recorded`,
-        ]
-      : []),
-    ...(decide(there, usual).early
-      ? [
-          `${name} copies nothing before the kernel ahead of it has ended, which it may when nothing is recorded`,
-        ]
-      : []),
-  ]
+  const [here, there] = [facts, { ...facts, record: false }].map((one) =>
+    featuresOf(decide(atStage(recorded, LAST_STAGE, one), one)),
+  )
+  return [...new Set([...there.keys(), ...here.keys()])].flatMap((feature) => {
+    const [now, otherwise] = [here.get(feature) ?? 0, there.get(feature) ?? 0]
+    return now === otherwise
+      ? []
+      : [`${recorded.name} has ${now} ${feature} (${otherwise} when nothing is recorded)`]
+  })
+}
+
+/** The parts of a kernel that can differ, counted. */
+function featuresOf(decisions: Decisions): ReadonlyMap<string, number> {
+  const { ir, roles, copies, products, overlaps, early } = decisions
+  const counts = new Map<string, number>()
+  const count = (feature: string): void => void counts.set(feature, (counts.get(feature) ?? 0) + 1)
+  for (const node of walk(ir.body)) {
+    const { op, attributes } = node
+    if (opOf(node).effect !== 'pure') count(words[op] ?? `\`${op}\` ops`)
+    if (attributes.apart === true) count('loops of waits that threads divide among themselves')
+    if (attributes.by === 'engine') count(`\`${op}\` ops by TMA or the matrix unit`)
+    if (op === 'copy.async') count(`copies of kind "${copies.ofCopy(node).how}"`)
+  }
+  for (const { name, warps, threads } of roles.groups.values())
+    count(`roles ${name} with ${warps} warps and ${threads} active threads`)
+  for (const product of products.values()) count(`products of kind "${product}"`)
+  for (const _ of overlaps) count('products in flight while the next one starts')
+  if (early) count('roles that copy before the previous kernel has ended')
+  return counts
+}
+
+const words: Partial<Record<OpName, string>> = {
+  wait: 'waits for flags',
+  signal: 'signals of flags',
+  'words.take': 'loads of flag-in-data words',
+  'words.post': 'stores of flag-in-data words',
+  meet: 'thread barriers',
+  'fence.async': 'fences before accesses by TMA or the matrix unit',
+  drain: 'waits for TMA stores',
 }

@@ -82,7 +82,7 @@ describe.skipIf(noCompiler)('shipped kernels, compiled for sm_90a', () => {
         const tensors = Object.fromEntries(
           Object.entries(shapes).map(([tensor, shape]) => [tensor, factsOf(shape)]),
         )
-        const emitted = emitCuda(lower(kernel.record({ world: ranks, meta })), { tensors, words: true })
+        const emitted = emitCuda(lower(kernel.record({ world: ranks, meta })), { tensors })
         return [emitted.source, { name, emitted }] as const
       }),
     )

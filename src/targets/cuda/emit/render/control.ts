@@ -96,28 +96,18 @@ export const result: Renderer = (node, emission) => {
   else emission.setVariable(node, name)
 }
 
-/** How often loops look at the abort word: a read of the host's memory takes as long as a microsecond. */
-const [FOR_TURNS, TILE_TURNS, WHILE_TURNS] = [1024, 64, 64]
-
 /** Whether the launch was stopped, alike in all threads of the group, which meet. */
 export function stopped({ group, params }: Emission): string {
   const raised = `abort_raised(${params.control})`
   return group.solo ? raised : `group_any(${group.barrier}, ${group.threads}, thread == 0 && ${raised})`
 }
 
-function leaveIfStopped(turns: string, every: number, emission: Emission): void {
+/** Leaves a loop that polls the abort word, if that is raised. `turns` is the text of the number of iterations so far. */
+function leaveIfStopped(loop: Node, turns: () => string, emission: Emission): void {
+  const every = emission.plans.loops.polling.get(loop)
+  if (every === undefined) return
   const leave = emission.plans.usesCopyEngine ? '{ copies_arrive(); break; }' : 'break;'
-  emission.out.line(`if (${turns} % ${every} == ${every - 1} && ${stopped(emission)}) ${leave}`)
-}
-
-/** A loop of unknown length, or of many turns. What a ring feeds is short of nothing but its other role, and is left to it. */
-export function isLong(loop: Node): boolean {
-  const bounds = loop.inputs.slice(0, 3)
-  const [low, high, step] = bounds.map((bound) =>
-    bound.op === 'const' ? attribute<number>(bound, 'value') : undefined,
-  )
-  if (low !== undefined && high !== undefined && step !== undefined) return (high - low) / step > FOR_TURNS
-  return !loop.blocks[0].nodes.some((node) => node.op === 'barrier.wait')
+  emission.out.line(`if (${turns()} % ${every} == ${every - 1} && ${stopped(emission)}) ${leave}`)
 }
 
 function turnsOf(loop: Node, index: string, emission: Emission): string {
@@ -144,48 +134,6 @@ function apart(loop: Node, emission: Emission): void {
   emission.results.set(loop, [])
 }
 
-const isLoad = ({ op }: Node): boolean => op === 'load' || op === 'words.take'
-
-/** What a turn loads can be under way while the turn before computes, if threads do not meet in between. */
-const onlyLoads = ({ nodes }: Block): boolean =>
-  nodes.some(isLoad) && nodes.every((node) => node.blocks.length === 0 && (isLoad(node) || isSilent(node)))
-
-const isSilent = (node: Node): boolean => isOfThreads(node) || opOf(node).effect === 'pure'
-
-const isKnown = ({ inputs: [low, high] }: Node): boolean => low.op === 'const' && high.op === 'const'
-
-/** Turns of a loop whose loads are under way together: of any number, or of so many as are known, parts of eight ranks as a rule. */
-function turnsAtOnce(loop: Node, emission: Emission): number {
-  if (!isKnown(loop)) return 4
-  const registers = registersLoaded(loop.blocks[0], emission)
-  // What is loaded until it is there is loaded in the order in which it stands, and all of it is held.
-  if (emission.missing !== undefined) return 8 * registers <= mostHeld ? 8 : 4
-  return 16 * registers <= mostLoaded ? 16 : 8
-}
-
-/** Registers of what sixteen turns load; with more, what they add up to does not fit beside them. */
-const mostLoaded = 384
-const mostHeld = 192
-
-const registersLoaded = ({ nodes }: Block, { plans }: Emission): number =>
-  nodes.reduce((sum, node) => sum + (isLoad(node) && isFragment(node) ? plans.layouts.of(node).count : 0), 0)
-
-/** Registers that are stored in a turn where turns are written out. */
-const mostStored = 32
-
-/** To all ranks as a rule: what differs between them is where, which is computed for all at once. */
-function onlyStores({ nodes }: Block, { plans }: Emission): boolean {
-  const isStored = ({ op, attributes: { order } }: Node): boolean =>
-    (op === 'store' && order === undefined) || op === 'words.post'
-  const stored = nodes.filter(isStored).map(({ op, inputs }) => inputs[op === 'store' ? 1 : 2])
-  const registers = stored.map((value) => (isFragment(value) ? plans.layouts.of(value).count : 1))
-  return (
-    stored.length > 0 &&
-    registers.reduce((sum, count) => sum + count, 0) <= mostStored &&
-    nodes.every((node) => node.blocks.length === 0 && (isStored(node) || isSilent(node)))
-  )
-}
-
 export const forLoop: Renderer = (node, emission) => {
   const { out, plans } = emission
   if (node.attributes.apart === true) return apart(node, emission)
@@ -207,12 +155,12 @@ export const forLoop: Renderer = (node, emission) => {
     emission.setScalar(index, i)
     bindState(names, params, emission)
     const by = emission.scalar(step)
-    if (onlyLoads(body) || (isKnown(node) && onlyStores(body, emission)))
-      out.line(`#pragma unroll ${turnsAtOnce(node, emission)}`)
+    const unrolled = plans.loops.unrolled.get(node)
+    if (unrolled !== undefined) out.line(`#pragma unroll ${unrolled}`)
     out.block(
       `for (i32 ${i} = ${emission.scalar(low)}; ${i} < ${emission.scalar(high)}; ${by === '1' ? `++${i}` : `${i} += ${by}`})`,
       () => {
-        if (isLong(node)) leaveIfStopped(turnsOf(node, i, emission), FOR_TURNS, emission)
+        leaveIfStopped(node, () => turnsOf(node, i, emission), emission)
         loopBody(body, names, params, emission)
       },
       node.site,
@@ -249,7 +197,7 @@ export const persistent: Renderer = (node, emission) => {
     out.block(
       `for (u32 ${tile} = ${emission.scalar(program)}; ${tile} < ${count}; ${tile} += ${emission.scalar(programs)})`,
       () => {
-        leaveIfStopped(`${tile} / (u32)${emission.scalar(programs)}`, TILE_TURNS, emission)
+        leaveIfStopped(node, () => `${tile} / (u32)${emission.scalar(programs)}`, emission)
         declareIndices(body.params.slice(0, axes), tile, extents, plans.tileGroup(node), emission)
         loopBody(body, names, params, emission)
       },
@@ -289,7 +237,7 @@ function declareIndices(
 
 /** A loop without a bound looks for the abort word now and then; all threads of the group decide alike. */
 export const whileLoop: Renderer = (node, emission) => {
-  const { out } = emission
+  const { out, plans } = emission
   const [condition, body] = node.blocks
   const names = declareState(node, node.inputs, body.params, emission)
   bindState(names, condition.params, emission)
@@ -302,7 +250,7 @@ export const whileLoop: Renderer = (node, emission) => {
       emission.names.scope(() => {
         emission.block(condition)
         out.line(`if (!${emission.scalar(condition.results[0])}) break;`, node.site)
-        out.block(`if (${turns} % ${WHILE_TURNS} == 0 && ${stopped(emission)})`, () => {
+        out.block(`if (${turns} % ${plans.loops.polling.get(node)!} == 0 && ${stopped(emission)})`, () => {
           emission.byLeader(`tell_wait(${emission.params.control}, ${site}, 0xffffffff, 0, 0);`)
           out.line('break;')
         })

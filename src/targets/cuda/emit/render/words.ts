@@ -2,9 +2,8 @@
 import { walk, type Node } from '../../../../ir/node.ts'
 import { opOf, paramName } from '../../../../ir/ops/index.ts'
 import { isFragment } from '../assign.ts'
-import type { EmissionPlans } from '../emission.ts'
 import { wordOrder } from '../words.ts'
-import { isLong, stopped } from './control.ts'
+import { stopped } from './control.ts'
 import { placeOf } from './places.ts'
 import type { Renderer } from './renderer.ts'
 
@@ -15,14 +14,6 @@ export const advance: Renderer = (node, emission) => {
   if (advances === 'none') return
   emission.epoch(flags, advances)
   emission[advances === 'signal' ? 'signals' : 'waits'].add(flags)
-}
-
-/** Whether threads of a group do something together there: they meet, exchange values or multiply. */
-function isTogether(node: Node, { products }: EmissionPlans): boolean {
-  const { op, attributes } = node
-  if (op === 'meet' || attributes.exchange !== undefined || op.startsWith('reduce.')) return true
-  // All of them decide whether to leave a long loop of a launch that was stopped.
-  return op === 'dot' ? products.get(node) !== 'elements' : op === 'for' && isLong(node)
 }
 
 /** Executed again until no word is missing: by each thread on its own, or, where they do something together, by all. */
@@ -42,7 +33,7 @@ export const until: Renderer = (node, emission) => {
   emission.missing = missing
   emission.block(body)
   emission.missing = undefined
-  const isAlone = group.solo || ![...walk(body)].some((one) => isTogether(one, plans))
+  const isAlone = !plans.loops.together.has(node)
   const isMissing = `(${missing} & 3) != 0`
   const any = isAlone ? isMissing : `group_any(${group.barrier}, ${group.threads}, ${isMissing})`
   const isStopped = isAlone ? `abort_raised(${params.control})` : stopped(emission)

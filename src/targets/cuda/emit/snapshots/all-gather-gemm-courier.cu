@@ -4,7 +4,7 @@
 //   b: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024, 1024, 1024]; at least 1 element
 //   c: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024, 1024, 1024]; at least 1 element
 //   inbox: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024, 1024, 1024]; at least 1 element
-//   ranks: may be on several devices; recording: off
+//   ranks: may be on several devices; recording: off; words may carry the epochs of flags
 extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
     u16* a,
     u16* c,

@@ -3,7 +3,7 @@
 //   a: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
 //   b: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
 //   c: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
-//   ranks: may be on several devices; recording: off
+//   ranks: may be on several devices; recording: off; words may carry the epochs of flags
 extern "C" __global__ void __launch_bounds__(384, 1) allGatherGemmPullK(
     i32 a_dim1,
     i32 c_dim0,

@@ -4,7 +4,7 @@
 //   k: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
 //   v: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
 //   out: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
-//   ranks: may be on several devices; recording: off
+//   ranks: may be on several devices; recording: off; words may carry the epochs of flags
 extern "C" __global__ void __launch_bounds__(384, 1) attention(
     u16* out,
     i32 q_dim0,

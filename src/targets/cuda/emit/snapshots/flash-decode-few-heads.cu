@@ -7,7 +7,7 @@
 //   out: starts at a multiple of 16 bytes; extents are multiples of [4, 8, 128, 128]; 1 to 2^31 - 1 elements
 //   inbox: starts at a multiple of 16 bytes; extents are multiples of [4, 8, 128, 128]; 1 to 2^31 - 1 elements
 //   stats: starts at a multiple of 16 bytes; extents are multiples of [4, 8, 128, 128]; 1 to 2^31 - 1 elements
-//   ranks: may be on several devices; recording: off
+//   ranks: may be on several devices; recording: off; words may carry the epochs of flags
 extern "C" __global__ void __launch_bounds__(256, 1) decodeToOwners(
     u16* q,
     i32* lengths,

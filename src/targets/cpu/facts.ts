@@ -1,0 +1,30 @@
+/**
+ * The facts that specialise a kernel for a CPU, in one record. A world and `arke emit` lower a kernel by this record, and the C++ text
+ * states it.
+ */
+import type { KernelIR } from '../../ir/node.ts'
+import type { Machine } from './code.ts'
+
+export interface CpuFacts {
+  /** The vectors and caches of the processor. */
+  readonly machine: Machine
+  /** The kernel records programs, waits and copies from other ranks. */
+  readonly record?: boolean
+  /** Parameters whose tensors are packed (lower/panels.ts): products read the panels in place. */
+  readonly packed?: ReadonlySet<string>
+}
+
+/** The facts as lines for a comment. */
+export function cpuHeader(ir: KernelIR, { machine, record = false, packed = new Set() }: CpuFacts): string[] {
+  const meta = Object.entries(ir.meta).map(([name, value]) => `${name} = ${String(value)}`)
+  const world = `${ir.name}, for ${ir.world} ${ir.world === 1 ? 'rank' : 'ranks'}`
+  const { name, lanes, rows, columns, l1, l2 } = machine
+  return [
+    meta.length > 0 ? `${world}; ${meta.join(', ')}` : world,
+    `Assumes, for ${name}:`,
+    `  vectors of ${lanes} f32 lanes; products in blocks of ${rows} rows x ${columns} vectors`,
+    `  caches: L1 ${l1 / 1024} KiB, L2 ${l2 / 1024} KiB`,
+    `  packed tensors: ${[...packed].join(', ') || 'none'}`,
+    `  recording: ${record ? 'on' : 'off'}`,
+  ].map((line) => line.replace(/[^\x20-\x7e]+|\\$/g, ' '))
+}

@@ -1,0 +1,15 @@
+/** The stages of a kernel for a CPU. The lowering makes Code of the last one (lower/lower.ts), which becomes C++ or WebAssembly. */
+import type { KernelIR } from '../../ir/node.ts'
+import { RECORDED, simplified, through, type Stage } from '../../ir/stages.ts'
+import { irStageNames } from '../stages.ts'
+
+export const cpuStages: readonly Stage[] = [simplified]
+
+/** A recorded kernel after a stage of `native` and `wasm`, whose IR depends on no facts. */
+export function atCpuStage(recorded: KernelIR, stage: string): KernelIR {
+  if (stage === RECORDED) return recorded
+  const last = cpuStages.findIndex(({ name }) => name === stage)
+  if (last < 0)
+    throw new RangeError(`there is no stage ${stage} on a CPU; there is ${irStageNames('native').join(', ')}`)
+  return through(recorded, cpuStages.slice(0, last + 1), undefined)
+}

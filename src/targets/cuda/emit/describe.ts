@@ -1,0 +1,172 @@
+/** The decision record as text (`arke emit --target cuda --stage decide`): what the renderers go by, value by value. */
+import { attribute, walk, type Node } from '../../../ir/node.ts'
+import { origin, paramName } from '../../../ir/ops/index.ts'
+import { typeName } from '../../../ir/type.ts'
+import { isFragment, isSplat } from './assign.ts'
+import type { CopyPlan } from './copies.ts'
+import type { Decisions } from './decide.ts'
+import { registersOf, type Group } from './groups.ts'
+import { headerOf } from './header.ts'
+import type { Layout } from './layout.ts'
+import type { Product } from './products.ts'
+import type { Region } from './tiles.ts'
+import { wordOrder } from './words.ts'
+
+export function describeDecisions(decisions: Decisions): string {
+  const { ir, facts, notes } = decisions
+  const sections: Readonly<Record<string, readonly string[]>> = {
+    'roles: threads that execute each block': roles(decisions),
+    'layouts: the elements of each fragment that a thread holds': layouts(decisions),
+    'copies and stores to or from tensors': copies(decisions),
+    products: products(decisions),
+    'shared memory, in bytes from its start': shared(decisions),
+    loops: loops(decisions),
+    'flag-in-data words': words(decisions),
+    'start and end of a launch': launch(decisions),
+  }
+  const text = Object.entries(sections).map(([title, lines]) =>
+    [title, ...(lines.length > 0 ? lines : ['none'])]
+      .map((line, i) => (i === 0 ? line : `  ${line}`))
+      .join('\n'),
+  )
+  return `${[headerOf(ir, facts, notes).join('\n'), ...text].join('\n\n')}\n`
+}
+
+/** An op with the author's line, the way a reader finds it in the printed stage `order`. */
+const named = (node: Node): string => `${node.op}${node.site ? ` at ${node.site}` : ''}`
+
+const baseName = (ref: Node): string => {
+  const { base } = origin(ref)
+  return base.op === 'param' ? paramName(base) : named(base)
+}
+
+function roles({ roles, arrivers, ir }: Decisions): string[] {
+  const group = (one: Group): string => {
+    const registers = `${registersOf(one, roles)} registers per thread`
+    const changed = one.registers ? ` (setmaxnreg ${one.registers.change}s them)` : ''
+    const who = one.solo ? `1 thread of ${plural(one.warps, 'warp')}` : plural(one.warps, 'warp')
+    return `${one.name}: ${who} from thread ${one.first}; ${registers}${changed}; thread barrier ${one.barrier}`
+  }
+  const barriers = [...walk(ir.body)].filter((node) => node.op === 'barriers')
+  const arrivals = (node: Node): number => attribute<number>(node, 'arrivals') * (arrivers.get(node) ?? 1)
+  return [
+    `${roles.block} threads per program`,
+    ...[...roles.groups.values()].map(group),
+    ...(roles.groups.size === 0 ? [group(roles.whole)] : []),
+    ...barriers.map((node) => `${named(node)}: ${plural(arrivals(node), 'arrival')} per phase`),
+  ]
+}
+
+const layoutText = ({ kind, count, vector, spread }: Layout): string =>
+  [
+    kind,
+    `${plural(count, 'element')} per thread`,
+    ...(vector > 1 ? [`vectors of ${vector}`] : []),
+    ...(spread ? [`${spread.rowWarps} x ${spread.columnWarps} warps`] : []),
+  ].join(', ')
+
+function layouts({ ir, layouts }: Decisions): string[] {
+  const lines = [...walk(ir.body)]
+    .filter((node) => isFragment(node) && !isSplat(node))
+    .map((node) => `${named(node)}: ${typeName(node.type)}: ${layoutText(layouts.of(node))}`)
+  return [...new Set(lines)]
+}
+
+const copyText = (plan: CopyPlan): string => {
+  if (plan.how === 'element') return 'by threads, one element at a time'
+  if (plan.how === 'vector') return 'by threads, 16 bytes at a time'
+  const { map, boxes, bytes } = plan
+  return `by TMA, ${plural(boxes.length, 'box')} of ${map.box.join(' x ')} elements, swizzle ${map.swizzle}, ${bytes} bytes`
+}
+
+function copies({ ir, copies, stores }: Decisions): string[] {
+  return [...walk(ir.body)].flatMap((node) => {
+    if (node.op === 'copy' || node.op === 'copy.async')
+      return [`${named(node)}: ${copyText(copies.ofCopy(node))}`]
+    if (node.op !== 'store') return []
+    const plan = stores.get(node)
+    return [
+      `${named(node)} to ${baseName(node.inputs[0])}: ${plan ? copyText(plan) : 'by threads, from registers'}`,
+    ]
+  })
+}
+
+const instructions: Readonly<Record<Product, string>> = {
+  wgmma: 'wgmma',
+  swapped: 'wgmma of the transposed product',
+  mma: 'mma.sync',
+  elements: 'plain arithmetic, without the matrix unit',
+}
+
+function products({ products, overlaps }: Decisions): string[] {
+  return [...products].map(([dot, product]) => {
+    const isInFlight = overlaps.some((one) => one.dot === dot)
+    return `${named(dot)}: ${instructions[product]}${isInFlight ? '; in flight while the next one starts' : ''}`
+  })
+}
+
+function shared({ shared, tiles, record, sharedBytes }: Decisions): string[] {
+  const line = (what: string, { at, bytes }: Region): string => `${at}: ${what}, ${plural(bytes, 'byte')}`
+  const of = (map: ReadonlyMap<Node, Region>, what: (node: Node) => string): [number, string][] =>
+    [...map].map(([node, region]) => [region.at, line(what(node), region)])
+  const ofGroup = (map: ReadonlyMap<Group, Region>, what: string): [number, string][] =>
+    [...map].map(([group, region]) => [region.at, line(`${what} of ${group.name}`, region)])
+  const tile = (node: Node): string => {
+    const { rows, columns, stages, span } = tiles.get(node)!
+    return `${named(node)}: ${stages} x ${rows} x ${columns}, ${span === 0 ? 'plain' : `swizzled by ${span} bytes`}`
+  }
+  const all = [
+    ...of(shared.tiles, tile),
+    ...of(shared.barriers, named),
+    ...of(shared.scratch, (node) => `exchange of ${named(node)}`),
+    ...ofGroup(shared.staging, 'staging of TMA stores'),
+    ...ofGroup(shared.exchange, 'exchange'),
+    ...(record ? ([[record.region.at, line('log', record.region)]] as [number, string][]) : []),
+  ]
+  return [
+    ...all.sort(([a], [b]) => a - b).map(([, text]) => text),
+    `${sharedBytes} bytes in all, with 1024 to align the start`,
+  ]
+}
+
+function loops({ ir, loops, tileGroup }: Decisions): string[] {
+  return [...walk(ir.body)].flatMap((node) => {
+    const [unrolled, polling] = [loops.unrolled.get(node), loops.polling.get(node)]
+    const rows = node.op === 'persistent' && attribute<number>(node, 'axes') === 2 ? tileGroup(node) : 1
+    const facts = [
+      ...(unrolled === undefined ? [] : [`unrolled by ${unrolled}`]),
+      ...(polling === undefined ? [] : [`reads the abort word every ${polling} iterations`]),
+      ...(rows > 1 ? [`tiles in groups of ${rows} rows`] : []),
+    ]
+    return facts.length > 0 ? [`${named(node)}: ${facts.join('; ')}`] : []
+  })
+}
+
+function words({ ir, loops, layouts, groupOf }: Decisions): string[] {
+  return [...walk(ir.body)].flatMap((node) => {
+    if (node.op === 'until')
+      return [
+        `${named(node)}: repeated by ${loops.together.has(node) ? 'all threads together' : 'each thread on its own'}`,
+      ]
+    if (node.op !== 'words.post' && node.op !== 'words.take') return []
+    const value = node.op === 'words.post' ? node.inputs[2] : node
+    if (!isFragment(value)) return [`${named(node)}: one word`]
+    const turned = wordOrder(layouts.of(value), groupOf.get(node)!)
+    return [`${named(node)}: words in ${turned ? 'the order of threads' : 'the order of elements'}`]
+  })
+}
+
+function launch({ early, clerk, polls }: Decisions): string[] {
+  return [
+    early
+      ? `${early.group.name} may copy ${early.reads.join(', ')} before the previous kernel has ended`
+      : 'nothing is copied before the previous kernel has ended',
+    polls
+      ? 'the next launch starts after this one has ended, because this kernel polls'
+      : 'the next launch may start before this one has ended (programmatic dependent launch)',
+    `thread ${clerk} advances the epochs of flags`,
+  ]
+}
+
+const plural = (count: number, what: string): string =>
+  `${count} ${what}${count === 1 ? '' : what.endsWith('x') ? 'es' : 's'}`

@@ -1,0 +1,95 @@
+/**
+ * Each target's forms of a kernel: its IR after a stage, what follows the IR, and the text that a world of the target compiles.
+ * `arke emit` prints these forms and `arke check` explores the IR. A world launches what the same facts give.
+ */
+import type { KernelIR } from '../ir/node.ts'
+import type { Machine } from './cpu/code.ts'
+import { cpuHeader, type CpuFacts } from './cpu/facts.ts'
+import { lowerKernel } from './cpu/lower/lower.ts'
+import { printCode } from './cpu/print.ts'
+import { atCpuStage } from './cpu/stages.ts'
+import { decide } from './cuda/emit/decide.ts'
+import { describeDecisions } from './cuda/emit/describe.ts'
+import { renderCuda } from './cuda/emit/emit.ts'
+import { noteText } from './cuda/emit/notes.ts'
+import { atStage, LAST_STAGE, shapesOf, specialise, type Shapes } from './cuda/facts.ts'
+import { defaultCaches, machineOf } from './native/build.ts'
+import { sourceOf } from './native/render.ts'
+import type { StagedTarget } from './stages.ts'
+import { wasmMachine } from './wasm/engine.ts'
+
+/** Facts about the world and the arguments of a launch. A target uses those that specialise its kernels. */
+export interface Given {
+  /** Extents by the name of a tensor; others are 1024. */
+  readonly shapes?: Shapes
+  /** Parameters whose tensors are packed. */
+  readonly packed?: readonly string[]
+  /** The world records. */
+  readonly record?: boolean
+  /** Ranks may be on several devices; otherwise all are on one. */
+  readonly severalDevices?: boolean
+  /** The processor of a native world; by default one with AVX2, whatever the computer. */
+  readonly processor?: Machine
+}
+
+/** A kernel as text, and the notes for its author, which the text states as comments. */
+export interface Emitted {
+  readonly text: string
+  readonly notes: readonly string[]
+}
+
+export interface Forms {
+  /** The kernel after one of the target's IR stages. */
+  ir(recorded: KernelIR, stage: string, given: Given): KernelIR
+  /** The printed stage that follows the IR: `decide` or `code`. */
+  printed(recorded: KernelIR, given: Given): string
+  text(recorded: KernelIR, given: Given): Emitted
+  /** The facts in short, for a line of results. */
+  summary(given: Given): string
+}
+
+const cudaFacts = (recorded: KernelIR, { shapes, record = false, severalDevices = false }: Given) =>
+  specialise({ record, oneDevice: !severalDevices }, shapesOf(recorded, shapes))
+
+const cuda: Forms = {
+  ir: (recorded, stage, given) => atStage(recorded, stage, cudaFacts(recorded, given)),
+  printed(recorded, given) {
+    const facts = cudaFacts(recorded, given)
+    return describeDecisions(decide(atStage(recorded, LAST_STAGE, facts), facts))
+  },
+  text(recorded, given) {
+    const facts = cudaFacts(recorded, given)
+    const { source, notes } = renderCuda(atStage(recorded, LAST_STAGE, facts), facts)
+    return { text: source, notes: notes.map(noteText) }
+  },
+  summary: ({ severalDevices = false, record = false }) =>
+    `cuda, H200, ${severalDevices ? 'several devices' : 'one device'}${record ? ', recording' : ''}`,
+}
+
+/** The printed text does not depend on the computer that prints it, unless its processor is asked for. */
+const avx2 = machineOf('#define __AVX2__ 1\n#define __FMA__ 1', defaultCaches)
+
+function cpu(name: 'native' | 'wasm'): Forms {
+  const factsOf = ({ record = false, packed = [], processor = avx2 }: Given): CpuFacts => ({
+    machine: name === 'native' ? processor : wasmMachine,
+    record,
+    packed: new Set(packed),
+  })
+  const code = (recorded: KernelIR, facts: CpuFacts): string => {
+    const header = cpuHeader(recorded, facts).map((line) => `// ${line}\n`)
+    return `${header.join('')}${printCode(lowerKernel(recorded, facts).module)}`
+  }
+  return {
+    ir: (recorded, stage) => atCpuStage(recorded, stage),
+    printed: (recorded, given) => code(recorded, factsOf(given)),
+    text(recorded, given) {
+      const facts = factsOf(given)
+      // WebAssembly is bytes: Code is its text.
+      const text = name === 'native' ? sourceOf(lowerKernel(recorded, facts).module) : code(recorded, facts)
+      return { text, notes: [] }
+    },
+    summary: ({ record = false }) => `${name}${record ? ', recording' : ''}`,
+  }
+}
+
+export const forms: Readonly<Record<StagedTarget, Forms>> = { cuda, native: cpu('native'), wasm: cpu('wasm') }

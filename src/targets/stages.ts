@@ -1,0 +1,51 @@
+/**
+ * The stages of each target, in order: their names, and what each makes of a kernel. The passes behind them are in ir/stages.ts,
+ * cpu/stages.ts and cuda/stages.ts. This file loads no target, so that the command line can name stages at once.
+ */
+const recorded = 'the kernel as written'
+const simplified = 'constants are folded, and dead code is removed'
+
+/** Stages that only the cuda target has, all of them IR. */
+export const cudaOnly = {
+  courier:
+    'a courier role, on idle warps, sends what the consumer would send to other ranks before its first product',
+  layouts:
+    'a value that is needed in two layouts is converted; partial results of several warps are combined',
+  words: 'f32 words carry the epochs of flags (flag-in-data), where a tensor allows it',
+  order:
+    'threads of a role synchronise, accesses by TMA and the matrix unit are fenced, and TMA stores are awaited',
+} as const
+
+const cpu = { recorded, simplified } as const
+const lowered = 'pipelines become roles with rings of buffers, asynchronous copies and barriers'
+
+/** Stages that are IR: verified, printed by `arke emit --stage` and explored by `arke check --stage`. */
+export const irStages = {
+  cuda: { recorded, simplified, lowered, ...cudaOnly },
+  native: cpu,
+  wasm: cpu,
+} as const
+
+const code = 'typed statements over locals and vectors, which become C++ or WebAssembly'
+
+/** What follows the IR and can be printed, too. Then comes the target's text. */
+export const printedStages = {
+  cuda: { decide: 'the decisions by which the last stage becomes text' },
+  native: { code },
+  wasm: { code },
+} as const
+
+export type StagedTarget = keyof typeof irStages
+export const stagedTargets = Object.keys(irStages) as StagedTarget[]
+
+/** The names of the IR stages of a target, from the kernel as written to the one that becomes text or code. */
+export const irStageNames = (target: StagedTarget): string[] => Object.keys(irStages[target])
+
+/** All that `arke emit --stage` prints for a target. */
+export const stageNames = (target: StagedTarget): string[] => [
+  ...irStageNames(target),
+  ...Object.keys(printedStages[target]),
+]
+
+/** The IR from which a target's text or code is made. */
+export const lastStage = (target: StagedTarget): string => irStageNames(target).at(-1)!
