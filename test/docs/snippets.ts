@@ -30,7 +30,7 @@ export function fences(file: string, language: string): Snippet[] {
   return found.filter(({ line }) => line > 0)
 }
 
-/** What the repository's compiler has to say about files, one line each. */
+/** The errors of the repository's compiler in these files, one line each. Errors in the files that they import are not among them. */
 export function compile(files: readonly string[]): string[] {
   const config = ts.getParsedCommandLineOfConfigFile(join(root, 'tsconfig.json'), undefined, {
     ...ts.sys,
@@ -38,10 +38,9 @@ export function compile(files: readonly string[]): string[] {
       throw new Error(String(problem.messageText))
     },
   })!
-  // Nothing imports what is declared for all of the source.
-  const declared = join(root, 'src/targets/wasm/webassembly.d.ts')
-  const program = ts.createProgram([...files, declared], { ...config.options, noEmit: true })
-  return ts.getPreEmitDiagnostics(program).map((problem) => {
+  const program = ts.createProgram(files, { ...config.options, noEmit: true })
+  const problems = files.flatMap((file) => ts.getPreEmitDiagnostics(program, program.getSourceFile(file)))
+  return problems.map((problem) => {
     const at = problem.file?.getLineAndCharacterOfPosition(problem.start ?? 0)
     const text = ts.flattenDiagnosticMessageText(problem.messageText, ' ')
     return `${problem.file?.fileName}:${(at?.line ?? -1) + 1}: ${text}`
