@@ -64,7 +64,8 @@ function allGatherGemm(ranks: number): ReturnType<typeof scenario> {
     }
     const pull = pullKernel({ dtype: 'bf16', shard: 'K' })
     world.launch(pull, args, { grid: 2, meta: { BM: 4, BN: 4, BK: 4, stages: 2 } })
-    for (let rank = 0; rank < ranks; rank++) expectClose(await world.read(c, rank), expected[rank], 4)
+    for (let rank = 0; rank < ranks; rank++)
+      expectClose(await world.read(c, rank), expected[rank], { atol: 4 })
   })
 }
 

@@ -103,7 +103,8 @@ export const attention = scenario('attention in parts', { ranks: 3 }, async (wor
       expected.push(everyToken.reduce((sum, { value }, i) => sum + (weights[i] / total) * value[d], 0))
     largest = Math.max(largest, most)
   }
-  for (let rank = 0; rank < ranks; rank++) expectClose(await world.read(args.out, rank), expected, 1e-5)
+  for (let rank = 0; rank < ranks; rank++)
+    expectClose(await world.read(args.out, rank), expected, { atol: 1e-5 })
   return [
     `the largest score is ${largest}; e to that power is no f32`,
     `every rank attends to all ${everyToken.length} tokens: ${expected.map((x) => x.toFixed(3)).join(' ')}`,

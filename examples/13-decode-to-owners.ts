@@ -156,7 +156,7 @@ export const ragged = scenario('attention in tiles, to owners', { ranks: [1, 2, 
     world.launch(decodeToOwners, args, { grid: 1, meta: { G, D, BN, scale } })
   for (let b = 0; b < batch; b++) {
     const mine = (await world.read(out, b % ranks)).subarray(b * G * D, (b + 1) * G * D)
-    expectClose(mine, [...attend(ranks, b, 0), ...attend(ranks, b, 1)], 0.02)
+    expectClose(mine, [...attend(ranks, b, 0), ...attend(ranks, b, 1)], { atol: 0.02 })
   }
   const tokens = Array.from({ length: ranks }, (_, rank) => lengthOf(rank, 0)).reduce((sum, n) => sum + n, 0)
   return [`owners have attended to all ${tokens} tokens of the first sequence, ${launches} times`]

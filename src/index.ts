@@ -58,6 +58,7 @@ export {
   type SymmetricFlags,
   type SymmetricTensor,
   type TensorOptions,
+  type Tolerance,
   type World,
 } from './world/world.ts'
 export { explore, type Exploration, type ExploreOptions } from './targets/check/explore.ts'

@@ -2,13 +2,21 @@
  * Types that the types of the package mention. A library that exports a kernel and emits declarations has to name them: TypeScript
  * refuses with TS2883 what it cannot import from `arke`. test/cli/declarations.test.ts finds those that are missing here.
  */
-export type { FlagsParam, MetaValue, Param, ScalarParam, Specialisation, TensorParam } from './lang/kernel.ts'
+export type {
+  FlagsParam,
+  MetaValue,
+  NoMetaParameters,
+  Param,
+  ScalarParam,
+  Specialisation,
+  TensorParam,
+} from './lang/kernel.ts'
 export type { LoopRange, PipelineOptions, WaitOptions } from './lang/program.ts'
 export type { Access, Atomics, Masked, Operand } from './lang/access.ts'
 export type { AnyValue, Carried } from './lang/carried.ts'
 export type { Rows, TensorRank, Tuple } from './lang/tensor.ts'
-export type { Rank, Symbolic } from './lang/value.ts'
-export type { ArithmeticDType, AtomicDType, DotDType, IntegerDType } from './ir/dtype.ts'
+export type { Matching, Only, Rank, Refused, Symbolic } from './lang/value.ts'
+export type { ArithmeticDType, AtomicDType, DotDType, FloatDType, IntegerDType } from './ir/dtype.ts'
 export type { Order, Scope } from './ir/ops/memory.ts'
 
 // What a kernel is recorded as.

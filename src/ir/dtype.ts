@@ -11,6 +11,7 @@ export type DType =
 /** What arithmetic is defined on; the rest is storage and is cast first. */
 export type ArithmeticDType = 'f32' | 'i32' | 'u32' | 'i64'
 export type IntegerDType = 'i32' | 'u32' | 'i64'
+export type FloatDType = 'f32' | 'f16' | 'bf16' | 'f8e4m3' | 'f8e5m2'
 /** What a tensor or a shared tile can hold: everything but a mask. */
 export type StorageDType = Exclude<DType, 'bool'>
 /** What a `dot` multiplies. */
@@ -60,6 +61,12 @@ export class ArithmeticError extends RangeError {}
 
 export function isDType(name: unknown): name is DType {
   return typeof name === 'string' && Object.hasOwn(dtypes, name)
+}
+
+/** The dtype to cast `dtype` to, for an operation that is defined on `allowed`. Floats become f32 unless only integers are allowed. */
+export function castFor(dtype: DType, allowed: readonly DType[]): DType {
+  const isFloat = allowed.includes('f32') && (dtypes[dtype].kind === 'float' || !allowed.includes('i32'))
+  return isFloat ? 'f32' : 'i32'
 }
 
 const scratch = new DataView(new ArrayBuffer(8))

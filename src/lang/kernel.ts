@@ -13,7 +13,7 @@ import { verify } from '../ir/verify.ts'
 import { Program } from './program.ts'
 import { expectSynchronous, Recorder } from './recorder.ts'
 import { Flags, Tensor, type TensorRank } from './tensor.ts'
-import { Value, type Scalar } from './value.ts'
+import { Value, type Refused, type Scalar } from './value.ts'
 
 export interface TensorParam<D extends StorageDType, R extends TensorRank> {
   readonly kind: 'tensor'
@@ -40,7 +40,7 @@ export type Arguments<P extends Params> = {
       ? Flags<R>
       : P[K] extends ScalarParam<infer D>
         ? Scalar<D>
-        : never
+        : Refused
 }
 
 export type MetaValue = number | string | boolean
@@ -182,13 +182,16 @@ function paramType(param: Param): Type {
 /** A default of `true` does not mean that it is always true. */
 type Widened<M extends Meta> = { readonly [K in keyof M]: M[K] extends boolean ? boolean : M[K] }
 
+/** The meta-parameters of a kernel that declares none. */
+export type NoMetaParameters = { readonly [_ in never]: MetaValue }
+
 /**
  * Define a kernel. `meta` are its compile-time parameters with their defaults; leave it out if there are none.
  */
 export function kernel<P extends Params>(
   name: string,
   params: P,
-  body: (t: Program, args: Arguments<P>) => void,
+  body: (t: Program, args: Arguments<P>, meta: NoMetaParameters) => void,
 ): Kernel<P, Meta>
 export function kernel<P extends Params, M extends Meta>(
   name: string,
@@ -200,7 +203,7 @@ export function kernel<P extends Params, M extends Meta>(
   name: string,
   params: P,
   ...rest:
-    | [(t: Program, args: Arguments<P>) => void]
+    | [(t: Program, args: Arguments<P>, meta: NoMetaParameters) => void]
     | [M, (t: Program, args: Arguments<P>, meta: Widened<M>) => void]
 ): Kernel<P, Meta> | Kernel<P, Widened<M>> {
   if (!/^[A-Za-z_]\w*$/.test(name))

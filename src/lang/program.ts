@@ -29,7 +29,10 @@ import {
   Value,
   type Fragment,
   type Index,
+  type Matching,
+  type Only,
   type Rank,
+  type Refused,
   type Scalar,
 } from './value.ts'
 
@@ -52,6 +55,9 @@ type Indices<E extends readonly Index[]> = { readonly [K in keyof E]: Scalar<'i3
 type Body = () => void
 type RoleBody = Body | { readonly warps: number; readonly body: Body }
 type Yielded = Carried | void
+/** The state that a loop starts with, and the state that its body takes and returns. */
+type Initial<C> = Only<C, Carried, C, 'only values are carried; t.constant(dtype, x) makes one of a number'>
+type State<C> = Only<C, Carried, C, Refused>
 const nothing = (): void => undefined
 
 export class Program {
@@ -148,12 +154,12 @@ export class Program {
     }
     return this.#value(this.#emit('load', inputs, access(options)))
   }
-  store<D extends DType, R extends number>(
+  store<D extends DType, R extends number, O>(
     to: Ref<D, R>,
-    value: Operand<D, R>,
+    value: Matching<NoInfer<D>, NoInfer<R>, 0 | NoInfer<R>, O>,
     options: Access & Masked<NoInfer<R>> = {},
   ): void {
-    const inputs = [to.node, operand(this.#recorder, to, value)]
+    const inputs = [to.node, operand(this.#recorder, to, value as number | Value)]
     if (options.mask) inputs.push(stretch(options.mask, to.shape).node)
     this.#emit('store', inputs, access(options))
   }
@@ -163,7 +169,7 @@ export class Program {
     to: Ref<D, R>,
     options: Masked<NoInfer<R>> = {},
   ): void {
-    if (from instanceof Value) return this.store(to, from as Value<D, R & Rank>, options)
+    if (from instanceof Value) return this.store(to, from as never, options)
     const inputs = [from.node, to.node]
     if (options.mask) inputs.push(stretch(options.mask, to.shape).node)
     this.#emit('copy', inputs)
@@ -205,19 +211,18 @@ export class Program {
       this.signal(new Flags<0>(this.#recorder, flag.node).on(this.rank.add(step).mod(this.world)), options),
     )
   }
-  /** Until the flag is signalled in this epoch; with `lag` L, in the L-th epoch before it. */
-  wait(flag: Flag, options?: WaitOptions): void
   /**
-   * Until phase `phase` of the barrier is complete. A barrier keeps only the parity of its phase: wait for the phase that
-   * runs or for the one just before it, which of a fresh barrier is phase -1.
+   * For a flag: until it is signalled in this epoch; with `lag` L, in the L-th epoch before it.
+   *
+   * For a barrier: until its phase `phase` is complete. A barrier keeps only the parity of its phase: wait for the phase that runs
+   * or for the one just before it, which of a fresh barrier is phase -1.
    */
-  wait(barrier: Barrier, phase: Index): void
-  wait(on: Flag | Barrier, how: WaitOptions | Index = {}): void {
-    if (on instanceof Barrier) {
-      this.#emit('barrier.wait', [on.node, this.#index(how as Index)])
-      return
-    }
-    this.#emit('wait', [on.node], awaited(how as WaitOptions))
+  wait<W extends Flag | Barrier>(
+    on: W,
+    ...how: W extends Barrier ? [phase: Index] : [options?: WaitOptions]
+  ): void {
+    if (on instanceof Barrier) this.#emit('barrier.wait', [on.node, this.#index(how[0] as Index)])
+    else this.#emit('wait', [on.node], awaited((how[0] ?? {}) as WaitOptions))
   }
   /**
    * Whether `wait` would end at once. If so, all that the signaller did may be read, as after a `wait`; if not, nothing is known.
@@ -248,11 +253,11 @@ export class Program {
   // Control flow
 
   for(range: Index | LoopRange, body: (i: Scalar<'i32'>) => void): void
-  for<const C extends Carried>(
+  for<const C>(
     range: Index | LoopRange,
-    init: C,
-    body: (i: Scalar<'i32'>, state: C) => NoInfer<C>,
-  ): C
+    init: Initial<C>,
+    body: (i: Scalar<'i32'>, state: State<C>) => NoInfer<State<C>>,
+  ): State<C>
   for<C extends Carried>(
     range: Index | LoopRange,
     ...rest: [(i: Scalar<'i32'>) => void] | [C, (i: Scalar<'i32'>, state: C) => NoInfer<C>]
@@ -269,23 +274,23 @@ export class Program {
     return this.#loop('for', bounds, 1, init, body as (...args: unknown[]) => unknown)
   }
   /** As long as `condition` holds. The state is what changes between iterations. */
-  while<const C extends Carried>(
-    init: C,
-    condition: (state: C) => Scalar<'bool'>,
-    body: (state: C) => NoInfer<C>,
-  ): C {
+  while<const C>(
+    init: Initial<C>,
+    condition: (state: State<C>) => Scalar<'bool'>,
+    body: (state: State<C>) => NoInfer<State<C>>,
+  ): State<C> {
     const recorder = this.#recorder
     const start = flatten(init, 'while')
     const names = namesOf(init)
-    const block = (record: (state: C) => unknown) => {
+    const block = (record: (state: State<C>) => unknown) => {
       const inner = new Block()
       const params = start.map((node, i) => recorder.param(inner, node.type, names[i]))
       return recorder.within(inner, () => flatten(record(unflatten(recorder, init, params)), 'while'))
     }
     return this.#results(this.#emit('while', start, {}, [block(condition), block(body)]), init)
   }
-  if<const C extends Carried>(condition: Scalar<'bool'>, then: () => C, otherwise: () => NoInfer<C>): C
-  if(condition: Scalar<'bool'>, then: () => void, otherwise?: () => void): void
+  if(condition: Scalar<'bool'>, then: () => void): void
+  if<const C extends Yielded>(condition: Scalar<'bool'>, then: () => C, otherwise: () => NoInfer<C>): C
   if<C extends Carried>(condition: Scalar<'bool'>, then: () => Yielded, otherwise: () => Yielded = nothing) {
     let form: C | undefined
     const block = (record: () => unknown) =>
@@ -305,11 +310,11 @@ export class Program {
     body: (tile: Ref<D, R, 'global'>, at: Tuple<Scalar<'i32'>, R>) => void,
   ): void
   persistent<const E extends readonly Index[]>(space: E, body: (at: Indices<E>) => void): void
-  persistent<const E extends readonly Index[], const C extends Carried>(
+  persistent<const E extends readonly Index[], const C>(
     space: E,
-    init: C,
-    body: (at: Indices<E>, state: C) => NoInfer<C>,
-  ): C
+    init: Initial<C>,
+    body: (at: Indices<E>, state: State<C>) => NoInfer<State<C>>,
+  ): State<C>
   persistent(space: TileSpace<StorageDType, TensorRank> | readonly Index[], ...rest: unknown[]): unknown {
     const [init, body] = (rest.length === 1 ? [undefined, rest[0]] : rest) as [
       Carried | undefined,
@@ -336,12 +341,12 @@ export class Program {
     body: (at: Indices<E>) => void,
     options?: PipelineOptions,
   ): void
-  pipeline<const E extends readonly Index[], const C extends Carried>(
+  pipeline<const E extends readonly Index[], const C>(
     extents: E,
-    init: C,
-    body: (at: Indices<E>, state: C) => NoInfer<C>,
+    init: Initial<C>,
+    body: (at: Indices<E>, state: State<C>) => NoInfer<State<C>>,
     options?: PipelineOptions,
-  ): C
+  ): State<C>
   pipeline(extents: readonly Index[], ...rest: unknown[]): unknown {
     const stateless = typeof rest[0] === 'function'
     const [init, body, options] = (stateless ? [undefined, ...rest] : rest) as [

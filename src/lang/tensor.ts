@@ -10,7 +10,9 @@ import {
   Value,
   type Fragment,
   type Index,
+  type Only,
   type Rank,
+  type Refused,
   type Scalar,
 } from './value.ts'
 import { broadcastShapes } from '../ir/type.ts'
@@ -30,6 +32,12 @@ export type Tuple<T, R extends number> = R extends 0
 type Less<R extends number> = R extends 4 ? 3 : R extends 3 ? 2 : R extends 2 ? 1 : 0
 type Vector = Fragment<'i32', 1>
 type Matrix = Fragment<'i32', 2>
+/** The rank of the places at `I`, one index per axis: that of the widest index. */
+type RankAt<
+  I extends readonly unknown[],
+  W = Extract<I[number], { readonly rank: Rank }>['rank'],
+> = 2 extends W ? 2 : 1 extends W ? 1 : 0
+type Untiled<R> = `a tensor of ${R & number} axes has no tiles: take its first axis away, x.pick(i)`
 
 /** Places in memory: a tile, single elements, or a shared tile. */
 export class Ref<
@@ -49,19 +57,21 @@ export class Ref<
 
 /** A tile in the program's shared memory. With a leading axis of stages, `pick(i)` is stage i. */
 export class Shared<D extends DType = DType, R extends 1 | 2 | 3 = 1 | 2 | 3> extends Ref<D, R, 'shared'> {
-  pick(this: R extends 1 ? never : Shared<D, R>, i: Index): Shared<D, Less<R> & (1 | 2 | 3)> {
+  pick(
+    this: Only<R, 2 | 3, Shared<D, R>, 'a tile of one axis has no stages to pick from'>,
+    i: Index,
+  ): Only<R, 2 | 3, Shared<D, Less<R> & (1 | 2 | 3)>, Refused> {
     const { recorder, node } = this as Shared<D, R>
-    return new Shared(recorder, recorder.emit('pick', [node, index(recorder, i)]))
+    return new Shared<D, Less<R> & (1 | 2 | 3)>(recorder, recorder.emit('pick', [node, index(recorder, i)]))
   }
   /** The same places with rows and columns exchanged; costs nothing. */
-  transpose(this: R extends 2 ? Shared<D, R> : never): Shared<D, 2> {
+  transpose(
+    this: Only<R, 2, Shared<D, R>, 'only a tile of two axes is transposed'>,
+  ): Only<R, 2, Shared<D, 2>, Refused> {
     const { recorder, node } = this as Shared<D, R>
-    return new Shared(recorder, recorder.emit('transpose', [node]))
+    return new Shared<D, 2>(recorder, recorder.emit('transpose', [node]))
   }
-  at(indices: Tuple<Index, R>): Ref<D, 0, 'shared'>
-  at(indices: Tuple<Index | Vector, R>): Ref<D, 1, 'shared'>
-  at(indices: Tuple<Index | Vector | Matrix, R>): Ref<D, 2, 'shared'>
-  at(indices: readonly (Index | Vector | Matrix)[]): Ref<D, Rank, 'shared'> {
+  at<const I extends Tuple<Index | Vector | Matrix, R>>(indices: I): Ref<D, RankAt<I>, 'shared'> {
     return places(this, indices)
   }
 }
@@ -92,32 +102,41 @@ export class Tensor<
     return this.#view('slice', [node, index(recorder, start), index(recorder, size)], { axis })
   }
   /** Index `i` of the first axis. */
-  pick(this: R extends 1 ? never : Tensor<D, R>, i: Index): Tensor<D, Less<R> & TensorRank> {
+  pick(
+    this: Only<R, 2 | 3 | 4, Tensor<D, R>, 'a vector has no axis to take away: x.at([i]) is one element'>,
+    i: Index,
+  ): Only<R, 2 | 3 | 4, Tensor<D, Less<R> & TensorRank>, Refused> {
     const tensor = this as Tensor<D, R>
-    return tensor.#view('pick', [tensor.node, index(tensor.recorder, i)])
+    return tensor.#view<Less<R> & TensorRank>('pick', [tensor.node, index(tensor.recorder, i)])
   }
   /** The tile of `shape` at a tile index. Its edge is masked: places outside read as 0 and are not written. */
   tile(
-    this: R extends 1 | 2 ? Tensor<D, R> : never,
+    this: Only<R, 1 | 2, Tensor<D, R>, Untiled<R>>,
     at: Tuple<Index, R>,
     shape: Tuple<number, R>,
-  ): Ref<D, R, 'global'> {
+  ): Only<R, 1 | 2, Ref<D, R, 'global'>, Refused> {
     const { recorder, node } = this as Tensor<D, R>
     const indices = (at as readonly Index[]).map((i) => index(recorder, i))
-    return new Ref(recorder, recorder.emit('tile', [node, ...indices], { shape: shape as readonly number[] }))
+    return new Ref<D, R, 'global'>(
+      recorder,
+      recorder.emit('tile', [node, ...indices], { shape: shape as readonly number[] }),
+    )
   }
   /** All tiles of `shape`, for `t.persistent`. */
-  tiles(this: R extends 1 | 2 ? Tensor<D, R> : never, shape: Tuple<number, R>): TileSpace<D, R> {
+  tiles(
+    this: Only<R, 1 | 2, Tensor<D, R>, Untiled<R>>,
+    shape: Tuple<number, R>,
+  ): Only<R, 1 | 2, TileSpace<D, R>, Refused> {
     return new TileSpace(this as Tensor<D, R>, shape)
   }
   /** Rows by their indices (a page table, an expert's tokens). */
-  rows(this: R extends 2 ? Tensor<D, R> : never, indices: Vector): Rows<D> {
+  rows(
+    this: Only<R, 2, Tensor<D, R>, 'rows are taken from a tensor of two axes'>,
+    indices: Vector,
+  ): Only<R, 2, Rows<D>, Refused> {
     return new Rows(this as unknown as Tensor<D, 2>, indices)
   }
-  at(indices: Tuple<Index, R>): Ref<D, 0, 'global'>
-  at(indices: Tuple<Index | Vector, R>): Ref<D, 1, 'global'>
-  at(indices: Tuple<Index | Vector | Matrix, R>): Ref<D, 2, 'global'>
-  at(indices: readonly (Index | Vector | Matrix)[]): Ref<D, Rank, 'global'> {
+  at<const I extends Tuple<Index | Vector | Matrix, R>>(indices: I): Ref<D, RankAt<I>, 'global'> {
     return places(this, indices)
   }
 }
@@ -150,8 +169,17 @@ export class TileSpace<D extends StorageDType, R extends TensorRank> {
   }
 }
 
-export function ceilDiv(value: Scalar<'i32'>, by: number): Scalar<'i32'> {
-  return value.add(by - 1).div(by)
+type Countable = number | Scalar<'i32'>
+
+/** `value` divided by `by`, rounded up, of numbers that are not negative: a number if both are numbers, otherwise a symbol. */
+export function ceilDiv<V extends Countable, B extends Countable>(
+  value: V,
+  by: B,
+): [V, B] extends [number, number] ? number : Scalar<'i32'>
+export function ceilDiv(value: Countable, by: Countable): Countable {
+  if (typeof value === 'number')
+    return typeof by === 'number' ? Math.ceil(value / by) : by.add(value - 1).div(by)
+  return (typeof by === 'number' ? value.add(by - 1) : value.add(by).sub(1)).div(by)
 }
 
 /** A flag set, or one of its flags: a view of one rank's copy. */
@@ -180,10 +208,10 @@ export class Barrier extends Symbolic {
   declare readonly isBarrier: true
 }
 
-function places<D extends DType, S extends Space>(
+function places<D extends DType, R extends Rank, S extends Space>(
   of: Symbolic,
   indices: readonly (Index | Vector | Matrix)[],
-): Ref<D, Rank, S> {
+): Ref<D, R, S> {
   const { recorder, node } = of
   const shape = indices.reduce<Shape | undefined>(
     (common, i) => (common && typeof i !== 'number' ? broadcastShapes(common, i.shape) : common),

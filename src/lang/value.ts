@@ -4,7 +4,7 @@
  * Arithmetic is written with methods and follows NumPy's broadcasting for scalars and for axes of extent 1; a vector meets
  * a matrix after `expand`. It is defined on f32, i32, u32 and i64; the other dtypes are storage and are cast first.
  */
-import type { ArithmeticDType, DType, IntegerDType } from '../ir/dtype.ts'
+import type { ArithmeticDType, DType, FloatDType, IntegerDType } from '../ir/dtype.ts'
 import { dtypes, isDType, round } from '../ir/dtype.ts'
 import type { Node } from '../ir/node.ts'
 import type { OpName } from '../ir/ops/index.ts'
@@ -33,16 +33,75 @@ export abstract class Symbolic {
   }
 }
 
-/** What may stand on the right of an operation on rank R: a scalar meets anything, fragments meet their own rank. */
+/** The ranks that may stand on the right of an operation on rank R: a scalar meets anything, fragments meet their own rank. */
 type Fits<R extends Rank> = R extends 0 ? Rank : 0 | R
-type Right<D extends DType, R extends Rank> = number | Value<D, Fits<R>>
 /** The rank of an operation on rank R and `O`. */
 type Joined<R extends Rank, O> = R extends 0 ? (O extends { readonly rank: infer S extends Rank } ? S : 0) : R
-type If<D, Allowed, T> = [D] extends [Allowed] ? T : never
-
-type FloatDType = 'f32'
-type BitsDType = IntegerDType | 'bool'
 type Smaller<R extends Rank> = R extends 2 ? 1 : 0
+
+/**
+ * `Yes` if T is one of `Allowed`, otherwise `No`. A method that not every dtype or rank has uses it twice. For its `this`, `No` is a
+ * sentence, which TypeScript prints at the call because no object has such a type. For its result, `No` is `Refused`.
+ */
+export type Only<T, Allowed, Yes, No> = [T] extends [Allowed] ? Yes : No
+/** The result of a call that TypeScript has refused: the calls on this result raise no error, so one mistake gives one error. */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+export type Refused = any
+
+/** The dtypes that have each group of operations. The names of the groups are part of error messages. */
+type Operations = {
+  readonly arithmetic: ArithmeticDType
+  readonly 'signed arithmetic': 'f32' | 'i32' | 'i64'
+  readonly 'integer arithmetic': IntegerDType
+  readonly 'float arithmetic': 'f32'
+  readonly 'bitwise operations': IntegerDType | 'bool'
+  readonly comparison: ArithmeticDType | 'bool'
+}
+type Operation = keyof Operations
+/** The dtype to cast D to, for an operation on `Allowed`. Recording has the same rule: `castFor` in src/ir/dtype.ts. */
+type CastFor<D, Allowed> = 'f32' extends Allowed
+  ? D extends FloatDType
+    ? 'f32'
+    : 'i32' extends Allowed
+      ? 'i32'
+      : 'f32'
+  : 'i32'
+/** Why D does not have the operations of group K. */
+type Lacking<D, K extends Operation> = D extends Operations[K]
+  ? never
+  : `${D & string} has no ${D extends ArithmeticDType ? K : 'arithmetic'}: cast first, x.to(${CastFor<D, Operations[K]>})`
+/** Why an operand of dtype E does not match D. */
+type Unlike<E, D extends DType> = E extends D
+  ? never
+  : `${E & string} does not match ${D}: cast first, y.to(${D})`
+/** The `this` of a method in group K. */
+type Having<K extends Operation, D extends DType, R extends Rank> = Only<
+  D,
+  Operations[K],
+  Value<D, R>,
+  Lacking<D, K>
+>
+/** The result of a method in group K. */
+type Result<K extends Operation, D extends DType, S extends Rank, E extends DType = D> = Only<
+  D,
+  Operations[K],
+  Value<E, S>,
+  Refused
+>
+/** The operand `O` if it is a number, or of dtype D and one of `Ranks`; otherwise a sentence that says why it does not match D and R. */
+export type Matching<D extends DType, R extends number, Ranks, O> = O extends number
+  ? O
+  : O extends Value<infer E, infer S>
+    ? Only<E, D, Only<S, Ranks, O, RankUnlike<S, R>>, Unlike<E, D>>
+    : number | Value<D, Ranks & Rank>
+type RankUnlike<
+  S extends Rank,
+  R extends number,
+> = `rank ${S} does not match rank ${R}: y.expand(0) makes a row of a vector, y.expand(1) a column`
+/** The right side of an operation on dtype D and rank R. */
+type Right<D extends DType, R extends Rank, O> = Matching<D, R, Fits<R>, O>
+/** The dtype of an operand, or `Otherwise` for a number. */
+type DTypeOf<O, Otherwise extends DType> = O extends Value<infer E, Rank> ? E : Otherwise
 
 export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbolic {
   get dtype(): D {
@@ -64,7 +123,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     return this.#make(op, [this.node])
   }
 
-  #binary<E extends DType, S extends Rank>(op: OpName, other: number | Value): Value<E, S> {
+  #binary<E extends DType, S extends Rank>(op: OpName, other: unknown): Value<E, S> {
     const right =
       typeof other === 'number' ? constant(this.recorder, this.dtype, other) : expectValue(other, op)
     const shape = broadcastShapes(this.shape, right.shape)
@@ -76,127 +135,148 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     return this.#make(op, [stretch(this, shape).node, stretch(right, shape).node])
   }
 
-  add<O extends Right<D, R>>(this: If<D, ArithmeticDType, Value<D, R>>, other: O): Value<D, Joined<R, O>> {
+  add<O>(this: Having<'arithmetic', D, R>, other: Right<D, R, O>): Result<'arithmetic', D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('add', other)
   }
-  sub<O extends Right<D, R>>(this: If<D, ArithmeticDType, Value<D, R>>, other: O): Value<D, Joined<R, O>> {
+  sub<O>(this: Having<'arithmetic', D, R>, other: Right<D, R, O>): Result<'arithmetic', D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('sub', other)
   }
-  mul<O extends Right<D, R>>(this: If<D, ArithmeticDType, Value<D, R>>, other: O): Value<D, Joined<R, O>> {
+  mul<O>(this: Having<'arithmetic', D, R>, other: Right<D, R, O>): Result<'arithmetic', D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('mul', other)
   }
   /** Of integers: towards zero. */
-  div<O extends Right<D, R>>(this: If<D, ArithmeticDType, Value<D, R>>, other: O): Value<D, Joined<R, O>> {
+  div<O>(this: Having<'arithmetic', D, R>, other: Right<D, R, O>): Result<'arithmetic', D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('div', other)
   }
   /** The remainder of `div`, as JavaScript's %: it has the sign of the left side. */
-  mod<O extends Right<D, R>>(this: If<D, IntegerDType, Value<D, R>>, other: O): Value<D, Joined<R, O>> {
+  mod<O>(
+    this: Having<'integer arithmetic', D, R>,
+    other: Right<D, R, O>,
+  ): Result<'integer arithmetic', D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('mod', other)
   }
-  min<O extends Right<D, R>>(this: If<D, ArithmeticDType, Value<D, R>>, other: O): Value<D, Joined<R, O>> {
+  min<O>(this: Having<'arithmetic', D, R>, other: Right<D, R, O>): Result<'arithmetic', D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('min', other)
   }
-  max<O extends Right<D, R>>(this: If<D, ArithmeticDType, Value<D, R>>, other: O): Value<D, Joined<R, O>> {
+  max<O>(this: Having<'arithmetic', D, R>, other: Right<D, R, O>): Result<'arithmetic', D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('max', other)
   }
-  and<O extends Right<D, R>>(this: If<D, BitsDType, Value<D, R>>, other: O): Value<D, Joined<R, O>> {
+  and<O>(
+    this: Having<'bitwise operations', D, R>,
+    other: Right<D, R, O>,
+  ): Result<'bitwise operations', D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('and', other)
   }
-  or<O extends Right<D, R>>(this: If<D, BitsDType, Value<D, R>>, other: O): Value<D, Joined<R, O>> {
+  or<O>(
+    this: Having<'bitwise operations', D, R>,
+    other: Right<D, R, O>,
+  ): Result<'bitwise operations', D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('or', other)
   }
-  xor<O extends Right<D, R>>(this: If<D, BitsDType, Value<D, R>>, other: O): Value<D, Joined<R, O>> {
+  xor<O>(
+    this: Having<'bitwise operations', D, R>,
+    other: Right<D, R, O>,
+  ): Result<'bitwise operations', D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('xor', other)
   }
-  shl<O extends Right<D, R>>(this: If<D, IntegerDType, Value<D, R>>, other: O): Value<D, Joined<R, O>> {
+  shl<O>(
+    this: Having<'integer arithmetic', D, R>,
+    other: Right<D, R, O>,
+  ): Result<'integer arithmetic', D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('shl', other)
   }
-  shr<O extends Right<D, R>>(this: If<D, IntegerDType, Value<D, R>>, other: O): Value<D, Joined<R, O>> {
+  shr<O>(
+    this: Having<'integer arithmetic', D, R>,
+    other: Right<D, R, O>,
+  ): Result<'integer arithmetic', D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('shr', other)
   }
 
-  eq<O extends Right<D, R>>(
-    this: If<D, ArithmeticDType | 'bool', Value<D, R>>,
-    other: O,
-  ): Value<'bool', Joined<R, O>> {
+  eq<O>(
+    this: Having<'comparison', D, R>,
+    other: Right<D, R, O>,
+  ): Result<'comparison', D, Joined<R, O>, 'bool'> {
     return (this as Value<D, R>).#binary('eq', other)
   }
-  ne<O extends Right<D, R>>(
-    this: If<D, ArithmeticDType | 'bool', Value<D, R>>,
-    other: O,
-  ): Value<'bool', Joined<R, O>> {
+  ne<O>(
+    this: Having<'comparison', D, R>,
+    other: Right<D, R, O>,
+  ): Result<'comparison', D, Joined<R, O>, 'bool'> {
     return (this as Value<D, R>).#binary('ne', other)
   }
-  lt<O extends Right<D, R>>(
-    this: If<D, ArithmeticDType, Value<D, R>>,
-    other: O,
-  ): Value<'bool', Joined<R, O>> {
+  lt<O>(
+    this: Having<'arithmetic', D, R>,
+    other: Right<D, R, O>,
+  ): Result<'arithmetic', D, Joined<R, O>, 'bool'> {
     return (this as Value<D, R>).#binary('lt', other)
   }
-  le<O extends Right<D, R>>(
-    this: If<D, ArithmeticDType, Value<D, R>>,
-    other: O,
-  ): Value<'bool', Joined<R, O>> {
+  le<O>(
+    this: Having<'arithmetic', D, R>,
+    other: Right<D, R, O>,
+  ): Result<'arithmetic', D, Joined<R, O>, 'bool'> {
     return (this as Value<D, R>).#binary('le', other)
   }
-  gt<O extends Right<D, R>>(
-    this: If<D, ArithmeticDType, Value<D, R>>,
-    other: O,
-  ): Value<'bool', Joined<R, O>> {
+  gt<O>(
+    this: Having<'arithmetic', D, R>,
+    other: Right<D, R, O>,
+  ): Result<'arithmetic', D, Joined<R, O>, 'bool'> {
     return (this as Value<D, R>).#binary('gt', other)
   }
-  ge<O extends Right<D, R>>(
-    this: If<D, ArithmeticDType, Value<D, R>>,
-    other: O,
-  ): Value<'bool', Joined<R, O>> {
+  ge<O>(
+    this: Having<'arithmetic', D, R>,
+    other: Right<D, R, O>,
+  ): Result<'arithmetic', D, Joined<R, O>, 'bool'> {
     return (this as Value<D, R>).#binary('ge', other)
   }
 
-  neg(this: If<D, ArithmeticDType, Value<D, R>>): Value<D, R> {
+  neg(this: Having<'arithmetic', D, R>): Result<'arithmetic', D, R> {
     return (this as Value<D, R>).#unary('neg')
   }
-  abs(this: If<D, 'f32' | 'i32' | 'i64', Value<D, R>>): Value<D, R> {
+  abs(this: Having<'signed arithmetic', D, R>): Result<'signed arithmetic', D, R> {
     return (this as Value<D, R>).#unary('abs')
   }
-  not(this: If<D, BitsDType, Value<D, R>>): Value<D, R> {
+  not(this: Having<'bitwise operations', D, R>): Result<'bitwise operations', D, R> {
     return (this as Value<D, R>).#unary('not')
   }
-  exp2(this: If<D, FloatDType, Value<D, R>>): Value<D, R> {
+  exp2(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
     return (this as Value<D, R>).#unary('exp2')
   }
-  log2(this: If<D, FloatDType, Value<D, R>>): Value<D, R> {
+  log2(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
     return (this as Value<D, R>).#unary('log2')
   }
-  sqrt(this: If<D, FloatDType, Value<D, R>>): Value<D, R> {
+  sqrt(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
     return (this as Value<D, R>).#unary('sqrt')
   }
-  rsqrt(this: If<D, FloatDType, Value<D, R>>): Value<D, R> {
+  rsqrt(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
     return (this as Value<D, R>).#unary('rsqrt')
   }
-  tanh(this: If<D, FloatDType, Value<D, R>>): Value<D, R> {
+  tanh(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
     return (this as Value<D, R>).#unary('tanh')
   }
-  sigmoid(this: If<D, FloatDType, Value<D, R>>): Value<D, R> {
+  sigmoid(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
     return (this as Value<D, R>).#unary('sigmoid')
   }
 
-  /** Of a mask: `yes` where it holds, else `no`. */
-  select<E extends DType, A extends Fits<R>, O extends Right<NoInfer<E>, R>>(
-    this: If<D, 'bool', Value<D, R>>,
-    yes: Value<E, A>,
-    no: O,
-  ): Value<E, Joined<Joined<R, { rank: A }>, O>> {
+  /** Of a mask: `yes` where it holds, else `no`. A number takes the dtype of the other choice; two numbers are f32. */
+  select<Y, N>(
+    this: Only<D, 'bool', Value<D, R>, 'only a mask selects: compare first, x.gt(0).select(yes, no)'>,
+    yes: Right<DType, R, Y>,
+    no: Right<DTypeOf<Y, DType>, R, N>,
+  ): Only<D, 'bool', Value<DTypeOf<Y, DTypeOf<N, 'f32'>>, Joined<Joined<R, Y>, N>>, Refused> {
     const mask = this as Value<D, R>
-    const other: Value = typeof no === 'number' ? constant(this.recorder, yes.dtype, no) : no
-    const common = broadcastShapes(mask.shape, yes.shape)
-    const shape = common && broadcastShapes(common, other.shape)
+    const choices: readonly unknown[] = [yes, no]
+    const dtype = choices.find((choice) => choice instanceof Value)?.dtype ?? 'f32'
+    const [a, b] = choices.map((choice) =>
+      typeof choice === 'number' ? constant(mask.recorder, dtype, choice) : expectValue(choice, 'select'),
+    )
+    const common = broadcastShapes(mask.shape, a.shape)
+    const shape = common && broadcastShapes(common, b.shape)
     if (!shape)
       throw new KernelError('select: the mask and the choices have shapes that do not meet', Site.here())
-    return mask.#make('select', [
-      stretch(mask, shape).node,
-      stretch(yes, shape).node,
-      stretch(other, shape).node,
-    ])
+    return mask.#make(
+      'select',
+      [mask, a, b].map((value) => stretch(value, shape).node),
+    )
   }
 
   to<E extends DType>(dtype: E): Value<E, R> {
@@ -205,13 +285,13 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
   }
 
   /** Along an axis; of a matrix, axis 1 leaves one number a row. */
-  sum(this: If<D, ArithmeticDType, Value<D, R>>, axis?: number): Value<D, Smaller<R>> {
+  sum(this: Having<'arithmetic', D, R>, axis?: number): Result<'arithmetic', D, Smaller<R>> {
     return (this as Value<D, R>).#reduce('reduce.sum', axis)
   }
-  maximum(this: If<D, ArithmeticDType, Value<D, R>>, axis?: number): Value<D, Smaller<R>> {
+  maximum(this: Having<'arithmetic', D, R>, axis?: number): Result<'arithmetic', D, Smaller<R>> {
     return (this as Value<D, R>).#reduce('reduce.max', axis)
   }
-  minimum(this: If<D, ArithmeticDType, Value<D, R>>, axis?: number): Value<D, Smaller<R>> {
+  minimum(this: Having<'arithmetic', D, R>, axis?: number): Result<'arithmetic', D, Smaller<R>> {
     return (this as Value<D, R>).#reduce('reduce.min', axis)
   }
   #reduce(op: OpName, axis: number | undefined): Value<D, Smaller<R>> {
@@ -224,15 +304,22 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
   }
 
   /** A new axis of extent 1: of a vector, `expand(1)` makes a column and `expand(0)` a row. */
-  expand(this: If<R, 1, Value<D, R>>, axis: 0 | 1): Value<D, 2> {
-    return (this as Value<D, R>).#make('expand', [this.node], { axis })
+  expand(
+    this: Only<R, 1, Value<D, R>, 'only a vector is expanded; a scalar stretches by itself'>,
+    axis: 0 | 1,
+  ): Only<R, 1, Value<D, 2>, Refused> {
+    const vector = this as Value<D, R>
+    return vector.#make('expand', [vector.node], { axis })
   }
   /** Scalars and axes of extent 1 stretched to a shape. */
   broadcast<const S extends Shape>(shape: S): Value<D, S['length'] & Rank> {
     return stretch(this, shape) as Value<D, S['length'] & Rank>
   }
-  transpose(this: If<R, 2, Value<D, R>>): Value<D, 2> {
-    return (this as Value<D, R>).#make('transpose', [this.node])
+  transpose(
+    this: Only<R, 2, Value<D, R>, 'only a matrix is transposed; x.expand(1) makes a column of a vector'>,
+  ): Only<R, 2, Value<D, 2>, Refused> {
+    const matrix = this as Value<D, R>
+    return matrix.#make('transpose', [matrix.node])
   }
 }
 

@@ -1,9 +1,4 @@
-/**
- * `arke/eslint`: an ESLint plugin for kernels. It needs typed linting: typescript-eslint's parser with `projectService`.
- *
- *   import arke from 'arke/eslint'
- *   export default [{ files: ['kernels/**'], ...arke.configs.recommended }]
- */
+/** `arke/eslint`: an ESLint plugin for kernels. docs/eslint.md shows how to configure it; its rules need type information. */
 import type { ESLint, Linter } from 'eslint'
 import { noSymbolCoercion } from './noSymbolCoercion.ts'
 

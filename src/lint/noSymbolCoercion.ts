@@ -1,9 +1,8 @@
 /**
- * Symbolic values used as if they were numbers or booleans, where JavaScript does not let them object: a symbol is an object,
- * so a condition on it always holds and comparing it with === asks whether two objects are the same. Arithmetic and < are
- * refused when recording too; here they are found before.
+ * Finds symbolic values that are used as numbers or booleans. A symbolic value is an object: a condition on it is always true, and ===
+ * compares two objects. Recording cannot detect these two mistakes. Recording does refuse arithmetic and <; this rule finds them earlier.
  *
- * A test of whether an optional value was given (`if (options.mask)`, `x === undefined`) is left alone.
+ * The rule allows tests of whether an optional value was given (`if (options.mask)`, `x === undefined`).
  */
 import type { Rule } from 'eslint'
 import type { Type, TypeChecker } from 'typescript'
@@ -27,11 +26,11 @@ export const noSymbolCoercion: Rule.RuleModule = {
     },
     messages: {
       condition:
-        'A symbolic value is an object, so this condition is the same for every value it may have: use t.if(…), t.while(…) or x.select(…).',
+        'This condition does not depend on the symbolic value, because every object is truthy: use t.if(…), t.while(…) or x.select(…).',
       comparison:
-        "JavaScript's {{operator}} compares the symbol, not the values it stands for: use x.eq(…), x.ne(…), x.lt(…), x.le(…), x.gt(…) or x.ge(…).",
+        "JavaScript's {{operator}} does not compare the numbers of symbolic values: use x.eq(…), x.ne(…), x.lt(…), x.le(…), x.gt(…) or x.ge(…).",
       arithmetic:
-        "A symbolic value has no number for JavaScript's {{operator}}: use x.add(…), x.mul(…) and the like.",
+        "JavaScript's {{operator}} does not compute with symbolic values: use methods such as x.add(…) and x.mul(…).",
     },
     schema: [],
   },
@@ -40,7 +39,7 @@ export const noSymbolCoercion: Rule.RuleModule = {
     const services = context.sourceCode.parserServices as ParserServices
     if (!services.program || !services.getTypeAtLocation)
       throw new Error(
-        'arke/no-symbol-coercion needs type information: set parserOptions.projectService for typescript-eslint’s parser',
+        "arke/no-symbol-coercion needs type information: use typescript-eslint's parser with parserOptions.projectService, as in docs/eslint.md",
       )
     const checker = services.program.getTypeChecker()
     const typeOf = (node: Expression): Type => services.getTypeAtLocation!(node)

@@ -309,13 +309,29 @@ export function scenario(
   }
 }
 
-/** Throws if two arrays differ by more than `tolerance` anywhere; NaN equals nothing. */
-export function expectClose(actual: ArrayLike<number>, expected: ArrayLike<number>, tolerance = 0): void {
+export interface Tolerance {
+  /** The absolute part, in the unit of the elements; 0 by default. */
+  readonly atol?: number
+  /** The relative part, as a fraction of the expected element; 0 by default. */
+  readonly rtol?: number
+}
+
+/**
+ * Throws unless every element is within `atol` + `rtol` x |expected| of the expected one. Without tolerances the arrays must be equal.
+ * Infinities must be equal, and NaN equals nothing.
+ */
+export function expectClose(
+  actual: ArrayLike<number>,
+  expected: ArrayLike<number>,
+  { atol = 0, rtol = 0 }: Tolerance = {},
+): void {
   if (actual.length !== expected.length)
     throw new Error(`${actual.length} elements where ${expected.length} are expected`)
+  const isClose = (x: number, y: number): boolean =>
+    x === y || (Number.isFinite(y) && Math.abs(x - y) <= atol + rtol * Math.abs(y))
   for (let i = 0; i < actual.length; i++)
-    if (!(Math.abs(actual[i] - expected[i]) <= tolerance))
+    if (!isClose(actual[i], expected[i]))
       throw new Error(
-        `element ${i} is ${actual[i]}, expected ${expected[i]}${tolerance ? ` (tolerance ${tolerance})` : ''}`,
+        `element ${i} is ${actual[i]}, expected ${expected[i]}${atol || rtol ? ` (atol ${atol}, rtol ${rtol})` : ''}`,
       )
 }

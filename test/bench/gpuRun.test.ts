@@ -186,7 +186,7 @@ describe('random contents', () => {
       { batch: 1, heads: 1, G: 1, D: 128, tokens, scale: 1 / Math.sqrt(128) },
     )
     for (const { first, expected: found } of sampleAttention(shape, ranks, pattern))
-      expectClose(found, expected.subarray(first, first + 128), 1e-12)
+      expectClose(found, expected.subarray(first, first + 128), { atol: 1e-12 })
   })
 })
 

@@ -9,9 +9,10 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { long } from '../long.ts'
-import { project, root, type Ended } from './arke.ts'
+import type { Ended } from './arke.ts'
+import { unpack } from './installed.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'arke-declarations-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -41,21 +42,7 @@ function run(command: string, args: readonly string[], cwd: string): Promise<End
   })
 }
 
-/** Packs what would be published, and unpacks it where npm would. */
-beforeAll(async () => {
-  const staged = join(folder, 'staged')
-  cpSync(join(project.folder, 'node_modules/arke'), staged, { recursive: true })
-  for (const name of ['README.md', 'LICENSE', '.npmrc']) cpSync(join(root, name), join(staged, name))
-  const tsc = require.resolve('typescript/bin/tsc')
-  const build = ['-p', 'tsconfig.build.json', '--outDir', join(staged, 'dist')]
-  expect(await run(process.execPath, [tsc, ...build], root)).toMatchObject({ code: 0, stdout: '' })
-  const packed = await run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], staged)
-  expect(packed.code).toBe(0)
-  const arke = join(modules, 'arke')
-  mkdirSync(arke, { recursive: true })
-  const tarball = join(folder, packed.stdout.trim().split('\n').at(-1)!)
-  expect((await run('tar', ['-xzf', tarball, '-C', arke, '--strip-components=1'], folder)).code).toBe(0)
-}, 120_000)
+await unpack(modules)
 
 describe.each(compilers)('$name', ({ name, path }) => {
   // The compiler of version 7 is native, and takes a fifth of the time.

@@ -1,16 +1,30 @@
 /**
  * The package as npm would install it in a project outside this repository: built as for publishing, dependencies beside
- * it, the examples copied into the project. Built once, by whichever test file comes first; the others wait for it.
+ * it, the examples copied into the project. `packed` is the tarball of the package, with declarations. Each is built once per run, by the
+ * test file that needs it first; the others wait for it.
  */
-import { chmodSync, cpSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { inject } from 'vitest'
 import { bundle } from '../../scripts/build.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const modules = join(root, 'node_modules')
+const run = (command: string, args: readonly string[], cwd = root) =>
+  promisify(execFile)(command, args, { cwd })
 
 export interface Installed {
   /** The project. */
@@ -20,19 +34,35 @@ export interface Installed {
 }
 
 export async function installed(): Promise<Installed> {
-  const shared = inject('installFolder')
-  const folder = join(shared, 'project')
-  if (isFirst(join(shared, 'started'))) {
+  const folder = await once('project', build)
+  return { folder, main: join(folder, 'node_modules/arke/dist/cli/main.js') }
+}
+
+/** Unpacks the tarball that npm would publish into `modules`, as npm would install it there. */
+export async function unpack(modules: string): Promise<void> {
+  const arke = join(modules, 'arke')
+  mkdirSync(arke, { recursive: true })
+  const tarball = join(await once('packed', pack), 'arke.tgz')
+  await run('tar', ['-xzf', tarball, '-C', arke, '--strip-components=1'])
+}
+
+/** The folder `name`, which the first to ask for it fills. */
+async function once(name: string, fill: (folder: string) => Promise<void>): Promise<string> {
+  const folder = join(inject('installFolder'), name)
+  const [started, ended, failed] = ['started', 'ended', 'failed'].map((state) => `${folder}.${state}`)
+  if (isFirst(started)) {
     try {
-      await build(folder)
+      await fill(folder)
+    } catch (error) {
+      writeFileSync(failed, '')
+      throw error
     } finally {
-      writeFileSync(join(shared, 'ended'), '')
+      writeFileSync(ended, '')
     }
   }
-  while (!existsSync(join(shared, 'ended'))) await pause(100)
-  const main = join(folder, 'node_modules/arke/dist/cli/main.js')
-  if (!existsSync(main)) throw new Error('the package was not built: see the test file that came first')
-  return { folder, main }
+  while (!existsSync(ended)) await pause(100)
+  if (existsSync(failed)) throw new Error(`${name} was not built: see the test file that came first`)
+  return folder
 }
 
 function isFirst(mark: string): boolean {
@@ -58,4 +88,15 @@ async function build(folder: string): Promise<void> {
     cpSync(join(root, 'examples'), join(place, 'examples'), { recursive: true })
   cpSync(join(root, 'docs/results'), join(own, 'docs/results'), { recursive: true })
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ type: 'module' }))
+}
+
+async function pack(folder: string): Promise<void> {
+  const staged = join(folder, 'staged')
+  cpSync(join((await installed()).folder, 'node_modules/arke'), staged, { recursive: true })
+  for (const name of ['README.md', 'LICENSE', '.npmrc']) cpSync(join(root, name), join(staged, name))
+  const tsc = join(modules, 'typescript/bin/tsc')
+  await run(process.execPath, [tsc, '-p', 'tsconfig.build.json', '--outDir', join(staged, 'dist')])
+  await run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], staged)
+  const [tarball] = readdirSync(folder).filter((name) => name.endsWith('.tgz'))
+  renameSync(join(folder, tarball), join(folder, 'arke.tgz'))
 }

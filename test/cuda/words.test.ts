@@ -1,7 +1,7 @@
 /** Words that carry the epochs of flags: emitted kernels run on this CPU, and what keeps the flags. */
 import { describe, expect, it } from 'vitest'
 import { bf16, f32, i32 } from '../../src/lang/dtypes.ts'
-import { flags, kernel, tensor, type Kernel } from '../../src/lang/kernel.ts'
+import { flags, kernel, tensor, type Arguments, type Kernel } from '../../src/lang/kernel.ts'
 import type { Program } from '../../src/lang/program.ts'
 import type { Fragment } from '../../src/lang/value.ts'
 import { lower } from '../../src/ir/stages.ts'
@@ -109,7 +109,7 @@ describe('words that carry epochs', () => {
     expect(sourceOf(made, facts)).toMatch(/flag_store.*flag_wait/s)
   })
 
-  type Body = Parameters<typeof kernel<typeof sumsAlone>>[2]
+  type Body = (t: Program, args: Arguments<typeof sumsAlone>) => void
   const rowsOf: (...given: Parameters<Body>) => Fragment<'f32', 2> = (t, { x }) => {
     const rows = t.load(x.pick(0).tile([0, 0], [8, D]))
     return rows.sub(rows.maximum(1).expand(1))

@@ -30,7 +30,7 @@ export function fences(file: string, language: string): Snippet[] {
   return found.filter(({ line }) => line > 0)
 }
 
-/** What the repository's compiler has to say about files, one line each. */
+/** The errors of the repository's compiler in these files, one line each. Errors in the files that they import are not among them. */
 export function compile(files: readonly string[]): string[] {
   const config = ts.getParsedCommandLineOfConfigFile(join(root, 'tsconfig.json'), undefined, {
     ...ts.sys,

@@ -147,7 +147,7 @@ describe('numbers that both roles load', () => {
         expectClose(
           await world.read(c, rank),
           wanted.flatMap((n) => [n, n, n, n]),
-          1e-6,
+          { atol: 1e-6 },
         )
     })
     const { findings } = await explore(subject, { ranks: 2, stage: 'lowered', schedules: 40 })

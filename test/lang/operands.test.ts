@@ -19,7 +19,50 @@ describe('dtypes and shapes', () => {
       const x = t.load(a.tile([0, 0], [4, 4]))
       ;(x as never as Value<'f32', 2>).add(1) //!
     },
-    /add: is defined on f32, i32, u32, i64, not on bf16: cast first/,
+    /^add: is defined on f32, i32, u32, i64, not on bf16: cast first, x\.to\(f32\)$/,
+  )
+  refuses(
+    'a reduction of storage',
+    (t, { a }) => {
+      const x = t.load(a.tile([0, 0], [4, 4]))
+      ;(x as never as Value<'f32', 2>).sum(1) //!
+    },
+    /^reduce\.sum: is defined on .*, not on bf16: cast first, x\.to\(f32\)$/,
+  )
+  refuses(
+    'an exponential of integers',
+    (_, { n }) => {
+      ;(n as never as Value<'f32', 0>).exp2() //!
+    },
+    /^exp2: is defined on f32, not on i32: cast first, x\.to\(f32\)$/,
+  )
+  refuses(
+    'bits of floats',
+    (t) => {
+      ;(t.zeros(f32, [4]) as never as Value<'i32', 1>).shl(1) //!
+    },
+    /^shl: is defined on i32, u32, i64, not on f32: cast first, x\.to\(i32\)$/,
+  )
+  refuses(
+    'arithmetic on masks',
+    (_, { n }) => {
+      ;(n.gt(0) as never as Value<'i32', 0>).add(1) //!
+    },
+    /^add: .*, not on bool: cast first, x\.to\(i32\)$/,
+  )
+  refuses(
+    'memory as a choice',
+    (_, { n, v }) => {
+      n.gt(0).select(0, v.at([0]) as never) //!
+    },
+    /select: a number or a value is wanted here, not Ref; load memory/,
+  )
+  refuses(
+    'a fraction as a choice of integers',
+    (_, { n }) => {
+      n.gt(0).select(0.5, n) //!
+    },
+    /0\.5 is not a number of dtype i32/,
   )
   refuses(
     'shapes that do not meet',
@@ -275,7 +318,7 @@ describe('memory and synchronisation', () => {
     (t) => {
       t.wait(t.barriers(1).at(0), undefined as never) //!
     },
-    /an index: a number or a value is wanted here, not object/,
+    /an index: a number or a value is wanted here, not undefined/,
   )
   refuses(
     'an array of barriers',

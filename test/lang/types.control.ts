@@ -88,7 +88,9 @@ export function control(
   // @ts-expect-error a condition is bool
   t.if(n, () => t.barrier())
   // @ts-expect-error the branches differ
-  t.if(n.gt(0), () => x, () => n).exp2() // prettier-ignore
+  t.if(n.gt(0), () => x, () => n) // prettier-ignore
+  // @ts-expect-error one branch returns nothing
+  t.if(n.gt(0), () => x, () => {}) // prettier-ignore
   // @ts-expect-error a condition is bool
   t.while(n, (m) => m, (m) => m.sub(1)) // prettier-ignore
   // @ts-expect-error the state is i32

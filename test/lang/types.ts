@@ -5,6 +5,8 @@
 import {
   bf16,
   bool,
+  ceilDiv,
+  expectClose,
   f32,
   flags,
   i32,
@@ -94,6 +96,11 @@ export function arithmetic(
   exactly<Value<'f32', 2>>()(cast)
   const chosen = mask.select(matrix, -Infinity)
   exactly<Value<'f32', 2>>()(chosen)
+  exactly<Value<'f32', 2>>()(mask.select(-Infinity, matrix))
+  exactly<Value<'bf16', 2>>()(mask.select(0, half))
+  exactly<Value<'i32', 2>>()(mask.select(n, 0))
+  exactly<Value<'f32', 1>>()(n.gt(0).select(row, x))
+  exactly<Value<'f32', 2>>()(mask.select(1, 0))
   const both = mask.and(matrix.gt(0))
   exactly<Value<'bool', 2>>()(both)
   const wide = x.broadcast([3, 4])
@@ -130,6 +137,10 @@ export function arithmetic(
   matrix.select(matrix, matrix)
   // @ts-expect-error the choices differ
   mask.select(matrix, half)
+  // @ts-expect-error memory is loaded first
+  mask.select(0, cast.node)
+  // @ts-expect-error a vector is expanded first
+  mask.select(0, row)
   // @ts-expect-error a matrix is not expanded
   matrix.expand(0)
   // @ts-expect-error nor a scalar
@@ -140,6 +151,25 @@ export function arithmetic(
   x.to('f64')
   // @ts-expect-error a scalar has no number
   void (n + 1) // eslint-disable-line arke/no-symbol-coercion
+}
+
+export function counts(n: Scalar<'i32'>, wide: Scalar<'i64'>): void {
+  exactly<number>()(ceilDiv(10, 3))
+  exactly<Scalar<'i32'>>()(ceilDiv(n, 3))
+  exactly<Scalar<'i32'>>()(ceilDiv(n, n))
+  exactly<Scalar<'i32'>>()(ceilDiv(10, n))
+  // @ts-expect-error extents are i32
+  ceilDiv(wide, 3)
+}
+
+export function comparisons(actual: Float64Array, expected: readonly number[]): void {
+  expectClose(actual, expected)
+  expectClose(actual, expected, { atol: 1e-3 })
+  expectClose(actual, expected, { atol: 1e-3, rtol: 1e-2 })
+  // @ts-expect-error absolute or relative?
+  expectClose(actual, expected, 1e-3)
+  // @ts-expect-error no such tolerance
+  expectClose(actual, expected, { tol: 1e-3 })
 }
 
 export function products(

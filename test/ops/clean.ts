@@ -82,7 +82,7 @@ export function repeated<C>(
       for (let rank = 0; rank < ranks; rank++) {
         const sign = times % 2 === 0 ? 1 : -1
         const expected = operation.reference(contents, rank).map((x) => sign * x)
-        expectClose(await operation.result(rank), expected, tolerance ?? operation.tolerance)
+        expectClose(await operation.result(rank), expected, { atol: tolerance ?? operation.tolerance })
       }
       await world.barrier()
     }

@@ -153,7 +153,7 @@ describe('packed weights', () => {
       operation.fill(contents)
       if (seed === 1) await operation.pack()
       operation.launch()
-      expectClose(await operation.result(1), operation.reference(contents, 1), 1e-5)
+      expectClose(await operation.result(1), operation.reference(contents, 1), { atol: 1e-5 })
     }
     await world.close()
   })

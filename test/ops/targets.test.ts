@@ -124,11 +124,9 @@ describe.each(everyOperation)('%s on %s', (_, target, definition) => {
             operation.launch()
             operation.launch()
             for (let rank = 0; rank < ranks; rank++)
-              expectClose(
-                await operation.result(rank),
-                operation.reference(contents, rank),
-                operation.tolerance,
-              )
+              expectClose(await operation.result(rank), operation.reference(contents, rank), {
+                atol: operation.tolerance,
+              })
           }
         })
     },

@@ -46,3 +46,26 @@ describe.each(Object.keys(compilers))('await using, compiled by %s', (compiler) 
     expect(run.status).toBe(0)
   })
 })
+
+/** Whether an error of one iteration, which the loop catches, comes back in the next one. */
+const loop = (body: string): string => `
+  const open = () => ({ [Symbol.asyncDispose]: async () => {} })
+  Symbol.asyncDispose ??= Symbol.for('Symbol.asyncDispose')
+  const failOn = (i) => { if (i === 0) throw new Error('first') }
+  const inFunction = async (i) => { await using world = open(); failOn(i) }
+  for (const i of [0, 1]) {
+    try { ${body} } catch (error) { console.log(i, error.message) }
+  }`
+const errorsOf = (program: string): string => {
+  const { code } = transformSync(program, { loader: 'ts', format: 'esm', target: 'node20' })
+  return spawnSync(process.execPath, ['--input-type=module', '--eval', code], { encoding: 'utf8' }).stdout
+}
+
+describe('await using in a loop, compiled by esbuild', () => {
+  it('throws an earlier error again, as docs/world.md warns', () => {
+    expect(errorsOf(loop('await using world = open(); failOn(i)'))).toBe('0 first\n1 first\n')
+  })
+  it('throws it once if each iteration calls a function', () => {
+    expect(errorsOf(loop('await inFunction(i)'))).toBe('0 first\n')
+  })
+})

@@ -2,7 +2,7 @@
  * What an op is: a signature that infers its type or says what is wrong, its side effect, and, for pure ops, its meaning
  * in plain TypeScript. The meaning is the oracle: the checker evaluates it and every target is compared with it.
  */
-import { dtypes, isDType, type DType } from '../dtype.ts'
+import { castFor, dtypes, isDType, type DType } from '../dtype.ts'
 import type { Attributes, Block, Node } from '../node.ts'
 import { typeName, type RefType, type Shape, type Type, type ValueType } from '../type.ts'
 
@@ -209,9 +209,9 @@ export function expectRef(node: Node | undefined, what: string): RefType {
   return node.type
 }
 
-export function expectArithmetic(type: ValueType, op: string): void {
-  if (!dtypes[type.dtype].arithmetic)
-    fail(`${op} is not defined on ${type.dtype}: cast to f32 or i32 first, with .to(f32)`)
+export function expectAmong(allowed: readonly DType[], dtype: DType): void {
+  if (!allowed.includes(dtype))
+    fail(`is defined on ${allowed.join(', ')}, not on ${dtype}: cast first, x.to(${castFor(dtype, allowed)})`)
 }
 
 export function expectDType(dtype: unknown): DType {

@@ -13,7 +13,7 @@ import {
   type ValueType,
 } from '../type.ts'
 import {
-  expectArithmetic,
+  expectAmong,
   expectDType,
   expectInputs,
   expectScalar,
@@ -71,8 +71,7 @@ function unary(
     infer(node) {
       expectInputs(node, 1)
       const type = expectValue(node.inputs[0], 'the operand')
-      if (!allowed.includes(type.dtype))
-        fail(`is defined on ${allowed.join(', ')}, not on ${type.dtype}: cast first, with .to(…)`)
+      expectAmong(allowed, type.dtype)
       return type
     },
     evaluate: (node, inputs) => map(elements(shapeOf(node)), inputs, meaning(dtypeOf(node))),
@@ -98,8 +97,7 @@ function binary(
       expectInputs(node, 2)
       const a = expectValue(node.inputs[0], 'the left operand')
       const b = expectValue(node.inputs[1], 'the right operand')
-      if (!allowed.includes(a.dtype))
-        fail(`is defined on ${allowed.join(', ')}, not on ${a.dtype}: cast first, with .to(…)`)
+      expectAmong(allowed, a.dtype)
       if (!sameType(a, b)) fail(`the operands differ: ${typeName(a)} and ${typeName(b)}`)
       return valueType(result(a.dtype), a.shape)
     },
@@ -169,7 +167,7 @@ function reduction(
       expectInputs(node, 1)
       const type = expectValue(node.inputs[0], 'the operand')
       const axis = node.attributes.axis as number
-      expectArithmetic(type, 'a reduction')
+      expectAmong(arithmetic, type.dtype)
       if (axis < 0 || axis >= type.shape.length) fail(`axis ${axis} is outside ${typeName(type)}`)
       return valueType(
         type.dtype,

@@ -117,7 +117,7 @@ function sumOf(dtype: CollectiveDType, terms: readonly number[]): number {
   const total = terms.slice(1).reduce((sum, term) => Math.fround(sum + term), terms[0])
   const exact = terms.reduce((sum, term) => sum + term, 0)
   const size = terms.reduce((sum, term) => sum + Math.abs(term), 0)
-  expectClose([round(dtype, total)], [exact], size * (scale[dtype] + terms.length * 2 ** -23))
+  expectClose([round(dtype, total)], [exact], { atol: size * (scale[dtype] + terms.length * 2 ** -23) })
   return round(dtype, total)
 }
 

@@ -53,7 +53,7 @@ it('is right in wasm, in every variant', async () => {
         for (let launch = 0; launch < 3; launch++) operation.launch()
         const expected = operation.reference(contents, 0)
         for (let rank = 0; rank < ranks; rank++)
-          expectClose(await operation.result(rank), expected, operation.tolerance)
+          expectClose(await operation.result(rank), expected, { atol: operation.tolerance })
       } finally {
         await world.close()
       }

@@ -35,7 +35,7 @@ it('is right in wasm', async () => {
         for (let launch = 0; launch < 3; launch++) operation.launch()
         const expected = operation.reference(contents, 0)
         const first = await operation.result(0)
-        expectClose(first, expected, operation.tolerance)
+        expectClose(first, expected, { atol: operation.tolerance })
         for (let rank = 1; rank < ranks; rank++) expect(await operation.result(rank)).toEqual(first)
       } finally {
         await world.close()

@@ -21,7 +21,7 @@ describe.each(operandDTypes)('gemm in %s', (dtype) => {
       const c = world.empty(dtype, [M, N])
       const args = { a: world.from(dtype, [M, K], a), b: world.from(dtype, [K, N], b), c }
       world.launch(gemmKernel(dtype), args, { grid: 2, meta: { BM: 4, BN: 4, BK: 4, stages: 2 } })
-      expectClose(await world.read(c, 0), matrixProduct(a, b, shape), tolerance[dtype])
+      expectClose(await world.read(c, 0), matrixProduct(a, b, shape), { atol: tolerance[dtype] })
     })
     await expectClean(subject, { schedules: 4, limit: 4 })
   })

@@ -102,7 +102,9 @@ it.skipIf(why !== undefined).each(normGatherGemmOperation.variants)(
     operation.fill(contents)
     for (let launch = 0; launch < 2; launch++) operation.launch()
     for (let rank = 0; rank < 2; rank++)
-      expectClose(await operation.result(rank), operation.reference(contents, rank), operation.tolerance)
+      expectClose(await operation.result(rank), operation.reference(contents, rank), {
+        atol: operation.tolerance,
+      })
     await world.close()
   },
 )

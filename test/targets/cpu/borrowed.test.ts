@@ -162,7 +162,7 @@ describe.each(targets)('on %s', (target) => {
                 for (let d = 0; d < D; d++) score += at(q, i, d) * at(keys, n, d)
                 for (let d = 0; d < D; d++) expected[i * D + d] += score * at(v, n, d)
               }
-            expectClose(await world.read(args.out, rank), expected, 2 * D * length * unit)
+            expectClose(await world.read(args.out, rank), expected, { atol: 2 * D * length * unit })
           }
           for (const x of [args.q, args.k, args.v, args.out]) world.free(x)
         }
