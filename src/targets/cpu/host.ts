@@ -2,9 +2,10 @@
  * The host's side of a CPU world's machinery, without tensors: memory, queues and waiting. Workers are in crew.ts, stopping and
  * going on in stops.ts, executables in table.ts.
  */
-import { WorldError, WorldStopped } from '../../world/world.ts'
+import { WorldError } from '../../world/world.ts'
 import { control, launch, loadExecutable, queue as queueOf, ring } from './abi.ts'
 import { Crew } from './crew.ts'
+import { activityOf, doingsOf, progressOf, type Doings } from './faults.ts'
 import type { Executable, Lower } from './executables.ts'
 import type { Engine } from './executable.ts'
 import { layoutOf, mostQueues, type Layout } from './layout.ts'
@@ -16,14 +17,21 @@ import { CpuStops } from './stops.ts'
 import { ExecutableTable } from './table.ts'
 import type { Loader, Threads } from './threads.ts'
 import { waitAsync } from './waitAsync.ts'
-import { noRoom, nothingEnded } from '../../world/stops.ts'
-import { limitOf, Watchdog } from '../../world/watchdog.ts'
+import { Signallers } from '../../world/signallers.ts'
+import { nothingEnded, reportStall, stallOf, type Stall } from '../../world/stops.ts'
+import { limitsOf, Watchdog, type Limits } from '../../world/watchdog.ts'
 
 /**
  * How long the host stops its thread for a worker that it has woken, in milliseconds: nothing else happens on it meanwhile. For less than
  * a tick of the system's clock a timer is set, which takes longer than an empty launch.
  */
 const longestDoze = 4
+
+/**
+ * How long nothing may move where the user chose no timeout, in milliseconds. The host sees which programs wait for a flag, so that a
+ * missing signal is reported early and a long computation is never stopped.
+ */
+const usualLimits: Limits = { waiting: 10_000, computing: Infinity, unknown: 60_000 }
 
 /** What a CPU target is made of. */
 export interface CpuPlatform {
@@ -41,6 +49,8 @@ export interface HostOptions {
   readonly heap?: number
   readonly workers?: number
   readonly timeout?: number
+  /** All programs have waited for some time; by default the message is printed on stderr. */
+  readonly onStall?: (stall: Stall) => void
   readonly record?: boolean
 }
 
@@ -54,6 +64,7 @@ export class Host {
   readonly words: Int32Array
   readonly recording: Recording | undefined
   readonly executables: ExecutableTable
+  readonly signallers = new Signallers()
   /** Called once nothing runs, and when the world is reset. */
   onIdle: () => void = () => {}
   readonly #pool: Pool
@@ -64,19 +75,19 @@ export class Host {
   /** The same ones: every launch and every wait goes through them. */
   readonly #everyQueue: Queue[] = []
   readonly #watchdog: Watchdog
-  readonly #timeout: number
   readonly #forget: () => void
   /** Frames that larger ones have replaced, to be freed when nothing runs. */
   readonly #outgrown: number[] = []
 
   constructor(platform: CpuPlatform, options: HostOptions) {
     const { threads } = platform
+    const { onStall = reportStall } = options
     this.platform = platform
     this.ranks = options.ranks
     this.workers = options.workers ?? Math.max(1, Math.floor(threads.cores / options.ranks))
     if (!Number.isInteger(this.workers) || this.workers < 1)
       throw new WorldError(`${options.workers} workers a rank: one or more`)
-    this.#timeout = limitOf(options.timeout)
+    const limits = limitsOf(options.timeout, usualLimits)
     this.layout = layoutOf(options.ranks, options.heap)
     this.#pool = poolOf(threads)
     this.arena = this.#pool.arena(this.layout.pages)
@@ -96,14 +107,25 @@ export class Host {
       layout,
       private: this.#private,
     })
-    this.#watchdog = new Watchdog(this.#timeout, {
+    this.#watchdog = new Watchdog(limits, {
       // A thread that is still starting is not stuck.
       pending: () => !this.isIdle && !this.#crew.isStarting,
-      progress: () => this.#everyQueue.reduce((sum, queue) => sum + queue.completed, 0),
-      expired: () => void this.#stops.stopAll(nothingEnded(this.#timeout)),
+      progress: () =>
+        this.#everyQueue.reduce(
+          (sum, queue) => sum + queue.completed,
+          progressOf(this.words, this.#crew.workers),
+        ),
+      activity: () => activityOf(this.words, this.#crew.workers),
+      expired: (limit) => void this.#stops.stopAll(nothingEnded(limit)),
+      stalled: (waited, limit) => {
+        const { workers, signals } = this.#doings()
+        const stall = stallOf(waited, limit, workers, signals)
+        if (stall) onStall(stall)
+      },
     })
     this.#stops = new CpuStops(this.words, this.#crew, {
       wakeEverybody: () => this.#wakeEverybody(),
+      doings: () => this.#doings(),
       hold: () => this.#watchdog.wait(),
       done: () => this.#watchdog.done(),
     })
@@ -112,6 +134,10 @@ export class Host {
       () => this.#stops.abandon(),
     )
     for (let rank = 0; rank < this.ranks; rank++) this.queue(rank, 0)
+  }
+
+  #doings(): Doings {
+    return doingsOf(this.words, this.#crew.workers, this.#everyQueue, this.signallers)
   }
 
   // Queues and launches
@@ -168,7 +194,6 @@ export class Host {
   }
 
   #blockUntilRoom(queue: Queue): void {
-    const start = performance.now()
     const completed = (queue.address + queueOf.completed) >>> 2
     while (queue.isFull) {
       this.expectRunning()
@@ -176,11 +201,7 @@ export class Host {
       Atomics.add(this.words, (queue.address + queueOf.waiters) >>> 2, 1)
       this.platform.threads.block(this.words, completed, value, 5)
       Atomics.sub(this.words, (queue.address + queueOf.waiters) >>> 2, 1)
-      if (queue.completed !== value) continue
-      const reason = noRoom(this.#timeout, ring)
-      if (performance.now() - start >= this.#timeout) void this.#stops.stopAll(reason)
-      // Who was doing what is known a little later, when the host waits.
-      if (this.#stops.isStopping) throw new WorldStopped(reason)
+      this.#watchdog.look()
     }
   }
 

@@ -3,6 +3,7 @@
  * have ended and when.
  */
 import type { Given } from '../../world/launchTraffic.ts'
+import type { SymmetricFlags } from '../../world/world.ts'
 import { launch, queue as queueOf, ring, slot as slotOf } from './abi.ts'
 import type { Executable } from './executables.ts'
 import type { Arena } from './pool.ts'
@@ -13,8 +14,8 @@ export interface Launched {
   readonly kernel: string
   /** Undefined: it waits for another queue. */
   readonly executable: Executable | undefined
-  /** Names and shapes of flag-set arguments, by parameter. */
-  readonly flags: Readonly<Record<string, { readonly name: string; readonly shape: readonly number[] }>>
+  /** Flag-set arguments, by parameter. */
+  readonly flags: Readonly<Record<string, SymmetricFlags>>
   readonly grid: number
   /** Where the world records: what it was launched with. */
   given: Given | undefined
@@ -232,10 +233,13 @@ export class Queue {
     }
   }
 
-  /** The one that runs, or would. */
-  get current(): Launched | undefined {
+  /** Launches that have not ended, oldest first: the first one runs, or would. */
+  get pending(): Launched[] {
     const { completed } = this
-    return completed === this.#head ? undefined : this.#launched[completed & (ring - 1)]
+    return Array.from(
+      { length: (this.#head - completed) | 0 },
+      (_, n) => this.#launched[(completed + n) & (ring - 1)],
+    )
   }
 
   /** As if nothing had ever been launched. */

@@ -6,12 +6,14 @@ import { Stops } from '../../world/stops.ts'
 import { WorldStopped } from '../../world/world.ts'
 import { control, stopReason } from './abi.ts'
 import type { Crew } from './crew.ts'
-import { stoppedWorkers } from './faults.ts'
+import type { Doings } from './faults.ts'
 import { waitAsync } from './waitAsync.ts'
 
 export interface Stoppable {
   /** Wake all who sleep, so that they see the abort word. */
   wakeEverybody(): void
+  /** What the workers are doing now. */
+  doings(): Doings
   /** The process stays alive until `done`. */
   hold(): void
   done(): void
@@ -60,7 +62,7 @@ export class CpuStops extends Stops {
     if (code === stopReason.fault && Atomics.load(words, control.abort >>> 2) === stopReason.worker)
       for (let tries = 0; tries < 50 && !workers.some(({ failure }) => failure); tries++)
         await new Promise((resolve) => setTimeout(resolve, 2))
-    const stopped = stoppedWorkers(words, workers)
+    const { workers: stopped, signals } = this.#world.doings()
     this.#crew.endOthers()
     const failed =
       code === stopReason.fault ? workers.find(({ failure }) => failure !== undefined) : undefined
@@ -69,7 +71,7 @@ export class CpuStops extends Stops {
       : reason
     this.#world.done()
     this.#world.wakeEverybody()
-    return new WorldStopped(text, stopped)
+    return new WorldStopped(text, stopped, signals)
   }
 
   /** The process exits, which waits for its threads, and no thread is ended while it runs native code: kernels must return. */
