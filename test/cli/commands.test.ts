@@ -193,7 +193,7 @@ describe('help', () => {
     ],
     [
       ['targets', '--help'],
-      ['Example:', 'arke targets'],
+      ['Examples:', 'arke targets', '--json', '--out'],
     ],
     [
       ['demo', '--help'],

@@ -2,7 +2,7 @@
  * The package as npm would install it in a project outside this repository: built as for publishing, dependencies beside
  * it, the examples copied into the project. Built once, by whichever test file comes first; the others wait for it.
  */
-import { chmodSync, cpSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -53,7 +53,6 @@ async function build(folder: string): Promise<void> {
   mkdirSync(join(folder, 'node_modules/.bin'))
   symlinkSync('../arke/dist/cli/main.js', join(folder, 'node_modules/.bin/arke'))
   await bundle(join(own, 'dist'))
-  chmodSync(join(own, 'dist/cli/main.js'), 0o755)
   for (const place of [own, folder])
     cpSync(join(root, 'examples'), join(place, 'examples'), { recursive: true })
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ type: 'module' }))

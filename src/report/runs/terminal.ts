@@ -2,12 +2,13 @@
 import { runPartNames, type Point, type Quantity, type VariantResult } from '../../runs/results.ts'
 import type { UnfinishedPoint } from '../../runs/measure.ts'
 import { bytes, columns, digits, plural, wrap } from '../format.ts'
+import { headed, plain, type Style } from '../style.ts'
 import { time } from '../units.ts'
 import { extentsOf, pointName } from './points.ts'
 
 export { headlines, ledgerInWords } from './words.ts'
 
-export function benchTable(point: Point): string {
+export function benchTable(point: Point, style: Style = plain): string {
   const { operation, variants, limit, skew } = point
   const table = columns([
     ['variant', 'median', 'over bsp', 'limit', runPartNames.join(' '), 'locality', 'error'],
@@ -15,8 +16,8 @@ export function benchTable(point: Point): string {
   ])
   const punctual = variants.map((one) => `${time(one.punctual.median)} (${one.variant})`).join(', ')
   return [
-    `${operation} ${pointName(point)}`,
-    ...table,
+    style.heading(`${operation} ${pointName(point)}`),
+    ...headed(table, style),
     ...wrap(`The limit is ${limit.name}: ${time(limit.time.median)}.`),
     ...(skew > 0 ? wrap(`The ranks that were not late ended after ${punctual}.`) : []),
   ].join('\n')
