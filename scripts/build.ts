@@ -3,7 +3,7 @@
  * and not a hundred. All entries are bundled at once, so that what two of them use lies in a file that both import: the
  * command and the author's program have one and the same Arke. What is imported dynamically stays apart until it is used.
  */
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build, type Metafile } from 'esbuild'
@@ -58,6 +58,8 @@ async function bundleModules(folder: string): Promise<void> {
     mkdirSync(dirname(written), { recursive: true })
     writeFileSync(written, named(text))
   }
+  // npm makes the command of an installed package executable, but not the one of a checkout that is built again.
+  chmodSync(join(folder, 'cli/main.js'), 0o755)
 }
 
 /**

@@ -61,6 +61,8 @@ export {
   type Tolerance,
   type World,
 } from './world/world.ts'
+export type { Stall } from './world/stops.ts'
+export type { FlagSignals, PossibleSignal } from './world/signallers.ts'
 export { explore, type Exploration, type ExploreOptions } from './targets/check/explore.ts'
 export { formatFinding, type Finding, type FindingKind, type Party } from './targets/check/findings.ts'
 export type * from './types.ts'

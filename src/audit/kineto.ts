@@ -45,7 +45,11 @@ export async function readKinetoRanks(
   timeline: TimelineBuilder,
   warnings: Warnings,
   options: KinetoOptions = {},
-): Promise<{ ranks: (FileRank & { readonly metadata: TraceMetadata })[]; bytes: number; events: number }> {
+): Promise<{
+  ranks: (FileRank & { readonly metadata: TraceMetadata })[]
+  bytes: number
+  events: number
+}> {
   const documents: KinetoDocument[] = []
   const add = (event: TraceEvent): void => {
     const document = (documents[event.document] ??= new KinetoDocument(timeline, scanner.strings, warnings))
@@ -68,6 +72,8 @@ export async function readKinetoRanks(
   const bytes = await readBytes(source, (piece) => scanner.push(piece), warnings, options)
   scanner.end()
   pairs.finish()
+  if (scanner.documents.length > 0 && scanner.events === 0 && !scanner.hasEvents)
+    warnings.add('format', () => 'it is JSON without a list of trace events')
 
   const name = options.name ?? (typeof source === 'string' ? source : '')
   const keeps = (id: number): boolean => isStreamWait(timeline.name(id))

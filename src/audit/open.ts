@@ -20,6 +20,7 @@ import { isArchive } from './archive.ts'
 import { AuditError } from './auditError.ts'
 import { inspect } from './inspect.ts'
 import { callFiles, refuseSeveralJobs, repeatedRecordings } from './jobs.ts'
+import { whyNoEvents } from './noEvents.ts'
 import { tracePaths } from './paths.ts'
 import { readFiles } from './pool.ts'
 import type { FileRank, HostDetail, TraceFile, TraceFormat } from './traceFile.ts'
@@ -85,11 +86,16 @@ export async function readTraces(inputs: readonly string[], options: ReadOptions
       .map(({ names }, index) => ({ names, ranks: numbered[index] }))
       .filter(({ ranks }) => ranks.length > 0),
   )
-  paths.forEach((path, index) => {
-    if (files[index].ranks.length === 0) found.add(index, 'no-events', noEvents(path))
+  const reasons = await Promise.all(
+    paths.map((path, index) =>
+      files[index].ranks.length === 0 ? whyNoEvents(path, files[index]) : Promise.resolve(null),
+    ),
+  )
+  reasons.forEach((reason, index) => {
+    if (reason !== null) found.add(index, 'no-events', reason)
   })
   if (!timeline.ranks.some(({ deviceSpan }) => deviceSpan !== null))
-    throw nothingToAudit(paths, files, timeline)
+    throw nothingToAudit(paths, files, timeline, reasons)
   const missing = missingRanks(timeline.ranks, files)
   if (missing.length > 0)
     found.add(null, 'missing-ranks', `there is no trace of ${rankNames(missing)}`, missing.length)
@@ -220,36 +226,25 @@ function missingRanks(ranks: readonly RankTimeline[], files: readonly TraceFile[
   return Array.from({ length: count }, (_, rank) => rank).filter((rank) => !present.has(rank))
 }
 
-const unreadableFormats: readonly (readonly [name: RegExp, what: string])[] = [
-  [/\.(nsys-rep|qdrep|qdstrm)$/i, 'is a report of Nsight Systems; export it by `nsys export --type sqlite`'],
-  [/\.(pftrace|perfetto-trace)$/i, 'is a Perfetto trace; record with `--output-format json`'],
-  [/\.(rocpd|db)$/i, 'is a database of rocprofv3; record with `--output-format json`'],
-]
-
-const noEvents = (path: string): string =>
-  unreadableFormats.find(([name]) => name.test(path))?.[1].replace(/^is/, 'it is') ??
-  'there is no event of a device or a host in it'
-
+/** `reasons`: of each file without a rank, why it has none. */
 function nothingToAudit(
   paths: readonly string[],
   files: readonly TraceFile[],
   timeline: Timeline,
+  reasons: readonly (string | null)[],
 ): AuditError {
   const which = paths.length === 1 ? paths[0] : `${paths.length} files, ${basename(paths[0])} first`
-  const format = paths.length === 1 ? unreadableFormats.find(([name]) => name.test(paths[0])) : undefined
-  if (format) return new AuditError(`${which}: this ${format[1]}`)
+  if (timeline.ranks.length > 0) {
+    const damage = files.flatMap(({ warnings }) => warnings.map(({ message }) => message))
+    const why = damage.length > 0 ? ` (${damage[0]})` : ''
+    return new AuditError(`${which}: there are host events but no GPU events; record the GPU as well${why}`)
+  }
   const unreadable = files.flatMap(({ warnings }) => warnings).find((one) => one.class === 'unreadable')
-  if (unreadable && timeline.ranks.length === 0)
-    return new AuditError(`${which}: not readable (${unreadable.message}); check the file`)
-  // A file that was not a trace from its first byte on has no damage worth reporting.
-  const damage = files
-    .filter(({ warnings }) => warnings[0]?.class !== 'garbage')
-    .flatMap(({ warnings }) => warnings.map((one) => one.message))
-  const what =
-    timeline.ranks.length > 0
-      ? 'there are events of a host but none of a device; record the GPU as well'
-      : 'there is no event of a device; give traces of PyTorch, Nsight Systems (.sqlite), rocprofv3 (JSON) or Arke'
-  return new AuditError(`${which}: ${what}${damage.length > 0 ? ` (${damage[0]})` : ''}`)
+  return new AuditError(
+    reasons[0] === null
+      ? `${which}: not readable (${unreadable?.message}); check the file`
+      : `${which}: ${reasons[0].replace(/^it /, 'this ')}`,
+  )
 }
 
 /** Collects the warnings of all files. If there are several files, each warning starts with the name of its file. */

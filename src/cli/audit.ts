@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { basename, join, resolve } from 'node:path'
+import { basename, join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { AuditError, readTraces } from '../audit/open.ts'
 import { tracePaths } from '../audit/paths.ts'
@@ -14,6 +14,7 @@ import { sentenceOf } from '../report/headline.ts'
 import { jsonPieces } from '../report/json.ts'
 import { isDocument, readDocument } from '../report/readDocument.ts'
 import { headlineOf } from '../report/summary.ts'
+import { headed, plain, type Style } from '../report/style.ts'
 import { screen } from '../report/terminal.ts'
 import { toDocument } from '../report/toDocument.ts'
 import { breathe, inBreaths, unlessInterrupted } from '../runs/breath.ts'
@@ -23,7 +24,7 @@ import { ranges } from '../timeline/ranges.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import { type Warning, type WarningClass, Warnings } from '../timeline/warnings.ts'
 import { UsageError } from './errors.ts'
-import { checkOutput, writeOutput } from './output.ts'
+import { checkOutputs, writeOutput } from './output.ts'
 import type { Progress } from './progress.ts'
 
 export interface AuditCommand {
@@ -31,6 +32,7 @@ export interface AuditCommand {
   /** As `a..b` or `a`. */
   readonly steps?: string
   readonly json?: boolean
+  readonly out?: string
   /** A path, or false for none; undefined for the usual one. */
   readonly html?: string | false
   readonly trace?: string
@@ -57,6 +59,7 @@ export async function auditCommand(
   progress: Progress,
   pour: (pieces: Iterable<string>) => Promise<void> = async (pieces) => print([...pieces].join('').trimEnd()),
   interrupt?: AbortSignal,
+  style: Style = plain,
 ): Promise<void> {
   if (command.demo && paths.length > 0)
     throw new UsageError(`--demo makes its own traces; leave out ${paths[0]} or --demo`)
@@ -64,11 +67,10 @@ export async function auditCommand(
     throw new UsageError('name a trace, a folder or a glob; or try: arke audit --demo')
   const known = documentIn(paths, command)
   const html = pageOf(command, known !== null)
-  if (html !== null) checkOutput(html, 'give another --html, or --no-html')
-  if (command.trace !== undefined) checkOutput(command.trace, 'give another --trace')
-  if (html !== null && command.trace !== undefined && resolve(html) === resolve(command.trace))
-    throw new UsageError(`${html}: given for --html and for --trace; give two names`)
-  if (command.compare !== undefined && !isDocument(command.compare)) tracePaths([command.compare])
+  const inputs = [paths, command.compare === undefined ? [] : [command.compare]].flatMap((given) =>
+    given.every(isDocument) ? given : tracePaths(given),
+  )
+  checkOutputs({ out: command.out, html: html ?? undefined, trace: command.trace }, inputs)
   const other =
     command.compare !== undefined && isDocument(command.compare) ? readDocument(command.compare) : null
 
@@ -86,13 +88,13 @@ export async function auditCommand(
     const comparison = compare(document, after)
     if (command.json) await pour(jsonLine({ ...document, compared: { comparison, with: after } }))
     else {
-      for (const line of comparisonTable(comparison)) print(line)
+      for (const line of headed(comparisonTable(comparison), style)) print(line)
       const inWords = (one: AuditDocument): string => [sentenceOf(headlineOf(one)), ...one.summary].join(' ')
       print(`\nBefore: ${inWords(document)}\n\nAfter: ${inWords(after)}`)
     }
   } else if (command.json) await pour(jsonLine(document))
   else {
-    for (const line of screen(document, html)) print(line)
+    for (const line of screen(document, html, style)) print(line)
     if (known) print(`\nNo page: that needs the traces, and ${known} has only what was found in them.`)
   }
 

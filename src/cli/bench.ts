@@ -5,6 +5,7 @@
 import { cpus } from 'node:os'
 import { choose } from '../ops/choice.ts'
 import { writeRunsPage } from '../report/runs/html.ts'
+import { plain, type Style } from '../report/style.ts'
 import { benchTable, tableLegend, unfinishedTable } from '../report/runs/terminal.ts'
 import { sentenceOf } from '../report/headline.ts'
 import { findings, headlineOf, ledgerInWords } from '../report/runs/words.ts'
@@ -14,10 +15,11 @@ import type { BenchResult, Point } from '../runs/results.ts'
 import { writeChrome } from '../timeline/chrome.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import { openWorld, worlds } from '../world/open.ts'
+import type { Stall } from '../world/stops.ts'
 import type { World } from '../world/world.ts'
 import { dtypeCalled, layoutOf, operationCalled, shapesOf, skewsOf, variantsOf } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
-import { checkOutput, writeOutput } from './output.ts'
+import { checkOutputs, writeOutput } from './output.ts'
 import type { Progress } from './progress.ts'
 import { targetStatus } from './targets.ts'
 
@@ -37,6 +39,7 @@ export interface BenchCommand {
   readonly pack: boolean
   readonly seed: number
   readonly json?: boolean
+  readonly out?: string
   readonly trace?: string
   readonly report?: string
 }
@@ -49,6 +52,7 @@ export async function benchCommand(
   print: (text: string) => void,
   progress: Progress,
   interrupt?: AbortSignal,
+  style: Style = plain,
 ): Promise<BenchResult> {
   const { ranks, json, trace, report, pack, seconds } = command
   const definition = operationCalled(name)
@@ -57,11 +61,9 @@ export async function benchCommand(
   const shapes = shapesOf(definition, command.shape, command.sweep)
   const skews = skewsOf(command.skew)
   const layout = layoutOf(definition, command)
-  if (report !== undefined) checkOutput(report, 'give another --report')
-  if (trace !== undefined) {
-    checkOutput(trace, 'give another --trace')
-    if (shapes.length > 1) throw new UsageError('--trace shows one point; leave out --sweep')
-  }
+  checkOutputs({ out: command.out, report, trace })
+  if (trace !== undefined && shapes.length > 1)
+    throw new UsageError('--trace shows one point; leave out --sweep')
   const say = (line: string): void => {
     if (!json) print(line)
   }
@@ -70,7 +72,8 @@ export async function benchCommand(
     throw new UsageError(`--target ${target}: it does not record; there is ${recording.join(', ')}`)
   const isGpu = target === 'cuda'
   const heap = isGpu ? gpuHeapOf(ranks) : heapOf(ranks)
-  const open = (record: boolean): Promise<World> => openWorld({ target, ranks, record, heap })
+  const open = (record: boolean): Promise<World> =>
+    openWorld({ target, ranks, record, heap, onStall: stallsOn(progress) })
   // Ranks on a processor share the cores; more of them than cores take turns.
   const spin = isGpu || ranks <= cpus().length
   const machine = await machineOf(await open(false), spin)
@@ -122,7 +125,7 @@ export async function benchCommand(
       const asked = { operation: definition.name, target, ranks, dtype, shape, layout }
       const point: Point = { ...measured, auto: choose(asked, definition.variants, definition.measurements) }
       points.push(point)
-      say(`\n${benchTable(point)}\n`)
+      say(`\n${benchTable(point, style)}\n`)
       for (const line of ledgerInWords(point)) say(line)
       for (const difference of point.recordedUnlike) say(`Recorded, ${difference}: the ledger is of that.`)
       const { sample } = point.variants[0].deviation
@@ -155,6 +158,14 @@ const warningsOf = (points: readonly Point[]): string[] => unlikeOf(points).map(
 
 /** Targets whose worlds can record what the ledger is made from; the first that is here is taken, `cuda` where it is asked for. */
 export const recording = ['native', 'wasm', 'cuda']
+
+/** Reports a stall on stderr, on a line of its own. */
+export const stallsOn =
+  (progress: Progress) =>
+  ({ message }: Stall): void => {
+    progress.clear()
+    process.stderr.write(`arke: ${message}\n`)
+  }
 
 export const now = (): number => performance.now() * 1e6
 

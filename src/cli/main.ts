@@ -3,27 +3,45 @@
  * The `arke` command. Exit codes: 0 all well, 1 something was found, 2 the command or its input is wrong (one line on
  * stderr), 130 and 143 ended by SIGINT and SIGTERM. Commands are loaded when they are used.
  */
-import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError, Option } from 'commander'
 import { packageFile } from '../files.ts'
+import { plain } from '../report/style.ts'
 import type { AuditCommand } from './audit.ts'
 import type { BenchCommand } from './bench.ts'
 import type { EmitOptions } from './emit.ts'
 import { describeError, UsageError } from './errors.ts'
+import { styleFor } from './colours.ts'
 import { interruptible } from './interrupt.ts'
 import type { Source } from './load.ts'
 import { allStages, checkDefaults, checkedStages, expectStage, positive, whole } from './options.ts'
+import { checkOutputs, Output } from './output.ts'
 import { irStageNames, stagedTargets, stageNames, type StagedTarget } from '../targets/stages.ts'
 import type { TuneCommand } from './tune.ts'
 
 const { version } = JSON.parse(readFileSync(fileURLToPath(packageFile('package.json')), 'utf8')) as {
   version: string
 }
-const print = (text: string): void => void process.stdout.write(`${text}\n`)
 /** The reader of a pipe may leave early. */
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 2))
+
+const problem = (line: string): string => `${styleFor(process.stderr).bad('arke:')} ${line}`
+const outputOf = ({ out, json }: { readonly out?: string; readonly json?: boolean } = {}): Output =>
+  new Output(process.stdout, out, json ? plain : styleFor(process.stdout))
+const outOption = [
+  '--out <file>',
+  'write the output to a file instead of printing it; never over an input',
+] as const
+
+/** All commands, with the first clause of what each does. */
+function commandList(): string {
+  const width = Math.max(...program.commands.map((command) => command.name().length))
+  return [
+    'Commands:',
+    ...program.commands.map((one) => `  ${one.name().padEnd(width)}  ${one.description()}`),
+  ].join('\n')
+}
 
 const ranks = whole(1, 64)
 const program = new Command('arke')
@@ -34,13 +52,15 @@ program
   .version(version)
   .exitOverride()
   .configureOutput({
-    outputError: (text, write) =>
-      write(
-        `arke: ${text
-          .replace(/^error: /, '')
-          .trim()
-          .replace(/\s*\n\s*/g, ' ')}\n`,
-      ),
+    outputError: (text, write) => {
+      const line = text
+        .replace(/^error: /, '')
+        .replace('(Did you', '(did you')
+        .trim()
+        .replace(/\s*\n\s*/g, ' ')
+      write(`${problem(line)}\n`)
+      if (line.startsWith('unknown command')) write(`\n${commandList()}\n`)
+    },
   })
 
 program
@@ -83,6 +103,7 @@ program
   .addOption(new Option('--several-devices', 'for cuda: ranks may be on several GPUs').conflicts('oneDevice'))
   .option('--record', 'for a world that records')
   .option('--json', 'print one JSON document')
+  .option(...outOption)
   .addHelpText(
     'after',
     `
@@ -106,6 +127,9 @@ among others, which products would not use the matrix unit of a GPU, and which f
     if (stage !== undefined) expectStage(target, stage, irStageNames(target))
     if (severalDevices && target !== 'cuda')
       throw new UsageError(`--several-devices: ${target} kernels do not depend on it; leave it out`)
+    checkOutputs({ out: options.out }, files)
+    const output = outputOf(options)
+    const { print, style } = output
     showSourcePositions()
     const { check } = await import('./check.ts')
     const { load } = await import('./load.ts')
@@ -137,9 +161,9 @@ among others, which products would not use the matrix unit of a GPU, and which f
             if (options.json) return
             progress.clear()
             const title = `${run.file}: ${run.scenario}`
-            if (title !== heading) print((heading = title))
-            print(`  ${report.runLine(run)}`)
-            for (const found of run.findings) print(`\n${report.findingBlock(found, run)}\n`)
+            if (title !== heading) print(style.heading((heading = title)))
+            print(`  ${report.runLine(run, style)}`)
+            for (const found of run.findings) print(`\n${report.findingBlock(found, run, style)}\n`)
           },
         },
       )
@@ -147,12 +171,13 @@ among others, which products would not use the matrix unit of a GPU, and which f
       if (options.json) print(JSON.stringify(report.toJson(found, version), undefined, 2))
       else {
         for (const kernel of found.kernels) {
-          for (const note of kernel.notes) print(`note: ${note}`)
-          if (kernel.problem) process.stderr.write(`arke: ${kernel.problem}\n`)
+          for (const note of kernel.notes) print(`${style.warning('note:')} ${note}`)
+          if (kernel.problem) process.stderr.write(`${problem(kernel.problem)}\n`)
           else if (kernel.scenarios.length === 0) print(report.unlaunchedNote(kernel))
         }
-        print(report.closingLine(found))
+        print(report.closingLine(found, style))
       }
+      await output.done(interrupt)
       return found
     })
     isDone = true
@@ -172,6 +197,7 @@ program
   )
   .option('--steps <a..b>', 'only these steps, both included, by the numbers that the program gave them')
   .option('--json', 'print one JSON document, and write no page unless --html is given')
+  .option(...outOption)
   .option('--html <file>', 'where the page goes (default: arke-report.html; none with --json and --compare)')
   .option('--no-html', 'write no page')
   .option('--trace <file>', 'write all ranks on one clock as a Chrome trace, for Perfetto')
@@ -190,7 +216,7 @@ Examples:
   arke audit traces/                                  all ranks of a job
   arke audit 'run7/rank*.json.gz' --steps 5..8
   arke audit before/ --compare after/
-  arke audit trace.json.gz --json > before.json
+  arke audit trace.json.gz --json --out before.json
   arke audit before.json --compare after.json
 
 docs/audit.md says how to record a good trace. Exits with 2 and one line if there is nothing to audit.`,
@@ -198,12 +224,13 @@ docs/audit.md says how to record a good trace. Exits with 2 and one line if ther
   .action(async (paths: string[], options: AuditCommand) => {
     const { auditCommand } = await import('./audit.ts')
     const { Progress } = await import('./progress.ts')
-    const pour = async (pieces: Iterable<string>): Promise<void> => {
-      for (const piece of pieces) if (!process.stdout.write(piece)) await once(process.stdout, 'drain')
-    }
-    await interruptible((interrupt) =>
-      auditCommand(paths, options, version, print, new Progress(process.stderr), pour, interrupt),
-    )
+    const output = outputOf(options)
+    const { print, pour, style } = output
+    const progress = new Progress(process.stderr)
+    await interruptible(async (interrupt) => {
+      await auditCommand(paths, options, version, print, progress, pour, interrupt, style)
+      await output.done(interrupt)
+    })
   })
 
 program
@@ -236,6 +263,7 @@ program
   .option('--dtype <dtype>', 'of an operation: f32, f16 or bf16')
   .option('--shard <axis>', 'of an operation with several layouts: K or M')
   .option('--sites', "append the author's line to each operation")
+  .option(...outOption)
   .addHelpText(
     'after',
     `
@@ -253,17 +281,19 @@ The text of cuda and native is what a world compiles for the same facts, byte by
 operation is emitted for an H200 or for CPU threads. Notes, also on stderr, say which products do not use the matrix unit and which
 fragments do not fit in registers.`,
   )
-  .action(async (file: string, options: EmitOptions) => {
+  .action(async (file: string, options: EmitOptions & { readonly out?: string }) => {
     showSourcePositions()
     const { load } = await import('./load.ts')
+    const { out, ...rest } = options
     const { emit, emitOperation } = await import('./emit.ts')
     const { operationNamed } = await import('./benchOptions.ts')
     const operation = existsSync(file) ? undefined : operationNamed(file)
-    const { text, notes } = operation
-      ? await emitOperation(operation, options)
-      : emit(await load(file), options)
+    checkOutputs({ out }, operation ? [] : [file])
+    const output = outputOf({ out })
+    const { text, notes } = operation ? await emitOperation(operation, rest) : emit(await load(file), rest)
     for (const note of notes) process.stderr.write(`note: ${note}\n`)
-    process.stdout.write(text)
+    await output.pour([text])
+    await output.done()
   })
 
 /** A command about an operation at one point or many. */
@@ -293,6 +323,7 @@ operationCommand(
   .option('--no-pack', 'read weights as they lie instead of packing them once')
   .option('--seed <s>', 'of the inputs', whole(1, 2 ** 20), 1)
   .option('--json', 'print one JSON document')
+  .option(...outOption)
   .option('--trace <file>', 'write what was recorded as a Chrome trace, for Perfetto or arke audit')
   .option('--report <file>', 'write a page with the variants side by side')
   .addHelpText(
@@ -301,7 +332,7 @@ operationCommand(
 Examples:
   arke bench all-gather-gemm
   arke bench all-gather-gemm --shape M=64,N=1024,K=2048 --skew 0,5,20 --report bench.html
-  arke bench flash-decode --sweep KV=256..65536 --dtype bf16 --json > decode.json
+  arke bench flash-decode --sweep KV=256..65536 --dtype bf16 --json --out decode.json
 
 Every timed execution starts behind a gate on the device, when all ranks are there and all is enqueued. Variants take turns;
 outputs are compared with a float64 reference first.`,
@@ -309,9 +340,13 @@ outputs are compared with a float64 reference first.`,
   .action(async (operation: string, options: BenchCommand) => {
     const { benchCommand } = await import('./bench.ts')
     const { Progress } = await import('./progress.ts')
-    await interruptible((interrupt) =>
-      benchCommand(operation, options, version, print, new Progress(process.stderr), interrupt),
-    )
+    const output = outputOf(options)
+    const { print, style } = output
+    const progress = new Progress(process.stderr)
+    await interruptible(async (interrupt) => {
+      await benchCommand(operation, options, version, print, progress, interrupt, style)
+      await output.done(interrupt)
+    })
   })
 
 operationCommand(
@@ -321,6 +356,7 @@ operationCommand(
   .option('--seconds <s>', 'how long to measure each variant of a point', positive, 3)
   .option('--seed <s>', 'of the inputs', whole(1, 2 ** 20), 1)
   .option('--json', 'print one JSON document')
+  .option(...outOption)
   .option('--write <file.ts>', 'write the table of this device as a source file, too')
   .addHelpText(
     'after',
@@ -337,18 +373,29 @@ registers.`,
   .action(async (operation: string, options: TuneCommand) => {
     const { tuneCommand } = await import('./tune.ts')
     const { Progress } = await import('./progress.ts')
-    await interruptible((interrupt) =>
-      tuneCommand(operation, options, version, print, new Progress(process.stderr), interrupt),
-    )
+    const output = outputOf(options)
+    const { print, style } = output
+    const progress = new Progress(process.stderr)
+    await interruptible(async (interrupt) => {
+      await tuneCommand(operation, options, version, print, progress, interrupt, style)
+      await output.done(interrupt)
+    })
   })
 
 program
   .command('targets')
   .description('list the targets, and why one cannot be used here')
-  .addHelpText('after', '\nExample:\n  arke targets')
-  .action(async () => {
+  .option('--json', 'print one JSON document')
+  .option(...outOption)
+  .addHelpText('after', '\nExamples:\n  arke targets\n  arke targets --json --out targets.json')
+  .action(async (options: { readonly json?: boolean; readonly out?: string }) => {
     const { targetStatus, targetTable } = await import('./targets.ts')
-    print(targetTable(await targetStatus()))
+    checkOutputs({ out: options.out })
+    const output = outputOf(options)
+    const targets = await targetStatus()
+    if (options.json) output.print(JSON.stringify({ arke: version, targets }, undefined, 2))
+    else output.print(targetTable(targets, output.style))
+    await output.done()
   })
 
 program
@@ -357,7 +404,7 @@ program
   .addHelpText('after', '\nExample:\n  arke operations')
   .action(async () => {
     const { operationTable } = await import('./operations.ts')
-    print(operationTable())
+    outputOf().print(operationTable())
   })
 
 program
@@ -369,7 +416,8 @@ program
     const { demo } = await import('./demo.ts')
     const { Progress } = await import('./progress.ts')
     const progress = new Progress(process.stderr)
-    if (!(await interruptible((interrupt) => demo(print, progress, version, interrupt)))) process.exitCode = 1
+    if (!(await interruptible((interrupt) => demo(outputOf().print, progress, version, interrupt))))
+      process.exitCode = 1
   })
 
 interface CheckCommand {
@@ -384,6 +432,7 @@ interface CheckCommand {
   readonly severalDevices?: boolean
   readonly record?: boolean
   readonly json?: boolean
+  readonly out?: string
 }
 /** Positions in errors and findings are the author's, not those of what was made of the source. Costs time for each module. */
 function showSourcePositions(): void {
@@ -395,7 +444,7 @@ function showSourcePositions(): void {
 // An error of the author's that reaches nobody: one line, as for any other, and not a stack.
 const told = new Set<string>()
 const tell = (reason: unknown): void => {
-  const line = `arke: ${describeError(reason)}\n`
+  const line = `${problem(describeError(reason))}\n`
   if (!told.has(line)) process.stderr.write(line)
   told.add(line)
   process.exitCode ||= 2
@@ -409,7 +458,7 @@ try {
 } catch (error) {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2
   else {
-    process.stderr.write(`arke: ${describeError(error)}\n`)
+    process.stderr.write(`${problem(describeError(error))}\n`)
     process.exitCode = 2
   }
 }

@@ -1,6 +1,7 @@
 /** A check's outcome for people and for programs: findings with the source lines they are about, and JSON. */
 import { readFileSync } from 'node:fs'
 import type { Site } from '../ir/site.ts'
+import { plain, type Style } from '../report/style.ts'
 import type { Cut, Party } from '../targets/check/findings.ts'
 import type { Checked, CheckedKernel, FoundBy, Run, Search } from './check.ts'
 import { arke, quote } from './invocation.ts'
@@ -13,7 +14,7 @@ export const stageOf = ({ stage, facts }: Pick<Run, 'stage' | 'facts'>): string 
   facts === undefined ? stage : `${stage} (${facts})`
 
 /** "2 ranks, recorded: …: ok" */
-export function runLine(run: Run): string {
+export function runLine(run: Run, style: Style = plain): string {
   const { search, random, findings, repeated, problem } = run
   const where = `${plural(run.ranks, 'rank')}, ${stageOf(run)}`
   if (problem !== undefined) return `${where}: not checked: ${run.isKnownProblem ? 'as above' : problem}`
@@ -27,8 +28,13 @@ export function runLine(run: Run): string {
     ...(repeated > 0 ? [`${plural(repeated, 'finding')} seen above`] : []),
   ]
   const verdict =
-    found.join(', ') ||
-    (run.interrupted ? 'ok so far, interrupted' : isIncomplete(run) ? 'ok, but incomplete' : 'ok')
+    found.length > 0
+      ? style.bad(found.join(', '))
+      : run.interrupted
+        ? style.warning('ok so far, interrupted')
+        : isIncomplete(run)
+          ? style.warning('ok, but incomplete')
+          : style.good('ok')
   const refused = (run.asLowered ?? []).map(
     (why) => `\n    checked as lowered, because a GPU refuses it: ${why}`,
   )
@@ -61,16 +67,16 @@ const cutText: Readonly<Record<Cut, string>> = {
 }
 
 /** One block a finding: what, both places with their source, and how to see it again. */
-export function findingBlock({ finding, seed }: FoundBy, run: Run): string {
-  const lines = [`${finding.kind} in ${finding.kernel}: ${finding.message}`]
+export function findingBlock({ finding, seed }: FoundBy, run: Run, style: Style = plain): string {
+  const lines = [`${style.bad(finding.kind)} in ${finding.kernel}: ${finding.message}`]
   for (const { who, what, site } of finding.parties) {
     lines.push(`  ${site ?? '(host)'}  ${who} ${what}`)
     const source = site && quoted(site)
-    if (source) lines.push(...source.map((line) => `    ${line}`))
+    if (source) lines.push(...source.map((line) => style.faint(`    ${line}`)))
   }
   const origin = seed === undefined ? 'found by the search' : `found with seed ${seed}`
   lines.push(`  scenario "${run.scenario}", ${plural(run.ranks, 'rank')}, ${stageOf(run)}; ${origin}`)
-  lines.push(`  again: ${again(run, seed)}`)
+  lines.push(style.faint(`  again: ${again(run, seed)}`))
   return lines.join('\n')
 }
 
@@ -98,7 +104,7 @@ export function unlaunchedNote({ kernel, file }: CheckedKernel): string {
   )
 }
 
-export function closingLine(checked: Checked): string {
+export function closingLine(checked: Checked, style: Style = plain): string {
   const findings = checked.runs.reduce((sum, run) => sum + run.findings.length, 0)
   const part = (which: (run: Run) => boolean, what: string): string => {
     const count = checked.runs.filter(which).length
@@ -106,7 +112,8 @@ export function closingLine(checked: Checked): string {
   }
   const rest = part(isIncomplete, 'incomplete') + part((run) => run.problem !== undefined, 'not checked')
   const end = checked.interrupted ? '; interrupted' : ''
-  return `${plural(checked.scenarios, 'scenario')}, ${plural(findings, 'finding')}${rest}${end}`
+  const outcome = findings > 0 ? style.bad : rest === '' ? style.good : style.warning
+  return `${plural(checked.scenarios, 'scenario')}, ${outcome(plural(findings, 'finding'))}${rest}${end}`
 }
 
 const files = new Map<string, readonly string[] | undefined>()

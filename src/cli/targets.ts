@@ -1,4 +1,6 @@
 /** `arke targets`: which targets there are, and for those that cannot be used here, why not. */
+import { plain, type Style } from '../report/style.ts'
+
 export interface TargetStatus {
   readonly name: string
   readonly usable: boolean
@@ -19,9 +21,12 @@ export async function targetStatus(): Promise<TargetStatus[]> {
   ]
 }
 
-export function targetTable(targets: readonly TargetStatus[]): string {
+export function targetTable(targets: readonly TargetStatus[], style: Style = plain): string {
   const width = Math.max(...targets.map(({ name }) => name.length))
   return targets
-    .map(({ name, usable, about }) => `${name.padEnd(width)}  ${usable ? 'yes' : 'no '}  ${about}`)
+    .map(
+      ({ name, usable, about }) =>
+        `${name.padEnd(width)}  ${usable ? style.good('yes') : style.bad('no ')}  ${about}`,
+    )
     .join('\n')
 }

@@ -1,6 +1,7 @@
 /** `arke tune`: the fastest tiles of an operation's variants on this machine, kept in the user's cache. */
 import { cpus } from 'node:os'
 import { columns, digits, plural } from '../report/format.ts'
+import { headed, plain, type Style } from '../report/style.ts'
 import { groupedBy } from '../report/runs/points.ts'
 import { reach } from '../report/runs/terminal.ts'
 import { time } from '../report/units.ts'
@@ -10,11 +11,11 @@ import { namedNumbers, tableSource, withTiles } from '../tune/tables.ts'
 import { tune, type Tuned } from '../tune/tune.ts'
 import { openWorld, worlds } from '../world/open.ts'
 import type { World } from '../world/world.ts'
-import { fastestTarget, gpuHeapOf, heapOf, now, progressLine, recording } from './bench.ts'
+import { fastestTarget, gpuHeapOf, heapOf, now, progressLine, recording, stallsOn } from './bench.ts'
 import { dtypeCalled, layoutOf, operationCalled, shapesOf, variantsOf } from './benchOptions.ts'
 import { notesOnLaunches } from './cudaNotes.ts'
 import { UsageError } from './errors.ts'
-import { checkOutput, writeOutput } from './output.ts'
+import { checkOutputs, writeOutput } from './output.ts'
 import type { Progress } from './progress.ts'
 
 export interface TuneCommand {
@@ -30,6 +31,7 @@ export interface TuneCommand {
   readonly seconds: number
   readonly seed: number
   readonly json?: boolean
+  readonly out?: string
   readonly write?: string
 }
 
@@ -57,6 +59,7 @@ export async function tuneCommand(
   print: (text: string) => void,
   progress: Progress,
   interrupt?: AbortSignal,
+  style: Style = plain,
 ): Promise<TuneResult> {
   const { ranks, seconds, seed, json, write } = command
   const definition = operationCalled(name)
@@ -67,8 +70,8 @@ export async function tuneCommand(
   if (write !== undefined) {
     if (!write.endsWith('.ts'))
       throw new UsageError(`--write ${write}: it is a source file, such as table.ts`)
-    checkOutput(write, 'give another --write')
   }
+  checkOutputs({ out: command.out, write })
   const target = command.target ?? (await fastestTarget())
   if (Object.hasOwn(worlds, target) && !recording.includes(target))
     throw new UsageError(`--target ${target}: it has no speed; there is ${recording.join(', ')}`)
@@ -78,7 +81,7 @@ export async function tuneCommand(
   const tuned: TunedPoint[] = []
   let kept: string | null = null
   for (const [place, { shape, variant }] of points.entries()) {
-    const world = await openWorld({ target, ranks, heap })
+    const world = await openWorld({ target, ranks, heap, onStall: stallsOn(progress) })
     let notes: readonly string[] | undefined
     try {
       const found = await tune(definition, world, {
@@ -112,7 +115,7 @@ export async function tuneCommand(
   if (json) print(JSON.stringify(result, undefined, 2))
   else {
     print(`${definition.name} on ${ranks} ranks of ${target}, ${dtype}`)
-    for (const line of tuneTables(tuned)) print(line)
+    for (const line of tuneTables(tuned, style)) print(line)
     for (const line of tuneNotes(tuned)) print(line)
     print('')
     for (const { asked } of tuned.filter((one) => one.interrupted))
@@ -144,7 +147,7 @@ function sourceOf(tuned: readonly Tuned[]): string {
 }
 
 /** A table for each shape, within 100 columns. */
-export function tuneTables(tuned: readonly Tuned[]): string[] {
+export function tuneTables(tuned: readonly Tuned[], style: Style = plain): string[] {
   const byShape = groupedBy(tuned, ({ asked }) => namedNumbers(asked.shape))
   return [...byShape].flatMap(([shape, own]) => [
     '',
@@ -152,7 +155,7 @@ export function tuneTables(tuned: readonly Tuned[]): string[] {
       own.reduce((sum, { tried }) => sum + tried, 0),
       'candidate',
     )}`,
-    ...columns([['variant', 'default', '', 'best', '', 'faster'], ...own.map(row)], [0, 1, 3]),
+    ...headed(columns([['variant', 'default', '', 'best', '', 'faster'], ...own.map(row)], [0, 1, 3]), style),
     ...own.flatMap(({ dropped }) =>
       dropped.map(({ tiles, why }) => `  ${namedNumbers(tiles)} was dropped: ${why}`),
     ),

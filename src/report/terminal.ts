@@ -4,6 +4,7 @@ import { ranges } from '../timeline/ranges.ts'
 import { bytes, columns, duration, percent, plural, shares, wrap } from './format.ts'
 import { culpritFirst, culpritOf } from './culprit.ts'
 import { sentenceOf } from './headline.ts'
+import { headed, plain, type Style } from './style.ts'
 import { activityOf, describe, headlineOf } from './summary.ts'
 import { warningLines } from './warningLines.ts'
 
@@ -12,18 +13,18 @@ const SHOWN = 10
 const WARNINGS = 5
 
 /** `page` is where the rest can be read; null where no page is written. */
-export function screen(document: AuditDocument, page: string | null): string[] {
+export function screen(document: AuditDocument, page: string | null, style: Style = plain): string[] {
   const { ranks, stragglers, doubtful, candidates, summary } = document
   const rest = page === null ? 'shown by --json' : `in ${page}`
   const culprit = culpritOf(document)
-  const lines = [sentenceOf(headlineOf(document)), '', heading(document), '']
-  lines.push(...rankTable(ranks, culprit))
+  const lines = [style.heading(sentenceOf(headlineOf(document))), '', heading(document), '']
+  lines.push(...headed(rankTable(ranks, culprit), style))
   if (culprit !== null) lines.push(`  *: rank ${culprit} was waited for most`)
   if (ranks.length > SHOWN) lines.push(`  … ${plural(ranks.length - SHOWN, 'more rank')}, ${rest}`)
   lines.push(...clocks(document))
   const late = stragglers.filter(({ exposedWaitUs }) => exposedWaitUs > 0)
   if (late.length > 0) {
-    lines.push('', 'Who kept the others waiting (exposed, over all ranks)')
+    lines.push('', style.heading('Who kept the others waiting (exposed, over all ranks)'))
     const rows = late
       .slice(0, 3)
       .map(({ rank, exposedWaitUs, collectives, meanwhile: [first] }) => [
@@ -37,10 +38,11 @@ export function screen(document: AuditDocument, page: string | null): string[] {
       lines.push(`  at ${plural(doubtful.collectives, 'other collective')} it cannot be told who was late`)
   }
   if (candidates.length > 0) {
-    lines.push('', 'What to fuse (saved at most, over all ranks)')
+    lines.push('', style.heading('What to fuse (saved at most, over all ranks)'))
     for (const candidate of candidates.slice(0, 3)) {
       lines.push(`  ${duration(candidate.savesUs).padStart(8)}  ${describe(candidate)}`)
-      if (candidate.operation?.command) lines.push(`            try it: ${candidate.operation.command}`)
+      if (candidate.operation?.command)
+        lines.push(style.faint(`            try it: ${candidate.operation.command}`))
     }
   }
   const warnings = warningLines({
@@ -49,7 +51,7 @@ export function screen(document: AuditDocument, page: string | null): string[] {
     warnings: document.warnings.filter(({ message }) => !/ disagrees? with collective ends/.test(message)),
   })
   if (warnings.length > 0) {
-    lines.push('', 'Warnings', ...warnings.slice(0, WARNINGS).flatMap((line) => wrap(line)))
+    lines.push('', style.warning('Warnings'), ...warnings.slice(0, WARNINGS).flatMap((line) => wrap(line)))
     if (warnings.length > WARNINGS)
       lines.push(`  … ${plural(warnings.length - WARNINGS, 'more warning')}, ${rest}`)
   }

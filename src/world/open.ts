@@ -9,6 +9,7 @@ import type { Kernel, Meta, Params } from '../lang/kernel.ts'
 import { formatFinding, StopRun, type Finding } from '../targets/check/findings.ts'
 import { RandomScheduler } from '../targets/check/scheduler.ts'
 import { CheckWorld } from '../targets/check/world.ts'
+import type { Stall } from './stops.ts'
 import {
   mostRanks,
   WorldError,
@@ -33,8 +34,13 @@ export interface OpenOptions {
   readonly heap?: number
   /** Programs of a rank that run at once, each on a thread of its own; by default the rank's share of the cores. */
   readonly workers?: number
-  /** How long nothing may end while launches are pending before the world is stopped, in milliseconds; a minute by default. */
+  /**
+   * How long nothing may move while launches are pending before the world is stopped, in milliseconds. By default, on CPU ranks: 10 s
+   * where all programs wait, a minute where a program is in a `while` loop, and no limit where one computes. On a GPU: a minute.
+   */
   readonly timeout?: number
+  /** On CPU ranks: called once when all programs have waited for 3 s. By default it prints `message` on stderr. */
+  readonly onStall?: (stall: Stall) => void
   /** Record launches, programs, waits and remote copies: see `World.timeline`. */
   readonly record?: boolean
 }

@@ -3,6 +3,7 @@
  * doing becomes a `WorldStopped`, the same one for everybody, which every call throws until the world is reset; `close` throws it if
  * nobody was told yet. How programs are made to stop is the target's.
  */
+import { signalLines, type FlagSignals } from './signallers.ts'
 import { WorldError, WorldStopped, type StoppedWorker } from './world.ts'
 
 export class Stops {
@@ -88,6 +89,41 @@ export const noRoom = (milliseconds: number, pending: number): string =>
   `no launch has ended for ${milliseconds} ms while ${pending} were pending`
 
 // What its programs were doing
+
+/** All programs that run wait, and the world will stop if that goes on. */
+export interface Stall {
+  /** One line: who waits where and for what, who could signal, when the world stops. */
+  readonly message: string
+  /** How long nothing has moved, and when the world stops, in milliseconds. */
+  readonly waited: number
+  readonly timeout: number
+  readonly workers: readonly StoppedWorker[]
+  readonly signals: readonly FlagSignals[]
+}
+
+/** Undefined if no program waits for a flag. */
+export function stallOf(
+  waited: number,
+  timeout: number,
+  workers: readonly StoppedWorker[],
+  signals: readonly FlagSignals[],
+): Stall | undefined {
+  const first = workers.find(({ flag }) => flag)
+  if (!first?.flag) return undefined
+  const { rank, program, kernel, site, flag } = first
+  const others = workers.length > 1 ? `, and ${workers.length - 1} more wait` : ''
+  const message = [
+    `rank ${rank}, program ${program} of ${kernel} has waited ${seconds(waited)} at ${site ?? '(unknown line)'} for ${flag.name} on rank ${flag.rank}${others}`,
+    ...signals.slice(0, 1).flatMap(signalLines),
+    `the world stops after ${seconds(timeout)} without progress (timeout)`,
+  ].join('; ')
+  return { message, waited, timeout, workers, signals }
+}
+
+const seconds = (milliseconds: number): string => `${Number((milliseconds / 1000).toPrecision(1))} s`
+
+/** What a world does with a stall, unless it was opened with another `onStall`. */
+export const reportStall = ({ message }: Stall): void => console.warn(`arke: ${message}`)
 
 type Doing = Pick<StoppedWorker, 'what' | 'flag'>
 

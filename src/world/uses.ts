@@ -2,6 +2,7 @@
 import { analysis } from '../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../ir/node.ts'
 import { opOf, origin, writtenRefs } from '../ir/ops/index.ts'
+import type { Site } from '../ir/site.ts'
 
 export interface Uses {
   /** Flag-set parameters that the kernel signals and waits for. */
@@ -9,6 +10,8 @@ export interface Uses {
   readonly waits: ReadonlySet<string>
   /** Those whose epochs it reads without counting for them, by side. */
   readonly looks: Readonly<Record<'signals' | 'waits', ReadonlySet<string>>>
+  /** By flag-set parameter, the author's lines that signal it; a line may occur more than once. */
+  readonly signalSites: ReadonlyMap<string, readonly (Site | undefined)[]>
   /** Tensor parameters that the kernel writes. */
   readonly writes: ReadonlySet<string>
 }
@@ -26,16 +29,24 @@ function findUses(ir: KernelIR): Uses {
 function find(ir: KernelIR): Uses {
   const [signals, waits, writes] = [new Set<string>(), new Set<string>(), new Set<string>()]
   const looks = { signals: new Set<string>(), waits: new Set<string>() }
-  const note = (set: Set<string>, view: Node): void => {
+  const signalSites = new Map<string, (Site | undefined)[]>()
+  const paramOf = (view: Node): string | undefined => {
     const { base } = origin(view)
-    if (base.op === 'param') set.add(attribute<string>(base, 'name'))
+    return base.op === 'param' ? attribute<string>(base, 'name') : undefined
+  }
+  const note = (set: Set<string>, view: Node): void => {
+    const name = paramOf(view)
+    if (name !== undefined) set.add(name)
   }
   for (const node of walk(ir.body)) {
     const { advances, looks: side } = opOf(node)
     if (advances !== 'none') note(advances === 'signal' ? signals : waits, node.inputs[0])
+    const signalled = advances === 'signal' ? paramOf(node.inputs[0]) : undefined
+    if (signalled !== undefined)
+      signalSites.set(signalled, [...(signalSites.get(signalled) ?? []), node.site])
     const seen = side === 'attribute' ? attribute<string>(node, 'side') : side
     if (seen !== 'none') note(seen === 'signal' ? looks.signals : looks.waits, node.inputs[0])
     for (const ref of writtenRefs(node)) note(writes, ref)
   }
-  return { signals, waits, looks, writes }
+  return { signals, waits, looks, signalSites, writes }
 }

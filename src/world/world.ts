@@ -11,6 +11,7 @@ import { Site } from '../ir/site.ts'
 import type { FlagsParam, Kernel, Meta, Params, ScalarParam, TensorParam } from '../lang/kernel.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import type { Machine } from './machine.ts'
+import { signalLines, type FlagSignals } from './signallers.ts'
 
 /** In a world. */
 export const mostRanks = 64
@@ -260,15 +261,19 @@ export interface StoppedWorker {
 export class WorldStopped extends WorldError {
   readonly reason: string
   readonly workers: readonly StoppedWorker[]
-  constructor(reason: string, workers: readonly StoppedWorker[] = []) {
+  /** Of each flag set that a worker waited for: who could have signalled it. */
+  readonly signals: readonly FlagSignals[]
+  constructor(reason: string, workers: readonly StoppedWorker[] = [], signals: readonly FlagSignals[] = []) {
     const lines = workers.map(
       ({ rank, stream, kernel, program, site, what }) =>
         `  ${site ?? '(unknown line)'}  rank ${rank}${stream === 0 ? '' : `, stream ${stream}`}, program ${program} of ${kernel} ${what}`,
     )
-    super([`the world has stopped: ${reason}`, ...lines].join('\n'))
+    const signalled = signals.flatMap(signalLines).map((line) => `  ${line}`)
+    super([`the world has stopped: ${reason}`, ...lines, ...signalled].join('\n'))
     this.name = 'WorldStopped'
     this.reason = reason
     this.workers = workers
+    this.signals = signals
   }
 }
 

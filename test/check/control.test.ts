@@ -495,6 +495,30 @@ describe('reports', () => {
       'rank 0, program 0 waits for flag ready[2] of rank 0: it is 0, wanted 1',
       'rank 1, program 0 waits for flag ready[2] of rank 0: it is 0, wanted 1',
     ])
+    expect(findings[0].message).toBe('2 agents wait for what will not come; no launched kernel signals ready')
+  })
+
+  it('name who could have signalled the flag of a deadlock, and what became of them', async () => {
+    const wait = kernel('wait', { ready: flags() }, (t, { ready }) => t.wait(ready))
+    const signal = kernel('signal', { ready: flags() }, (t, { ready }) =>
+      t.if(t.rank.eq(1), () => t.signal(ready)),
+    )
+    const { findings } = await findingsOf(2, async (world) => {
+      const ready = world.flags([], { name: 'ready' })
+      world.launch(signal, { ready }, { grid: 1, ranks: [0] })
+      await world.synchronize()
+      world.launch(wait, { ready }, { grid: 1 })
+      world.launch(signal, { ready }, { grid: 1, ranks: [1] })
+      await world.synchronize()
+    })
+    expect(findings).toHaveLength(1)
+    expect(findings[0].message).toBe('2 agents wait for what will not come')
+    const signals = findings[0].parties.slice(2)
+    expect(signals.map(({ who, what }) => `${who} ${what}`)).toEqual([
+      'rank 0 could signal ready: signal has ended',
+      'rank 1 could signal ready: signal has not started, since it follows wait on its stream',
+    ])
+    for (const { site } of signals) expect(String(site)).toMatch(/control\.test\.ts:\d+:\d+/)
   })
 
   it('say how many programs fit', async () => {

@@ -241,7 +241,7 @@ describe('help', () => {
     ],
     [
       ['targets', '--help'],
-      ['Example:', 'arke targets'],
+      ['Examples:', 'arke targets', '--json', '--out'],
     ],
     [
       ['demo', '--help'],

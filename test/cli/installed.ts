@@ -4,16 +4,7 @@
  * test file that needs it first; the others wait for it.
  */
 import { execFile } from 'node:child_process'
-import {
-  chmodSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  renameSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -83,7 +74,6 @@ async function build(folder: string): Promise<void> {
   mkdirSync(join(folder, 'node_modules/.bin'))
   symlinkSync('../arke/dist/cli/main.js', join(folder, 'node_modules/.bin/arke'))
   await bundle(join(own, 'dist'))
-  chmodSync(join(own, 'dist/cli/main.js'), 0o755)
   for (const place of [own, folder])
     cpSync(join(root, 'examples'), join(place, 'examples'), { recursive: true })
   cpSync(join(root, 'docs/results'), join(own, 'docs/results'), { recursive: true })

@@ -1,8 +1,15 @@
 /** The command and the library as they are built for a package: on every Node, whose stacks and loaders differ. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterAll, describe, expect, it } from 'vitest'
 import { placeOf, project, root, start } from './arke.ts'
+
+const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
+/** What a program prints. */
+const run = async (file: string, args: readonly string[], cwd: string): Promise<string> =>
+  (await promisify(execFile)(file, args, { cwd })).stdout
 
 describe('the built package', () => {
   const folder = mkdtempSync(join(project.folder, 'package-'))
@@ -14,6 +21,21 @@ describe('the built package', () => {
   const guard = join(folder, 'guard.mjs')
   const hooks =
     "export const resolve = (name, context, next) => { if (name.startsWith('tsx')) throw new Error('tsx was loaded'); return next(name, context) }"
+
+  it('starts by the name of its command: as built, and from the tarball of npm pack', async () => {
+    // Not as `npm install` leaves it, which makes commands executable itself.
+    expect(await run('node_modules/.bin/arke', ['--version'], project.folder)).toBe(`${version}\n`)
+    const own = join(project.folder, 'node_modules/arke')
+    const packed = await run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], own)
+    const tarball = packed.trim().split('\n').at(-1)!
+    expect(tarball).toBe(`arke-${version}.tgz`)
+    await run('tar', ['-xzf', tarball], folder)
+    for (const name of ['commander', 'tsx']) {
+      mkdirSync(join(folder, 'node_modules'), { recursive: true })
+      symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name))
+    }
+    expect(await run(join(folder, 'package/dist/cli/main.js'), ['--version'], folder)).toBe(`${version}\n`)
+  })
 
   it('checks JavaScript without TypeScript support being loaded', async () => {
     writeFileSync(join(folder, 'hooks.mjs'), hooks)

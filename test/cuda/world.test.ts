@@ -296,10 +296,36 @@ describe('a stop', () => {
     expect(stop.message).toMatch(
       /world\.test\.ts:\d+:\d+ {2}rank 1, program 0 of waiting waits for ready on rank 0: it is 6, 7 is wanted/,
     )
+    expect(stop.message).toMatch(/\n {2}no launched kernel signals ready$/)
     expect(() => world.launch(put, { x, value: 1 }, { grid: 1 })).toThrow(WorldStopped)
     await world.reset()
     world.launch(put, { x, value: 4 }, { grid: 1 })
     expect([...(await world.read(x, 1))]).toEqual([4])
+    await world.close()
+  })
+
+  it('says who could have signalled, and what became of them', async () => {
+    const signal = kernel('signal', { ready: flags() }, (t, { ready }) =>
+      t.if(t.rank.eq(9), () => t.signal(ready)),
+    )
+    const { world } = open({ timeout: 50 }, { waiting: stuck, signal: { params: 0, run: () => true } })
+    const [ready, x] = [world.flags([], { name: 'ready' }), world.zeros(i32, [1])]
+    world.launch(signal, { ready }, { grid: 1, ranks: [0] })
+    world.launch(waiting, { ready, x }, { grid: 1 })
+    world.launch(signal, { ready }, { grid: 1, ranks: [1] })
+    const stop = (await world.synchronize().catch((thrown: unknown) => thrown)) as WorldStopped
+    expect(
+      stop.signals.map(({ flag, signals }) => [flag, signals.map(({ ranks, what }) => [ranks, what])]),
+    ).toEqual([
+      [
+        'ready',
+        [
+          [[0], 'has ended'],
+          [[1], 'has not started, since it follows waiting on its stream'],
+        ],
+      ],
+    ])
+    expect(String(stop.signals[0].signals[0].site)).toMatch(/world\.test\.ts:\d+:\d+/)
     await world.close()
   })
 

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import ts from 'typescript'
-import { describe, expect } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { itForSome } from '../long.ts'
 
 const root = resolve(import.meta.dirname, '../..')

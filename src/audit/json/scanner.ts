@@ -56,6 +56,8 @@ export class TraceScanner {
   readonly documents: TraceMetadata[] = []
   /** The number of all events, wanted or not. */
   events = 0
+  /** A list of events was found, be it an empty one. */
+  hasEvents = false
   private readonly reader: EventReader
   private readonly sink: TraceSink
   private readonly warnings: Warnings
@@ -157,6 +159,7 @@ export class TraceScanner {
     this.open()
     this.bare = byte === OPEN_ARRAY
     this.state = this.bare ? 'events' : 'object'
+    this.hasEvents ||= this.bare
     this.needsComma = false
     return at + 1
   }
@@ -189,6 +192,7 @@ export class TraceScanner {
     const key = Buffer.from(data.buffer, data.byteOffset + at + 1, afterKey - at - 2).toString()
     if (key === 'traceEvents' && data[value] === OPEN_ARRAY) {
       this.state = 'events'
+      this.hasEvents = true
       this.needsComma = false
       return value + 1
     }

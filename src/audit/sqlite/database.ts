@@ -56,6 +56,7 @@ export class SqliteDatabase {
       if (this.pageSize < 512 || (this.pageSize & (this.pageSize - 1)) !== 0 || this.usable < 480)
         throw new Error('the header of the SQLite database is damaged')
       this.records = new RecordReader(header[59])
+      this.expectWhole(new DataView(header.buffer))
     } catch (error) {
       closeSync(this.file)
       throw error
@@ -66,6 +67,17 @@ export class SqliteDatabase {
       if (type === 'table' && typeof name === 'string' && typeof root === 'number' && typeof sql === 'string')
         this.tables.set(name, { ...columnsOf(sql), root })
     })
+  }
+
+  /** The header has the number of pages, which counts where the file was changed last by a writer that knows of it. */
+  private expectWhole(header: DataView): void {
+    const pages = header.getUint32(28)
+    const isCounted = header.getUint32(24) === header.getUint32(92)
+    if (isCounted && pages * this.pageSize > this.size)
+      this.warnings.add(
+        'truncated',
+        () => `the database ends after ${this.size} of ${pages * this.pageSize} bytes`,
+      )
   }
 
   close(): void {

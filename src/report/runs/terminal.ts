@@ -3,11 +3,12 @@ import { runPartNames, type Point, type Quantity, type VariantResult } from '../
 import type { UnfinishedPoint } from '../../runs/measure.ts'
 import { bytes, columns, digits, plural, wrap } from '../format.ts'
 import { sentenceOf } from '../headline.ts'
+import { headed, plain, type Style } from '../style.ts'
 import { time } from '../units.ts'
 import { contentionText, extentsOf, pointName } from './points.ts'
 import { headlineOfPoint } from './words.ts'
 
-export function benchTable(point: Point): string {
+export function benchTable(point: Point, style: Style = plain): string {
   const { operation, variants, skew } = point
   const table = columns([
     ['variant', 'median', 'over bsp', 'limit', runPartNames.join(' '), 'locality', 'error'],
@@ -15,9 +16,9 @@ export function benchTable(point: Point): string {
   ])
   const punctual = variants.map((one) => `${time(one.punctual.median)} (${one.variant})`).join(', ')
   return [
-    `${operation} ${pointName(point)}`,
+    style.heading(`${operation} ${pointName(point)}`),
     ...wrap(sentenceOf(headlineOfPoint(point))),
-    ...table,
+    ...headed(table, style),
     ...wrap(`Contention before the run: ${contentionText(point.contention)}.`),
     ...(skew > 0 ? wrap(`The ranks that were not late ended after ${punctual}.`) : []),
   ].join('\n')

@@ -8,7 +8,7 @@ import { attribute, walk, type Block, type KernelIR, type Node } from '../../ir/
 import { entryOf, mayWait, opOf, origin, type ControlName, type OpName } from '../../ir/ops/index.ts'
 import { usesOf, type Uses } from '../../world/uses.ts'
 import type { Agent } from './agent.ts'
-import type { FlagView } from './flags.ts'
+import type { FlagSet, FlagView } from './flags.ts'
 import type { Machine } from './machine.ts'
 import { makers } from './ops.ts'
 
@@ -23,6 +23,8 @@ export interface Instruction {
   readonly commutes?: (agent: Agent, machine: Machine) => boolean
   /** What a blocked agent is waiting for. */
   readonly waiting?: (agent: Agent, machine: Machine) => string
+  /** The flag set that it waits for, if it does. */
+  readonly awaited?: (agent: Agent) => FlagSet
 }
 
 /** What the kernel around a node says of it. */

@@ -374,6 +374,7 @@ export const wait: Maker = (node, _, [flag]) => ({
   run: (agent, machine) => machine.flags.wait(agent, node, flagOf(agent, node, flag)),
   commutes: (agent, machine) =>
     seen(agent, flag).wrong !== undefined || !machine.flags.isMixed(seen(agent, flag)),
+  awaited: (agent) => flagOf(agent, node, flag).flags,
   waiting(agent, machine) {
     const view = flagOf(agent, node, flag)
     const { flags, rank, index } = view

@@ -5,6 +5,14 @@
 import { ArithmeticError } from '../../ir/dtype.ts'
 import type { Node } from '../../ir/node.ts'
 import { KernelError } from '../../ir/site.ts'
+import { rankNames } from '../../timeline/ranges.ts'
+import {
+  pendingOf,
+  signalLines,
+  Signallers,
+  type FlagSignals,
+  type Launched,
+} from '../../world/signallers.ts'
 import { describe, Agent, type ComponentRecord } from './agent.ts'
 import { Memory } from './access.ts'
 import { Clock, mix } from './clock.ts'
@@ -83,6 +91,7 @@ export class Machine {
   readonly #components: ComponentRecord[] = []
   readonly #componentOf = new Map<string, number>()
   readonly #queues = new Map<string, Queue>()
+  readonly #signallers = new Signallers()
   /** Launches that may still run for all that the host knows, whether or not they have ended. */
   #unknown: Launch[] = []
   #current: Agent | undefined
@@ -150,6 +159,7 @@ export class Machine {
       isOver: false,
     }
     queue.pending.push(added)
+    this.#signallers.note(launch, launch.code.ir, flagSets(launch.args))
     queue.last = added
     this.#unknown.push(added)
   }
@@ -489,12 +499,38 @@ export class Machine {
       }
     })
     const more = blocked.length > parties.length ? `, ${blocked.length - parties.length} more not shown` : ''
+    const signals = this.#couldSignal(blocked)
+    const unsignalled = signals.filter((one) => one.signals.length === 0).flatMap(signalLines)
+    const signallers = signals.flatMap(({ flag, signals: found }) =>
+      found.map(({ kernel, ranks, what, site }) => ({
+        who: rankNames(ranks),
+        what: `could signal ${flag}: ${kernel} ${what}`,
+        site,
+      })),
+    )
     throw new StopRun({
       kind: 'deadlock',
       kernel: blocked[0].launch.kernel,
-      message: `${blocked.length} ${blocked.length === 1 ? 'agent waits' : 'agents wait'} for what will not come${more}`,
-      parties,
+      message: `${blocked.length} ${blocked.length === 1 ? 'agent waits' : 'agents wait'} ${[`for what will not come${more}`, ...unsignalled].join('; ')}`,
+      parties: [...parties, ...signallers],
     })
+  }
+
+  /** Who could signal the flags that these wait for. */
+  #couldSignal(blocked: readonly Agent[]): FlagSignals[] {
+    const awaited = new Set<FlagSet>()
+    const waits = blocked.flatMap((agent) => {
+      const { awaited: flagsOf, node } = agent.code.instructions[agent.pc]
+      const flag = flagsOf?.(agent)
+      if (!flag) return []
+      awaited.add(flag)
+      return [{ ...placeOf(agent.launch), site: node.site?.toString(), flag }]
+    })
+    const launches = [...this.#queues.values()].flatMap(({ active, pending }) =>
+      [...(active ? [active] : []), ...pending].map(placeOf),
+    )
+    const pending = pendingOf(launches, waits)
+    return [...awaited].map((flags) => this.#signallers.couldSignal(flags, pending))
   }
 
   /** Agents that are all in loops without a bound, and go on, are a livelock. Bounded loops may just be long. */
@@ -520,8 +556,17 @@ function sameState(agent: Agent, before: readonly unknown[], registers: readonly
   })
 }
 
-function flagArguments(launch: Launch): FlagView[] {
-  return Object.values(launch.args).filter(
-    (arg): arg is FlagView => typeof arg === 'object' && arg !== null && 'flags' in arg,
+const placeOf = ({ kernel, rank, stream }: Launch): Launched => ({ kernel, rank, stream })
+
+const isFlags = (value: unknown): value is FlagView =>
+  typeof value === 'object' && value !== null && 'flags' in value
+
+/** The flag sets among the arguments of a kernel, by parameter. */
+const flagSets = (args: Launch['args']): Record<string, FlagSet> =>
+  Object.fromEntries(
+    Object.entries(args).flatMap(([name, value]) => (isFlags(value) ? [[name, value.flags]] : [])),
   )
+
+function flagArguments(launch: Launch): FlagView[] {
+  return Object.values(launch.args).filter(isFlags)
 }

@@ -65,6 +65,7 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
           frameStride: lowered.frameBytes,
         }
         const params = this.#image(wanted)
+        this.signallers.note({ kernel: kernel.name, rank, stream }, ir, wanted.flags)
         return {
           ...{ kernel, rank, grid, queue, executable, block, params, flags: wanted.flags },
           setNumber: (name, value) => writeScalar(params, kernel, name, value),

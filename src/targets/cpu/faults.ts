@@ -1,8 +1,10 @@
-/** Reads the workers' slots after an abort and describes what each worker was doing. */
+/** Reads the workers' slots and describes what each worker is doing, for the watchdog and for messages. */
+import { pendingOf, type FlagSignals, type Signallers } from '../../world/signallers.ts'
 import { doing } from '../../world/stops.ts'
-import type { StoppedWorker } from '../../world/world.ts'
-import { faultCode, slot as slotOf, waitKind, workerState, type Fault } from './abi.ts'
-import type { Launched, Worker } from './queue.ts'
+import type { Activity } from '../../world/watchdog.ts'
+import type { StoppedWorker, SymmetricFlags } from '../../world/world.ts'
+import { awaitQueue, faultCode, slot as slotOf, waitKind, workerState, type Fault } from './abi.ts'
+import type { Launched, Queue, Worker } from './queue.ts'
 
 const faults: Readonly<Record<Fault, string>> = {
   none: '',
@@ -26,14 +28,81 @@ function position(index: number, shape: readonly number[]): string {
   return `[${at.join(', ')}]`
 }
 
-/** The workers that were running a kernel: first those that failed, then those that were waiting, then the rest. */
-export function stoppedWorkers(words: Int32Array, workers: Iterable<Worker>): StoppedWorker[] {
+/** Words of a slot that change when its worker goes on. */
+const progressing = [
+  slotOf.state,
+  slotOf.wait,
+  slotOf.site,
+  slotOf.param,
+  slotOf.owner,
+  slotOf.index,
+  slotOf.wanted,
+  slotOf.value,
+  slotOf.program,
+]
+
+/** A number that changes, but for chance, when a worker starts or ends a wait or a program. */
+export function progressOf(words: Int32Array, workers: readonly Worker[]): number {
+  let digest = 0
+  for (const { slot } of workers)
+    for (const field of progressing)
+      digest = (Math.imul(digest, 0x01000193) ^ Atomics.load(words, (slot + field) >>> 2)) | 0
+  return digest
+}
+
+/** Workers that wait for another queue count as idle: that queue has workers of its own. */
+export function activityOf(words: Int32Array, workers: readonly Worker[]): Activity {
+  let isWaiting = false
+  let isLooping = false
+  for (const { slot } of workers) {
+    const read = (field: number): number => Atomics.load(words, (slot + field) >>> 2)
+    if (read(slotOf.state) !== workerState.running || read(slotOf.executable) === awaitQueue) continue
+    const wait = read(slotOf.wait)
+    if (wait === waitKind.none) return 'computing'
+    if (wait === waitKind.loop) isLooping = true
+    else isWaiting = true
+  }
+  return isWaiting && !isLooping ? 'waiting' : 'unknown'
+}
+
+/** What the workers are doing, and who could signal the flags that they wait for. */
+export interface Doings {
+  readonly workers: readonly StoppedWorker[]
+  readonly signals: readonly FlagSignals[]
+}
+
+export function doingsOf(
+  words: Int32Array,
+  workers: Iterable<Worker>,
+  queues: readonly Queue[],
+  signallers: Signallers,
+): Doings {
+  const awaited = new Set<SymmetricFlags>()
+  const found = stoppedWorkers(words, workers, awaited)
+  const pending = pendingOf(
+    queues.flatMap((queue) =>
+      queue.pending.map(({ kernel }) => ({ kernel, rank: queue.rank, stream: queue.stream })),
+    ),
+    found,
+  )
+  return { workers: found, signals: [...awaited].map((flags) => signallers.couldSignal(flags, pending)) }
+}
+
+/**
+ * Workers that run a kernel: those that raised a fault first, then those that wait. The flag sets that they wait for are added to
+ * `awaited`.
+ */
+function stoppedWorkers(
+  words: Int32Array,
+  workers: Iterable<Worker>,
+  awaited: Set<SymmetricFlags>,
+): StoppedWorker[] {
   const found: { readonly worker: StoppedWorker; readonly urgency: number }[] = []
   for (const worker of workers) {
     const { queue, slot, failure } = worker
     const read = (field: number): number => Atomics.load(words, (slot + field) >>> 2)
     const running = read(slotOf.state) === workerState.running
-    const launched = queue.current
+    const [launched] = queue.pending
     if (!launched?.executable || (!running && failure === undefined)) continue
     const fault = faultOf(read(slotOf.fault))
     const wait = read(slotOf.wait)
@@ -51,7 +120,7 @@ export function stoppedWorkers(words: Int32Array, workers: Iterable<Worker>): St
           ? { what: `failed: ${failure.split('\n')[0]}` }
           : fault
             ? { what: faults[fault] }
-            : waiting(read, wait, launched)),
+            : waiting(read, wait, launched, awaited)),
       },
     })
   }
@@ -62,11 +131,13 @@ function waiting(
   read: (field: number) => number,
   kind: number,
   launched: Launched,
+  awaited: Set<SymmetricFlags>,
 ): Pick<StoppedWorker, 'what' | 'flag'> {
   switch (kind) {
     case waitKind.flag: {
       const param = launched.executable!.lowered.params[read(slotOf.param)]
       const flags = param === undefined ? undefined : launched.flags[param]
+      if (flags) awaited.add(flags)
       return doing.waitForFlag({
         name: `${flags?.name ?? param ?? 'a flag'}${position(read(slotOf.index), flags?.shape ?? [])}`,
         rank: read(slotOf.owner),

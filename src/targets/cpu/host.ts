@@ -2,9 +2,10 @@
  * The host's side of a CPU world, below the level of tensors: memory, queues and waiting. Workers are in crew.ts,
  * aborting and resuming in stops.ts, executables in table.ts.
  */
-import { WorldError, WorldStopped } from '../../world/world.ts'
+import { WorldError } from '../../world/world.ts'
 import { control, launch, loadExecutable, queue as queueOf, ring } from './abi.ts'
 import { Crew } from './crew.ts'
+import { activityOf, doingsOf, progressOf, type Doings } from './faults.ts'
 import type { Executable, Lower } from './executables.ts'
 import type { Engine } from './executable.ts'
 import { layoutOf, mostQueues, type Layout } from './layout.ts'
@@ -16,8 +17,9 @@ import { CpuStops } from './stops.ts'
 import { ExecutableTable } from './table.ts'
 import type { Loader, Threads } from './threads.ts'
 import { waitAsync } from './waitAsync.ts'
-import { noRoom, nothingEnded } from '../../world/stops.ts'
-import { limitOf, Watchdog } from '../../world/watchdog.ts'
+import { Signallers } from '../../world/signallers.ts'
+import { nothingEnded, reportStall, stallOf, type Stall } from '../../world/stops.ts'
+import { limitsOf, Watchdog, type Limits } from '../../world/watchdog.ts'
 
 /**
  * The longest time that the host blocks its thread for a worker it has woken, in milliseconds. The event loop is
@@ -25,6 +27,12 @@ import { limitOf, Watchdog } from '../../world/watchdog.ts'
  * launch.
  */
 const longestDoze = 4
+
+/**
+ * The longest time without progress if the user chose no timeout, in milliseconds. The host sees which programs wait for a flag, so a
+ * missing signal is reported early and a long computation is never stopped.
+ */
+const usualLimits: Limits = { waiting: 10_000, computing: Infinity, unknown: 60_000 }
 
 /** The components of a CPU target. */
 export interface CpuPlatform {
@@ -42,6 +50,8 @@ export interface HostOptions {
   readonly heap?: number
   readonly workers?: number
   readonly timeout?: number
+  /** All programs have waited for some time; by default the message is printed on stderr. */
+  readonly onStall?: (stall: Stall) => void
   readonly record?: boolean
 }
 
@@ -55,6 +65,7 @@ export class Host {
   readonly words: Int32Array
   readonly recording: Recording | undefined
   readonly executables: ExecutableTable
+  readonly signallers = new Signallers()
   /** Called when no launch is running any more, and when the world is reset. */
   onIdle: () => void = () => {}
   readonly #pool: Pool
@@ -65,13 +76,13 @@ export class Host {
   /** The values of `#queues` as an array, because every launch and every wait iterates over them. */
   readonly #everyQueue: Queue[] = []
   readonly #watchdog: Watchdog
-  readonly #timeout: number
   readonly #forget: () => void
   /** Frames that were replaced by larger ones. The old frames are freed when no launch is running. */
   readonly #outgrown: number[] = []
 
   constructor(platform: CpuPlatform, options: HostOptions) {
     const { threads } = platform
+    const { onStall = reportStall } = options
     this.platform = platform
     this.ranks = options.ranks
     this.workers = options.workers ?? Math.max(1, Math.floor(threads.cores / options.ranks))
@@ -79,7 +90,7 @@ export class Host {
       throw new WorldError(
         `the workers option must be a positive integer (workers per rank); got ${options.workers}`,
       )
-    this.#timeout = limitOf(options.timeout)
+    const limits = limitsOf(options.timeout, usualLimits)
     this.layout = layoutOf(options.ranks, options.heap)
     this.#pool = poolOf(threads)
     this.arena = this.#pool.arena(this.layout.pages)
@@ -99,14 +110,25 @@ export class Host {
       layout,
       private: this.#private,
     })
-    this.#watchdog = new Watchdog(this.#timeout, {
+    this.#watchdog = new Watchdog(limits, {
       // A thread that is still starting does not count as stuck.
       pending: () => !this.isIdle && !this.#crew.isStarting,
-      progress: () => this.#everyQueue.reduce((sum, queue) => sum + queue.completed, 0),
-      expired: () => void this.#stops.stopAll(nothingEnded(this.#timeout)),
+      progress: () =>
+        this.#everyQueue.reduce(
+          (sum, queue) => sum + queue.completed,
+          progressOf(this.words, this.#crew.workers),
+        ),
+      activity: () => activityOf(this.words, this.#crew.workers),
+      expired: (limit) => void this.#stops.stopAll(nothingEnded(limit)),
+      stalled: (waited, limit) => {
+        const { workers, signals } = this.#doings()
+        const stall = stallOf(waited, limit, workers, signals)
+        if (stall) onStall(stall)
+      },
     })
     this.#stops = new CpuStops(this.words, this.#crew, {
       wakeEverybody: () => this.#wakeEverybody(),
+      doings: () => this.#doings(),
       hold: () => this.#watchdog.wait(),
       done: () => this.#watchdog.done(),
     })
@@ -115,6 +137,10 @@ export class Host {
       () => this.#stops.abandon(),
     )
     for (let rank = 0; rank < this.ranks; rank++) this.queue(rank, 0)
+  }
+
+  #doings(): Doings {
+    return doingsOf(this.words, this.#crew.workers, this.#everyQueue, this.signallers)
   }
 
   // Queues and launches
@@ -177,7 +203,6 @@ export class Host {
   }
 
   #blockUntilRoom(queue: Queue): void {
-    const start = performance.now()
     const completed = (queue.address + queueOf.completed) >>> 2
     while (queue.isFull) {
       this.expectRunning()
@@ -185,11 +210,7 @@ export class Host {
       Atomics.add(this.words, (queue.address + queueOf.waiters) >>> 2, 1)
       this.platform.threads.block(this.words, completed, value, 5)
       Atomics.sub(this.words, (queue.address + queueOf.waiters) >>> 2, 1)
-      if (queue.completed !== value) continue
-      const reason = noRoom(this.#timeout, ring)
-      if (performance.now() - start >= this.#timeout) void this.#stops.stopAll(reason)
-      // The next host wait reports what each worker was doing; that information is collected asynchronously.
-      if (this.#stops.isStopping) throw new WorldStopped(reason)
+      this.#watchdog.look()
     }
   }
 

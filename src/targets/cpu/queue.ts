@@ -3,6 +3,7 @@
  * and tracks which launches have ended and when.
  */
 import type { Given } from '../../world/launchTraffic.ts'
+import type { SymmetricFlags } from '../../world/world.ts'
 import { launch, queue as queueOf, ring, slot as slotOf } from './abi.ts'
 import type { Executable } from './executables.ts'
 import type { Arena } from './pool.ts'
@@ -13,8 +14,8 @@ export interface Launched {
   readonly kernel: string
   /** Undefined if the launch only waits for another queue or loads an executable. */
   readonly executable: Executable | undefined
-  /** The names and shapes of flag-set arguments, by parameter. */
-  readonly flags: Readonly<Record<string, { readonly name: string; readonly shape: readonly number[] }>>
+  /** Flag-set arguments, by parameter. */
+  readonly flags: Readonly<Record<string, SymmetricFlags>>
   readonly grid: number
   /** The arguments of the launch. Set only if the world records. */
   given: Given | undefined
@@ -239,10 +240,13 @@ export class Queue {
     }
   }
 
-  /** The launch that is running or that runs next. */
-  get current(): Launched | undefined {
+  /** The launches that have not ended, oldest first. The first one is running or runs next. */
+  get pending(): Launched[] {
     const { completed } = this
-    return completed === this.#head ? undefined : this.#launched[completed & (ring - 1)]
+    return Array.from(
+      { length: (this.#head - completed) | 0 },
+      (_, n) => this.#launched[(completed + n) & (ring - 1)],
+    )
   }
 
   /** Resets the queue to its state before the first launch. */

@@ -7,12 +7,14 @@ import { Stops } from '../../world/stops.ts'
 import { WorldStopped } from '../../world/world.ts'
 import { control, stopReason } from './abi.ts'
 import type { Crew } from './crew.ts'
-import { stoppedWorkers } from './faults.ts'
+import type { Doings } from './faults.ts'
 import { waitAsync } from './waitAsync.ts'
 
 export interface Stoppable {
   /** Wakes all sleeping threads, so that they read the abort word. */
   wakeEverybody(): void
+  /** Describes what the workers are doing now. */
+  doings(): Doings
   /** Keeps the process alive until `done` is called. */
   hold(): void
   done(): void
@@ -61,7 +63,7 @@ export class CpuStops extends Stops {
     if (code === stopReason.fault && Atomics.load(words, control.abort >>> 2) === stopReason.worker)
       for (let tries = 0; tries < 50 && !workers.some(({ failure }) => failure); tries++)
         await new Promise((resolve) => setTimeout(resolve, 2))
-    const stopped = stoppedWorkers(words, workers)
+    const { workers: stopped, signals } = this.#world.doings()
     this.#crew.endOthers()
     const failed =
       code === stopReason.fault ? workers.find(({ failure }) => failure !== undefined) : undefined
@@ -70,7 +72,7 @@ export class CpuStops extends Stops {
       : reason
     this.#world.done()
     this.#world.wakeEverybody()
-    return new WorldStopped(text, stopped)
+    return new WorldStopped(text, stopped, signals)
   }
 
   /**

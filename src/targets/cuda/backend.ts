@@ -78,6 +78,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
       { grid, block, sharedBytes, cooperative },
       params.map((param) => kernelArgument(param, values, memory)),
     )
+    this.signallers.note({ kernel: wanted.kernel.name, rank, stream: wanted.stream }, wanted.ir, wanted.flags)
     const memoryOf = (name: string): object => values[name] as Stored
     return {
       ...{ queue, rank, grid, executable, programsPerProcessor, launch },

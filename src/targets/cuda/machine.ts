@@ -4,9 +4,10 @@
  * reset.
  */
 import { bytesText, Heap, mostAlignment } from '../../world/heap.ts'
+import { Signallers } from '../../world/signallers.ts'
 import { noRoom, nothingEnded, Stops } from '../../world/stops.ts'
-import { limitOf, Watchdog } from '../../world/watchdog.ts'
-import { WorldError, WorldStopped, type StoppedWorker } from '../../world/world.ts'
+import { limitsOf, Watchdog, type Limits } from '../../world/watchdog.ts'
+import { WorldError, WorldStopped } from '../../world/world.ts'
 import { abort, Controls } from './control.ts'
 import { hostNow } from './clock.ts'
 import { kernelOn, type Compile, type Executable } from './executables.ts'
@@ -16,7 +17,7 @@ import { placeRanks, type Placement, type RankPlace } from './placement.ts'
 import { mostUnderWay, Queue, type Part } from './queue.ts'
 import { Recorder } from './recorder.ts'
 import { DeviceError, type Device, type Kernel, type StreamEvent } from './device.ts'
-import { stoppedWorkers } from './stopped.ts'
+import { doingsOf, type Doings } from './stopped.ts'
 import { Settled, type Held } from './settled.ts'
 import { CudaMemory } from './memory.ts'
 
@@ -37,6 +38,8 @@ export interface CudaWorldOptions {
 }
 
 const defaultHeapBytes = 2 ** 30
+/** How long nothing may end, in milliseconds: the host does not see what programs on a GPU do. */
+const usualLimits: Limits = { waiting: 60_000, computing: 60_000, unknown: 60_000 }
 /** Behind every rank's heap, for counters of kernels. */
 const privateBytes = 2 ** 20
 /** Of a rank's programs, those that can record what they waited for, for each multiprocessor; no more are launched. */
@@ -57,6 +60,7 @@ export class Machine {
   readonly recorder: Recorder | undefined
   readonly facts: WorldFacts
   readonly settled = new Settled()
+  readonly signallers = new Signallers()
   /** A launch that does not start before another one has ended: see `Settled`. */
   #held: Held | undefined
   /** Called once nothing runs. */
@@ -77,7 +81,8 @@ export class Machine {
 
   constructor(platform: CudaPlatform, options: CudaWorldOptions) {
     this.platform = platform
-    this.#timeout = limitOf(options.timeout)
+    const limits = limitsOf(options.timeout, usualLimits)
+    this.#timeout = limits.unknown
     const { heap = defaultHeapBytes } = options
     if (!(heap > 0) || !Number.isFinite(heap)) throw new WorldError(`a heap of ${heap} bytes`)
     // What lies behind it is aligned as tensors are.
@@ -87,9 +92,10 @@ export class Machine {
     const most = Math.max(...this.placement.ranks.map(({ sms }) => sms))
     for (const { device } of this.placement.ranks)
       if (!this.#controls.has(device)) this.#controls.set(device, new Controls(device, most * programsAnSm))
-    this.#watchdog = new Watchdog(this.#timeout, {
+    this.#watchdog = new Watchdog(limits, {
       pending: () => this.#lost === undefined && !this.isIdle,
       progress: () => (this.#lookQuietly() ? this.#queues.reduce((sum, queue) => sum + queue.settled, 0) : 0),
+      activity: () => 'unknown',
       expired: () => void this.stop(`${nothingEnded(this.#timeout)}${this.#heldBack()}`),
     })
     const used = [...new Set(this.placement.ranks.map(({ device }) => device))]
@@ -356,7 +362,7 @@ export class Machine {
     const underWay = this.#queues.flatMap((queue) => queue.underWay)
     this.#watchdog.wait()
     const start = performance.now()
-    let workers: StoppedWorker[] = []
+    let doings: Doings = { workers: [], signals: [] }
     try {
       // The last ones first: none that has not started yet begins to wait when the one before it ends.
       for (const { control } of [...underWay].reverse()) if (control) abort(control)
@@ -368,14 +374,14 @@ export class Machine {
         }
         await yieldToOthers()
       }
-      workers = stoppedWorkers(underWay)
+      doings = doingsOf(underWay, this.signallers)
       for (const controls of this.#controls.values()) controls.clear()
     } catch (error) {
       this.#lost = (error as Error).message
     }
     this.#watchdog.done()
     const what = this.#lost === undefined ? reason : `${reason}; ${this.#lost}`
-    return new WorldStopped(what, workers)
+    return new WorldStopped(what, doings.workers, doings.signals)
   }
 
   /** After such an error no call of the driver works any more; gives what to throw. */

@@ -1,17 +1,24 @@
 /** What the programs of a stopped world were doing, in words, from the control blocks of the launches that were under way. */
 import { attribute, walk, type Node } from '../../ir/node.ts'
 import { origin } from '../../ir/ops/index.ts'
+import { pendingOf, type FlagSignals, type Launched, type Signallers } from '../../world/signallers.ts'
 import { doing } from '../../world/stops.ts'
-import type { StoppedWorker } from '../../world/world.ts'
+import type { StoppedWorker, SymmetricFlags } from '../../world/world.ts'
 import { NO_FLAG, recordsOf, type WaitRecord } from './control.ts'
 import { lineOf } from './emit/writer.ts'
 import type { Part, Step } from './queue.ts'
+
+/** What programs were doing, and who could signal the flags that they waited for. */
+export interface Doings {
+  readonly workers: readonly StoppedWorker[]
+  readonly signals: readonly FlagSignals[]
+}
 
 /**
  * Of each rank's stream, the first launch whose programs say what they waited for: those after it started in a stopped world. Of a
  * stream where nobody says anything, the first launch.
  */
-export function stoppedWorkers(underWay: readonly Step[]): StoppedWorker[] {
+export function doingsOf(underWay: readonly Step[], signallers: Signallers): Doings {
   const streams = new Map<string, Step[]>()
   for (const step of underWay) {
     const { rank, number } = step.part.queue
@@ -20,24 +27,37 @@ export function stoppedWorkers(underWay: readonly Step[]): StoppedWorker[] {
     else streams.set(`${rank} ${number}`, [step])
   }
   const [waiting, computing]: [StoppedWorker[], StoppedWorker[]] = [[], []]
+  const awaited = new Set<SymmetricFlags>()
+  const pending: Launched[] = []
   for (const steps of streams.values()) {
-    const told = steps.find((step) => recordsIn(step).length > 0)
-    if (told) for (const record of recordsIn(told)) waiting.push(describe(told.part, record))
+    const at = steps.findIndex((step) => recordsIn(step).length > 0)
+    // Launches before one that waits have ended.
+    pending.push(...steps.slice(Math.max(at, 0)).map(({ part }) => placeOf(part)))
+    if (at >= 0)
+      for (const record of recordsIn(steps[at])) waiting.push(describe(steps[at].part, record, awaited))
     else computing.push(silent(steps))
   }
-  return [...waiting, ...computing]
+  const known = pendingOf(pending, waiting)
+  return {
+    workers: [...waiting, ...computing],
+    signals: [...awaited].map((flags) => signallers.couldSignal(flags, known)),
+  }
 }
 
 const recordsIn = ({ part, control }: Step): readonly WaitRecord[] =>
   control && part.executable.emitted.waitSites.length > 0 ? recordsOf(control, part.grid) : []
 
-const placeOf = ({ queue, kernel }: Part): Pick<StoppedWorker, 'rank' | 'stream' | 'kernel'> => ({
+const placeOf = ({ queue, kernel }: Part): Launched => ({
   rank: queue.rank,
   stream: queue.number,
   kernel: kernel.name,
 })
 
-function describe(part: Part, { program, site, owner, value, wanted }: WaitRecord): StoppedWorker {
+function describe(
+  part: Part,
+  { program, site, owner, value, wanted }: WaitRecord,
+  awaited: Set<SymmetricFlags>,
+): StoppedWorker {
   const line = part.executable.emitted.waitSites[site - 1]
   const own = owner === NO_FLAG && nodeAt(part, line, ({ op }) => op === 'while' || op === 'barrier.wait')
   if (own)
@@ -48,7 +68,10 @@ function describe(part: Part, { program, site, owner, value, wanted }: WaitRecor
       ...(own.op === 'while' ? doing.loop : doing.barrier),
     }
   const node = nodeAt(part, line, ({ op }) => op === 'wait')
-  const name = node ? flagName(part, node) : 'a flag'
+  const flags = node && part.flags[attribute<string>(origin(node.inputs[0]).base, 'name')]
+  if (flags) awaited.add(flags)
+  // The record does not contain the index of the flag in its set.
+  const name = flags ? `${flags.name}${flags.shape.length > 0 ? '[…]' : ''}` : 'a flag'
   return {
     ...placeOf(part),
     program,
@@ -60,13 +83,6 @@ function describe(part: Part, { program, site, owner, value, wanted }: WaitRecor
 /** The first such node of the author's line. */
 const nodeAt = ({ executable }: Part, line: string, isWanted: (node: Node) => boolean): Node | undefined =>
   [...walk(executable.ir.body)].find((node) => isWanted(node) && lineOf(node.site) === line)
-
-/** Which flag of a set it was is not recorded. */
-function flagName({ flags }: Part, wait: Node): string {
-  const { base } = origin(wait.inputs[0])
-  const handle = flags[attribute<string>(base, 'name')]
-  return handle.shape.length > 0 ? `${handle.name}[…]` : handle.name
-}
 
 function silent(steps: readonly Step[]): StoppedWorker {
   const [{ part }] = steps

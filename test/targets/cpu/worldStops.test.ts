@@ -1,7 +1,7 @@
 /** What aborts kernels on the real CPU targets, what the error says, and how the world continues after a reset. */
 import type { Worker } from 'node:worker_threads'
-import { flags, i32, kernel, openWorld, tensor, type OpenOptions, type World } from 'arke'
-import { describe, expect, it, vi } from 'vitest'
+import { flags, i32, kernel, openWorld, tensor, type OpenOptions, type Stall, type World } from 'arke'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { nodeThreads } from '../../../src/targets/cpu/node.ts'
 import { poolOf } from '../../../src/targets/cpu/pool.ts'
 import { nativeEngine } from '../../../src/targets/native/node.ts'
@@ -26,6 +26,32 @@ const waiting = kernel('waiting', { ready: flags(2) }, (t, { ready }) => {
 const oneShort = kernel('oneShort', { ready: flags(0, { arrivals: 2 }) }, (t, { ready }) => {
   t.if(t.rank.eq(1), () => t.signal(ready.on(0)))
   t.if(t.rank.eq(0), () => t.wait(ready))
+})
+
+const forRank0 = kernel('forRank0', { ready: flags() }, (t, { ready }) => {
+  t.if(t.rank.eq(9), () => t.signal(ready.on(0)))
+})
+const waits = kernel('waits', { ready: flags() }, (t, { ready }) => t.wait(ready))
+const waitsFirst = kernel('waitsFirst', { ready: flags() }, (t, { ready }) => {
+  t.wait(ready)
+  t.signalAll(ready)
+})
+
+/** Rank 1 counts for a while; rank 0 waits for it. */
+const computing = kernel('computing', { x: tensor(i32, 1), ready: flags() }, (t, { x, ready }) => {
+  t.if(
+    t.rank.eq(1),
+    () => {
+      const rounds = t.load(x.at([0]))
+      t.for(rounds, () =>
+        t.for(rounds, () => {
+          t.atomic.add(x.at([1]), 1)
+        }),
+      )
+      t.signalAll(ready)
+    },
+    () => t.wait(ready),
+  )
 })
 
 /** Polls a word on its own rank that nobody writes. */
@@ -86,6 +112,109 @@ describe.each(targets)('%s', (target) => {
       /worldStops\.test\.ts:\d+:\d+ {2}rank 2, program 0 of waiting waits for ready\[1, 2\] on rank 0: it is 0, 1 is wanted/,
     )
     await expectUsable(world)
+  })
+
+  it('says that no launched kernel signals the flag', async () => {
+    const world = await open(target, { timeout: 300 })
+    const ready = world.flags([2, 4], { name: 'ready' })
+    world.launch(waiting, { ready }, { grid: 1 })
+    const stop = await stopOf(world.synchronize())
+    expect(stop.signals).toEqual([{ flag: 'ready', signals: [] }])
+    expect(stop.message).toMatch(/\n {2}no launched kernel signals ready$/)
+    await world.close()
+  })
+
+  it('says who could have signalled the flag, at which line, and what became of them', async () => {
+    const world = await open(target, { ranks: 3, timeout: 300 })
+    const ready = world.flags([], { name: 'ready' })
+    world.launch(forRank0, { ready }, { grid: 1, ranks: [0] })
+    await world.synchronize()
+    world.launch(waitsFirst, { ready }, { grid: 1, ranks: [1] })
+    world.launch(waits, { ready }, { grid: 1, ranks: [2] })
+    world.launch(forRank0, { ready }, { grid: 1, ranks: [2] })
+    const { signals, message } = await stopOf(world.synchronize())
+    const [{ flag, signals: found }] = signals
+    expect(flag).toBe('ready')
+    const line = /\S*worldStops\.test\.ts:\d+:\d+/
+    for (const { site } of found) expect(String(site)).toMatch(line)
+    const states = found.map(
+      ({ kernel, ranks, what }) => `${kernel} on ${ranks.join()}: ${what.replace(line, 'LINE')}`,
+    )
+    expect(states).toEqual([
+      'forRank0 on 0: has ended',
+      'waitsFirst on 1: waits itself at LINE',
+      'forRank0 on 2: has not started, since it follows waits on its stream',
+    ])
+    expect(message).toMatch(
+      /\n {2}ready is signalled at .*worldStops\.test\.ts:\d+:\d+ by forRank0; on rank 0 it has ended\n/,
+    )
+    await expectUsable(world)
+  })
+
+  describe('without a timeout of its own', () => {
+    // The host's clock and timers are fake; the threads are real.
+    beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] }))
+    afterEach(() => void vi.useRealTimers())
+    const briefly = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20))
+
+    it('reports a missing signal after 3 s, and stops after 10 s', async () => {
+      const stalls: Stall[] = []
+      const world = await open(target, { onStall: (stall) => stalls.push(stall) })
+      const ready = world.flags([2, 4], { name: 'ready' })
+      world.launch(waiting, { ready }, { grid: 1 })
+      const stopped = stopOf(world.synchronize())
+      let isOver = false
+      void stopped.then(() => (isOver = true))
+      while (!isOver) {
+        vi.advanceTimersByTime(250)
+        await briefly()
+      }
+      const stop = await stopped
+      expect(stop.reason).toBe('nothing has ended for 10000 ms while launches were pending')
+      expect(stalls.map(({ waited, timeout }) => ({ waited, timeout }))).toEqual([
+        { waited: 3000, timeout: 10_000 },
+      ])
+      expect(stalls[0].workers).toEqual(stop.workers)
+      expect(stalls[0].message).toMatch(
+        /^rank 0, program 0 of waiting has waited 3 s at .*worldStops\.test\.ts:\d+:\d+ for ready\[1, 2\] on rank 0, and 1 more wait; no launched kernel signals ready; the world stops after 10 s without progress \(timeout\)$/,
+      )
+      await expectUsable(world)
+    })
+
+    it('prints the report on stderr unless told otherwise', async () => {
+      const warn = vi.spyOn(console, 'warn').mockReturnValue()
+      const world = await open(target, { onStall: undefined })
+      world.launch(waiting, { ready: world.flags([2, 4], { name: 'ready' }) }, { grid: 1 })
+      const stopped = stopOf(world.synchronize())
+      while (warn.mock.calls.length === 0) {
+        vi.advanceTimersByTime(250)
+        await briefly()
+      }
+      expect(warn.mock.calls[0][0]).toMatch(/^arke: rank 0, program 0 of waiting has waited 3 s at /)
+      warn.mockRestore()
+      vi.advanceTimersByTime(10_000)
+      await stopped
+      await world.close()
+    })
+
+    it('never stops a program that computes, though others wait for it', async () => {
+      const stalls: Stall[] = []
+      const world = await open(target, { onStall: (stall) => stalls.push(stall) })
+      const x = world.from(i32, [2], [6000, 0])
+      await world.prepare(computing)
+      world.launch(computing, { x, ready: world.flags() }, { grid: 1 })
+      const done = world.synchronize()
+      let isOver = false
+      void done.then(() => (isOver = true))
+      while (!isOver) {
+        vi.advanceTimersByTime(60_000)
+        await briefly()
+      }
+      await done
+      expect(stalls).toEqual([])
+      expect([...(await world.read(x, 1))]).toEqual([6000, 36e6])
+      await world.close()
+    })
   })
 
   it('reports the value of a flag that too few ranks signal', async () => {

@@ -1,0 +1,79 @@
+/**
+ * Why a file has no events to audit, as a sentence: it is empty, cut off, damaged, of another kind, or a trace without events. The
+ * sentence says what the file is and what to do.
+ */
+import { readFileSync, statSync } from 'node:fs'
+import { gunzipSync } from 'node:zlib'
+import type { Warning } from '../timeline/warnings.ts'
+import { headOf } from './head.ts'
+import { SQLITE_MAGIC } from './magic.ts'
+import type { TraceFile } from './traceFile.ts'
+
+/** Recordings that profilers also write, by name. */
+const otherRecordings: readonly (readonly [name: RegExp, what: string])[] = [
+  [/\.(nsys-rep|qdrep|qdstrm)$/i, 'a report of Nsight Systems; export it by `nsys export --type sqlite`'],
+  [/\.(pftrace|perfetto-trace)$/i, 'a Perfetto trace; record with `--output-format json`'],
+  [/\.(rocpd|db)$/i, 'a database of rocprofv3; record with `--output-format json`'],
+]
+
+/** Other kinds of file, by their first bytes. */
+const otherKinds: readonly (readonly [start: RegExp, what: string])[] = [
+  [/^\x89PNG/, 'a PNG image'],
+  [/^\xff\xd8\xff/, 'a JPEG image'],
+  [/^%PDF/, 'a PDF document'],
+  [/^\x7fELF/, 'a program'],
+  [/^\s*<(?:!doctype|html)/i, 'an HTML page'],
+  [/^[\s\xef\xbb\xbf]*[[{]/, 'JSON without trace events'],
+]
+
+/** No control characters but white space. */
+const isText = (head: string): boolean => [...head].every((one) => one >= ' ' || /\s/.test(one))
+
+const kinds = 'give traces of PyTorch (.json, .json.gz), Nsight Systems (.sqlite), rocprofv3 (.json) or Arke'
+
+/** A file shorter than the first page of a database is cut off. */
+const LEAST_SQLITE = 512
+
+/** Whether the compressed data has an end. */
+function isWhole(path: string): boolean {
+  try {
+    gunzipSync(readFileSync(path))
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'Z_BUF_ERROR'
+  }
+}
+
+/** Null where the file could not be read at all, which a warning says. */
+export async function whyNoEvents(path: string, { bytes, warnings }: TraceFile): Promise<string | null> {
+  let head: string
+  let size: number
+  try {
+    head = Buffer.from(await headOf(path)).toString('latin1')
+    size = statSync(path).size
+  } catch {
+    return null
+  }
+  const has = (kind: Warning['class']): boolean => warnings.some((one) => one.class === kind)
+  if (size === 0) return 'it is empty; record or copy it again'
+  const recording = otherRecordings.find(([name]) => name.test(path))
+  if (recording) return `it is ${recording[1]}`
+  const isSqlite = head.startsWith(SQLITE_MAGIC)
+  // A file that is no trace from its first byte is of another kind, wherever it ends.
+  const isForeign = warnings[0]?.class === 'garbage' && !isSqlite
+  const isHollow = bytes === 0 && !isSqlite && !has('unreadable')
+  const isCut =
+    (has('truncated') && !isForeign) || (isSqlite && size < LEAST_SQLITE) || (isHollow && !isWhole(path))
+  if (isCut)
+    return 'it is cut off before its first event; copy it again, or wait until the profiler has written it'
+  if (has('gzip')) return 'its compressed data is damaged before the first event; copy it again'
+  if (isHollow) return 'it holds no data once it is decompressed; record or copy it again'
+  if (isSqlite && has('format')) return `it is an SQLite database, but no export of Nsight Systems; ${kinds}`
+  if (isForeign || has('format')) {
+    const known = otherKinds.find(([start]) => start.test(head))?.[1]
+    const kind = known ?? (isText(head) ? 'a text file' : 'a file of an unknown kind')
+    return `it is ${kind}, no trace; ${kinds}`
+  }
+  if (has('unreadable')) return null
+  return 'no GPU events found; record the GPU as well (ProfilerActivity.CUDA)'
+}

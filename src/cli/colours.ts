@@ -1,0 +1,22 @@
+/** Colours for a terminal. They are off where the output goes elsewhere, with NO_COLOR (https://no-color.org), and with TERM=dumb. */
+import { styleText } from 'node:util'
+import { plain, type Style } from '../report/style.ts'
+
+type Colour = Parameters<typeof styleText>[0]
+
+const coloured = (colour: Colour) => (text: string) => styleText(colour, text, { validateStream: false })
+
+const colours: Style = {
+  heading: coloured('bold'),
+  good: coloured('green'),
+  bad: coloured('red'),
+  warning: coloured('yellow'),
+  faint: coloured('dim'),
+}
+
+export function styleFor(
+  stream: { readonly isTTY?: boolean },
+  { NO_COLOR = '', TERM }: Readonly<Record<string, string | undefined>> = process.env,
+): Style {
+  return stream.isTTY && NO_COLOR === '' && TERM !== 'dumb' ? colours : plain
+}

@@ -1,0 +1,106 @@
+/**
+ * Says who could signal a flag set, for messages about a wait that does not end. A world notes every kernel that it launches on a
+ * stream of a rank; `couldSignal` combines the signals in those kernels with the launches that have not ended.
+ */
+import type { KernelIR } from '../ir/node.ts'
+import type { Site } from '../ir/site.ts'
+import { rankNames } from '../timeline/ranges.ts'
+import { usesOf } from './uses.ts'
+
+/** A kernel on a stream of a rank. */
+export interface Launched {
+  readonly kernel: string
+  readonly rank: number
+  readonly stream: number
+}
+
+/** A launch that has not ended. Those of a stream of a rank are in the order of the stream; the first one runs. */
+export interface Pending extends Launched {
+  /** Where the launch waits itself, if it does. */
+  readonly waitsAt?: string
+}
+
+/** A program that waits or computes. */
+interface Doing extends Launched {
+  readonly site: string | undefined
+  readonly flag?: object
+}
+
+/** Launches that have not ended, with where their programs wait for flags. */
+export const pendingOf = (launches: readonly Launched[], programs: readonly Doing[]): Pending[] =>
+  launches.map(({ kernel, rank, stream }) => {
+    const waiting = programs.find(
+      (one) => one.flag && one.kernel === kernel && one.rank === rank && one.stream === stream,
+    )
+    return { kernel, rank, stream, waitsAt: waiting?.site }
+  })
+
+/** Signals of a flag set at one line, on ranks where the launch is in the same state. */
+export interface PossibleSignal {
+  readonly kernel: string
+  /** The author's line, where it is known. */
+  readonly site: Site | undefined
+  readonly ranks: readonly number[]
+  /** The state of the launch, such as "has ended". */
+  readonly what: string
+}
+
+/** Who could signal a flag set; with no signals, no launched kernel does. */
+export interface FlagSignals {
+  readonly flag: string
+  readonly signals: readonly PossibleSignal[]
+}
+
+interface Noted {
+  readonly launched: Launched
+  readonly ir: KernelIR
+  readonly param: string
+}
+
+/** The launches of a world that signal each of its flag sets. Flag sets are told apart by identity. */
+export class Signallers {
+  readonly #launches = new WeakMap<object, Map<string, Noted>>()
+
+  /** `flags`: the flag sets that the kernel was given, by parameter. */
+  note({ kernel, rank, stream }: Launched, ir: KernelIR, flags: Readonly<Record<string, object>>): void {
+    for (const param of usesOf(ir).signals) {
+      const set = flags[param]
+      let known = this.#launches.get(set)
+      if (!known) this.#launches.set(set, (known = new Map()))
+      known.set(`${kernel} ${param} ${rank} ${stream}`, { launched: { kernel, rank, stream }, ir, param })
+    }
+  }
+
+  /** `pending`: all launches that have not ended. */
+  couldSignal(flags: { readonly name: string }, pending: readonly Pending[]): FlagSignals {
+    const byState = new Map<string, PossibleSignal & { readonly ranks: number[] }>()
+    for (const { launched, ir, param } of this.#launches.get(flags)?.values() ?? []) {
+      const { kernel, rank } = launched
+      const what = stateOf(launched, pending)
+      for (const site of usesOf(ir).signalSites.get(param)!) {
+        const key = `${kernel} ${String(site)} ${what}`
+        const same = byState.get(key)
+        if (!same) byState.set(key, { kernel, site, ranks: [rank], what })
+        else if (!same.ranks.includes(rank)) same.ranks.push(rank)
+      }
+    }
+    return { flag: flags.name, signals: [...byState.values()] }
+  }
+}
+
+function stateOf({ kernel, rank, stream }: Launched, pending: readonly Pending[]): string {
+  const queue = pending.filter((one) => one.rank === rank && one.stream === stream)
+  const at = queue.findIndex((one) => one.kernel === kernel)
+  if (at < 0) return 'has ended'
+  if (at > 0) return `has not started, since it follows ${queue[0].kernel} on its stream`
+  return queue[0].waitsAt === undefined ? 'is running' : `waits itself at ${queue[0].waitsAt}`
+}
+
+/** One line for each signal, or one that says that there is none. */
+export function signalLines({ flag, signals }: FlagSignals): string[] {
+  if (signals.length === 0) return [`no launched kernel signals ${flag}`]
+  return signals.map(
+    ({ kernel, site, ranks, what }) =>
+      `${flag} is signalled at ${site?.toString() ?? '(unknown line)'} by ${kernel}; on ${rankNames(ranks)} it ${what}`,
+  )
+}
