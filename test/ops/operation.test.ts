@@ -112,25 +112,27 @@ describe('options', () => {
       /M is 0; .* at least 1/,
     )
     expect(() => allGatherGemm(world, { ...gemm, variant: 'magic' as never })).toThrow(
-      /no magic; there is bsp, pull, push, fused/,
+      /no magic; choose one of bsp, pull, push, fused/,
     )
-    expect(() => allGatherGemm(world, { ...gemm, grid: 2, senders: 2 })).toThrow(/leave nobody to multiply/)
+    expect(() => allGatherGemm(world, { ...gemm, grid: 2, senders: 2 })).toThrow(
+      /leave no program to multiply/,
+    )
     expect(() => flashDecode(world, { ...decode, shape: { ...decode.shape, kvHeads: 5 } })).toThrow(
       /32 query heads do not share 5 kv heads evenly/,
     )
     expect(() => flashDecode(world, { ...decode, owners: true, stealing: true })).toThrow(
-      /stealing needs near peers \(a CPU\), no owners, no fetching and splits; here is check, with owners/,
+      /stealing needs near peers \(a CPU\), no owners, no fetching and splits > 0; this is check, with owners/,
     )
     for (const option of [{ owners: true }, { stealing: true }, { fetching: true }])
       expect(() => flashDecode(world, { ...decode, ...option, variant: 'bsp' })).toThrow(
-        `flashDecode: ${Object.keys(option)[0]} is an option of fused; here is bsp`,
+        `flashDecode: ${Object.keys(option)[0]} is an option of fused only, not of bsp`,
       )
     for (const option of [{ senders: 1 }, { flagPer: 'tile' as const }])
       expect(() => allGatherGemm(world, { ...gemm, ...option, variant: 'push' })).toThrow(
-        `allGatherGemm: ${Object.keys(option)[0]} is an option of fused; here is push`,
+        `allGatherGemm: ${Object.keys(option)[0]} is an option of fused only, not of push`,
       )
     expect(() => allGatherGemm(world, { ...gemm, ownFirst: true, variant: 'pull' })).toThrow(
-      'allGatherGemm: ownFirst is an option of push and fused; here is pull',
+      'allGatherGemm: ownFirst is an option of push and fused only, not of pull',
     )
     const small = flashDecode(world, {
       ...decode,
@@ -138,7 +140,7 @@ describe('options', () => {
     })
     const contents = small.random(1)
     expect(() => small.fill({ ...contents, lengths: [[1], [3]] })).toThrow(
-      /lengths 3 of rank 1; the cache has 2/,
+      /lengths 3 of rank 1; each must be a whole number from 0 to 2 tokens/,
     )
   })
 })

@@ -80,7 +80,7 @@ it('is refused where C cannot hold the sums, or a tile all rows', async () => {
   expect(ask({})).not.toThrow()
   expect(ask({ shard: 'M', dtype: 'bf16' })).not.toThrow()
   expect(ask({ dtype: 'bf16' })).toThrow(
-    'ownFirst needs tiles in caches (a CPU), and shards along K in f32 or all rows in one tile; here are 2 rows along K, in bf16',
+    'ownFirst needs tiles in caches (a CPU), and shards along K in f32 or all rows in one tile; this product has 2 rows in bf16, sharded along K',
   )
   expect(ask({ shard: 'M', tiles: { BM: 1 } })).toThrow('2 rows along M, in f32, tiles of 1, on wasm')
 })

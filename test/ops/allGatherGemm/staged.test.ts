@@ -57,7 +57,7 @@ it('what is asked for is done, or refused', () => {
   expect(isStaged({ staged: true }, { multiprocessors: 14 })).toBe(true)
   expect(isStaged({ staged: false })).toBe(false)
   expect(() => allocatedBy({ staged: true, variant: 'push' })).toThrow(
-    'allGatherGemm: only pull along K is staged; here is push along K',
+    'allGatherGemm: only pull along K can be staged, not push along K',
   )
   expect(() => allocatedBy({ staged: true, shard: 'M' })).toThrow(/here is pull along M/)
 })

@@ -117,9 +117,9 @@ describe('a collective', () => {
     const options = { dtype: f32, variant: 'ring' } as const
     expect(() => allReduce(on, { ...options, elements: -1 })).toThrow('-1 elements')
     expect(() => allReduce(on, { ...options, elements: 1, variant: 'threeShot' as never })).toThrow(
-      'allReduce: there is no threeShot; there is oneShot, twoShot, ring',
+      'allReduce: there is no threeShot; choose one of oneShot, twoShot, ring',
     )
-    expect(() => allReduce(on, { ...options, elements: 1, tile: 0 })).toThrow('a tile of 0 elements')
+    expect(() => allReduce(on, { ...options, elements: 1, tile: 0 })).toThrow('tile is 0 elements')
     const cast = broadcast(on, { dtype: f32, elements: 1 })
     expect(() => cast.launch(on.zeros(f32, [1]), 2)).toThrow('there is no rank 2 in a world of 2')
   })

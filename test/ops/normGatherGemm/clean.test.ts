@@ -106,5 +106,7 @@ it.skipIf(why !== undefined).each(normGatherGemmOperation.variants)(
 it('refuses an eps that is not above 0', async () => {
   const world = await openWorld({ ranks: 1 })
   const options = { ...normGatherGemmOperation.defaults, eps: 0 }
-  expect(() => normGatherGemm(world, options)).toThrow('normGatherGemm: eps is 0; it is a number above 0')
+  expect(() => normGatherGemm(world, options)).toThrow(
+    'normGatherGemm: eps is 0; it must be a number above 0',
+  )
 })
