@@ -24,13 +24,13 @@ describe('openWorld', () => {
 
   it('names the targets there are', async () => {
     await expect(openWorld({ ranks: 2, target: 'tpu' })).rejects.toThrow(
-      new WorldError('there is no target "tpu"; there is check, wasm, native, cuda'),
+      new WorldError('there is no target "tpu"; choose one of check, wasm, native, cuda'),
     )
     await expect(openWorld({ ranks: 2, target: 'toString' })).rejects.toThrow(WorldError)
   })
 
   it.each([0, 65, 1.5, NaN])('refuses a world of %s ranks', async (ranks) => {
-    await expect(openWorld({ ranks })).rejects.toThrow('it has 1 to 64')
+    await expect(openWorld({ ranks })).rejects.toThrow('it must have 1 to 64')
   })
 })
 
