@@ -47,6 +47,6 @@ it('a batch holds no more launches than a queue has room for', async () => {
 
 it('an execution of more launches than that is refused', async () => {
   await expect(launchedFor(() => [{ launches: 100, launch: () => undefined }])).rejects.toThrow(
-    'an execution of 100 launches is too long',
+    'an execution of 100 launches does not fit the queues',
   )
 })

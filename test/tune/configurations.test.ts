@@ -158,7 +158,7 @@ describe('what was tuned here', () => {
       writeFileSync(path(), text)
       expect(tunedHere()).toEqual({})
       expect(warn).toHaveBeenCalledOnce()
-      expect(warn.mock.calls[0][0]).toContain(`${path()} is no table of tiles and is ignored`)
+      expect(warn.mock.calls[0][0]).toContain(`${path()} is ignored because it is not a table of tiles`)
     },
   )
 
