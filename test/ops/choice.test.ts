@@ -1,4 +1,4 @@
-/** What `auto` chooses, and the reason it gives. */
+/** The variant that `auto` chooses, and the reason that it reports. */
 import { describe, expect, it } from 'vitest'
 import { openWorld } from '../../src/index.ts'
 import { allGatherGemm } from '../../src/ops/allGatherGemm/index.ts'

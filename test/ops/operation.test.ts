@@ -1,4 +1,4 @@
-/** What operations say of themselves, and the mistakes of those who make them. */
+/** The properties that operations report, and the errors for invalid options. */
 import { describe, expect, it } from 'vitest'
 import { allGatherGemm, allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
 import { matrixProduct } from '../../src/ops/allGatherGemm/reference.ts'
@@ -19,7 +19,7 @@ describe('references', () => {
 
   it('attend by the definition, and to nothing with zeros', () => {
     const extents = { batch: 1, heads: 1, G: 1, D: 1, tokens: 2, scale: Math.log(2) }
-    // Scores 1 and 3 in powers of two: weights 2 / 10 and 8 / 10, over two ranks.
+    // Scores 1 and 3 are exponents of base 2, so the weights over two ranks are 2 / 10 and 8 / 10.
     const contents = { q: [1], k: [[1, 9], [3, 9]], v: [[10, 99], [20, 99]] } // prettier-ignore
     expect(attentionOf({ ...contents, lengths: [[1], [1]] }, extents)[0]).toBeCloseTo(18, 12)
     expect(attentionOf({ ...contents, lengths: [[0], [1]] }, extents)[0]).toBeCloseTo(20, 12)
@@ -69,7 +69,8 @@ describe('random contents', () => {
 describe('traffic', () => {
   const shape = { M: 6, N: 8, K: 10 }
   it.each([
-    // Along K a rank of two gets the other half of A, 6 x 5 elements; a puller once for each of two columns of tiles.
+    // Along K, each of two ranks receives the other half of A, 6 x 5 elements. `pull` receives it once per column of
+    // tiles, of which there are two.
     ['bsp', 'K', 120, 2],
     ['pull', 'K', 240, 1],
     ['push', 'K', 120, 2],
@@ -88,8 +89,8 @@ describe('traffic', () => {
       variant: 'bsp',
       tiles: { splits: 2 },
     } as const
-    // From each of two ranks: 2 x 2 tiles of 2 heads, each 8 sums, a maximum and a sum, in f32. With an owner for each tile, of
-    // two tiles those, and of the others 2 x 8 results in bf16.
+    // Each of two ranks sends 2 x 2 tiles of 2 heads. Each head has 8 sums, a maximum and a sum, in f32. With one owner
+    // per tile, a rank receives the parts of two tiles, and for the other tiles 2 x 8 results in bf16.
     const ofTile = 2 * 10 * 4
     expect(flashDecode(world, options).traffic).toEqual({
       remoteBytes: 2 * (2 * 4 * ofTile),
@@ -97,7 +98,7 @@ describe('traffic', () => {
       flops: 4 * 2 * 4 * 16 * 8,
       launches: 3,
     })
-    // Where ranks steal, three of four tiles are whole.
+    // With work stealing, three of four tiles are whole pieces.
     const stealing = flashDecode(world, { ...options, variant: 'fused' })
     expect(stealing.traffic.remoteBytes).toBe(2 * (3 + 2) * ofTile)
   })

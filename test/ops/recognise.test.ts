@@ -1,4 +1,7 @@
-/** Operations in the chains of a trace: what is recognised with which options, and what is not. */
+/**
+ * Recognising operations in the chains of a trace: the chains that are recognised, with their options, and the chains
+ * that are not.
+ */
 import { describe, expect, it } from 'vitest'
 import { dtypeCalled, layoutOf, operationCalled, shapesOf } from '../../src/cli/benchOptions.ts'
 import { allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
@@ -16,12 +19,12 @@ interface Chain {
   readonly before: Call
   readonly kind: string
   readonly communication: Work['communication']
-  /** What the collective was called with. */
+  /** The operator call of the collective. */
   readonly called?: Call
   readonly after: Call
 }
 
-/** What is said of a kernel, a collective and a kernel that come one after the other. */
+/** The recognised operation for a kernel, a collective and a kernel that follow each other. */
 function recognised(
   { before, kind, communication, called, after }: Chain,
   by: readonly Recogniser[] = recognisers,
@@ -58,7 +61,7 @@ interface Gathering {
   readonly shard: 'K' | 'M'
   readonly dtype: Spelled
 }
-/** An all-gather of what the kernel before wrote, and a product. */
+/** A chain of an all-gather of the previous kernel's output, followed by a product. */
 function gathering({ M, N, K, ranks, shard, dtype }: Gathering, before?: Partial<Call>): Chain {
   const { operand, message } = spelled[dtype]
   const slice = shard === 'K' ? [M, K / ranks] : [M / ranks, K]

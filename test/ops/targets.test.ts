@@ -1,8 +1,8 @@
 /**
- * Every variant of every operation on the targets that run for real, compared with float64: odd shapes, 1 to 8 ranks, launches
- * in a row with nothing in between but kernels that write the inputs anew, ranks far ahead of each other. A compiler of C++
- * takes its time, so native has two world sizes a variant; ARKE_STRESS=1 asks for all of them, for every dtype and
- * for more launches.
+ * Runs every variant of every operation on the targets that execute kernels, and compares results with float64. The
+ * tests cover odd shapes, 1 to 8 ranks, launches with only input-writing kernels in between, and ranks that are far
+ * ahead of each other. Compiling C++ takes long, so `native` runs two world sizes per variant. ARKE_STRESS=1 runs all
+ * world sizes, every dtype and more launches.
  */
 import { describe, expect, it } from 'vitest'
 import { openWorld, type World } from '../../src/index.ts'
@@ -24,7 +24,7 @@ const targets = await realTargets()
 const everything = process.env.ARKE_STRESS === '1'
 const launches = everything ? 50 : 20
 
-/** World sizes and dtypes of the n-th variant: in turn, unless all are wanted. */
+/** The world sizes and dtypes for the n-th variant: a rotating selection, or all if ARKE_STRESS=1. */
 function settings(target: string, n: number): (readonly [number, OperandDType])[] {
   const sizes = target === 'cuda' ? [1, 2, 4, 8] : [1, 2, 3, 8]
   if (everything) return sizes.flatMap((ranks) => operandDTypes.map((dtype) => [ranks, dtype] as const))
@@ -48,11 +48,11 @@ async function on(
 const runOutOfStep = (target: string, ranks: number, seed: number, { run }: Scenario): Promise<void> =>
   on(target, ranks, (world) => run(outOfStep(world, seed)))
 
-/** What a form of an operation may depend on. */
+/** The machine that the forms of an operation may depend on. */
 const machineOf = (target: string, ranks: number): Machine =>
   target === 'cuda' ? sharedOut(h200, ranks) : cpuMachine(target, ranks)
 
-/** Every combination of what says how inputs are laid out. */
+/** All combinations of the layout options. */
 const layoutsOf = ({ layouts = {} }: AnyDefinition): readonly Readonly<Record<string, string>>[] =>
   Object.entries(layouts).reduce<readonly Readonly<Record<string, string>>[]>(
     (all, [name, values]) => all.flatMap((one) => values.map((value) => ({ ...one, [name]: value }))),
@@ -73,7 +73,7 @@ describe.each(everyOperation)('%s on %s', (_, target, definition) => {
     for (const [ranks, dtype] of settings(target, n)) {
       const at = odd[(n + ranks) % odd.length]
       const form = formsOf(ranks, dtype, at.shape)[name]
-      // Some forms are of one dtype or of some shapes.
+      // Some forms exist only for one dtype or for some shapes.
       if (form === undefined) continue
       const { grid } = form as { readonly grid?: number }
       const subject = repeated(ranks, (world) => definition.make(world, { ...form, ...at, dtype }), {
@@ -98,7 +98,7 @@ describe.each(everyOperation)('%s on %s', (_, target, definition) => {
         operation.fill(contents)
         for (const packed of [false, true]) {
           if (packed) await operation.pack()
-          // Whatever is not written stays.
+          // Poison the outputs, so that elements that are not written are detected.
           for (const output of Object.values(operation.outputs))
             for (let rank = 0; rank < ranks; rank++)
               world.write(output, rank, new Float32Array(elements(output.shape)).fill(NaN))
@@ -117,7 +117,7 @@ describe.each(everyOperation)('%s on %s', (_, target, definition) => {
 
 describe.each(targets)('All-Gather + GEMM, special shapes, on %s', (target) => {
   const tolerance = { f32: 3e-5, f16: 1.5e-2, bf16: 1.2e-1 }
-  // Nothing is a multiple of anything; one row; tiles larger than the matrices.
+  // Shapes that are not multiples of anything, a shape with one row, and tiles larger than the matrices.
   const shapes: readonly MatrixShape[] = [
     { M: 7, N: 37, K: 45 },
     { M: 1, N: 70, K: 33 },
@@ -145,7 +145,7 @@ describe.each(targets)('All-Gather + GEMM, special shapes, on %s', (target) => {
       }
   })
 
-  // Ranks out of step are launches apart, so that one has multiplied all it can when the other begins.
+  // Out-of-step ranks are several launches apart, so that one rank has multiplied all it can before the other begins.
   it.runIf(target !== 'cuda').each(['push', 'fused'] as const)(
     '%s along M, own rows first',
     async (variant) => {
@@ -185,7 +185,7 @@ describe.each(targets)('All-Gather + GEMM, special shapes, on %s', (target) => {
   it('pull along K, from outboxes', async () => {
     for (const [ranks, dtype] of settings(target, 2))
       for (const [n, grid] of ([undefined, 1] as const).entries()) {
-        // Every second time several parts a row.
+        // Every second case has several parts per row.
         const shape = { ...shapes[(n + ranks) % 3], ...(n === 1 && { K: 300 * ranks }) }
         const options = { shape, dtype, tiles, staged: true, grid, variant: 'pull', shard: 'K' } as const
         const subject = repeated(ranks, (world) => allGatherGemm(world, options), {
@@ -203,7 +203,7 @@ describe.each(targets)('Flash Decode, special shapes, on %s', (target) => {
   const lengthOf = (rank: number, entry: number, round: number): number =>
     [37, 5, 0, 16, 33, 1][(rank + 2 * entry + round) % 6]
 
-  // On a GPU these are matrices of which every thread has words side by side.
+  // On a GPU these matrices give every thread adjacent words.
   it.each([
     ['eight query heads', 8, 1],
     ['sixteen query heads, in two splits', 16, 2],

@@ -1,4 +1,4 @@
-/** Tiles where nobody said otherwise: by target, dtype and rows; what fits a GPU, and what a CPU has always had. */
+/** The default tiles by target, dtype and rows: tiles that fit a GPU, and the established tiles of a CPU. */
 import { describe, expect, it } from 'vitest'
 import { defaultTiles } from '../../src/ops/allGatherGemm/tiles.ts'
 import { decodeTiles, piecesOf, type CacheShape } from '../../src/ops/flashDecode/tiles.ts'
@@ -9,7 +9,7 @@ import { cpuMachine, h200 } from '../../src/world/machines.ts'
 const text = ({ BM, BN, BK, stages }: ReturnType<typeof gemmTiles>): string =>
   `${BM}x${BN}x${BK}, ${stages} stages`
 const dtype = 'bf16'
-/** That tables of tuned tiles do not know. */
+/** A GPU that is not in the tables of tuned tiles. */
 const gpu = (processors = 132) => oneEach({ ...h200, name: 'some GPU', processors }, 1)
 
 describe('tiles of products', () => {
@@ -69,7 +69,8 @@ describe('tiles of a cache', () => {
     expect(decodeTiles(gpu(16), shape)).toEqual({ BN: 128, stages: 2, splits: 2 })
     expect(decodeTiles(gpu(), { ...shape, batch: 64 }).splits).toBe(1)
     expect(decodeTiles(gpu(), { ...shape, tokens: 300 }).splits).toBe(3)
-    // Twelve heads leave a quarter of sixteen multiprocessors without work; four parts of each take three turns of all.
+    // Twelve heads leave a quarter of sixteen multiprocessors idle. Four parts per head occupy all multiprocessors for
+    // three rounds.
     expect(decodeTiles(gpu(16), { ...shape, kvHeads: 12, queryHeads: 96 }).splits).toBe(4)
   })
 
@@ -92,7 +93,7 @@ describe('tiles of a cache', () => {
     expect([256, 1024, 2048, 65_536].map((tokens) => splitsOf({ tokens }))).toEqual([1, 2, 4, 4])
     expect(splitsOf({ tokens: 100 })).toBe(1)
     expect([splitsOf({ kvHeads: 1 }), splitsOf({ batch: 100 })]).toEqual([32, 1])
-    // Eight tiles, the last two in four pieces each.
+    // Eight tiles, of which the last two have four pieces each.
     expect(piecesOf(8, 4)).toBe(6 + 2 * 4)
     expect([piecesOf(1, 3), piecesOf(5, 1)]).toEqual([3, 5])
   })

@@ -1,4 +1,6 @@
-/** A run of our own in the audit: of one processor it is what the ledger of the run says, in finer parts. */
+/**
+ * Audits a run of Arke's own kernels. With one processor, the audit agrees with the ledger of the run, in finer parts.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readArkeTrace } from '../../src/audit/arkeTrace.ts'
@@ -41,7 +43,7 @@ const workers: fc.Arbitrary<MadeWorker[]> = fc
   .array(worker, { maxLength: 3 })
   .map((all) => all.map((one, leader) => ({ ...one, leader })))
 
-/** One after the other, each enqueued before it starts. */
+/** Kernels that run one after another, each enqueued before it starts. */
 const kernels: fc.Arbitrary<MadeKernel[]> = fc
   .array(
     fc.record({
@@ -64,7 +66,7 @@ const kernels: fc.Arbitrary<MadeKernel[]> = fc
 
 const ledgerOfTrace = (timeline: Timeline): Ledger => audit(timeline, new Warnings()).ranks[0].ledger
 
-/** The parts of the audit, as coarse as those of a run. */
+/** Merges the parts of the audit into the coarser parts of a run's ledger. */
 const asRun = ({ parts }: Pick<Ledger, 'parts'>) => ({
   useful: parts.compute,
   launch:
@@ -127,7 +129,7 @@ describe('the audit of an own run', () => {
   it('counts an instant as wait or transfer when no program computes, and as a gap when none runs', () => {
     fc.assert(
       fc.property(workers, fc.array(piece, { minLength: 1, maxLength: 3 }), (workers, pieces) => {
-        // Something starts at 0, so that times are those of the rank.
+        // A kernel starts at 0, so that times are relative to the rank's base.
         const kernels = [{ from: 0, to: 1 }, ...pieces].map((one) => ({ ...one, name: 'kernel' }))
         const parts = partsOf(timelineOf([{ kernels, workers }]))
         const expected = Array.from({ length: LENGTH }, (_, time) => {
@@ -141,7 +143,7 @@ describe('the audit of an own run', () => {
                   : undefined,
           )
           const state = (['compute', 'transfer', 'wait'] as const).find((one) => states.includes(one))
-          // Without workers nothing was recorded inside kernels.
+          // Without worker tracks, nothing was recorded inside kernels.
           const unknown = workers.length === 0 ? 'compute' : 'gap'
           return covers(kernels, time) ? (state ?? unknown) : 'unattributed'
         })

@@ -1,4 +1,7 @@
-/** Executions are what runs behind gates, on all ranks, from the opening of the gate to the end of the last rank. */
+/**
+ * An execution consists of the kernels behind a gate, on all ranks, from the opening of the gate to the end of the last
+ * rank.
+ */
 import { describe, expect, it } from 'vitest'
 import { executionsOf, pictureOf } from '../../src/runs/ledger.ts'
 import type { Timeline } from '../../src/timeline/timeline.ts'
@@ -16,7 +19,7 @@ const rank = (kernels: readonly MadeKernel[], waits: MadeRank['waits'] = []): Ma
   waits,
 })
 
-/** Windows on the common clock, with the names of the kernels. */
+/** The windows of executions on the common clock, with the names of their kernels. */
 const read = (timeline: Timeline) =>
   executionsOf(timeline, 'gate').map(({ from, to, kernels }) => {
     const base = Number(timeline.ranks[0].base)

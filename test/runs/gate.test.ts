@@ -1,11 +1,11 @@
-/** How executions behind gates are put into batches, each of which begins with launches that hold. */
+/** The division of executions behind gates into batches. Each batch begins with launches of `hold`. */
 import { expect, it } from 'vitest'
 import { Gate, type Timed } from '../../src/runs/gate.ts'
 import { sharedOut } from '../../src/world/machine.ts'
 import { h200 } from '../../src/world/machines.ts'
 import type { Stream, World } from '../../src/world/world.ts'
 
-/** What was launched, by name, on a world that does nothing. */
+/** The names of the launched kernels, in order, on a world that runs nothing. */
 async function launchedFor(executions: (launch: (name: string) => void) => readonly Timed[]) {
   const launched: string[] = []
   const event = { elapsed: () => 1 }

@@ -1,4 +1,4 @@
-/** In which order contestants have their turns. */
+/** The order in which contestants run. */
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { randomOrder } from '../../src/runs/contest.ts'

@@ -1,4 +1,4 @@
-/** Tiles worth trying: the default first, all of them legal, none twice, and what the emitter takes. */
+/** Candidate tiles: the default comes first, all are legal and accepted by the emitter, and there are no duplicates. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { lower } from '../../src/ir/stages.ts'
@@ -65,7 +65,7 @@ describe('candidates of a product', () => {
 
   it('leave no last round of tiles nearly empty where there are others', () => {
     const tiles = gemmTiling(whole, { m: 128, n: 8192, k: 8192, dtype: 'bf16' }).candidates()
-    // 64 of 132 multiprocessors have a tile of 128 x 128; 128 of them have one of 64 x 128 or 128 x 64.
+    // Tiles of 128 x 128 occupy 64 of 132 multiprocessors. Tiles of 64 x 128 or 128 x 64 occupy 128.
     expect(tiles.slice(1).some(({ BM, BN }) => BM === 128 && BN === 128)).toBe(false)
     expect(tiles.some(({ BM, BN }) => BM === 128 && BN === 64)).toBe(true)
   })

@@ -1,4 +1,6 @@
-/** Where tiles come from: given, tuned here, shipped, the rule; and the file that keeps them. */
+/**
+ * The sources of tiles: given, tuned here, shipped, or the default rule. Also tests the file that stores tuned tiles.
+ */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -23,7 +25,7 @@ const asked = (M: number) => ({
   shape: { M, N: 3584, K: 8192 },
 })
 type Tiles = { readonly BM: number; readonly BN: number }
-/** Rows of tiles must be at most the shape's. */
+/** A tiling in which tiles may not have more rows than the shape. */
 const tilingOf = (M: number): Tiling<Tiles> => ({
   asked: asked(M),
   fallback: (given) => ({ BM: given?.BM ?? 1, BN: 1 }),
@@ -144,7 +146,7 @@ describe('what was tuned here', () => {
   it('is replaced as a whole, and nothing is left beside it', () => {
     remember([{ asked: asked(1), tiles: { BM: 1, BN: 1 } }])
     expect(readdirSync(folder)).toEqual(['tuned.json'])
-    // Where it cannot be replaced, the new one is taken away again.
+    // If the file cannot be replaced, the temporary file is removed again.
     rmSync(path())
     mkdirSync(join(path(), 'a folder'), { recursive: true })
     expect(() => remember([{ asked: asked(1), tiles: { BM: 1, BN: 1 } }])).toThrow()

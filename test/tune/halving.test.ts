@@ -1,9 +1,12 @@
-/** Halving on times that were made up: the fastest is found, the default stays where nothing is faster beyond doubt. */
+/**
+ * Successive halving on made-up times: the fastest contender is found, and the default stays unless another is
+ * significantly faster.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { halve, type TimeInTurns } from '../../src/tune/halving.ts'
 
-/** Contenders take what is planted, more or less by `noise`; every round counts as one. */
+/** Contenders take the planted times with relative `noise`. Every round counts as one. */
 function planted(times: readonly number[], noise: number) {
   let state = 1
   const random = (): number => (state = (state * 48271) % 2147483647) / 2147483647

@@ -1,4 +1,4 @@
-/** Tables that are shipped: every entry is legal and emitted, and none of its kernels spills. */
+/** Shipped tables: every entry is legal and can be emitted, and none of its kernels spills registers. */
 import { describe, expect, it } from 'vitest'
 import { lower } from '../../src/ir/stages.ts'
 import { pullKernel } from '../../src/ops/allGatherGemm/pullInPlace.ts'
@@ -14,7 +14,7 @@ import { compileTogether, NO_SPILLS, noCompiler } from '../cuda/compile.ts'
 
 interface Entry {
   readonly name: string
-  /** Entries with the same need be compiled once: registers depend on nothing else. */
+  /** Entries with the same key are compiled once, because register use depends on nothing else. */
   readonly likeness: string
   emit(): EmittedKernel
 }
@@ -71,7 +71,7 @@ function decode(variant: string, dtype: OperandDType, world: number, shape: Numb
 }
 
 const entries = entriesOf(shippedTables['NVIDIA H200'])
-/** One of each likeness. */
+/** One entry for each key. */
 const distinct = [...new Map(entries.map((entry) => [entry.likeness, entry])).values()]
 
 describe('the table for H200', () => {

@@ -1,4 +1,7 @@
-/** Tuning on real ranks, by itself and as a command: whatever the machine's speed, what it says is consistent. */
+/**
+ * Tuning on real ranks, as a function and as a command. The tests check consistency of the results, whatever the
+ * machine's speed.
+ */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -126,7 +129,7 @@ describe('arke tune', () => {
 
   it('prints the best so far when it is interrupted, and keeps what was complete alone', async () => {
     vi.stubEnv('ARKE_CACHE', join(folder, 'interrupted'))
-    // Of the second variant, in the first of its rounds.
+    // Interrupt in the first round of the second variant.
     const { progress, interrupt } = interruptAt('fused, measuring')
     const printed: string[] = []
     const result = await tuneCommand(

@@ -1,4 +1,7 @@
-/** What the world says, whatever it runs on: the same words on threads of this process and on a GPU, here a driver without one. */
+/**
+ * Messages of a world are the same on every backend: on threads of this process and on a GPU, for which the tests use a
+ * fake driver.
+ */
 import { flags, i32, kernel, launchOf, scalar, tensor, WorldStopped, type World } from 'arke'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Device } from '../../src/targets/cuda/runtime.ts'

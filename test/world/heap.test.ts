@@ -20,7 +20,9 @@ interface Taken {
   readonly alignment: number
 }
 
-/** What was allocated and not freed, after the steps; what does not fit is left out. */
+/**
+ * Applies the steps to a heap and returns the allocations that were not freed. Allocations that do not fit are skipped.
+ */
 function play(heap: Heap, list: readonly Step[], see: (live: readonly Taken[]) => void = () => {}): Taken[] {
   const live: Taken[] = []
   for (const step of list) {

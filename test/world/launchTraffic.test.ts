@@ -1,11 +1,11 @@
-/** What a launch does to tensors, where ranks take part or not, and where each is given its own. */
+/** The memory traffic of a launch, with ranks that take part or not, and with different tensors per rank. */
 import { f32, kernel, tensor } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { givenTo, LaunchTraffic } from '../../src/world/launchTraffic.ts'
 import type { PackedTensor, SymmetricTensor } from '../../src/world/world.ts'
 
 const WORLD = 3
-/** Every rank gives its tile to the next one, and each program reads its own twice. */
+/** Every rank stores its tile on the next rank, and each program reads its own tile twice. */
 const pass = kernel('pass', { x: tensor(f32, 1), y: tensor(f32, 1) }, (t, { x, y }) => {
   t.for(2, () => t.put(x.tile([0], [16]), y.on(t.rank.add(1).mod(t.world)).tile([0], [16])))
 })
@@ -26,7 +26,7 @@ describe('traffic of a launch', () => {
       ['y', 128, 2 * TILE, 0],
     ])
     expect(ofRank(traffic, given, 2)).toEqual([['y', 128, 4 * TILE, 0]])
-    // Once for all launches of a plan.
+    // The traffic is computed once for all launches with the same arguments.
     expect(traffic.of(given, 1)).toBe(traffic.of(given, 1))
   })
 

@@ -1,4 +1,4 @@
-/** `openWorld`: a world by the name of its target, and what it does with findings. */
+/** `openWorld` opens a world by the name of its target, and throws findings of the checker. */
 import { f32, FindingsError, flags, kernel, openWorld, tensor, WorldError } from 'arke'
 import { describe, expect, it } from 'vitest'
 

@@ -1,4 +1,4 @@
-/** What every world does, whatever its target: allocation, reading and writing, streams. */
+/** Behaviour of every world, whatever its target: allocation, reading and writing, streams. */
 import { bf16, f32, flags, i32, kernel, launchOf, openWorld, tensor, WorldError, type World } from 'arke'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openHandmade } from '../targets/cpu/handmade.ts'

@@ -1,4 +1,4 @@
-/** All-Gather + GEMM, every variant and shard, under the checker at small sizes. */
+/** Runs All-Gather + GEMM, every variant and shard, under the checker at small sizes. */
 import { describe, it } from 'vitest'
 import {
   allGatherGemm,
@@ -110,7 +110,7 @@ describe.each(['push', 'fused'] as const)('%s along M, own rows first', (variant
   })
 })
 
-/** Shards of which a flag tells as a whole, sent or put out in parts. */
+/** Tests kernels with one flag per shard, although a shard is sent or stored in several parts. */
 function expectCleanInParts(given: Parameters<typeof subject>[1]): void {
   it.each([1, 2, 3, 4])('on %i ranks, three launches in a row', async (ranks) => {
     await expectClean(subject(ranks, given), { schedules: 24 / ranks, limit: 24 / ranks })

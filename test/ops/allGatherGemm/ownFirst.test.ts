@@ -1,4 +1,7 @@
-/** Own shards first: what a rank does before it waits, and who may ask for it. Results are compared in targets.test.ts. */
+/**
+ * `ownFirst`: the work that a rank does before it waits, and the conditions for the option. targets.test.ts compares
+ * results.
+ */
 import { describe, expect, it } from 'vitest'
 import { walk, type Node } from '../../../src/ir/node.ts'
 import { openWorld } from '../../../src/index.ts'
@@ -10,7 +13,7 @@ const choice = { dtype: 'f32', shard: 'K' } as const
 const { multiply } = pushKernels(choice)
 const opsIn = (node: Node): Set<string> =>
   new Set(node.blocks.flatMap((block) => [...walk(block)]).map(({ op }) => op))
-/** The loops over tiles, in order: what each does. */
+/** The loops over tiles in order, each with the kinds of its operations. */
 const loopsOf = (
   kernel: Pick<typeof multiply, 'record'>,
   world: number,

@@ -1,4 +1,4 @@
-/** Where pulling goes by outboxes if nobody says so, on a world that only allocates. */
+/** The cases in which `pull` uses outboxes by default, tested on a world that only allocates. */
 import { expect, it } from 'vitest'
 import { allGatherGemm, type AllGatherGemmOptions } from '../../../src/ops/allGatherGemm/index.ts'
 import { oneEach } from '../../../src/world/machine.ts'
@@ -33,7 +33,7 @@ const isStaged = (...given: Parameters<typeof allocatedBy>): boolean =>
 it('programs that are left copy', () => {
   expect(isStaged({})).toBe(true)
   expect(isStaged({}, { multiprocessors: 132 })).toBe(true)
-  expect(isStaged({ tiles: { ...tiles, BN: 128 } })).toBe(true) // 28 tiles: four programs have one less
+  expect(isStaged({ tiles: { ...tiles, BN: 128 } })).toBe(true) // 28 tiles: four programs have one tile less
 })
 
 it('nobody copies where all have a tile, or those that are left have too much to copy', () => {

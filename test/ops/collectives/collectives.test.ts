@@ -1,4 +1,7 @@
-/** Collectives under the checker, recorded and lowered: no finding under any schedule, and the promised bits. */
+/**
+ * Runs collectives under the checker, as recorded and as lowered. No schedule may have a finding, and the bits must be
+ * the guaranteed ones.
+ */
 import { describe, expect, it } from 'vitest'
 import { f32, kernel, openWorld, tensor, WorldError, type World } from '../../../src/index.ts'
 import { allReduce, barrier, broadcast } from '../../../src/ops/collectives/index.ts'

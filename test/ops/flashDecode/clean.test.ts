@@ -1,4 +1,4 @@
-/** Flash Decode, every variant, under the checker at small sizes. */
+/** Runs Flash Decode, every variant, under the checker at small sizes. */
 import { describe, it } from 'vitest'
 import { flashDecode, type FlashDecodeOptions } from '../../../src/ops/flashDecode/index.ts'
 import { operandDTypes } from '../../../src/ops/operation.ts'

@@ -1,4 +1,6 @@
-/** Flash Decode in even shares of the cache: which programs touch which tiles, and right results whatever the shape. */
+/**
+ * Flash Decode with stream-K shares of the cache: the programs that touch each tile, and correct results for any shape.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { openWorld } from '../../../src/index.ts'
@@ -36,7 +38,7 @@ const setting = fc.record({
   kvHeads: fc.integer({ min: 1, max: 5 }),
   tokens: fc.integer({ min: 1, max: 90 }),
   BN: fc.constantFrom(1, 4, 16),
-  /** Of a rank's room, by rank and batch entry. */
+  /** The filled fraction of a rank's capacity, by rank and batch entry. */
   filled: fc.array(fc.constantFrom(0, 0.01, 0.3, 0.9, 1), { minLength: 1, maxLength: 7 }),
 })
 

@@ -1,4 +1,7 @@
-/** LayerNorm + All-Gather + GEMM under the checker, with the float64 reference; and that reference itself. */
+/**
+ * Runs LayerNorm + All-Gather + GEMM under the checker and compares it with the float64 reference. Also tests that
+ * reference.
+ */
 import { describe, expect, it } from 'vitest'
 import {
   normGatherGemm,
@@ -52,7 +55,7 @@ describe.each(normGatherGemmOperation.variants)('%s', (variant) => {
 })
 
 it('fused, shards of several tiles, none of which has rows of two ranks', () =>
-  // 128 rows of a rank and more are multiplied shard by shard.
+  // With 128 or more rows per rank, the product is computed shard by shard.
   expectClean(
     subject(2, { variant: 'fused', shape: { M: 257, N: 1, K: 1 }, tiles: { ...tiles, BM: 64 } }, 2),
     { schedules: 1, limit: 1 },
@@ -60,7 +63,7 @@ it('fused, shards of several tiles, none of which has rows of two ranks', () =>
 
 describe('the reference', () => {
   it('normalises by the definition', () => {
-    // Mean 3, variance 4.
+    // This row has mean 3 and variance 4.
     const contents = { x: [9, 9, 1, 5], gamma: [1, 2], beta: [0, 10] }
     expect([...layerNorm(contents, 2, 0, [1])]).toEqual([-1, 12])
   })
@@ -76,7 +79,7 @@ it('a large mean costs no digits', async () => {
   for (const variant of normGatherGemmOperation.variants) {
     const operation = normGatherGemm(world, { shape, dtype: 'f32', variant })
     const random = operation.random(1)
-    // In f32 the mean of squares less the square of the mean would be off by more than the variance.
+    // In f32, the mean of the squares minus the square of the mean would have an error larger than the variance.
     const contents = { ...random, x: Array.from(random.x, (x) => Math.fround(x + 3000)) }
     operation.fill(contents)
     operation.launch()
