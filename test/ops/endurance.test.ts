@@ -144,7 +144,7 @@ describe.each(targets)('a thousand executions on %s', (target) => {
   it.each([
     ['in the order of ranks', true],
     ['as they arrive', false],
-  ])('All-Gather + GEMM fused along K, with a flag for each shard, %s', (_, inOrder) =>
+  ])('All-Gather + GEMM fused along K, with one flag per shard, %s', (_, inOrder) =>
     endureProduct({ variant: 'fused', shard: 'K', flagPer: 'shard', inOrder }),
   )
 

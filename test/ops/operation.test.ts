@@ -11,13 +11,13 @@ import { expectClose } from '../../src/world/world.ts'
 const tiles = { BM: 4, BN: 4, BK: 4, stages: 2 }
 
 describe('references', () => {
-  it('multiply by the definition', () => {
+  it('match the definition of a product', () => {
     expect([...matrixProduct([1, 2, 3, 4, 5, 6], [1, 0, 0, 1, 2, 2], { M: 2, N: 2, K: 3 })]).toEqual([
       7, 8, 16, 17,
     ])
   })
 
-  it('attend by the definition, and to nothing with zeros', () => {
+  it('match the definition of attention, and yield zeros without tokens', () => {
     const extents = { batch: 1, heads: 1, G: 1, D: 1, tokens: 2, scale: Math.log(2) }
     // Scores 1 and 3 are exponents of base 2, so the weights over two ranks are 2 / 10 and 8 / 10.
     const contents = { q: [1], k: [[1, 9], [3, 9]], v: [[10, 99], [20, 99]] } // prettier-ignore
@@ -28,7 +28,7 @@ describe('references', () => {
 })
 
 describe('rows of a reference', () => {
-  it('are those of the whole', () => {
+  it('equal the rows of the whole reference', () => {
     const [a, b] = [randomNumbers('f32', 20, 1), randomNumbers('f32', 12, 2)]
     const shape = { M: 5, N: 3, K: 4 }
     const whole = matrixProduct(a, b, shape)
@@ -49,7 +49,7 @@ describe('rows of a reference', () => {
 })
 
 describe('random contents', () => {
-  it('come again after a million, at no multiple of a usual length', () => {
+  it('repeat after about a million, with a period that is no multiple of a usual length', () => {
     const numbers = randomNumbers('f32', 3_000_000, 3)
     expect(numbers.subarray(0, 1000)).toEqual(randomNumbers('f32', 1000, 3))
     for (const at of [999_999, 1_048_576, 2_097_152, 2_999_999])
@@ -105,7 +105,7 @@ describe('traffic', () => {
 })
 
 describe('options', () => {
-  it('that make no sense are refused', async () => {
+  it('that are invalid are rejected', async () => {
     const world = await openWorld({ ranks: 2 })
     const gemm = { ...allGatherGemmOperation.defaults, tiles }
     const decode = flashDecodeOperation.defaults
@@ -147,7 +147,7 @@ describe('options', () => {
 })
 
 describe('packed weights', () => {
-  it.each(allGatherGemmOperation.variants)('serve %s, until others are filled in', async (variant) => {
+  it.each(allGatherGemmOperation.variants)('serve %s until new weights are filled in', async (variant) => {
     const world = await openWorld({ ranks: 2 })
     const shape = { M: 3, N: 5, K: 6 }
     const operation = allGatherGemm(world, { shape, dtype: 'f32', variant, shard: 'K', tiles, grid: 1 })

@@ -101,7 +101,7 @@ describe('all-gather and product', () => {
     expect(recognised(sizeless)).toEqual(expected)
   })
 
-  it('where what the all-gather was called with tells its slices', () => {
+  it('where the arguments of the all-gather show its slices', () => {
     const chain = gathering(usual, { shapes: undefined })
     expect(recognised(chain)).toBeNull()
     const called = { operator: 'c10d::_allgather_base_', shapes: [[96, 80], [96, 20]] } // prettier-ignore
@@ -165,7 +165,7 @@ describe('attention of one token', () => {
     })
   })
 
-  it('in other layouts, into an all-reduce, of pages', () => {
+  it('in other layouts, followed by an all-reduce, with a paged cache', () => {
     const expected = recognised(decoding(scaled, [query, cache, cache]))
     const flat = [3, 500, 4, 64]
     const flash = decoding('flash_attn::_flash_attn_forward', [[3, 1, 12, 64], flat, flat])
@@ -221,8 +221,8 @@ describe('layer norm, all-gather of rows and product', () => {
   })
 })
 
-describe('what a recogniser gives', () => {
-  it('is what the command takes, and an option of its operation', () => {
+describe('the result of a recogniser', () => {
+  it('is accepted by the command and by the operation', () => {
     const scaled = [[3, 12, 1, 64], [3, 4, 500, 64], [3, 4, 500, 64]] // prettier-ignore
     const decode: Chain = {
       before: { operator: 'aten::scaled_dot_product_attention', shapes: scaled, type: 'c10::Half' },

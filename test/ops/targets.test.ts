@@ -88,7 +88,7 @@ describe.each(everyOperation)('%s on %s', (_, target, definition) => {
   const laidOut = definition.variants.flatMap((variant) =>
     layoutsOf(definition).map((layout) => [variant, layout] as const),
   )
-  it.each(laidOut)('%s %j, with the tiles it chooses itself, packed and not', async (variant, layout) => {
+  it.each(laidOut)('%s %j, with default tiles, packed and not packed', async (variant, layout) => {
     const n = laidOut.findIndex((one) => one[0] === variant && one[1] === layout)
     const [ranks, dtype] = settings(target, n)[1]
     for (const { shape } of everything ? odd : [odd[n % 2]])
@@ -170,7 +170,7 @@ describe.each(targets)('All-Gather + GEMM, special shapes, on %s', (target) => {
   it.each([
     ['in the order of ranks', true],
     ['as they arrive', false],
-  ])('fused along K, with a flag for each shard, %s', async (_, inOrder) => {
+  ])('fused along K, with one flag per shard, %s', async (_, inOrder) => {
     for (const [ranks, dtype] of settings(target, Number(inOrder))) {
       const options = { shape: shapes[ranks % 3], dtype, tiles, flagPer: 'shard', inOrder } as const
       const subject = repeated(
@@ -226,7 +226,7 @@ describe.each(targets)('Flash Decode, special shapes, on %s', (target) => {
   })
 })
 
-it('launches that are handed out rank by rank are still all launches', async () => {
+it('launches that are issued rank by rank all run', async () => {
   const counts = [0, 0, 0]
   const fake = {
     ranks: 3,

@@ -76,8 +76,8 @@ const asRun = ({ parts }: Pick<Ledger, 'parts'>) => ({
   other: parts.copy + parts.communication,
 })
 
-describe('the audit of an own run', () => {
-  it('says of a run of one processor what its ledger says, from the exported trace, too', async () => {
+describe("the audit of a run of Arke's kernels", () => {
+  it('agrees with the ledger of a run on one processor, also from the exported trace', async () => {
     await fc.assert(
       fc.asyncProperty(kernels, worker, async (kernels, worker) => {
         const timeline = timelineOf([{ kernels, workers: [{ ...worker, leader: 0 }] }])
@@ -96,7 +96,7 @@ describe('the audit of an own run', () => {
     )
   })
 
-  it('says of programs that fill their kernels what it says of the kernels alone', () => {
+  it('gives the same result for programs that fill their kernels as for the kernels alone', () => {
     fc.assert(
       fc.property(kernels, (made) => {
         const kernels = made.map((kernel) => ({ ...kernel, moves: false }))
@@ -108,7 +108,7 @@ describe('the audit of an own run', () => {
     )
   })
 
-  it('does not depend on which processor is which, nor does the ledger of the run', () => {
+  it('does not depend on the order of processors, nor does the ledger of the run', () => {
     const shuffled = fc.shuffledSubarray([0, 1, 2], { minLength: 3 })
     fc.assert(
       fc.property(kernels, workers, shuffled, (kernels, workers, order) => {
@@ -155,13 +155,13 @@ describe('the audit of an own run', () => {
     )
   })
 
-  it('leaves traces alone in which nothing was recorded inside kernels', () => {
+  it('does not change for traces in which nothing was recorded inside kernels', () => {
     const kernels = [{ name: 'kernel', from: 0, to: LENGTH }]
     const annotations = [{ from: 10, to: 20 }]
     expect(total(partsOf(timelineOf([{ kernels, workers: [], annotations }])).compute)).toBe(LENGTH)
   })
 
-  it('splits communication of a rank alone, and says what its group cost', () => {
+  it('splits the communication of a single rank, and reports the cost of its group', () => {
     const kernels = [
       { name: 'gather', from: 0, to: 40, moves: true, call: { from: -9, to: -5 } },
       { name: 'gemm', from: 42, to: 60, call: { from: -5, to: -1 } },

@@ -15,7 +15,7 @@ const fused: RunLedger = {
 }
 
 describe('a comparison', () => {
-  it('has each part before and after, and differences that add up', () => {
+  it('has each part before and after, with differences that add up', () => {
     const { wall, parts, locality } = compareLedgers(bulk, fused)
     expect(wall).toEqual({ before: 300e3, after: 200e3, difference: -100e3 })
     expect(parts.launch).toEqual({ before: 40e3, after: 5e3, difference: -35e3 })

@@ -25,14 +25,14 @@ it('reports steal time as a share of the processor time between two readings', a
   expect(steal).toBe(0.25)
 })
 
-it('reports the mean number of runnable threads, without the one that reads', async () => {
+it('reports the mean number of runnable threads, without the reading thread', async () => {
   const queue = (running: number): string => `0.50 0.40 0.30 ${running}/311 4711\n`
   const queues = [...Array(10).fill(queue(1)), ...Array(10).fill(queue(4))] as string[]
   const { runnable } = await measureContention(system({ '/proc/loadavg': queues }))
   expect(runnable).toBe(1.5)
 })
 
-it('says that it is unknown where the system does not report it', async () => {
+it('reports null if the system does not report contention', async () => {
   const nothing = await measureContention(system({}))
   expect(nothing).toMatchObject({ steal: null, runnable: null, cores: cpus().length })
   const odd = await measureContention(system({ '/proc/stat': ['cpu 1 2 3\n'], '/proc/loadavg': ['none\n'] }))

@@ -53,7 +53,7 @@ describe('locality', () => {
     expect(localityOf(kernels).bytes).toBe(bytes)
   })
 
-  it('as time goes from 0 to bytes over the bandwidth, and not beyond useful time', () => {
+  it('ranges in time from 0 to bytes divided by bandwidth, limited by useful time', () => {
     expect(localityOf([[write(0)], [read(0)]], 100e9).time).toEqual([0, 10])
     expect(localityOf([[write(0)], [read(0)]], 1e9).time).toEqual([0, 20])
   })

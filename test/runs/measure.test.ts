@@ -34,7 +34,7 @@ function measured<Options extends OperationOptions, Contents>(
 const matrices = { shape: { M: 5, N: 48, K: 70 }, dtype: 'f32', shard: 'K' } as const
 
 describe('measuring an operation', () => {
-  it('says of every variant how long it took, against bsp and against the limit', async () => {
+  it('reports the time of every variant, relative to bsp and to the lower bound', async () => {
     const [point] = await measured(allGatherGemmOperation, matrices, allGatherGemmOperation.variants)
     expect(point).toMatchObject({ operation: 'allGatherGemm', shape: matrices.shape, ranks: 2, skew: 0 })
     expect(point.limit.name).toBe('GEMM on data already gathered')
@@ -85,7 +85,7 @@ describe('measuring an operation', () => {
     expect(points.map(({ skew }) => skew)).toEqual([0, 1000])
   })
 
-  it('throws where a variant leaves anything of its output unwritten', async () => {
+  it('throws if a variant leaves part of its output unwritten', async () => {
     const lazy: typeof allGatherGemmOperation = {
       ...allGatherGemmOperation,
       make(world, options, inputs) {

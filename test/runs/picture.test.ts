@@ -100,8 +100,8 @@ function partAt(
   return workers.some((worker) => all(worker.leader).some((part) => part !== undefined)) ? 'other' : 'launch'
 }
 
-describe('a picture of a window', () => {
-  it('has every nanosecond of every worker in one part, and the ledger is the mean', () => {
+describe('the tracks of a window', () => {
+  it('assign every nanosecond of every worker to one part, and the ledger is their mean', () => {
     fc.assert(
       fc.property(fc.array(rank, { minLength: 1, maxLength: 3 }), piece, (ranks, window) => {
         const timeline = timelineOf(ranks)
@@ -144,7 +144,7 @@ describe('a picture of a window', () => {
     )
   })
 
-  it('knows that ranks have different bases', () => {
+  it('account for the different time bases of ranks', () => {
     const worker = { leader: 0, programs: [{ from: 30, to: 40 }], waits: [], transfers: [] }
     const timeline = timelineOf([
       {
@@ -161,7 +161,7 @@ describe('a picture of a window', () => {
     ])
   })
 
-  it('says in labels what it was, and tells dispatch from gap', () => {
+  it('have labels, and distinguish dispatch from gap', () => {
     const timeline = timelineOf([
       {
         kernels: [
@@ -199,7 +199,7 @@ describe('a picture of a window', () => {
     ])
   })
 
-  it('is blocked only while all programs on a processor are, such as blocks on a multiprocessor', () => {
+  it('show a wait only while all programs on a processor are blocked', () => {
     // First one program computes while the other waits, then both wait.
     const blocks = [
       { programs: [{ from: 0, to: 40 }], waits: [{ from: 10, to: 30 }], transfers: [] },
@@ -217,7 +217,7 @@ describe('a picture of a window', () => {
     expect(apart).toEqual({ useful: 20, launch: 0, wait: 20, transfer: 0, other: 0 })
   })
 
-  it('claims nothing of kernels inside which nothing was recorded', () => {
+  it('attribute nothing inside kernels in which nothing was recorded', () => {
     const timeline = timelineOf([{ kernels: [{ name: 'kernel', from: 0, to: 40 }], workers: [] }])
     const [{ ledger, tracks }] = pictureOf(timeline, { from: 0, to: 40 }, { bandwidth: 1 }).ranks
     expect(ledger.parts.other).toBe(40)

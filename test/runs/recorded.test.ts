@@ -107,7 +107,7 @@ describe('all-gather and product', () => {
   })
 })
 
-it('a worker without a program of the kernel is there, and has nothing to do', async () => {
+it('a worker without a program of the kernel has a track without work', async () => {
   const world = await openWorld({ target: 'wasm', ranks: 1, workers: 2, heap: 1 << 20, record: true })
   const x = world.zeros(f32, [1])
   world.launch(delay, { x, turns: 1000 }, { grid: 1 })
@@ -179,7 +179,7 @@ describe('a late rank', () => {
     expect(pictures.some(isWaitedFor)).toBe(true)
   })
 
-  it('is waited for at the flag that tells of it', () => {
+  it('is waited for at its flag', () => {
     const flagsOf = (pictures: readonly Picture[]): Set<string> =>
       new Set(
         spansOf(pictures).flatMap(({ part, label }) =>
@@ -190,7 +190,7 @@ describe('a late rank', () => {
     expect(flagsOf(late.fused)).toEqual(new Set(['arrived']))
   })
 
-  it('is in the mean of the ranks', () => {
+  it('shows up in the mean of the ranks', () => {
     for (const picture of late.fused) {
       const mean = ledgerOf(picture)
       const [first, second] = picture.ranks.map(({ ledger }) => ledger.parts.wait)

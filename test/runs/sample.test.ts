@@ -8,11 +8,11 @@ const operation = (shape: readonly number[], flops: number): Parameters<typeof s
   traffic: { flops, remoteBytes: 0, leastRemoteBytes: 0, launches: 1 },
 })
 
-it('all rows of a small output', () => {
+it('selects all rows of a small output', () => {
   expect(sampleOf(operation([8, 4, 16], 1e6), 8, 1)).toEqual({ width: 16, height: 32, rows: undefined })
 })
 
-it('some rows of a large one, in order, the same for the same seed', () => {
+it('selects some rows of a large output, in order, the same for the same seed', () => {
   const large = operation([1024, 3584], 2 * 1024 * 3584 * 8192)
   const { rows = [], width, height } = sampleOf(large, 8, 1)
   expect([width, height]).toEqual([3584, 1024])
@@ -24,6 +24,6 @@ it('some rows of a large one, in order, the same for the same seed', () => {
   expect(sampleOf(large, 8, 2).rows).not.toEqual(rows)
 })
 
-it('one at least', () => {
+it('selects at least one row', () => {
   expect(sampleOf(operation([4, 16], 1e15), 8, 1).rows).toHaveLength(1)
 })

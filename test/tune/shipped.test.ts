@@ -75,12 +75,12 @@ const entries = entriesOf(shippedTables['NVIDIA H200'])
 const distinct = [...new Map(entries.map((entry) => [entry.likeness, entry])).values()]
 
 describe('the table for H200', () => {
-  it('has tiles that are emitted and fit shared memory', () => {
+  it('has only tiles that can be emitted and fit shared memory', () => {
     for (const { name, emit } of distinct) expect(emit().sharedBytes, name).toBeLessThanOrEqual(227 * 1024)
   })
 
   if (noCompiler) console.log(`tuned kernels are not compiled here: ${noCompiler}`)
-  it.skipIf(noCompiler)('has none whose kernel spills', { timeout: 240_000 }, () => {
+  it.skipIf(noCompiler)('has no tiles whose kernel spills registers', { timeout: 240_000 }, () => {
     const compiled = distinct.length === 0 ? [] : compileTogether(distinct.map(({ emit }) => emit()))
     expect(distinct.map(({ name }, n) => [name, compiled[n].properties])).toEqual(
       distinct.map(({ name }) => [name, NO_SPILLS]),

@@ -17,7 +17,7 @@ const ofRank = (traffic: LaunchTraffic, given: ReturnType<typeof givenTo>, rank:
   traffic.of(given, rank).map(({ name, size, written, read }) => [name, size, written, read])
 
 describe('traffic of a launch', () => {
-  it('is of each rank: what everybody writes there, and what it reads itself', () => {
+  it('counts per rank the bytes that all ranks write there and the bytes that the rank reads itself', () => {
     const given = givenTo(ir, { x: made('x'), y: made('y') }, [0, 1, 2], [1, 2, 0])
     const traffic = new LaunchTraffic()
     expect(ofRank(traffic, given, 0)).toEqual([['x', 128, 0, 2 * TILE]])
@@ -30,7 +30,7 @@ describe('traffic of a launch', () => {
     expect(traffic.of(given, 1)).toBe(traffic.of(given, 1))
   })
 
-  it('knows ranks that do not take part, and tensors that differ by rank', () => {
+  it('handles ranks that do not take part, and tensors that differ by rank', () => {
     const [x, odd, even] = [made('x'), made('odd'), made('even')]
     const y = (rank: number): SymmetricTensor => (rank % 2 === 0 ? even : odd)
     const given = givenTo(ir, { x, y }, [0, 1], [1, 1])

@@ -36,7 +36,7 @@ describe('the machine of a world', () => {
     expect(machine.processors).toEqual(Array(3).fill(target === 'check' ? 2 : 1))
   })
 
-  it('on a GPU that ranks share is what its driver states', async () => {
+  it('on a GPU that ranks share contains the facts from the driver', async () => {
     const device = new Device(fakeDriver().driver, 0)
     const world = new CudaWorld(
       { devices: [device], compile: () => new Uint8Array() },
@@ -51,7 +51,7 @@ describe('the machine of a world', () => {
     expect([bandwidth, flops, link, launchCost].every((measured) => measured! > 0)).toBe(true)
   })
 
-  it('may be described alone', () => {
+  it('may be described without a world', () => {
     expectWhole(sharedOut(h200, 8), 8)
     expectWhole(oneEach(h200, 8), 8)
     expect(sharedOut(h200, 8)).toMatchObject({
@@ -86,7 +86,7 @@ describe.each(operations)('$title on a machine that is only described', (definit
     expect(reason).toBeTypeOf('string')
   })
 
-  it('takes no measurement of ranks that share a memory for ranks with links', () => {
+  it('does not apply measurements of ranks that share a memory to ranks with links', () => {
     const options = { ...definition.defaults, dtype: 'bf16' } as const
     const world = { ranks: 8, machine: oneEach(h200, 8) }
     const { reason } = variantOf(definition, world, { ...options, variant: 'auto' })
@@ -94,7 +94,7 @@ describe.each(operations)('$title on a machine that is only described', (definit
     expect(reason).toContain('with links between ranks')
   })
 
-  it('counts its processors and its scratch memory', () => {
+  it('depends on its processors and its scratch memory', () => {
     const options = { ...definition.defaults, dtype: 'bf16' } as const
     const tilesOn = (machine: Machine) =>
       JSON.stringify(definition.tiling({ ranks: 1, machine }, options).candidates())
@@ -135,7 +135,7 @@ function namedTargets(path: string): string[] {
   return found
 }
 
-it('operations and tuning compare the name of no target', () => {
+it('operations and tuning never compare the name of a target', () => {
   const files = ['src/ops', 'src/tune'].flatMap((folder) =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' })
       .filter((name) => name.endsWith('.ts'))

@@ -18,7 +18,7 @@ describe.each(allGatherGemmOperation.variants)('%s', (variant) => {
 })
 
 describe.each(['push', 'fused'] as const)('%s along M, own rows first', (variant) => {
-  it('on two ranks that have a row each and one that has none', async () => {
+  it('on two ranks with one row each and one rank without rows', async () => {
     const options = {
       shape: { M: 2, N: 1, K: 2 },
       dtype: 'f32',

@@ -33,11 +33,11 @@ describe.each([
     expect(products(loopsOf(kernel as typeof multiply, 3, true))).toEqual([false, true])
   })
 
-  it('waits in every tile otherwise', () => {
+  it('without ownFirst, waits in every tile', () => {
     expect(products(loopsOf(kernel as typeof multiply, 3, false))).toEqual([true])
   })
 
-  it('waits for nobody where it is alone', () => {
+  it('does not wait on a world of one rank', () => {
     expect(products(loopsOf(kernel as typeof multiply, 1, true))).toEqual([false])
   })
 })
@@ -54,20 +54,20 @@ describe.each([
     return [...walk(body)].map(({ op }) => op)
   }
 
-  it('looks for the rows of others before it waits for them', () => {
+  it('polls for the rows of other ranks before it waits for them', () => {
     const ops = opsOf({ ownRows: 2, ownColumns: 2 })
     expect(ops.indexOf('reached')).toBeLessThan(ops.indexOf('dot'))
     expect(ops.indexOf('dot')).toBeLessThan(ops.indexOf('wait'))
   })
 
-  it('waits first otherwise', () => {
+  it('without ownFirst, waits first', () => {
     const ops = opsOf({})
     expect(ops).not.toContain('reached')
     expect(ops.indexOf('wait')).toBeLessThan(ops.indexOf('dot'))
   })
 })
 
-it('is refused where C cannot hold the sums, or a tile all rows', async () => {
+it('is rejected if C cannot hold the sums or a tile cannot hold all rows', async () => {
   await using world = await openWorld({ target: 'wasm', ranks: 1 })
   const ask = (given: Partial<AllGatherGemmOptions>) => (): unknown => {
     const shape = { M: 2, N: 2, K: 2 }

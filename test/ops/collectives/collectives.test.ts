@@ -31,7 +31,7 @@ async function expectClean(
 }
 
 describe.each(Object.entries(collectives))('%s', (_, run) => {
-  it.each([1, 2, 3, 4])('on %i ranks, a ragged last tile, launched again and again', async (ranks) => {
+  it.each([1, 2, 3, 4])('on %i ranks, with a ragged last tile, launched repeatedly', async (ranks) => {
     await expectClean(ranks, (world) => run(world, small), { schedules: 30, limit: 30 })
   })
 
@@ -50,7 +50,7 @@ describe.each(Object.entries(collectives))('%s', (_, run) => {
     await expectClean(ranks, (world) => run(world, one), { schedules: 3 })
   })
 
-  it('by as many programs as are resident', async () => {
+  it('with as many programs as are resident', async () => {
     const resident = async (world: World): Promise<void> => run(world, { ...small, grid: 'resident' })
     const subject = { name: 'resident', run: resident, residency: 1 }
     expect((await explore(subject, { ranks: 3, schedules: 10 })).findings.map(formatFinding)).toEqual([])
@@ -58,7 +58,7 @@ describe.each(Object.entries(collectives))('%s', (_, run) => {
 })
 
 describe('two shots', () => {
-  it('give the bits of one shot', async () => {
+  it('produce the same bits as one shot', async () => {
     const results = await Promise.all(
       (['oneShot', 'twoShot'] as const).map(async (variant) => {
         const world = await openWorld({ ranks: 4, seed: 3 })
@@ -91,11 +91,11 @@ describe('barrier', () => {
         expect([...(await world.read(y, rank))]).toEqual([(rank + 1) % world.ranks])
     }
 
-  it.each([1, 2, 3, 4])('orders what %i ranks did before and after', async (ranks) => {
+  it.each([1, 2, 3, 4])('orders the work of %i ranks before it and after it', async (ranks) => {
     await expectClean(ranks, run(true), { schedules: 30, limit: 60 })
   })
 
-  it('is what orders them', async () => {
+  it('is necessary for that order', async () => {
     const { findings } = await explore(
       { name: 'without', run: run(false), residency: undefined },
       { ranks: 2, schedules: 50 },
@@ -107,7 +107,7 @@ describe('barrier', () => {
 describe('a collective', () => {
   const world = (): Promise<World> => openWorld({ ranks: 2 })
 
-  it('takes only the tensors it was made for', async () => {
+  it('accepts only tensors of the shape and dtype it was created for', async () => {
     const on = await world()
     const collective = allReduce(on, { dtype: f32, elements: 4, variant: 'oneShot', name: 'gradients' })
     expect(() => collective.launch(on.empty(f32, [5], { name: 'x' }))).toThrow(
@@ -115,7 +115,7 @@ describe('a collective', () => {
     )
   })
 
-  it('refuses what is no number of elements, no tile and no root', async () => {
+  it('rejects invalid numbers of elements, tiles and roots', async () => {
     const on = await world()
     const options = { dtype: f32, variant: 'ring' } as const
     expect(() => allReduce(on, { ...options, elements: -1 })).toThrow('-1 elements')

@@ -86,7 +86,7 @@ const places = {
 describe.each(Object.entries(places))('%s', (name, { wait, signal }) => {
   const run = (world: World): Promise<void> => collectives[name](world, slow)
 
-  it('has as many waits and signals as are dropped here', async () => {
+  it('has as many waits and signals as this test removes', async () => {
     const seen: KernelIR[] = []
     const look: Mutation = (ir) => {
       seen.push(ir)
@@ -115,7 +115,7 @@ describe.each(['all-reduce, one shot', 'reduce-scatter'])('%s', (name) => {
 })
 
 describe('several collectives', () => {
-  it('follow each other on a stream in any order, each with buffers of its own', async () => {
+  it('run on one stream in any order, each with its own buffers', async () => {
     const run = async (world: World): Promise<void> => {
       const make = () => allReduce(world, { dtype: 'f32', elements: 3, tile: 2, grid: 1, variant: 'oneShot' })
       const [first, second] = [make(), make()]

@@ -42,7 +42,7 @@ describe.each(choices)('%s', (_, choice) => {
     await expectClean(subject(ranks, choice), { schedules: 12 / ranks, limit: 12 / ranks })
   })
 
-  it('with two programs a rank', async () => {
+  it('with two programs per rank', async () => {
     await expectClean(subject(2, { ...choice, grid: 2 }))
   })
 
@@ -85,6 +85,6 @@ describe.each(choices)('%s', (_, choice) => {
   })
 })
 
-it('fused, stealing, on one rank: there is nobody to steal from', async () => {
+it('fused with stealing on one rank, which has no peers to steal from', async () => {
   await expectClean(subject(1, { variant: 'fused', stealing: true, tiles: { ...tiles, splits: 2 } }))
 })

@@ -12,7 +12,7 @@ import { partlyFilled, withLengths } from './lengths.ts'
 
 const numRuns = Number(process.env.ARKE_KERNELS ?? 8)
 
-it('has as many parts of a tile as programs touch the one that most do', () => {
+it('has as many parts per tile as the largest number of programs that touch a tile', () => {
   const small = fc.integer({ min: 1, max: 12 })
   fc.assert(
     fc.property(small, small, small, (tiles, blocks, programs) => {
@@ -42,7 +42,7 @@ const setting = fc.record({
   filled: fc.array(fc.constantFrom(0, 0.01, 0.3, 0.9, 1), { minLength: 1, maxLength: 7 }),
 })
 
-it('is right in wasm, in every variant', async () => {
+it('computes correct results in wasm, in every variant', async () => {
   await fc.assert(
     fc.asyncProperty(setting, async ({ ranks, programs, choice, BN, filled, ...extents }) => {
       const shape = { ...extents, queryHeads: 2 * extents.kvHeads, D: 8 }
@@ -86,7 +86,7 @@ describe('under the checker', () => {
   })
 })
 
-it('is refused together with stealing', async () => {
+it('is rejected together with stealing', async () => {
   const world = await openWorld({ target: 'wasm', ranks: 2 })
   const { defaults } = flashDecodeOperation
   expect(() => flashDecode(world, { ...defaults, tiles: { splits: 0 }, stealing: true })).toThrow(
@@ -95,7 +95,7 @@ it('is refused together with stealing', async () => {
   await world.close()
 })
 
-it('is refused where ranks would have different numbers of programs', async () => {
+it('is rejected if ranks have different numbers of programs', async () => {
   const world = await openWorld({ target: 'wasm', ranks: 2 })
   const options = { ...flashDecodeOperation.defaults, tiles: { splits: 0 }, grid: (rank: number) => rank + 1 }
   expect(() => flashDecode(world, options)).toThrow('the same number of programs on every rank')

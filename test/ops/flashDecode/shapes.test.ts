@@ -25,7 +25,7 @@ const setting = fc.record({
   filled: fc.array(fc.constantFrom(0, 0.01, 0.3, 0.9, 1), { minLength: 1, maxLength: 7 }),
 })
 
-it('is right in wasm', async () => {
+it('computes correct results in wasm', async () => {
   await fc.assert(
     fc.asyncProperty(setting, async ({ ranks, dtype, group, tiles, filled, ...extents }) => {
       const shape = { ...extents, queryHeads: extents.kvHeads * group }

@@ -75,7 +75,7 @@ describe('stealing', () => {
     expect(byRank0 > 0).toBe(isTaken)
   })
 
-  it.each(targets)('is taken on %s, from a rank that is late', async (target) => {
+  it.each(targets)('on %s takes work from a rank that is late', async (target) => {
     const world = await openWorld({ target, ranks: 2 })
     try {
       const shape = { batch: 1, queryHeads: 8, kvHeads: 8, D: 16, tokens: 2048 }

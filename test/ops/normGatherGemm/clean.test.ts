@@ -32,7 +32,7 @@ describe.each(normGatherGemmOperation.variants)('%s', (variant) => {
     await expectClean(subject(ranks, { variant }), { schedules: 16 / ranks, limit: 16 / ranks })
   })
 
-  it('with two programs a rank', () => expectClean(subject(2, { variant, grid: 2 })))
+  it('with two programs per rank', () => expectClean(subject(2, { variant, grid: 2 })))
 
   it('with one program resident on a rank', () =>
     expectClean(subject(2, { variant, grid: 'resident' }, 3, 1)))
@@ -54,7 +54,7 @@ describe.each(normGatherGemmOperation.variants)('%s', (variant) => {
     expectClean(subject(8, { variant, shape: { M: 3, N: 1, K: 9 } }, 2), { schedules: 2, limit: 2 }))
 })
 
-it('fused, shards of several tiles, none of which has rows of two ranks', () =>
+it('fused, with shards of several tiles that never span two ranks', () =>
   // With 128 or more rows per rank, the product is computed shard by shard.
   expectClean(
     subject(2, { variant: 'fused', shape: { M: 257, N: 1, K: 1 }, tiles: { ...tiles, BM: 64 } }, 2),
@@ -62,18 +62,18 @@ it('fused, shards of several tiles, none of which has rows of two ranks', () =>
   ))
 
 describe('the reference', () => {
-  it('normalises by the definition', () => {
+  it('matches the definition of LayerNorm', () => {
     // This row has mean 3 and variance 4.
     const contents = { x: [9, 9, 1, 5], gamma: [1, 2], beta: [0, 10] }
     expect([...layerNorm(contents, 2, 0, [1])]).toEqual([-1, 12])
   })
 
-  it('takes a row that is constant for its shift', () => {
+  it('maps a constant row to beta', () => {
     expect([...layerNorm({ x: [7, 7], gamma: [3, 3], beta: [1, 2] }, 2, 1e-5, [0])]).toEqual([1, 2])
   })
 })
 
-it('a large mean costs no digits', async () => {
+it('a large mean costs no precision', async () => {
   const world = await openWorld({ target: 'wasm', ranks: 1 })
   const shape = { M: 3, N: 4, K: 300 }
   for (const variant of normGatherGemmOperation.variants) {
@@ -106,7 +106,7 @@ it.skipIf(why !== undefined).each(normGatherGemmOperation.variants)(
   },
 )
 
-it('refuses an eps that is not above 0', async () => {
+it('rejects an eps that is not above 0', async () => {
   const world = await openWorld({ ranks: 1 })
   const options = { ...normGatherGemmOperation.defaults, eps: 0 }
   expect(() => normGatherGemm(world, options)).toThrow(
