@@ -1,8 +1,9 @@
 /**
- * Chooses the variant for `auto`: the fastest variant at the measured point nearest to the requested one. Only points of the same family
- * of machines, the same layout and the same kind of memory (one for all ranks, or several with links) count. The distance between two
- * points is the sum of the doublings between their extents and numbers of ranks. Measurements of the program itself
- * (`rememberMeasurements`, from the output of `arke bench --json`) take precedence over shipped ones.
+ * Chooses the variant for `auto`: the fastest variant at the measured point nearest to the requested one. Only points
+ * with the same family of machines, the same layout and the same kind of memory count. The kind of memory is either one
+ * memory for all ranks or several with links between them. The distance between two points is the sum of the doublings
+ * between their extents and numbers of ranks. Measurements of the program itself (`rememberMeasurements`, from the
+ * output of `arke bench --json`) take precedence over shipped ones.
  */
 import { isOneMemory } from '../world/machine.ts'
 import type { OperationDefinition, OperationOptions, TilingWorld } from './operation.ts'
@@ -80,7 +81,7 @@ export function choose(asked: Asked, variants: readonly string[], shipped: reado
   const links = asked.hasLinks ? ' with links between ranks' : ''
   return {
     variant,
-    reason: `nothing was measured for ${asked.operation} on ${asked.target}${links}: ${variant}`,
+    reason: `nothing was measured for ${asked.operation} on ${asked.target}${links}, so the default is ${variant}`,
   }
 }
 
@@ -93,7 +94,9 @@ function nearestOf(asked: Asked, table: readonly Measurement[]): Measurement | u
   return nearest
 }
 
-/** The distance in doublings; infinite if one measurement says nothing about the other. */
+/**
+ * The distance between two points in doublings, or infinity if the measurement does not apply to the requested point.
+ */
 function distanceBetween(asked: Asked, measured: Asked): number {
   if (asked.operation !== measured.operation || asked.target !== measured.target) return Infinity
   if ((asked.hasLinks ?? false) !== (measured.hasLinks ?? false)) return Infinity

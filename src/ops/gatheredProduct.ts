@@ -1,7 +1,9 @@
 /**
- * An all-gather and the product of what it brought, in a chain that the audit found: the result has as many elements as the
- * product's first operand, M x K, in the same type. Along which axis it was sharded is told by the extents of what a rank
- * brings: M x K over the ranks along K, M over the ranks x K along M.
+ * Recognises an all-gather followed by a matrix product in a chain of kernels that the audit found.
+ *
+ * The result of the all-gather must have as many elements, of the same dtype, as the left operand of the product, M x
+ * K. The shape of one rank's contribution shows the sharded axis: M x (K / ranks) means sharding along K, (M / ranks) x
+ * K means sharding along M.
  */
 import type { FoundChain } from '../taxes/recognition.ts'
 import { type OperandDType, operandDTypes } from './operation.ts'
@@ -13,7 +15,7 @@ export interface GatheredProduct {
   readonly ranks: number
 }
 
-/** Null for an element type that operations do not take. */
+/** The dtype of that name, or null if operations do not support it. */
 export const operandDType = (name: string): OperandDType | null =>
   operandDTypes.find((dtype) => dtype === name) ?? null
 

@@ -1,4 +1,7 @@
-/** C = A x B on one rank: the building block that fused variants are compared with. Shapes need not be multiples of tiles. */
+/**
+ * The matrix product C = A x B on one rank. Fused variants are compared with this kernel. Shapes need not be multiples
+ * of the tiles.
+ */
 import { bf16, f32 } from '../lang/dtypes.ts'
 import { kernel, tensor } from '../lang/kernel.ts'
 import { ceilDiv } from '../lang/tensor.ts'

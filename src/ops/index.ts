@@ -1,4 +1,4 @@
-/** Ready operations, every variant a kernel written in the language. */
+/** Ready-made operations. Every variant is a kernel written in the Arke language. */
 export * from './collectives/index.ts'
 export * from './registry.ts'
 export { operations, type AnyDefinition } from './operations.ts'
@@ -17,5 +17,6 @@ export type {
 export type { CpuPoint, Form, GpuCell, GpuPoints, Points, Setting, Without } from './points.ts'
 export type { TilesFrom, Tiling } from '../tune/configurations.ts'
 export type { Asked, Numbers } from '../tune/tables.ts'
-// Declarations of a program that imports only `arke/ops` name types of `arke`: TypeScript finds that entry by this line.
+// A program that imports only `arke/ops` gets declarations that name types of `arke`. TypeScript finds that entry by
+// the next line.
 export type { Kernel, World } from '../index.ts'

@@ -1,23 +1,26 @@
-/** Which tiles a product can be cut into where programs declare their scratch memory. */
+/**
+ * The tile sizes that a matrix product may use on machines whose programs declare their scratch memory (shared memory).
+ */
 import { dtypes } from '../ir/dtype.ts'
 import { isCached, type Machine } from '../world/machine.ts'
 import type { OperandDType } from './operation.ts'
 import type { ProductShape, Tiles } from './tiles.ts'
 
-/** Bytes of scratch memory that a program's stores and barriers take. */
+/** Bytes of scratch memory per program that are reserved for output staging and barriers. */
 const otherScratch = 15 * 1024
 
-/** Bytes of scratch memory that tiles may take; no limit where they lie in caches. */
+/** Bytes of scratch memory that tiles may use. There is no limit on machines that keep tiles in caches. */
 export const tileMemory = ({ sharedBytes }: Pick<Machine, 'sharedBytes'>): number =>
   sharedBytes === undefined ? Infinity : sharedBytes - otherScratch
 
-/** Of one stage. */
+/** Bytes of scratch memory that one pipeline stage takes. */
 export const stageBytes = ({ BM, BN, BK }: Omit<Tiles, 'stages'>, dtype: OperandDType): number =>
   (BM + BN) * BK * dtypes[dtype].bytes
 
 /**
- * Rows that a tile may have where there is a matrix unit: the fewest that cover all, up to 128, and as many as the unit takes at once;
- * instead of 8, the fewest there are, also 16.
+ * The row counts that a tile may have on a machine with a matrix unit. One is the smallest supported count that covers
+ * all `m` rows, at most 128. Another is 64, the height of one matrix instruction, for `m` above 16. For at most 8 rows,
+ * both 8 and 16 are allowed.
  */
 export function tileRows(m: number): readonly number[] {
   const covering = [8, 16, 32, 64, 128].find((rows) => rows >= m) ?? 128
@@ -25,13 +28,16 @@ export function tileRows(m: number): readonly number[] {
   return covering > 16 && covering !== 64 ? [covering, 64] : [covering]
 }
 
-/** Numbers of f32 are multiplied without the matrix unit. */
+/** True if products of this dtype run on the matrix unit. Products of f32 never do. */
 export const usesMatrixUnit = (
   { capabilities }: Pick<Machine, 'capabilities'>,
   dtype: OperandDType,
 ): boolean => capabilities.matrixUnit && dtype !== 'f32'
 
-/** Whether what was measured for another number of rows does for these; in caches, if the rule would have cut about as many. */
+/**
+ * True if tiles that were measured for another number of rows may be used for `m` rows. On machines with caches, BM
+ * must be within a factor of two of the default BM.
+ */
 export const isLegalProduct = (
   machine: Machine,
   { m, dtype }: Pick<ProductShape, 'm' | 'dtype'>,

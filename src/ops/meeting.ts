@@ -1,13 +1,15 @@
-/** Meetings of all ranks inside a kernel, as parts of kernels that synchronise in bulk. */
+/** Rank barriers inside a kernel, for kernels that synchronise in bulk. */
 import type { Program } from '../lang/program.ts'
 import type { Flags } from '../lang/tensor.ts'
 
-/** Tell every rank that this one has reached the launch: all that it launched before is done. */
+/**
+ * Signals to every rank that this rank has reached the launch, so all its earlier launches on the stream have ended.
+ */
 export function announce(t: Program, entered: Flags<1>): void {
   t.if(t.program.eq(0), () => t.signalAll(entered.at([t.rank])))
 }
 
-/** The launch ends when all programs of all ranks have come here. */
+/** A rank barrier at the end of a kernel: the launch ends once all programs of all ranks have called this function. */
 export function leaveTogether(t: Program, left: Flags<1>): void {
   t.last(() => {
     t.signalAll(left.at([t.rank]))

@@ -1,11 +1,11 @@
 /**
- * What every ready operation offers, whatever it computes: allocated on a world, filled, launched, read and compared with a
- * reference. Benches and tests know operations by this alone.
+ * The common interface of all ready-made operations: an operation is allocated on a world, filled, launched, read back
+ * and compared with a reference. Benchmarks and tests use operations through this interface only.
  *
- * One execution (`launch`) is enqueued on all ranks without a host wait, and the next may follow at once: every variant
- * learns inside its kernels that the inputs of its peers are ready and that its buffers may be written again. What a rank
- * launches before, on the same stream, may write the inputs; what it launches after may read the outputs and write the
- * inputs again.
+ * One execution (`launch`) is enqueued on all ranks without a host wait, and the next execution may be enqueued
+ * immediately. The kernels of every variant synchronise on the device: they wait until the inputs of peers are ready
+ * and until buffers may be overwritten. A kernel that a rank launches earlier on the same stream may write the inputs.
+ * A kernel that a rank launches later on that stream may read the outputs and overwrite the inputs.
  */
 import { round } from '../ir/dtype.ts'
 import type { Recogniser } from '../taxes/recognition.ts'
@@ -14,64 +14,81 @@ import type { Measurement } from './choice.ts'
 import type { Points } from './points.ts'
 import type { SymmetricTensor, World } from '../world/world.ts'
 
-/** What operations multiply; sums are f32. */
+/** The dtypes of operands. Products are accumulated in f32. */
 export type OperandDType = 'f32' | 'f16' | 'bf16'
 export const operandDTypes: readonly OperandDType[] = ['f32', 'f16', 'bf16']
 
-/** Of one execution, for each rank. */
+/** The work of one execution, per rank. */
 export interface Traffic {
-  /** Bytes that cross from one rank to another, counted where they arrive: the rank with the most. */
+  /** Bytes that the busiest rank receives from other ranks. */
   readonly remoteBytes: number
-  /** The least that any variant must move. */
+  /** The minimum number of bytes that a rank must receive from other ranks, whatever the variant. */
   readonly leastRemoteBytes: number
-  /** Multiplications and additions, two for each pair: the rank with the most. */
+  /** Floating-point operations of the busiest rank. A multiply-add counts as two. */
   readonly flops: number
-  /** Kernels. */
+  /** The number of kernel launches. */
   readonly launches: number
 }
 
-/** One kernel of an execution. */
+/** One kernel launch of an execution. */
 export interface Step {
   readonly name: string
-  /** On all ranks; returns at once. */
+  /** Launches the kernel on all ranks and returns without waiting for the device. */
   launch(): void
 }
 
-/** An operation in one variant and shape, on a world. `Contents` is what fills the inputs of all ranks. */
+/**
+ * An operation with a fixed variant and shape, allocated on a world. `Contents` is the type of the data that fills the
+ * inputs of all ranks.
+ */
 export interface Operation<Contents = never> {
   readonly name: string
   readonly variant: string
-  /** Why it is this variant, where `auto` was asked for. */
+  /** The reason why `auto` chose this variant. Absent if the caller named the variant. */
   readonly reason?: string
   readonly dtype: OperandDType
   readonly inputs: Readonly<Record<string, SymmetricTensor>>
   readonly outputs: Readonly<Record<string, SymmetricTensor>>
   readonly traffic: Traffic
-  /** What its kernels cut their work into, and why it is that. */
+  /** The tile sizes of the kernels. `tilesFrom` says how they were chosen. */
   readonly tiles: Readonly<Record<string, number>>
   readonly tilesFrom: TilesFrom
-  /** What one execution launches, in order. Each may be launched alone, on inputs that are there already, to see what it takes. */
+  /**
+   * The kernel launches of one execution, in order. To measure one step, launch that step alone on inputs that are
+   * already present.
+   */
   readonly steps: readonly Step[]
-  /** One execution on all ranks; returns at once. */
+  /** Enqueues one execution on all ranks and returns without waiting for the device. */
   launch(): void
-  /** Bring the inputs that stay, such as weights, into the order in which the target reads them; `fill` takes that back. */
+  /**
+   * Converts inputs that stay constant, such as weights, into the layout that the target reads fastest. `fill` discards
+   * that layout.
+   */
   pack(): Promise<void>
-  /** Random contents that the dtype represents. */
+  /** Random contents, rounded to values that the dtype can represent. */
   random(seed: number): Contents
-  /** Give every rank its part of the contents; not ordered with launches that may still run. */
+  /**
+   * Writes the contents into the inputs of every rank. The write is not ordered after launches that may still be
+   * running.
+   */
   fill(contents: Contents): void
-  /** What a rank holds when the launches so far have ended, in row-major order and without padding. */
+  /** Waits for all launches so far and returns the output of a rank, in row-major order and without padding. */
   result(rank: number): Promise<Float64Array>
-  /** What it should hold, in float64; with `rows` only those, where a row is the last axis of the output. */
+  /**
+   * The expected output of a rank, computed in float64. With `rows`, only those rows of the output's last axis are
+   * computed.
+   */
   reference(contents: Contents, rank: number, rows?: readonly number[]): Float64Array
-  /** How far a result may be from it because of rounding alone, where contents are random. */
+  /** The largest difference from the reference that rounding can explain, for random contents. */
   readonly tolerance: number
 }
 
-/** What tiles depend on: a world, or a machine that is only described (src/world/machine.ts). */
+/**
+ * The input of the tile choice: a world, or the description of a machine that is not present (src/world/machine.ts).
+ */
 export type TilingWorld = Pick<World, 'ranks' | 'machine'>
 
-/** What all operations can be told. A `variant` may also be `auto`: see choice.ts. */
+/** The options that all operations accept. `variant` may also be `auto`, which choice.ts resolves. */
 export interface OperationOptions {
   readonly shape: Readonly<Record<string, number>>
   readonly dtype: OperandDType
@@ -80,46 +97,58 @@ export interface OperationOptions {
   readonly stream?: number
 }
 
-/** An operation that can be had: its variants, and the shape it is shown with. */
+/** The definition of an operation: its variants, its default options and the data that tests and benchmarks need. */
 export interface OperationDefinition<Options extends OperationOptions, Contents> {
   readonly name: string
-  /** As people call it: a heading. */
+  /** The name of the operation in headings. */
   readonly title: string
-  /** From bulk synchronous to fused, without `auto`. */
+  /** All variants, ordered from bulk synchronous to fused. The list does not contain `auto`. */
   readonly variants: readonly Options['variant'][]
-  /** Those that communicate from inside the kernel that computes. */
+  /** The variants in which the kernel that computes also communicates. */
   readonly fused: readonly Options['variant'][]
   readonly defaults: Options
-  /** What the command line calls extents beside their names, in lower case: { kv: 'tokens' }. */
+  /** Additional command-line names, in lower case, for extents of the shape. Example: { kv: 'tokens' }. */
   readonly aliases?: Readonly<Record<string, keyof Options['shape'] & string>>
-  /** Options that say how inputs are laid out, with their values: { shard: ['K', 'M'] }. What is measured holds for one of them. */
+  /**
+   * The options that describe the layout of inputs, each with its possible values. Example: { shard: ['K', 'M'] }. A
+   * measurement applies to one layout only.
+   */
   readonly layouts?: Readonly<Record<string, readonly string[]>>
-  /** Whether inputs are weights, which `Operation.pack` brings into the target's order. */
+  /** True if some inputs are weights, which `Operation.pack` converts into the target's layout. */
   readonly packs: boolean
-  /** What `auto` goes by where a program has measured nothing itself. */
+  /** The shipped measurements from which `auto` chooses, unless the program has remembered measurements of its own. */
   readonly measurements: readonly Measurement[]
-  /** What `arke demo` shows it with: extents that differ from the defaults, and by how many percent a rank is late. */
+  /**
+   * The settings of `arke demo`: extents that differ from the defaults, and how late one rank is, in percent of an
+   * execution.
+   */
   readonly demo?: { readonly shape: Partial<Options['shape']>; readonly skews: readonly number[] }
-  /** Where tests and benchmarks look at it. */
+  /** The shapes and options at which tests and benchmarks run the operation. */
   readonly points: Points<Options, Contents>
-  /** How its tiles are chosen, where nobody gives them. */
+  /** The default tile choice, used when the caller does not specify tiles. */
   tiling(world: TilingWorld, options: Omit<Options, 'tiles'>): Tiling
-  /** With `inputs` of an operation of the same shape, dtype and layout, that one's are used, packed ones too. */
+  /**
+   * Allocates the operation. With `inputs` from an operation of the same shape, dtype and layout, both operations share
+   * those inputs, including packed weights.
+   */
   make(world: World, options: Options, inputs?: Operation['inputs']): Operation<Contents>
-  /** What no variant can be faster than: a step of `bsp` that has all it needs on its own rank. */
+  /**
+   * A step of `bsp` whose inputs are all on its own rank. The time of that step is a lower bound on the time of every
+   * variant.
+   */
   readonly limit: { readonly step: string; readonly name: string }
-  /** Its options for a chain of kernels in a trace that does the same. */
+  /** Returns the options of this operation if a chain of kernels in a trace computes the same thing. */
   readonly recognise?: Recogniser['recognise']
 }
 
-/** What rounding to a dtype changes, relative to the number. */
+/** The largest relative error of rounding to each dtype. */
 export const roundoff: Readonly<Record<OperandDType, number>> = {
   f32: 2 ** -24,
   f16: 2 ** -11,
   bf16: 2 ** -8,
 }
 
-/** A kernel for each choice, made once: a kernel keeps what was recorded of it. */
+/** Memoises `make` per choice. A kernel keeps its recorded IR, so each kernel must be created only once. */
 export function oncePer<Choice, Made>(make: (choice: Choice) => Made): (choice: Choice) => Made {
   const made = new Map<string, Made>()
   return (choice) => {
@@ -130,10 +159,13 @@ export function oncePer<Choice, Made>(make: (choice: Choice) => Made): (choice: 
   }
 }
 
-/** How many numbers are drawn before they come again; a prime, so that rows of no usual length repeat each other. */
+/**
+ * Random numbers repeat after this many. The period is a prime, so that rows of the usual lengths do not repeat each
+ * other.
+ */
 const period = 1_048_573
 
-/** `count` numbers between -1 and 1 that the dtype represents; the same for the same seed. */
+/** Returns `count` numbers between -1 and 1 that the dtype can represent. The same seed yields the same numbers. */
 export function randomNumbers(dtype: OperandDType, count: number, seed: number): Float32Array {
   let state = (seed * 2654435761) >>> 0 || 1
   const numbers = new Float32Array(count)
@@ -150,17 +182,20 @@ export function randomNumbers(dtype: OperandDType, count: number, seed: number):
 export function expectExtents(what: string, extents: Readonly<Record<string, number>>, least = 1): void {
   for (const [name, extent] of Object.entries(extents))
     if (!Number.isInteger(extent) || extent < least)
-      throw new RangeError(`${what}: ${name} is ${extent}; it is a whole number of at least ${least}`)
+      throw new RangeError(`${what}: ${name} is ${extent}; it must be a whole number of at least ${least}`)
 }
 
-/** The entry of a table by its name, or an error that lists them. */
+/** Returns the table entry with the given name, or throws an error that lists all names. */
 export function chosen<T>(what: string, table: Readonly<Record<string, T>>, name: string): T {
   if (!Object.hasOwn(table, name))
-    throw new RangeError(`${what}: there is no ${name}; there is ${Object.keys(table).join(', ')}`)
+    throw new RangeError(`${what}: there is no ${name}; choose one of ${Object.keys(table).join(', ')}`)
   return table[name]
 }
 
-/** Refuses what was asked for and only other variants have. Where the variant is chosen, that may be one that has not. */
+/**
+ * Throws if an option was given that only other variants support. With `auto`, such options are ignored, because the
+ * chosen variant may not support them.
+ */
 export function expectOptionsOf(
   what: string,
   options: { readonly variant: string },
@@ -171,5 +206,7 @@ export function expectOptionsOf(
   const given = options as Readonly<Record<string, unknown>>
   for (const [name, variants] of Object.entries(variantsOf))
     if (given[name] && !variants.includes(variant))
-      throw new RangeError(`${what}: ${name} is an option of ${variants.join(' and ')}; here is ${variant}`)
+      throw new RangeError(
+        `${what}: ${name} is an option of ${variants.join(' and ')} only, not of ${variant}`,
+      )
 }

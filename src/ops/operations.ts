@@ -2,7 +2,7 @@
 import type { OperationDefinition, OperationOptions } from './operation.ts'
 import * as registry from './registry.ts'
 
-/** Whoever enumerates operations knows them by what they have in common; each checks its own options. */
+/** An operation of any kind. Each operation validates its own options. */
 export type AnyDefinition = OperationDefinition<OperationOptions, unknown>
 
 const isDefinition = (value: unknown): boolean =>
@@ -12,6 +12,6 @@ export const operations = Object.values(registry).filter(
   isDefinition,
 ) as readonly unknown[] as readonly AnyDefinition[]
 
-/** As the command line calls it: `all-gather-gemm`. */
+/** The command-line name of an operation, such as `all-gather-gemm`. */
 export const commandName = ({ name }: Pick<AnyDefinition, 'name'>): string =>
   name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)

@@ -1,12 +1,12 @@
 /**
- * Where an operation is looked at: plain data beside its kernels, so that tests and benchmarks enumerate operations and know none of them
- * by name.
+ * The points at which an operation is tested and measured. Points are plain data next to the operation's kernels, so
+ * tests and benchmarks enumerate operations without knowing any of them by name.
  */
 import type { Numbers } from '../tune/tables.ts'
 import type { Machine } from '../world/machine.ts'
 import type { OperandDType, OperationOptions } from './operation.ts'
 
-/** What may decide which kernels there are. */
+/** The properties that decide which kernels exist: machine, number of ranks, dtype and shape. */
 export interface Setting<Options extends OperationOptions = OperationOptions> {
   readonly machine: Machine
   readonly ranks: number
@@ -14,7 +14,7 @@ export interface Setting<Options extends OperationOptions = OperationOptions> {
   readonly shape: Options['shape']
 }
 
-/** Everything but what a setting says. */
+/** The options of an operation except shape, dtype, tiles and stream. */
 export type Form<Options extends OperationOptions = OperationOptions> = Omit<
   Options,
   'shape' | 'dtype' | 'tiles' | 'stream'
@@ -23,23 +23,23 @@ export type Form<Options extends OperationOptions = OperationOptions> = Omit<
 export interface CpuPoint<Options extends OperationOptions = OperationOptions> {
   readonly name: string
   readonly options: Omit<Options, 'dtype' | 'variant' | 'tiles' | 'stream'>
-  /** With one of so many ranks late: what the others can do before they need anything of it. */
+  /** The work that the other ranks can do before they need anything from one late rank, given the number of ranks. */
   without(ranks: number): Without
 }
 
 /**
- * A share of their execution, since they need something that the late rank holds. Or its work, too, which they can do in its place once
- * its inputs are there.
+ * Either the share of their execution that the other ranks can finish without the late rank, or 'its work': the other
+ * ranks can also do the late rank's work once its inputs are ready.
  */
 export type Without = { readonly share: number } | 'its work'
 
-/** Powers of a number, both ends included. */
+/** The geometric sequence from `from` to `to` with factor `by`, both ends included. */
 export const powers = (from: number, to: number, by: number): number[] =>
   from > to ? [] : [from, ...powers(from * by, to, by)]
 
-/** A point on a GPU. Its other fields say how inputs are laid out: `shard`. */
+/** A point that is measured on a GPU. Fields such as `shard` describe the layout of the inputs. */
 export interface GpuCell<Options extends OperationOptions = OperationOptions> {
-  /** Unique among those of the operation: results are kept by it. */
+  /** The name under which results are stored, unique within the operation. */
   readonly key: string
   readonly ranks: number
   readonly dtype: 'bf16' | 'f16'
@@ -48,42 +48,48 @@ export interface GpuCell<Options extends OperationOptions = OperationOptions> {
 }
 
 export interface GpuPoints<Options extends OperationOptions = OperationOptions> {
-  /** The section of results that it is, and how keys begin. */
+  /** The section of the results file, which is also the prefix of all keys. */
   readonly section: string
-  /** Of its table. */
+  /** The heading of the results table. */
   readonly heading: string
-  /** What the step that no variant undercuts (`OperationDefinition.limit`) is called where it is measured alone. */
+  /** The name in the results of the step from `OperationDefinition.limit` when that step is measured alone. */
   readonly alone: string
-  /** What times are compared with: that step, or the least work over what the device can do. */
+  /**
+   * The lower bound that times are compared with: the time of that step alone, or the minimum work divided by the
+   * device's peak rate.
+   */
   readonly floor: 'alone' | 'least work'
-  /** Variants whose tiles are tuned for the table that is shipped. */
+  /** The variants whose tiles are tuned for the shipped table. */
   readonly tuned: readonly Options['variant'][]
   cells(quick: boolean, shard: 'K' | 'M'): readonly GpuCell<Options>[]
-  /** The same work on more ranks. */
+  /** Points with the same total work, divided among `ranks` ranks. */
   scaling(ranks: number): readonly GpuCell<Options>[]
-  /** Of all ranks together, at least: bytes of memory and operations. */
+  /** The minimum work of all ranks together: bytes of memory traffic and floating-point operations. */
   work(cell: Omit<GpuCell<Options>, 'key'>): { readonly bytes: number; readonly flops: number }
-  /** Bytes that cross to a rank at least. */
+  /** The minimum number of bytes that a rank receives from other ranks. */
   remoteBytes(cell: Omit<GpuCell<Options>, 'key'>): number
-  /** What is aimed at: to recover what bulk synchronous execution costs, to be no slower than it, or to be near the step alone. */
+  /**
+   * The performance goal: 'recover' the cost of bulk synchronous execution, be 'no slower' than `bsp`, or be 'near
+   * alone', close to the time of the step alone.
+   */
   goal(shape: Options['shape']): 'recover' | 'no slower' | 'near alone'
 }
 
 export interface Points<Options extends OperationOptions = OperationOptions, Contents = never> {
-  /** Options that choose among its kernels, by name: each of its kernels is launched with some of them. */
+  /** Named sets of options that select among the kernels. Together they launch every kernel of the operation. */
   forms(setting: Setting<Options>): Readonly<Record<string, Form<Options>>>
-  /** Shapes of real work, by name. All forms are looked at at the first one, and some at the others. */
+  /** Named realistic shapes. Tests run all forms at the first shape and some forms at the others. */
   readonly usual: Readonly<Record<string, Options['shape']>>
-  /** Ways to cut the work, around the default, by name; the first is the usual one and has none. */
+  /** Named tile sizes around the default. The first is the default and has an empty name. */
   cuts?(tiles: Numbers, machine: Machine): Readonly<Record<string, Numbers>>
-  /** Small shapes in which nothing is a multiple of anything, with tiles that cut them. */
+  /** Small shapes in which no extent is a multiple of a tile extent, with tiles that divide the shapes unevenly. */
   readonly odd: readonly { readonly shape: Options['shape']; readonly tiles: Numbers }[]
-  /** What is measured on CPU ranks (bench/operations.ts). */
+  /** The points that bench/operations.ts measures on CPU ranks. */
   readonly cpu: readonly CpuPoint<Options>[]
-  /** What is measured on a GPU (bench/gpu). */
+  /** The points that bench/gpu measures on a GPU. */
   readonly gpu?: GpuPoints<Options>
-  /** The input that results are proportional to. */
+  /** The name of the input that the results are proportional to. */
   readonly factor: string
-  /** Contents that reach what random ones do not, in the n-th round of a test. */
+  /** Contents that cover cases which random contents do not reach. `round` numbers the rounds of a test. */
   contents?(random: Contents, shape: Options['shape'], round: number): Contents
 }

@@ -1,4 +1,7 @@
-/** What the audit may recognise, without the kernels of the operations: those take longer to load than a small audit. */
+/**
+ * The operations that the audit recognises. The list does not import the operations' kernels, because loading kernels
+ * takes longer than a small audit.
+ */
 import type { Recogniser } from '../taxes/recognition.ts'
 import { recogniseAllGatherGemm } from './allGatherGemm/recognise.ts'
 import { recogniseFlashDecode } from './flashDecode/recognise.ts'

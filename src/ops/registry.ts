@@ -1,6 +1,6 @@
 /**
- * The ready operations: one line each. What enumerates operations (the command line, benchmarks, tests, docs) takes them from
- * operations.ts, which reads this file; `arke/ops` exports what it exports.
+ * The registry of ready-made operations, one line per operation. The command line, benchmarks, tests and docs enumerate
+ * operations through operations.ts, which reads this file. `arke/ops` exports everything that this file exports.
  */
 export * from './allGatherGemm/index.ts'
 export * from './flashDecode/index.ts'

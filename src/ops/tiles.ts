@@ -29,10 +29,11 @@ export const upTo = (extent: number, most: number, step: number): number =>
 /**
  * Default tiles for a machine with scratch memory, such as a GPU, reduced until they fit that memory.
  *
- * Products of few rows are bound by memory bandwidth. They take small tiles in deep pipelines; or one wide tile per multiprocessor, if
- * that keeps nearly all of them busy; or, if each multiprocessor has many tiles, tiles so small that two programs share it and one
- * copies while the other finishes. Products of many rows take the largest tiles that the registers hold, unless there are
- * too few of those for all multiprocessors.
+ * Products of few rows are limited by memory bandwidth. By default they take small tiles in deep pipelines. If wide
+ * tiles keep nearly all multiprocessors busy with one tile each, they take wide tiles. If each multiprocessor has many
+ * tiles, the tiles are small enough for two programs per multiprocessor, so that one program copies while the other
+ * finishes. Products of many rows take the largest tiles that the registers hold, unless that leaves multiprocessors
+ * without a tile.
  */
 export function scratchTiles(machine: Machine, shape: Omit<ProductShape, 'k'>): Tiles {
   return fitted(machine, wantedTiles(machine, shape), shape.dtype)
@@ -57,7 +58,10 @@ function wantedTiles(machine: Machine, { m, n, dtype }: Omit<ProductShape, 'k'>)
   return isFull ? { BM: 128, BN: 256, BK: 64, stages: 4 } : { BM: 128, BN: 128, BK: 64, stages: 6 }
 }
 
-/** Reduces stages to three at least, then the width, then the depth, then stages to two, until the tiles fit the scratch memory. */
+/**
+ * Shrinks tiles until they fit the scratch memory: first the stages, down to three, then the width, then the depth,
+ * then the stages, down to two.
+ */
 function fitted(machine: Machine, tiles: Tiles, dtype: OperandDType): Tiles {
   const fitting = Math.floor(tileMemory(machine) / stageBytes(tiles, dtype))
   if (fitting >= Math.min(3, tiles.stages)) return { ...tiles, stages: Math.min(fitting, tiles.stages) }
@@ -92,8 +96,8 @@ export const gemmTiles = (machine: Machine, shape: ProductShape): Tiles =>
   isCached(machine) ? cachedTiles(machine, shape) : tilesFor(gemmTiling(machine, shape)).tiles
 
 /**
- * Default tiles for a machine whose tiles are held in caches. They are as large as the caches allow, because each copied element is
- * then used more often. A packed operand needs no copy, so its tiles are narrower.
+ * Default tiles for a machine whose tiles are held in caches. They are as large as the caches allow, because each
+ * copied element is then used more often. A packed operand needs no copy, so its tiles are narrower.
  */
 function cachedTiles({ panelSteps = 256 }: Machine, { m, n, k, packed = false }: ProductShape): Tiles {
   return {

@@ -1,4 +1,4 @@
-/** How fast the ranks of a world read memory, all at once, on any target: what bytes cost that no cache holds. */
+/** Measures how fast all ranks of a world together read memory, on any target, for data that no cache holds. */
 import { f32 } from '../lang/dtypes.ts'
 import { kernel, tensor } from '../lang/kernel.ts'
 import type { World } from '../world/world.ts'
@@ -18,7 +18,9 @@ const readKernel = kernel(
   },
 )
 
-/** Bytes a second, of all ranks together: the best of a few readings of `bytes`, which all ranks share. */
+/**
+ * Read bandwidth of all ranks together in bytes per second: the best of a few runs. `bytes` is divided among the ranks.
+ */
 export async function readBandwidth(
   world: World,
   now: () => number,

@@ -1,14 +1,20 @@
 /**
- * Long work on the main thread lets the event loop turn now and then: a signal is delivered there and nowhere else. Waiting for a
- * world is not enough, since what ends soon is seen without a turn.
+ * Lets long work on the main thread yield to the event loop now and then, because signals are delivered only there.
+ * Awaiting a world is not enough, because a launch that ends soon is observed without a pass through the event loop.
  */
 
-/** How long the process may be deaf to signals, in milliseconds. `tsx` kills a program that has not heard one after 60. */
+/**
+ * The longest time without a pass through the event loop, in milliseconds. `tsx` kills a program that has not handled a
+ * signal after 60 ms.
+ */
 const longest = 20
 
 let last = performance.now()
 
-/** Lets the event loop turn if that was long ago. Throws the reason of `interrupt` once that is aborted. */
+/**
+ * Yields to the event loop if the last time was more than `longest` ago. Throws the reason of `interrupt` if that
+ * signal was aborted.
+ */
 export async function breathe(interrupt?: AbortSignal): Promise<void> {
   if (performance.now() - last >= longest) {
     await new Promise((resolve) => setImmediate(resolve))
@@ -17,7 +23,7 @@ export async function breathe(interrupt?: AbortSignal): Promise<void> {
   interrupt?.throwIfAborted()
 }
 
-/** The result of work in pieces; breathes between them. */
+/** Runs a generator to its end, yields to the event loop between its pieces, and returns its result. */
 export async function inBreaths<T>(pieces: Generator<void, T>, interrupt?: AbortSignal): Promise<T> {
   for (;;) {
     await breathe(interrupt)
@@ -26,7 +32,7 @@ export async function inBreaths<T>(pieces: Generator<void, T>, interrupt?: Abort
   }
 }
 
-/** What `work` gives, unless it is interrupted before: then nobody waits for it any more. */
+/** Returns the result of `work`, or rejects with the reason of `interrupt` as soon as that signal is aborted. */
 export function unlessInterrupted<T>(work: Promise<T>, interrupt?: AbortSignal): Promise<T> {
   if (!interrupt) return work
   return new Promise((resolve, reject) => {

@@ -1,20 +1,20 @@
-/** Two ledgers side by side: what each part of the time and the bytes through memory cost before and after. */
+/** Compares two ledgers: the change of each part of the time and of the bytes passed through memory. */
 import { type RunLedger, type RunPart, runPartNames } from './results.ts'
 
 export interface Change {
   readonly before: number
   readonly after: number
-  /** After less before: below 0 is a saving. */
+  /** `after` minus `before`. Negative values are savings. */
   readonly difference: number
 }
 
 export interface LedgerComparison {
   readonly wall: Change
-  /** Their differences add up to that of wall. */
+  /** The change of each part. The changes add up to the change of `wall`. */
   readonly parts: Readonly<Record<RunPart, Change>>
   readonly locality: {
     readonly bytes: Change
-    /** At most: at least it is 0. */
+    /** The change of the upper bound on the locality tax. The lower bound is always 0. */
     readonly time: Change
   }
 }

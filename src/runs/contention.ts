@@ -1,13 +1,16 @@
 /**
- * Measures how contended the processors are: steal time and the run queue, over a short interval in which this process sleeps.
- * Linux reports both in /proc. Elsewhere they are unknown, which is null, and never a guess.
+ * Measures how contended the processors are: steal time and the run queue, over a short interval in which this process
+ * sleeps. Linux reports both in /proc. Elsewhere they are unknown, which is null, and never a guess.
  */
 import { readFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
 import { setTimeout } from 'node:timers/promises'
 import type { Contention } from './results.ts'
 
-/** Half a second in all: shorter than a clock tick of /proc/stat (10 ms) would show nothing. */
+/**
+ * 20 samples 25 ms apart, half a second in all. An interval shorter than a clock tick of /proc/stat (10 ms) would show
+ * nothing.
+ */
 const samples = 20
 const pause = 25
 
@@ -42,7 +45,9 @@ interface ProcessorTime {
 const stealShare = (before: ProcessorTime, after: ProcessorTime): number =>
   (after.steal - before.steal) / (after.all - before.all)
 
-/** The clock ticks of all processors since the system started: user, nice, system, idle, iowait, irq, softirq, steal. */
+/**
+ * The clock ticks of all processors since the system started: user, nice, system, idle, iowait, irq, softirq, steal.
+ */
 function processorTime(stat: string | null): ProcessorTime | null {
   const ticks = /^cpu +(.*)$/m
     .exec(stat ?? '')?.[1]

@@ -1,6 +1,6 @@
 /**
- * The variants of an operation on a world, ready to be executed in turns: each on every set of inputs, so that inputs take turns
- * over more memory than the caches hold, the same for all variants.
+ * The variants of an operation on a world, ready to be executed in interleaved rounds. Every variant exists on every
+ * set of inputs. The sets rotate over more memory than the caches hold, in the same way for all variants.
  */
 import { dtypes } from '../ir/dtype.ts'
 import type { Operation, OperationDefinition, OperationOptions } from '../ops/operation.ts'
@@ -9,24 +9,26 @@ import { breathe } from './breath.ts'
 import { Gate, type Timed } from './gate.ts'
 import type { Deviation } from './results.ts'
 
-/** Multiplications and additions of a reference on all ranks; of a larger one some rows are computed. */
+/**
+ * The most floating-point operations of a reference over all ranks. For a larger reference only some rows are computed.
+ */
 const mostWork = 4e9
-/** Sets of inputs, where each is small. */
+/** The most sets of inputs, reached if each set is small. */
 const mostSets = 32
-/** The contestant that no variant can beat; no variant has such a name. */
+/** The name of the lower bound among the contestants. No variant has this name. */
 export const limitName = ' limit'
 
 export interface ContestOptions<Options extends OperationOptions> {
-  /** Without the variant. */
+  /** The options without the variant and the stream. */
   readonly options: Omit<Options, 'variant' | 'stream'>
   readonly variants: readonly Options['variant'][]
-  /** Bytes over which inputs rotate: more than the last cache holds. */
+  /** Bytes over which inputs rotate. Should exceed the last-level cache. */
   readonly rotate: number
   /** The host's clock in nanoseconds. */
   readonly now: () => number
-  /** Every worker of every rank has a core of its own, so that gates may spin. */
+  /** True if every worker of every rank has its own core, so that gates may spin. */
   readonly spin: boolean
-  /** Long work on this thread looks at it. */
+  /** Aborts long work on this thread. */
   readonly interrupt?: AbortSignal
 }
 
@@ -41,18 +43,21 @@ export const bytesOf = ({ dtype, shape }: SymmetricTensor): number =>
 
 export interface Contestant {
   readonly name: string
-  /** Its execution in a turn. Whoever executes next takes the next turn, so that nobody finds inputs that another has just read. */
+  /**
+   * The execution in a given turn. Each execution takes the next turn, so that no execution finds inputs in a cache
+   * that the previous one has read.
+   */
   readonly at: (turn: number) => Timed
 }
 
-/** The operations of a point on a world: every variant on every set of inputs. */
+/** All variants of an operation at one point, on every set of inputs. */
 export class Contest<Options extends OperationOptions, Contents> {
   readonly gate: Gate
   readonly #definition: OperationDefinition<Options, Contents>
   readonly #world: World
   readonly #variants: readonly Options['variant'][]
   readonly #interrupt: AbortSignal | undefined
-  /** By set of inputs, by variant. */
+  /** The operations by set of inputs and variant. */
   readonly #sets: readonly ReadonlyMap<string, Operation<Contents>>[]
 
   private constructor(
@@ -112,7 +117,7 @@ export class Contest<Options extends OperationOptions, Contents> {
     return contents
   }
 
-  /** Every variant once, so that none is new behind a gate. */
+  /** Runs every variant once, so that nothing has to be compiled or loaded behind a gate. */
   async warm(): Promise<void> {
     for (const operation of this.#sets[0].values()) {
       await breathe(this.#interrupt)
@@ -130,7 +135,7 @@ export class Contest<Options extends OperationOptions, Contents> {
       }
   }
 
-  /** Every variant against the reference, on fresh inputs and poisoned outputs; throws where one is wrong. */
+  /** Compares every variant with the reference, on fresh inputs and poisoned outputs. Throws if a result is wrong. */
   async check(seed: number, pack: boolean): Promise<Map<string, Checked>> {
     const contents = await this.fill(seed)
     if (pack) await this.pack()
@@ -148,7 +153,7 @@ export class Contest<Options extends OperationOptions, Contents> {
     return checked
   }
 
-  /** A variant, and each of its kernels alone, by turn. */
+  /** The executions of a variant as a whole, and of each of its kernels alone, by turn. */
   stepsOf(variant: Options['variant']): { whole: Contestant['at']; steps: readonly Contestant['at'][] } {
     const operations = this.#sets.map((set) => set.get(variant)!)
     const turns =
@@ -163,7 +168,10 @@ export class Contest<Options extends OperationOptions, Contents> {
     }
   }
 
-  /** What a round executes: every variant, and the limit. With `late` the last rank starts so many nanoseconds late. */
+  /**
+   * The contestants of a round: every variant, and the lower bound. With `late` > 0, the last rank starts that many
+   * nanoseconds late.
+   */
   async contestants(late: number): Promise<Contestant[]> {
     const made: { name: string; executions: Timed[] }[] = []
     for (const variant of this.#variants)
@@ -191,8 +199,8 @@ export const executionOf = (operation: Pick<Operation, 'steps' | 'launch'>): Tim
 })
 
 /**
- * The largest deviation of one execution from the reference, on outputs that were poisoned before; throws where it is more than
- * rounding gives. `references` of ranks are computed where they are not there.
+ * Executes the operation on poisoned outputs and returns the largest deviation from the reference. Throws if the
+ * deviation exceeds what rounding explains. Computes missing entries of `references`, one per rank.
  */
 export async function deviationOf<Contents>(
   world: World,
@@ -229,10 +237,10 @@ export async function deviationOf<Contents>(
   return largest
 }
 
-/** Multiplications and additions of a reference between two looks at the interrupt: some milliseconds. */
+/** Floating-point operations of a reference between two checks of the interrupt, some milliseconds of work. */
 const workBetweenBreaths = 1e7
 
-/** A rank's reference, computed some rows at a time. */
+/** The reference of one rank, computed a few rows at a time. */
 async function referenceOf<Contents>(
   operation: Operation<Contents>,
   contents: Contents,
@@ -252,7 +260,7 @@ async function referenceOf<Contents>(
   return reference
 }
 
-/** Rows of the output are along its last axis. */
+/** The number of elements per row of the output (its last axis), and the number of rows. */
 function extentsOf({ outputs }: Pick<Operation, 'outputs'>): { width: number; height: number } {
   const [{ shape }] = Object.values(outputs)
   const width = shape[shape.length - 1]
@@ -261,7 +269,7 @@ function extentsOf({ outputs }: Pick<Operation, 'outputs'>): { width: number; he
 
 export class WrongResult extends Error {}
 
-/** Rows of the output to compare, in order; undefined: all of them. */
+/** The rows of the output to compare, in order. Undefined means all rows. */
 export function sampleOf(
   { outputs, traffic }: Pick<Operation, 'outputs' | 'traffic'>,
   ranks: number,
@@ -275,8 +283,9 @@ export function sampleOf(
 }
 
 /**
- * Permutations of the first so many numbers, the same for the same seed. Every second one is the one before backwards: a machine slows down
- * while it works, and in a few rounds some would have their turn late more often than others.
+ * Returns a generator of permutations of 0 … count - 1, the same for the same seed. Every second permutation is the
+ * reverse of the previous one. A machine slows down while it works, and with few rounds some contestants would
+ * otherwise run late in a round more often than others.
  */
 export function randomOrder(seed: number): (count: number) => number[] {
   let state = seed >>> 0 || 1

@@ -1,14 +1,16 @@
 /**
- * The start gate: a kernel in front of every timed execution in which all ranks wait for each other, after all timed work has been
- * enqueued. The time from the opening of the gate to the end of the last rank therefore contains no host work.
+ * The start gate: a kernel in front of every timed execution in which all ranks wait for each other, after all timed
+ * work has been enqueued. The time from the opening of the gate to the end of the last rank therefore contains no host
+ * work.
  *
  *   hold    waits until the host opens the batch; the host is still enqueueing until then
  *   gate    a rank barrier by flags
  *   delay   keeps one rank busy for a number of loop iterations, to make it a straggler
  *
- * On a GPU, the launch behind the gate may start early (programmatic dependent launch) but accesses no memory before the gate opens.
- * A GPU records the event of one rank after another, so its ranks pass a second gate after they have recorded the start time.
- * Otherwise the first ranks would have worked for some time before the last rank's start was recorded.
+ * On a GPU, the launch behind the gate may start early (programmatic dependent launch) but accesses no memory before
+ * the gate opens. A GPU records the event of one rank after another, so its ranks pass a second gate after they have
+ * recorded the start time. Otherwise the first ranks would have worked for some time before the last rank's start was
+ * recorded.
  */
 import { f32, i32 } from '../lang/dtypes.ts'
 import { flags, kernel, scalar, tensor } from '../lang/kernel.ts'
@@ -36,8 +38,8 @@ function keepBusy(t: Program, result: Tensor<'f32', 1>, turns: Index): void {
 }
 
 /**
- * Loop iterations, some tenths of a millisecond: on a CPU, the host thread that has just opened the batch leaves its core meanwhile.
- * A GPU shares no core with the host and needs no such pause.
+ * Loop iterations that take some tenths of a millisecond. On a CPU, the host thread that has just opened the batch
+ * leaves its core meanwhile. A GPU shares no core with the host and needs no such pause.
  */
 const settling = 100_000
 
@@ -66,7 +68,7 @@ export interface Timed {
 
 /** The measured times of one execution in nanoseconds, from the opening of its gate. */
 export interface Lap {
-  /** Until the last rank has ended. */
+  /** The time until the last rank has ended. */
   readonly time: number
   /** For each rank, the time from leaving the gate to its end. */
   readonly ends: readonly number[]
@@ -75,8 +77,9 @@ export interface Lap {
 }
 
 /**
- * The number of launches that a rank's queue is guaranteed to hold, including gates and the hold. A GPU driver blocks the host when too
- * many operations are pending, which deadlocks if a kernel waits for the host. On a GPU, events and stream waits count as well.
+ * The number of launches that a rank's queue is guaranteed to hold, including gates and the hold. A GPU driver blocks
+ * the host when too many operations are pending, which deadlocks if a kernel waits for the host. On a GPU, events and
+ * stream waits count as well.
  */
 const mostLaunches = 48
 const mostPendingOnGpu = 46
@@ -125,9 +128,9 @@ export class Gate {
   }
 
   /**
-   * Runs the executions one after another, each behind a gate, in as few batches as the queues allow. A graph has a batch of its own:
-   * while a graph on several ranks is pending, running kernels take 1.6 % longer. With several graphs pending, copies to the GPU no
-   * longer complete, and a running kernel can no longer be stopped.
+   * Runs the executions one after another, each behind a gate, in as few batches as the queues allow. A graph has a
+   * batch of its own: while a graph on several ranks is pending, running kernels take 1.6 % longer. With several graphs
+   * pending, copies to the GPU no longer complete, and a running kernel can no longer be stopped.
    */
   async time(executions: readonly Timed[]): Promise<Lap[]> {
     const laps: Lap[] = []
@@ -140,7 +143,9 @@ export class Gate {
         if (launches > most) break
       }
       if (to === from)
-        throw new RangeError(`an execution of ${executions[from].launches} launches is too long`)
+        throw new RangeError(
+          `an execution of ${executions[from].launches} launches does not fit the queues: use fewer launches per execution`,
+        )
       laps.push(...(await this.#batch(executions.slice(from, to))))
       from = to
     }

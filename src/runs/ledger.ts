@@ -1,9 +1,10 @@
 /**
- * The ledger of a run of our own kernels, from its recorded timeline alone: where the time of each rank went in a window (parts of
- * wall that add up, in worker-time while kernels run: picture.ts), and what its kernels handed to each other through memory
- * (locality.ts). docs/taxes.md has the definitions and a worked example.
+ * Computes the ledger of a run of Arke's kernels, from the recorded timeline alone. The ledger has the time of each
+ * rank in a window, divided into parts that add up to wall time (picture.ts). While kernels run, the parts are worker
+ * time. The ledger also has the bytes that kernels passed to later kernels through memory (locality.ts). docs/taxes.md
+ * has the definitions and a worked example.
  *
- * All local ranks share one clock. Windows are nanoseconds after the base of the timeline's first rank.
+ * All local ranks share one clock. Windows are in nanoseconds after the base of the timeline's first rank.
  */
 import { countBefore } from '../timeline/search.ts'
 import { end, isDeviceWork, Kind, NONE, offsetBetween, streams } from '../timeline/timeline.ts'
@@ -17,20 +18,24 @@ export interface Window {
   readonly to: number
 }
 
-/** From the opening of a gate, when the last rank leaves it, to the end of the last kernel before the next gate. */
+/**
+ * One execution: from the opening of a gate, when the last rank leaves it, to the end of the last kernel before the
+ * next gate.
+ */
 export interface Execution extends Window {
-  /** By rank of the timeline: events, in order of their start. */
+  /** The events of the kernels on each rank, in order of their start. */
   readonly kernels: readonly (readonly number[])[]
 }
 
 export interface PictureOptions {
-  /** Of a rank's memory, in bytes a second. */
+  /** The memory bandwidth of one rank in bytes per second. */
   readonly bandwidth: number
 }
 
 /**
- * One for each launch of the kernel named `gate`, in order. Its kernels are those that start after the rank's gate and before its
- * next one, and that were enqueued before the host waited: what follows a host's wait is no part of an execution.
+ * The executions of a timeline, one per launch of the kernel named `gate`, in order. A kernel belongs to an execution
+ * if it starts after the rank's gate and before the next one, and if it was enqueued before the host waited. Kernels
+ * enqueued after a host wait belong to no execution.
  */
 export function executionsOf(timeline: Timeline, gate: string): readonly Execution[] {
   const { ranks, names } = timeline
@@ -56,7 +61,7 @@ export function executionsOf(timeline: Timeline, gate: string): readonly Executi
   })
 }
 
-/** What happened in a window: all kernels that run in it, or those of an execution. */
+/** The tracks and ledgers of a window: of all kernels that run in it, or of the kernels of an execution. */
 export function pictureOf(
   timeline: Timeline,
   window: Window | Execution,
@@ -86,7 +91,7 @@ export function pictureOf(
   }
 }
 
-/** The mean of some ledgers: of the ranks of an execution, or of all ranks of many. */
+/** The mean of several ledgers, such as those of all ranks of one or more executions. */
 export function meanLedger(ledgers: readonly RunLedger[]): RunLedger {
   const mean = (of: (ledger: RunLedger) => number): number =>
     ledgers.reduce((sum, ledger) => sum + of(ledger), 0) / ledgers.length
@@ -100,20 +105,20 @@ export function meanLedger(ledgers: readonly RunLedger[]): RunLedger {
   }
 }
 
-/** Of a whole execution: the mean over its ranks. */
+/** The ledger of a whole execution: the mean over its ranks. */
 export const ledgerOf = ({ ranks }: Picture): RunLedger => meanLedger(ranks.map(({ ledger }) => ledger))
 
 const byPart = (of: (part: keyof RunLedger['parts']) => number): RunLedger['parts'] =>
   Object.fromEntries(runPartNames.map((part) => [part, of(part)])) as RunLedger['parts']
 
-/** Sums over all workers are integers; only dividing by their number rounds. */
+/** The mean over all workers of a rank. Sums are integers, so only the final division rounds. */
 function meanParts(tracks: Picture['ranks'][number]['tracks']): RunLedger['parts'] {
   const sums = byPart(() => 0) as Record<keyof RunLedger['parts'], number>
   for (const { spans } of tracks) for (const { from, to, part } of spans) sums[part] += to - from
   return byPart((part) => sums[part] / tracks.length)
 }
 
-/** Device work of all streams, in order of its start. */
+/** Device work of all streams, ordered by start. */
 function kernelsOf(rank: RankTimeline): number[] {
   const { start, kind } = rank.events
   const all = streams(rank).flatMap(({ from, to }) => Array.from({ length: to - from }, (_, i) => from + i))
@@ -128,7 +133,7 @@ function kernelsWithin(first: RankTimeline, rank: RankTimeline, window: Window):
   )
 }
 
-/** For each gate, what runs behind it. */
+/** The kernels that run behind each gate. */
 function kernelsBehind(rank: RankTimeline, gates: readonly number[]): number[][] {
   const { events } = rank
   const { start, launch } = events
@@ -148,7 +153,7 @@ function kernelsBehind(rank: RankTimeline, gates: readonly number[]): number[][]
   return behind
 }
 
-/** When the host began to wait for the device. */
+/** The times at which the host began to wait for the device. */
 function hostWaits({ events }: RankTimeline): number[] {
   const waits: number[] = []
   for (let event = 0; event < events.length; event++)
@@ -156,7 +161,7 @@ function hostWaits({ events }: RankTimeline): number[] {
   return waits.sort((a, b) => a - b)
 }
 
-/** The last end of events of all ranks, relative to the first rank's base, and not before `least`. */
+/** The latest end of the given events of all ranks, relative to the first rank's base, and at least `least`. */
 function lastEnd(
   ranks: readonly RankTimeline[],
   events: readonly (readonly number[])[],

@@ -1,21 +1,23 @@
 /**
- * The inter-kernel data locality tax of a run of our own kernels: bytes that one kernel of an execution writes to its rank's
- * memory and a later one reads back. Exact as far as the IR tells (src/ir/traffic.ts), and from nothing but recorded launches.
+ * The inter-kernel data locality tax of a run of Arke's kernels: bytes that one kernel of an execution writes to its
+ * rank's memory and a later kernel reads back. The number is exact as far as the IR determines it (src/ir/traffic.ts),
+ * and uses only recorded launches.
  *
- * Counted for each rank and each tensor allocation, over the rank's kernels in order of their start:
+ * Bytes are counted per rank and per tensor allocation, over the rank's kernels in order of their start:
  *
- * - written: what the launch stores in the rank's copy, its own programs and those of peers that put something there. A put by
- *   a launch in which the rank takes no part is not counted.
- * - read back: what the rank's own programs read of it, at most what earlier kernels have written and nobody has read back
- *   yet. What a peer loads from here is a transfer, and not counted; nor is what a kernel reads of its own writing.
+ * - written: bytes that a launch stores in the rank's copy, by its own programs and by programs of peers. A put by a
+ *   launch in which the rank does not take part is not counted.
+ * - read back: bytes that the rank's own programs read, at most as many as earlier kernels have written and no kernel
+ *   has read back yet. Loads by a peer are transfers and are not counted. Reads of a kernel's own writes are not
+ *   counted.
  *
- * So a byte that was written counts once, however often it is read and by however many kernels; one that is written again
- * and read again counts again. Reads and writes are amounts, not places: of a tensor that is larger than what is written, a
- * later kernel that reads another part of it counts as if it read that one. Nothing exceeds the tensor's size.
+ * A written byte therefore counts once, however often it is read and by however many kernels. A byte that is written
+ * again and read again counts again. Only amounts are compared, not addresses: if a tensor is only partly written and a
+ * later kernel reads another part of it, that read counts as well. No count exceeds the size of the tensor.
  */
 import type { RankTimeline } from '../timeline/timeline.ts'
 
-/** Of the kernels, which are events of the rank in order of their start. */
+/** The bytes that the kernels read back. `kernels` are events of the rank, ordered by start. */
 export function bytesReadBack({ events }: RankTimeline, kernels: readonly number[]): number {
   const pending = new Map<number, number>()
   let bytes = 0

@@ -1,8 +1,9 @@
 /**
- * Variants of an operation, measured side by side in one process: each round executes every variant, the limit and whatever else
- * is compared once, in a random order, each behind a gate. Inputs take turns over more memory than the caches hold, the
- * same for all variants. Before the rounds, the contention of the processors is measured, and every variant is compared with a
- * float64 reference, on poisoned outputs. Afterwards, on a world that records, it is executed a few times more for its ledger.
+ * Measures variants of an operation side by side in one process. Each round executes every variant and the lower bound
+ * once, in a random order, each behind a gate. Inputs rotate over more memory than the caches hold, in the same way for
+ * all variants. Before the rounds, the contention of the processors is measured, and every variant is compared with a
+ * float64 reference on poisoned outputs. After the rounds, every variant is executed a few more times on a world that
+ * records, for its ledger.
  */
 import type { OperationDefinition, OperationOptions } from '../ops/operation.ts'
 import type { Timeline } from '../timeline/timeline.ts'
@@ -19,41 +20,43 @@ export interface MeasureOptions<Options extends OperationOptions> extends Omit<
   ContestOptions<Options>,
   'rotate'
 > {
-  /** A world on the target; called twice, the second time to record. */
+  /** Opens a world on the target. Called twice, the second time with recording. */
   readonly open: (record: boolean) => Promise<World>
-  /** Percentages of the first variant's time by which the last rank is late; the first is 0. */
+  /** How late the last rank starts, in percent of the first variant's time. The first entry must be 0. */
   readonly skews?: readonly number[]
-  /** How long to go on, in seconds, with at least `leastRounds` and at most `mostRounds`. */
+  /** The duration of the rounds in seconds, with at least `leastRounds` and at most `mostRounds` rounds. */
   readonly seconds?: number
   readonly leastRounds?: number
   readonly mostRounds?: number
   /** Bytes over which inputs rotate. */
   readonly rotate?: number
-  /** Weights are brought into the target's order before; true by default. */
+  /** True to pack weights into the target's layout first. The default is true. */
   readonly pack?: boolean
-  /** Executions of each variant that are recorded; by default half a second of them, from 15 to 101. */
+  /** The number of recorded executions per variant. By default as many as take half a second, from 15 to 101. */
   readonly recorded?: number
-  /** Of memory for all ranks together, in bytes a second: for what locality costs at most. */
+  /** Memory bandwidth of all ranks together in bytes per second, for the upper bound of the locality tax. */
   readonly bandwidth: number
   readonly seed?: number
-  /** What else the point should say of itself. */
+  /** Additional options to store with the point. */
   readonly choices?: Point['choices']
   readonly onProgress?: (what: string, done: number) => void
-  /** Gets the ledgers of a variant's recorded executions, round by round, the same rounds for all variants. */
+  /** Receives the ledgers of a variant's recorded executions, round by round, with the same rounds for all variants. */
   readonly onLedgers?: (variant: string, ledgers: readonly RunLedger[], skew: number) => void
-  /** Gets all that was recorded. */
+  /** Receives the recorded timeline. */
   readonly onTimeline?: (timeline: Timeline) => void
-  /** Gets what was timed before `interrupt`, which then makes `measure` throw: a part for each skew that was begun. */
+  /** Receives the times measured before `interrupt`, one entry per skew that was begun. `measure` then throws. */
   readonly onInterrupted?: (parts: readonly UnfinishedPoint[]) => void
 }
 
-/** What is known of a point that was interrupted: times in nanoseconds, of every variant in as many rounds. */
+/**
+ * The known times of a point that was interrupted, in nanoseconds, with the same number of rounds for every variant.
+ */
 export interface UnfinishedPoint {
   readonly skew: number
   readonly times: readonly { readonly variant: string; readonly time: Quantity }[]
 }
 
-/** One point for each skew. */
+/** Measures one point per skew. */
 export async function measure<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
   settings: MeasureOptions<Options>,
@@ -112,7 +115,7 @@ export async function measure<Options extends OperationOptions, Contents>(
   })
 }
 
-/** A point in whose first round the interrupt came has no times. */
+/** The complete rounds of an interrupted point. A point that was interrupted in its first round has no times. */
 function unfinished({ skew, laps }: Laps): UnfinishedPoint[] {
   const times = [...laps].flatMap(([variant, own]) =>
     own.length === 0 ? [] : { variant, time: quantityOf(own.map(({ time }) => time)) },
@@ -120,7 +123,10 @@ function unfinished({ skew, laps }: Laps): UnfinishedPoint[] {
   return times.length === 0 ? [] : [{ skew, times }]
 }
 
-/** The mean of all ranks but the last, which is the one that is made late; of a rank alone, its end. */
+/**
+ * The mean end time of all ranks except the last, which is the rank that a skew delays. With one rank, the end time of
+ * that rank.
+ */
 export function punctualOf({ time, ends }: Lap): number {
   const punctual = ends.slice(0, -1)
   return punctual.length === 0 ? time : punctual.reduce((sum, end) => sum + end, 0) / punctual.length
@@ -129,12 +135,12 @@ export function punctualOf({ time, ends }: Lap): number {
 interface Laps {
   readonly skew: number
   readonly ranks: number
-  /** By variant, round by round; all have as many. */
+  /** The times by variant, round by round. All variants have the same number of rounds. */
   readonly laps: ReadonlyMap<string, readonly Lap[]>
   readonly limit: readonly Lap[]
 }
 
-/** Puts laps into `results` as they come. */
+/** Measures all skews and appends the times to `results` as they arrive. */
 async function timed<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
   settings: MeasureOptions<Options>,
@@ -150,7 +156,7 @@ async function timed<Options extends OperationOptions, Contents>(
     const random = randomOrder(seed)
     let usual: ReadonlyMap<string, readonly Lap[]> | undefined
     for (const skew of skews) {
-      // By how much of its time a rank is late follows from what was measured without.
+      // The delay is a percentage of the time that was measured without skew.
       const late = usual ? (skew / 100) * medianOf([...usual.values()][0].map(({ time }) => time)) : 0
       const contestants = await contest.contestants(late)
       let turn = 0
@@ -178,7 +184,7 @@ async function timed<Options extends OperationOptions, Contents>(
 }
 
 interface Recorded {
-  /** By skew and variant. */
+  /** The recorded executions by skew and variant. */
   readonly pictures: readonly ReadonlyMap<string, readonly Picture[]>[]
   readonly unlike: readonly string[]
 }
@@ -208,11 +214,11 @@ async function recorded<Options extends OperationOptions, Contents>(
         ({ name }) => name !== limitName,
       )
       for (let round = 0; round <= count; round++) {
-        // Whoever comes first finds the host still leaving its core: that must not be the same one each time.
+        // The first execution of a batch runs while the host is still leaving its core, so the order must vary.
         const order = random(contestants.length).map((n) => contestants[n])
         const executions = order.map((one) => ({ ...one.at(turn++) }))
         await contest.gate.time(executions)
-        // The first round compiles and warms.
+        // The first round compiles and warms up.
         if (round > 0) order.forEach(({ name }, n) => wanted.set(executions[n], pictures[at].get(name)!))
         onProgress('recording', (at * (count + 1) + round + 1) / (skews.length * (count + 1)))
         await breathe(settings.interrupt)
@@ -233,7 +239,7 @@ async function recorded<Options extends OperationOptions, Contents>(
   }
 }
 
-/** Without the shortest and the longest quarter: one interrupt of the machine would outweigh all others in a mean. */
+/** Drops the shortest and the longest quarter, because a single interruption by the machine would dominate a mean. */
 function middlingHalf(pictures: readonly Picture[]): readonly Picture[] {
   const quarter = Math.floor(pictures.length / 4)
   return [...pictures].sort((a, b) => a.wall - b.wall).slice(quarter, pictures.length - quarter)

@@ -1,6 +1,6 @@
 /**
- * What the processors of one rank did in a window, nanosecond by nanosecond: spans that follow each other without a hole from its
- * beginning to its end, as src/taxes/attribution.ts divides it. After the rank's last kernel it waits for the last rank.
+ * The activity of one rank's processors in a window. Spans follow each other without gaps from the beginning of the
+ * window to its end, divided as in src/taxes/attribution.ts. After its last kernel the rank waits for the last rank.
  */
 import { attribute, type Claims } from '../taxes/attribution.ts'
 import { IdleTime } from '../taxes/idle.ts'
@@ -13,13 +13,13 @@ import type { Picture, RunPart, Span } from './results.ts'
 
 type Tracks = Picture['ranks'][number]['tracks']
 
-/** A part of one rank's timeline, in its own time. */
+/** An interval of one rank's timeline, in that rank's own time. */
 export interface RankWindow {
   readonly from: number
   readonly to: number
-  /** The last end of a kernel on any rank. */
+  /** The latest end of a kernel on any rank. */
   readonly lastEnd: number
-  /** Events of the rank: the kernels that belong to the window, in order of their start. */
+  /** The kernels of the window as events of the rank, ordered by start. */
   readonly kernels: readonly number[]
 }
 
@@ -57,7 +57,7 @@ export function tracksOf(rank: RankTimeline, names: readonly string[], window: R
     named(vacant, () => 'nothing is left to run on any rank'),
     isRecorded,
   )
-  const finish = named(waiting, () => 'done, while the last rank is not')
+  const finish = named(waiting, () => 'finished, waiting for the last rank')
   return attributed.map((parts, n) => {
     const processor = isRecorded ? processors[n] : undefined
     const labels = { ...ofRank, ...labelsInside(rank, names, processor?.tracks ?? [], window, finish) }
@@ -68,7 +68,7 @@ export function tracksOf(rank: RankTimeline, names: readonly string[], window: R
   })
 }
 
-/** What the parts of a processor are in a run. */
+/** Maps the parts of a processor's time to the parts of a run's ledger. */
 const runPart: Readonly<Record<ProcessorPart, RunPart>> = {
   compute: 'useful',
   transfer: 'transfer',
@@ -92,7 +92,7 @@ function idleTimeOf(rank: RankTimeline, names: readonly string[]): IdleTime {
 }
 
 type Named = Omit<Span, 'part'>
-/** Events that say what a part was, and what it was where there is none of them. */
+/** The events that label a part, and the label for times without such an event. */
 type Labels = readonly [events: readonly Named[], otherwise: string]
 
 const interval = (from: number, to: number): Intervals => Float64Array.from(from < to ? [from, to] : [])
@@ -103,7 +103,7 @@ const named = (set: Intervals, label: (to: number) => string): Named[] =>
     label: label(set[2 * i + 1]),
   }))
 
-/** What is said where no program says anything. `pauses` are named by the kernels that end them. */
+/** Labels for times in which no program reports anything. `pauses` are named after the kernels that end them. */
 function labelsOfRank(
   pauses: readonly Named[],
   vacant: readonly Named[],
@@ -127,7 +127,7 @@ function labelsOfRank(
   }
 }
 
-/** What the programs of a processor say. */
+/** Labels from the recorded events of a processor's programs. */
 function labelsInside(
   rank: RankTimeline,
   names: readonly string[],
@@ -137,7 +137,7 @@ function labelsInside(
 ): Readonly<Record<'compute' | 'transfer' | 'communication' | 'wait' | 'copy', Labels>> {
   const inside = (worker: WorkerTrack, kind: Kind): Named[] => eventsIn(rank, names, worker, kind, [from, to])
   const all = (kind: Kind): Named[] => tracks.flatMap((worker) => inside(worker, kind))
-  // Of the programs of a processor, those that are not blocked are what it does.
+  // The activity of a processor is that of its programs that are not blocked.
   const unblocked = tracks.flatMap((worker) =>
     labelled(clip(worker.unblocked, from, to), inside(worker, Kind.annotation), 'a role of the program'),
   )
@@ -171,7 +171,7 @@ function eventsIn(
   return found
 }
 
-/** A set cut where other events are in it; of several at once, the one that started last. */
+/** Splits a set of intervals at the events in it. If several events overlap, the one that started last is the label. */
 function labelled(set: Intervals, events: readonly Named[], otherwise: string): Named[] {
   const sorted = [...events].sort((a, b) => a.from - b.from || b.to - a.to)
   const spans: Named[] = []
@@ -189,7 +189,7 @@ function labelled(set: Intervals, events: readonly Named[], otherwise: string): 
   return spans
 }
 
-/** In order, relative to the window, and those that say the same and touch made one. */
+/** Sorts spans, makes them relative to the window, and joins adjacent spans with the same part and label. */
 function finished(spans: readonly Span[], origin: number): Span[] {
   const joined: Span[] = []
   for (const { from, to, part, label } of [...spans].sort((a, b) => a.from - b.from)) {

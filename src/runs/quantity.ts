@@ -1,4 +1,7 @@
-/** Samples as a median with a 95 % interval by order statistics, which assumes nothing about how they are distributed. */
+/**
+ * Summarises samples as a median with a 95 % confidence interval from order statistics, which assumes nothing about
+ * their distribution.
+ */
 import type { Quantity } from './results.ts'
 
 export function quantityOf(samples: readonly number[]): Quantity {

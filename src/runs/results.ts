@@ -1,98 +1,117 @@
 /**
- * What measuring an operation gives: for every point (a shape, a number of ranks, a skew) each variant's time, its taxes and
- * how far it is from right. It is plain data: `arke bench --json` prints it, the report draws it, `auto` chooses by it.
- * Times are nanoseconds.
+ * The results of measuring an operation. For every point (a shape, a number of ranks, a skew) they hold the time, the
+ * taxes and the numerical deviation of each variant. Results are plain data: `arke bench --json` prints them, the
+ * report draws them, and `auto` chooses by them. Times are in nanoseconds.
  */
 
-/** A median with its 95 % interval, by order statistics. */
+/** A median with its 95 % confidence interval from order statistics. */
 export interface Quantity {
   readonly median: number
   readonly interval: readonly [low: number, high: number]
   readonly samples: number
 }
 
-/** The parts of an execution's wall time, each with what it is. They add up. */
+/** The parts of an execution's wall time, each with a description. The parts add up to wall time. */
 export const runParts = {
   useful: 'kernels compute, or read and write memory of their own rank',
-  launch: 'no program runs on the rank: its next kernel is being launched, or starts',
-  wait: 'blocked at a flag, or done while the last rank is not',
-  transfer: 'copying from or to another rank, or in a kernel that only moves data, with nothing else to do',
-  other: 'another worker of the rank has a program and this one has none, and what cannot be attributed',
+  launch: 'no program runs on the rank: its next kernel is being launched or is starting',
+  wait: 'blocked at a flag, or finished and waiting for the last rank',
+  transfer:
+    'copying from or to another rank, or running a kernel that only moves data, with nothing else to do',
+  other:
+    'this worker has no program while another worker of the rank has one; also time that cannot be attributed',
 } as const
 export type RunPart = keyof typeof runParts
 export const runPartNames = Object.keys(runParts) as readonly RunPart[]
 
-/** Bytes that one kernel of an execution writes to its rank's memory for a later one to read back. */
+/** Bytes that one kernel of an execution writes to its rank's memory and a later kernel reads back. */
 export interface RunLocality {
   readonly bytes: number
-  /** Of useful time: from 0, where all of it stays in a cache, to bytes over the memory's bandwidth. */
+  /**
+   * Bounds on the locality tax, which is part of useful time. The lower bound is 0, for data that stays in a cache. The
+   * upper bound is bytes divided by memory bandwidth.
+   */
   readonly time: readonly [low: number, high: number]
 }
 
-/** Where the time went, from the opening of the gate to the end of the last rank. */
+/** The division of an execution's time, from the opening of the gate to the end of the last rank. */
 export interface RunLedger {
   readonly wall: number
   readonly parts: Readonly<Record<RunPart, number>>
   readonly locality: RunLocality
 }
 
-/** A time in which a worker did one thing, from the opening of the gate on. */
+/** An interval in which a worker did one thing. Times count from the opening of the gate. */
 export interface Span {
   readonly from: number
   readonly to: number
   readonly part: RunPart
-  /** The kernel and its program, the flag and its owner, the bytes and their peer, with the author's line. */
+  /** The kernel and its program, the flag and its owner, or the bytes and their peer, with the source line. */
   readonly label: string
 }
 
-/** One execution, to look at. */
+/** One recorded execution, for display. */
 export interface Picture {
   readonly wall: number
   readonly ranks: readonly {
     readonly rank: number
     readonly ledger: RunLedger
-    /** One for each worker of the rank. */
+    /** One track per worker of the rank. */
     readonly tracks: readonly { readonly name: string; readonly spans: readonly Span[] }[]
   }[]
 }
 
-/** The largest difference from the float64 reference, over all ranks, and what the dtype allows. */
+/** The largest difference from the float64 reference over all ranks, and the bound that the dtype allows. */
 export interface Deviation {
   readonly largest: number
   readonly bound: number
-  /** Where not all rows of the output were compared: how many, chosen at random. */
+  /**
+   * The number of rows that were compared, chosen at random, and the number of all rows. Absent if all rows were
+   * compared.
+   */
   readonly sample?: { readonly rows: number; readonly of: number }
 }
 
 export interface VariantResult {
   readonly variant: string
-  /** From the opening of the gate to the end of the last rank. */
+  /** The time from the opening of the gate to the end of the last rank. */
   readonly time: Quantity
-  /** To the ends of all ranks but the last, the one that a skew delays: their mean. What a straggler costs the others. */
+  /**
+   * The mean time to the end of all ranks except the last, which is the rank that a skew delays. Shows what a straggler
+   * costs the other ranks.
+   */
   readonly punctual: Quantity
-  /** How many times faster than `bsp`, round by round; null for `bsp` itself and where it was not measured. */
+  /** The speed-up over `bsp`, round by round. Null for `bsp` itself, and if `bsp` was not measured. */
   readonly speedup: Quantity | null
-  /** The limit over this time, round by round: 1 is the best there is. */
+  /** The time of the lower bound divided by this variant's time, round by round. 1 is the best possible value. */
   readonly ofLimit: Quantity
-  /** What the host did to enqueue one execution; not part of `time`. */
+  /** The host time to enqueue one execution. Not part of `time`. */
   readonly host: Quantity
   readonly deviation: Deviation
   readonly launches: number
   readonly remoteBytes: number
-  /** Means over all ranks of recorded executions, the middling half of them; recorded apart from what `time` was measured on. */
+  /**
+   * The mean over all ranks of the recorded executions, without the shortest and longest quarter. Recorded separately
+   * from the executions that `time` was measured on.
+   */
   readonly ledger: RunLedger
-  /** Beside what recorded executions took, so that a reader sees what recording cost. */
+  /** The time of the recorded executions, which shows the overhead of recording. */
   readonly recorded: Quantity
-  /** A recorded execution of middling length. */
+  /** The recorded execution of median length. */
   readonly picture: Picture
 }
 
-/** How contended the processors were before the variants ran, while this process slept. Null: the system does not report it. */
+/**
+ * The contention of the processors before the variants ran, while this process slept. A field is null if the system
+ * does not report it.
+ */
 export interface Contention {
-  /** How long it was measured, in nanoseconds. */
+  /** The duration of the measurement in nanoseconds. */
   readonly interval: number
   readonly cores: number
-  /** Steal time: the share of processor time that a hypervisor gave to other machines. Some hypervisors always report 0. */
+  /**
+   * Steal time: the share of processor time that a hypervisor gave to other machines. Some hypervisors always report 0.
+   */
   readonly steal: number | null
   /** The run queue: the mean number of other threads on the machine that ran or were ready to run. */
   readonly runnable: number | null
@@ -100,23 +119,28 @@ export interface Contention {
 
 export interface Point {
   readonly operation: string
-  /** Such as { M: 64, N: 1024, K: 2048 }. */
+  /** The extents, such as { M: 64, N: 1024, K: 2048 }. */
   readonly shape: Readonly<Record<string, number>>
-  /** What else was chosen, such as { shard: 'K' }. */
+  /** Other options of the point, such as { shard: 'K' }. */
   readonly choices: Readonly<Record<string, string | number | boolean>>
   readonly dtype: string
   readonly ranks: number
-  /** By how many percent of `bsp`'s time the last rank started late. */
+  /** How late the last rank started, in percent of the time of `bsp`. */
   readonly skew: number
-  /** Measured once for all skews of a shape. */
+  /** The contention, measured once for all skews of a shape. */
   readonly contention: Contention
-  /** What no variant can go below, measured beside them: its name, such as "GEMM on data already gathered". */
+  /**
+   * The lower bound on the time of every variant, measured in the same rounds. Its name is, for example, "GEMM on data
+   * already gathered".
+   */
   readonly limit: { readonly name: string; readonly time: Quantity }
-  /** From bulk synchronous to fused. */
+  /** The variants, ordered from bulk synchronous to fused. */
   readonly variants: readonly VariantResult[]
-  /** How kernels that the ledgers are of differ from those that were timed; none: only by what they write down. */
+  /**
+   * The differences between the kernels of the ledgers and the timed kernels. Empty if they differ only by recording.
+   */
   readonly recordedUnlike: readonly string[]
-  /** Which variant would be chosen here, and why. */
+  /** The variant that `auto` chooses at this point, and the reason. */
   readonly auto: { readonly variant: string; readonly reason: string } | null
 }
 
@@ -126,16 +150,16 @@ export interface BenchResult {
   readonly machine: {
     readonly node: string
     readonly platform: string
-    /** On a GPU: its name, and the multiprocessors of all ranks. */
+    /** The processor's name. On a GPU, its name and the multiprocessors of all ranks. */
     readonly processor: string
     readonly cores: number
-    /** Of memory, measured by reading more than the caches hold; bytes a second. */
+    /** Memory bandwidth in bytes per second, measured by reading more data than the caches hold. */
     readonly bandwidth: number
-    /** The shortest time that the clock shows. */
+    /** The resolution of the clock in nanoseconds. */
     readonly tick: number
   }
   readonly points: readonly Point[]
   readonly warnings: readonly string[]
-  /** A signal ended it before all points were measured. */
+  /** Present if a signal ended the run before all points were measured. */
   readonly interrupted?: true
 }

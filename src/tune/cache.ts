@@ -1,20 +1,21 @@
 /**
- * What was tuned on this machine: one file, `tuned.json` in the folder of caches. A file that is no such table is ignored, with a
- * warning; it is replaced as a whole, so that a reader finds the old one or the new one.
+ * The tuned tiles of this machine, stored in the file `tuned.json` in the cache folder. A file that is not a valid
+ * table is ignored with a warning. The file is replaced atomically, so that a reader finds either the old or the new
+ * table.
  */
 import { withTiles, type Asked, type Numbers, type Table, type Tables } from './tables.ts'
 import { cachePath, readText, replaceText } from './node.ts'
 
 let known: { readonly path: string; readonly tables: Tables } | undefined
 
-/** Read once a process. */
+/** The tuned tables. The file is read once per process. */
 export function tunedHere(): Tables {
   const path = cachePath()
   if (known?.path !== path) known = { path, tables: readTables(path) }
   return known.tables
 }
 
-/** Adds to what the file has by now; gives its path. */
+/** Adds tuned tiles to the current contents of the file. Returns the path of the file. */
 export function remember(found: readonly { asked: Asked; tiles: Numbers }[]): string {
   const path = cachePath()
   const tables = withTiles(readTables(path), found)
@@ -30,9 +31,11 @@ function readTables(path: string): Tables {
     const found: unknown = JSON.parse(text)
     if (isRecordOf(isTable)(found)) return found
   } catch {
-    // It is no JSON, and so no table.
+    // The file is not JSON, so it is not a table.
   }
-  console.warn(`arke: ${path} is no table of tiles and is ignored: run arke tune again, or remove it`)
+  console.warn(
+    `arke: ${path} is ignored because it is not a table of tiles: run arke tune again, or remove the file`,
+  )
   return {}
 }
 

@@ -1,7 +1,10 @@
 /**
- * Tiles worth trying, the default first. What a target refuses is not left out here for every reason it may have: whoever tries
- * them finds out. In scratch memory: tiles that it and the registers hold, in numbers that keep multiprocessors busy to the end; with
- * several numbers of stages: ranks that share a device's memory keep step better when each has less under way.
+ * Candidate tiles for tuning, the default first. The list may contain tiles that a target rejects; tuning finds out by
+ * trying them.
+ *
+ * On machines with scratch memory, the candidates are tiles that fit that memory and the registers, with enough tiles
+ * to keep the multiprocessors busy to the end. Several numbers of stages are tried, because ranks that share a device's
+ * memory are less skewed when each has fewer loads in flight.
  */
 import { stageBytes, tileMemory, tileRows, usesMatrixUnit } from '../ops/limits.ts'
 import type { ProductShape, Tiles } from '../ops/tiles.ts'
@@ -11,7 +14,9 @@ import type { Numbers } from './tables.ts'
 const columns = [32, 64, 112, 128, 224, 256]
 const depths = [64, 128, 256]
 const mostStages = 12
-/** Of the best: how busy the multiprocessors must be, on average over all rounds of tiles. */
+/**
+ * The minimum utilisation of the multiprocessors, averaged over all rounds of tiles, relative to the best candidate.
+ */
 const leastBusy = 0.75
 
 export function productCandidates(machine: Machine, shape: ProductShape, fallback: Tiles): Tiles[] {
@@ -22,7 +27,8 @@ export function productCandidates(machine: Machine, shape: ProductShape, fallbac
   const rows = tileRows(m).filter((BM) => isOnUnit || (BM >= 16 && BM <= 64))
   const tiles = rows.flatMap((BM) =>
     columns
-      // No tile of zeros; and the matrix unit reads panels of 32 columns alone, without which 128 rows do not fit the registers.
+      // Skip tiles that contain only padding. Products of 128 rows fit the registers only if the matrix unit reads
+      // panels of 32 columns.
       .filter((BN) => BN < 2 * n && (BM < 128 || BN % 32 === 0))
       .map((BN) => ({ BM, BN, busy: busyShare(Math.ceil(m / BM) * Math.ceil(n / BN), multiprocessors) })),
   )
@@ -39,18 +45,18 @@ export function productCandidates(machine: Machine, shape: ProductShape, fallbac
   return unique([fallback, ...candidates])
 }
 
-/** Of the time of all rounds, each of a tile on every multiprocessor, what has tiles. */
+/** The share of multiprocessors with a tile, averaged over all rounds, where a round is one tile per multiprocessor. */
 function busyShare(tiles: number, multiprocessors: number): number {
   return tiles / (Math.ceil(tiles / multiprocessors) * multiprocessors)
 }
 
-/** As many as fit for one program on a processor and for two, and a number between. */
+/** The numbers of stages that fit for one program per processor, for two programs, and one number in between. */
 export function stagesFor(machine: Machine, bytes: number): number[] {
   const fitting = [1, 2 / 3, 1 / 2].map((share) => Math.floor((share * tileMemory(machine)) / bytes))
   return fitting.map((stages) => Math.min(stages, mostStages)).filter((stages) => stages >= 2)
 }
 
-/** In caches: each extent halved and doubled, as far as there is something to cut. */
+/** For machines with caches: each extent halved and doubled, as long as the tiles still divide the matrices. */
 function aroundProduct({ m, n, k }: ProductShape, fallback: Tiles): Tiles[] {
   const { BM, BN, BK } = fallback
   return [

@@ -1,28 +1,31 @@
 /**
- * Which tiles an operation takes: those that its caller gives; those that were measured on this machine (`arke tune`); those that
- * are shipped for the device; what the operation's own rule says. Where the class of a shape was not measured, the nearest one is
- * taken, up to two doublings away, if its tiles do for the shape.
+ * Chooses the tiles of an operation. The order of precedence is: tiles given by the caller, tiles tuned on this machine
+ * (`arke tune`), tiles shipped for the device, and the operation's own rule. If the class of a shape was not measured,
+ * the nearest measured class is used, up to two doublings away, if its tiles are legal for the shape.
  */
 import { tunedHere } from './cache.ts'
 import { shippedTables } from './shipped.ts'
 import { classOf, settingOf, type Asked, type Numbers, type Tables } from './tables.ts'
 
-/** How an operation's tiles are chosen. */
+/** The tile choice of an operation. */
 export interface Tiling<Tiles extends Numbers = Numbers> {
   readonly asked: Asked
-  /** By rule, around those that are given. */
+  /** Tiles by rule, consistent with the given ones. */
   fallback(given?: Partial<Tiles>): Tiles
-  /** Whether tiles that were measured for another shape do for this one. */
+  /** True if tiles that were measured for another shape may be used for this one. */
   isLegal(tiles: Tiles): boolean
-  /** Those worth trying, the fallback first. */
+  /** The tiles worth trying, with the fallback first. */
   candidates(): readonly Tiles[]
-  /** Names of numbers that may be 0. */
+  /** The names of tile parameters that may be 0. */
   readonly mayBeZero?: readonly string[]
 }
 
 export type TilesFrom = 'given' | 'tuned here' | `shipped for ${string}` | 'default'
 
-/** The nearest first; of two as near the larger, whose tiles waste least. */
+/**
+ * Distances in doublings, nearest first. Of two equally near classes the larger comes first, because its tiles waste
+ * less.
+ */
 const distances = [0, 1, -1, 2, -2]
 
 export function tilesFor<Tiles extends Numbers>(
@@ -55,7 +58,10 @@ export function tilesFor<Tiles extends Numbers>(
   return { tiles: fallback, tilesFrom: 'default' }
 }
 
-/** What was measured for it, or for the other numbers of its size: they move and multiply alike. */
+/**
+ * The settings to look up: the requested dtype, then the other dtype of the same size, because both move and multiply
+ * equally fast.
+ */
 function settingsOf(asked: Asked): string[] {
   const alike = { bf16: 'f16', f16: 'bf16' }[asked.dtype]
   return [asked.dtype, ...(alike ? [alike] : [])].map((dtype) => settingOf({ ...asked, dtype }))

@@ -1,36 +1,42 @@
 /**
- * The fastest of many, by successive halving: all take turns for a few rounds, the faster half goes on for more, until one is left.
- * That one meets the first of all, the default, and takes its place only where the whole interval of their ratio says that it is
+ * Finds the fastest of many contenders by successive halving. All contenders run interleaved for a few rounds, then the
+ * faster half continues with more rounds, until one is left. The last contender is finally compared with contender 0,
+ * the default. It replaces the default only if the whole confidence interval of their time ratio shows that it is
  * faster.
  */
 import { medianOf, quantityOf } from '../runs/quantity.ts'
 import type { Quantity } from '../runs/results.ts'
 
-/** How long to go on, in seconds, with at least and at most so many rounds. */
+/** The duration in seconds, with limits on the number of rounds. */
 export interface Effort {
   readonly seconds: number
   readonly leastRounds: number
   readonly mostRounds: number
 }
 
-/** Times of contenders that took turns, round by round: as many of each. After an interrupt, of the rounds that were complete. */
+/**
+ * Measures contenders in interleaved rounds and returns their times round by round, equally many for each contender.
+ * After an interrupt, only complete rounds are returned.
+ */
 export type TimeInTurns = (
   contenders: readonly number[],
   effort: Effort,
 ) => Promise<readonly (readonly number[])[]>
 
 export interface Halved {
-  /** 0, the default, unless another is faster beyond doubt. */
+  /** The winner: 0, the default, unless another contender is significantly faster. */
   readonly best: number
   readonly time: Quantity
   readonly fallback: Quantity
-  /** How many times as fast as the default. */
+  /** The speed-up over the default. */
   readonly speedup: Quantity
-  /** Interrupted: `best` is the fastest so far, which may be by chance. */
+  /**
+   * Present after an interrupt: `best` is the fastest so far, and the difference may not be statistically significant.
+   */
   readonly interrupted?: true
 }
 
-/** Of the seconds, what goes into the last meeting. */
+/** The share of the time that is spent on the final comparison with the default. */
 const lastShare = 0.4
 
 export async function halve(
@@ -49,7 +55,7 @@ export async function halve(
     const found = await time(left, { seconds: share, leastRounds: 3, mostRounds: 5 * 2 ** level })
     left.forEach((contender, place) => samples[contender].push(...found[place]))
     if (interrupt?.aborted) return fastestSoFar(samples, left, interrupt)
-    // All that are left were in the same rounds.
+    // All remaining contenders ran in the same rounds, so their medians are comparable.
     const medians = new Map(left.map((contender) => [contender, medianOf(samples[contender])]))
     left = [...left].sort((a, b) => medians.get(a)! - medians.get(b)!).slice(0, Math.ceil(left.length / 2))
   }
@@ -64,7 +70,9 @@ export async function halve(
   return { best: 0, time: fallback, fallback, speedup: quantityOf(usual.map(() => 1)) }
 }
 
-/** Of those that are left, by the rounds so far; throws the reason of the interrupt where there was none. */
+/**
+ * The fastest remaining contender by the rounds so far. Throws the reason of the interrupt if no round was complete.
+ */
 function fastestSoFar(
   samples: readonly (readonly number[])[],
   left: readonly number[],
@@ -74,7 +82,7 @@ function fastestSoFar(
   if (usual.length === 0) throw interrupt.reason
   const fallback = quantityOf(usual)
   const best = left.reduce((a, b) => (medianOf(samples[b]) < medianOf(samples[a]) ? b : a))
-  // The first rounds were everybody's.
+  // All contenders took part in the first rounds, so the rounds of both lists correspond.
   const speedup = quantityOf(usual.map((taken, round) => taken / samples[best][round]))
   return { best, time: quantityOf(samples[best]), fallback, speedup, interrupted: true }
 }

@@ -1,4 +1,4 @@
-/** What tuning asks of Node: one file that is kept. The only file here that knows Node. */
+/** The file access of tuning. Only this file of the folder uses Node's API. */
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -9,7 +9,7 @@ export function cachePath(): string {
   return join(process.env['ARKE_CACHE'] || join(caches, 'arke'), 'tuned.json')
 }
 
-/** Undefined where there is no such file, or none that can be read. */
+/** The contents of a file, or undefined if it does not exist or cannot be read. */
 export function readText(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8')
@@ -18,7 +18,7 @@ export function readText(path: string): string | undefined {
   }
 }
 
-/** Written aside and renamed. */
+/** Replaces a file atomically: writes a temporary file and renames it. */
 export function replaceText(path: string, text: string): void {
   mkdirSync(dirname(path), { recursive: true })
   const aside = `${path}.${process.pid}`

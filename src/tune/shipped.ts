@@ -1,4 +1,7 @@
-/** The tuned tiles that Arke ships, by device name. Only `bench/gpu/tune.ts` and `arke tune --write` produce these tables. */
+/**
+ * The tuned tiles that Arke ships, by device name. Only `bench/gpu/tune.ts` and `arke tune --write` produce these
+ * tables.
+ */
 import { h200 } from './h200.ts'
 import type { Tables } from './tables.ts'
 

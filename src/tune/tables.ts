@@ -1,36 +1,36 @@
 /**
- * Tables of tiles: by device, setting and class of shapes. A class stands for the shapes whose growing extents, such as rows and
- * tokens, have the same next power of two; all others count as they are.
+ * Tables of tiles by device, setting and class of shapes. A class groups shapes whose growing extents, such as rows and
+ * tokens, round up to the same power of two. All other extents must be equal.
  */
 export type Numbers = Readonly<Record<string, number>>
 
-/** What tiles are chosen for. */
+/** The properties that tiles are chosen for. */
 export interface Asked {
   readonly operation: string
   readonly variant?: string
   readonly shard?: string
   readonly dtype: string
   readonly ranks: number
-  /** Of a rank: multiprocessors of a GPU, worker threads of a CPU. */
+  /** Processors per rank: multiprocessors of a GPU, or worker threads of a CPU. */
   readonly processors: number
-  /** The name of a rank's GPU, or the target's. */
+  /** The name of a rank's GPU, or of the target. */
   readonly device: string
   readonly shape: Numbers
 }
 
-/** What was measured on a device: tiles by setting, such as `allGatherGemm pull K bf16 8x16`, and class of shapes. */
+/** The tiles measured on one device, by setting, such as `allGatherGemm pull K bf16 8x16`, and class of shapes. */
 export type Table = Readonly<Record<string, Readonly<Record<string, Numbers>>>>
-/** By the name of the device. */
+/** Tables by the name of the device. */
 export type Tables = Readonly<Record<string, Table>>
 
 export const settingOf = ({ operation, variant, shard, dtype, ranks, processors }: Asked): string =>
   [operation, variant, shard, dtype, `${ranks}x${processors}`].filter(Boolean).join(' ')
 
 const growing = ['M', 'batch', 'tokens']
-/** Those of them along which neighbours are alike. */
+/** The growing extents for which tiles of a neighbouring class may be used. */
 const neighbouring = ['M', 'tokens']
 
-/** Some doublings away. */
+/** The class of a shape, or the class a number of doublings away from it. */
 export function classOf(shape: Numbers, doublings = 0): string {
   const extents = Object.entries(shape).map(([name, extent]) => {
     const power = Math.ceil(Math.log2(extent)) + (neighbouring.includes(name) ? doublings : 0)
@@ -39,7 +39,7 @@ export function classOf(shape: Numbers, doublings = 0): string {
   return namedNumbers(Object.fromEntries(extents))
 }
 
-/** The tables with what was found put in its place; settings and classes in order. */
+/** Returns the tables with the found tiles added. Settings and classes are sorted. */
 export function withTiles(tables: Tables, found: readonly { asked: Asked; tiles: Numbers }[]): Tables {
   const all: Record<string, Record<string, Record<string, Numbers>>> = {}
   const put = (device: string, setting: string, name: string, tiles: Numbers): void => {
@@ -54,7 +54,7 @@ export function withTiles(tables: Tables, found: readonly { asked: Asked; tiles:
 
 const inOrder = new Intl.Collator('en', { numeric: true })
 
-/** The same names, sorted, numbers in them by their size. */
+/** Maps a record's values and sorts its names, with numbers in names compared by value. */
 function mapped<From, To>(
   record: Readonly<Record<string, From>>,
   to: (value: From) => To,
@@ -63,7 +63,7 @@ function mapped<From, To>(
   return Object.fromEntries(names.map((name) => [name, to(record[name])]))
 }
 
-/** The table of a device as a source file. */
+/** Formats the table of a device as a TypeScript source file. */
 export function tableSource(name: string, device: string, table: Table): string {
   const lines = Object.entries(table).flatMap(([setting, classes]) => [
     `  '${setting}': {`,
@@ -72,14 +72,14 @@ export function tableSource(name: string, device: string, table: Table): string 
     ),
     '  },',
   ])
-  return `/** Tiles that were the fastest on ${device}, by setting and class of shapes, as tuning writes them. */
+  return `/** The fastest tiles on ${device}, by setting and class of shapes. Written by tuning. */
 import type { Table } from './tables.ts'
 
 export const ${name}: Table = {${lines.length === 0 ? '' : `\n${lines.join('\n')}\n`}}
 `
 }
 
-/** Such as `M=64 N=1024`. */
+/** Formats named numbers, such as `M=64 N=1024`. */
 export const namedNumbers = (numbers: Numbers, is = '=', between = ' '): string =>
   Object.entries(numbers)
     .map(([name, value]) => `${name}${is}${value}`)

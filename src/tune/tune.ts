@@ -1,6 +1,7 @@
 /**
- * The fastest tiles of an operation on a world: every candidate is compared with the reference first, then they take turns behind
- * the gate, on inputs that take turns over more memory than the caches hold. What a target refuses, or computes wrongly, is dropped.
+ * Finds the fastest tiles of an operation on a world. Every candidate is first compared with the reference. Then the
+ * candidates run interleaved behind the start gate, on inputs that rotate over more memory than the caches hold.
+ * Candidates that a target rejects or computes wrongly are dropped.
  */
 import { KernelError } from '../ir/site.ts'
 import type { Operation, OperationDefinition, OperationOptions } from '../ops/operation.ts'
@@ -14,23 +15,26 @@ import { halve, type TimeInTurns } from './halving.ts'
 import type { Asked, Numbers } from './tables.ts'
 
 export interface TuneOptions<Options extends OperationOptions> {
-  /** With the variant, without tiles. */
+  /** The options with the variant and without tiles. */
   readonly options: Options
-  /** For all rounds together. */
+  /** The duration of all rounds together, in seconds. */
   readonly seconds: number
   /** The host's clock in nanoseconds. */
   readonly now: () => number
-  /** Every worker of every rank has a core of its own, so that gates may spin. */
+  /** True if every worker of every rank has its own core, so that gates may spin. */
   readonly spin: boolean
   /** Bytes over which inputs rotate. */
   readonly rotate?: number
-  /** Weights are brought into the target's order before; true by default. */
+  /** True to pack weights into the target's layout first. The default is true. */
   readonly pack?: boolean
   readonly seed?: number
-  /** Ends it early: with the best so far, or, before anything was timed, by throwing its reason. */
+  /**
+   * Ends tuning early. The result is then the fastest so far. If nothing was timed yet, `tune` throws the reason of the
+   * signal.
+   */
   readonly interrupt?: AbortSignal
   readonly onProgress?: (what: string, done: number) => void
-  /** Told what one execution with the chosen tiles launches. */
+  /** Receives the launches of one execution with the chosen tiles. */
   readonly onChosen?: (launches: readonly Launch[]) => void
 }
 
@@ -39,21 +43,21 @@ export interface Dropped {
   readonly why: string
 }
 
-/** Times are nanoseconds. */
+/** The result of tuning. Times are in nanoseconds. */
 export interface Tuned {
   readonly asked: Asked
   readonly fallback: { readonly tiles: Numbers; readonly time: Quantity }
-  /** The default itself, unless another is faster beyond doubt. */
+  /** The default tiles, unless other tiles are significantly faster. */
   readonly best: { readonly tiles: Numbers; readonly time: Quantity }
-  /** How many times as fast as the default. */
+  /** The speed-up over the default. */
   readonly speedup: Quantity
   readonly tried: number
   readonly dropped: readonly Dropped[]
-  /** `best` is the fastest so far, and not known to be faster than the default. */
+  /** Present after an interrupt: `best` is the fastest so far and may not be significantly faster than the default. */
   readonly interrupted?: true
 }
 
-/** Sets of inputs, where each is small: every candidate is made on each. */
+/** The most sets of inputs, reached if each set is small. Every candidate is made on every set. */
 const mostSets = 8
 
 export async function tune<Options extends OperationOptions, Contents>(
@@ -129,7 +133,7 @@ export async function tune<Options extends OperationOptions, Contents>(
       definition.make(onlySeen, { ...options, tiles: best, stream: stream.id }, sets[0].inputs).launch()
       settings.onChosen(launched)
     } catch (error) {
-      // The candidates may have left no memory for one more; what was found stands.
+      // The candidates may have left no memory for another operation. The tuning result is still valid.
       if (!isAboutTiles(error)) throw error
     }
   }
@@ -147,14 +151,17 @@ export async function tune<Options extends OperationOptions, Contents>(
 const isAboutTiles = (error: unknown): error is Error =>
   [KernelError, WorldError, RangeError, WrongResult].some((kind) => error instanceof kind)
 
-/** A product behind a gather is timed alone: tiles are its own, and the gather only adds noise. */
+/**
+ * The part of an operation that tuning times. Of `bsp` with a gather, only the product is timed: the tiles belong to
+ * it, and the gather only adds noise.
+ */
 export function timedPart(operation: Pick<Operation, 'variant' | 'steps' | 'launch'>): Timed {
   const { steps, variant } = operation
   const multiply = variant === 'bsp' ? steps.find(({ name }) => name === 'multiply') : undefined
   return multiply ? { launches: 1, launch: () => multiply.launch() } : executionOf(operation)
 }
 
-/** Contenders in a random order every round; the first round does not count. */
+/** Times contenders in a random order every round. The first round is not counted. */
 function turnsOf(
   gate: (executions: readonly Timed[]) => Promise<readonly Lap[]>,
   contenders: readonly (readonly Timed[])[],

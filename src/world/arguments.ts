@@ -1,4 +1,4 @@
-/** What is checked of a launch on every target: that the arguments are those the kernel wants, and the grid a number. */
+/** Validates the arguments, grid and stream of a launch, in the same way on every target. */
 import type { Kernel } from '../lang/kernel.ts'
 import {
   WorldError,
@@ -12,11 +12,14 @@ import {
 
 export type Handle = SymmetricTensor | SymmetricFlags | PackedTensor
 
-/** What a rank passes. */
+/** The argument that a rank passes: the given value, or the result of the given function for that rank. */
 export const argumentOf = (given: unknown, rank: number): unknown =>
   typeof given === 'function' ? (given as (rank: number) => unknown)(rank) : given
 
-/** `wrongHandle` says what is wrong with a handle that is not one of the world's. */
+/**
+ * Throws unless the arguments match the parameters of the kernel. `wrongHandle` returns the problem with a handle, or
+ * undefined if there is none.
+ */
 export function expectArguments(
   kernel: Kernel,
   args: Readonly<Record<string, unknown>>,
@@ -47,14 +50,17 @@ export function expectArguments(
       if (handle.kind !== 'flags' && param.kind === 'tensor' && handle.dtype !== param.dtype)
         wrong(`holds ${handle.dtype}, the kernel wants ${param.dtype}`)
       if (handle.kind === 'flags' && param.kind === 'flags' && handle.arrivals !== param.arrivals)
-        wrong(`counts ${handle.arrivals} arrivals an epoch, the kernel wants ${param.arrivals}`)
+        wrong(`counts ${handle.arrivals} arrivals per epoch, the kernel wants ${param.arrivals}`)
     }
   }
   for (const name of Object.keys(args))
     if (!Object.hasOwn(kernel.params, name)) throw new WorldError(`${kernel.name} has no argument ${name}`)
 }
 
-/** Targets take two tensor parameters for two tensors. `memory` is what an argument is stored in, or a number. */
+/**
+ * Throws if two parameters refer to the same memory and the kernel writes it, because targets assume that parameters do
+ * not alias. `memory` maps each argument to its storage, or to a number for scalars.
+ */
 export function expectDistinct(
   kernel: string,
   writes: ReadonlySet<string>,
@@ -72,18 +78,23 @@ export function expectDistinct(
   }
 }
 
-/** Programs on a rank. */
+/** The number of programs of a launch on a rank. */
 export function gridOf(grid: PerRank<number> | 'resident', rank: number, resident: number): number {
   const programs = grid === 'resident' ? resident : typeof grid === 'function' ? grid(rank) : grid
   if (!Number.isInteger(programs) || programs < 0)
-    throw new WorldError(`a grid of ${programs} programs on rank ${rank}`)
+    throw new WorldError(
+      `a grid of ${programs} programs on rank ${rank}: it must be a whole number, 0 or more`,
+    )
   return programs
 }
 
 export const streamNumber = (stream: LaunchOptions['stream']): number =>
   stream === undefined ? 0 : typeof stream === 'number' ? stream : stream.id
 
-/** Launches that may wait for each other do not queue up behind each other. */
+/**
+ * Throws if two launches of a co-launch set are on the same stream of the same rank, where one would queue behind the
+ * other.
+ */
 export function expectApart(
   launches: readonly { readonly kernel: { readonly name: string }; readonly options: LaunchOptions }[],
   everyRank: readonly number[],
@@ -103,5 +114,6 @@ export function expectApart(
 
 export function expectStream(stream: Stream | number | undefined): void {
   const number = streamNumber(stream)
-  if (!Number.isInteger(number) || number < 0) throw new WorldError(`there is no stream ${number}`)
+  if (!Number.isInteger(number) || number < 0)
+    throw new WorldError(`there is no stream ${number}: it must be a whole number, 0 or more`)
 }

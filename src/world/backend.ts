@@ -1,13 +1,15 @@
 /**
- * What a target that runs kernels is to its world (heapWorld.ts): its memory, its queues and its code. Contract:
+ * The interface between a world (heapWorld.ts) and a target that runs kernels: its memory, its queues and its code.
+ * Contract:
  *
- *   memory   a heap on every rank; an offset means the same place on each. Calls have done their work when they return, and are in no
- *            order with launches.
- *   queues   launches of a stream on a rank follow each other. Nothing here waits for them but what returns a promise, and `enqueue`
- *            where a queue is full. After a stop everything throws until `reset`.
- *   code     `load` compiles what is not compiled yet; what it gives is good for all launches with these handles.
+ *   memory   There is one heap per rank, and allocations have the same offset on each. Calls complete before they
+ *            return. They are not ordered with launches.
+ *   queues   Launches of a stream run in order on each rank. Only functions that return a promise wait for launches,
+ *            except that `enqueue` waits while a queue is full. After a stop every call throws until `reset`.
+ *   code     `load` compiles a kernel unless it is already compiled. Its result serves all launches with the same
+ *            handles.
  *
- * The world has checked handles, ranks, streams and arguments before it calls.
+ * The world validates handles, ranks, streams and arguments before it calls the backend.
  */
 import type { StorageDType } from '../ir/dtype.ts'
 import type { KernelIR } from '../ir/node.ts'
@@ -18,7 +20,7 @@ import type { Given } from './launchTraffic.ts'
 import type { Waiting } from './residency.ts'
 import type { SymmetricFlags } from './world.ts'
 
-/** An allocation, on every rank's heap. */
+/** A tensor allocated at the same offset on every rank's heap. */
 export interface HeapTensor {
   readonly kind: 'tensor'
   readonly dtype: StorageDType
@@ -26,7 +28,10 @@ export interface HeapTensor {
   readonly offset: number
   readonly bytes: number
 }
-/** The words of its flags, then its epochs: two words, how many launches have signalled and how many have waited. */
+/**
+ * A flag set on every rank's heap: the words of its flags, followed by two epoch words. The epoch words count the
+ * launches that have signalled and the launches that have waited.
+ */
 export interface HeapFlags {
   readonly kind: 'flags'
   readonly shape: readonly number[]
@@ -37,93 +42,108 @@ export interface HeapFlags {
 export type Stored = HeapTensor | HeapFlags
 
 export interface HeapMemory {
-  /** Of a rank's heap. */
+  /** The size of one rank's heap in bytes. */
   readonly bytes: number
   write(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void
-  /** As `write`, of words that kernels may poll (`isWords`): each at once, after all that was written before. Without it `write` does so. */
+  /**
+   * Like `write`, for words that kernels may poll (`isWords`). Each word is written atomically, after all earlier
+   * writes. If this function is absent, `write` has these properties.
+   */
   writeWords?(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void
   fill(rank: number, offset: number, dtype: StorageDType, count: number, value: number): void
   read(rank: number, offset: number, dtype: StorageDType, count: number): Float64Array
   copy(rank: number, offset: number, fromRank: number, fromOffset: number, bytes: number): void
 }
 
-/** A kernel and its arguments on one rank and stream. */
+/** A kernel with its arguments on one rank and stream. */
 export interface Wanted {
   readonly kernel: Kernel
   readonly ir: KernelIR
   readonly rank: number
   readonly stream: number
-  /** What was passed. */
+  /** The arguments as the caller passed them. */
   readonly given: Readonly<Record<string, Handle | number>>
-  /** The same; handles by what they are stored in. */
+  /** The same arguments, with each handle replaced by its storage. */
   readonly values: Readonly<Record<string, Stored | number>>
-  /** Those that are flags. */
+  /** The arguments that are flags. */
   readonly flags: Readonly<Record<string, SymmetricFlags>>
 }
 
-/** Code for what was wanted. */
+/** Compiled code for one kernel with its arguments on one rank. */
 export interface Loaded<P extends Part> {
-  /** Programs of it that run at once on the rank. */
+  /** The number of programs that can be resident on the rank at once. */
   readonly resident: number
-  /** Undefined: its programs never wait for each other. */
+  /** A line at which programs wait for each other, or undefined if they never do. */
   readonly waiting: Waiting | undefined
-  /** A launch of so many. */
+  /** Lays out a launch of `grid` programs. */
   part(grid: number): P
 }
 
-/** A launch on one rank, laid out: it can be enqueued as often as one likes. */
+/** A per-rank launch with its arguments laid out. It can be enqueued any number of times. */
 export interface Part {
   readonly kernel: Kernel
   readonly rank: number
   readonly grid: number
-  /** Where the world records: what it was launched with last. */
+  /** The arguments of the last launch. Set only if the world records. */
   given?: Given
-  /** Launches from now on are passed this number. */
+  /** Sets a scalar argument for all later launches. */
   setNumber(name: string, value: number): void
-  /** It will not be enqueued again. */
+  /** Releases the launch, which will not be enqueued again. */
   close(): void
 }
 
-/** `P` is a launch on a rank, `M` a place in a queue: an event is one on every rank. */
+/**
+ * A target that runs kernels. `P` is a per-rank launch. `M` is a position in a queue; an event has one position per
+ * rank.
+ */
 export interface Backend<P extends Part, M> {
   readonly target: string
   readonly ranks: number
   readonly memory: HeapMemory
   readonly isIdle: boolean
-  /** Set by the world: called once nothing runs, and when it was reset. */
+  /** A callback that the world sets. The backend calls it when no launch is running or pending, and after a reset. */
   onIdle: () => void
-  /** The shortest time that its clock tells from none, in nanoseconds. */
+  /** The resolution of the backend's clock in nanoseconds. */
   readonly clockTick: number
   /** Where it records: how kernels that were loaded differ from those of a world that does not, besides their log. */
   readonly unlike: ReadonlySet<string>
   expectRunning(): void
 
   load(wanted: Wanted): Loaded<P>
-  /** Compiles ahead; for no arguments in particular if nothing is wanted. */
+  /** Compiles a kernel in advance, without specialising it for arguments if `wanted` is empty. */
   prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void>
-  /** These may wait for each other: throws if that could go wrong. */
+  /** Throws if these launches, which may wait for each other, might not be resident together. */
   expectTogether?(parts: readonly P[]): void
-  /** All start without waiting for any of them. */
+  /** Enqueues launches. None of them waits for another of them to end. */
   enqueue(parts: readonly P[]): void
-  /** Before the host writes what launches under way may use. */
+  /** Called before the host writes a tensor that pending launches may use. */
   beforeWrite?(stored: Stored, name: string, rank: number): void
 
-  /** Where the queues of a stream are now, by rank. */
+  /** The current position of a stream's queue on each rank. */
   mark(stream: number): readonly M[]
-  /** What is enqueued on a stream from now on starts after these, each on its rank. */
+  /** Makes later launches on a stream start after the given positions, each on its own rank. */
   follow(stream: number, marks: readonly M[]): void
-  /** Milliseconds from the last of some marks to the last of others on the same ranks; undefined: they are not all reached. */
+  /**
+   * Milliseconds from the last position in `from` to the last position in `to`, on the same ranks. Undefined if some
+   * position has not been reached.
+   */
   elapsed(from: readonly M[], to: readonly M[]): number | undefined
 
-  /** Until all launches of a stream so far, or of all streams, have ended. */
+  /** Waits until all launches so far have ended, on one stream or on all streams. */
   reach(stream?: number): Promise<void>
   reachMarks(marks: readonly M[]): Promise<void>
-  /** What was recorded; undefined if nothing is. */
+  /** The recorded timeline, or undefined if the world does not record. */
   timeline(ranks: readonly number[]): Timeline | undefined
-  /** Whether a reset makes the words of a tensor zero, since they count epochs. */
+  /** True if a reset must clear the words of a tensor because they hold epochs (flag-in-data). */
   isCounting?(stored: Stored): boolean
-  /** After a stop, as if nothing had been launched yet; `clear` writes memory meanwhile. Otherwise waits for what was launched. */
+  /**
+   * After a stop, restores the state before the first launch and calls `clear`, which writes memory. Otherwise waits
+   * for all launches.
+   */
   reset(clear: () => void): Promise<void>
-  /** Waits, then gives everything back: `release` first. `heapReached`: how far allocations have reached. */
+  /**
+   * Waits for all launches, calls `release` and then frees all resources. `heapReached` is the highest heap offset that
+   * was ever allocated.
+   */
   close(release: () => void, heapReached: number): Promise<void>
 }

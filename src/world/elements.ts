@@ -1,10 +1,10 @@
-/** Elements as bytes: how each dtype lies in memory (little-endian), to and from JavaScript numbers. */
+/** Converts between JavaScript numbers and the bytes of each dtype in memory (little-endian). */
 import { dtypes, round, type StorageDType } from '../ir/dtype.ts'
 
 interface FloatFormat {
   readonly exponent: number
   readonly mantissa: number
-  /** It has infinities; f8e4m3 has only a NaN, all bits set. */
+  /** True if the format has infinities. f8e4m3 has none, and its only NaN has all bits set. */
   readonly infinite: boolean
 }
 const formats = {
@@ -19,7 +19,7 @@ const isSmallFloat = (dtype: StorageDType): dtype is SmallFloat => Object.hasOwn
 
 const scratch = new DataView(new ArrayBuffer(8))
 
-/** The bits of a number that the format represents. */
+/** Encodes a number that the format can represent exactly. */
 function encodeFloat({ exponent, mantissa, infinite }: FloatFormat, value: number): number {
   const sign = value < 0 || Object.is(value, -0) ? 1 << (exponent + mantissa) : 0
   const top = (1 << exponent) - 1
@@ -32,7 +32,7 @@ function encodeFloat({ exponent, mantissa, infinite }: FloatFormat, value: numbe
   scratch.setFloat64(0, size)
   const power = Math.max(((scratch.getUint16(0) >> 4) & 0x7ff) - 1023, 1 - bias)
   const scaled = size / 2 ** (power - mantissa)
-  // A subnormal number has no hidden bit, and the exponent 0.
+  // A subnormal number has exponent 0 and no implicit leading bit.
   const hidden = 1 << mantissa
   return scaled < hidden ? sign | scaled : sign | ((power + bias) << mantissa) | (scaled - hidden)
 }
@@ -52,7 +52,7 @@ function decodeFloat({ exponent, mantissa, infinite }: FloatFormat, bits: number
 
 const tables = new Map<SmallFloat, Float32Array>()
 
-/** What every pattern of bits stands for. */
+/** The value of every bit pattern of the dtype. */
 function tableOf(dtype: SmallFloat): Float32Array {
   let table = tables.get(dtype)
   if (!table) {
@@ -67,7 +67,7 @@ function tableOf(dtype: SmallFloat): Float32Array {
 const single = new Float32Array(1)
 const singleBits = new Uint32Array(single.buffer)
 
-/** f32 to the nearest bf16, ties to even; a NaN stays one. */
+/** Rounds to the nearest bf16, ties to even, and returns its bits. NaN is preserved. */
 function bf16Bits(value: number): number {
   single[0] = value
   const bits = singleBits[0]
@@ -75,7 +75,10 @@ function bf16Bits(value: number): number {
   return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16
 }
 
-/** The same for f16. Below its smallest normal number, 0.5 has just the spacing that is left. */
+/**
+ * Rounds to the nearest f16, ties to even, and returns its bits. For subnormal results, adding 0.5 in f32 rounds to the
+ * spacing of f16 subnormals.
+ */
 function f16Bits(value: number): number {
   single[0] = value
   const sign = (singleBits[0] >>> 16) & 0x8000
@@ -87,7 +90,7 @@ function f16Bits(value: number): number {
   return sign | (singleBits[0] - 0x3f000000)
 }
 
-/** Elements in memory from `address` on: all of `contents`, rounded to the dtype. */
+/** Writes all elements of `contents` to memory from `address` on, rounded to the dtype. */
 export function writeElements(
   memory: ArrayBufferLike,
   address: number,
@@ -151,7 +154,7 @@ export function fillElements(
   if (count === 0) return
   const size = dtypes[dtype].bytes
   writeElements(memory, address, dtype, [value])
-  // The first element, over and over, by doubling.
+  // Fill the rest by copying the first element, doubling the filled length each time.
   const bytes = new Uint8Array(memory, address, count * size)
   for (let done = size; done < bytes.length; done *= 2)
     bytes.copyWithin(done, 0, Math.min(done, bytes.length - done))

@@ -1,10 +1,10 @@
 /**
- * A heap's allocator: offsets in a range of bytes. Best fit over free blocks that are kept by size class, neighbours that are
- * free become one block at once. The same calls give the same offsets,
- * so that every rank, and every process of a world, places an allocation alike.
+ * The allocator of a heap, which manages offsets in a range of bytes. It uses best fit over free blocks, grouped by
+ * size class, and merges adjacent free blocks immediately. The same sequence of calls yields the same offsets, so that
+ * an allocation has the same offset on every rank and in every process of a world.
  */
 
-/** Every block begins and ends at a multiple of it: a cache line. */
+/** Every block begins and ends at a multiple of this many bytes, the size of a cache line. */
 export const granule = 64
 export const mostAlignment = 65536
 
@@ -16,7 +16,7 @@ interface Block {
   after: Block | undefined
 }
 
-/** There is no block that is large enough. */
+/** Thrown if no free block is large enough. */
 export class OutOfHeap extends Error {
   override readonly name = 'OutOfHeap'
   readonly asked: number
@@ -33,7 +33,7 @@ export class OutOfHeap extends Error {
 
 const units = ['bytes', 'KiB', 'MiB', 'GiB'] as const
 
-/** A number of bytes, to three digits. */
+/** Formats a number of bytes to four significant digits with a unit. */
 export function bytesText(bytes: number): string {
   let [amount, unit] = [bytes, 0]
   while (amount >= 1024 && unit < units.length - 1) {
@@ -43,7 +43,7 @@ export function bytesText(bytes: number): string {
   return `${unit === 0 ? amount : Number(amount.toPrecision(4))} ${units[unit]}`
 }
 
-/** Eight classes for each power of two, in granules. */
+/** The index of a block's size class. There are eight classes per power of two, counted in granules. */
 function sizeClass(bytes: number): number {
   const granules = bytes / granule
   const power = Math.floor(Math.log2(granules))
@@ -57,7 +57,7 @@ export class Heap {
   readonly bytes: number
   #used = 0
   #reached = 0
-  /** By class; those of a class in no order. */
+  /** The free blocks by size class. Blocks within a class are unordered. */
   readonly #free: Set<Block>[] = []
   readonly #taken = new Map<number, Block>()
 
@@ -71,12 +71,12 @@ export class Heap {
     return this.#used
   }
 
-  /** How far allocations have ever reached. */
+  /** The highest offset that an allocation has ever reached. */
   get reached(): number {
     return this.#reached
   }
 
-  /** Of the free blocks. */
+  /** The size of the largest free block in bytes. */
   get largest(): number {
     for (let at = this.#free.length - 1; at >= 0; at--) {
       let most = 0
@@ -86,16 +86,22 @@ export class Heap {
     return 0
   }
 
-  /** How many free blocks there are. */
+  /** The number of free blocks. */
   get pieces(): number {
     return this.#free.reduce((sum, blocks) => sum + (blocks?.size ?? 0), 0)
   }
 
-  /** The offset of a new block; zero bytes take a granule, so that no two allocations share an offset. */
+  /**
+   * Returns the offset of a new block. An allocation of zero bytes takes one granule, so that no two allocations share
+   * an offset.
+   */
   allocate(bytes: number, alignment: number = granule): number {
-    if (!Number.isInteger(bytes) || bytes < 0) throw new RangeError(`an allocation of ${bytes} bytes`)
+    if (!Number.isInteger(bytes) || bytes < 0)
+      throw new RangeError(`an allocation of ${bytes} bytes: it must be a whole number, 0 or more`)
     if (!isPowerOfTwo(alignment) || alignment > mostAlignment)
-      throw new RangeError(`an alignment of ${alignment} bytes: a power of two up to ${mostAlignment}`)
+      throw new RangeError(
+        `an alignment of ${alignment} bytes: it must be a power of two up to ${mostAlignment}`,
+      )
     const size = Math.max(roundUp(bytes, granule), granule)
     const found = this.#find(size, Math.max(alignment, granule))
     if (!found) throw new OutOfHeap(bytes, this)
@@ -110,7 +116,7 @@ export class Heap {
     return block.offset
   }
 
-  /** Give back what `allocate` returned. */
+  /** Frees the block at an offset that `allocate` returned. */
   free(offset: number): void {
     const block = this.#taken.get(offset)
     if (!block) throw new RangeError(`there is no allocation at ${offset}`)
@@ -124,7 +130,10 @@ export class Heap {
     this.#putBack(block)
   }
 
-  /** The smallest block of the first class that has one which fits; of equal ones the first in memory. */
+  /**
+   * Finds the smallest fitting block in the first size class that has a fitting block. Among equal blocks, the lowest
+   * offset wins.
+   */
   #find(size: number, alignment: number): { block: Block; start: number } | undefined {
     for (let at = sizeClass(size); at < this.#free.length; at++) {
       let best: Block | undefined
@@ -138,7 +147,7 @@ export class Heap {
     return undefined
   }
 
-  /** Cut a block in two at `bytes` from its start; the part named is returned, the block keeps the other. */
+  /** Splits a block `bytes` from its start. Returns the part named by `part`; `block` keeps the other part. */
   #split(block: Block, bytes: number, part: 'before' | 'after'): Block {
     const rest: Block =
       part === 'before'

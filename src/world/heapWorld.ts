@@ -1,6 +1,6 @@
 /**
- * The world of every target that runs kernels: tensors and flags on the ranks' heaps, launches, streams and events. What is under it,
- * memory, queues and code, is a `Backend`. Memory that is freed is used again when nothing runs.
+ * The world of every target that runs kernels: tensors and flags on the ranks' heaps, launches, streams and events. A
+ * `Backend` supplies memory, queues and code. Freed memory is reused once no launch is running or pending.
  */
 import { dtypes } from '../ir/dtype.ts'
 import type { KernelIR } from '../ir/node.ts'
@@ -27,10 +27,10 @@ interface CodeWanted {
   readonly wanted: readonly Wanted[]
 }
 
-/** Of a flag set: two words, on a boundary of eight bytes. */
+/** Bytes of a flag set's two epoch words, aligned to eight bytes. */
 const epochBytes = 8
 
-/** `L` is a launch on a rank, `E` a place in a queue: see `Backend`. */
+/** `L` is a per-rank launch and `E` a position in a queue, as in `Backend`. */
 export abstract class HeapWorld<
   L extends Part,
   E,
@@ -39,10 +39,10 @@ export abstract class HeapWorld<
   override readonly target: string
   protected readonly backend: B
   readonly #heap: Heap
-  /** Given back, and used again when nothing runs. */
+  /** Freed allocations whose memory is reused once no launch is running or pending. */
   #leaving: Stored[] = []
   readonly #launches: Launches<L>
-  /** Launches that `collected` asks for, which are not made. */
+  /** The launches that `wantedFor` collects instead of enqueueing them. Undefined at other times. */
   #collected: Launch[] | undefined
   readonly #marks = new WeakMap<StreamEvent, readonly E[]>()
 
@@ -83,7 +83,9 @@ export abstract class HeapWorld<
       if (!(error instanceof OutOfHeap)) throw error
       const waiting = this.#leaving.reduce((sum, stored) => sum + stored.bytes, 0)
       const more =
-        waiting > 0 ? `; ${bytesText(waiting)} more when the launches so far have ended (synchronize)` : ''
+        waiting > 0
+          ? `; ${bytesText(waiting)} more become free when the launches so far have ended (await synchronize)`
+          : ''
       throw new WorldError(`${name}: ${error.message}${more}. Free tensors, or open the world with more heap`)
     }
   }
@@ -191,7 +193,7 @@ export abstract class HeapWorld<
     return { ir, wanted: ranks.length > 0 ? this.#launches.wanted(kernel, ir, args, ranks) : [] }
   }
 
-  /** The code for the launches that `launches` makes; none of them happens. */
+  /** Returns the code that the launches in `launches` need, without launching anything. */
   protected wantedFor(launches: () => void): readonly CodeWanted[] {
     const collected: Launch[] = (this.#collected = [])
     try {

@@ -1,6 +1,7 @@
 /**
- * What worlds of all targets have in common: handles, symmetric allocation, ranks, and what is made of reading and writing one
- * rank's copy. A target says where elements lie, how kernels are launched and how the host waits.
+ * The part of a world that all targets share: handles, symmetric allocation, ranks, and the functions built on reading
+ * and writing one rank's copy of a tensor. A target defines where elements are stored, how kernels are launched and how
+ * the host waits.
  */
 import { dtypes, type StorageDType } from '../ir/dtype.ts'
 import type { Kernel, Meta, Params } from '../lang/kernel.ts'
@@ -27,22 +28,22 @@ import {
   type World,
 } from './world.ts'
 
-// Node 20 has no disposal of its own; what compiles `await using` for it looks for the symbol here.
+// Node 20 does not define Symbol.asyncDispose. Compilers of `await using` expect the symbol at this name.
 ;(Symbol as { asyncDispose?: symbol }).asyncDispose ??= Symbol.for('nodejs.asyncDispose')
 
 export const elements = (shape: readonly number[]): number => shape.reduce((n, extent) => n * extent, 1)
 
 /**
- * Whether a host's write is of words that a kernel may poll: each is written at once, after all that the host wrote before.
- * Longer writes are copies, in no order with what a kernel does.
+ * True if a host write consists of words that a kernel may poll. Each such word is written atomically, after all
+ * earlier host writes. Longer writes are copies, which are not ordered with the accesses of kernels.
  */
 export const isWords = (dtype: StorageDType, count: number): boolean =>
   dtypes[dtype].bytes === 4 && count <= 4
 
-/** What a new tensor holds on a rank: nothing, one value everywhere, or elements. */
+/** The initial contents of a new tensor on a rank: undefined, one value for all elements, or the elements. */
 type Contents = undefined | number | PerRank<ArrayLike<number>>
 
-/** `Stored` is what a target keeps of an allocation: the same object for the same memory. */
+/** `Stored` is a target's record of an allocation. The same memory always has the same object. */
 export abstract class HostWorld<Stored extends object = object> implements World {
   abstract readonly target: string
   abstract readonly machine: Machine
@@ -74,15 +75,15 @@ export abstract class HostWorld<Stored extends object = object> implements World
     return 0
   }
 
-  // What a target says
+  // Functions that a target implements
 
-  /** Make room for a tensor, on every rank. */
+  /** Allocates a tensor on every rank. */
   protected abstract place(tensor: SymmetricTensor, alignment: number): Stored
-  /** Make a flag set, all zero, on every rank. */
+  /** Allocates a flag set on every rank, with all flags zero. */
   protected abstract placeFlags(flags: SymmetricFlags): Stored
-  /** It was freed; launches that use it may still run. */
+  /** Releases a freed allocation. Launches that use it may still be running. */
   protected abstract remove(stored: Stored): void
-  /** A rank's elements; as many as the tensor has. */
+  /** Writes all elements of a rank's copy. */
   protected abstract fill(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void
   protected abstract contents(tensor: SymmetricTensor, rank: number): Float64Array
   abstract launch<P extends Params, M extends Meta>(
@@ -120,7 +121,8 @@ export abstract class HostWorld<Stored extends object = object> implements World
         shape: readonly number[],
         options: RandomOptions = {},
       ): SymmetricTensor<D> => {
-        if (dtypes[dtype]?.kind !== 'float') throw new WorldError(`${what} of ${dtype}: it makes floats`)
+        if (dtypes[dtype]?.kind !== 'float')
+          throw new WorldError(`${what} of ${dtype}: random tensors need a floating-point dtype`)
         const seed = options.seed ?? ++this.#seeds
         return make(dtype, shape, (rank) => drawn(elements(shape), generator(seed, rank)), options)
       }
@@ -155,13 +157,15 @@ export abstract class HostWorld<Stored extends object = object> implements World
     options: TensorOptions,
   ): SymmetricTensor<D> {
     if (!Object.hasOwn(dtypes, dtype) || (dtype as string) === 'bool')
-      throw new WorldError(`a tensor of ${String(dtype)}: it cannot hold that`)
+      throw new WorldError(`a tensor of ${String(dtype)}: tensors cannot hold this dtype`)
     if (shape.length < 1 || shape.length > 4 || !shape.every(isExtent))
-      throw new WorldError(`a tensor of shape [${shape.join(', ')}]: one to four extents, whole numbers`)
+      throw new WorldError(
+        `a tensor of shape [${shape.join(', ')}]: it must have one to four extents, each a whole number, 0 or more`,
+      )
     const alignment = options.alignment ?? granule
     if (!Number.isInteger(Math.log2(alignment)) || alignment < granule || alignment > mostAlignment)
       throw new WorldError(
-        `an alignment of ${alignment} bytes: a power of two from ${granule} to ${mostAlignment}`,
+        `an alignment of ${alignment} bytes: it must be a power of two from ${granule} to ${mostAlignment}`,
       )
     const aligned = alignment === granule ? '' : ` aligned to ${alignment} bytes`
     const tensor = this.#allocate(ranks, `${dtype}[${shape.join(', ')}]${aligned}`, (number) => {
@@ -193,7 +197,9 @@ export abstract class HostWorld<Stored extends object = object> implements World
     options: AllocationOptions & { readonly arrivals?: number },
   ): SymmetricFlags {
     if (shape.length > 3 || !shape.every(isExtent))
-      throw new WorldError(`flags of shape [${shape.join(', ')}]: up to three extents, whole numbers`)
+      throw new WorldError(
+        `flags of shape [${shape.join(', ')}]: it must have up to three extents, each a whole number, 0 or more`,
+      )
     const arrivals = options.arrivals ?? 1
     return this.#allocate(ranks, `flags[${shape.join(', ')}] of ${arrivals} arrivals`, (number) => {
       const made: SymmetricFlags = {
@@ -213,12 +219,14 @@ export abstract class HostWorld<Stored extends object = object> implements World
     make: (number: number) => SymmetricTensor | SymmetricFlags,
   ): SymmetricTensor | SymmetricFlags {
     const handle = this.#requests.add(ranks, text, make)
-    // What one rank fills must be what all of them allocated.
+    // A rank may fill a tensor only if all ranks have allocated the same tensor.
     this.expectSymmetric('so far')
     return handle
   }
 
-  /** 'so far': a rank may have allocated less than the others yet. */
+  /**
+   * Throws if ranks have allocated differently. With 'so far', a rank may have made fewer allocations than the others.
+   */
   protected expectSymmetric(when: 'so far' | 'now' = 'now'): void {
     const disagreement = this.#requests.disagreement(when)
     if (disagreement) this.asymmetric(disagreement)
@@ -233,7 +241,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
     this.remove(stored)
   }
 
-  /** Ranks that allocated differently. */
+  /** Throws an error that lists the different allocations. */
   protected asymmetric({ message, parties }: Disagreement): never {
     const lines = parties.map(({ who, what, site }) => `  ${site ?? '(unknown line)'}  ${who} ${what}`)
     throw new WorldError([message, ...lines].join('\n'))
@@ -246,16 +254,16 @@ export abstract class HostWorld<Stored extends object = object> implements World
       throw new WorldError(`there is no rank ${rank} in a world of ${this.ranks}`)
   }
 
-  /** Its memory can be reached from here. */
+  /** Throws unless the memory of the rank is accessible from this process. */
   protected expectLocal(rank: number): void {
     this.expectRank(rank)
     if (!this.localRanks.includes(rank))
       throw new WorldError(
-        `rank ${rank} lives in another process; here are ranks ${this.localRanks.join(', ') || '(none)'}: read and write it there`,
+        `rank ${rank} is in another process: read and write its data there. This process has ranks ${this.localRanks.join(', ') || '(none)'}`,
       )
   }
 
-  /** What a handle of this world is stored in. */
+  /** The storage of a handle of this world. */
   protected stored(handle: Handle): Stored {
     return this.#stored.get(handle.kind === 'packed' ? handle.source : handle)!
   }
@@ -264,7 +272,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
     return this.#stored.values()
   }
 
-  /** What is wrong with a handle: it is of another world, it was freed. */
+  /** The problem with a handle that was freed or that belongs to another world. Undefined if the handle is valid. */
   protected wrongHandle(handle: Handle): string | undefined {
     const own = handle.kind === 'packed' ? handle.source : handle
     if (this.#stored.has(own)) return undefined
@@ -278,7 +286,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
 
   // Reading and writing
 
-  /** One value in all elements. */
+  /** Sets all elements of a rank's copy to one value. */
   protected fillWith(tensor: SymmetricTensor, rank: number, value: number): void {
     this.fill(tensor, rank, new Float64Array(elements(tensor.shape)).fill(value))
   }
@@ -297,7 +305,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
     this.overwrite(tensor, rank, contents)
   }
 
-  /** As `fill`, while launches may run. */
+  /** Like `fill`, but launches may be running. */
   protected overwrite(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
     this.fill(tensor, rank, contents)
   }
@@ -311,7 +319,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
     this.expectHandle(to)
     if (from.dtype !== to.dtype || elements(from.shape) !== elements(to.shape))
       throw new WorldError(
-        `${from.name} is ${from.dtype}[${from.shape.join(', ')}], ${to.name} is ${to.dtype}[${to.shape.join(', ')}]: a copy keeps dtype and number of elements`,
+        `${from.name} is ${from.dtype}[${from.shape.join(', ')}], ${to.name} is ${to.dtype}[${to.shape.join(', ')}]: a copy keeps dtype and number of elements, so both must be equal`,
       )
     const pairs = ranks ? [ranks] : this.localRanks.map((rank) => ({ from: rank, to: rank }))
     for (const pair of pairs) {
@@ -332,12 +340,12 @@ export abstract class HostWorld<Stored extends object = object> implements World
     }
   }
 
-  /** All elements; dtype and number are the same. */
+  /** Copies all elements. Both tensors have the same dtype and number of elements. */
   protected move(from: SymmetricTensor, fromRank: number, to: SymmetricTensor, toRank: number): void {
     this.fill(to, toRank, this.contents(from, fromRank))
   }
 
-  /** A target without an order of its own keeps the tensor. */
+  /** By default packing keeps the tensor, for targets without a special layout. */
   async pack<D extends StorageDType>(tensor: SymmetricTensor<D>): Promise<PackedTensor<D>> {
     this.expectHandle(tensor)
     await this.synchronize()

@@ -1,7 +1,10 @@
-/** A world whose launches are seen first by somebody else. */
+/** Wraps a world so that a callback sees every launch before it happens. */
 import { launchOf, type Launch, type World } from './world.ts'
 
-/** The same world; `onLaunches` is told what is launched, one kernel or several together, and launches it by `go` if it wants to. */
+/**
+ * Returns the same world with launches intercepted. `onLaunches` receives one launch, or several of a co-launch set,
+ * and calls `go` to perform them.
+ */
 export function intercepted(
   world: World,
   onLaunches: (launches: readonly Launch[], go: () => void) => void,

@@ -1,7 +1,7 @@
 /**
- * What recorded launches do to the tensors they were given: bytes written to each rank's copy and read back by the rank
- * itself, from the kernel's traffic (src/ir/traffic.ts). It is computed when somebody asks, and once for what is the same:
- * a world that records only remembers what each launch was given.
+ * The memory traffic of recorded launches: bytes written to each rank's copy of a tensor, and bytes that the rank
+ * itself reads back. The numbers come from the kernel's traffic (src/ir/traffic.ts). They are computed on demand and
+ * cached, so a recording world only stores the arguments of each launch.
  */
 import { dtypes } from '../ir/dtype.ts'
 import type { KernelIR } from '../ir/node.ts'
@@ -11,7 +11,10 @@ import { argumentOf, type Handle } from './arguments.ts'
 import { elements } from './host.ts'
 import type { Launch, SymmetricTensor } from './world.ts'
 
-/** A launch on some ranks; programs and arguments by rank, nothing of ranks that do not take part. */
+/**
+ * A launch on some ranks, with the number of programs and the arguments per rank. Ranks that do not take part have no
+ * entry.
+ */
 export interface Given {
   readonly ir: KernelIR
   readonly programs: ReadonlyMap<number, number>
@@ -35,18 +38,21 @@ export function givenTo(
   }
 }
 
-/** Turns of loops of one access: a second or so, where tiles of large tensors take thousands. */
+/**
+ * The most loop iterations that are enumerated per memory access. The limit takes about a second; tiles of large
+ * tensors need thousands.
+ */
 const limit = 2 ** 20
 
 type Copies = ReturnType<typeof trafficOfCopies>
 
 export class LaunchTraffic {
-  /** By kernel: programs, extents and numbers, as text. */
+  /** Traffic per kernel. The key is the rank with its number of programs, extents and scalars, as JSON text. */
   readonly #copies = new Map<KernelIR, Map<string, Copies>>()
   readonly #known = new WeakMap<Given, Map<number, readonly TensorBytes[]>>()
   readonly #numbers = new Map<SymmetricTensor, number>()
 
-  /** By the launch on all of its ranks, to the copies of one rank. */
+  /** The traffic that the launch causes, on all its ranks together, to the copies of one rank. */
   of(given: Given, rank: number): readonly TensorBytes[] {
     let known = this.#known.get(given)
     if (!known) this.#known.set(given, (known = new Map()))
@@ -75,7 +81,7 @@ export class LaunchTraffic {
       }))
   }
 
-  /** What the programs of one rank do to the copies of all. */
+  /** The traffic that the programs of one rank cause to the copies of all ranks. */
   #copiesOf({ ir, programs, args }: Given, by: number): Copies {
     const given = Object.entries(args.get(by)!)
     const extents = Object.fromEntries(

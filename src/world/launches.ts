@@ -1,7 +1,7 @@
 /**
- * Launches of a world, whatever its target. What was asked for on a rank is checked once and becomes a part, laid out by the target; a
- * launch that asks for the same handles, grid, meta-parameters and stream takes it, whatever its numbers. One that asks for exactly
- * what the last one of its kernel asked for, as those of a loop do, looks nothing up.
+ * Launches of a world, for any target. The arguments of a launch are validated once per rank and laid out by the
+ * target. A later launch with the same handles, grid, meta-parameters and stream reuses that layout; scalar arguments
+ * may differ. A launch that repeats the last launch of its kernel exactly, as in a loop, skips even that lookup.
  */
 import type { KernelIR } from '../ir/node.ts'
 import type { Kernel, Meta } from '../lang/kernel.ts'
@@ -20,18 +20,18 @@ import { expectResident } from './residency.ts'
 import { usesOf } from './uses.ts'
 import type { Launch, LaunchOptions, SymmetricFlags } from './world.ts'
 
-/** What launches ask of the world. */
+/** The functions of the world that launches need. */
 export interface Tensors {
   readonly everyRank: readonly number[]
-  /** Whether it records: parts are then told what they were given. */
+  /** True if the world records. Each per-rank launch then stores its arguments. */
   readonly records: boolean
-  /** What is wrong with a handle. */
+  /** The problem with a handle, or undefined if the handle is valid. */
   wrongHandle(handle: Handle): string | undefined
   expectLocal(rank: number): void
   stored(handle: Handle): Stored
 }
 
-/** A part, and what was asked for on its rank. */
+/** A per-rank launch and the arguments for which it was laid out. */
 interface Asked<P> {
   readonly part: P
   readonly ir: KernelIR
@@ -43,7 +43,10 @@ interface Asked<P> {
   readonly numbers: number[]
 }
 
-/** The last launch of a kernel on all ranks, if it said nothing by rank. */
+/**
+ * The last launch of a kernel, if it covered all ranks and neither its grid nor its arguments were functions of the
+ * rank.
+ */
 interface Last<P> {
   readonly parts: readonly P[]
   readonly stream: number
@@ -53,16 +56,16 @@ interface Last<P> {
   readonly values: readonly unknown[]
 }
 
-/** Of a kernel on a rank; those that were not asked for for longest are forgotten. */
+/** The most layouts kept per kernel and rank. Beyond that, the least recently used layout is dropped. */
 const mostAsked = 16
 
 export class Launches<P extends Part> {
   readonly #backend: Pick<Backend<P, unknown>, 'load'>
   readonly #tensors: Tensors
-  /** By kernel and rank, the one that was asked for last in front. */
+  /** Layouts by kernel and rank, the most recently used first. */
   readonly #asked = new Map<Kernel, Asked<P>[][]>()
   readonly #last = new Map<Kernel, Last<P>>()
-  /** One more than the largest number of a stream that was used. */
+  /** One more than the highest stream number in use. */
   streams = 1
 
   constructor(backend: Pick<Backend<P, unknown>, 'load'>, tensors: Tensors) {
@@ -70,14 +73,14 @@ export class Launches<P extends Part> {
     this.#tensors = tensors
   }
 
-  /** Some tensor is no longer there: every launch is checked again. */
+  /** Drops all layouts after a tensor was freed, so that every launch is validated again. */
   forget(): void {
     for (const ofRanks of this.#asked.values()) for (const { part } of ofRanks.flat()) part.close()
     this.#asked.clear()
     this.#last.clear()
   }
 
-  /** One for each rank that has programs to run. */
+  /** The per-rank launches of a launch, one for each rank with at least one program. */
   parts(kernel: Kernel, args: Launch['args'], options: LaunchOptions): readonly P[] {
     const last = this.#last.get(kernel)
     return last && isSameAs(last, args, options) ? last.parts : this.#parts(kernel, args, options)
@@ -87,7 +90,7 @@ export class Launches<P extends Part> {
     return kernel.record({ world: this.#tensors.everyRank.length, meta })
   }
 
-  /** What these ranks would launch. */
+  /** The code that these ranks need for a launch. */
   wanted(
     kernel: Kernel,
     ir: KernelIR,
@@ -113,7 +116,7 @@ export class Launches<P extends Part> {
   }
 
   #parts(kernel: Kernel, args: Launch['args'], options: LaunchOptions): readonly P[] {
-    // Numbers of its parts may change below.
+    // The scalars of its per-rank launches may change below.
     this.#last.delete(kernel)
     const ranks = options.ranks ?? this.#tensors.everyRank
     const all = ranks.map((rank) => this.#known(kernel, args, options, rank))
@@ -130,7 +133,7 @@ export class Launches<P extends Part> {
     return parts
   }
 
-  /** Functions of the rank may say something else every time. */
+  /** Remembers a launch unless it depends on functions of the rank, which may return something else next time. */
   #remember(kernel: Kernel, args: Launch['args'], options: LaunchOptions, parts: readonly P[]): void {
     const { grid, ranks } = options
     const names = Object.keys(kernel.params)
@@ -141,7 +144,7 @@ export class Launches<P extends Part> {
     this.#last.set(kernel, { parts, stream, grid, meta, names, values })
   }
 
-  /** The part of an earlier launch, with the numbers of this one. */
+  /** Returns the layout of an earlier launch, with the scalars of this launch, or undefined if there is none. */
   #known(kernel: Kernel, args: Launch['args'], options: LaunchOptions, rank: number): Asked<P> | undefined {
     const ofRank = this.#asked.get(kernel)?.[rank]
     if (!ofRank) return undefined
@@ -161,7 +164,7 @@ export class Launches<P extends Part> {
     return undefined
   }
 
-  /** Checks the launch, and makes those of its parts that are not known. */
+  /** Validates the launch and lays out the per-rank launches that are not known yet. */
   #ask(
     kernel: Kernel,
     args: Launch['args'],
@@ -214,7 +217,7 @@ export class Launches<P extends Part> {
 const gridAsked = ({ grid }: LaunchOptions, rank: number): number | 'resident' =>
   typeof grid === 'function' ? grid(rank) : grid
 
-/** Nothing is missing, nothing is there that should not be, and tensors and flags are the same. */
+/** True if the arguments have the same names and the same tensors and flags as in an earlier launch. */
 function hasHandles({ handles, scalars }: Asked<Part>, args: Launch['args'], rank: number): boolean {
   let given = 0
   for (const _ in args) given++
@@ -224,7 +227,7 @@ function hasHandles({ handles, scalars }: Asked<Part>, args: Launch['args'], ran
   return true
 }
 
-/** Passes the numbers of this launch on; false if something is none. */
+/** Passes the scalars of this launch to the layout. Returns false if an argument is not a number. */
 function takeNumbers({ part, scalars, numbers }: Asked<Part>, args: Launch['args'], rank: number): boolean {
   for (let n = 0; n < scalars.length; n++) {
     const value = argumentOf(args[scalars[n]], rank)

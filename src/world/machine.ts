@@ -1,77 +1,94 @@
 /**
- * Machines as data: what operations, tuning, `auto`, limits and benchmarks may know of the machine under a world. They branch on these
- * facts and never on the name of a target. A record needs no world: `sharedOut` and `oneEach` make one of a device that is only
- * described, so that the same rules answer for a machine that is not here.
+ * Machines described as data: the facts about a machine that operations, tuning, `auto`, limits and benchmarks may use.
+ * That code branches on these facts and never on the name of a target. A machine record does not need a world:
+ * `sharedOut` and `oneEach` build one from the description of a device, so that the same rules work for a machine that
+ * is not present.
  */
 
-/** A cache, and the ranks that share one of it; where each processor has its own, no ranks are named. */
+/** A cache and the ranks that share it. `ranks` is absent if each processor has its own. */
 export interface CacheDomain {
   readonly level: number
   readonly bytes: number
   readonly ranks?: readonly number[]
 }
 
-/** What a machine can do, each the reason for a branch somewhere. */
+/** The capabilities of a machine. Each one is the reason for a branch in the code. */
 export interface Capabilities {
-  /** Products of f16 and bf16 run on a unit that takes 8, 16, 32, 64 or 128 rows at once. */
+  /** True if products of f16 and bf16 run on a matrix unit that takes 8, 16, 32, 64 or 128 rows at once. */
   readonly matrixUnit: boolean
   /**
-   * One thread of a program starts asynchronous copies for all of them. Each flag that it looks at in between holds the copies after
-   * it up, so few flags are better than many.
+   * True if one thread of a program starts the asynchronous copies for the whole program. Each flag that this thread
+   * polls delays the copies that follow, so few flags are better than many.
    */
   readonly copyEngine: boolean
   /**
-   * A flag or a counter of a peer is about as near as one's own, as where ranks are cores of one processor. Then ranks may draw each
-   * other's work, meet, and send the same to everyone at little cost.
+   * True if accessing a flag or counter of a peer costs about as much as accessing a local one, as on cores of one
+   * processor. Ranks can then steal each other's work, synchronise, and send the same data to all ranks at little cost.
    */
   readonly nearPeers: boolean
-  /** Several programs may run on one processor at once and share it; otherwise each has one to itself. */
+  /**
+   * True if several programs may share one processor at the same time. Otherwise each program has a processor to
+   * itself.
+   */
   readonly sharedProcessors: boolean
-  /** Launches wait in the device's own queues, which hold a limited number, and a loop that polls never goes to sleep. */
+  /** True if launches wait in queues of the device, which have limited capacity, and if a polling loop never sleeps. */
   readonly deviceQueues: boolean
 }
 
-/** What a rank's device is, whatever the number of ranks. */
+/** The device of a rank, independent of the number of ranks. */
 export interface Device {
-  /** What tables of tuned tiles know it by. */
+  /** The name by which tables of tuned tiles identify the device. */
   readonly name: string
-  /** The target whose code it runs: what was measured on one machine of a family says something about another. */
+  /**
+   * The target whose code the device runs. Measurements on one machine of a family apply to other machines of that
+   * family.
+   */
   readonly family: string
-  /** Threads that run in step: a warp or a wave; 1 where there are no such threads. */
+  /** The number of threads that run in lockstep (a warp or wave), or 1 if there are no such threads. */
   readonly warp: number
   /**
-   * Scratch memory that a program can declare, in bytes. Not there where tiles lie in caches: they are then sized for those, and what is
-   * put away and read again soon stays near.
+   * Scratch memory that a program can declare, in bytes. Absent if tiles are held in caches; tiles are then sized for
+   * the caches, and data that is stored and soon read again stays in a cache.
    */
   readonly sharedBytes?: number
-  /** Registers of 32 bits that the programs on a processor share; not there where none are counted. */
+  /**
+   * The number of 32-bit registers that the programs on a processor share. Absent if registers do not limit residency.
+   */
   readonly registers?: number
   /**
-   * Where tiles lie in caches: the steps along the inner axis of a product whose panel of the right operand fills half of the
-   * first-level cache, as found by measuring.
+   * For machines that hold tiles in caches: the number of steps along the inner axis of a product for which a panel of
+   * the right operand fills half of the L1 cache. The number was found by measurement.
    */
   readonly panelSteps?: number
-  /** Bytes per second that all processors together read from memory, as measured; not there where nobody has. */
+  /** Measured memory read bandwidth of all processors together, in bytes per second. Absent if not measured. */
   readonly bandwidth?: number
-  /** Operations per second of products of bf16 on all processors, as measured. */
+  /** Measured rate of bf16 products on all processors, in floating-point operations per second. */
   readonly flops?: number
-  /** Bytes per second from one memory to another, each way; not there where nobody has measured or stated it. */
+  /**
+   * Link bandwidth between two memories, per direction, in bytes per second. Absent if neither measured nor specified.
+   */
   readonly link?: number
-  /** Nanoseconds of the host for one launch on one rank, as measured. */
+  /** Measured host time of one launch on one rank, in nanoseconds. */
   readonly launchCost?: number
   readonly capabilities: Capabilities
 }
 
-/** The machine under the ranks of a world. All ranks have the same kind of device. */
+/** The machine on which the ranks of a world run. All ranks have the same kind of device. */
 export interface Machine extends Device {
-  /** Of each rank: multiprocessors of its GPU or of its share of one, or worker threads of a CPU. */
+  /**
+   * The number of processors of each rank: multiprocessors of its GPU or of its share of a GPU, or worker threads of a
+   * CPU.
+   */
   readonly processors: readonly number[]
-  /** Ranks by the memory that holds their heaps. One group: a peer's memory is one's own. Between groups there are links. */
+  /**
+   * Ranks grouped by the memory that holds their heaps. With one group, all ranks share one memory. There are links
+   * between groups.
+   */
   readonly memories: readonly (readonly number[])[]
   readonly caches: readonly CacheDomain[]
 }
 
-/** A whole device, as it is sold: `processors` and the last-level cache are those of all of it. */
+/** A whole device as sold. `processors` and `cacheBytes` describe the whole device. */
 export interface DeviceDescription extends Device {
   readonly processors: number
   readonly cacheBytes: number
@@ -79,7 +96,7 @@ export interface DeviceDescription extends Device {
 
 const upTo = (ranks: number): number[] => Array.from({ length: ranks }, (_, rank) => rank)
 
-/** Ranks that share one device and its memory, each with as many processors. */
+/** The machine of ranks that share one device and its memory, each with the same number of processors. */
 export function sharedOut(
   { cacheBytes, ...device }: DeviceDescription,
   ranks: number,
@@ -93,7 +110,7 @@ export function sharedOut(
   }
 }
 
-/** Ranks that have a whole device each, with links between. */
+/** The machine of ranks that have one whole device each, with links between the devices. */
 export function oneEach({ cacheBytes, ...device }: DeviceDescription, ranks: number): Machine {
   return {
     ...device,
@@ -103,12 +120,15 @@ export function oneEach({ cacheBytes, ...device }: DeviceDescription, ranks: num
   }
 }
 
-/** Of the rank that has the fewest: what a kernel can count on where all ranks launch as many programs. */
+/**
+ * The number of processors of the rank that has the fewest. A kernel can rely on this number if all ranks launch
+ * equally many programs.
+ */
 export const fewestProcessors = ({ processors }: Pick<Machine, 'processors'>): number =>
   Math.min(...processors)
 
-/** Whether all ranks share one memory. */
+/** True if all ranks share one memory. */
 export const isOneMemory = ({ memories }: Pick<Machine, 'memories'>): boolean => memories.length === 1
 
-/** Whether tiles lie in caches and not in scratch memory that a program declares. */
+/** True if tiles are held in caches instead of scratch memory that a program declares. */
 export const isCached = ({ sharedBytes }: Pick<Machine, 'sharedBytes'>): boolean => sharedBytes === undefined

@@ -1,10 +1,11 @@
 /**
- * Machines that are described here, for rules and benchmarks that run where there is none. A world describes its own machine: what its
- * driver states goes before what is written here, and only what has to be measured is taken from here, by the name of the device.
+ * Descriptions of known machines, for rules and benchmarks that run on other hosts. A world describes its own machine.
+ * Facts from the driver take precedence over this file. Only measured facts are taken from here, by the name of the
+ * device.
  */
 import type { Capabilities, Device, DeviceDescription, Machine } from './machine.ts'
 
-/** NVIDIA's GPUs from Hopper on: see `Capabilities` for what each means. */
+/** The capabilities of NVIDIA GPUs since Hopper. `Capabilities` explains each field. */
 export const gpuCapabilities: Capabilities = {
   matrixUnit: true,
   copyEngine: true,
@@ -13,7 +14,7 @@ export const gpuCapabilities: Capabilities = {
   deviceQueues: true,
 }
 
-/** What one H200 was measured to do (bench/gpu), and what its link is specified for. */
+/** Rates measured on one H200 (bench/gpu), and the specified bandwidth of its link. */
 export const h200Measured = { bandwidth: 4.38e12, flops: 790e12, link: 450e9, launchCost: 4000 }
 
 export const h200: DeviceDescription = {
@@ -28,7 +29,7 @@ export const h200: DeviceDescription = {
   capabilities: gpuCapabilities,
 }
 
-/** What was measured on devices of that name. */
+/** The measured rates of devices with this name. */
 export function measuredOn(name: string): Pick<Device, 'bandwidth' | 'flops' | 'link' | 'launchCost'> {
   return name === h200.name ? h200Measured : {}
 }
@@ -41,7 +42,10 @@ const cpuCapabilities: Capabilities = {
   deviceQueues: false,
 }
 
-/** Ranks as threads of one processor. `family` is the target that makes its code; wasm's vectors are narrower. */
+/**
+ * The machine of ranks that are threads of one CPU. `family` is the target that generates the code. The vectors of wasm
+ * are narrower.
+ */
 export function cpuMachine(
   family: string,
   ranks: number,

@@ -1,9 +1,9 @@
 /**
- * `openWorld`: a world on a target, by name. The one place that knows which targets can run kernels.
+ * `openWorld` opens a world on a target, by name. Only this file knows which targets can run kernels.
  *
- * A world on the checker is one schedule, chosen by its seed. What the checker finds is thrown when the host next waits for
- * the ranks (`synchronize`, `barrier`, `read`, `close`): results after a race mean nothing, so they are not handed out.
- * To try many schedules, give a scenario to `explore` or to `arke check`.
+ * A world on the checker runs one schedule, chosen by its seed. Findings of the checker are thrown when the host next
+ * waits for the ranks (`synchronize`, `barrier`, `read`, `close`). Results after a race are meaningless, so they are
+ * not returned. To try many schedules, pass a scenario to `explore` or to `arke check`.
  */
 import type { Kernel, Meta, Params } from '../lang/kernel.ts'
 import { formatFinding, StopRun, type Finding } from '../targets/check/findings.ts'
@@ -22,26 +22,33 @@ import {
 export { mostRanks }
 
 export interface OpenOptions {
-  /** `check` by default; `wasm` and `native` run on the processor, `cuda` on NVIDIA GPUs. */
+  /** The target: `check` (the default), `wasm` or `native` on the CPU, or `cuda` on NVIDIA GPUs. */
   readonly target?: string
-  /** How many ranks, 1 to 64. */
+  /** The number of ranks, 1 to 64. */
   readonly ranks: number
-  /** On the checker: programs that run at once on a rank; undefined is no limit. */
+  /** For the checker: the number of programs that can be resident on a rank at once. Undefined means no limit. */
   readonly residency?: number
-  /** Of the schedule, where the target chooses one. */
+  /** The seed of the schedule, for targets that choose one. */
   readonly seed?: number
-  /** Of a rank, in bytes. By default what fits the addresses, a gibibyte at most; pages that nobody touches cost nothing. */
+  /**
+   * Bytes of heap per rank. By default as much as the address space allows, at most 1 GiB. Untouched pages cost
+   * nothing.
+   */
   readonly heap?: number
-  /** Programs of a rank that run at once, each on a thread of its own; by default the rank's share of the cores. */
+  /**
+   * The number of programs per rank that run at once, each on its own thread. By default, the rank's share of the
+   * cores.
+   */
   readonly workers?: number
   /**
-   * How long nothing may move while launches are pending before the world is stopped, in milliseconds. By default, on CPU ranks: 10 s
-   * where all programs wait, a minute where a program is in a `while` loop, and no limit where one computes. On a GPU: a minute.
+   * The watchdog's limit in milliseconds: the world is stopped if launches are pending and nothing makes progress for this long. The
+   * default on CPU ranks is 10 s if all programs wait, one minute if a program is in a `while` loop, and no limit if a program computes.
+   * The default on a GPU is one minute.
    */
   readonly timeout?: number
-  /** On CPU ranks: called once when all programs have waited for 3 s. By default it prints `message` on stderr. */
+  /** For CPU ranks: called once when all programs have waited for 3 s. By default it prints `message` on stderr. */
   readonly onStall?: (stall: Stall) => void
-  /** Record launches, programs, waits and remote copies: see `World.timeline`. */
+  /** True to record launches, programs, waits and remote copies for `World.timeline`. */
   readonly record?: boolean
 }
 
@@ -51,7 +58,7 @@ type Open = (options: OpenOptions) => World | Promise<World>
 export const worlds: Readonly<Record<string, Open>> = {
   check: ({ ranks, residency, seed = 1 }) =>
     new ReportingWorld({ ranks, residency, scheduler: new RandomScheduler(seed) }),
-  // Loaded when they are asked for: whoever only checks kernels does not pay for them.
+  // Other targets are loaded on demand, so that checking kernels does not pay for loading them.
   wasm: async (options) => {
     await startThreads(options)
     return (await import('../targets/wasm/world.ts')).openWasmWorld(options)
@@ -73,14 +80,14 @@ export async function openWorld(options: OpenOptions): Promise<World> {
   const open = Object.hasOwn(worlds, target) ? worlds[target] : undefined
   if (!open)
     throw new WorldError(
-      `there is no target ${JSON.stringify(target)}; there is ${Object.keys(worlds).join(', ')}`,
+      `there is no target ${JSON.stringify(target)}; choose one of ${Object.keys(worlds).join(', ')}`,
     )
   if (!Number.isInteger(ranks) || ranks < 1 || ranks > mostRanks)
-    throw new WorldError(`a world of ${ranks} ranks: it has 1 to ${mostRanks}`)
+    throw new WorldError(`a world of ${ranks} ranks: it must have 1 to ${mostRanks}`)
   return open(options)
 }
 
-/** What the checker found, thrown where the host waits. */
+/** The findings of the checker, thrown when the host waits. */
 export class FindingsError extends Error {
   override readonly name = 'FindingsError'
   readonly findings: readonly Finding[]

@@ -1,6 +1,6 @@
 /**
- * Who allocated what: the n-th allocation of every rank must be the same. Kept only for allocations that some rank has not made
- * yet, so that a program may allocate and free for ever.
+ * Checks that allocation is symmetric: the n-th allocation of every rank must be the same. Only allocations that some
+ * rank has not made yet are stored, so a program may allocate and free any number of times.
  */
 import { Site } from '../ir/site.ts'
 
@@ -22,7 +22,7 @@ const plain = (ranks: readonly number[]): string =>
   `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.join(', ')}`
 
 export class Requests<T> {
-  /** By rank, without the first `#agreed`, which every rank has made. */
+  /** The allocations of each rank, without the first `#agreed` ones, which every rank has made. */
   readonly #requests: Request[][]
   readonly #made: T[] = []
   #agreed = 0
@@ -31,7 +31,7 @@ export class Requests<T> {
     this.#requests = Array.from({ length: ranks }, () => [])
   }
 
-  /** The allocation that these ranks ask for now; `make` is called for the first rank that asks for it. */
+  /** Returns the next allocation of the given ranks. Calls `make` for the first rank that requests it. */
   add(ranks: readonly number[], text: string, make: (number: number) => T): T {
     const site = Site.here()
     let allocation: T | undefined
@@ -43,9 +43,12 @@ export class Requests<T> {
     return allocation!
   }
 
-  /** How the ranks differ, if they do. 'so far': a rank may have allocated less than the others yet. */
+  /**
+   * Describes how the allocations of ranks differ, or undefined if they agree. With 'so far', a rank may have made
+   * fewer allocations than the others.
+   */
   disagreement(when: 'so far' | 'now'): Disagreement | undefined {
-    // Every rank has made every allocation: so it is at nearly every launch.
+    // The common case at a launch: every rank has made every allocation.
     if (this.#made.length === 0) return undefined
     const requests = this.#requests
     const longest = Math.max(...requests.map((list) => list.length))
@@ -73,7 +76,7 @@ export class Requests<T> {
     return undefined
   }
 
-  /** Of what all ranks have made, and alike, nothing needs to be known. */
+  /** Drops the allocations that all ranks have made and that agree. */
   #forget(): void {
     const shortest = Math.min(...this.#requests.map((list) => list.length))
     if (shortest === 0) return

@@ -1,18 +1,18 @@
-/** How a kernel uses its parameters: what a host must know before it launches. */
+/** The ways in which a kernel uses its parameters, as far as the host must know them before a launch. */
 import { analysis } from '../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../ir/node.ts'
 import { opOf, origin, writtenRefs } from '../ir/ops/index.ts'
 import type { Site } from '../ir/site.ts'
 
 export interface Uses {
-  /** Flag-set parameters that the kernel signals and waits for. */
+  /** The flag-set parameters that the kernel signals. */
   readonly signals: ReadonlySet<string>
   readonly waits: ReadonlySet<string>
-  /** Those whose epochs it reads without counting for them, by side. */
+  /** Flag sets whose epochs the kernel reads without advancing them, for signals and for waits. */
   readonly looks: Readonly<Record<'signals' | 'waits', ReadonlySet<string>>>
   /** By flag-set parameter, the author's lines that signal it; a line may occur more than once. */
   readonly signalSites: ReadonlyMap<string, readonly (Site | undefined)[]>
-  /** Tensor parameters that the kernel writes. */
+  /** The tensor parameters that the kernel writes. */
   readonly writes: ReadonlySet<string>
 }
 

@@ -1,10 +1,10 @@
 /**
- * The host's side: a world of ranks with a symmetric heap. One program allocates, launches and reads back; every target
- * offers the same interface, and nothing in it assumes that all ranks live in this process: data of a rank is reached through
- * methods that take the rank, and asking for one that is not among `localRanks` is an error.
+ * The host API: a world of ranks with a symmetric heap. One host program allocates, launches and reads back. Every
+ * target implements the same interface. The interface does not assume that all ranks are in this process. Methods that
+ * access the data of a rank take the rank as an argument, and throw if it is not among `localRanks`.
  *
- * An allocation exists on every rank at the same place in its heap. A launch orders nothing between ranks: on one rank,
- * launches of a stream follow each other; between ranks only flags, or `barrier`, order anything.
+ * An allocation exists on every rank, at the same offset in the rank's heap. On one rank, launches of a stream run in
+ * order. A launch orders nothing between ranks: only flags and `barrier` do.
  */
 import type { DType, StorageDType } from '../ir/dtype.ts'
 import { Site } from '../ir/site.ts'
@@ -13,7 +13,7 @@ import type { Timeline } from '../timeline/timeline.ts'
 import type { Machine } from './machine.ts'
 import { signalLines, type FlagSignals } from './signallers.ts'
 
-/** In a world. */
+/** The most ranks that a world can have. */
 export const mostRanks = 64
 
 export interface SymmetricTensor<D extends StorageDType = StorageDType> {
@@ -31,19 +31,23 @@ export interface SymmetricFlags {
 }
 
 /**
- * What `World.pack` makes of a tensor: the same elements in the order in which the target's products read them. How they lie is
- * the target's; a kernel takes it where it takes a tensor. A target without such an order passes `source` itself.
+ * The result of `World.pack`: the elements of a tensor in the layout that the target's products read fastest. A kernel
+ * accepts it in place of a tensor. The layout is defined by the target. A target without such a layout returns `source`
+ * itself.
  */
 export interface PackedTensor<D extends StorageDType = StorageDType> {
   readonly kind: 'packed'
   readonly name: string
   readonly dtype: D
   readonly shape: readonly number[]
-  /** What holds its elements: of a target that has no such order, the tensor itself, which `free` then frees. */
+  /**
+   * The tensor that holds the elements. For a target without a special layout it is the original tensor, which `free`
+   * then frees.
+   */
   readonly source: SymmetricTensor<D>
 }
 
-/** One value for all ranks, or one a rank. */
+/** One value for all ranks, or a function that returns the value for a rank. */
 export type PerRank<T> = T | ((rank: number) => T)
 
 export type LaunchArguments<P extends Params> = {
@@ -57,17 +61,20 @@ export type LaunchArguments<P extends Params> = {
 }
 
 export interface LaunchOptions<M extends Meta = Meta> {
-  /** Programs on each rank, or as many as can run at once. */
+  /** The number of programs per rank, or 'resident' for as many as can be resident at once. */
   readonly grid: PerRank<number> | 'resident'
   /** Compile-time parameters that differ from the kernel's defaults. */
   readonly meta?: Partial<M>
-  /** The one with number 0 by default. */
+  /** The stream of the launch. The default is stream 0. */
   readonly stream?: Stream | number
-  /** The ranks that launch; all by default. */
+  /** The ranks that launch. The default is all ranks. */
   readonly ranks?: readonly number[]
 }
 
-/** One of several launches that may wait for each other: see `World.launchTogether`. Made by `launchOf`. */
+/**
+ * One launch of a co-launch set, whose launches may wait for each other. See `World.launchTogether`. Created by
+ * `launchOf`.
+ */
 export interface Launch {
   readonly kernel: Kernel
   readonly args: Readonly<Record<string, unknown>>
@@ -82,47 +89,52 @@ export function launchOf<P extends Params, M extends Meta>(
   return { kernel: kernel as unknown as Kernel, args, options: options as LaunchOptions }
 }
 
-/** A queue of launches on every rank. Launches of one follow each other; those of two may run at once. */
+/**
+ * A queue of launches on every rank. Launches of one stream run in order. Launches of different streams may run at the
+ * same time.
+ */
 export interface Stream {
   readonly kind: 'stream'
   readonly id: number
-  /** An event that has happened on a rank when all that was launched here before has ended there. */
+  /** Records an event. The event occurs on a rank when all earlier launches of this stream have ended on that rank. */
   record(): StreamEvent
-  /** On every rank, what is launched here from now on starts after the event has happened on that rank. */
+  /** Makes later launches of this stream wait, on every rank, until the event has occurred on that rank. */
   wait(event: StreamEvent): void
-  /** All launches of this stream so far have ended, on all local ranks. */
+  /** Waits until all launches of this stream so far have ended, on all local ranks. */
   synchronize(): Promise<void>
 }
 
 export interface StreamEvent {
   readonly kind: 'event'
-  /** It has happened on all local ranks. */
+  /** Waits until the event has occurred on all local ranks. */
   synchronize(): Promise<void>
   /**
-   * Milliseconds from another event to this one, both of which have happened: from the last rank's end to the last rank's
-   * end, or on one rank alone. The checker has no clock: 0.
+   * Milliseconds from another event to this one. Both must have occurred. The time is measured between the last ranks
+   * to reach each event, or on one rank if `rank` is given. The checker has no clock and returns 0.
    */
   elapsed(since: StreamEvent, rank?: number): number
 }
 
 export interface AllocationOptions {
-  /** What reports call it. */
+  /** The name of the allocation in reports. */
   readonly name?: string
 }
 
 export interface TensorOptions extends AllocationOptions {
-  /** Where it begins on the heap: a power of two from 64 bytes, the default, to 64 KiB. */
+  /** The alignment on the heap in bytes: a power of two from 64, the default, to 65536. */
   readonly alignment?: number
 }
 
 export interface RandomOptions extends TensorOptions {
-  /** The same seed gives the same elements, on every target; without one, every call on a world has its own. */
+  /**
+   * The seed. The same seed yields the same elements on every target. By default every call on a world uses a new seed.
+   */
   readonly seed?: number
 }
 
-/** Allocation and host access, for all ranks at once or (`World.on`) for one. */
+/** Allocation on all ranks at once, or on one rank (`World.on`). */
 export interface Allocator {
-  /** Holds nothing until somebody writes it. */
+  /** Allocates a tensor whose contents are undefined until they are written. */
   empty<D extends StorageDType>(
     dtype: D,
     shape: readonly number[],
@@ -139,25 +151,25 @@ export interface Allocator {
     shape: readonly number[],
     options?: TensorOptions,
   ): SymmetricTensor<D>
-  /** 0, 1, 2, … in row-major order, rounded to the dtype. */
+  /** Allocates a tensor that holds 0, 1, 2, … in row-major order, rounded to the dtype. */
   arange<D extends StorageDType>(
     dtype: D,
     shape: readonly number[],
     options?: TensorOptions,
   ): SymmetricTensor<D>
-  /** Uniform from 0 to 1, different on every rank. */
+  /** Allocates a tensor of uniform random numbers in [0, 1), different on every rank. */
   rand<D extends StorageDType>(
     dtype: D,
     shape: readonly number[],
     options?: RandomOptions,
   ): SymmetricTensor<D>
-  /** Normal with mean 0 and deviation 1, different on every rank. */
+  /** Allocates a tensor of normal random numbers with mean 0 and standard deviation 1, different on every rank. */
   randn<D extends StorageDType>(
     dtype: D,
     shape: readonly number[],
     options?: RandomOptions,
   ): SymmetricTensor<D>
-  /** `contents` gives each rank's elements in row-major order; they are rounded to the dtype. */
+  /** Allocates a tensor with the given elements per rank, in row-major order, rounded to the dtype. */
   from<D extends StorageDType>(
     dtype: D,
     shape: readonly number[],
@@ -173,64 +185,84 @@ export interface Allocator {
 export interface World extends Allocator {
   readonly target: string
   readonly ranks: number
-  /** The ranks that live in this process: those that can be read and written. */
+  /** The ranks in this process. Only their data can be read and written here. */
   readonly localRanks: readonly number[]
-  /** What its ranks run on, as data: what operations and tuning branch on. */
+  /** A description of the hardware of the ranks. Operations and tuning branch on it. */
   readonly machine: Machine
-  /** The shortest time that events and recordings can tell from none, in nanoseconds; 0 where there is no clock. */
+  /** The resolution of events and recordings in nanoseconds, or 0 if there is no clock. */
   readonly clockTick: number
-  /** Allocate as one rank. Every rank must allocate the same, in the same order; it is an error at the next launch if not. */
+  /**
+   * Allocates as one rank. Every rank must make the same allocations in the same order. If not, the next launch throws.
+   */
   on(rank: number): Allocator
-  /** Give memory back, on every rank. It is used again once the launches so far have ended. */
+  /** Frees an allocation on every rank. Freed memory is reused once the launches so far have ended. */
   free(allocation: SymmetricTensor | SymmetricFlags | PackedTensor): void
   launch<P extends Params, M extends Meta>(
     kernel: Kernel<P, M>,
     args: LaunchArguments<P>,
     options: LaunchOptions<M>,
   ): void
-  /** Launches that may wait for each other: all are enqueued, on all ranks, or none is. Each has its own stream or ranks. */
+  /**
+   * Launches a co-launch set, whose launches may wait for each other. Either all are enqueued, on all ranks, or none.
+   * Each needs its own stream or ranks.
+   */
   launchTogether(launches: readonly Launch[]): void
-  /** Compile ahead, so that the first launch does not. What a GPU runs depends on the shapes of `args` too. */
+  /**
+   * Compiles a kernel in advance, so that the first launch does not have to. On a GPU the code also depends on the
+   * shapes of `args`.
+   */
   prepare<P extends Params, M extends Meta>(
     kernel: Kernel<P, M>,
     options?: Pick<LaunchOptions<M>, 'meta'> & { readonly args?: LaunchArguments<P> },
   ): Promise<void>
   /**
-   * Compile what the launches that `launches` makes need, and launch nothing. The event loop goes on meanwhile, which a launch that
-   * has to compile first does not allow. Not there on targets that compile quickly.
+   * Compiles the kernels that `launches` would launch, and launches nothing. The event loop keeps running meanwhile,
+   * unlike during a launch that has to compile first. Absent on targets that compile quickly.
    */
   compile?(launches: () => void): Promise<void>
-  /** A new stream. */
+  /** Creates a new stream. */
   stream(): Stream
-  /** All launches so far have ended, on all local ranks. */
+  /** Waits until all launches so far have ended, on all local ranks. */
   synchronize(): Promise<void>
-  /** What a rank holds; implies `synchronize`. */
+  /** Waits for all launches so far and returns the elements of a rank's copy. */
   read(tensor: SymmetricTensor, rank: number): Promise<Float64Array>
-  /** Overwrite a rank's copy; not ordered with launches that may still run. */
+  /** Overwrites a rank's copy. The write is not ordered with launches that may still be running. */
   write(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void
-  /** On every rank, or from one rank to another, when the launches so far have ended. The same dtype and number of elements. */
+  /**
+   * Waits for all launches so far, then copies a tensor, on every rank or from one rank to another. Dtype and number of
+   * elements must match.
+   */
   copy(
     from: SymmetricTensor,
     to: SymmetricTensor,
     ranks?: { readonly from: number; readonly to: number },
   ): Promise<void>
-  /** Every rank's copy becomes the root's, when the launches so far have ended. */
+  /** Waits for all launches so far, then overwrites every rank's copy with the copy of the root. */
   broadcast(tensor: SymmetricTensor, root: number): Promise<void>
-  /** The tensor in the target's order for products, on every rank, when the launches so far have ended. */
+  /**
+   * Waits for all launches so far, then converts the tensor on every rank into the layout that the target's products
+   * read fastest.
+   */
   pack<D extends StorageDType>(tensor: SymmetricTensor<D>): Promise<PackedTensor<D>>
-  /** All ranks have done all that was launched before; orders everything after it. */
+  /** Waits until all ranks have finished all earlier launches. Later work is ordered after all earlier work. */
   barrier(): Promise<void>
-  /** After a stop: nothing is launched, flags and epochs are zero on all ranks; tensors hold what they held, but for words that carry flags. */
+  /**
+   * Makes the world usable after a stop. No launch is pending, and flags and epochs are zero on all ranks. Tensors keep
+   * their contents, except that flag-in-data words become zero.
+   */
   reset(): Promise<void>
-  /** What was recorded since the world was opened with `record`; waits for nothing. */
+  /** The timeline recorded so far, if the world was opened with `record`. Does not wait for launches. */
   timeline(): Timeline
-  /** Of a world that records: how kernels that it has launched differ from those that it launches otherwise, besides their log. */
+  /**
+   * For a world that records: the differences, besides the log, between the launched kernels and the kernels launched
+   * without recording.
+   */
   readonly recordedUnlike: readonly string[]
   close(): Promise<void>
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** A mistake in how the world is used: what was wrong and what to do. */
+/** An error in the use of a world. The message says what was wrong and what to do. */
 export class WorldError extends Error {
   constructor(message: string) {
     super(message)
@@ -238,17 +270,17 @@ export class WorldError extends Error {
   }
 }
 
-/** A worker, by what it was doing when its world stopped. */
+/** The state of a worker when its world was stopped. */
 export interface StoppedWorker {
   readonly rank: number
   readonly stream: number
   readonly kernel: string
   readonly program: number
-  /** The author's line, where it is known. */
+  /** The source line in the kernel, if known. */
   readonly site: string | undefined
-  /** What it was doing there, in words. */
+  /** A description of what the worker was doing at that line. */
   readonly what: string
-  /** Of a wait for a flag. */
+  /** The flag that the worker was waiting for, if any. */
   readonly flag?: {
     readonly name: string
     readonly rank: number
@@ -257,7 +289,10 @@ export interface StoppedWorker {
   }
 }
 
-/** The ranks were stopped: by the watchdog, a fault, a worker that died, an interrupt. `World.reset` makes it usable again. */
+/**
+ * Thrown after the ranks were stopped by the watchdog, a fault, a dead worker or an interrupt. `World.reset` makes the
+ * world usable again.
+ */
 export class WorldStopped extends WorldError {
   readonly reason: string
   readonly workers: readonly StoppedWorker[]
@@ -278,17 +313,17 @@ export class WorldStopped extends WorldError {
 }
 
 /**
- * A host program that uses kernels: the unit that the checker explores, that `arke check` runs and that documents how a
- * kernel is meant to be used. It should read results back and compare them with a reference.
+ * A host program that uses kernels. The checker explores scenarios, `arke check` runs them, and they document how a
+ * kernel is meant to be used. A scenario should read results back and compare them with a reference.
  */
 export interface Scenario {
   readonly kind: 'scenario'
   readonly name: string
-  /** The world sizes it is meant for. */
+  /** The world sizes at which the scenario runs. */
   readonly ranks: readonly number[]
-  /** How many programs can run at once on a rank; undefined is no limit. */
+  /** The number of programs that can be resident on a rank at once. Undefined means no limit. */
   readonly residency: number | undefined
-  /** Where it was made. */
+  /** The source line at which the scenario was created. */
   readonly site?: Site
   readonly run: (world: World) => Promise<unknown>
 }

@@ -1,4 +1,4 @@
-/** What `auto` chooses, and the reason it gives. */
+/** The variant that `auto` chooses, and the reason that it reports. */
 import { describe, expect, it } from 'vitest'
 import { openWorld } from '../../src/index.ts'
 import { allGatherGemm } from '../../src/ops/allGatherGemm/index.ts'
@@ -25,14 +25,14 @@ describe('the choice of a variant', () => {
     expect(choose(asked(33), variants, table).variant).toBe('bsp')
   })
 
-  it('tells where that was measured, and what it gains over bsp', () => {
+  it('reports where that was measured and the speed-up over bsp', () => {
     expect(choose(asked(2), variants, table).reason).toBe(
       'pull was the fastest at M=1, N=64 (f32, 2 ranks on wasm), the nearest point measured, 3.00 times as fast as bsp',
     )
     expect(choose(asked(2000), variants, table).reason).not.toContain('as fast as bsp')
   })
 
-  it('takes nothing from another target, another layout or another operation', () => {
+  it('ignores measurements of another target, layout or operation', () => {
     for (const other of [{ target: 'cuda' }, { layout: { shard: 'M' } }, { operation: 'decode' }]) {
       const { variant, reason } = choose(asked(1, other), variants, table)
       expect(variant).toBe('fused')
@@ -47,11 +47,11 @@ describe('the choice of a variant', () => {
     expect(choose(asked(1, { dtype: 'bf16' }), variants, dtypes).variant).toBe('bsp')
   })
 
-  it('leaves out variants that are not offered', () => {
+  it('ignores variants that the operation does not offer', () => {
     expect(choose(asked(1), ['bsp', 'fused'], table).variant).toBe('fused')
   })
 
-  it('goes by what a program has measured itself, before what is shipped', async () => {
+  it("prefers the program's own measurements to shipped ones", async () => {
     const shape = { M: 3, N: 16, K: 8 }
     const measured = { operation: 'allGatherGemm', target: 'check', ranks: 2, dtype: 'f32', shape }
     rememberMeasurements([{ ...measured, layout: { shard: 'M' }, times: { bsp: 9, push: 3 } }])

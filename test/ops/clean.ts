@@ -1,4 +1,7 @@
-/** An operation under the checker: no finding on random schedules and in a bounded search, as recorded and as a GPU runs it. */
+/**
+ * Runs an operation under the checker. There must be no finding on random schedules and in a bounded search, for the
+ * kernels as recorded and as lowered for a GPU.
+ */
 import { expect } from 'vitest'
 import type { StorageDType } from '../../src/ir/dtype.ts'
 import type { KernelIR } from '../../src/ir/node.ts'
@@ -17,18 +20,21 @@ const asOnGpu = (recorded: KernelIR, shapes: Shapes): KernelIR =>
 export const stages = { recorded: 'recorded', [LAST_STAGE]: asOnGpu } as const
 
 export interface Repeated<C> {
-  /** The input that the result is proportional to. */
+  /** The name of the input that the result is proportional to. */
   readonly factor: string
-  /** The operation's own by default. */
+  /** The tolerance. The default is the tolerance of the operation. */
   readonly tolerance?: number
-  /** Executions with no host wait in between. */
+  /** The number of executions without a host wait in between. */
   readonly launches?: number
-  /** What is made of random contents before they are used. */
+  /** Modifies random contents before they are used. */
   readonly contents?: (random: C, round: number) => C
   readonly residency?: number
 }
 
-/** Writes every element of an input anew, times `sign`: what a rank's own kernels may do before and after an operation. */
+/**
+ * Rewrites every element of an input, multiplied by `sign`, as a rank's own kernels may do before and after an
+ * operation.
+ */
 const rewriteKernel = oncePer(({ dtype, rank }: { dtype: OperandDType | 'i32'; rank: number }) => {
   const body = (t: Program, x: Tensor<OperandDType | 'i32', 2>, sign: number): void =>
     t.for(x.dim(0), (i) =>
@@ -50,8 +56,8 @@ const rewriteKernel = oncePer(({ dtype, rank }: { dtype: OperandDType | 'i32'; r
 })
 
 /**
- * Fill, then several times in a row: write the inputs anew, with the other sign, and launch. Compare every rank with the
- * reference; then once more with other contents.
+ * Fills the inputs. Then, several times in a row, rewrites the inputs with the opposite sign and launches the
+ * operation. Compares every rank with the reference, and repeats everything once with other contents.
  */
 export function repeated<C>(
   ranks: number,

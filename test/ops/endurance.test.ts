@@ -1,8 +1,8 @@
 /**
- * A thousand executions in a row of every variant, with no host wait and no reset in between, while ranks are held up at random:
- * a fast rank runs a launch ahead of a slow one. Between two executions each rank's own kernels change the sign of its input and
- * add its result to a total, with a weight of that execution, so that one stale tile in any of them is seen at the end.
- * ARKE_STRESS=1 takes more ranks.
+ * Runs every variant a thousand times in a row, with no host wait and no reset in between, while ranks are delayed at
+ * random. A fast rank runs one launch ahead of a slow one. Between two executions each rank's own kernels change the
+ * sign of its input and add its result to a total. The weight of the result depends on the execution, so one stale tile
+ * in any execution is detected at the end. ARKE_STRESS=1 uses more ranks.
  */
 import { describe, expect, it } from 'vitest'
 import {
@@ -35,7 +35,7 @@ const launches = 1000
 const everything = process.env.ARKE_STRESS === '1'
 const sizes = everything ? [2, 3, 8] : [2]
 
-/** What the rank's own kernels do to a tensor, row by row. */
+/** Kernels of the rank that modify a tensor, row by row. */
 interface OwnKernels {
   negate(world: World, x: SymmetricTensor): void
   add(world: World, x: SymmetricTensor, total: SymmetricTensor, weight: number): void
@@ -99,7 +99,7 @@ async function endure<C>(
   for (let rank = 0; rank < world.ranks; rank++) {
     const expected = operation.reference(contents, rank)
     const actual = await world.read(total, rank)
-    // A stale tile would be off by twice its weight; rounding a thousand sums is not.
+    // A stale tile causes an error of twice its weight. The rounding errors of a thousand sums are much smaller.
     const largest = expected.reduce((most, x) => Math.max(most, Math.abs(x)), 0)
     const off = actual.reduce((most, x, i) => Math.max(most, Math.abs(x - sum * expected[i])), 0)
     expect(off, `rank ${rank} of ${world.ranks}`).toBeLessThan(largest * 0.02)
@@ -115,7 +115,7 @@ describe.each(targets)('a thousand executions on %s', (target) => {
       await world.close()
     }
   }
-  // A compiler of C++ takes its time.
+  // Compiling C++ takes long, so only wasm tests both shards by default.
   const shards = target === 'wasm' || everything ? (['K', 'M'] as const) : (['K'] as const)
   const products = allGatherGemmOperation.variants.flatMap((variant) =>
     shards.map((shard) => [variant, shard] as const),
@@ -150,7 +150,7 @@ describe.each(targets)('a thousand executions on %s', (target) => {
   it.each([
     ['in the order of ranks', true],
     ['as they arrive', false],
-  ])('All-Gather + GEMM fused along K, with a flag for each shard, %s', long, (_, inOrder) =>
+  ])('All-Gather + GEMM fused along K, with one flag per shard, %s', long, (_, inOrder) =>
     endureProduct({ variant: 'fused', shard: 'K', flagPer: 'shard', inOrder }),
   )
 

@@ -1,4 +1,4 @@
-/** A kernel that keeps a rank busy for so many turns. */
+/** A kernel that keeps a rank busy for a number of loop iterations. */
 import { f32, i32, kernel, scalar, tensor } from '../../src/index.ts'
 
 export const holdUp = kernel(

@@ -1,6 +1,6 @@
 /**
- * Operations with one mistake in their synchronisation, made in the recorded kernels: every signal and wait left out in turn,
- * every signal weakened, every credit asked for a launch too late, every epoch forgotten.
+ * Operations with one error in their synchronisation, made in the recorded kernels. The errors are: each signal or wait
+ * removed, each signal weakened, each credit requested one launch too late, and each epoch ignored.
  */
 import { expect } from 'vitest'
 import type { KernelIR, Node } from '../../src/ir/node.ts'
@@ -56,7 +56,7 @@ const mistakes: readonly Mistake[] = [
   },
 ]
 
-/** One mistake in one kernel: at each of its places that a line of the author stands for. */
+/** One error in one kernel, applied to all nodes that come from the same source line. */
 interface Mutant {
   readonly name: string
   readonly kernel: string
@@ -67,7 +67,7 @@ interface Mutant {
 
 const placeOf = (node: Node): string => String(node.site?.position?.line ?? node.site)
 
-/** Every mutant of the kernels that a scenario launches. An epoch is forgotten in all kernels at once. */
+/** All mutants of the kernels that a scenario launches. A mutant that ignores an epoch changes all kernels at once. */
 async function mutantsOf(subject: Scenario): Promise<Mutant[]> {
   const kernels = new Map<string, KernelIR>()
   const [ranks] = subject.ranks
@@ -84,7 +84,7 @@ async function mutantsOf(subject: Scenario): Promise<Mutant[]> {
   )
 }
 
-/** What each mistake leads to. */
+/** The kinds of findings that each error may cause. */
 const symptoms: Readonly<Record<string, readonly string[]>> = {
   'no signal': ['deadlock'],
   'no wait': ['race', 'uninitialised'],
@@ -94,7 +94,10 @@ const symptoms: Readonly<Record<string, readonly string[]>> = {
   'one slot for all epochs': ['race'],
 }
 
-/** Every mutant of a scenario is found, for what it is, as recorded and as lowered. */
+/**
+ * Expects that the checker finds every mutant of a scenario, with the right kind of finding, as recorded and as
+ * lowered.
+ */
 export async function expectFound(subject: Scenario): Promise<void> {
   const mutants = await mutantsOf(subject)
   expect(mutants.length).toBeGreaterThan(4)
@@ -108,7 +111,7 @@ export async function expectFound(subject: Scenario): Promise<void> {
     }
 }
 
-/** The first finding of each stage, undefined where nothing is found. */
+/** The first finding of each stage, or undefined if nothing is found. */
 async function findingsOf(subject: Scenario, mutant: Mutant): Promise<(Finding | undefined)[]> {
   const [ranks] = subject.ranks
   const everywhere = mutant.name === 'one slot for all epochs'
@@ -148,7 +151,7 @@ function mutate(ir: KernelIR, mutant: Mutant, everywhere: boolean): KernelIR {
   return made
 }
 
-/** The same scenario, with every recorded kernel looked at and perhaps exchanged. */
+/** The same scenario, with `look` called for every recorded kernel. `look` may return another kernel. */
 function watching(subject: Scenario, look: (kernel: Kernel, ir: KernelIR) => KernelIR): Scenario {
   const run = (world: World): Promise<unknown> => {
     const launch = world.launch.bind(world)

@@ -1,4 +1,4 @@
-/** What operations say of themselves, and the mistakes of those who make them. */
+/** The properties that operations report, and the errors for invalid options. */
 import { describe, expect, it } from 'vitest'
 import { allGatherGemm, allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
 import { matrixProduct } from '../../src/ops/allGatherGemm/reference.ts'
@@ -11,15 +11,15 @@ import { expectClose } from '../../src/world/world.ts'
 const tiles = { BM: 4, BN: 4, BK: 4, stages: 2 }
 
 describe('references', () => {
-  it('multiply by the definition', () => {
+  it('match the definition of a product', () => {
     expect([...matrixProduct([1, 2, 3, 4, 5, 6], [1, 0, 0, 1, 2, 2], { M: 2, N: 2, K: 3 })]).toEqual([
       7, 8, 16, 17,
     ])
   })
 
-  it('attend by the definition, and to nothing with zeros', () => {
+  it('match the definition of attention, and yield zeros without tokens', () => {
     const extents = { batch: 1, heads: 1, G: 1, D: 1, tokens: 2, scale: Math.log(2) }
-    // Scores 1 and 3 in powers of two: weights 2 / 10 and 8 / 10, over two ranks.
+    // Scores 1 and 3 are exponents of base 2, so the weights over two ranks are 2 / 10 and 8 / 10.
     const contents = { q: [1], k: [[1, 9], [3, 9]], v: [[10, 99], [20, 99]] } // prettier-ignore
     expect(attentionOf({ ...contents, lengths: [[1], [1]] }, extents)[0]).toBeCloseTo(18, 12)
     expect(attentionOf({ ...contents, lengths: [[0], [1]] }, extents)[0]).toBeCloseTo(20, 12)
@@ -28,7 +28,7 @@ describe('references', () => {
 })
 
 describe('rows of a reference', () => {
-  it('are those of the whole', () => {
+  it('equal the rows of the whole reference', () => {
     const [a, b] = [randomNumbers('f32', 20, 1), randomNumbers('f32', 12, 2)]
     const shape = { M: 5, N: 3, K: 4 }
     const whole = matrixProduct(a, b, shape)
@@ -49,7 +49,7 @@ describe('rows of a reference', () => {
 })
 
 describe('random contents', () => {
-  it('come again after a million, at no multiple of a usual length', () => {
+  it('repeat after about a million, with a period that is no multiple of a usual length', () => {
     const numbers = randomNumbers('f32', 3_000_000, 3)
     expect(numbers.subarray(0, 1000)).toEqual(randomNumbers('f32', 1000, 3))
     for (const at of [999_999, 1_048_576, 2_097_152, 2_999_999])
@@ -69,7 +69,8 @@ describe('random contents', () => {
 describe('traffic', () => {
   const shape = { M: 6, N: 8, K: 10 }
   it.each([
-    // Along K a rank of two gets the other half of A, 6 x 5 elements; a puller once for each of two columns of tiles.
+    // Along K, each of two ranks receives the other half of A, 6 x 5 elements. `pull` receives it once per column of
+    // tiles, of which there are two.
     ['bsp', 'K', 120, 2],
     ['pull', 'K', 240, 1],
     ['push', 'K', 120, 2],
@@ -88,8 +89,8 @@ describe('traffic', () => {
       variant: 'bsp',
       tiles: { splits: 2 },
     } as const
-    // From each of two ranks: 2 x 2 tiles of 2 heads, each 8 sums, a maximum and a sum, in f32. With an owner for each tile, of
-    // two tiles those, and of the others 2 x 8 results in bf16.
+    // Each of two ranks sends 2 x 2 tiles of 2 heads. Each head has 8 sums, a maximum and a sum, in f32. With one owner
+    // per tile, a rank receives the parts of two tiles, and for the other tiles 2 x 8 results in bf16.
     const ofTile = 2 * 10 * 4
     expect(flashDecode(world, options).traffic).toEqual({
       remoteBytes: 2 * (2 * 4 * ofTile),
@@ -97,14 +98,14 @@ describe('traffic', () => {
       flops: 4 * 2 * 4 * 16 * 8,
       launches: 3,
     })
-    // Where ranks steal, three of four tiles are whole.
+    // With work stealing, three of four tiles are whole pieces.
     const stealing = flashDecode(world, { ...options, variant: 'fused' })
     expect(stealing.traffic.remoteBytes).toBe(2 * (3 + 2) * ofTile)
   })
 })
 
 describe('options', () => {
-  it('that make no sense are refused', async () => {
+  it('that are invalid are rejected', async () => {
     const world = await openWorld({ ranks: 2 })
     const gemm = { ...allGatherGemmOperation.defaults, tiles }
     const decode = flashDecodeOperation.defaults
@@ -112,25 +113,27 @@ describe('options', () => {
       /M is 0; .* at least 1/,
     )
     expect(() => allGatherGemm(world, { ...gemm, variant: 'magic' as never })).toThrow(
-      /no magic; there is bsp, pull, push, fused/,
+      /no magic; choose one of bsp, pull, push, fused/,
     )
-    expect(() => allGatherGemm(world, { ...gemm, grid: 2, senders: 2 })).toThrow(/leave nobody to multiply/)
+    expect(() => allGatherGemm(world, { ...gemm, grid: 2, senders: 2 })).toThrow(
+      /leave no program to multiply/,
+    )
     expect(() => flashDecode(world, { ...decode, shape: { ...decode.shape, kvHeads: 5 } })).toThrow(
       /32 query heads do not share 5 kv heads evenly/,
     )
     expect(() => flashDecode(world, { ...decode, owners: true, stealing: true })).toThrow(
-      /stealing needs near peers \(a CPU\), no owners, no fetching and splits; here is check, with owners/,
+      /stealing needs near peers \(a CPU\), no owners, no fetching and splits > 0; this is check, with owners/,
     )
     for (const option of [{ owners: true }, { stealing: true }, { fetching: true }])
       expect(() => flashDecode(world, { ...decode, ...option, variant: 'bsp' })).toThrow(
-        `flashDecode: ${Object.keys(option)[0]} is an option of fused; here is bsp`,
+        `flashDecode: ${Object.keys(option)[0]} is an option of fused only, not of bsp`,
       )
     for (const option of [{ senders: 1 }, { flagPer: 'tile' as const }])
       expect(() => allGatherGemm(world, { ...gemm, ...option, variant: 'push' })).toThrow(
-        `allGatherGemm: ${Object.keys(option)[0]} is an option of fused; here is push`,
+        `allGatherGemm: ${Object.keys(option)[0]} is an option of fused only, not of push`,
       )
     expect(() => allGatherGemm(world, { ...gemm, ownFirst: true, variant: 'pull' })).toThrow(
-      'allGatherGemm: ownFirst is an option of push and fused; here is pull',
+      'allGatherGemm: ownFirst is an option of push and fused only, not of pull',
     )
     const small = flashDecode(world, {
       ...decode,
@@ -138,13 +141,13 @@ describe('options', () => {
     })
     const contents = small.random(1)
     expect(() => small.fill({ ...contents, lengths: [[1], [3]] })).toThrow(
-      /lengths 3 of rank 1; the cache has 2/,
+      /lengths 3 of rank 1; each must be a whole number from 0 to 2 tokens/,
     )
   })
 })
 
 describe('packed weights', () => {
-  it.each(allGatherGemmOperation.variants)('serve %s, until others are filled in', async (variant) => {
+  it.each(allGatherGemmOperation.variants)('serve %s until new weights are filled in', async (variant) => {
     const world = await openWorld({ ranks: 2 })
     const shape = { M: 3, N: 5, K: 6 }
     const operation = allGatherGemm(world, { shape, dtype: 'f32', variant, shard: 'K', tiles, grid: 1 })

@@ -1,12 +1,15 @@
 /**
- * A world on which ranks do not run side by side: what a host program launches is handed to one rank at a time, in a random
- * order and with random pauses, so that some ranks are launches ahead of others. Every rank still gets its launches in order.
+ * A world on which ranks run out of step. The launches of a host program are passed to one rank at a time, in a random
+ * order and with random pauses, so that some ranks are several launches ahead of others. Every rank still gets its
+ * launches in order.
  */
 import type { Kernel } from '../../src/lang/kernel.ts'
 import type { LaunchOptions, World } from '../../src/world/world.ts'
 import { randomNumbers } from '../targets/differential/choices.ts'
 
-/** A rank gets at most so many launches before another one does; well below what a queue holds. */
+/**
+ * The most launches that a rank gets before another rank gets one. The number is well below the capacity of a queue.
+ */
 const mostAhead = 12
 
 export function outOfStep(world: World, seed: number): World {
@@ -18,7 +21,7 @@ export function outOfStep(world: World, seed: number): World {
   async function handOut(): Promise<void> {
     const launches = waiting
     waiting = []
-    // On a GPU a kernel may not be loaded while another one waits for a rank that is behind.
+    // On a GPU a kernel may not be loaded while another kernel waits for a rank that is behind.
     for (const prepare of preparing.splice(0)) await prepare()
     const handed = new Array<number>(world.ranks).fill(0)
     for (;;) {

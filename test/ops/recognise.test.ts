@@ -1,4 +1,7 @@
-/** Operations in the chains of a trace: what is recognised with which options, and what is not. */
+/**
+ * Recognising operations in the chains of a trace: the chains that are recognised, with their options, and the chains
+ * that are not.
+ */
 import { describe, expect, it } from 'vitest'
 import { dtypeCalled, layoutOf, operationCalled, shapesOf } from '../../src/cli/benchOptions.ts'
 import { allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
@@ -16,12 +19,12 @@ interface Chain {
   readonly before: Call
   readonly kind: string
   readonly communication: Work['communication']
-  /** What the collective was called with. */
+  /** The operator call of the collective. */
   readonly called?: Call
   readonly after: Call
 }
 
-/** What is said of a kernel, a collective and a kernel that come one after the other. */
+/** The recognised operation for a kernel, a collective and a kernel that follow each other. */
 function recognised(
   { before, kind, communication, called, after }: Chain,
   by: readonly Recogniser[] = recognisers,
@@ -58,7 +61,7 @@ interface Gathering {
   readonly shard: 'K' | 'M'
   readonly dtype: Spelled
 }
-/** An all-gather of what the kernel before wrote, and a product. */
+/** A chain of an all-gather of the previous kernel's output, followed by a product. */
 function gathering({ M, N, K, ranks, shard, dtype }: Gathering, before?: Partial<Call>): Chain {
   const { operand, message } = spelled[dtype]
   const slice = shard === 'K' ? [M, K / ranks] : [M / ranks, K]
@@ -98,7 +101,7 @@ describe('all-gather and product', () => {
     expect(recognised(sizeless)).toEqual(expected)
   })
 
-  it('where what the all-gather was called with tells its slices', () => {
+  it('where the arguments of the all-gather show its slices', () => {
     const chain = gathering(usual, { shapes: undefined })
     expect(recognised(chain)).toBeNull()
     const called = { operator: 'c10d::_allgather_base_', shapes: [[96, 80], [96, 20]] } // prettier-ignore
@@ -162,7 +165,7 @@ describe('attention of one token', () => {
     })
   })
 
-  it('in other layouts, into an all-reduce, of pages', () => {
+  it('in other layouts, followed by an all-reduce, with a paged cache', () => {
     const expected = recognised(decoding(scaled, [query, cache, cache]))
     const flat = [3, 500, 4, 64]
     const flash = decoding('flash_attn::_flash_attn_forward', [[3, 1, 12, 64], flat, flat])
@@ -218,8 +221,8 @@ describe('layer norm, all-gather of rows and product', () => {
   })
 })
 
-describe('what a recogniser gives', () => {
-  it('is what the command takes, and an option of its operation', () => {
+describe('the result of a recogniser', () => {
+  it('is accepted by the command and by the operation', () => {
     const scaled = [[3, 12, 1, 64], [3, 4, 500, 64], [3, 4, 500, 64]] // prettier-ignore
     const decode: Chain = {
       before: { operator: 'aten::scaled_dot_product_attention', shapes: scaled, type: 'c10::Half' },

@@ -1,8 +1,8 @@
 /**
- * Every variant of every operation on the targets that run for real, compared with float64: odd shapes, 1 to 8 ranks, launches
- * in a row with nothing in between but kernels that write the inputs anew, ranks far ahead of each other. Compiling C++ is slow,
- * so native has two world sizes per variant. ARKE_STRESS=1 asks for all world sizes and dtypes and for more launches. The short tests
- * have one world size per variant, and on native one variant per operation.
+ * Runs every variant of every operation on the targets that execute kernels, and compares results with float64. The
+ * tests cover odd shapes, 1 to 8 ranks, launches with only input-writing kernels in between, and ranks that are far
+ * ahead of each other. Compiling C++ takes long, so `native` runs two world sizes per variant. ARKE_STRESS=1 runs all
+ * world sizes, every dtype and more launches. The short tests run one world size per variant and, on `native`, one variant per operation.
  */
 import { describe, expect, it } from 'vitest'
 import { openWorld, type World } from '../../src/index.ts'
@@ -25,7 +25,7 @@ const targets = await realTargets()
 const everything = process.env.ARKE_STRESS === '1'
 const launches = everything ? 50 : 20
 
-/** World sizes and dtypes of the n-th variant: in turn, unless all are wanted. */
+/** The world sizes and dtypes for the n-th variant: a rotating selection, or all if ARKE_STRESS=1. */
 function settings(target: string, n: number): (readonly [number, OperandDType])[] {
   const sizes = target === 'cuda' ? [1, 2, 4, 8] : [1, 2, 3, 8]
   if (everything) return sizes.flatMap((ranks) => operandDTypes.map((dtype) => [ranks, dtype] as const))
@@ -49,11 +49,11 @@ async function on(
 const runOutOfStep = (target: string, ranks: number, seed: number, { run }: Scenario): Promise<void> =>
   on(target, ranks, (world) => run(outOfStep(world, seed)))
 
-/** What a form of an operation may depend on. */
+/** The machine that the forms of an operation may depend on. */
 const machineOf = (target: string, ranks: number): Machine =>
   target === 'cuda' ? sharedOut(h200, ranks) : cpuMachine(target, ranks)
 
-/** Every combination of what says how inputs are laid out. */
+/** All combinations of the layout options. */
 const layoutsOf = ({ layouts = {} }: AnyDefinition): readonly Readonly<Record<string, string>>[] =>
   Object.entries(layouts).reduce<readonly Readonly<Record<string, string>>[]>(
     (all, [name, values]) => all.flatMap((one) => values.map((value) => ({ ...one, [name]: value }))),
@@ -78,7 +78,7 @@ describe.each(everyOperation)('%s on %s', (_, target, definition) => {
     for (const [ranks, dtype] of choose(settings(target, n), n)) {
       const at = odd[(n + ranks) % odd.length]
       const form = formsOf(ranks, dtype, at.shape)[name]
-      // Some forms are of one dtype or of some shapes.
+      // Some forms exist only for one dtype or for some shapes.
       if (form === undefined) continue
       const { grid } = form as { readonly grid?: number }
       const subject = repeated(ranks, (world) => definition.make(world, { ...form, ...at, dtype }), {
@@ -99,7 +99,7 @@ describe.each(everyOperation)('%s on %s', (_, target, definition) => {
     layoutsOf(definition).map((layout) => [variant, layout] as const),
   )
   it.each(laidOut)(
-    '%s %j, with the tiles it chooses itself, packed and not',
+    '%s %j, with default tiles, packed and not packed',
     isCompiled ? long : {},
     async (variant, layout) => {
       const n = laidOut.findIndex((one) => one[0] === variant && one[1] === layout)
@@ -117,7 +117,7 @@ describe.each(everyOperation)('%s on %s', (_, target, definition) => {
           operation.fill(contents)
           for (const packed of [false, true]) {
             if (packed) await operation.pack()
-            // Whatever is not written stays.
+            // Poison the outputs, so that elements that are not written are detected.
             for (const output of Object.values(operation.outputs))
               for (let rank = 0; rank < ranks; rank++)
                 world.write(output, rank, new Float32Array(elements(output.shape)).fill(NaN))
@@ -136,7 +136,7 @@ describe.each(everyOperation)('%s on %s', (_, target, definition) => {
 describe.each(targets)('All-Gather + GEMM, special shapes, on %s', (target) => {
   const isCompiled = target === 'native'
   const tolerance = { f32: 3e-5, f16: 1.5e-2, bf16: 1.2e-1 }
-  // Nothing is a multiple of anything; one row; tiles larger than the matrices.
+  // Shapes that are not multiples of anything, a shape with one row, and tiles larger than the matrices.
   const shapes: readonly MatrixShape[] = [
     { M: 7, N: 37, K: 45 },
     { M: 1, N: 70, K: 33 },
@@ -168,7 +168,7 @@ describe.each(targets)('All-Gather + GEMM, special shapes, on %s', (target) => {
     },
   )
 
-  // Ranks out of step are launches apart, so that one has multiplied all it can when the other begins.
+  // Out-of-step ranks are several launches apart, so that one rank has multiplied all it can before the other begins.
   it.runIf(target !== 'cuda').each(['push', 'fused'] as const)(
     '%s along M, own rows first',
     long,
@@ -194,7 +194,7 @@ describe.each(targets)('All-Gather + GEMM, special shapes, on %s', (target) => {
   it.each([
     ['in the order of ranks', true],
     ['as they arrive', false],
-  ])('fused along K, with a flag for each shard, %s', isCompiled ? long : {}, async (_, inOrder) => {
+  ])('fused along K, with one flag per shard, %s', isCompiled ? long : {}, async (_, inOrder) => {
     for (const [ranks, dtype] of settings(target, Number(inOrder))) {
       const options = { shape: shapes[ranks % 3], dtype, tiles, flagPer: 'shard', inOrder } as const
       const subject = repeated(
@@ -209,7 +209,7 @@ describe.each(targets)('All-Gather + GEMM, special shapes, on %s', (target) => {
   it('pull along K, from outboxes', isCompiled ? long : {}, async () => {
     for (const [ranks, dtype] of settings(target, 2))
       for (const [n, grid] of ([undefined, 1] as const).entries()) {
-        // Every second time several parts a row.
+        // Every second case has several parts per row.
         const shape = { ...shapes[(n + ranks) % 3], ...(n === 1 && { K: 300 * ranks }) }
         const options = { shape, dtype, tiles, staged: true, grid, variant: 'pull', shard: 'K' } as const
         const subject = repeated(ranks, (world) => allGatherGemm(world, options), {
@@ -228,7 +228,7 @@ describe.each(targets)('Flash Decode, special shapes, on %s', (target) => {
   const lengthOf = (rank: number, entry: number, round: number): number =>
     [37, 5, 0, 16, 33, 1][(rank + 2 * entry + round) % 6]
 
-  // On a GPU these are matrices of which every thread has words side by side.
+  // On a GPU these matrices give every thread adjacent words.
   it.each([
     ['eight query heads', 8, 1],
     ['sixteen query heads, in two splits', 16, 2],
@@ -251,7 +251,7 @@ describe.each(targets)('Flash Decode, special shapes, on %s', (target) => {
   })
 })
 
-it('launches that are handed out rank by rank are still all launches', async () => {
+it('launches that are issued rank by rank all run', async () => {
   const counts = [0, 0, 0]
   const fake = {
     ranks: 3,

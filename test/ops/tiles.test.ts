@@ -1,4 +1,4 @@
-/** Tiles where nobody said otherwise: by target, dtype and rows; what fits a GPU, and what a CPU has always had. */
+/** The default tiles by target, dtype and rows: tiles that fit a GPU, and the established tiles of a CPU. */
 import { describe, expect, it } from 'vitest'
 import { defaultTiles } from '../../src/ops/allGatherGemm/tiles.ts'
 import { decodeTiles, piecesOf, type CacheShape } from '../../src/ops/flashDecode/tiles.ts'
@@ -9,18 +9,18 @@ import { cpuMachine, h200 } from '../../src/world/machines.ts'
 const text = ({ BM, BN, BK, stages }: ReturnType<typeof gemmTiles>): string =>
   `${BM}x${BN}x${BK}, ${stages} stages`
 const dtype = 'bf16'
-/** That tables of tuned tiles do not know. */
+/** A GPU that is not in the tables of tuned tiles. */
 const gpu = (processors = 132) => oneEach({ ...h200, name: 'some GPU', processors }, 1)
 
 describe('tiles of products', () => {
-  it('are small for few rows on a GPU, and large for many unless multiprocessors would have none', () => {
+  it('on a GPU are small for few rows, and large for many rows unless multiprocessors would be idle', () => {
     const of = (m: number, n: number): string => text(gemmTiles(gpu(), { m, n, k: 8192, dtype }))
     expect([of(1, 4096), of(16, 4096)]).toEqual(['8x64x128, 8 stages', '16x64x128, 8 stages'])
     expect([of(17, 4096), of(64, 4096)]).toEqual(Array(2).fill('64x64x128, 6 stages'))
     expect([of(512, 4096), of(1024, 8192)]).toEqual(['128x128x64, 6 stages', '128x256x64, 4 stages'])
   })
 
-  it('are wide where that gives nearly every multiprocessor of a GPU one', () => {
+  it('are wide if nearly every multiprocessor of a GPU then has one tile', () => {
     const of = (m: number, multiprocessors: number): string =>
       text(gemmTiles(gpu(multiprocessors), { m, n: 3584, k: 8192, dtype }))
     expect([of(1, 16), of(64, 16), of(128, 16)]).toEqual([
@@ -31,7 +31,7 @@ describe('tiles of products', () => {
     expect([of(1, 132), of(1, 20)]).toEqual(Array(2).fill('8x64x128, 8 stages'))
   })
 
-  it('of few rows leave room for a second program where every multiprocessor has many', () => {
+  it('of few rows leave room for a second program if every multiprocessor has many tiles', () => {
     const of = (m: number, n: number): string => text(gemmTiles(gpu(16), { m, n, k: 8192, dtype }))
     expect([of(8, 28672), of(16, 7168), of(64, 28672)]).toEqual([
       '8x128x64, 6 stages',
@@ -40,7 +40,7 @@ describe('tiles of products', () => {
     ])
   })
 
-  it('count the multiprocessors that a rank has', () => {
+  it('depend on the number of multiprocessors per rank', () => {
     const shape = { m: 1024, n: 4096, k: 8192, dtype } as const
     expect(text(defaultTiles(gpu(16), shape))).toBe('128x256x64, 4 stages')
   })
@@ -64,35 +64,36 @@ describe('tiles of products', () => {
 describe('tiles of a cache', () => {
   const shape = { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens: 65_536, dtype } as const
 
-  it('give every multiprocessor a part of the sequence, while there are tiles', () => {
+  it('give every multiprocessor a part of the sequence, as long as there are tiles', () => {
     expect(decodeTiles(gpu(), shape)).toEqual({ BN: 128, stages: 2, splits: 16 })
     expect(decodeTiles(gpu(16), shape)).toEqual({ BN: 128, stages: 2, splits: 2 })
     expect(decodeTiles(gpu(), { ...shape, batch: 64 }).splits).toBe(1)
     expect(decodeTiles(gpu(), { ...shape, tokens: 300 }).splits).toBe(3)
-    // Twelve heads leave a quarter of sixteen multiprocessors without work; four parts of each take three turns of all.
+    // Twelve heads leave a quarter of sixteen multiprocessors idle. Four parts per head occupy all multiprocessors for
+    // three rounds.
     expect(decodeTiles(gpu(16), { ...shape, kvHeads: 12, queryHeads: 96 }).splits).toBe(4)
   })
 
-  it('are what the author says', () => {
+  it('are the given ones', () => {
     expect(decodeTiles(gpu(), shape, { BN: 32, splits: 5 })).toEqual({ BN: 32, stages: 3, splits: 5 })
   })
 
-  it('have fewer tokens where numbers or heads are larger', () => {
+  it('have fewer tokens for wider dtypes or more heads', () => {
     expect(decodeTiles(gpu(), { ...shape, D: 256 }).BN).toBe(64)
     expect(decodeTiles(gpu(), { ...shape, dtype: 'f32' }).BN).toBe(64)
   })
 
-  it('are the same as ever on a CPU', () => {
+  it('are fixed on a CPU', () => {
     expect(decodeTiles(cpuMachine('native', 1), shape)).toEqual({ BN: 64, stages: 2, splits: 1 })
   })
 
-  it('end in small pieces where ranks steal, but none that is not worth its sending', () => {
+  it('end in small pieces with work stealing, but not in pieces too small to be worth sending', () => {
     const splitsOf = (given: Partial<CacheShape>): number =>
       decodeTiles(cpuMachine('native', 1), { ...shape, ...given, stealing: true }).splits
     expect([256, 1024, 2048, 65_536].map((tokens) => splitsOf({ tokens }))).toEqual([1, 2, 4, 4])
     expect(splitsOf({ tokens: 100 })).toBe(1)
     expect([splitsOf({ kvHeads: 1 }), splitsOf({ batch: 100 })]).toEqual([32, 1])
-    // Eight tiles, the last two in four pieces each.
+    // Eight tiles, of which the last two have four pieces each.
     expect(piecesOf(8, 4)).toBe(6 + 2 * 4)
     expect([piecesOf(1, 3), piecesOf(5, 1)]).toEqual([3, 5])
   })

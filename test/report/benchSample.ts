@@ -200,7 +200,7 @@ function ledgerOf(
 
 function pictureOf(ranks: readonly (readonly Worker[])[], bytes: number): Picture {
   const wall = last(ranks)
-  each(ranks as Worker[][], (worker) => worker.until(wall, 'wait', 'done, while the last rank is not'))
+  each(ranks as Worker[][], (worker) => worker.until(wall, 'wait', 'finished, waiting for the last rank'))
   return {
     wall,
     ranks: ranks.map((workers, rank) => {

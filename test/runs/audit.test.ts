@@ -1,4 +1,6 @@
-/** A run of our own in the audit: of one processor it is what the ledger of the run says, in finer parts. */
+/**
+ * Audits a run of Arke's own kernels. With one processor, the audit agrees with the ledger of the run, in finer parts.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readArkeTrace } from '../../src/audit/arkeTrace.ts'
@@ -41,7 +43,7 @@ const workers: fc.Arbitrary<MadeWorker[]> = fc
   .array(worker, { maxLength: 3 })
   .map((all) => all.map((one, leader) => ({ ...one, leader })))
 
-/** One after the other, each enqueued before it starts. */
+/** Kernels that run one after another, each enqueued before it starts. */
 const kernels: fc.Arbitrary<MadeKernel[]> = fc
   .array(
     fc.record({
@@ -64,7 +66,7 @@ const kernels: fc.Arbitrary<MadeKernel[]> = fc
 
 const ledgerOfTrace = (timeline: Timeline): Ledger => audit(timeline, new Warnings()).ranks[0].ledger
 
-/** The parts of the audit, as coarse as those of a run. */
+/** Merges the parts of the audit into the coarser parts of a run's ledger. */
 const asRun = ({ parts }: Pick<Ledger, 'parts'>) => ({
   useful: parts.compute,
   launch:
@@ -74,8 +76,8 @@ const asRun = ({ parts }: Pick<Ledger, 'parts'>) => ({
   other: parts.copy + parts.communication,
 })
 
-describe('the audit of an own run', () => {
-  it('says of a run of one processor what its ledger says, from the exported trace, too', async () => {
+describe("the audit of a run of Arke's kernels", () => {
+  it('agrees with the ledger of a run on one processor, also from the exported trace', async () => {
     await fc.assert(
       fc.asyncProperty(kernels, worker, async (kernels, worker) => {
         const timeline = timelineOf([{ kernels, workers: [{ ...worker, leader: 0 }] }])
@@ -94,7 +96,7 @@ describe('the audit of an own run', () => {
     )
   })
 
-  it('says of programs that fill their kernels what it says of the kernels alone', () => {
+  it('gives the same result for programs that fill their kernels as for the kernels alone', () => {
     fc.assert(
       fc.property(kernels, (made) => {
         const kernels = made.map((kernel) => ({ ...kernel, moves: false }))
@@ -106,7 +108,7 @@ describe('the audit of an own run', () => {
     )
   })
 
-  it('does not depend on which processor is which, nor does the ledger of the run', () => {
+  it('does not depend on the order of processors, nor does the ledger of the run', () => {
     const shuffled = fc.shuffledSubarray([0, 1, 2], { minLength: 3 })
     fc.assert(
       fc.property(kernels, workers, shuffled, (kernels, workers, order) => {
@@ -127,7 +129,7 @@ describe('the audit of an own run', () => {
   it('counts an instant as wait or transfer when no program computes, and as a gap when none runs', () => {
     fc.assert(
       fc.property(workers, fc.array(piece, { minLength: 1, maxLength: 3 }), (workers, pieces) => {
-        // Something starts at 0, so that times are those of the rank.
+        // A kernel starts at 0, so that times are relative to the rank's base.
         const kernels = [{ from: 0, to: 1 }, ...pieces].map((one) => ({ ...one, name: 'kernel' }))
         const parts = partsOf(timelineOf([{ kernels, workers }]))
         const expected = Array.from({ length: LENGTH }, (_, time) => {
@@ -141,7 +143,7 @@ describe('the audit of an own run', () => {
                   : undefined,
           )
           const state = (['compute', 'transfer', 'wait'] as const).find((one) => states.includes(one))
-          // Without workers nothing was recorded inside kernels.
+          // Without worker tracks, nothing was recorded inside kernels.
           const unknown = workers.length === 0 ? 'compute' : 'gap'
           return covers(kernels, time) ? (state ?? unknown) : 'unattributed'
         })
@@ -153,13 +155,13 @@ describe('the audit of an own run', () => {
     )
   })
 
-  it('leaves traces alone in which nothing was recorded inside kernels', () => {
+  it('does not change for traces in which nothing was recorded inside kernels', () => {
     const kernels = [{ name: 'kernel', from: 0, to: LENGTH }]
     const annotations = [{ from: 10, to: 20 }]
     expect(total(partsOf(timelineOf([{ kernels, workers: [], annotations }])).compute)).toBe(LENGTH)
   })
 
-  it('splits communication of a rank alone, and says what its group cost', () => {
+  it('splits the communication of a single rank, and reports the cost of its group', () => {
     const kernels = [
       { name: 'gather', from: 0, to: 40, moves: true, call: { from: -9, to: -5 } },
       { name: 'gemm', from: 42, to: 60, call: { from: -5, to: -1 } },

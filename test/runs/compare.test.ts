@@ -1,4 +1,4 @@
-/** What changed between two ledgers; test/report/runs.test.ts has it in words. */
+/** The differences between two ledgers. test/report/runs.test.ts tests how they are worded. */
 import { describe, expect, it } from 'vitest'
 import { compareLedgers } from '../../src/runs/compare.ts'
 import { type RunLedger, runPartNames } from '../../src/runs/results.ts'
@@ -15,7 +15,7 @@ const fused: RunLedger = {
 }
 
 describe('a comparison', () => {
-  it('has each part before and after, and differences that add up', () => {
+  it('has each part before and after, with differences that add up', () => {
     const { wall, parts, locality } = compareLedgers(bulk, fused)
     expect(wall).toEqual({ before: 300e3, after: 200e3, difference: -100e3 })
     expect(parts.launch).toEqual({ before: 40e3, after: 5e3, difference: -35e3 })

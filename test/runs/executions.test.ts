@@ -1,4 +1,7 @@
-/** Executions are what runs behind gates, on all ranks, from the opening of the gate to the end of the last rank. */
+/**
+ * An execution consists of the kernels behind a gate, on all ranks, from the opening of the gate to the end of the last
+ * rank.
+ */
 import { describe, expect, it } from 'vitest'
 import { executionsOf, pictureOf } from '../../src/runs/ledger.ts'
 import type { Timeline } from '../../src/timeline/timeline.ts'
@@ -16,7 +19,7 @@ const rank = (kernels: readonly MadeKernel[], waits: MadeRank['waits'] = []): Ma
   waits,
 })
 
-/** Windows on the common clock, with the names of the kernels. */
+/** The windows of executions on the common clock, with the names of their kernels. */
 const read = (timeline: Timeline) =>
   executionsOf(timeline, 'gate').map(({ from, to, kernels }) => {
     const base = Number(timeline.ranks[0].base)
@@ -26,7 +29,7 @@ const read = (timeline: Timeline) =>
   })
 
 describe('executions', () => {
-  it('go from the last end of a gate to the last end of a kernel before the next, of all ranks', () => {
+  it('last from the last end of a gate to the last end of a kernel before the next gate, over all ranks', () => {
     const timeline = timelineOf([
       rank([kernel('gate', 10, 20), kernel('a', 21, 30), kernel('b', 31, 50), kernel('gate', 51, 95)]),
       rank([kernel('gate', 5, 25), kernel('a', 26, 60), kernel('b', 61, 80), kernel('gate', 85, 90)]),
@@ -44,7 +47,7 @@ describe('executions', () => {
     ])
   })
 
-  it('hold what a fast rank ran before the gate opened, and no gate that it waits in afterwards', () => {
+  it('contain kernels that a fast rank ran before the gate opened, and not the next gate', () => {
     const timeline = timelineOf([
       rank([kernel('gate', 0, 10), kernel('quick', 11, 15), kernel('gate', 16, 60)]),
       rank([kernel('gate', 0, 20), kernel('slow', 20, 50), kernel('gate', 50, 60)]),
@@ -56,7 +59,7 @@ describe('executions', () => {
     expect(ranks[1].ledger.parts).toEqual({ useful: 30, launch: 0, wait: 0, transfer: 0, other: 0 })
   })
 
-  it('end where the host has waited: what it enqueues then belongs to none', () => {
+  it('end at a host wait: kernels enqueued after it belong to no execution', () => {
     const timeline = timelineOf([
       rank(
         [
@@ -71,7 +74,7 @@ describe('executions', () => {
     expect(read(timeline).map(([, , kernels]) => kernels)).toEqual([[['a']], [[]]])
   })
 
-  it('need the same gates on all ranks', () => {
+  it('require the same gates on all ranks', () => {
     const timeline = timelineOf([rank([kernel('gate', 0, 10)]), rank([])])
     expect(() => executionsOf(timeline, 'gate')).toThrow(/rank 0 has passed 1 gates and rank 1 0/)
     expect(executionsOf(timelineOf([]), 'gate')).toEqual([])

@@ -1,11 +1,11 @@
-/** How executions behind gates are put into batches, each of which begins with launches that hold. */
+/** The division of executions behind gates into batches. Each batch begins with launches of `hold`. */
 import { expect, it } from 'vitest'
 import { Gate, type Timed } from '../../src/runs/gate.ts'
 import { sharedOut } from '../../src/world/machine.ts'
 import { h200 } from '../../src/world/machines.ts'
 import type { Stream, World } from '../../src/world/world.ts'
 
-/** What was launched, by name, on a world that does nothing. */
+/** The names of the launched kernels, in order, on a world that runs nothing. */
 async function launchedFor(executions: (launch: (name: string) => void) => readonly Timed[]) {
   const launched: string[] = []
   const event = { elapsed: () => 1 }
@@ -25,7 +25,7 @@ async function launchedFor(executions: (launch: (name: string) => void) => reado
   return { laps, batches: launched.join(' ').split('hold').slice(1) }
 }
 
-it('a graph has a batch to itself: while it waits, whatever runs is slower', async () => {
+it('a graph has its own batch, because running kernels are slower while a graph is pending', async () => {
   const { laps, batches } = await launchedFor((launch) =>
     ['a', 'graph', 'graph', 'b', 'c', 'graph', 'd'].map((name) => ({
       launches: 1,
@@ -38,15 +38,15 @@ it('a graph has a batch to itself: while it waits, whatever runs is slower', asy
   expect(laps).toHaveLength(7)
 })
 
-it('a batch holds no more launches than a queue has room for', async () => {
+it('a batch has no more launches than fit a queue', async () => {
   const { batches } = await launchedFor((launch) =>
     Array.from({ length: 20 }, () => ({ launches: 4, launch: () => launch('x') })),
   )
   expect(batches.map((batch) => batch.split('x').length - 1)).toEqual([4, 4, 4, 4, 4])
 })
 
-it('an execution of more launches than that is refused', async () => {
+it('an execution with too many launches for a queue is rejected', async () => {
   await expect(launchedFor(() => [{ launches: 100, launch: () => undefined }])).rejects.toThrow(
-    'an execution of 100 launches is too long',
+    'an execution of 100 launches does not fit the queues',
   )
 })

@@ -1,4 +1,4 @@
-/** Timelines of runs, made by hand: what the tests of the ledger know the answers to. */
+/** Builds timelines of runs by hand, so that tests of the ledger know the correct answers. */
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import { Kind, type TensorBytes, type Timeline } from '../../src/timeline/timeline.ts'
 import { workerTrack, type WorkerPlace } from '../../src/timeline/workers.ts'
@@ -10,10 +10,10 @@ export interface Piece {
 export interface MadeKernel extends Piece {
   readonly name: string
   readonly stream?: number
-  /** When the host began and ended to enqueue it. */
+  /** The interval in which the host enqueued the kernel. */
   readonly call?: Piece
   readonly traffic?: readonly TensorBytes[]
-  /** It only moves data. */
+  /** True if the kernel only moves data. */
   readonly moves?: boolean
 }
 export interface MadeWorker extends Partial<WorkerPlace> {
@@ -25,13 +25,13 @@ export interface MadeWorker extends Partial<WorkerPlace> {
 export interface MadeRank {
   readonly kernels: readonly MadeKernel[]
   readonly workers: readonly MadeWorker[]
-  /** Of stream 0, as other programs make them. */
+  /** Annotations of stream 0, as other programs record them. */
   readonly annotations?: readonly Piece[]
-  /** When the host waited. */
+  /** The intervals in which the host waited. */
   readonly waits?: readonly Piece[]
 }
 
-/** Times are those of one clock for all ranks. */
+/** Builds a timeline. Times are on one clock for all ranks. */
 export function timelineOf(ranks: readonly MadeRank[]): Timeline {
   const builder = new TimelineBuilder()
   ranks.forEach(({ kernels, workers, annotations = [], waits = [] }, number) => {

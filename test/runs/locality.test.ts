@@ -1,4 +1,4 @@
-/** Bytes that one kernel leaves in memory for a later one of its rank. */
+/** Bytes that one kernel writes to memory and a later kernel of the same rank reads back. */
 import { describe, expect, it } from 'vitest'
 import { pictureOf } from '../../src/runs/ledger.ts'
 import type { TensorBytes } from '../../src/timeline/timeline.ts'
@@ -7,7 +7,7 @@ import { timelineOf } from './handmade.ts'
 const SIZE = 1000
 type Use = readonly [tensor: number, written: number, read: number]
 
-/** Locality of kernels of 10 ns that follow each other, all of it useful time. */
+/** The locality of consecutive kernels of 10 ns each, whose time is all useful. */
 function localityOf(kernels: readonly (readonly Use[])[], bandwidth = 1e9) {
   const pieces = kernels.map((_, n) => ({ from: 10 * n, to: 10 * n + 10 }))
   const traffic = (uses: readonly Use[]): TensorBytes[] =>
@@ -53,7 +53,7 @@ describe('locality', () => {
     expect(localityOf(kernels).bytes).toBe(bytes)
   })
 
-  it('as time goes from 0 to bytes over the bandwidth, and not beyond useful time', () => {
+  it('ranges in time from 0 to bytes divided by bandwidth, limited by useful time', () => {
     expect(localityOf([[write(0)], [read(0)]], 100e9).time).toEqual([0, 10])
     expect(localityOf([[write(0)], [read(0)]], 1e9).time).toEqual([0, 20])
   })

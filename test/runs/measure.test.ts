@@ -1,4 +1,4 @@
-/** Measuring variants on real ranks: what a point says, whatever the machine's speed. */
+/** Measures variants on real ranks. The tests check properties of a point that do not depend on the machine's speed. */
 import { describe, expect, it } from 'vitest'
 import { openWorld } from '../../src/index.ts'
 import { allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
@@ -34,7 +34,7 @@ function measured<Options extends OperationOptions, Contents>(
 const matrices = { shape: { M: 5, N: 48, K: 70 }, dtype: 'f32', shard: 'K' } as const
 
 describe('measuring an operation', () => {
-  it('says of every variant how long it took, against bsp and against the limit', async () => {
+  it('reports the time of every variant, relative to bsp and to the lower bound', async () => {
     const [point] = await measured(allGatherGemmOperation, matrices, allGatherGemmOperation.variants)
     expect(point).toMatchObject({ operation: 'allGatherGemm', shape: matrices.shape, ranks: 2, skew: 0 })
     expect(point.limit.name).toBe('GEMM on data already gathered')
@@ -64,7 +64,8 @@ describe('measuring an operation', () => {
         for (const part of runPartNames) expect(parts[part], `${variant}: ${part}`).toBeGreaterThanOrEqual(0)
       }
     const bytes = point.variants.map(({ ledger }) => ledger.locality.bytes)
-    // Own partial results, and those of both ranks: G x D sums and 2 x G statistics for each of 4 tiles, in f32.
+    // A rank's own partial results and those of both ranks: G x D sums and 2 x G statistics for each of 4 tiles, in
+    // f32.
     const partial = 4 * (2 * 16 + 2 * 2) * 4
     expect(bytes[0]).toBe(3 * partial)
     expect(bytes[4]).toBe(0)
@@ -84,7 +85,7 @@ describe('measuring an operation', () => {
     expect(points.map(({ skew }) => skew)).toEqual([0, 1000])
   })
 
-  it('throws where a variant leaves anything of its output unwritten', async () => {
+  it('throws if a variant leaves part of its output unwritten', async () => {
     const lazy: typeof allGatherGemmOperation = {
       ...allGatherGemmOperation,
       make(world, options, inputs) {

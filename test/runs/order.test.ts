@@ -1,11 +1,11 @@
-/** In which order contestants have their turns. */
+/** The order in which contestants run. */
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { randomOrder } from '../../src/runs/contest.ts'
 
 const counts = fc.integer({ min: 1, max: 40 })
 
-it('everybody has one turn in a round, and in two rounds as late a place as anybody else', () => {
+it('every contestant runs once per round, and over two rounds all have the same mean position', () => {
   fc.assert(
     fc.property(fc.nat(), counts, (seed, count) => {
       const random = randomOrder(seed)
@@ -20,7 +20,7 @@ it('everybody has one turn in a round, and in two rounds as late a place as anyb
   )
 })
 
-it('rounds of another number of contestants begin anew', () => {
+it('a different number of contestants starts a new permutation', () => {
   const random = randomOrder(3)
   for (const count of [5, 3, 3, 5, 4]) expect(new Set(random(count)).size).toBe(count)
 })

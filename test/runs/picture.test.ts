@@ -1,6 +1,6 @@
 /**
- * Where the time of a run goes, against a count nanosecond by nanosecond of timelines drawn at random: several ranks, workers,
- * roles and streams, programs with waits and copies, and idle time between kernels.
+ * Compares the division of a run's time with a count, nanosecond by nanosecond, of random timelines. The timelines have
+ * several ranks, workers, roles and streams, programs with waits and copies, and idle time between kernels.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -22,7 +22,7 @@ const piece = fc
   .tuple(fc.nat(LENGTH - 2), fc.integer({ min: 1, max: 15 }))
   .map(([from, length]): Piece => ({ from, to: Math.min(LENGTH, from + length) }))
 const pieces = (most: number): fc.Arbitrary<Piece[]> => fc.array(piece, { maxLength: most })
-/** One after the other, as programs of a worker are. */
+/** Intervals that do not overlap, like the programs of a worker. */
 const sequence = fc
   .array(fc.tuple(fc.nat(8), fc.integer({ min: 1, max: 20 })), { maxLength: 4 })
   .map((steps) => {
@@ -57,7 +57,7 @@ const rank: fc.Arbitrary<MadeRank> = fc.record({
   }),
 })
 
-/** What a worker does at a time; a role takes part in the programs of its leader in which it recorded something. */
+/** The activity of a worker at a time. A role takes part in a program of its leader if it recorded something in it. */
 function doing(
   worker: MadeWorker,
   others: readonly MadeWorker[],
@@ -78,7 +78,7 @@ function doing(
   return covers(moves, time) ? 'transfer' : 'useful'
 }
 
-/** What a processor does, by the definitions of docs/taxes.md. */
+/** The part of a processor's time, by the definitions of docs/taxes.md. */
 function partAt(
   { kernels, workers }: MadeRank,
   leader: number,
@@ -100,8 +100,8 @@ function partAt(
   return workers.some((worker) => all(worker.leader).some((part) => part !== undefined)) ? 'other' : 'launch'
 }
 
-describe('a picture of a window', () => {
-  it('has every nanosecond of every worker in one part, and the ledger is the mean', () => {
+describe('the tracks of a window', () => {
+  it('assign every nanosecond of every worker to one part, and the ledger is their mean', () => {
     fc.assert(
       fc.property(fc.array(rank, { minLength: 1, maxLength: 3 }), piece, (ranks, window) => {
         const timeline = timelineOf(ranks)
@@ -120,7 +120,7 @@ describe('a picture of a window', () => {
           expect(tracks.map(({ name }) => name)).toEqual(leaders.map((leader) => `worker ${leader}`))
           const sums = Object.fromEntries(runPartNames.map((part) => [part, 0])) as Record<RunPart, number>
           tracks.forEach(({ spans }, n) => {
-            // Without a hole from the beginning to the end.
+            // Spans have no gaps from the beginning to the end.
             expect([0, ...spans.map(({ to }) => to)]).toEqual([...spans.map(({ from }) => from), wall])
             const parts = Array.from({ length: wall }, (_, at) =>
               partAt(ranks[i], leaders[n], window.from + at, window, lastEnd),
@@ -144,7 +144,7 @@ describe('a picture of a window', () => {
     )
   })
 
-  it('knows that ranks have different bases', () => {
+  it('account for the different time bases of ranks', () => {
     const worker = { leader: 0, programs: [{ from: 30, to: 40 }], waits: [], transfers: [] }
     const timeline = timelineOf([
       {
@@ -161,7 +161,7 @@ describe('a picture of a window', () => {
     ])
   })
 
-  it('says in labels what it was, and tells dispatch from gap', () => {
+  it('have labels, and distinguish dispatch from gap', () => {
     const timeline = timelineOf([
       {
         kernels: [
@@ -199,8 +199,8 @@ describe('a picture of a window', () => {
     ])
   })
 
-  it('is blocked only while all programs on a processor are, such as blocks on a multiprocessor', () => {
-    // One computes while the other waits, then both wait.
+  it('show a wait only while all programs on a processor are blocked', () => {
+    // First one program computes while the other waits, then both wait.
     const blocks = [
       { programs: [{ from: 0, to: 40 }], waits: [{ from: 10, to: 30 }], transfers: [] },
       { programs: [{ from: 0, to: 40 }], waits: [{ from: 20, to: 40 }], transfers: [] },
@@ -217,7 +217,7 @@ describe('a picture of a window', () => {
     expect(apart).toEqual({ useful: 20, launch: 0, wait: 20, transfer: 0, other: 0 })
   })
 
-  it('claims nothing of kernels inside which nothing was recorded', () => {
+  it('attribute nothing inside kernels in which nothing was recorded', () => {
     const timeline = timelineOf([{ kernels: [{ name: 'kernel', from: 0, to: 40 }], workers: [] }])
     const [{ ledger, tracks }] = pictureOf(timeline, { from: 0, to: 40 }, { bandwidth: 1 }).ranks
     expect(ledger.parts.other).toBe(40)

@@ -8,7 +8,7 @@ describe('a median with its interval', () => {
     expect(quantityOf([4, 1, 3, 2]).median).toBe(2.5)
   })
 
-  it('has samples as the ends of its interval, on both sides of the median', () => {
+  it('has an interval that starts and ends at samples on both sides of the median', () => {
     fc.assert(
       fc.property(fc.array(fc.double({ min: 0, max: 1e9, noNaN: true }), { minLength: 1 }), (samples) => {
         const { median, interval, samples: count } = quantityOf(samples)
@@ -23,7 +23,7 @@ describe('a median with its interval', () => {
   })
 
   it('covers the true median 95 times of 100', () => {
-    // Uniform samples from 0 to 1, whose median is 0.5; from a fixed sequence.
+    // Uniform samples in [0, 1) from a fixed sequence. Their median is 0.5.
     let state = 12345
     const next = (): number => (state = (state * 1103515245 + 12345) % 2 ** 31) / 2 ** 31
     let covered = 0
@@ -34,7 +34,7 @@ describe('a median with its interval', () => {
     expect(covered).toBeGreaterThan(930)
   })
 
-  it('refuses nothing', () => {
+  it('rejects an empty list', () => {
     expect(() => quantityOf([])).toThrow('no samples')
   })
 })

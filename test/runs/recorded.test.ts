@@ -1,6 +1,6 @@
 /**
- * Ledgers of real runs: what the operations do is known (which bytes go through memory, which flags are waited for, who is
- * late), and the ledger of the recorded timeline shows it.
+ * Ledgers of real runs. The behaviour of the operations is known: the bytes that pass through memory, the flags that
+ * are waited for, and the late rank. The ledger of the recorded timeline must show the same.
  */
 import { f32, flags, i32, kernel, openWorld, scalar, tensor, type World } from 'arke'
 import { beforeAll, describe, expect, it } from 'vitest'
@@ -19,7 +19,7 @@ const gate = kernel('allMeet', { arrived: flags(1) }, (t, { arrived }) => {
   t.signalAll(arrived.at([t.rank]))
   t.for(t.world, (source) => t.wait(arrived.at([source])))
 })
-/** Keeps a rank busy. */
+/** A kernel that keeps a rank busy. */
 const delay = kernel('delay', { x: tensor(f32, 1), turns: scalar(i32) }, (t, { x, turns }) => {
   t.store(
     x.at([0]),
@@ -27,7 +27,7 @@ const delay = kernel('delay', { x: tensor(f32, 1), turns: scalar(i32) }, (t, { x
   )
 })
 
-/** Runs what `prepare` gives a few times behind gates. */
+/** Runs the function that `prepare` returns a few times behind gates. */
 async function record(prepare: (world: World) => () => void): Promise<Timeline> {
   const world = await openWorld({ target: 'wasm', ranks: RANKS, workers: 1, heap: 1 << 24, record: true })
   try {
@@ -53,7 +53,7 @@ function expectToAddUp(pictures: readonly Picture[]): void {
   for (const { wall, ranks } of pictures) {
     expect(wall).toBeGreaterThan(0)
     for (const { ledger, tracks } of ranks) {
-      // One worker a rank, so that parts are sums of integers.
+      // There is one worker per rank, so the parts are sums of integers.
       expect(tracks).toHaveLength(1)
       expect(runPartNames.reduce((sum, part) => sum + ledger.parts[part], 0)).toBe(wall)
       expect(ledger.locality.time[1]).toBeLessThanOrEqual(ledger.parts.useful)
@@ -78,7 +78,7 @@ describe('all-gather and product', () => {
   it.each<[AllGatherGemmVariant, number, number]>([
     ['bsp', 2, gathered],
     ['pull', 1, 0],
-    // The inbox is the gathered matrix but for the rank's own shard, which is read from where it lies.
+    // The inbox is the gathered matrix without the rank's own shard, which is read directly from A.
     ['push', 2, gathered / RANKS],
     ['fused', 1, 0],
   ])('%s: %i kernels hand over %i bytes', async (variant, kernels, bytes) => {
@@ -92,7 +92,7 @@ describe('all-gather and product', () => {
     if (variant !== 'pull')
       for (const { label } of copied)
         expect(label).toMatch(/^(copy with rank [01] at .*, \d+ bytes|allGather(K|GemmSendK) \d+)$/)
-    // A kernel that only moves data computes nothing.
+    // A kernel that only moves data has no useful time.
     const useful = spansOf(pictures).filter(({ part }) => part === 'useful')
     for (const { label } of useful) expect(label).not.toMatch(/^allGather(K|GemmSendK) /)
   })
@@ -107,7 +107,7 @@ describe('all-gather and product', () => {
   })
 })
 
-it('a worker without a program of the kernel is there, and has nothing to do', async () => {
+it('a worker without a program of the kernel has a track without work', async () => {
   const world = await openWorld({ target: 'wasm', ranks: 1, workers: 2, heap: 1 << 20, record: true })
   const x = world.zeros(f32, [1])
   world.launch(delay, { x, turns: 1000 }, { grid: 1 })
@@ -119,18 +119,18 @@ it('a worker without a program of the kernel is there, and has nothing to do', a
   expect(tracks.map(({ name }) => name)).toEqual(['worker 0', 'worker 1'])
   const ran = tracks.filter(({ spans }) => spans.some(({ part }) => part === 'useful'))
   expect(ran).toHaveLength(1)
-  // It has none as long as the other one has one; before and after, the kernel starts and ends for both.
+  // One worker has no program while the other has one. Before and after that, the kernel starts and ends for both.
   expect(ledger.parts.useful).toBeGreaterThan(0)
   expect(ledger.parts.other).toBe(ledger.parts.useful)
 })
 
 describe('flash decode', () => {
   const shape = { batch: 2, queryHeads: 8, kvHeads: 2, D: 16, tokens: 64 }
-  /** Partial sums, maxima and sums of the softmax of one rank. */
+  /** Bytes of one rank's partial sums, maxima and softmax sums. */
   const partials = shape.batch * shape.queryHeads * (shape.D + 2) * Float32Array.BYTES_PER_ELEMENT
 
   it.each<[FlashDecodeVariant, number]>([
-    // A rank's own to the gathering, and those of all ranks to the combination.
+    // A rank's own partial results are passed to the gather, and those of all ranks to the combine kernel.
     ['bsp', partials + RANKS * partials],
     ['gather-kernel', partials + RANKS * partials],
     ['fine-grained', partials + RANKS * partials],
@@ -170,7 +170,7 @@ describe('a late rank', () => {
   it.each(['bsp', 'fused'] as const)('makes the other one wait, in %s', (variant) => {
     const pictures = late[variant]
     expectToAddUp(pictures)
-    // The punctual rank has little else to do during the delay; the first executions also load kernels.
+    // The punctual rank has little else to do during the delay. The first executions also load kernels.
     const isWaitedFor = ({ ranks: [punctual, delayed] }: Picture): boolean => {
       const spans = delayed.tracks[0].spans.filter(({ label }) => label === 'delay 0')
       const delay = spans.reduce((sum, { from, to }) => sum + to - from, 0)
@@ -179,7 +179,7 @@ describe('a late rank', () => {
     expect(pictures.some(isWaitedFor)).toBe(true)
   })
 
-  it('is waited for at the flag that tells of it', () => {
+  it('is waited for at its flag', () => {
     const flagsOf = (pictures: readonly Picture[]): Set<string> =>
       new Set(
         spansOf(pictures).flatMap(({ part, label }) =>
@@ -190,7 +190,7 @@ describe('a late rank', () => {
     expect(flagsOf(late.fused)).toEqual(new Set(['arrived']))
   })
 
-  it('is in the mean of the ranks', () => {
+  it('shows up in the mean of the ranks', () => {
     for (const picture of late.fused) {
       const mean = ledgerOf(picture)
       const [first, second] = picture.ranks.map(({ ledger }) => ledger.parts.wait)

@@ -1,4 +1,4 @@
-/** Tiles worth trying: the default first, all of them legal, none twice, and what the emitter takes. */
+/** Candidate tiles: the default comes first, all are legal and accepted by the emitter, and there are no duplicates. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { lower } from '../../src/ir/stages.ts'
@@ -54,7 +54,7 @@ describe('candidates of a product', () => {
     )
   })
 
-  it('fit shared memory with more stages than one', () => {
+  it('fit shared memory with at least two stages', () => {
     const bytes = ({ BM, BN, BK, stages }: Record<string, number>): number => 2 * stages * BK * (BM + BN)
     for (const m of [1, 32, 64, 4096])
       for (const tiles of gemmTiling(whole, { m, n: 8192, k: 8192, dtype: 'bf16' }).candidates()) {
@@ -63,9 +63,9 @@ describe('candidates of a product', () => {
       }
   })
 
-  it('leave no last round of tiles nearly empty where there are others', () => {
+  it('avoid a nearly empty last round of tiles if possible', () => {
     const tiles = gemmTiling(whole, { m: 128, n: 8192, k: 8192, dtype: 'bf16' }).candidates()
-    // 64 of 132 multiprocessors have a tile of 128 x 128; 128 of them have one of 64 x 128 or 128 x 64.
+    // Tiles of 128 x 128 occupy 64 of 132 multiprocessors. Tiles of 64 x 128 or 128 x 64 occupy 128.
     expect(tiles.slice(1).some(({ BM, BN }) => BM === 128 && BN === 128)).toBe(false)
     expect(tiles.some(({ BM, BN }) => BM === 128 && BN === 64)).toBe(true)
   })
@@ -80,7 +80,7 @@ describe('candidates of a product', () => {
     }
   })
 
-  it('are not asked for where nobody has tuned a device', () => {
+  it('are not computed for a device without tuning', () => {
     expect(gemmTiles(whole, { m: 1, n: 64, k: 64, dtype: 'bf16' })).toEqual(
       gemmTiling(whole, { m: 1, n: 64, k: 64, dtype: 'bf16' }).fallback(),
     )
@@ -120,7 +120,7 @@ describe('candidates of a cache', () => {
     .tiling(worldOf('cuda', 8), { shape, dtype: 'bf16', variant: 'fused' })
     .candidates()
 
-  it('have more parts than there are multiprocessors, too', () => {
+  it('may have more parts than multiprocessors', () => {
     expect(Math.max(...candidates.map(({ splits }) => splits * 12))).toBeGreaterThan(16)
   })
 

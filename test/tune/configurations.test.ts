@@ -1,4 +1,6 @@
-/** Where tiles come from: given, tuned here, shipped, the rule; and the file that keeps them. */
+/**
+ * The sources of tiles: given, tuned here, shipped, or the default rule. Also tests the file that stores tuned tiles.
+ */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -23,7 +25,7 @@ const asked = (M: number) => ({
   shape: { M, N: 3584, K: 8192 },
 })
 type Tiles = { readonly BM: number; readonly BN: number }
-/** Rows of tiles must be at most the shape's. */
+/** A tiling in which tiles may not have more rows than the shape. */
 const tilingOf = (M: number): Tiling<Tiles> => ({
   asked: asked(M),
   fallback: (given) => ({ BM: given?.BM ?? 1, BN: 1 }),
@@ -37,12 +39,12 @@ const tableOf = (tiles: Readonly<Record<number, Tiles>>): Tables =>
   )
 
 describe('a table', () => {
-  it('tells settings apart by all that times depend on', () => {
+  it('distinguishes settings by all properties that times depend on', () => {
     expect(settingOf(asked(1))).toBe('product pull K bf16 8x16')
     expect(settingOf({ ...asked(1), variant: undefined, shard: undefined })).toBe('product bf16 8x16')
   })
 
-  it('has one class for rows, batches and tokens up to a power of two, and exact other extents', () => {
+  it('groups rows, batches and tokens by the next power of two, and keeps other extents exact', () => {
     expect(classOf({ M: 33, N: 100, K: 7 })).toBe('M=64 N=100 K=7')
     expect(classOf({ M: 64, N: 100, K: 7 })).toBe('M=64 N=100 K=7')
     expect(classOf({ batch: 3, queryHeads: 96, D: 128, tokens: 5000 })).toBe(
@@ -51,7 +53,7 @@ describe('a table', () => {
     expect(classOf({ batch: 3, tokens: 5000 }, -1)).toBe('batch=4 tokens=4096')
   })
 
-  it('is sorted, numbers by their size, and replaces what it had', () => {
+  it('is sorted, with numbers by value, and replaces existing entries', () => {
     const tables = withTiles(tableOf({ 16: { BM: 1, BN: 1 }, 2: { BM: 2, BN: 1 } }), [
       { asked: asked(16), tiles: { BM: 3, BN: 3 } },
     ])
@@ -61,14 +63,14 @@ describe('a table', () => {
     ])
   })
 
-  it('is a source file as the formatter wants it', async () => {
+  it('is written as a formatted source file', async () => {
     const options = { ...(await resolveConfig(import.meta.filename)), parser: 'typescript' }
     const [table] = Object.values(tableOf({ 16: { BM: 1, BN: 1 }, 2: { BM: 2, BN: 1 } }))
     for (const source of [tableSource('h200', 'NVIDIA H200', table), tableSource('none', 'none', {})])
       expect(await format(source, options)).toBe(source)
   })
 
-  it('is shipped for H200 in its own form', () => {
+  it('for H200 is shipped in the written form', () => {
     const path = new URL('../../src/tune/h200.ts', import.meta.url)
     expect(readFileSync(path, 'utf8')).toBe(
       tableSource('h200', 'NVIDIA H200', withTiles(shippedTables, [])['NVIDIA H200'] ?? {}),
@@ -81,27 +83,27 @@ describe('tiles', () => {
   const shipped = tableOf({ 16: { BM: 16, BN: 3 }, 256: { BM: 64, BN: 3 } })
   const find = (M: number, given?: Partial<Tiles>) => tilesFor(tilingOf(M), given, here, shipped)
 
-  it('are those that the caller gives, the rest by the rule', () => {
+  it('are those given by the caller, completed by the rule', () => {
     expect(find(16, { BM: 5 })).toEqual({ tiles: { BM: 5, BN: 1 }, tilesFrom: 'given' })
   })
-  it('are then those that were tuned here, before those that are shipped', () => {
+  it('are otherwise those tuned here, before those shipped', () => {
     expect(find(16)).toEqual({ tiles: { BM: 16, BN: 2 }, tilesFrom: 'tuned here' })
     expect(find(256)).toEqual({ tiles: { BM: 64, BN: 3 }, tilesFrom: 'shipped for NVIDIA H200' })
   })
-  it('are those of the nearest class, up to two doublings away, where they are legal', () => {
+  it('are those of the nearest class, up to two doublings away, if they are legal', () => {
     expect(find(17).tiles).toEqual({ BM: 16, BN: 2 })
     expect(find(64).tiles).toEqual({ BM: 16, BN: 2 })
     expect(find(1000).tiles).toEqual({ BM: 64, BN: 3 })
     expect(find(8).tilesFrom).toBe('default')
     expect(find(2000).tilesFrom).toBe('default')
   })
-  it('are those of numbers of the same size where nothing was measured for their own', () => {
+  it('are those of another dtype of the same size if nothing was measured for the requested dtype', () => {
     const f16 = { ...tilingOf(16), asked: { ...asked(16), dtype: 'f16' } }
     expect(tilesFor(f16, {}, here, shipped)).toEqual(find(16))
     const f32 = { ...tilingOf(16), asked: { ...asked(16), dtype: 'f32' } }
     expect(tilesFor(f32, {}, here, shipped).tilesFrom).toBe('default')
   })
-  it('are by the rule on another device, with other ranks, and where a table lacks a number', () => {
+  it('follow the rule on another device, with other ranks, and if a table entry is incomplete', () => {
     const other = { ...tilingOf(16), asked: { ...asked(16), device: 'NVIDIA H100' } }
     expect(tilesFor(other, {}, here, shipped).tilesFrom).toBe('default')
     const fewer = { ...tilingOf(16), asked: { ...asked(16), ranks: 4 } }
@@ -109,7 +111,7 @@ describe('tiles', () => {
     const old = withTiles({}, [{ asked: asked(16), tiles: { BM: 16 } }])
     expect(tilesFor(tilingOf(16), {}, old, {}).tilesFrom).toBe('default')
   })
-  it('have no 0 but where that means something', () => {
+  it('contain 0 only where 0 is allowed', () => {
     const none = tableOf({ 16: { BM: 16, BN: 0 } })
     expect(tilesFor(tilingOf(16), {}, none, {}).tilesFrom).toBe('default')
     const allowed = { ...tilingOf(16), mayBeZero: ['BN'] }
@@ -117,7 +119,7 @@ describe('tiles', () => {
   })
 })
 
-describe('what was tuned here', () => {
+describe('the file of tuned tiles', () => {
   let folder: string
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'arke-tuned-'))
@@ -130,7 +132,7 @@ describe('what was tuned here', () => {
   })
   const path = (): string => join(folder, 'tuned.json')
 
-  it('is nothing at first, and then what is remembered, in a file that others add to', () => {
+  it('is empty at first, then holds remembered tiles, and other processes may add to it', () => {
     expect(tunedHere()).toEqual({})
     remember([{ asked: asked(1), tiles: { BM: 1, BN: 1 } }])
     const others = withTiles(tunedHere(), [{ asked: asked(2), tiles: { BM: 2, BN: 2 } }])
@@ -141,10 +143,10 @@ describe('what was tuned here', () => {
     expect(JSON.parse(readFileSync(path(), 'utf8'))).toEqual(expected)
   })
 
-  it('is replaced as a whole, and nothing is left beside it', () => {
+  it('is replaced atomically, without leftover files', () => {
     remember([{ asked: asked(1), tiles: { BM: 1, BN: 1 } }])
     expect(readdirSync(folder)).toEqual(['tuned.json'])
-    // Where it cannot be replaced, the new one is taken away again.
+    // If the file cannot be replaced, the temporary file is removed again.
     rmSync(path())
     mkdirSync(join(path(), 'a folder'), { recursive: true })
     expect(() => remember([{ asked: asked(1), tiles: { BM: 1, BN: 1 } }])).toThrow()
@@ -158,11 +160,11 @@ describe('what was tuned here', () => {
       writeFileSync(path(), text)
       expect(tunedHere()).toEqual({})
       expect(warn).toHaveBeenCalledOnce()
-      expect(warn.mock.calls[0][0]).toContain(`${path()} is no table of tiles and is ignored`)
+      expect(warn.mock.calls[0][0]).toContain(`${path()} is ignored because it is not a table of tiles`)
     },
   )
 
-  it('is what operations take', async () => {
+  it('is used by operations', async () => {
     const world = await openWorld({ ranks: 2 })
     const options = { shape: { M: 8, N: 64, K: 32 }, dtype: 'f32', shard: 'K', variant: 'pull' } as const
     const before = allGatherGemm(world, options)

@@ -1,9 +1,12 @@
-/** Halving on times that were made up: the fastest is found, the default stays where nothing is faster beyond doubt. */
+/**
+ * Successive halving on made-up times: the fastest contender is found, and the default stays unless another is
+ * significantly faster.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { halve, type TimeInTurns } from '../../src/tune/halving.ts'
 
-/** Contenders take what is planted, more or less by `noise`; every round counts as one. */
+/** Contenders take the planted times with relative `noise`. Every round counts as one. */
 function planted(times: readonly number[], noise: number) {
   let state = 1
   const random = (): number => (state = (state * 48271) % 2147483647) / 2147483647
@@ -19,7 +22,7 @@ function planted(times: readonly number[], noise: number) {
 }
 
 describe('halving', () => {
-  it('finds the fastest of any number', async () => {
+  it('finds the fastest of any number of contenders', async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 2, max: 70 }), fc.nat(), async (count, seed) => {
         const fastest = seed % count
@@ -34,7 +37,7 @@ describe('halving', () => {
     )
   })
 
-  it('gives more rounds to those that are fast', async () => {
+  it('gives more rounds to fast contenders', async () => {
     const { rounds, time } = planted([100, 90, 80, 70, 60, 50, 40, 30], 0)
     await halve(8, 1, time)
     expect(rounds[7]).toBeGreaterThan(rounds[5])
@@ -42,18 +45,18 @@ describe('halving', () => {
     expect(rounds[3]).toBe(rounds[1])
   })
 
-  it('keeps the default where another is only as fast', async () => {
+  it('keeps the default if another contender is only equally fast', async () => {
     const { best, speedup } = await halve(9, 1, planted(Array<number>(9).fill(100), 0.1).time)
     expect(best).toBe(0)
     expect(speedup.median).toBe(1)
   })
 
-  it('keeps the default where it is alone', async () => {
+  it('keeps the default if it is the only contender', async () => {
     const { best, time } = await halve(1, 1, planted([7], 0).time)
     expect([best, time.median]).toEqual([0, 7])
   })
 
-  it('gives the fastest so far when it is interrupted', async () => {
+  it('returns the fastest so far when it is interrupted', async () => {
     const { time } = planted([100, 90, 80, 70], 0)
     const controller = new AbortController()
     let calls = 0
@@ -76,7 +79,7 @@ describe('halving', () => {
     await expect(halve(4, 1, none, undefined, controller.signal)).rejects.toThrow('stop')
   })
 
-  it('spends the seconds it is given', async () => {
+  it('uses the given time', async () => {
     let sum = 0
     await halve(16, 10, (contenders, { seconds }) => {
       sum += seconds

@@ -1,4 +1,4 @@
-/** Tables that are shipped: every entry is legal and emitted, and none of its kernels spills. */
+/** Shipped tables: every entry is legal and can be emitted, and none of its kernels spills registers. */
 import { describe, expect, it } from 'vitest'
 import { lower } from '../../src/ir/stages.ts'
 import { pullKernel } from '../../src/ops/allGatherGemm/pullInPlace.ts'
@@ -15,7 +15,7 @@ import { long } from '../long.ts'
 
 interface Entry {
   readonly name: string
-  /** Entries with the same need be compiled once: registers depend on nothing else. */
+  /** Entries with the same key are compiled once, because register use depends on nothing else. */
   readonly likeness: string
   emit(): EmittedKernel
 }
@@ -72,16 +72,16 @@ function decode(variant: string, dtype: OperandDType, world: number, shape: Numb
 }
 
 const entries = entriesOf(shippedTables['NVIDIA H200'])
-/** One of each likeness. */
+/** One entry for each key. */
 const distinct = [...new Map(entries.map((entry) => [entry.likeness, entry])).values()]
 
 describe('the table for H200', () => {
-  it('has tiles that are emitted and fit shared memory', () => {
+  it('has only tiles that can be emitted and fit shared memory', () => {
     for (const { name, emit } of distinct) expect(emit().sharedBytes, name).toBeLessThanOrEqual(227 * 1024)
   })
 
   if (noCompiler) console.log(`tuned kernels are not compiled here: ${noCompiler}`)
-  it.skipIf(noCompiler)('has none whose kernel spills', long, () => {
+  it.skipIf(noCompiler)('has no tiles whose kernel spills registers', long, () => {
     const compiled = distinct.length === 0 ? [] : compileTogether(distinct.map(({ emit }) => emit()))
     expect(distinct.map(({ name }, n) => [name, compiled[n].properties])).toEqual(
       distinct.map(({ name }) => [name, NO_SPILLS]),

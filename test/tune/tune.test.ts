@@ -1,4 +1,7 @@
-/** Tuning on real ranks, by itself and as a command: whatever the machine's speed, what it says is consistent. */
+/**
+ * Tuning on real ranks, as a function and as a command. The tests check consistency of the results, whatever the
+ * machine's speed.
+ */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -35,7 +38,7 @@ describe('tuning', () => {
     }
   }
 
-  it('tries all candidates and gives one of them, with its time', async () => {
+  it('tries all candidates and returns one of them, with its time', async () => {
     const found = await tuned(allGatherGemmOperation)
     expect(found.asked).toMatchObject({
       operation: 'allGatherGemm',
@@ -49,7 +52,7 @@ describe('tuning', () => {
     expect(found.speedup.median).toBeGreaterThanOrEqual(1)
   })
 
-  it('hands over what an execution with the chosen tiles launches, from which follow notes on a GPU', async () => {
+  it('passes on the launches of an execution with the chosen tiles, from which notes on a GPU follow', async () => {
     const launched: Launch[] = []
     const { best } = await tuned(allGatherGemmOperation, (launches) => launched.push(...launches))
     const [multiply] = launched.filter(({ options }) => options.meta && 'BM' in options.meta)
@@ -61,7 +64,7 @@ describe('tuning', () => {
     ])
   })
 
-  it('drops what is refused and what is wrong, and says why', async () => {
+  it('drops candidates that are rejected or wrong, and says why', async () => {
     const broken: OperationDefinition<typeof options & { tiles?: Record<string, number> }, unknown> = {
       ...(allGatherGemmOperation as unknown as OperationDefinition<typeof options, unknown>),
       make(world, given, inputs) {
@@ -100,7 +103,7 @@ describe('arke tune', () => {
     return { result, printed: printed.join('\n') }
   }
 
-  it('prints a table, keeps what it found, and writes a source file', async () => {
+  it('prints a table, stores the tiles, and writes a source file', async () => {
     const write = join(folder, 'table.ts')
     const { result, printed } = await run({ write, sweep: 'M=1,4' })
     expect(result.tuned.map(({ asked }) => [asked.shape.M, asked.variant])).toEqual([
@@ -124,9 +127,9 @@ describe('arke tune', () => {
     await world.close()
   })
 
-  it('prints the best so far when it is interrupted, and keeps what was complete alone', async () => {
+  it('prints the best so far when it is interrupted, and stores only complete results', async () => {
     vi.stubEnv('ARKE_CACHE', join(folder, 'interrupted'))
-    // Of the second variant, in the first of its rounds.
+    // Interrupt in the first round of the second variant.
     const { progress, interrupt } = interruptAt('fused, measuring')
     const printed: string[] = []
     const result = await tuneCommand(
@@ -160,7 +163,7 @@ describe('arke tune', () => {
     expect(tuned[0].best.tiles).toHaveProperty('splits')
   })
 
-  it('says how much faster the best is, within 100 columns', () => {
+  it('prints the speed-up of the best tiles, within 100 columns', () => {
     const quantity = (median: number) => ({ median, interval: [median, median] as const, samples: 9 })
     const tiles = { BM: 128, BN: 256, BK: 128, stages: 10 }
     const asked = { operation: 'product', variant: 'pull', dtype: 'bf16', ranks: 8, processors: 16 }
@@ -183,7 +186,7 @@ describe('arke tune', () => {
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(100)
   })
 
-  it('refuses before it measures', async () => {
+  it('rejects invalid options before it measures', async () => {
     await expect(run({ shard: 'N' })).rejects.toThrow('--shard N: inputs are sharded along K or along M')
     await expect(run({ target: 'check' })).rejects.toThrow('--target check: it has no speed')
     await expect(run({ target: 'abacus' })).rejects.toThrow('there is no target "abacus"')

@@ -1,4 +1,7 @@
-/** What the world says, whatever it runs on: the same words on threads of this process and on a GPU, here a driver without one. */
+/**
+ * Messages of a world are the same on every backend: on threads of this process and on a GPU, for which the tests use a
+ * fake driver.
+ */
 import { flags, i32, kernel, launchOf, scalar, tensor, WorldStopped, type World } from 'arke'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Device } from '../../src/targets/cuda/runtime.ts'
@@ -37,21 +40,21 @@ describe.each(worlds)('a world on %s', (_, open) => {
   afterEach(() => world.close())
   const refused = (launch: () => void, message: string | RegExp): void => expect(launch).toThrow(message)
 
-  it('refuses programs that wait for each other and cannot run at once', () => {
+  it('rejects programs that wait for each other and cannot all be resident', () => {
     refused(
       () => world.launch(meet, { ready: world.flags() }, { grid: 2 }),
       /^meet: 2 programs do not fit: 1 run at once on rank 0, and a program that waits for one that has not started waits forever \(it may wait at .*backends\.test\.ts:\d+:\d+\)\. Launch at most 1, or grid: 'resident'$/,
     )
   })
 
-  it('refuses what does not fit the heap', () => {
+  it('rejects allocations that do not fit the heap', () => {
     refused(
       () => world.zeros(i32, [1 << 15], { name: 'w' }),
       'w: 128 KiB do not fit the heap of 64 KiB: 0 bytes are used, 64 KiB free, 64 KiB in one piece. Free tensors, or open the world with more heap',
     )
   })
 
-  it('refuses arguments that are not those of the kernel, also where an earlier launch was right', async () => {
+  it('rejects arguments that do not match the kernel, even after a valid launch', async () => {
     const [x, y] = [world.zeros(i32, [1]), world.zeros(i32, [1])]
     world.launch(put, { x, value: 1 }, { grid: 1 })
     refused(() => world.launch(put, { x } as never, { grid: 1 }), 'put: argument value is missing')
@@ -80,13 +83,13 @@ describe.each(worlds)('a world on %s', (_, open) => {
     await other.close()
   })
 
-  it('refuses launches that would follow each other where they are to run together', () => {
+  it('rejects co-launched kernels on the same stream', () => {
     const x = world.zeros(i32, [1])
     const one = launchOf(put, { x, value: 1 }, { grid: 1 })
     refused(() => world.launchTogether([one, one]), 'put and put are launched together on stream 0 of rank 0')
   })
 
-  it('says so if it does not record, and if an event is not its own', async () => {
+  it('throws if it does not record, and for an event of another world', async () => {
     refused(() => world.timeline(), 'the world does not record: open it with record: true')
     const other = open()
     const event = other.stream().record()
@@ -94,7 +97,7 @@ describe.each(worlds)('a world on %s', (_, open) => {
     await other.close()
   })
 
-  it('is of no use once it is closed, and takes no time-out that is none', async () => {
+  it('cannot be used once it is closed, and rejects an invalid timeout', async () => {
     await world.close()
     refused(() => world.zeros(i32, [1]), 'the world is closed')
     await expect(world.synchronize()).rejects.toThrow('the world is closed')
@@ -102,7 +105,7 @@ describe.each(worlds)('a world on %s', (_, open) => {
   })
 })
 
-it('a world that is still stopping says why', async () => {
+it('a world that is still stopping reports the reason', async () => {
   let isOver = false
   const stuck = { params: 0, run: () => isOver }
   const devices = [new Device(fakeDriver({ kernels: { meet: stuck } }).driver, 0)]

@@ -1,4 +1,4 @@
-/** Elements as bytes. */
+/** Conversion between elements and bytes. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { dtypes, round, type StorageDType } from '../../src/ir/dtype.ts'
@@ -30,7 +30,7 @@ describe.each(storage)('%s', (dtype) => {
     )
   })
 
-  it('does so from typed arrays of f32 too', () => {
+  it('does the same for Float32Arrays', () => {
     fc.assert(
       fc.property(fc.array(kind === 'float' ? fc.float() : fc.integer({ min: 0, max: 100 })), (list) => {
         const values = Float32Array.from(list).slice(0, 40)
@@ -43,7 +43,7 @@ describe.each(storage)('%s', (dtype) => {
     )
   })
 
-  it('fills, and nothing beside', () => {
+  it('fills the elements and nothing beside them', () => {
     new Uint8Array(memory).fill(0xab)
     fillElements(memory, 64, dtype, 13, 3)
     expect([...readElements(memory, 64, dtype, 13)]).toEqual(new Array(13).fill(3))
@@ -52,7 +52,7 @@ describe.each(storage)('%s', (dtype) => {
   })
 })
 
-it('known bits', () => {
+it('have known bit patterns', () => {
   const bits = (dtype: StorageDType, value: number): number => {
     writeElements(memory, 0, dtype, [value])
     return dtypes[dtype].bytes === 1 ? new Uint8Array(memory)[0] : new Uint16Array(memory)[0]

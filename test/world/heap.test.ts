@@ -20,7 +20,9 @@ interface Taken {
   readonly alignment: number
 }
 
-/** What was allocated and not freed, after the steps; what does not fit is left out. */
+/**
+ * Applies the steps to a heap and returns the allocations that were not freed. Allocations that do not fit are skipped.
+ */
 function play(heap: Heap, list: readonly Step[], see: (live: readonly Taken[]) => void = () => {}): Taken[] {
   const live: Taken[] = []
   for (const step of list) {
@@ -40,7 +42,7 @@ function play(heap: Heap, list: readonly Step[], see: (live: readonly Taken[]) =
 }
 
 describe('the heap', () => {
-  it('never gives the same byte twice, keeps to the alignment and to its bounds', () => {
+  it('never allocates a byte twice, and respects alignment and bounds', () => {
     fc.assert(
       fc.property(steps, (list) => {
         play(new Heap(size), list, (live) => {
@@ -68,7 +70,7 @@ describe('the heap', () => {
     )
   })
 
-  it('gives the same offsets for the same calls', () => {
+  it('returns the same offsets for the same calls', () => {
     fc.assert(
       fc.property(steps, (list) => {
         expect(play(new Heap(size), list)).toEqual(play(new Heap(size), list))
@@ -103,13 +105,13 @@ describe('the heap', () => {
     expect(heap.allocate(4096)).toBe(blocks[0])
   })
 
-  it('uses memory again: a program that allocates and frees for ever stays where it is', () => {
+  it('reuses memory: a program that allocates and frees forever does not grow', () => {
     const heap = new Heap(size)
     for (let n = 0; n < 10_000; n++) heap.free(heap.allocate(1000 + (n % 7) * 100))
     expect(heap.reached).toBeLessThan(2048)
   })
 
-  it('says what was asked for, and what there is', () => {
+  it('reports the requested and the available sizes', () => {
     const heap = new Heap(size)
     const first = heap.allocate(300_000)
     heap.allocate(400_000)
@@ -119,7 +121,7 @@ describe('the heap', () => {
     )
   })
 
-  it('refuses what makes no sense', () => {
+  it('rejects invalid arguments', () => {
     const heap = new Heap(size)
     expect(() => heap.allocate(-1)).toThrow('an allocation of -1 bytes')
     expect(() => heap.allocate(64, 96)).toThrow('a power of two')
@@ -128,7 +130,7 @@ describe('the heap', () => {
   })
 })
 
-it('numbers of bytes are written to four digits', () => {
+it('formats numbers of bytes to four digits', () => {
   expect([0, 1023, 1024, 1536, 5 * 2 ** 20, 2 ** 32].map(bytesText)).toEqual([
     '0 bytes',
     '1023 bytes',

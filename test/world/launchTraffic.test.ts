@@ -1,11 +1,11 @@
-/** What a launch does to tensors, where ranks take part or not, and where each is given its own. */
+/** The memory traffic of a launch, with ranks that take part or not, and with different tensors per rank. */
 import { f32, kernel, tensor } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { givenTo, LaunchTraffic } from '../../src/world/launchTraffic.ts'
 import type { PackedTensor, SymmetricTensor } from '../../src/world/world.ts'
 
 const WORLD = 3
-/** Every rank gives its tile to the next one, and each program reads its own twice. */
+/** Every rank stores its tile on the next rank, and each program reads its own tile twice. */
 const pass = kernel('pass', { x: tensor(f32, 1), y: tensor(f32, 1) }, (t, { x, y }) => {
   t.for(2, () => t.put(x.tile([0], [16]), y.on(t.rank.add(1).mod(t.world)).tile([0], [16])))
 })
@@ -17,7 +17,7 @@ const ofRank = (traffic: LaunchTraffic, given: ReturnType<typeof givenTo>, rank:
   traffic.of(given, rank).map(({ name, size, written, read }) => [name, size, written, read])
 
 describe('traffic of a launch', () => {
-  it('is of each rank: what everybody writes there, and what it reads itself', () => {
+  it('counts per rank the bytes that all ranks write there and the bytes that the rank reads itself', () => {
     const given = givenTo(ir, { x: made('x'), y: made('y') }, [0, 1, 2], [1, 2, 0])
     const traffic = new LaunchTraffic()
     expect(ofRank(traffic, given, 0)).toEqual([['x', 128, 0, 2 * TILE]])
@@ -26,11 +26,11 @@ describe('traffic of a launch', () => {
       ['y', 128, 2 * TILE, 0],
     ])
     expect(ofRank(traffic, given, 2)).toEqual([['y', 128, 4 * TILE, 0]])
-    // Once for all launches of a plan.
+    // The traffic is computed once for all launches with the same arguments.
     expect(traffic.of(given, 1)).toBe(traffic.of(given, 1))
   })
 
-  it('knows ranks that do not take part, and tensors that differ by rank', () => {
+  it('handles ranks that do not take part, and tensors that differ by rank', () => {
     const [x, odd, even] = [made('x'), made('odd'), made('even')]
     const y = (rank: number): SymmetricTensor => (rank % 2 === 0 ? even : odd)
     const given = givenTo(ir, { x, y }, [0, 1], [1, 1])

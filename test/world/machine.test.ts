@@ -1,4 +1,4 @@
-/** The record of a world's machine: every target fills it, and rules read it instead of the name of a target. */
+/** The machine record of a world: every target fills it in, and rules read it instead of the name of a target. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import ts from 'typescript'
@@ -13,7 +13,7 @@ import { cpuMachine, h200 } from '../../src/world/machines.ts'
 import { openWorld, worlds } from '../../src/world/open.ts'
 import { fakeDriver } from '../cuda/fakeDriver.ts'
 
-/** Every rank has processors and lies in one memory; caches are those of ranks that exist. */
+/** Expects that every rank has processors and belongs to one memory, and that caches name only existing ranks. */
 function expectWhole({ processors, memories, caches }: Machine, ranks: number): void {
   const all = Array.from({ length: ranks }, (_, rank) => rank)
   expect(processors).toHaveLength(ranks)
@@ -36,7 +36,7 @@ describe('the machine of a world', () => {
     expect(machine.processors).toEqual(Array(3).fill(target === 'check' ? 2 : 1))
   })
 
-  it('on a GPU that ranks share is what its driver states', async () => {
+  it('on a GPU that ranks share contains the facts from the driver', async () => {
     const device = new Device(fakeDriver().driver, 0)
     const world = new CudaWorld(
       { devices: [device], compile: () => new Uint8Array() },
@@ -45,13 +45,13 @@ describe('the machine of a world', () => {
     const { machine } = world
     await world.close()
     expectWhole(machine, 8)
-    // Nothing was measured on a device of that name.
+    // There are no measurements for a device with this name.
     const { bandwidth, flops, link, launchCost, ...stated } = sharedOut({ ...h200, name: 'fake' }, 8, 16)
     expect(machine).toEqual(stated)
     expect([bandwidth, flops, link, launchCost].every((measured) => measured! > 0)).toBe(true)
   })
 
-  it('may be described alone', () => {
+  it('may be described without a world', () => {
     expectWhole(sharedOut(h200, 8), 8)
     expectWhole(oneEach(h200, 8), 8)
     expect(sharedOut(h200, 8)).toMatchObject({
@@ -86,7 +86,7 @@ describe.each(operations)('$title on a machine that is only described', (definit
     expect(reason).toBeTypeOf('string')
   })
 
-  it('takes no measurement of ranks that share a memory for ranks with links', () => {
+  it('does not apply measurements of ranks that share a memory to ranks with links', () => {
     const options = { ...definition.defaults, dtype: 'bf16' } as const
     const world = { ranks: 8, machine: oneEach(h200, 8) }
     const { reason } = variantOf(definition, world, { ...options, variant: 'auto' })
@@ -94,7 +94,7 @@ describe.each(operations)('$title on a machine that is only described', (definit
     expect(reason).toContain('with links between ranks')
   })
 
-  it('counts its processors and its scratch memory', () => {
+  it('depends on its processors and its scratch memory', () => {
     const options = { ...definition.defaults, dtype: 'bf16' } as const
     const tilesOn = (machine: Machine) =>
       JSON.stringify(definition.tiling({ ranks: 1, machine }, options).candidates())
@@ -104,7 +104,10 @@ describe.each(operations)('$title on a machine that is only described', (definit
   })
 })
 
-/** Names of targets in a source, but for data that says where something was measured; comparisons of what holds such a name. */
+/**
+ * The occurrences of target names in a source file, except in data that says where something was measured, and
+ * comparisons of variables that hold such a name.
+ */
 function namedTargets(path: string): string[] {
   const source = ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.Latest, true)
   const found: string[] = []
@@ -123,7 +126,7 @@ function namedTargets(path: string): string[] {
       (node.parent as ts.PropertyAssignment).name.getText() === 'target'
     if (ts.isStringLiteralLike(node) && Object.hasOwn(worlds, node.text) && !isData)
       found.push(`${path}: '${node.text}'`)
-    // What was asked for may be compared with what was measured: both are names then.
+    // Comparing the requested name with a measured name is allowed, because both are data.
     if (ts.isBinaryExpression(node) && equality.includes(node.operatorToken.kind))
       if (isName(node.left) !== isName(node.right)) found.push(`${path}: ${node.getText()}`)
     ts.forEachChild(node, visit)
@@ -132,7 +135,7 @@ function namedTargets(path: string): string[] {
   return found
 }
 
-it('operations and tuning compare the name of no target', () => {
+it('operations and tuning never compare the name of a target', () => {
   const files = ['src/ops', 'src/tune'].flatMap((folder) =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' })
       .filter((name) => name.endsWith('.ts'))

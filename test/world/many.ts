@@ -1,6 +1,6 @@
 /**
- * Opens and closes many worlds and tells how memory and threads develop: `npx tsx test/world/many.ts [worlds] [target]`. Ends with
- * an error if either grows.
+ * Opens and closes many worlds and prints the memory and thread use: `npx tsx test/world/many.ts [worlds] [target]`.
+ * Exits with an error if either grows.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { f32, kernel, openWorld, tensor } from '../../src/index.ts'
@@ -11,7 +11,7 @@ const fill = kernel('fill', { x: tensor(f32, 1) }, (t, { x }) => {
   t.store(x.at([0]), t.rank.to(f32))
 })
 
-/** Megabytes that are really there, and threads. */
+/** Resident memory in megabytes, and the number of threads. */
 function state(): { readonly megabytes: number; readonly threads: number } {
   const pages = Number(readFileSync('/proc/self/statm', 'utf8').split(' ')[1])
   return { megabytes: Math.round((pages * 4096) / 1e6), threads: readdirSync('/proc/self/task').length }

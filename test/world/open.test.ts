@@ -1,4 +1,4 @@
-/** `openWorld`: a world by the name of its target, and what it does with findings. */
+/** `openWorld` opens a world by the name of its target, and throws findings of the checker. */
 import { f32, FindingsError, flags, kernel, openWorld, tensor, WorldError } from 'arke'
 import { describe, expect, it } from 'vitest'
 
@@ -22,19 +22,19 @@ describe('openWorld', () => {
     await world.close()
   })
 
-  it('names the targets there are', async () => {
+  it('lists the targets', async () => {
     await expect(openWorld({ ranks: 2, target: 'tpu' })).rejects.toThrow(
-      new WorldError('there is no target "tpu"; there is check, wasm, native, cuda'),
+      new WorldError('there is no target "tpu"; choose one of check, wasm, native, cuda'),
     )
     await expect(openWorld({ ranks: 2, target: 'toString' })).rejects.toThrow(WorldError)
   })
 
-  it.each([0, 65, 1.5, NaN])('refuses a world of %s ranks', async (ranks) => {
-    await expect(openWorld({ ranks })).rejects.toThrow('it has 1 to 64')
+  it.each([0, 65, 1.5, NaN])('rejects a world of %s ranks', async (ranks) => {
+    await expect(openWorld({ ranks })).rejects.toThrow('it must have 1 to 64')
   })
 })
 
-describe('what the checker finds', () => {
+describe('a finding of the checker', () => {
   it('is thrown by close', async () => {
     const world = await openWorld({ ranks: 2 })
     world.launch(racing, { x: world.empty(f32, [1], { name: 'x' }) }, { grid: 1 })
@@ -46,7 +46,7 @@ describe('what the checker finds', () => {
     )
   })
 
-  it('is thrown before results are handed out, and again by close', async () => {
+  it('is thrown before results are returned, and again by close', async () => {
     const world = await openWorld({ ranks: 2 })
     const x = world.empty(f32, [1], { name: 'x' })
     world.launch(racing, { x }, { grid: 1 })
@@ -54,7 +54,7 @@ describe('what the checker finds', () => {
     await expect(world.close()).rejects.toThrow('race in racing')
   })
 
-  it('includes what ends a run: a deadlock, a grid that does not fit', async () => {
+  it('may end the run: a deadlock, or a grid that does not fit', async () => {
     const deadlock = await openWorld({ ranks: 1 })
     deadlock.launch(stuck, { ready: deadlock.flags() }, { grid: 1 })
     await expect(deadlock.synchronize()).rejects.toThrow(/deadlock in stuck[^]*open\.test\.ts:9:5/)

@@ -1,4 +1,4 @@
-/** `await using` closes a world, in programs that are compiled for Node 20, which does not know it. */
+/** `await using` closes a world, in programs compiled for Node 20, which does not support it natively. */
 import { spawnSync } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'

@@ -1,4 +1,4 @@
-/** What every world does, whatever its target: allocation, reading and writing, streams. */
+/** Behaviour of every world, whatever its target: allocation, reading and writing, streams. */
 import { bf16, f32, flags, i32, kernel, launchOf, openWorld, tensor, WorldError, type World } from 'arke'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openHandmade } from '../targets/cpu/handmade.ts'
@@ -17,7 +17,7 @@ describe.each(worlds)('on %s', (name, open) => {
 
   it('all ranks are local', () => expect(world.localRanks).toEqual([0, 1, 2]))
 
-  it('tensors hold what they were made with', async () => {
+  it('tensors hold their initial contents', async () => {
     const read = async (x: Parameters<World['read']>[0], rank = 0): Promise<number[]> => [
       ...(await world.read(x, rank)),
     ]
@@ -34,7 +34,7 @@ describe.each(worlds)('on %s', (name, open) => {
     expect(await read(world.zeros(f32, [0, 4]))).toEqual([])
   })
 
-  it('random tensors follow from seed and rank', async () => {
+  it('random tensors depend only on seed and rank', async () => {
     const x = world.rand(f32, [1000], { seed: 7 })
     const again = world.rand(f32, [1000], { seed: 7 })
     const other = world.rand(f32, [1000])
@@ -47,7 +47,7 @@ describe.each(worlds)('on %s', (name, open) => {
     const normal = await world.read(world.randn(f32, [4000], { seed: 8 }), 0)
     expect(mean(normal)).toBeCloseTo(0, 1)
     expect(mean(normal.map((value) => value * value))).toBeCloseTo(1, 1)
-    expect(() => world.rand(i32, [1])).toThrow('rand of i32: it makes floats')
+    expect(() => world.rand(i32, [1])).toThrow('rand of i32: random tensors need a floating-point dtype')
   })
 
   it('tensors are written, copied and broadcast', async () => {
@@ -67,14 +67,14 @@ describe.each(worlds)('on %s', (name, open) => {
     await expect(world.read(x, -1)).rejects.toThrow(WorldError)
   })
 
-  it('what was freed is not used any more', async () => {
+  it('freed tensors cannot be used any more', async () => {
     const x = world.zeros(f32, [2], { name: 'x' })
     world.free(x)
     expect(() => world.free(x)).toThrow('x was freed')
     await expect(world.read(x, 0)).rejects.toThrow('x was freed')
   })
 
-  it('packed tensors are what kernels take', async () => {
+  it('kernels accept packed tensors', async () => {
     const packed = await world.pack(world.arange(f32, [2, 2], { name: 'w' }))
     expect({ ...packed, source: undefined }).toEqual({
       kind: 'packed',
@@ -92,7 +92,7 @@ describe.each(worlds)('on %s', (name, open) => {
     expect(() => world.flags([1, 1, 1, 1])).toThrow('up to three extents')
   })
 
-  it('every rank allocates the same', async () => {
+  it('every rank must make the same allocations', async () => {
     const other = await open()
     other.on(0).zeros(f32, [4])
     expect(() => other.on(2).zeros(f32, [8])).toThrow(
@@ -106,7 +106,7 @@ describe.each(worlds)('on %s', (name, open) => {
     await uneven.close().catch(() => undefined)
   })
 
-  it('launches together are on streams of their own', () => {
+  it('co-launched kernels need their own streams', () => {
     const nothing = kernel('nothing', { ready: flags() }, (t, { ready }) => t.signal(ready))
     const launch = launchOf(nothing, { ready: world.flags() }, { grid: 1 })
     expect(() => world.launchTogether([launch, launch])).toThrow('give each its own stream')
@@ -138,7 +138,7 @@ describe('events on the checker', () => {
 })
 
 describe('a heap that is full', () => {
-  it('says what was asked for, used and free', async () => {
+  it('reports the requested, used and free sizes', async () => {
     const world = openHandmade({ ranks: 2, heap: 1 << 20 })
     world.zeros(f32, [100_000])
     expect(() => world.zeros(f32, [200_000], { name: 'w' })).toThrow(
@@ -146,7 +146,7 @@ describe('a heap that is full', () => {
     )
     await world.close()
   })
-  it('cannot be larger than addresses', () => {
+  it('cannot exceed the address space', () => {
     expect(() => openHandmade({ ranks: 8, heap: 2 ** 30 })).toThrow(
       '8 heaps of 1 GiB do not fit 32-bit addresses',
     )

@@ -1,11 +1,14 @@
 /**
- * The bulk-synchronous way to C = gather(A) x B: an all-gather that ends when everybody has everything, then a plain
- * product. The all-gather puts each shard where the product wants it, so that nothing is moved twice; it starts when every
- * rank has come to it, since only then has the product before read what it overwrites.
+ * The all-gather of the bulk-synchronous variant of C = gather(A) x B. A plain matrix product follows in a second
+ * kernel.
  *
- *   gathered  K: [M, ranks x K of a rank]; M: [ranks x M of a rank, K]
- *   entered   [rank]: that rank has come here, this launch
- *   left      [rank]: that rank has put its shard everywhere
+ * The all-gather writes each shard directly to its final position, so no data is moved twice. Sending to a peer starts
+ * once that peer has reached this launch, because only then has the peer's previous product finished reading the
+ * buffer. The launch ends when every rank has received all shards.
+ *
+ *   gathered  K: [M, ranks x K per rank]; M: [ranks x M per rank, K]
+ *   entered   [rank]: that rank has reached this launch
+ *   left      [rank]: that rank has written its shard to all ranks
  */
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'

@@ -1,12 +1,13 @@
 /**
- * C = gather(A) x B in one kernel for a GPU, A sharded along K: programs send parts of this rank's shard into all peers' inboxes,
- * the last ones first, then multiply, the own shard first, from where it lies. While warps send, B is on its way.
+ * C = gather(A) x B in one kernel for a GPU, with A sharded along K. Programs send parts of this rank's shard into the
+ * inboxes of all peers, starting with the highest-numbered programs. Then they multiply, beginning with this rank's own
+ * shard, which is read directly from A. Loads of B are already in flight while warps send.
  *
- *   inbox    [2, source, M, K of a rank], two slots by epoch
- *   arrived  [source]: all parts of that source's shard lie in the inbox. A flag for each tile would cost a GPU more than it
- *            brings: one thread starts all copies of a program, and looks at flags in between
+ *   inbox    [2, source, M, K per rank], two slots selected by epoch parity
+ *   arrived  [source]: all parts of that source's shard are in the inbox
  *
- * No credit goes back: see inbox.ts.
+ * There is one flag per shard. On a GPU one thread starts all copies of a program and polls flags in between, so one
+ * flag per tile would cost more than it saves. No credits are returned: inbox.ts explains why none are needed.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
@@ -15,21 +16,24 @@ import { oncePer, type OperandDType } from '../operation.ts'
 import type { Tiles } from '../tiles.ts'
 import { product, productMeta, type Take } from './product.ts'
 
-/** Columns of a part of so many rows: a program holds all of it in registers while it sends. */
+/** The columns of one part, given its rows. A program holds the whole part in registers while it sends. */
 const partColumns = (BM: number): number => (BM <= 32 ? 256 : 64)
 
-/** Parts of a shard. */
+/** The number of parts of a shard. */
 export const partsOf = ([rows, depth]: readonly [number, number], { BM }: Pick<Tiles, 'BM'>): number =>
   Math.ceil(rows / BM) * Math.ceil(depth / partColumns(BM))
 
-/** Ranks of which one word can tell which are left. */
+/** The most ranks for which one 32-bit word can hold the set of shards that are not yet multiplied. */
 export const mostInAnyOrder = 30
 
 export interface FusedByShard {
   readonly dtype: OperandDType
-  /** See `partsOf`. */
+  /** The number of parts per shard, from `partsOf`. */
   readonly parts: number
-  /** Shards are multiplied in the order of ranks, so that sums are the same every time; else as they arrive. */
+  /**
+   * True to multiply shards in rank order, so that sums are bitwise reproducible. False to multiply them in order of
+   * arrival.
+   */
   readonly inOrder: boolean
 }
 
@@ -52,7 +56,7 @@ export const fusedByShardKernel = oncePer(({ dtype, parts, inOrder }: FusedBySha
       const [rows, depth] = [a.dim(0), a.dim(1)]
       const width = partColumns(BM)
       const across = ceilDiv(depth, width)
-      // The last programs have a tile less to multiply, or none.
+      // The highest-numbered programs send first, because they have one tile less to multiply, or none.
       const fromBehind = t.programs.sub(1).sub(t.program)
       t.for({ from: fromBehind, to: ceilDiv(rows, BM).mul(across), step: t.programs }, (n) => {
         const part = [n.div(across), n.mod(across)] as const
@@ -75,7 +79,7 @@ export const fusedByShardKernel = oncePer(({ dtype, parts, inOrder }: FusedBySha
         )
       if (!inOrder && t.world > mostInAnyOrder)
         throw new RangeError(
-          `shards of ${t.world} ranks are taken in order; ${mostInAnyOrder} may come in any`,
+          `shards can be multiplied in any order on at most ${mostInAnyOrder} ranks, not on ${t.world}; use inOrder: true`,
         )
       if (inOrder) multiply.ofShards(take)
       else multiply.ofShardsHere(take, (owner) => t.reached(arrived.at([owner]), { order: 'relaxed' }))

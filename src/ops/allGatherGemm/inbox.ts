@@ -1,13 +1,15 @@
 /**
- * Tiles of A that travel by inbox: the owner puts each tile into every rank's inbox, its own too, and raises the tile's flag
- * there. So the inbox becomes the gathered matrix, and a tile of it may be read when its flags are up. With `ownFirst`, where a
- * rank multiplies its own shard straight from A (ownFirst.ts), nothing is sent home.
+ * Sends tiles of A through inboxes. The owner of a tile writes it into the inbox of every rank, including its own, and
+ * signals the tile's flag there. The inbox thus becomes the gathered matrix, and a tile may be read once its flags are
+ * signalled. With `ownFirst`, a rank multiplies its own shard directly from A (ownFirst.ts) and sends nothing to
+ * itself.
  *
- *   inbox    two slots by epoch; K: [2, source, M, K of a rank]; M: [2, 1, ranks x M of a rank, K]
- *   arrived  [source, i, k]: that tile of the source's shard lies in the inbox
+ *   inbox    two slots selected by epoch parity; K: [2, source, M, K per rank]; M: [2, 1, ranks x M per rank, K]
+ *   arrived  [source, i, k]: that tile of the source's shard is in the inbox
  *
- * No credit goes back. In every launch each rank hears from each other one, so whoever writes a slot again, two launches
- * later, knows that its reader has begun the launch in between, and so has ended the one that read the slot.
+ * No credits are returned. In every launch each rank receives a signal from every other rank. A sender overwrites a
+ * slot two launches later. By then the reader has begun the launch in between, and has therefore ended the launch that
+ * read the slot.
  */
 import { bool, i32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'
@@ -38,13 +40,13 @@ export interface InboxMeta extends TileMeta {
 }
 export const inboxMeta = { ...productMeta, ownFirst: false }
 
-/** Where a source's shard lies in a rank's inbox. */
+/** The view of a source's shard within a rank's inbox. */
 const shardIn = (shard: Shard, box: Tensor<OperandDType, 3>, source: Scalar, height: Scalar) =>
   shard === 'K' ? box.pick(source) : box.pick(0).slice(0, source.mul(height), height)
 
 /**
- * Send this rank's tiles, first to the peer that needs them first, last to itself; of an empty shard one row of tiles, so that
- * everybody is heard. `rows` is the M of all ranks together.
+ * Sends this rank's tiles to all peers, beginning with the peer that needs them first and ending with this rank. An
+ * empty shard sends one row of tiles, so that every rank receives a signal. `rows` is M over all ranks.
  */
 export function send(
   t: Program,
@@ -68,10 +70,10 @@ export function send(
   })
 }
 
-/** How many ranks have rows. */
+/** The number of ranks whose shards have rows. */
 const holders = (rows: Scalar, height: Scalar): Scalar => rows.add(height).sub(1).div(height)
 
-/** Take a tile of one source's shard when it has arrived. */
+/** Returns a function that waits for a tile of one source's shard and copies it. */
 function taking(t: Program, shard: Shard, { a, inbox, arrived }: Mail, { BM, BK }: TileMeta): Take {
   const slot = t.epoch(arrived, 'wait').mod(2).to(i32)
   return (owner, [i, k], into) => {
@@ -80,7 +82,7 @@ function taking(t: Program, shard: Shard, { a, inbox, arrived }: Mail, { BM, BK 
   }
 }
 
-/** All rows that were sharded along M, as one matrix. */
+/** The gathered matrix of shards along M, viewed as one matrix in the inbox. */
 function gathered(t: Program, { a, inbox, arrived }: Mail, rows: Scalar, { BM, BK }: TileMeta): Gathered {
   const slot = t.epoch(arrived, 'wait').mod(2).to(i32)
   const height = a.dim(0)
@@ -105,7 +107,10 @@ function gathered(t: Program, { a, inbox, arrived }: Mail, rows: Scalar, { BM, B
   }
 }
 
-/** Declares what multiplies, at the top of a kernel; the product of what arrives in the inbox, and hearing from everybody. */
+/**
+ * Declares the shared tiles at the top of a kernel. Returns the function that multiplies the data arriving in the inbox
+ * and waits for a signal from every rank.
+ */
 export function receiving(
   t: Program,
   shard: Shard,
@@ -122,7 +127,7 @@ export function receiving(
   }
 }
 
-/** Hear from the ranks whose shards are empty, for whose tiles nobody waits. */
+/** Waits for the ranks with empty shards, because no product waits for their tiles. */
 function hearFromEmpty(t: Program, shard: Shard, { a, arrived }: Mail, rows: Scalar): void {
   if (shard === 'K') return
   t.last(() =>

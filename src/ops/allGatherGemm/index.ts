@@ -1,12 +1,12 @@
 /**
- * All-Gather + GEMM on a world: C = gather(A) x B, where every rank holds a shard of A, along K or along M, and a B of its
- * own. Every rank gets its whole C.
+ * All-Gather + GEMM on a world: C = gather(A) x B. Every rank holds a shard of A, along K or along M, and its own B.
+ * Every rank computes its whole C.
  *
- *   bsp    gather all of A, then multiply
- *   pull   one kernel; it loads the tiles of A that it needs from their owners
- *   push   a kernel sends tiles into the peers' inboxes, the next one multiplies each when it has arrived
+ *   bsp    one kernel gathers all of A, the next kernel multiplies
+ *   pull   one kernel that loads the tiles of A from their owners
+ *   push   one kernel sends tiles into the peers' inboxes, the next kernel multiplies each tile once it has arrived
  *   fused  one kernel that sends and multiplies
- *   auto   whichever of them was the fastest where it was measured
+ *   auto   the variant that was fastest at the nearest measured point
  */
 import { fewestProcessors, isCached, type Machine } from '../../world/machine.ts'
 import type { LaunchOptions, PackedTensor, SymmetricTensor, World } from '../../world/world.ts'
@@ -47,7 +47,7 @@ export type { Shard } from './product.ts'
 export type { Tiles } from './tiles.ts'
 export type AllGatherGemmVariant = 'bsp' | 'pull' | 'push' | 'fused'
 
-/** A type and not an interface: operations of any kind take a record of extents. */
+/** A type alias, not an interface, so that it is assignable to a record of extents. */
 
 export type MatrixShape = {
   readonly M: number
@@ -56,33 +56,36 @@ export type MatrixShape = {
 }
 
 export interface AllGatherGemmOptions {
-  /** M and K of all shards together; N of one rank's B. */
+  /** M and K count all shards together. N is the number of columns of one rank's B. */
   readonly shape: MatrixShape
   readonly dtype: OperandDType
   readonly variant: AllGatherGemmVariant | 'auto'
   readonly shard: Shard
   readonly tiles?: Partial<Tiles>
-  /** Programs on each rank; as many as run at once by default. */
+  /** The number of programs per rank. By default, as many as can be resident at once. */
   readonly grid?: LaunchOptions['grid']
-  /** Of `fused`: programs of a rank that only send; 0 makes all of them send first. */
+  /** For `fused`: the number of programs per rank that only send. With 0, all programs send first and then multiply. */
   readonly senders?: number
   /**
-   * Of `push` and `fused` on a CPU: multiply this rank's own shard before waiting for others'. Along K, where it is the default in
-   * f32 and needs it, for all tiles of C, with the sums put away in C meanwhile. Along M, where all rows must fit one tile and it is
-   * the default on two ranks, for tiles until the others' rows are here. On a GPU it has not been tried, and is refused.
+   * For `push` and `fused` on a CPU: multiply this rank's own shard before waiting for the shards of other ranks.
+   *
+   * Along K, the own shard is multiplied for all tiles of C, and C holds the partial sums meanwhile. This needs f32,
+   * where it is the default. Along M, strips of C are multiplied with the own rows until the rows of other ranks have
+   * arrived. This needs all rows in one tile. It is the default on two ranks. GPUs reject the option, because it has
+   * not been tried there.
    */
   readonly ownFirst?: boolean
-  /** Of `fused` along K: a flag for each tile of A, or one for each rank's shard, which is the default on a GPU. */
+  /** For `fused` along K: one flag per tile of A, or one flag per shard. One flag per shard is the default on a GPU. */
   readonly flagPer?: 'tile' | 'shard'
   /**
-   * Of `fused` with a flag for each shard: multiply shards in the order of ranks, which gives the same bits every time. By default,
-   * where all rows are in one tile, those that are here come first, so that a late rank holds nobody up, and the last bits of sums may
-   * differ from launch to launch.
+   * For `fused` with one flag per shard: multiply shards in rank order, which makes results bitwise reproducible. By
+   * default, if all rows fit one tile, shards that have arrived are multiplied first, so that a late rank does not
+   * delay the others. The last bits of sums may then differ between launches.
    */
   readonly inOrder?: boolean
   /**
-   * Of `pull` along K: others pull from a copy of this rank's A, so that no rank waits for others at the end. The default on a GPU where
-   * programs are left over in the last round of tiles of C, to copy.
+   * For `pull` along K: peers pull from a copy of this rank's A, so that no rank waits for its peers at the end. This
+   * is the default on a GPU if some programs have no tile of C in the last round and can make the copy.
    */
   readonly staged?: boolean
   readonly stream?: number
@@ -90,9 +93,9 @@ export interface AllGatherGemmOptions {
 
 /** The matrices of all ranks. */
 export interface AllGatherGemmContents {
-  /** The whole A, M x K. */
+  /** The whole A, M x K elements. */
   readonly a: ArrayLike<number>
-  /** Each rank's B, K x N. */
+  /** The B of each rank, K x N elements. */
   readonly b: readonly ArrayLike<number>[]
 }
 
@@ -104,30 +107,30 @@ export interface AllGatherGemm extends Operation<AllGatherGemmContents> {
   readonly outputs: { readonly c: SymmetricTensor<OperandDType> }
 }
 
-/** What a variant needs to allocate and launch. */
+/** The settings from which a variant allocates its buffers and builds its launches. */
 interface Plan {
   readonly world: World
   readonly shard: Shard
   readonly dtype: OperandDType
   readonly shape: MatrixShape
-  /** A rank's A, padded. */
+  /** Rows and columns of one rank's A, including padding. */
   readonly local: readonly [rows: number, depth: number]
   readonly a: SymmetricTensor<OperandDType>
-  /** As it is, or packed since. */
+  /** Returns B, in packed form if it has been packed. */
   readonly weights: () => SymmetricTensor<OperandDType> | PackedTensor<OperandDType>
   readonly c: SymmetricTensor<OperandDType>
   readonly tiles: Tiles
   readonly aligned: boolean
   readonly senders: number
   readonly ownFirst: boolean
-  /** Along M, where own rows go first. */
+  /** The strips of C for shards along M whose own rows are multiplied first. Undefined otherwise. */
   readonly strips: Pick<ProductMeta, 'ownRows' | 'ownColumns'> | undefined
   readonly flagPer: 'tile' | 'shard'
   readonly inOrder: boolean
   readonly staged: boolean
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
 }
-/** Allocates what a variant needs beside A, B and C, and gives the launches of one execution, in order. */
+/** Allocates the buffers of a variant other than A, B and C, and returns the launches of one execution, in order. */
 type Variant = (plan: Plan) => readonly Step[]
 
 const variants: Readonly<Record<AllGatherGemmVariant, Variant>> = {
@@ -220,25 +223,34 @@ function mailbox({ world, shard, dtype, local: [rows, depth], tiles: { BM, BK } 
   }
 }
 
-/** Of a shard: a product of fewer reads B so often for each that it is better to wait for the rows of other ranks. */
+/**
+ * If a shard has fewer rows than this, a tile spans several shards. Reading B once per small shard costs more than
+ * waiting for the rows of other ranks.
+ */
 const fewRows = 128
 
-/** Of a strip of C: few, so that it ends soon after the rows of others are here, and enough to read B in several streams. */
+/**
+ * The columns of a strip of C. A strip is narrow, so that it ends soon after the rows of other ranks have arrived, and
+ * wide enough to read B in several streams.
+ */
 const stripColumns = 128
 
-/** Strips of C for a rank's own rows; a tile has a whole number of them. */
+/** The size of the strips of C for a rank's own rows. The width of a tile is a multiple of the width of a strip. */
 const stripsOf = (ownRows: number, { BN }: Tiles): Plan['strips'] => ({
   ownRows,
   ownColumns: BN % stripColumns === 0 ? stripColumns : BN,
 })
 
-/** A rank's A, padded. */
+/** Rows and columns of one rank's A, including padding. */
 const localExtents = (
   ranks: number,
   { shape: { M, K }, shard }: Pick<AllGatherGemmOptions, 'shape' | 'shard'>,
 ) => (shard === 'K' ? ([M, Math.ceil(K / ranks)] as const) : ([Math.ceil(M / ranks), K] as const))
 
-/** A product of what was gathered sees no shards; one of what arrives sees those along M only where they are tall. */
+/**
+ * True if tiles may span shards: always for `bsp`; for `push` and `fused`, along M when a shard has fewer than
+ * `fewRows` rows.
+ */
 const isOfGathered = (variant: string, shard: Shard, rows: number): boolean =>
   variant === 'bsp' || (variant !== 'pull' && shard === 'M' && rows < fewRows)
 
@@ -273,11 +285,11 @@ export function allGatherGemm(
   expectExtents('allGatherGemm', { M, N, K })
   expectExtents('allGatherGemm', { senders }, 0)
   if (typeof grid === 'number' && senders >= grid)
-    throw new RangeError(`allGatherGemm: ${senders} senders of ${grid} programs leave nobody to multiply`)
+    throw new RangeError(`allGatherGemm: ${senders} senders of ${grid} programs leave no program to multiply`)
   const mayShareFlags = shard === 'K' && senders === 0
   const { flagPer = mayShareFlags && machine.capabilities.copyEngine ? 'shard' : 'tile' } = options
   if (flagPer === 'shard' && !mayShareFlags)
-    throw new RangeError('allGatherGemm: a flag for each shard needs shards along K, and no senders')
+    throw new RangeError("allGatherGemm: flagPer 'shard' needs shards along K and senders = 0")
   const { variant, reason } = variantOf(allGatherGemmOperation, world, options)
   const prepare = chosen('allGatherGemm', variants, variant)
   expectOptionsOf('allGatherGemm', options, {
@@ -288,7 +300,7 @@ export function allGatherGemm(
   const mayComeAsTheyArrive = variant === 'fused' && flagPer === 'shard' && ranks <= mostInAnyOrder
   if (options.inOrder === false && options.variant !== 'auto' && !mayComeAsTheyArrive)
     throw new RangeError(
-      `allGatherGemm: only fused with a flag for each shard, on at most ${mostInAnyOrder} ranks, takes shards in any order; here is ${variant} with a flag for each ${flagPer}, on ${ranks}`,
+      `allGatherGemm: inOrder: false needs fused with one flag per shard, on at most ${mostInAnyOrder} ranks; this is ${variant} with one flag per ${flagPer}, on ${ranks} ranks`,
     )
   const local = localExtents(ranks, options)
   const [rows, depth] = local
@@ -296,17 +308,17 @@ export function allGatherGemm(
   const { tiles, tilesFrom } = tilesFor(tiling, options.tiles)
   const isInbox = variant === 'push' || variant === 'fused'
   const isOneTile = !isInbox || (isOfGathered(variant, shard, rows) && M <= tiles.BM)
-  // Sums are put away in C meanwhile: in a cache that is where they stay.
+  // Along K, C holds the partial sums between the two passes, which is cheap if C stays in a cache.
   const mayGoFirst = isCached(machine) && (shard === 'K' ? dtype === 'f32' : isOneTile)
   const { ownFirst = mayGoFirst && (shard === 'K' || ranks === 2) } = options
   if (ownFirst && !mayGoFirst)
     throw new RangeError(
-      `allGatherGemm: ownFirst needs tiles in caches (a CPU), and shards along K in f32 or all rows in one tile; here are ${M} rows along ${shard}, in ${dtype}, tiles of ${tiles.BM}, on ${machine.name}`,
+      `allGatherGemm: ownFirst needs tiles in caches (a CPU), and shards along K in f32 or all rows in one tile; this product has ${M} rows in ${dtype}, sharded along ${shard}, in tiles of ${tiles.BM} rows on ${machine.name}`,
     )
   const mayStage = variant === 'pull' && shard === 'K'
   const { staged = mayStage && ranks > 1 && hasProgramsLeft(machine, shape, local, tiles, grid) } = options
   if (staged && !mayStage && options.variant !== 'auto')
-    throw new RangeError(`allGatherGemm: only pull along K is staged; here is ${variant} along ${shard}`)
+    throw new RangeError(`allGatherGemm: only pull along K can be staged, not ${variant} along ${shard}`)
   const heightOfB = shard === 'K' ? depth * ranks : K
   const { a, b } = (inputs as AllGatherGemm['inputs'] | undefined) ?? {
     a: world.zeros(dtype, [rows, depth], { name: 'a' }),
@@ -328,7 +340,8 @@ export function allGatherGemm(
     ownFirst: ownFirst && shard === 'K' && flagPer === 'tile',
     strips: ownFirst && shard === 'M' && ranks > 1 ? stripsOf(rows, tiles) : undefined,
     flagPer,
-    // Programs that multiply other rows with the same weights read them at the same time, from a cache.
+    // With several tiles of rows, programs that multiply different rows by the same weights should read those weights
+    // at the same time, from a cache.
     inOrder: options.inOrder ?? !(mayComeAsTheyArrive && M <= tiles.BM),
     staged: staged && mayStage,
     options: { grid, stream },
@@ -364,17 +377,22 @@ export function allGatherGemm(
     },
     result: (rank) => world.read(c, rank),
     reference: (contents, rank, rows) => matrixProduct(contents.a, contents.b[rank], shape, rows),
-    // Sums of K products of numbers up to 1, added in f32, and the largest of so many rounded once.
+    // Each sum has K products of numbers up to 1 and is accumulated in f32. The largest sum is rounded once to the
+    // dtype.
     tolerance: K * roundoff.f32 + 2 * Math.sqrt(K) * roundoff[dtype],
   }
 }
 
-/** Parts of a shard that a program copies while others multiply their own: more would not be there when they are wanted. */
+/**
+ * The most parts of a shard that one program copies while other programs multiply their own shard. More parts would not
+ * be ready in time.
+ */
 const mostStagedParts = 4
 
 /**
- * Whether ranks have programs left in the last round of tiles of C, which copy this rank's shard in time. Where peers are near, to wait
- * for them at the end costs less than the copy. Nobody knows here how many programs run at once on a processor: one, as a rule.
+ * True if every rank has enough programs without a tile of C in the last round to copy its shard in time. On machines
+ * with near peers the answer is false, because waiting for peers at the end costs less than the copy. The function
+ * assumes one resident program per processor.
  */
 function hasProgramsLeft(
   { processors, capabilities }: Machine,
@@ -405,9 +423,9 @@ function trafficOf(
   const [extent, other] = shard === 'K' ? [K, M] : [M, K]
   const shardOf = (rank: number): number =>
     Math.max(0, Math.min(Math.ceil(extent / ranks), extent - rank * Math.ceil(extent / ranks)))
-  // The last rank has the smallest shard and gets the most.
+  // The last rank has the smallest shard, so it receives the most bytes.
   const leastRemoteBytes = (extent - shardOf(ranks - 1)) * other * dtypes[dtype].bytes
-  // A puller loads a tile of A anew for each column of tiles of C.
+  // `pull` loads each tile of A again for every column of tiles of C.
   const times = variant === 'pull' ? Math.ceil(N / BN) : 1
   return { remoteBytes: leastRemoteBytes * times, leastRemoteBytes, flops: 2 * M * N * K, launches }
 }

@@ -1,8 +1,10 @@
 /**
- * The product of shards along M that have no more rows than one tile, all of them together. As long as rows of others are not here,
- * strips of C, narrower than a tile, are multiplied with this rank's own rows, straight from A. Once they are, those strips are
- * multiplied with the rows of the others, the last strip first, while its part of B lies in a cache; then what is left of C with
- * all rows, so that B is read once: a tile at a time, after the strips of the tile that was begun.
+ * The product of shards along M whose rows, taken together, fit one tile.
+ *
+ * Until the rows of other ranks have arrived, this rank multiplies its own rows, directly from A, one strip of C at a
+ * time. A strip is narrower than a tile. After the rows have arrived, those strips are multiplied by the rows of the
+ * other ranks. The last strip comes first, while its part of B is still in a cache. The rest of C is then multiplied
+ * with all rows at once, so that B is read once: first the remaining strips of a tile that was begun, then whole tiles.
  */
 import { f32, i32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'
@@ -18,7 +20,7 @@ interface Pair {
 }
 export interface StripTiles {
   readonly tile: Pair
-  /** Of all rows, and of those of one shard. */
+  /** Operands of a strip with all rows (`strip`) and with the rows of one shard (`ownStrip`). */
   readonly strip: Pair
   readonly ownStrip: Pair
 }
@@ -50,7 +52,8 @@ export function ownRowsFirst(
   const shardOf = (whole: Matrix, owner: Scalar): Matrix =>
     whole.slice(0, owner.mul(height).min(c.dim(0)), rowsOf(owner))
 
-  // This program's tiles, as `persistent` deals them out, and their strips. Only the last tile of all may have fewer.
+  // The tiles of this program, in the assignment of `persistent`, and their strips. Only the last tile of C may have
+  // fewer strips.
   const perTile = BN / ownColumns
   const tiles = ceilDiv(c.dim(1), BN).sub(t.program).add(t.programs).sub(1).div(t.programs)
   const tileAt = (n: Scalar): Scalar => n.mul(t.programs).add(t.program)

@@ -1,14 +1,15 @@
 /**
- * The product of the gathered A and the local B, whatever brings a tile of A: `take` copies tile (i, k) of `owner`'s shard
- * into the shared tile. A rank starts with its own shard, so that ranks do not all turn to rank 0 first, and goes on with
- * the next rank's.
+ * The product of the gathered A and the local B. The caller supplies `take`, which copies tile (i, k) of `owner`'s
+ * shard into the shared tile. A rank starts with its own shard and continues with the shards of the following ranks, so
+ * that the ranks do not all read from rank 0 first.
  *
- *   K  a [M, K of a rank], b [ranks x K of a rank, N], c [M, N]
- *   M  a [M of a rank, K], b [K, N], c [M, N]; the last shards may be short or empty, which c's extent tells
+ *   K  a [M, K per rank], b [ranks x K per rank, N], c [M, N]
+ *   M  a [M per rank, K], b [K, N], c [M, N]; the extent of c shows which of the last shards are short or empty
  *
- * Shards are padded with zeros to one size. `aligned` says that tiles of BM rows end with a shard. Where they do not, or where
- * shards have so few rows that reading B once for each costs more than waiting for all, `acrossShards` multiplies tiles of the
- * gathered rows, or, with strips of `ownRows` x `ownColumns`, `ownRowsFirst` does, which does not wait idly.
+ * Shards are padded with zeros to equal size. `aligned` means that the height of a shard is a multiple of BM.
+ * `acrossShards` multiplies tiles of the gathered rows. It serves shards that are not aligned, and shards with so few
+ * rows that reading B once per shard costs more than waiting for all shards. With strips of `ownRows` x `ownColumns`,
+ * `ownRowsFirst` does the same but multiplies this rank's own rows while it waits.
  */
 import type { Program } from '../../lang/program.ts'
 import { bool, f32, i32 } from '../../lang/dtypes.ts'
@@ -29,7 +30,7 @@ export interface ProductMeta {
   readonly ownRows: number
   readonly ownColumns: number
 }
-/** On a GPU; see tiles.ts for other machines. */
+/** The defaults for a GPU. tiles.ts has the tiles for other machines. */
 export const productMeta = { BM: 128, BN: 256, BK: 64, stages: 4, aligned: false, ownRows: 0, ownColumns: 0 }
 
 export interface Operands {
@@ -39,11 +40,11 @@ export interface Operands {
 }
 export type Take = (owner: Scalar, at: readonly [i: Scalar, k: Scalar], into: Shared<OperandDType, 2>) => void
 
-/** The gathered matrix, of which the rows of tile i may be read after `arrival(i)`. */
+/** The gathered matrix. The rows of tile i may be read after `arrival(i)` has returned. */
 export interface Gathered {
   readonly rows: Tensor<OperandDType, 2>
   readonly arrival: (i: Scalar) => void
-  /** Whether all rows may be read, where they are no more than a tile. */
+  /** True if all rows have arrived. Only valid if all rows fit one tile. */
   readonly isHere: () => Scalar<'bool'>
 }
 
@@ -59,7 +60,7 @@ export type Multiply = (
   take: Take,
 ) => void
 
-/** Declares the shared tiles, at the top of a kernel, and gives what multiplies. */
+/** Declares the shared tiles at the top of a kernel and returns the functions that multiply. */
 export function product(t: Program, shard: Shard, operands: Operands, meta: ProductMeta) {
   const { BM, BN, BK } = meta
   const { dtype } = operands.a
@@ -100,7 +101,7 @@ const alongK: Multiply = (t, { a, b, c }, { as, bs }, { BM, BN, BK, stages }, ta
       t.zeros(f32, [BM, BN]),
       ([step, k], acc) => {
         const owner = t.rank.add(step).mod(t.world)
-        // What is here already comes first: it is under way while A is waited for.
+        // Start the copy of B first: B is local, so its copy is in flight while the program waits for A.
         t.copy(b.slice(0, owner.mul(depth), depth).tile([k, j], [BK, BN]), bs)
         take(owner, [i, k], as)
         return t.dot(as, bs, acc)
@@ -112,9 +113,10 @@ const alongK: Multiply = (t, { a, b, c }, { as, bs }, { BM, BN, BK, stages }, ta
 }
 
 /**
- * The same, but for the order: own shard first, then of those that are left the next one that is here, or, if none is, the next one. So
- * a rank that is late holds the others up only when they have nothing else to multiply. What a sum of floats comes to depends on
- * the order of its terms, and may differ in its last bits from one launch to another.
+ * Like `alongK`, but in order of arrival: this rank's own shard comes first, then the next remaining shard that has
+ * arrived. If no remaining shard has arrived, the program waits for the next one. A late rank thus delays the others
+ * only when they have nothing else to multiply. A sum of floats depends on the order of its terms, so the last bits may
+ * differ between launches.
  */
 function alongKAsTheyCome(
   t: Program,

@@ -1,10 +1,11 @@
 /**
- * C = gather(A) x B in one kernel that pulls A from where it lies. The launch says that this rank's A is ready, since what
- * computed it came before on the stream, and ends when every rank has read it, so that what comes after may write it again.
- * (Example 07 leaves the first to the kernel that computes A.)
+ * C = gather(A) x B in one kernel that loads A directly from its owners. The launch signals that this rank's A is
+ * ready, because the kernel that computed A precedes it on the stream. The launch ends when every rank has read this
+ * rank's A, so that the next kernel on the stream may overwrite A. (In example 07, the kernel that computes A signals
+ * that A is ready.)
  *
- *   ready  [rank]: that rank's A is ready, this launch
- *   done   [rank]: that rank has read all it needs
+ *   ready  [rank]: that rank's A is ready in this launch
+ *   done   [rank]: that rank has read all shards that it needs
  */
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { announce, leaveTogether } from '../meeting.ts'
@@ -20,7 +21,7 @@ export const pullKernel = oncePer(({ dtype, shard }: { dtype: OperandDType; shar
       const multiply = product(t, shard, { a, b, c }, meta)
       announce(t, ready)
       multiply.ofShards((owner, at, into) => {
-        // Its own was ready before the launch.
+        // This rank's own A was ready before the launch, so no wait is needed.
         t.if(owner.ne(t.rank), () => t.wait(ready.at([owner])))
         t.copy(a.on(owner).tile(at, [meta.BM, meta.BK]), into)
       })

@@ -1,13 +1,14 @@
 /**
- * C = gather(A) x B in one kernel that pulls A, sharded along K, from where its owners put it: each rank copies its shard into an outbox of
- * its own and says so, and then multiplies, the own shard first, from where it lies. Nobody waits at the end for others to
- * have read what it owns (pullInPlace.ts does, for three flights through memory after its last tile): A may be written again at once.
+ * C = gather(A) x B in one kernel that pulls A, sharded along K, from outboxes. Each rank copies its shard into its own
+ * outbox, signals all peers, and then multiplies. It starts with its own shard, which it reads directly from A. No rank
+ * waits at the end until its peers have read its shard, so A may be overwritten immediately. (pullInPlace.ts does wait,
+ * for three memory latencies after its last tile.)
  *
- *   outbox  [2, M, K of a rank], two slots by epoch
- *   ready   [source]: all parts of that source's shard lie in its outbox
+ *   outbox  [2, M, K per rank], two slots selected by epoch parity
+ *   ready   [source]: all parts of that source's shard are in its outbox
  *
- * No credit goes back: every rank hears from every other in each launch, so whoever writes a slot again, two launches later, knows that
- * its readers have ended the launch in which they read it.
+ * No credits are returned. Every rank receives a signal from every other rank in each launch. A rank overwrites a slot
+ * two launches later, and by then its readers have ended the launch in which they read the slot.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
@@ -16,10 +17,10 @@ import { oncePer, type OperandDType } from '../operation.ts'
 import type { Tiles } from '../tiles.ts'
 import { product, productMeta } from './product.ts'
 
-/** Columns of a part of so many rows: a program holds all of it in registers. */
+/** The columns of one part, given its rows. A program holds the whole part in registers. */
 const partColumns = (BM: number): number => (BM <= 64 ? 256 : 128)
 
-/** Parts of a shard. */
+/** The number of parts of a shard. */
 export const stagedParts = ([rows, depth]: readonly [number, number], { BM }: Pick<Tiles, 'BM'>): number =>
   Math.ceil(rows / BM) * Math.ceil(depth / partColumns(BM))
 
@@ -43,7 +44,8 @@ export const pullStagedKernel = oncePer(({ dtype, parts }: { dtype: OperandDType
       const across = ceilDiv(depth, width)
       const count = ceilDiv(rows, BM).mul(across)
       const slot = t.epoch(ready).mod(2).to(i32)
-      // Programs that have a tile less to multiply than others, or none, are the last ones; all, if they have the same.
+      // The last programs have one tile less to multiply than the others, or none, so they make the copies. If all have
+      // equally many tiles, all copy.
       const tiles = ceilDiv(c.dim(0), BM).mul(ceilDiv(c.dim(1), BN))
       const free = t.programs.sub(tiles.mod(t.programs))
       const fromBehind = t.programs.sub(1).sub(t.program)

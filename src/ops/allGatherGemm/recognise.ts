@@ -1,4 +1,7 @@
-/** All-Gather + GEMM in a chain that the audit found; whatever came before the all-gather is not part of it. */
+/**
+ * Recognises All-Gather + GEMM in a chain of kernels that the audit found. Kernels before the all-gather are not part
+ * of the operation.
+ */
 import type { FoundChain, Recognised } from '../../taxes/recognition.ts'
 import { gatheredProduct } from '../gatheredProduct.ts'
 

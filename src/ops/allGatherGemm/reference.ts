@@ -1,4 +1,4 @@
-/** C = A x B in float64, from the definition; or some of its rows. */
+/** The reference: C = A x B, or some rows of C, computed in float64 from the definition. */
 export function matrixProduct(
   a: ArrayLike<number>,
   b: ArrayLike<number>,

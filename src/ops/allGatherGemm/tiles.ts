@@ -1,16 +1,16 @@
-/** Which tiles a product is cut into where nobody said otherwise. A choice made by measuring stands above these. */
+/** The default tiles of the products in All-Gather + GEMM. Tuned tiles take precedence over these defaults. */
 
 import { isCached, type Machine } from '../../world/machine.ts'
 import { scratchTiles, upTo, type ProductShape, type Tiles } from '../tiles.ts'
 
 export type { Tiles }
 
-/** The shape is of what one tile is cut from: of a shard, where that is smaller. */
+/** `shape` is the shape that tiles are cut from: the shard if tiles do not span shards, otherwise the whole matrix. */
 export function defaultTiles(machine: Machine, shape: ProductShape): Tiles {
   if (!isCached(machine)) return scratchTiles(machine, shape)
   const { m: rows, n: columns, k: depth } = shape
-  // On a CPU a tile of A and one of B lie in the second cache, packed; more rows use a tile of B longer. No machine packs
-  // panels of more than 32 columns, so a tile has a whole number of them.
+  // On a CPU, packed tiles of A and B stay in the L2 cache. More rows reuse a tile of B more often. Machines pack
+  // panels of at most 32 columns, so BN is a multiple of 32.
   return {
     BM: upTo(rows, rows > 256 ? 128 : 64, 4),
     BN: upTo(columns, 256, 32),

@@ -1,13 +1,13 @@
 /**
- * All-gather: every rank gets the vectors of all ranks.
+ * All-gather: every rank receives the vectors of all ranks.
  *
  *   x         [n]: this rank's vector
  *   out       [world, n]: all vectors, by rank
- *   ready     [world]: a peer signals that it has begun this launch, so that nobody reads its `out` of the launch before
- *   arrived   [world]: a peer signals that its vector lies in my `out`, all of it
+ *   ready     [world]: a peer has begun this launch, so nothing reads its `out` from the previous launch any more
+ *   arrived   [world]: the whole vector of a peer is in this rank's `out`
  *
- * Push, straight into the peers' `out`: no inbox and no second copy, for the price of one signal at the start, which costs
- * nothing where a peer is already there. A launch ends when all vectors have arrived.
+ * Push: each rank writes directly into the `out` of its peers, without an inbox and without a second copy. The cost is
+ * one signal at the start, which is free if the peer has already begun. A launch ends when all vectors have arrived.
  */
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'

@@ -1,4 +1,4 @@
-/** All-reduce on a world: allocates what the variant needs, and launches it in place. */
+/** All-reduce on a world, in place. Allocates the buffers of the chosen variant and launches its kernel. */
 import type { SymmetricTensor, World } from '../../world/world.ts'
 import { chosen } from '../operation.ts'
 import {
@@ -15,12 +15,12 @@ import { twoShotAllReduce } from './twoShot.ts'
 export type AllReduceVariant = 'oneShot' | 'twoShot' | 'ring'
 
 export interface AllReduceOptions<D extends CollectiveDType> extends CollectiveOptions<D> {
-  /** `oneShot` for small vectors, `twoShot` for large ones, `ring` where only neighbours are joined by fast links. */
+  /** `oneShot` suits small vectors, `twoShot` large ones, and `ring` machines whose fast links join neighbours only. */
   readonly variant: AllReduceVariant
 }
 
 export interface AllReduce<D extends CollectiveDType> {
-  /** Every rank's [elements] become the sum over all ranks. */
+  /** Replaces the vector of [elements] on every rank by the sum over all ranks. */
   launch(x: SymmetricTensor<D>): void
 }
 

@@ -1,13 +1,13 @@
 /**
- * All-to-all: every rank has a part for each rank, and gets what all ranks have for it.
+ * All-to-all: every rank has one part for each rank, and receives the parts that all ranks have for it.
  *
- *   x         [world, n]: this rank's parts, by the rank they are for
- *   out       [world, n]: the parts for this rank, by the rank they come from
- *   ready     [world]: a peer signals that it has begun this launch, so that nobody reads its `out` of the launch before
- *   arrived   [world]: a peer signals that its part lies in my `out`, all of it
+ *   x         [world, n]: this rank's parts, by destination rank
+ *   out       [world, n]: the parts for this rank, by source rank
+ *   ready     [world]: a peer has begun this launch, so nothing reads its `out` from the previous launch any more
+ *   arrived   [world]: the whole part of a peer is in this rank's `out`
  *
- * Push, straight into the peers' `out`: no inbox and no second copy, for the price of one signal at the start. A launch ends
- * when all parts have arrived.
+ * Push: each rank writes directly into the `out` of its peers, without an inbox and without a second copy. The cost is
+ * one signal at the start. A launch ends when all parts have arrived.
  */
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'

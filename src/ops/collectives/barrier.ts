@@ -1,10 +1,11 @@
 /**
- * A barrier between ranks on the device: no rank's later launches (of the stream) begin before all ranks have got here, and
- * they see what all ranks did before. The host waits for nothing, unlike with `world.barrier`.
+ * A rank barrier on the device. On each rank, later launches of the stream begin only after all ranks have reached the
+ * barrier, and they observe all earlier writes of all ranks. The host does not wait, unlike with `world.barrier`.
  *
- *   arrived   [world]: each rank signals all ranks that it is here
+ *   arrived   [world]: each rank signals all ranks that it has reached the barrier
  *
- * Nothing goes back: a rank that is ahead only writes a later epoch into the same flag, which satisfies the earlier wait too.
+ * No signal needs to be returned. A rank that is one launch further writes a later epoch into the same flag, which also
+ * satisfies a wait for the earlier epoch.
  */
 import { flags, kernel } from '../../lang/kernel.ts'
 import type { World } from '../../world/world.ts'

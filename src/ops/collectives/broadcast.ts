@@ -1,12 +1,13 @@
 /**
- * Broadcast: every rank gets the root's vector. The root may differ from launch to launch.
+ * Broadcast: every rank receives the root's vector. The root may differ between launches.
  *
- *   x         [n]: the root's vector, and where the others get it
- *   root      the same number on all ranks
- *   ready     [world]: on the root, a peer signals that it has begun this launch, so that nobody reads its x any more
- *   arrived   the root signals that its vector lies in my x, all of it
+ *   x         [n]: the root's vector, and the destination on all other ranks
+ *   root      the same rank number on all ranks
+ *   ready     [world], on the root: a peer has begun this launch, so nothing reads the peer's x any more
+ *   arrived   the whole vector of the root is in this rank's x
  *
- * Push, straight into the peers' x. The root sends the vector to each peer by itself: one hop, and all the bytes on its links.
+ * Push: the root writes directly into x of its peers. The root sends the vector to each peer separately, so there is
+ * one hop and all bytes leave through the root's links.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, scalar, tensor } from '../../lang/kernel.ts'
@@ -48,7 +49,7 @@ export const broadcastKernel = perDType((dtype) =>
 )
 
 export interface Broadcast<D extends CollectiveDType> {
-  /** Every rank's [elements] become those of the root. */
+  /** Replaces the vector of [elements] on every rank by the vector of the root. */
   launch(x: SymmetricTensor<D>, root: number): void
 }
 

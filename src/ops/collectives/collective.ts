@@ -1,54 +1,61 @@
 /**
- * What all collectives have in common: the options of their host side, and how a vector is divided among ranks.
+ * Common parts of all collectives: their host options, and the division of a vector among ranks.
  *
- * A collective is made once on a world (it allocates its inboxes and flags) and launched any number of times, without a
- * reset and without a host barrier in between. A rank may be a launch ahead of another; each kernel's header says what
- * keeps it from overwriting what a slower rank still reads. All launches of one collective go to one stream.
+ * A collective is created once on a world, which allocates its inboxes and flags. It can then be launched any number of
+ * times, without a reset and without a host barrier in between. A rank may run one launch ahead of another rank. The
+ * comment at the top of each kernel explains why it never overwrites data that a slower rank still reads. All launches
+ * of one collective go to one stream.
  */
 import type { StorageDType } from '../../ir/dtype.ts'
 import { ceilDiv, type Tensor } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
 import { WorldError, type LaunchOptions, type SymmetricTensor } from '../../world/world.ts'
 
-/** What is exchanged; sums are kept in f32 and rounded once, at the end. */
+/** The dtypes of exchanged elements. Sums are accumulated in f32 and rounded once at the end. */
 export type CollectiveDType = 'f32' | 'bf16' | 'f16'
 
 export interface CollectiveOptions<D extends CollectiveDType = CollectiveDType> {
   readonly dtype: D
-  /** Of one rank's vector, or of each of its parts where it has one for every rank; 0 is allowed. */
+  /**
+   * The number of elements of one rank's vector. If a rank has one part per rank, the number of elements of each part.
+   * May be 0.
+   */
   readonly elements: number
-  /** Elements of a tile: what is sent, signalled and summed at a time. */
+  /** Elements per tile, the unit that is sent, signalled and summed. */
   readonly tile?: number
-  /** Programs on each rank; as many as run at once by default. The kernels wait, so more would hang. */
+  /**
+   * The number of programs per rank. By default, as many as can be resident at once. The kernels wait for each other,
+   * so more would deadlock.
+   */
   readonly grid?: LaunchOptions['grid']
   readonly stream?: LaunchOptions['stream']
-  /** What reports call its buffers. */
+  /** The prefix of the buffers' names in reports. */
   readonly name?: string
 }
 
-/** 2048 f32 are 16 registers of each of 128 threads on a GPU, and a quarter of a core's first cache. */
+/** 2048 f32 take 16 registers in each of 128 threads on a GPU, or a quarter of a CPU core's L1 cache. */
 export const defaultTile = 2048
 
 export interface Settings {
   readonly tile: number
-  /** Tiles that cover `elements`. */
+  /** The number of tiles that cover `elements`. */
   readonly tiles: number
   readonly name: string
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'> & { readonly meta: { readonly TILE: number } }
 }
 
-/** The options with their defaults, after a look at whether they make sense. */
+/** Validates the options and fills in their defaults. */
 export function settle(kind: string, given: CollectiveOptions): Settings {
   const { elements, tile = defaultTile, grid = 'resident', stream, name = kind } = given
   if (!Number.isInteger(elements) || elements < 0)
-    throw new WorldError(`${name}: ${elements} elements; give a whole number, 0 or more`)
+    throw new WorldError(`${name}: elements is ${elements}; it must be a whole number, 0 or more`)
   if (!Number.isInteger(tile) || tile < 1)
-    throw new WorldError(`${name}: a tile of ${tile} elements; give a whole number, 1 or more`)
+    throw new WorldError(`${name}: tile is ${tile} elements; it must be a whole number, 1 or more`)
   const tiles = Math.ceil(elements / tile)
   return { tile, tiles, name, options: { grid, stream, meta: { TILE: tile } } }
 }
 
-/** A collective's buffers fit the tensors it was made for, and no others. */
+/** Throws unless the tensor has the dtype and shape that the collective's buffers were allocated for. */
 export function expectTensor(
   name: string,
   tensor: SymmetricTensor,
@@ -63,7 +70,7 @@ export function expectTensor(
     )
 }
 
-/** One kernel a dtype, made when it is first wanted, so that it is recorded once for all collectives that use it. */
+/** Memoises `make` per dtype, so that all collectives of one dtype share one recorded kernel. */
 export function perDType<K>(make: (dtype: CollectiveDType) => K): (dtype: CollectiveDType) => K {
   const made = new Map<CollectiveDType, K>()
   return (dtype) => {
@@ -73,14 +80,20 @@ export function perDType<K>(make: (dtype: CollectiveDType) => K): (dtype: Collec
   }
 }
 
-/** A rank's share of a vector: the window [start, start + size), of `tiles` tiles. The last shares may be short or empty. */
+/**
+ * One rank's share of a vector: the elements [start, start + size), covered by `tiles` tiles. The last shares may be
+ * short or empty.
+ */
 export interface Share {
   readonly start: Scalar
   readonly size: Scalar
   readonly tiles: Scalar
 }
 
-/** Shares are whole tiles but for the last one, so that they start where a tile does. */
+/**
+ * The share that `owner` has. Every share except the last nonempty one is a whole number of tiles, so that shares start
+ * at tile boundaries.
+ */
 export function shareOf(elements: Scalar, owner: Scalar, world: number, TILE: number): Share {
   const length = ceilDiv(elements, TILE * world).mul(TILE)
   const start = owner.mul(length).min(elements)
@@ -92,14 +105,14 @@ export function window<D extends StorageDType>(tensor: Tensor<D, 1>, share: Shar
   return tensor.slice(0, share.start, share.size)
 }
 
-/** The first elements of an inbox, as many as a share has: it then has the share's ragged edge. */
+/** The first `share.size` elements of an inbox, so that the view ends at the same partial tile as the share. */
 export function inboxFor<D extends StorageDType>(inbox: Tensor<D, 1>, share: Share): Tensor<D, 1> {
   return inbox.slice(0, 0, share.size)
 }
 
-/** Tiles of the longest share: `shareOf` for the host. */
+/** The number of tiles of the longest share, computed on the host as `shareOf` does on the device. */
 export const tilesOfShare = (elements: number, world: number, tile: number): number =>
   Math.ceil(elements / (tile * world))
 
-/** The rank `steps` after this one; starting at home keeps ranks from all turning to rank 0 first. */
+/** The rank `steps` after this one. Starting from the own rank keeps ranks from all accessing rank 0 first. */
 export const rankAfter = (rank: Scalar, steps: Scalar, world: number): Scalar => rank.add(steps).mod(world)

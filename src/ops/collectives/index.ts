@@ -1,4 +1,7 @@
-/** Collectives as kernels of the language, each with a helper that allocates its buffers on a world and launches it. */
+/**
+ * Collectives written as kernels of the language. Each has a function that allocates its buffers on a world and
+ * launches it.
+ */
 export { allGather, allGatherKernel, type AllGather } from './allGather.ts'
 export { allReduce, type AllReduce, type AllReduceOptions, type AllReduceVariant } from './allReduce.ts'
 export { allToAll, allToAllKernel, type AllToAll } from './allToAll.ts'

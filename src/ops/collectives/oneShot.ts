@@ -1,17 +1,19 @@
 /**
- * All-reduce in one shot: every rank pushes its vector to every other rank and sums up what it gets. One hop, so the
- * fastest for small vectors; every rank sends (world - 1) times its vector.
+ * One-shot all-reduce: every rank pushes its vector to every other rank and sums the vectors that it receives. There is
+ * one hop, so this variant is the fastest for small vectors. Every rank sends (world - 1) times its vector.
  *
  *   x         [n]: this rank's vector, replaced by the sum
- *   inbox     [2, world, n]: by source, in two slots by epoch
- *   arrived   [world, tiles]: the source signals that its tile lies in my inbox
+ *   inbox     [2, world, n]: vectors by source, in two slots selected by epoch parity
+ *   arrived   [world, tiles]: the tile of that source is in this rank's inbox
  *
- * Push: a store needs no answer, where a load over a link waits for one; the arrival flag follows the data.
+ * Data is pushed, because a store needs no reply, whereas a load over a link waits for one. The arrival flag follows
+ * the data.
  *
- * A slot is written again two launches later. By then the writer has waited, in the launch between, for a signal of every
- * peer, which that peer sent after it had ended the launch that read the slot. So no flag goes back.
+ * A slot is overwritten two launches later. In the launch between, the writer has waited for a signal of every peer.
+ * Each peer sends that signal after it has ended the launch that read the slot, so no flag needs to be returned.
  *
- * Promised: the sum in rank order, each addition in f32, rounded once: the same bits on all ranks and in every launch.
+ * Guarantee: the sum is computed in rank order, with each addition in f32 and one final rounding. All ranks and all
+ * launches get the same bits.
  */
 import { f32, i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
@@ -37,7 +39,8 @@ export const oneShotAllReduce = perDType((dtype) =>
         })
       })
 
-      // The same tiles fall to the same program again, so that it overwrites only what it has sent itself.
+      // Both loops assign the same tiles to the same program, so a program overwrites only tiles that it has sent
+      // itself.
       t.persistent([tiles], ([i]) => {
         const of = (source: Scalar) =>
           t.if(

@@ -1,15 +1,17 @@
 /**
- * Reduce-scatter: every rank has a part for each rank, and gets the sum of the parts meant for it.
+ * Reduce-scatter: every rank has one part for each rank, and receives the sum of the parts that are meant for it.
  *
- *   x         [world, n]: this rank's parts, by the rank they are for
+ *   x         [world, n]: this rank's parts, by destination rank
  *   out       [n]: the sum of all ranks' parts for this rank
- *   inbox     [2, world, n]: by source, in two slots by epoch
- *   arrived   [world, tiles]: the source signals that its tile lies in my inbox
+ *   inbox     [2, world, n]: parts by source, in two slots selected by epoch parity
+ *   arrived   [world, tiles]: the tile of that source is in this rank's inbox
  *
- * Push: a store needs no answer, and the arrival flag follows the data. A slot is written again two launches later; in the launch
- * between, the writer has waited for a signal of every peer, sent after that peer had ended the launch that read the slot.
+ * Data is pushed, because a store needs no reply. The arrival flag follows the data. A slot is overwritten two launches
+ * later. In the launch between, the writer has waited for a signal of every peer. Each peer sends that signal after it
+ * has ended the launch that read the slot.
  *
- * Promised: the sum in rank order, each addition in f32, rounded once: the same bits in every launch.
+ * Guarantee: the sum is computed in rank order, with each addition in f32 and one final rounding. All launches get the
+ * same bits.
  */
 import { f32, i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'

@@ -1,20 +1,22 @@
 /**
- * All-reduce around a ring: every rank talks to its next neighbour only. The partial sum of a share travels once around, gaining
- * a rank's part at every hop, and the finished share once more. 2 (world - 1) hops; for large vectors on links that join
- * neighbours. Tiles follow each other, so that all links work at once.
+ * Ring all-reduce: every rank sends to the next rank only. The partial sum of each share travels once around the ring
+ * and gains one rank's part at every hop. The finished share then travels around once more. There are 2 (world - 1)
+ * hops. This variant suits large vectors on machines whose links join neighbours. Tiles follow each other closely, so
+ * that all links are busy at the same time.
  *
  *   x          [n]: this rank's vector, replaced by the sum
- *   inbox      [world - 1, tiles of a share x TILE] f32: partial sums, by hop
- *   partial    [world - 1, tiles of a share]: the rank before signals that the partial sum of that hop lies in my inbox
- *   finished   [world - 1, tiles of a share]: the rank before signals that the finished tile of that hop lies in my x
+ *   inbox      [world - 1, tiles per share x TILE] f32: partial sums, by hop
+ *   partial    [world - 1, tiles per share]: the partial sum of that hop is in this rank's inbox
+ *   finished   [world - 1, tiles per share]: the finished tile of that hop is in this rank's x
  *
- * Push, to the next rank; finished tiles straight into its x, whose part of them went into the sum before it was finished.
- * The inbox needs one slot: what I send ends up in a finished tile that I wait for in the same launch, and that tile was
- * finished after my neighbour had read what I sent.
+ * Data is pushed to the next rank. Finished tiles go directly into the next rank's x, whose own part was added to the
+ * sum earlier. One inbox slot is enough. Every partial sum that a rank sends ends up in a finished tile, and the sender
+ * waits for that tile in the same launch. The tile was finished after the next rank had read the partial sum.
  *
- * Promised: share s is summed in the order of ranks s, s + 1, …, s - 1, each addition in f32, rounded once: the same bits on all
- * ranks and in every launch. The order differs between shares, so the bits are not those of the other variants. Partial
- * sums travel as f32: of 16-bit dtypes, the first trip takes twice the bytes of the second.
+ * Guarantee: share s is summed in the order of ranks s, s + 1, …, s - 1, with each addition in f32 and one final
+ * rounding. All ranks and all launches get the same bits. The order differs between shares, so the bits differ from
+ * those of the other variants. Partial sums travel as f32, so for 16-bit dtypes the first trip moves twice as many
+ * bytes as the second.
  */
 import { f32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
@@ -31,7 +33,7 @@ export const ringAllReduce = perDType((dtype) =>
       const hops = t.world - 1
       const next = t.rank.add(1).mod(t.world)
       const share = (owner: Scalar) => shareOf(x.dim(0), owner, t.world, TILE)
-      /** The share that is `steps` behind this rank. */
+      /** The share of the rank that is `steps` before this one. */
       const behind = (steps: Scalar) => share(t.rank.add(t.world).sub(steps).mod(t.world))
 
       t.for(hops, (hop) => {

@@ -1,17 +1,19 @@
 /**
- * All-reduce in two shots: every rank owns a share of the vector. First all push their part of a share to its owner, then the
- * owner pushes the sum to all. Two hops; every rank sends 2 (world - 1) / world of its vector, the least there can be.
+ * Two-shot all-reduce: every rank owns one share of the vector. First, all ranks push their part of each share to its
+ * owner. Then the owner pushes the sum to all ranks. There are two hops. Every rank sends 2 (world - 1) / world times
+ * its vector, which is the minimum.
  *
  *   x          [n]: this rank's vector, replaced by the sum
- *   inbox      [world, tiles of a share x TILE]: by source, of the share I own
- *   arrived    [world, tiles of a share]: the source signals that its tile lies in my inbox
- *   finished   [world, tiles of a share]: the owner signals that the sum of its tile lies in my x
+ *   inbox      [world, tiles per share x TILE]: parts of this rank's own share, by source
+ *   arrived    [world, tiles per share]: the tile of that source is in this rank's inbox
+ *   finished   [world, tiles per share]: the owner has written the sum of that tile into this rank's x
  *
- * Push, and straight into the peers' x: a peer's arrival says that it has read that tile of its x for the last time. The inbox
- * needs one slot: a source ends its launch after `finished` of every tile, which the owner signals after it has read it.
+ * Data is pushed, and sums go directly into the peers' x. The arrival of a peer's tile shows that the peer has read
+ * that tile of its x for the last time. One inbox slot is enough: a source ends its launch after `finished` of every
+ * tile, and the owner signals `finished` after it has read the source's tile.
  *
- * Promised: the sum in rank order, each addition in f32, rounded once, by one rank for all: the same bits on all ranks and
- * in every launch, and the same as `oneShotAllReduce` gives.
+ * Guarantee: the sum is computed in rank order by one rank, with each addition in f32 and one final rounding. All ranks
+ * and all launches get the same bits, and they equal the result of `oneShotAllReduce`.
  */
 import { f32, i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'

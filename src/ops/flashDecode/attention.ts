@@ -1,11 +1,13 @@
 /**
- * Attention of one token over the part of a KV cache that this rank holds: one online softmax over tiles of keys and values.
- * What it leaves is a partial result, which merges with those of other parts of the sequence.
+ * Attention of one token over the part of a KV cache that this rank holds, with an online softmax over tiles of keys
+ * and values. The result is a partial result, which can be merged with the partial results of other parts of the
+ * sequence.
  *
  *   q, out   [batch, kv heads, G, D]: G query heads share a kv head
  *   k, v     [batch, kv heads, capacity, D], of which `lengths[batch]` tokens exist; 0 is allowed
  *
- * Scores are in powers of two. -1e30 stands for "nothing yet": unlike -Infinity it can be subtracted from itself.
+ * Scores are exponents of base 2. The initial maximum is -1e30, because -1e30 can be subtracted from itself and
+ * -Infinity cannot.
  */
 import { f32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'
@@ -21,7 +23,10 @@ export interface Cache {
   readonly v: Tensor<OperandDType, 4>
   readonly lengths: Tensor<'i32', 1>
 }
-/** The largest score, the sum of powers relative to it and the values weighted by them, for each query head. */
+/**
+ * Per query head: the largest score `m`, the sum `l` of exponentials relative to `m`, and the weighted sum `acc` of
+ * values.
+ */
 export interface Partial {
   readonly m: Fragment<'f32', 1>
   readonly l: Fragment<'f32', 1>
@@ -30,13 +35,16 @@ export interface Partial {
 export interface AttentionMeta {
   readonly G: number
   readonly D: number
-  /** Tokens of a tile. */
+  /** Tokens per tile of keys and values. */
   readonly BN: number
   readonly stages: number
   readonly scale: number
-  /** Parts of a rank's sequence that programs attend to on their own. */
+  /** The number of parts of a rank's sequence that are attended to independently. */
   readonly splits: number
-  /** That share a rank's cache out evenly; 0: they take splits as they come (parts.ts). */
+  /**
+   * The number of programs among which a rank's cache is divided stream-K style (parts.ts). With 0, programs take whole
+   * splits.
+   */
   readonly programs: number
 }
 export const attentionMeta = {
@@ -48,7 +56,7 @@ export function nothing(t: Program, { G, D }: Pick<AttentionMeta, 'G' | 'D'>) {
   return { m: t.full(f32, [G], NOTHING), l: t.zeros(f32, [G]), acc: t.zeros(f32, [G, D]) }
 }
 
-/** Two parts of a sequence as one. A part without tokens weighs nothing. */
+/** Merges the partial results of two parts of a sequence. A part without tokens has weight 0. */
 export function merge(one: Partial, other: Partial) {
   const m = one.m.max(other.m)
   const [kept, added] = [one.m.sub(m).exp2(), other.m.sub(m).exp2()]
@@ -59,7 +67,10 @@ export function merge(one: Partial, other: Partial) {
   }
 }
 
-/** Whose cache, if it is another rank's; in how many splits, if not in as many as always, or which tokens, by number. */
+/**
+ * Selects tokens. `owner` is the rank whose cache is read, by default this one. `splits` overrides the number of
+ * splits. `first` and `most` select tokens by number instead.
+ */
 export interface Where {
   readonly owner?: Scalar
   readonly splits?: Scalar
@@ -67,7 +78,9 @@ export interface Where {
   readonly most?: Scalar
 }
 
-/** Declares the shared tiles, at the top of a kernel, and gives what attends to one split of a (batch, kv head). */
+/**
+ * Declares the shared tiles at the top of a kernel. Returns a function that attends to one split of a (batch, kv head).
+ */
 export function attention(
   t: Program,
   { q, k, v, lengths }: Cache,
@@ -112,7 +125,9 @@ const cacheOn = (owner: Scalar, { k, v, lengths }: Omit<Cache, 'q'>): Omit<Cache
   lengths: lengths.on(owner),
 })
 
-/** Whole tiles for each split but the last; late splits may be empty. */
+/**
+ * The tokens of one split. Every split except the last nonempty one has whole tiles, and the last splits may be empty.
+ */
 function splitOf(
   length: Scalar,
   split: Scalar,
@@ -125,13 +140,16 @@ function splitOf(
   return within(length, split.mul(most), most)
 }
 
-/** Of so many tokens those that there are. */
+/** Clips the range of `most` tokens from `start` to the tokens that exist. */
 function within(length: Scalar, start: Scalar, most: Scalar): readonly [first: Scalar, count: Scalar] {
   const first = start.min(length)
   return [first, length.sub(first).min(most)]
 }
 
-/** The whole sequence's result, from all its partial ones; zeros where it has no token. */
+/**
+ * The attention result of the whole sequence, from its merged partial results. The result is 0 if the sequence has no
+ * tokens.
+ */
 export function normalised(t: Program, { l, acc }: Pick<Partial, 'l' | 'acc'>): Fragment<'f32', 2> {
   const one = t.full(f32, l.shape as [number], 1)
   return acc.mul(one.div(l.gt(0).select(l, 1)).expand(1))

@@ -1,14 +1,17 @@
 /**
- * Flash Decode in one kernel, with the whole result on every rank, where partial results stay with whoever made them: a rank stores
- * each of its own once, in its outbox, and every rank that combines a tile fetches all its parts. What is stored at the end, when
- * everybody waits for the last, is less by the number of ranks. A fetch is a journey there and back, though, and a look that comes too soon
- * is another: this is for ranks whose memory is one. (`fusedForAll` puts parts into every rank's inbox.)
+ * Flash Decode in one kernel in which partial results stay on the rank that computed them. Every rank gets the whole
+ * result. A rank stores each of its partial results once, in its outbox, and every rank that combines a tile loads all
+ * its parts from the outboxes.
  *
- *   sums, stats   outboxes with two slots by epoch, of this rank's parts alone
- *   arrived       [part, batch, kv head]: that partial result lies in the outbox of its rank
+ * This variant suits ranks that share one memory. The number of stores at the end, when all ranks wait for the last
+ * part, is smaller by a factor of the number of ranks. But a remote load is a round trip, and polling too early costs
+ * another one. (`fusedForAll` stores parts into every rank's inbox.)
  *
- * Outboxes need no credit: every rank hears from every other in each launch, so whoever writes a slot again, two launches later, knows that its
- * readers have begun the launch in between.
+ *   sums, stats   outboxes with two slots selected by epoch parity, for this rank's parts only
+ *   arrived       [part, batch, kv head]: that partial result is in the outbox of its rank
+ *
+ * Outboxes need no credits. Every rank receives a signal from every other rank in each launch. A rank overwrites a slot
+ * two launches later, and by then its readers have begun the launch in between.
  */
 import { flags, kernel } from '../../lang/kernel.ts'
 import { oncePer, type OperandDType } from '../operation.ts'

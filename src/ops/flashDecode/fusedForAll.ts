@@ -1,13 +1,15 @@
 /**
- * Flash Decode in one kernel, with the whole result on every rank: each program attends to its share of (batch, kv head)
- * tiles, puts each partial result straight from registers into every rank's inbox, and then combines its share of tiles.
- * (`fusedByOwner` sends a tile to one owner alone, and `fusedFetching` leaves it where it is.)
+ * Flash Decode in one kernel in which every rank combines everything. Every rank gets the whole result. Each program
+ * attends to its share of (batch, kv head) tiles, stores each partial result from registers into the inbox of every
+ * rank, and then combines its share of tiles. (`fusedByOwner` sends a tile to one owner only, and `fusedFetching`
+ * leaves it on its rank.)
  *
- *   coarse    one flag for each rank: all its partial results have arrived
- *   fine      one for each partial result; a rank combines a tile when its parts have arrived
+ *   coarse    one flag per rank: all partial results of that rank have arrived
+ *   fine      one flag per partial result; a rank combines a tile when the parts of that tile have arrived
  *
- * Inboxes have two slots by epoch and need no credit: every rank hears from every other in each launch, so whoever writes a
- * slot again, two launches later, knows that its reader has begun the launch in between.
+ * Inboxes have two slots selected by epoch parity and need no credits. Every rank receives a signal from every other
+ * rank in each launch. A sender overwrites a slot two launches later, and by then the reader has begun the launch in
+ * between.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
@@ -19,7 +21,7 @@ import { attention, attentionMeta, type AttentionMeta, type Cache } from './atte
 import { carryingParams, combine, on, partialParams, slotOf, store, type Partials } from './partials.ts'
 import { eachPart } from './parts.ts'
 
-/** Of every fused kernel: the cache, the result and the inbox of partial results. */
+/** The parameters of every fused kernel: the cache, the result and the inbox of partial results. */
 export const params = (dtype: OperandDType) => ({
   q: tensor(dtype, 4),
   k: tensor(dtype, 4),
@@ -33,20 +35,23 @@ type Place = (part: Scalar, b: Scalar, h: Scalar) => void
 
 interface Signals {
   readonly arrived: Flags
-  /** A partial result has been put into every peer's inbox; all are told at once, for one fence. */
+  /**
+   * Called when a partial result has been stored into the inboxes of all ranks. Signals all ranks together, so that one
+   * fence is enough.
+   */
   readonly sent: (peer: (step: Scalar) => Scalar, ...at: Parameters<Place>) => void
-  /** All of this program's have. */
+  /** Called when all partial results of this program have been stored. */
   readonly sentAll: () => void
   readonly arrival: Place
 }
 
-/** All ranks in turn, this one last. */
+/** Maps step 0, 1, … to a rank, so that all ranks are visited and this rank comes last. */
 export const peerOf =
   (t: Program) =>
   (step: Scalar): Scalar =>
     t.rank.add(step).add(1).mod(t.world)
 
-/** Attends to what this program has and sends it; gives the slot. */
+/** Attends to the parts of this program and sends the partial results. Returns the inbox slot. */
 function attendAndSend(
   t: Program,
   tensors: Cache & Partials,
@@ -59,7 +64,8 @@ function attendAndSend(
   const attend = attention(t, tensors, meta)
   const partOf = (split: Scalar): Scalar => t.rank.mul(meta.splits).add(split)
   const peer = peerOf(t)
-  // In even shares a program has few parts, and nobody combines before the end: it does not wait for the first to have been sent.
+  // With stream-K assignment a program has few parts, and no rank combines before the end. So the program signals after
+  // its last part.
   const late = meta.programs > 0
   eachPart(t, tensors, meta, (b, h, split, where) => {
     const partial = attend(b, h, split, where)
@@ -73,7 +79,7 @@ function attendAndSend(
   return slot
 }
 
-/** A flag for each partial result, on every rank. */
+/** Signals one flag per partial result, on every rank. */
 export const signalEach =
   (t: Program, arrived: Flags<3>): Signals['sent'] =>
   (peer, ...at) =>

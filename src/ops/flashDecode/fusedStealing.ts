@@ -1,19 +1,26 @@
 /**
- * Flash Decode in one kernel, with the whole result on every rank, where a rank that has attended to all of its own cache goes on
- * with what is left of others': what a late or slow rank has not done is done by all. Pieces of a rank's cache are drawn by
- * tickets; whoever draws one attends to it and sends the partial result to everybody, as its owner would. Most pieces are a
- * whole (batch, kv head) tile; those of the last quarter are a split of one, so that all end at nearly the same time.
+ * Flash Decode in one kernel with work stealing between ranks. Every rank gets the whole result. A rank that has
+ * finished its own cache continues with the remaining pieces of other ranks' caches, so that all ranks share the work
+ * that a late or slow rank has not done.
  *
- *   tickets   [slot]: how many were drawn of this rank's; more than there are, since everybody draws until one is too many
- *   entered   [rank]: that rank has begun the launch: its cache may be read, and tickets drawn
- *   arrived   [slot x part, batch, kv head], part = split x ranks + owner: that partial result lies in the inbox
+ * Programs draw pieces of a rank's cache by atomic tickets. The program that draws a piece attends to it and sends the
+ * partial result to all ranks, as the owner would. Most pieces are a whole (batch, kv head) tile. In the last quarter
+ * of the tiles, each piece is one split of a tile, so that all ranks end at nearly the same time.
  *
- * All but `entered` have two slots by epoch. Every program hears from every rank that it has entered, and so that its draws, loads
- * and signals of the launch before are over; hence whoever begins a launch knows that nobody is still at the slot of two launches
- * ago. Flags need slots too: in the launch after this one another rank may draw the piece, and signal before this one's
- * signals have got to all. Zero is stored before entering is told; nothing else is passed on through tickets, they are relaxed.
+ *   tickets   [slot]: the number of tickets drawn from this rank; exceeds the number of pieces, because each
+ *             program draws until it gets an invalid ticket
+ *   entered   [rank]: that rank has begun the launch, so its cache may be read and its tickets may be drawn
+ *   arrived   [slot x part, batch, kv head], part = split x ranks + owner: that partial result is in the inbox
  *
- * A rank leaves when all parts have arrived, which are told after the cache was read: its cache may then be written again.
+ * Tickets, inboxes and `arrived` have two slots selected by epoch parity. Every program waits until every rank has
+ * entered. A rank that has entered has finished all draws, loads and signals of the previous launch. So when a launch
+ * begins, nothing accesses the slot of two launches ago. Flags need slots as well: in the next launch another rank may
+ * draw the same piece, and may signal before the signals of this launch have reached all ranks. The ticket counter is
+ * set to 0 before `entered` is signalled. Ticket operations use relaxed ordering, because no other data is passed
+ * through them.
+ *
+ * A rank ends the launch when all parts have arrived. Parts are signalled after the cache was read, so the cache may
+ * then be overwritten.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'

@@ -1,13 +1,13 @@
 /**
- * Flash Decode on a world: one token for each batch entry attends to a KV cache that is sharded along the sequence, with
- * grouped query heads and a length for each batch entry and rank. Every rank gets the whole result.
+ * Flash Decode on a world: one token per batch entry attends to a KV cache that is sharded along the sequence. Query
+ * heads are grouped, and every batch entry has its own length on every rank. Every rank gets the whole result.
  *
- *   bsp            attend; all-gather in bulk; combine
- *   gather-kernel  attend; gather without a meeting of all ranks at its start; combine
- *   fine-grained   attend; gather with a flag for each partial result; combine each tile as its parts arrive
- *   fused-coarse   one kernel; one flag for each rank
- *   fused          one kernel; one flag for each partial result; on a CPU, ranks that are done go on with others' work
- *   auto           whichever of them was the fastest where it was measured
+ *   bsp            three kernels: attend; all-gather in bulk; combine
+ *   gather-kernel  three kernels: attend; gather without a rank barrier at its start; combine
+ *   fine-grained   three kernels: attend; gather with one flag per partial result; combine tiles as parts arrive
+ *   fused-coarse   one kernel with one flag per rank
+ *   fused          one kernel with one flag per partial result; on a CPU, ranks that have finished steal work
+ *   auto           the variant that was fastest at the nearest measured point
  */
 import type { LaunchOptions, SymmetricFlags, SymmetricTensor, World } from '../../world/world.ts'
 import { tilesFor, type Tiling } from '../../tune/configurations.ts'
@@ -51,16 +51,16 @@ export type { DecodeContents } from './reference.ts'
 export type { DecodeTiles } from './tiles.ts'
 export type FlashDecodeVariant = 'bsp' | 'gather-kernel' | 'fine-grained' | 'fused-coarse' | 'fused'
 
-/** A type and not an interface: operations of any kind take a record of extents. */
+/** A type alias, not an interface, so that it is assignable to a record of extents. */
 
 export type FlashDecodeShape = {
   readonly batch: number
   readonly queryHeads: number
-  /** Divides `queryHeads`. */
+  /** The number of kv heads. Must divide `queryHeads`. */
   readonly kvHeads: number
-  /** Of a head. */
+  /** The number of elements per head. */
   readonly D: number
-  /** That a rank's part of the cache has room for. */
+  /** The capacity, in tokens, of one rank's part of the cache. */
   readonly tokens: number
 }
 
@@ -69,30 +69,32 @@ export interface FlashDecodeOptions {
   readonly dtype: OperandDType
   readonly variant: FlashDecodeVariant | 'auto'
   /**
-   * BN tokens a tile; `splits` parts of a rank's sequence, for more programs than there are (batch, kv head) tiles; 0: even shares of
-   * the cache, one for each program.
+   * BN is the number of tokens per tile. `splits` is the number of parts of a rank's sequence, useful if there are more
+   * programs than (batch, kv head) tiles. With `splits` = 0, the cache is divided stream-K style into one equal share
+   * per program.
    */
   readonly tiles?: Partial<DecodeTiles>
-  /** Of the scores; 1 / sqrt(D) by default. */
+  /** The factor of the scores. The default is 1 / sqrt(D). */
   readonly scale?: number
   /**
-   * Of `fused`: one rank owns each (batch, kv head) and sends its result to all, or all combine all. The first is the default on a
-   * GPU where there are many for each rank: it is then the sending of parts that takes time, and not a result's second journey.
+   * For `fused`: one rank owns each (batch, kv head) and sends its result to all ranks. Otherwise all ranks combine
+   * everything. Owners are the default on a GPU with many (batch, kv head) tiles per rank, where sending partial
+   * results takes longer than the second hop of a result.
    */
   readonly owners?: boolean
   /**
-   * Of `fused`: a rank that has attended to all of its own cache goes on with what is left of others', so that one that is late
-   * or slow holds the rest up by less. `splits` are then those of the last tiles alone. The default on a CPU; on a GPU, with
-   * owners, fetching or even shares it is refused.
+   * For `fused`: a rank that has finished its own cache continues with the remaining work of other ranks, so that a
+   * late or slow rank delays the others less. `splits` then applies to the last tiles only. This is the default on a
+   * CPU. Stealing is rejected on a GPU and in combination with owners, fetching or stream-K shares.
    */
   readonly stealing?: boolean
   /**
-   * Of `fused`, without owners or stealing: partial results stay with the rank that made them, and all ranks fetch them from there. Where ranks
-   * share one GPU it is the default instead of inboxes: the last part is then stored once and not on every rank, and fetched from a memory that
-   * is everybody's.
+   * For `fused`, without owners or stealing: partial results stay on the rank that computed them, and all ranks load
+   * them from there. This is the default where ranks share one GPU. The last part is then stored once instead of once
+   * per rank, and loaded from the shared memory.
    */
   readonly fetching?: boolean
-  /** Programs on each rank; as many as run at once by default. */
+  /** The number of programs per rank. By default, as many as can be resident at once. */
   readonly grid?: LaunchOptions['grid']
   readonly stream?: number
 }
@@ -125,18 +127,21 @@ interface Plan extends Cache {
     readonly programs: number
     readonly scale: number
   }
-  /** Which kernel `fused` is. */
+  /** The kernel that implements `fused`. */
   readonly fusion: Fusion
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
-  /** Of kernels that attend. */
+  /** Launch options of the kernels that attend. */
   readonly attending: Pick<LaunchOptions, 'grid' | 'stream'>
-  /** Of kernels that combine. */
+  /** Launch options of the kernels that combine. */
   readonly combining: Pick<LaunchOptions, 'grid' | 'stream'>
 }
-/** Allocates what a variant needs, and gives the launches of one execution, in order. */
+/** Allocates the buffers of a variant and returns the launches of one execution, in order. */
 type Variant = (plan: Plan) => readonly Step[]
 
-/** Partial results: `parts` for each (batch, kv head), in so many slots; zero at first, as words that carry epochs have to be. */
+/**
+ * Allocates `parts` partial results per (batch, kv head) in each of `slots` slots. The buffers start as zeros, as
+ * flag-in-data words require.
+ */
 function partials({ world, shape, meta: { G, D } }: Plan, slots: number, parts: number, name: string) {
   const count = parts * shape.batch * shape.kvHeads
   return {
@@ -148,7 +153,7 @@ const ofRanks = ({ world }: Plan, name: string): SymmetricFlags => world.flags([
 const ofParts = ({ world, shape, meta }: Plan, name: string, slots = 1): SymmetricFlags =>
   world.flags([slots * world.ranks * meta.splits, shape.batch, shape.kvHeads], { name })
 
-/** The kernels that several variants begin with: attend, and hand over to whatever gathers. */
+/** Builds the step `attend` and the buffers that the following gather kernel reads and writes. */
 function inSteps(plan: Plan, slots: number) {
   const { world, dtype, q, k, v, lengths, meta, options, attending, combining } = plan
   const { G, D, splits } = meta
@@ -230,7 +235,7 @@ const fusions: Readonly<Record<Fusion, (plan: Plan) => Step>> = {
   stealing: fusedStealing,
 }
 
-/** All ranks combine all. */
+/** The launch of a fused kernel in which all ranks combine everything. */
 function fusedThrough(plan: Plan, kernelOf: typeof fusedKernel, boxes: ReturnType<typeof partials>): Step {
   const { world, dtype, q, k, v, lengths, out, meta, attending } = plan
   const args = { q, k, v, lengths, out, ...boxes, arrived: ofParts(plan, 'arrived') }
@@ -257,18 +262,22 @@ function fusedStealing(plan: Plan): Step {
   return { name: 'fused', launch: () => world.launch(fusedStealingKernel(dtype), args, launch) }
 }
 
-/** Of a rank's cache: one for each program, of which each processor has one if nobody said how many there are. */
+/**
+ * The number of stream-K shares of a rank's cache: one per program. If `grid` is not a number, one program per
+ * processor is assumed.
+ */
 function sharesOf(machine: Machine, grid: LaunchOptions['grid']): number {
   if (typeof grid === 'function')
     throw new RangeError(
-      'flashDecode: even shares need the same number of programs on every rank, not a function',
+      'flashDecode: even shares (splits = 0) need the same number of programs on every rank; grid must not be a function',
     )
   return typeof grid === 'number' ? grid : fewestProcessors(machine)
 }
 
 /**
- * Where programs share processors, and those are no fewer than parts, or tiles to combine: no program without one. Two that have one would share a
- * multiprocessor, and those without would take room from the next attention.
+ * Limits the grid to one program per part on machines where several programs share a processor, if there are at least
+ * as many processors as parts. With more programs, two busy programs might share a multiprocessor, and idle ones would
+ * take room from the next attention kernel.
  */
 function programsFor(machine: Machine, parts: number, grid: LaunchOptions['grid']): LaunchOptions['grid'] {
   const { sharedProcessors } = machine.capabilities
@@ -282,19 +291,19 @@ function isStealing(
   const maySteal = machine.capabilities.nearPeers && !owners && !fetching && tiles?.splits !== 0
   if (stealing && !maySteal)
     throw new RangeError(
-      `flashDecode: stealing needs near peers (a CPU), no owners, no fetching and splits; here is ${machine.name}${owners ? ', with owners' : ''}${fetching ? ', fetching' : ''}${tiles?.splits === 0 ? ', with even shares' : ''}`,
+      `flashDecode: stealing needs near peers (a CPU), no owners, no fetching and splits > 0; this is ${machine.name}${owners ? ', with owners' : ''}${fetching ? ', fetching' : ''}${tiles?.splits === 0 ? ', with even shares' : ''}`,
     )
   return variant === 'fused' && (stealing ?? (maySteal && ranks > 1))
 }
 
-/** What `fused` is where nobody said, for so many (batch, kv head) tiles. */
+/** The kernel for `fused`, from the options or the defaults, given the number of (batch, kv head) tiles. */
 function fusionOf(world: World, options: FlashDecodeOptions, tiles: number): Fusion {
   const { ranks, machine } = world
   const { nearPeers } = machine.capabilities
   const { fetching } = options
   if (options.variant === 'fused' && fetching && options.owners)
     throw new RangeError('flashDecode: fetching and owners exclude each other')
-  // Where peers are near it is not the sending that takes time.
+  // On machines with near peers, sending is not the bottleneck.
   const isSending = !nearPeers && ranks > 1 && tiles >= 4 * ranks
   if (options.owners ?? (isSending && !fetching)) return 'by owner'
   if (isStealing(world, options)) return 'stealing'
@@ -314,7 +323,7 @@ function tilingOf(world: TilingWorld, options: Omit<FlashDecodeOptions, 'tiles'>
   return {
     asked: {
       operation: 'flashDecode',
-      // Steps of the ladder attend by one kernel.
+      // The variants of the ladder attend with the same kernel as `bsp`, so they share its tuned tiles.
       ...{ variant: ladder.includes(variant) ? 'bsp' : variant, dtype, ranks, shape },
       processors: fewestProcessors(machine),
       device: machine.name,
@@ -365,11 +374,12 @@ export function flashDecode(
     attending: { grid: programs || programsFor(machine, batch * kvHeads * splits, grid), stream },
     combining: { grid: programsFor(machine, batch * kvHeads, grid), stream },
   })
-  // Whoever fetches a part loads its maxima twice: for the largest of all, and to weigh it by.
+  // With fetching, the maxima of each part are loaded twice: once to find the largest maximum and once to compute the
+  // part's weight.
   const statistics = variant === 'fused' && fusion === 'fetching' ? 3 : 2
   const partBytes = (statistics = 2): number => (D + statistics) * G * Float32Array.BYTES_PER_ELEMENT
   const parts = fusion === 'stealing' ? piecesOf(batch * kvHeads, splits) : splits * batch * kvHeads
-  // All parts of what a rank owns, and results of what others own.
+  // A rank receives all parts of the tiles that it owns, and the results of the tiles that other ranks own.
   const byOwner = (parts: number): number => {
     const owned = Math.ceil((batch * kvHeads) / ranks)
     const results = (batch * kvHeads - owned) * G * D * dtypes[dtype].bytes
@@ -401,7 +411,7 @@ export function flashDecode(
     launch: () => {
       for (const step of steps) step.launch()
     },
-    // No target reads keys and values in an order of its own.
+    // No target has a special layout for keys and values, so nothing is packed.
     pack: () => Promise.resolve(),
     random: (seed) => ({
       q: randomNumbers(dtype, batch * queryHeads * D, seed),
@@ -414,7 +424,7 @@ export function flashDecode(
         const lengths = Array.from(contents.lengths[rank])
         if (lengths.some((length) => !Number.isInteger(length) || length < 0 || length > tokens))
           throw new RangeError(
-            `flashDecode: lengths ${lengths.join(', ')} of rank ${rank}; the cache has ${tokens}`,
+            `flashDecode: lengths ${lengths.join(', ')} of rank ${rank}; each must be a whole number from 0 to ${tokens} tokens`,
           )
         world.write(cache.q, rank, contents.q)
         world.write(cache.k, rank, contents.k[rank])
@@ -425,7 +435,8 @@ export function flashDecode(
     result: (rank) => world.read(out, rank),
     reference: (contents, _rank, rows) =>
       attentionOf(contents, { batch, heads: kvHeads, G, D, tokens, scale }, rows),
-    // A mean of numbers up to 1: its weights are rounded to the dtype, and so is it; sums of all tokens are in f32.
+    // The result is a mean of numbers up to 1. Its weights and the result are rounded to the dtype. Sums over all
+    // tokens are in f32.
     tolerance: 3 * roundoff[dtype] + 8 * Math.sqrt(ranks * tokens) * roundoff.f32,
   }
 }

@@ -1,17 +1,17 @@
 /**
- * Flash Decode in several kernels: attend to this rank's shard, gather the partial results of all ranks, combine them. The
- * three ways to gather differ in what the next kernel waits for.
+ * Flash Decode in three kernels: attend to this rank's shard, gather the partial results of all ranks, combine them.
+ * The three gather kernels differ in what the next kernel waits for.
  *
- *   bulk          every rank enters before anybody sends, and leaves when everybody has everything
- *   gather        sends to each rank that has combined what it got before, and leaves when everybody has everything
- *   fineGrained   sends at once, into the slot of this epoch's parity, and raises a flag for each partial result; `combine`
- *                 waits for each alone
+ *   bulk          sends after every rank has entered, and ends when every rank has everything
+ *   gather        sends to each rank that has combined its previous parts, and ends when every rank has everything
+ *   fineGrained   sends immediately, into the slot of the epoch's parity, and signals one flag per partial result;
+ *                 the combine kernel waits for one partial result at a time
  *
- *   arrived       [rank], or [part, batch, kv head]: it lies in the inbox
- *   done          [rank]: that rank has combined what it got
+ *   arrived       [rank], or [part, batch, kv head]: the data of that rank, or that partial result, is in the inbox
+ *   done          [rank]: that rank has combined the parts that it received
  *
- * The fine-grained way needs no credit: every rank hears from every other in each launch, so whoever writes a slot again,
- * two launches later, knows that its reader has begun the launch in between.
+ * The fine-grained kernels need no credits. Every rank receives a signal from every other rank in each launch. A sender
+ * overwrites a slot two launches later, and by then the reader has begun the launch in between.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
@@ -27,7 +27,7 @@ import { eachPart } from './parts.ts'
 const { G, D, splits } = attentionMeta
 const extents = { G, D, splits }
 
-/** This rank's partial results, into slot 0 of its own `sums` and `stats`. */
+/** Stores this rank's partial results into slot 0 of its own `sums` and `stats`. */
 export const attendKernel = oncePer((dtype: OperandDType) =>
   kernel(
     'flashDecodeAttend',
@@ -50,7 +50,7 @@ export const attendKernel = oncePer((dtype: OperandDType) =>
   ),
 )
 
-/** Own partial results and those of all ranks. `out` is there for its extents. */
+/** The parameters of the gather kernels: this rank's partial results and those of all ranks. */
 const gathering = {
   sums: partialParams.sums,
   stats: partialParams.stats,
@@ -62,7 +62,7 @@ interface Gathering extends Partials {
   readonly allStats: Tensor<'f32', 4>
 }
 
-/** Each own partial result to each rank; `before` and `after` it, what the way of gathering wants. */
+/** Sends each partial result of this rank to each rank. Calls `before` and `after` around each transfer. */
 function sendEach(
   t: Program,
   { sums, stats, allSums, allStats }: Gathering,
@@ -116,7 +116,10 @@ export const fineGrainedGatherKernel = kernel(
   },
 )
 
-/** After a gathering in bulk: everything is there, and the next gathering starts with a meeting. */
+/**
+ * Combines after `bulkGatherKernel`. All parts have arrived, and the next gather starts with a rank barrier, so no
+ * flags are needed.
+ */
 export const bulkCombineKernel = oncePer((dtype: OperandDType) =>
   kernel(
     'flashDecodeBulkCombine',
@@ -126,7 +129,10 @@ export const bulkCombineKernel = oncePer((dtype: OperandDType) =>
   ),
 )
 
-/** Everything is there; senders learn when it may be overwritten. */
+/**
+ * Combines after `gatherKernel`. All parts have arrived. The kernel signals `done`, so that senders may overwrite the
+ * inbox.
+ */
 export const combineKernel = oncePer((dtype: OperandDType) =>
   kernel(
     'flashDecodeCombine',

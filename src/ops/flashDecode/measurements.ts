@@ -1,7 +1,10 @@
-/** What `auto` goes by where a program has measured nothing itself. Written by bench/choices.ts; do not edit. */
+/**
+ * The measurements from which `auto` chooses if a program has remembered none of its own. Written by bench/choices.ts;
+ * do not edit.
+ */
 import type { Measurement } from '../choice.ts'
 
-/** On AMD EPYC, 2 cores; NVIDIA H200; in microseconds. */
+/** Times in microseconds, measured on AMD EPYC with 2 cores and on NVIDIA H200. */
 export const measurements: readonly Measurement[] = [
   {
     operation: 'flashDecode',

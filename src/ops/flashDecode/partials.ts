@@ -1,6 +1,7 @@
 /**
- * Partial results in memory: what a rank keeps of its own and what it gets from all ranks, each number `part` of a (batch, kv
- * head) tile, where part = source rank x splits + split (of ranks that steal, split x ranks + source rank).
+ * Partial results in memory: the outbox of a rank's own partial results, and the inbox with the partial results of all
+ * ranks. Each (batch, kv head) tile has parts, numbered source rank x splits + split. With work stealing the number is
+ * split x ranks + source rank.
  *
  *   sums    [slots, parts x batch x kv heads, G, D]
  *   stats   [slots, parts x batch x kv heads, 2, G]: maximum and sum of the softmax
@@ -14,7 +15,10 @@ import type { OperandDType } from '../operation.ts'
 import { merge, normalised, nothing, type AttentionMeta, type Partial } from './attention.ts'
 
 export const partialParams = { sums: tensor(f32, 4), stats: tensor(f32, 4) }
-/** The same, of inboxes with a flag for each part: words may carry those. */
+/**
+ * Like `partialParams`, for inboxes with one flag per part. The targets may store such flags in the data words
+ * (flag-in-data).
+ */
 export const carryingParams = (flags: string) => ({
   sums: tensor(f32, 4, { carries: flags }),
   stats: tensor(f32, 4, { carries: flags }),
@@ -25,11 +29,11 @@ export interface Partials {
 }
 type Extents = Pick<AttentionMeta, 'G' | 'D'>
 
-/** Of an inbox with two, by this launch's epoch of the flags. */
+/** The slot, 0 or 1, of an inbox with two slots: the parity of this launch's epoch of the flags. */
 export const slotOf = (t: Program, arrived: Flags, side: 'signal' | 'wait'): Scalar =>
   t.epoch(arrived, side).mod(2).to(i32)
 
-/** The places of one partial result. */
+/** The tiles in memory that hold one partial result. */
 function placesOf({ sums, stats }: Partials, slot: Index, at: Scalar, { G, D }: Extents) {
   const both = stats.pick(slot).pick(at)
   return {
@@ -59,7 +63,7 @@ export function store(
   t.store(places.l, part.l)
 }
 
-/** From slot 0 of one to a slot of another. */
+/** Copies a partial result from slot 0 of one buffer to a slot of another buffer. */
 export function forward(
   t: Program,
   from: Partials,
@@ -75,16 +79,17 @@ export function forward(
 }
 
 type Arrival = (part: Scalar, b: Scalar, h: Scalar) => void
-/** Where a part is to be had: of whose, and as which of theirs. */
+/** Maps the number of a part to the buffer that holds it and its number within that buffer. */
 export type Source = (part: Scalar) => { readonly from: Partials; readonly part: Scalar }
 interface PartsMeta extends Extents {
   readonly splits: number | Scalar
 }
 
 /**
- * Merges all parts of every (batch, kv head), in the same order on every rank, so that all ranks have the same bits. `arrival`
- * waits for a part, where that is not known already: for each before it is merged, or for all of a tile together, which lets a
- * GPU look at all flags at once and load one part while it merges another.
+ * Merges all parts of every (batch, kv head). The order is the same on every rank, so all ranks get the same bits.
+ * `arrival` waits for a part, unless all parts are known to have arrived. With 'each', the program waits for each part
+ * before merging it. With 'together', it waits for all parts of a tile first. A GPU can then poll all flags at once and
+ * load one part while it merges another.
  */
 export function combine(
   t: Program,
@@ -103,7 +108,7 @@ export function combine(
   })
 }
 
-/** The result of one (batch, kv head), from all its parts. */
+/** The result of one (batch, kv head), merged from all its parts. */
 export function combined(
   t: Program,
   from: Partials | Source,
@@ -130,7 +135,8 @@ export function combined(
     return normalised(t, whole)
   }
   if (arrival) t.for(parts, (part) => arrival(part, b, h))
-  // What is there already is weighed once, by its distance from the largest maximum: nothing waits for the part before.
+  // All parts are present. Each part is weighted once, relative to the largest maximum, so that no merge depends on the
+  // previous one.
   const largest = t.for(parts, m, (part, m) => m.max(t.load(placesOfPart(part).m)))
   const whole = t.for(parts, { l, acc }, (part, { l, acc }) => {
     const places = placesOfPart(part)

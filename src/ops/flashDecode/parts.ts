@@ -1,12 +1,12 @@
 /**
- * Who attends to what on a rank, in parts of its (batch, kv head) tiles of the cache:
+ * Assigns parts of a rank's (batch, kv head) tiles to programs. There are two assignments:
  *
- *   splits    every tile in so many; programs take one part after the other
- *   even      one share for each program, all of the same size: a run of blocks of tokens, which may begin in one tile and end in
- *             another. No multiprocessor idles, however few tiles there are, and a tile has no more parts than programs touch it
+ *   splits    every tile has `splits` parts, and programs take one part after another
+ *   even      stream-K: one equal share per program, a run of blocks of tokens that may span several tiles
  *
- * Either way every tile has `splits` parts. In even shares some may be empty, where fewer programs touch a tile than another;
- * whoever has the end of the tile makes those.
+ * With stream-K no multiprocessor idles, however few tiles there are, and a tile has only as many nonempty parts as
+ * programs that touch it. In both assignments every tile has `splits` parts. With stream-K some parts may be empty,
+ * because fewer programs touch one tile than another. The program that has the end of a tile produces the empty parts.
  */
 import type { Program } from '../../lang/program.ts'
 import { ceilDiv } from '../../lang/tensor.ts'
@@ -15,7 +15,7 @@ import type { AttentionMeta, Cache, Where } from './attention.ts'
 
 type Attend = (b: Scalar, h: Scalar, split: Scalar, where?: Where) => void
 
-/** Calls `attend` for each part that this program has. */
+/** Calls `attend` for each part of this program. */
 export function eachPart(
   t: Program,
   { q, k }: Pick<Cache, 'q' | 'k'>,
@@ -45,7 +45,10 @@ export function eachPart(
   })
 }
 
-/** The most programs that touch one of so many tiles of so many blocks each, in even shares. */
+/**
+ * The largest number of programs that touch one tile in the stream-K assignment, given `tiles` tiles of `blocks` blocks
+ * each.
+ */
 export function splitsOfShares(tiles: number, blocks: number, programs: number): number {
   const share = Math.ceil((tiles * blocks) / programs)
   let most = 1

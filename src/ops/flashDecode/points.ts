@@ -1,4 +1,4 @@
-/** Where Flash Decode is looked at: see ../points.ts. */
+/** The points at which Flash Decode is tested and measured. See ../points.ts. */
 import { isCached } from '../../world/machine.ts'
 import { powers, type Form, type GpuPoints, type Points, type Setting } from '../points.ts'
 import type { DecodeContents, FlashDecodeOptions, FlashDecodeShape, FlashDecodeVariant } from './index.ts'
@@ -11,7 +11,7 @@ const variants: readonly FlashDecodeVariant[] = [
   'fused',
 ]
 
-/** Every kernel: the variants, and what options make of `fused`. */
+/** Forms that cover every kernel: all variants, and the kernels that options select for `fused`. */
 function forms({ machine }: Setting<FlashDecodeOptions>) {
   const { nearPeers } = machine.capabilities
   const plain = { owners: false, fetching: false, ...(nearPeers && { stealing: false }) }
@@ -23,7 +23,10 @@ function forms({ machine }: Setting<FlashDecodeOptions>) {
   return all
 }
 
-/** Sequences that have ended before their room has, and empty ones. Tokens that do not exist are NaN: whoever reads one shows it. */
+/**
+ * Contents with sequences that are shorter than the capacity, and empty sequences. Tokens beyond the end are NaN, so
+ * that reading one shows up in the result.
+ */
 function ragged(contents: DecodeContents, { batch, kvHeads, D, tokens }: FlashDecodeShape, round: number) {
   const lengthOf = (rank: number, entry: number): number =>
     Math.min([tokens, 5, 0, 16, 33, 1][(rank + 2 * entry + round) % 6], tokens)
@@ -38,7 +41,7 @@ function ragged(contents: DecodeContents, { batch, kvHeads, D, tokens }: FlashDe
   return { ...contents, lengths, k: contents.k.map(cut), v: contents.v.map(cut) }
 }
 
-/** Tokens of all batch entries together that a rank has memory for. */
+/** The most tokens of all batch entries together that fit one rank's memory. */
 const mostTokens = 2 * 2 ** 20
 const quickCells = ['batch=1 KV=8K', 'batch=1 KV=64K', 'batch=16 KV=8K']
 
@@ -65,7 +68,7 @@ const gpu: GpuPoints<FlashDecodeOptions> = {
       shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: (256 * 1024) / ranks },
     },
   ],
-  // Keys and values.
+  // The minimum traffic reads all keys and values once.
   work: ({ ranks, shape: { batch, kvHeads, D, tokens } }) => ({
     bytes: ranks * 2 * 2 * batch * kvHeads * D * tokens,
     flops: 0,
@@ -97,7 +100,8 @@ export const points: Points<FlashDecodeOptions, DecodeContents> = {
   cpu: powers(256, 65536, 4).map((tokens) => ({
     name: `KV=${tokens}`,
     options: { shape: { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens } },
-    // They need what comes out of all its work, which they can do too once it has begun: its cache is there from then on.
+    // The other ranks need the partial results of a late rank. They can compute those too once the rank has begun,
+    // because its cache is then ready.
     without: () => 'its work',
   })),
   gpu,

@@ -1,6 +1,7 @@
 /**
- * Flash Decode in a chain that the audit found: attention of one query token for each sequence, whose result goes into an
- * all-gather or an all-reduce. How many tokens a rank's part of a paged cache has room for is not among the shapes.
+ * Recognises Flash Decode in a chain of kernels that the audit found: attention with one query token per sequence,
+ * followed by an all-gather or an all-reduce of the result. The recorded shapes do not show the capacity of a paged
+ * cache, so `tokens` may be missing.
  */
 import type { FoundChain, Recognised } from '../../taxes/recognition.ts'
 import { operandDType } from '../gatheredProduct.ts'

@@ -1,11 +1,11 @@
-/** Attention in float64, from the definition: softmax over all tokens of all ranks at once. */
+/** The reference: attention in float64 from the definition, with one softmax over all tokens of all ranks. */
 export interface DecodeContents {
-  /** [batch, kv heads, G, D], the same on every rank. */
+  /** Queries, [batch, kv heads, G, D], the same on every rank. */
   readonly q: ArrayLike<number>
-  /** Of each rank: [batch, kv heads, tokens, D]. */
+  /** Keys and values of each rank, [batch, kv heads, tokens, D]. */
   readonly k: readonly ArrayLike<number>[]
   readonly v: readonly ArrayLike<number>[]
-  /** Of each rank: how many tokens of each batch entry it holds. */
+  /** The number of tokens that each rank holds of each batch entry. */
   readonly lengths: readonly ArrayLike<number>[]
 }
 
@@ -18,10 +18,10 @@ export interface DecodeExtents {
   readonly scale: number
 }
 
-/** The same on every rank, so it is computed once for the same contents and rows. */
+/** Results by contents and rows. All ranks have the same result, so it is computed once. */
 const known = new WeakMap<DecodeContents, Map<string, Float64Array>>()
 
-/** All rows, one for each query head of each batch entry, or some. */
+/** Rows of the result, by default all. There is one row per query head of each batch entry. */
 export function attentionOf(
   contents: DecodeContents,
   extents: DecodeExtents,

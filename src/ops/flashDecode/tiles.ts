@@ -1,15 +1,15 @@
-/** How a rank's part of the cache is cut where nobody said otherwise. */
+/** The default tiles of a rank's part of the KV cache. */
 import { dtypes } from '../../ir/dtype.ts'
 import type { OperandDType } from '../operation.ts'
 import { fewestProcessors, isCached, type Machine } from '../../world/machine.ts'
 import { tileMemory } from '../limits.ts'
 
-/** A type and not an interface: tables hold tiles of any operation. */
+/** A type alias, not an interface, so that tables can hold tiles of any operation. */
 export type DecodeTiles = {
-  /** Tokens of a tile. */
+  /** Tokens per tile of keys and values. */
   readonly BN: number
   readonly stages: number
-  /** Parts of a rank's sequence; 0: even shares of all of them (parts.ts). */
+  /** The number of parts of a rank's sequence. 0 selects stream-K shares (parts.ts). */
   readonly splits: number
 }
 
@@ -20,13 +20,15 @@ export interface CacheShape {
   readonly D: number
   readonly tokens: number
   readonly dtype: OperandDType
-  /** A rank that is done goes on with what is left of others. */
+  /** True if a rank that has finished takes over remaining work of other ranks. */
   readonly stealing?: boolean
-  /** Programs may differ in number from rank to rank: no even shares. */
+  /** True if the number of programs may differ between ranks, which rules out stream-K shares. */
   readonly uneven?: boolean
 }
 
-/** Of keys and values in shared memory; f32 is multiplied from there, query and scores included. */
+/**
+ * Bytes of shared memory for keys and values. Products of f32 also read the query and the scores from shared memory.
+ */
 export function cacheTileBytes(
   { queryHeads, kvHeads, D, dtype }: CacheShape,
   { BN, stages }: Pick<DecodeTiles, 'BN' | 'stages'>,
@@ -35,7 +37,7 @@ export function cacheTileBytes(
   return 2 * stages * BN * D * bytes + (dtype === 'f32' ? (queryHeads / kvHeads) * (D + BN) * bytes : 0)
 }
 
-/** The most tokens of a tile; scores of more heads and tokens do not fit the registers. */
+/** The most tokens per tile. Scores of more heads and tokens do not fit the registers. */
 export const mostTokens = ({ queryHeads, kvHeads }: CacheShape): number =>
   queryHeads / kvHeads > 64 ? 64 : 128
 
@@ -45,7 +47,10 @@ function tokensThatFit(machine: Machine, shape: CacheShape, stages: number): num
   return BN
 }
 
-/** Whether what was measured for another number of tokens does for these: everything fits, and no part is without a tile. */
+/**
+ * True if tiles that were measured for another number of tokens may be used here: they fit shared memory, and no part
+ * is without a tile.
+ */
 export const isLegalCache = (machine: Machine, shape: CacheShape, tiles: DecodeTiles): boolean =>
   tiles.splits <= Math.ceil(shape.tokens / tiles.BN) &&
   !(tiles.splits === 0 && shape.uneven) &&
@@ -53,8 +58,8 @@ export const isLegalCache = (machine: Machine, shape: CacheShape, tiles: DecodeT
     (tiles.BN <= mostTokens(shape) && cacheTileBytes(shape, tiles) <= tileMemory(machine)))
 
 /**
- * The fewest parts that keep every multiprocessor busy to the end, or nearly. Beyond one for each multiprocessor a part has some
- * tiles, so that it is worth its combination.
+ * The smallest number of splits that keeps at least 95 % of the multiprocessors busy to the end, or else the best
+ * number found. Beyond one part per multiprocessor, a part has at least four tiles, so that it is worth combining.
  */
 function splitsFor(heads: number, multiprocessors: number, tiles: number): number {
   const oneEach = Math.min(Math.floor(multiprocessors / heads), Math.ceil(tiles))
@@ -69,17 +74,18 @@ function splitsFor(heads: number, multiprocessors: number, tiles: number): numbe
   return best
 }
 
-/** Where ranks steal: of a rank's (batch, kv head) tiles one in so many, at the end, is cut into splits. */
+/** With work stealing, the last 1 / `cutShare` of a rank's (batch, kv head) tiles are cut into splits. */
 export const cutShare = 4
 
 const cutOf = (tiles: number): number => Math.ceil(tiles / cutShare)
 
-/** Pieces of a rank's cache that are drawn one by one where ranks steal. */
+/** The number of pieces of a rank's cache that are drawn one by one with work stealing. */
 export const piecesOf = (tiles: number, splits: number): number => tiles + cutOf(tiles) * (splits - 1)
 
 /**
- * What a rank waits for at the end is then a thirty-second of its work. To send and combine one more piece takes as long as to attend
- * to some fifteen tokens: there is one for every 2048 at most.
+ * The number of splits with work stealing. At the end a rank then waits for at most 1/32 of its work. Sending and
+ * combining one more piece takes as long as attending to about 15 tokens, so there is at most one piece per 2048
+ * tokens.
  */
 function splitsToSteal({ batch, kvHeads, tokens }: CacheShape): number {
   const tiles = batch * kvHeads
@@ -88,10 +94,13 @@ function splitsToSteal({ batch, kvHeads, tokens }: CacheShape): number {
 }
 
 const mostStages = 3
-/** Bytes. With more some multiprocessors get more of the memory, and the others end later: by up to a tenth on an H200. */
+/**
+ * The most bytes of loads in flight per multiprocessor. With more, some multiprocessors get more bandwidth than others
+ * and the rest end later, by up to a tenth on an H200.
+ */
 const mostUnderWay = 2 ** 17 + 2 ** 14
 
-/** Through scratch memory the cache streams on all multiprocessors. */
+/** On machines with scratch memory, the cache streams through that memory on all multiprocessors. */
 export function decodeTiles(
   machine: Machine,
   shape: CacheShape,

@@ -1,13 +1,17 @@
 /**
- * C = gather(LayerNorm(x)) x B in one kernel: programs normalise this rank's rows, a few at a time, and store them straight from registers
- * into the inboxes of all ranks; then they multiply, the own rows first, and wait for each tile of rows alone.
+ * C = gather(LayerNorm(x)) x B in one kernel. Programs normalise this rank's rows, a few at a time, and store them from
+ * registers into the inboxes of all ranks. Then they multiply, beginning with this rank's own rows, and wait for one
+ * tile of rows at a time.
  *
- *   inbox    [2, ranks x rows of a rank, K], two slots by epoch: the gathered matrix
- *   arrived  [source, i]: the i-th tile of BM rows of that source lies in the inbox. Whoever stores a block of rows arrives once, so a
- *            tile has BM / rows arrivals; blocks beyond the source's last row arrive too
+ *   inbox    [2, ranks x rows per rank, K], two slots selected by epoch parity: the gathered matrix
+ *   arrived  [source, i]: the i-th tile of BM rows of that source is in the inbox
  *
- * No credit goes back: in every launch each rank hears from each other one, a rank without rows sends one tile all the same, so whoever
- * writes a slot again, two launches later, knows that its readers have ended the launch that read it.
+ * Each block of rows arrives once, so a tile has BM / rows arrivals. Blocks beyond the source's last row arrive as
+ * well.
+ *
+ * No credits are returned. In every launch each rank receives a signal from every other rank, and a rank without rows
+ * still sends one tile. A sender overwrites a slot two launches later, and by then its readers have ended the launch
+ * that read the slot.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
@@ -19,7 +23,7 @@ import { normalise, normMeta } from './norm.ts'
 
 export interface Fused {
   readonly dtype: OperandDType
-  /** Blocks of rows of a tile. */
+  /** The number of blocks of rows per tile. */
   readonly blocks: number
 }
 
@@ -76,7 +80,7 @@ export const fusedKernel = oncePer(({ dtype, blocks }: Fused) =>
             })
           },
           isHere: () => {
-            throw new RangeError('own rows do not go first here')
+            throw new RangeError('this kernel does not multiply own rows first')
           },
         })
       else
@@ -84,7 +88,7 @@ export const fusedKernel = oncePer(({ dtype, blocks }: Fused) =>
           t.wait(arrived.at([owner, i]))
           t.copy(shardOf(inbox, here, owner).tile([i, k], [BM, BK]), into)
         })
-      // Ranks without rows, whose tiles nobody waits for.
+      // Wait for the ranks without rows, because no product waits for their tiles.
       t.last(() => t.for({ from: holders, to: t.world }, (source) => t.wait(arrived.at([source, 0]))))
     },
   ),

@@ -1,10 +1,11 @@
 /**
- * LayerNorm + All-Gather + GEMM on a world: C = gather(LayerNorm(x)) x B, where every rank holds some rows (tokens) of the activation x, as
- * in sequence parallelism, and columns of the weights as a B of its own. Every rank gets its whole C.
+ * LayerNorm + All-Gather + GEMM on a world: C = gather(LayerNorm(x)) x B. As in sequence parallelism, every rank holds
+ * some rows (tokens) of the activation x. Every rank also holds some columns of the weights as its own B. Every rank
+ * computes its whole C.
  *
- *   bsp    normalise the own rows, gather all of them, multiply
+ *   bsp    three kernels: normalise the own rows, gather all rows, multiply
  *   fused  one kernel that normalises, sends and multiplies
- *   auto   whichever of them was the fastest where it was measured
+ *   auto   the variant that was fastest at the nearest measured point
  */
 import { dtypes } from '../../ir/dtype.ts'
 import { productCandidates } from '../../tune/candidates.ts'
@@ -39,11 +40,11 @@ import { layerNorm, type NormGatherGemmContents } from './reference.ts'
 export type { NormGatherGemmContents } from './reference.ts'
 export type NormGatherGemmVariant = 'bsp' | 'fused'
 
-/** A type and not an interface: operations of any kind take a record of extents. */
+/** A type alias, not an interface, so that it is assignable to a record of extents. */
 export type NormGatherGemmShape = {
-  /** Rows of all ranks together. */
+  /** The number of rows of all ranks together. */
   readonly M: number
-  /** Columns of one rank's B. */
+  /** The number of columns of one rank's B. */
   readonly N: number
   readonly K: number
 }
@@ -53,9 +54,9 @@ export interface NormGatherGemmOptions {
   readonly dtype: OperandDType
   readonly variant: NormGatherGemmVariant | 'auto'
   readonly tiles?: Partial<Tiles>
-  /** Added to the variance; 1e-5 by default. */
+  /** The constant that LayerNorm adds to the variance. The default is 1e-5. */
   readonly eps?: number
-  /** Programs on each rank; as many as run at once by default. */
+  /** The number of programs per rank. By default, as many as can be resident at once. */
   readonly grid?: LaunchOptions['grid']
   readonly stream?: number
 }
@@ -72,7 +73,7 @@ export interface NormGatherGemm extends Operation<NormGatherGemmContents> {
   readonly outputs: { readonly c: SymmetricTensor<OperandDType> }
 }
 
-/** What a variant needs to allocate and launch. */
+/** The settings from which a variant allocates its buffers and builds its launches. */
 interface Plan {
   readonly world: World
   readonly dtype: OperandDType
@@ -126,13 +127,16 @@ const variants: Readonly<Record<NormGatherGemmVariant, (plan: Plan) => readonly 
   },
 }
 
-/** Of a shard: with fewer, a tile of the product has rows of several, since reading B for each costs more than waiting. */
+/**
+ * If a shard has fewer rows than this, a tile of the product spans several shards. Reading B once per shard costs more
+ * than waiting.
+ */
 const fewRows = 128
 
-/** Whether a tile of the product may have rows of several ranks. */
+/** True if a tile of the product may span the rows of several ranks. */
 const isAcrossShards = (variant: string, rows: number): boolean => variant === 'bsp' || rows < fewRows
 
-/** Rows that are normalised at once: a whole number of them is a tile. */
+/** The number of rows that are normalised together, a divisor of BM. */
 const rowsOfBlock = (BM: number): number => [4, 2, 1].find((rows) => BM % rows === 0)!
 
 function tilingOf(world: TilingWorld, options: Omit<NormGatherGemmOptions, 'tiles'>): Tiling<Tiles> {
@@ -161,7 +165,7 @@ export function normGatherGemm(
   const { M, N, K } = shape
   const { ranks } = world
   expectExtents('normGatherGemm', { M, N, K })
-  if (!(eps > 0)) throw new RangeError(`normGatherGemm: eps is ${eps}; it is a number above 0`)
+  if (!(eps > 0)) throw new RangeError(`normGatherGemm: eps is ${eps}; it must be a number above 0`)
   const { variant, reason } = variantOf(normGatherGemmOperation, world, options)
   const prepare = chosen('normGatherGemm', variants, variant)
   const rows = Math.ceil(M / ranks)
@@ -180,7 +184,7 @@ export function normGatherGemm(
     isAcross: isAcrossShards(variant, rows),
     options: { grid, stream },
   })
-  // The last rank has the fewest rows and gets the most.
+  // The last rank has the fewest rows, so it receives the most bytes.
   const ofLast = Math.max(0, M - (ranks - 1) * rows)
   const remoteBytes = (M - ofLast) * K * dtypes[dtype].bytes
   return {
@@ -218,7 +222,8 @@ export function normGatherGemm(
       const normalised = layerNorm(contents, K, eps, rows)
       return matrixProduct(normalised, contents.b[rank], { M: rows.length, N, K })
     },
-    // Sums of K products of numbers up to 3, added in f32; their factors are rounded, and so is the sum.
+    // Each sum has K products of numbers up to 3 and is accumulated in f32. The factors and the sum are rounded to the
+    // dtype.
     tolerance: 8 * K * roundoff.f32 + 12 * Math.sqrt(K) * roundoff[dtype],
   }
 }

@@ -1,5 +1,8 @@
-/** What `auto` goes by where a program has measured nothing itself. Written by bench/choices.ts; do not edit. */
+/**
+ * The measurements from which `auto` chooses if a program has remembered none of its own. Written by bench/choices.ts;
+ * do not edit.
+ */
 import type { Measurement } from '../choice.ts'
 
-/** Nobody has measured it yet. */
+/** Empty, because this operation has not been measured yet. */
 export const measurements: readonly Measurement[] = []

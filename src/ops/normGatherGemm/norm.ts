@@ -1,8 +1,9 @@
 /**
- * LayerNorm of rows: y = (x - mean) / sqrt(variance + eps) * gamma + beta, a few rows at a time. Mean and variance are those of a row, in
- * f32, in two passes, so that a large mean costs no digits; x is read from memory, or from a cache, in each.
+ * LayerNorm of rows, a few at a time: y = (x - mean) / sqrt(variance + eps) * gamma + beta. Mean and variance are
+ * computed per row in f32, in two passes, so that a large mean costs no precision. Each pass reads x again, from memory
+ * or from a cache.
  *
- *   x            [rows of a rank, K]
+ *   x            [rows per rank, K]
  *   gamma, beta  [K]
  */
 import { f32 } from '../../lang/dtypes.ts'
@@ -19,14 +20,17 @@ export interface Normed {
 }
 
 export interface NormMeta {
-  /** Rows that a program normalises at once, and columns of them that it holds in registers. */
+  /**
+   * The number of rows that a program normalises together. `columns` is the number of their columns that it holds in
+   * registers at a time.
+   */
   readonly rows: number
   readonly columns: number
   readonly eps: number
 }
 export const normMeta = { rows: 4, columns: 256, eps: 1e-5 }
 
-/** Gives `use` the normalised rows of one block, `columns` at a time. */
+/** Normalises one block of rows and passes it to `use`, `columns` columns at a time. */
 export function normalise(
   t: Program,
   { x, gamma, beta }: Normed,
@@ -42,7 +46,7 @@ export function normalise(
     .div(depth.to(f32))
     .expand(1)
   const squares = t.for(steps, t.zeros(f32, [rows]), (k, sum) => {
-    // What lies beyond the last column reads as 0, and is no part of the row.
+    // Elements beyond the last column read as 0 and must not count towards the variance.
     const exists = t.arange(columns).add(k.mul(columns)).lt(depth).expand(0).broadcast([rows, columns])
     const off = exists.select(part(k).sub(mean), 0)
     return sum.add(off.mul(off).sum(1))

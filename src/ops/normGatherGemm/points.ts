@@ -1,4 +1,4 @@
-/** Where LayerNorm + All-Gather + GEMM is looked at: see ../points.ts. */
+/** The points at which LayerNorm + All-Gather + GEMM is tested and measured. See ../points.ts. */
 import { powers, type GpuPoints, type Points } from '../points.ts'
 import type { NormGatherGemmOptions } from './index.ts'
 import type { NormGatherGemmContents } from './reference.ts'
@@ -15,7 +15,7 @@ const gpu: GpuPoints<NormGatherGemmOptions> = {
       shape: { M, N: 3584, K: 8192 },
     })),
   scaling: () => [],
-  // Every B and every row is read once, every C written once.
+  // The minimum traffic reads every B and every row once and writes every C once.
   work: ({ ranks, shape: { M, N, K } }) => ({
     bytes: 2 * (ranks * (K * N + M * N) + M * K),
     flops: ranks * 2 * M * N * K,
@@ -34,14 +34,14 @@ export const points: Points<NormGatherGemmOptions, NormGatherGemmContents> = {
   odd: [
     { shape: { M: 7, N: 37, K: 45 }, tiles: { BM: 4, BN: 16, BK: 8, stages: 2 } },
     { shape: { M: 1, N: 70, K: 33 }, tiles: { BM: 6, BN: 16, BK: 8, stages: 2 } },
-    // Tiles larger than the matrices; and shards of several tiles.
+    // First tiles that are larger than the matrices, then shards of several tiles.
     { shape: { M: 9, N: 3, K: 5 }, tiles: { BM: 16, BN: 16, BK: 8, stages: 2 } },
     { shape: { M: 300, N: 5, K: 70 }, tiles: { BM: 16, BN: 16, BK: 32, stages: 2 } },
   ],
   cpu: powers(1, 1024, 4).map((M) => ({
     name: `M=${M}`,
     options: { shape: { M, N: 1024, K: 2048 } },
-    // They need its rows, normalised.
+    // The other ranks need the normalised rows of the late rank.
     without: (ranks) => ({ share: 1 - Math.max(0, M - (ranks - 1) * Math.ceil(M / ranks)) / M }),
   })),
   gpu,

@@ -1,6 +1,6 @@
 /**
- * LayerNorm → all-gather of rows → GEMM in a chain that the audit found: the rows that a rank brings are those that it has
- * normalised. RMS norm is another operation.
+ * Recognises LayerNorm → all-gather of rows → GEMM in a chain of kernels that the audit found. Each rank must
+ * contribute the rows that it has normalised. RMS norm is a different operation and is not recognised.
  */
 import type { FoundChain, Recognised } from '../../taxes/recognition.ts'
 import { gatheredProduct } from '../gatheredProduct.ts'

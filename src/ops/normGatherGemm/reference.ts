@@ -1,11 +1,14 @@
-/** LayerNorm in float64, from the definition, of some rows of a matrix. */
+/**
+ * The contents of the inputs, and the reference: LayerNorm of some rows of a matrix, computed in float64 from the
+ * definition.
+ */
 export interface NormGatherGemmContents {
-  /** The whole activation, M x K. */
+  /** The whole activation, M x K elements. */
   readonly x: ArrayLike<number>
-  /** K each, the same on every rank. */
+  /** Scale (gamma) and shift (beta), K elements each, the same on every rank. */
   readonly gamma: ArrayLike<number>
   readonly beta: ArrayLike<number>
-  /** Each rank's B, K x N. */
+  /** The B of each rank, K x N elements. */
   readonly b: readonly ArrayLike<number>[]
 }
 

@@ -1,4 +1,4 @@
-/** All-Gather + GEMM, every variant and shard, under the checker at small sizes. */
+/** Runs All-Gather + GEMM, every variant and shard, under the checker at small sizes. */
 import { describe, it } from 'vitest'
 import {
   allGatherGemm,
@@ -29,7 +29,7 @@ describe.each(choices)('%s along %s', (variant, shard) => {
     await expectClean(subject(ranks, { variant, shard }), { schedules: 24 / ranks, limit: 24 / ranks })
   })
 
-  it('with two programs a rank', async () => {
+  it('with two programs per rank', async () => {
     await expectClean(subject(2, { variant, shard, grid: 2 }))
   })
 
@@ -74,7 +74,7 @@ describe.each(['push', 'fused'] as const)('%s along K, one tile after the other'
     await expectClean(subject(ranks, given), { schedules: 24 / ranks, limit: 24 / ranks })
   })
 
-  it('with two programs a rank', async () => {
+  it('with two programs per rank', async () => {
     await expectClean(subject(2, { ...given, grid: 2 }))
   })
 })
@@ -87,7 +87,7 @@ describe.each(['push', 'fused'] as const)('%s along M, own rows first', (variant
     await expectClean(subject(ranks, given), { schedules: 24 / ranks, limit: 24 / ranks })
   })
 
-  it('with two programs a rank', async () => {
+  it('with two programs per rank', async () => {
     await expectClean(subject(2, { ...given, grid: 2 }))
   })
 
@@ -112,7 +112,7 @@ describe.each(['push', 'fused'] as const)('%s along M, own rows first', (variant
   })
 })
 
-/** Shards of which a flag tells as a whole, sent or put out in parts. */
+/** Tests kernels with one flag per shard, although a shard is sent or stored in several parts. */
 function expectCleanInParts(given: Parameters<typeof subject>[1]): void {
   itForSome([1, 2, 3, 4], (ranks) => ranks === 3)('on %i ranks, three launches in a row', async (ranks) => {
     await expectClean(subject(ranks, given), { schedules: 24 / ranks, limit: 24 / ranks })
@@ -133,7 +133,7 @@ function expectCleanInParts(given: Parameters<typeof subject>[1]): void {
 describe.each([
   ['in the order of ranks', true],
   ['as they arrive', false],
-])('fused along K, with a flag for each shard, %s', (_, inOrder) => {
+])('fused along K, with one flag per shard, %s', (_, inOrder) => {
   expectCleanInParts({ variant: 'fused', shard: 'K', flagPer: 'shard', inOrder })
 })
 
@@ -154,7 +154,7 @@ describe('pull along K, from outboxes', () => {
     await expectClean(subject(ranks, options, 3), { schedules: 3, limit: 3 })
   })
 
-  it('with other numbers of programs on every rank', async () => {
+  it('with a different number of programs on every rank', async () => {
     const options = { ...given, shape: { M: 5, N: 5, K: 12 }, grid: (rank: number) => [1, 4, 2][rank] }
     await expectClean(subject(3, { ...options, tiles: { ...narrow, BK: 2 } }, 3), { schedules: 6, limit: 6 })
   })

@@ -1,4 +1,4 @@
-/** Mistakes in the synchronisation of All-Gather + GEMM are found. Along M the second rank's shard is empty. */
+/** The checker finds errors in the synchronisation of All-Gather + GEMM. Along M the second rank's shard is empty. */
 import { describe, it } from 'vitest'
 import { allGatherGemm, allGatherGemmOperation } from '../../../src/ops/allGatherGemm/index.ts'
 import type { World } from '../../../src/world/world.ts'
@@ -18,7 +18,7 @@ describe.each(allGatherGemmOperation.variants)('%s', (variant) => {
 })
 
 describe.each(['push', 'fused'] as const)('%s along M, own rows first', (variant) => {
-  it('on two ranks that have a row each and one that has none', async () => {
+  it('on two ranks with one row each and one rank without rows', async () => {
     const options = {
       shape: { M: 2, N: 1, K: 2 },
       dtype: 'f32',

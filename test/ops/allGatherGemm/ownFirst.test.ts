@@ -1,4 +1,7 @@
-/** Own shards first: what a rank does before it waits, and who may ask for it. Results are compared in targets.test.ts. */
+/**
+ * `ownFirst`: the work that a rank does before it waits, and the conditions for the option. targets.test.ts compares
+ * results.
+ */
 import { describe, expect, it } from 'vitest'
 import { walk, type Node } from '../../../src/ir/node.ts'
 import { openWorld } from '../../../src/index.ts'
@@ -10,7 +13,7 @@ const choice = { dtype: 'f32', shard: 'K' } as const
 const { multiply } = pushKernels(choice)
 const opsIn = (node: Node): Set<string> =>
   new Set(node.blocks.flatMap((block) => [...walk(block)]).map(({ op }) => op))
-/** The loops over tiles, in order: what each does. */
+/** The loops over tiles in order, each with the kinds of its operations. */
 const loopsOf = (
   kernel: Pick<typeof multiply, 'record'>,
   world: number,
@@ -30,11 +33,11 @@ describe.each([
     expect(products(loopsOf(kernel as typeof multiply, 3, true))).toEqual([false, true])
   })
 
-  it('waits in every tile otherwise', () => {
+  it('without ownFirst, waits in every tile', () => {
     expect(products(loopsOf(kernel as typeof multiply, 3, false))).toEqual([true])
   })
 
-  it('waits for nobody where it is alone', () => {
+  it('does not wait on a world of one rank', () => {
     expect(products(loopsOf(kernel as typeof multiply, 1, true))).toEqual([false])
   })
 })
@@ -51,20 +54,20 @@ describe.each([
     return [...walk(body)].map(({ op }) => op)
   }
 
-  it('looks for the rows of others before it waits for them', () => {
+  it('polls for the rows of other ranks before it waits for them', () => {
     const ops = opsOf({ ownRows: 2, ownColumns: 2 })
     expect(ops.indexOf('reached')).toBeLessThan(ops.indexOf('dot'))
     expect(ops.indexOf('dot')).toBeLessThan(ops.indexOf('wait'))
   })
 
-  it('waits first otherwise', () => {
+  it('without ownFirst, waits first', () => {
     const ops = opsOf({})
     expect(ops).not.toContain('reached')
     expect(ops.indexOf('wait')).toBeLessThan(ops.indexOf('dot'))
   })
 })
 
-it('is refused where C cannot hold the sums, or a tile all rows', async () => {
+it('is rejected if C cannot hold the sums or a tile cannot hold all rows', async () => {
   await using world = await openWorld({ target: 'wasm', ranks: 1 })
   const ask = (given: Partial<AllGatherGemmOptions>) => (): unknown => {
     const shape = { M: 2, N: 2, K: 2 }
@@ -80,7 +83,7 @@ it('is refused where C cannot hold the sums, or a tile all rows', async () => {
   expect(ask({})).not.toThrow()
   expect(ask({ shard: 'M', dtype: 'bf16' })).not.toThrow()
   expect(ask({ dtype: 'bf16' })).toThrow(
-    'ownFirst needs tiles in caches (a CPU), and shards along K in f32 or all rows in one tile; here are 2 rows along K, in bf16',
+    'ownFirst needs tiles in caches (a CPU), and shards along K in f32 or all rows in one tile; this product has 2 rows in bf16, sharded along K',
   )
   expect(ask({ shard: 'M', tiles: { BM: 1 } })).toThrow('2 rows along M, in f32, tiles of 1, on wasm')
 })

@@ -1,4 +1,4 @@
-/** Where pulling goes by outboxes if nobody says so, on a world that only allocates. */
+/** The cases in which `pull` uses outboxes by default, tested on a world that only allocates. */
 import { expect, it } from 'vitest'
 import { allGatherGemm, type AllGatherGemmOptions } from '../../../src/ops/allGatherGemm/index.ts'
 import { oneEach } from '../../../src/world/machine.ts'
@@ -30,34 +30,34 @@ const tiles = { BM: 64, BN: 256, BK: 64, stages: 4 }
 const isStaged = (...given: Parameters<typeof allocatedBy>): boolean =>
   allocatedBy({ tiles, ...given[0] }, given[1]).includes('outbox')
 
-it('programs that are left copy', () => {
+it('programs without a tile in the last round copy', () => {
   expect(isStaged({})).toBe(true)
   expect(isStaged({}, { multiprocessors: 132 })).toBe(true)
-  expect(isStaged({ tiles: { ...tiles, BN: 128 } })).toBe(true) // 28 tiles: four programs have one less
+  expect(isStaged({ tiles: { ...tiles, BN: 128 } })).toBe(true) // 28 tiles: four programs have one tile less
 })
 
-it('nobody copies where all have a tile, or those that are left have too much to copy', () => {
+it('no program copies if all have a tile, or if the remaining programs would copy too much', () => {
   expect(isStaged({}, { multiprocessors: 14 })).toBe(false)
   expect(isStaged({}, { multiprocessors: 7 })).toBe(false)
   expect(isStaged({ shape: { M: 512, N: 3584, K: 8192 } }, { multiprocessors: 19 })).toBe(false)
 })
 
-it('it is the programs of the launch that count', () => {
+it('the number of programs of the launch decides', () => {
   expect(isStaged({ grid: 14 })).toBe(false)
   expect(isStaged({ grid: 1 })).toBe(false)
   expect(isStaged({ grid: () => 15 }, { multiprocessors: 14 })).toBe(true)
 })
 
-it('one rank has nobody to copy for, and a CPU no programs to spare', () => {
+it('a single rank has no peers to copy for, and a CPU has no idle programs', () => {
   expect(isStaged({}, { ranks: 1 })).toBe(false)
   expect(isStaged({}, { isGpu: false })).toBe(false)
 })
 
-it('what is asked for is done, or refused', () => {
+it('an explicit option is obeyed or rejected', () => {
   expect(isStaged({ staged: true }, { multiprocessors: 14 })).toBe(true)
   expect(isStaged({ staged: false })).toBe(false)
   expect(() => allocatedBy({ staged: true, variant: 'push' })).toThrow(
-    'allGatherGemm: only pull along K is staged; here is push along K',
+    'allGatherGemm: only pull along K can be staged, not push along K',
   )
   expect(() => allocatedBy({ staged: true, shard: 'M' })).toThrow(/here is pull along M/)
 })

@@ -1,4 +1,7 @@
-/** Collectives under the checker, recorded and lowered: no finding under any schedule, and the promised bits. */
+/**
+ * Runs collectives under the checker, as recorded and as lowered. No schedule may have a finding, and the bits must be
+ * the guaranteed ones.
+ */
 import { describe, expect, it } from 'vitest'
 import { f32, kernel, openWorld, tensor, WorldError, type World } from '../../../src/index.ts'
 import { allReduce, barrier, broadcast } from '../../../src/ops/collectives/index.ts'
@@ -30,7 +33,7 @@ async function expectClean(
 
 describe.each(Object.entries(collectives))('%s', (_, run) => {
   itForSome([1, 2, 3, 4], (ranks) => ranks === 3)(
-    'on %i ranks, a ragged last tile, launched again and again',
+    'on %i ranks, with a ragged last tile, launched repeatedly',
     async (ranks) => {
       await expectClean(ranks, (world) => run(world, small), { schedules: 30, limit: 30 })
     },
@@ -54,7 +57,7 @@ describe.each(Object.entries(collectives))('%s', (_, run) => {
     await expectClean(ranks, (world) => run(world, one), { schedules: 3 })
   })
 
-  it('by as many programs as are resident', async () => {
+  it('with as many programs as are resident', async () => {
     const resident = async (world: World): Promise<void> => run(world, { ...small, grid: 'resident' })
     const subject = { name: 'resident', run: resident, residency: 1 }
     expect((await explore(subject, { ranks: 3, schedules: 10 })).findings.map(formatFinding)).toEqual([])
@@ -62,7 +65,7 @@ describe.each(Object.entries(collectives))('%s', (_, run) => {
 })
 
 describe('two shots', () => {
-  it('give the bits of one shot', async () => {
+  it('produce the same bits as one shot', async () => {
     const results = await Promise.all(
       (['oneShot', 'twoShot'] as const).map(async (variant) => {
         const world = await openWorld({ ranks: 4, seed: 3 })
@@ -96,13 +99,13 @@ describe('barrier', () => {
     }
 
   itForSome([1, 2, 3, 4], (ranks) => ranks === 3)(
-    'orders what %i ranks did before and after',
+    'orders the work of %i ranks before it and after it',
     async (ranks) => {
       await expectClean(ranks, run(true), { schedules: 30, limit: 60 })
     },
   )
 
-  it('is what orders them', async () => {
+  it('is necessary for that order', async () => {
     const { findings } = await explore(
       { name: 'without', run: run(false), residency: undefined },
       { ranks: 2, schedules: 50 },
@@ -114,7 +117,7 @@ describe('barrier', () => {
 describe('a collective', () => {
   const world = (): Promise<World> => openWorld({ ranks: 2 })
 
-  it('takes only the tensors it was made for', async () => {
+  it('accepts only tensors of the shape and dtype it was created for', async () => {
     const on = await world()
     const collective = allReduce(on, { dtype: f32, elements: 4, variant: 'oneShot', name: 'gradients' })
     expect(() => collective.launch(on.empty(f32, [5], { name: 'x' }))).toThrow(
@@ -122,14 +125,14 @@ describe('a collective', () => {
     )
   })
 
-  it('refuses what is no number of elements, no tile and no root', async () => {
+  it('rejects invalid numbers of elements, tiles and roots', async () => {
     const on = await world()
     const options = { dtype: f32, variant: 'ring' } as const
     expect(() => allReduce(on, { ...options, elements: -1 })).toThrow('-1 elements')
     expect(() => allReduce(on, { ...options, elements: 1, variant: 'threeShot' as never })).toThrow(
-      'allReduce: there is no threeShot; there is oneShot, twoShot, ring',
+      'allReduce: there is no threeShot; choose one of oneShot, twoShot, ring',
     )
-    expect(() => allReduce(on, { ...options, elements: 1, tile: 0 })).toThrow('a tile of 0 elements')
+    expect(() => allReduce(on, { ...options, elements: 1, tile: 0 })).toThrow('tile is 0 elements')
     const cast = broadcast(on, { dtype: f32, elements: 1 })
     expect(() => cast.launch(on.zeros(f32, [1]), 2)).toThrow('there is no rank 2 in a world of 2')
   })

@@ -1,6 +1,7 @@
 /**
- * Every wait and every signal of a collective is needed, and so are the two slots of those that have them: the kernel without it
- * is caught by the checker. The mutants are made from the recorded IR, so that no kernel carries its own mistakes around.
+ * Every wait and every signal of a collective is necessary, and so are the two slots of the collectives that have them:
+ * the checker finds an error in a kernel without one of them. The mutants are made from the recorded IR, so no kernel
+ * source contains deliberate errors.
  */
 import { describe, expect, it } from 'vitest'
 import {
@@ -20,7 +21,7 @@ import type { World } from '../../../src/world/world.ts'
 import { Mutant, type Mutation } from '../../targets/differential/mutant.ts'
 import { collectives, small, type Case } from './scenarios.ts'
 
-/** The world, where kernels that wait or signal are launched as their mutants. */
+/** Wraps a world so that kernels that wait or signal are launched as mutants. */
 function mutating(world: World, mutation: Mutation): World {
   const launch = <P extends Params, M extends Meta>(
     kernel: Kernel<P, M>,
@@ -39,7 +40,7 @@ function mutating(world: World, mutation: Mutation): World {
   })
 }
 
-/** The n-th node of a kind, in program order. */
+/** The n-th node with the given op, in program order. */
 const nth = (ir: KernelIR, op: string, n: number): Node =>
   [...walk(ir.body)].filter((node) => node.op === op)[n]
 
@@ -50,7 +51,7 @@ const drop =
     return (node) => (node === victim ? 'drop' : undefined)
   }
 
-/** The slot is always the same one: the epoch stands still where the kernel asks for it. */
+/** Makes a kernel always use the same slot, by keeping the epoch that it reads constant. */
 const oneSlot: Mutation = () => (node, copier) =>
   node.op === 'epoch' ? copier.emit('const', [], { dtype: 'u32', value: 0 }, [], node.site) : undefined
 
@@ -71,7 +72,7 @@ async function kindsFound(
   return findings.map(({ kind }) => kind)
 }
 
-/** How many of each a kernel has: each is a place in its source. */
+/** The number of waits and signals in the source of each kernel. */
 const places = {
   'all-reduce, one shot': { wait: 2, signal: 1 },
   'all-reduce, two shots': { wait: 3, signal: 2 },
@@ -85,7 +86,7 @@ const places = {
 describe.each(Object.entries(places))('%s', (name, { wait, signal }) => {
   const run = (world: World): Promise<void> => collectives[name](world, slow)
 
-  it('has as many waits and signals as are dropped here', async () => {
+  it('has as many waits and signals as this test removes', async () => {
     const seen: KernelIR[] = []
     const look: Mutation = (ir) => {
       seen.push(ir)
@@ -114,7 +115,7 @@ describe.each(['all-reduce, one shot', 'reduce-scatter'])('%s', (name) => {
 })
 
 describe('several collectives', () => {
-  it('follow each other on a stream in any order, each with buffers of its own', async () => {
+  it('run on one stream in any order, each with its own buffers', async () => {
     const run = async (world: World): Promise<void> => {
       const make = () => allReduce(world, { dtype: 'f32', elements: 3, tile: 2, grid: 1, variant: 'oneShot' })
       const [first, second] = [make(), make()]

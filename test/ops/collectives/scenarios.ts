@@ -1,7 +1,7 @@
 /**
- * Scenarios of collectives: several launches in a row with no host barrier in between, each fed by a kernel that overwrites its
- * input and followed by one that keeps its result, so that a rank that is ahead or behind would be noticed. Results are
- * compared bit by bit with the promised order of additions, and with a float64 sum.
+ * Scenarios of collectives: several launches in a row with no host barrier in between. Each launch follows a kernel
+ * that overwrites its input and precedes a kernel that saves its result, so that a rank that is too early or too late
+ * is detected. Results are compared bit by bit with the guaranteed order of additions, and with a float64 sum.
  */
 import { expect } from 'vitest'
 import { i32, kernel, scalar, tensor } from '../../../src/index.ts'
@@ -23,26 +23,32 @@ export interface Case {
   readonly tile: number
   readonly grid: number | 'resident'
   readonly launches: number
-  /** Of the inputs. */
+  /** The seed of the inputs. */
   readonly seed: number
 }
 
 export const small: Case = { dtype: 'f32', elements: 5, tile: 2, grid: 2, launches: 3, seed: 1 }
 
-/** A number of the dtype between -4 and 4, with all its bits in use; the same for the same arguments. */
+/**
+ * A pseudo-random number of the dtype between -4 and 4 that uses all mantissa bits. The same arguments yield the same
+ * number.
+ */
 function number(dtype: CollectiveDType, ...at: readonly number[]): number {
   let hash = 0x9e3779b9
   for (const one of at) hash = Math.imul(hash ^ (one + 0x7f4a7c15), 0x85ebca6b) ^ (hash >>> 13)
   return round(dtype, ((hash >>> 0) / 2 ** 32) * 8 - 4)
 }
 
-/** What rank `rank` has for rank `part` in launch `launch`. */
+/** The data that rank `rank` has for rank `part` in launch `launch`. */
 const vector = ({ dtype, elements, seed }: Case, launch: number, rank: number, part = 0): number[] =>
   Array.from({ length: elements }, (_, i) => number(dtype, seed, launch, rank, part, i))
 
 const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i)
 
-/** Step `step` of `all` to `one` (or back), as another kernel of the stream would produce or consume it. */
+/**
+ * Kernels that copy step `step` of `all` to `one` or back, as other kernels of the stream would produce or consume
+ * data.
+ */
 const copying = (dtype: CollectiveDType) => {
   const params = { all: tensor(dtype, 3), one: tensor(dtype, 2), step: scalar(i32) }
   return {
@@ -66,14 +72,14 @@ interface Steps {
   readonly dtype: CollectiveDType
   readonly launches: number
   readonly grid: number | 'resident'
-  /** Parts of an input and of a result; 0 stands for a vector without that axis. */
+  /** The number of parts of an input and of a result. 0 means a vector without that axis. */
   readonly parts: { readonly input: number; readonly output: number }
   readonly elements: number
   readonly inputOf: (launch: number, rank: number) => readonly number[]
 }
 type Tensor = SymmetricTensor<CollectiveDType>
 
-/** Runs `launch` on fresh inputs again and again; yields what each rank got, launch after launch. */
+/** Runs `launch` repeatedly on fresh inputs. Yields the results of each rank, launch by launch. */
 async function repeat(
   world: World,
   steps: Steps,
@@ -112,7 +118,10 @@ async function repeat(
 
 const scale = { f32: 2 ** -23, bf16: 2 ** -8, f16: 2 ** -11 }
 
-/** The sum in an order of ranks, each addition in f32, rounded once; close to the sum in float64. */
+/**
+ * The sum of the terms in the given order, with each addition in f32 and one final rounding. Also checks that it is
+ * close to the float64 sum.
+ */
 function sumOf(dtype: CollectiveDType, terms: readonly number[]): number {
   const total = terms.slice(1).reduce((sum, term) => Math.fround(sum + term), terms[0])
   const exact = terms.reduce((sum, term) => sum + term, 0)
@@ -216,7 +225,7 @@ export async function runBroadcast(world: World, one: Case): Promise<void> {
       expect(got[rank][launch]).toEqual(vector(one, launch, rootOf(launch)))
 }
 
-/** Every collective of data, by name. */
+/** Every collective that moves data, by name. */
 export const collectives: Readonly<Record<string, (world: World, one: Case) => Promise<void>>> = {
   'all-reduce, one shot': (world, one) => runAllReduce(world, 'oneShot', one),
   'all-reduce, two shots': (world, one) => runAllReduce(world, 'twoShot', one),

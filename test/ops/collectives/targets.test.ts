@@ -1,4 +1,7 @@
-/** Collectives on the targets that run for real: 1 to 8 ranks, every dtype, launch after launch, the promised bits. ARKE_STRESS=1 has more. */
+/**
+ * Runs collectives on the targets that execute kernels: 1 to 8 ranks, every dtype, repeated launches, with the
+ * guaranteed bits. ARKE_STRESS=1 runs more cases.
+ */
 import { describe } from 'vitest'
 import { openWorld } from '../../../src/index.ts'
 import { everything, fewerOn, worldSizes } from '../../targets/primitives/harness.ts'
@@ -11,7 +14,7 @@ const launches = everything ? 50 : 8
 
 describe.skipIf(targets.length === 0).each(targets)('on %s', (target) => {
   describe.each(Object.entries(collectives))('%s', (name, run) => {
-    // Two world sizes in turn where every one has to be compiled for.
+    // Targets that compile per world size alternate between two world sizes.
     const turn = Object.keys(collectives).indexOf(name)
     const sizes = fewerOn(target, worldSizes, [1 + (turn % 4), 5 + ((turn + 2) % 4)])
     itForSome(sizes, (ranks) => (target === 'native' ? ranks < 5 : ranks === 3 || ranks === 8))(

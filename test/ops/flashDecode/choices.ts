@@ -1,4 +1,7 @@
-/** Every kernel of Flash Decode, by name: the variants as they are by default, and what options make of `fused`. */
+/**
+ * Options that select every kernel of Flash Decode, by name: the variants with their defaults, and the kernels that
+ * options select for `fused`.
+ */
 import { flashDecodeOperation, type FlashDecodeOptions } from '../../../src/ops/flashDecode/index.ts'
 
 type Choice = Pick<FlashDecodeOptions, 'variant' | 'owners' | 'stealing' | 'fetching'>

@@ -1,4 +1,4 @@
-/** Flash Decode, every variant, under the checker at small sizes. */
+/** Runs Flash Decode, every variant, under the checker at small sizes. */
 import { describe, it } from 'vitest'
 import { flashDecode, type FlashDecodeOptions } from '../../../src/ops/flashDecode/index.ts'
 import { operandDTypes } from '../../../src/ops/operation.ts'
@@ -46,7 +46,7 @@ describe.each(choices)('%s', (_, choice) => {
     },
   )
 
-  it('with two programs a rank', async () => {
+  it('with two programs per rank', async () => {
     await expectClean(subject(2, { ...choice, grid: 2 }))
   })
 
@@ -91,6 +91,6 @@ describe.each(choices)('%s', (_, choice) => {
   })
 })
 
-it('fused, stealing, on one rank: there is nobody to steal from', async () => {
+it('fused with stealing on one rank, which has no peers to steal from', async () => {
   await expectClean(subject(1, { variant: 'fused', stealing: true, tiles: { ...tiles, splits: 2 } }))
 })

@@ -1,4 +1,6 @@
-/** Flash Decode in even shares of the cache: which programs touch which tiles, and right results whatever the shape. */
+/**
+ * Flash Decode with stream-K shares of the cache: the programs that touch each tile, and correct results for any shape.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { openWorld } from '../../../src/index.ts'
@@ -10,7 +12,7 @@ import { partlyFilled, withLengths } from './lengths.ts'
 
 const numRuns = Number(process.env.ARKE_KERNELS ?? 8)
 
-it('has as many parts of a tile as programs touch the one that most do', () => {
+it('has as many parts per tile as the largest number of programs that touch a tile', () => {
   const small = fc.integer({ min: 1, max: 12 })
   fc.assert(
     fc.property(small, small, small, (tiles, blocks, programs) => {
@@ -36,11 +38,11 @@ const setting = fc.record({
   kvHeads: fc.integer({ min: 1, max: 5 }),
   tokens: fc.integer({ min: 1, max: 90 }),
   BN: fc.constantFrom(1, 4, 16),
-  /** Of a rank's room, by rank and batch entry. */
+  /** The filled fraction of a rank's capacity, by rank and batch entry. */
   filled: fc.array(fc.constantFrom(0, 0.01, 0.3, 0.9, 1), { minLength: 1, maxLength: 7 }),
 })
 
-it('is right in wasm, in every variant', async () => {
+it('computes correct results in wasm, in every variant', async () => {
   await fc.assert(
     fc.asyncProperty(setting, async ({ ranks, programs, choice, BN, filled, ...extents }) => {
       const shape = { ...extents, queryHeads: 2 * extents.kvHeads, D: 8 }
@@ -84,16 +86,16 @@ describe('under the checker', () => {
   })
 })
 
-it('is refused together with stealing', async () => {
+it('is rejected together with stealing', async () => {
   const world = await openWorld({ target: 'wasm', ranks: 2 })
   const { defaults } = flashDecodeOperation
   expect(() => flashDecode(world, { ...defaults, tiles: { splits: 0 }, stealing: true })).toThrow(
-    'stealing needs near peers (a CPU), no owners, no fetching and splits; here is wasm, with even shares',
+    'stealing needs near peers (a CPU), no owners, no fetching and splits > 0; this is wasm, with even shares',
   )
   await world.close()
 })
 
-it('is refused where ranks would have different numbers of programs', async () => {
+it('is rejected if ranks have different numbers of programs', async () => {
   const world = await openWorld({ target: 'wasm', ranks: 2 })
   const options = { ...flashDecodeOperation.defaults, tiles: { splits: 0 }, grid: (rank: number) => rank + 1 }
   expect(() => flashDecode(world, options)).toThrow('the same number of programs on every rank')

@@ -1,7 +1,7 @@
-/** Contents of a cache whose sequences have ended before its room has. */
+/** Contents of a cache whose sequences are shorter than its capacity. */
 import type { DecodeContents, FlashDecodeShape } from '../../../src/ops/flashDecode/index.ts'
 
-/** Tokens that do not exist are NaN: whoever reads one shows it. */
+/** Sets tokens beyond the end to NaN, so that reading one shows up in the result. */
 export function withLengths(
   contents: DecodeContents,
   lengthOf: (rank: number, entry: number) => number,
@@ -18,7 +18,7 @@ export function withLengths(
   return { ...contents, lengths, k: contents.k.map(cut), v: contents.v.map(cut) }
 }
 
-/** Of a rank's room so much is filled, by rank and batch entry, in turns. */
+/** Fills the given fractions of a rank's capacity, assigned to ranks and batch entries in rotation. */
 export const partlyFilled =
   (filled: readonly number[], tokens: number) =>
   (rank: number, entry: number): number =>

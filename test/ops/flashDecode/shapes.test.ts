@@ -1,4 +1,7 @@
-/** Flash Decode that steals, of any shape: ragged and empty shards, more splits than tokens, one head or many, on 1 to 8 ranks. */
+/**
+ * Flash Decode with work stealing, in random shapes: ragged and empty shards, more splits than tokens, one or many
+ * heads, on 1 to 8 ranks.
+ */
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { openWorld } from '../../../src/index.ts'
@@ -18,11 +21,11 @@ const setting = fc.record({
   D: fc.constantFrom(1, 3, 8, 33, 128),
   tokens: fc.oneof(fc.integer({ min: 1, max: 40 }), fc.constantFrom(64, 129, 300)),
   tiles: fc.record({ BN: fc.constantFrom(1, 4, 16, 64), splits: fc.integer({ min: 1, max: 6 }) }),
-  /** Of a rank's room, by rank and batch entry. */
+  /** The filled fraction of a rank's capacity, by rank and batch entry. */
   filled: fc.array(fc.constantFrom(0, 0.01, 0.3, 0.9, 1), { minLength: 1, maxLength: 7 }),
 })
 
-it('is right in wasm', async () => {
+it('computes correct results in wasm', async () => {
   await fc.assert(
     fc.asyncProperty(setting, async ({ ranks, dtype, group, tiles, filled, ...extents }) => {
       const shape = { ...extents, queryHeads: extents.kvHeads * group }

@@ -1,6 +1,7 @@
 /**
- * A rank that has nothing left to do attends to others' tiles. Who attended to a tile is seen from the query: that of rank 0 is
- * another here, which no user may do. Rank 0 holds no tokens, so that every tile is all of one rank's making.
+ * A rank that has finished its own work attends to tiles of other ranks. The test gives rank 0 a different query, which
+ * users may not do, so that the result of a tile shows which rank attended to it. Rank 0 holds no tokens, so that every
+ * tile is attended to by one rank only.
  */
 import { describe, expect, it } from 'vitest'
 import { f32, openWorld } from '../../../src/index.ts'
@@ -18,7 +19,10 @@ interface Drawn {
   readonly byOwner: number
 }
 
-/** Fills the cache, and gives what executes once and counts who attended to the tiles of rank 1. */
+/**
+ * Fills the cache. Returns a function that executes once and counts the tiles of rank 1 by the rank that attended to
+ * them.
+ */
 function counting(world: World, operation: FlashDecode): () => Promise<Drawn> {
   const { batch, kvHeads, queryHeads, D, tokens } = operation.shape
   const random = operation.random(1)
@@ -71,7 +75,7 @@ describe('stealing', () => {
     expect(byRank0 > 0).toBe(isTaken)
   })
 
-  it.each(targets)('is taken on %s, from a rank that is late', async (target) => {
+  it.each(targets)('on %s takes work from a rank that is late', async (target) => {
     const world = await openWorld({ target, ranks: 2 })
     try {
       const shape = { batch: 1, queryHeads: 8, kvHeads: 8, D: 16, tokens: 2048 }

@@ -1,4 +1,4 @@
-/** The plain product under the checker, in each dtype and in odd shapes. */
+/** Runs the plain matrix product under the checker, in each dtype and in odd shapes. */
 import { describe, it } from 'vitest'
 import { matrixProduct } from '../../../src/ops/allGatherGemm/reference.ts'
 import { gemmKernel } from '../../../src/ops/gemm.ts'

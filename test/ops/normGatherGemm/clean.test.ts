@@ -1,4 +1,7 @@
-/** LayerNorm + All-Gather + GEMM under the checker, with the float64 reference; and that reference itself. */
+/**
+ * Runs LayerNorm + All-Gather + GEMM under the checker and compares it with the float64 reference. Also tests that
+ * reference.
+ */
 import { describe, expect, it } from 'vitest'
 import {
   normGatherGemm,
@@ -30,7 +33,7 @@ describe.each(normGatherGemmOperation.variants)('%s', (variant) => {
     await expectClean(subject(ranks, { variant }), { schedules: 16 / ranks, limit: 16 / ranks })
   })
 
-  it('with two programs a rank', () => expectClean(subject(2, { variant, grid: 2 })))
+  it('with two programs per rank', () => expectClean(subject(2, { variant, grid: 2 })))
 
   it('with one program resident on a rank', long, () =>
     expectClean(subject(2, { variant, grid: 'resident' }, 3, 1)),
@@ -55,32 +58,32 @@ describe.each(normGatherGemmOperation.variants)('%s', (variant) => {
   )
 })
 
-it('fused, shards of several tiles, none of which has rows of two ranks', () =>
-  // 128 rows of a rank and more are multiplied shard by shard.
+it('fused, with shards of several tiles that never span two ranks', () =>
+  // With 128 or more rows per rank, the product is computed shard by shard.
   expectClean(
     subject(2, { variant: 'fused', shape: { M: 257, N: 1, K: 1 }, tiles: { ...tiles, BM: 64 } }, 2),
     { schedules: 1, limit: 1 },
   ))
 
 describe('the reference', () => {
-  it('normalises by the definition', () => {
-    // Mean 3, variance 4.
+  it('matches the definition of LayerNorm', () => {
+    // This row has mean 3 and variance 4.
     const contents = { x: [9, 9, 1, 5], gamma: [1, 2], beta: [0, 10] }
     expect([...layerNorm(contents, 2, 0, [1])]).toEqual([-1, 12])
   })
 
-  it('takes a row that is constant for its shift', () => {
+  it('maps a constant row to beta', () => {
     expect([...layerNorm({ x: [7, 7], gamma: [3, 3], beta: [1, 2] }, 2, 1e-5, [0])]).toEqual([1, 2])
   })
 })
 
-it('a large mean costs no digits', async () => {
+it('a large mean costs no precision', async () => {
   const world = await openWorld({ target: 'wasm', ranks: 1 })
   const shape = { M: 3, N: 4, K: 300 }
   for (const variant of normGatherGemmOperation.variants) {
     const operation = normGatherGemm(world, { shape, dtype: 'f32', variant })
     const random = operation.random(1)
-    // In f32 the mean of squares less the square of the mean would be off by more than the variance.
+    // In f32, the mean of the squares minus the square of the mean would have an error larger than the variance.
     const contents = { ...random, x: Array.from(random.x, (x) => Math.fround(x + 3000)) }
     operation.fill(contents)
     operation.launch()
@@ -109,8 +112,10 @@ it.skipIf(why !== undefined).each(normGatherGemmOperation.variants)(
   },
 )
 
-it('refuses an eps that is not above 0', async () => {
+it('rejects an eps that is not above 0', async () => {
   const world = await openWorld({ ranks: 1 })
   const options = { ...normGatherGemmOperation.defaults, eps: 0 }
-  expect(() => normGatherGemm(world, options)).toThrow('normGatherGemm: eps is 0; it is a number above 0')
+  expect(() => normGatherGemm(world, options)).toThrow(
+    'normGatherGemm: eps is 0; it must be a number above 0',
+  )
 })
