@@ -152,7 +152,7 @@ describe('a look at a flag', () => {
       await world.synchronize()
     })
     expect(findings.map(({ kind }) => kind)).toEqual(['deadlock'])
-    expect(formatFinding(findings[0])).toContain('spins in a loop that nothing ends')
+    expect(formatFinding(findings[0])).toContain('spins in a loop that no other agent can end')
   })
 
   it('is not counted as a wait: the epoch stays', async () => {
@@ -272,7 +272,7 @@ describe('flags misused', () => {
       await world.synchronize()
     })
     expect(findings.map(({ kind }) => kind)).toEqual(['flag-reuse'])
-    expect(findings[0].message).toContain('takes back epoch 2 of go of rank 2')
+    expect(findings[0].message).toContain('overwrites epoch 2 of go of rank 2')
   })
 
   it('are reported when launches that run at once share a side of a set, and keep their epoch when they do not', async () => {

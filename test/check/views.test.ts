@@ -38,7 +38,7 @@ const wrong: Record<string, readonly [message: string, body: (use: boolean) => B
       },
   ],
   'a tile outside': [
-    'tile [2, 0] of 4 x 4 lies wholly outside x, which is 8 x 8',
+    'tile [2, 0] of 4 x 4 is wholly outside x, which is 8 x 8',
     (use) =>
       (t, { x, v }) => {
         const next = x.tile([t.rank.mul(2), 0], [4, 4])
@@ -46,7 +46,7 @@ const wrong: Record<string, readonly [message: string, body: (use: boolean) => B
       },
   ],
   'a slice outside': [
-    'the slice [6, 12) of axis 0 of x leaves its extent 8',
+    'the slice [6, 12) of axis 0 of x exceeds its extent 8',
     (use) =>
       (t, { x, v }) => {
         const part = x.slice(0, t.rank.mul(6), 6).tile([0, 0], [2, 2])
@@ -62,7 +62,7 @@ const wrong: Record<string, readonly [message: string, body: (use: boolean) => B
       },
   ],
   'a plane outside': [
-    'index 5 is outside the 2 of shared tile',
+    'index 5 is outside shared tile, which has extent 2',
     (use) =>
       (t, { x }) => {
         const ring = t.shared(f32, [2, 4, 4])

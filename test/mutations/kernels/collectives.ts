@@ -31,7 +31,7 @@ const ringMutants = {
     says: ['writes ring[', 'reads ring['],
     also: [{ kind: 'race', lines: ['forward', 'collect'] }],
   },
-  'one-hop-too-few': { kind: 'uninitialised', lines: ['collect'], says: ['nobody has written'] },
+  'one-hop-too-few': { kind: 'uninitialised', lines: ['collect'], says: ['was never written'] },
 } satisfies Mutants
 type RingMutation = keyof typeof ringMutants
 

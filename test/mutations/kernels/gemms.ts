@@ -24,7 +24,7 @@ const oddMutants = {
   'next-tile': {
     kind: 'out-of-bounds',
     lines: ['load-a'],
-    says: ['tile [2, 0] of 2 x 2 lies wholly outside a'],
+    says: ['tile [2, 0] of 2 x 2 is wholly outside a'],
   },
   'one-slice-too-many': { kind: 'out-of-bounds', lines: ['load-a'], says: ['outside a'] },
   'stores-without-mask': { kind: 'out-of-bounds', lines: ['store-c'], says: ['c (3 x 3)'] },
@@ -225,7 +225,7 @@ const pushMutants = {
   'one-tile-too-many': {
     kind: 'out-of-bounds',
     lines: ['push'],
-    says: ['tile [2, 0] of 1 x 1 lies wholly outside a'],
+    says: ['tile [2, 0] of 1 x 1 is wholly outside a'],
   },
 } satisfies Mutants
 type PushMutation = keyof typeof pushMutants

@@ -33,7 +33,7 @@ const stageRingMutants = {
   'one-stage-too-many': {
     kind: 'out-of-bounds',
     lines: ['await-empty', 'choose-empty'],
-    says: ['index 2 is outside the 2', 'producer'],
+    says: ['which has extent 2', 'producer'],
   },
   'gives-back-before-reading': {
     kind: 'race',
