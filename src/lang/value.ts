@@ -1,8 +1,9 @@
 /**
- * Values: scalars (rank 0) and fragments (rank 1 and 2), elements in registers.
+ * Values: scalars (rank 0) and fragments (rank 1 and 2), whose elements are stored in registers.
  *
- * Arithmetic is written with methods and follows NumPy's broadcasting for scalars and for axes of extent 1; a vector meets
- * a matrix after `expand`. It is defined on f32, i32, u32 and i64; the other dtypes are storage and are cast first.
+ * Arithmetic is written with methods. Scalars and axes of extent 1 are broadcast as in NumPy; `expand` makes a vector
+ * compatible with a matrix. Arithmetic is defined for f32, i32, u32 and i64. Values of the other dtypes must be cast
+ * first, because those dtypes are for storage only.
  */
 import type { ArithmeticDType, DType, IntegerDType } from '../ir/dtype.ts'
 import { dtypes, isDType, round } from '../ir/dtype.ts'
@@ -14,7 +15,10 @@ import type { Recorder } from './recorder.ts'
 
 export type Rank = 0 | 1 | 2
 
-/** Anything recorded. JavaScript's own operators cannot see it, so coercing it is refused. */
+/**
+ * The base class of everything that is recorded. JavaScript operators cannot be overloaded, so coercing a symbolic
+ * value throws an error.
+ */
 export abstract class Symbolic {
   readonly node: Node
   readonly recorder: Recorder
@@ -33,10 +37,13 @@ export abstract class Symbolic {
   }
 }
 
-/** What may stand on the right of an operation on rank R: a scalar meets anything, fragments meet their own rank. */
+/**
+ * The ranks allowed for the right operand of an operation on rank R. A scalar combines with any rank, and a fragment
+ * with its own rank or a scalar.
+ */
 type Fits<R extends Rank> = R extends 0 ? Rank : 0 | R
 type Right<D extends DType, R extends Rank> = number | Value<D, Fits<R>>
-/** The rank of an operation on rank R and `O`. */
+/** The rank of the result of an operation on rank R and operand `O`. */
 type Joined<R extends Rank, O> = R extends 0 ? (O extends { readonly rank: infer S extends Rank } ? S : 0) : R
 type If<D, Allowed, T> = [D] extends [Allowed] ? T : never
 
@@ -53,7 +60,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     return (this.node.type as ValueType).shape
   }
 
-  /** Never read: keeps ranks apart for the type checker. */
+  /** Never read at run time. It lets the type checker distinguish ranks. */
   declare readonly rank: R
 
   #make<E extends DType, S extends Rank>(op: OpName, inputs: readonly Node[], attributes = {}): Value<E, S> {
@@ -70,7 +77,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     const shape = broadcastShapes(this.shape, right.shape)
     if (!shape)
       throw new KernelError(
-        `${op}: shapes [${this.shape.join('x')}] and [${right.shape.join('x')}] do not meet; expand() adds an axis of extent 1`,
+        `${op}: shapes [${this.shape.join('x')}] and [${right.shape.join('x')}] cannot be broadcast together; expand() adds an axis of extent 1`,
         Site.here(),
       )
     return this.#make(op, [stretch(this, shape).node, stretch(right, shape).node])
@@ -85,11 +92,11 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
   mul<O extends Right<D, R>>(this: If<D, ArithmeticDType, Value<D, R>>, other: O): Value<D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('mul', other)
   }
-  /** Of integers: towards zero. */
+  /** Division; integer division rounds towards zero. */
   div<O extends Right<D, R>>(this: If<D, ArithmeticDType, Value<D, R>>, other: O): Value<D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('div', other)
   }
-  /** The remainder of `div`, as JavaScript's %: it has the sign of the left side. */
+  /** The remainder of `div`, which has the sign of the dividend, like JavaScript's %. */
   mod<O extends Right<D, R>>(this: If<D, IntegerDType, Value<D, R>>, other: O): Value<D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('mod', other)
   }
@@ -180,7 +187,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     return (this as Value<D, R>).#unary('sigmoid')
   }
 
-  /** Of a mask: `yes` where it holds, else `no`. */
+  /** For each element of this mask: `yes` if the mask is true, otherwise `no`. */
   select<E extends DType, A extends Fits<R>, O extends Right<NoInfer<E>, R>>(
     this: If<D, 'bool', Value<D, R>>,
     yes: Value<E, A>,
@@ -191,7 +198,10 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     const common = broadcastShapes(mask.shape, yes.shape)
     const shape = common && broadcastShapes(common, other.shape)
     if (!shape)
-      throw new KernelError('select: the mask and the choices have shapes that do not meet', Site.here())
+      throw new KernelError(
+        'select: the shapes of the mask and the choices cannot be broadcast together',
+        Site.here(),
+      )
     return mask.#make('select', [
       stretch(mask, shape).node,
       stretch(yes, shape).node,
@@ -204,7 +214,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     return this.#make('cast', [this.node], { dtype })
   }
 
-  /** Along an axis; of a matrix, axis 1 leaves one number a row. */
+  /** The sum along an axis. For a matrix, axis 1 yields one number per row. */
   sum(this: If<D, ArithmeticDType, Value<D, R>>, axis?: number): Value<D, Smaller<R>> {
     return (this as Value<D, R>).#reduce('reduce.sum', axis)
   }
@@ -217,17 +227,17 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
   #reduce(op: OpName, axis: number | undefined): Value<D, Smaller<R>> {
     if (axis === undefined && this.shape.length === 2)
       throw new KernelError(
-        `${op}: say along which axis: 0 leaves one number a column, 1 one a row`,
+        `${op}: give the axis: 0 yields one number per column, 1 one number per row`,
         Site.here(),
       )
     return this.#make(op, [this.node], { axis: axis ?? 0 })
   }
 
-  /** A new axis of extent 1: of a vector, `expand(1)` makes a column and `expand(0)` a row. */
+  /** Adds an axis of extent 1. For a vector, `expand(1)` makes a column and `expand(0)` makes a row. */
   expand(this: If<R, 1, Value<D, R>>, axis: 0 | 1): Value<D, 2> {
     return (this as Value<D, R>).#make('expand', [this.node], { axis })
   }
-  /** Scalars and axes of extent 1 stretched to a shape. */
+  /** Broadcasts scalars and axes of extent 1 to a shape. */
   broadcast<const S extends Shape>(shape: S): Value<D, S['length'] & Rank> {
     return stretch(this, shape) as Value<D, S['length'] & Rank>
   }
@@ -238,7 +248,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
 
 export type Scalar<D extends DType = 'i32'> = Value<D, 0>
 export type Fragment<D extends DType = DType, R extends 1 | 2 = 1 | 2> = Value<D, R>
-/** Where an index is wanted: a number known when recording or a symbolic one. */
+/** An index: a number that is known when recording, or a symbolic scalar. */
 export type Index = number | Scalar<'i32'> | Scalar<'i64'>
 
 export function constant<D extends DType>(recorder: Recorder, dtype: D, value: number): Value<D, 0> {
@@ -262,7 +272,7 @@ function expectValue(value: unknown, what: string): Value {
   if (value instanceof Value) return value
   const given = value instanceof Symbolic ? value.constructor.name : typeof value
   throw new KernelError(
-    `${what}: a number or a value is wanted here, not ${given}; load memory to get its values`,
+    `${what}: expected a number or a value, not ${given}; load memory to get its values`,
     Site.here(),
   )
 }

@@ -22,11 +22,11 @@ describe('dtypes and shapes', () => {
     /add: is defined on f32, i32, u32, i64, not on bf16: cast first/,
   )
   refuses(
-    'shapes that do not meet',
+    'shapes that cannot be broadcast together',
     (t) => {
       t.zeros(f32, [4]).add(t.zeros(f32, [5])) //!
     },
-    /add: shapes \[4\] and \[5\] do not meet; expand\(\)/,
+    /add: shapes \[4\] and \[5\] cannot be broadcast together; expand\(\)/,
   )
   refuses(
     'a product whose inner extents differ',
@@ -111,14 +111,14 @@ describe('dtypes and shapes', () => {
     (_, { n, v }) => {
       n.add(v.at([0]) as never) //!
     },
-    /add: a number or a value is wanted here, not Ref; load memory/,
+    /add: expected a number or a value, not Ref; load memory/,
   )
   refuses(
     'nothing as an index',
     (_, { v }) => {
       v.tile([undefined as never], [4]) //!
     },
-    /an index: a number or a value is wanted here, not undefined/,
+    /an index: expected a number or a value, not undefined/,
   )
   refuses(
     'a fragment of three axes',
@@ -139,14 +139,14 @@ describe('dtypes and shapes', () => {
     (t) => {
       t.zeros(f32, [2, 3]).sum() //!
     },
-    /say along which axis: 0 leaves one number a column, 1 one a row/,
+    /give the axis: 0 yields one number per column, 1 one number per row/,
   )
   refuses(
-    'indices of shapes that do not meet',
+    'indices whose shapes cannot be broadcast together',
     (t, { c }) => {
       c.at([t.arange(3), t.arange(4)]) //!
     },
-    /at: the indices have shapes that do not meet; expand\(\)/,
+    /at: the shapes of the indices cannot be broadcast together; expand\(\)/,
   )
   refuses(
     'too few indices',
@@ -275,7 +275,7 @@ describe('memory and synchronisation', () => {
     (t) => {
       t.wait(t.barriers(1).at(0), undefined as never) //!
     },
-    /an index: a number or a value is wanted here, not object/,
+    /an index: expected a number or a value, not object/,
   )
   refuses(
     'an array of barriers',
