@@ -28,7 +28,7 @@ export const allGatherGemm = kernel(
     const bs = t.shared(bf16, [BK, BN])
     t.persistent(c.tiles([BM, BN]), (tile, [i, j]) => {
       const product = t.pipeline([t.world, slices], t.zeros(f32, [BM, BN]), ([step, k], sum) => {
-        const owner = t.rank.add(step).mod(t.world) // start with the local slice
+        const owner = t.rank.add(step).mod(t.world) // start at home
         t.wait(ready.on(owner))
         t.copy(a.on(owner).tile([i, k], [BM, BK]), as)
         t.copy(b.tile([owner.mul(slices).add(k), j], [BK, BN]), bs)
