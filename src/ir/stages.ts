@@ -1,7 +1,7 @@
 /**
- * Stages: what a kernel passes through between its author and its text. A target has one list of them, which begins with those
- * of this file. Each has a name, and what it makes is verified and can be printed (`arke emit --stage`) and checked
- * (`arke check --stage`).
+ * The stages through which a kernel passes between the author's code and the generated text. Each target has one list
+ * of stages, which begins with the stages of this file. Every stage has a name. Its result is verified, and can be
+ * printed (`arke emit --stage`) and checked (`arke check --stage`).
  */
 import type { KernelIR } from './node.ts'
 import { removeDead } from './passes/dead.ts'
@@ -9,17 +9,17 @@ import { fold } from './passes/fold.ts'
 import { lowerPipelines } from './passes/pipeline.ts'
 import { verify } from './verify.ts'
 
-/** `Facts` is what a target knows of the world and the arguments that a kernel is for. */
+/** A stage. `Facts` holds what a target knows about the world and the arguments for which a kernel is compiled. */
 export interface Stage<Facts = unknown> {
   readonly name: string
   readonly summary: string
   readonly passes: readonly ((ir: KernelIR, facts: Facts) => KernelIR)[]
 }
 
-/** What the author wrote: every list begins with it. */
+/** The name of the first stage of every list: the kernel as the author wrote it. */
 export const RECORDED = 'recorded'
 
-/** Stages that know no target, in order. */
+/** The stages that do not depend on a target, in order. */
 export const commonStages: readonly Stage[] = [
   {
     name: 'simplified',
@@ -33,7 +33,7 @@ export const commonStages: readonly Stage[] = [
   },
 ]
 
-/** What the given stages, which follow the kernel's own, make of it. */
+/** Applies the given stages, which follow the kernel's own stage, and returns the result. */
 export function through<Facts>(given: KernelIR, stages: readonly Stage<Facts>[], facts: Facts): KernelIR {
   let ir = given
   for (const { name, passes } of stages)
@@ -52,7 +52,10 @@ function expectSound(ir: KernelIR): void {
 
 const lowered = new WeakMap<KernelIR, KernelIR>()
 
-/** The lowered form of a recorded kernel: explicit roles, asynchronous copies and barriers, nothing superfluous. */
+/**
+ * The lowered form of a recorded kernel, with explicit roles, asynchronous copies and barriers, and without dead
+ * code.
+ */
 export function lower(ir: KernelIR): KernelIR {
   let known = lowered.get(ir)
   if (!known) lowered.set(ir, (known = through(ir, commonStages, undefined)))
