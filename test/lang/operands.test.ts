@@ -1,4 +1,4 @@
-/** Mistakes in operands that recording finds: dtypes, shapes, masks, orders and scopes, flags and barriers. */
+/** Mistakes in operands that recording detects: dtypes, shapes, masks, orders and scopes, flags and barriers. */
 import { describe } from 'vitest'
 import { bf16, f32, i32, i64, u8, type Value } from 'arke'
 import { cases } from './refusals.ts'
@@ -243,28 +243,28 @@ describe('memory and synchronisation', () => {
     /at: takes 2 indices, has 1/,
   )
   refuses(
-    'a lag of half a launch',
+    'a wait with a fractional lag',
     (t, { ready }) => {
       t.wait(ready, { lag: 0.5 }) //!
     },
     /wait: lag 0\.5 is not a whole number of launches/,
   )
   refuses(
-    'a look at a set of flags',
+    'a poll of a set of flags',
     (t, { grid }) => {
       t.reached(grid as never) //!
     },
     /reached: needs one flag of the flags<2>: choose it with \.at\(\[…\]\)/,
   )
   refuses(
-    'a look half a launch back',
+    'a poll with a fractional lag',
     (t, { ready }) => {
       t.reached(ready, { lag: 0.5 }) //!
     },
     /reached: lag 0\.5 is not a whole number of launches/,
   )
   refuses(
-    'a look that releases',
+    'a poll with release order',
     (t, { ready }) => {
       t.reached(ready, { order: 'release' }) //!
     },

@@ -1,4 +1,4 @@
-/** What the types of control flow and of kernels accept and refuse; see types.ts. */
+/** Code that the types of control flow and of kernels must accept or reject; see types.ts. */
 import {
   bf16,
   f16,

@@ -1,6 +1,6 @@
 /**
- * What the language's types accept and refuse. Compiled by `npm run typecheck` and never executed: a line that
- * `@ts-expect-error` stands before must not compile, every other line must.
+ * Code that the language's types must accept or reject. `npm run typecheck` compiles this file, and it is never
+ * executed. A line after `@ts-expect-error` must not compile, and every other line must.
  */
 import {
   bf16,
