@@ -1,8 +1,8 @@
 /**
- * 00: load. Every rank reads one number out of the next rank's memory.
+ * 00: load. Every rank reads one number from the next rank's memory.
  *
- * A tensor allocated on a world has one copy a rank. Inside a kernel, `x` is this rank's copy and `x.on(r)` is rank r's;
- * a load works on either. The host wrote `x` before the launch, so nothing else has to order the load.
+ * A tensor allocated on a world has one copy per rank. Inside a kernel, `x` is this rank's copy and `x.on(r)` is rank
+ * r's copy. A load works on either. The host wrote `x` before the launch, so the load needs no further synchronisation.
  */
 import { expectClose, f32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'

@@ -1,8 +1,9 @@
 /**
  * 01: store. Every rank writes its own number into the next rank's memory.
  *
- * A store to `inbox.on(r)` goes straight into rank r's memory; rank r does nothing for it. Each inbox has one writer and
- * nobody reads it inside the kernel, so there is nothing to order. The host reads after the launch has ended everywhere.
+ * A store to `inbox.on(r)` writes directly into rank r's memory, without any action by rank r. Each inbox has one
+ * writer and no kernel reads it, so no order is required. The host reads the inboxes after the launch has ended on
+ * all ranks.
  */
 import { expectClose, i32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'

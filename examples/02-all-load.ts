@@ -1,8 +1,8 @@
 /**
- * 02: all-load. Every rank reads a tile from every rank and adds them up: an all-reduce that pulls.
+ * 02: all-load. Every rank reads a tile from every rank and adds the tiles: an all-reduce that pulls.
  *
- * State is carried: `t.for` takes the initial sum, hands the current one to the body, and returns the last. Each rank starts
- * with its own tile and goes round, so that not all of them read from rank 0 at once.
+ * `t.for` carries state: it takes the initial sum, passes the current sum to the body, and returns the final sum. Each
+ * rank starts with its own tile and continues with the next rank's, so the ranks do not all read from rank 0 at once.
  */
 import { expectClose, f32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'
@@ -12,7 +12,7 @@ const length = 6
 export const allLoad = kernel(
   'allLoad',
   { x: tensor(f32, 1), sum: tensor(f32, 1) },
-  { BLOCK: 8 }, // the tile is wider than the tensor: what lies outside reads as 0 and is not written
+  { BLOCK: 8 }, // the tile is wider than the tensor: elements outside read as 0 and are not written
   (t, { x, sum }, { BLOCK }) => {
     const total = t.for(t.world, t.zeros(f32, [BLOCK]), (step, soFar) => {
       const peer = t.rank.add(step).mod(t.world)

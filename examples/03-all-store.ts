@@ -1,8 +1,8 @@
 /**
  * 03: all-store. Every rank writes its row into every rank's table: an all-gather that pushes.
  *
- * `t.copy` moves a tile between memories. Row r of every table is written by rank r alone, so the stores do not meet. A
- * kernel that read the table in the same launch would have to wait for the others: example 06 shows how.
+ * `t.copy` copies a tile between memories. Only rank r writes row r of a table, so the stores do not conflict. A kernel
+ * that read the table in the same launch would have to wait for the other ranks, as example 06 shows.
  */
 import { expectClose, f32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'

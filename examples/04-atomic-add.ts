@@ -1,8 +1,8 @@
 /**
  * 04: atomic add. All programs of all ranks draw numbers from one counter on rank 0.
  *
- * An atomic reads and writes in one step and yields what was there before, so every program gets a number of its own. Which
- * one depends on the schedule; that they are all different does not. Each rank runs two programs: `grid` says how many.
+ * An atomic reads and writes in one step and returns the previous value, so every program gets a different number.
+ * Which program gets which number depends on the schedule. Each rank runs two programs, as `grid` specifies.
  */
 import { expectClose, i32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'

@@ -1,8 +1,8 @@
 /**
- * 05: atomic exchange. Every rank leaves its number in one place on rank 0 and takes away what it finds there.
+ * 05: atomic exchange. Every rank swaps its number with the content of one element on rank 0.
  *
- * Nothing is lost and nothing is seen twice: the numbers found, and the one that is left, are all that were ever put there.
- * The ranks form a chain whose order is the schedule's.
+ * Every number is found exactly once, either by a rank or by the host at the end. The ranks thus form a chain. The
+ * order of the chain depends on the schedule.
  */
 import { expectClose, i32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'

@@ -1,9 +1,10 @@
 /**
- * 06: message passing. Every rank puts a tile into the next rank's inbox and says so; the next rank waits, then reads.
+ * 06: message passing. Every rank puts a tile into the next rank's inbox and signals a flag. The next rank waits,
+ * then reads.
  *
- * A launch orders nothing between ranks: that the put came before the read has to be said with a flag. `signal` publishes all
- * that was done before it (a release), and `wait` learns of it (an acquire). Exchange the put and the signal, and
- * `arke check` names the two lines that race; examples/broken/message-passing.ts is that kernel.
+ * A launch does not order accesses of different ranks, so a flag must order the put before the read. `signal`
+ * publishes everything done before it (a release), and `wait` observes it (an acquire). If the put and the signal are
+ * exchanged, `arke check` names the two lines that race. examples/broken/message-passing.ts is that kernel.
  */
 import { expectClose, f32, flags, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'

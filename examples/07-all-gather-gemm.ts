@@ -1,9 +1,10 @@
 /**
- * 07: a fused operation. C = gather(A) x B: rank r holds columns of A, every rank wants the product with all of A.
+ * 07: a fused operation, C = gather(A) x B. Rank r holds a slice of A's columns; every rank computes the product with
+ * all of A.
  *
- * The bulk-synchronous way is to gather A, meet at a barrier, and multiply. Here the product pulls each slice of A from its
- * owner when it needs it, straight into shared memory, and starts with the slice that is already at home. `publish` stands
- * for the kernel that computes A: its flag is all that the others wait for.
+ * The bulk-synchronous way is to gather A, synchronise at a barrier, and multiply. Here the kernel copies each slice
+ * of A from its owner into shared memory when it needs the slice, and starts with the local slice. The kernel
+ * `publish` stands for the kernel that computes A. The other ranks wait only for its flag.
  */
 import { bf16, expectClose, f32, flags, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'
@@ -38,7 +39,7 @@ export const allGatherGemm = kernel(
   },
 )
 
-const [M, N, K] = [4, 4, 2] // K is a rank's share
+const [M, N, K] = [4, 4, 2] // K is the number of columns of A per rank
 
 export const fused = scenario('all-gather and product in one kernel', { ranks: [2, 3] }, async (world) => {
   const { ranks } = world

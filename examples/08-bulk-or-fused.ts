@@ -1,16 +1,18 @@
 /**
- * 08: ready operations. The product of example 07 in two of its variants: bulk synchronous, and in one fused kernel.
+ * 08: ready-made operations. The product of example 07 in two of its variants: bulk synchronous, and in one fused
+ * kernel.
  *
- * An operation of `arke/ops` is made once on a world, where it allocates its buffers and flags, and is launched any number of
- * times. What a rank launched before, on the same stream, may have written its inputs: `double` does. No host wait and no
- * barrier stands in between, because every variant learns inside its kernels what its peers have done. All variants give
- * the same result. They differ in how many kernels they take and in what those wait for.
+ * An operation of `arke/ops` is created once on a world, where it allocates its buffers and flags. It can then be
+ * launched any number of times. An earlier launch on the same stream may write its inputs, as `double` does here.
+ * Neither a host wait nor a barrier is needed in between, because each variant synchronises with the other ranks
+ * inside its kernels. All variants compute the same result. They differ in the number of kernels and in what these
+ * wait for.
  */
 import { expectClose, f32, kernel, scenario, tensor } from 'arke'
 import { allGatherGemm, type OperandDType } from 'arke/ops'
 import { show } from './show.ts'
 
-/** Stands for the kernels of a model that compute A anew in every step. */
+/** Stands for the kernels of a model that compute a new A in every step. */
 export const double = kernel('double', { a: tensor<OperandDType, 2>(f32, 2) }, (t, { a }) =>
   t.persistent(a.tiles([2, 2]), (tile) => t.store(tile, t.load(tile).to(f32).mul(2).to(a.dtype))),
 )

@@ -1,11 +1,12 @@
 /**
- * 09: push with a flag per tile. Every rank puts its vector into every peer's inbox, tile by tile, and adds up what it gets.
+ * 09: push with one flag per tile. Every rank puts its vector into every peer's inbox, tile by tile, and sums the
+ * tiles it receives.
  *
- * A flag per tile: whoever waits for tile 0 does not wait for tile 1. Two slots: the kernel is launched again and again, and a
- * fast rank may be a launch ahead, so it writes the slot of this epoch's parity while a slow one still reads the other.
- * Nothing has to come back. To write a slot again, two launches later, a rank must have ended the launch in between, and
- * there it heard from every peer; each of them had ended its launch before that, the one that read the slot. With SLOTS: 1
- * `arke check` names the put and the load that race.
+ * With one flag per tile, a wait for tile 0 does not wait for tile 1. The kernel is launched repeatedly and a fast
+ * rank may be one launch ahead, so the inbox has two slots. A fast rank writes the slot of its epoch's parity while a
+ * slow rank still reads the other slot. No credit is needed: before a rank reuses a slot, two launches later, it has
+ * received a signal from every peer in the launch in between. Each peer had then finished the launch that read the
+ * slot. With SLOTS: 1, `arke check` names the put and the load that race.
  */
 import { ceilDiv, expectClose, f32, flags, i32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'
@@ -22,7 +23,7 @@ export const pushTiles = kernel(
         t.put(x.tile([i], [TILE]), inbox.on(peer).pick(slot).pick(t.rank).tile([i], [TILE]))
         t.signal(arrived.on(peer).at([t.rank, i]))
       })
-      t.store(x.tile([i], [TILE]), t.load(x.tile([i], [TILE])).mul(10)) // the next launch sends something else
+      t.store(x.tile([i], [TILE]), t.load(x.tile([i], [TILE])).mul(10)) // the next launch sends different data
     })
     t.persistent([ceilDiv(x.dim(0), TILE)], ([i]) => {
       const before = t.load(total.tile([i], [TILE]))

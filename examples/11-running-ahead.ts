@@ -1,10 +1,11 @@
 /**
- * 11: epochs and credits. Ranks form a chain: each takes a number from the rank before, adds its own, and passes it on.
+ * 11: epochs and credits. Ranks form a chain: each takes a number from the previous rank, adds its own, and passes it
+ * on.
  *
- * The kernel is launched many times and nothing is reset in between: every launch has its epoch, and a wait wants the signal of
- * that epoch. The first rank hears from nobody, so two slots are not enough to keep it from overwriting what the next rank has
- * not read: a credit must come back. `taken` is that credit, and `lag` says how old it may be. With three slots, a rank wants to
- * know that its message of three launches ago was read; so it runs up to three launches ahead, and no further.
+ * The kernel is launched many times and no flag is reset. Every launch has its own epoch, and a wait requires the
+ * signal of that epoch. Rank 0 waits for no data, so slots alone cannot keep it from overwriting a number that rank 1
+ * has not read. The flag `taken` is a credit that the reader returns. With `lag` 3 and three slots, a rank waits
+ * until its message of three launches ago was read. It can therefore be up to three launches ahead of the next rank.
  */
 import { expectClose, f32, flags, i32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'
@@ -22,7 +23,7 @@ export const passOn = kernel(
       () => {
         t.wait(sent)
         const received = t.load(slots.at([slot]))
-        t.signal(taken.on(t.rank.sub(1))) // the rank before may use the slot again
+        t.signal(taken.on(t.rank.sub(1))) // the previous rank may reuse the slot
         return received.add(mine)
       },
       () => mine,

@@ -1,10 +1,12 @@
 /**
- * 12: teams. The product of example 07 in one kernel whose programs share the work: one sends, the others multiply.
+ * 12: teams. The product of example 07 in one kernel whose programs divide the work: one program sends, the others
+ * multiply.
  *
- * `t.teams` divides the programs of a launch. The sender pushes this rank's tiles of A into the peers' inboxes, a flag per
- * tile and two slots as in example 09; the multipliers start with the slice that is at home and take each other tile when it
- * is there. Nobody publishes A beforehand and no rank waits for all of a slice. Programs that wait for each other must run
- * at once: `residency` says how many there are on a rank, and `grid: 'resident'` is that many.
+ * `t.teams` divides the programs of a launch. The sender pushes this rank's tiles of A into the peers' inboxes, with
+ * one flag per tile and two slots as in example 09. The multipliers start with the local slice and use each other
+ * tile once it has arrived. No separate kernel publishes A, and no rank waits for a whole slice. Programs that wait
+ * for each other must be resident together: `residency` is the number of resident programs per rank, and `grid:
+ * 'resident'` launches that many.
  */
 import { ceilDiv, expectClose, f32, flags, i32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'
@@ -54,7 +56,7 @@ export const sendAndMultiply = kernel(
   },
 )
 
-const [M, N, K, launches] = [4, 2, 2, 3] // K is a rank's share
+const [M, N, K, launches] = [4, 2, 2, 3] // K is the number of columns of A per rank
 
 export const teams = scenario('send while multiplying', { ranks: 2, residency: 3 }, async (world) => {
   const { ranks } = world

@@ -1,18 +1,18 @@
 /**
- * 13: attention as GPUs do it. Example 10 with everything that a real cache needs: batches, `G` query heads that share a KV head (GQA),
- * a length for each batch entry, tiles of tokens that are copied while the tile before is multiplied, and launches in a row.
+ * 13: attention as on a GPU. Example 10 with the features of a real KV cache: batches, `G` query heads per KV head
+ * (GQA), one length per batch entry, repeated launches, and tiles that are copied while the previous tile is multiplied.
  *
- * Each rank attends over its own shard and pushes the partial result (accumulator, maximum and sum of the softmax) straight to the
- * rank that owns the (batch, head); the owner merges them as they arrive. docs/lowering.md follows this kernel to the instructions of a
- * GPU. The operation `flashDecode` of `arke/ops` has several kernels of this kind, and more splits.
+ * Each rank attends to its own shard and pushes the partial result (accumulator, maximum and sum of the softmax) to the
+ * owner rank of the (batch, head). The owner merges partial results as they arrive. docs/lowering.md shows how this
+ * kernel becomes GPU instructions. The operation `flashDecode` of `arke/ops` has several such kernels and more splits.
  *
- *   q, out    [batch, kv heads, G, D]; `out` is written by the owner of a (batch, head)
- *   k, v      [batch, kv heads, capacity, D]: this rank's shard, of which `lengths[batch]` tokens exist; 0 is allowed
- *   inbox     [2, world x batch x kv heads, G, D] and stats [2, world x batch x kv heads, 2, G], in two slots by epoch
- *   arrived   [world, batch, kv heads]: the source's partial result lies in the inbox
- *   done      [world]: that rank has read its inbox; a slot is written again two launches later
+ *   q, out    [batch, kv heads, G, D]; the owner of a (batch, head) writes `out`
+ *   k, v      [batch, kv heads, capacity, D]: this rank's shard; `lengths[batch]` tokens are valid, possibly 0
+ *   inbox     [2, world x batch x kv heads, G, D], stats [2, world x batch x kv heads, 2, G]: one slot per epoch parity
+ *   arrived   [world, batch, kv heads]: the partial result of the source rank is in the inbox
+ *   done      [world]: the rank has read its inbox; a slot is reused two launches later
  *
- * Scores are in powers of two. -1e30 stands for "nothing yet": unlike -Infinity it can be subtracted from itself.
+ * Scores are in powers of two. The initial maximum is -1e30: unlike -Infinity, it can be subtracted from itself.
  */
 import { bf16, ceilDiv, expectClose, f32, flags, i32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'
@@ -109,17 +109,17 @@ export const decodeToOwners = kernel(
 )
 
 const [batch, heads, G, D, BN, capacity, scale] = [2, 1, 2, 4, 3, 5, 0.5]
-/** Ragged, and one that is empty. */
+/** The lengths differ, and one of them is 0. */
 const lengthOf = (rank: number, b: number): number => (rank === 1 && b === 0 ? 0 : [5, 2, 4][(rank + b) % 3])
 
-/** Quarters between -1 and 1: exact in bf16. */
+/** Multiples of 1/4 between -1 and 1, which are exact in bf16. */
 const numbers = (count: number, seed: number): number[] =>
   Array.from({ length: count }, (_, i) => (((i * 7 + seed * 5 + ((i * i) % 3)) % 9) - 4) / 4)
 const queries = numbers(batch * heads * G * D, 3)
 const keysOf = (rank: number): number[] => numbers(batch * heads * capacity * D, rank + 20)
 const valuesOf = (rank: number): number[] => numbers(batch * heads * capacity * D, rank + 40)
 
-/** From the definition: softmax over all tokens of all ranks at once. */
+/** Computes attention from its definition: a softmax over all tokens of all ranks at once. */
 function attend(ranks: number, b: number, g: number): number[] {
   const tokens = Array.from({ length: ranks }, (_, rank) =>
     Array.from({ length: lengthOf(rank, b) }, (_, s) => ({ rank, at: (b * capacity + s) * D })),

@@ -1,4 +1,4 @@
-/** Runs an example's scenario when its file is the one that was started, and prints the lines the scenario returns. */
+/** Runs an example's scenario if its file was started directly, and prints the lines that the scenario returns. */
 import { realpathSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { openWorld, type Scenario } from 'arke'

@@ -1,6 +1,6 @@
 /**
- * Example 06 with a mistake: the flag is raised before the message is in the inbox. On a real machine the numbers may well
- * come out right. `arke check examples/broken/message-passing.ts` shows the two lines that are not ordered.
+ * Example 06 with a mistake: the flag is signalled before the message is in the inbox. On real hardware the result may
+ * still be correct. `arke check examples/broken/message-passing.ts` shows the two lines that are not ordered.
  */
 import { expectClose, f32, flags, kernel, scenario, tensor } from 'arke'
 

@@ -1,12 +1,12 @@
 /**
- * The analyses of kernels, by name. Whoever derives something from the nodes of a kernel is registered here, so that what holds
- * for all is done and tested for all: none passes over an op that has no record (test/ir/analyses.test.ts).
+ * A registry of all analyses of kernels, by name. Every function that derives facts from the nodes of a kernel is
+ * registered here. Each analysis rejects a kernel with an op that has no record (test/ir/analyses.test.ts).
  */
 import { walk, type KernelIR } from './node.ts'
 
 const all = new Map<string, (ir: KernelIR) => unknown>()
 
-/** Kernels all of whose ops have records. */
+/** Kernels for which it is known that every op has a record. */
 const known = new WeakSet<KernelIR>()
 
 function expectKnownOps(ir: KernelIR): void {
@@ -15,7 +15,10 @@ function expectKnownOps(ir: KernelIR): void {
   known.add(ir)
 }
 
-/** Registers an analysis. `probe` calls it with the least it needs, where it takes more than the kernel. */
+/**
+ * Registers an analysis. If the analysis takes more arguments than the kernel, `probe` calls it with minimal
+ * arguments.
+ */
 export function analysis<Rest extends readonly unknown[], T>(
   name: string,
   analyse: (ir: KernelIR, ...rest: Rest) => T,
@@ -33,5 +36,5 @@ export function analysis<Rest extends readonly unknown[], T>(
   return checked
 }
 
-/** Those of the modules that are loaded. */
+/** The analyses of all modules that are loaded. */
 export const analyses: ReadonlyMap<string, (ir: KernelIR) => unknown> = all

@@ -8,15 +8,15 @@
 export type DType =
   'f32' | 'f16' | 'bf16' | 'f8e4m3' | 'f8e5m2' | 'i8' | 'u8' | 'i32' | 'u32' | 'i64' | 'bool'
 
-/** What arithmetic is defined on; the rest is storage and is cast first. */
+/** The dtypes on which arithmetic is defined. Values of other dtypes must be cast first. */
 export type ArithmeticDType = 'f32' | 'i32' | 'u32' | 'i64'
 export type IntegerDType = 'i32' | 'u32' | 'i64'
 export type FloatDType = 'f32' | 'f16' | 'bf16' | 'f8e4m3' | 'f8e5m2'
-/** What a tensor or a shared tile can hold: everything but a mask. */
+/** The dtypes that a tensor or a shared tile can hold: all except bool. */
 export type StorageDType = Exclude<DType, 'bool'>
-/** What a `dot` multiplies. */
+/** The dtypes of the operands of `dot`. */
 export type DotDType = 'f32' | 'f16' | 'bf16' | 'f8e4m3' | 'f8e5m2' | 'i8'
-/** What atomics work on. */
+/** The dtypes that atomics support. */
 export type AtomicDType = 'i32' | 'u32' | 'i64' | 'f32'
 
 export interface DTypeInfo {
@@ -56,7 +56,7 @@ export const dtypes: Readonly<Record<DType, DTypeInfo>> = {
   bool: { bytes: 1, kind: 'bool', arithmetic: false, min: 0, max: 1 },
 }
 
-/** Arithmetic that has no result: a mistake of the kernel, not of the program that evaluates it. */
+/** An arithmetic operation without a result. This is a mistake in the kernel, not in the code that evaluates it. */
 export class ArithmeticError extends RangeError {}
 
 export function isDType(name: unknown): name is DType {
@@ -71,7 +71,9 @@ export function castFor(dtype: DType, allowed: readonly DType[]): DType {
 
 const scratch = new DataView(new ArrayBuffer(8))
 
-/** Round to `mantissa` explicit bits with exponents down to `minExponent`, ties to even; overflow is left to the caller. */
+/**
+ * Rounds to `mantissa` explicit bits with exponents down to `minExponent`, ties to even. The caller handles overflow.
+ */
 function roundFloat(x: number, mantissa: number, minExponent: number): number {
   if (x === 0 || !Number.isFinite(x)) return x
   scratch.setFloat64(0, x)
@@ -89,7 +91,10 @@ const bf16Infinity = 2 ** 127 * (2 - 2 ** -8)
 const f16Infinity = 65520
 const f8e5m2Infinity = 61440
 
-/** The nearest number `dtype` represents. Floats saturate only in f8e4m3, which has no infinity. */
+/**
+ * The nearest number that `dtype` can represent. Of the float dtypes only f8e4m3 saturates, because it has no
+ * infinity.
+ */
 export function round(dtype: DType, x: number): number {
   switch (dtype) {
     case 'f32':
@@ -112,7 +117,7 @@ export function round(dtype: DType, x: number): number {
       return x >>> 0
     case 'i64':
       if (!Number.isSafeInteger(x))
-        throw new ArithmeticError(`i64 result ${x} is beyond 2^53, where indices end`)
+        throw new ArithmeticError(`i64 result ${x} exceeds 2^53, the largest magnitude of an i64`)
       return x + 0
     case 'bool':
       return x !== 0 ? 1 : 0
@@ -121,7 +126,10 @@ export function round(dtype: DType, x: number): number {
   }
 }
 
-/** `cast`: to an integer it truncates towards zero and saturates, as GPUs do; to a float it rounds; to bool it tests. */
+/**
+ * Converts a number to another dtype. A cast from float to integer truncates towards zero and saturates, as on GPUs.
+ * A cast to float rounds, and a cast to bool tests for non-zero.
+ */
 export function cast(from: DType, to: DType, x: number): number {
   const target = dtypes[to]
   if (target.kind === 'int' && dtypes[from].kind === 'float') {

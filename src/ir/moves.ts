@@ -1,6 +1,7 @@
 /**
- * Whether a kernel only moves data between ranks, or only waits for them: it reads, writes, signals and waits across ranks, and what
- * it stores is what it loaded. An all-gather is such a kernel; one that sums what it loads is not. Its time is communication.
+ * Decides whether a kernel only moves data between ranks, or only waits for other ranks. Such a kernel reads, writes,
+ * signals or waits across ranks, and stores only values that it loaded. An all-gather is such a kernel; a kernel that
+ * sums loaded values is not. The time of such a kernel counts as communication.
  */
 import { analysis } from './analysis.ts'
 import { type KernelIR, type Node, walk } from './node.ts'
@@ -30,7 +31,10 @@ const usesFlag = (node: Node): boolean =>
 
 const isOnAnotherRank = (node: Node): boolean => node.type.kind === 'ref' && isRemote(node)
 
-/** A value that was loaded or is constant, perhaps in another shape or type; of a loop's own values nothing is known. */
+/**
+ * True if a value was loaded or is constant, possibly converted to another shape or type. Values carried by a loop
+ * are unknown and do not count.
+ */
 function isMoved(value: Node): boolean {
   const { numbers } = opOf(value)
   return typeof numbers === 'string' ? numbers === 'given' : numbers.every((at) => isMoved(value.inputs[at]))

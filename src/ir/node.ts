@@ -1,10 +1,10 @@
 /**
- * The IR: one node type, one block type.
+ * The IR consists of one node type and one block type.
  *
- * A node is an op applied to inputs; its type is inferred by the op's record and its attributes are plain data. Nodes
- * with effects take place in the order of their block. Control flow is structured: a node may own blocks, whose
- * parameters are `param` nodes and whose results are what the block yields. A node that yields several values is
- * followed by `result` nodes, one a value.
+ * A node is an op applied to inputs. The op's record infers the node's type, and the node's attributes are plain
+ * data. Nodes with effects execute in the order of their block. Control flow is structured: a node may own blocks.
+ * The parameters of a block are `param` nodes, and its results are the values that it yields. A node with several
+ * values is followed by one `result` node per value.
  */
 import { opOf, type OpName } from './ops/table.ts'
 import type { Site } from './site.ts'
@@ -19,7 +19,7 @@ export class Node {
   readonly inputs: readonly Node[]
   readonly attributes: Attributes
   readonly blocks: readonly Block[]
-  /** Where the author wrote it. */
+  /** The location in the author's source. */
   readonly site: Site | undefined
 
   constructor(
@@ -45,24 +45,27 @@ export class Block {
   results: readonly Node[] = []
 }
 
-/** A recorded kernel: its parameters are the params of the body, in order and with their names as attribute. */
+/** A recorded kernel. Its parameters are the params of the body, in order, with their names as an attribute. */
 export interface KernelIR {
   readonly name: string
   readonly body: Block
-  /** What it was specialised for. */
+  /** The world size for which the kernel was specialised. */
   readonly world: number
   readonly meta: Readonly<Record<string, unknown>>
-  /** The last stage that it has passed: `recorded`, or one of a target's list (stages.ts). */
+  /** The last stage that the kernel has passed: `recorded`, or a stage of a target's list (stages.ts). */
   readonly stage: string
   /** Ops that its stages have replaced. The verifier rejects a kernel that contains one. */
   readonly removed?: readonly OpName[]
-  /** Tensors whose words may carry the epochs of flags, by name: see `tensor`. */
+  /** Tensors that may use flag-in-data words, with the name of their flags (see `tensor`). */
   readonly carried?: Readonly<Record<string, string>>
-  /** What passes want the author to know. */
+  /** Messages from passes to the author. */
   readonly notes?: readonly string[]
 }
 
-/** Every node of a block and of the blocks inside it, in program order. An op without a record is refused. */
+/**
+ * Yields every node of a block and of the blocks inside it, in program order. Throws an error for an op without a
+ * record.
+ */
 export function* walk(block: Block): Generator<Node> {
   for (const node of block.nodes) {
     opOf(node)

@@ -1,4 +1,4 @@
-/** IR as text that a person can read: one node a line, blocks indented, names for what is used later. */
+/** Formats IR as readable text: one node per line, with indented blocks and names for values that are used later. */
 import { attribute, type Block, type KernelIR, type Node } from './node.ts'
 import { entryOf, type ControlName } from './ops/index.ts'
 import { typeName } from './type.ts'
@@ -73,7 +73,7 @@ export function print(ir: KernelIR, options: PrintOptions = {}): string {
   return `${lines.join('\n')}\n`
 }
 
-/** What a block is called; `names`: as its attribute says. */
+/** The titles of an op's blocks. With `names`, the titles are in the node's attribute `names`. */
 const titles: Readonly<Record<ControlName, 'names' | readonly string[]>> = {
   for: ['do'],
   persistent: ['do'],

@@ -1,6 +1,6 @@
 /**
- * Rebuilding IR: passes never change a node in place, they copy a block with some nodes replaced. A Copier maps old nodes to
- * new ones and infers types again, so a pass cannot leave a stale type behind.
+ * Rebuilds IR. Passes never modify a node in place; they copy a block and replace some of its nodes. A Copier maps
+ * old nodes to new nodes and infers their types again, so a pass cannot leave an outdated type.
  */
 import { Block, Node, type Attributes } from './node.ts'
 import { opOf, type OpName } from './ops/index.ts'
@@ -10,7 +10,10 @@ import type { Type } from './type.ts'
 export class Copier {
   readonly map = new Map<Node, Node>()
   #block = new Block()
-  /** Asked for every node of every copied block; returns what stands for it, or undefined to copy it as it is. */
+  /**
+   * Called for every node of every copied block. Returns the node's replacement, or undefined to copy the node
+   * unchanged.
+   */
   readonly replace: (node: Node, copier: Copier) => Node | 'drop' | undefined
 
   constructor(replace: (node: Node, copier: Copier) => Node | 'drop' | undefined = () => undefined) {
@@ -23,7 +26,7 @@ export class Copier {
     return mapped
   }
 
-  /** Append a new node to the block being built. */
+  /** Appends a new node to the current block. */
   emit(
     op: OpName,
     inputs: readonly Node[],
@@ -47,7 +50,7 @@ export class Copier {
     return this.emit('const', [], { dtype: 'i32', value }, [], site)
   }
 
-  /** Build a block with `fill`, which appends to it through this copier and returns its results. */
+  /** Builds a block with `fill`, which appends nodes through this copier and returns the block's results. */
   block(
     params: readonly { type: Type; name: string; site?: Site }[],
     fill: (params: readonly Node[]) => readonly Node[],
@@ -62,7 +65,7 @@ export class Copier {
     return block
   }
 
-  /** Copy a block, its params included. */
+  /** Copies a block, including its params. */
   copyBlock(source: Block): Block {
     const params = source.params.map((param) => ({
       type: param.type,
@@ -76,7 +79,7 @@ export class Copier {
     })
   }
 
-  /** Copy the nodes of a block into the block being built. */
+  /** Copies the nodes of a block into the current block. */
   copyNodes(source: Block): void {
     for (const node of source.nodes) this.copyNode(node)
   }

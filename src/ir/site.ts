@@ -1,8 +1,8 @@
 /**
- * Where in the author's source a node was recorded.
+ * The location in the author's source at which a node was recorded.
  *
- * Taking a site must be cheap (it happens for every node), so it keeps an Error, whose stack the engine formats, with
- * source maps where they are enabled, only when somebody reads it.
+ * A site is taken for every node, so it must be cheap. It therefore keeps an Error. The JavaScript engine formats its
+ * stack, with source maps if they are enabled, only when the position is read.
  */
 import { packageFile } from '../files.ts'
 
@@ -13,8 +13,9 @@ export interface SourcePosition {
 }
 
 /**
- * Frames of these folders are Arke's own; the first frame outside them is the author's. Operations are author code. With source
- * maps, frames of the built files stand in the source folder too; without, the names of those say which have operations in them.
+ * Stack frames in these folders belong to Arke. The first frame outside them is the author's. The operations
+ * (src/ops) count as author code. With source maps, frames of the built files are in the source folders, too. Without
+ * source maps, the names of the built files identify those that contain operations.
  */
 const ownFolders = ['lang', 'ir', 'targets', 'world'].map((folder) => packageFile(`src/${folder}/`))
 const builtFolder = packageFile('dist/')
@@ -24,7 +25,10 @@ const isOwn = (url: string): boolean =>
     ? !/\/(?:ops\/index|operations-\w+)\.js$/.test(url)
     : ownFolders.some((folder) => url.startsWith(folder))
 
-/** Arke's own frames between a node and its author are fewer than this; more would only cost time. */
+/**
+ * The maximum number of stack frames to capture. There are fewer frames of Arke between a node and its author, and
+ * capturing more would cost time.
+ */
 const frames = 14
 
 export class Site {
@@ -43,7 +47,7 @@ export class Site {
     return new Site(trace)
   }
 
-  /** Where an error was thrown. */
+  /** The location at which an error was thrown. */
   static of(error: Error): Site {
     return new Site(error)
   }
@@ -59,7 +63,7 @@ export class Site {
   }
 }
 
-/** The first frame that is not Arke's; one of a package only if there is no other. */
+/** The first frame outside Arke. A frame of a package in node_modules is used only if there is no other. */
 function authorFrame(stack: string): SourcePosition | undefined {
   let packaged: SourcePosition | undefined
   for (const line of stack.split('\n').slice(1)) {
@@ -85,7 +89,10 @@ function shorten(file: string): string {
   return folder && file.startsWith(folder) ? file.slice(folder.length) : file
 }
 
-/** A mistake in a kernel, found while recording or verifying it: what is wrong, where, and what to do. */
+/**
+ * A mistake in a kernel that was found while recording or verifying it. The message says what is wrong, where, and
+ * what to do.
+ */
 export class KernelError extends Error {
   readonly site: Site | undefined
   readonly problem: string

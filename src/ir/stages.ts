@@ -1,6 +1,7 @@
 /**
- * Stages: the named steps of a kernel between its author and its text. Each target has one list of them (targets/stages.ts). The
- * IR after every pass of a stage is verified. `arke emit --stage` prints it and `arke check --stage` explores it.
+ * The stages through which a kernel passes between the author's code and the generated text. Each target has one list
+ * of stages, which begins with the stages of this file. Every stage has a name. Its result is verified, and can be
+ * printed (`arke emit --stage`) and checked (`arke check --stage`).
  */
 import type { KernelIR } from './node.ts'
 import type { OpName } from './ops/table.ts'
@@ -9,7 +10,7 @@ import { fold } from './passes/fold.ts'
 import { lowerPipelines } from './passes/pipeline.ts'
 import { verify } from './verify.ts'
 
-/** A step of a target's list. `Facts` is the record by which the target specialises a kernel. */
+/** A stage. `Facts` holds what a target knows about the world and the arguments for which a kernel is compiled. */
 export interface Stage<Facts = unknown> {
   readonly name: string
   readonly passes: readonly ((ir: KernelIR, facts: Facts) => KernelIR)[]
@@ -30,10 +31,10 @@ export const pipelined: Stage = {
   removes: ['pipeline'],
 }
 
-/** Stages that know no target, in order. */
+/** The stages that do not depend on a target, in order. */
 export const commonStages: readonly Stage[] = [simplified, pipelined]
 
-/** The kernel after the given stages, which follow its own. */
+/** Applies the given stages, which follow the kernel's own stage, and returns the result. */
 export function through<Facts>(given: KernelIR, stages: readonly Stage<Facts>[], facts: Facts): KernelIR {
   let ir = given
   for (const { name, passes, removes = [] } of stages) {
@@ -54,7 +55,10 @@ function expectSound(ir: KernelIR): void {
 
 const lowered = new WeakMap<KernelIR, KernelIR>()
 
-/** The lowered form of a recorded kernel: explicit roles, asynchronous copies and barriers, nothing superfluous. */
+/**
+ * The lowered form of a recorded kernel, with explicit roles, asynchronous copies and barriers, and without dead
+ * code.
+ */
 export function lower(ir: KernelIR): KernelIR {
   let known = lowered.get(ir)
   if (!known) lowered.set(ir, (known = through(ir, commonStages, undefined)))

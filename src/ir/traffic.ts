@@ -1,13 +1,13 @@
 /**
- * Traffic: the bytes that one program of a launch reads from and writes to each tensor, on its own rank and on others, and
- * the flags it signals and waits for. Exact where control flow, tile indices and owners follow from ids, extents and
- * arguments; a site for which they follow from loaded data is named in `unknown`, and the sums of its parameters are then
- * lower bounds.
+ * Traffic: the bytes that one program of a launch reads from and writes to each tensor, on its own rank and on
+ * others, and the flags that it signals and waits for. The result is exact if control flow, tile indices and owners
+ * follow from ids, extents and arguments. A site that depends on loaded data is listed in `unknown`, and the sums of
+ * its parameters are then lower bounds.
  *
- * Places outside a tensor are not touched, and of a mask that can be computed only the lanes that are on. An atomic both
- * reads and writes. What `last` does is counted for the program with the highest number. A load or wait that both roles of a
- * lowered pipeline make counts once, so that a kernel and its lowered form have the same traffic. Whoever looks at a flag is taken to
- * find it reached: nobody is late.
+ * Elements outside a tensor do not count. If a mask can be computed, only its active lanes count. An atomic both
+ * reads and writes. The body of `last` counts for the program with the highest number. A load or wait that both roles
+ * of a lowered pipeline execute counts once, so a kernel and its lowered form have the same traffic. Every poll of a
+ * flag is assumed to find the flag reached.
  */
 import type { KernelIR, Node } from './node.ts'
 import { opOf, origin, paramName } from './ops/index.ts'
@@ -15,73 +15,74 @@ import type { Site } from './site.ts'
 import { Execution, TooLong, type ByOwner, type Counts } from './traffic/execute.ts'
 import { accessParts, plan, type Plan } from './traffic/plan.ts'
 
-/** What a launch gives a kernel, as seen by one program. */
+/** The arguments of a launch, as seen by one program. */
 export interface Binding {
-  /** Extents of each tensor, and of each flag set that has axes. */
+  /** The extents of each tensor, and of each flag set that has axes. */
   readonly extents: Readonly<Record<string, readonly number[]>>
   readonly scalars?: Readonly<Record<string, number>>
-  /** Epochs of flag sets, for kernels that ask for them. */
+  /** The epochs of flag sets, for kernels that read them. */
   readonly epochs?: Readonly<Record<string, number>>
   readonly rank: number
   readonly program: number
   readonly programs: number
 }
 
-/** A whole launch: every program of every rank. */
+/** The arguments of a whole launch: every program of every rank. */
 export interface LaunchBinding extends Pick<Binding, 'extents' | 'epochs'> {
   readonly scalars?: Readonly<Record<string, number | ((rank: number) => number)>>
   readonly programs: number | ((rank: number) => number)
 }
 
-/** Bytes. */
+/** The traffic of one tensor, in bytes. */
 export interface TensorTraffic {
   readLocal: number
   readRemote: number
   writtenLocal: number
   writtenRemote: number
 }
-/** How many times. */
+/** The number of signals and waits of one flag set. */
 export interface FlagTraffic {
   signalledLocal: number
   signalledRemote: number
   waitedLocal: number
   waitedRemote: number
 }
-/** An access, or a loop or branch with accesses inside, whose traffic depends on data. */
+/** An access, or a loop or branch that contains accesses, whose traffic depends on loaded data. */
 export interface UnknownTraffic {
   readonly parameters: readonly string[]
   readonly site: Site | undefined
   readonly reason: string
 }
 export interface Traffic {
-  /** Every tensor parameter, in order. */
+  /** The traffic of every tensor parameter, in the order of the parameters. */
   readonly tensors: ReadonlyMap<string, Readonly<TensorTraffic>>
-  /** Every flag set, in order. */
+  /** The traffic of every flag set, in the order of the parameters. */
   readonly flags: ReadonlyMap<string, Readonly<FlagTraffic>>
   readonly unknown: readonly UnknownTraffic[]
 }
 
-/** Bytes of one rank's copy of a tensor. */
+/** The traffic of one rank's copy of a tensor, in bytes. */
 export interface CopyTraffic {
-  /** By programs of all ranks. */
+  /** The bytes written by programs of all ranks. */
   written: number
-  /** By programs of the rank itself. */
+  /** The bytes read by programs of the rank itself. */
   readLocal: number
 }
 
-/** What one program does. */
+/** The traffic of one program. */
 export function traffic(ir: KernelIR, binding: Binding): Traffic {
   return new Analysis(plan(ir)).sum([binding])
 }
 
-/** What all programs of all ranks do together. */
+/** The total traffic of all programs of all ranks. */
 export function totalTraffic(ir: KernelIR, launch: LaunchBinding): Traffic {
   return new Analysis(plan(ir)).sum(bindingsOf(ir, launch))
 }
 
 /**
- * What all programs of all ranks do to each rank's copy of every tensor parameter, by its name and the rank. An access that
- * takes more than `limit` turns of loops to follow counts for the programs that they suffice for.
+ * The traffic of all programs of all ranks to each rank's copy of every tensor parameter, by parameter name and rank.
+ * If an access needs more than `limit` block executions to follow, it counts only for the programs that could be
+ * followed.
  */
 export function trafficOfCopies(
   ir: KernelIR,
@@ -104,7 +105,7 @@ function bindingsOf(ir: KernelIR, launch: LaunchBinding): Binding[] {
   return bindings.flat()
 }
 
-/** The traffic of some programs, one access of the kernel after the other. */
+/** Sums the traffic of some programs, one access of the kernel after the other. */
 class Analysis {
   readonly #plan: Plan
   readonly #limit: number
@@ -145,7 +146,7 @@ class Analysis {
           this.#add(slice.counted, source, target, binding.rank, execution.run(ir.body, binding))
       } catch (error) {
         if (!(error instanceof TooLong)) throw error
-        giveUp(slice.counted, 'it takes too long to follow')
+        giveUp(slice.counted, 'it takes too many steps to follow')
       }
     }
     const unknown = this.#unknown.map(({ parameters, site, reason }) => ({
@@ -197,7 +198,7 @@ class Analysis {
   }
 }
 
-/** On this rank and on others. */
+/** The sums on this rank and on other ranks. */
 function sides(counts: ByOwner, rank: number): { readonly local: number; readonly remote: number } {
   let [local, remote] = [0, 0]
   for (const [owner, amount] of counts)
@@ -206,7 +207,9 @@ function sides(counts: ByOwner, rank: number): { readonly local: number; readonl
   return { local, remote }
 }
 
-/** The parameters that an access reads (or that hold its flag) and writes; undefined is the program's own memory. */
+/**
+ * The parameters that an access reads (or that hold its flag) and writes. Undefined means the program's own memory.
+ */
 function parametersOf(counted: Node): readonly (string | undefined)[] {
   const { source, target } = accessParts(counted) ?? { source: counted.inputs[0] }
   return [source, target].map((view) => {

@@ -3,7 +3,7 @@
  *
  *   value     a scalar (shape []) or a fragment: elements in registers
  *   tensor    a view of a symmetric tensor on one rank's heap; extents are known at launch
- *   ref       a set of places, in global or shared memory, one per element of its shape
+ *   ref       a reference to elements in global or shared memory, one per element of its shape
  *   flags     a view of a flag set on one rank; rank 0 is one flag
  *   barriers  arrival barriers inside a program (full/empty); count 0 is one barrier picked from an array
  *   void      no value
@@ -71,7 +71,10 @@ export function sameType(a: Type, b: Type): boolean {
   return typeName(a) === typeName(b)
 }
 
-/** Two shapes under NumPy's rule: aligned at the last axis, an extent of 1 stretches. Undefined if they do not fit. */
+/**
+ * The common shape of two shapes under NumPy's broadcasting rule: axes are aligned at the last axis, and an extent of
+ * 1 is repeated. Returns undefined if the shapes are incompatible.
+ */
 export function broadcastShapes(a: Shape, b: Shape): Shape | undefined {
   const rank = Math.max(a.length, b.length)
   const shape: number[] = []

@@ -1,14 +1,14 @@
 /**
- * The written spec of the IR, checked after recording and after every pass.
+ * The specification of the IR, which is verified after recording and after every pass.
  *
- *  1. A node's inputs stand before it, in its block or in one around it.
- *  2. Its type is what its op infers from its inputs, attributes and blocks.
- *  3. A `result` belongs to a control node; each `param` to exactly one block.
+ *  1. A node's inputs are defined before it, in its block or in an enclosing block.
+ *  2. A node's type is the type that its op infers from the inputs, attributes and blocks.
+ *  3. A `result` belongs to a control node, and each `param` belongs to exactly one block.
  *  4. A role captures no fragment: registers belong to the warpgroups that computed them. (Scalars are uniform.)
- *  5. `roles` are not nested, `teams` stand outside roles, and `pipeline` stands in none: it becomes roles itself.
- *  6. Shared tiles and barriers are declared at the top of the kernel: every program has them from start to end.
- *  7. A kernel contains no op that one of its stages has replaced: none has a `pipeline` once it is lowered.
- *  8. `last` stands in no loop: it counts one arrival a program.
+ *  5. `roles` are not nested. `teams` and `pipeline` are outside roles, because a pipeline itself becomes roles.
+ *  6. Shared tiles and barriers are declared at the top of the kernel, because they exist for the whole program.
+ *  7. A lowered kernel contains no `pipeline`.
+ *  8. `last` is not inside a loop, because it counts one arrival per program.
  */
 import { analysis } from './analysis.ts'
 import type { Block, KernelIR, Node } from './node.ts'
@@ -25,7 +25,7 @@ interface Place {
 export const verify = analysis('verifier', expectValid)
 
 function expectValid(ir: KernelIR): void {
-  /** Nodes in scope, and where they stand. */
+  /** The nodes in scope, with the block context in which they are defined. */
   const home = new Map<Node, Place>()
   const placed = new Set<Node>()
   const fail = (node: Node, problem: string): never => {
@@ -35,20 +35,20 @@ function expectValid(ir: KernelIR): void {
   const visit = (block: Block, place: Place): void => {
     const defined: Node[] = []
     const define = (node: Node): void => {
-      if (placed.has(node)) fail(node, 'stands in two places')
+      if (placed.has(node)) fail(node, 'is defined twice')
       placed.add(node)
       home.set(node, place)
       defined.push(node)
     }
     for (const param of block.params) {
-      if (param.op !== 'param') fail(param, 'stands in a list of params')
+      if (param.op !== 'param') fail(param, 'is in a list of params, but is not a param')
       define(param)
     }
     const expectOwn = (input: Node, user: Node | undefined): void => {
       const from = home.get(input)
-      const uses = user ? 'uses' : 'is what a block yields:'
+      const uses = user ? 'uses' : 'yields'
       if (!from)
-        return fail(user ?? input, `${uses} ${input.op}, which does not stand before it in its scope`)
+        return fail(user ?? input, `${uses} ${input.op}, which is not defined before it in its scope`)
       const isFragment = input.type.kind === 'value' && input.type.shape.length > 0
       if (place.inRole && from.inRole !== place.inRole && isFragment)
         fail(
@@ -58,9 +58,9 @@ function expectValid(ir: KernelIR): void {
     }
     for (const node of block.nodes) {
       for (const input of node.inputs) expectOwn(input, node)
-      if (node.op === 'param') fail(node, 'a param stands in the list of params')
+      if (node.op === 'param') fail(node, 'is outside the list of params of a block')
       if (node.op === 'result' && (!node.inputs[0] || opOf(node.inputs[0]).state === 'none'))
-        fail(node, 'of a node without results')
+        fail(node, 'refers to a node without results')
       expectPlace(node, place)
       expectType(node)
       node.blocks.forEach((inner) =>
@@ -80,10 +80,10 @@ function expectValid(ir: KernelIR): void {
     if (allowed === 'outside roles' && place.inRole)
       fail(
         node,
-        `stands inside a role; ${node.op === 'pipeline' ? 'a pipeline becomes roles itself' : 'put it around the roles'}`,
+        `is inside a role; ${node.op === 'pipeline' ? 'a pipeline becomes roles itself' : 'put it around the roles'}`,
       )
     if (allowed === 'outside loops' && place.inLoop)
-      fail(node, 'stands in a loop, but it counts one arrival a program: put it behind the loop')
+      fail(node, 'is in a loop, but counts one arrival per program: put it after the loop')
     if (allowed === 'top' && place.depth > 0)
       fail(node, 'declare it at the top of the kernel, outside loops, branches and roles')
     if (ir.removed?.includes(node.op)) fail(node, `is left in ${ir.stage} IR`)

@@ -1,4 +1,4 @@
-/** How memory is accessed: orders, scopes, masks and operands; the atomics, which are nothing but that. */
+/** Options of memory accesses (orders, scopes, masks and operands), and the atomic operations. */
 import type { AtomicDType, DType, IntegerDType } from '../ir/dtype.ts'
 import type { Attributes, Node } from '../ir/node.ts'
 import type { OpName, Order, Scope } from '../ir/ops/index.ts'
@@ -12,10 +12,10 @@ export interface Access {
   readonly scope?: Scope
 }
 export interface Masked<R extends number> {
-  /** Lanes that take part. */
+  /** The lanes for which the mask is true take part in the access. */
   readonly mask?: Value<'bool', 0 | (R & Rank)>
 }
-/** What meets places of dtype D and rank R: a number, a scalar for all of them, or one element a place. */
+/** An operand for elements of dtype D and rank R: a number, a scalar for all elements, or one value per element. */
 export type Operand<D extends DType, R extends number> = number | Value<NoInfer<D>, 0 | (NoInfer<R> & Rank)>
 
 export function access(options: Access, fallback?: Order): Attributes {
@@ -32,7 +32,10 @@ export function operand(recorder: Recorder, ref: Ref, value: number | Value): No
   return stretch(typeof value === 'number' ? constant(recorder, ref.dtype, value) : value, ref.shape).node
 }
 
-/** The nine atomics. Relaxed at system scope unless said otherwise; each yields what was there before. */
+/**
+ * The nine atomic operations. Their default is relaxed order at system scope. Each returns the previous value of the
+ * element.
+ */
 export class Atomics {
   readonly #recorder: Recorder
   constructor(recorder: Recorder) {
@@ -105,7 +108,7 @@ export class Atomics {
   ) {
     return this.#emit('atomic.xor', ref, [value], options)
   }
-  /** Stores `desired` if the place holds `expected`. */
+  /** Stores `desired` if the element holds `expected`. */
   cas<D extends IntegerDType, R extends number>(
     ref: Ref<D, R>,
     expected: Operand<D, R>,

@@ -1,4 +1,7 @@
-/** Carried state: a value, or an array or record of them, flattened for the IR and put together again for the author. */
+/**
+ * Loop-carried state: a value, or an array or record of values. The state is flattened for the IR and restored to its
+ * original form for the kernel's author.
+ */
 import type { Node } from '../ir/node.ts'
 import { KernelError, Site } from '../ir/site.ts'
 import { expectSynchronous, type Recorder } from './recorder.ts'
@@ -9,7 +12,7 @@ export interface AnyValue {
   readonly node: Node
   readonly dtype: DType
   readonly rank: Rank
-  /** Memory has no conversions: that tells it apart. */
+  /** Distinguishes values from memory references: only values can be converted with `to`. */
   readonly to: unknown
 }
 export type Carried = AnyValue | readonly Carried[] | { readonly [name: string]: Carried }
@@ -29,7 +32,7 @@ export function flatten(state: unknown, what: string): Node[] {
   )
 }
 
-/** What each flat node is called: by its key in a record, else by its place. */
+/** The names of the flattened nodes: the key in a record, otherwise the position. */
 export function namesOf(state: unknown): string[] {
   const names = (part: unknown, name: string): string[] => {
     if (part instanceof Value) return [name]
@@ -43,7 +46,7 @@ export function namesOf(state: unknown): string[] {
   return state instanceof Value ? ['state0'] : names(state, 'state')
 }
 
-/** Put flat nodes into the form of `like`. */
+/** Builds a structure with the form of `like` from the flattened nodes. */
 export function unflatten<C>(recorder: Recorder, like: C, nodes: readonly Node[]): C {
   let next = 0
   const build = (part: unknown): unknown => {

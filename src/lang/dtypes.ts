@@ -1,4 +1,4 @@
-/** The dtypes, as values to pass around. */
+/** The dtypes as constants that a kernel can pass to functions. */
 export const f32 = 'f32'
 export const f16 = 'f16'
 export const bf16 = 'bf16'

@@ -1,8 +1,9 @@
 /**
- * `kernel`: a named function of `t` and its arguments, recorded on demand for a world size and meta-parameters.
+ * `kernel` defines a named function of `t` and its arguments. The kernel is recorded on demand for a world size and a
+ * set of meta-parameters.
  *
- * Recording calls the function once with symbols. The result is verified IR; it is kept, so that a kernel is recorded once
- * for each specialisation.
+ * Recording calls the function once with symbolic values and verifies the resulting IR. The IR is cached, so a kernel
+ * is recorded once per specialisation.
  */
 import type { DType, StorageDType } from '../ir/dtype.ts'
 import { isDType } from '../ir/dtype.ts'
@@ -47,12 +48,14 @@ export type MetaValue = number | string | boolean
 export type Meta = Readonly<Record<string, MetaValue>>
 
 /**
- * A tensor on the symmetric heap: one copy a rank.
+ * A tensor on the symmetric heap: one copy per rank.
  *
- * `carries` names flags that tell of nothing but this tensor's tiles, of f32: each is stored whole, once in every launch and in two slots
- * by epoch, and loaded whole behind a wait for its flag, by the same kernel. A GPU may then do without these flags: each word has two bits
- * by epoch in the place of its lowest ones, and a load looks at them until all are there. The tensor must be zero at first, and what it holds
- * is nobody else's business: elements may lie in another order.
+ * `carries` names the flags that signal only tiles of this tensor, whose dtype must be f32. With these flags a GPU
+ * may use flag-in-data words, as in NCCL's LL protocol: the low two bits of each f32 hold the epoch, and a load polls
+ * the words until all have arrived. Each tile must be stored as a whole, once per launch, in two slots selected by
+ * the epoch. The same kernel must load each tile as a whole, after a wait for the tile's flag. The tensor must be
+ * zero initially. Other readers must treat its contents as unspecified, because the elements may be stored in a
+ * different order.
  */
 export function tensor<D extends StorageDType, R extends TensorRank>(
   dtype: D,
@@ -64,11 +67,11 @@ export function tensor<D extends StorageDType, R extends TensorRank>(
   if (![1, 2, 3, 4].includes(rank))
     throw new KernelError(`a tensor has one to four axes, not ${String(rank)}`, Site.here())
   if (options.carries !== undefined && (dtype as DType) !== 'f32')
-    throw new KernelError(`words of ${dtype} cannot carry epochs`, Site.here())
+    throw new KernelError(`a tensor with \`carries\` must have dtype f32, not ${dtype}`, Site.here())
   return { kind: 'tensor', dtype, rank, ...options }
 }
 
-/** A set of flags with `rank` axes, on every rank. A flag counts as signalled after `arrivals` signals an epoch. */
+/** A set of flags with `rank` axes, on every rank. A flag is signalled for an epoch after `arrivals` signals. */
 export function flags(): FlagsParam<0>
 export function flags<R extends 0 | 1 | 2 | 3>(
   rank: R,
@@ -80,16 +83,19 @@ export function flags(
 ): FlagsParam<0 | 1 | 2 | 3> {
   const arrivals = options.arrivals ?? 1
   if (!Number.isInteger(arrivals) || arrivals < 1)
-    throw new KernelError(`flags of ${arrivals} arrivals an epoch`, Site.here())
+    throw new KernelError(`flags need a positive integer of arrivals per epoch, not ${arrivals}`, Site.here())
   return { kind: 'flags', rank, arrivals }
 }
 
-/** A number given at launch. */
+/** A number that is passed at launch. */
 export function scalar<D extends 'i32' | 'u32' | 'i64' | 'f32'>(dtype: D): ScalarParam<D> {
   return { kind: 'scalar', dtype }
 }
 
-/** What a kernel is recorded for; meta-parameters not given keep their defaults. */
+/**
+ * The world size and meta-parameters for which a kernel is recorded. Meta-parameters that are absent keep their
+ * defaults.
+ */
 export interface Specialisation {
   readonly world: number
   readonly meta?: Meta
@@ -110,10 +116,11 @@ export class Kernel<P extends Params = Params, M extends Meta = Meta> {
     this.#body = body
   }
 
-  /** The verified IR for a world size and meta-parameters; those not given keep their defaults. */
+  /** The verified IR for a world size and meta-parameters. Meta-parameters that are absent keep their defaults. */
   record(specialisation: Specialisation): KernelIR {
     const { world } = specialisation
-    if (!Number.isInteger(world) || world < 1) throw new KernelError(`a world of ${world} ranks`, this.site)
+    if (!Number.isInteger(world) || world < 1)
+      throw new KernelError(`a world needs a positive integer number of ranks, not ${world}`, this.site)
     for (const name of Object.keys(specialisation.meta ?? {}))
       if (!Object.hasOwn(this.meta, name))
         throw new KernelError(
@@ -136,7 +143,10 @@ export class Kernel<P extends Params = Params, M extends Meta = Meta> {
     for (const [name, flags] of tensors) {
       const param = this.params[flags] as Param | undefined
       if (param?.kind !== 'flags' || param.arrivals !== 1)
-        throw new KernelError(`${name} carries ${flags}, which are no flags of one arrival`, this.site)
+        throw new KernelError(
+          `${name} carries ${flags}, which must be a flags parameter with one arrival`,
+          this.site,
+        )
     }
     return tensors.length > 0 ? Object.fromEntries(tensors) : undefined
   }
@@ -179,15 +189,13 @@ function paramType(param: Param): Type {
   }
 }
 
-/** A default of `true` does not mean that it is always true. */
+/** Widens `true` and `false` to boolean: a default of `true` does not restrict a meta-parameter to `true`. */
 type Widened<M extends Meta> = { readonly [K in keyof M]: M[K] extends boolean ? boolean : M[K] }
 
 /** The meta-parameters of a kernel that declares none. */
 export type NoMetaParameters = { readonly [_ in never]: MetaValue }
 
-/**
- * Define a kernel. `meta` are its compile-time parameters with their defaults; leave it out if there are none.
- */
+/** Defines a kernel. `meta` holds its compile-time parameters with their defaults and may be omitted. */
 export function kernel<P extends Params>(
   name: string,
   params: P,

@@ -1,6 +1,6 @@
 /**
- * `t`: what a kernel's body can do. Every method appends IR; none computes. The kernel is one *program* of a launch: it runs
- * `t.programs` times on each of `t.world` ranks.
+ * `t` is the object through which a kernel's body records operations. Every method appends IR, and none computes a
+ * result. The kernel describes one *program* of a launch, which runs `t.programs` times on each of `t.world` ranks.
  */
 import type { DotDType, DType, StorageDType } from '../ir/dtype.ts'
 import { Block, type Attributes, type Node } from '../ir/node.ts'
@@ -42,11 +42,14 @@ export interface LoopRange {
   readonly step?: Index
 }
 export interface PipelineOptions {
-  /** How many tiles are in flight; 1 does not overlap. The default is 2. */
+  /** The number of tiles in flight. The default is 2; with 1, copies and computation do not overlap. */
   readonly stages?: number
 }
 export interface WaitOptions extends Access {
-  /** How many launches before this one the signal is wanted of. */
+  /**
+   * The number of launches by which the awaited signal may be older: with `lag` 1, the wait requires the signal of
+   * the previous launch.
+   */
   readonly lag?: number
 }
 const awaited = ({ lag = 0, ...options }: WaitOptions): Attributes => ({ ...access(options, 'acquire'), lag })
@@ -61,11 +64,11 @@ type State<C> = Only<C, Carried, C, Refused>
 const nothing = (): void => undefined
 
 export class Program {
-  /** How many ranks there are: known when recording. */
+  /** The number of ranks, which is known when the kernel is recorded. */
   readonly world: number
   readonly atomic: Atomics
   readonly #recorder: Recorder
-  /** Inside a team, programs are numbered anew. */
+  /** The program id and count of the enclosing teams, innermost last. Inside a team, programs are numbered from 0. */
   readonly #numbering: { program: Node; programs: Node }[] = []
 
   constructor(recorder: Recorder) {
@@ -94,7 +97,7 @@ export class Program {
   get rank(): Scalar<'i32'> {
     return this.#value(this.#emit('rank'))
   }
-  /** This program's number among the programs of its rank, or of its team. */
+  /** The id of this program among the programs of its rank, or of its team. */
   get program(): Scalar<'i32'> {
     return this.#value(this.#numbering.at(-1)?.program ?? this.#emit('program'))
   }
@@ -117,12 +120,13 @@ export class Program {
   zeros<D extends DType, const S extends FragmentShape>(dtype: D, shape: S): Value<D, S['length']> {
     return this.full(dtype, shape, 0)
   }
-  /** 0, 1, …, extent - 1. */
+  /** The vector 0, 1, …, extent - 1. */
   arange(extent: number): Fragment<'i32', 1> {
     return this.#value(this.#emit('iota', [], { extent }))
   }
   /**
-   * accumulator + a x b. `a` may be a shared tile or a fragment; `b` too, though a GPU's matrix unit wants it shared.
+   * Returns accumulator + a x b. Both `a` and `b` may be shared tiles or fragments, although a GPU's matrix unit
+   * requires `b` in shared memory.
    */
   dot<D extends DotDType>(
     a: Shared<D, 2> | Fragment<D, 2>,
@@ -134,7 +138,7 @@ export class Program {
 
   // Memory
 
-  /** A tile in shared memory; with three extents, stages of a tile. */
+  /** A tile in shared memory. With three extents, the first is the number of stages of the tile. */
   shared<
     D extends StorageDType,
     const S extends readonly [number] | readonly [number, number] | readonly [number, number, number],
@@ -149,7 +153,10 @@ export class Program {
     if (options.mask) inputs.push(stretch(options.mask, from.shape).node)
     if (options.other !== undefined) {
       if (!options.mask)
-        throw new KernelError('load: `other` stands where the mask is off; give a mask too', Site.here())
+        throw new KernelError(
+          'load: `other` is the result where the mask is false; pass a mask as well',
+          Site.here(),
+        )
       inputs.push(operand(this.#recorder, from, options.other))
     }
     return this.#value(this.#emit('load', inputs, access(options)))
@@ -163,7 +170,7 @@ export class Program {
     if (options.mask) inputs.push(stretch(options.mask, to.shape).node)
     this.#emit('store', inputs, access(options))
   }
-  /** Between memories, or from a fragment to memory. Of global tiles, only what lies inside both is copied. */
+  /** Copies between memories, or from a fragment to memory. Only elements inside both tensors are copied. */
   copy<D extends DType, R extends number>(
     from: Ref<NoInfer<D>, NoInfer<R>> | Value<NoInfer<D>, NoInfer<R> & Rank>,
     to: Ref<D, R>,
@@ -174,7 +181,7 @@ export class Program {
     if (options.mask) inputs.push(stretch(options.mask, to.shape).node)
     this.#emit('copy', inputs)
   }
-  /** From another rank's memory into this one's. */
+  /** Copies from another rank's memory into this rank's memory. */
   get<D extends DType, R extends number>(
     from: Ref<NoInfer<D>, NoInfer<R>, 'global'>,
     to: Ref<D, R>,
@@ -182,7 +189,7 @@ export class Program {
   ): void {
     this.copy(from, to, options)
   }
-  /** From this rank's memory into another one's. */
+  /** Copies from this rank's memory into another rank's memory. */
   put<D extends DType, R extends number>(
     from: Ref<NoInfer<D>, NoInfer<R>>,
     to: Ref<D, R, 'global'>,
@@ -190,7 +197,10 @@ export class Program {
   ): void {
     this.copy(from, to, options)
   }
-  /** Global to shared; complete when the current phase of `barrier` is, for which the issuing role must also arrive. */
+  /**
+   * Copies asynchronously from global to shared memory. The copy is complete when the current phase of `barrier`
+   * completes. The issuing role must also arrive at the barrier.
+   */
   copyAsync<D extends DType, R extends 1 | 2>(
     from: Ref<NoInfer<D>, NoInfer<R>, 'global'>,
     to: Shared<D, R>,
@@ -201,21 +211,21 @@ export class Program {
 
   // Synchronisation
 
-  /** Everything this role did before is visible to whoever waits for the flag. */
+  /** Signals a flag. An agent that waits for the flag observes everything that this role did before. */
   signal(flag: Flag, options: Access = {}): void {
     this.#emit('signal', [flag.node], access(options, 'release'))
   }
-  /** `signal` the same flag on every rank, this one first. */
+  /** Signals the same flag on every rank, starting with this rank. */
   signalAll(flag: Flag, options: Access = {}): void {
     this.for(this.world, (step) =>
       this.signal(new Flags<0>(this.#recorder, flag.node).on(this.rank.add(step).mod(this.world)), options),
     )
   }
   /**
-   * For a flag: until it is signalled in this epoch; with `lag` L, in the L-th epoch before it.
+   * For a flag: waits until the flag is signalled in this epoch. With `lag` L, waits for the L-th epoch before this one.
    *
-   * For a barrier: until its phase `phase` is complete. A barrier keeps only the parity of its phase: wait for the phase that runs
-   * or for the one just before it, which of a fresh barrier is phase -1.
+   * For a barrier: waits until phase `phase` of the barrier is complete. A barrier keeps only the parity of its phase, so a wait may
+   * name only the current phase or the previous one. For a new barrier, the previous phase is -1.
    */
   wait<W extends Flag | Barrier>(
     on: W,
@@ -225,24 +235,27 @@ export class Program {
     else this.#emit('wait', [on.node], awaited((how[0] ?? {}) as WaitOptions))
   }
   /**
-   * Whether `wait` would end at once. If so, all that the signaller did may be read, as after a `wait`; if not, nothing is known.
-   * A launch that only looks at a flag set has not waited for it: its epoch stays.
+   * True if `wait` would return at once. The memory written by the signaller may then be read, as after a `wait`. If
+   * the result is false, no order is established. A launch that only polls a flag set has not waited for it, so its
+   * wait epoch does not advance.
    */
   reached(flag: Flag, options: WaitOptions = {}): Scalar<'bool'> {
     return this.#value(this.#emit('reached', [flag.node], awaited(options)))
   }
-  /** This launch's epoch of a flag set: 1 in the first launch that signals it (or waits for it), then 2, … */
+  /**
+   * This launch's epoch of a flag set: 1 in the first launch that signals it (or waits for it), then 2, and so on.
+   */
   epoch(flags: Flags, side: 'signal' | 'wait' = 'signal'): Scalar<'u32'> {
     return this.#value(this.#emit('epoch', [flags.node], { side }))
   }
   fence(order: Exclude<Order, 'relaxed'>, scope: Scope = 'system'): void {
     this.#emit('fence', [], { order, scope })
   }
-  /** All roles of this program meet. */
+  /** Synchronises all roles of this program. */
   barrier(): void {
     this.#emit('barrier')
   }
-  /** `count` arrival barriers, each of whose phases completes after `arrivals` arrivals. */
+  /** Creates `count` arrival barriers. Each phase of a barrier completes after `arrivals` arrivals. */
   barriers(count: number, arrivals = 1): Barriers {
     return new Barriers(this.#recorder, this.#emit('barriers', [], { count, arrivals }))
   }
@@ -268,12 +281,12 @@ export class Program {
       step = 1,
     } = typeof range === 'number' || range instanceof Value ? { to: range } : range
     if (typeof step === 'number' && step < 1)
-      throw new KernelError(`for: a step of ${step}; loops count up, by at least 1`, Site.here())
+      throw new KernelError(`for: the step is ${step}, but loops count up by at least 1`, Site.here())
     const [init, body] = rest.length === 1 ? [undefined, rest[0]] : rest
     const bounds = [from, to, step].map((bound) => this.#index(bound))
     return this.#loop('for', bounds, 1, init, body as (...args: unknown[]) => unknown)
   }
-  /** As long as `condition` holds. The state is what changes between iterations. */
+  /** Loops as long as `condition` holds. The state holds the values that change between iterations. */
   while<const C>(
     init: Initial<C>,
     condition: (state: State<C>) => Scalar<'bool'>,
@@ -304,7 +317,7 @@ export class Program {
     const node = this.#emit('if', [condition.node], {}, [block(then), block(otherwise)])
     return form === undefined ? undefined : this.#results(node, form)
   }
-  /** The tiles of a space, dealt out to the programs of the launch (or of the team) in turn. */
+  /** Loops over the tiles of a space, assigned round-robin to the programs of the launch (or of the team). */
   persistent<D extends StorageDType, R extends TensorRank>(
     space: TileSpace<D, R>,
     body: (tile: Ref<D, R, 'global'>, at: Tuple<Scalar<'i32'>, R>) => void,
@@ -333,8 +346,9 @@ export class Program {
     return this.#loop('persistent', bounds, extents.length, init, record, { axes: extents.length })
   }
   /**
-   * A loop over a space whose waits and global-to-shared copies run ahead of the rest of its body by up to `stages` - 1
-   * iterations. The copies fill the shared tiles declared before it; the target gives each as many buffers as stages.
+   * A loop over a space whose waits and global-to-shared copies run up to `stages` - 1 iterations before the rest of
+   * its body. The copies fill shared tiles declared before the loop. The target allocates one buffer per stage for
+   * each such tile.
    */
   pipeline<const E extends readonly Index[]>(
     extents: E,
@@ -362,7 +376,7 @@ export class Program {
       stages: options?.stages ?? 2,
     })
   }
-  /** Warpgroups of this program with different work; they meet through shared memory and barriers. */
+  /** Warpgroups of this program that do different work. They communicate through shared memory and barriers. */
   roles(bodies: Readonly<Record<string, RoleBody>>): void {
     const names = Object.keys(bodies)
     const blocks = names.map((name) => {
@@ -376,8 +390,9 @@ export class Program {
     this.#emit('roles', [], { names, warps }, blocks)
   }
   /**
-   * Programs of the launch with different work: each team has a number of programs (the last takes the rest by giving
-   * 'rest'), and `t.program`, `t.programs` and `t.persistent` count within the team.
+   * Divides the programs of the launch into teams that do different work. Each team has a number of programs, and the
+   * last team may take the remaining ones with 'rest'. Inside a team, `t.program`, `t.programs` and `t.persistent`
+   * count the programs of the team.
    */
   teams(teams: Readonly<Record<string, { readonly programs: Index | 'rest'; readonly body: Body }>>): void {
     const names = Object.keys(teams)
@@ -410,8 +425,9 @@ export class Program {
     this.#emit('teams', [program, ...sizes], { names }, blocks)
   }
   /**
-   * Done once a rank (or team), by its last program to get here, after everything the others did before they got here.
-   * It counts arrivals: it belongs outside loops, where every program passes once.
+   * Executes `body` once per rank (or team), in the last program that arrives here. The body is ordered after
+   * everything that the other programs did before they arrived. `last` counts arrivals, so it must be outside loops,
+   * where every program passes it exactly once.
    */
   last(body: Body): void {
     const block = this.#recorder.within(new Block(), () => {

@@ -1,16 +1,16 @@
 /**
- * The recorder: appends nodes to the block that is open, keeps track of which values may be used where, and turns a
- * violated signature into an error at the author's line.
+ * The recorder appends nodes to the current block and tracks the scope of each value. It reports a violated signature
+ * as an error at the author's line.
  */
 import { Block, Node, type Attributes } from '../ir/node.ts'
 import { opOf, SpecError, type OpName } from '../ir/ops/index.ts'
 import { KernelError, Site } from '../ir/site.ts'
 import type { Type } from '../ir/type.ts'
 
-/** A body is recorded while it runs: what it did after an `await` would be lost. */
+/** Throws if a body is async. A body is recorded while it runs, so operations after an `await` would be lost. */
 export function expectSynchronous(returned: unknown, what: string, site = Site.here()): void {
   if (!(returned instanceof Promise)) return
-  returned.catch(() => undefined) // it cannot succeed, and this error says why
+  returned.catch(() => undefined) // The promise would be rejected anyway, and the error below explains why.
   throw new KernelError(
     `${what}: its body is recorded at once and cannot be async; await before the kernel`,
     site,
@@ -59,7 +59,7 @@ export class Recorder {
     return node
   }
 
-  /** Record `body` into `block`; what it returns are the block's results. */
+  /** Records `body` into `block`. The nodes that the body returns become the block's results. */
   within(block: Block, body: () => readonly Node[]): Block {
     this.#open.push(block)
     try {

@@ -1,4 +1,7 @@
-/** Memory as an author sees it: tensors on the symmetric heap, places in them, shared tiles, flags and barriers. */
+/**
+ * Memory in the language: tensors on the symmetric heap, references to their elements, shared tiles, flags and
+ * barriers.
+ */
 import type { DType, StorageDType } from '../ir/dtype.ts'
 import { KernelError, Site } from '../ir/site.ts'
 import type { RefType, Shape, Space, TensorType } from '../ir/type.ts'
@@ -39,7 +42,7 @@ type RankAt<
 > = 2 extends W ? 2 : 1 extends W ? 1 : 0
 type Untiled<R> = `a tensor of ${R & number} axes has no tiles: take its first axis away, x.pick(i)`
 
-/** Places in memory: a tile, single elements, or a shared tile. */
+/** A reference to elements in memory: a tile, single elements, or a shared tile. */
 export class Ref<
   D extends DType = DType,
   R extends number = number,
@@ -64,7 +67,7 @@ export class Shared<D extends DType = DType, R extends 1 | 2 | 3 = 1 | 2 | 3> ex
     const { recorder, node } = this as Shared<D, R>
     return new Shared<D, Less<R> & (1 | 2 | 3)>(recorder, recorder.emit('pick', [node, index(recorder, i)]))
   }
-  /** The same places with rows and columns exchanged; costs nothing. */
+  /** A view of the same elements with rows and columns exchanged. No data are moved. */
   transpose(
     this: Only<R, 2, Shared<D, R>, 'only a tile of two axes is transposed'>,
   ): Only<R, 2, Shared<D, 2>, Refused> {
@@ -96,12 +99,12 @@ export class Tensor<
   dim(axis: number): Scalar<'i32'> {
     return new Value(this.recorder, this.recorder.emit('dim', [this.node], { axis }))
   }
-  /** The window [start, start + size) of an axis. */
+  /** The slice [start, start + size) of an axis. */
   slice(axis: number, start: Index, size: Index): Tensor<D, R> {
     const { recorder, node } = this
     return this.#view('slice', [node, index(recorder, start), index(recorder, size)], { axis })
   }
-  /** Index `i` of the first axis. */
+  /** The subtensor at index `i` of the first axis. */
   pick(
     this: Only<R, 2 | 3 | 4, Tensor<D, R>, 'a vector has no axis to take away: x.at([i]) is one element'>,
     i: Index,
@@ -109,7 +112,10 @@ export class Tensor<
     const tensor = this as Tensor<D, R>
     return tensor.#view<Less<R> & TensorRank>('pick', [tensor.node, index(tensor.recorder, i)])
   }
-  /** The tile of `shape` at a tile index. Its edge is masked: places outside read as 0 and are not written. */
+  /**
+   * The tile of `shape` at a tile index. A tile at the edge is masked: elements outside the tensor read as 0 and are
+   * not written.
+   */
   tile(
     this: Only<R, 1 | 2, Tensor<D, R>, Untiled<R>>,
     at: Tuple<Index, R>,
@@ -129,7 +135,7 @@ export class Tensor<
   ): Only<R, 1 | 2, TileSpace<D, R>, Refused> {
     return new TileSpace(this as Tensor<D, R>, shape)
   }
-  /** Rows by their indices (a page table, an expert's tokens). */
+  /** Selects rows by their indices, for example from a page table or for the tokens of an expert. */
   rows(
     this: Only<R, 2, Tensor<D, R>, 'rows are taken from a tensor of two axes'>,
     indices: Vector,
@@ -155,7 +161,7 @@ export class Rows<D extends StorageDType> {
   }
 }
 
-/** The tiles that cover a tensor; edge tiles reach over. */
+/** The tiles that cover a tensor. Tiles at the edge may extend beyond the tensor. */
 export class TileSpace<D extends StorageDType, R extends TensorRank> {
   readonly tensor: Tensor<D, R>
   readonly shape: Tuple<number, R>
@@ -163,7 +169,7 @@ export class TileSpace<D extends StorageDType, R extends TensorRank> {
     this.tensor = tensor
     this.shape = shape
   }
-  /** How many tiles along each axis. */
+  /** The number of tiles along each axis. */
   extents(): Scalar<'i32'>[] {
     return (this.shape as readonly number[]).map((extent, axis) => ceilDiv(this.tensor.dim(axis), extent))
   }
@@ -182,7 +188,7 @@ export function ceilDiv(value: Countable, by: Countable): Countable {
   return (typeof by === 'number' ? value.add(by - 1) : value.add(by).sub(1)).div(by)
 }
 
-/** A flag set, or one of its flags: a view of one rank's copy. */
+/** A flag set, or one of its flags, on one rank. */
 export class Flags<R extends 0 | 1 | 2 | 3 = 0 | 1 | 2 | 3> extends Symbolic {
   declare readonly rank: R
   on(rank: Index): Flags<R> {
@@ -219,7 +225,7 @@ function places<D extends DType, R extends Rank, S extends Space>(
   )
   if (!shape)
     throw new KernelError(
-      'at: the indices have shapes that do not meet; expand() adds an axis of extent 1',
+      'at: the shapes of the indices cannot be broadcast together; expand() adds an axis of extent 1',
       Site.here(),
     )
   const nodes = indices.map((i) => {

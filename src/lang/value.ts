@@ -1,8 +1,9 @@
 /**
- * Values: scalars (rank 0) and fragments (rank 1 and 2), elements in registers.
+ * Values: scalars (rank 0) and fragments (rank 1 and 2), whose elements are stored in registers.
  *
- * Arithmetic is written with methods and follows NumPy's broadcasting for scalars and for axes of extent 1; a vector meets
- * a matrix after `expand`. It is defined on f32, i32, u32 and i64; the other dtypes are storage and are cast first.
+ * Arithmetic is written with methods. Scalars and axes of extent 1 are broadcast as in NumPy; `expand` makes a vector
+ * compatible with a matrix. Arithmetic is defined for f32, i32, u32 and i64. Values of the other dtypes must be cast
+ * first, because those dtypes are for storage only.
  */
 import type { ArithmeticDType, DType, FloatDType, IntegerDType } from '../ir/dtype.ts'
 import { dtypes, isDType, round } from '../ir/dtype.ts'
@@ -14,7 +15,10 @@ import type { Recorder } from './recorder.ts'
 
 export type Rank = 0 | 1 | 2
 
-/** Anything recorded. JavaScript's own operators cannot see it, so coercing it is refused. */
+/**
+ * The base class of everything that is recorded. JavaScript operators cannot be overloaded, so coercing a symbolic
+ * value throws an error.
+ */
 export abstract class Symbolic {
   readonly node: Node
   readonly recorder: Recorder
@@ -33,9 +37,12 @@ export abstract class Symbolic {
   }
 }
 
-/** The ranks that may stand on the right of an operation on rank R: a scalar meets anything, fragments meet their own rank. */
+/**
+ * The ranks allowed for the right operand of an operation on rank R. A scalar combines with any rank, and a fragment
+ * with its own rank or a scalar.
+ */
 type Fits<R extends Rank> = R extends 0 ? Rank : 0 | R
-/** The rank of an operation on rank R and `O`. */
+/** The rank of the result of an operation on rank R and operand `O`. */
 type Joined<R extends Rank, O> = R extends 0 ? (O extends { readonly rank: infer S extends Rank } ? S : 0) : R
 type Smaller<R extends Rank> = R extends 2 ? 1 : 0
 
@@ -112,7 +119,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     return (this.node.type as ValueType).shape
   }
 
-  /** Never read: keeps ranks apart for the type checker. */
+  /** Never read at run time. It lets the type checker distinguish ranks. */
   declare readonly rank: R
 
   #make<E extends DType, S extends Rank>(op: OpName, inputs: readonly Node[], attributes = {}): Value<E, S> {
@@ -129,7 +136,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     const shape = broadcastShapes(this.shape, right.shape)
     if (!shape)
       throw new KernelError(
-        `${op}: shapes [${this.shape.join('x')}] and [${right.shape.join('x')}] do not meet; expand() adds an axis of extent 1`,
+        `${op}: shapes [${this.shape.join('x')}] and [${right.shape.join('x')}] cannot be broadcast together; expand() adds an axis of extent 1`,
         Site.here(),
       )
     return this.#make(op, [stretch(this, shape).node, stretch(right, shape).node])
@@ -144,11 +151,11 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
   mul<O>(this: Having<'arithmetic', D, R>, other: Right<D, R, O>): Result<'arithmetic', D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('mul', other)
   }
-  /** Of integers: towards zero. */
+  /** Division; integer division rounds towards zero. */
   div<O>(this: Having<'arithmetic', D, R>, other: Right<D, R, O>): Result<'arithmetic', D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('div', other)
   }
-  /** The remainder of `div`, as JavaScript's %: it has the sign of the left side. */
+  /** The remainder of `div`, which has the sign of the dividend, like JavaScript's %. */
   mod<O>(
     this: Having<'integer arithmetic', D, R>,
     other: Right<D, R, O>,
@@ -257,7 +264,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     return (this as Value<D, R>).#unary('sigmoid')
   }
 
-  /** Of a mask: `yes` where it holds, else `no`. A number takes the dtype of the other choice; two numbers are f32. */
+  /** For each element of this mask: `yes` if the mask is true, otherwise `no`. A number takes the dtype of the other choice; two numbers are f32. */
   select<Y, N>(
     this: Only<D, 'bool', Value<D, R>, 'only a mask selects: compare first, x.gt(0).select(yes, no)'>,
     yes: Right<DType, R, Y>,
@@ -272,7 +279,10 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     const common = broadcastShapes(mask.shape, a.shape)
     const shape = common && broadcastShapes(common, b.shape)
     if (!shape)
-      throw new KernelError('select: the mask and the choices have shapes that do not meet', Site.here())
+      throw new KernelError(
+        'select: the shapes of the mask and the choices cannot be broadcast together',
+        Site.here(),
+      )
     return mask.#make(
       'select',
       [mask, a, b].map((value) => stretch(value, shape).node),
@@ -284,7 +294,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     return this.#make('cast', [this.node], { dtype })
   }
 
-  /** Along an axis; of a matrix, axis 1 leaves one number a row. */
+  /** The sum along an axis. For a matrix, axis 1 yields one number per row. */
   sum(this: Having<'arithmetic', D, R>, axis?: number): Result<'arithmetic', D, Smaller<R>> {
     return (this as Value<D, R>).#reduce('reduce.sum', axis)
   }
@@ -297,13 +307,13 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
   #reduce(op: OpName, axis: number | undefined): Value<D, Smaller<R>> {
     if (axis === undefined && this.shape.length === 2)
       throw new KernelError(
-        `${op}: say along which axis: 0 leaves one number a column, 1 one a row`,
+        `${op}: give the axis: 0 yields one number per column, 1 one number per row`,
         Site.here(),
       )
     return this.#make(op, [this.node], { axis: axis ?? 0 })
   }
 
-  /** A new axis of extent 1: of a vector, `expand(1)` makes a column and `expand(0)` a row. */
+  /** Adds an axis of extent 1. For a vector, `expand(1)` makes a column and `expand(0)` makes a row. */
   expand(
     this: Only<R, 1, Value<D, R>, 'only a vector is expanded; a scalar stretches by itself'>,
     axis: 0 | 1,
@@ -311,7 +321,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     const vector = this as Value<D, R>
     return vector.#make('expand', [vector.node], { axis })
   }
-  /** Scalars and axes of extent 1 stretched to a shape. */
+  /** Broadcasts scalars and axes of extent 1 to a shape. */
   broadcast<const S extends Shape>(shape: S): Value<D, S['length'] & Rank> {
     return stretch(this, shape) as Value<D, S['length'] & Rank>
   }
@@ -325,7 +335,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
 
 export type Scalar<D extends DType = 'i32'> = Value<D, 0>
 export type Fragment<D extends DType = DType, R extends 1 | 2 = 1 | 2> = Value<D, R>
-/** Where an index is wanted: a number known when recording or a symbolic one. */
+/** An index: a number that is known when recording, or a symbolic scalar. */
 export type Index = number | Scalar<'i32'> | Scalar<'i64'>
 
 export function constant<D extends DType>(recorder: Recorder, dtype: D, value: number): Value<D, 0> {
@@ -349,7 +359,7 @@ function expectValue(value: unknown, what: string): Value {
   if (value instanceof Value) return value
   const given = value instanceof Symbolic ? value.constructor.name : typeof value
   throw new KernelError(
-    `${what}: a number or a value is wanted here, not ${given}; load memory to get its values`,
+    `${what}: expected a number or a value, not ${given}; load memory to get its values`,
     Site.here(),
   )
 }

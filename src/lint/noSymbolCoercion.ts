@@ -1,13 +1,17 @@
 /**
- * Finds symbolic values that are used as numbers or booleans. A symbolic value is an object: a condition on it is always true, and ===
- * compares two objects. Recording cannot detect these two mistakes. Recording does refuse arithmetic and <; this rule finds them earlier.
+ * Reports symbolic values that are used as numbers or booleans where JavaScript raises no error. A symbolic value is
+ * an object, so a condition on it is always true, and === compares object identity. Recording a kernel already
+ * rejects arithmetic and < on symbolic values; this rule reports them before the kernel runs.
  *
- * The rule allows tests of whether an optional value was given (`if (options.mask)`, `x === undefined`).
+ * The rule ignores tests for whether an optional value was given (`if (options.mask)`, `x === undefined`).
  */
 import type { Rule } from 'eslint'
 import type { Type, TypeChecker } from 'typescript'
 
-/** What typescript-eslint's parser offers to typed rules; written out so that this file needs neither at run time. */
+/**
+ * The services that typescript-eslint's parser offers to typed rules. They are declared here so that this file needs
+ * neither package at run time.
+ */
 interface ParserServices {
   readonly program?: { getTypeChecker(): TypeChecker } | null
   getTypeAtLocation?(node: unknown): Type
@@ -22,7 +26,7 @@ export const noSymbolCoercion: Rule.RuleModule = {
   meta: {
     type: 'problem',
     docs: {
-      description: "disallow symbolic values of a kernel where JavaScript's own operators cannot see them",
+      description: 'disallow JavaScript operators and conditions on symbolic values of a kernel',
     },
     messages: {
       condition:
@@ -91,19 +95,22 @@ export const noSymbolCoercion: Rule.RuleModule = {
   },
 }
 
-/** The members of a union, and what type parameters stand for. */
+/** The members of a union type, with type parameters replaced by their constraints. */
 function parts(type: Type, checker: TypeChecker): readonly Type[] {
   const constraint = type.isTypeParameter() ? checker.getBaseConstraintOfType(type) : undefined
   if (constraint) return parts(constraint, checker)
   return type.isUnionOrIntersection() ? type.types.flatMap((one) => parts(one, checker)) : [type]
 }
 
-/** Told by its name: the compiler's numbers for kinds of types change between versions. */
+/**
+ * True for undefined, null and void. Types are compared by name, because the numeric type flags change between
+ * compiler versions.
+ */
 function isMissing(type: Type, checker: TypeChecker): boolean {
   return ['undefined', 'null', 'void'].includes(checker.typeToString(type))
 }
 
-/** Whether a type is the language's class Symbolic, or derived from it. */
+/** True if a type is the language's class Symbolic or derives from it. */
 function isSymbolic(type: Type, checker: TypeChecker): boolean {
   const symbol = type.getSymbol()
   if (symbol?.name === 'Symbolic') {

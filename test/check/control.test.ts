@@ -1,4 +1,7 @@
-/** Flags and epochs, roles and barriers, teams and `last`, loops that poll: what right kernels may rely on. */
+/**
+ * Flags and epochs, roles and barriers, teams and `last`, and polling loops: the guarantees that correct kernels rely
+ * on.
+ */
 import { describe, expect, it } from 'vitest'
 import {
   f32,
@@ -40,10 +43,10 @@ async function findingsOf(
   return explore(scenario('control', { ranks, residency }, run), { ranks, preemptions: 2 })
 }
 
-describe('a look at a flag', () => {
+describe('a poll of a flag (reached)', () => {
   const params = { cell: tensor(i32, 1), out: tensor(i32, 1), ready: flags() }
   type Receive = (t: Program, args: Arguments<typeof params>) => void
-  /** Rank 0 writes rank 1's cell and signals; what rank 1 does about it. */
+  /** Rank 0 writes rank 1's cell and signals. `receive` is the reaction of rank 1. */
   const told = (receive: Receive) => {
     const tell = kernel('tell', params, (t, args) => {
       t.if(
@@ -62,7 +65,7 @@ describe('a look at a flag', () => {
     }
   }
 
-  it('goes either way, and where it says yes what was written before may be read', async () => {
+  it('returns true or false, and after true the data written before the signal may be read', async () => {
     const values = await everywhere(
       2,
       told((t, { cell, out, ready }) =>
@@ -76,7 +79,7 @@ describe('a look at a flag', () => {
     expect(new Set(values)).toEqual(new Set([0, 7]))
   })
 
-  it('once yes, stays so', async () => {
+  it('stays true once it has returned true', async () => {
     const values = await everywhere(
       2,
       told((t, { out, ready }) => {
@@ -89,19 +92,19 @@ describe('a look at a flag', () => {
 
   it.each([
     [
-      'whatever it said',
+      'regardless of its result',
       (t, { cell, out, ready }) => {
         t.reached(ready)
         t.store(out.at([0]), t.load(cell.at([0])))
       },
     ],
     [
-      'where it said no',
+      'after it returned false',
       (t, { cell, out, ready }) =>
         t.if(t.reached(ready).not(), () => t.store(out.at([0]), t.load(cell.at([0])))),
     ],
     [
-      'after no and a fence',
+      'after it returned false and an acquire fence',
       (t, { cell, out, ready }) =>
         t.if(t.reached(ready, { order: 'relaxed' }).not(), () => {
           t.fence('acquire')
@@ -109,7 +112,7 @@ describe('a look at a flag', () => {
         }),
     ],
     [
-      'after one that acquires nothing',
+      'after a relaxed poll',
       (t, { cell, out, ready }) =>
         t.if(t.reached(ready, { order: 'relaxed' }), () => t.store(out.at([0]), t.load(cell.at([0])))),
     ],
@@ -118,7 +121,7 @@ describe('a look at a flag', () => {
     expect(findings.map(({ kind }) => kind)).toContain('race')
   })
 
-  it('may be relaxed where a fence acquires', async () => {
+  it('may be relaxed if an acquire fence follows', async () => {
     const values = await everywhere(
       2,
       told((t, { cell, out, ready }) =>
@@ -140,11 +143,11 @@ describe('a look at a flag', () => {
     t.store(out.at([0]), t.load(cell.at([0])))
   }
 
-  it('in a loop waits, too', async () => {
+  it('in a loop acts as a wait', async () => {
     expect(new Set(await everywhere(2, told(poll)))).toEqual(new Set([7]))
   })
 
-  it('in a loop that nobody ends is found', async () => {
+  it('in a loop that no signal ends is reported as a deadlock', async () => {
     const alone = kernel('alone', params, (t, args) => t.if(t.rank.eq(1), () => poll(t, args)))
     const { findings } = await findingsOf(2, async (world) => {
       const [cell, out] = [world.from(i32, [1], [0]), world.empty(i32, [1])]
@@ -152,10 +155,10 @@ describe('a look at a flag', () => {
       await world.synchronize()
     })
     expect(findings.map(({ kind }) => kind)).toEqual(['deadlock'])
-    expect(formatFinding(findings[0])).toContain('spins in a loop that nothing ends')
+    expect(formatFinding(findings[0])).toContain('spins in a loop that no other agent can end')
   })
 
-  it('is not counted as a wait: the epoch stays', async () => {
+  it('is not counted as a wait: the wait epoch does not advance', async () => {
     const seen = kernel('seen', { out: tensor(u32, 1), ready: flags() }, (t, { out, ready }) => {
       t.store(out.at([0]), t.epoch(ready, 'wait'))
       t.if(t.reached(ready), () => t.store(out.at([1]), 1))
@@ -175,7 +178,7 @@ describe('a look at a flag', () => {
 })
 
 describe('flags', () => {
-  it('advance by themselves: ten launches without a reset, a rank may run ahead', async () => {
+  it('advance their epochs without a reset: ten launches, and a rank may be a launch ahead', async () => {
     const ranks = 2
     const exchange = kernel(
       'exchange',
@@ -231,7 +234,7 @@ describe('flags', () => {
     expect(new Set(values)).toEqual(new Set([6]))
   })
 
-  it('with lag 1 give credit for the launch before', async () => {
+  it('with lag 1 act as a credit for the previous launch', async () => {
     const send = kernel(
       'send',
       { inbox: tensor(i32, 1), full: flags(), free: flags(), round: scalar(i32) },
@@ -259,12 +262,12 @@ describe('flags', () => {
 })
 
 describe('flags misused', () => {
-  it('are reported when a late signaller takes a later epoch back', async () => {
+  it('are reported when a late signal overwrites a later epoch', async () => {
     const turn = kernel('turn', { go: flags() }, (t, { go }) => t.signal(go.on(2)))
     const listen = kernel('listen', { go: flags() }, (t, { go }) => t.wait(go))
     const { findings } = await findingsOf(3, async (world) => {
       const go = world.flags([], { name: 'go' })
-      // Rank 0 signals the first epoch; rank 1 signals twice, so that its second is epoch 2.
+      // Rank 0 signals epoch 1. Rank 1 signals twice, so its second signal is epoch 2.
       world.launch(turn, { go }, { grid: 1, ranks: [1] })
       world.launch(turn, { go }, { grid: 1, ranks: [1] })
       world.launch(turn, { go }, { grid: 1, ranks: [0] })
@@ -272,10 +275,10 @@ describe('flags misused', () => {
       await world.synchronize()
     })
     expect(findings.map(({ kind }) => kind)).toEqual(['flag-reuse'])
-    expect(findings[0].message).toContain('takes back epoch 2 of go of rank 2')
+    expect(findings[0].message).toContain('overwrites epoch 2 of go of rank 2')
   })
 
-  it('are reported when launches that run at once share a side of a set, and keep their epoch when they do not', async () => {
+  it('are reported when concurrent launches share one side of a set, and keep their epoch when they do not', async () => {
     const twice = kernel('twice', { go: flags(), seen: tensor(u32, 1) }, (t, { go, seen }) => {
       t.store(seen.at([0]), t.epoch(go))
       t.signal(go)
@@ -295,7 +298,7 @@ describe('flags misused', () => {
     for (const value of await everywhere(1, run(false))) expect(value).toEqual([1, 1, 1, 1])
   })
 
-  it('end a run for good, whatever the host program catches', async () => {
+  it('end a run for good, even if the host program catches the error', async () => {
     const stuck = kernel('stuck', { go: flags() }, (t, { go }) => t.wait(go))
     const { findings } = await findingsOf(1, async (world) => {
       world.launch(stuck, { go: world.flags() }, { grid: 1 })
@@ -319,7 +322,7 @@ describe('arguments', () => {
 })
 
 describe('roles', () => {
-  it('hand tiles over a ring of barriers, and meet', async () => {
+  it('pass tiles through a ring of barriers, and synchronise', async () => {
     const ring = kernel(
       'ring',
       { x: tensor(f32, 1), out: tensor(f32, 1) },
@@ -454,11 +457,11 @@ describe('loops that poll', () => {
       return (await world.read(out, 1))[0]
     }
 
-  it('end when the value comes', async () => {
+  it('end when the value arrives', async () => {
     expect(new Set(await everywhere(2, run(true)))).toEqual(new Set([42]))
   })
 
-  it('are a deadlock when it never comes', async () => {
+  it('are a deadlock when the value never arrives', async () => {
     const { findings } = await findingsOf(2, run(false))
     expect(findings.map((finding) => finding.kind)).toEqual(['deadlock'])
     expect(findings[0].parties[0].what).toContain('spins')
@@ -495,7 +498,7 @@ describe('reports', () => {
       'rank 0, program 0 waits for flag ready[2] of rank 0: it is 0, wanted 1',
       'rank 1, program 0 waits for flag ready[2] of rank 0: it is 0, wanted 1',
     ])
-    expect(findings[0].message).toBe('2 agents wait for what will not come; no launched kernel signals ready')
+    expect(findings[0].message).toBe('2 agents wait for events that cannot occur any more; no launched kernel signals ready')
   })
 
   it('name who could have signalled the flag of a deadlock, and what became of them', async () => {
@@ -512,7 +515,7 @@ describe('reports', () => {
       await world.synchronize()
     })
     expect(findings).toHaveLength(1)
-    expect(findings[0].message).toBe('2 agents wait for what will not come')
+    expect(findings[0].message).toBe('2 agents wait for events that cannot occur any more')
     const signals = findings[0].parties.slice(2)
     expect(signals.map(({ who, what }) => `${who} ${what}`)).toEqual([
       'rank 0 could signal ready: signal has ended',

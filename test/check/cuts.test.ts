@@ -1,4 +1,6 @@
-/** A search or a run that ends early says so: "complete" means that every schedule within the bound was seen. */
+/**
+ * A search or a run that ends early reports it. "Complete" means that every schedule within the bound was explored.
+ */
 import { describe, expect, it } from 'vitest'
 import { i32, kernel, tensor, u32 } from '../../src/index.ts'
 import { explore } from '../../src/targets/check/explore.ts'
@@ -6,8 +8,8 @@ import { formatFinding } from '../../src/targets/check/findings.ts'
 import { scenario, type Scenario } from '../../src/world/world.ts'
 
 /**
- * Rank 0 adds to a counter `turns` times and then stores; rank 1 stores if it finds the counter complete. The two stores race
- * if rank 1 runs after rank 0, which takes no preemption.
+ * Rank 0 adds to a counter `turns` times and then stores. Rank 1 stores if it finds the counter complete. The two
+ * stores race if rank 1 runs after rank 0, which needs no preemption.
  */
 function lateRace(turns: number): Scenario {
   const late = kernel('late', { count: tensor(i32, 1), cell: tensor(i32, 1) }, (t, { count, cell }) => {
@@ -39,7 +41,7 @@ describe('a rank that makes 1,000 atomic additions first', () => {
   })
 })
 
-/** Both ranks count up together until the sum reaches the goal: a loop that has an effect in every turn. */
+/** Both ranks increment one counter until it reaches the goal. Every iteration of the loop has an effect. */
 function countedTogether(goal: number): Scenario {
   const together = kernel('together', { count: tensor(i32, 1) }, (t, { count }) => {
     t.while(
@@ -63,7 +65,7 @@ describe('an exploration', () => {
     expect([clean.findings, clean.complete, clean.cuts]).toEqual([[], true, []])
   })
 
-  it('is incomplete where an agent in an endless loop had to let the others move', async () => {
+  it('is incomplete if an agent in an unbounded loop was forced to yield', async () => {
     const { findings, complete, cuts } = await explore(countedTogether(1000), {
       ranks: 2,
       preemptions: 0,
@@ -79,7 +81,7 @@ describe('an exploration', () => {
     expect([complete, cuts]).toEqual([false, ['limit']])
   })
 
-  it('is incomplete where a run had more scheduling points than it may have, and that is no finding', async () => {
+  it('is incomplete, without a finding, if a run exceeded its limit of scheduling points', async () => {
     const busy = kernel('busy', { count: tensor(u32, 1) }, (t, { count }) => {
       t.for(3000, () => void t.atomic.add(count.on(0).at([0]), 1))
     })
@@ -95,12 +97,12 @@ describe('an exploration', () => {
       })
       expect(findings.map(formatFinding)).toEqual([])
       expect([complete, cuts]).toEqual([false, ['steps']])
-      // Runs that are all cut show nothing new.
+      // If every run is cut, further runs show nothing new.
       expect(schedules).toBeLessThan(20)
     }
   })
 
-  it('reports ranks that never stop changing what the other waits for', async () => {
+  it('reports a livelock of ranks that keep changing the value that the other rank waits for', async () => {
     const swap = kernel('swap', { cell: tensor(i32, 1) }, (t, { cell }) => {
       t.while(
         t.constant(i32, 0),

@@ -1,4 +1,4 @@
-/** What a search calls exhaustive has been searched: outcomes that need few preemptions, or none, are found. */
+/** A search that calls itself exhaustive must find every outcome that needs few preemptions, or none. */
 import { describe, expect, it } from 'vitest'
 import { f32, flags, i32, kernel, tensor, u32 } from '../../src/index.ts'
 import { explore, type ExploreOptions } from '../../src/targets/check/explore.ts'
@@ -35,7 +35,7 @@ describe('a flag that is signalled with an order and without', () => {
     )
   })
 
-  it('may be heard from the signal that releases nothing', async () => {
+  it('may be observed through the signal that releases nothing', async () => {
     const found = await verdict(2, async (world) => {
       world.launch(mixed, { x: world.zeros(f32, [2]), f: world.flags() }, { grid: 1 })
       await world.synchronize()
@@ -70,12 +70,12 @@ describe('arrivals of several roles at a barrier', () => {
     await world.synchronize()
   }
 
-  it('come in any order: one role may complete the phase alone', async () => {
+  it('are unordered: one role may complete the phase alone', async () => {
     expect((await verdict(1, run(true))).kinds).not.toEqual([])
     expect((await verdict(1, run(true), { schedules: 200 })).kinds).not.toEqual([])
   })
 
-  it('make no difference where each arrives once', async () => {
+  it('need no reordering if each role arrives once', async () => {
     expect(await verdict(1, run(false))).toMatchObject({ kinds: [], complete: true })
   })
 })
@@ -89,7 +89,7 @@ describe('lanes of one atomic', () => {
     t.atomic.add(c.on(0).at([t.arange(4).div(2)]), 1)
   })
 
-  it('are taken in their order, so a search that could tell is incomplete', async () => {
+  it('run in one order only, so a search in which the order is observable is incomplete', async () => {
     const found = await verdict(2, async (world) => {
       world.launch(swap, { c: world.zeros(i32, [2]), y: world.zeros(i32, [2]) }, { grid: 1 })
       await world.synchronize()
@@ -97,7 +97,7 @@ describe('lanes of one atomic', () => {
     expect(found).toMatchObject({ kinds: [], complete: false, cuts: ['lanes'] })
   })
 
-  it('make no difference where they add and nobody looks', async () => {
+  it('make no difference if they add and the results are unused', async () => {
     const found = await verdict(2, async (world) => {
       world.launch(add, { c: world.zeros(i32, [2]) }, { grid: 1 })
       await world.synchronize()
@@ -137,7 +137,7 @@ describe('a loop that polls two words', () => {
     },
   )
 
-  it('may see one of them new and the other one old', async () => {
+  it('may read a new value of one word and an old value of the other', async () => {
     const { kinds, values } = await verdict(
       2,
       async (world) => {
@@ -161,7 +161,7 @@ describe('an epoch that is read while another launch advances it', () => {
     t.store(y.at([0]), t.epoch(f, 'wait')),
   )
 
-  it('is reported, as it depends on which launch comes first', async () => {
+  it('is reported, because its value depends on which launch runs first', async () => {
     const run = (ordered: boolean) => async (world: World) => {
       const [first, second] = [world.stream(), world.stream()]
       const f = world.flags([], { name: 'f' })
@@ -197,7 +197,7 @@ describe('a word of the host', () => {
     expect((await verdict(1, run('block', false))).kinds).toEqual(['scope-race'])
   })
 
-  it('holds something before the host writes it', async () => {
+  it('must be initialised before the host writes it', async () => {
     expect((await verdict(1, run('system', true))).kinds).toEqual(['uninitialised'])
   })
 })
@@ -208,7 +208,7 @@ describe('gathered rows', () => {
       t.copy(x.rows(t.arange(4).add(1)).tile(column, 8), y.tile([0, 0], [4, 8])),
     )
 
-  it.each([-1, 1, 5])('of column tile %i, which lies outside, are reported', async (column) => {
+  it.each([-1, 1, 5])('of column tile %i, which is outside the tensor, are reported', async (column) => {
     const found = await verdict(1, async (world) => {
       world.launch(gather(column), { x: world.zeros(f32, [8, 8]), y: world.zeros(f32, [8, 8]) }, { grid: 1 })
       await world.synchronize()
@@ -229,7 +229,7 @@ describe('a scenario that catches what ends its run', () => {
     }
   }
 
-  it('is not blamed for it', async () => {
+  it('is not reported as wrong', async () => {
     const counting = wrapping((world) => world.launch(count, { x: world.zeros(i32, [1]) }, { grid: 1 }))
     expect(await verdict(3, counting)).toMatchObject({ kinds: [], complete: true })
     const waiting = wrapping((world) => world.launch(stuck, { f: world.flags() }, { grid: 1 }))
@@ -237,8 +237,8 @@ describe('a scenario that catches what ends its run', () => {
   })
 })
 
-describe('what two launches that may run at once share', () => {
-  it('is named with the lines of both, each flag set for itself', async () => {
+describe('a flag set shared by two concurrent launches', () => {
+  it('is reported with the lines of both launches, once per flag set', async () => {
     const both = kernel('both', { f: flags(), g: flags() }, (t, { f, g }) => {
       t.signal(f)
       t.signal(g)

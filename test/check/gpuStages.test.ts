@@ -1,6 +1,6 @@
 /**
- * Kernels in their last stage for a GPU under the checker: what engines access, words that carry epochs, and what becomes of a kernel
- * from which one of the inserted ops is taken away.
+ * Runs kernels in their last IR stage for a GPU in the checker: accesses by asynchronous engines, flag-in-data words,
+ * and kernels from which one inserted op was removed.
  */
 import { describe, expect, it } from 'vitest'
 import { f16, f32, flags, kernel, scenario, tensor, type Scenario } from 'arke'
@@ -18,7 +18,7 @@ import { irStageNames } from '../../src/targets/stages.ts'
 type Change = (ir: KernelIR) => KernelIR
 const same: Change = (ir) => ir
 
-/** The same kernel without its n-th op of a kind, or without all of them. */
+/** The same kernel without its n-th op of a kind, or without all ops of that kind. */
 const without =
   (op: OpName, nth?: number): Change =>
   (ir) => {
@@ -38,7 +38,7 @@ async function kinds(subject: Scenario, change: Change = same, stage = 'order'):
 
 const ops = (subject: KernelIR): string[] => [...walk(subject.body)].map(({ op }) => op)
 
-/** A product by the matrix unit of a tile that threads have filled. */
+/** A matrix-unit product of a tile that threads have filled. */
 const staged = kernel('staged', { x: tensor(f16, 2), y: tensor(f32, 2) }, (t, { x, y }) => {
   const tile = t.shared(f16, [64, 64])
   t.store(tile, t.load(x.tile([0, 0], [64, 64])))
@@ -51,7 +51,7 @@ const product = scenario('product', { ranks: 1 }, async (world) => {
   await world.read(y, 0)
 })
 
-/** What the copy engine has stored on another rank, behind a flag, for the copy engine there. */
+/** The TMA stores a tile on another rank and signals a flag. The TMA of that rank reads the tile. */
 const sent = kernel(
   'sent',
   { x: tensor(f16, 2), inbox: tensor(f16, 2), y: tensor(f32, 2), told: flags() },
@@ -71,7 +71,7 @@ const sent = kernel(
   },
 )
 
-/** As `sent`, by threads: single numbers do not suit the copy engine. */
+/** Like `sent`, but threads store the data, because the TMA cannot copy single numbers. */
 const written = kernel(
   'written',
   { inbox: tensor(f16, 2), y: tensor(f32, 2), told: flags() },
@@ -101,7 +101,7 @@ const filled = scenario('filled', { ranks: 2 }, async (world) => {
   await world.read(y, 0)
 })
 
-/** Tiles that threads read, each before the engine fills its buffer again. */
+/** Threads read each tile before the TMA refills its buffer. */
 const read = kernel('read', { x: tensor(f32, 2), y: tensor(f32, 2) }, (t, { x, y }) => {
   const tile = t.shared(f32, [16, 16])
   const sum = t.pipeline(
@@ -122,7 +122,7 @@ const refilled = scenario('refilled', { ranks: 1 }, async (world) => {
   await world.read(y, 0)
 })
 
-/** The largest number of each row, to all ranks, whose sums they compute; words carry the flags' epochs. */
+/** Sends the maximum of each row to all ranks, which sum the maxima. Flag-in-data words replace the flags. */
 const carrying = kernel(
   'carrying',
   { x: tensor(f32, 2), inbox: tensor(f32, 3, { carries: 'told' }), y: tensor(f32, 1), told: flags(1) },
@@ -157,11 +157,11 @@ describe('engines', () => {
     for (const stage of irStageNames('cuda')) expect(await kinds(subject, same, stage), stage).toEqual([])
   })
 
-  it('need a fence before they read what threads stored in shared memory', async () => {
+  it('need a fence before they read data that threads stored in shared memory', async () => {
     expect(await kinds(product, without('fence.async'))).toEqual(['race'])
   })
 
-  it('need a fence before they read what threads stored in a tensor', async () => {
+  it('need a fence before they read data that threads stored in a tensor', async () => {
     const fences = 4
     const found = await Promise.all(
       Array.from({ length: fences }, (_, nth) => kinds(filled, without('fence.async', nth))),
@@ -169,20 +169,20 @@ describe('engines', () => {
     expect(found).toContainEqual(['race'])
   })
 
-  it('need a fence before they fill what threads have read', async () => {
+  it('need a fence before they overwrite data that threads have read', async () => {
     expect(await kinds(refilled, without('fence.async'))).toEqual(['race'])
   })
 
-  it('must have stored before a flag says so', async () => {
+  it('must have completed a store before its flag is signalled', async () => {
     expect(await kinds(exchanged, without('drain'))).toEqual(['race'])
   })
 })
 
-describe('words that carry epochs', () => {
+describe('flag-in-data words', () => {
   const shapes = { x: [16, 16], y: [16], inbox: [2, 2, 16] }
   const staged = atStage(carrying.record({ world: 2 }), 'order', specialise(usualWorld, shapes))
 
-  it('are ops of the stage', () => {
+  it('become ops in this stage', () => {
     expect(ops(staged)).toEqual(expect.arrayContaining(['words.post', 'until', 'words.take']))
     expect(ops(staged)).not.toContain('wait')
     expect(print(staged)).toContain('words.post')
@@ -192,11 +192,11 @@ describe('words that carry epochs', () => {
     for (const stage of irStageNames('cuda')) expect(await kinds(words, same, stage), stage).toEqual([])
   })
 
-  it('are missed where they were not sent', async () => {
+  it('cause a deadlock if they were not sent', async () => {
     expect(await kinds(words, without('words.post'))).toEqual(['deadlock'])
   })
 
-  it('keep all but two bits of a number, and numbers that are none', () => {
+  it('keep all but two bits of a number, and preserve NaN and infinities', () => {
     const bits = new DataView(new ArrayBuffer(4))
     for (const x of [0, 1, -1, 0.1, 3e38, 1e-40, -0, Infinity, -Infinity, NaN])
       for (const epoch of [1, 2, 3, 4]) {

@@ -1,4 +1,7 @@
-/** Conflicts inside one operation: its lanes act at once, so what two of them do to one element has no order. */
+/**
+ * Conflicts inside one operation: its lanes act concurrently, so two accesses of one element by different lanes have
+ * no order.
+ */
 import { describe, expect, it } from 'vitest'
 import { f32, i32, kernel, tensor, type Arguments, type Program } from '../../src/index.ts'
 import { explore } from '../../src/targets/check/explore.ts'
@@ -40,11 +43,11 @@ describe('a store', () => {
     expect(found.parties).toHaveLength(1)
   })
 
-  it('of the same value to one element is none', async () => {
+  it('of the same value to one element is not reported', async () => {
     expect(await findings((t, { x }) => t.store(x.at([t.arange(8).div(2)]), t.arange(8).div(2)))).toEqual([])
   })
 
-  it('is judged by the lanes that take part', async () => {
+  it('is checked only for lanes that are not masked out', async () => {
     expect(
       await findings((t, { x }) => {
         const lane = t.arange(8)
@@ -53,7 +56,7 @@ describe('a store', () => {
     ).toEqual([])
   })
 
-  it('to gathered rows is reported where two rows are one', async () => {
+  it('to gathered rows is reported if two indices are equal', async () => {
     const found = await findings((t, { y }) => {
       const tile = t.load(y.tile([0, 0], [4, 8]))
       t.store(y.rows(t.arange(4).div(2)).tile(0, 8), tile)
@@ -61,7 +64,7 @@ describe('a store', () => {
     expect(found.map(({ kind }) => kind)).toEqual(['race'])
   })
 
-  it('is none where atomics add to one element', async () => {
+  it('is not reported if atomics add to one element', async () => {
     expect(await findings((t, { x }) => void t.atomic.add(x.at([t.arange(8).div(2)]), t.arange(8)))).toEqual(
       [],
     )
@@ -78,7 +81,7 @@ describe('a copy', () => {
     expect(found.message).toContain('the source and the target of this copy overlap: x[1] of rank 0')
   })
 
-  it('in shared memory, too', async () => {
+  it('whose source and target overlap in shared memory is reported, too', async () => {
     const found = await findings((t, { y }) => {
       const tile = t.shared(f32, [4, 4])
       t.copy(y.tile([0, 0], [4, 4]), tile)
@@ -87,7 +90,7 @@ describe('a copy', () => {
     expect(found.map(({ kind }) => kind)).toEqual(['race'])
   })
 
-  it('of parts that do not overlap is none, nor one of places onto themselves', async () => {
+  it('without overlap, or of elements onto themselves, is not reported', async () => {
     expect(
       await findings((t, { x, y }) => {
         t.copy(x.tile([0], [8]), x.tile([1], [8]))

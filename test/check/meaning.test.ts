@@ -1,4 +1,4 @@
-/** Right kernels, run by the checker on recorded and on lowered IR, give what plain TypeScript gives. */
+/** Correct kernels give the same results in the checker, on recorded and on lowered IR, as plain TypeScript. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { f32, i32, kernel, tensor, u32, type Fragment, type Program } from '../../src/index.ts'
@@ -6,7 +6,7 @@ import type { DType, StorageDType } from '../../src/ir/dtype.ts'
 import { explore } from '../../src/targets/check/explore.ts'
 import { scenario, type World } from '../../src/world/world.ts'
 
-/** Run a host program once on each stage and return what it returned; any finding fails the test. */
+/** Runs a host program once per IR stage and returns its result. Any finding fails the test. */
 export async function onBothStages(
   ranks: number,
   run: (world: World) => Promise<unknown>,
@@ -24,7 +24,7 @@ export async function onBothStages(
   return values
 }
 
-/** An expression over two inputs, as data. */
+/** An expression over two inputs, represented as data. */
 type Expression =
   | { readonly op: 'x' | 'y' }
   | { readonly op: 'constant'; readonly value: number }
@@ -52,7 +52,7 @@ const { expression } = fc.letrec<{ expression: Expression }>((tie) => ({
   ) as fc.Arbitrary<Expression>,
 }))
 
-/** The expression is recorded as if it were f32; the dtype of the inputs decides. */
+/** Records the expression as if it were f32. The dtype of the inputs decides the actual dtype. */
 type Numbers = Fragment<'f32', 2>
 
 function record(t: Program, dtype: 'f32' | 'i32', e: Expression, x: Numbers, y: Numbers): Fragment<'f32', 2> {
@@ -75,7 +75,7 @@ function record(t: Program, dtype: 'f32' | 'i32', e: Expression, x: Numbers, y: 
   }
 }
 
-/** The same in numbers, with arithmetic written out for each dtype. */
+/** Evaluates the expression on numbers, with the arithmetic of each dtype written out. */
 function compute(dtype: 'f32' | 'i32', e: Expression, x: number, y: number): number {
   const wrap = dtype === 'f32' ? Math.fround : (value: number) => value | 0
   const go = (inner: Expression): number => compute(dtype, inner, x, y)
@@ -234,7 +234,7 @@ describe('atomics', () => {
     },
   )
 
-  it('xchg and cas hand a token to exactly one', async () => {
+  it('xchg and cas give a token to exactly one program', async () => {
     const ranks = 4
     const grab = kernel('grab', { token: tensor(u32, 1), won: tensor(u32, 2) }, (t, { token, won }) => {
       t.store(won.at([0, 0]), t.atomic.xchg(token.on(0).at([0]), 0))
@@ -260,7 +260,7 @@ describe('atomics', () => {
     for (const { value } of results) expect(value).toEqual({ exchanged: 1, swapped: 1, final: 100 })
   })
 
-  it('take part only where the mask is on', async () => {
+  it('act only on lanes where the mask is true', async () => {
     const update = kernel('update', { cells: tensor(i32, 1) }, (t, { cells }) => {
       const i = t.arange(8)
       t.atomic.add(cells.on(0).at([i]), i, { mask: i.mod(2).eq(0) })
@@ -270,7 +270,7 @@ describe('atomics', () => {
       world.launch(update, { cells }, { grid: 1 })
       return [...(await world.read(cells, 0))]
     }
-    // Index 7 lies outside, but its lane is off.
+    // Index 7 is outside the tensor, but its lane is masked out.
     expect(await onBothStages(3, run)).toEqual([
       [0, 0, 6, 0, 12, 0, 18],
       [0, 0, 6, 0, 12, 0, 18],
@@ -324,5 +324,5 @@ describe('masks', () => {
   })
 })
 
-/** Keeps the list of dtypes above honest. */
+/** Makes the type checker verify that the list of dtypes above is complete. */
 export type Covered = Exclude<DType, 'bool'>

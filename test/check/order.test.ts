@@ -1,4 +1,4 @@
-/** The most programs that run at once, against trying all sets of launches. */
+/** Compares the largest number of concurrent programs with a brute-force search over all sets of launches. */
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { mostAtOnce, withPredecessors, type Ordered } from '../../src/targets/check/order.ts'
@@ -7,7 +7,7 @@ interface Drawn extends Ordered {
   readonly programs: number
 }
 
-/** Each launch follows the last one of its stream, and some of those before it. */
+/** Each launch follows the previous launch of its stream, and some earlier launches of other streams. */
 const launches = fc
   .array(
     fc.record({ stream: fc.nat(3), programs: fc.integer({ min: 1, max: 9 }), events: fc.array(fc.nat(9)) }),
@@ -25,7 +25,7 @@ const launches = fc
     return made
   })
 
-it('is that of the largest set of launches of which none follows another', () => {
+it('the maximum is that of the largest set of mutually unordered launches', () => {
   fc.assert(
     fc.property(launches, (all) => {
       let most = 0
@@ -45,7 +45,7 @@ it('is that of the largest set of launches of which none follows another', () =>
   )
 })
 
-it('is found at once among many launches of many streams', () => {
+it('the maximum is found quickly among many launches of many streams', () => {
   const all: Drawn[] = []
   for (let i = 0; i < 400; i++)
     all.push({ stream: i % 8, programs: 1 + (i % 5), after: i >= 8 ? [all[i - 8]] : [] })

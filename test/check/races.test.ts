@@ -1,7 +1,8 @@
 /**
- * Random programs of writes, reads, signals and waits, whose happens-before order can be computed beforehand: each flag is
- * signalled once, so the order does not depend on the schedule. The checker must report a race exactly where this independent
- * computation finds one, at a pair of accesses that it finds unordered, and right results everywhere else.
+ * Random programs of writes, reads, signals and waits, whose happens-before order is known in advance. Each flag is
+ * signalled once, so the order does not depend on the schedule. The checker must report a race exactly if this
+ * independent computation finds one, and must name two accesses that it finds unordered. All other programs must give
+ * correct results.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -14,7 +15,7 @@ type Scope = 'device' | 'system'
 interface Step {
   readonly agent: number
   readonly kind: 'write' | 'read' | 'signal' | 'wait'
-  /** A location, or a flag. */
+  /** The index of a location or of a flag. */
   readonly what: number
   readonly scope: Scope
 }
@@ -25,7 +26,7 @@ interface RandomProgram {
 
 const locations = 3
 
-/** In the order of the steps nothing blocks: a wait comes after the signal of its flag. */
+/** Generates steps that cannot block in the generated order, because each wait comes after the signal of its flag. */
 const randomProgram: fc.Arbitrary<RandomProgram> = fc
   .record({
     layout: fc.constantFrom([0, 1], [0, 0], [0, 1, 2], [0, 0, 1], [0, 1, 1, 2]),
@@ -55,7 +56,7 @@ interface Verdict {
   readonly scopeRace: boolean
 }
 
-/** Program order and signal-to-wait edges, closed transitively. */
+/** The transitive closure of program order and signal-to-wait edges. */
 function orderOf({ agents, steps }: RandomProgram): { before: boolean[][]; scopeRace: boolean } {
   const n = steps.length
   const before = Array.from({ length: n }, () => new Array<boolean>(n).fill(false))
@@ -150,7 +151,7 @@ async function check(program: RandomProgram): Promise<Verdict & { finals: unknow
 }
 
 describe('random programs of writes, reads, signals and waits', () => {
-  it('race exactly where happens-before leaves two accesses unordered', async () => {
+  it('race exactly if happens-before leaves two accesses unordered', async () => {
     const seen = { race: 0, scopeRace: 0, clean: 0 }
     await fc.assert(
       fc.asyncProperty(randomProgram, async (program) => {
@@ -169,7 +170,7 @@ describe('random programs of writes, reads, signals and waits', () => {
       }),
       { numRuns: 400, seed: 20 },
     )
-    // The generator must not drift into a corner where only one verdict occurs.
+    // The generator must produce both verdicts.
     expect(Math.min(seen.race, seen.scopeRace, seen.clean)).toBeGreaterThan(5)
   })
 

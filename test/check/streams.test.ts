@@ -1,4 +1,4 @@
-/** What streams, events and the host's waits order, and what they do not. */
+/** The orders that streams, events and the host's waits establish, and those that they do not. */
 import { describe, expect, it } from 'vitest'
 import { flags, i32, kernel, tensor } from '../../src/index.ts'
 import { explore } from '../../src/targets/check/explore.ts'
@@ -28,7 +28,10 @@ async function findings(run: (world: World) => Promise<unknown>, residency?: num
 const streams = (world: World, count: number): Stream[] => Array.from({ length: count }, () => world.stream())
 
 describe('events', () => {
-  /** `add` on the third stream reads what the first two write; it waits for the events of those that `waits` names. */
+  /**
+   * `add` on the third stream reads what the first two streams write. It waits for the events of the streams in
+   * `waits`.
+   */
   const joined = (waits: readonly number[]) => async (world: World) => {
     const [first, second, third] = streams(world, 3)
     const x = world.zeros(i32, [1], { name: 'x' })
@@ -41,14 +44,14 @@ describe('events', () => {
     expect([...(await world.read(y, 0))]).toEqual([14])
   }
 
-  it('add up: a stream that waits for two follows both', async () => {
+  it('accumulate: a stream that waits for two events follows both', async () => {
     expect(await findings(joined([0, 1]))).toEqual([])
     expect(await findings(joined([1, 0]))).toEqual([])
     expect(await findings(joined([0]))).toEqual(['race'])
     expect(await findings(joined([1]))).toEqual(['race'])
   })
 
-  it('pass on what their stream waited for, also where nothing was launched there', async () => {
+  it('include the events that their stream waited for, even if nothing was launched there', async () => {
     const relayed = (relay: boolean) => async (world: World) => {
       const [first, second, third] = streams(world, 3)
       const x = world.zeros(i32, [1])
@@ -62,7 +65,7 @@ describe('events', () => {
     expect(await findings(relayed(false))).toEqual(['race'])
   })
 
-  it('order what is launched after the wait, and nothing before it', async () => {
+  it('order launches after the wait, and none before it', async () => {
     const run = async (world: World): Promise<void> => {
       const [first, second] = streams(world, 2)
       const x = world.zeros(i32, [1])
@@ -87,17 +90,17 @@ describe('the host', () => {
       await world.synchronize()
     }
 
-  it('knows of the stream that it waited for', async () => {
+  it('is ordered after the stream that it waited for', async () => {
     expect(await findings(waited((first) => first.synchronize()))).toEqual([])
     expect(await findings(waited((first) => first.record().synchronize()))).toEqual([])
   })
 
-  it('knows nothing of other streams', async () => {
+  it('is not ordered after other streams', async () => {
     expect(await findings(waited((_, second) => second.synchronize()))).toEqual(['race'])
     expect(await findings(waited((_, second) => second.record().synchronize()))).toEqual(['race'])
   })
 
-  it('knows nothing of what was launched after the event that it waited for', async () => {
+  it('is not ordered after launches that follow the event that it waited for', async () => {
     const run = async (world: World): Promise<void> => {
       const [first, second] = streams(world, 2)
       const [x, y] = [world.zeros(i32, [1]), world.zeros(i32, [1])]
@@ -124,7 +127,7 @@ describe('the host', () => {
     expect(await findings(run)).toEqual([])
   })
 
-  it('is in a deadlock if the stream that it waits for waits for what it launches later', async () => {
+  it('deadlocks if the stream that it waits for waits for a later launch', async () => {
     const run = async (world: World): Promise<void> => {
       const [first, second] = streams(world, 2)
       const go = world.flags()
@@ -136,7 +139,7 @@ describe('the host', () => {
   })
 })
 
-/** `both` on each of three streams with the same flags; `order` says which waits for the launch on which. */
+/** Launches `both` on each of three streams with the same flags. `order` lists which launch waits for which. */
 const chained =
   (order: readonly (readonly [waiter: number, signaller: number])[], sameFlags: boolean) =>
   async (world: World): Promise<void> => {
@@ -176,7 +179,7 @@ describe('launches that events order', () => {
     ).toEqual(['flag-reuse'])
   })
 
-  it('need not run at once', async () => {
+  it('need not be resident at the same time', async () => {
     expect(
       await findings(
         chained(
@@ -189,14 +192,14 @@ describe('launches that events order', () => {
         1,
       ),
     ).toEqual([])
-    // Two of them follow each other, so that two run at once at most.
+    // Two of the launches are ordered, so at most two run at the same time.
     expect(await findings(chained([[1, 0]], false), 2)).toEqual([])
     expect(await findings(chained([[1, 0]], false), 1)).toEqual(['residency'])
     expect(await findings(chained([], false), 2)).toEqual(['residency'])
     expect(await findings(chained([], false), 3)).toEqual([])
   })
 
-  it('are not taken for ended because the host waited for another stream', async () => {
+  it('are not assumed to have ended because the host waited for another stream', async () => {
     const run = async (world: World): Promise<void> => {
       const [first, second] = streams(world, 2)
       const go = world.flags()

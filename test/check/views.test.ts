@@ -1,4 +1,4 @@
-/** A view that leaves its tensor or world is a mistake where it is used, not where it is made. */
+/** A view that exceeds its tensor or world is reported where it is used, not where it is made. */
 import { describe, expect, it } from 'vitest'
 import { bf16, f32, flags, i32, kernel, tensor, u32, type Arguments, type Program } from '../../src/index.ts'
 import { explore } from '../../src/targets/check/explore.ts'
@@ -19,7 +19,7 @@ async function findings(body: Body): Promise<readonly Finding[]> {
   return (await explore(run, { ranks: 2, preemptions: 0 })).findings
 }
 
-/** Each makes a view that is wrong on rank 0 or on both, and gives it to `use` where it may be used. */
+/** Each case makes a view that is wrong on rank 0 or on both ranks, and passes it to `use` where it may be used. */
 const wrong: Record<string, readonly [message: string, body: (use: boolean) => Body]> = {
   'a rank that is not there': [
     'there is no rank -1 in a world of 2',
@@ -38,7 +38,7 @@ const wrong: Record<string, readonly [message: string, body: (use: boolean) => B
       },
   ],
   'a tile outside': [
-    'tile [2, 0] of 4 x 4 lies wholly outside x, which is 8 x 8',
+    'tile [2, 0] of 4 x 4 is wholly outside x, which is 8 x 8',
     (use) =>
       (t, { x, v }) => {
         const next = x.tile([t.rank.mul(2), 0], [4, 4])
@@ -46,7 +46,7 @@ const wrong: Record<string, readonly [message: string, body: (use: boolean) => B
       },
   ],
   'a slice outside': [
-    'the slice [6, 12) of axis 0 of x leaves its extent 8',
+    'the slice [6, 12) of axis 0 of x exceeds its extent 8',
     (use) =>
       (t, { x, v }) => {
         const part = x.slice(0, t.rank.mul(6), 6).tile([0, 0], [2, 2])
@@ -62,7 +62,7 @@ const wrong: Record<string, readonly [message: string, body: (use: boolean) => B
       },
   ],
   'a plane outside': [
-    'index 5 is outside the 2 of shared tile',
+    'index 5 is outside shared tile, which has extent 2',
     (use) =>
       (t, { x }) => {
         const ring = t.shared(f32, [2, 4, 4])
@@ -73,7 +73,7 @@ const wrong: Record<string, readonly [message: string, body: (use: boolean) => B
 }
 
 describe.each(Object.entries(wrong))('%s', (_, [message, body]) => {
-  it('is none if it is never used', async () => {
+  it('is not reported if it is never used', async () => {
     expect((await findings(body(false))).map(formatFinding)).toEqual([])
   })
 
@@ -86,7 +86,7 @@ describe.each(Object.entries(wrong))('%s', (_, [message, body]) => {
   })
 })
 
-it('is none where a mask leaves all lanes out', async () => {
+it('a wrong view is not reported if a mask excludes all lanes', async () => {
   const body: Body = (t, { v }) => {
     const left = v.on(t.rank.sub(1)).at([t.arange(4)])
     t.store(left, t.arange(4).to(f32), { mask: t.arange(4).lt(t.rank.mul(4)) })
@@ -132,7 +132,7 @@ describe('a word that the host writes while a kernel polls it', () => {
       return [...kinds]
     }
 
-  it('is no race, and what the host wrote before it may be read', async () => {
+  it('does not race, and earlier writes of the host may be read', async () => {
     const run = polled('acquire', (_, write) => {
       write.data()
       write.go()

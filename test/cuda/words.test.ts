@@ -177,9 +177,11 @@ describe('words that carry epochs', () => {
   })
 
   it('are of f32 alone, and of flags that there are', () => {
-    expect(() => tensor(bf16, 2, { carries: 'arrived' })).toThrow('words of bf16 cannot carry epochs')
+    expect(() => tensor(bf16, 2, { carries: 'arrived' })).toThrow('must have dtype f32, not bf16')
     const wrong = kernel('wrong', { x: tensor(f32, 1, { carries: 'y' }), y: tensor(i32, 1) }, () => {})
-    expect(() => wrong.record({ world: 1 })).toThrow('x carries y, which are no flags of one arrival')
+    expect(() => wrong.record({ world: 1 })).toThrow(
+      'x carries y, which must be a flags parameter with one arrival',
+    )
   })
 })
 

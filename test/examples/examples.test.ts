@@ -1,4 +1,7 @@
-/** Every example runs when started by itself and on real threads, and is clean under all schedules of the search and many random ones. */
+/**
+ * Every example runs when it is started directly and on real threads. The search and many random schedules give no
+ * finding.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { explore, formatFinding, openWorld, type Kernel, type Meta, type Scenario } from 'arke'
@@ -9,7 +12,7 @@ import { long } from '../long.ts'
 
 const folder = join(root, 'examples')
 
-/** What each prints when it is started, in part: worked out by hand. */
+/** Parts of the expected output of each example, worked out by hand. */
 const says: Readonly<Record<string, readonly string[]>> = {
   '00-load.ts': ['rank 0 loaded 101 from rank 1', 'rank 3 loaded 100 from rank 0'],
   '01-store.ts': ['rank 0 found 1 in its inbox', 'rank 2 found 1 in its inbox'],
@@ -52,7 +55,7 @@ describe.each(files)('%s', (file) => {
         for (let time = 0; time < 5; time++) {
           const world = await openWorld({ target: 'wasm', ranks, workers: scenario.residency })
           try {
-            // It compares what it reads with what it should be.
+            // Each scenario compares the values it reads with the expected values.
             await scenario.run(world)
           } finally {
             await world.close()
@@ -92,7 +95,7 @@ describe.each(files)('%s', (file) => {
   })
 })
 
-/** Whole operations take longer than one access; the search through their orders is complete all the same. */
+/** The number of random schedules. Runs of examples 08 and later take longer, so they get fewer. */
 const randomSchedules = (file: string): number => (file < '08' ? 1000 : 250)
 
 async function expectClean(scenario: Scenario, schedules: number, preemptions: number): Promise<void> {
@@ -107,8 +110,8 @@ async function expectClean(scenario: Scenario, schedules: number, preemptions: n
     }
 }
 
-describe('what the examples say about other choices is so', () => {
-  /** The finding when every launch has these meta-parameters. */
+describe('claims of the examples about other parameters', () => {
+  /** The finding if every launch has these meta-parameters. */
   async function found(file: string, meta: Meta): Promise<string> {
     const { scenarios } = await loadFile(join(folder, file))
     const { findings } = await explore(
@@ -143,7 +146,7 @@ describe('what the examples say about other choices is so', () => {
   })
 })
 
-it('the broken one is found', async () => {
+it('the mistake in the broken example is found', async () => {
   const { scenarios } = await loadFile(join(folder, 'broken/message-passing.ts'))
   for (const scenario of scenarios) {
     const { findings } = await explore(scenario, { ranks: 2, preemptions: 2 })

@@ -1,6 +1,6 @@
 /**
- * No analysis passes over an op that has no record: it would take it for one without effects. Whoever takes a kernel is an analysis, or
- * is part of one.
+ * Every analysis rejects an op without a record, instead of treating it as an op without effects. Every function that
+ * takes a kernel is an analysis or part of one.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -35,11 +35,11 @@ const sources = ['src/ir', 'src/world', 'src/targets'].flatMap((folder) =>
 )
 const textOf = (path: string): string => readFileSync(resolve(root, path), 'utf8')
 
-// Analyses are registered by the modules that define them.
+// Importing a module registers its analyses.
 const registering = sources.filter((path) => /^export const \w+ = analysis\(/m.test(textOf(path)))
 for (const path of registering) await import(resolve(root, path))
 
-/** Exported functions, and classes, that are given a kernel: which they are, as `file name`. */
+/** The exported functions and classes of a file that take a kernel. */
 function takingKernels(path: string): string[] {
   const file = ts.createSourceFile(path, textOf(path), ts.ScriptTarget.Latest, true)
   const takes = (parameters: readonly ts.ParameterDeclaration[]): boolean =>
@@ -60,7 +60,7 @@ function takingKernels(path: string): string[] {
   })
 }
 
-/** Those that are no analysis of their own, by the analysis that they begin with or belong to. */
+/** Functions that are not analyses themselves, with the analysis that they belong to or call first. */
 const parts: Readonly<Record<string, string>> = {
   'src/ir/traffic.ts traffic': 'traffic',
   'src/ir/traffic.ts totalTraffic': 'traffic',
@@ -100,7 +100,7 @@ const printing = [
 
 const unknown = 'mystery' as OpName
 
-/** The same kernel with a node of an op that nobody has a record of, in each of its blocks in turn. */
+/** Yields the kernel with one node of an unknown op, in each of its blocks in turn. */
 function* withUnknown(ir: KernelIR): Generator<KernelIR> {
   const visit = function* (block: KernelIR['body']): Generator<KernelIR['body']> {
     for (const type of [voidType, valueType('f32', [16, 16])]) {
@@ -122,8 +122,8 @@ describe('analyses', () => {
     expect([...new Set(Object.values(parts))].filter((name) => !analyses.has(name))).toEqual([])
   })
 
-  it('are all that are given a kernel, but for their parts', () => {
-    // Stages begin with others.
+  it('are all functions that take a kernel, except parts of analyses', () => {
+    // The CUDA emitter is one analysis, whose parts take its plan. Stages start with other analyses.
     const given = sources
       .filter((path) => path !== 'src/ir/stages.ts')
       .flatMap((path) => takingKernels(path).map((name) => `${path} ${name}`))

@@ -29,7 +29,7 @@ export function kernelOf(body: Block, stage: KernelIR['stage'] = 'recorded'): Ke
   return { name: 'test', body, world: 2, meta: {}, stage }
 }
 
-/** What an op makes of data of the given types. */
+/** Evaluates an op on data of the given types. */
 export function evaluate(
   op: OpName,
   types: readonly Type[],

@@ -1,6 +1,6 @@
 /**
- * Rounding, casting and wrapping against independent definitions: small float formats are enumerated by decoding every bit
- * pattern, and the nearest one is found by search; integers are wrapped with BigInt.
+ * Compares rounding, casting and wrapping with independent definitions. Small float formats are enumerated by
+ * decoding every bit pattern, and the nearest number is found by search. Integers are wrapped with BigInt.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -9,7 +9,7 @@ import { cast, dtypes, isDType, round, type DType } from '../../src/ir/dtype.ts'
 interface Format {
   readonly exponentBits: number
   readonly mantissaBits: number
-  /** f8e4m3 has no infinities: only the all-ones pattern is NaN, and too large a number saturates. */
+  /** f8e4m3 has no infinities: only the all-ones pattern is NaN, and a number that is too large saturates. */
   readonly finite?: boolean
 }
 const formats: Readonly<Partial<Record<DType, Format>>> = {
@@ -19,7 +19,7 @@ const formats: Readonly<Partial<Record<DType, Format>>> = {
   f8e5m2: { exponentBits: 5, mantissaBits: 2 },
 }
 
-/** What IEEE 754 says a pattern of sign, exponent and mantissa bits means. */
+/** The value of a pattern of sign, exponent and mantissa bits according to IEEE 754. */
 function decode(bits: number, { exponentBits, mantissaBits, finite }: Format): number {
   const mantissa = bits % 2 ** mantissaBits
   const exponent = Math.floor(bits / 2 ** mantissaBits) % 2 ** exponentBits
@@ -32,13 +32,19 @@ function decode(bits: number, { exponentBits, mantissaBits, finite }: Format): n
   return sign * (1 + mantissa / 2 ** mantissaBits) * 2 ** (exponent - bias)
 }
 
-/** All finite numbers of at least 0, in order: their position is their pattern, so that even positions are even mantissas. */
+/**
+ * All non-negative finite numbers in increasing order. The position of a number is its bit pattern, so even positions
+ * have even mantissas.
+ */
 function magnitudes(format: Format): number[] {
   const patterns = Array.from({ length: 2 ** (format.exponentBits + format.mantissaBits) }, (_, bits) => bits)
   return patterns.map((bits) => decode(bits, format)).filter(Number.isFinite)
 }
 
-/** The nearest magnitude, ties to the even pattern; past the largest, what comes after it. */
+/**
+ * The nearest magnitude, with ties to the even pattern. Numbers beyond the largest magnitude give the format's
+ * overflow value.
+ */
 function nearest(table: readonly number[], x: number, finite: boolean): number {
   const magnitude = Math.abs(x)
   const sign = x < 0 || Object.is(x, -0) ? -1 : 1
@@ -181,7 +187,7 @@ describe.each(Object.entries(widths) as [keyof typeof widths, number][])('%s', (
 })
 
 describe('i64', () => {
-  it('is exact up to 2^53 and refuses what is beyond', () => {
+  it('is exact up to 2^53 and rejects larger results', () => {
     for (const x of [0, -1, Number.MAX_SAFE_INTEGER, Number.MIN_SAFE_INTEGER]) expect(round('i64', x)).toBe(x)
     for (const x of [2 ** 53, -(2 ** 53), 2 ** 60, Infinity, 0.5])
       expect(() => round('i64', x)).toThrow(RangeError)
@@ -191,7 +197,8 @@ describe('i64', () => {
 
 describe('casts between floats and to bool', () => {
   it('round once', () => {
-    // 1 + 2^-11 + 2^-30 lies above the middle of two f16 numbers; by way of f32 it would lie on it and go down.
+    // 1 + 2^-11 + 2^-30 is above the midpoint of two f16 numbers. After rounding to f32 it would be exactly at the
+    // midpoint and round down.
     const x = 1 + 2 ** -11 + 2 ** -30
     expect(round('f16', x)).toBe(1 + 2 ** -10)
     expect(cast('i64', 'f32', 2 ** 24 + 1)).toBe(2 ** 24)
@@ -208,7 +215,7 @@ describe('casts between floats and to bool', () => {
   })
 })
 
-it('knows its own names', () => {
+it('recognises exactly the names of the dtypes', () => {
   for (const name of Object.keys(dtypes)) expect(isDType(name)).toBe(true)
   for (const name of ['f64', 'toString', '', 3, undefined]) expect(isDType(name)).toBe(false)
 })

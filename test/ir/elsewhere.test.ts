@@ -1,4 +1,7 @@
-/** A producer may copy from other ranks what its program writes at home: where it is known that they are others, and not what both roles load. */
+/**
+ * A producer may copy from other ranks a tensor that its program writes on its own rank, if the owner is certainly
+ * another rank and the two roles do not both load the data.
+ */
 import { describe, expect, it } from 'vitest'
 import { bf16, f32, flags, i32, kernel, scalar, tensor, type Program, type Scalar, type Shared } from 'arke'
 import { lower } from '../../src/ir/stages.ts'
@@ -19,7 +22,7 @@ interface Turn {
   readonly as: Shared
 }
 
-/** A kernel that writes `a` at home, and then copies tiles as told. */
+/** True if a kernel is split into roles that writes its own copy of `a` and then copies tiles with `take`. */
 function isSplit(take: (turn: Turn) => void): boolean {
   const made = kernel('k', params, (t, args) => {
     const as = t.shared(f32, T)
@@ -42,29 +45,38 @@ const branch =
       () => otherwise(turn),
     )
 
-describe('what is written at home', () => {
+describe('a tensor written on its own rank', () => {
   it.each([
     ['the owner is not this rank', branch(({ t, owner }) => owner.ne(t.rank), onOwner, atHome)],
-    ['the owner is this rank, and else', branch(({ t, owner }) => owner.eq(t.rank), atHome, onOwner)],
-    ['this rank is the owner, and else', branch(({ t, owner }) => t.rank.eq(owner), atHome, onOwner)],
+    [
+      'the copy is in the else branch of: the owner is this rank',
+      branch(({ t, owner }) => owner.eq(t.rank), atHome, onOwner),
+    ],
+    [
+      'the copy is in the else branch of: this rank is the owner',
+      branch(({ t, owner }) => t.rank.eq(owner), atHome, onOwner),
+    ],
     [
       'the owner is the next rank',
       (turn: Turn) => onOwner({ ...turn, owner: turn.t.rank.add(1).mod(turn.t.world) }),
     ],
-  ])('is not what is copied where %s', (_, take) => expect(isSplit(take)).toBe(true))
+  ])('may be copied by the producer if %s', (_, take) => expect(isSplit(take)).toBe(true))
 
   it.each([
     ['the owner is this rank', branch(({ t, owner }) => owner.eq(t.rank), onOwner, atHome)],
-    ['the owner is not this rank, and else', branch(({ t, owner }) => owner.ne(t.rank), atHome, onOwner)],
-    ['nobody asks', onOwner],
+    [
+      'the copy is in the else branch of: the owner is not this rank',
+      branch(({ t, owner }) => owner.ne(t.rank), atHome, onOwner),
+    ],
+    ['no branch tests the owner', onOwner],
     ['the owner is less than this rank', branch(({ t, owner }) => owner.lt(t.rank), onOwner, atHome)],
     ['the owner is not another number', branch(({ owner, k }) => owner.ne(k), onOwner, atHome)],
     [
-      'something else may be asked as well',
+      'the condition has another alternative',
       branch(({ t, owner, k }) => owner.ne(t.rank).or(k.gt(0)), onOwner, atHome),
     ],
     [
-      'another owner was asked for',
+      'the condition tests another owner',
       branch(
         ({ t, owner }) => owner.ne(t.rank),
         (turn) => onOwner({ ...turn, owner: turn.owner.add(1).mod(turn.t.world) }),
@@ -72,7 +84,7 @@ describe('what is written at home', () => {
       ),
     ],
     [
-      'the place stands before the question',
+      'the reference is made before the branch',
       (turn: Turn) => {
         const { t, args, owner, k, as } = turn
         const place = args.a.on(owner).tile([0, k], T)
@@ -84,16 +96,16 @@ describe('what is written at home', () => {
       },
     ],
     [
-      'the question was asked in another branch',
+      'the owner is tested in another branch',
       branch(
         ({ k }) => k.eq(0),
         branch(({ t, owner }) => owner.ne(t.rank), atHome, atHome),
         onOwner,
       ),
     ],
-  ])('may be what is copied where %s', (_, take) => expect(isSplit(take)).toBe(false))
+  ])('prevents the split if %s', (_, take) => expect(isSplit(take)).toBe(false))
 
-  it('in outboxes does not hold copies up', () => {
+  it('as an outbox does not prevent early copies', () => {
     const staged = pullStagedKernel({ dtype: 'bf16', parts: 4 }).record({ world: 8 })
     expect(lower(staged).notes).toEqual([])
   })
@@ -102,7 +114,8 @@ describe('what is written at home', () => {
 describe('numbers that both roles load', () => {
   const rounds = 4
   const wanted = [0, 2, 0, 1]
-  // A rank says at home, or on its peer, how many tiles are to be added; a round without any makes nobody wait for a producer.
+  // A rank stores the number of tiles to add on its own rank or on its peer. In a round without tiles, no role waits
+  // for a producer.
   const counting = (isPulled: boolean) =>
     kernel(
       'counting',
@@ -179,7 +192,7 @@ describe('tiles that a program wrote on another rank', () => {
     )
 
   it.each([
-    ['an owner that is asked for', readBack((_, n) => n, true)],
+    ['an owner that a branch tests', readBack((_, n) => n, true)],
     ['the next rank', readBack((t) => t.rank.add(1).mod(t.world), false)],
   ])('are its own when it reads them back from %s', (_, made) => {
     const large = factsOf([1024, 1024])

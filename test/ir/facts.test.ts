@@ -1,4 +1,4 @@
-/** The facts in the records of ops agree with each other, and with what the ops mean. */
+/** The facts in the op records are consistent with each other and with the meaning of the ops. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { DType } from '../../src/ir/dtype.ts'
@@ -26,7 +26,7 @@ describe('facts', () => {
     expect(['repeats', 'branches'].includes(op.flow)).toBe(op.state !== 'none')
     expect(op.atomic !== undefined).toBe(op.accesses.some(({ reads, writes }) => reads && writes))
     if (op.advances !== 'none') expect([op.effect, op.looks]).toEqual(['sync', 'none'])
-    // Where words carry the epoch, they are waited for instead.
+    // If flag-in-data words hold the epoch, the kernel waits for the words instead.
     if (op.advances === 'wait' && op.order !== 'none') expect(op.waitsFor).toBe('programs')
   })
 
@@ -52,7 +52,7 @@ describe('facts', () => {
       expect([op, weight(op, [])]).toEqual([op, expect.toSatisfy((x: number) => x > weight('add', []))])
   })
 
-  it('say which ops tell programs apart', () => {
+  it('name the ops whose result depends on the rank or program', () => {
     const varying = all.filter(([, { varies }]) => varies !== 'never')
     expect(varying.map(([name, { varies }]) => `${name} ${varies}`)).toEqual([
       'rank by rank',
@@ -62,7 +62,7 @@ describe('facts', () => {
     ])
   })
 
-  it('say which ops look at an epoch without advancing it', () => {
+  it('name the ops that read an epoch without advancing it', () => {
     const looking = all.filter(([, { looks }]) => looks !== 'none')
     expect(looking.map(([name, { looks }]) => [name, looks])).toEqual([
       ['epoch', 'attribute'],
@@ -70,7 +70,7 @@ describe('facts', () => {
     ])
   })
 
-  it('say where ops may stand', () => {
+  it('name the positions that ops may have', () => {
     const bound = all.filter(([, { place }]) => place !== 'anywhere')
     expect(bound.map(([name, { place }]) => `${name}: ${place}`)).toEqual([
       'shared: top',
@@ -93,7 +93,9 @@ describe('facts', () => {
   })
 })
 
-/** Types of operands that an op takes: the first dtype that it is defined on, and fragments of eight. */
+/**
+ * The types of operands that an op takes: the first dtype for which it is defined, in fragments of eight elements.
+ */
 function operands(op: OpName): ValueType[] | undefined {
   const dtypes: DType[] = ['f32', 'i32', 'bool']
   for (const count of [1, 2, 3])
@@ -108,7 +110,7 @@ function operands(op: OpName): ValueType[] | undefined {
           )
           return types
         } catch {
-          // Other operands, then.
+          // The op does not take these operands, so the next ones are tried.
         }
       }
   return undefined
@@ -121,7 +123,7 @@ describe('an op whose elements are the same', () => {
     expect(elementwise.length).toBeGreaterThan(20)
   })
 
-  it.each(elementwise)('%s: computes each element from those in its place', (op) => {
+  it.each(elementwise)('%s: computes each element from the input elements at the same position', (op) => {
     const types = operands(op)!
     const numbers = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 8, maxLength: 8 })
     fc.assert(
@@ -190,7 +192,7 @@ describe('an op that some of its inputs decide', () => {
     try {
       node(op, inputs)
     } catch {
-      return // It is not defined on this dtype.
+      return // The op is not defined for this dtype.
     }
     const special: Partial<Record<DType, number[]>> = { f32: [-0, NaN, Infinity, -1.5], i32: [-1], i64: [-1] }
     const number = (one: ValueType) =>

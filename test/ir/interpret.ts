@@ -1,6 +1,7 @@
 /**
- * A small interpreter of IR for one program on one rank, written apart from the ops' own records so that passes can be checked
- * against it. Roles are run by turns; an asynchronous copy poisons its target and arrives when its barrier's phase completes.
+ * A small interpreter of IR for one program on one rank, independent of the op records, so that passes can be
+ * compared with it. Roles run interleaved. An asynchronous copy poisons its target until the phase of its barrier
+ * completes.
  */
 import type { Block, KernelIR, Node } from '../../src/ir/node.ts'
 import type { RefType, ValueType } from '../../src/ir/type.ts'
@@ -14,10 +15,13 @@ export interface Launch {
   readonly scalars?: Readonly<Record<string, number>>
   readonly program?: number
   readonly programs?: number
-  /** Which role runs when both could: the first as far as it can, the last, or by turns. */
+  /**
+   * The role that runs if several can: the first as far as possible, the last as far as possible, or alternating
+   * roles.
+   */
   readonly schedule?: 'ahead' | 'behind' | 'turns'
 }
-/** What other programs could see, in order: stores to tensors, signals and waits. */
+/** The events that other programs could observe, in order: stores to tensors, signals and waits. */
 export type Trace = string[]
 
 interface View {
@@ -30,7 +34,7 @@ interface View {
 interface Places {
   readonly name: string
   readonly data: number[]
-  /** Where each element lies; -1 is outside. */
+  /** The offset of each element, or -1 if the element is outside the tensor. */
   readonly at: readonly number[]
 }
 interface BarrierState {
@@ -139,7 +143,7 @@ export function interpret(ir: KernelIR, launch: Launch): Trace {
     }
   }
 
-  /** Runs roles until all are done; a role yields where it cannot go on. */
+  /** Runs roles until all have ended. A role yields if it cannot continue. */
   function together(roles: Steps[]): void {
     let running = launch.schedule === 'behind' ? [...roles].reverse() : roles
     while (running.length > 0) {
@@ -403,7 +407,7 @@ function viewOf(name: string, data: number[], extents: readonly number[]): View 
   return { name, data, offset: 0, extents, strides: stridesOf(extents) }
 }
 
-/** All indices of a shape, the last axis fastest. */
+/** All indices of a shape. The last axis varies fastest. */
 function points(shape: readonly number[]): number[][] {
   return shape.reduce<number[][]>(
     (prefixes, extent) =>

@@ -1,6 +1,6 @@
 /**
- * Recording and lowering for the tests of pipelines. A lowered kernel is verified, and what it computes is compared with the
- * recorded one, with the producer running ahead, behind and by turns.
+ * Records and lowers kernels for the tests of pipelines. A lowered kernel is verified, and its results are compared
+ * with the recorded kernel, with the producer running early, late and alternating with the consumer.
  */
 import { expect } from 'vitest'
 import { f32, flags, i32, kernel, scalar, tensor, type Arguments, type Program } from 'arke'
@@ -33,7 +33,7 @@ export function rolesOf(ir: KernelIR): { producer: Block; consumer: Block } {
   return { producer, consumer }
 }
 
-// Inputs of whole numbers, so that sums are exact in any order.
+// The inputs are integers, so that sums are exact in any order.
 const matrix = (rows: number, columns: number, seed: number): Memory => ({
   data: Array.from({ length: rows * columns }, (_, i) => ((i * 7 + seed * 13) % 11) - 5),
   extents: [rows, columns],
@@ -51,7 +51,7 @@ const launch = (): Launch => ({
   programs: 1,
 })
 
-/** The lowered kernel, after making sure that it does what the recorded one does. */
+/** Returns the lowered kernel after verifying that it computes the same as the recorded one. */
 export function lowered(body: (t: Program, args: Args) => void): KernelIR {
   const before = recorded(body)
   const after = lower(before)
@@ -60,7 +60,7 @@ export function lowered(body: (t: Program, args: Args) => void): KernelIR {
   const visible = (ir: KernelIR, schedule?: Launch['schedule']) => {
     const given = launch()
     const trace = interpret(ir, { ...given, schedule })
-    // Waits are made by another role; their order among the other events is the checker's to judge.
+    // Another role executes the waits, so their order relative to other events is left to the checker.
     return { tensors: given.tensors, trace: trace.filter((event) => !event.startsWith('wait')) }
   }
   const wanted = visible(before)

@@ -1,4 +1,4 @@
-/** Which kernels only move data between ranks: their time is communication. */
+/** Identifies the kernels that only move data between ranks, whose time counts as communication. */
 import { f32, flags, kernel, tensor } from 'arke'
 import { expect, it } from 'vitest'
 import { onlyMoves } from '../../src/ir/moves.ts'
@@ -27,7 +27,7 @@ it.each([
     true,
   ],
   [
-    'a look at a flag',
+    'a poll of a flag',
     kernel('look', params, (t, { x, out, ready }) =>
       t.if(t.reached(ready), () => t.store(out.at([0]), t.load(x.at([0])))),
     ).record({ world: 2 }),

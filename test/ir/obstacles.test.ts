@@ -1,4 +1,7 @@
-/** What makes a pipeline a plain loop: each obstacle leads to a note that names its lines, and the meaning stays. */
+/**
+ * Obstacles that turn a pipeline into a plain loop. Each obstacle produces a note that names its lines, and the
+ * results are unchanged.
+ */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
@@ -12,7 +15,7 @@ const lineOf = (marker: string): string =>
   `obstacles.test.ts:${lines.findIndex((l) => l.endsWith(`// ${marker}`)) + 1}:`
 
 describe('obstacles', () => {
-  /** The note, after making sure that the pipeline became a plain loop that means the same. */
+  /** Returns the note after verifying that the pipeline became a plain loop with the same results. */
   const obstacle = (body: (t: Program, args: Args) => void): string => {
     const ir = lowered(body)
     expect(ops(ir.body)).not.toContain('copy.async')
@@ -35,7 +38,9 @@ describe('obstacles', () => {
       t.store(c.tile([1, 0], [2, 2]), t.load(as)) // outside: use
     })
     expect(note).toContain(`${lineOf('outside: pipeline')}`)
-    expect(note).toMatch(/the pipeline runs without overlap: the shared tile that it fills is also used at/)
+    expect(note).toMatch(
+      /the pipeline runs without overlap: the shared tile that the pipeline fills is also used at/,
+    )
     expect(note).toContain(lineOf('outside: use'))
   })
   it('a tensor that the pipeline reads and the block writes', () => {
@@ -48,11 +53,11 @@ describe('obstacles', () => {
         })
       })
     })
-    expect(note).toMatch(/it reads a \(.*\), which is written at/)
+    expect(note).toMatch(/the pipeline reads a \(.*\), which is written at/)
     expect(note).toContain(lineOf('reads a'))
     expect(note).toContain(lineOf('writes a'))
   })
-  it('what is written to other ranks alone is none', () => {
+  it('but not a tensor that is written only on other ranks', () => {
     const before = recorded((t, { a, c }) => {
       const as = t.shared(f32, [2, 2])
       t.for(t.world - 1, (step) =>
@@ -74,16 +79,16 @@ describe('obstacles', () => {
       t.for(t.world - 1, (step) => t.store(a.on(peer(t, step)).tile([0, 0], [2, 2]), t.zeros(f32, [2, 2])))
       copyAndStore(t, { a, c } as Args, as)
     })
-    expect(note).toMatch(/it reads a \(.*\), which is written at/)
+    expect(note).toMatch(/the pipeline reads a \(.*\), which is written at/)
   })
-  it('and so is what is written to other ranks and read from them', () => {
+  it('a tensor that is written to other ranks and read from them', () => {
     const note = obstacle((t, { a, c }) => {
       const as = t.shared(f32, [2, 2])
       const peer = t.rank.add(1).mod(t.world)
       t.store(a.on(peer).tile([0, 0], [2, 2]), t.zeros(f32, [2, 2]))
       copyAndStore(t, { a: a.on(peer), c } as Args, as)
     })
-    expect(note).toMatch(/it reads a \(.*\), which is written at/)
+    expect(note).toMatch(/the pipeline reads a \(.*\), which is written at/)
   })
   it('bounds that the block writes', () => {
     const note = obstacle((t, args) => {
@@ -100,7 +105,7 @@ describe('obstacles', () => {
         t.store(args.counter.at([0]), i) // writes the bound
       })
     })
-    expect(note).toMatch(/it reads counter/)
+    expect(note).toMatch(/the pipeline reads counter/)
     expect(note).toContain(lineOf('writes the bound'))
   })
   it('a dependence on an atomic', () => {
@@ -112,10 +117,10 @@ describe('obstacles', () => {
         t.store(c.tile([0, k], [2, 2]), t.load(as))
       })
     })
-    expect(note).toMatch(/what it copies depends on atomic\.add at/)
+    expect(note).toMatch(/the copied data depend on atomic\.add at/)
     expect(note).toContain(lineOf('atomic'))
   })
-  it('a dependence on what the consumer computes', () => {
+  it('a dependence on a value that the consumer computes', () => {
     const note = obstacle((t, { a, c }) => {
       const as = t.shared(f32, [2, 2])
       const row = t.pipeline([3], t.constant(i32, 0), ([k], row) => {
@@ -124,7 +129,7 @@ describe('obstacles', () => {
       })
       t.store(c.at([0, row]), 1)
     })
-    expect(note).toMatch(/depends on the load at .* from a shared tile that it fills itself/)
+    expect(note).toMatch(/depend on the load at .* from a shared tile that the pipeline itself fills/)
     expect(note).toContain(lineOf('from the tile'))
   })
   it('a dependence on a product', () => {
@@ -137,7 +142,7 @@ describe('obstacles', () => {
         t.store(c.tile([0, k], [2, 2]), t.load(as))
       })
     })
-    expect(note).toMatch(/depends on dot at/)
+    expect(note).toMatch(/depend on dot at/)
     expect(note).toContain(lineOf('product'))
   })
   it('an acquire that only the consumer would execute', () => {
@@ -146,7 +151,7 @@ describe('obstacles', () => {
       t.load(args.counter.at([0]), { order: 'acquire' }) // acquire
       copyAndStore(t, args, as as never)
     })
-    expect(note).toMatch(/what it copies may be ordered by load at/)
+    expect(note).toMatch(/the copied data may be ordered by load at/)
     expect(note).toContain(lineOf('acquire'))
   })
   it('but not a relaxed load, nor an acquire after it', () => {
@@ -158,17 +163,17 @@ describe('obstacles', () => {
     })
     expect(ir.notes).toEqual([])
   })
-  it('a look at a flag that decides what is copied and what is stored, whatever its order', () => {
+  it('a poll of a flag that decides both copies and stores, with any order', () => {
     for (const order of ['acquire', 'relaxed'] as const) {
       const note = obstacle((t, args) => {
         const as = t.shared(f32, [2, 2])
         t.if(t.reached(args.ready, { order }), () => copyAndStore(t, args, as as never)) // look
       })
-      expect(note).toMatch(/what it copies depends on reached at .* and so does what the consumer does/)
+      expect(note).toMatch(/the copied data depend on reached at .* and so does the work of the consumer/)
       expect(note).toContain(lineOf('look'))
     }
   })
-  it('but not a look that only decides what is copied: the consumer does not look', () => {
+  it('but not a poll that decides only copies: the consumer does not execute it', () => {
     for (const order of ['acquire', 'relaxed'] as const) {
       const ir = lowered((t, { a, c, ready }) => {
         const as = t.shared(f32, [2, 2])
@@ -196,7 +201,7 @@ describe('obstacles', () => {
       const { producer, consumer } = rolesOf(ir)
       expect([producer, consumer].map((role) => count(role, 'reached'))).toEqual([1, 0])
       expect([producer, consumer].map((role) => count(role, 'while'))).toEqual([1, 0])
-      // The sum is the consumer's alone; the row is the producer's; nobody needs what was seen.
+      // Only the consumer carries the sum, only the producer carries the row, and no role carries the polled result.
       const state = (role: typeof producer): unknown[] =>
         [...walk(role)]
           .find(({ op }) => op === 'for')!
@@ -205,7 +210,7 @@ describe('obstacles', () => {
       expect(state(consumer)).toEqual(['i0', 'sum', 'slot', 'phase'])
     }
   })
-  it('nor one of a pipeline whose result nobody uses, which is emptied all the same', () => {
+  it('nor a poll in a pipeline with an unused result, whose slots are still released', () => {
     const row = (t: Program, { ready }: Args): Scalar =>
       t.if(
         t.reached(ready, { order: 'relaxed' }),
@@ -233,7 +238,7 @@ describe('obstacles', () => {
       for (const role of [producer, consumer]) expect(count(role, 'barrier.wait')).toBe(2)
     }
   })
-  it('a look before it that acquires, also where only the producer needs what it tells', () => {
+  it('an acquiring poll before the pipeline, even if only the producer needs the result', () => {
     const note = obstacle((t, args) => {
       const as = t.shared(f32, [2, 2])
       const turns = t.while(
@@ -248,10 +253,10 @@ describe('obstacles', () => {
       })
       t.store(args.c.tile([0, 0], [2, 2]), sum)
     })
-    expect(note).toMatch(/what it copies may be ordered by reached at/)
+    expect(note).toMatch(/the copied data may be ordered by reached at/)
     expect(note).toContain(lineOf('look outside'))
   })
-  it('a signal before a look: the look may be repeated until others have heard it', () => {
+  it('a signal before a poll: the poll may be repeated until other ranks have observed the signal', () => {
     const note = obstacle((t, args) => {
       const as = t.shared(f32, [2, 2])
       t.pipeline([2], ([k]) => {
@@ -265,7 +270,7 @@ describe('obstacles', () => {
         t.store(args.c.tile([0, k], [2, 2]), t.load(as))
       })
     })
-    expect(note).toMatch(/signal at .* stands before the look at .* in one iteration/)
+    expect(note).toMatch(/signal at .* precedes the poll at .* in the same iteration/)
     expect(note).toContain(lineOf('signal first'))
   })
   it('teams beside it, also without a pipeline of their own', () => {
@@ -279,13 +284,13 @@ describe('obstacles', () => {
     })
     expect(note).toMatch(/the teams at .* beside a pipeline/)
   })
-  it('and one that orders it', () => {
+  it('an acquiring poll before the pipeline whose result is unused', () => {
     const note = obstacle((t, args) => {
       const as = t.shared(f32, [2, 2])
       t.reached(args.ready) // ordering look
       copyAndStore(t, args, as as never)
     })
-    expect(note).toMatch(/what it copies may be ordered by reached at/)
+    expect(note).toMatch(/the copied data may be ordered by reached at/)
     expect(note).toContain(lineOf('ordering look'))
   })
   it('a copy in a loop inside', () => {
@@ -298,7 +303,7 @@ describe('obstacles', () => {
         })
       })
     })
-    expect(note).toMatch(/stands in a loop inside the pipeline/)
+    expect(note).toMatch(/is in a loop inside the pipeline/)
     expect(note).toContain(lineOf('looped copy'))
   })
   it('a tile filled twice in an iteration', () => {
@@ -337,7 +342,7 @@ describe('obstacles', () => {
     })
     expect(note).toContain(lineOf('overwritten'))
   })
-  it('a signal before a wait: a peer may answer the one with the other', () => {
+  it('a signal before a wait: a peer may wait for the signal before it answers', () => {
     const note = obstacle((t, { a, c, ready, done }) => {
       const as = t.shared(f32, [2, 2])
       t.pipeline([3], ([k]) => {
@@ -347,7 +352,7 @@ describe('obstacles', () => {
         t.store(c.tile([0, k], [2, 2]), t.load(as))
       })
     })
-    expect(note).toMatch(/signal at .* stands before the wait at/)
+    expect(note).toMatch(/signal at .* precedes the wait at/)
     expect(note).toContain(lineOf('request'))
     expect(note).toContain(lineOf('answer'))
   })
@@ -369,7 +374,9 @@ describe('obstacles', () => {
         })
       })
     })
-    expect(note).toMatch(/a pipeline stands inside a pipeline; give one pipeline a space of several axes/)
+    expect(note).toMatch(
+      /a pipeline is inside another pipeline; use one pipeline over a space of several axes/,
+    )
   })
   it('teams and a pipeline outside them', () => {
     const note = obstacle((t, args) => {
@@ -378,7 +385,7 @@ describe('obstacles', () => {
       t.teams({ one: { programs: 'rest', body: () => void copyAndStore(t, args, as as never) } }) // teams
       copyAndStore(t, args, bs as never, 1)
     })
-    expect(note).toMatch(/the teams at .* stand in a loop or a branch, or beside a pipeline/)
+    expect(note).toMatch(/the teams at .* are in a loop or a branch, or beside a pipeline/)
     expect(note).toContain(lineOf('teams'))
   })
   it('last() around it', () => {
@@ -386,7 +393,7 @@ describe('obstacles', () => {
       const as = t.shared(f32, [2, 2])
       t.last(() => void copyAndStore(t, args, as as never)) // last
     })
-    expect(note).toMatch(/stands in last\(\)/)
+    expect(note).toMatch(/its waits or copies are inside last\(\)/)
     expect(note).toContain(lineOf('last'))
   })
 })

@@ -1,6 +1,6 @@
 /**
- * The meaning of ops, which every target is compared with, against BigInt for integers, float64 for floats, and plain index
- * arithmetic for shapes.
+ * Compares the meaning of ops, which is the reference for every target, with BigInt for integers, float64 for floats,
+ * and plain index arithmetic for shapes.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -23,9 +23,9 @@ const u32 = fc.oneof(
   fc.integer({ min: 0, max: 2 ** 32 - 1 }),
   fc.constantFrom(0, 1, 2 ** 31, 2 ** 32 - 1),
 )
-/** Small enough that no product leaves 2^53, where i64 ends. */
+/** Integers small enough that no product exceeds 2^53, the limit of i64. */
 const i64 = fc.integer({ min: -(2 ** 26), max: 2 ** 26 })
-/** Sums of two are exact. */
+/** Floats for which the sum of any two is exact. */
 const wideI64 = fc.integer({ min: 1 - 2 ** 52, max: 2 ** 52 - 1 })
 const integer = { i32, u32, i64 } as const
 const f32 = fc.oneof(
@@ -133,7 +133,7 @@ describe('on f32', () => {
     sub: (a, b) => a - b,
     mul: (a, b) => a * b,
     div: (a, b) => a / b,
-    // A NaN loses against a number.
+    // The result of min and max with one NaN is the other number.
     min: (a, b) => (a !== a ? b : b !== b ? a : a < b ? a : b),
     max: (a, b) => (a !== a ? b : b !== b ? a : a > b ? a : b),
   }
@@ -141,7 +141,7 @@ describe('on f32', () => {
     fc.assert(
       fc.property(f32, f32, (a, b) => {
         const result = Math.fround(meaning[op]!(a, b))
-        // The sign of a zero that is the minimum of two zeros is nobody's business.
+        // The sign of the minimum or maximum of two zeros is unspecified.
         if (result === 0 && (op === 'min' || op === 'max')) expect(scalar(op, 'f32', a, b)).toBeCloseTo(0)
         else expect(scalar(op, 'f32', a, b)).toBe(result)
       }),
@@ -168,13 +168,13 @@ describe('on f32', () => {
         const wanted = functions[op]!(x)
         const got = scalar(op, 'f32', x)
         expect(Math.fround(got)).toBe(got)
-        // One unit in the last place of f32, and what the reference itself loses near 0 and 1.
+        // The tolerance is one unit in the last place of f32, plus the error of the reference itself near 0 and 1.
         expect(Math.abs(got - wanted)).toBeLessThanOrEqual(Math.abs(wanted) * 2 ** -22 + 2 ** -50)
       }),
       { numRuns: 500 },
     )
   })
-  it('meets the ends of the line', () => {
+  it('handles infinities and NaN', () => {
     expect(scalar('exp2', 'f32', -Infinity)).toBe(0)
     expect(scalar('exp2', 'f32', 200)).toBe(Infinity)
     expect(scalar('log2', 'f32', 0)).toBe(-Infinity)
@@ -217,7 +217,7 @@ const floats = (shape: Shape): fc.Arbitrary<Float64Array> => {
   return fc.array(element, { minLength: count, maxLength: count }).map((list) => Float64Array.from(list))
 }
 const matrix = matrixShape.chain((shape) => fc.tuple(fc.constant(shape), floats(shape)))
-/** As rows, to index it as on paper. */
+/** The matrix as an array of rows. */
 const rowsOf = ([m, n]: readonly [number, number], data: ArrayLike<number>): number[][] =>
   Array.from({ length: m }, (_, i) => Array.from({ length: n }, (_, j) => data[i * n + j]))
 const listOf = (datum: unknown): number[] => Array.from(datum as Float64Array)
@@ -299,7 +299,7 @@ describe('fragments', () => {
     )
   })
 
-  it('expand and transpose move no element to another place', () => {
+  it('expand and transpose keep every element', () => {
     fc.assert(
       fc.property(matrix, ([shape, data]) => {
         const rows = rowsOf(shape, data)
@@ -385,7 +385,7 @@ describe('atomics', () => {
     expect(meaning(4, 3, 9)).toBeUndefined()
   })
   const all = [...Object.keys(exact), 'atomic.cas'] as AtomicName[]
-  it.each(all)('%s: says whether its order tells', (op) => {
+  it.each(all)('%s: states whether the order of its lanes is observable', (op) => {
     const { commutes, change } = atomicOf({ op })
     const meaning = change((x) => round('i32', x))
     const small = fc.integer({ min: -3, max: 3 })

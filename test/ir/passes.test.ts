@@ -1,4 +1,4 @@
-/** Folding and dead code: what they must do and what they must leave alone. */
+/** Folding and removal of dead code: the nodes that they must change, and those that they must not change. */
 import { describe, expect, it } from 'vitest'
 import { bool, f32, flags, i32, kernel, scalar, tensor, type Arguments, type Program } from 'arke'
 import { walk, type KernelIR, type Node } from '../../src/ir/node.ts'
@@ -68,7 +68,7 @@ describe('fold', () => {
       t.store(out.at([0]), t.constant(i32, 0).sub(n))
       t.store(out.at([1]), t.constant(i32, 1).div(n))
       t.store(out.at([2]), t.constant(i32, 0).shl(n))
-      // -0 + 0 is 0, and 0 times an infinity is not 0.
+      // -0 + 0 is 0, and 0 times infinity is not 0.
       const x = t.load(v.at([0]))
       t.store(v.at([1]), x.add(0))
       t.store(v.at([2]), x.mul(0))

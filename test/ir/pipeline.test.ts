@@ -1,4 +1,7 @@
-/** Lowering of pipelines: the ring, who executes what, and where a pipeline may stand. */
+/**
+ * Lowering of pipelines: the ring of buffers, the role that executes each node, and the positions in which a pipeline
+ * may occur.
+ */
 import { describe, expect, it } from 'vitest'
 import { bf16, f32, i32, kernel, tensor, type Program } from 'arke'
 import { walk, type Block, type KernelIR, type Node } from '../../src/ir/node.ts'

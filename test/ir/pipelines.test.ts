@@ -1,6 +1,7 @@
 /**
- * Pipelines at random: loops, branches and pipelines nested anyhow, over tiles that they share or not, with bounds and rows from
- * ids, state and memory. The lowered kernel must compute what the recorded one does, however far its producer runs ahead.
+ * Random pipelines: nested loops, branches and pipelines over shared or separate tiles, with bounds and rows from
+ * ids, state and memory. The lowered kernel must compute the same as the recorded one, however early its producer
+ * runs.
  */
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
@@ -14,7 +15,7 @@ interface Pipeline {
   readonly stages: number
   readonly tiles: readonly number[]
   readonly row: 'index' | 'outer' | 'loaded' | 'state'
-  /** Fill and use the tiles in some iterations only. */
+  /** Fills and uses the tiles in some iterations only. */
   readonly sometimes: boolean
 }
 type Item =

@@ -1,4 +1,4 @@
-/** Programs at random, written down as data, executed here, and compared with their IR before and after every pass. */
+/** Random programs, represented as data and executed here, are compared with their IR before and after every pass. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { i32, kernel, scalar, tensor, type Arguments, type Program, type Scalar } from 'arke'
@@ -123,7 +123,7 @@ const { expression, statement } = fc.letrec<{ expression: Expression; test: Test
 
 const table = [5, -2, 0, 11, 2 ** 30, -9, 1, 3]
 
-/** What the program stores, in order. */
+/** The values that the program stores, in order. */
 function execute(program: readonly Statement[], n: number, rank: number): number[] {
   const stored: number[] = []
   const value = (e: Expression, env: readonly number[]): number => {

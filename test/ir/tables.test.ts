@@ -1,6 +1,6 @@
 /**
- * Tables of ops are complete by their types: with one more op in the records, of whatever kind, those of its kind do not compile, and
- * the error names it. What follows from its record needs no entry.
+ * The types of op tables require an entry for every op. If an op is added to the records, every table for its kind
+ * fails to compile, and the error names the op. Facts that follow from the op's record need no entry.
  */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -12,10 +12,10 @@ const root = resolve(import.meta.dirname, '../..')
 
 interface Added {
   readonly op: string
-  /** The file in src/ir/ops, the table there, and what is added to it. */
+  /** The file in src/ir/ops, its table, and the record that is added to the table. */
   readonly to: readonly [file: string, table: string]
   readonly record: string
-  /** Where it has to be entered. */
+  /** The tables in which the new op needs an entry. */
   readonly tables: readonly string[]
 }
 
@@ -121,7 +121,7 @@ const { config } = ts.readConfigFile(resolve(root, 'tsconfig.json'), ts.sys.read
 const { options } = ts.parseJsonConfigFileContent({ ...config, include: [], files: [] }, ts.sys, root)
 const parsed = new Map<string, ts.SourceFile | undefined>()
 
-/** What the compiler says of these files, where the one at `path` has another text than on disk. */
+/** The compiler errors in these files if the file at `path` has another text than on disk. */
 function errorsIn(asked: readonly string[], path: string, text: string): Map<string, string[]> {
   const host = ts.createCompilerHost(options)
   const parse = host.getSourceFile.bind(host)

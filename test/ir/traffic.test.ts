@@ -1,6 +1,7 @@
 /**
- * Traffic against sums worked out on paper: what a tile covers of a tensor is the overlap of two intervals, and a launch reads
- * and writes what its tiles cover. Every kernel is also compared with its lowered form.
+ * Compares traffic with sums worked out by hand. The part of a tensor that a tile covers is the overlap of two
+ * intervals, and a launch reads and writes the parts that its tiles cover. Every kernel is also compared with its
+ * lowered form.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -25,7 +26,7 @@ const plain = ({ tensors, flags, unknown }: Traffic) => ({
   unknown: unknown.map(({ parameters, reason }) => ({ parameters, reason })),
 })
 
-/** The traffic of a program, after making sure that the lowered kernel has the same. */
+/** Returns the traffic of a program after verifying that the lowered kernel has the same traffic. */
 function of(ir: KernelIR, binding: Binding) {
   const result = plain(traffic(ir, binding))
   expect(plain(traffic(lower(ir), binding))).toEqual(result)
@@ -38,7 +39,7 @@ function ofLaunch(ir: KernelIR, launch: LaunchBinding) {
 }
 const alone = { rank: 0, program: 0, programs: 1 }
 const ceil = (a: number, b: number): number => Math.ceil(a / b)
-/** How much of tile `i` of `size` lies inside an extent. */
+/** The length of the part of tile `i` of `size` elements that is inside an extent. */
 const covered = (i: number, size: number, extent: number): number =>
   Math.max(0, Math.min(extent, (i + 1) * size) - i * size)
 
@@ -59,7 +60,7 @@ const gemm = (BM: number, BN: number, BK: number, stages: number): Kernel =>
 describe('a product on one rank', () => {
   const extent = fc.integer({ min: 1, max: 40 })
   const size = fc.integer({ min: 1, max: 16 })
-  it('reads A once a column of tiles, B once a row of tiles, and writes C once', () => {
+  it('reads A once per column of tiles, B once per row of tiles, and writes C once', () => {
     fc.assert(
       fc.property(
         fc.record({
@@ -154,7 +155,7 @@ describe('a gathered product on several ranks', () => {
     })
   })
 
-  it('a look finds its flag reached, and waits for nothing', () => {
+  it('a poll finds its flag reached, and counts as no wait', () => {
     const look = kernel(
       'look',
       { x: tensor(f32, 1), y: tensor(f32, 1), ready: flags() },
@@ -178,7 +179,7 @@ describe('a gathered product on several ranks', () => {
     })
   })
 
-  it('a push writes to others, and on(this rank) is at home', () => {
+  it('a push writes to other ranks, and on(this rank) is local', () => {
     const push = kernel(
       'push',
       { x: tensor(f32, 1), inbox: tensor(f32, 2), ready: flags(1) },
@@ -209,7 +210,7 @@ describe('edges and masks', () => {
   const extents = { x: [10, 7], y: [5, 20], v: [9] }
   const binding = { ...alone, extents, scalars: { n: 3 } }
 
-  it('a copy between tensors touches what lies inside both', () => {
+  it('a copy between tensors accesses only elements inside both', () => {
     const copy = kernel('copy', params, (t, { x, y }) =>
       t.copy(x.tile([1, 0], [8, 8]), y.tile([0, 2], [8, 8])),
     )
@@ -218,7 +219,7 @@ describe('edges and masks', () => {
     const { tensors } = of(copy.record({ world: 1 }), binding)
     expect(tensors).toMatchObject({ x: { readLocal: bytes }, y: { writtenLocal: bytes } })
   })
-  it('tiles wholly outside touch nothing', () => {
+  it('tiles wholly outside access nothing', () => {
     const outside = kernel('outside', params, (t, { x, y }) => {
       t.store(x.tile([5, 0], [8, 8]), 1)
       t.store(x.tile([-1, 0], [8, 8]), 1)
@@ -226,7 +227,7 @@ describe('edges and masks', () => {
     })
     expect(of(outside.record({ world: 1 }), binding).tensors).toEqual({ x: nothing, y: nothing, v: nothing })
   })
-  it('slices end where they end, and never reach over the tensor', () => {
+  it('slices never extend beyond the tensor', () => {
     const sliced = kernel('sliced', params, (t, { x, n }) => {
       const part = x.slice(0, n, 4).slice(1, 2, 100)
       t.store(part.tile([0, 0], [8, 16]), 1)
@@ -427,7 +428,7 @@ describe('control flow', () => {
   })
 })
 
-describe('what cannot be known', () => {
+describe('unknown traffic', () => {
   const params = { x: tensor(f32, 2), y: tensor(f32, 2), sizes: tensor(i32, 1), ready: flags(1) }
   const binding: Binding = { ...alone, extents: { x: [16, 4], y: [16, 4], sizes: [8], ready: [4] } }
 
@@ -473,13 +474,13 @@ describe('what cannot be known', () => {
       flags: { ready: { ...noFlags, signalledLocal: 1 } },
       unknown: [
         { parameters: ['x'], reason: 'the condition depends on loaded data' },
-        { parameters: ['y'], reason: 'the place depends on loaded data' },
-        { parameters: ['x'], reason: 'the rank it lies on depends on loaded data' },
+        { parameters: ['y'], reason: 'the address depends on loaded data' },
+        { parameters: ['x'], reason: 'the owner rank depends on loaded data' },
         { parameters: ['ready'], reason: 'the rank of the flag depends on loaded data' },
       ],
     })
   })
-  it('a loop until data says so', () => {
+  it('a loop whose end depends on data', () => {
     const spin = kernel('spin', params, (t, { x, sizes }) => {
       t.while(
         t.constant(i32, 0),
@@ -494,7 +495,7 @@ describe('what cannot be known', () => {
     ])
     expect(result.tensors.x.writtenLocal).toBe(4)
   })
-  it('what data decides without traffic inside is of no interest', () => {
+  it('a branch on data without traffic inside is not listed', () => {
     const quiet = kernel('quiet', params, (t, { x, sizes }) => {
       const n = t.load(sizes.at([0]))
       const sum = t.for(n, t.constant(f32, 0), (i, sum) => sum.add(i.to(f32)))

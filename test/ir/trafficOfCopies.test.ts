@@ -1,10 +1,16 @@
-/** Whose copy a launch writes, and what each rank reads of its own: sums over who writes whom, done by hand. */
+/**
+ * The bytes that a launch writes to each rank's copy, and that each rank reads from its own copy, compared with sums
+ * worked out by hand.
+ */
 import { f32, i32, kernel, scalar, tensor } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { totalTraffic, trafficOfCopies } from '../../src/ir/traffic.ts'
 
 const BYTES = Float32Array.BYTES_PER_ELEMENT
-/** Programs p of rank r put their tile into the copies of ranks r + 1 up to r + p + 1, then rewrite a tile of their own `factor` times. */
+/**
+ * Program p of rank r puts its tile into the copies of ranks r + 1 to r + p + 1. It then rewrites a tile of its own
+ * `factor` times.
+ */
 const spread = kernel(
   'spread',
   { x: tensor(f32, 1), y: tensor(f32, 1), factor: scalar(i32) },
@@ -46,12 +52,12 @@ describe('traffic of copies', () => {
       ranks.map((rank) => ({ written: written[rank], readLocal: read.y[rank] })),
     )
 
-    // All copies together are what the launch does.
+    // The sum over all copies equals the total traffic of the launch.
     const total = totalTraffic(ir, launch).tensors.get('y')!
     expect(written.reduce((sum, bytes) => sum + bytes, 0)).toBe(total.writtenLocal + total.writtenRemote)
   })
 
-  it('counts as far as it may follow', () => {
+  it('counts only the programs that could be followed within the limit', () => {
     const elementwise = kernel('elementwise', { x: tensor(f32, 1) }, (t, { x }) => {
       t.for(x.dim(0), (i) => t.store(x.at([i]), 0))
     })

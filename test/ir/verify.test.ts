@@ -1,4 +1,7 @@
-/** The spec of the IR: each rule, broken once by IR that recording cannot make, is reported. */
+/**
+ * The specification of the IR: each rule is violated once, by IR that recording cannot produce, and the violation is
+ * reported.
+ */
 import { describe, expect, it } from 'vitest'
 import { Node, type Block, type KernelIR } from '../../src/ir/node.ts'
 import { KernelError } from '../../src/ir/site.ts'
@@ -30,15 +33,15 @@ it('accepts an empty kernel and a plain one', () => {
   verify(kernelOf(block([n], [x, total, node('result', [total], { index: 0 })])))
 })
 
-describe('1. inputs stand before their users, in scope', () => {
-  it('a node used before it stands', () => {
+describe('1. inputs are defined before their users, in scope', () => {
+  it('a node used before it is defined', () => {
     const x = one()
     refuses(
       kernelOf(block([], [node('neg', [x]), x])),
-      /neg: uses const, which does not stand before it in its scope/,
+      /neg: uses const, which is not defined before it in its scope/,
     )
   })
-  it('a node that stands nowhere', () => {
+  it('a node that is in no block', () => {
     refuses(kernelOf(block([], [node('neg', [one()])])), /neg: uses const/)
   })
   it('a node of a loop used after it', () => {
@@ -60,14 +63,11 @@ describe('1. inputs stand before their users, in scope', () => {
     const branch = node('if', [condition], {}, [block([], [x]), block([], [node('neg', [x])])])
     refuses(kernelOf(block([], [condition, branch])), /uses const/)
   })
-  it('a block that yields what is not in its scope', () => {
+  it('a block that yields a node outside its scope', () => {
     const [x, index, stranger] = [one(), param(i32), one()]
     const state = param(i32, 'state')
     const total = loop([x, x, x], block([index, state], [], [stranger]), [x])
-    refuses(
-      kernelOf(block([], [x, total])),
-      /const: is what a block yields: const, which does not stand before it/,
-    )
+    refuses(kernelOf(block([], [x, total])), /const: yields const, which is not defined before it/)
   })
   it('a control node used in its own block', () => {
     const [x, index] = [one(), param(i32)]
@@ -110,14 +110,14 @@ describe('3. results and params have one owner', () => {
     const x = one()
     refuses(
       kernelOf(block([], [x, new Node('result', i32, [x], { index: 0 })])),
-      /result: of a node without results/,
+      /result: refers to a node without results/,
     )
   })
   it('a result of roles', () => {
     const roles = node('roles', [], { names: ['a'], warps: [4] }, [block([], [])])
     refuses(
       kernelOf(block([], [roles, new Node('result', i32, [roles], { index: 0 })])),
-      /of a node without results/,
+      /refers to a node without results/,
     )
   })
   it('a result that does not exist', () => {
@@ -129,28 +129,28 @@ describe('3. results and params have one owner', () => {
     )
   })
   it('a param among the nodes', () => {
-    refuses(kernelOf(block([], [param(i32)])), /param: a param stands in the list of params/)
+    refuses(kernelOf(block([], [param(i32)])), /param: is outside the list of params of a block/)
   })
   it('a node among the params', () => {
-    refuses(kernelOf(block([one()], [])), /const: stands in a list of params/)
+    refuses(kernelOf(block([one()], [])), /const: is in a list of params, but is not a param/)
   })
   it('a param of two blocks, one inside the other', () => {
     const [x, n] = [one(), param(i32)]
-    refuses(kernelOf(block([n], [x, loop([x, x, x], block([n], []))])), /param: stands in two places/)
+    refuses(kernelOf(block([n], [x, loop([x, x, x], block([n], []))])), /param: is defined twice/)
   })
   it('a param of two blocks, one after the other', () => {
     const [x, index] = [one(), param(i32)]
     const loops = [loop([x, x, x], block([index], [])), loop([x, x, x], block([index], []))]
-    refuses(kernelOf(block([], [x, ...loops])), /param: stands in two places/)
+    refuses(kernelOf(block([], [x, ...loops])), /param: is defined twice/)
   })
   it('a node in two places', () => {
     const x = one()
-    refuses(kernelOf(block([], [x, x])), /const: stands in two places/)
+    refuses(kernelOf(block([], [x, x])), /const: is defined twice/)
   })
   it('a block of two nodes', () => {
     const [x, index] = [one(), param(i32)]
     const body = block([index], [one()])
-    refuses(kernelOf(block([], [x, loop([x, x, x], body), loop([x, x, x], body)])), /stands in two places/)
+    refuses(kernelOf(block([], [x, loop([x, x, x], body), loop([x, x, x], body)])), /is defined twice/)
   })
 })
 
@@ -169,13 +169,13 @@ describe('4. a role captures no fragment', () => {
     const inner = loop([x, x, x], block([index], [node('neg', [fragment])]))
     refuses(kernelOf(block([], [zero, fragment, x, role(block([], [inner]))])), /a role uses the fragment/)
   })
-  it('as what a block of it yields', () => {
+  it('as the result of a block of the role', () => {
     const [zero, fragment] = zeros()
     const condition = node('const', [], { dtype: 'bool', value: 1 })
     const choice = node('if', [condition], {}, [block([], [], [fragment]), block([], [], [fragment])])
     refuses(
       kernelOf(block([], [zero, fragment, condition, role(block([], [choice]))])),
-      /broadcast: a role is what a block yields: the fragment/,
+      /broadcast: a role yields the fragment/,
     )
   })
   it('but scalars, views and its own fragments', () => {
@@ -187,22 +187,22 @@ describe('4. a role captures no fragment', () => {
   })
 })
 
-describe('5. roles are not nested, teams and pipelines stand outside them', () => {
+describe('5. roles are not nested, teams and pipelines are outside roles', () => {
   const inRole = (inner: Node, before: readonly Node[] = []): KernelIR =>
     kernelOf(block([], [...before, node('roles', [], { names: ['a'], warps: [4] }, [block([], [inner])])]))
   it('roles in a role', () => {
     const inner = node('roles', [], { names: ['b'], warps: [4] }, [block([], [])])
-    refuses(inRole(inner), /roles: stands inside a role; put it around the roles/)
+    refuses(inRole(inner), /roles: is inside a role; put it around the roles/)
   })
   it('teams in a role', () => {
     const x = one()
     const team = block([param(i32, 'program'), param(i32, 'programs')], [])
-    refuses(inRole(node('teams', [x, x], { names: ['b'] }, [team]), [x]), /teams: stands inside a role/)
+    refuses(inRole(node('teams', [x, x], { names: ['b'] }, [team]), [x]), /teams: is inside a role/)
   })
   it('a pipeline in a role', () => {
     const x = one()
     const inner = node('pipeline', [x], { axes: 1, stages: 2 }, [block([param(i32)], [])])
-    refuses(inRole(inner, [x]), /pipeline: stands inside a role; a pipeline becomes roles itself/)
+    refuses(inRole(inner, [x]), /pipeline: is inside a role; a pipeline becomes roles itself/)
   })
 })
 
@@ -234,10 +234,10 @@ describe('7. lowered', () => {
   })
 })
 
-describe('8. last stands in no loop', () => {
+describe('8. last is not inside a loop', () => {
   it('in a loop', () => {
     const [x, index] = [one(), param(i32)]
     const body = block([index], [node('last', [], {}, [block([], [])])])
-    refuses(kernelOf(block([], [x, loop([x, x, x], body)])), /last: stands in a loop/)
+    refuses(kernelOf(block([], [x, loop([x, x, x], body)])), /last: is in a loop/)
   })
 })

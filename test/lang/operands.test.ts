@@ -1,4 +1,4 @@
-/** Mistakes in operands that recording finds: dtypes, shapes, masks, orders and scopes, flags and barriers. */
+/** Mistakes in operands that recording detects: dtypes, shapes, masks, orders and scopes, flags and barriers. */
 import { describe } from 'vitest'
 import { bf16, f32, i32, i64, u8, type Value } from 'arke'
 import { cases } from './refusals.ts'
@@ -65,11 +65,11 @@ describe('dtypes and shapes', () => {
     /0\.5 is not a number of dtype i32/,
   )
   refuses(
-    'shapes that do not meet',
+    'shapes that cannot be broadcast together',
     (t) => {
       t.zeros(f32, [4]).add(t.zeros(f32, [5])) //!
     },
-    /add: shapes \[4\] and \[5\] do not meet; expand\(\)/,
+    /add: shapes \[4\] and \[5\] cannot be broadcast together; expand\(\)/,
   )
   refuses(
     'a product whose inner extents differ',
@@ -154,14 +154,14 @@ describe('dtypes and shapes', () => {
     (_, { n, v }) => {
       n.add(v.at([0]) as never) //!
     },
-    /add: a number or a value is wanted here, not Ref; load memory/,
+    /add: expected a number or a value, not Ref; load memory/,
   )
   refuses(
     'nothing as an index',
     (_, { v }) => {
       v.tile([undefined as never], [4]) //!
     },
-    /an index: a number or a value is wanted here, not undefined/,
+    /an index: expected a number or a value, not undefined/,
   )
   refuses(
     'a fragment of three axes',
@@ -182,14 +182,14 @@ describe('dtypes and shapes', () => {
     (t) => {
       t.zeros(f32, [2, 3]).sum() //!
     },
-    /say along which axis: 0 leaves one number a column, 1 one a row/,
+    /give the axis: 0 yields one number per column, 1 one number per row/,
   )
   refuses(
-    'indices of shapes that do not meet',
+    'indices whose shapes cannot be broadcast together',
     (t, { c }) => {
       c.at([t.arange(3), t.arange(4)]) //!
     },
-    /at: the indices have shapes that do not meet; expand\(\)/,
+    /at: the shapes of the indices cannot be broadcast together; expand\(\)/,
   )
   refuses(
     'too few indices',
@@ -286,28 +286,28 @@ describe('memory and synchronisation', () => {
     /at: takes 2 indices, has 1/,
   )
   refuses(
-    'a lag of half a launch',
+    'a wait with a fractional lag',
     (t, { ready }) => {
       t.wait(ready, { lag: 0.5 }) //!
     },
     /wait: lag 0\.5 is not a whole number of launches/,
   )
   refuses(
-    'a look at a set of flags',
+    'a poll of a set of flags',
     (t, { grid }) => {
       t.reached(grid as never) //!
     },
     /reached: needs one flag of the flags<2>: choose it with \.at\(\[…\]\)/,
   )
   refuses(
-    'a look half a launch back',
+    'a poll with a fractional lag',
     (t, { ready }) => {
       t.reached(ready, { lag: 0.5 }) //!
     },
     /reached: lag 0\.5 is not a whole number of launches/,
   )
   refuses(
-    'a look that releases',
+    'a poll with release order',
     (t, { ready }) => {
       t.reached(ready, { order: 'release' }) //!
     },

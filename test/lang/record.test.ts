@@ -1,4 +1,4 @@
-/** Mistakes of structure that recording finds: scopes, carried state, control flow, kernels as a whole. */
+/** Structural mistakes that recording detects: scopes, carried state, control flow, and kernels as a whole. */
 import { describe, expect, it } from 'vitest'
 import { f32, flags, i32, kernel, KernelError, scalar, tensor, type Scalar, type Value } from 'arke'
 import { walk } from '../../src/ir/node.ts'
@@ -6,7 +6,7 @@ import { cases, failure, params } from './refusals.ts'
 
 const { refuses, lineOf, thisFile } = cases(import.meta.url)
 
-/** Values that got out of the scope they belong to. */
+/** Values that were used outside the scope to which they belong. */
 const leaked: Record<string, Value> = {}
 
 describe('symbols have no numbers', () => {
@@ -63,7 +63,7 @@ describe('symbols have no numbers', () => {
   )
 })
 
-describe('values live in their scope', () => {
+describe('values can be used only in their scope', () => {
   refuses(
     'a loop index used after the loop',
     (t, { n }) => {
@@ -234,7 +234,7 @@ describe('state is carried', () => {
     },
     /0 values where 1 are carried/,
   )
-  it('without an else, what a branch returns is of no interest', () => {
+  it('without an else, the return value of a branch is ignored', () => {
     const ir = kernel('statement', params, (t, { n, counts }) => {
       t.if(n.gt(0), () => t.atomic.add(counts.at([0]), 1))
     }).record({ world: 2 })
@@ -287,7 +287,7 @@ describe('control flow', () => {
         },
       })
     },
-    /roles: stands inside a role; put it around the roles/,
+    /roles: is inside a role; put it around the roles/,
   )
   refuses(
     'a pipeline in a role',
@@ -298,7 +298,7 @@ describe('control flow', () => {
         },
       })
     },
-    /pipeline: stands inside a role; a pipeline becomes roles itself/,
+    /pipeline: is inside a role; a pipeline becomes roles itself/,
   )
   refuses(
     'the rest before the last team',

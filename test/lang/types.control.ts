@@ -1,4 +1,4 @@
-/** What the types of control flow and of kernels accept and refuse; see types.ts. */
+/** Code that the types of control flow and of kernels must accept or reject; see types.ts. */
 import {
   bf16,
   f16,
@@ -77,13 +77,13 @@ export function control(
   t.for(4, acc, (_, state) => state.sum(1))
   // @ts-expect-error nothing is returned
   t.for(4, acc, (_, state) => void state)
-  // @ts-expect-error one of two is returned
+  // @ts-expect-error only one of two state values is returned
   t.for(4, [x, n], (_, [y]) => [y])
-  // @ts-expect-error a name is missing
+  // @ts-expect-error a name of the state record is missing
   t.for(4, { x, n }, (_, state) => ({ x: state.x }))
-  // @ts-expect-error a number is not carried
+  // @ts-expect-error a number cannot be carried state
   t.for(4, 0, (_, state) => state)
-  // @ts-expect-error a loop counts integers
+  // @ts-expect-error the bound of a loop is an integer
   t.for(x, (i) => void i)
   // @ts-expect-error a condition is bool
   t.if(n, () => t.barrier())
@@ -99,11 +99,11 @@ export function control(
   t.pipeline([n], ([i, j]) => void [i, j])
   // @ts-expect-error the state is f32
   t.pipeline([n], acc, (_, state) => state.to(f16))
-  // @ts-expect-error memory is named, not carried
+  // @ts-expect-error memory cannot be carried state
   t.for(4, c, (_, state) => state)
-  // @ts-expect-error a role has a body
+  // @ts-expect-error a role must have a body
   t.roles({ load: 4 })
-  // @ts-expect-error a team has a size
+  // @ts-expect-error a team must have a size
   t.teams({ senders: { body: () => {} } })
 }
 
@@ -120,7 +120,7 @@ export const meta = kernel(
     void meta.BK
   },
 )
-// A kernel of some parameters is a kernel.
+// A kernel with specific parameters is assignable to the general kernel type.
 export const erased: Kernel = meta
 exactly<boolean>()(meta.meta.fast)
 

@@ -1,6 +1,6 @@
 /**
- * What the language's types accept and refuse. Compiled by `npm run typecheck` and never executed: a line that
- * `@ts-expect-error` stands before must not compile, every other line must.
+ * Code that the language's types must accept or reject. `npm run typecheck` compiles this file, and it is never
+ * executed. A line after `@ts-expect-error` must not compile, and every other line must.
  */
 import {
   bf16,
@@ -58,7 +58,7 @@ export function arguments_(args: Arguments<typeof params>): void {
 export const masks = tensor(bool, 1)
 // @ts-expect-error a tensor has one to four axes
 export const tooMany = tensor(f32, 5)
-// @ts-expect-error nor none
+// @ts-expect-error a tensor has at least one axis
 export const tooFew = tensor(f32, 0)
 // @ts-expect-error f64 is not a dtype
 export const noSuchDtype = tensor('f64', 1)
@@ -113,29 +113,29 @@ export function arithmetic(
   x.add(n)
   // @ts-expect-error bf16 is storage: cast first
   half.add(half)
-  // @ts-expect-error not even a number
+  // @ts-expect-error bf16 is storage: a number cannot be added either
   half.mul(2)
-  // @ts-expect-error nor compared
+  // @ts-expect-error bf16 is storage: it cannot be compared
   half.lt(half)
-  // @ts-expect-error nor reduced
+  // @ts-expect-error bf16 is storage: it cannot be reduced
   half.sum(1)
-  // @ts-expect-error a vector meets a matrix after expand()
+  // @ts-expect-error a vector needs expand() before it is combined with a matrix
   matrix.add(row)
-  // @ts-expect-error on either side
+  // @ts-expect-error a vector on the right side needs expand(), too
   row.add(matrix)
-  // @ts-expect-error a remainder is of integers
+  // @ts-expect-error a remainder is defined for integers only
   x.mod(2)
-  // @ts-expect-error bits are of integers
+  // @ts-expect-error bit operations are defined for integers only
   x.and(x)
-  // @ts-expect-error a shift is of integers
+  // @ts-expect-error a shift is defined for integers only
   matrix.shl(1)
-  // @ts-expect-error an exponential is of floats
+  // @ts-expect-error an exponential is defined for floats only
   n.exp2()
-  // @ts-expect-error arithmetic on masks
+  // @ts-expect-error masks have no arithmetic
   mask.add(mask)
-  // @ts-expect-error only masks select
+  // @ts-expect-error only a mask has select()
   matrix.select(matrix, matrix)
-  // @ts-expect-error the choices differ
+  // @ts-expect-error the two choices have different dtypes
   mask.select(matrix, half)
   // @ts-expect-error memory is loaded first
   mask.select(0, cast.node)
@@ -143,13 +143,13 @@ export function arithmetic(
   mask.select(0, row)
   // @ts-expect-error a matrix is not expanded
   matrix.expand(0)
-  // @ts-expect-error nor a scalar
+  // @ts-expect-error a scalar cannot be expanded
   x.expand(0)
-  // @ts-expect-error a vector has nothing to transpose
+  // @ts-expect-error a vector cannot be transposed
   row.transpose()
   // @ts-expect-error f64 is not a dtype
   x.to('f64')
-  // @ts-expect-error a scalar has no number
+  // @ts-expect-error a symbolic scalar is not a JavaScript number
   void (n + 1) // eslint-disable-line arke/no-symbol-coercion
 }
 
@@ -188,9 +188,9 @@ export function products(
   t.dot(as, half.transpose(), acc)
   const exact = t.dot(bytes, bytes, counts)
   exactly<Value<'i32', 2>>()(exact)
-  // @ts-expect-error the operands differ
+  // @ts-expect-error the operands have different dtypes
   t.dot(as, hs, acc)
-  // @ts-expect-error the operands differ
+  // @ts-expect-error the operands have different dtypes
   t.dot(half, hs, acc)
   // @ts-expect-error products of bf16 are summed in f32
   t.dot(as, as, counts)
@@ -198,7 +198,7 @@ export function products(
   t.dot(as, as, half)
   // @ts-expect-error products of i8 are summed in i32
   t.dot(bytes, bytes, acc)
-  // @ts-expect-error i32 is not multiplied by the matrix unit
+  // @ts-expect-error the matrix unit does not support i32
   t.dot(counts, counts, counts)
   // @ts-expect-error an operand has two axes
   t.dot(line, as, acc)
@@ -234,13 +234,13 @@ export function places(
 
   // @ts-expect-error a tile of a matrix has two indices
   a.tile([i], [16, 32])
-  // @ts-expect-error and two extents
+  // @ts-expect-error a tile of a matrix has two extents
   a.tile([i, i], [16])
-  // @ts-expect-error a tile of a vector has one
+  // @ts-expect-error a tile of a vector has one index
   v.tile([i, i], [16, 16])
-  // @ts-expect-error tiles are cut from one or two axes
+  // @ts-expect-error only tensors with one or two axes have tile()
   cube.tile([i, i, i], [1, 16, 16])
-  // @ts-expect-error nor covered by them
+  // @ts-expect-error only tensors with one or two axes have tiles()
   cube.tiles([1, 16, 16])
   // @ts-expect-error two indices
   a.at([i])
@@ -250,9 +250,9 @@ export function places(
   a.at([i, t.constant(f32, 1)])
   // @ts-expect-error rows are gathered from a matrix
   v.rows(indices)
-  // @ts-expect-error by a vector
+  // @ts-expect-error rows are gathered by a vector of indices
   a.rows(i)
-  // @ts-expect-error a vector has no axis to give away
+  // @ts-expect-error a vector has only one axis, so pick() is not allowed
   v.pick(i)
   // @ts-expect-error an extent of a tile is a number
   a.tile([i, i], [i, 16])
@@ -317,15 +317,15 @@ export function memory(
   t.get(as, as)
   // @ts-expect-error put writes global memory
   t.put(as, as)
-  // @ts-expect-error an asynchronous copy ends in shared memory
+  // @ts-expect-error the target of an asynchronous copy is in shared memory
   t.copyAsync(tile, tile, full.at(0))
-  // @ts-expect-error it completes on one barrier
+  // @ts-expect-error an asynchronous copy takes one barrier, not an array
   t.copyAsync(tile, stage, full)
   // @ts-expect-error no such scope
   t.load(tile, { order: 'acquire', scope: 'cluster' })
   // @ts-expect-error no such order
   t.load(tile, { order: 'strong' })
-  // @ts-expect-error a tensor is not a place
+  // @ts-expect-error a tensor is not a reference to elements
   t.load(a)
   // @ts-expect-error a shared tile has one to three extents
   t.shared(bf16, [1, 2, 3, 4])
@@ -352,9 +352,9 @@ export function atomics(
   t.atomic.cas(counts.at([0]), 0, 1)
   t.atomic.xchg(sums.at([0]), 2)
   t.atomic.or(counts.at([0]), 1)
-  // @ts-expect-error compare-and-swap is of integers
+  // @ts-expect-error compare-and-swap is defined for integers only
   t.atomic.cas(sums.at([0]), 0, 1)
-  // @ts-expect-error bits are of integers
+  // @ts-expect-error bit operations are defined for integers only
   t.atomic.xor(sums.at([0]), 1)
   // @ts-expect-error bf16 has no atomics
   t.atomic.add(halves.at([0]), 1)
@@ -384,9 +384,9 @@ export function synchronisation(t: Program, ready: Flags<0>, grid: Flags<2>, i: 
   grid.at([i])
   // @ts-expect-error no indices
   ready.at([i])
-  // @ts-expect-error a barrier's phase
+  // @ts-expect-error a wait for a barrier needs a phase
   t.wait(full.at(0))
-  // @ts-expect-error one barrier
+  // @ts-expect-error a wait takes one barrier, not an array
   t.arrive(full)
   // @ts-expect-error a flag is not a barrier
   t.arrive(ready)

@@ -1,2 +1,5 @@
-/** Stands for the file that the cases of noSymbolCoercion.test.ts are linted as: the project knows it, so they have types. */
+/**
+ * The file as which the cases of noSymbolCoercion.test.ts are linted. It is part of the TypeScript project, so the
+ * cases have types.
+ */
 export {}

@@ -1,4 +1,4 @@
-/** The lint rule, on code with types: what it must report and, as important, what it must leave alone. */
+/** Tests the lint rule on typed code: the expressions that it must report, and those that it must not report. */
 import { fileURLToPath } from 'node:url'
 import { Linter, RuleTester } from 'eslint'
 import tseslint from 'typescript-eslint'
@@ -18,7 +18,7 @@ const tester = new RuleTester({
   },
 })
 
-/** A kernel's body with each statement on a line of its own: typed linting is paid for once. */
+/** Puts each statement on its own line of one kernel body, so that typed linting runs only once. */
 const before = `
 import { f32, flags, i32, kernel, scalar, tensor, type Index, type Scalar, type Value } from 'arke'
 interface Options { readonly mask?: Value<'bool', 1>; readonly limit?: number }
@@ -108,7 +108,7 @@ tester.run('no-symbol-coercion', rule, {
   ],
 })
 
-it('says what it needs when there are no types', () => {
+it('reports that it needs type information if there is none', () => {
   const linter = new Linter()
   const config: Linter.Config = {
     files: ['**/*.js'],

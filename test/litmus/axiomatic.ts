@@ -33,23 +33,23 @@ export interface Enumeration {
   readonly raceFreeOutcomes: Set<string>
   /** Outcomes of consistent executions with a race in which an access is weak. */
   readonly weakRaceOutcomes: Set<string>
-  /** Outcomes of consistent executions with a race of two strong accesses whose scopes do not cover. */
+  /** Outcomes of consistent executions with a race of two strong accesses whose scopes do not cover each other. */
   readonly scopeRaceOutcomes: Set<string>
   readonly weakRace: boolean
   readonly scopeRace: boolean
-  /** Consistent executions; orders S that agree on all mutually covering fences count once. */
+  /** The number of consistent executions. Orders S that agree on all mutually covering fences count once. */
   readonly executions: number
 }
 
 interface Event {
   readonly id: number
-  /** Index of the agent, -1 for an initial write. */
+  /** The index of the agent, or -1 for an initial write. */
   readonly agent: number
   readonly op: Op | undefined
-  /** Index of the location, -1 for a fence. */
+  /** The index of the location, or -1 for a fence. */
   readonly loc: number
   readonly reads: boolean
-  /** Whether it may write: a cas does so only when it succeeds. */
+  /** True if the event may write. A cas writes only if it succeeds. */
   readonly mayWrite: boolean
   readonly strong: boolean
   readonly releases: boolean
@@ -94,7 +94,7 @@ function closure(rows: Rows): Rows {
   return result
 }
 
-/** Of a transitively closed relation, whether no event reaches itself. */
+/** True if no event of a transitively closed relation reaches itself. */
 function irreflexive(closed: Rows): boolean {
   return closed.every((row, index) => ((row >> index) & 1) === 0)
 }
@@ -136,7 +136,7 @@ function buildEvents(program: LitmusProgram): Event[] {
   return events
 }
 
-/** Program order, with the initial writes before everything else. */
+/** Program order. Initial writes come before all other events. */
 function programOrder(events: readonly Event[]): Rows {
   const po = emptyRows(events.length)
   for (const from of events) {
@@ -148,7 +148,7 @@ function programOrder(events: readonly Event[]): Rows {
   return po
 }
 
-/** Pairs of events whose scopes include each other's agent; initial writes are in no pair. */
+/** Pairs of events whose scopes include each other's agent. Initial writes are in no pair. */
 function mutualCover(program: LitmusProgram, events: readonly Event[]): Rows {
   const rows = emptyRows(events.length)
   for (const left of events) {
@@ -179,7 +179,7 @@ function morallyStrong(events: readonly Event[], mutual: Rows): Rows {
   return rows
 }
 
-/** Every total order of the seqCst fences that agrees with po, cut down to mutually covering pairs. */
+/** Every total order of the seqCst fences that agrees with po, restricted to mutually covering pairs. */
 function fenceOrders(events: readonly Event[], po: Rows, mutual: Rows): Rows[] {
   const fences = events.filter((event) => event.op?.kind === 'fence' && event.op.order === 'seqCst')
   const found = new Map<string, Rows>()
@@ -204,7 +204,7 @@ function fenceOrders(events: readonly Event[], po: Rows, mutual: Rows): Rows[] {
   return [...found.values()]
 }
 
-/** Each order of `writes` after `first` that keeps every RMW right behind its source. */
+/** Each order of `writes` after `first` in which every RMW immediately follows its source. */
 function coherenceOrders(
   first: number,
   writes: readonly number[],
@@ -233,7 +233,10 @@ interface Values {
   readonly written: ReadonlyMap<number, number>
 }
 
-/** The values along an acyclic rf; undefined when a read's source is a failed cas or an await is not met. */
+/**
+ * The values of all events for an acyclic rf. Returns undefined if a read's source is a failed cas, or if an await
+ * does not read its value.
+ */
 function evaluate(events: readonly Event[], rf: ReadonlyMap<number, number>): Values | undefined {
   const read = new Map<number, number>()
   const written = new Map<number, number>()
@@ -270,7 +273,7 @@ function evaluate(events: readonly Event[], rf: ReadonlyMap<number, number>): Va
   return { read, written }
 }
 
-/** Synchronisation through observed writes; what seqCst fences add by their order is left out. */
+/** Synchronisation through observed writes, without the additional order of seqCst fences. */
 function synchronises(
   events: readonly Event[],
   rf: ReadonlyMap<number, number>,
@@ -287,7 +290,7 @@ function synchronises(
         (event === reader ||
           (event.op?.kind === 'fence' && event.agent === reader.agent && event.id > reader.id)),
     )
-    // Walks back along rf: past the first write only through RMWs, and only over morally strong links.
+    // Walks back along rf. Beyond the first write, it follows only RMWs and only morally strong links.
     let next: Event | undefined = reader
     while (next !== undefined && next.reads) {
       const writer: Event = at(events, rf.get(next.id) ?? -1)
@@ -308,7 +311,7 @@ function synchronises(
   return sw
 }
 
-/** eco, from rf and the orders of all locations. */
+/** The relation eco, computed from rf and the coherence orders of all locations. */
 function extendedCoherence(
   size: number,
   rf: ReadonlyMap<number, number>,
@@ -323,7 +326,7 @@ function extendedCoherence(
   const co = [...rows]
   for (const [reader, writer] of rf) {
     add(rows, writer, reader)
-    // from-read; an RMW stands in co behind its own source and does not precede itself
+    // from-read: an RMW follows its own source in co, so it must not precede itself
     rows[reader] = at(rows, reader) | (at(co, writer) & ~(1 << reader))
   }
   return closure(rows)
@@ -335,7 +338,7 @@ function composesToCycle(first: Rows, second: Rows): boolean {
   )
 }
 
-/** Each choice of one item from every list. */
+/** All combinations of one item from every list. */
 function product<T>(lists: readonly (readonly T[])[]): T[][] {
   return lists.reduce<T[][]>(
     (partial, list) => partial.flatMap((chosen) => list.map((item) => [...chosen, item])),

@@ -1,4 +1,7 @@
-/** The axioms on the generated family: what each variant excludes, what scopes decide, and that every interleaving is allowed. */
+/**
+ * The axioms on the generated family of programs: the outcomes that each variant excludes, the effect of scopes, and
+ * that every interleaving is allowed.
+ */
 import { describe, expect, it } from 'vitest'
 import { enumerate } from './axiomatic.ts'
 import type { LitmusCase } from './cross.ts'
@@ -6,7 +9,7 @@ import { contains, outcomeKey, type LitmusProgram } from './program.ts'
 import { randomPrograms } from './randomPrograms.ts'
 import { awaitSuite, litmusSuite, loadBuffering } from './suite.ts'
 
-/** For each shape, its weak outcome and the variants that exclude it where scopes cover. */
+/** For each shape, its weak outcome and the variants that exclude the outcome if all scopes cover each other. */
 const excluded: Record<string, { weak: string; by: string[] }> = {
   MP: { weak: 'a1.r0=1 a1.r1=0', by: ['relAcq', 'fences', 'seqCst', 'relFenceAcq', 'relAcqFence'] },
   SB: { weak: 'a0.r0=0 a1.r0=0', by: ['seqCst'] },
@@ -21,14 +24,14 @@ const excluded: Record<string, { weak: string; by: string[] }> = {
     weak: 'a1.r0=1 a2.r0=3 a2.r1=0',
     by: ['relAcq', 'fences', 'seqCst', 'relFenceAcq', 'relAcqFence'],
   },
-  // In relAcq the middle store releases what its agent acquired; fences do the same.
+  // In relAcq the store of the middle agent releases what the agent acquired. Fences do the same.
   'MP-store': { weak: 'a1.r0=1 a2.r0=3 a2.r1=0', by: ['relAcq', 'fences', 'seqCst'] },
   'MP-xchg': { weak: 'a0.r0=0 a1.r0=1 a1.r1=0', by: ['relAcq', 'fences', 'seqCst'] },
   'MP-cas': { weak: 'a0.r0=0 a1.r0=2 a1.r1=0', by: ['relAcq', 'fences', 'seqCst'] },
   'SB-xchg': { weak: 'a0.r1=0 a1.r1=0', by: ['seqCst'] },
 }
 
-/** Outcomes by interleaving the agents step by step on one memory: every one of them must be consistent. */
+/** The outcomes of interleaving the agents step by step on one memory. Every such outcome must be consistent. */
 function interleavings(some: LitmusProgram): Set<string> {
   const found = new Set<string>()
   const step = (
@@ -94,18 +97,18 @@ describe('the suite', () => {
     expect(new Set(all.map((item) => item.program.name)).size).toBe(all.length)
   })
 
-  it.each(Object.keys(excluded))('%s shows its weak outcome exactly where nothing excludes it', (shape) => {
+  it.each(Object.keys(excluded))('%s has its weak outcome exactly if no rule excludes it', (shape) => {
     const { weak, by } = excluded[shape] as { weak: string; by: string[] }
     const members = litmusSuite.filter((item) => item.shape === shape && item.covering)
     expect(members.length).toBeGreaterThan(0)
     for (const item of members) {
       const base = item.variant.replace('-weakData', '')
-      // WRC without strong accesses to x still synchronises on y, so weak data changes nothing here.
+      // WRC without strong accesses to x still synchronises on y, so weak data make no difference here.
       expect(contains(resultOf(item).outcomes, weak), item.program.name).toBe(!by.includes(base))
     }
   })
 
-  it('depends on coverage only, not on how it comes about', () => {
+  it('depends only on whether scopes cover each other, not on which scopes they are', () => {
     for (const item of litmusSuite.filter((some) => some.layout === 'ranks.system')) {
       for (const layout of ['rank.device', 'program.block']) {
         const other = find(item.shape, item.variant, layout)
@@ -118,7 +121,7 @@ describe('the suite', () => {
     }
   })
 
-  it('falls back to the relaxed outcomes, and races, where no scope covers', () => {
+  it('has the relaxed outcomes, and races, if no scope covers the other agents', () => {
     for (const item of litmusSuite.filter((some) => ['ranks.device', 'rank.block'].includes(some.layout))) {
       const relaxed = find(item.shape, 'relaxed', 'ranks.system')
       expect(relaxed).toBeDefined()
@@ -153,12 +156,12 @@ describe('the suite', () => {
     }
   })
 
-  it('is free of races where waiting for a flag synchronises', () => {
+  it('is free of races if waiting for a flag synchronises', () => {
     for (const item of awaitSuite) {
       const result = resultOf(item)
       const good = item.covering && /^(relAcq|fences|seqCst)-/.test(item.variant)
       expect(!result.weakRace && !result.scopeRace, item.program.name).toBe(good)
-      // without races, weak data behaves as in an interleaving
+      // without races, weak data behave as in an interleaving
       if (good)
         expect(sorted(result.outcomes), item.program.name).toEqual(sorted(interleavings(item.program)))
     }

@@ -1,6 +1,6 @@
 /**
- * The checker's exhaustive search against the axiomatic enumerator, which shares no code with it: the same outcomes and the same
- * verdicts about races, for every program of the suite and for random ones.
+ * Compares the checker's exhaustive search with the axiomatic enumerator, which shares no code with it. Both must
+ * give the same outcomes and report the same races, for every program of the suite and for random programs.
  */
 import { describe, expect, it } from 'vitest'
 import { explore } from '../../src/targets/check/explore.ts'
@@ -48,14 +48,14 @@ async function compare(program: LitmusProgram): Promise<void> {
     weakRace: expected.weakRace,
     scopeRace: expected.scopeRace,
   })
-  // A weak race has no defined outcome; executions without one have the outcomes of the model.
+  // A program with a weak race has no defined outcome. Its race-free executions must have the outcomes of the model.
   if (expected.weakRace) expect(actual.clean, context).toEqual([...expected.raceFreeOutcomes].sort())
   else expect(actual.outcomes, context).toEqual([...expected.outcomes].sort())
 }
 
 /**
- * Four agents have a thousand orders each time: of these, every variant in one layout and every layout with one variant.
- * ARKE_STRESS=1 has all.
+ * Programs with four agents have about a thousand interleavings each. By default, only every variant in one layout
+ * and every layout with one variant run. ARKE_STRESS=1 runs all.
  */
 const isUsual = ({ program, variant, layout }: LitmusCase): boolean =>
   program.agents.length < 4 || variant === 'relAcq' || layout === 'ranks.system'

@@ -1,4 +1,7 @@
-/** A shape with a way to order its accesses, and a placement of its agents with scopes for them: a program. */
+/**
+ * Combines a shape with a variant (how its accesses are ordered) and a layout (the placement and scopes of its
+ * agents) into a program.
+ */
 import { differentRanks, sameProgram, sameRank, splitRanks } from './program.ts'
 import type {
   FenceOrder,
@@ -13,13 +16,13 @@ import type {
 } from './program.ts'
 import type { Access, Shape } from './shapes.ts'
 
-/** A member of the suite, with the coordinates it was generated from. */
+/** A program of the suite, with the shape, variant and layout it was generated from. */
 export interface LitmusCase {
   readonly program: LitmusProgram
   readonly shape: string
   readonly variant: string
   readonly layout: string
-  /** Whether every operation's scope includes every agent. */
+  /** True if every operation's scope includes every agent. */
   readonly covering: boolean
 }
 
@@ -27,7 +30,7 @@ interface Variant {
   readonly name: string
   readonly store: StoreOrder
   readonly load: LoadOrder
-  /** The fence between two consecutive accesses, by whether the earlier and the later one stores. */
+  /** The fence between two consecutive accesses. It depends on whether the earlier and the later access store. */
   readonly fence?: (earlierStores: boolean, laterStores: boolean) => FenceOrder | undefined
   readonly weakData?: boolean
 }
@@ -46,7 +49,10 @@ export const variants: readonly Variant[] = [
   { name: 'acqOnly', store: 'relaxed', load: 'acquire' },
 ]
 
-/** One side by a fence, the other by the access: only of interest where the shape synchronises. */
+/**
+ * Variants in which one side synchronises with a fence and the other with the access itself. They matter only for
+ * shapes that synchronise.
+ */
 export const crossVariants: readonly Variant[] = [
   {
     name: 'relFenceAcq',
@@ -104,7 +110,10 @@ function rmwOrder(access: Extract<Access, { kind: 'rmw' }>, variant: Variant): R
   return acquires ? 'acquire' : 'relaxed'
 }
 
-/** For the choice of fences an RMW counts as the side of the synchronisation it stands on. */
+/**
+ * True if the access counts as a store when fences are chosen. An RMW counts as the side of the synchronisation on
+ * which it is.
+ */
 function stores(access: Access): boolean {
   return access.kind === 'store' || (access.kind === 'rmw' && access.role !== 'load')
 }

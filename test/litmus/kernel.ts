@@ -1,4 +1,4 @@
-/** A litmus program as a kernel and a scenario: what the checker explores. */
+/** Converts a litmus program into a kernel and a scenario that the checker explores. */
 import { i32, kernel, tensor, type Program } from '../../src/index.ts'
 import { scenario, type Scenario } from '../../src/world/world.ts'
 import { outcomeKey, type LitmusAgent, type LitmusProgram, type Op } from './program.ts'

@@ -18,7 +18,7 @@ export interface StoreOp {
   readonly loc: string
   readonly value: number
   readonly order: StoreOrder
-  /** Without effect on a weak store. */
+  /** The scope, which has no effect on a weak store. */
   readonly scope: Scope
 }
 
@@ -27,9 +27,9 @@ export interface LoadOp {
   readonly loc: string
   readonly into: string
   readonly order: LoadOrder
-  /** Without effect on a weak load. */
+  /** The scope, which has no effect on a weak load. */
   readonly scope: Scope
-  /** When given, only executions in which this load reads the value count: it stands for a spin loop. */
+  /** If present, only executions in which this load reads the value count. The load then represents a spin loop. */
   readonly await?: number
 }
 
@@ -37,15 +37,15 @@ export interface RmwOp {
   readonly kind: 'rmw'
   readonly op: RmwKind
   readonly loc: string
-  /** The value exchanged in, the addend, or the value a successful cas writes. */
+  /** The value of an exchange, the addend of an addition, or the value that a successful cas writes. */
   readonly value: number
-  /** What a cas compares with; absent otherwise. */
+  /** The value that a cas compares with. Absent for other RMWs. */
   readonly expected?: number
   /** Receives the old value, whether or not a cas succeeds. */
   readonly into: string
   readonly order: RmwOrder
   readonly scope: Scope
-  /** As for a load: only executions that read this value count. */
+  /** If present, only executions in which this RMW reads the value count, as for a load. */
   readonly await?: number
 }
 
@@ -70,11 +70,11 @@ export interface LitmusAgent extends Position {
 export interface LitmusProgram {
   readonly name: string
   readonly agents: readonly LitmusAgent[]
-  /** A prefix of `locationNames`. */
+  /** The locations of the program, which must be a prefix of `locationNames`. */
   readonly locations: readonly string[]
 }
 
-/** The names locations take, in order. */
+/** The names of locations, in the order in which programs use them. */
 export const locationNames: readonly string[] = ['x', 'y', 'z', 'w', 'v', 'u']
 
 /**
@@ -91,7 +91,7 @@ export function outcomeKey(registers: readonly (readonly number[])[], finals: re
   return `${left.join(' ')} ; ${right.join(' ')}`.trim()
 }
 
-/** Throws unless the program keeps to the conventions that make outcomes canonical. */
+/** Throws an error if the program violates the conventions that make outcomes canonical. */
 export function checkProgram(program: LitmusProgram): void {
   const fail = (what: string): never => {
     throw new Error(`litmus program ${program.name}: ${what}`)
@@ -116,29 +116,31 @@ export function checkProgram(program: LitmusProgram): void {
   })
 }
 
-/** Agents of one program instance, told apart by role: block scope covers them. */
+/** Agents of one program instance, distinguished by their roles. Block scope covers them. */
 export function sameProgram(count: number): Position[] {
   return Array.from({ length: count }, (_, index) => ({ rank: 0, program: 0, role: `w${index}` }))
 }
 
-/** Agents of different program instances on one rank: device scope covers them, block scope does not. */
+/** Agents of different program instances on one rank. Device scope covers them, block scope does not. */
 export function sameRank(count: number): Position[] {
   return Array.from({ length: count }, (_, index) => ({ rank: 0, program: index, role: 'w0' }))
 }
 
-/** Agents on different ranks: only system scope covers them. */
+/** Agents on different ranks. Only system scope covers them. */
 export function differentRanks(count: number): Position[] {
   return Array.from({ length: count }, (_, index) => ({ rank: index, program: 0, role: 'w0' }))
 }
 
-/** The first `near` agents share rank 0 in different programs, the others share rank 1 likewise. */
+/**
+ * The first `near` agents run on rank 0 in different programs. The other agents run on rank 1 in different programs.
+ */
 export function splitRanks(count: number, near: number): Position[] {
   return Array.from({ length: count }, (_, index) =>
     index < near ? { rank: 0, program: index, role: 'w0' } : { rank: 1, program: index - near, role: 'w0' },
   )
 }
 
-/** Whether some outcome has all the equations of `pattern`, such as `a1.r0=1 x=2`. */
+/** True if some outcome contains all equations of `pattern`, such as `a1.r0=1 x=2`. */
 export function contains(outcomes: Iterable<string>, pattern: string): boolean {
   const wanted = pattern.split(' ')
   return [...outcomes].some((outcome) => {

@@ -1,7 +1,7 @@
-/** Small programs drawn at random, the same for the same seed. */
+/** Small random programs, equal for equal seeds. */
 import type { LitmusProgram, Op, Position, Scope } from './program.ts'
 
-/** A small generator of uniform 32-bit numbers, so that a seed names the same programs everywhere. */
+/** A small generator of uniform 32-bit numbers, so that a seed produces the same programs on every machine. */
 function generator(seed: number): (below: number) => number {
   let state = seed >>> 0
   return (below) => {
@@ -13,8 +13,9 @@ function generator(seed: number): (below: number) => number {
 }
 
 /**
- * Small programs with arbitrary mixes of orders, scopes and placements, for comparing enumerators beyond the
- * textbook shapes. Two to four agents, two locations, at most `maxOps` operations, at most five of them reads.
+ * Small programs with arbitrary mixes of orders, scopes and placements. They compare the enumerators beyond the
+ * textbook shapes. Each has two to four agents, two locations, and at most `maxOps` operations, of which at most five
+ * are reads.
  */
 export function randomPrograms(count: number, seed: number, maxOps = 8): LitmusProgram[] {
   const below = generator(seed)

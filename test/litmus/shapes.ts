@@ -1,7 +1,9 @@
-/** The textbook shapes of litmus programs: who accesses what, still without orders, scopes and places. */
+/**
+ * The textbook shapes of litmus programs: which agent accesses which location, without orders, scopes and placement.
+ */
 import type { RmwKind, RmwOrder } from './program.ts'
 
-/** An access of a shape, still without order and scope. */
+/** An access of a shape, without order and scope. */
 export type Access =
   | { readonly kind: 'store'; readonly loc: string; readonly value: number; readonly data?: boolean }
   | { readonly kind: 'load'; readonly loc: string; readonly data?: boolean; readonly await?: number }
@@ -12,9 +14,9 @@ export type Access =
       readonly value: number
       readonly expected?: number
       readonly await?: number
-      /** The order it takes whatever the variant; without it, the variant's orders by `role`. */
+      /** A fixed order for all variants. If absent, the variant chooses the order according to `role`. */
       readonly order?: RmwOrder
-      /** Which side of the synchronisation it stands on. */
+      /** The side of the synchronisation on which the access is. */
       readonly role?: 'store' | 'load' | 'both'
     }
 
@@ -22,7 +24,7 @@ export interface Shape {
   readonly name: string
   readonly locations: number
   readonly agents: readonly (readonly Access[])[]
-  /** How many of the leading agents only write: these take the wide scope where a layout mixes scopes. */
+  /** The number of leading agents that only write. These agents get the wide scope in layouts that mix scopes. */
   readonly writers: number
 }
 
@@ -32,7 +34,9 @@ const dataStore = (loc: string, value: number): Access => ({ kind: 'store', loc,
 const dataLoad = (loc: string): Access => ({ kind: 'load', loc, data: true })
 const awaitLoad = (loc: string, value: number): Access => ({ kind: 'load', loc, await: value })
 
-/** In MP, S, WRC and ISA2 the accesses that a flag guards are marked as data: variants may make them weak. */
+/**
+ * In MP, S, WRC and ISA2, the accesses that a flag guards are marked as data. Some variants make these accesses weak.
+ */
 export const shapes: readonly Shape[] = [
   {
     name: 'MP',
@@ -150,7 +154,8 @@ export const shapes: readonly Shape[] = [
     ],
   },
   {
-    // A lock handed over once: taken by 0 -> 1, given back as 2, taken again by 2 -> 3.
+    // A lock that is passed on once: one agent takes it (0 -> 1) and releases it as 2, and the other takes it (2 ->
+    // 3).
     name: 'MP-cas',
     locations: 2,
     writers: 1,
@@ -209,7 +214,7 @@ export const lbShape: Shape = {
   ],
 }
 
-/** Shapes whose loads of flags are spin loops, so that the data is only reached after synchronisation. */
+/** Shapes whose loads of flags are spin loops, so that the data are accessed only after synchronisation. */
 export const awaitShapes: readonly Shape[] = [
   {
     name: 'MP-await',
@@ -250,7 +255,7 @@ export const awaitShapes: readonly Shape[] = [
     ],
   },
   {
-    // Reuse of a buffer: full flag y one way, empty flag z the other way.
+    // Reuse of a buffer: flag y says that the buffer is full, and flag z says that it is empty.
     name: 'Reuse-await',
     locations: 3,
     writers: 1,

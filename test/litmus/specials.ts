@@ -1,4 +1,7 @@
-/** Programs that no shape, variant or layout gives: where the scopes of a flag, of its fences or of a link differ. */
+/**
+ * Programs that no combination of shape, variant and layout generates: the scopes of a flag, of its fences or of a
+ * link differ.
+ */
 import type { LitmusCase } from './cross.ts'
 import type { LitmusAgent, Position } from './program.ts'
 
@@ -73,7 +76,7 @@ export const specials: readonly LitmusCase[] = [
       ],
     ),
   ),
-  // The flag itself is morally strong, but the fences' scopes decide whether there is synchronisation.
+  // The accesses of the flag are morally strong, but the scopes of the fences decide whether the agents synchronise.
   ...(['device', 'system'] as const).map((scope) =>
     special(
       `MP.system-flag+${scope}-fences`,
@@ -98,7 +101,7 @@ export const specials: readonly LitmusCase[] = [
       ],
     ),
   ),
-  // The fences cover, but the flag accesses do not: nothing is observed.
+  // The fences cover each other, but the accesses of the flag do not, so nothing is observed.
   special(
     'MP.device-flag+system-fences',
     ['x', 'y'],
@@ -153,7 +156,7 @@ export const specials: readonly LitmusCase[] = [
       ],
     ),
   ),
-  // seqCst fences order the accesses around them whatever those accesses' scopes, even weak ones.
+  // seqCst fences order the accesses around them regardless of the scopes of those accesses, even if they are weak.
   ...(['device', 'system'] as const).map((scope) =>
     special(
       `SB.weak+${scope}-seqCst`,

@@ -1,6 +1,6 @@
 /**
- * The litmus family: the textbook shapes, each crossed with ways to order its accesses and with placements of
- * its agents and scopes of its operations.
+ * The litmus family: the textbook shapes, each combined with ways to order its accesses, placements of its agents,
+ * and scopes of its operations.
  *
  * A program's name is `shape+variant+layout`, for instance `MP+relAcq+ranks.system`.
  */
@@ -31,18 +31,18 @@ export const litmusSuite: readonly LitmusCase[] = distinct([
 ])
 
 /**
- * Programs whose loads or RMWs carry `await`, all with weak data: these can be free of races. An enumerator that
- * does not know spin loops may leave them out.
+ * Programs whose loads or RMWs have `await`, all with weak data. These programs can be free of races. An enumerator
+ * that does not support spin loops may skip them.
  */
 export const awaitSuite: readonly LitmusCase[] = distinct(
   awaitShapes.flatMap((shape) => cross(shape, variants.map(weakDataVariant))),
 )
 
 /**
- * Load buffering. The outcome in which both loads read 1 needs a cycle of program order and reads-from, which the
- * model excludes for every order and scope, although hardware and the PTX axioms may allow it for relaxed and
- * weak accesses. An implementation that never executes a load late cannot show it either, so the shape stands
- * apart as a documented exclusion.
+ * Load buffering. The outcome in which both loads read 1 needs a cycle of program order and reads-from. The model
+ * excludes this cycle for every order and scope, although hardware and the PTX axioms may allow it for relaxed and
+ * weak accesses. An implementation that never delays a load cannot show the outcome either. The shape is therefore
+ * separate, as a documented exclusion.
  */
 export const loadBuffering: readonly LitmusCase[] = distinct(cross(lbShape, variants))
 

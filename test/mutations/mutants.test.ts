@@ -1,6 +1,6 @@
 /**
- * Every mutant is found, by the search and within a thousand random schedules, as recorded and as lowered: the first finding is of
- * the right kind and names exactly the lines of the mistake.
+ * Every mutant is found, both by the search and within 1,000 random schedules, in its recorded and its lowered form.
+ * The first finding has the expected kind and names exactly the lines of the mistake.
  */
 import { afterAll, describe, expect, it } from 'vitest'
 import { formatFinding, type Finding } from '../../src/targets/check/findings.ts'

@@ -1,4 +1,4 @@
-/** All originals of the suite. */
+/** All original (correct) kernels of the mutation suite. */
 import { collectives } from './kernels/collectives.ts'
 import { gemms } from './kernels/gemms.ts'
 import { locks } from './kernels/locks.ts'

@@ -1,11 +1,11 @@
-/** The originals are right: random schedules of each find nothing and give the results of the reference. */
+/** The originals are correct: 1,000 random schedules of each give no finding, and the results equal the reference. */
 import { describe, expect, it } from 'vitest'
 import { formatFinding } from '../../src/targets/check/findings.ts'
 import { long } from '../long.ts'
 import { originals } from './originals.ts'
 import { randomly, stages, type Original } from './suite.ts'
 
-describe.each(stages)('random schedules of a right kernel are right, %s', (stage) => {
+describe.each(stages)('random schedules of a correct kernel have no finding, %s', (stage) => {
   const named = originals.map((of) => [of.name, of] as const)
   const expectRight = async (of: Original, count: number): Promise<void> => {
     const { findings, schedules, results } = await randomly(of, of.scenario(), stage, count)

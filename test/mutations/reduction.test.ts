@@ -1,12 +1,13 @@
-/** What the search leaves out because it seems not to matter: cases in which it would. */
+/** Cases in which the reduction of the search would be wrong if it skipped an interleaving. */
 import { describe, expect, it } from 'vitest'
 import { f32, flags, kernel, tensor } from '../../src/index.ts'
 import { explore } from '../../src/targets/check/explore.ts'
 import { scenario } from '../../src/world/world.ts'
 
 describe('the search', () => {
-  it('finds a barrier that overtakes its waiter, though no data are at stake', async () => {
-    // The second arrival may come before the worker has looked at the first: then it waits for a phase that is over.
+  it('finds a barrier whose phase completes before a waiter has returned, even without data', async () => {
+    // The second arrival may come before the worker has observed the first phase. The worker then waits for a phase
+    // that is already over.
     const overtaken = kernel('overtaken', { go: flags(0) }, (t, { go }) => {
       const full = t.barriers(1)
       t.if(

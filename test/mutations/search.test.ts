@@ -1,4 +1,4 @@
-/** The originals are right: the search to two preemptions sees every schedule of each and finds nothing. */
+/** The originals are correct: the search with two preemptions explores every schedule of each and finds nothing. */
 import { afterAll, describe, expect } from 'vitest'
 import { formatFinding } from '../../src/targets/check/findings.ts'
 import { originals } from './originals.ts'
@@ -16,14 +16,14 @@ const manySchedules = new Set([
 const rows: string[] = []
 afterAll(() => console.log(['schedules searched, all of them without a finding', ...rows].join('\n')))
 
-describe.each(stages)('every schedule of a right kernel is right, %s', (stage) => {
+describe.each(stages)('every schedule of a correct kernel has no finding, %s', (stage) => {
   const named = originals.map((of) => [of.name, of] as const)
   itForSome(named, ([name]) => !manySchedules.has(name))('%s', async ([name, of]) => {
     const { findings, complete, schedules, results } = await search(of, of.scenario(), stage)
     rows.push(`  ${name.padEnd(20)}${stage.padEnd(10)}${schedules}`)
     expect(findings.map(formatFinding)).toEqual([])
     expect(complete, `cut off after ${schedules} schedules`).toBe(true)
-    // Each run compared its results with a reference; runs cut short had been continued before.
+    // Each run compared its results with a reference. Runs that ended early had been explored to their end before.
     expect(results.length).toBeGreaterThan(0)
     expect(results.every(({ clean }) => clean)).toBe(true)
   })

@@ -1,7 +1,7 @@
 /**
- * The mutation suite's terms. An original is a right kernel in a scenario that uses it; a mutant is the same with one realistic
- * mistake, chosen by name. A line that a report must name ends in a comment `// @line <name>`, and what is expected of a
- * mutant's report refers to lines by these names.
+ * Definitions of the mutation suite. An original is a correct kernel with a scenario that uses it. A mutant is the
+ * same kernel with one realistic mistake, selected by name. A line that a report must name ends in a comment `//
+ * @line <name>`. The expected report of a mutant refers to lines by these names.
  */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -9,19 +9,22 @@ import { explore, type Exploration } from '../../src/targets/check/explore.ts'
 import type { Finding, FindingKind } from '../../src/targets/check/findings.ts'
 import type { Scenario } from '../../src/world/world.ts'
 
-/** A kind of finding, and the marked line of each party in any order; none where no line is to blame. */
+/**
+ * The kind of a finding and the marked line of each party, in any order. The list is empty if the finding names no
+ * line.
+ */
 export interface Symptom {
   readonly kind: FindingKind
   readonly lines: readonly string[]
 }
 
-/** What the report of a mutant must say. */
+/** The report that is expected for a mutant. */
 export interface Expected extends Symptom {
   /** Words that the report must contain: a flag's name, a rank, a role. */
   readonly says?: readonly string[]
-  /** What the same mistake shows first under other schedules. */
+  /** Findings that the same mistake may show first under other schedules. */
   readonly also?: readonly Symptom[]
-  /** What the lowered kernel shows instead: its overlap moves the mistake to other lines. */
+  /** The finding in the lowered kernel, whose overlap moves the mistake to other lines. */
   readonly lowered?: Pick<Expected, 'kind' | 'lines' | 'says' | 'also'>
 }
 
@@ -40,7 +43,7 @@ export function original<M extends string>(definition: Original<M>): Original {
   return definition as unknown as Original
 }
 
-/** What a mutation puts in the place of what is right. */
+/** Returns the value for the selected mutation, or the correct value. */
 export function variant<M extends string, T>(
   mutation: M | undefined,
   variants: Readonly<Partial<Record<NoInfer<M>, T>>>,
@@ -52,7 +55,7 @@ export function variant<M extends string, T>(
 export type Stage = 'recorded' | 'lowered'
 export const stages: readonly Stage[] = ['recorded', 'lowered']
 
-/** All schedules with at most two preemptions, up to the first that finds something. */
+/** Searches all schedules with at most two preemptions, up to the first finding. */
 export function search(of: Original, scenario: Scenario, stage: Stage, limit = 20_000): Promise<Exploration> {
   return explore(scenario, { ranks: of.ranks, stage, preemptions: 2, limit })
 }
@@ -84,7 +87,10 @@ export function markersOf(file: string): ReadonlyMap<number, string> {
   return known
 }
 
-/** The names of the parties' lines in order; file and line where there is no mark, 'host' where there is no line. */
+/**
+ * The names of the parties' lines, sorted. A line without a mark is given as file and line, a party without a line as
+ * 'host'.
+ */
 export function linesOf(finding: Finding, of: Original): string[] {
   return finding.parties
     .map(({ site }) => {

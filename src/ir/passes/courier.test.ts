@@ -1,4 +1,7 @@
-/** What a consumer sends before its first product, in a role of its own: when it is, and that nobody can tell. */
+/**
+ * The courier role, which takes over the data that a consumer sends before its first product: when the pass creates
+ * the role, and that the change cannot be observed.
+ */
 import { describe, expect, it } from 'vitest'
 import { repeated } from '../../../test/ops/clean.ts'
 import { count, lowered, ops, recorded, type Args } from '../../../test/ir/lowered.ts'
@@ -26,7 +29,7 @@ const rolesOf = (ir: KernelIR) => {
 const TILE = [2, 2] as const
 type Part = (t: Program, args: Args, peer: (step: Scalar) => Scalar) => void
 
-/** Sends a tile of a to all peers' b; then multiplies a with itself and stores the product. */
+/** Sends a tile of `a` to `b` of all peers. `multiply` then multiplies `a` with itself and stores the product. */
 const send: Part = (t, { a, b, done }, peer) => {
   t.for(t.world - 1, (step) => t.store(b.on(peer(step)).tile([0, 0], TILE), t.load(a.tile([0, 0], TILE))))
   t.for(t.world - 1, (step) => t.signal(done.on(peer(step))))
@@ -76,7 +79,7 @@ describe('a courier', () => {
     for (const name of ['courier', 'consumer']) expect(count(detached.of(name), 'mul')).toBe(1)
   })
 
-  it('has branches and loops, relaxed and released stores, and what it needs for them', () => {
+  it('has branches and loops, relaxed and release stores, and the nodes that these need', () => {
     const conditional: Part = (t, { a, b, n, offsets, counter, done }, peer) => {
       const sum = t.for(n, t.constant('i32', 0), (i, before) => before.add(t.load(offsets.at([i]))))
       t.if(sum.gt(0), () =>
@@ -93,7 +96,7 @@ describe('a courier', () => {
   })
 })
 
-/** Things that could be told: why, and where they stand. */
+/** Cases in which a courier would be observable: the reason, and the kernel. */
 const toPeers = (what: (t: Program, args: Args, peer: Scalar) => void): Part => {
   return (t, args, peer) => t.for(t.world - 1, (step) => what(t, args, peer(step)))
 }
@@ -102,7 +105,7 @@ const refused: Readonly<Record<string, readonly Part[]>> = {
   'it is sent afterwards': [multiply, send],
   'only waits come before': [(t, { ready }) => t.wait(ready), multiply],
   'it would wait for a flag': [send, (t, { ready }) => t.wait(ready), multiply],
-  'it would look at a flag': [
+  'it would poll a flag': [
     (t, args, peer) => t.if(t.reached(args.ready, { order: 'relaxed' }), () => send(t, args, peer)),
     multiply,
   ],
@@ -185,14 +188,14 @@ const refused: Readonly<Record<string, readonly Part[]>> = {
   ],
   'the consumer adds atomically': [send, multiply, (t, { counter }) => void t.atomic.add(counter.at([0]), 1)],
   'the consumer fences': [send, multiply, (t) => t.fence('acqRel')],
-  'the consumer tells that it is the last': [
+  'the consumer executes last()': [
     send,
     multiply,
     (t, { counter }) => t.last(() => t.store(counter.at([0]), 1)),
   ],
 }
 
-describe('a consumer keeps what it sends where', () => {
+describe('a consumer sends its data itself if', () => {
   it.each(Object.entries(refused))('%s', (_, parts) => {
     const ir = lower(recorded(after(...parts)))
     expect(ops(ir.body)).toContain('copy.async')
@@ -235,7 +238,7 @@ describe('a consumer keeps what it sends where', () => {
   })
 })
 
-/** Kernels with couriers; counts those that have one. */
+/** A stage that adds couriers and counts the kernels that have one. */
 function detaching() {
   const made = new Map<KernelIR, KernelIR>()
   let couriers = 0
@@ -280,11 +283,11 @@ describe('what a courier sends', () => {
     [2, true],
     [3, true],
     [2, false],
-  ])('is there in time, on %d ranks, in order: %s', async (ranks, inOrder) => {
+  ])('arrives before it is used, on %d ranks, in order: %s', async (ranks, inOrder) => {
     expect(await findings(fused(ranks, { M: 3, N: 5, K: 6 }, inOrder), ranks)).toEqual([])
   })
 
-  it('is right for shapes that fill tiles and shapes that do not', async () => {
+  it('is correct for shapes that are multiples of the tile and for others', async () => {
     const between = (low: number, high: number, at: number): number =>
       low + ((Math.imul(at, 2654435761) >>> 8) % (high - low + 1))
     for (let i = 1; i <= 6; i++) {
@@ -294,8 +297,8 @@ describe('what a courier sends', () => {
     }
   })
 
-  it('is missed by a consumer that counted on having sent it, which the checker sees', async () => {
-    // As the pass would make it if it did not look at what the consumer signals.
+  it('is reported by the checker if the consumer signals before the courier has sent the data', async () => {
+    // The kernel that the pass would produce if it ignored the signals of the consumer.
     const split = kernel(
       'split',
       { x: tensor(f32, 1), y: tensor(f32, 1), told: flags() },
@@ -343,7 +346,7 @@ describe('emitted, a courier', () => {
     expect(block).toBe(256)
   })
 
-  it('tells where its copies go, if the kernel records', () => {
+  it('records the targets of its copies if recording is on', () => {
     const { before, recordedSites } = emit(64, { record: true })
     expect(before).toContain('write_event(event_log')
     expect(recordedSites?.some(({ line }) => line.includes('fusedByShard.ts'))).toBe(true)
@@ -356,12 +359,12 @@ describe('emitted, a courier', () => {
     expect(text).toContain('registers_raise<184>();')
   })
 
-  it('is none where the producer needs all its warps', () => {
+  it('is not created if the producer needs all its warps', () => {
     const { text } = emit(64, {}, 8 * 1001)
     expect(text).not.toContain('courier')
   })
 
-  it('is none where its registers would cost a second program on the multiprocessor', () => {
+  it('is not created if its registers would prevent a second resident program per multiprocessor', () => {
     const has = (BM: number, stages: number): boolean => emit(BM, {}, 8192, stages).text.includes('courier')
     expect([has(16, 3), has(32, 3), has(32, 4)]).toEqual([true, false, true])
   })

@@ -1,4 +1,7 @@
-/** Dead code: what nobody uses and what has no effect is left out. Weak loads count as without effect; strong ones do not. */
+/**
+ * Removes dead code: nodes that have no effect and whose results are unused. Weak loads count as having no effect;
+ * strong loads do not.
+ */
 import { analysis } from '../analysis.ts'
 import type { Block, KernelIR, Node } from '../node.ts'
 import { isStrong, mayWait, opOf } from '../ops/index.ts'

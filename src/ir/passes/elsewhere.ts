@@ -1,18 +1,18 @@
 /**
- * Whether a place lies in another rank's memory, whatever the rank. Its owner is (rank + n) mod world, where n is never a multiple of
- * the world: a loop over the peers, `rank + 1 + step`, is of that form. Or it stands in a branch that is only taken where its owner
- * is not this rank.
+ * Decides whether a reference is certain to be in another rank's memory, on every rank. One such form is an owner of
+ * (rank + n) mod world, where n is never a multiple of the world size. A loop over the peers with `rank + 1 + step`
+ * has this form. The other form is a reference inside a branch that is only taken if its owner is not this rank.
  */
 import { walk, type Block, type Node } from '../node.ts'
 import { origin } from '../ops/index.ts'
 
-/** Bounds, both included; an empty range where the low one is higher. */
+/** An inclusive range. It is empty if `low` exceeds `high`. */
 interface Range {
   readonly low: number
   readonly high: number
 }
 
-/** Asks about places inside the block. */
+/** Returns a predicate for references inside the block. */
 export function elsewhere(block: Block, world: number): (place: Node) => boolean {
   const loops = loopsOf(block)
   const branches = branchesOf(block)
@@ -31,7 +31,7 @@ function loopsOf(block: Block): ReadonlyMap<Node, Node> {
   return loops
 }
 
-/** By owner, what stands in branches that are taken where that is not this rank. */
+/** For each owner, the nodes in branches that are only taken if this owner is not the current rank. */
 function branchesOf(block: Block): ReadonlyMap<Node, ReadonlySet<Node>> {
   const branches = new Map<Node, Set<Node>>()
   for (const node of walk(block)) {
@@ -47,7 +47,10 @@ function branchesOf(block: Block): ReadonlyMap<Node, ReadonlySet<Node>> {
   return branches
 }
 
-/** How far a sum lies from the rank, which must be one of its terms, once. */
+/**
+ * The range of a sum minus the rank. The rank must be exactly one of the sum's terms, otherwise the result is
+ * undefined.
+ */
 function distance(sum: Node, loops: ReadonlyMap<Node, Node>): Range | undefined {
   const terms: Node[] = []
   const collect = (node: Node): void => {

@@ -1,6 +1,6 @@
 /**
- * Folding: scalar arithmetic on known numbers is done now, neutral operations vanish, equal pure nodes of one scope merge,
- * and a branch whose condition is known is replaced by the branch taken.
+ * Constant folding. Scalar arithmetic on known numbers is evaluated, neutral operations are removed, and equal pure
+ * nodes of one scope are merged. A branch with a known condition is replaced by the branch that is taken.
  */
 import { analysis } from '../analysis.ts'
 import { attribute, type Attributes, type Block, type KernelIR, type Node } from '../node.ts'
@@ -9,9 +9,9 @@ import { Copier } from '../rewrite.ts'
 import type { ValueType } from '../type.ts'
 
 const isScalar = (node: Node): boolean => node.type.kind === 'value' && node.type.shape.length === 0
-/** A role captures none from outside, so it computes its own. */
+/** True for a fragment. A role cannot capture a fragment from outside, so each role computes its own. */
 const isFragment = (node: Node): boolean => node.type.kind === 'value' && node.type.shape.length > 0
-/** JSON has no infinities, no NaN and no -0. */
+/** A text key for attributes. JSON cannot represent infinities, NaN and -0, so numbers are converted to strings. */
 const keyOf = (attributes: Attributes): string =>
   JSON.stringify(attributes, (_, value: unknown) =>
     typeof value === 'number' ? (Object.is(value, -0) ? '-0' : String(value)) : value,
@@ -22,7 +22,7 @@ const known = (node: Node): number | undefined =>
 export const fold = analysis('folding', folded)
 
 function folded(ir: KernelIR): KernelIR {
-  /** Pure scalars by what they compute; an entry is valid in the block it was made in and in those inside. */
+  /** Pure nodes by the expression that they compute. An entry is valid in its own block and in the blocks inside. */
   let available = new Map<string, Node>()
   const ids = new Map<Node, number>()
   const id = (node: Node): number => {
@@ -83,7 +83,7 @@ function folded(ir: KernelIR): KernelIR {
   return { ...ir, body }
 }
 
-/** A constant, or one of the inputs, that equals the node. */
+/** A constant, or one of the inputs, that equals the node. Undefined if there is none. */
 function simplify(node: Node, inputs: readonly Node[], copier: Copier): Node | undefined {
   const record = opOf(node)
   const { dtype } = node.type as ValueType
@@ -98,7 +98,7 @@ function simplify(node: Node, inputs: readonly Node[], copier: Copier): Node | u
         node.site,
       )
     } catch {
-      return undefined // a division by zero stays where the author wrote it
+      return undefined // a division by zero stays in the kernel, at the author's line
     }
   }
   const simpler = record.simplify?.(dtype, values)

@@ -1,6 +1,7 @@
 /**
- * What keeps a block from being split into producer and consumer: everything by which running ahead could be told from
- * sequential execution. Each obstacle is a reason for the author, with the line it stands on.
+ * Finds obstacles to splitting a block into producer and consumer. An obstacle is anything that would make the early
+ * execution of copies observable, compared with sequential execution. Each obstacle is a message for the author that
+ * names the source line.
  */
 import { walk, type Block, type KernelIR, type Node } from '../node.ts'
 import { isLoop, isRemote, isStrong, opOf, origin, paramName, readRefs, writtenRefs } from '../ops/index.ts'
@@ -14,7 +15,7 @@ import {
   type Slice,
 } from './slice.ts'
 
-/** Pipelines that share tiles; they share a ring. */
+/** Pipelines that share tiles and therefore share a ring of buffers. */
 export interface Group {
   readonly tiles: ReadonlySet<Node>
   readonly pipelines: readonly Node[]
@@ -49,11 +50,11 @@ function first<T>(list: readonly T[], find: (one: T) => string | undefined): str
 
 function misplaced(block: Block, pipelines: readonly Node[]): string | undefined {
   const teams = [...walk(block)].find((node) => node.op === 'teams')
-  if (teams) return `the teams at ${teams.site} stand in a loop or a branch, or beside a pipeline`
+  if (teams) return `the teams at ${teams.site} are in a loop or a branch, or beside a pipeline`
   const roles = [...walk(block)].find((node) => node.op === 'roles')
-  if (roles) return `the roles at ${roles.site} stand beside it, and roles are not nested`
+  if (roles) return `the roles at ${roles.site} are beside the pipeline, and roles cannot be nested`
   if (pipelines.some((pipeline) => pipeline.blocks[0].nodes.some(containsPipeline)))
-    return 'a pipeline stands inside a pipeline; give one pipeline a space of several axes'
+    return 'a pipeline is inside another pipeline; use one pipeline over a space of several axes'
   return undefined
 }
 
@@ -65,14 +66,17 @@ function usedOutside(
   const inside = new Set(pipelines.flatMap((pipeline) => [...walk(pipeline.blocks[0])]))
   for (const node of walk(ir.body))
     if (!inside.has(node) && node.inputs.some((input) => filled.has(input)))
-      return `the shared tile that it fills is also used at ${node.site}, outside the pipeline`
+      return `the shared tile that the pipeline fills is also used at ${node.site}, outside the pipeline`
   return undefined
 }
 
-/** An iteration has a slot of its own: it must fill a tile once, before using it, and finds nothing of earlier iterations. */
+/**
+ * Checks how a pipeline fills its tiles. Each iteration has its own slot, so it must fill a tile exactly once before
+ * using it. Data of earlier iterations are not available.
+ */
 function misfilled(pipeline: Node, filled: ReadonlySet<Node>): string | undefined {
   interface Filled {
-    /** Tiles filled on every path here, and those filled on some. */
+    /** The tiles filled on every path to this point (`surely`), and those filled on at least one path (`maybe`). */
     readonly surely: Set<Node>
     readonly maybe: Map<Node, Node>
   }
@@ -83,7 +87,7 @@ function misfilled(pipeline: Node, filled: ReadonlySet<Node>): string | undefine
       const tile = node.inputs.find((input) => filled.has(input))
       if (tile && isProducerCopy(node)) {
         const earlier = maybe.get(tile)
-        if (inLoop) obstacle ??= `the copy at ${node.site} stands in a loop inside the pipeline`
+        if (inLoop) obstacle ??= `the copy at ${node.site} is in a loop inside the pipeline`
         if (earlier)
           obstacle ??= `an iteration fills one shared tile twice, at ${earlier.site} and ${node.site}`
         surely.add(tile)
@@ -105,9 +109,11 @@ function misfilled(pipeline: Node, filled: ReadonlySet<Node>): string | undefine
 }
 
 /**
- * What is written to other ranks alone does not change what this one copies of its own, nor what is written at home alone what it copies of
- * others; flags order what those write. What both roles load, they must find alike, and where a pipeline has no iteration the consumer does
- * not wait for the producer: it may have told others to write there again.
+ * Checks that the block does not write memory that the producer reads. Writes only to other ranks do not affect this
+ * rank's copies of its own memory. Writes only to this rank do not affect its copies from other ranks; flags order
+ * the writes of those ranks. Both roles must load equal values. If a pipeline has no iteration, the consumer does not
+ * wait for the producer. The consumer may then already have signalled another rank, which may overwrite data that the
+ * producer still has to load.
  */
 function readAndWritten(
   block: Block,
@@ -129,7 +135,7 @@ function readAndWritten(
   }
   for (const load of slice.loads)
     if (filled.has(origin(load.inputs[0]).base))
-      return `what it copies depends on the load at ${load.site} from a shared tile that it fills itself`
+      return `the copied data depend on the load at ${load.site} from a shared tile that the pipeline itself fills`
   for (const node of walk(block)) {
     const [target] = writtenRefs(node)
     const base = target && origin(target).base
@@ -139,33 +145,37 @@ function readAndWritten(
       ? isElsewhere(target) && !readRemotely.has(base)
       : !mayBeReadAtHome.has(base)
     if (!isApart || loaded.has(base))
-      return `it reads ${paramName(base)} (${reader.site}), which is written at ${node.site}`
+      return `the pipeline reads ${paramName(base)} (${reader.site}), which is written at ${node.site}`
   }
   return undefined
 }
 
 /**
- * The producer executes waits for flags itself, and in a pipeline the looks that it needs, behind which the consumer comes by the
- * slot; other acquires order only who executes them.
+ * Finds an acquire that only the consumer would execute. The producer itself executes waits for flags. Inside a
+ * pipeline it also executes the polls (`reached`) that it needs, and the consumer is ordered after them by the slot's
+ * barrier. Any other acquire orders only the role that executes it.
  */
 function acquiredByConsumer(block: Block, pipelines: readonly Node[], { needed }: Slice): string | undefined {
   const inside = new Set(pipelines.flatMap((pipeline) => [...walk(pipeline.blocks[0])]))
   const acquires = (node: Node): boolean => {
     if (isWait(node) || (isLook(node) && needed.has(node) && inside.has(node))) return false
     const { order } = opOf(node)
-    // What orders both ways by itself orders roles, of which there is one, or what stands inside it.
+    // An op that orders in both directions by itself either synchronises the roles, and here only one role runs, or
+    // orders the nodes inside it.
     if (order !== 'attribute') return order === 'acquires'
     return ['acquire', 'acqRel', 'seqCst'].includes(String(node.attributes.order))
   }
   const [found] = standsBeforePipelines(block, acquires)
   return (
-    found && `what it copies may be ordered by ${found.op} at ${found.site}, which only the consumer executes`
+    found &&
+    `the copied data may be ordered by ${found.op} at ${found.site}, which only the consumer executes`
   )
 }
 
 /**
- * The consumer starts an iteration after the producer's waits in it, and after its looks, which may be repeated until one says yes:
- * another rank may need the signal for that.
+ * Finds a signal that precedes a wait or poll in one iteration. The consumer starts an iteration after the producer's
+ * waits and polls of that iteration. A poll may be repeated until it returns true, and another rank may need the
+ * signal before that happens.
  */
 function signalledBeforeWait(body: Block, { needed }: Slice): string | undefined {
   let signal: Node | undefined
@@ -174,9 +184,9 @@ function signalledBeforeWait(body: Block, { needed }: Slice): string | undefined
     for (const node of block.nodes) {
       const looks = isLook(node) && needed.has(node)
       if ((isWait(node) || looks) && signal)
-        obstacle ??= `${signal.op} at ${signal.site} stands before the ${looks ? 'look' : 'wait'} at ${node.site} in one iteration`
+        obstacle ??= `${signal.op} at ${signal.site} precedes the ${looks ? 'poll' : 'wait'} at ${node.site} in the same iteration`
       if (tells(node)) signal ??= node
-      const times = isLoop(node) ? 2 : 1 // a loop comes round again
+      const times = isLoop(node) ? 2 : 1 // the body of a loop may execute again after itself
       for (let i = 0; i < times; i++) node.blocks.forEach(visit)
     }
   }
@@ -184,7 +194,7 @@ function signalledBeforeWait(body: Block, { needed }: Slice): string | undefined
   return obstacle
 }
 
-/** By which others may go on. */
+/** True if the node lets other agents continue: a signal, a release, or a strong write. */
 function tells(node: Node): boolean {
   const { advances, effect, order } = opOf(node)
   return advances === 'signal' || order === 'releases' || (effect === 'write' && isStrong(node))

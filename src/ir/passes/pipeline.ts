@@ -1,15 +1,16 @@
 /**
- * Lowering of `pipeline`: the block around it becomes two roles, a producer that waits for flags and issues asynchronous
- * copies, and a consumer that does everything else. They share a ring of buffers a tile, with a full and an empty barrier a
- * slot. Rings run through the whole block, so that the producer is already filling buffers for the next tile while the
- * consumer finishes this one.
+ * Lowering of `pipeline`. The block around a pipeline becomes two roles: a producer that waits for flags and issues
+ * asynchronous copies, and a consumer that does everything else. The roles share one ring of buffers per tile, with a
+ * full and an empty barrier per slot. Rings persist through the whole block, so the producer already fills buffers for
+ * the next tile while the consumer finishes the current one.
  *
  *   producer:  wait(empty[slot], phase - 1); wait(flag); copy.async(tile -> ring[slot], full[slot]); arrive(full[slot])
  *   consumer:  wait(full[slot], phase); compute on ring[slot]; arrive(empty[slot])
  *
- * A block is split only where running ahead cannot be told from sequential execution: what the producer needs must follow
- * from ids, arguments, weak loads of memory that the block does not write, and looks at flags that the consumer does not need; and what it copies
- * must not be what the block writes. Otherwise the pipeline becomes a plain loop, and the lowered kernel carries a note that says why.
+ * A block is split only if executing copies early cannot be distinguished from sequential execution. The values that
+ * the producer needs must follow from ids, arguments, weak loads of memory that the block does not write, and polls of
+ * flags that the consumer does not need. The block must not write the memory that the producer copies. Otherwise the
+ * pipeline becomes a plain loop, and a note in the lowered kernel says why.
  */
 import { analysis } from '../analysis.ts'
 import { attribute, Block, walk, type KernelIR, type Node } from '../node.ts'
@@ -108,7 +109,10 @@ function makeRing(group: Group, copier: Copier): Ring {
   return { stages, pipelines: group.pipelines, tiles, full: barriers('full'), empty: barriers('empty') }
 }
 
-/** Pipelines that wait or copy, those that share tiles together. The others have nothing to overlap and are plain loops. */
+/**
+ * Groups the pipelines that wait or copy, so that pipelines with shared tiles are in one group. The other pipelines
+ * have nothing to overlap and become plain loops.
+ */
 function groupPipelines(pipelines: readonly Node[], slice: Slice): Group[] {
   let groups: Group[] = []
   for (const pipeline of pipelines) {
@@ -128,7 +132,10 @@ function groupPipelines(pipelines: readonly Node[], slice: Slice): Group[] {
   return groups
 }
 
-/** Two warpgroups where the products have at least 128 rows, else one. A target may choose otherwise. */
+/**
+ * The number of consumer warps: two warpgroups if the products have at least 128 rows, otherwise one. A target may
+ * choose differently.
+ */
 function consumerWarps(block: Block): number {
   const rows = [...walk(block)].map((node) =>
     node.op === 'dot' && node.type.kind === 'value' ? node.type.shape[0] : 0,
@@ -136,7 +143,7 @@ function consumerWarps(block: Block): number {
   return Math.max(0, ...rows) >= 128 ? 8 : 4
 }
 
-/** Rings are made where they are needed and declared at the top, where every program has them. */
+/** Moves all declarations to the top of the kernel, where they belong to every program. */
 function declareFirst(body: Block): Block {
   const declarations: Node[] = []
   const take = (block: Block): void => {

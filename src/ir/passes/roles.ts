@@ -1,7 +1,8 @@
 /**
- * One role's version of a pipelined block. The producer executes its slice, the consumer all but what moved to the producer, or, where
- * looks at flags moved, what it needs itself, and `sequential` everything, with pipelines as plain loops. The rings' positions are carried through every loop around a
- * pipeline, behind the author's own state.
+ * Builds one role's version of a pipelined block. The producer executes its slice. The consumer executes everything
+ * that was not moved to the producer. If polls of flags were moved, the consumer executes only the nodes that it
+ * needs itself. The role `sequential` executes everything, with pipelines as plain loops. Every loop around a
+ * pipeline carries the positions of the rings after the author's own state.
  */
 import { attribute, walk, type Block, type Node } from '../node.ts'
 import { leadingInputs, opOf, stateBlocks, stateCount } from '../ops/index.ts'
@@ -13,13 +14,13 @@ import { isProducerCopy, type Share, type Slice } from './slice.ts'
 export interface Ring {
   readonly stages: number
   readonly pipelines: readonly Node[]
-  /** Shared tiles of the author, and the staged ones that take their place. */
+  /** The author's shared tiles, and the staged tiles that replace them. */
   readonly tiles: ReadonlyMap<Node, Node>
   readonly full: Node
   readonly empty: Node
 }
 
-/** Where each ring stands: its slot, then its phase (how often it has come round). */
+/** The position of each ring: its slot, then its phase (the number of times it has wrapped around). */
 type Positions = readonly Node[]
 
 export class RoleBuilder {
@@ -27,7 +28,7 @@ export class RoleBuilder {
   readonly #into: Copier
   readonly #rings: readonly Ring[]
   readonly #slice: Slice | undefined
-  /** What became of the results of control nodes. */
+  /** For each control node, its results in the new block, by index. */
   readonly #results = new Map<Node, ReadonlyMap<number, Node>>()
 
   constructor(
@@ -53,11 +54,11 @@ export class RoleBuilder {
     return block.nodes.reduce((current, node) => this.#node(node, current, full), positions)
   }
 
-  /** Copies a node; `full` is the barrier of the slot being filled, inside a pipeline. */
+  /** Copies a node. Inside a pipeline, `full` is the barrier of the slot that is being filled. */
   #node(node: Node, positions: Positions, full: Node | undefined): Positions {
     const into = this.#into
-    if (into.map.has(node) && node.type.kind === 'ref') return positions // declared at the top
-    if (node.op === 'barrier' && this.#role !== 'sequential') return positions // a role is sequential already
+    if (into.map.has(node) && node.type.kind === 'ref') return positions // already declared at the top of the kernel
+    if (node.op === 'barrier' && this.#role !== 'sequential') return positions // a role is already sequential
     if (this.#isLeftOut(node)) return positions
     if (node.op === 'result') {
       into.map.set(node, this.#results.get(node.inputs[0])!.get(attribute<number>(node, 'index'))!)
@@ -71,7 +72,9 @@ export class RoleBuilder {
     return positions
   }
 
-  /** What this role executes; undefined: all, or all but what moved. */
+  /**
+   * The nodes that this role executes. If undefined, the role executes everything, or everything that was not moved.
+   */
   get #share(): Share | undefined {
     return this.#role === 'producer' ? this.#slice : this.#slice?.consumer
   }
@@ -81,7 +84,7 @@ export class RoleBuilder {
     return this.#share !== undefined && !this.#share.needed.has(node)
   }
 
-  /** Indices of the state this role carries through a control node. */
+  /** The indices of the state values that this role carries through a control node. */
   #kept(node: Node): readonly number[] {
     const all = Array.from({ length: stateCount(node) }, (_, i) => i)
     const share = this.#share
@@ -129,7 +132,7 @@ export class RoleBuilder {
     return carried.length > 0 ? carried.map((_, i) => result(kept.length + i)) : positions
   }
 
-  /** One `for` an axis; innermost, the body. */
+  /** Lowers a pipeline to one `for` loop per axis, with the body in the innermost loop. */
   #pipeline(node: Node, positions: Positions): Positions {
     const into = this.#into
     const which = this.#rings.findIndex((ring) => ring.pipelines.includes(node))
@@ -193,7 +196,7 @@ export class RoleBuilder {
     return [...results(), ...this.#step(ring, slot, phase, site)]
   }
 
-  /** The position after this one. Counting with a wrap is cheaper than dividing, and says what it is. */
+  /** The position after this one. Counting with a wrap-around is cheaper than division and easier to recognise. */
   #step(ring: Ring, slot: Node, phase: Node, site: Site | undefined): readonly Node[] {
     const into = this.#into
     const one = into.constant(1)

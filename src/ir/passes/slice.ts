@@ -1,6 +1,6 @@
 /**
- * What the producer of a pipelined block must execute: the waits and copies of the pipelines, the waits before them, and
- * backwards from these everything they depend on, in data and in control.
+ * Computes the nodes that the producer of a pipelined block must execute: the waits and copies of the pipelines, the
+ * waits before them, and everything that these depend on, in data and in control.
  */
 import { attribute, walk, type Block, type Node } from '../node.ts'
 import {
@@ -17,24 +17,24 @@ import {
 import type { RefType } from '../type.ts'
 import { hasEffect } from './dead.ts'
 
-/** What one role executes of a block. */
+/** The part of a block that one role executes. */
 export interface Share {
   readonly needed: ReadonlySet<Node>
-  /** Whether it carries state `i` of a control node. */
+  /** True if the role carries state `i` of a control node. */
   keeps(control: Node, i: number): boolean
 }
 
 export interface Slice extends Share {
-  /** Waits and copies inside pipelines: the producer's alone. */
+  /** Waits and copies inside pipelines, which only the producer executes. */
   readonly moved: ReadonlySet<Node>
-  /** Weak loads among what the producer needs. */
+  /** The weak loads among the nodes that the producer needs. */
   readonly loads: ReadonlySet<Node>
   /**
-   * The consumer's share, where it is not all but `moved`: two looks at one flag may differ, so that only the producer looks at one that
-   * tells what is copied next.
+   * The consumer's share, if it is not simply everything except `moved`. Two polls of one flag may differ, so only
+   * the producer executes a poll that decides which tile is copied next.
    */
   readonly consumer: Share | undefined
-  /** Why the producer cannot run ahead, if it cannot. */
+  /** The reason why the producer cannot execute early, or undefined if it can. */
   readonly obstacle: string | undefined
 }
 
@@ -42,19 +42,19 @@ export function containsPipeline(node: Node): boolean {
   return node.op === 'pipeline' || node.blocks.some((block) => block.nodes.some(containsPipeline))
 }
 
-/** It blocks until a flag is marked. */
+/** True if the node blocks until a flag is signalled. */
 export const isWait = (node: Node): boolean => opOf(node).effect === 'sync' && mayWait(node)
 
-/** It asks whether a flag is marked. */
+/** True if the node polls a flag without blocking (`reached`). */
 export const isLook = (node: Node): boolean => opOf(node).ahead === 'one'
 
-/** A copy that the producer makes: from global memory to a whole shared tile, unmasked. */
+/** True for a copy that the producer makes: an unmasked copy from global memory to a whole shared tile. */
 export function isProducerCopy(node: Node): boolean {
   if (node.op !== 'copy' || node.inputs.length > 2) return false
   return (node.inputs[0].type as RefType).space === 'global' && node.inputs[1].op === 'shared'
 }
 
-/** Who executes it where what a producer copies depends on it. */
+/** The role that executes a node on which the producer's copies depend. */
 export function aheadOf(node: Node): Ahead {
   const { ahead, accesses } = opOf(node)
   const isConsumers = ahead === 'producer' && accesses.length > 0 && !isProducerCopy(node)
@@ -78,7 +78,10 @@ export function producerSlice(block: Block): Slice {
   return { ...own, moved, loads: new Set(loads), consumer, obstacle: obstacles.at(-1) }
 }
 
-/** What the consumer does for its own sake; and pipelines that the producer fills, whose slots it hands back whatever it does with them. */
+/**
+ * The nodes that the consumer executes for their own effect. Pipelines that the producer fills are included, because
+ * the consumer must always release their slots.
+ */
 function consumerRoots(block: Block, moved: ReadonlySet<Node>, looks: readonly Node[]): Node[] {
   const isFilled = (node: Node): boolean =>
     node.op === 'pipeline' && [...walk(node.blocks[0])].some((one) => moved.has(one))
@@ -90,18 +93,18 @@ function consumerRoots(block: Block, moved: ReadonlySet<Node>, looks: readonly N
 function obstacleOf(node: Node, consumer: Share | undefined): string | undefined {
   const ahead = aheadOf(node)
   if (ahead === 'consumer' && opOf(node).effect === 'control')
-    return `what it waits for stands in ${node.op}(), at ${node.site}`
+    return `its waits or copies are inside ${node.op}(), at ${node.site}`
   if (ahead === 'one' && consumer?.needed.has(node))
-    return `what it copies depends on ${node.op} at ${node.site}, and so does what the consumer does`
+    return `the copied data depend on ${node.op} at ${node.site}, and so does the work of the consumer`
   if (ahead === 'consumer')
-    return `what it copies depends on ${node.op} at ${node.site}, which only the consumer executes`
+    return `the copied data depend on ${node.op} at ${node.site}, which only the consumer executes`
   return undefined
 }
 
-/** What is done for its own sake, not for the sake of what is in it or of what it gives. */
+/** True if a node has an effect itself, rather than through the nodes inside it or through its result. */
 const isWork = (node: Node): boolean => opOf(node).effect !== 'control' && hasEffect(node)
 
-/** The control node around each node, and of each parameter of a block that one and the block. */
+/** The control node around each node, and for each parameter of a block its control node and block. */
 interface Surroundings {
   readonly parents: ReadonlyMap<Node, Node>
   readonly owners: ReadonlyMap<Node, { readonly control: Node; readonly block: Block }>
@@ -121,7 +124,7 @@ function surroundings(block: Block): Surroundings {
   return { parents, owners }
 }
 
-/** Backwards from some nodes everything that they depend on, in data and in control. */
+/** Collects everything that some nodes depend on, in data and in control. */
 function shareOf(from: readonly Node[], { parents, owners }: Surroundings): Share {
   const needed = new Set<Node>()
   const kept = new Map<Node, Set<number>>()
@@ -163,7 +166,7 @@ function shareOf(from: readonly Node[], { parents, owners }: Surroundings): Shar
   return { needed, keeps: (control, i) => kept.get(control)?.has(i) ?? false }
 }
 
-/** Nodes of a kind that something in a pipeline comes after, those in a pipeline included. */
+/** The nodes of a kind that precede some node inside a pipeline, including nodes inside the pipeline. */
 export function standsBeforePipelines(block: Block, isWanted: (node: Node) => boolean): Node[] {
   const found: Node[] = []
   const visit = (inner: Block, followed: boolean): void => {

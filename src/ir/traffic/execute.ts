@@ -1,6 +1,7 @@
 /**
- * Executes a slice of a kernel: one access, and what it depends on. A loop that was executed before with the same values from
- * outside leaves the same counts, so these are kept: of a product's A tiles, one row of tiles serves all columns.
+ * Executes a slice of a kernel: one access and the nodes that it depends on. A loop that is executed again with the
+ * same values from outside has the same counts, so the counts are cached. For the A tiles of a product, for example,
+ * one row of tiles serves all columns.
  */
 import { dtypes } from '../dtype.ts'
 import { attribute, walk, type Block, type Node } from '../node.ts'
@@ -21,16 +22,19 @@ import { accessParts, type Slice } from './plan.ts'
 import * as views from './views.ts'
 import type { Places, TensorView, View } from './views.ts'
 
-/** Bytes of the source and of the target of an access, or how often a flag (as source) is used, by the rank it lies on. */
+/**
+ * For each owner rank: the bytes of the source and of the target of an access, or the number of uses of a flag (as
+ * source).
+ */
 export interface Counts {
   readonly source: ByOwner
   readonly target: ByOwner
 }
 export type ByOwner = Map<number, number>
-/** Called where a node's traffic depends on data. */
+/** Called if a node's traffic depends on loaded data. */
 export type GiveUp = (node: Node, reason: string) => void
 
-/** Undefined is what cannot be known. */
+/** The value of a node. Undefined means unknown. */
 type Known = Datum | View | undefined
 
 interface Remembered {
@@ -38,19 +42,19 @@ interface Remembered {
   readonly counts: Counts
 }
 
-/** What a loop sees of the outside: values, and whether it asks which program it is. */
+/** The values from outside that a loop uses, and whether it depends on the program id. */
 interface Captured {
   readonly nodes: readonly Node[]
   readonly ids: boolean
 }
 
-/** What an execution knows: the values of nodes, and what control nodes left. */
+/** Access to the values of nodes and to the results of control nodes. */
 interface Lookup {
   value(node: Node): Known
   left(control: Node): readonly Known[] | undefined
 }
 
-/** Finds out what a node yields. */
+/** Computes the value of a node. */
 type Find = (node: Node, binding: Binding, known: Lookup) => Known
 
 function unknown(): Known {
@@ -64,11 +68,14 @@ function evaluated(node: Node, _: Binding, { value }: Lookup): Known {
   try {
     return evaluate(node, inputs)
   } catch {
-    return undefined // a division by zero is the program's to meet
+    return undefined // a division by zero is an error of the kernel when it runs, not of this analysis
   }
 }
 
-/** Of a view of a parameter: views of shared tiles and barriers are nobody's traffic. */
+/**
+ * Applies `make` to a view of a parameter. Views of shared tiles and barriers have no traffic, so their value is
+ * undefined.
+ */
 function viewed(
   make: (view: TensorView, node: Node, numbers: readonly (number | undefined)[]) => Known,
 ): Find {
@@ -85,7 +92,7 @@ function viewed(
 
 const shapeOf = (node: Node): Shape => (node.type as RefType).shape
 
-/** What a node yields: its op says how that is found out. */
+/** For each op, the function that computes the value of its nodes. */
 const finders: Readonly<Record<Exclude<OpName, ControlName>, Find>> = {
   ...opsWith({ elements: 'same' }, evaluated),
   ...opsWith({ elements: 'stretched' }, evaluated),
@@ -94,13 +101,13 @@ const finders: Readonly<Record<Exclude<OpName, ControlName>, Find>> = {
   iota: evaluated,
   transpose: evaluated,
 
-  // Loaded data is not known before the launch, nor is what others do meanwhile.
+  // Loaded data are unknown before the launch, and so are concurrent actions of other programs.
   ...opsWith({ effect: 'read' }, unknown),
   ...opsWith({ effect: 'write' }, unknown),
   ...opsWith({ effect: 'declare' }, unknown),
   ...opsWith({ effect: 'sync' }, unknown),
   param: unknown,
-  // Nobody is late.
+  // Every signal is assumed to have arrived.
   reached: () => 1,
 
   rank: (_, { rank }) => rank,
@@ -121,20 +128,20 @@ const finders: Readonly<Record<Exclude<OpName, ControlName>, Find>> = {
   result: (node, _, { left }) => left(node.inputs[0])?.[attribute<number>(node, 'index')],
 }
 
-/** A `while` that goes on for longer than this is not followed. */
+/** The number of iterations after which a `while` loop is not followed further. */
 const longestLoop = 2 ** 22
 
-/** Thrown where following a kernel takes more steps than were allowed. */
+/** Thrown if following a kernel takes more steps than the limit allows. */
 export class TooLong extends Error {}
 
 export class Execution {
   readonly #slice: Slice
   readonly #giveUp: GiveUp
-  /** Blocks that may still be executed. */
+  /** The number of blocks that may still be executed. */
   #left: number
   #binding!: Binding
   readonly #values = new Map<Node, Known>()
-  /** What control nodes left. */
+  /** The results of control nodes. */
   readonly #results = new Map<Node, readonly Known[]>()
   #counts: Counts = noCounts()
   readonly #captured = new Map<Node, Captured>()
@@ -146,7 +153,9 @@ export class Execution {
     this.#left = limit
   }
 
-  /** Counts of one program. What is remembered holds for bindings that differ in rank, program and scalars only. */
+  /**
+   * The counts of one program. Cached counts are valid for bindings that differ only in rank, program and scalars.
+   */
   run(body: Block, binding: Binding): Counts {
     this.#binding = binding
     this.#counts = noCounts()
@@ -163,7 +172,7 @@ export class Execution {
     return scalars?.[name]
   }
 
-  /** Execute a block with values for its params; its results. */
+  /** Executes a block with values for its params and returns its results. */
   #block(block: Block, values: readonly Known[]): readonly Known[] {
     if (this.#left-- <= 0) throw new TooLong()
     values.forEach((value, i) => this.#values.set(block.params[i], value))
@@ -205,20 +214,20 @@ export class Execution {
     const global = [source, target].filter((places) => places !== undefined)
     const mask = parts.mask && this.#values.get(parts.mask)
     const count = views.lanes(global, isDatum(mask) ? mask : undefined)
-    if (count === undefined) return this.#giveUp(node, 'the place depends on loaded data')
+    if (count === undefined) return this.#giveUp(node, 'the address depends on loaded data')
     if (count > 0 && global.some((places) => places.owner === undefined))
-      return this.#giveUp(node, 'the rank it lies on depends on loaded data')
+      return this.#giveUp(node, 'the owner rank depends on loaded data')
     const bytes = count * dtypes[((parts.source ?? parts.target)!.type as RefType).dtype].bytes
     if (source) this.#add('source', source.owner, bytes)
     if (target) this.#add('target', target.owner, bytes)
   }
 
   #add(side: keyof Counts, owner: number | undefined, amount: number): void {
-    // It is not known only where all places lie outside the tensor.
+    // The owner is unknown only if all elements are outside the tensor.
     if (owner !== undefined) addTo(this.#counts[side], owner, amount)
   }
 
-  /** Execute a loop, unless it was with these values. */
+  /** Executes a loop, unless its counts for these values are cached. */
   #remember(node: Node): readonly Known[] {
     const key = this.#key(node)
     if (key === undefined) return this.#control(node)
@@ -236,7 +245,7 @@ export class Execution {
     return entry.results
   }
 
-  /** The values from outside that a loop sees, as text; undefined if there are fragments among them. */
+  /** The values from outside that a loop uses, as a text key. Undefined if there are fragments among them. */
   #key(node: Node): string | undefined {
     let captured = this.#captured.get(node)
     if (!captured) this.#captured.set(node, (captured = this.#capturedBy(node)))
@@ -262,7 +271,7 @@ export class Execution {
     return { nodes: [...new Set(outside)], ids }
   }
 
-  /** Execute a control node; what it leaves. */
+  /** Executes a control node and returns its results. */
   #control(node: Node): readonly Known[] {
     const numbers = node.inputs.map((input) => this.#number(input))
     return entryOf(Execution.#flow, node, 'is not control flow')(this, node, numbers)
@@ -303,7 +312,7 @@ export class Execution {
       return []
     },
     teams: (self, node, numbers) => self.#teams(node, numbers),
-    // Nobody is late.
+    // Every signal is assumed to have arrived.
     until: (self, node) => self.#block(node.blocks[0], []),
     once: (self, node) => self.#block(node.blocks[0], []),
     last(self, node) {
@@ -313,12 +322,12 @@ export class Execution {
     },
   }
 
-  /** The values that a loop starts with, behind its `leading` inputs. */
+  /** The initial state values of a loop, after its `leading` inputs. */
   #state(node: Node, leading: number): readonly Known[] {
     return node.inputs.slice(leading).map((input) => this.#values.get(input))
   }
 
-  /** A loop over a space. The `leading` inputs say where it begins and how it steps. */
+  /** Executes a loop over a space. With `leading` 2, the first two inputs are the start and the step. */
   #spaceLoop(node: Node, numbers: readonly (number | undefined)[], leading: 0 | 2): readonly Known[] {
     const axes = attribute<number>(node, 'axes')
     const bounds = numbers.slice(0, leading + axes)
@@ -345,7 +354,7 @@ export class Execution {
     return []
   }
 
-  /** Every `stride`-th point of a space from `start` on, the last axis fastest. */
+  /** Executes the body for every `stride`-th point of a space from `start` on. The last axis varies fastest. */
   #space(body: Block, extents: readonly number[], start: number, stride: number, init: readonly Known[]) {
     const points = extents.reduce((product, extent) => product * Math.max(0, extent), 1)
     let current = init

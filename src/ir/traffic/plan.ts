@@ -1,6 +1,7 @@
 /**
- * What must be executed to know the traffic of one access: the loops and branches around it, and backwards from these and from
- * its places everything that they depend on. Loaded data ends the search: it is not known before the launch.
+ * Computes the nodes that must be executed to know the traffic of one access: the loops and branches around it, and
+ * everything that these and its addresses depend on. Loaded data end the search, because they are unknown before the
+ * launch.
  */
 import { analysis } from '../analysis.ts'
 import { attribute, type Block, type KernelIR, type Node } from '../node.ts'
@@ -9,10 +10,10 @@ import { removeDead } from '../passes/dead.ts'
 import { fold } from '../passes/fold.ts'
 import type { Site } from '../site.ts'
 
-/** One access of global memory, signal or wait, and what it depends on. */
+/** One access of global memory, signal or wait, and the nodes that it depends on. */
 export interface Slice {
   readonly counted: Node
-  /** Nodes to execute, the counted one among them. */
+  /** The nodes to execute, including the counted node. */
   readonly needed: ReadonlySet<Node>
 }
 export interface Plan {
@@ -26,19 +27,22 @@ export const plan = analysis('traffic', planOf)
 
 function planOf(ir: KernelIR): Plan {
   let known = plans.get(ir)
-  // What lowering removes is not traffic of the recorded kernel either.
+  // Nodes that lowering removes are not traffic of the recorded kernel either.
   if (!known) plans.set(ir, (known = makePlan(ir.stage === 'recorded' ? removeDead(fold(ir)) : ir)))
   return known
 }
 
-/** The places that a node accesses, and its mask. */
+/** The references that a node accesses, and its mask. */
 export interface AccessParts {
   readonly source?: Node
   readonly target?: Node
   readonly mask?: Node
 }
 
-/** Undefined of an op that accesses no memory. A product of fragments, which accesses none, has no places. */
+/**
+ * The references of a node, or undefined if its op never accesses memory. A product of fragments accesses no memory,
+ * so it has no references.
+ */
 export function accessParts(node: Node): AccessParts | undefined {
   if (opOf(node).accesses.length === 0) return undefined
   const accesses = accessesOf(node)
@@ -54,7 +58,7 @@ const isGlobal = (node: Node | undefined): node is Node =>
 
 interface Structure {
   readonly parents: ReadonlyMap<Node, Node>
-  /** The block a param belongs to, and its control node. */
+  /** For each param, its block and its control node. */
   readonly owners: ReadonlyMap<Node, { readonly control: Node; readonly block: Block }>
 }
 
@@ -62,7 +66,7 @@ function makePlan(ir: KernelIR): Plan {
   const parents = new Map<Node, Node>()
   const owners = new Map<Node, { readonly control: Node; readonly block: Block }>()
   const counted: Node[] = []
-  /** The role that counts a site: what another role does again for it is served by the cache. */
+  /** The role in which a site is counted. Another role that repeats the access hits the cache. */
   const roleOfSite = new Map<Site, Block>()
   const index = (block: Block, control: Node | undefined, role: Block | undefined): void => {
     for (const param of block.params) if (control) owners.set(param, { control, block })

@@ -1,8 +1,10 @@
-/** Views with their numbers filled in: whose copy, which extents, and which places of a tile lie inside the tensor. */
+/**
+ * Views with concrete numbers: the owner rank, the extents, and the elements of a tile that are inside the tensor.
+ */
 import type { Datum } from '../ops/index.ts'
 import { elements, type Shape } from '../type.ts'
 
-/** An axis of a view: its extent, and the part [low, high) of it that lies inside the tensor. Undefined: not known. */
+/** An axis of a view: its extent, and the part [low, high) that is inside the tensor. Undefined means unknown. */
 interface Axis {
   readonly extent: number | undefined
   readonly inside: Interval | undefined
@@ -10,9 +12,9 @@ interface Axis {
 type Interval = readonly [low: number, high: number]
 
 interface Owned {
-  /** The parameter it is a view of. */
+  /** The parameter of which this is a view. */
   readonly name: string
-  /** The rank whose copy it is. */
+  /** The rank that owns this copy, or undefined if unknown. */
   readonly owner: number | undefined
 }
 export interface TensorView extends Owned {
@@ -22,7 +24,7 @@ export interface TensorView extends Owned {
 export interface Places extends Owned {
   readonly kind: 'places'
   readonly shape: Shape
-  /** The part of each axis of `shape` that lies inside the tensor. */
+  /** The part of each axis of `shape` that is inside the tensor. */
   readonly inside: readonly Interval[] | undefined
 }
 export type View = TensorView | Places
@@ -59,12 +61,12 @@ export function tile(view: TensorView, indices: readonly (number | undefined)[],
   return places(view, shape, parts)
 }
 
-/** Row indices outside the tensor are an error, so that all rows count. */
+/** The elements of gathered rows. A row index outside the tensor is an error, so all rows count. */
 export function rows(view: TensorView, column: number | undefined, shape: Shape): Places {
   return places(view, shape, [[0, shape[0]], cut(view.axes[1], column, shape[1])])
 }
 
-/** Indices outside the tensor are an error too. */
+/** Single elements. An index outside the tensor is an error, so all elements count. */
 export const at = (view: TensorView, shape: Shape): Places =>
   places(
     view,
@@ -72,14 +74,14 @@ export const at = (view: TensorView, shape: Shape): Places =>
     shape.map((extent) => [0, extent] as const),
   )
 
-/** Equal for equal views. */
+/** A key that is equal for equal views. */
 export function key(view: View): string {
   const axes =
     view.kind === 'places' ? [view.shape, view.inside] : view.axes.map((axis) => [axis.extent, axis.inside])
   return `${view.name}@${view.owner}${JSON.stringify(axes)}`
 }
 
-/** How many elements lie inside all of the places and have their mask on; undefined if that is not known. */
+/** The number of elements that are inside all references and whose mask is true, or undefined if unknown. */
 export function lanes(all: readonly Places[], mask: Datum | undefined): number | undefined {
   const [{ shape }] = all
   const low = shape.map(() => 0)
@@ -110,7 +112,7 @@ function cut(axis: Axis, index: number | undefined, extent: number): Interval | 
   return axis.inside && index !== undefined ? window(axis.inside, index * extent, extent) : undefined
 }
 
-/** The part of [start, start + size) that is inside, counted from `start`. */
+/** The part of [start, start + size) that is inside, relative to `start`. */
 function window([low, high]: Interval, start: number, size: number): Interval {
   const from = Math.max(0, low - start)
   return [from, Math.max(from, Math.min(size, high - start))]

@@ -1,29 +1,38 @@
-/** Weak accesses: race detection on the shadow, reads of memory nobody wrote, places outside a tensor. */
+/**
+ * Weak accesses: detects races with the shadow memory, reads of memory that was never written, and accesses outside a
+ * tensor.
+ */
 import type { Node } from '../../ir/node.ts'
 import { describe, type Agent, type ComponentRecord } from './agent.ts'
 import { historyOf, type Location } from './atomics.ts'
 import { StopRun, type Finding, type FindingKind, type Party } from './findings.ts'
 import type { Accessor, Buffer, Conflict } from './memory.ts'
 
-/** A view that leaves its tensor, flag set or world. That is a mistake only if the view is used. */
+/**
+ * A view that exceeds the bounds of its tensor, flag set or world. The checker reports such a view only when it is
+ * used.
+ */
 export interface WrongView {
   readonly node: Node
   readonly message: string
 }
 
-/** Places in one buffer. An index of MASKED is left out; OUTSIDE is an error if it takes part. */
+/**
+ * Elements of one buffer. An element with index MASKED is skipped. Accessing an element with index OUTSIDE is an
+ * error.
+ */
 export interface Places {
   readonly buffer: Buffer
   readonly index: Int32Array
-  /** Two of them may be the same place: they were chosen by values. */
+  /** True if two indices may be equal, because the kernel computed them from data. */
   readonly mayRepeat?: boolean
-  /** Why all of them are OUTSIDE. */
+  /** The reason why every index is OUTSIDE, if the view itself is wrong. */
   readonly wrong?: WrongView
 }
 export const MASKED = -1
 export const OUTSIDE = -2
 
-/** How an agent accesses memory, executing a node. */
+/** The accessor record for an agent that executes a node. */
 export function accessOf(agent: Agent, node: Node): Accessor {
   return { identity: agent, clock: agent.clock, time: agent.time, kernel: agent.launch.kernel, node }
 }
@@ -32,7 +41,10 @@ export function partyOf(by: Accessor, what: string): Party {
   return { who: describe(by.identity), what, site: by.node?.site }
 }
 
-/** Ends the run: a view that is wrong was used. The line of the use is named where it is another than that of the view. */
+/**
+ * The error that ends the run because a wrong view was used. It names the line of the use only if it differs from the
+ * line of the view.
+ */
 export function misuse(by: Accessor, { node, message }: WrongView): StopRun {
   const lineOf = (one: Node | undefined): number | undefined => one?.site?.position?.line
   const made = { who: describe(by.identity), what: 'makes this view', site: node.site }
@@ -53,7 +65,7 @@ export class Memory {
     if (buffer.readQuickly(i, by)) return buffer.data[i]
     if (!buffer.isWritten(i)) {
       const place = buffer.describe(i)
-      this.say('uninitialised', by, `${place} is read, but nobody has written it`, [
+      this.say('uninitialised', by, `${place} is read, but was never written`, [
         partyOf(by, `reads ${place}`),
       ])
       return NaN
@@ -74,11 +86,11 @@ export class Memory {
     }
     buffer.noteWrite(i, by)
     buffer.data[i] = value
-    // The history starts anew, but who uses the place is not forgotten.
+    // The location's history restarts at this write, but the set of components that use the location is kept.
     if (location) historyOf(buffer, i).inheritUse(location, by.identity.component)
   }
 
-  /** Against weak accesses of others that are not ordered before this one. */
+  /** Reports a race with weak accesses by other components that are not ordered before this access. */
   checkWeak(by: Accessor, buffer: Buffer, i: number, writes: boolean): void {
     const conflict = buffer.conflictingWrite(i, by) ?? (writes ? buffer.conflictingRead(i, by) : undefined)
     if (conflict) this.#race(by, buffer, i, conflict, writes)
@@ -88,7 +100,7 @@ export class Memory {
     if (wrong) throw misuse(by, wrong)
     const extents = buffer.shape.join(' x ') || 'one element'
     const where = `${buffer.name}${buffer.rank >= 0 ? ` of rank ${buffer.rank}` : ''}`
-    this.say('out-of-bounds', by, `an access of ${buffer.name} (${extents}) lies outside it`, [
+    this.say('out-of-bounds', by, `an access is outside ${buffer.name} (${extents})`, [
       partyOf(by, `${verb} outside ${where}`),
     ])
   }
@@ -110,7 +122,7 @@ export class Memory {
     ])
   }
 
-  /** A weak access of a place that others access with an order. */
+  /** Reports a race between a weak access and strong accesses (atomics or flags) of the same element. */
   #checkMixed(by: Accessor, buffer: Buffer, i: number, location: Location, writes: boolean): void {
     for (const message of location.messages)
       for (const one of message.touches) {

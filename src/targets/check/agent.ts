@@ -1,6 +1,6 @@
 /**
- * An agent is a role of a program: what executes sequentially. It carries its vector clock and what its fences and relaxed
- * reads have left pending.
+ * An agent is one role of a program. Its instructions execute sequentially. The agent holds its vector clock, its
+ * release fences, and the releases that its relaxed reads have observed but not yet acquired.
  */
 import type { Node } from '../../ir/node.ts'
 import type { Scope } from '../../ir/ops/index.ts'
@@ -11,20 +11,26 @@ import type { Location, Message } from './atomics.ts'
 import type { Launch, ProgramInstance } from './machine.ts'
 import type { Accessor } from './memory.ts'
 
-/** Who, for scopes and for reports. A copy in flight has the identity of the role that issued it. */
+/**
+ * Who performs an access, used for scopes and reports. A copy in flight has the rank, program and role of the agent
+ * that issued it.
+ */
 export interface Identity {
   readonly component: number
   readonly rank: number
   readonly stream: number
   readonly program: number
   readonly role: string
-  /** The team its program plays in, if the kernel has teams. */
+  /** The team of the agent's program, or undefined if the kernel has no teams. */
   readonly team: string | undefined
 }
 
-/** What a component keeps from one launch to the next: its time never goes back. */
+/** The state of a component that persists across launches. A component's time never decreases. */
 export interface ComponentRecord extends Identity {
-  /** Tells components apart by who they are: numbers depend on who came first. */
+  /**
+   * A hash of the component's rank, stream, program and role. Component numbers are unsuitable, because they depend
+   * on the order of creation.
+   */
   readonly key: number
   team: string | undefined
   time: number
@@ -33,7 +39,7 @@ export interface ComponentRecord extends Identity {
   messages: number
 }
 
-/** Add to the digest of what a component has done and seen. */
+/** Adds a value to the digest of everything the component has done and observed. */
 export function noteIn(record: ComponentRecord, value: number): void {
   record.history = mix(record.history, value)
   record.history2 = mix(record.history2 + 0x51ed27, value ^ 0x2545f491)
@@ -44,21 +50,27 @@ export function describe(who: Identity): string {
   return [`rank ${who.rank}`, `program ${who.program}`, who.team, who.role].filter(Boolean).join(', ')
 }
 
-/** Whether an operation of `by` at `scope` covers `other`. */
+/** True if an operation of `by` at `scope` covers `other`. */
 export function covers(scope: Scope, by: Identity, other: Identity): boolean {
   if (scope === 'system') return true
   if (by.rank !== other.rank) return false
   return scope === 'device' || (by.program === other.program && by.stream === other.stream)
 }
 
-/** Something an acquire can synchronise with: a release by an agent at a scope, with what it knew then. */
+/**
+ * A release operation that an acquire can synchronise with: the releasing agent, the scope, and the agent's clock at
+ * the release.
+ */
 export interface Release {
   readonly by: Identity
   readonly scope: Scope
   readonly clock: Clock
 }
 
-/** An iteration of a `while` that changed nothing: what it read, to wait for news of. */
+/**
+ * One iteration of a `while` loop: whether it had effects, and which messages it read. An iteration without effects
+ * need not repeat until one of these locations changes.
+ */
 export interface Spin {
   effects: boolean
   readonly reads: Map<Location, Message>
@@ -78,27 +90,28 @@ export class Agent implements Identity {
   readonly parent: Agent | undefined
   pc = 0
   done = false
-  /** Roles that have not ended. */
+  /** The number of roles that have not ended. */
   children = 0
 
   /** The latest release fence at each scope. */
   readonly releaseFences = new Map<Scope, Release>()
-  /** Releases seen by relaxed reads, for an acquire fence to come. */
+  /** Releases that relaxed reads have observed. A later acquire fence synchronises with them. */
   pending: Release[] = []
 
   readonly spins = new Map<number, { state: readonly unknown[]; spin: Spin }>()
   /**
-   * In a loop that changed nothing: what the last iteration read and this one has not, as long as this one has read nothing else.
-   * Reading all of it again would change nothing for ever.
+   * Inside a loop whose last iteration had no effect: the messages that it read and that this iteration has not read
+   * yet. The map is empty once this iteration has read something different. Reading only the same messages again
+   * would repeat the iteration forever.
    */
   readonly stale = new Map<Location, Message>()
 
   readonly record: ComponentRecord
-  /** Components for copies in flight; one is free again when this agent knows that its copy is complete. */
+  /** Components for copies in flight. A component is reusable once this agent knows that its copy is complete. */
   readonly engines: ComponentRecord[] = []
-  /** Stores that an engine has under way. */
+  /** Asynchronous stores (TMA) that have not completed. */
   readonly stores: Accessor[] = []
-  /** Of waits in loops: the flags that were waited for. */
+  /** For each `once` node, the flags that this agent has already waited for. */
   readonly awaited = new Map<Node, Set<string>>()
 
   constructor(
@@ -133,14 +146,17 @@ export class Agent implements Identity {
     return this.clock.get(this.component)
   }
 
-  /** What happened up to now becomes a past that others can learn of. */
+  /**
+   * Returns a copy of the clock and starts a new time step, so that other agents can synchronise with everything up
+   * to now.
+   */
   snapshot(): Clock {
     const copy = this.clock.copy()
     this.tick()
     return copy
   }
 
-  /** Publish the past into `clock`. */
+  /** Joins the agent's clock into `clock` and starts a new time step. */
   release(clock: Clock): void {
     clock.join(this.clock)
     this.tick()
@@ -151,12 +167,15 @@ export class Agent implements Identity {
     this.record.time = this.time
   }
 
-  /** Add to the digest of what this agent has done and seen. */
+  /** Adds a value to the digest of everything this agent has done and observed. */
   note(value: number): void {
     noteIn(this.record, value)
   }
 
-  /** A read in a loop: of the places that are left, one must tell news if this one did not. */
+  /**
+   * Updates `stale` after a read in a loop. If the value is unchanged, one of the remaining stale locations must
+   * change. If the value changed, no location is stale any more.
+   */
   noteFresh(location: Location, message: Message): void {
     const before = this.stale.get(location)
     if (before === undefined) return

@@ -1,8 +1,9 @@
 /**
- * Histories of locations that are accessed with an order. A location keeps its stores in modification order; a read may return
- * any store that is not older than one it must know of, and a store may take its place before stores that it need not know
- * of. That gives every behaviour of scoped release/acquire without load buffering (docs/memory-model.md), and is
- * compared with an independent axiomatic enumeration by the litmus tests.
+ * Histories of locations that are accessed by strong operations. A location keeps its stores in modification order. A
+ * read may return any store that is not older than the newest store it must observe. A new store may be inserted
+ * before stores that its agent need not have observed. Together these choices produce every behaviour of scoped
+ * release/acquire without load buffering (docs/memory-model.md). The litmus tests compare them with an independent
+ * axiomatic enumeration.
  */
 import type { Node } from '../../ir/node.ts'
 import type { Order, Scope } from '../../ir/ops/index.ts'
@@ -10,7 +11,7 @@ import type { Clock } from './clock.ts'
 import type { Buffer } from './memory.ts'
 import { covers, type Agent, type Identity, type Release } from './agent.ts'
 
-/** An agent's accesses to one message. */
+/** The accesses of one agent to one message. */
 interface Touch {
   readonly by: Identity
   readonly scope: Scope
@@ -22,34 +23,37 @@ interface Touch {
 
 export interface Message {
   readonly value: number
-  /** What an acquiring reader may synchronise with. */
+  /** The releases that an acquiring reader may synchronise with. */
   readonly releases: readonly Release[]
   readonly touches: Touch[]
-  /** The store that a read-modify-write read; nothing may come between the two. */
+  /** The store that a read-modify-write read. No other store may be inserted between the two. */
   readonly readFrom: Message | undefined
   /** Identifies the message in histories. */
   readonly id: number
-  /** For counting flags: the epoch it was counted for. */
+  /** For counting flags: the epoch of the signal that made this message. */
   readonly epoch: number | undefined
-  /** What a place holds that nobody has written. */
+  /** True for the initial message of an element that was never written. */
   readonly isUnwritten?: boolean
 }
 
-/** What an agent, or the host, must know of. */
+/** The clock of an agent or of the host, which determines the messages it must have observed. */
 interface Knower {
   readonly clock: Clock
   readonly stale?: ReadonlyMap<Location, Message>
 }
 
 export class Location {
-  /** In modification order. */
+  /** The stores of this location in modification order. */
   readonly messages: Message[]
-  /** Components that have written it, and those that have written it or read it other than by a wait. */
+  /**
+   * The components that have written the location (`writers`), and those that have written it or read it other than
+   * by a wait (`users`).
+   */
   readonly writers = new Set<number>()
   readonly users = new Set<number>()
-  /** The orders and scopes with which it was signalled. */
+  /** The distinct combinations of order and scope that signalled this location. */
   readonly signals = new Set<string>()
-  /** The latest access by each component at each scope, over all messages: histories may be long. */
+  /** The latest access by each component at each scope, over all messages. It avoids scanning long histories. */
   readonly #latest: Use[] = []
   readonly #buffer: Buffer
   readonly #i: number
@@ -60,12 +64,12 @@ export class Location {
     this.#i = i
   }
 
-  /** "lock[0] of rank 0, which is 1" */
+  /** E.g. "lock[0] of rank 0, which is 1". */
   describe(): string {
     return `${this.#buffer.describe(this.#i)}, which is ${this.newest.value}`
   }
 
-  /** Somebody has read or written one of the messages. */
+  /** Records that an agent has read or written a message. */
   touch(
     message: Message,
     by: Identity,
@@ -84,7 +88,10 @@ export class Location {
     else this.#latest.push({ by, scope, writes, last: time })
   }
 
-  /** A strong access by somebody else that neither is ordered before this one nor meets it at a common scope. */
+  /**
+   * Returns a strong access by another agent that is not ordered before this access and whose scope does not include
+   * both agents.
+   */
   scopeConflict(agent: Agent, scope: Scope, writes: boolean): Touch | undefined {
     if (!firstConflict(this.#latest, agent, scope, writes)) return undefined
     for (const message of this.messages) {
@@ -105,12 +112,14 @@ export class Location {
     return this.messages[this.messages.length - 1]
   }
 
-  /** The oldest message an agent may still read: the newest it must know of. */
+  /**
+   * The index of the oldest message that an agent may still read, which is the newest message it must have observed.
+   */
   floor({ clock, stale }: Knower): number {
     const known = this.#newestKnown(clock)
     const barred = stale?.get(this)
     if (!barred) return known
-    // Another of the places that were read may tell the news instead, if it comes later in the iteration.
+    // The loop may instead continue because another location, read later in the iteration, has changed.
     for (const [other, message] of stale!) if (other !== this && other.hasNews(message)) return known
     return Math.max(known, this.#news(barred))
   }
@@ -121,19 +130,19 @@ export class Location {
     return 0
   }
 
-  /** The first store of another value after a message, or 0. */
+  /** The index of the first store after `since` that has a different value, or 0. */
   #news(since: Message): number {
     const from = this.messages.lastIndexOf(since)
     for (let i = from + 1; i < this.messages.length; i++) if (this.messages[i].value !== since.value) return i
     return 0
   }
 
-  /** Whether a store of another value came after a message. */
+  /** True if a store with a different value came after the message `since`. */
   hasNews(since: Message): boolean {
     return this.#news(since) > 0
   }
 
-  /** Where a plain store may be placed: an index into the messages. */
+  /** The positions in modification order where a plain store may be inserted, as indices into `messages`. */
   places(by: Knower): number[] {
     const places: number[] = []
     for (let i = this.floor(by) + 1; i <= this.messages.length; i++)
@@ -141,7 +150,7 @@ export class Location {
     return places
   }
 
-  /** Messages a read-modify-write by the agent may read. */
+  /** The indices of the messages that a read-modify-write by the agent may read. */
   modifiable(agent: Agent): number[] {
     const found: number[] = []
     for (let i = this.floor(agent); i < this.messages.length; i++)
@@ -149,7 +158,7 @@ export class Location {
     return found
   }
 
-  /** The store that a morally strong read of this message would read from. */
+  /** The store that a morally strong read of this message reads from. */
   static writer(message: Message): Touch | undefined {
     return message.touches.find((touch) => touch.writes)
   }
@@ -157,7 +166,7 @@ export class Location {
 
 type Use = Pick<Touch, 'by' | 'scope' | 'writes' | 'last'>
 
-// These are asked at every strong access, so they make no functions.
+// These functions run at every strong access, so they allocate no closures.
 
 function find<T extends Use>(uses: readonly T[], by: Identity, scope: Scope, writes: boolean): T | undefined {
   for (const one of uses)
@@ -182,7 +191,7 @@ function firstConflict<T extends Use>(
   return undefined
 }
 
-/** The history of a place; it begins with what the place holds. */
+/** The history of an element. Its first message is the element's current contents. */
 export function historyOf(buffer: Buffer, i: number): Location {
   let location = buffer.locations.get(i)
   if (!location) {
@@ -204,14 +213,20 @@ export function historyOf(buffer: Buffer, i: number): Location {
 const isRelease = (order: Order): boolean => order === 'release' || order === 'acqRel' || order === 'seqCst'
 const isAcquire = (order: Order): boolean => order === 'acquire' || order === 'acqRel' || order === 'seqCst'
 
-/** What a store at `scope` publishes: the agent's release fences, and itself if it releases. */
+/**
+ * The releases that a store at `scope` publishes: the agent's release fences, and the store itself if it has release
+ * order.
+ */
 export function releasesOf(agent: Agent, order: Order, scope: Scope): Release[] {
   const releases = [...agent.releaseFences.values()]
   if (isRelease(order)) releases.push({ by: agent, scope, clock: agent.snapshot() })
   return releases
 }
 
-/** The reading side: what was published becomes known now, or at an acquire fence. */
+/**
+ * The reader's side of synchronisation: an acquiring read joins the published clocks at once. A relaxed read keeps
+ * them for a later acquire fence.
+ */
 export function acquire(agent: Agent, message: Message, order: Order, scope: Scope): void {
   const writer = Location.writer(message)
   if (!writer || !(covers(scope, agent, writer.by) && covers(writer.scope, writer.by, agent))) return
@@ -225,7 +240,7 @@ export function synchronises(release: Release, agent: Agent, scope: Scope): bool
   return covers(release.scope, release.by, agent) && covers(scope, agent, release.by)
 }
 
-/** The releases that a read-modify-write passes on from the message it read. */
+/** The releases that a read-modify-write inherits from the message it read (its release sequence). */
 export function inherited(agent: Agent, message: Message, scope: Scope): readonly Release[] {
   const writer = Location.writer(message)
   return writer && covers(scope, agent, writer.by) && covers(writer.scope, writer.by, agent)
@@ -233,7 +248,10 @@ export function inherited(agent: Agent, message: Message, scope: Scope): readonl
     : []
 }
 
-/** A fence: `seqCst` ones are totally ordered and synchronise with those before them that they meet at a common scope. */
+/**
+ * Executes a fence. The `seqCst` fences are totally ordered: each synchronises with all earlier `seqCst` fences whose
+ * scope and its own include both agents.
+ */
 export function fence(agent: Agent, order: Order, scope: Scope, sequential: Release[]): void {
   if (isAcquire(order)) {
     agent.pending = agent.pending.filter((release) => {

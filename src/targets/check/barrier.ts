@@ -1,6 +1,7 @@
 /**
- * An arrival barrier between the roles of a program, as the hardware has it: a phase completes after its arrivals and the copies
- * attached to it, and a wait is told the parity of the phase only. That a parity is mistaken is found here.
+ * An arrival barrier between the roles of a program, with the semantics of an `mbarrier` in hardware. A phase
+ * completes after all its arrivals and the copies attached to it. A wait sees only the parity of the phase. This file
+ * reports waits that confuse two phases of equal parity.
  */
 import type { Node } from '../../ir/node.ts'
 import { describe, type Agent } from './agent.ts'
@@ -12,14 +13,17 @@ export class ArrivalBarrier {
   readonly #arrivals: number
   #arrived = 0
   #completed = 0
-  /** What arrivals and copies of the running phase publish, and what the last complete phase published. */
+  /**
+   * The clocks that arrivals and copies of the current phase publish, and those that the last completed phase
+   * published.
+   */
   #gathered = new Clock()
   #published = new Clock()
   /** The latest wait of each role. */
   readonly #waits = new Map<Agent, { readonly phase: number; readonly time: number; readonly node: Node }>()
 
   readonly #arrivers = new Set<number>()
-  /** The same in every run, and unlike any other barrier's. */
+  /** A name for the barrier that is unique and equal in every run. */
   readonly key: string
 
   constructor(arrivals: number, key: string) {
@@ -27,7 +31,7 @@ export class ArrivalBarrier {
     this.key = key
   }
 
-  /** "that has completed 2 phases and counts 0 of 1 arrivals" */
+  /** E.g. "that has completed 2 phases and counts 0 of 1 arrivals". */
   describe(): string {
     return `that has completed ${this.#completed} phases and counts ${this.#arrived} of ${this.#arrivals} arrivals`
   }
@@ -39,7 +43,7 @@ export class ArrivalBarrier {
   arrive(agent: Agent, node: Node, machine: Machine): void {
     agent.noteEffect()
     agent.note(mix(this.#completed, this.#arrived))
-    // Arrivals of one role come in its order; those of several in any.
+    // Arrivals of a single role are ordered by the role itself. Arrivals of several roles are unordered.
     this.#arrivers.add(agent.component)
     if (this.#arrivers.size > 1) machine.strong.sharePlace(this.key)
     agent.release(this.#gathered)
@@ -53,7 +57,7 @@ export class ArrivalBarrier {
     spent.clear()
   }
 
-  /** The running phase is not complete before the copy is. */
+  /** Attaches a copy: the current phase completes only after the copy. */
   attach(copy: Accessor): void {
     this.#gathered.set(copy.identity.component, copy.time)
   }
@@ -63,7 +67,7 @@ export class ArrivalBarrier {
       machine.report({
         kind: 'phase',
         kernel: agent.launch.kernel,
-        message: `a wait for phase ${phase} passes though ${this.#completed} phases are complete: a barrier tells only odd phases from even ones`,
+        message: `a wait for phase ${phase} passes although ${this.#completed} phases are complete: a barrier distinguishes only odd and even phases`,
         parties: [{ who: describe(agent), what: `waits for phase ${phase}`, site: node.site }],
       })
     this.#waits.set(agent, { phase, time: agent.time, node })
@@ -71,7 +75,10 @@ export class ArrivalBarrier {
     machine.strong.noteClock(agent)
   }
 
-  /** Whoever waits for a phase must have passed before the next one completes: the parity would tell it to wait on. */
+  /**
+   * Reports a wait for a phase that may still be blocked when the next phase completes. The parity would then make
+   * the wait block again.
+   */
   #expectPassed(agent: Agent, node: Node, machine: Machine): void {
     const completing = this.#completed
     for (const [waiter, wait] of this.#waits) {
@@ -79,7 +86,7 @@ export class ArrivalBarrier {
       machine.report({
         kind: 'phase',
         kernel: agent.launch.kernel,
-        message: `phase ${completing} of a barrier may complete before a wait for phase ${wait.phase} has passed, which then waits for a phase that is over`,
+        message: `phase ${completing} of a barrier may complete before a wait for phase ${wait.phase} has returned, and that wait then blocks on a phase that is already over`,
         parties: [
           { who: describe(waiter), what: `waits for phase ${wait.phase}`, site: wait.node.site },
           { who: describe(agent), what: `completes phase ${completing}`, site: node.site },

@@ -1,6 +1,6 @@
 /**
- * Watches whether scenarios ask for chance or for the time. Chance makes every run another one, so that a finding cannot be shown
- * again; the time may, and is told where a run turns out to differ.
+ * Detects whether a scenario uses random numbers or the time. Random numbers make every run different, so a finding
+ * could not be reproduced. The time may do so as well; it is reported only if two runs actually differ.
  */
 import { Site } from '../../ir/site.ts'
 
@@ -26,7 +26,7 @@ export interface Call {
 }
 
 export class Chance {
-  /** The first call of each run, chance before time. */
+  /** The first such call of the run. A random source takes precedence over a clock. */
   #seen: Call | undefined
   #isWatching = false
   readonly #restore: readonly (() => void)[]
@@ -48,12 +48,12 @@ export class Chance {
     })
   }
 
-  /** What a run of a scenario asked for. */
+  /** The call that the last watched run made, or undefined if it made none. */
   get seen(): Call | undefined {
     return this.#seen
   }
 
-  /** Watches one run. */
+  /** Runs `run` and records such calls while it executes. */
   async watch<T>(run: () => Promise<T>): Promise<T> {
     this.#seen = undefined
     this.#isWatching = true

@@ -1,6 +1,7 @@
 /**
- * IR made executable: blocks become one list of instructions with jumps, values live in numbered registers. An instruction that
- * is a point of scheduling says so; the machine runs an agent from one such point to the next.
+ * Compiles IR into executable instructions. Blocks become one list of instructions with jumps, and values are stored
+ * in numbered registers. An instruction with `sync` is a scheduling point: the machine runs an agent from one
+ * scheduling point to the next.
  */
 import { analysis } from '../../ir/analysis.ts'
 import { ArithmeticError } from '../../ir/dtype.ts'
@@ -14,33 +15,38 @@ import { makers } from './ops.ts'
 
 export interface Instruction {
   readonly node: Node
-  /** Others may run before it. */
+  /** True for a scheduling point: other agents may run before this instruction. */
   readonly sync: boolean
-  /** Whether it can run now; a sync instruction without it always can. */
+  /** True if the instruction can run now. A scheduling point without `ready` can always run. */
   readonly ready?: (agent: Agent, machine: Machine) => boolean
   readonly run: (agent: Agent, machine: Machine) => void
-  /** Whether it can be exchanged with anything that others do: then a search need not try both orders. */
+  /**
+   * True if the instruction commutes with everything that other agents do. A search then need not try both orders.
+   */
   readonly commutes?: (agent: Agent, machine: Machine) => boolean
-  /** What a blocked agent is waiting for. */
+  /** Describes what a blocked agent is waiting for. */
   readonly waiting?: (agent: Agent, machine: Machine) => string
   /** The flag set that it waits for, if it does. */
   readonly awaited?: (agent: Agent) => FlagSet
 }
 
-/** What the kernel around a node says of it. */
+/** Facts about a node that follow from the rest of the kernel. */
 export interface Surroundings {
-  /** Somebody uses what it yields. */
+  /** True if another node uses the node's result. */
   readonly isUsed: boolean
-  /** Of an arrival: other roles arrive at the same barriers. */
+  /** For an arrival: true if several roles arrive at the same barriers. */
   readonly isContended: boolean
-  /** Of what is taken until it is there: the register that tells of what is not. */
+  /**
+   * For `words.take`: the register that the surrounding `until` tests. The take sets this register to 1 if a word of
+   * the current epoch has not arrived.
+   */
   readonly missing: number | undefined
 }
 
-/** Makes the instruction of a node from the registers of what it yields and of its inputs. */
+/** Makes the instruction for a node, given the register of its result and the registers of its inputs. */
 export type Maker = (node: Node, out: number, inputs: readonly number[], around: Surroundings) => Instruction
 
-/** Ops that are no instruction: they lead to others, or name what these leave. */
+/** Ops that do not become an instruction of their own: control flow, parameters, and results of control flow. */
 export type Structural = ControlName | 'param' | 'result'
 
 export interface Code extends Uses {
@@ -48,7 +54,7 @@ export interface Code extends Uses {
   readonly instructions: readonly Instruction[]
   readonly registers: number
   readonly params: readonly { readonly register: number; readonly name: string }[]
-  /** A node that makes programs depend on others running at the same time, if there is one. */
+  /** A node that requires other programs to run at the same time, if there is one. */
   readonly needsResidency: Node | undefined
 }
 
@@ -68,10 +74,10 @@ export class Compiler {
   readonly #ir: KernelIR
   readonly #instructions: Instruction[] = []
   readonly #registers = new Map<Node, number>()
-  /** Where a control node keeps its carried state. */
+  /** The registers that hold the loop-carried state of a control node. */
   readonly #state = new Map<Node, readonly number[]>()
   readonly #used: ReadonlySet<Node>
-  /** By declaration of barriers, the roles that arrive at them. */
+  /** For each declaration of barriers, the roles that arrive at them. */
   readonly #arrivers = new Map<Node, Set<Block>>()
   #next = 0
   #missing: number | undefined
@@ -161,7 +167,7 @@ export class Compiler {
     until: (node) => this.#until(node),
     once: (node) => this.#once(node),
     param: (node) => {
-      throw new Error(`${node.op} stands outside a list of params`)
+      throw new Error(`${node.op} is only allowed in a block's list of params`)
     },
     result: (node) => {
       const from = this.#state.get(node.inputs[0])![attribute<number>(node, 'index')]
@@ -170,7 +176,10 @@ export class Compiler {
     },
   }
 
-  /** Registers for the carried state of a control node; the params of `block` from `leading` on are these registers. */
+  /**
+   * Allocates registers for the carried state of a control node. The params of each block from `leading` on are these
+   * registers.
+   */
   #carry(node: Node, leading: number, blocks: readonly Block[]): readonly number[] {
     const count = blocks[0].params.length - leading
     const state = Array.from({ length: count }, () => this.#next++)
@@ -180,7 +189,7 @@ export class Compiler {
     return state
   }
 
-  /** Assign several registers at once. */
+  /** Assigns several registers at once. */
   #assign(node: Node, to: readonly number[], from: readonly number[]): void {
     if (to.length === 0) return
     if (to.length === 1)
@@ -235,7 +244,10 @@ export class Compiler {
     })
   }
 
-  /** One flat counter over the space, its indices by division. The `leading` inputs say where it begins and how it steps. */
+  /**
+   * Loops over an iteration space with one flat counter and computes the indices by division. With `leading` 2, the
+   * first two inputs are the start and the step of the counter.
+   */
   #space(node: Node, leading: 0 | 2): void {
     const [body] = node.blocks
     const axes = attribute<number>(node, 'axes')
@@ -308,7 +320,7 @@ export class Compiler {
       run: (agent, machine) => machine.iterate(agent, loop, state),
       waiting(agent) {
         const places = [...(agent.spins.get(loop)?.spin.reads.keys() ?? [])].map((place) => place.describe())
-        return `spins in a loop that nothing ends${places.length > 0 ? `, on ${places.join(' and ')}` : ''}`
+        return `spins in a loop that no other agent can end${places.length > 0 ? `, on ${places.join(' and ')}` : ''}`
       },
     })
     this.#block(condition)
@@ -334,7 +346,10 @@ export class Compiler {
     })
   }
 
-  /** Executed again while words that it takes are missing, as a loop that looks at a word until it changes. */
+  /**
+   * Repeats the block while any flag-in-data word that it takes is missing, like a loop that polls a word until it
+   * changes.
+   */
   #until(node: Node): void {
     const [body] = node.blocks
     const state = body.results.map(() => this.#next++)
@@ -352,7 +367,7 @@ export class Compiler {
       },
       waiting(agent) {
         const [place] = agent.spins.get(loop)?.spin.reads.keys() ?? []
-        return `waits for words of this launch${place ? `, at ${place.describe()}` : ''}`
+        return `waits for flag-in-data words of this launch${place ? `, at ${place.describe()}` : ''}`
       },
     })
     this.#missing = missing
@@ -374,7 +389,7 @@ export class Compiler {
     )
   }
 
-  /** Its block is skipped where it waits for a flag that was waited for. */
+  /** Skips the block if this agent has already waited for the block's flag. */
   #once(node: Node): void {
     const [body] = node.blocks
     const flag = this.register(body.nodes.find(({ op }) => op === 'wait')!.inputs[0])
@@ -494,7 +509,7 @@ export class Compiler {
     const gate = this.#push({ node, sync: true, run: () => undefined })
     this.#block(node.blocks[0])
     const end = this.#instructions.length
-    // Inside a team, the programs of the team count; the team's own params say how many.
+    // Inside a team, only the team's programs count. The second param of the team's block holds their number.
     const team = this.#teamAround(node)
     const programs = team && this.register(team)
     this.#patch(gate, {

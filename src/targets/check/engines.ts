@@ -1,10 +1,13 @@
 /**
- * Engines: the copy engine and the matrix unit, which access memory for a role beside its own loads and stores. A kernel says that in
- * its last stage for a GPU (`by` is `engine`); before that, a copy in flight is ordered as if the role had made it.
+ * Asynchronous engines: the bulk copy engine (TMA) and the matrix unit, which access memory on behalf of a role.
+ * Their accesses are separate from the role's own loads and stores. Only the last IR stage for a GPU marks such
+ * accesses (`by` is `engine`). In earlier stages a copy in flight is ordered as if the role itself had made it.
  *
- * What a role has accessed comes before what an engine accesses for it only if a `fence.async` stands between them, of the role or of
- * one that it has heard of since; what engines have done comes before it if the role knows of that at all. A launch starts behind such
- * a fence. Loads of a tensor come before a store by an engine without one: it stores what was computed from them.
+ * An access by a role is ordered before a later access by an engine only if a `fence.async` is executed between the
+ * two. The role itself may execute the fence, or another agent with which the role has synchronised since. Accesses
+ * by engines are ordered before a new engine access if the role knows that they are complete. The start of a launch
+ * counts as such a fence. Loads from a tensor are ordered before an engine's store even without a fence, because the
+ * stored data were computed from the loads.
  */
 import type { Node } from '../../ir/node.ts'
 import { accessOf } from './access.ts'
@@ -17,13 +20,13 @@ import type { Accessor } from './memory.ts'
 export type Space = 'shared' | 'all'
 
 interface Fence {
-  /** Of the agent that made it. */
+  /** The time of the agent that executed the fence. */
   readonly time: number
   readonly clock: Clock
 }
 
 export class Engines {
-  /** By space and component, in the order of time. */
+  /** For each space and component, its fences in the order of time. */
   readonly #fences: Readonly<Record<Space, Map<number, Fence[]>>> = { shared: new Map(), all: new Map() }
   readonly #components = new Set<number>()
 
@@ -36,7 +39,7 @@ export class Engines {
     }
   }
 
-  /** An access that an engine makes for a role, in memory of a space. */
+  /** The accessor for an access that an engine makes on behalf of a role, in the given memory space. */
   access(by: Accessor, agent: Agent, space: Space): Accessor {
     this.#components.add(by.identity.component)
     const clock = agent.launch.start.copy()
@@ -51,10 +54,10 @@ export class Engines {
   }
 }
 
-/** Whether a node's accesses are those of an engine. */
+/** True if an engine performs the node's accesses. */
 export const isByEngine = ({ attributes }: Node): boolean => attributes.by === 'engine'
 
-/** A read of shared memory by the matrix unit, which is complete when the node is. */
+/** A read of shared memory by the matrix unit. The read is complete when the node is. */
 export function readByEngine(agent: Agent, machine: Machine, node: Node): Accessor {
   if (!isByEngine(node)) return accessOf(agent, node)
   const by = machine.beginCopy(agent, node)
@@ -62,14 +65,16 @@ export function readByEngine(agent: Agent, machine: Machine, node: Node): Access
   return machine.engines.access(by, agent, 'shared')
 }
 
-/** A store that is under way until the role drains it. */
+/** An asynchronous store by an engine. The store is in flight until the role executes `drain`. */
 export function storeByEngine(agent: Agent, machine: Machine, node: Node): Accessor {
   const by = machine.beginCopy(agent, node)
   agent.stores.push(by)
   return { ...machine.engines.access(by, agent, 'all'), afterReads: agent.clock }
 }
 
-/** To others, a role is one agent, whose threads need not meet. */
+/**
+ * The barrier between the threads of one role does nothing here, because the checker executes a role as one agent.
+ */
 export const meet: Maker = (node) => ({ node, sync: false, run: () => undefined })
 
 export const fenceAsync: Maker = (node) => {

@@ -1,4 +1,7 @@
-/** Running a scenario under many schedules: a number of random ones, or all of a bounded search. */
+/**
+ * Runs a scenario under many schedules: either a number of random schedules, or an exhaustive search up to a bound of
+ * preemptions.
+ */
 import { Site } from '../../ir/site.ts'
 import { mostRanks, WorldError, type Scenario } from '../../world/world.ts'
 import { CutRun, findingKey, RunOver, StopRun, type Cut, type Finding } from './findings.ts'
@@ -10,36 +13,39 @@ export interface ExploreOptions {
   readonly ranks: number
   readonly stage?: Stage
   readonly residency?: number
-  /** Random schedules. */
+  /** The number of random schedules. */
   readonly schedules?: number
   readonly seed?: number
-  /** Walk all schedules with at most this many preemptions, up to `limit` of them. */
+  /** Search all schedules with at most this many preemptions, up to `limit` schedules. */
   readonly preemptions?: number
   readonly limit?: number
-  /** Whether the search leaves out orders that make no difference; true unless the reduction itself is in question. */
+  /**
+   * Whether the search skips interleavings that are equivalent to others. True except in tests of the reduction
+   * itself.
+   */
   readonly reduce?: boolean
-  /** Go on after the first run with a finding. */
+  /** Continue after the first run with a finding. */
   readonly keepGoing?: boolean
-  /** Scheduling points after which a run is cut. */
+  /** The number of scheduling points after which a run is cut. */
   readonly stepLimit?: number
   readonly onProgress?: (done: number) => void
-  /** Asked after each run: whether to end here, with what was found so far. */
+  /** Called after each run. If it returns true, the exploration ends with the findings so far. */
   readonly shouldStop?: () => boolean
 }
 
 export interface Exploration {
   readonly findings: readonly Finding[]
-  /** Runs that took place; those cut short because their continuation had been seen count too. */
+  /** The number of runs, including runs that ended early because their continuation had already been explored. */
   readonly schedules: number
-  /** Of a search: whether it saw everything within its bound. */
+  /** For a search: true if it explored everything within its bound. */
   readonly complete: boolean
-  /** What was left out, and why. A search that stopped at a finding was not cut, yet it is not complete. */
+  /** The reasons why parts were left out. A search that stopped at a finding was not cut, yet it is not complete. */
   readonly cuts: readonly Cut[]
-  /** Of random runs: for each of the findings the seed of the run that showed it, to see it again. */
+  /** For random runs: the seed of the run that showed each finding, to reproduce it. */
   readonly seeds?: readonly number[]
-  /** The first of them. */
+  /** The seed that reproduces the first finding. */
   readonly seed?: number
-  /** What the scenario returned, from each run that came to its end, and whether anything was found on the way. */
+  /** The return value of each run that finished, and whether the run had no findings. */
   readonly results: readonly { readonly value: unknown; readonly clean: boolean }[]
 }
 
@@ -49,7 +55,7 @@ export async function explore(
 ): Promise<Exploration> {
   const { ranks } = options
   if (!Number.isInteger(ranks) || ranks < 1 || ranks > mostRanks)
-    throw new WorldError(`a world of ${ranks} ranks: it has 1 to ${mostRanks}`)
+    throw new WorldError(`the number of ranks must be an integer from 1 to ${mostRanks}, not ${ranks}`)
   return options.preemptions === undefined
     ? exploreRandom(scenario, options)
     : exploreAll(scenario, options, options.preemptions)
@@ -57,7 +63,7 @@ export async function explore(
 
 interface Run {
   readonly findings: readonly Finding[]
-  /** It was ended without a verdict. */
+  /** True if the run ended without a verdict. */
   readonly isCut?: boolean
   readonly cuts: ReadonlySet<Cut>
   readonly ended?: { readonly value: unknown; readonly clean: boolean }
@@ -84,11 +90,11 @@ async function runOnce(
     await world.close()
     return { ...seen(world), ended: { value, clean: world.findings.length === 0 } }
   } catch (error) {
-    // What ended the run counts, whatever the scenario made of it.
+    // The error that ended the run counts, even if the scenario caught it or threw another error.
     const why = world.stopped ?? error
     if (why instanceof StopRun) return { ...seen(world), findings: [...world.findings, why.finding] }
     if (why instanceof RunOver) return { ...seen(world), isCut: why instanceof CutRun }
-    // What comes after a race is its consequence.
+    // Errors after a race are consequences of the race.
     if (world.findings.length > 0) return seen(world)
     if (isMisuse(error)) throw error
     return { ...seen(world), findings: [wrongResult(scenario.name, error)] }
@@ -111,16 +117,18 @@ const misuses = new Set([
   'RangeError',
 ])
 
-/** Errors of the scenario itself, as opposed to results that are not what it expects. */
+/** True for errors in the scenario itself, as opposed to results that differ from what it expects. */
 function isMisuse(error: unknown): boolean {
-  // By name: a scenario may have been loaded with another copy of this package.
+  // Errors are compared by name, because a scenario may have been loaded with another copy of this package.
   return error instanceof Error && misuses.has(error.name)
 }
 
 function wrongResult(name: string, error: unknown): Finding {
-  const message = error instanceof Error ? error.message : `it throws ${inWords(error)}`
+  const message = error instanceof Error ? error.message : `the scenario throws ${inWords(error)}`
   const parties =
-    error instanceof Error ? [{ who: 'the scenario', what: 'expects otherwise', site: Site.of(error) }] : []
+    error instanceof Error
+      ? [{ who: 'the scenario', what: 'expects another result', site: Site.of(error) }]
+      : []
   return { kind: 'wrong-result', kernel: name, message, parties }
 }
 
@@ -128,17 +136,23 @@ function inWords(thrown: unknown): string {
   try {
     return String(thrown)
   } catch {
-    return 'an object without a text'
+    return 'an object that cannot be converted to text'
   }
 }
 
-/** A wrong result names no line of a kernel: so many more schedules are tried for a finding that does. */
+/**
+ * The number of further schedules to try after a wrong result. A wrong result names no line of a kernel, and another
+ * schedule may show a finding that does.
+ */
 const lookOn = 100
 
-/** So many runs that are cut at their limit of scheduling points are enough: the others would be, too. */
+/**
+ * Exploration ends after this many runs that were cut at their limit of scheduling points, because further runs would
+ * be cut as well.
+ */
 const enoughCuts = 10
 
-/** What runs have found, each mistake once, and what they returned. */
+/** Collects the findings of all runs, each mistake once, and the values that the runs returned. */
 class Found {
   readonly results: { value: unknown; clean: boolean }[] = []
   readonly cuts = new Set<Cut>()
@@ -159,7 +173,7 @@ class Found {
     this.#cutRuns++
   }
 
-  /** More runs would show no more mistakes than these. */
+  /** True if further runs are not expected to show other mistakes. */
   isEnough(run: number): boolean {
     if (this.#first === undefined) return false
     return this.#ordered().some(({ finding }) => isLocated(finding)) || run - this.#first >= lookOn
@@ -169,7 +183,7 @@ class Found {
     return this.#cutRuns >= enoughCuts
   }
 
-  /** Those that name a line of a kernel come first. */
+  /** The findings, with those that name a line of a kernel first. */
   #ordered(): { finding: Finding; run: number }[] {
     return [...this.#byKey.values()].sort(
       (a, b) => Number(isLocated(b.finding)) - Number(isLocated(a.finding)),
@@ -180,7 +194,7 @@ class Found {
     return this.#ordered().map(({ finding }) => finding)
   }
 
-  /** For each of the findings, the run that showed it. */
+  /** For each finding, the number of the run that showed it. */
   get runs(): number[] {
     return this.#ordered().map(({ run }) => run)
   }
@@ -206,7 +220,7 @@ async function exploreRandom(
   }
   const { findings, results } = found
   const seeds = found.runs.map((run) => first + run)
-  // That something was not varied is no news of schedules that were drawn.
+  // A random run does not vary everything anyway, so the unvaried order of lanes is not reported as a cut.
   const cuts = [...found.cuts].filter((cut) => cut !== 'lanes')
   return { findings, schedules: done, complete: false, cuts, seeds, seed: seeds[0], results }
 }

@@ -1,4 +1,7 @@
-/** What the checker reports: a kind, both sides with their source lines, and how to see it again. */
+/**
+ * The findings that the checker reports: the kind of mistake, a message, and the agents involved with their source
+ * lines.
+ */
 import type { Site } from '../../ir/site.ts'
 
 export type FindingKind =
@@ -15,11 +18,11 @@ export type FindingKind =
   | 'error'
   | 'wrong-result'
 
-/** One of the agents involved, and what it did. */
+/** One agent that is involved in a finding, and what it did. */
 export interface Party {
-  /** Such as "rank 1, program 0, consumer". */
+  /** E.g. "rank 1, program 0, consumer". */
   readonly who: string
-  /** Such as "writes inbox[3, 4] of rank 0". */
+  /** E.g. "writes inbox[3, 4] of rank 0". */
   readonly what: string
   readonly site: Site | undefined
 }
@@ -31,7 +34,7 @@ export interface Finding {
   readonly parties: readonly Party[]
 }
 
-/** The same mistake seen again has the same key, whoever came first. */
+/** A key that is equal for two occurrences of the same mistake, regardless of which agent came first. */
 export function findingKey(finding: Finding): string {
   const sites = finding.parties.map((party) => String(party.site))
   return `${finding.kind}|${sites.sort().join('|')}`
@@ -43,10 +46,10 @@ export function formatFinding(finding: Finding): string {
   return lines.join('\n')
 }
 
-/** Ends a run, whatever the host program catches. */
+/** Ends a run, even if the host program catches this error. */
 export class RunOver extends Error {}
 
-/** Ends the run with a finding: there is nothing sensible to go on with. */
+/** Ends the run with a finding, because the program has no meaningful continuation. */
 export class StopRun extends RunOver {
   readonly finding: Finding
   constructor(finding: Finding) {
@@ -56,11 +59,12 @@ export class StopRun extends RunOver {
 }
 
 /**
- * Why an exploration did not see everything within its bound: the search reached its limit of schedules; an agent in a loop
- * without a bound had to let the others move; a run was cut at its limit of scheduling points; lanes of one atomic whose order
- * could be told were taken in one order; the exploration was interrupted.
+ * The reason why an exploration did not cover everything within its bound. `limit`: the search reached its limit of
+ * schedules. `fairness`: an agent in an unbounded loop was forced to yield to other agents. `steps`: a run reached
+ * its limit of scheduling points. `lanes`: the lanes of one atomic ran in one order only, although their order is
+ * observable. `interrupted`: the exploration was interrupted.
  */
 export type Cut = 'limit' | 'fairness' | 'steps' | 'lanes' | 'interrupted'
 
-/** Ends a run without a verdict: it has had as many scheduling points as a run may have. */
+/** Ends a run without a verdict, because it reached the limit of scheduling points. */
 export class CutRun extends RunOver {}

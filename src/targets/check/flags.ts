@@ -1,4 +1,4 @@
-/** Flags: signals and waits for epochs, on the histories of strong accesses. */
+/** Flags: signals and waits for epochs, built on the histories of strong accesses. */
 import { attribute, type Node } from '../../ir/node.ts'
 import type { Order, Scope } from '../../ir/ops/index.ts'
 import { accessOf, partyOf, type Memory, type WrongView } from './access.ts'
@@ -12,7 +12,7 @@ export interface FlagSet {
   readonly shape: readonly number[]
   readonly arrivals: number
   readonly buffers: readonly Buffer[]
-  /** Launches that have signalled, and waited, on each rank. */
+  /** For each rank, the number of launches that have signalled, and that have waited. */
   readonly signalled: number[]
   readonly waited: number[]
 }
@@ -45,19 +45,28 @@ export class FlagMemory {
     } else this.#strong.modify(access, (old) => (old + 1) >>> 0)
   }
 
-  /** A later signal with another order or scope may tell less than an earlier one. */
+  /**
+   * Notes the order and scope of a signal. Signals of different kinds publish different amounts of the past, so it
+   * matters which signal a wait observes.
+   */
   #noteKind({ buffer, i, order, scope }: StrongAccess): void {
     const { signals } = historyOf(buffer, i)
     signals.add(`${order} ${scope}`)
     if (signals.size > 1) this.#strong.sharePlace(mixedKey(buffer, i))
   }
 
-  /** Whether it makes a difference which of the signals a wait hears, and so when it does. */
+  /**
+   * True if a flag is signalled with different orders or scopes. It then matters which signal a wait observes, and
+   * when.
+   */
   isMixed({ flags, rank, index }: FlagView): boolean {
     return this.#strong.isSharedPlace(mixedKey(flags.buffers[rank], index))
   }
 
-  /** Of several signallers a late one must not take back a later epoch: whoever waits for that would wait forever. */
+  /**
+   * Reports a late signal that overwrites a later epoch of the flag. An agent that waits for the later epoch would
+   * wait forever.
+   */
   #checkAdvance(agent: Agent, node: Node, flag: FlagView, epoch: number): void {
     const { messages } = flag.flags.buffers[flag.rank].locations.get(flag.index)!
     const at = messages.findLastIndex(
@@ -75,7 +84,7 @@ export class FlagMemory {
     this.#memory.say(
       'flag-reuse',
       by,
-      `a signal of epoch ${first} takes back epoch ${second} of ${describeFlag(flag)}: a flag of one arrival has one signaller, or signallers that are ordered`,
+      `a signal of epoch ${first} overwrites epoch ${second} of ${describeFlag(flag)}: a flag with one arrival must have one signaller, or signallers that are ordered`,
       [
         { who: describe(writer.by), what: `signals epoch ${other.epoch}`, site: writer.node?.site },
         partyOf(by, `signals epoch ${epoch}`),
@@ -83,7 +92,7 @@ export class FlagMemory {
     )
   }
 
-  /** The epoch a wait of this launch wants. */
+  /** The epoch that a wait of this launch requires. */
   wantedEpoch(agent: Agent, node: Node, { flags }: FlagView): number {
     return Math.max(agent.launch.epochs.get(flags)!.wait - attribute<number>(node, 'lag'), 0)
   }
@@ -97,7 +106,10 @@ export class FlagMemory {
     return location.messages.slice(location.floor(agent)).some((message) => suffices(message, wanted))
   }
 
-  /** A look returns any state of the flag that the agent may still see. One that does not suffice tells it nothing. */
+  /**
+   * Polls the flag without waiting and returns whether the epoch is reached. The poll may read any value of the flag
+   * that the agent may still observe. A value that is too small synchronises with nothing.
+   */
   reached(agent: Agent, node: Node, flag: FlagView): boolean {
     const epoch = this.wantedEpoch(agent, node, flag)
     const wanted = epoch * flag.flags.arrivals
@@ -121,13 +133,14 @@ export class FlagMemory {
     const found = location.messages
       .slice(location.floor(agent))
       .filter((message) => suffices(message, wanted))
-    // Of one signaller's signals of one kind the first that suffices tells least: a search need not try the others.
+    // Among signals of one signaller with equal order and scope, the first that suffices publishes the least. A
+    // search need not try the later ones.
     const isOpen = this.#strong.isShared(buffer, flag.index) || this.isMixed(flag)
     const message = isOpen ? found[found.length - 1 - this.#strong.pick(found.length)] : found[0]
     this.#hear(strongAccess(agent, node, flag), location, message, flag, epoch)
   }
 
-  /** The agent knows now what the signaller did before this state of the flag. */
+  /** Reads a sufficient value of the flag: the agent synchronises with the signaller. */
   #hear(access: StrongAccess, location: Location, message: Message, flag: FlagView, epoch: number): void {
     const { agent, node } = access
     this.#strong.read(access, location, message)
@@ -135,7 +148,7 @@ export class FlagMemory {
     if (flag.flags.arrivals > 1) this.#checkCounting(agent, node, flag, location, message, epoch)
   }
 
-  /** A wait for epoch e must not have counted a signal of a later epoch. */
+  /** Reports a wait for an epoch that was satisfied by counting a signal of a later epoch. */
   #checkCounting(
     agent: Agent,
     node: Node,
@@ -152,10 +165,10 @@ export class FlagMemory {
     this.#memory.say(
       'flag-reuse',
       by,
-      `${describeFlag(flag)} counts a signal of epoch ${early[0].epoch} for epoch ${epoch}: a signaller ran ahead before this epoch was complete`,
+      `${describeFlag(flag)} counts a signal of epoch ${early[0].epoch} for epoch ${epoch}: a signaller signalled the next epoch before this epoch was complete`,
       [
         {
-          who: signal ? describe(signal.by) : 'somebody',
+          who: signal ? describe(signal.by) : 'an unknown agent',
           what: `signals epoch ${early[0].epoch}`,
           site: signal?.node?.site,
         },
@@ -167,7 +180,7 @@ export class FlagMemory {
 
 const mixedKey = (buffer: Buffer, i: number): string => `${buffer.key}/${i} mixed`
 
-/** Counters wrap; what counts is the difference. */
+/** Counters wrap around, so the comparison uses their difference. */
 const suffices = (message: Message, wanted: number): boolean => ((message.value - wanted) | 0) >= 0
 
 export const describeFlag = ({ flags, rank, index }: FlagView): string => flags.buffers[rank].describe(index)

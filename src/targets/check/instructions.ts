@@ -1,4 +1,4 @@
-/** Memory and synchronisation as instructions of the checking machine. */
+/** Memory accesses and synchronisation as instructions of the checking machine. */
 import { round } from '../../ir/dtype.ts'
 import { attribute, type Node } from '../../ir/node.ts'
 import { atomicOf, isStrong, opOf, ops, type Order, type Scope } from '../../ir/ops/index.ts'
@@ -57,10 +57,10 @@ const taking = (mask: unknown, i: number): boolean =>
   mask === undefined || (typeof mask === 'number' ? mask !== 0 : (mask as Float64Array)[i] !== 0)
 const element = (data: unknown, i: number): number =>
   typeof data === 'number' ? data : (data as Float64Array)[i]
-/** Whether places are single: then data are numbers, not arrays. */
+/** True if the node refers to a single element. Its data are then numbers, not arrays. */
 const isScalar = (node: Node): boolean => (node.type as RefType).shape.length === 0
 
-/** The register of the mask of an op's first access, which its record names. */
+/** The register of the mask of an op's first access, as named by the op's record. */
 const maskOf = (node: Node, inputs: readonly number[]): number | undefined =>
   inputs[opOf(node).accesses[0].mask!]
 
@@ -124,7 +124,10 @@ export const copy: Maker = (node, _, [source, target, mask]) => ({
   },
 })
 
-/** Threads that copy have done so when they arrive; a copy in flight is what its barrier tells of. */
+/**
+ * An asynchronous copy. A copy by threads is complete when the threads arrive at the barrier. A copy in flight is
+ * attached to its barrier, which completes only after the copy.
+ */
 export const copyAsync: Maker = (node, out, inputs, around) => {
   const [source, target, barrier] = inputs
   if (node.attributes.by === 'threads') return copy(node, out, [source, target], around)
@@ -209,7 +212,10 @@ function writePlaces(
   }
 }
 
-/** Shared memory takes zeros where the source is masked; global memory only what lies inside. */
+/**
+ * Copies element by element. Elements masked in the source become zeros in shared memory and are left unchanged in
+ * global memory.
+ */
 function copyPlaces(
   by: Accessor,
   agent: Agent,
@@ -221,7 +227,7 @@ function copyPlaces(
 ): void {
   agent.noteEffect()
   if (from.buffer === to.buffer) checkOverlap(memory, by, from, to, (i) => taking(mask, i))
-  // Places outside the source are zeros in shared memory and left alone elsewhere.
+  // Elements outside the source become zeros in shared memory and are left unchanged in global memory.
   if (to.mayRepeat)
     checkWrites(
       memory,
@@ -244,20 +250,23 @@ function copyPlaces(
 
 // Strong accesses
 
-/** What a strong access does, besides going over its places. */
+/** The parts of a strong access that depend on the op. */
 interface StrongOp {
-  /** What it does to one place, and what it yields of it. */
+  /** Performs the access of one element and returns the lane's result. */
   readonly act: (access: StrongAccess, agent: Agent, machine: Machine, i: number) => number
   readonly verb: 'reads' | 'writes'
-  /** Whether the order in which lanes act can be told. */
+  /** True if the order in which the lanes act is observable. */
   readonly orderTells: boolean
-  /** The register of what it stores: two lanes that store in one place must agree. */
+  /** The register of the stored values. Two lanes that store to one element must store the same value. */
   readonly stored?: number
-  /** The register of what a lane yields that the mask leaves out; zero without one. */
+  /** The register of the result of masked-out lanes, or undefined for zero. */
   readonly other?: number
 }
 
-/** They commute with everything as long as nobody shares the places. */
+/**
+ * Makes the instruction of a strong access. The access commutes with everything as long as no other agent shares its
+ * elements.
+ */
 export function strongAccess(
   node: Node,
   out: number,
@@ -300,7 +309,10 @@ export function strongAccess(
   }
 }
 
-/** Additions commute, unless somebody looks at what was there before; the last exchange stays. */
+/**
+ * An atomic read-modify-write. Additions commute unless the kernel uses their results. Exchanges do not commute,
+ * because the last one determines the value.
+ */
 export const atomic: Maker = (node, out, inputs, { isUsed }) => {
   const { dtype } = node.inputs[0].type as RefType
   const { commutes, change } = atomicOf(node)
@@ -317,7 +329,10 @@ export const atomic: Maker = (node, out, inputs, { isUsed }) => {
   })
 }
 
-/** Whether the lanes meet each other in a place, or several of them other agents: they act in any order, between others' acts. */
+/**
+ * True if the order of the lanes is observable: two lanes access the same element, or several lanes access elements
+ * shared with other agents. The lanes act in any order, interleaved with the accesses of other agents.
+ */
 function doLanesMeet({ strong }: Machine, { buffer, index }: Places, mask: unknown): boolean {
   const taken = [...index].filter((at, i) => at >= 0 && taking(mask, i))
   if (new Set(taken).size < taken.length) return true
@@ -393,7 +408,7 @@ function barrierOf(agent: Agent, node: Node, register: number): ArrivalBarrier {
   return view
 }
 
-/** All roles meet. */
+/** A barrier of all roles of the program. */
 export const barrier: Maker = (node) => ({
   node,
   sync: true,
@@ -405,7 +420,7 @@ export const barrier: Maker = (node) => ({
 
 export const arrive: Maker = (node, _, [first], { isContended }) => ({
   node,
-  // Arrivals of one role come in its order, whatever the others do.
+  // Arrivals of a single role are ordered by the role itself, so only contended arrivals are scheduling points.
   sync: isContended,
   run: (agent, machine) => barrierOf(agent, node, first).arrive(agent, node, machine),
   commutes: (agent, machine) =>

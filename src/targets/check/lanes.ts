@@ -1,12 +1,16 @@
 /**
- * Conflicts inside one operation. The lanes of a store or a copy act at once, in no order: two that write different values to
- * one element leave either, and a copy whose source and target overlap may read what it has written.
+ * Conflicts inside one operation. The lanes of a store or a copy act concurrently, in no defined order. If two lanes
+ * write different values to one element, either value may remain. A copy whose source and target overlap may read
+ * elements that it has already written.
  */
 import { storedValues } from '../../ir/ops/index.ts'
 import { partyOf, type Memory, type Places } from './access.ts'
 import type { Accessor } from './memory.ts'
 
-/** For places that may repeat: reports the first two lanes that write different values to one. `takes`: a lane takes part. */
+/**
+ * For indices that may repeat: reports the first two lanes that write different values to one element. `takes`
+ * returns true if a lane is not masked out.
+ */
 export function checkWrites(
   memory: Memory,
   by: Accessor,
@@ -26,7 +30,7 @@ export function checkWrites(
       memory.say(
         'race',
         by,
-        `lanes ${other} and ${lane} of this ${nameOf(by)} write different values (${values}) to ${place}; either may stay`,
+        `lanes ${other} and ${lane} of this ${nameOf(by)} write different values (${values}) to ${place}; either value may remain`,
         [partyOf(by, `writes ${place} twice`)],
       )
       return
@@ -34,7 +38,10 @@ export function checkWrites(
   }
 }
 
-/** For places of one buffer: reports a lane that reads what another lane of the same copy writes. A lane that copies a place onto itself is harmless. */
+/**
+ * For a copy within one buffer: reports a lane that reads an element that another lane of the same copy writes. A
+ * lane that copies an element onto itself is harmless.
+ */
 export function checkOverlap(
   memory: Memory,
   by: Accessor,
@@ -52,13 +59,13 @@ export function checkOverlap(
   memory.say(
     'race',
     by,
-    `the source and the target of this ${nameOf(by)} overlap: ${place} is read and written, in no order`,
+    `the source and the target of this ${nameOf(by)} overlap: ${place} is read and written in no defined order`,
     [partyOf(by, `reads and writes ${place}`)],
   )
 }
 
-/** A copy stores no value, but what is in other places. */
+/** "copy" or "store": a copy has no stored value among its inputs. */
 const nameOf = ({ node }: Accessor): string => (node && storedValues(node).length === 0 ? 'copy' : 'store')
 
-/** NaN does not differ from NaN, nor 0 from -0. */
+/** True if the two values differ. NaN equals NaN, and 0 equals -0. */
 const isDifferent = (a: number, b: number): boolean => a !== b && !(Number.isNaN(a) && Number.isNaN(b))

@@ -1,6 +1,7 @@
 /**
- * The checking machine: programs of all ranks, their roles, launches queued on streams, one run at a time. It asks a scheduler
- * which agent goes next at every point where that can matter, and stops when all is done or nothing can move.
+ * The checking machine executes one run: the programs of all ranks, their roles, and the launches queued on streams.
+ * At every scheduling point it asks a scheduler which agent runs next. It stops when everything is done or when no
+ * agent can continue.
  */
 import { ArithmeticError } from '../../ir/dtype.ts'
 import type { Node } from '../../ir/node.ts'
@@ -25,7 +26,7 @@ import { withPredecessors } from './order.ts'
 import { StrongMemory, type Choices } from './strong.ts'
 
 export interface Scheduler extends Choices {
-  /** One of the enabled agents; `current` ran last and may be among them. */
+  /** Chooses one of the enabled agents. `current` ran last and may be among them. */
   next(enabled: readonly Agent[], current: Agent | undefined, machine: Machine): Agent
 }
 
@@ -36,36 +37,39 @@ export interface Launch {
   readonly rank: number
   readonly stream: number
   readonly grid: number
-  /** Values of the kernel's parameters on this rank. */
+  /** The values of the kernel's parameters on this rank. */
   readonly args: Readonly<Record<string, unknown>>
-  /** Launches on this rank that end before this one starts: the one before it on its stream, and those of other streams. */
+  /**
+   * Launches on this rank that end before this launch starts: the previous launch on its stream, and launches of
+   * other streams that its stream waits for.
+   */
   readonly after: readonly Launch[]
-  /** What the host knew when it launched. */
+  /** The host's clock at the time of the launch. */
   readonly hostClock: Clock
   readonly lasts: Map<Node, { count: number; clock: Clock }>
-  /** This launch's epochs of its flag sets, read when it starts. */
+  /** The epochs of this launch's flag sets, read when the launch starts. */
   readonly epochs: Map<FlagSet, { readonly signal: number; readonly wait: number }>
   remaining: number
-  /** What is known when it starts, to engines too. */
+  /** The clock at the start of the launch. It counts as fenced for asynchronous engines, too. */
   start: Clock
   end: Clock
   isOver: boolean
 }
 
-/** One program of a launch: what its roles share. */
+/** One program of a launch, with the state that its roles share. */
 export interface ProgramInstance {
   readonly launch: Launch
   readonly program: number
   roles: Agent[]
-  /** Roles that a barrier has let go and that have not moved on yet. */
+  /** Roles that a barrier has released and that have not continued yet. */
   readonly released: Set<Agent>
 }
 
 export interface MachineOptions {
   readonly ranks: number
-  /** Scheduling points after which a run is cut. */
+  /** The number of scheduling points after which a run is cut. */
   readonly stepLimit?: number
-  /** Instructions after which a run is too long to be checked. */
+  /** The number of instructions after which a run is too long to check. */
   readonly instructionLimit?: number
 }
 
@@ -85,14 +89,14 @@ export class Machine {
   readonly flags: FlagMemory
   readonly engines = new Engines()
   readonly findings = new Map<string, Finding>()
-  /** What this run could not vary. */
+  /** The choices that this run could not vary. */
   readonly cuts = new Set<Cut>()
   readonly #scheduler: Scheduler
   readonly #components: ComponentRecord[] = []
   readonly #componentOf = new Map<string, number>()
   readonly #queues = new Map<string, Queue>()
   readonly #signallers = new Signallers()
-  /** Launches that may still run for all that the host knows, whether or not they have ended. */
+  /** Launches that are still running as far as the host knows, whether or not they have ended. */
   #unknown: Launch[] = []
   #current: Agent | undefined
   readonly #agents: Agent[] = []
@@ -118,7 +122,7 @@ export class Machine {
 
   // The host
 
-  /** How the host accesses memory. */
+  /** The accessor record of the host. */
   get host(): Accessor {
     return {
       identity: this.#components[HOST],
@@ -129,13 +133,13 @@ export class Machine {
     }
   }
 
-  /** The host writes a word, which launches that may run can poll. */
+  /** The host writes a word that running kernels may poll. */
   writeWord(buffer: Buffer, i: number, value: number): void {
     this.strong.storeFromHost(this.host, this.#components[HOST], buffer, i, value)
     this.hostClock.tick(HOST)
   }
 
-  /** Whether a launch may still run, for all that the host knows. */
+  /** True if a launch may still be running, as far as the host knows. */
   get isBusy(): boolean {
     return this.#unknown.length > 0
   }
@@ -170,7 +174,7 @@ export class Machine {
     return launch ? [launch] : []
   }
 
-  /** Launches on a rank that may still run when one that follows `after` does. */
+  /** Launches on a rank that may run concurrently with a launch that follows `after`. */
   beside(rank: number, after: readonly Launch[]): Launch[] {
     const others = this.#unknown.filter((launch) => launch.rank === rank)
     if (others.length === 0) return others
@@ -178,7 +182,10 @@ export class Machine {
     return others.filter((launch) => !before.has(launch))
   }
 
-  /** Run everything enqueued, or until these launches have ended; the host then knows what happened in them and before. */
+  /**
+   * Runs everything that is enqueued, or until the given launches have ended. The host is then ordered after these
+   * launches and their predecessors.
+   */
   run(until?: readonly Launch[]): void {
     const isOver = (): boolean => until?.every((launch) => launch.isOver) ?? false
     for (;;) {
@@ -202,7 +209,8 @@ export class Machine {
     const known = until && withPredecessors(until)
     for (const launch of known ?? this.#unknown) this.hostClock.join(launch.end)
     this.#unknown = known ? this.#unknown.filter((launch) => !known.has(launch)) : []
-    // What is over is let go of: a world that is kept a while would keep all the memory that its programs saw.
+    // References to finished agents and launches are dropped. Otherwise a long-lived world would keep all memory of
+    // its past programs.
     if (this.#current?.done) this.#current = undefined
     for (const queue of this.#queues.values())
       if (queue.last && !this.#unknown.includes(queue.last)) queue.last = undefined
@@ -213,7 +221,7 @@ export class Machine {
     if (!this.findings.has(key)) this.findings.set(key, finding)
   }
 
-  /** A mistake after which the program cannot go on. */
+  /** Ends the run because of a mistake after which the program cannot continue. */
   stop(agent: Agent, node: Node, kind: FindingKind, message: string): never {
     throw new StopRun({
       kind,
@@ -223,7 +231,7 @@ export class Machine {
     })
   }
 
-  /** A digest of the partial order so far: equal digests mean equal states. */
+  /** A digest of the partial order so far. Equal digests mean equal states. */
   digest(): string {
     let a = 1
     let b = 2
@@ -240,7 +248,7 @@ export class Machine {
 
   // Running agents
 
-  /** Agents that can go on. This is asked at every step, so it allocates nothing. */
+  /** The agents that can continue. This function runs at every step, so it allocates nothing. */
   #enabled(): readonly Agent[] {
     const found = this.#scratch
     found.length = 0
@@ -251,14 +259,17 @@ export class Machine {
     return found
   }
 
-  /** In a search: whether the agent can go on, and when it does makes no difference to anybody. */
+  /** True if, in a search, the agent can continue and its next step commutes with all other agents' steps. */
   #runsAtOnce(agent: Agent): boolean {
     if (!this.#scheduler.sharing) return false
     const { commutes, ready } = agent.code.instructions[agent.pc]
     return (commutes?.(agent, this) ?? false) && (ready?.(agent, this) ?? true)
   }
 
-  /** Execute up to the next scheduling point; with `granted`, the one the agent stands at is executed too. */
+  /**
+   * Executes the agent up to its next scheduling point. With `granted`, it executes the scheduling point at which the
+   * agent stands as well.
+   */
   #advance(agent: Agent, granted: boolean): void {
     let go = granted
     const { instructions } = agent.code
@@ -281,7 +292,9 @@ export class Machine {
     }
   }
 
-  /** No schedule ends within reason: a loop of thousands of millions of turns, say. */
+  /**
+   * Ends the check of a kernel that runs for too many instructions, for example a loop with billions of iterations.
+   */
   #tooLong(agent: Agent, node: Node): never {
     throw new KernelError(
       `${describe(agent)} of ${agent.launch.kernel} is still running after ${this.#instructionLimit / 1e6} million instructions of this schedule, which is too long to check: use smaller extents or fewer iterations in the scenario`,
@@ -312,11 +325,11 @@ export class Machine {
   }
 
   #startLaunches(): void {
-    // A launch without programs ends at once, and others may have waited for it.
+    // A launch with an empty grid ends at once, and other launches may have waited for it.
     while (this.#startQueues());
   }
 
-  /** Whether one that was started has ended. */
+  /** Starts launches whose predecessors have ended. Returns true if a started launch ended at once. */
   #startQueues(): boolean {
     let ended = false
     for (const queue of this.#queues.values()) {
@@ -365,7 +378,7 @@ export class Machine {
     const queue = this.#queues.get(`${launch.rank}/${launch.stream}`)!
     queue.active = undefined
     launch.isOver = true
-    // The rank's last program advances the epochs of the flags the kernel used.
+    // The last program of the rank advances the epochs of the flags that the kernel used.
     const flagsOf = (names: ReadonlySet<string>): FlagView['flags'][] =>
       [...names].map((name) => (launch.args[name] as FlagView).flags)
     for (const flags of new Set(flagsOf(launch.code.signals))) flags.signalled[launch.rank]++
@@ -380,7 +393,7 @@ export class Machine {
 
   // Roles
 
-  /** The roles start from what the program knew; what they learn comes together at the join. */
+  /** Starts the roles of a program with the program's clock. Their clocks are joined when all roles have ended. */
   startRoles(parent: Agent, names: readonly string[], starts: readonly number[]): void {
     const { instance } = parent
     const start = parent.snapshot()
@@ -391,7 +404,7 @@ export class Machine {
     })
     parent.children = roles.length
     instance.roles = roles
-    // Until they meet again, there is nothing to ask the parent.
+    // The parent agent does not run until its roles have ended.
     this.#agents.splice(this.#agents.indexOf(parent), 1, ...roles)
     for (const role of roles) this.#advance(role, false)
   }
@@ -408,7 +421,7 @@ export class Machine {
     this.strong.noteClock(parent)
   }
 
-  /** Roles that a program-wide barrier still waits for. */
+  /** The roles that a program-wide barrier is still waiting for. */
   missing(agent: Agent): string[] {
     return agent.instance.roles
       .filter((role) => role !== agent && !this.#isAtBarrier(role))
@@ -424,7 +437,10 @@ export class Machine {
     return agent.instance.released.size === 0 && agent.instance.roles.every((role) => this.#isAtBarrier(role))
   }
 
-  /** The first to pass lets all of them pass, with everything that any of them did before. */
+  /**
+   * The first agent at the barrier releases all roles. Each role is then ordered after everything that any role did
+   * before the barrier.
+   */
   meet(agent: Agent): void {
     const { instance } = agent
     if (!agent.parent || instance.released.delete(agent)) return
@@ -439,7 +455,10 @@ export class Machine {
 
   // Copies in flight
 
-  /** A copy in flight is a component of its own, until its issuer knows that it is complete. */
+  /**
+   * Begins an asynchronous copy. A copy in flight is a separate component until its issuer knows that the copy is
+   * complete.
+   */
   beginCopy(agent: Agent, node: Node): Accessor {
     let engine = agent.engines.find((one) => agent.clock.get(one.component) >= one.time)
     if (!engine) {
@@ -511,12 +530,12 @@ export class Machine {
     throw new StopRun({
       kind: 'deadlock',
       kernel: blocked[0].launch.kernel,
-      message: `${blocked.length} ${blocked.length === 1 ? 'agent waits' : 'agents wait'} ${[`for what will not come${more}`, ...unsignalled].join('; ')}`,
+      message: `${blocked.length} ${blocked.length === 1 ? 'agent waits' : 'agents wait'} ${[`for events that cannot occur any more${more}`, ...unsignalled].join('; ')}`,
       parties: [...parties, ...signallers],
     })
   }
 
-  /** Who could signal the flags that these wait for. */
+  /** Lists the signals that could release the flags that the blocked agents wait for. */
   #couldSignal(blocked: readonly Agent[]): FlagSignals[] {
     const awaited = new Set<FlagSet>()
     const waits = blocked.flatMap((agent) => {
@@ -533,13 +552,16 @@ export class Machine {
     return [...awaited].map((flags) => this.#signallers.couldSignal(flags, pending))
   }
 
-  /** Agents that are all in loops without a bound, and go on, are a livelock. Bounded loops may just be long. */
+  /**
+   * Ends a run that reached the limit of scheduling points. If all enabled agents are in unbounded loops, the run is
+   * a livelock. Bounded loops may just be long, so they give no verdict.
+   */
   #cut(enabled: readonly Agent[]): never {
     if (!enabled.every((agent) => agent.spins.size > 0)) throw new CutRun()
     throw new StopRun({
       kind: 'livelock',
       kernel: enabled[0].launch.kernel,
-      message: `all programs that can move are still in loops without a bound after ${this.#stepLimit} scheduling points`,
+      message: `all programs that can continue are still in unbounded loops after ${this.#stepLimit} scheduling points`,
       parties: enabled
         .slice(0, 4)
         .map((agent) => ({ who: describe(agent), what: 'is still looping', site: agent.site })),

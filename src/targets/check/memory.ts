@@ -1,6 +1,7 @@
 /**
- * Memory with a shadow: for each element who wrote it last and who has read it since, so that two accesses that are not ordered
- * by happens-before are found whatever order they took place in. Strong accesses have a history of their own (atomics.ts).
+ * Memory with shadow state for each element: its last writer, and its readers since that write. Two accesses that are
+ * not ordered by happens-before are therefore found in whichever order they ran. Strong accesses have a separate
+ * history (atomics.ts).
  */
 import type { DType } from '../../ir/dtype.ts'
 import type { Node } from '../../ir/node.ts'
@@ -8,9 +9,9 @@ import type { Identity } from './agent.ts'
 import type { Location } from './atomics.ts'
 import type { Clock } from './clock.ts'
 
-/** Never written by anyone. */
+/** The writer of an element that was never written. */
 const NOBODY = -1
-/** Written, but only with an order; the location's history knows by whom. */
+/** The writer of an element that only strong accesses have written. The location's history records who wrote it. */
 const STRONGLY = -2
 
 export interface Allocation {
@@ -18,19 +19,22 @@ export interface Allocation {
   readonly dtype: DType
   readonly shape: readonly number[]
   readonly strides: readonly number[]
-  /** One a rank; a shared tile has one. */
+  /** One buffer per rank. A shared tile has a single buffer. */
   readonly buffers: readonly Buffer[]
 }
 
-/** Who is accessing: a component with its identity, clock and the node that does it. */
+/** The component that performs an access, with its identity, its clock and the node it executes. */
 export interface Accessor {
   readonly identity: Identity
   readonly clock: Clock
-  /** The time of the component itself. */
+  /** The component's own time. */
   readonly time: number
   readonly kernel: string
   readonly node: Node | undefined
-  /** Reads that a write of it comes after; undefined: those that `clock` knows. */
+  /**
+   * The reads that are ordered before a write by this accessor. If undefined, these are the reads that `clock`
+   * includes.
+   */
   readonly afterReads?: Clock
 }
 
@@ -40,7 +44,7 @@ export interface Conflict {
 
 export class Buffer {
   readonly name: string
-  /** The same in every run, and unlike any other buffer's. */
+  /** A name for the buffer that is unique and equal in every run. */
   readonly key: string
   readonly rank: number
   readonly shape: readonly number[]
@@ -49,15 +53,15 @@ export class Buffer {
   readonly #writer: Int32Array
   readonly #writeTime: Int32Array
   readonly #writeNode: (Node | undefined)[]
-  /** Readers since the last write: a linked list an element, in one pool. */
+  /** The readers of each element since its last write: one linked list per element, all in one pool. */
   readonly #firstReader: Int32Array
   #readers: Int32Array = new Int32Array(64 * 3)
   #readerNodes: (Node | undefined)[] = []
   #readerCount = 0
-  /** Histories of elements that were accessed with an order. */
+  /** The histories of the elements that strong operations accessed. */
   readonly locations = new Map<number, Location>()
 
-  /** `note` ends its description. */
+  /** `note` is the suffix of the buffer's description. */
   constructor(
     name: string,
     key: string,
@@ -82,7 +86,7 @@ export class Buffer {
     return this.#writer[i] !== NOBODY
   }
 
-  /** A write that is not ordered before `by`, if there is one. */
+  /** Returns the last write if it is not ordered before `by`. */
   conflictingWrite(i: number, by: Accessor): Conflict | undefined {
     const writer = this.#writer[i]
     if (writer < 0 || by.clock.get(writer) >= this.#writeTime[i]) return undefined
@@ -99,7 +103,10 @@ export class Buffer {
     return undefined
   }
 
-  /** Read where nothing can be wrong; false where somebody has to look closer, and nothing was noted. */
+  /**
+   * Records a read that certainly causes no finding. Returns false, and records nothing, if the full check is
+   * necessary.
+   */
   readQuickly(i: number, by: Accessor): boolean {
     const writer = this.#writer[i]
     if (writer < 0 || by.clock.get(writer) < this.#writeTime[i]) return false
@@ -108,7 +115,10 @@ export class Buffer {
     return true
   }
 
-  /** A read that comes after an earlier one stands for it: whoever is ordered after this one is ordered after both. */
+  /**
+   * Records a read. A read that is ordered after an earlier read replaces it: an access ordered after the new read is
+   * ordered after both.
+   */
   noteRead(i: number, by: Accessor): void {
     const { component } = by.identity
     const { time } = by
@@ -146,7 +156,7 @@ export class Buffer {
     this.data[i] = value
   }
 
-  /** "inbox[2, 5] of rank 1" */
+  /** E.g. "inbox[2, 5] of rank 1". */
   describe(i: number): string {
     const indices: number[] = []
     let rest = i

@@ -1,4 +1,4 @@
-/** Every op that has no blocks, and the instruction that it becomes. Control flow is the compiler's (code.ts). */
+/** Maps every op without blocks to the instruction that it becomes. The compiler (code.ts) handles control flow. */
 import { opsWith, type OpName } from '../../ir/ops/index.ts'
 import type { Maker, Structural } from './code.ts'
 import * as engines from './engines.ts'

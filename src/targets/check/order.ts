@@ -1,27 +1,36 @@
-/** How the launches of one rank are ordered by their streams and events, and how many programs may run at once for all that. */
+/**
+ * The order of the launches of one rank, given by streams and events, and the largest number of programs that may run
+ * concurrently.
+ */
 
-/** A launch by what it follows: the launch before it on its stream, and those whose events its stream waited for. */
+/**
+ * A launch with its direct predecessors: the previous launch on its stream, and the launches whose events its stream
+ * waited for.
+ */
 export interface Ordered {
   readonly stream: number
   readonly after: readonly Ordered[]
 }
 
-/** These launches and all that they follow. */
+/** The given launches and all their direct and indirect predecessors. */
 export function withPredecessors<T extends Ordered>(launches: readonly T[]): Set<T> {
   const found = new Set<T>(launches)
-  // A set visits what is added to it on the way.
+  // Iterating a Set also visits the elements that are added during the iteration.
   for (const launch of found) for (const before of launch.after) found.add(before as T)
   return found
 }
 
-/** The most programs of launches that may run at once: no two of these follow each other. */
+/**
+ * The largest number of programs that may run concurrently: the maximum over sets of launches of which no two are
+ * ordered.
+ */
 export function mostAtOnce<T extends Ordered>(
   launches: readonly T[],
   programs: (launch: T) => number,
 ): number {
   const follows = new Map(launches.map((launch) => [launch, withPredecessors([launch])]))
   const areOrdered = (a: T, b: T): boolean => follows.get(a)!.has(b) || follows.get(b)!.has(a)
-  // The largest first: then a choice is rarely improved, and the rest need not be tried.
+  // Trying the largest launches first lets the bound below prune most of the remaining choices.
   const sorted = [...launches].sort((a, b) => programs(b) - programs(a))
   let most = 0
   const choose = (left: readonly T[], sum: number): void => {
@@ -39,7 +48,7 @@ export function mostAtOnce<T extends Ordered>(
   return most
 }
 
-/** One launch of each stream, the largest: no more can run at once. */
+/** An upper bound on the programs that run concurrently: the sum of the largest launch of each stream. */
 function atMost<T extends Ordered>(launches: readonly T[], programs: (launch: T) => number): number {
   const largest = new Map<number, number>()
   for (const launch of launches)

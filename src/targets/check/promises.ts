@@ -1,11 +1,14 @@
 /**
- * Promises that a world hands out, and whether somebody awaits them. One that nobody does would be a mistake on every other
- * target: there the host goes on before the work is done.
+ * Tracks the promises that a world returns and whether the host program awaits them. A promise that is not awaited
+ * would be a mistake on every other target, because the host would continue before the work is done.
  */
 import { Site } from '../../ir/site.ts'
 import { WorldError } from '../../world/world.ts'
 
-/** Says when somebody waits for it. A class of its own, since `await` asks only these for their `then`. */
+/**
+ * A promise that calls `onAwait` when it is awaited. It needs a class of its own: `await` calls `then` only on
+ * promises with a different constructor.
+ */
 class Tracked<T> extends Promise<T> {
   static override get [Symbol.species](): PromiseConstructor {
     return Promise
@@ -25,7 +28,10 @@ export class Promises {
   readonly #isWatched: boolean
   readonly #pending = new Map<object, { readonly what: string; readonly site: Site }>()
 
-  /** Watching takes time: of many runs of one scenario the first shows what the others would. */
+  /**
+   * With `isWatched` false, promises are not tracked, because tracking is slow. The first run of a scenario shows
+   * what the other runs would.
+   */
   constructor(isWatched: boolean) {
     this.#isWatched = isWatched
   }
@@ -36,7 +42,7 @@ export class Promises {
       return promise
     }
     const tracked = new Tracked<T>((resolve, reject) => void promise.then(resolve, reject))
-    // Where nobody awaits it, its rejection is not news: the world remembers what ended the run.
+    // The rejection of a promise that is not awaited can be ignored, because the world records what ended the run.
     tracked.catch(() => undefined)
     this.#pending.set(tracked, { what, site: Site.here() })
     tracked.onAwait = () => this.#pending.delete(tracked)

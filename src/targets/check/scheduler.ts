@@ -1,13 +1,14 @@
 /**
- * Schedulers. A random one, reproducible by its seed, and one that walks through all schedules with at most a number of
- * preemptions, all values that reads may return and all places that stores may take.
+ * Two schedulers. The random scheduler is reproducible by its seed. The exhaustive scheduler enumerates all schedules
+ * with at most a given number of preemptions, all values that reads may return, and all positions in modification
+ * order that stores may take.
  */
 import type { Agent } from './agent.ts'
 import { RunOver } from './findings.ts'
 import type { Machine, Scheduler } from './machine.ts'
 import type { Sharing } from './strong.ts'
 
-/** A small seeded generator (SplitMix32). */
+/** A small seeded pseudorandom generator (SplitMix32). */
 export function randomSource(seed: number): () => number {
   let state = seed | 0
   return () => {
@@ -20,8 +21,9 @@ export function randomSource(seed: number): () => number {
 }
 
 /**
- * Each run draws a style: agents chosen evenly; by priorities that change now and then, which makes some agents very slow;
- * or one rank held back for as long as the others can move.
+ * Chooses agents at random. Each run draws one of three styles. `even` chooses uniformly. `priorities` changes
+ * priorities occasionally, which makes some agents very slow. `straggler` delays one rank for as long as other ranks
+ * can continue.
  */
 export class RandomScheduler implements Scheduler {
   readonly #random: () => number
@@ -53,7 +55,7 @@ export class RandomScheduler implements Scheduler {
     if (this.#random() < 0.05 && current) this.#priorities.set(current.component, this.#random() - 1)
     let best = enabled[0]
     for (const agent of enabled) if (this.#priority(agent) > this.#priority(best)) best = agent
-    // A loop that polls must let others move in the end.
+    // A polling loop must eventually let other agents run.
     if (best === current && this.#random() < 0.02) return this.#any(enabled)
     return best
   }
@@ -69,15 +71,15 @@ export class RandomScheduler implements Scheduler {
   }
 }
 
-/** Thrown to end a run whose continuation has been seen. */
+/** Ends a run whose continuation has already been explored. */
 export class Seen extends RunOver {}
 
-/** The host program does something else than it did in an earlier run with the same decisions. */
+/** The host program behaved differently from an earlier run with the same decisions. */
 export class NotReproducible extends Error {
   override readonly name = 'NotReproducible'
   constructor() {
     super(
-      'the scenario does not do the same in every run, so its interleavings cannot be searched: it must not depend on chance, on time or on what an earlier run left',
+      'the scenario does not do the same in every run, so its interleavings cannot be searched: it must not depend on random numbers, on the time or on state left by an earlier run',
     )
   }
 }
@@ -87,7 +89,9 @@ interface Decision {
   taken: number
 }
 
-/** How many turns an agent in a loop without a bound may take before it has to let the others move. */
+/**
+ * The number of consecutive steps that an agent in an unbounded loop may take before it must yield to other agents.
+ */
 const patience = 400
 
 export class ExhaustiveSearch implements Scheduler {
@@ -101,10 +105,13 @@ export class ExhaustiveSearch implements Scheduler {
   #left = 0
   #streak = 0
   #unfair = false
-  /** States by digest, with the most preemptions that were left there. */
+  /** For each state, by digest, the largest number of preemptions that were left in it. */
   readonly #seen = new Map<string, number>()
 
-  /** Without `reduce`, orders that make no difference are tried too: slow, and a check of the reduction itself. */
+  /**
+   * Without `reduce`, equivalent interleavings are tried as well. That is slow and serves to test the reduction
+   * itself.
+   */
   constructor(preemptions: number, reduce = true) {
     this.#preemptions = preemptions
     if (!reduce) return
@@ -118,29 +125,29 @@ export class ExhaustiveSearch implements Scheduler {
     }
   }
 
-  /** Whether schedules were left out because an agent in a loop without a bound had to let the others move. */
+  /** True if schedules were left out because an agent in an unbounded loop had to yield. */
   get isUnfair(): boolean {
     return this.#unfair
   }
 
-  /** Prepare the next run. */
+  /** Prepares the next run. */
   begin(): void {
     this.#position = 0
     this.#left = this.#preemptions
     this.#streak = 0
   }
 
-  /** Move on to the next unexplored schedule; false when there is none. */
+  /** Advances to the next unexplored schedule. Returns false if none is left. */
   advance(): boolean {
     if (this.#learnt) {
-      // Orders that did not seem to matter do: start over with what is known now.
+      // Accesses that were assumed to commute turned out not to. The search starts over with this knowledge.
       this.#learnt = false
       this.#unfair = false
       this.#trail = []
       this.#seen.clear()
       return true
     }
-    // The last decision was another one than in the run before: without chance, a run comes to it.
+    // The last decision of the trail differs from the previous run. A reproducible run must reach that decision.
     if (this.#position < this.#trail.length) throw new NotReproducible()
     while (this.#trail.length > 0) {
       const last = this.#trail[this.#trail.length - 1]

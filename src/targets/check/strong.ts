@@ -1,6 +1,7 @@
 /**
- * Strong accesses: loads, stores and read-modify-writes with an order and a scope, and fences. What the model leaves open (which
- * store a load returns, where a store takes its place) is the scheduler's choice.
+ * Strong accesses: loads, stores and read-modify-writes with an order and a scope, and fences. The scheduler makes
+ * the choices that the memory model leaves open: which store a load returns, and where a store is inserted in
+ * modification order.
  */
 import type { Node } from '../../ir/node.ts'
 import type { Order, Scope } from '../../ir/ops/index.ts'
@@ -10,7 +11,7 @@ import { acquire, fence, historyOf, inherited, releasesOf, type Location, type M
 import { mix } from './clock.ts'
 import type { Accessor, Buffer } from './memory.ts'
 
-/** One strong access of one place. */
+/** One strong access of one element. */
 export interface StrongAccess {
   readonly agent: Agent
   readonly node: Node
@@ -18,23 +19,24 @@ export interface StrongAccess {
   readonly i: number
   readonly order: Order
   readonly scope: Scope
-  /** Of a signal. */
+  /** The epoch, if the access is a signal. */
   readonly epoch?: number
 }
 
-/** Decides what a run leaves open. Of several, 0 is the newest. */
+/** Makes the choices of a run. Among several stores or positions, choice 0 is the newest. */
 export interface Choices {
   pick(count: number): number
-  /** Whether runs are compared by their digests. */
+  /** True if runs are compared by their digests. */
   readonly searching?: boolean
-  /** With it, a search looks only at the order of accesses to places that several agents access. */
+  /** If present, a search varies only the order of accesses to elements that several agents access. */
   readonly sharing?: Sharing
 }
 
 /**
- * Places whose accesses do not commute, learnt as a search goes on: several agents write them, or one reads what another writes.
- * (A wait is no such read: it ends once its flag is signalled, and that a signal is taken back is a finding.) The order of anything else makes
- * no difference, so it needs no exploring.
+ * The elements whose accesses do not commute, collected during a search. Several agents write such an element, or one
+ * agent reads what another writes. Waits do not count as reads: a wait ends once its flag is signalled, and
+ * overwriting a signal with an older epoch is reported as a finding. The order of all other accesses makes no
+ * difference, so the search does not vary it.
  */
 export interface Sharing {
   isShared(place: string): boolean
@@ -60,7 +62,7 @@ export class StrongMemory {
     return this.read(access, location, message)
   }
 
-  /** Which of the stores that a load may return it does. */
+  /** Chooses one of the stores that a load may return. */
   choose(access: StrongAccess): { readonly location: Location; readonly message: Message } {
     const { agent, buffer, i } = access
     const location = historyOf(buffer, i)
@@ -87,7 +89,7 @@ export class StrongMemory {
     })
   }
 
-  /** The host writes a word that kernels may poll: a release store at system scope. */
+  /** Stores a word from the host that kernels may poll: a release store at system scope. */
   storeFromHost(host: Accessor, record: ComponentRecord, buffer: Buffer, i: number, value: number): void {
     const location = historyOf(buffer, i)
     this.#memory.checkWeak(host, buffer, i, true)
@@ -100,7 +102,10 @@ export class StrongMemory {
     this.#insert({ buffer, i, scope }, { by: record, record }, location, at, host.time, content)
   }
 
-  /** A read-modify-write; `change` gives undefined if it leaves the place alone, which makes it a plain read. */
+  /**
+   * Performs a read-modify-write. If `change` returns undefined, the element is left unchanged and the access is a
+   * plain read.
+   */
   modify(access: StrongAccess, change: (old: number) => number | undefined): number {
     const { agent, node, buffer, i, order, scope, epoch } = access
     if (!buffer.isWritten(i)) this.#memory.read(accessOf(agent, node), buffer, i)
@@ -124,7 +129,7 @@ export class StrongMemory {
     return old
   }
 
-  /** Read a message that was chosen. */
+  /** Reads a message that was already chosen, and acquires from it if the order says so. */
   read(access: StrongAccess, location: Location, message: Message, writes = false): number {
     const { agent, order, scope } = access
     this.glance(access, location, message, writes)
@@ -132,7 +137,7 @@ export class StrongMemory {
     return message.value
   }
 
-  /** Read a message and learn nothing from it but its value. */
+  /** Reads only the value of a message, without acquiring from it. */
   glance(access: StrongAccess, location: Location, message: Message, writes = false): void {
     const { agent, node, scope } = access
     this.#check(access, location, writes)
@@ -144,7 +149,8 @@ export class StrongMemory {
     }
     location.touch(message, agent, scope, false, node, agent.time)
     agent.noteFresh(location, message)
-    // Of several reads the first counts: had it seen what a later one saw, the iteration might have gone otherwise.
+    // Only the first read of a location in an iteration counts. Had it returned a newer value, the iteration might
+    // have taken another path.
     for (const { spin } of agent.spins.values())
       if (!spin.reads.has(location)) spin.reads.set(location, message)
     agent.note(mix(message.id, 3))
@@ -155,17 +161,17 @@ export class StrongMemory {
     this.noteClock(agent)
   }
 
-  /** What the agent knows becomes part of its digest; only a search looks at digests. */
+  /** Adds the agent's clock to its digest. Only a search compares digests. */
   noteClock(agent: Agent): void {
     if (this.#choices.searching) agent.note(agent.clock.hash(this.#keyOf))
   }
 
-  /** Whether the order of accesses to a place can matter. */
+  /** True if the order of accesses to an element may matter. */
   isShared(buffer: Buffer, i: number): boolean {
     return this.isSharedPlace(`${buffer.key}/${i}`)
   }
 
-  /** The same of anything else that has a key; without a reduction the order of everything counts. */
+  /** True if the order of accesses to anything with a key may matter. Without the reduction, every order matters. */
   isSharedPlace(key: string): boolean {
     return this.#choices.sharing?.isShared(key) ?? true
   }
@@ -222,7 +228,7 @@ export class StrongMemory {
     this.#memory.say(
       'scope-race',
       by,
-      `${buffer.describe(i)} is shared by agents that the scopes used (${other.scope} and ${scope}) do not cover: neither need ever see the other`,
+      `${buffer.describe(i)} is shared by agents that the scopes used (${other.scope} and ${scope}) do not cover: neither is guaranteed to ever observe the other's accesses`,
       [
         { who: describe(other.by), what: verb(other.writes, other.scope), site: other.node?.site },
         partyOf(by, verb(writes, scope)),

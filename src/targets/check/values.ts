@@ -1,4 +1,4 @@
-/** Values as instructions: constants, ids, and what the record of an op says how to evaluate. */
+/** Values as instructions: constants, ids, and ops that are evaluated by the `evaluate` function of their record. */
 import { attribute } from '../../ir/node.ts'
 import { opOf, type Datum } from '../../ir/ops/index.ts'
 import type { Agent } from './agent.ts'
@@ -29,7 +29,7 @@ export const programs: Maker = (node, out) => ({
 
 export const evaluated: Maker = (node, out, inputs) => {
   const { evaluate } = opOf(node)
-  if (!evaluate) throw new Error(`${node.op} cannot be evaluated: its record does not say what it means`)
+  if (!evaluate) throw new Error(`${node.op} cannot be evaluated: its op record has no "evaluate" function`)
   const [a, b, c] = inputs
   const run =
     inputs.length === 1

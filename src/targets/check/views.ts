@@ -1,4 +1,7 @@
-/** Views as instructions: which rank's copy, which places of it. A view that leaves its tensor is reported when it is used. */
+/**
+ * Views as instructions: each selects a rank's copy of a tensor and some of its elements. A view that exceeds its
+ * tensor is reported when it is used.
+ */
 import { attribute, type Node } from '../../ir/node.ts'
 import type { Datum } from '../../ir/ops/index.ts'
 import { elements, type RefType, type Shape } from '../../ir/type.ts'
@@ -21,7 +24,7 @@ export interface TensorView {
 
 const number = (agent: Agent, register: number): number => agent.registers[register] as number
 
-/** Places of a tensor; of a view that is wrong, none is inside. */
+/** The elements of a tensor that a view selects. If the view is wrong, every element is OUTSIDE. */
 const placesOf = (
   { allocation, rank, wrong }: TensorView,
   index: Int32Array,
@@ -34,9 +37,11 @@ const placesOf = (
 })
 
 const leaves = (node: Node, i: number, extent: number, name: string): WrongView | undefined =>
-  i >= 0 && i < extent ? undefined : { node, message: `index ${i} is outside the ${extent} of ${name}` }
+  i >= 0 && i < extent
+    ? undefined
+    : { node, message: `index ${i} is outside ${name}, which has extent ${extent}` }
 
-/** An instruction that leaves in its register what `make` gives. */
+/** An instruction that stores the result of `make` in its register. */
 const plain = (node: Node, out: number, make: (agent: Agent, machine: Machine) => unknown): Instruction => ({
   node,
   sync: false,
@@ -79,7 +84,7 @@ export const slice: Maker = (node, out, [from, low, extent]) => {
     const shape = view.shape.map((all, i) => (i === axis ? size : all))
     const sliced: TensorView = { ...view, shape, offset: view.offset + start * view.strides[axis] }
     if (start >= 0 && size >= 0 && start + size <= view.shape[axis]) return sliced
-    const message = `the slice [${start}, ${start + size}) of axis ${axis} of ${view.allocation.name} leaves its extent ${view.shape[axis]}`
+    const message = `the slice [${start}, ${start + size}) of axis ${axis} of ${view.allocation.name} exceeds its extent ${view.shape[axis]}`
     return { ...sliced, wrong: view.wrong ?? { node, message } } satisfies TensorView
   })
 }
@@ -121,7 +126,7 @@ export const rows: Maker = (node, out, [from, indices, column]) => {
     const start = number(agent, column) * width
     const index = new Int32Array(gathered.length * width)
     if (start < 0 || start >= Math.max(view.shape[1], 1)) {
-      const message = `columns ${start} to ${start + width - 1} lie wholly outside ${view.allocation.name}, which has ${view.shape[1]}`
+      const message = `columns ${start} to ${start + width - 1} are wholly outside ${view.allocation.name}, which has ${view.shape[1]} columns`
       return placesOf({ ...view, wrong: view.wrong ?? { node, message } }, index)
     }
     for (let i = 0; i < gathered.length; i++)
@@ -144,7 +149,7 @@ export const at: Maker = (node, out, inputs) => {
   })
 }
 
-/** Of a shared tile. */
+/** Transposes a shared tile. */
 export const transpose: Maker = (node, out, [from]) =>
   plain(node, out, (agent) => {
     const places = agent.registers[from] as Places
@@ -162,7 +167,7 @@ function tilePlaces(agent: Agent, node: Node, inputs: readonly number[]): Places
   const isOutside = start.some((from, axis) => from < 0 || from >= Math.max(view.shape[axis], 1))
   if (view.wrong || isOutside) {
     const at = start.map((one, i) => one / shape[i]).join(', ')
-    const message = `tile [${at}] of ${shape.join(' x ')} lies wholly outside ${view.allocation.name}, which is ${view.shape.join(' x ')}`
+    const message = `tile [${at}] of ${shape.join(' x ')} is wholly outside ${view.allocation.name}, which is ${view.shape.join(' x ')}`
     return placesOf({ ...view, wrong: view.wrong ?? { node, message } }, new Int32Array(elements(shape)))
   }
   const [rows, columns] = shape.length === 1 ? [1, shape[0]] : shape

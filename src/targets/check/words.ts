@@ -1,6 +1,7 @@
 /**
- * Words that carry epochs, as instructions. A place holds a number that is an f32 without its two lowest bits, and in these the marks
- * of an epoch. What is no number has no such bits here, and is kept as a number beyond those of f32.
+ * Flag-in-data words (as in NCCL's LL protocol) as instructions. An element holds an f32 whose two lowest bits are
+ * replaced by the marks of an epoch. NaN and infinities have no such bits here. They are represented by numbers
+ * beyond the f32 range, whose exponent encodes the marks.
  */
 import { carriedBy, marksOf } from '../../ir/ops/index.ts'
 import type { Maker } from './code.ts'
@@ -40,7 +41,7 @@ export const post: Maker = (node, out, inputs) => {
   })
 }
 
-/** Of words that are of another epoch, the `until` around it is told. */
+/** Reads flag-in-data words. If a word has the marks of another epoch, the surrounding `until` repeats its block. */
 export const take: Maker = (node, out, inputs, { missing }) => {
   const [, flags] = inputs
   return strongAccess(node, out, inputs, {
@@ -55,5 +56,5 @@ export const take: Maker = (node, out, inputs, { missing }) => {
   })
 }
 
-/** Epochs advance with the launch. */
+/** Does nothing here: the machine advances epochs at the end of a launch. */
 export const advance: Maker = (node) => ({ node, sync: false, run: () => undefined })

@@ -1,6 +1,7 @@
 /**
- * A world on the checking machine. Launches are queued and run when the host waits for them; what the machine finds is collected
- * in `findings`. One world is one run: to explore schedules, a scenario is run again on a new one (explore.ts).
+ * A world on the checking machine. Launches are queued and run when the host waits for them. Findings of the machine
+ * are collected in `findings`. One world is one run: to explore schedules, a scenario runs again on a new world
+ * (explore.ts).
  */
 import { round, type StorageDType } from '../../ir/dtype.ts'
 import { walk, type KernelIR, type Node } from '../../ir/node.ts'
@@ -44,7 +45,10 @@ import { Buffer, rowMajor, type Allocation } from './memory.ts'
 import { Promises } from './promises.ts'
 import type { TensorView } from './views.ts'
 
-/** Which form of the kernels is run; a function makes it of what was recorded, for tensors of these shapes. */
+/**
+ * The IR stage of the kernels to run. A function derives the IR from the recorded kernel and the shapes of its
+ * tensors.
+ */
 export type Stage =
   | 'recorded'
   | 'lowered'
@@ -52,18 +56,18 @@ export type Stage =
 
 export interface CheckWorldOptions {
   readonly ranks: number
-  /** Programs that run at once on a rank; undefined is no limit. */
+  /** The number of programs that can be resident per rank, or undefined for no limit. */
   readonly residency?: number
   readonly stage?: Stage
   readonly scheduler: Scheduler
   readonly stepLimit?: number
-  /** Whether every promise that the world hands out must be awaited. */
+  /** True if every promise that the world returns must be awaited. */
   readonly watchPromises?: boolean
 }
 
 const mostPrograms = 1 << 16
 
-/** Programs of a launch with `grid: 'resident'` where nothing limits them. */
+/** The number of programs of a launch with `grid: 'resident'` if the residency is unlimited. */
 const defaultResidency = 2
 
 interface Launched {
@@ -76,7 +80,7 @@ interface Launched {
 const flagsOf = ({ args }: Pick<Launched, 'args'>, names: ReadonlySet<string>): FlagSet[] =>
   [...names].map((name) => (args[name] as FlagView).flags)
 
-/** Where a kernel first uses a flag set. */
+/** The source location where a kernel first uses a flag set. */
 function siteOf({ code, args }: Launched, flags: FlagSet): Site | undefined {
   const isIt = (node: Node): boolean =>
     node.type.kind === 'flags' && (args[paramName(origin(node).base)] as FlagView).flags === flags
@@ -93,7 +97,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
   readonly #form: Exclude<Stage, string>
   #placed = 0
   #streams = 1
-  /** By stream and rank, the launches that its next launch there follows. */
+  /** For each stream and rank, the launches that the next launch on this stream must follow. */
   readonly #awaited = new Map<number, (readonly Running[])[]>()
   #stopped: RunOver | undefined
   #isClosed = false
@@ -110,7 +114,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     this.machine = cpuMachine(this.target, ranks, { workers: options.residency ?? defaultResidency })
   }
 
-  /** What ended the run, if it did not come to its end. */
+  /** The error that ended the run, or undefined if the run was not ended. */
   get stopped(): RunOver | undefined {
     return this.#stopped
   }
@@ -139,7 +143,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     return { name, shape, arrivals, buffers, signalled: zeros(), waited: zeros() }
   }
 
-  /** The memory is not used again, so that a launch that still runs meets nobody there. */
+  /** Freed memory is never reused, so a launch that is still running cannot conflict with a new allocation. */
   protected override remove(): void {}
 
   protected override fill(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
@@ -205,7 +209,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     return compile(this.#form(this.#record(kernel, meta), Object.fromEntries(shapes)))
   }
 
-  /** Whatever a kernel throws while it is recorded is a mistake of the kernel, and no result of the scenario. */
+  /** Records a kernel. An error thrown while recording is a mistake in the kernel, not a result of the scenario. */
   #record<P extends Params, M extends Meta>(kernel: Kernel<P, M>, meta: Meta | undefined): KernelIR {
     try {
       return kernel.record({ world: this.ranks, meta })
@@ -232,7 +236,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
       const grid = gridOf(options.grid, rank, this.#residency ?? defaultResidency)
       if (grid > mostPrograms)
         throw new WorldError(
-          `${kernel.name}: a grid of ${grid} programs; the checker runs up to ${mostPrograms} on a rank: check a smaller one`,
+          `${kernel.name}: the grid has ${grid} programs, but the checker runs at most ${mostPrograms} per rank: check a smaller grid`,
         )
       const after = this.#tail(stream, rank)
       if (code.needsResidency) this.#expectResident(kernel.name, code.needsResidency.site, grid, rank, after)
@@ -250,7 +254,10 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     }
   }
 
-  /** A set has one epoch counter per rank and side: launches that may run at once neither share it nor look at it. */
+  /**
+   * Reports launches that may run concurrently and share epochs. A flag set has one epoch counter per rank and side.
+   * Concurrent launches must neither share a counter nor read it.
+   */
   #expectOwnEpochs(
     kernel: string,
     code: Code,
@@ -273,7 +280,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
             this.interpreter.report({
               kind: 'flag-reuse',
               kernel,
-              message: `${one.kernel} (stream ${one.stream}) and ${other.kernel} (stream ${other.stream}) may run at once on rank ${rank}; ${isAdvanced ? `both ${what} ${flags.name}` : `the first advances the epoch of ${flags.name}, which the second reads`}, and a rank counts its epochs once: give each launch flags of its own, or order the two with an event`,
+              message: `${one.kernel} (stream ${one.stream}) and ${other.kernel} (stream ${other.stream}) may run at once on rank ${rank}; ${isAdvanced ? `both ${what} ${flags.name}` : `the first advances the epoch of ${flags.name}, which the second reads`}, and a rank has one epoch counter per flag set: give each launch flags of its own, or order the two with an event`,
               parties: [one, other].map((launched) => ({
                 who: `${launched.kernel} on stream ${launched.stream}`,
                 what: `uses ${flags.name}`,
@@ -283,12 +290,15 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
           }
   }
 
-  /** What ended the run ends it for good, even if the host program catches the error. */
+  /**
+   * Runs `act` and records an error that ends the run. The run stays ended, even if the host program catches the
+   * error.
+   */
   #remember<T>(act: () => T): T {
     if (this.#stopped) throw this.#stopped
     if (this.#isClosed)
       throw new WorldError(
-        'the scenario uses its world after that was closed: a promise it made is not awaited, or it closed the world itself',
+        'the scenario uses its world after the world was closed: a promise of the scenario is not awaited, or the scenario closed the world itself',
       )
     try {
       return act()
@@ -362,10 +372,10 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
         ),
     }
   }
-  /** By event, what it comes after on each rank. */
+  /** For each event and rank, the launches that the event comes after. */
   readonly #marks = new WeakMap<StreamEvent, readonly (readonly Running[])[]>()
 
-  /** What has to end before all that was done so far on a stream of a rank has ended. */
+  /** The launches that must end before everything enqueued so far on a stream of a rank has ended. */
   #tail(stream: number, rank: number): readonly Running[] {
     return [...this.interpreter.last(rank, stream), ...(this.#awaited.get(stream)?.[rank] ?? [])]
   }
@@ -402,7 +412,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     return this.#promises.track('world.barrier', super.barrier())
   }
 
-  /** Until these launches have ended, or all: every way to wait ends here. */
+  /** Runs until the given launches have ended, or until all have. Every way to wait uses this function. */
   protected async reach(launches?: readonly Running[]): Promise<void> {
     this.#remember(() => {
       this.expectSymmetric()
@@ -411,7 +421,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     return Promise.resolve()
   }
 
-  /** A run that was stopped stays so: another one is another world. */
+  /** Resets the flags. A run that has ended stays ended: a new run needs a new world. */
   override reset(): Promise<void> {
     return this.#promises.track('world.reset', this.#reset())
   }
@@ -429,7 +439,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
   }
 
   override timeline(): Timeline {
-    throw new WorldError('the checker has no clock, so there is no timeline: record on another target')
+    throw new WorldError('the checker has no clock, so it records no timeline: record on another target')
   }
 
   override async close(): Promise<void> {

@@ -6,7 +6,7 @@ import { original, variant, type Mutants } from '../suite.ts'
 const file = import.meta.url
 const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i)
 
-// All-gather around a ring: every rank forwards to the next what it received from the one before.
+// All-gather around a ring: every rank forwards the data received from the previous rank to the next rank.
 
 const ringMutants = {
   'flag-of-the-chunk-sent': {
@@ -31,7 +31,7 @@ const ringMutants = {
     says: ['writes ring[', 'reads ring['],
     also: [{ kind: 'race', lines: ['forward', 'collect'] }],
   },
-  'one-hop-too-few': { kind: 'uninitialised', lines: ['collect'], says: ['nobody has written'] },
+  'one-hop-too-few': { kind: 'uninitialised', lines: ['collect'], says: ['was never written'] },
 } satisfies Mutants
 type RingMutation = keyof typeof ringMutants
 
@@ -78,7 +78,8 @@ const ringAllGather = original<RingMutation>({
   },
 })
 
-// All-reduce in one shot: every rank pushes to every inbox, a flag a source, and sums up on its own.
+// One-shot all-reduce: every rank pushes to every inbox, with one flag per source, and each rank computes the sum
+// itself.
 
 const oneShotMutants = {
   'flag-of-the-destination': {
@@ -161,7 +162,7 @@ const oneShotAllReduce = original<OneShotMutation>({
   },
 })
 
-// All-to-all with counts: who has nothing to send must still say so.
+// All-to-all with counts: a rank that has nothing to send must still signal.
 
 const allToAllMutants = {
   'silent-when-empty': {
@@ -234,10 +235,10 @@ const allToAll = original<AllToAllMutation>({
   },
 })
 
-// A gather that counts: one flag for all sources.
+// A gather with one counting flag for all sources.
 
 const countedMutants = {
-  // A fast source's second signal stands for a slow source's first.
+  // The second signal of a fast source is counted in place of the first signal of a slow source.
   'no-credit': {
     kind: 'flag-reuse',
     lines: ['count', 'await-all'],

@@ -1,4 +1,7 @@
-/** GEMMs: edge tiles, and All-Gather+GEMM that pulls from the owners or receives what a team of senders pushes. */
+/**
+ * GEMMs: edge tiles, and all-gather + GEMM that either pulls from the owners or receives tiles pushed by a team of
+ * senders.
+ */
 import { f32, flags, i32, kernel, scalar, tensor, type Index } from '../../../src/index.ts'
 import type { Access } from '../../../src/lang/access.ts'
 import { expectClose, scenario } from '../../../src/world/world.ts'
@@ -9,7 +12,7 @@ const range = (count: number): number[] => Array.from({ length: count }, (_, i) 
 const small = (seed: number) => (_: unknown, i: number) => ((7 * i + 3 * seed) % 5) - 2
 const matrix = (count: number, seed: number): number[] => Array.from({ length: count }, small(seed))
 
-/** In float64, from the definition. */
+/** The product in float64, computed from its definition. */
 function product(a: readonly number[], b: readonly number[], M: number, N: number, K: number): number[] {
   return range(M * N).map((at) => {
     const [i, j] = [Math.floor(at / N), at % N]
@@ -17,14 +20,14 @@ function product(a: readonly number[], b: readonly number[], M: number, N: numbe
   })
 }
 
-// Shapes that are no multiple of the tile.
+// Shapes that are not multiples of the tile.
 
 const oddMutants = {
   'counts-whole-tiles-only': { kind: 'wrong-result', lines: ['compare-c'], says: ['element 2 is NaN'] },
   'next-tile': {
     kind: 'out-of-bounds',
     lines: ['load-a'],
-    says: ['tile [2, 0] of 2 x 2 lies wholly outside a'],
+    says: ['tile [2, 0] of 2 x 2 is wholly outside a'],
   },
   'one-slice-too-many': { kind: 'out-of-bounds', lines: ['load-a'], says: ['outside a'] },
   'stores-without-mask': { kind: 'out-of-bounds', lines: ['store-c'], says: ['c (3 x 3)'] },
@@ -88,7 +91,8 @@ const oddGemm = original<OddMutation>({
   },
 })
 
-// All-Gather+GEMM that pulls: a kernel publishes this rank's slice, the GEMM takes what it needs from the owners.
+// All-gather + GEMM that pulls: one kernel publishes this rank's slice, and the GEMM copies the slices it needs from
+// their owners.
 
 const pullMutants = {
   'own-flag': { kind: 'race', lines: ['publish', 'pull'], says: ['a['] },
@@ -198,7 +202,8 @@ const allGatherGemmPull = original<PullMutation>({
   },
 })
 
-// All-Gather+GEMM that pushes: in one launch, senders fill the peers' inboxes tile by tile while the others compute.
+// All-gather + GEMM that pushes: in one launch, senders fill the peers' inboxes tile by tile while the other programs
+// compute.
 
 const pushMutants = {
   'flag-of-the-first-tile': { kind: 'race', lines: ['push', 'take'], says: ['inbox['] },
@@ -225,7 +230,7 @@ const pushMutants = {
   'one-tile-too-many': {
     kind: 'out-of-bounds',
     lines: ['push'],
-    says: ['tile [2, 0] of 1 x 1 lies wholly outside a'],
+    says: ['tile [2, 0] of 1 x 1 is wholly outside a'],
   },
 } satisfies Mutants
 type PushMutation = keyof typeof pushMutants

@@ -1,4 +1,4 @@
-/** Shared counters and locks made of atomics: spin locks across ranks, and a queue that deals out work. */
+/** Shared counters and locks built from atomics: spin locks across ranks, and a work queue. */
 import { f32, i32, kernel, tensor } from '../../../src/index.ts'
 import type { Access } from '../../../src/lang/access.ts'
 import { expectClose, scenario } from '../../../src/world/world.ts'
@@ -6,7 +6,7 @@ import { original, variant, type Mutants } from '../suite.ts'
 
 const file = import.meta.url
 
-// A spin lock for each of two accounts on rank 0; every rank adds to both.
+// A spin lock for each of two accounts on rank 0. Every rank adds to both accounts.
 
 const spinLockMutants = {
   // Published pattern: a lock at GPU scope that peers on other ranks spin on, possibly forever.
@@ -105,7 +105,7 @@ const spinLock = original<SpinLockMutation>({
   },
 })
 
-// A queue on rank 0 deals tiles out to whoever asks, on any rank.
+// A work queue on rank 0: programs of any rank take the next tile from it.
 
 const workQueueMutants = {
   'takes-with-load-and-store': {
@@ -178,7 +178,7 @@ const workQueue = original<WorkQueueMutation>({
   },
 })
 
-// A barrier of all ranks, made by hand of one counter: everybody writes, reads a peer, and writes again.
+// A barrier of all ranks, built from one counter: every rank writes, reads from a peer, and writes again.
 
 const handBarrierMutants = {
   'relaxed-arrival': { kind: 'race', lines: ['offer', 'collect'], says: ['x[0] of rank'] },
@@ -260,7 +260,7 @@ const handBarrier = original<HandBarrierMutation>({
   },
 })
 
-// The simplest lock: exchange a one in until a zero comes out.
+// The simplest lock: exchange 1 into the lock until the result is 0.
 
 const exchangeLockMutants = {
   'relaxed-exchange': { kind: 'race', lines: ['read-total', 'write-total'], says: ['total[0] of rank 0'] },
@@ -311,8 +311,8 @@ const exchangeLock = original<ExchangeLockMutation>({
   },
 })
 
-// A reader without a lock: it tries again unless the version was even and the same before and after. All accesses are strong,
-// so a mistake is no race; it shows in values that do not belong together.
+// A reader without a lock (sequence lock): the reader retries unless the version was even and unchanged. All accesses
+// are strong, so a mistake is not a race. It shows as two values of different versions.
 
 const versionMutants = {
   'no-release-fence': { kind: 'wrong-result', lines: ['compare-pair'], says: ['torn'] },

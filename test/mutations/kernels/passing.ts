@@ -1,4 +1,4 @@
-/** Messages between two ranks: slots by epoch parity, credits, and a flag made by hand of stores and fences. */
+/** Messages between two ranks: slots by epoch parity, credits, and a flag built from stores and fences. */
 import { f32, flags, i32, kernel, scalar, tensor } from '../../../src/index.ts'
 import type { Access } from '../../../src/lang/access.ts'
 import { expectClose, scenario } from '../../../src/world/world.ts'
@@ -9,10 +9,10 @@ const n = 2
 const message = (rank: number, step: number): number[] =>
   Array.from({ length: n }, (_, i) => 100 * rank + 10 * step + i)
 
-/** What follows when a flag carries no order. */
+/** The finding if a flag establishes no order. */
 const unordered = { kind: 'race', lines: ['send', 'receive'] } as const
 
-// Both ranks send and receive; the inbox has two slots by epoch parity.
+// Both ranks send and receive. The inbox has two slots, selected by epoch parity.
 
 const exchangeMutants = {
   'relaxed-signal': { kind: 'race', lines: ['send', 'receive'], says: ['inbox[1, 0] of rank'] },
@@ -33,7 +33,7 @@ const exchangeMutants = {
   'flag-of-peer': { kind: 'race', lines: ['send', 'receive'], says: ['inbox[1, 0] of rank'] },
   'epoch-lag': { kind: 'race', lines: ['send', 'receive'], says: ['inbox[1, 0] of rank'] },
   'single-slot': { kind: 'race', lines: ['send', 'receive'], says: ['inbox[0, 0] of rank'] },
-  // Each rank waits for the other's signal before it gives its own.
+  // Each rank waits for the other rank's signal before it sends its own.
   'wait-before-signal': {
     kind: 'deadlock',
     lines: ['early-wait', 'early-wait'],
@@ -45,7 +45,8 @@ const exchangeMutants = {
     lines: ['allocate-even', 'allocate-odd'],
     says: ['rank 0 allocates f32[2]', 'rank 1 allocates f32[3]'],
   },
-  // Published pattern: a collective allocation in only some ranks. Everything behind it lies at different offsets.
+  // Published pattern: a collective allocation on only some ranks. All later allocations have different offsets on
+  // different ranks.
   'allocated-on-some-ranks': {
     kind: 'asymmetric-allocation',
     lines: ['allocate-inbox', 'allocate-on-some'],
@@ -117,7 +118,7 @@ const exchange = original<ExchangeMutation>({
   },
 })
 
-// One rank sends, the other gives a credit back when it has read the only slot.
+// One rank sends. The other returns a credit when it has read the only slot.
 
 const creditMutants = {
   'no-credit': { kind: 'race', lines: ['send', 'receive'] },
@@ -194,7 +195,7 @@ const credit = original<CreditMutation>({
   },
 })
 
-// A flag made by hand: a relaxed store behind a release fence, a relaxed poll before an acquire fence.
+// A flag built from a relaxed store after a release fence, and a relaxed poll before an acquire fence.
 
 const handFlagMutants = {
   'no-release-fence': { kind: 'race', lines: ['send', 'receive'] },
@@ -220,7 +221,7 @@ const handFlagMutants = {
     says: ['flag[0] of rank 1'],
     also: [unordered, { kind: 'deadlock', lines: ['loop', 'await-hand-credit'] }],
   },
-  // The second launch passes at once: the flag still holds the first launch's value.
+  // The second launch does not wait, because the flag still holds the value of the first launch.
   'compares-with-constant': { kind: 'race', lines: ['send', 'receive'], says: ['inbox[0] of rank 1'] },
   'flag-not-raised': {
     kind: 'deadlock',
@@ -298,7 +299,7 @@ const handFlag = original<HandFlagMutation>({
   },
 })
 
-// Rank 0 writes to rank 2 and tells rank 1, which tells rank 2: order passes through the one between.
+// Rank 0 writes to rank 2 and signals rank 1, which signals rank 2. The order is transitive through rank 1.
 
 const relayMutants = {
   'relay-waits-relaxed': { kind: 'race', lines: ['leave', 'find'], says: ['inbox[0] of rank 2'] },

@@ -1,4 +1,4 @@
-/** Reductions among several programs of a rank: a two-shot all-reduce, and split-K that is finished by the last program. */
+/** Reductions among several programs of a rank: a two-shot all-reduce, and split-K that the last program finishes. */
 import { f32, flags, i32, kernel, scalar, tensor } from '../../../src/index.ts'
 import type { Access } from '../../../src/lang/access.ts'
 import { expectClose, scenario } from '../../../src/world/world.ts'
@@ -7,7 +7,7 @@ import { original, variant, type Mutants } from '../suite.ts'
 const file = import.meta.url
 const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i)
 
-// Two-shot all-reduce, then a norm of the whole: each program reads what all programs of all ranks made.
+// Two-shot all-reduce, then a norm of the whole: each program reads data that all programs of all ranks computed.
 
 const twoShotMutants = {
   // Published pattern: blocks not co-resident in a two-shot all-reduce.
@@ -49,7 +49,8 @@ const twoShotMutants = {
     lines: ['scatter', 'reduce'],
     also: [{ kind: 'uninitialised', lines: ['reduce'] }],
   },
-  // Published pattern: a signal paired with the wrong wait. The two flag sets have the same shape, so it type-checks.
+  // Published pattern: a signal paired with the wrong wait. The two flag sets have the same shape, so the code
+  // type-checks.
   'flag-sets-exchanged': {
     kind: 'deadlock',
     lines: ['await-parts', 'await-parts', 'await-parts', 'await-parts'],
@@ -137,7 +138,7 @@ const twoShotAllReduce = original<TwoShotMutation>({
   },
 })
 
-// Split-K: programs leave partial sums in a workspace, a counter made by hand tells who came last and adds them up.
+// Split-K: programs store partial sums in a workspace. A counter identifies the last program, which adds the sums.
 
 const splitKMutants = {
   'relaxed-counter': { kind: 'race', lines: ['partial', 'finish'], says: ['workspace['] },

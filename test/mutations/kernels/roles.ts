@@ -1,4 +1,6 @@
-/** Roles of a program: a hand-written ring of stages with asynchronous copies, and roles that meet at barriers. */
+/**
+ * Roles of a program: a hand-written ring of stages with asynchronous copies, and roles that synchronise at barriers.
+ */
 import { f32, flags, kernel, tensor } from '../../../src/index.ts'
 import { expectClose, scenario } from '../../../src/world/world.ts'
 import { original, variant, type Mutants } from '../suite.ts'
@@ -6,7 +8,7 @@ import { original, variant, type Mutants } from '../suite.ts'
 const file = import.meta.url
 const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i)
 
-// A producer fills a ring of two stages, a consumer multiplies and gives them back.
+// A producer fills a ring of two stages. A consumer multiplies and releases the stages.
 
 const stageRingMutants = {
   'fills-without-waiting-for-empty': {
@@ -33,7 +35,7 @@ const stageRingMutants = {
   'one-stage-too-many': {
     kind: 'out-of-bounds',
     lines: ['await-empty', 'choose-empty'],
-    says: ['index 2 is outside the 2', 'producer'],
+    says: ['which has extent 2', 'producer'],
   },
   'gives-back-before-reading': {
     kind: 'race',
@@ -151,10 +153,11 @@ const stageRing = original<StageRingMutation>({
   },
 })
 
-// A buffer for every slice: nothing is given back, and a barrier for each says that it is full.
+// One buffer per slice, so no buffer is reused. One barrier per buffer completes when the buffer is full.
 
 const prefetchMutants = {
-  // The producer may be two phases ahead of the consumer, which cannot tell: the barrier keeps their parity only.
+  // The producer may be two phases ahead, and the consumer cannot detect it because the barrier keeps only the
+  // parity.
   'one-barrier-for-all': {
     kind: 'phase',
     lines: ['await-slice'],
@@ -209,7 +212,8 @@ const prefetch = original<PrefetchMutation>({
   },
 })
 
-// A loader and a worker meet at barriers: one tile is read while the next is filled. The loader also takes it from a peer.
+// A loader and a worker synchronise at barriers: one tile is read while the next is filled. The loader reads the
+// tiles from a peer.
 
 const meetingMutants = {
   'no-barrier-after-filling': {
