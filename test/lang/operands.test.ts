@@ -234,7 +234,7 @@ describe('memory and synchronisation', () => {
     (t, { v }) => {
       t.load(v.tile([0], [8]), { other: 1 }) //!
     },
-    /give a mask too/,
+    /pass a mask as well/,
   )
   refuses(
     'a weak access with a scope',

@@ -386,7 +386,7 @@ export function synchronisation(t: Program, ready: Flags<0>, grid: Flags<2>, i: 
   ready.at([i])
   // @ts-expect-error a wait for a barrier needs a phase
   t.wait(full.at(0))
-  // @ts-expect-error a wait takes one barrier, not an array
+  // @ts-expect-error arrive takes one barrier, not an array
   t.arrive(full)
   // @ts-expect-error a flag is not a barrier
   t.arrive(ready)
