@@ -85,5 +85,7 @@ it('is rejected if C cannot hold the sums or a tile cannot hold all rows', async
   expect(ask({ dtype: 'bf16' })).toThrow(
     'ownFirst needs tiles in caches (a CPU), and shards along K in f32 or all rows in one tile; this product has 2 rows in bf16, sharded along K',
   )
-  expect(ask({ shard: 'M', tiles: { BM: 1 } })).toThrow('2 rows along M, in f32, tiles of 1, on wasm')
+  expect(ask({ shard: 'M', tiles: { BM: 1 } })).toThrow(
+    '2 rows in f32, sharded along M, in tiles of 1 rows on wasm',
+  )
 })

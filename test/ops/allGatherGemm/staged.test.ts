@@ -59,5 +59,5 @@ it('an explicit option is obeyed or rejected', () => {
   expect(() => allocatedBy({ staged: true, variant: 'push' })).toThrow(
     'allGatherGemm: only pull along K can be staged, not push along K',
   )
-  expect(() => allocatedBy({ staged: true, shard: 'M' })).toThrow(/here is pull along M/)
+  expect(() => allocatedBy({ staged: true, shard: 'M' })).toThrow(/not pull along M/)
 })

@@ -128,7 +128,7 @@ describe('a collective', () => {
   it('rejects invalid numbers of elements, tiles and roots', async () => {
     const on = await world()
     const options = { dtype: f32, variant: 'ring' } as const
-    expect(() => allReduce(on, { ...options, elements: -1 })).toThrow('-1 elements')
+    expect(() => allReduce(on, { ...options, elements: -1 })).toThrow('elements is -1')
     expect(() => allReduce(on, { ...options, elements: 1, variant: 'threeShot' as never })).toThrow(
       'allReduce: there is no threeShot; choose one of oneShot, twoShot, ring',
     )
