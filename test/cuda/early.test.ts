@@ -113,7 +113,7 @@ it('the world stops where a launch before the product waits for what comes after
   const stop: unknown = await world.synchronize().catch((thrown: unknown) => thrown)
   expect(stop).toBeInstanceOf(WorldStopped)
   expect((stop as WorldStopped).reason).toMatch(
-    /allGatherK writes on another rank or stream what gemm reads early, and starts when gemm has ended: .*launch allGatherK before gemm/,
+    /allGatherK writes, on another rank or stream, a tensor that gemm reads early, so allGatherK starts after gemm has ended: .*launch allGatherK before gemm/,
   )
   // What was stopped runs to its end, in order.
   expect(ran).toEqual(['gemm', 'allGatherK', 'tell'])

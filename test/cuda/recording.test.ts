@@ -137,7 +137,9 @@ describe('a log', () => {
     logs[0].lose(41)
     recording.collect()
     const timeline = recording.timeline([0], 'cuda', () => 1)
-    expect(timeline.names).toContain('42 events were lost: synchronize more often while the world records')
+    expect(timeline.names).toContain(
+      '42 events were lost because a log was full: synchronize more often while the world records',
+    )
     expect(eventsIn(timeline, timeline.ranks[0], 'stream', Kind.kernel)).toHaveLength(1)
     expect(eventsIn(timeline, timeline.ranks[0], 'thread', Kind.launch)).toHaveLength(2)
   })

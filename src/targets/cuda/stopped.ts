@@ -1,4 +1,4 @@
-/** What the programs of a stopped world were doing, in words, from the control blocks of the launches that were under way. */
+/** Describes what the programs of an aborted world were doing, from the control blocks of the launches in flight. */
 import { attribute, walk, type Node } from '../../ir/node.ts'
 import { origin } from '../../ir/ops/index.ts'
 import { doing } from '../../world/stops.ts'
@@ -8,8 +8,8 @@ import { lineOf } from './emit/writer.ts'
 import type { Part, Step } from './queue.ts'
 
 /**
- * Of each rank's stream, the first launch whose programs say what they waited for: those after it started in a stopped world. Of a
- * stream where nobody says anything, the first launch.
+ * Reports, for each stream of each rank, the first launch whose programs recorded a wait. Later launches started after
+ * the abort. For a stream without such a record, reports its first launch.
  */
 export function stoppedWorkers(underWay: readonly Step[]): StoppedWorker[] {
   const streams = new Map<string, Step[]>()
@@ -57,11 +57,11 @@ function describe(part: Part, { program, site, owner, value, wanted }: WaitRecor
   }
 }
 
-/** The first such node of the author's line. */
+/** The first node on the author's line whose op is in `ops`. */
 const nodeAt = ({ executable }: Part, line: string, ops: readonly Node['op'][]): Node | undefined =>
   [...walk(executable.ir.body)].find((node) => ops.includes(node.op) && lineOf(node.site) === line)
 
-/** Which flag of a set it was is not recorded. */
+/** The name of the flag set. The record does not contain the index of the flag in the set. */
 function flagName({ flags }: Part, wait: Node): string {
   const { base } = origin(wait.inputs[0])
   const handle = flags[attribute<string>(base, 'name')]
