@@ -1,6 +1,7 @@
 /**
- * What `arke emit --target cuda` prints is what a world launches, byte by byte: the texts that a world on one GPU, of a driver without
- * one, hands to the compiler are compared with those that the command prints for the same kernels, ranks, meta-parameters and extents.
+ * Tests that `arke emit --target cuda` prints exactly the source that a world launches. A world on a fake driver passes
+ * its sources to the compiler; they are compared with the output of the command for the same kernels, ranks,
+ * meta-parameters and extents.
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +21,7 @@ import type { Launch, World } from '../../src/world/world.ts'
 import { fakeDriver } from './fakeDriver.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-/** Any kernel, which does nothing: results are not looked at. */
+/** A fake kernel that does nothing; results are not checked. */
 const kernels = new Proxy({}, { get: () => ({ params: 0, run: () => true }), has: () => true })
 
 interface Texts {
@@ -52,7 +53,7 @@ async function texts(
   return { launched, printed }
 }
 
-/** As a person would: names and numbers on the command line. */
+/** Runs the command as a user would, with names and numbers on the command line. */
 function print({ kernel, args, options }: Launch, ranks: number, record: boolean): string {
   const shapes = Object.entries(args).flatMap(([name, value]) => {
     const { kind, shape } = argumentOf(value, 0) as { kind?: string; shape?: readonly number[] }
@@ -66,7 +67,7 @@ function print({ kernel, args, options }: Launch, ranks: number, record: boolean
   return emit(source, { target: 'cuda', ranks, shapes, meta, record }).text
 }
 
-describe.each([false, true])('what is printed is what is launched, recording: %s', (record) => {
+describe.each([false, true])('the printed source equals the launched source, recording: %s', (record) => {
   const examples = readdirSync(join(root, 'examples')).filter((name) => /^\d.*\.ts$/.test(name))
   it.each(examples)('examples/%s', async (name) => {
     const { scenarios } = await load(join(root, 'examples', name))
@@ -75,7 +76,7 @@ describe.each([false, true])('what is printed is what is launched, recording: %s
         try {
           await run(world)
         } catch {
-          // A scenario that looks at its results finds that nothing was computed.
+          // A scenario that checks its results fails, because nothing was computed.
         }
       })
       expect(launched.size).toBeGreaterThan(0)
@@ -107,7 +108,7 @@ describe('a kernel that records', () => {
   const facts = { tensors: {}, record: true, oneDevice: true, words: false }
   const params = { x: tensor(bf16, 2), y: tensor(f32, 2), told: flags(1) }
 
-  it('is the same program where nothing differs', () => {
+  it('reports no difference if recording does not change it', () => {
     expect(
       unlikeUnrecorded(
         form(2, () => undefined),
@@ -116,7 +117,7 @@ describe('a kernel that records', () => {
     ).toEqual([])
   })
 
-  it('says where it waits otherwise, and copies later', () => {
+  it('reports that its waits differ, and that it copies later', () => {
     const told = kernel('told', params, (t, { told }) => t.for(t.world, (rank) => t.wait(told.at([rank]))))
     expect(unlikeUnrecorded(told.record({ world: 2 }), facts)).toEqual([
       expect.stringContaining('told waits for one flag after the other'),

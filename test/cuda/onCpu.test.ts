@@ -1,6 +1,6 @@
 /**
- * What random kernels become for a GPU, run on this CPU, thread by thread: the same as in the checker. ARKE_KERNELS sets how many of each
- * class are tried, ARKE_SEED which.
+ * Random kernels, emitted as CUDA C++ and run on this CPU thread by thread, must agree with the checker. ARKE_KERNELS
+ * sets the number of kernels per class, ARKE_SEED the seed.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -12,11 +12,11 @@ import { generate } from '../targets/differential/generator.ts'
 import { NotOnCpu, openOnCpu, unavailable } from './onCpu/onCpu.ts'
 
 const why = unavailable()
-if (why) console.info(`emitted kernels are not run here: ${why}`)
+if (why) console.info(`emitted kernels cannot run on this machine: ${why}`)
 ;(worlds as Record<string, unknown>).cuda = ({ ranks }: { ranks: number }) => openOnCpu(ranks)
 
 describe.skipIf(why !== undefined).each(['exact', 'bounded'] as const)('%s kernels for a GPU', (kind) => {
-  it('give on this CPU what they give in the checker', async () => {
+  it('compute the same results on this CPU and in the checker', async () => {
     let compared = 0
     const runs = Number(process.env.ARKE_KERNELS ?? 12)
     await fc.assert(

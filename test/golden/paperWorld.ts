@@ -1,6 +1,6 @@
 /**
- * A world without memory or ranks that run: it hands out tensors and notes what is launched. Everything that the choice of a kernel
- * may depend on is given, so that the launches are the same on every machine.
+ * A world without memory that runs nothing. It returns tensor handles and records the launches. All properties that can
+ * influence the choice of a kernel are fixed, so the launches are the same on every machine.
  */
 import { oneEach, type Machine } from '../../src/world/machine.ts'
 import { cpuMachine, h200 } from '../../src/world/machines.ts'
@@ -12,7 +12,7 @@ export interface PaperWorld {
   readonly launches: Launch[]
 }
 
-/** Tables of tiles do not know its name. Ranks share the multiprocessors of an H200, and no memory. */
+/** A machine whose name is in no table of tiles. Ranks share the multiprocessors of an H200, but no memory. */
 export function paperMachine(target: 'cuda' | 'native' | 'wasm', ranks: number): Machine {
   if (target !== 'cuda') return cpuMachine(target, ranks, target === 'wasm' ? { panelSteps: 512 } : {})
   return oneEach({ ...h200, name: 'paper', processors: Math.floor(h200.processors / ranks) }, ranks)
