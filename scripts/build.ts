@@ -1,7 +1,8 @@
 /**
- * Bundles the package: `npm run build` calls it, and so do the tests, for a package of their own. A start then reads a few files
- * and not a hundred. All entries are bundled at once, so that what two of them use lies in a file that both import: the
- * command and the author's program have one and the same Arke. What is imported dynamically stays apart until it is used.
+ * Bundles the package. `npm run build` calls this script, and so do tests that build their own package. A bundle makes
+ * starting faster: Node reads a few files instead of about a hundred. All entries are bundled together, and modules
+ * that several entries use are in shared chunks. The command and the author's program therefore use the same instance
+ * of Arke. Dynamically imported modules stay in separate chunks.
  */
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -11,7 +12,7 @@ import { type PageName, pageFiles } from '../src/report/bundle.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** What others name: package.json, `moduleFile` of src/files.ts, and bench/. */
+/** Entry points that are referred to by path: in package.json, by `moduleFile` of src/files.ts, and in bench/. */
 const entries = [
   'index',
   'ops/index',
@@ -37,7 +38,7 @@ async function bundleModules(folder: string): Promise<void> {
     absWorkingDir: root,
     entryPoints: entries.map((entry) => `src/${entry}.ts`),
     outbase: 'src',
-    // Wherever it is written to: source maps lead to where the sources would be beside it.
+    // `outdir` is fixed, wherever the files are written. Source maps refer to sources relative to it.
     outdir: 'dist',
     chunkNames: 'chunks/chunk-[hash]',
     bundle: true,
@@ -63,8 +64,8 @@ async function bundleModules(folder: string): Promise<void> {
 }
 
 /**
- * Operations are author code, the language and the targets are not: `src/ir/site.ts` tells one from the other by the names of files,
- * also where nobody reads source maps. Of each chunk that has operations in it, the name it gets instead.
+ * Operations count as author code, but the language and the targets do not. `src/ir/site.ts` distinguishes them by file
+ * name, even without source maps. Returns a new name for each chunk that contains operations.
  */
 function operationChunks({ outputs }: Metafile): Map<string, string> {
   const renamed = new Map<string, string>()
@@ -75,7 +76,7 @@ function operationChunks({ outputs }: Metafile): Map<string, string> {
     if (!isIn('ops')) continue
     if (isIn('lang', 'ir', 'targets', 'world'))
       throw new Error(
-        `${output} has operations in it and what they are written in; give one of them an entry`,
+        `${output} contains both operations and modules of the language; add one of these modules to the entries`,
       )
     if (chunk) renamed.set(chunk, chunk.replace('chunk', 'operations'))
   }

@@ -1,5 +1,5 @@
 /**
- * Writes the text or bytes that every target makes of every shipped kernel, so that two commits can be compared:
+ * Writes the emitted text or bytes of every shipped kernel for every target, so that two commits can be compared:
  *
  *   npx tsx scripts/emitted.ts OUT_DIR        then, at the other commit: npx tsx scripts/emitted.ts OTHER_DIR
  *   diff -r OUT_DIR OTHER_DIR
@@ -22,4 +22,4 @@ for await (const { target, kernel, facts, contents } of allEmitted())
     writeFileSync(path, content)
     count++
   }
-console.log(`${count} files in ${folder}`)
+console.log(`${count} files were written to ${folder}`)

@@ -1,6 +1,6 @@
 /**
- * Worlds that compile kernels and run nothing: what a cell launches is compiled, and kept on disk for whoever measures it later, by
- * many processes at once and without memory for its tensors.
+ * Worlds that compile kernels but run nothing. The kernels of a cell are compiled into the cache on disk for a later
+ * measurement. Many processes can do so concurrently, and no memory is needed for tensors.
  */
 import { findCuda, type Driver } from '../../src/targets/cuda/driver.ts'
 import type { EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
@@ -11,7 +11,10 @@ import { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { fakeDriver } from '../../test/cuda/fakeDriver.ts'
 import { stageOptions } from './stage.ts'
 
-/** A fake driver whose device memory is no memory: nothing is ever read or written there. By the device's name tiles are chosen. */
+/**
+ * A fake driver without device memory: reads and writes do nothing. The device's name matters, because it selects the
+ * tiles.
+ */
 function hollowDriver(name: string): Driver {
   const { driver } = fakeDriver()
   const nothing = (): void => {}
@@ -27,7 +30,7 @@ function hollowDriver(name: string): Driver {
   return new Proxy(driver, { get: (all, name: keyof Driver) => hollow[name] ?? all[name] })
 }
 
-/** From now on stages are of this kind. Where there is no GPU, kernels are emitted only. */
+/** Makes all later stages compile only. On a machine without a GPU, kernels are only emitted. */
 export function compileAhead(): void {
   const [cuda, nvrtc] = [findCuda(), findNvrtc()]
   const isHere = cuda.available && nvrtc.available

@@ -1,4 +1,4 @@
-/** Our contestants and those of Python, a round of one after a round of the other. */
+/** Times Arke's contestants and the Python peers in alternating rounds. */
 import { randomOrder } from '../../src/runs/contest.ts'
 import { quantityOf } from '../../src/runs/quantity.ts'
 import type { CellResult, Timing } from './cells.ts'
@@ -16,7 +16,7 @@ export async function timesAlongside(
       timings: await stage.times(effort),
       turn: stage.repeats,
       failed: stage.failed,
-      notes: [`without PyTorch and Triton: ${peers}`],
+      notes: [`PyTorch and Triton were not measured: ${peers}`],
     }
   const { names, failed } = await peers.prepare(prepare)
   const theirs = names.map((): number[] => [])

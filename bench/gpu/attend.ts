@@ -1,4 +1,4 @@
-/** Flash decode on one rank that has the whole GPU, next to cuDNN's attention and PyTorch's own. */
+/** Measures flash decode on one rank with the whole GPU, compared with the attention of cuDNN and of PyTorch. */
 import { timesAlongside } from './alongside.ts'
 import { leastTime, type Cell, type CellResult } from './cells.ts'
 import { operationStage } from './operation.ts'

@@ -1,6 +1,7 @@
 /**
- * The tests of primitives, collectives and operations on the GPU of this machine, each against what plain TypeScript computes in
- * float64: see `usage`. Run through verify.ts, or as its bundle.
+ * Runs the tests of primitives, collectives and operations on the GPU of this machine. Each result is compared with a
+ * float64 computation in plain TypeScript. See `usage`. This file is run through verify.ts, or as the bundle that
+ * verify.ts writes.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
@@ -22,17 +23,17 @@ import { cases, expectNothing, file, runCase, type Case, type Result } from './s
 
 const usage = `npx tsx bench/gpu/verify.ts [options]
 
-  --bundle FILE.mjs     as the first: only write what would be run, for a machine that has Node and koffi; that takes the others
-  --results FILE        written as they come; cases that it has a result of are not run again. verify.json by default
-  --only TEXT           only cases whose name has this in it
-  --again               and again those that failed
-  --list                name the cases, and run none; without a GPU those of its world are not among them
+  --bundle FILE.mjs     must come first: only write the bundle, for a machine with Node and koffi; the bundle takes the other options
+  --results FILE        result file, written after each case; cases with a result are not run again. Default: verify.json
+  --only TEXT           only run cases whose name contains this text
+  --again               run failed cases again
+  --list                print the names of the cases and run none; without a GPU, the cases of the CUDA world are missing
   --compile PART/PARTS  only compile the kernels of every PARTS-th case, for a later run
-  --refused             only emit kernels, without a GPU: which cases would be refused
+  --refused             only emit kernels, which needs no GPU, and print the cases that the emitter refuses
   --help
 
 The last line is 'N passed, M failed'.
-Exit status: 0 all passed or refused, 1 some failed, 2 nothing can be verified here, 3 the device was lost: the bundle is to be run again to go on.`
+Exit status: 0 all cases passed or were refused, 1 some failed, 2 this machine cannot run the tests, 3 the device was lost: run the bundle again to continue.`
 
 const { values: options } = parsed(() =>
   parseArgs({
@@ -52,11 +53,11 @@ if (options.help) {
   process.exit(0)
 }
 
-// What no GPU is needed for finds a world on any machine.
+// These modes need no GPU: they use a world on a fake driver.
 if (options.compile || options.refused || options.list) compileOnly()
 else {
   const cuda = findCuda()
-  if (!cuda.available) fail(`nothing is verified: ${cuda.reason}`)
+  if (!cuda.available) fail(`the tests cannot run on this machine: ${cuda.reason}`)
 }
 
 const files: Readonly<Record<string, () => Promise<unknown>>> = {
@@ -76,16 +77,16 @@ for (const [name, collect] of Object.entries(files)) {
   file(name)
   await collect()
 }
-/** Of the random kernels those that a device runs: the others test the generator and the checker. */
+/** True if the case runs on a device. The other random cases test the generator and the checker. */
 const isOfDevice = (name: string): boolean => !name.startsWith('random') || name.includes('the same on cuda')
 const asked = cases.filter(({ name }) => isOfDevice(name) && name.includes(options.only))
-if (asked.length === 0) fail(`no case has '${options.only}' in its name; --list names them`)
+if (asked.length === 0) fail(`no case name contains '${options.only}'; --list prints the names`)
 if (options.list) for (const { name } of asked) console.log(name)
 else if (options.compile) await compile(asked, options.compile)
 else if (options.refused) await emit(asked)
 else await verify(asked)
 
-/** Worlds on a driver that runs nothing: launches end after the compiler, or after the emitter. */
+/** Opens worlds on a fake driver that runs nothing. A launch ends after the compiler, or after the emitter. */
 function compileOnly(): void {
   expectNothing()
   const { driver } = fakeDriver()
@@ -103,14 +104,17 @@ function compileOnly(): void {
   ;(worlds as Record<string, typeof open>).cuda = open
 }
 
-/** Every so many-th case; what its results are is of no interest. */
+/** Compiles the kernels of every PARTS-th case. The results of the cases are ignored. */
 async function compile(all: readonly Case[], part: string): Promise<void> {
   const isOurs = partOf(part)
-  if (!isOurs) return fail(`--compile ${part}: it is such as 0/8, the first of eight parts`)
+  if (!isOurs) return fail(`--compile ${part}: expected PART/PARTS, e.g. 0/8 for the first of eight parts`)
   for (const [n, one] of all.entries()) if (isOurs(n)) await runCase(one)
 }
 
-/** Which cases have a kernel that the emitter refuses; nothing ran, so that results are not looked at, nor kept. */
+/**
+ * Prints the cases that contain a kernel which the emitter refuses. No kernel runs, so results are neither checked nor
+ * stored.
+ */
 async function emit(all: readonly Case[]): Promise<void> {
   const results: Result[] = []
   for (const one of all) results.push(await runCase(one))
@@ -128,7 +132,7 @@ async function verify(all: readonly Case[]): Promise<void> {
       name: known.running,
       outcome: 'failed',
       milliseconds: 0,
-      why: 'the process ended while it ran',
+      why: 'the process ended while this case ran',
     })
   const results = known.results.filter(({ outcome }) => !options.again || outcome !== 'failed')
   const save = (running?: string): void =>
@@ -150,7 +154,7 @@ async function verify(all: readonly Case[]): Promise<void> {
     if (/cannot use the device any more|does not stop|cannot be stopped/.test(result.why ?? ''))
       process.exit(3)
   }
-  // The file may have others, of another --only or from before.
+  // The file may contain other cases, from another --only or an earlier run.
   const names = new Set(all.map(({ name }) => name))
   const asked = results.filter(({ name }) => names.has(name))
   const count = (outcome: string): number => asked.filter((result) => result.outcome === outcome).length

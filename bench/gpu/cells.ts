@@ -1,26 +1,28 @@
 /**
- * What is measured: the cells of every section, what no machine could undercut at each, and what was found. Plain data, which the
- * result file holds as it is.
+ * Defines what is measured: the cells of every section, the lower bound on the time of each cell, and the type of a
+ * result. All are plain data, which the result file contains unchanged.
  */
 import { operations } from '../../src/ops/operations.ts'
 import type { Quantity } from '../../src/runs/results.ts'
 import { h200, h200Measured } from '../../src/world/machines.ts'
 
-/** Operations that say where they are measured on a GPU. */
+/** The operations that define points for a GPU. */
 export const measured = operations.flatMap((definition) => {
   const { gpu } = definition.points
   return gpu ? [{ definition, gpu }] : []
 })
 type Measured = (typeof measured)[number]
 
-/** Those of operations, then what is not an operation. */
+/** The sections of the operations, followed by the sections that are not operations. */
 export const sectionNames: readonly string[] = [
   ...measured.map(({ gpu }) => gpu.section),
   ...['gemm', 'attend', 'launch', 'scaling'],
 ]
 export type SectionName = string
 
-/** Whose cell it is: by its section, or where several share one by the extents of its shape. */
+/**
+ * Returns the operation of a cell, by its section or, for sections that operations share, by the names of its extents.
+ */
 export function operationOf({ section, shape }: Pick<Cell, 'section' | 'shape'>): Measured | undefined {
   const names = Object.keys(shape).sort().join()
   return (
@@ -29,65 +31,81 @@ export function operationOf({ section, shape }: Pick<Cell, 'section' | 'shape'>)
   )
 }
 
-/** One point: everything that is compared there is measured in turns. */
+/** One point of measurement. All contestants of a cell run interleaved. */
 export interface Cell {
   readonly section: SectionName
-  /** Unique among all cells. */
+  /** A name that is unique among all cells. */
   readonly key: string
   readonly ranks: number
-  /** Multiprocessors of each rank; undefined: an equal share of the device. */
+  /** The number of multiprocessors per rank; undefined for an equal share of the device. */
   readonly multiprocessors?: number
   readonly dtype: 'bf16' | 'f16'
-  /** All-Gather + GEMM: where A is cut. */
+  /** For All-Gather + GEMM, the axis along which A is sharded. */
   readonly shard?: 'K' | 'M'
   readonly shape: Readonly<Record<string, number>>
 }
 
 /**
- * What a contestant is in its cell. `baseline`: bulk synchronous; `fused`: communicates from inside its kernel; `between`: steps
- * of the ladder; `alone`: computes on data that is there already; `ours` and `peer`: where nothing is communicated.
+ * The role of a contestant in its cell. `baseline` is bulk synchronous. `fused` communicates inside its kernel.
+ * `between` is a variant between these two. `alone` computes on data that is already in place. `ours` and `peer` occur
+ * in cells without communication.
  */
 export type Role = 'baseline' | 'fused' | 'between' | 'alone' | 'ours' | 'peer'
 
-/** Microseconds. */
+/** A measured time in microseconds. */
 export interface Timing extends Quantity {
   readonly name: string
   readonly role: Role
-  /** Launched one by one, as one graph, or what the name says. */
+  /** Launched kernel by kernel or as one graph; '' if the name says it. */
   readonly form: 'launches' | 'graph' | ''
 }
 
 export interface CellResult extends Cell {
-  /** Those that each rank had. */
+  /** The number of multiprocessors that each rank had. */
   readonly multiprocessors?: number
-  /** Where ranks communicate: of one execution behind a gate, less what a turn of nothing takes. Otherwise in loops. */
+  /**
+   * With communication: the time of one execution behind a start gate, minus the time of an empty execution. Without
+   * communication: the time per execution in a loop.
+   */
   readonly timings: readonly Timing[]
-  /** Of one execution in a loop of several behind one gate, after which ranks need not meet; undefined: a turn has only one. */
+  /**
+   * The time per execution in a loop of several executions behind one gate, between which ranks are not synchronised.
+   * Undefined if a loop would have only one execution.
+   */
   readonly inLoop?: readonly Timing[]
-  /** The fastest baseline's time over that of the fastest fused one, round by round, of `timings`. */
+  /**
+   * The time of the fastest baseline divided by the time of the fastest fused contestant, computed per round of
+   * `timings`.
+   */
   readonly speedup?: Quantity
-  /** Where that did not tell which is faster: the times of two that took turns alone, and whose `speedup` it is. */
+  /**
+   * The times of the two fastest contestants in rounds of their own, if the first rounds showed no significant
+   * difference. `speedup` is then the ratio of these times.
+   */
   readonly duel?: readonly [baseline: Timing, fused: Timing]
-  /** Why something was not timed: by its name. */
+  /** The reasons why contestants were not timed, by name. */
   readonly failed: Readonly<Record<string, string>>
-  /** Executions of a loop. */
+  /** The number of executions per loop. */
   readonly turn?: number
-  /** Microseconds of a turn of nothing, which were taken off. */
+  /** The time of an empty execution in microseconds, which was subtracted. */
   readonly telling?: number
-  /** Microseconds that the device needs at least; undefined: no such figure. */
+  /** The lower bound on the time in microseconds; undefined if there is none. */
   readonly limit?: number
-  /** Bytes that cross between ranks for each, at least. */
+  /** The least number of bytes that each rank receives from other ranks. */
   readonly remoteBytes?: number
-  /** Of another run than most of the results that it stands among. */
+  /** True if the result is from an earlier run than the others on the page. */
   readonly earlier?: boolean
-  /** What else is to be said, in words. */
+  /** Further remarks as text. */
   readonly notes?: readonly string[]
 }
 
-/** What one H200 was measured to do. */
+/** Measured figures of one H200. */
 export const device = { multiprocessors: h200.processors, ...h200Measured } as const
 
-/** The larger of both, in microseconds; a part of a device has the whole one's memory. */
+/**
+ * The larger of the memory time and the compute time, in microseconds. A share of a device has the memory bandwidth of
+ * the whole device.
+ */
 export function limitOf(work: { bytes: number; flops: number; multiprocessors: number }): number {
   const devices = work.multiprocessors / device.multiprocessors
   return (
@@ -96,18 +114,21 @@ export function limitOf(work: { bytes: number; flops: number; multiprocessors: n
   )
 }
 
-/** Of an operation on ranks that have so many multiprocessors each. */
+/** The lower bound on the time of an operation in microseconds, with this number of multiprocessors per rank. */
 export function leastTime(cell: Cell, multiprocessors: number): number {
   const { bytes, flops } = operationOf(cell)!.gpu.work(cell)
   return limitOf({ bytes, flops, multiprocessors: cell.ranks * multiprocessors })
 }
 
-/** Inputs take turns over more than the caches hold; a set of them that is larger is the only one. */
+/**
+ * The number of input sets. The sets are used in rotation, so that together they exceed the L2 cache. One set of more
+ * than 200 MB is enough.
+ */
 export const setsFor = (bytes: number): number => Math.min(8, Math.max(1, Math.ceil(200e6 / bytes)))
 
 /**
- * Executions of a turn: so many that the turn takes some milliseconds, of which telling the time is little, and no more than a
- * queue holds where each is three launches (gate.ts). `limit` is in microseconds.
+ * The number of executions per loop. A loop takes some milliseconds, so that the cost of the gate is small, and
+ * contains no more launches than a queue holds if each execution has three (gate.ts). `limit` is in microseconds.
  */
 export const repeatsFor = (limit: number): number => Math.max(1, Math.min(12, Math.floor(3000 / limit)))
 
@@ -157,7 +178,7 @@ function attendCells(quick: boolean): Cell[] {
   }))
 }
 
-/** The same work on more ranks: columns of B, tokens of the cache. */
+/** Cells for strong scaling: the same work on more ranks. Ranks divide the columns of B or the tokens of the cache. */
 function scalingCells(quick: boolean): Cell[] {
   const cells = [1, 2, 4, 8].flatMap((ranks) =>
     measured.flatMap(({ gpu }) =>

@@ -1,5 +1,5 @@
-// The vendor's GEMM as a baseline: cuBLAS as it comes, and the fastest of cuBLASLt's proposals for a shape.
-// Contract: row-major C = A x B of bf16 or f16 with f32 accumulation, on a given stream.
+// The vendor's GEMM as a baseline: cuBLAS with its default algorithm, and the fastest algorithm that cuBLASLt proposes
+// for a shape. Contract: computes row-major C = A x B of bf16 or f16 with f32 accumulation, on a given stream.
 
 import { bindChecked } from '../../src/targets/cuda/driver.ts'
 import { openLibrary, toolkitFolders } from '../../src/targets/cuda/node.ts'
@@ -24,13 +24,14 @@ const zero = new Float32Array(4)
 
 function open(names: readonly string[]) {
   const library = openLibrary(names, toolkitFolders())
-  if (!library) throw new Error(`${names[0]} was not found: set CUDA_HOME to a toolkit that has it`)
+  if (!library)
+    throw new Error(`${names[0]} was not found: set CUDA_HOME to the folder of a toolkit that contains it`)
   return library
 }
 
-const failed = (call: string, code: number): Error => new Error(`${call} failed: ${code}`)
+const failed = (call: string, code: number): Error => new Error(`${call} failed with status ${code}`)
 
-/** cublasGemmEx with its own choice of algorithm. */
+/** Returns a function that enqueues cublasGemmEx with the library's own choice of algorithm. */
 export function cublas(
   device: Device,
 ): (stream: Stream, x: Operands, M: number, N: number, K: number) => void {
@@ -81,7 +82,7 @@ const PREFERENCE_WORKSPACE = 1
 const RESULT_BYTES = 96
 const ALGORITHM_BYTES = 64
 
-/** A product as cuBLASLt can be asked for it. */
+/** The shape and type of a product. */
 export interface Product {
   readonly M: number
   readonly N: number
@@ -89,10 +90,13 @@ export interface Product {
   readonly dtype: keyof typeof dataTypes
 }
 
-/** Ways to compute a product that cuBLASLt proposes for a stream and its multiprocessors, the one it expects to be fastest first. */
+/**
+ * The algorithms that cuBLASLt proposes for a product on the multiprocessors of a stream, in the order of their
+ * expected speed.
+ */
 export interface Proposals {
   readonly count: number
-  /** Enqueues the product, computed in the n-th way. */
+  /** Enqueues the product with the n-th algorithm. */
   run(n: number, operands: Operands): void
   close(): void
 }
@@ -146,7 +150,7 @@ export function proposalsOf(stream: Stream, { M, N, K, dtype }: Product, most = 
       (out) => calls.cublasLtMatrixLayoutCreate(out, dataTypes[dtype], rows, columns, rows),
       calls.cublasLtMatrixLayoutDestroy,
     )
-  // Its matrices are column-major, so it is given the transposed product.
+  // cuBLASLt uses column-major matrices, so it computes the transposed product.
   const [lb, la, lc] = [layout(N, K), layout(K, M), layout(N, M)]
   const preference = made(calls.cublasLtMatmulPreferenceCreate, calls.cublasLtMatmulPreferenceDestroy)
   const bytes = BigUint64Array.of(BigInt(WORKSPACE))
@@ -173,7 +177,10 @@ export function proposalsOf(stream: Stream, { M, N, K, dtype }: Product, most = 
   }
 }
 
-/** The fastest of cuBLASLt's proposals for this shape of bf16 on this stream's multiprocessors, timed apart from any evaluation. */
+/**
+ * Times up to 16 algorithms that cuBLASLt proposes for this bf16 shape on the stream's multiprocessors, and returns the
+ * fastest. This selection is not part of any measurement.
+ */
 export function cublasLt(_device: Device, stream: Stream, M: number, N: number, K: number, x: Operands) {
   const proposals = proposalsOf(stream, { M, N, K, dtype: 'bf16' }, 16)
   const begin = stream.createEvent()

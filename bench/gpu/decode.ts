@@ -1,4 +1,4 @@
-/** Flash Decode on a GPU: caches, and heads of every result that are compared with float64. */
+/** Inputs of Flash Decode on a GPU: the caches, and sampled heads of every result that are compared with float64. */
 import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 import type { SymmetricTensor } from '../../src/world/world.ts'
 import { operationOf, setsFor, type Cell } from './cells.ts'
@@ -16,7 +16,7 @@ export interface DecodeShape {
 
 const numbers = { q: 0, k: 1, v: 2 } as const
 
-/** Inputs take turns over more than the caches hold. */
+/** The number of input sets, which are used in rotation. */
 const setsOf = (cell: Cell): number => setsFor(operationOf(cell)!.gpu.work(cell).bytes)
 
 function cachesOf(world: CudaWorld, cell: Cell, pattern: Pattern) {
@@ -31,7 +31,7 @@ function cachesOf(world: CudaWorld, cell: Cell, pattern: Pattern) {
   }))
   for (const rank of world.localRanks)
     for (const { q, k, v } of inputs) {
-      // The same query on every rank.
+      // Every rank has the same query.
       pattern.fill(world, q, numbers.q, rank, 0)
       pattern.fill(world, k, numbers.k, rank)
       pattern.fill(world, v, numbers.v, rank)
@@ -39,7 +39,7 @@ function cachesOf(world: CudaWorld, cell: Cell, pattern: Pattern) {
   return inputs
 }
 
-/** Runs what writes one of the results, which were poisoned, and compares it. */
+/** Poisons a result, runs the kernels that write it, and compares it with the samples. */
 const decodeCheck =
   (world: CudaWorld, outs: readonly SymmetricTensor[], samples: readonly AttentionSample[]) =>
   async (n: number, run: () => void): Promise<void> => {
@@ -67,14 +67,14 @@ export const decodeInputs: Inputs = {
 }
 
 interface AttentionSample {
-  /** Of the output, for one head of one batch entry. */
+  /** The index of the first output element of one head of one batch entry. */
   readonly first: number
   readonly expected: Float64Array
 }
 
 /**
- * Attention of the first and the last head, in float64. Rows of keys and values repeat together, with the block that they were
- * made from, so that each is looked at once and counted.
+ * Computes the attention of the first and the last head in float64. Rows of keys and values repeat with the block that
+ * they were copied from, so each distinct row is computed once and multiplied by its number of occurrences.
  */
 export function sampleAttention(shape: DecodeShape, ranks: number, pattern: Pattern): AttentionSample[] {
   const { batch, queryHeads, kvHeads, D, tokens } = shape
@@ -95,7 +95,7 @@ export function sampleAttention(shape: DecodeShape, ranks: number, pattern: Patt
         const [key, value] = [keys.place(from + token), values.place(from + token)]
         let score = 0
         for (let d = 0; d < D; d++) score += q[d] * block[key + d]
-        // Scores are small numbers: no largest one has to be taken off.
+        // Scores are small, so the softmax does not need to subtract the maximum.
         const weight = count * Math.exp(score)
         total += weight
         for (let d = 0; d < D; d++) sums[d] += weight * block[value + d]

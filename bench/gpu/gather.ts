@@ -1,6 +1,6 @@
 /**
- * All-Gather + GEMM on a GPU: inputs, rows and columns of results that are compared with float64, and the vendor's product, behind our
- * all-gather and alone.
+ * Inputs of All-Gather + GEMM on a GPU, the sampled elements that are compared with float64, and the vendor's product,
+ * both after Arke's all-gather and alone.
  */
 import { gatherKernel } from '../../src/ops/allGatherGemm/bulk.ts'
 import type { Timed } from '../../src/runs/gate.ts'
@@ -13,10 +13,13 @@ import { productCheck, sampleProduct, vendorProducts } from './products.ts'
 import { mostVendorLaunches, stageOptions } from './stage.ts'
 
 const numbers = { a: 0, b: 1 } as const
-/** Of B, which is larger than the caches, but not by so much that nothing of it would be found there in the next turn. */
+/**
+ * The number of copies of B. One B is larger than the L2 cache, but part of it could still be cached in the next
+ * execution.
+ */
 const sets = 2
 
-/** Extents of a rank's A, and of what is gathered. */
+/** The extents of a rank's shard of A and of the gathered matrix. */
 function gatherExtents({ ranks, shard = 'K', shape: { M, K } }: Cell) {
   const rows = shard === 'K' ? M : Math.ceil(M / ranks)
   const depth = shard === 'K' ? Math.ceil(K / ranks) : K
@@ -24,7 +27,10 @@ function gatherExtents({ ranks, shard = 'K', shape: { M, K } }: Cell) {
   return { rows, depth, gatheredRows, height }
 }
 
-/** Matrices of all ranks, of B more than one, all alike, and elements of the results that they should give. */
+/**
+ * Allocates and fills A and several equal copies of B on all ranks. Also returns sampled elements of the expected
+ * results.
+ */
 function matricesOf(world: CudaWorld, cell: Cell, pattern: Pattern) {
   const { dtype, shard = 'K' } = cell
   const { M, N, K } = cell.shape
@@ -55,7 +61,7 @@ export const gatherInputs: Inputs = {
       check: (results, mostRead) => productCheck(stage, results, samples, mostRead),
     }
   },
-  // What is gathered, and a result for each B.
+  // Bytes of the gathered matrix and of one result per copy of B.
   peerBytes(cell) {
     const { gatheredRows, height } = gatherExtents(cell)
     return 2 * (gatheredRows * height + sets * cell.shape.M * cell.shape.N)

@@ -1,10 +1,12 @@
-/** What is aimed at on one H200, and whether it was reached, cell by cell. A cell that was not measured is not judged. */
+/**
+ * The goals for one H200, and a judgement per cell whether they were reached. Cells without a result are not judged.
+ */
 import { digits } from '../../src/report/format.ts'
 import { measured, type CellResult } from './cells.ts'
 import { bestOf, compare } from './tables.ts'
 
 export interface Judgement {
-  /** A must be reached, B should be, C is the aim. */
+  /** Goals of tier A must be reached, those of tier B should be, and those of tier C are aimed at. */
   readonly tier: 'A' | 'B' | 'C'
   readonly what: string
   readonly goal: string
@@ -45,11 +47,11 @@ const missing = (tier: Judgement['tier'], what: string, goal: string): Judgement
 })
 
 function againstBulk(cell: CellResult, isRecovery: boolean): Judgement[] {
-  const goal = 'best fused no slower than the faster bsp'
+  const goal = 'best fused at least as fast as the faster bsp'
   const found = compare(cell)
   if (!found) return [missing('A', cell.key, goal)]
   const { ratio, recovered } = found
-  // Where the two are as fast as each other, the spread of the rounds tells.
+  // If both are about equally fast, the interval shows whether the difference is significant.
   const spread = cell.speedup?.interval.map((end) => end.toFixed(3)).join('…')
   const speed = `${ratio.toFixed(3)} times as fast${spread ? ` (${spread})` : ''}`
   const judgements: Judgement[] = [{ tier: 'A', what: cell.key, goal, found: speed, isReached: ratio >= 1 }]
@@ -57,7 +59,7 @@ function againstBulk(cell: CellResult, isRecovery: boolean): Judgement[] {
     judgements.push({
       tier: 'A',
       what: cell.key,
-      goal: 'at least 70 % of what bsp takes more than the floor',
+      goal: 'recover at least 70 % of the time that bsp takes beyond the lower bound',
       found: share(recovered),
       isReached: recovered >= 0.7,
     })
@@ -65,14 +67,14 @@ function againstBulk(cell: CellResult, isRecovery: boolean): Judgement[] {
 }
 
 function againstAlone(cell: CellResult, step: string): Judgement {
-  const goal = `at most 1.05 times ${step} alone`
+  const goal = `at most 1.05 times the time of ${step} alone`
   const [fused, alone] = [bestOf(cell, 'fused'), bestOf(cell, 'alone')]
   if (!fused || !alone) return missing('C', cell.key, goal)
   const ratio = fused.median / alone.median
   return { tier: 'C', what: cell.key, goal, found: `${ratio.toFixed(3)} times`, isReached: ratio <= 1.05 }
 }
 
-/** How fast ours is in units of a peer's, for each goal. */
+/** Judges the speed of Arke relative to a peer, once per goal. */
 function atLeast(
   cell: CellResult,
   isPeer: (name: string) => boolean,
@@ -82,7 +84,7 @@ function atLeast(
   const ours = bestOf(cell, 'ours')
   const theirs = cell.timings.filter(({ role, name }) => role === 'peer' && isPeer(name))
   return goals.map(([tier, least]) => {
-    const goal = `at least ${least} of ${peer}`
+    const goal = `at least ${least} times the speed of ${peer}`
     if (!ours || theirs.length === 0) return missing(tier, cell.key, goal)
     const ratio = Math.min(...theirs.map(({ median }) => median)) / ours.median
     return { tier, what: cell.key, goal, found: ratio.toFixed(3), isReached: ratio >= least }
@@ -100,7 +102,7 @@ const againstPeers = (cell: CellResult): Judgement[] => [
     ['B', 0.9],
     ['C', 1],
   ]),
-  ...atLeast(cell, (name) => name.startsWith('PyTorch flash'), "PyTorch's flash", [['C', 1]]),
+  ...atLeast(cell, (name) => name.startsWith('PyTorch flash'), "PyTorch's flash attention", [['C', 1]]),
 ]
 
 function launches(cell: CellResult): Judgement[] {
@@ -114,14 +116,14 @@ function launches(cell: CellResult): Judgement[] {
   })
 }
 
-/** What is missed, and how many are reached. */
+/** Lists, per tier, the number of goals reached and each goal that was missed. */
 export function verdict(judgements: readonly Judgement[]): string[] {
   const lines = (['A', 'B', 'C'] as const).flatMap((tier) => {
     const own = judgements.filter((judgement) => judgement.tier === tier)
     if (own.length === 0) return []
     const missed = own.filter(({ isReached }) => !isReached)
     return [
-      `tier ${tier}: ${own.length - missed.length} of ${own.length} reached`,
+      `tier ${tier}: ${own.length - missed.length} of ${own.length} goals reached`,
       ...missed.map(({ what, goal, found }) => `  missed: ${what}: ${found}; the goal is ${goal}`),
     ]
   })

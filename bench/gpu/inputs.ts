@@ -1,6 +1,6 @@
 /**
- * What an operation is given at a cell and how its results are compared: as it is for those whose inputs a host should not make
- * (gather.ts, decode.ts), and what does for all others.
+ * The inputs of an operation at a cell, and the comparison of its results. gather.ts and decode.ts define them for
+ * operations whose inputs are too large to generate on the host; `ofHost` serves all other operations.
  */
 import { dtypes, type StorageDType } from '../../src/ir/dtype.ts'
 import { layoutOf } from '../../src/ops/choice.ts'
@@ -14,21 +14,24 @@ import { operationOf, setsFor, type Cell } from './cells.ts'
 import { poison, type Pattern } from './pattern.ts'
 import { expectSimilar, stageOptions, Wrong, type Stage } from './stage.ts'
 
-/** Runs what writes one of the results, which were poisoned, and compares it. */
+/** Poisons a result, runs the kernels that write it, and compares it. */
 export type Check = (set: number, run: () => void) => Promise<void>
 
 export interface Prepared {
-  /** As many sets as it takes; they take turns. */
+  /** The input sets, which are used in rotation. */
   readonly inputs: readonly Operation['inputs'][]
-  /** `mostRead`: elements of a result that is read as a whole. */
+  /** Returns the check of the results. A result with at most `mostRead` elements is read completely. */
   check(results: readonly SymmetricTensor[], mostRead?: number): Check
 }
 
-/** What is special about an operation here. */
+/** The parts of the benchmark that depend on the operation. */
 export interface Inputs {
   sets(cell: Cell): number
   prepare(stage: Stage, cell: Cell, pattern: Pattern): Prepared
-  /** Contestants of others, beside `bsp` with such tiles, and the bytes on each rank that they need. */
+  /**
+   * Adds contestants of other libraries. `tiles` are the tiles of `bsp`, and `peerBytes` is the memory per rank that
+   * the contestants need.
+   */
   enterPeers?(stage: Stage, cell: Cell, prepared: Prepared, tiles: Operation['tiles']): Promise<void>
   peerBytes?(cell: Cell): number
 }
@@ -39,11 +42,11 @@ export const optionsOf = (definition: AnyDefinition, cell: Cell, variant: string
   ...{ shape: cell.shape, dtype: cell.dtype, variant },
 })
 
-/** Bytes on each rank of what is allocated, on a world that has no memory. */
+/** Counts the bytes per rank that `allocate` allocates, using a world without memory. */
 export function bytesOn(machine: Machine, ranks: number, allocate: (world: World) => void): number {
   let bytes = 0
   const count = (elements: readonly number[], each: number): void => {
-    // Wherever it begins.
+    // Rounded up to 64 KiB to allow for alignment.
     bytes += Math.ceil((each * elements.reduce((product, extent) => product * extent, 1)) / 65536) * 65536
   }
   const tensor = (dtype: StorageDType, shape: readonly number[]) => {
@@ -60,14 +63,14 @@ export function bytesOn(machine: Machine, ranks: number, allocate: (world: World
   return bytes
 }
 
-/** Of a cell, before there is a world. */
+/** The machine of a cell, before a world is open. */
 export const expectedMachine = ({ ranks, multiprocessors }: Cell): Machine =>
   sharedOut(h200, ranks, multiprocessors)
 
-/** Random contents, which the host makes, and rows of the reference, chosen at random. */
+/** Random inputs that the host generates. Randomly chosen rows of the results are compared with the reference. */
 export const ofHost = (definition: AnyDefinition): Inputs => ({
   sets: (cell) => setsFor(operationOf(cell)!.gpu.work(cell).bytes),
-  // What it makes to fill inputs has buffers of its own.
+  // The operations that fill the inputs have buffers of their own.
   peerBytes(cell) {
     const options = optionsOf(definition, cell, definition.variants[0])
     return bytesOn(expectedMachine(cell), cell.ranks, (world) => {
@@ -79,7 +82,7 @@ export const ofHost = (definition: AnyDefinition): Inputs => ({
     const options = optionsOf(definition, cell, definition.variants[0])
     const made = Array.from({ length: this.sets(cell) }, () => definition.make(world, options))
     const [first] = made
-    // Where nothing runs, contents are of no interest.
+    // If nothing runs, no contents are needed.
     const contents = stageOptions.isMeasuring ? first.random(1) : undefined
     if (contents !== undefined) for (const operation of made) operation.fill(contents)
     const rows = contents === undefined ? [] : sampleOf(first, 1, 1).rows

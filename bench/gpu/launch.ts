@@ -1,6 +1,7 @@
 /**
- * What a launch costs: the host's time for a call, and the time of many in a row with the device. A kernel that stores one word, by
- * the driver's own call, by the world's, and as a node of a graph; next to PyTorch's and Triton's.
+ * Measures the cost of a launch: the host's time per call, and the time per launch of a long sequence including the
+ * device. A kernel that stores one word is launched by the driver's call, by the world, and as a node of a graph, and
+ * compared with PyTorch and Triton.
  */
 import { randomOrder } from '../../src/runs/contest.ts'
 import { quantityOf } from '../../src/runs/quantity.ts'
@@ -16,13 +17,13 @@ const params = { x: tensor(i32, 1), value: scalar(i32) }
 const put = kernel('put', params, (t, { x, value }) => t.store(x.at([0]), value))
 const sourceOfPut = 'extern "C" __global__ void put(int* x, int value) { *x = value; }'
 const graphNodes = 100
-/** Samples of ours before any counts: JavaScript's machine code is made of what has run some ten thousand times. */
+/** The number of uncounted samples of Arke. JavaScript code is optimised after some ten thousand calls. */
 const warmingUp = 100
 
 interface Launcher {
   readonly name: string
   readonly role: Role
-  /** Microseconds of one: the host's, and with the device. */
+  /** The time per launch in microseconds: of the host alone, and including the device. */
   readonly sample: () => Promise<readonly [host: number, whole: number]>
 }
 
@@ -32,7 +33,8 @@ export async function measureLaunch(cell: Cell, effort: Effort): Promise<CellRes
   try {
     const [one, eight] = stages.map(({ world, stream }) => {
       const x = world.zeros(i32, [16], { name: 'x' })
-      // On the stream that gates were launched on: with a second one nothing would be made ready early.
+      // Use the stream of the start gates. With a second stream, no launch could start early (programmatic dependent
+      // launch).
       return { world, launch: () => world.launch(put, { x, value: 1 }, { grid: 1, stream }), x }
     })
     const inARow =
@@ -93,7 +95,7 @@ export async function measureLaunch(cell: Cell, effort: Effort): Promise<CellRes
         ),
       })
       const peers = await openPeers()
-      if (typeof peers === 'string') notes.push(`without PyTorch and Triton: ${peers}`)
+      if (typeof peers === 'string') notes.push(`PyTorch and Triton were not measured: ${peers}`)
       else {
         notes.push(peers.about)
         const { names } = await peers.prepare({ do: 'launches' })

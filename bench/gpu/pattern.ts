@@ -1,6 +1,7 @@
 /**
- * Random numbers for tensors of any size, without making them one by one: a block of them is written once and repeated by copies
- * on the device, from another place on for every tensor and rank. What any element is can be told without reading it back.
+ * Fills tensors of any size with random numbers without generating each element. One block of random numbers is written
+ * once and repeated by device copies. Each tensor and rank starts at another offset of the block, so every element's
+ * value is known without a read.
  */
 import { readElements, writeElements } from '../../src/world/elements.ts'
 import type { SymmetricTensor } from '../../src/world/world.ts'
@@ -8,13 +9,16 @@ import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 
 export type HalfDType = 'bf16' | 'f16'
 
-/** Rows of 128 elements in a block. It has no factor in common with extents, so that rows of a tensor begin everywhere in it. */
+/**
+ * The number of rows of 128 elements in a block. It has no factor in common with usual extents, so that rows of a
+ * tensor start at all offsets of the block.
+ */
 export const blockRows = 32_767
 export const rowElements = 128
 const blockElements = blockRows * rowElements
 const tableSize = 4096
 
-/** A tensor's elements on a rank, in row-major order. */
+/** The elements of a tensor on a rank, by row-major index. */
 export type Elements = (index: number) => number
 
 export class Pattern {
@@ -25,7 +29,7 @@ export class Pattern {
     readonly dtype: HalfDType,
     seed: number,
   ) {
-    // Bell-shaped, between -2 and 2.
+    // The sum of four uniform numbers: bell-shaped, between -2 and 2.
     let state = Math.imul(seed, 0x9e3779b1) | 1
     const next = (): number => {
       state ^= state << 13
@@ -45,24 +49,27 @@ export class Pattern {
     this.#values = readElements(this.#bits.buffer, 0, dtype, blockElements)
   }
 
-  /** In rows; each tensor has a number of its own. */
+  /** The offset in the block, in rows. Each tensor has a number of its own. */
   #shift(tensor: number, rank: number): number {
     return ((tensor * 64 + rank) * 4099) % blockRows
   }
 
-  /** What `fill` writes. */
+  /** The elements that `fill` writes. */
   elements(tensor: number, rank: number): Elements {
     const shift = this.#shift(tensor, rank) * rowElements
     return (index) => this.#values[(index + shift) % blockElements]
   }
 
-  /** All that elements are drawn from, and where in it a row of 128 elements of a tensor lies. Rows in one place are equal. */
+  /**
+   * Returns the block of values and a function from a row of 128 elements of a tensor to its offset in the block. Rows
+   * with the same offset are equal.
+   */
   rows(tensor: number, rank: number): { readonly values: Float64Array; place(row: number): number } {
     const shift = this.#shift(tensor, rank)
     return { values: this.#values, place: (row) => ((row + shift) % blockRows) * rowElements }
   }
 
-  /** On one rank, as another one's if that is said; with nothing under way. */
+  /** Fills a tensor on one rank with the elements of the rank `as`. No kernel may be running. */
   fill(world: CudaWorld, tensor: SymmetricTensor, number: number, rank: number, as = rank): void {
     const stream = world.driverStream(rank)
     const to = world.addressOf(tensor, rank)
@@ -78,7 +85,7 @@ export class Pattern {
   }
 }
 
-/** Of one rank: bits that stand for no number, so that what is not written shows. */
+/** Fills a tensor on one rank with NaN bits, so that elements that are not written can be detected. */
 export function poison(world: CudaWorld, tensor: SymmetricTensor, rank: number): void {
   const stream = world.driverStream(rank)
   const elements = tensor.shape.reduce((product, extent) => product * extent, 1)
@@ -98,13 +105,13 @@ function readBits(
   return bits
 }
 
-/** Elements of a rank's copy of a tensor; with nothing under way. */
+/** Reads elements of a rank's copy of a tensor. No kernel may be running. */
 export const readSome = (...place: Parameters<typeof readBits>): Float64Array => {
   const bits = readBits(...place)
   return readElements(bits.buffer, 0, place[1].dtype, bits.length)
 }
 
-/** Whether every element of the first ones is a number: none that was poisoned is left. */
+/** True if none of the first `count` elements is NaN, so that no poisoned element is left. */
 export function isWritten(world: CudaWorld, tensor: SymmetricTensor, rank: number, count: number): boolean {
   const infinity = tensor.dtype === 'bf16' ? 0x7f80 : 0x7c00
   const bits = readBits(world, tensor, rank, 0, count)

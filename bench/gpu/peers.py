@@ -1,6 +1,6 @@
-"""What PyTorch and Triton take for the same work, on the same GPU: answers one line of JSON for each on standard input, so that
-whoever asks can take turns with it. Every time is one of the device, between events of a stream that is kept busy until all is
-enqueued; the costs of launches are those of the host as well. Inputs are random and take turns over more than the caches hold."""
+"""Times PyTorch and Triton on the same work and the same GPU. Answers each line of JSON on standard input with one line, so that
+the caller can alternate its own executions with these. Times are device times between events on a stream that is kept busy until all
+work is enqueued. Launch costs include the host's time. Inputs are random and rotate over more memory than the caches hold."""
 
 import json
 import math
@@ -28,7 +28,7 @@ MOST_DEVIATION = 1e-2
 BUSY_CYCLES = 500_000
 GAP_CYCLES = 20_000
 
-# Executions by name: each takes the number of a turn.
+# Contestants by name. Each is a function of a turn number, which selects the set of inputs.
 contestants = {}
 
 
@@ -37,7 +37,7 @@ def set_count(set_bytes):
 
 
 def enter(name, run, is_right, failed):
-    """Keeps a contestant whose result is right."""
+    """Adds a contestant if its result is correct."""
     try:
         for turn in range(3):
             out = run(turn)
@@ -105,7 +105,7 @@ def prepare_attention(heads, kv_heads, D, tokens):
         expected = torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(D), -1) @ v
         return relative(out.reshape(1, kv_heads, G, D)[:, :1], expected)
 
-    # Query heads of a group as rows of one head: the same numbers, and keys and values are read once for all of them.
+    # The query heads of a group are the rows of one head: the results are equal, and keys and values are read once per group.
     def grouped(backend):
         def run(turn):
             q, k, v = sets[turn % len(sets)]
@@ -129,7 +129,7 @@ def prepare_attention(heads, kv_heads, D, tokens):
 
 
 def time_one(name, turn, executions):
-    """Microseconds of so many executions."""
+    """Returns the times of the executions in microseconds."""
     run = contestants[name]
     marks = []
     torch.cuda._sleep(BUSY_CYCLES)
@@ -254,5 +254,5 @@ for line in sys.stdin:
         reply = {"absent": absent} if absent else answer(json.loads(line))
     except Exception as error:
         reply = {"error": f"{type(error).__name__}: {error}"}
-    # Libraries print, too.
+    # The prefix distinguishes answers from the output of libraries.
     print(f"answer {json.dumps(reply)}", flush=True)

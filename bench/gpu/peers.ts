@@ -1,6 +1,7 @@
 /**
- * Peers that need Python (PyTorch, Triton): a process of peers.py that stays, and is asked for one time after the other, so that it
- * takes turns with us on the same GPU. Where it cannot be, the reason is said once and everything else goes on.
+ * Peers that need Python (PyTorch, Triton). One process of peers.py runs for the whole benchmark and is asked for one
+ * time after another, so that its executions alternate with Arke's on the same GPU. If Python or a library is missing,
+ * the reason is reported once and all other measurements continue.
  */
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -35,7 +36,7 @@ export type Prepare =
     }
   | { readonly do: 'launches' }
 
-/** Beside this file; for a bundle, in the working tree that it lies in. */
+/** Next to this file or, for a bundle, in the working tree that contains the bundle. */
 const script = ['./', ...['./', '../', '../../', '../../../'].map((up) => `${up}bench/gpu/`)]
   .map((folder) => fileURLToPath(new URL(`${folder}peers.py`, import.meta.url)))
   .find(existsSync)
@@ -44,7 +45,7 @@ export class Peers {
   readonly #process: ChildProcessWithoutNullStreams
   readonly #waiting: ((line: string) => void)[] = []
   #ended: string | undefined
-  /** Versions, in words. */
+  /** The versions of the libraries, as text. */
   about = ''
 
   private constructor(process: ChildProcessWithoutNullStreams) {
@@ -57,15 +58,15 @@ export class Peers {
     process.stderr.on('data', (text: Buffer) => (errors = `${errors}${text.toString()}`.slice(-2000)))
     process.stdin.on('error', () => undefined)
     process.on('error', (error) => end(error.message))
-    process.on('exit', () => end(`Python ended: ${errors.trim().split('\n').at(-1) ?? ''}`))
+    process.on('exit', () => end(`the Python process ended: ${errors.trim().split('\n').at(-1) ?? ''}`))
     createInterface({ input: process.stdout }).on('line', (line) => {
       if (line.startsWith('answer ')) this.#waiting.shift()?.(line.slice('answer '.length))
     })
   }
 
-  /** Or why there are none. */
+  /** Starts the process. Returns the reason if that is not possible. */
   static async open(): Promise<Peers | string> {
-    if (script === undefined) return 'peers.py is not here'
+    if (script === undefined) return 'peers.py was not found'
     const peers = new Peers(spawn(process.env.ARKE_PYTHON ?? 'python3', [script]))
     try {
       const { torch, triton, cudnn } = await peers.#ask({ do: 'hello' })
@@ -89,7 +90,7 @@ export class Peers {
     return answer
   }
 
-  /** Who can be timed now, and who cannot and why. */
+  /** Returns the names of the contestants that can be timed, and the reasons why others cannot. */
   async prepare(
     what: Prepare,
   ): Promise<{ names: readonly string[]; failed: Readonly<Record<string, string>> }> {
@@ -97,12 +98,12 @@ export class Peers {
     return { names, failed }
   }
 
-  /** Microseconds on the device, of so many executions on the inputs whose turn it is. */
+  /** Returns the device times of the executions in microseconds. `turn` selects the set of inputs. */
   async time(name: string, turn: number, executions: number): Promise<readonly number[]> {
     return (await this.#ask({ do: 'time', name, turn, executions })).us!
   }
 
-  /** Microseconds of a launch: of the host, and until the device has done it. */
+  /** Returns the time per launch in microseconds: of the host alone, and until the device has finished. */
   async launch(name: string): Promise<readonly [host: number, whole: number]> {
     const [host, whole] = (await this.#ask({ do: 'launch', name })).us!
     return [host, whole]
@@ -116,7 +117,7 @@ export class Peers {
 
 let opened: Promise<Peers | string> | undefined
 
-/** The one process, started when somebody first needs it. */
+/** Returns the one process, which is started on first use. */
 export const openPeers = (): Promise<Peers | string> => (opened ??= Peers.open())
 
 export async function closePeers(): Promise<void> {

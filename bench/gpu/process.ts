@@ -1,27 +1,30 @@
-/** Processes of a benchmark: parts that compile at once, and a new one where the device was lost. */
+/** Processes of a benchmark: parts that compile concurrently, and a new process after the device was lost. */
 import { spawnSync } from 'node:child_process'
 
-/** With this a process ends that cannot use its device any more. */
+/** The exit status of a process that can no longer use its device. */
 export const lostStatus = 3
 
 const isChild = 'ARKE_BENCH_CHILD'
 
-/** What `parseArgs` reads, or what is wrong with it in one line. */
+/** Returns the result of `parseArgs`, or prints the problem in one line and exits. */
 export function parsed<T>(read: () => T): T {
   try {
     return read()
   } catch (error) {
-    return fail(`${(error as Error).message.split('. ')[0]}; --help says what there is`)
+    return fail(`${(error as Error).message.split('. ')[0]}; --help prints all options`)
   }
 }
 
-/** The command line is wrong. */
+/** Prints a problem with the command line or the machine and exits with status 2. */
 export function fail(message: string): never {
   console.error(message)
   process.exit(2)
 }
 
-/** A lost device is found again by a new process: this one only starts those, and does not return in it. */
+/**
+ * A lost device is usable again in a new process. The parent process therefore only starts child processes and never
+ * returns from here.
+ */
 export function surviveLostDevices(): void {
   if (process.env[isChild] !== undefined) return
   const env = { ...process.env, [isChild]: '1' }
@@ -33,7 +36,10 @@ export function surviveLostDevices(): void {
   }
 }
 
-/** `0/8` is the first of eight parts: whether the nth is in it. Undefined where the text says no such thing. */
+/**
+ * Parses a part such as `0/8`, the first of eight parts. Returns a function that is true if the nth item is in the
+ * part, or undefined if the text is malformed.
+ */
 export function partOf(text: string): ((n: number) => boolean) | undefined {
   const [part, parts] = text.split('/').map(Number)
   return part < parts ? (n) => n % parts === part : undefined

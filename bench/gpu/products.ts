@@ -1,4 +1,4 @@
-/** Products of matrices on all ranks of a stage: whether they are right, and the vendor's. */
+/** Matrix products on all ranks of a stage: the check of their results, and the vendor's product. */
 import { medianOf } from '../../src/runs/quantity.ts'
 import type { Timed } from '../../src/runs/gate.ts'
 import type { SymmetricTensor } from '../../src/world/world.ts'
@@ -6,20 +6,20 @@ import { proposalsOf, type Operands, type Product, type Proposals } from './cubl
 import { isWritten, poison, readSome, type Elements } from './pattern.ts'
 import { expectSimilar, mostVendorLaunches, Wrong, type ForeignWays, type Stage } from './stage.ts'
 
-/** How long proposals are compared. */
+/** The effort for comparing the proposed algorithms. */
 const trying = { seconds: 0.2, leastRounds: 7, mostRounds: 25 }
 
-/** Elements of a result that is read as a whole to see that every one was written. */
+/** The most elements of a result that is read completely, to check that every element was written. */
 const usualRead = 8 * 2 ** 20
 
 export interface Sample {
   readonly rows: readonly number[]
   readonly columns: readonly number[]
-  /** In the order of rows, then of columns. */
+  /** Ordered by row, then by column. */
   readonly expected: Float64Array
 }
 
-/** Some elements of A x B in float64: in the first and last rows and columns, and between. */
+/** Computes some elements of A x B in float64: in the first and last rows and columns, and in between. */
 export function sampleProduct(
   { M, N, K }: Pick<Product, 'M' | 'N' | 'K'>,
   a: (row: number, k: number) => number,
@@ -42,7 +42,7 @@ export function sampleProduct(
   return { rows, columns, expected }
 }
 
-/** Runs what writes one of the results, which were poisoned, and compares it; `samples` are of each rank. */
+/** Poisons a result, runs the kernels that write it, and compares it. `samples` has one entry per rank. */
 export const productCheck =
   (
     { world, stream }: Stage,
@@ -57,7 +57,7 @@ export const productCheck =
     run()
     await world.synchronize()
     for (const rank of world.localRanks) {
-      // Others than we may have launched, too.
+      // Other libraries may have launched work, too.
       world.driverStream(rank, stream.id).synchronize()
       const { rows, columns, expected } = samples[rank]
       if (M * N <= mostRead && !isWritten(world, c, rank, M * N))
@@ -71,8 +71,9 @@ export const productCheck =
   }
 
 /**
- * The vendor's product on all ranks, for each set of operands (by rank), in the way that was fastest of eight while all ranks
- * computed, once and in a loop. Those that a device refuses do not count.
+ * The vendor's product on all ranks, for each set of operands (by rank). Of eight proposed algorithms it uses the one
+ * that was fastest while all ranks computed, chosen separately for single executions and for loops. Algorithms that the
+ * device rejects are skipped.
  */
 export async function vendorProducts(
   stage: Stage,
@@ -88,7 +89,7 @@ export async function vendorProducts(
   const launches = (n: number): (() => void)[] =>
     sets.map((operands) => () => {
       for (const rank of world.localRanks) {
-        // What graphs left to be waited for comes first.
+        // This call makes the stream wait for earlier graphs.
         world.driverStream(rank, stream.id)
         proposals[rank].run(n, operands[rank])
       }
@@ -103,7 +104,7 @@ export async function vendorProducts(
     }
     for (const rank of world.localRanks) world.driverStream(rank, stream.id).synchronize()
   }
-  if (usable.length === 0) throw new Wrong('cuBLASLt proposes nothing for this product')
+  if (usable.length === 0) throw new Wrong('cuBLASLt proposes no usable algorithm for this product')
   const candidates = usable.map((n) =>
     launches(n).map((launch): Timed => ({ launches: mostVendorLaunches, launch })),
   )

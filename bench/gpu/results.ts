@@ -1,10 +1,11 @@
 /**
- * The page of results from what bench/gpu/run.ts wrote:
+ * Writes the page of results from the files that bench/gpu/run.ts wrote:
  *
- *   npx tsx bench/gpu/results.ts FILE.json...    keeps them as docs/results/h200.json and writes docs/results-h200.md
+ *   npx tsx bench/gpu/results.ts FILE.json...    stores them as docs/results/h200.json and writes docs/results-h200.md
  *   npx tsx bench/gpu/results.ts                 writes the page again
  *
- * Of a cell that several files have, the last one's counts; what the last file has not is marked as earlier.
+ * If several files contain a cell, the last file's result counts. Results that are not in the last file are marked as
+ * earlier.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

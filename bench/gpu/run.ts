@@ -1,6 +1,6 @@
 /**
- * Everything that is claimed of the cuda target, measured on the GPU of this machine: see `usage`. Results are written as they
- * come; a run goes on where the last one with the same file ended.
+ * Measures all published figures of the CUDA target on the GPU of this machine; see `usage`. Results are written after
+ * each cell. A run continues where the last run with the same file ended.
  */
 import { parseArgs } from 'node:util'
 import { findCuda } from '../../src/targets/cuda/driver.ts'
@@ -21,21 +21,21 @@ import { asText, summaryOf, tablesOf } from './tables.ts'
 
 const usage = `npx tsx bench/gpu/run.ts [options]
 
-  --only SECTION,...   ${sectionNames.join(', ')}; all by default
-  --match TEXT         only cells whose name has this in it, such as 'bf16 K M=8'; may be given several times
-  --shard K|M          where A is cut for All-Gather + GEMM; K by default
+  --only SECTION,...   ${sectionNames.join(', ')}; default: all
+  --match TEXT         only cells whose name contains this text, e.g. 'bf16 K M=8'; may be given several times
+  --shard K|M          the axis along which A is sharded for All-Gather + GEMM; default: K
   --quick              fewer cells and rounds
-  --seconds S          for each cell; 0.6 by default, 0.15 with --quick
-  --json FILE          results, written as they come and read at the start; bench-gpu.json by default,
-                       bench-gpu-quick.json with --quick
-  --again              measure again what the file has already
-  --verbose            print what is about to be done, too
-  --list               print the cells and end
-  --compile PART/PARTS only compile the kernels of every PARTS-th cell, for a later run: start PARTS of them at once
+  --seconds S          measuring time per cell in seconds; default: 0.6, with --quick 0.15
+  --json FILE          result file, read at the start and written after each cell; default: bench-gpu.json,
+                       with --quick bench-gpu-quick.json
+  --again              measure again the cells that the file already contains
+  --verbose            also print each step before it runs
+  --list               print the names of the cells and exit
+  --compile PART/PARTS only compile the kernels of every PARTS-th cell, for a later run; start PARTS such processes
   --help
 
-Exit status: 0 all was measured, 1 something failed or was wrong, 2 nothing can be measured here.
-To run it where there is only Node: esbuild bench/gpu/run.ts --bundle --platform=node --format=esm --external:koffi`
+Exit status: 0 everything was measured, 1 a contestant failed or was wrong, 2 this machine cannot run the benchmark.
+For a machine that has only Node, bundle it: esbuild bench/gpu/run.ts --bundle --platform=node --format=esm --external:koffi`
 
 const { values: options } = parsed(() =>
   parseArgs({
@@ -61,11 +61,11 @@ if (options.help) {
 }
 const sections = options.only.split(',')
 const unknown = sections.find((name) => !(sectionNames as readonly string[]).includes(name))
-if (unknown !== undefined) fail(`there is no section ${unknown}; there is ${sectionNames.join(', ')}`)
+if (unknown !== undefined) fail(`unknown section ${unknown}; the sections are ${sectionNames.join(', ')}`)
 const { shard, quick } = options
-if (shard !== 'K' && shard !== 'M') fail(`--shard ${shard}: it is K or M`)
+if (shard !== 'K' && shard !== 'M') fail(`--shard ${shard}: expected K or M`)
 const seconds = Number(options.seconds ?? (quick ? 0.15 : 0.6))
-if (!(seconds > 0)) fail(`--seconds ${options.seconds}: it is a number above 0`)
+if (!(seconds > 0)) fail(`--seconds ${options.seconds}: expected a number above 0`)
 const effort: Effort = quick
   ? { seconds, leastRounds: 8, mostRounds: 52 }
   : { seconds, leastRounds: 16, mostRounds: 152 }
@@ -75,7 +75,7 @@ const cells = planCells({ quick, shard }).filter(
     sections.includes(section) &&
     (options.match.length === 0 || options.match.some((text) => `${key} `.includes(`${text} `))),
 )
-if (cells.length === 0) fail(`no cell has ${options.match.join(' or ')} in its name; --list names them`)
+if (cells.length === 0) fail(`no cell name contains ${options.match.join(' or ')}; --list prints the names`)
 if (options.list) {
   for (const { key } of cells) console.log(key)
   process.exit(0)
@@ -88,7 +88,7 @@ function patternOf(dtype: HalfDType): Pattern {
   return pattern
 }
 
-/** What is no operation. */
+/** The sections that are not operations. */
 const sectionOf: Readonly<Partial<Record<string, (cell: Cell) => Promise<CellResult>>>> = {
   gemm: (cell) => measureGemm(cell, patternOf(cell.dtype), effort, !quick),
   attend: (cell) => measureAttend(cell, patternOf(cell.dtype), effort),
@@ -99,7 +99,8 @@ const measureCell = (cell: Cell): Promise<CellResult> =>
 
 if (options.compile !== undefined) {
   const isOurs = partOf(options.compile)
-  if (!isOurs) fail(`--compile ${options.compile}: it is such as 0/8, the first of eight parts`)
+  if (!isOurs)
+    fail(`--compile ${options.compile}: expected PART/PARTS, e.g. 0/8 for the first of eight parts`)
   compileAhead()
   for (const [n, cell] of cells.entries())
     if (isOurs(n))
@@ -117,7 +118,7 @@ const log = (text: string): void =>
 if (options.verbose) stageOptions.onProgress = (what) => log(`  ${what}`)
 
 const cuda = findCuda()
-if (!cuda.available) fail(`nothing is measured: ${cuda.reason}`)
+if (!cuda.available) fail(`the benchmark cannot run on this machine: ${cuda.reason}`)
 const { name, sms } = Device.open(0)
 const machine = {
   device: name,
@@ -137,7 +138,7 @@ let failures = 0
 for (const cell of cells) {
   if (store.has(cell.key) && !options.again) continue
   if (store.isGivenUp(cell.key) && !options.again) {
-    log(`${cell.key}: left out, since it was begun before and never ended; --again tries it again`)
+    log(`${cell.key}: skipped, because two earlier attempts did not finish; --again tries it again`)
     failures++
     continue
   }
@@ -165,5 +166,5 @@ for (const section of sectionNames)
   ))
     console.log(asText(table))
 console.log(['', ...verdict(judge(asked))].join('\n'))
-log(failures === 0 ? 'all measured' : `${failures} failed`)
+log(failures === 0 ? 'everything was measured' : `${failures} measurements failed`)
 process.exit(failures === 0 ? 0 : 1)

@@ -1,6 +1,7 @@
 /**
- * Where a cell is measured: a world with a gate, the contestants that turned out right, and their times. Everything takes turns in
- * one process, in a random order every round, each execution behind the gate.
+ * The stage on which a cell is measured: a world with a start gate, the contestants whose results were correct, and
+ * their times. All contestants run interleaved in one process, in a new random order in every round, and each execution
+ * starts behind the gate.
  */
 import { KernelError } from '../../src/ir/site.ts'
 import { randomOrder } from '../../src/runs/contest.ts'
@@ -14,20 +15,23 @@ import { WorldError, WorldStopped, type Stream } from '../../src/world/world.ts'
 import type { CellResult, Role, Timing } from './cells.ts'
 import { fastestTwo, speedupOf } from './tables.ts'
 
-/** How long to go on, in seconds, with at least and at most so many rounds. */
+/** The measuring time in seconds, and the least and most number of rounds. */
 export interface Effort {
   readonly seconds: number
   readonly leastRounds: number
   readonly mostRounds: number
 }
 
-/** Behind one gate. */
+/** The work behind one gate. */
 export interface Turn extends Timed {
-  /** 1 by default. */
+  /** The number of executions; default: 1. */
   readonly executions?: number
 }
 
-/** What takes its turn: one for each set of inputs, with which an execution or a loop begins; those take turns, too. */
+/**
+ * The two ways to time a contestant: single executions, and loops. Each has one entry per input set, with which the
+ * execution or the loop begins. The input sets are used in rotation.
+ */
 export interface Ways {
   readonly once: readonly Turn[]
   readonly inLoop: readonly Turn[]
@@ -37,17 +41,20 @@ export type Contestant = Pick<Timing, 'name' | 'role' | 'form'> & Ways
 
 export interface StageOptions {
   readonly ranks: number
-  /** Executions of one turn of a loop; 1 by default. As many launches of a rank as `Gate` has room for. */
+  /** The number of executions per loop; default: 1. All launches of a rank in a loop must fit into the `Gate`. */
   readonly repeats?: number
-  /** Bytes on each rank. */
+  /** The heap size per rank, in bytes. */
   readonly heap: number
   readonly multiprocessors?: number
 }
 
-/** A product of others may be a second kernel, which adds parts up. */
+/** The vendor's product may use a second kernel that adds partial results. */
 export const mostVendorLaunches = 2
 
-/** What others launch: the fastest behind a gate, and in a loop, for each set of inputs. */
+/**
+ * The launches of another library, one per input set: the fastest algorithm for single executions, and the fastest in a
+ * loop.
+ */
 export interface ForeignWays {
   readonly once: readonly (() => void)[]
   readonly inLoop: readonly (() => void)[]
@@ -55,7 +62,10 @@ export interface ForeignWays {
 
 export const nothing: Turn = { executions: 0, launches: 0, launch: () => {} }
 
-/** Where rounds of all did not tell the faster one, or by no more than turns of one differ by. */
+/**
+ * The numbers of rounds for the two fastest contestants alone, if the first rounds showed no significant difference or
+ * a difference below 1 %.
+ */
 const roundsOfTwo = { least: 60, most: 400 }
 const turnsDiffer = 0.01
 const isTie = ({ median, interval: [low, high] }: Quantity): boolean =>
@@ -63,18 +73,18 @@ const isTie = ({ median, interval: [low, high] }: Quantity): boolean =>
 
 const justOnce: Effort = { seconds: 0, leastRounds: 1, mostRounds: 1 }
 
-/** The time that a kernel may wait for others: nothing here takes a second. */
+/** The watchdog's limit in milliseconds. No execution here takes a second. */
 const timeout = 10_000
 const now = (): number => performance.now() * 1e6
 
-/** Orders of turns that were drawn in this process: no two are alike. */
+/** The number of random orders drawn in this process, used as a seed so that no two orders are equal. */
 let drawn = 0
 
-/** How stages are: those that only compile what they would launch (ahead.ts) find nothing right or wrong. */
+/** Options of all stages. Stages that only compile (ahead.ts) do not check results. */
 export const stageOptions: {
   open: (options: CudaWorldOptions) => CudaWorld
   isMeasuring: boolean
-  /** What a stage is about to do. */
+  /** Called with the step that the stage is about to run. */
   onProgress: (what: string) => void
 } = {
   open: openCudaWorld,
@@ -82,7 +92,7 @@ export const stageOptions: {
   onProgress: () => {},
 }
 
-/** Whether after such a failure nothing more can be done in this process. */
+/** True if the process can no longer use the device after this failure. */
 export const isLost = (message: string): boolean =>
   /cannot use the device any more|does not stop|cannot be stopped|failed: CUDA_ERROR_(?!OUT_OF_MEMORY)/.test(
     message,
@@ -110,12 +120,12 @@ export class Stage {
     return stage
   }
 
-  /** Something to close before the world is. */
+  /** Registers a function that runs before the world is closed. */
   own(close: () => void): void {
     this.#closing.push(close)
   }
 
-  /** All of the body, or why not: under the name in `failed`. */
+  /** Runs the body. If it fails, stores the reason under `name` in `failed`. */
   async try(name: string, body: () => Promise<void>): Promise<void> {
     stageOptions.onProgress(name)
     try {
@@ -129,7 +139,10 @@ export class Stage {
     }
   }
 
-  /** Executions one after the other, as a decoding loop has them: a turn that begins with each. */
+  /**
+   * Returns loops of consecutive executions, as in a decoding loop. There is one loop per execution, which begins with
+   * that execution.
+   */
   inLoop(executions: readonly Timed[]): Turn[] {
     const { repeats } = this
     return executions.map(({ launches }, first) => ({
@@ -141,7 +154,10 @@ export class Stage {
     }))
   }
 
-  /** Executions that were found right, launched as they are and as a graph. Others may be the faster ones in a loop. */
+  /**
+   * Checks the executions and adds them as a contestant, once as launches and once as a graph. `executionsInLoop` may
+   * differ if other executions are faster in a loop.
+   */
   async enter(
     name: string,
     role: Role,
@@ -162,7 +178,7 @@ export class Stage {
     if (!this.contestants.some((one) => one.name === name)) return
     await this.try(`${name} as a graph`, async () => {
       const replays = { once: this.#graphs(executions), inLoop: this.#graphs(inLoop) }
-      // Of a turn the first execution is checked.
+      // Of each loop, the check sees the result of the first execution.
       await checkAll(replays.once)
       await checkAll(replays.inLoop)
       this.contestants.push({ name, role, form: 'graph', ...replays })
@@ -177,7 +193,10 @@ export class Stage {
     })
   }
 
-  /** What others launch, on streams of ours: no graph of it can be made alone. */
+  /**
+   * Adds a contestant of another library that launches on the world's streams. Such launches alone cannot be captured
+   * as a graph.
+   */
   async enterForeign(
     name: string,
     role: Role,
@@ -193,7 +212,9 @@ export class Stage {
     })
   }
 
-  /** Of all contestants, in loops alone. After each round something else may have its turn; rounds before 0 do not count. */
+  /**
+   * Times all contestants in loops only. `afterRound` may run other work after each round. Rounds below 0 do not count.
+   */
   async times(effort: Effort, afterRound?: (round: number) => Promise<void>): Promise<Timing[]> {
     const turns = this.contestants.map(({ inLoop }) => inLoop)
     const samples = await this.samples(turns, effort, afterRound)
@@ -201,14 +222,15 @@ export class Stage {
   }
 
   /**
-   * Of all contestants, each execution behind a gate of its own, and in loops where a turn has more than one. To start work on eight streams
-   * and to tell the time takes a device some tens of microseconds: what a turn of nothing takes is measured as well, and taken off.
+   * Times all contestants: single executions behind a gate, and loops if a loop has more than one execution. Starting
+   * work on eight streams and recording the time takes a device some tens of microseconds. This cost is measured with
+   * empty executions and subtracted.
    */
   async bothTimes(
     effort: Effort,
   ): Promise<Pick<CellResult, 'timings' | 'inLoop' | 'speedup' | 'duel' | 'turn' | 'telling' | 'failed'>> {
     const { contestants, repeats } = this
-    // What takes a turn of its own is short next to a loop, and varies more: it has more turns.
+    // A single execution is short compared with a loop and varies more, so it runs three times per round.
     const turns = Array.from({ length: repeats > 1 ? 3 : 1 }, () => [
       [nothing],
       ...contestants.map(({ once }) => once),
@@ -219,7 +241,7 @@ export class Stage {
     const telling = medianOf(onceOf(0))
     const looped = samples.slice(samples.length - loops.length)
     const timings = contestants.map((one, n) => timingOf(one, onceOf(n + 1), telling))
-    // A round has several turns of each.
+    // The mean of the executions of a contestant in each round.
     const roundsOf = (n: number): number[] => {
       const each = turns.map((all, turn) => samples[turn * all.length + n])
       return each[0].map(
@@ -240,8 +262,8 @@ export class Stage {
   }
 
   /**
-   * The fastest baseline and the fastest fused one once more: they alone take turns, so that there are more rounds. Which two they are
-   * is told by the rounds so far.
+   * Times the fastest baseline and the fastest fused contestant again on their own, with more rounds. The rounds so far
+   * decide which two these are.
    */
   async #duel(
     rounds: readonly (readonly number[])[],
@@ -261,17 +283,17 @@ export class Stage {
     }
   }
 
-  /** Microseconds of the turns of each, round by round. */
+  /** Returns the times of each contestant in microseconds, one per round. */
   async samples(
     turns: readonly (readonly Turn[])[],
     effort: Effort,
     afterRound: (round: number) => Promise<void> = () => Promise.resolve(),
   ): Promise<number[][]> {
     const { seconds, leastRounds, mostRounds } = stageOptions.isMeasuring ? effort : justOnce
-    stageOptions.onProgress(`${turns.length} in turns`)
+    stageOptions.onProgress(`timing ${turns.length} contestants, interleaved`)
     const samples = turns.map((): number[] => [])
     const random = randomOrder(Math.imul(++drawn, 0x9e3779b1))
-    // How many executions there were: the next one's inputs are those that were used least recently.
+    // The number of executions so far. It selects the input set that was used least recently.
     let executions = 0
     const next = (ways: readonly Turn[]): Turn => {
       const turn = ways[executions % ways.length]
@@ -305,13 +327,13 @@ const timingOf = (
   repeats = 1,
 ): Timing => ({ name, role, form, ...quantityOf(samples.map((time) => (time - telling) / repeats)) })
 
-/** A result that is not what it should be. */
+/** An incorrect result. */
 export class Wrong extends Error {}
 
-/** Relative to the size of what is compared: rounding of 16-bit numbers alone gives 2e-3. */
+/** The largest accepted relative error (L2 norm). Rounding to 16 bits alone causes 2e-3. */
 const mostDeviation = 1e-2
 
-/** Expected and found elements, compared together: NaN never passes. */
+/** Compares all elements by one relative error. NaN never passes. */
 export function expectSimilar(what: string, found: ArrayLike<number>, expected: ArrayLike<number>): void {
   let [error, norm] = [0, 0]
   for (let i = 0; i < expected.length; i++) {
@@ -320,5 +342,5 @@ export function expectSimilar(what: string, found: ArrayLike<number>, expected: 
   }
   const relative = Math.sqrt(error / norm)
   if (!(relative <= mostDeviation))
-    throw new Wrong(`${what}: ${relative.toExponential(2)} of the expected size away from float64`)
+    throw new Wrong(`${what}: ${relative.toExponential(2)} relative error against the float64 reference`)
 }

@@ -1,6 +1,7 @@
 /**
- * The file of results: written before and after every cell, read at the start, so that a run goes on where the last one ended. A
- * cell that was begun twice and never ended is left out from then on: it takes the device with it.
+ * The result file. It is written before and after every cell and read at the start, so that a run continues where the
+ * last one ended. A cell that was started twice without a result is skipped from then on, because it makes the device
+ * unusable.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -9,7 +10,7 @@ import type { CellResult } from './cells.ts'
 export interface Results<Result = CellResult> {
   readonly machine: Readonly<Record<string, string | number>>
   readonly date: string
-  /** How often a cell was begun that has no result. */
+  /** The number of attempts per cell without a result. */
   readonly begun: Readonly<Record<string, number>>
   readonly cells: readonly Result[]
 }
@@ -20,12 +21,14 @@ export class Store<Result extends { readonly key: string } = CellResult> {
   readonly #path: string
   #results: Results<Result>
 
-  /** What is in the file is kept where it was measured on a device of the same name. */
+  /** Opens the file. Throws if its results are from a device of another name. */
   constructor(path: string, machine: Results['machine'], date: string) {
     this.#path = path
     const found = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Results<Result>) : undefined
     if (found && found.machine.device !== machine.device)
-      throw new Error(`${path} holds results of ${found.machine.device}, and here is ${machine.device}`)
+      throw new Error(
+        `${path} contains results of ${found.machine.device}, but this machine has ${machine.device}: use another file`,
+      )
     this.#results = found ?? { machine, date, begun: {}, cells: [] }
   }
 
@@ -37,7 +40,7 @@ export class Store<Result extends { readonly key: string } = CellResult> {
     return this.#results.cells.some((cell) => cell.key === key)
   }
 
-  /** Whether it was tried often enough without a result. */
+  /** True if the cell was attempted twice without a result. */
   isGivenUp(key: string): boolean {
     return (this.#results.begun[key] ?? 0) >= mostBegun
   }
@@ -48,7 +51,7 @@ export class Store<Result extends { readonly key: string } = CellResult> {
     this.#write()
   }
 
-  /** In place of what was found before. */
+  /** Stores a result and replaces an earlier result of the same cell. */
   add(cell: Result): void {
     const others = this.#results.cells.filter(({ key }) => key !== cell.key)
     const { [cell.key]: _, ...begun } = this.#results.begun
@@ -58,16 +61,16 @@ export class Store<Result extends { readonly key: string } = CellResult> {
 
   #write(): void {
     mkdirSync(dirname(this.#path), { recursive: true })
-    // A run that is ended while it writes leaves the file as it was.
+    // If the run is killed during the write, the old file remains.
     writeFileSync(`${this.#path}.part`, textOf(this.#results))
     renameSync(`${this.#path}.part`, this.#path)
   }
 }
 
-/** One line a cell. */
+/** Formats the results as JSON with one line per cell. */
 export const textOf = ({ cells, ...about }: Results<unknown>): string =>
   `${JSON.stringify(about).slice(0, -1)},"cells":[\n${cells.map((cell) => JSON.stringify(cell, shortNumber)).join(',\n')}\n]}\n`
 
-/** Nothing here is known to more than six digits, but extents are whole. */
+/** Rounds fractions to six digits, since no figure is more precise. Integers such as extents stay exact. */
 const shortNumber = (_: string, value: unknown): unknown =>
   typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(6)) : value

@@ -1,7 +1,7 @@
 /**
- * The part of vitest that tests of targets use, for a machine that has a GPU and nothing else: bundling puts this file in its
- * place. Cases are collected when their file is imported and run one after the other; a kernel that the emitter refuses makes its
- * case `refused`, which is neither passed nor failed.
+ * The subset of vitest that the target tests use, for a machine that has a GPU and no packages. The bundler replaces
+ * vitest by this file. Cases are collected when their file is imported and run one after the other. If the emitter
+ * refuses a kernel, its case is `refused`, which counts neither as passed nor as failed.
  */
 import { deepStrictEqual } from 'node:assert'
 import { format } from 'node:util'
@@ -16,14 +16,14 @@ export interface Case {
 export const cases: Case[] = []
 const path: string[] = []
 
-/** Everything that is collected meanwhile stands under a name. */
+/** Collects cases under a common name. */
 function within(name: string, collect: () => unknown): void {
   path.push(name)
   collect()
   path.pop()
 }
 
-/** The file whose cases are collected from now on. */
+/** Sets the file name of the cases that are collected next. */
 export function file(name: string): void {
   path.splice(0, path.length, name)
 }
@@ -32,7 +32,10 @@ type Rows = readonly unknown[]
 type Body = (...row: never[]) => unknown
 const rowOf = (entry: unknown): Rows => (Array.isArray(entry) ? (entry as Rows) : [entry])
 
-/** `%s` and its like stand for what a row has in turn, `$name` for what its first entry has of that name. */
+/**
+ * Formats a title: `%s` and similar placeholders take the values of a row in order, and `$name` takes that property of
+ * the first value.
+ */
 const title = (pattern: string, row: Rows): string => {
   const [first] = row
   const isRecord = typeof first === 'object' && first !== null
@@ -70,7 +73,7 @@ export const describe = Object.assign(within, {
 function add(last: string, ...given: Given): void {
   const run = bodyOf(given) as () => unknown
   const name = [...path, last].join(' > ')
-  if (cases.some((one) => one.name === name)) throw new Error(`two cases are named ${name}`)
+  if (cases.some((one) => one.name === name)) throw new Error(`two cases have the same name: ${name}`)
   cases.push({ name, run })
 }
 const all = { each: eachOf(add), for: rowsWith(add, (entry) => [entry]) }
@@ -86,7 +89,7 @@ interface Matchers {
 }
 
 let lenient = false
-/** Nothing is expected from now on. */
+/** Disables all later expectations. */
 export const expectNothing = (): void => void (lenient = true)
 
 export function expect(actual: unknown, about = ''): Matchers {

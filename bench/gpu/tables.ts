@@ -1,4 +1,7 @@
-/** Results as tables: the best of each role at every cell, their ratio, and what is left to the limit. */
+/**
+ * Formats results as tables: the best contestant of each role at every cell, their ratio, and the distance to the lower
+ * bound.
+ */
 import { columns, digits } from '../../src/report/format.ts'
 import { quantityOf } from '../../src/runs/quantity.ts'
 import type { Quantity } from '../../src/runs/results.ts'
@@ -16,24 +19,26 @@ export interface Table {
   readonly title: string
   readonly head: readonly string[]
   readonly rows: readonly (readonly string[])[]
-  /** Lines below it. */
+  /** Lines below the table. */
   readonly notes: readonly string[]
 }
 
 function ranksOf({ ranks, multiprocessors = 0 }: CellResult): string {
   const isShared = ranks * multiprocessors <= device.multiprocessors
-  return isShared ? `${ranks} virtual ranks on one H200: no link between them` : `${ranks} ranks, a GPU each`
+  return isShared
+    ? `${ranks} virtual ranks on one H200, without links between them`
+    : `${ranks} ranks, one GPU each`
 }
 
-/** The fastest of a role. */
+/** The contestant of a role with the lowest median, or undefined if there is none. */
 export function bestOf({ timings }: Pick<CellResult, 'timings'>, role: Role): Timing | undefined {
   const own = timings.filter((timing) => timing.role === role)
   return own.length === 0 ? undefined : own.reduce((a, b) => (b.median < a.median ? b : a))
 }
 
 /**
- * How many times as fast the fastest fused one is as the fastest baseline: the ratio in each round, in which both had their turns. What
- * makes a round slow, makes both. `rounds` are those of each timing.
+ * The speed-up of the fastest fused contestant over the fastest baseline, computed per round. Both ran in each round,
+ * so a disturbance that slows a round slows both. `rounds` contains the times of each contestant per round.
  */
 export function speedupOf(
   timings: readonly Timing[],
@@ -46,8 +51,8 @@ export function speedupOf(
 }
 
 /**
- * The fastest baseline and the fastest fused one, by number: by the faster quarter of their rounds, where what differs by less than a
- * round's spread, such as a graph's start, still shows.
+ * The indices of the fastest baseline and the fastest fused contestant, by the 25th percentile of their rounds. Small
+ * differences, such as the start of a graph, show in that percentile even if they are below the spread of the rounds.
  */
 export function fastestTwo(
   all: readonly Pick<Timing, 'role'>[],
@@ -65,15 +70,18 @@ export function fastestTwo(
 export interface Comparison {
   readonly baseline: Timing
   readonly fused: Timing
-  /** GEMM alone, or the bytes over the bandwidth: microseconds that no variant undercuts. */
+  /** The lower bound on the time in microseconds: GEMM alone, or bytes divided by bandwidth. */
   readonly floor: number
-  /** How many times as fast as the baseline: round by round, where that is known. */
+  /** The speed-up over the baseline: the median over rounds if it was measured, otherwise the ratio of the medians. */
   readonly ratio: number
-  /** Of what the baseline takes more than the floor; all of it where that is nothing. */
+  /**
+   * The share of the baseline's time beyond the lower bound that the fused variant saves; 1 if the baseline is at the
+   * bound.
+   */
   readonly recovered: number
 }
 
-/** The best fused variant against the best baseline. */
+/** Compares the best fused variant with the best baseline. */
 export function compare(cell: CellResult): Comparison | undefined {
   const [baseline, fused] = cell.duel ?? [bestOf(cell, 'baseline'), bestOf(cell, 'fused')]
   const alone = bestOf(cell, 'alone')
@@ -95,13 +103,13 @@ const spread = ({ interval: [low, high] }: Quantity, text: (value: number) => st
 const ratioText = (ratio: number): string => ratio.toFixed(3)
 const us = (timing: Timing | undefined): string => (timing ? digits(timing.median) : '–')
 
-/** All times of the cells of a section: one column a contestant. */
+/** All times of a section's cells, with one column per contestant. */
 export function timesTable(title: string, cells: readonly CellResult[]): Table {
   const names = [...new Set(cells.flatMap(({ timings }) => timings.map(named)))]
   const isTold = cells.some(({ telling }) => telling !== undefined)
   return {
-    title: `${title}, microseconds, medians`,
-    head: ['', ...names, 'limit', ...(isTold ? ['taken off'] : [])],
+    title: `${title}: median times in microseconds`,
+    head: ['', ...names, 'limit', ...(isTold ? ['gate cost, subtracted'] : [])],
     rows: cells.map((cell) => [
       cell.key,
       ...names.map((name) => us(cell.timings.find((timing) => named(timing) === name))),
@@ -114,7 +122,7 @@ export function timesTable(title: string, cells: readonly CellResult[]): Table {
   }
 }
 
-/** The best fused variant against the faster bulk-synchronous one, cell by cell. */
+/** Compares the best fused variant with the faster bulk-synchronous one, one row per cell. */
 export function fusedTable(title: string, floor: string, cells: readonly CellResult[]): Table {
   const isInRounds = cells.some(({ speedup }) => speedup !== undefined)
   const rows = cells.map((cell) => {
@@ -138,16 +146,18 @@ export function fusedTable(title: string, floor: string, cells: readonly CellRes
   return {
     title: `${title} (${ranksOf(cells[0])})`,
     head: [
-      ...['', 'bsp', 'us', '95 %', 'best fused', 'us', '95 %', 'bsp / fused'],
-      ...(isInRounds ? ['95 %'] : []),
+      ...['', 'bsp', 'us', '95 % interval', 'best fused', 'us', '95 % interval', 'bsp / fused'],
+      ...(isInRounds ? ['95 % interval'] : []),
       ...[floor, 'recovered'],
     ],
     rows,
-    notes: [],
+    notes: [
+      `recovered: of the time that bsp takes beyond ${floor.replace(/, us$/, '')}, the share that the best fused variant saves`,
+    ],
   }
 }
 
-/** The same in loops, of those that were measured so. */
+/** The same tables for loops, with the cells that were measured in loops. */
 function loopTables(title: string, floor: string, cells: readonly CellResult[]): Table[] {
   const looped = cells.flatMap((cell): CellResult[] => {
     const { inLoop, turn, key } = cell
@@ -167,15 +177,15 @@ function loopTables(title: string, floor: string, cells: readonly CellResult[]):
   if (looped.length === 0) return []
   return [
     fusedTable(`${title} in loops`, floor, looped),
-    timesTable(`${title} in loops, one execution`, looped),
+    timesTable(`${title} in loops, per execution`, looped),
   ]
 }
 
-/** Ours against the best peer. */
+/** Compares Arke with the best peer. */
 export function peerTable(title: string, cells: readonly CellResult[]): Table {
   return {
     title,
-    head: ['', 'ours', 'us', '95 %', 'best peer', 'us', '95 %', 'peer / ours', 'limit'],
+    head: ['', 'Arke', 'us', '95 % interval', 'best peer', 'us', '95 % interval', 'peer / Arke', 'limit, us'],
     rows: cells.map((cell) => {
       const [ours, peer] = [bestOf(cell, 'ours'), bestOf(cell, 'peer')]
       return [
@@ -194,7 +204,7 @@ export function peerTable(title: string, cells: readonly CellResult[]): Table {
   }
 }
 
-/** Times of the same work on more ranks, over the time on one. */
+/** The times of the same work on more ranks, and the speed-up over one rank. */
 export function scalingTable(title: string, cells: readonly CellResult[]): Table {
   const workOf = ({ key }: CellResult): string => key.replace(/ ranks=\d+$/, '')
   const one = (cell: CellResult, role: Role): number | undefined => {
@@ -206,8 +216,8 @@ export function scalingTable(title: string, cells: readonly CellResult[]): Table
     return [us(best), best && alone ? `${(alone / best.median).toFixed(2)}x` : '–']
   }
   return {
-    title: `${title} (16 multiprocessors a rank; virtual ranks on one H200: no link between them)`,
-    head: ['', 'bsp us', 'over 1 rank', 'best fused us', 'over 1 rank', 'limit'],
+    title: `${title} (16 multiprocessors per rank; virtual ranks on one H200, without links between them)`,
+    head: ['', 'bsp, us', 'speed-up over 1 rank', 'best fused, us', 'speed-up over 1 rank', 'limit, us'],
     rows: cells.map((cell) => [
       cell.key,
       ...scaled(cell, 'baseline'),
@@ -218,29 +228,35 @@ export function scalingTable(title: string, cells: readonly CellResult[]): Table
   }
 }
 
+const launchLegend =
+  "host: the host's time per call; with the device: including the kernel, in a long sequence of launches; a rank: divided by the number of ranks; made ready early: with programmatic dependent launch"
+
 export function tablesOf(section: SectionName, cells: readonly CellResult[]): Table[] {
   if (cells.length === 0) return []
   const own = measured.find(({ gpu }) => gpu.section === section)
   if (own) return operationTables(own, cells)
   switch (section) {
     case 'gemm':
-      return [peerTable('GEMM, bf16, one rank, the whole GPU', cells), timesTable('GEMM', cells)]
+      return [peerTable('GEMM, bf16, one rank on the whole GPU', cells), timesTable('GEMM', cells)]
     case 'attend':
       return [
-        peerTable('Flash decode, one rank, the whole GPU, 32 query and 8 kv heads of 128', cells),
+        peerTable(
+          'Flash decode, one rank on the whole GPU, 32 query heads and 8 KV heads of 128 elements',
+          cells,
+        ),
         timesTable('Flash decode, one rank', cells),
       ]
     case 'launch':
       return cells.map(({ timings, notes = [] }) => ({
-        title: 'What a launch costs',
-        head: ['', 'us', '95 %'],
+        title: 'Cost of a launch',
+        head: ['', 'us per launch', '95 % interval'],
         rows: timings.map((timing) => [named(timing), us(timing), spread(timing)]),
-        notes,
+        notes: [launchLegend, ...notes],
       }))
     case 'scaling':
       return [scalingTable('Strong scaling', cells), timesTable('Strong scaling', cells)]
     default:
-      throw new Error(`there is no section ${section}`)
+      throw new Error(`unknown section ${section}`)
   }
 }
 
@@ -248,7 +264,7 @@ function operationTables(
   { definition: { title }, gpu }: (typeof measured)[number],
   cells: readonly CellResult[],
 ): Table[] {
-  const floor = gpu.floor === 'alone' ? `${gpu.alone} alone` : 'bytes / bandwidth'
+  const floor = gpu.floor === 'alone' ? `${gpu.alone} alone, us` : 'bytes / bandwidth, us'
   return [
     fusedTable(gpu.heading, floor, cells),
     timesTable(title, cells),
@@ -257,10 +273,10 @@ function operationTables(
   ]
 }
 
-/** Where the step alone is the floor, what crosses links is a whole input. */
+/** If one step alone is the lower bound, a whole input crosses the links. */
 const linkTable = (cells: readonly CellResult[]): Table => ({
-  title: 'Bytes that would cross links',
-  head: ['', 'to each rank', `at ${device.link / 1e9} GB/s, us`],
+  title: 'Bytes that each rank would receive over links',
+  head: ['', 'received per rank', `time at ${device.link / 1e9} GB/s, us`],
   rows: cells.map(({ key, remoteBytes = 0 }) => [
     key,
     `${digits(remoteBytes / 1e6)} MB`,
@@ -269,11 +285,11 @@ const linkTable = (cells: readonly CellResult[]): Table => ({
   notes: [],
 })
 
-/** For a terminal. */
+/** Formats a table for a terminal. */
 export const asText = ({ title, head, rows, notes }: Table): string =>
   [`\n${title}`, ...columns([head, ...rows], [0]), ...notes.map((note) => `  ${note}`)].join('\n')
 
-/** One line for a cell that was just measured. */
+/** Summarises a cell that was just measured in one line. */
 export function summaryOf(cell: CellResult): string {
   const found = compare(cell)
   const failures = Object.keys(cell.failed)
@@ -282,12 +298,12 @@ export function summaryOf(cell: CellResult): string {
     const { baseline, fused, floor, ratio, recovered } = found
     const looped = cell.inLoop && compare({ ...cell, timings: cell.inLoop })
     const inLoop = looped
-      ? `; in a loop ${us(looped.baseline)}, ${us(looped.fused)}, ${looped.ratio.toFixed(3)}x, ${percent(looped.recovered)} down to ${digits(looped.floor)}`
+      ? `; in a loop bsp ${us(looped.baseline)} us, fused ${us(looped.fused)} us, ${looped.ratio.toFixed(3)}x, recovered ${percent(looped.recovered)}, lower bound ${digits(looped.floor)} us`
       : ''
-    return `bsp ${us(baseline)} us (${named(baseline)}), fused ${us(fused)} (${named(fused)}), ${ratio.toFixed(3)}x, recovered ${percent(recovered)} down to ${digits(floor)}${inLoop}${wrong}`
+    return `bsp ${us(baseline)} us (${named(baseline)}), fused ${us(fused)} us (${named(fused)}), ${ratio.toFixed(3)}x, recovered ${percent(recovered)}, lower bound ${digits(floor)} us${inLoop}${wrong}`
   }
   const [ours, peer] = [bestOf(cell, 'ours'), bestOf(cell, 'peer')]
   if (ours && peer)
-    return `ours ${us(ours)} us (${named(ours)}), peer ${us(peer)} (${named(peer)}), ${(peer.median / ours.median).toFixed(3)}x${wrong}`
+    return `Arke ${us(ours)} us (${named(ours)}), peer ${us(peer)} us (${named(peer)}), ${(peer.median / ours.median).toFixed(3)}x${wrong}`
   return `${cell.timings.map((timing) => `${named(timing)} ${us(timing)} us`).join(', ')}${wrong}`
 }

@@ -1,4 +1,4 @@
-/** The table of tiles that is shipped, measured on the GPU of this machine: see `usage`. */
+/** Measures the shipped table of tiles on the GPU of this machine; see `usage`. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { columns, digits } from '../../src/report/format.ts'
@@ -16,22 +16,22 @@ import { planPoints, tunedSections, tunePoint, type TunePointResult } from './tu
 
 const usage = `npx tsx bench/gpu/tune.ts [options]
 
-  --only SECTION,...   ${tunedSections.join(', ')}; all by default
-  --match TEXT         only points whose name has this in it, such as 'bf16 K M=8'; may be given several times
-  --variants NAME,...  bsp and pull, or bsp, fused-coarse and fused, by default
-  --shard K|M          where A is cut for All-Gather + GEMM; K by default
-  --tiles NUMBERS      only such tiles and the default, such as 16,256,64,4; may be given several times
-  --seconds S          for each point; 1.5 by default
-  --json FILE          results, written as they come and read at the start; tune-gpu.json by default
-  --again              tune again what the file has already
-  --list               print the points and end
-  --compile PART/PARTS only compile the kernels of every PARTS-th point, for a later run: start PARTS of them at once
-  --table FILE.json... write the table of the device from such results, and end; what it has of other shapes stays
-  --write FILE.ts      where --table writes; src/tune/h200.ts by default
+  --only SECTION,...   ${tunedSections.join(', ')}; default: all
+  --match TEXT         only points whose name contains this text, e.g. 'bf16 K M=8'; may be given several times
+  --variants NAME,...  the variants to tune; default: those that the operation names, e.g. bsp and pull
+  --shard K|M          the axis along which A is sharded for All-Gather + GEMM; default: K
+  --tiles NUMBERS      only try these tiles and the default, e.g. 16,256,64,4; may be given several times
+  --seconds S          measuring time per point in seconds; default: 1.5
+  --json FILE          result file, read at the start and written after each point; default: tune-gpu.json
+  --again              tune again the points that the file already contains
+  --list               print the names of the points and exit
+  --compile PART/PARTS only compile the kernels of every PARTS-th point, for a later run; start PARTS such processes
+  --table FILE.json... write the device's table from these result files and exit; entries for other shapes are kept
+  --write FILE.ts      the file that --table writes; default: src/tune/h200.ts
   --help
 
-Exit status: 0 all was tuned, 1 something failed, 2 nothing can be tuned here.
-To run it where there is only Node: esbuild bench/gpu/tune.ts --bundle --platform=node --format=esm --external:koffi`
+Exit status: 0 every point was tuned, 1 a point failed, 2 this machine cannot tune.
+For a machine that has only Node, bundle it: esbuild bench/gpu/tune.ts --bundle --platform=node --format=esm --external:koffi`
 
 const { values: options, positionals } = parsed(() =>
   parseArgs({
@@ -60,7 +60,7 @@ if (options.help) {
 }
 
 if (options.table) {
-  if (positionals.length === 0) fail('--table: name files of results')
+  if (positionals.length === 0) fail('--table: name at least one result file')
   const results = positionals.flatMap(
     (path) => (JSON.parse(readFileSync(path, 'utf8')) as Results<TunePointResult>).cells,
   )
@@ -68,27 +68,28 @@ if (options.table) {
     tuned ? [{ asked: tuned.asked, tiles: tuned.best.tiles }] : [],
   )
   const [name, ...others] = new Set(found.map(({ asked }) => asked.device))
-  if (name === undefined || others.length > 0) fail('--table: results of one device are wanted')
+  if (name === undefined || others.length > 0)
+    fail('--table: the files must contain results of exactly one device')
   const exported = name.split(' ').at(-1)!.toLowerCase()
   writeFileSync(options.write, tableSource(exported, name, withTiles(shippedTables, found)[name]))
-  console.log(`${found.length} points of ${name} are in ${options.write}`)
+  console.log(`${found.length} points of ${name} were written to ${options.write}`)
   process.exit(0)
 }
-if (positionals.length > 0) fail(`${positionals[0]}: only --table takes files`)
+if (positionals.length > 0) fail(`${positionals[0]}: files are accepted only with --table`)
 
 const sections = options.only.split(',')
 const unknown = sections.find((name) => !(tunedSections as readonly string[]).includes(name))
-if (unknown !== undefined) fail(`there is no section ${unknown}; there is ${tunedSections.join(', ')}`)
+if (unknown !== undefined) fail(`unknown section ${unknown}; the sections are ${tunedSections.join(', ')}`)
 const { shard } = options
-if (shard !== 'K' && shard !== 'M') fail(`--shard ${shard}: it is K or M`)
+if (shard !== 'K' && shard !== 'M') fail(`--shard ${shard}: expected K or M`)
 const seconds = Number(options.seconds)
-if (!(seconds > 0)) fail(`--seconds ${options.seconds}: it is a number above 0`)
+if (!(seconds > 0)) fail(`--seconds ${options.seconds}: expected a number above 0`)
 const points = planPoints(shard, options.variants?.split(',')).filter(
   ({ section, key }) =>
     sections.includes(section) &&
     (options.match.length === 0 || options.match.some((text) => `${key} `.includes(`${text} `))),
 )
-if (points.length === 0) fail(`no point has ${options.match.join(' or ')} in its name; --list names them`)
+if (points.length === 0) fail(`no point name contains ${options.match.join(' or ')}; --list prints the names`)
 if (options.list) {
   for (const { key } of points) console.log(key)
   process.exit(0)
@@ -103,7 +104,8 @@ function patternOf(dtype: HalfDType): Pattern {
 
 if (options.compile !== undefined) {
   const isOurs = partOf(options.compile)
-  if (!isOurs) fail(`--compile ${options.compile}: it is such as 0/8, the first of eight parts`)
+  if (!isOurs)
+    fail(`--compile ${options.compile}: expected PART/PARTS, e.g. 0/8 for the first of eight parts`)
   compileAhead()
   for (const [n, point] of points.entries())
     if (isOurs(n)) {
@@ -115,7 +117,7 @@ if (options.compile !== undefined) {
 
 surviveLostDevices()
 const cuda = findCuda()
-if (!cuda.available) fail(`nothing is tuned: ${cuda.reason}`)
+if (!cuda.available) fail(`this machine cannot tune: ${cuda.reason}`)
 const { name, sms } = Device.open(0)
 const machine = { device: name, multiprocessors: sms, driver: cuda.driverVersion, node: process.version }
 const store = new Store<TunePointResult>(options.json, machine, new Date().toISOString().slice(0, 10))
@@ -125,17 +127,18 @@ const log = (text: string): void =>
 
 function summaryOf({ tuned, failed }: TunePointResult): string {
   const dropped = Object.keys(failed).length
-  if (!tuned) return `the default failed: ${Object.values(failed)[0]}`
+  if (!tuned) return `the default tiles failed: ${Object.values(failed)[0]}`
   const { fallback, best, speedup, tried } = tuned
-  const gain = best.tiles === fallback.tiles ? 'the default stays' : `${digits(speedup.median)} times as fast`
-  return `${gain}: ${namedNumbers(best.tiles)} of ${tried}, ${dropped} dropped, ${time(best.time.median)}`
+  const gain =
+    best.tiles === fallback.tiles ? 'the default is fastest' : `${digits(speedup.median)} times as fast`
+  return `${gain}: ${namedNumbers(best.tiles)} (${tried} candidates, ${dropped} of them dropped), ${time(best.time.median)}`
 }
 
 let failures = 0
 for (const point of points) {
   if (store.has(point.key) && !options.again) continue
   if (store.isGivenUp(point.key) && !options.again) {
-    log(`${point.key}: left out, since it was begun before and never ended; --again tries it again`)
+    log(`${point.key}: skipped, because two earlier attempts did not finish; --again tries it again`)
     failures++
     continue
   }
@@ -167,6 +170,8 @@ const rows = points.flatMap(({ key }) => {
     ],
   ]
 })
-console.log(columns([['point', 'default', '', 'best', '', 'faster'], ...rows], [0, 1, 3]).join('\n'))
-log(failures === 0 ? 'all tuned' : `${failures} failed`)
+console.log(
+  columns([['point', 'default', 'time', 'best', 'time', 'speed-up'], ...rows], [0, 1, 3]).join('\n'),
+)
+log(failures === 0 ? 'every point was tuned' : `${failures} points failed`)
 process.exit(failures === 0 ? 0 : 1)

@@ -1,6 +1,6 @@
 /**
- * What is tuned for the table that is shipped, and how a point is: candidates that were found right in some places take turns on a
- * stage, and the faster half goes on.
+ * Tunes the points of the shipped table. Candidates whose sampled results are correct run interleaved on a stage, and
+ * the faster half continues to the next round of halving.
  */
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import type { TilingWorld } from '../../src/ops/operation.ts'
@@ -19,24 +19,24 @@ import type { Pattern } from './pattern.ts'
 import { productCheck } from './products.ts'
 import { nothing, Stage, stageOptions } from './stage.ts'
 
-/** Products of one rank are no operation. */
+/** True for products of one rank, which are not an operation. */
 const isProduct = ({ section }: Pick<Cell, 'section'>): boolean => section === 'gemm'
 
 export const tunedSections: readonly string[] = [...measured.map(({ gpu }) => gpu.section), 'gemm', 'attend']
 
-/** A cell in one variant. */
+/** A cell and one variant. */
 export interface TunePoint extends Cell {
   readonly variant: string
 }
 
 export interface TunePointResult extends TunePoint {
-  /** Undefined where the default itself failed. */
+  /** Undefined if the default tiles failed. */
   readonly tuned: Tuned | undefined
-  /** Candidates that were not timed, and why. */
+  /** The reasons why candidates were not timed, by candidate. */
   readonly failed: Readonly<Record<string, string>>
 }
 
-/** Those that goals are about, unless others are asked for. */
+/** The variants that the goals refer to, unless others are requested. */
 function variantsOf(cell: Cell, asked: readonly string[] | undefined): readonly string[] {
   if (isProduct(cell)) return ['gemm'].filter((name) => asked?.includes(name) ?? true)
   const { definition, gpu } = operationOf(cell)!
@@ -51,7 +51,7 @@ export function planPoints(shard: 'K' | 'M', variants?: readonly string[]): Tune
     )
 }
 
-/** Tiles as something to time: one execution for each set of inputs. */
+/** A candidate to time, with one execution per set of inputs. */
 interface Tried {
   readonly whole: readonly (() => void)[]
   readonly timed: readonly Timed[]
@@ -60,17 +60,20 @@ interface Tried {
 
 interface Way {
   tiling(world: TilingWorld): Tiling
-  /** Bytes of a rank, for all candidates. */
+  /** The heap size per rank in bytes, for all candidates. */
   heap(candidates: readonly Numbers[]): number
-  /** Inputs first, then what makes a candidate. */
+  /** Allocates the inputs and returns the function that creates a candidate. */
   prepare(stage: Stage, pattern: Pattern): (tiles: Numbers) => Tried
 }
 
-/** Of results that are read as a whole: there are many candidates. */
+/** The most elements of a result that is read completely. The number is small because there are many candidates. */
 const mostRead = 2 ** 17
 const megabytes64 = 64 * 2 ** 20
 
-/** Bytes of results of which one set of inputs is enough: nothing of the inputs is found in a cache then, and results take memory. */
+/**
+ * If a result is larger than this number of bytes, one set of inputs is used: its inputs are evicted from the cache
+ * anyway, and more results would take too much memory.
+ */
 const largeResult = 7.4e6
 
 function operationWay(point: TunePoint): Way {
@@ -143,12 +146,12 @@ export async function tunePoint(
   point: TunePoint,
   pattern: Pattern,
   seconds: number,
-  /** Those worth trying, as their numbers in order; none: all. */
+  /** The tiles to try, as their numbers in order; if empty, all. */
   wanted: readonly string[] = [],
 ): Promise<TunePointResult> {
   const { ranks } = point
   const way = isProduct(point) ? gemmWay(point) : operationWay(point)
-  // How many candidates there will be must be known before there is a world.
+  // The heap size depends on the number of candidates, which must be known before a world is open.
   const expected = { ranks, machine: expectedMachine(point) }
   const isWanted = (tiles: Numbers, n: number): boolean =>
     n === 0 || wanted.length === 0 || wanted.includes(Object.values(tiles).join(','))
@@ -159,7 +162,8 @@ export async function tunePoint(
     const make = way.prepare(stage, pattern)
     const contenders: { readonly tiles: Numbers; readonly executions: readonly Timed[] }[] = []
     const all = candidates().filter(isWanted)
-    if (wanted.length > 0 && all.length === 1) stage.failed['--tiles'] = 'none of them is a candidate here'
+    if (wanted.length > 0 && all.length === 1)
+      stage.failed['--tiles'] = 'none of the given tiles is a candidate at this point'
     for (const tiles of all)
       await stage.try(namedNumbers(tiles), async () => {
         const { whole, timed, check } = make(tiles)
@@ -174,7 +178,7 @@ export async function tunePoint(
       const turns = [[nothing], ...ways, ...ways.map((one) => stage.inLoop(one))]
       const [[...empty], ...samples] = await stage.samples(turns, effort)
       const telling = medianOf(empty)
-      // Half of what one takes behind a gate, half of what it takes in a loop, in nanoseconds.
+      // The mean of the time behind a gate and the time per execution in a loop, in nanoseconds.
       return ways.map((_, n) =>
         samples[n].map((once, round) => {
           const inLoop = samples[n + ways.length][round]

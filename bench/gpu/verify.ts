@@ -1,4 +1,6 @@
-/** Right results on a GPU: bundles the tests of targets (cases.ts) with a small runner in vitest's place, and runs them. */
+/**
+ * Checks results on a GPU: bundles the target tests (cases.ts) with a small replacement of vitest, and runs the bundle.
+ */
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
@@ -7,7 +9,7 @@ const here = (path: string): string => fileURLToPath(new URL(path, import.meta.u
 const [first, second, ...rest] = process.argv.slice(2)
 const only = first === '--bundle'
 if (only && second === undefined) {
-  console.error('--bundle needs a file to write; --help says more')
+  console.error('--bundle needs the name of the file to write; see --help')
   process.exit(2)
 }
 const outfile = only ? second : here('../../node_modules/.cache/arke/cases.mjs')
@@ -25,7 +27,7 @@ await build({
 })
 if (!only) {
   const given = [first, second, ...rest].filter((word) => word !== undefined)
-  // A lost device is found again by a new process.
+  // A lost device is usable again in a new process.
   for (let tries = 0; tries < 20; tries++) {
     const { status } = spawnSync(process.execPath, ['--enable-source-maps', outfile, ...given], {
       stdio: 'inherit',

@@ -1,6 +1,7 @@
 /**
- * The starts and ends of a rank's events in order. Where a rank's time changes from one part to the next is nearly
- * always one of them, so the page can be told how many to go on instead of when: that is half of the data.
+ * The sorted starts and ends of a rank's events. A change from one part of a rank's time to the next nearly always
+ * coincides with such a boundary. The page data therefore stores the number of boundaries to skip instead of the time,
+ * which halves the data.
  */
 
 interface Lane {
@@ -8,12 +9,14 @@ interface Lane {
   readonly end: Float64Array
 }
 
-/** Lanes beyond the longest few would cost more time than they save bytes. */
+/** The number of longest lanes in use. More lanes would cost more time than they save bytes. */
 const LANES = 4
 
 export class Boundaries {
   private readonly lanes: readonly Lane[]
-  /** Of each lane the boundary that comes next, as twice the event, and one more for its end; and its time. */
+  /**
+   * The next boundary of each lane and its time. The boundary is twice the event's index, plus 1 for the event's end.
+   */
   private readonly at: Uint32Array
   private readonly time: Float64Array
 
@@ -23,7 +26,7 @@ export class Boundaries {
     this.time = Float64Array.from(this.lanes, ({ start }) => (start.length > 0 ? start[0] : Infinity))
   }
 
-  /** The first after `time`, which never goes back; infinite after the last. */
+  /** The first boundary after `time`, or infinity after the last one. `time` must not decrease between calls. */
   after(time: number): number {
     let next = Infinity
     for (let lane = 0; lane < this.time.length; lane++) {

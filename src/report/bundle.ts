@@ -1,6 +1,6 @@
 /**
- * The script and the style of a page, as they stand in it. A built Arke has them in a file; from source they are bundled on the
- * first use and kept.
+ * The script and the style that are embedded in a page. A built Arke reads them from a file. Running from source, they
+ * are bundled on first use and cached.
  */
 import type * as Crypto from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -11,12 +11,12 @@ import { isBuilt, ownFile } from '../files.ts'
 
 export interface PageFiles {
   readonly script: string
-  /** Of the script, by which the page's policy lets it run. */
+  /** The hash of the script, which the page's content security policy allows. */
   readonly sha256: string
   readonly style: string
 }
 
-/** The audit's page, and that of measured runs. */
+/** The page of the audit, and the page of measured runs. */
 export type PageName = 'page' | 'runs'
 
 const kept = new Map<PageName, PageFiles>()
@@ -31,7 +31,7 @@ const built = (name: PageName): PageFiles =>
   JSON.parse(readFileSync(fileURLToPath(ownFile(`report/${name}.json`)), 'utf8')) as PageFiles
 
 function bundle(name: PageName): PageFiles {
-  // Needed from source only, and slow to load.
+  // These modules are needed only when running from source, and they load slowly.
   const require = createRequire(import.meta.url)
   const { buildSync } = require('esbuild') as typeof Esbuild
   const { createHash } = require('node:crypto') as typeof Crypto
@@ -48,7 +48,7 @@ function bundle(name: PageName): PageFiles {
   })
   const output = (ending: string): string =>
     outputFiles.find(({ path }) => path.endsWith(ending))?.text.trim() ?? ''
-  // A script's text ends at its first end tag, wherever that stands.
+  // In HTML a script ends at its first end tag, even inside a string, so the tag is escaped.
   const script = output('.js').replace(/<\/(script)/gi, '<\\/$1')
   return { script, sha256: createHash('sha256').update(script).digest('base64'), style: output('.css') }
 }

@@ -1,7 +1,7 @@
 /**
- * What a stretch of time was spent on, as the report shows it, and its colours: one meaning a colour in bars, tracks
- * and tables. The colours were chosen for the greatest distance between any two (and to the paper) for normal sight
- * and for the three kinds of colour blindness; waiting is hatched besides, so that it stays apart in grey print.
+ * The categories of time in the report, and their colours. A colour has the same meaning in bars, tracks and tables.
+ * The colours were chosen for the greatest distance between any two (and to the background), for normal vision and for
+ * the three kinds of colour blindness. Waiting is also hatched, so that it can be distinguished in grey print.
  */
 import { Kind } from '../timeline/timeline.ts'
 import { partNames, type Part } from '../taxes/ledger.ts'
@@ -14,7 +14,7 @@ export interface Category {
   readonly dark: string
 }
 
-/** A category's code is its place here. */
+/** The code of a category is its index in this list. */
 export const categories = [
   {
     name: 'compute',
@@ -40,28 +40,30 @@ export const categories = [
   {
     name: 'transfer',
     label: 'Exposed transfer',
-    meaning: 'a collective moves data, and nothing is computed meanwhile',
+    meaning: 'a collective moves data while nothing is computed',
     light: '#71d9f7',
     dark: '#47d6fd',
   },
   {
     name: 'unsplit',
     label: 'Communication, unsplit',
-    meaning: 'exposed communication whose waiting is unknowable, as traces of other ranks are missing',
+    meaning:
+      'exposed communication that cannot be split into wait and transfer, because traces of other ranks are missing',
     light: '#ca72dd',
     dark: '#9e6192',
   },
   {
     name: 'copy',
     label: 'Exposed copy',
-    meaning: 'a copy runs, and nothing else',
+    meaning: 'only a copy runs',
     light: '#8db17c',
     dark: '#d2f0ba',
   },
   {
     name: 'other',
     label: 'Other idle',
-    meaning: 'idle: the host waits, is elsewhere, or an event of another stream is awaited',
+    meaning:
+      'idle: the host waits or does something else, or the stream waits for an event of another stream',
     light: '#787b80',
     dark: '#44484e',
   },
@@ -106,10 +108,10 @@ function categoryOfPart(part: Part): number {
   }
 }
 
-/** By the part's place in `partNames`. */
+/** The category code of each part, indexed like `partNames`. */
 export const categoryOfPartCode: readonly number[] = partNames.map(categoryOfPart)
 
-/** Of an event on a stream; communication is `unsplit` until its wait is known. */
+/** The category of an event on a stream. Communication is `unsplit` until its wait is known. */
 export function categoryOfKind(kind: number): number {
   switch (kind) {
     case Kind.memcpy:

@@ -1,6 +1,6 @@
 /**
- * Two audits side by side, before and after: means over ranks, of a step where both have steps, so that recordings of
- * different length compare; else of the whole window.
+ * Compares two audits, before and after. Figures are means over ranks: per step if both audits have steps, so that
+ * recordings of different length can be compared, otherwise over the whole window.
  */
 import type { AuditDocument, RankDocument } from './document.ts'
 import { bytes, columns, duration } from './format.ts'
@@ -8,11 +8,11 @@ import { bytes, columns, duration } from './format.ts'
 export interface Comparison {
   readonly basis: 'step' | 'window'
   readonly figures: readonly ComparedFigure[]
-  /** Mean wall of each rank that both have. */
+  /** The mean wall time of each rank that is in both audits. */
   readonly ranks: readonly { readonly rank: number; readonly beforeUs: number; readonly afterUs: number }[]
 }
 
-/** Null where one of the audits does not know it. */
+/** A figure of both audits. A value is null if the audit does not know it. */
 export interface ComparedFigure {
   readonly name: string
   readonly unit: 'us' | 'bytes' | 'count'
@@ -61,7 +61,7 @@ export function compare(before: AuditDocument, after: AuditDocument): Comparison
 const ledgers = (document: AuditDocument, basis: Comparison['basis']): readonly RankDocument[] =>
   basis === 'step' ? document.steps.flatMap(({ ranks }) => ranks) : document.ranks
 
-/** Over those that know it. */
+/** The mean over the ranks whose value is known, or null if none is. */
 function meanOf(ledgers: readonly RankDocument[], of: Of): number | null {
   const known = ledgers.flatMap((one) => of(one) ?? [])
   return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length
@@ -74,7 +74,7 @@ export function comparisonTable({ basis, figures, ranks }: Comparison): string[]
   }
   const lines = columns([
     [
-      `mean over ranks, ${basis === 'step' ? 'a step' : 'the whole window'}`,
+      `mean over ranks, ${basis === 'step' ? 'per step' : 'the whole window'}`,
       'before',
       'after',
       'after/before',
@@ -91,7 +91,7 @@ export function comparisonTable({ basis, figures, ranks }: Comparison): string[]
       one.afterUs / one.beforeUs > most.afterUs / most.beforeUs ? one : most,
     )
     lines.push(
-      `  Of ${ranks.length} ranks in both, rank ${worst.rank} gained least: ${duration(worst.beforeUs)} to ${duration(worst.afterUs)}.`,
+      `  Of the ${ranks.length} ranks in both audits, rank ${worst.rank} gained least: ${duration(worst.beforeUs)} to ${duration(worst.afterUs)}.`,
     )
   }
   return lines

@@ -1,11 +1,11 @@
-/** The culprit: the rank that caused the most exposed waiting. Wherever ranks are listed, it comes first and has a badge. */
+/** The culprit is the rank that caused the most exposed waiting. All lists of ranks show it first, with a badge. */
 import type { AuditDocument } from './document.ts'
 
-/** Its number, or null where no rank cost another one time, or where that is unknown. */
+/** The number of the culprit, or null if no rank cost another rank time or if that is unknown. */
 export const culpritOf = ({ stragglers }: Pick<AuditDocument, 'stragglers'>): number | null =>
   stragglers.find(({ exposedWaitUs }) => exposedWaitUs > 0)?.rank ?? null
 
-/** The others keep their order. */
+/** Sorts the culprit to the front. The other ranks keep their order. */
 export const culpritFirst = <Thing extends { readonly rank: number }>(
   things: readonly Thing[],
   culprit: number | null,

@@ -1,14 +1,14 @@
 /**
- * The audit as one JSON document: what `arke audit --json` prints, what the terminal and the HTML page show, and what
- * `--compare` reads back. Times are microseconds (with the nanoseconds as fractions), `null` is "unknowable from these
- * traces". `startUs` is on the common clock, from the beginning of the first window of all ranks.
+ * The audit as one JSON document. `arke audit --json` prints it, the terminal and the HTML page show it, and
+ * `--compare` reads it. Times are in microseconds, with nanoseconds as fractions. `null` means that the traces do not
+ * contain the value. `startUs` is on the common clock, relative to the start of the earliest window of all ranks.
  */
 
 export interface AuditDocument {
-  /** The version of Arke that wrote it. */
+  /** The version of Arke that wrote the document. */
   readonly arke: string
   readonly sources: readonly SourceDocument[]
-  /** The steps that were asked for, or null for all. */
+  /** The requested steps, or null for all steps. */
   readonly chosenSteps: readonly [first: number, last: number] | null
   readonly ranks: readonly RankDocument[]
   readonly steps: readonly StepDocument[]
@@ -17,19 +17,23 @@ export interface AuditDocument {
   readonly clocks: readonly ClockDocument[]
   readonly stragglers: readonly StragglerDocument[]
   /**
-   * Collectives of several ranks whose `lastRank` is null: the traces do not list the process groups, and the calls may be
-   * of different groups. Nobody is blamed there. `commUs` is the time in them, summed over ranks.
+   * Collectives of several ranks whose `lastRank` is null, because the traces do not list the process groups and the
+   * calls may belong to different groups. These collectives blame no rank. `commUs` is the time in them, summed over
+   * ranks.
    */
   readonly doubtful?: { readonly collectives: number; readonly commUs: number }
   readonly candidates: readonly CandidateDocument[]
-  /** The share of GPU time that is lost, and who causes how much of the waiting. Documents of earlier versions have none. */
+  /**
+   * A sentence with the share of GPU time that is lost, and the rank that causes most of the waiting. Missing in
+   * documents of earlier versions.
+   */
   readonly headline?: string
-  /** The biggest tax, the culprit, the first thing to fix. */
+  /** Three sentences: the biggest tax, the culprit, and what to fix first. */
   readonly summary: readonly string[]
   readonly warnings: readonly WarningDocument[]
 }
 
-/** A list that may make its elements as they are asked for, since there may be hundreds of thousands. In JSON, an array. */
+/** A list that may create its elements on demand, since there may be hundreds of thousands. In JSON it is an array. */
 export interface DocumentList<T> extends Iterable<T> {
   readonly length: number
 }
@@ -41,7 +45,7 @@ export interface SourceDocument {
   readonly ranks: readonly number[]
 }
 
-/** One rank over the whole window, or over one step. */
+/** The figures of one rank over the whole window or over one step. */
 export interface RankDocument {
   readonly rank: number
   readonly startUs: number
@@ -51,7 +55,7 @@ export interface RankDocument {
   readonly computeUs: number
   readonly commUs: number
   readonly copyUs: number
-  /** How much of the communication runs under compute; null without communication. */
+  /** The share of communication that overlaps with compute, in percent; null without communication. */
   readonly overlapPct: number | null
   readonly idle: {
     readonly dispatchUs: number
@@ -62,16 +66,18 @@ export interface RankDocument {
     readonly unattributedUs: number
   }
   readonly taxes: {
-    /** dispatch + gap */
+    /** The sum of dispatch and gap. */
     readonly launchUs: number
-    /** Exposed, so that the parts add up; `hiddenWaitUs` is what lies under compute. */
+    /** The exposed wait, so that the parts add up to wall. `hiddenWaitUs` is the wait that overlaps with compute. */
     readonly waitUs: number | null
     readonly exposedTransferUs: number | null
     readonly hiddenWaitUs: number | null
-    /** Inside busy time: "of which". Null where the trace has no shapes. */
+    /**
+     * The locality tax is part of busy time and is not added to the other parts. Null if the trace contains no shapes.
+     */
     readonly localityBytes: number | null
     readonly localityUs: readonly [low: number, high: number] | null
-    /** wall − compute − launch − wait − exposed transfer; its parts are below. */
+    /** wall − compute − launch − wait − exposed transfer. The field `other` contains its parts. */
     readonly otherUs: number
   }
   readonly other: {
@@ -83,7 +89,7 @@ export interface RankDocument {
     /** Exposed communication that cannot be split into wait and transfer. */
     readonly unsplitCommUs: number
   }
-  /** wait + exposed transfer + what cannot be split. */
+  /** wait + exposed transfer + communication that cannot be split. */
   readonly exposedCommUs: number
   readonly launches: number
 }
@@ -94,16 +100,16 @@ export interface StepDocument {
   readonly ranks: readonly RankDocument[]
 }
 
-/** A process group: a name and its ranks, since groups of different ranks may have one name. */
+/** A process group, identified by its name and its ranks, since groups of different ranks may have the same name. */
 export interface GroupDocument {
   readonly group: string
   readonly description: string | null
-  /** Those that have a trace. */
+  /** The ranks of the group that have a trace. */
   readonly ranks: readonly number[]
   readonly collectives: number
   /**
-   * Sums over its ranks. Waits and transfers are the group's own that are exposed, as in the ledger of a rank; an instant
-   * at which two groups both wait, or both transfer, counts for each of them.
+   * Sums over the group's ranks. Waits and transfers are the exposed ones of this group, as in the ledger of a rank. An
+   * interval in which two groups both wait, or both transfer, counts for each of them.
    */
   readonly commUs: number
   readonly waitUs: number | null
@@ -123,7 +129,7 @@ export interface CollectiveDocument {
   readonly library: string | null
   readonly matchedBy: string | null
   readonly complete: boolean
-  /** Null where only one rank is known, and where it cannot be told who was last. */
+  /** The rank that arrived last; null if only one rank is known or if the last rank is unknown. */
   readonly lastRank: number | null
   readonly endSkewUs: number
   readonly perRank: readonly {
@@ -138,20 +144,22 @@ export interface CollectiveDocument {
 export interface ClockDocument {
   readonly rank: number
   readonly aligned: boolean
-  /** What was added to the rank's times. */
+  /** The offset that was added to the rank's times. */
   readonly correctionUs: number
   readonly driftPpm: number
   readonly residualUs: number | null
 }
 
-/** A rank that others waited for, the one with the most exposed waiting first. */
+/** A rank that others waited for. The list is sorted by exposed waiting, the largest first. */
 export interface StragglerDocument {
   readonly rank: number
-  /** Summed over the ranks that waited, each in its window. */
+  /** The wait that this rank caused, summed over the waiting ranks, each in its window. */
   readonly keptWaitingUs: number
-  /** What of it costs time: waiting neither under compute nor beside a transfer. */
+  /** The part of that wait that costs time: it overlaps neither with compute nor with a transfer. */
   readonly exposedWaitUs: number
-  /** How late it was, summed over the collectives at which it was last: from the arrival of the one before it. */
+  /**
+   * The rank's lateness, summed over the collectives at which it was last: the time since the previous rank arrived.
+   */
   readonly lateUs: number
   readonly collectives: number
   readonly waiters: readonly {
@@ -160,7 +168,7 @@ export interface StragglerDocument {
     readonly exposedWaitUs: number
   }[]
   readonly worst: readonly {
-    /** Index into `collectives`. */
+    /** The index into `collectives`. */
     readonly collective: number
     readonly kind: string | null
     readonly group: string | null
@@ -168,9 +176,9 @@ export interface StragglerDocument {
     readonly keptWaitingUs: number
     readonly lateUs: number
   }[]
-  /** What it did while the first of the others was waiting already, the longest first. */
+  /** The rank's activities while the first of the other ranks was already waiting, the longest first. */
   readonly meanwhile: readonly {
-    /** compute, collective, copy, or a part of idle time. */
+    /** The activity: compute, collective, copy, or a part of idle time. */
     readonly what: string
     readonly name: string | null
     readonly operator: string | null
@@ -178,37 +186,37 @@ export interface StragglerDocument {
   }[]
 }
 
-/** Work that one fused kernel could do, the greatest saving first. */
+/** Work that one fused kernel could do. The list is sorted by saving, the largest first. */
 export interface CandidateDocument {
   readonly kind: 'compute-collective-compute' | 'small-kernels' | 'producer-consumer'
   /** The operators or kernels, in order. */
   readonly chain: readonly string[]
-  /** How often, over all ranks. */
+  /** The number of occurrences over all ranks. */
   readonly count: number
   readonly ranks: readonly number[]
-  /** At most, summed over ranks; the parts are below. */
+  /** The largest possible saving, summed over ranks. `saves` contains its parts. */
   readonly savesUs: number
   readonly saves: {
     readonly launchUs: number
     readonly waitUs: number | null
     readonly exposedTransferUs: number | null
-    /** Exposed communication that cannot be split into the two. */
+    /** Exposed communication that cannot be split into wait and transfer. */
     readonly unsplitCommUs: number
-    /** The high end of what the locality costs. */
+    /** The upper end of the locality tax. */
     readonly localityUs: number | null
   }
   readonly localityBytes: number | null
-  /** An operation of Arke whose shapes match; null where there is none. */
+  /** An Arke operation whose shapes match; null if there is none. */
   readonly operation: {
     readonly name: string
-    /** Of the costliest one. */
+    /** The shapes of the costliest occurrence. */
     readonly shapes: string
-    /** How many other shapes the chain has. */
+    /** The number of other shapes that the chain has. */
     readonly otherShapes: number
-    /** How to try it with those shapes. */
+    /** The command that measures the operation with these shapes. */
     readonly command: string
   } | null
-  /** Where the costliest one is. */
+  /** The location of the costliest occurrence. */
   readonly example: { readonly rank: number; readonly startUs: number; readonly durUs: number }
 }
 

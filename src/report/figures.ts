@@ -1,4 +1,4 @@
-/** The report's figures: of each rank, of each process group, of the clocks. */
+/** The report's tables of figures: per rank, per process group, and the clocks. */
 import type { AuditDocument, RankDocument } from './document.ts'
 import { ranges } from '../timeline/ranges.ts'
 import { bytes, percent } from './format.ts'
@@ -111,9 +111,10 @@ export function clocksSection({ clocks }: AuditDocument): Markup {
   return html`<section aria-labelledby="clocks-title">
     <h2 id="clocks-title">Clocks</h2>
     <p class="hint">
-      All times above are on the first rank's clock. The residual is what the ends of the same collective are
-      still apart: waits shorter than that mean nothing. A rank without one shares no collective with another,
-      and stands where its trace's clock says; the warnings tell of those that it cannot place.
+      All times above are on the first rank's clock. The residual is the remaining difference between the ends
+      of the same collective; waits shorter than the residual are not significant. A rank without a residual
+      shares no collective with another rank and keeps the clock of its trace; the warnings list ranks whose
+      clock is unknown.
     </p>
     ${scroll(
       'Table of clocks',

@@ -1,4 +1,4 @@
-/** Figures as a person reads them: three significant digits, a unit that fits; and columns of text. */
+/** Formats figures with three significant digits and a suitable unit, and aligns text in columns. */
 import { digits } from '../timeline/figures.ts'
 
 export { digits, duration, percent, plural } from '../timeline/figures.ts'
@@ -13,14 +13,17 @@ export function bytes(count: number): string {
   return `${unit === 0 ? count.toFixed(0) : digits(count)} ${units[unit]}`
 }
 
-/** No longer than `width`, cut in the middle, where names differ least. */
+/** Shortens a text to `width` characters by cutting the middle, since names differ least there. */
 export function shorten(text: string, width: number): string {
   if (text.length <= width) return text
   const head = Math.ceil((width - 1) * 0.65)
   return `${text.slice(0, head)}…${text.slice(text.length - (width - 1 - head))}`
 }
 
-/** Parts of a whole as tenths of a percent that add up to 100.0: what rounding leaves goes to the largest remainders. */
+/**
+ * Formats parts of a whole as percentages with one decimal that add up to 100.0. The rounding difference goes to the
+ * largest remainders.
+ */
 export function shares(parts: readonly number[], whole: number): string[] {
   if (!(whole > 0)) return parts.map(() => '–')
   const exact = parts.map((part) => (1000 * part) / whole)
@@ -32,7 +35,10 @@ export function shares(parts: readonly number[], whole: number): string[] {
   return tenths.map((share) => `${(share / 10).toFixed(1)} %`)
 }
 
-/** Rows as aligned columns; those in `text` (the first) are text, the others figures. */
+/**
+ * Aligns rows as columns. The columns in `text` (default: the first) are left-aligned text, the others right-aligned
+ * figures.
+ */
 export function columns(rows: readonly (readonly string[])[], text: readonly number[] = [0]): string[] {
   const widths = rows[0].map((_, i) => Math.max(...rows.map((row) => row[i].length)))
   return rows.map((row) =>
@@ -40,7 +46,10 @@ export function columns(rows: readonly (readonly string[])[], text: readonly num
   )
 }
 
-/** Lines of at most `width`, the first indented by two, the others by four; only a word longer than a line is cut. */
+/**
+ * Wraps a text into lines of at most `width` characters, the first indented by two and the others by four. Only a word
+ * longer than a line is shortened.
+ */
 export function wrap(text: string, width = 100): string[] {
   const lines: string[] = []
   let line = ' '

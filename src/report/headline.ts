@@ -1,10 +1,13 @@
-/** The headline of a report: one number, then the sentence that it begins. Pages set the number larger; a terminal prints one line. */
+/**
+ * The headline of a report: a number, and the sentence that begins with it. Pages show the number larger; the terminal
+ * prints one line.
+ */
 import { html, type Markup } from './markup.ts'
 
 export interface Headline {
-  /** With its unit, such as `31.2 %` or `1.25×`; empty where there is nothing to count. */
+  /** The number with its unit, such as `31.2 %` or `1.25×`; empty if there is no number. */
   readonly figure: string
-  /** Begins in lower case unless `figure` is empty. */
+  /** The rest of the sentence. It begins in lower case unless `figure` is empty. */
   readonly text: string
 }
 

@@ -1,6 +1,6 @@
 /**
- * The audit as one self-contained HTML file: tables that need no script, and bars and tracks whose data is embedded
- * and compressed.
+ * Writes the audit as one self-contained HTML file: tables that need no script, and bars and tracks whose data is
+ * embedded and compressed.
  */
 import { jsonPieces } from './json.ts'
 import { html, type Markup } from './markup.ts'
@@ -12,7 +12,7 @@ import { dataBlock, writePage, zoomButtons } from './shell.ts'
 
 export type { ReportInput } from './pack.ts'
 
-/** The file in pieces, of which the largest is the data of one rank. */
+/** Returns the file in pieces. The largest piece is the data of one rank. */
 export function writeReport(input: ReportInput): Generator<string, void> {
   const { document } = input
   return writePage(
@@ -30,7 +30,7 @@ function* body(input: ReportInput): Generator<Markup | string, void> {
   yield timelineSection
   for (const section of [stragglersSection, candidatesSection, figuresSection, clocksSection])
     yield section(document)
-  yield html`</main>\n<footer><p>Written by arke ${document.arke}. Wait and exposed transfer are shown apart everywhere; locality lies inside busy time.</p></footer>\n`
+  yield html`</main>\n<footer><p>Written by arke ${document.arke}. Wait and exposed transfer are always shown separately. The locality tax is part of busy time.</p></footer>\n`
 
   const blocks = pack(input)
   let next = blocks.next()

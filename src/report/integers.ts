@@ -1,4 +1,4 @@
-/** Variable-length integers from 0 to 2^53, seven bits a byte, the lowest first. */
+/** Reads and writes variable-length integers from 0 to 2^53, with seven bits per byte, the lowest bits first. */
 
 export class IntegerWriter {
   private bytes = new Uint8Array(1 << 16)
@@ -7,7 +7,7 @@ export class IntegerWriter {
   push(value: number): void {
     if (this.length + 8 > this.bytes.length) this.grow(this.length + 8)
     let rest = value
-    // Beyond 31 bits the shifts would lose the upper ones.
+    // Above 31 bits, shifts would lose the upper bits.
     while (rest > 0x7fffffff) {
       this.bytes[this.length++] = (rest % 128) | 128
       rest = Math.floor(rest / 128)
@@ -19,7 +19,7 @@ export class IntegerWriter {
     this.bytes[this.length++] = rest
   }
 
-  /** All that another has. */
+  /** Appends all integers of another writer. */
   append(other: IntegerWriter): void {
     this.grow(this.length + other.length)
     this.bytes.set(other.take(), this.length)
@@ -61,6 +61,6 @@ export class IntegerReader {
   }
 }
 
-/** Signed numbers as unsigned ones, small for small: 0, −1, 1, −2, … */
+/** Maps signed to unsigned integers so that small magnitudes stay small: 0, −1, 1, −2, … */
 export const fold = (value: number): number => (value >= 0 ? 2 * value : -2 * value - 1)
 export const unfold = (value: number): number => (value % 2 === 0 ? value / 2 : -(value + 1) / 2)

@@ -1,11 +1,11 @@
-/** JSON in pieces, since the text of a large document is longer than a string can be. */
+/** Writes JSON in pieces, since the text of a large document exceeds the maximum length of a string. */
 
-/** How far objects are taken apart; arrays are given some elements at a time, which are small. */
+/** Objects are split up to this depth. Arrays are written some elements at a time, since elements are small. */
 const DEPTH = 4
 const ELEMENTS = 32
 const PIECE = 1 << 16
 
-/** The text that `JSON.stringify` gives, in pieces of some tens of kilobytes. */
+/** Returns the text of `JSON.stringify` in pieces of some tens of kilobytes. */
 export function* jsonPieces(value: unknown): Generator<string> {
   let piece = ''
   for (const part of parts(value, DEPTH)) {
@@ -46,7 +46,7 @@ function* parts(value: unknown, depth: number): Generator<string> {
   yield '}'
 }
 
-/** An array, or a list that makes its elements as they are asked for. */
+/** True for an array or a list that creates its elements on demand. */
 const isList = (value: object): value is Iterable<unknown> => Symbol.iterator in value
 
 const elements = (some: readonly unknown[]): string => JSON.stringify(some).slice(1, -1)

@@ -1,6 +1,6 @@
 /**
- * HTML from templates. What is put into one is escaped unless it is markup already, so text from a trace can never
- * become an element or an attribute.
+ * Builds HTML from templates. Every inserted value is escaped unless it is already markup, so text from a trace can
+ * never become an element or an attribute.
  */
 
 export class Markup {
@@ -36,6 +36,6 @@ export function html(strings: TemplateStringsArray, ...contents: readonly Conten
   return new Markup(text)
 }
 
-/** A table that scrolls by itself where it is wider than the page. */
+/** A table that scrolls horizontally if it is wider than the page. */
 export const scroll = (label: string, table: Markup): Markup =>
   html`<div class="scroll" tabindex="0" role="region" aria-label="${label}">${table}</div>`

@@ -1,6 +1,6 @@
 /**
- * Packs a timeline for the page: events of streams as columns of small integers on the common clock, where each
- * rank's time went, and the collectives with the events that are their members. See packed.ts for the format.
+ * Packs a timeline for the page: the events of streams as columns of small integers on the common clock, the partition
+ * of each rank's time, and the collectives with their member events. See packed.ts for the format.
  */
 import { toCommon, type Clock } from '../taxes/collective.ts'
 import { partNames, type Partition } from '../taxes/ledger.ts'
@@ -40,16 +40,16 @@ export interface Block {
   readonly bytes: Uint8Array
 }
 
-/** Rows of one stream for work at the same time. */
+/** The number of rows per stream for concurrent work. */
 const ROWS = 6
 
-/** How many boundaries of events may lie in one part before its length is written out. */
+/** The most event boundaries inside one part. Beyond this number the length of the part is written instead. */
 const STEPS = 8
 
-/** How far a collective's start may be from its event's, for rounding on the way through the document. */
+/** The tolerance between the start of a collective and of its event, which the rounding in the document causes. */
 const TOLERANCE = 1000
 
-/** The blocks, one rank at a time; the header is complete only after them. */
+/** Yields the blocks, one rank at a time. The header is complete only after the last block. */
 export function* pack(input: ReportInput): Generator<Block, PackedHeader> {
   const { document, timeline } = input
   const clocks = timeline.ranks.map(
@@ -96,7 +96,7 @@ export function* pack(input: ReportInput): Generator<Block, PackedHeader> {
   }
 }
 
-/** Time 0 of the document on the common clock, by a rank of which both know the start. */
+/** The time 0 of the document on the common clock, computed from a rank whose start both contain. */
 function originOf({ document, timeline, partitions }: ReportInput, clocks: readonly Clock[]): number {
   for (const { rank, startUs } of document.ranks) {
     const i = timeline.ranks.findIndex((one) => one.rank === rank)
@@ -115,7 +115,7 @@ const still = (rank: number): Clock => ({
   collectives: 0,
 })
 
-/** The names that the page needs, numbered as they come. */
+/** The names that the page needs, numbered in order of first use. */
 class Names {
   readonly used: string[] = []
   private readonly numbers: Int32Array
@@ -132,14 +132,14 @@ class Names {
   }
 }
 
-/** Of the events of a lane, on the common clock. */
+/** The columns of a lane's events, on the common clock. */
 interface Times {
   readonly start: Float64Array
   readonly end: Float64Array
 }
 
 interface Members {
-  /** In order, with the member of each. */
+  /** The events of collectives in order, with the member index of each. */
   readonly starts: Float64Array
   readonly durations: Float64Array
   readonly members: Uint32Array
@@ -160,7 +160,7 @@ function packStream(
     events.kind[event] === Kind.wait ||
     events.kind[event] === Kind.transfer
 
-  // Each event goes to the first row that is free at its start.
+  // Each event is placed in the first row that is free at its start.
   const row = new Int8Array(track.to - track.from).fill(-1)
   const counts = new Array<number>(ROWS).fill(0)
   const ends = new Array<number>(ROWS).fill(-Infinity)
@@ -220,7 +220,7 @@ function packStream(
   return lanes
 }
 
-/** Which events are members of collectives: by their start, and of several by the duration. */
+/** Finds the events that are members of collectives, by start and, if several match, by duration. */
 function packMembers(
   chosen: Uint32Array,
   starts: Float64Array,
@@ -256,7 +256,7 @@ function packMembers(
   return length
 }
 
-/** The parts of a partition in order of time; what none claims is said so. */
+/** The parts of a partition in order of time, including unclaimed time. */
 function packPartition(
   partition: Partition,
   clock: (time: number) => number,
@@ -290,7 +290,7 @@ function packPartition(
   return { from, length: codes.length }
 }
 
-/** How many boundaries to go on from `now` to be at `to`; 0 where it is none of the next few. */
+/** The number of boundaries from `now` to `to`; 0 if `to` is none of the next few boundaries. */
 function stepsTo(boundaries: Boundaries, now: number, to: number): number {
   let time = now
   for (let steps = 1; steps <= STEPS; steps++) {
@@ -317,7 +317,7 @@ function packCollectives(
   const nanoseconds = (us: number): number => Math.round(us * 1000)
   const orNone = (us: number | null): number => (us === null ? 0 : Math.max(0, nanoseconds(us)) + 1)
 
-  // In the order in which the page reads them.
+  // In the order in which the page reads the columns.
   const columns = Array.from({ length: 13 }, () => new IntegerWriter())
   const [kinds, groups, libraries, means, complete, last, skews, counts, ...ofMembers] = columns
   const [ranks, starts, durations, waits, transfers] = ofMembers
@@ -351,7 +351,7 @@ function packCollectives(
   return { bytes: out.take(), labels, members, byRank: byRank.map((own) => own.inOrder()) }
 }
 
-/** The members of one rank. */
+/** The collective members of one rank. */
 class RankMembers {
   private readonly members = new Column(uint32)
   private readonly starts = new Column(float64)
@@ -363,7 +363,7 @@ class RankMembers {
     this.durations.push(duration)
   }
 
-  /** By start; empty afterwards. */
+  /** Returns the members sorted by start, and empties this collection. */
   inOrder(): Members {
     const order = Uint32Array.from({ length: this.members.length }, (_, i) => i)
     sortBy(order, (a, b) => this.starts.get(a) - this.starts.get(b))

@@ -1,31 +1,32 @@
 /**
- * The data inside an HTML report: a header in JSON and blocks of columns, each block compressed by itself, so that
- * the writer holds one rank at a time and the page reads them while it shows the header's figures already.
+ * The format of the data inside an HTML report: a header in JSON and blocks of columns. Each block is compressed
+ * separately, so the writer holds only one rank at a time, and the page can show the header's figures while it still
+ * reads the blocks.
  *
- * A block is a sequence of variable-length integers (seven bits a byte, the lowest first), column after column.
- * Times are nanoseconds on the common clock from the first device event of all ranks.
+ * A block is a sequence of variable-length integers (seven bits per byte, the lowest first), column after column. Times
+ * are in nanoseconds on the common clock, relative to the first device event of all ranks.
  */
 import type { RankDocument, StepDocument } from './document.ts'
 
-/** Events of one stream that do not overlap; work at the same time on a stream takes further rows. */
+/** Non-overlapping events of one stream. Concurrent events of a stream are in further rows. */
 export interface PackedLane {
   readonly device: number
   readonly stream: number
   readonly row: number
   readonly events: number
-  /** How many of the events are part of a collective. */
+  /** The number of events that are part of a collective. */
   readonly members: number
-  /** Events that are left out, as too many overlap. */
+  /** The number of events that are omitted because too many overlap. */
   readonly hidden: number
-  /** The start of the first; later ones are distances from the end before. */
+  /** The start of the first event. Later starts are stored as distances from the previous end. */
   readonly from: number
 }
 
 /**
- * The block of a rank: for each lane the columns `gap`, `duration`, `kind`, `name`, `operator` (0 for none, else one
- * more than the name), `delay` (0 for none, else one more than twice the launch delay, folded), then for its
- * collectives `event` and `member` as distances; after the lanes the partition: for each part
- * how many boundaries of events to go on to its end, or 0 and its duration; then the column `part`.
+ * The block of a rank. For each lane it contains the columns `gap`, `duration`, `kind`, `name`, `operator` (0 for none,
+ * otherwise the name plus 1) and `delay` (0 for none, otherwise twice the folded launch delay plus 1), then `event` and
+ * `member` of its collectives as distances. After the lanes comes the partition: for each part the number of event
+ * boundaries to its end, or 0 and its duration; then the column `part`.
  */
 export interface PackedRank {
   readonly rank: number
@@ -35,26 +36,27 @@ export interface PackedRank {
 }
 
 /**
- * The block of collectives: `kind`, `group`, `library`, `matchedBy` (labels), `complete`, `last` (0 for none, else one
- * more than the rank's place), `endSkew`, `members` of each; then of each member `rank`, `start` (folded distance from
- * the one before), `duration`, `wait` and `transfer` (0 for none, else one more).
+ * The block of collectives. For each collective it contains `kind`, `group`, `library`, `matchedBy` (labels),
+ * `complete`, `last` (0 for none, otherwise the index of the rank plus 1), `endSkew` and the number of `members`. For
+ * each member it contains `rank`, `start` (folded distance from the previous one), `duration`, `wait` and `transfer` (0
+ * for none, otherwise the value plus 1).
  */
 export interface PackedHeader {
   readonly names: readonly string[]
   readonly ranks: readonly PackedRank[]
-  /** The window that was audited. */
+  /** The audited window. */
   readonly window: readonly [from: number, to: number]
   readonly labels: readonly string[]
   readonly collectives: number
   readonly members: number
   /** The number of the rank that was waited for most, or null (culprit.ts). */
   readonly culprit: number | null
-  /** For the bars. */
+  /** The figures that the bars show. */
   readonly figures: readonly RankDocument[]
   readonly steps: readonly StepDocument[]
 }
 
-/** The part of a partition that stands for time that no part claims. */
+/** The code of a part of the partition for time that no part claims. */
 export const UNCLAIMED = 255
 
 export const blockOfRank = (index: number): string => `arke-rank-${index}`

@@ -1,13 +1,13 @@
 /**
- * Documents that `arke audit --json` wrote, read back. They are told by their content, whatever the file's name: the
- * first key is `arke`, with the version as a string (in a trace that Arke wrote, its value is an object).
+ * Reads documents that `arke audit --json` wrote. A document is recognised by its content, not by its file name: the
+ * first key is `arke`, and its value is the version as a string. In a trace that Arke wrote, that value is an object.
  */
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
 import { AuditError } from '../audit/auditError.ts'
 import type { AuditDocument } from './document.ts'
 
 const HEAD = 4096
-/** About as much as fits into one string. */
+/** The largest size in bytes. A string cannot hold much more. */
 const LARGEST = 512e6
 
 export function isDocument(path: string): boolean {
@@ -29,11 +29,11 @@ export function isDocument(path: string): boolean {
   }
 }
 
-/** Throws an `AuditError` for one that is damaged or lacks what is shown and compared. */
+/** Reads a document. Throws an `AuditError` if it is damaged or lacks a field that is shown or compared. */
 export function readDocument(path: string): AuditDocument {
   const again = 'write it again with arke audit --json'
   if (statSync(path).size > LARGEST)
-    throw new AuditError(`${path}: this document is larger than ${LARGEST / 1e6} MB; give its traces instead`)
+    throw new AuditError(`${path}: this document is larger than ${LARGEST / 1e6} MB; pass its traces instead`)
   let document: unknown
   try {
     document = JSON.parse(readFileSync(path, 'utf8').replace(/^\uFEFF/, ''))
@@ -52,7 +52,7 @@ type Shape = 'number' | 'number or null' | 'text' | 'text or null' | 'anything' 
 interface Members {
   readonly [key: string]: Shape
 }
-/** Of all elements of an array. */
+/** The shape of all elements of an array. */
 interface Elements {
   readonly each: Shape
   readonly orNull?: boolean
@@ -81,7 +81,7 @@ const rankShape: Members = {
   other: { unsplitCommUs: 'number' },
 }
 
-/** What the screen and a comparison need; what else there is passes unread. */
+/** The fields that the terminal and a comparison need. Other fields are not checked. */
 const documentShape: Members = {
   arke: 'text',
   sources: each({ path: 'text', bytes: 'number', ranks: numbers }),
@@ -104,7 +104,7 @@ const documentShape: Members = {
   warnings: each({ class: 'text', message: 'text', count: 'number' }),
 }
 
-/** What is not as it should be, in words; null where all is. */
+/** Describes the first field that does not match the shape; null if all fields match. */
 function firstMissing(value: unknown, shape: Shape, where: string): string | null {
   const bad = (what: string): string =>
     value === undefined ? `there is no ${where || 'value'}` : `${where || 'it'} is no ${what}`

@@ -1,4 +1,4 @@
-/** The report's head and its findings, complete without a script: who waited for whom, and what to fuse. */
+/** The report's header and its findings, which need no script: who waited for whom, and what to fuse. */
 import type { AuditDocument, CandidateDocument, RankDocument, StragglerDocument } from './document.ts'
 import { ranges } from '../timeline/ranges.ts'
 import { bytes, shorten } from './format.ts'
@@ -11,7 +11,7 @@ import { byGravity } from './warningLines.ts'
 
 const nanoseconds = (us: number): string => String(Math.round(us * 1000))
 
-/** Leads to a place on the tracks. */
+/** A button that jumps to a place on the timeline. */
 const jump = (
   text: string,
   label: string,
@@ -61,7 +61,7 @@ export function headerSection(document: AuditDocument): Markup {
     ${
       warnings.length > 0
         ? html`<details class="warnings">
-            <summary>${counted(warnings.length, 'warning')}: what was assumed or left out</summary>
+            <summary>${counted(warnings.length, 'warning')}: assumptions and missing data</summary>
             <ul>
               ${byGravity(warnings).map(
                 (warning) =>
@@ -89,7 +89,7 @@ export function headerSection(document: AuditDocument): Markup {
   </header>`
 }
 
-/** The trace's name, or that of the folder that holds them all. */
+/** The name of the trace, or of the folder that contains all traces. */
 export function titleOf({ sources }: AuditDocument): string {
   if (sources.length === 1) return baseName(sources[0].path)
   const folders = new Set(sources.map(({ path }) => baseName(path.replace(/[\\/][^\\/]*$/, ''))))
@@ -109,8 +109,8 @@ export function stragglersSection({ stragglers, ranks, doubtful }: AuditDocument
       unknown === 0
         ? null
         : html`<p>
-            At ${counted(unknown, 'collective')} it cannot be told who was late: the traces do not list the
-            ranks of process groups, and these calls may be of different groups.
+            At ${counted(unknown, 'collective')} the late rank is unknown: the traces do not list the ranks of
+            process groups, and these calls may belong to different groups.
           </p>`
     }
     ${
@@ -118,15 +118,16 @@ export function stragglersSection({ stragglers, ranks, doubtful }: AuditDocument
         ? html`<p>
             ${
               ranks.length === 1
-                ? 'One rank alone does not tell who waited for whom; record the others too.'
+                ? 'The trace of one rank does not show who waited for whom; record the other ranks, too.'
                 : unknown > 0
                   ? 'At the other collectives no rank kept another waiting.'
-                  : 'No rank kept another waiting, as far as these traces tell.'
+                  : 'No rank kept another waiting in these traces.'
             }
           </p>`
         : html`<p class="hint">
-              Rows waited, columns were waited for; time in collectives,
-              summed.${stragglers.length > COLUMNS ? ` Columns are the worst ${COLUMNS} of ${stragglers.length}; the sums at the end of a row are over all.` : null}
+              Rows are the ranks that waited, columns the ranks that they waited for. Values are times in
+              collectives,
+              summed.${stragglers.length > COLUMNS ? ` The columns are the worst ${COLUMNS} of ${stragglers.length} ranks; the sum at the end of a row includes all ranks.` : null}
             </p>
             ${scroll('Straggler matrix', matrix(stragglers, ranks))}
             <h3>The ranks that were waited for</h3>
@@ -135,13 +136,13 @@ export function stragglersSection({ stragglers, ranks, doubtful }: AuditDocument
   </section>`
 }
 
-/** The name of a rank at the head of its row, with the badge of the culprit. */
+/** The row heading of a rank, with the badge if the rank is the culprit. */
 export const rankHeading = (rank: number, culprit: number | null): Markup =>
   html`<th scope="row">
     rank ${rank}${rank === culprit ? html` <span class="badge">${culpritBadge}</span>` : null}
   </th>`
 
-/** A world of hundreds of ranks has as many rows, and the worst as columns, the culprit first. */
+/** The matrix has a row for every rank, but columns only for this number of worst stragglers, the culprit first. */
 const COLUMNS = 32
 
 function matrix(stragglers: readonly StragglerDocument[], ranks: readonly RankDocument[]): Markup {
@@ -155,7 +156,7 @@ function matrix(stragglers: readonly StragglerDocument[], ranks: readonly RankDo
   const rows = [...known].sort((a, b) => a - b)
   const waits = columns.map(({ waiters }) => new Map(waiters.map(({ rank, waitUs }) => [rank, waitUs])))
   const most = waits.reduce((all, column) => [...column.values()].reduce((a, b) => Math.max(a, b), all), 1e-9)
-  // Also for those that have no column.
+  // The sums include stragglers that have no column.
   const sums = new Map<number, number>()
   for (const { waiters } of stragglers)
     for (const { rank, waitUs } of waiters) sums.set(rank, (sums.get(rank) ?? 0) + waitUs)
@@ -208,7 +209,7 @@ function stragglerTable(stragglers: readonly StragglerDocument[]): Markup {
         <th scope="col" class="number">Late</th>
         <th scope="col" class="number">Collectives</th>
         <th scope="col">What it did meanwhile</th>
-        <th scope="col">Worst places</th>
+        <th scope="col">Worst collectives</th>
       </tr>
     </thead>
     <tbody>
@@ -251,7 +252,7 @@ function stragglerTable(stragglers: readonly StragglerDocument[]): Markup {
   </table>`
 }
 
-/** So many characters of a kernel's name fit into a cell; the whole name opens on demand. */
+/** The number of characters of a kernel's name that fit into a cell. Longer names can be expanded. */
 const NAME = 48
 
 const kernelName = (name: string): Markup =>
@@ -262,7 +263,7 @@ const kernelName = (name: string): Markup =>
         <code>${name}</code>
       </details>`
 
-/** What a candidate saves, by tax; a column that would be empty is left out. */
+/** The savings of a candidate by tax. Columns without values are omitted. */
 const savings: readonly [label: string, value: (candidate: CandidateDocument) => number | null][] = [
   ['Launch', ({ saves }) => saves.launchUs],
   ['Wait', ({ saves }) => saves.waitUs],
@@ -271,7 +272,7 @@ const savings: readonly [label: string, value: (candidate: CandidateDocument) =>
   ['Locality', ({ saves }) => saves.localityUs],
 ]
 
-/** Those that matter; the others are folded away. */
+/** The number of candidates that are shown. Further candidates are in a collapsed section. */
 const CANDIDATES = 12
 
 export function candidatesSection({ candidates }: AuditDocument): Markup {
@@ -281,7 +282,9 @@ export function candidatesSection({ candidates }: AuditDocument): Markup {
     ${
       candidates.length === 0
         ? html`<p>No chain of kernels stands out.</p>`
-        : html`<p class="hint">Ordered by what a fused kernel would save at most, summed over ranks.</p>
+        : html`<p class="hint">
+              Ordered by the largest possible saving of a fused kernel, summed over ranks.
+            </p>
             ${candidateTable('Fusion candidates', candidates.slice(0, CANDIDATES), candidates)}`
     }
     ${
@@ -313,7 +316,7 @@ function candidateTable(
           <th scope="col" class="number">Locality bytes</th>
           <th scope="col" class="number">Times</th>
           <th scope="col">Ranks</th>
-          <th scope="col">Operation of Arke</th>
+          <th scope="col">Arke operation</th>
           <th scope="col">Example</th>
         </tr>
       </thead>
@@ -330,7 +333,7 @@ function candidateTable(
   )
 }
 
-/** Longer chains show their beginning, and the rest on demand. */
+/** The number of links of a chain that are shown. The rest can be expanded. */
 const CHAIN = 6
 
 function chainOf(chain: readonly string[]): Markup {
@@ -350,7 +353,7 @@ function chainOf(chain: readonly string[]): Markup {
 const candidateKinds: Readonly<Record<CandidateDocument['kind'], string>> = {
   'compute-collective-compute': 'compute, collective, compute',
   'small-kernels': 'small kernels',
-  'producer-consumer': 'handed over through memory',
+  'producer-consumer': 'passed through memory',
 }
 
 function candidateRow(

@@ -1,6 +1,6 @@
 /**
- * What every page of ours is made of: one self-contained file with its style, its script and its data, compressed.
- * Nothing is loaded from anywhere, which the page's own policy enforces; the same input gives the same bytes.
+ * The common frame of all HTML pages: one self-contained file with its style, its script and its compressed data. The
+ * page loads nothing from elsewhere, which its content security policy enforces. The same input yields the same bytes.
  */
 import { gzipSync } from 'node:zlib'
 import { pageFiles, type PageName } from './bundle.ts'
@@ -10,11 +10,11 @@ import { html, type Markup } from './markup.ts'
 export interface PageHead {
   readonly name: PageName
   readonly title: string
-  /** The version that writes it. */
+  /** The version of Arke that writes the page. */
   readonly arke: string
 }
 
-/** The file in pieces, around those of its body. */
+/** Returns the file in pieces, with the pieces of the body in between. */
 export function* writePage(
   { name, title, arke }: PageHead,
   body: Iterable<Markup | string>,
@@ -30,10 +30,11 @@ export function* writePage(
   yield `<script>${script}</script>\n</body>\n</html>\n`
 }
 
-/** Data for the page's script, by its name. */
+/** A block of data for the page's script, identified by `id`. */
 export function dataBlock(id: string, bytes: Uint8Array): string {
   const packed = gzipSync(bytes, { level: 6 })
-  // The system that compressed is named in the header's tenth byte; the output must not depend on it.
+  // The tenth byte of the gzip header names the operating system. It is overwritten so that the output does not depend
+  // on it.
   packed[9] = 255
   return `<script type="application/octet-stream" id="${id}">${packed.toString('base64')}</script>\n`
 }
@@ -42,7 +43,7 @@ const colours = (): string =>
   `:root{${categories.map(({ name, light, dark }) => `--${name}:light-dark(${light},${dark})`).join(';')}}` +
   categories.map(({ name }) => `.is-${name}{background-color:var(--${name})}`).join('')
 
-/** What page/steer.ts gives a meaning to. */
+/** The zoom buttons. page/steer.ts handles them. */
 export const zoomButtons: Markup = html`<span class="buttons">
   <button type="button" id="zoom-in" aria-label="Zoom in" title="Zoom in (+ or w)">+</button>
   <button type="button" id="zoom-out" aria-label="Zoom out" title="Zoom out (- or s)">−</button>

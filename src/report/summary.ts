@@ -1,4 +1,4 @@
-/** The audit in words: a headline, then three sentences (the biggest tax, the culprit, the first thing to fix). */
+/** Describes the audit in a headline and three sentences: the biggest tax, the culprit, and what to fix first. */
 import { kernelLabel } from '../taxes/labels.ts'
 import type { AuditDocument, CandidateDocument, RankDocument, StragglerDocument } from './document.ts'
 import { bytes, digits, duration, percent, plural, shorten } from './format.ts'
@@ -7,8 +7,9 @@ import type { Headline } from './headline.ts'
 type Figures = Omit<AuditDocument, 'summary' | 'headline'>
 
 /**
- * The share of GPU time (the wall time of all ranks) that the taxes take, and who causes how much of the waiting. Launch and
- * bulk synchronous taxes are measured; the locality tax is an estimate inside busy time, so the headline gives it as a bound.
+ * The share of GPU time (the wall time of all ranks) that the taxes take, and the rank that causes most of the waiting.
+ * Launch and bulk synchronous taxes are measured. The locality tax is an estimate inside busy time, so the headline
+ * gives it as an upper bound.
  */
 export function headlineOf(
   figures: Pick<Figures, 'ranks' | 'stragglers' | 'collectives' | 'doubtful'>,
@@ -51,15 +52,15 @@ type TaxName = 'kernel launch' | 'bulk synchronous' | 'data locality'
 
 interface MeanTax {
   readonly name: TaxName
-  /** By which taxes are ordered: of the locality's interval the middle. */
+  /** The value by which taxes are sorted. For the locality tax it is the middle of the interval. */
   readonly us: number
-  /** At most: of the locality's interval the high end. */
+  /** The upper bound. For the locality tax it is the upper end of the interval. */
   readonly most: number
   readonly amount: string
   readonly detail: string
 }
 
-/** The taxes as means over the ranks, the greatest first. */
+/** The mean taxes over all ranks, the largest first. */
 function meanTaxes({ ranks, doubtful }: Pick<Figures, 'ranks' | 'doubtful'>): MeanTax[] {
   const wall = mean(ranks, ({ wallUs }) => wallUs)
   const amount = (us: number): string => `${duration(us)} (${percent(us, wall)} of ${duration(wall)})`
@@ -86,7 +87,7 @@ function meanTaxes({ ranks, doubtful }: Pick<Figures, 'ranks' | 'doubtful'>): Me
       most: synchronous,
       amount: amount(synchronous),
       detail: unknown
-        ? 'exposed communication; how much of it is waiting cannot be told ' +
+        ? 'exposed communication; the share of waiting in it is unknown ' +
           (doubtful && doubtful.collectives > 0
             ? 'since the traces do not list the ranks of process groups'
             : 'without the traces of the other ranks')
@@ -118,16 +119,16 @@ function culprit({ ranks, stragglers, collectives, doubtful }: Figures): string 
   if (!worst || worst.exposedWaitUs === 0) {
     if (unknown > 0)
       return (
-        `Who was late cannot be told at ${unknown} of ${plural(collectives.length, 'collective')}: the traces do not list ` +
-        'the ranks of process groups, and these calls may be of different groups.'
+        `The late rank is unknown at ${unknown} of ${plural(collectives.length, 'collective')}: the traces do not list ` +
+        'the ranks of process groups, and these calls may belong to different groups.'
       )
     if (ranks.length > 1 || collectives.length === 0) return mainIdle(ranks, worst !== undefined)
     const unattributed = mean(ranks, ({ idle }) => idle.unattributedUs)
     const wall = mean(ranks, ({ wallUs }) => wallUs)
     return (
-      'Who was late cannot be told from one rank; record the others too' +
+      'The trace of one rank does not show which rank was late; record the other ranks, too' +
       (unattributed > wall / 5
-        ? `, and the host: for ${percent(unattributed, wall)} of wall the device is idle, and no recorded launch tells why.`
+        ? `, and the host: the device is idle for ${percent(unattributed, wall)} of wall, and no recorded launch explains it.`
         : '.')
     )
   }
@@ -135,7 +136,7 @@ function culprit({ ranks, stragglers, collectives, doubtful }: Figures): string 
   return (
     `Rank ${worst.rank} kept the others waiting for ${duration(worst.exposedWaitUs)} in all (${percent(worst.exposedWaitUs, all)} of exposed waiting), ` +
     `last at ${plural(worst.collectives, 'collective')}${meanwhile(worst)}` +
-    (unknown > 0 ? `; at ${plural(unknown, 'other collective')} it cannot be told who was late.` : '.')
+    (unknown > 0 ? `; at ${plural(unknown, 'other collective')} the late rank is unknown.` : '.')
   )
 }
 
@@ -143,7 +144,7 @@ function meanwhile({ meanwhile: [first] }: StragglerDocument): string {
   return first ? `; meanwhile it was mostly ${activityOf(first)} (${duration(first.us)})` : ''
 }
 
-/** What a straggler did, in words. */
+/** Describes an activity of a straggler. */
 export function activityOf({ what, name, operator }: StragglerDocument['meanwhile'][number]): string {
   const named = shorten(kernelLabel(name ?? ''), 44)
   switch (what) {
@@ -170,7 +171,7 @@ export function activityOf({ what, name, operator }: StragglerDocument['meanwhil
   }
 }
 
-/** Without waiting, what holds a rank up is on its own host or device. */
+/** The main cause of idle time if no rank waits for another. The cause is then on the rank's own host or device. */
 function mainIdle(ranks: readonly RankDocument[], hidden: boolean): string {
   const causes: readonly (readonly [string, (rank: RankDocument) => number])[] = [
     ['the host dispatching (operators and launches)', ({ idle }) => idle.dispatchUs],
@@ -187,17 +188,17 @@ function mainIdle(ranks: readonly RankDocument[], hidden: boolean): string {
   return `${waiting}; devices are idle for ${duration(idle)}, most of it (${duration(mean(ranks, of))}) because of ${name}.`
 }
 
-/** Of the biggest tax, what a candidate must cover for the host not to be the first thing to fix. */
+/** The share of the biggest tax that a candidate must cover. Otherwise the host is the first thing to fix. */
 const GOOD_PART = 1 / 5
 
-/** How long a sentence may become by what could be left out. */
+/** The maximum length of a sentence if it includes optional parts. */
 const LINE = 220
 
-/** What fusing saves by itself: the waiting that it would save too is for a straggler, and is the straggler's. */
+/** The saving of fusion alone. It excludes waiting, which is attributed to the straggler. */
 const ownSaving = ({ saves }: CandidateDocument): number =>
   saves.launchUs + (saves.exposedTransferUs ?? 0) + saves.unsplitCommUs + (saves.localityUs ?? 0)
 
-/** The same, as far as it is in one tax. */
+/** The part of that saving that belongs to one tax. */
 function savingIn(tax: TaxName, { saves }: CandidateDocument): number {
   switch (tax) {
     case 'kernel launch':
@@ -243,10 +244,10 @@ function firstFix(figures: Figures): string {
   if (candidate)
     return `Fix first: fuse ${brief(candidate)}; that saves at most ${duration(perRank(ownSaving(candidate)))} a rank, ${ofTax(savingIn(tax, candidate))}.`
   const launches = mean(ranks, ({ launches: count }) => count)
-  return `Fix first: nothing stands out to fuse; ${digits(launches)} launches a rank are all there is to merge.`
+  return `Fix first: no chain of kernels stands out for fusion; only the ${digits(launches)} launches per rank could be merged.`
 }
 
-/** What to do where launches cost most, and no chain of them stands out. */
+/** The advice if launches cost most and no chain of launches stands out. */
 function host({ ranks, steps }: Figures): string {
   const stepRanks = steps.flatMap(({ ranks: inStep }) => inStep)
   const count = mean(stepRanks.length > 0 ? stepRanks : ranks, ({ launches }) => launches)
@@ -267,14 +268,14 @@ function host({ ranks, steps }: Figures): string {
 
 const repeated = (count: number): string => (count === 1 ? '' : ` (${count} times)`)
 
-/** In a sentence that has more to say. */
+/** A short description of a candidate, for use inside a longer sentence. */
 function brief({ chain, count, operation }: CandidateDocument): string {
   const shown = chain.length > 3 ? [...chain.slice(0, 2), `… ${chain.length - 2} more`] : chain
   const ours = operation ? `, as ${operation.name} does` : ''
   return `${shown.map((name) => shorten(name, 32)).join(' → ')}${repeated(count)}${ours}`
 }
 
-/** Documents of before have no other shapes. */
+/** The shapes of an operation. Documents of earlier versions have no `otherShapes`. */
 export const shapesOf = ({ shapes, otherShapes = 0 }: NonNullable<CandidateDocument['operation']>): string =>
   otherShapes > 0 ? `${shapes}, and ${plural(otherShapes, 'other shape')}` : shapes
 

@@ -1,4 +1,7 @@
-/** The audit on one screen: its headline, what was read, the taxes of each rank, who was late, what to fuse, three sentences. */
+/**
+ * Prints the audit on one screen: its headline, the input, the taxes of each rank, the stragglers, fusion candidates,
+ * and three sentences.
+ */
 import type { AuditDocument, RankDocument } from './document.ts'
 import { ranges } from '../timeline/ranges.ts'
 import { bytes, columns, duration, percent, plural, shares, wrap } from './format.ts'
@@ -8,7 +11,7 @@ import { headed, plain, type Style } from './style.ts'
 import { activityOf, describe, headlineOf } from './summary.ts'
 import { warningLines } from './warningLines.ts'
 
-/** Ranks that fit; of more, those with most waiting and those with least are shown. */
+/** The number of ranks that are shown. If there are more, those with the most and the least waiting are shown. */
 const SHOWN = 10
 const WARNINGS = 5
 
@@ -35,7 +38,7 @@ export function screen(document: AuditDocument, page: string | null, style: Styl
       ])
     lines.push(...columns(rows, [0, 2, 3]))
     if (doubtful && doubtful.collectives > 0)
-      lines.push(`  at ${plural(doubtful.collectives, 'other collective')} it cannot be told who was late`)
+      lines.push(`  at ${plural(doubtful.collectives, 'other collective')} the late rank is unknown`)
   }
   if (candidates.length > 0) {
     lines.push('', style.heading('What to fuse (saved at most, over all ranks)'))
@@ -47,7 +50,7 @@ export function screen(document: AuditDocument, page: string | null, style: Styl
   }
   const warnings = warningLines({
     ...document,
-    // The line under the table says so already.
+    // The line under the table already contains this warning.
     warnings: document.warnings.filter(({ message }) => !/ disagrees? with collective ends/.test(message)),
   })
   if (warnings.length > 0) {
@@ -72,8 +75,8 @@ function heading({ ranks, steps, sources, collectives }: AuditDocument): string 
 type Column = readonly [name: string, of: (rank: RankDocument) => number | null]
 
 /**
- * What a rank's wall is made of. Communication that cannot be split into wait and transfer has a column of its own: in
- * their place where none can be, beside them where some can.
+ * The parts of a rank's wall time. Communication that cannot be split into wait and transfer has its own column. The
+ * column replaces wait and transfer if none can be split, and is added if some can.
  */
 function parts(ranks: readonly RankDocument[]): readonly Column[] {
   const wait: Column = ['wait', ({ taxes }) => taxes.waitUs]
@@ -119,7 +122,7 @@ function rankTable(ranks: readonly RankDocument[], culprit: number | null): stri
   return columns([['rank', 'wall', ...shown.map(([name]) => name), 'overlap', 'locality'], ...rows])
 }
 
-/** The culprit first, then those with least and with most waiting, in their order. */
+/** The ranks to show: the culprit first, then those with the least and the most waiting, in their order. */
 function shownRanks(ranks: readonly RankDocument[], culprit: number | null): readonly RankDocument[] {
   if (ranks.length <= SHOWN) return culpritFirst(ranks, culprit)
   const byWait = [...ranks].sort((a, b) => (a.taxes.waitUs ?? 0) - (b.taxes.waitUs ?? 0))

@@ -1,4 +1,4 @@
-/** The audit in nanoseconds, as the document in microseconds that everything else shows. */
+/** Converts the audit, in nanoseconds, to the document in microseconds that all outputs use. */
 import type { Audit, AuditOptions, Ledger } from '../taxes/audit.ts'
 import type { Candidate } from '../taxes/candidates.ts'
 import { toCommon } from '../taxes/collective.ts'
@@ -28,7 +28,7 @@ export interface Audited {
   readonly options: AuditOptions
   readonly sources: readonly SourceDocument[]
   readonly warnings: readonly Warning[]
-  /** Of Arke. */
+  /** The version of Arke. */
   readonly version: string
 }
 
@@ -60,11 +60,11 @@ export function toDocument(audited: Audited): AuditDocument {
 }
 
 const microseconds = (nanoseconds: number): number => Math.round(nanoseconds) / 1000
-/** What is unknown is null, or NaN in a column. */
+/** Converts to microseconds. Unknown values are null, or NaN in a column. */
 const orNull = (nanoseconds: number | null): number | null =>
   nanoseconds === null || Number.isNaN(nanoseconds) ? null : microseconds(nanoseconds)
 
-/** A list of which no element is kept. */
+/** A list that creates its elements on demand and keeps none. */
 class Lazy<T> implements DocumentList<T> {
   readonly length: number
   private readonly make: (index: number) => T
@@ -86,7 +86,7 @@ class Lazy<T> implements DocumentList<T> {
 class Scribe {
   private readonly timeline: Timeline
   private readonly audit: Audit
-  /** The first device work of all ranks, on the common clock. */
+  /** The start of the first device work of all ranks, on the common clock. */
   private readonly origin: number
 
   constructor({ timeline, audit }: Audited) {
@@ -151,7 +151,7 @@ class Scribe {
     }
   }
 
-  /** By number; a rank that lacks a step is absent from it. */
+  /** The steps by number. A rank without a step is missing in it. */
   steps(): StepDocument[] {
     const steps = new Map<number, { name: string; number: number; ranks: RankDocument[] }>()
     for (const { index, steps: own } of this.audit.ranks)

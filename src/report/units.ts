@@ -1,7 +1,7 @@
-/** Times and counts in words, the same in the page's tables and in its tooltips; down to the nanosecond. */
+/** Formats times and counts, equally for tables and tooltips, with a resolution of 1 ns. */
 import { digits } from './format.ts'
 
-/** Nanoseconds in the unit that fits, with three digits. */
+/** Formats nanoseconds in a suitable unit with three digits. */
 export function time(nanoseconds: number): string {
   const size = Math.abs(nanoseconds)
   const sign = nanoseconds < 0 ? '−' : ''
@@ -14,5 +14,5 @@ export function time(nanoseconds: number): string {
 export const timeOfUs = (microseconds: number | null): string =>
   microseconds === null ? 'unknown' : time(microseconds * 1e3)
 
-/** 12345 as 12 345, whatever the locale. */
+/** Formats 12345 as 12 345, independent of the locale. */
 export const count = (value: number): string => String(value).replace(/\B(?=(\d{3})+$)/g, '\u202f')

@@ -1,10 +1,15 @@
-/** Warnings as a person reads them: the gravest first, and what several files or ranks say alike once, with a count. */
+/**
+ * Formats warnings, the most serious first. Equal warnings of several files or ranks are merged into one line with a
+ * count.
+ */
 import { basename, dirname, join } from 'node:path'
 import { ranges } from '../timeline/ranges.ts'
 import type { AuditDocument, WarningDocument } from './document.ts'
 import { plural } from './format.ts'
 
-/** From what makes figures wrong to what merely leaves something out; classes that are not here come last. */
+/**
+ * The order of the warning classes, from wrong figures to merely missing data. Classes that are not listed come last.
+ */
 const gravity: readonly string[] = [
   'unreadable',
   'missing-ranks',
@@ -33,7 +38,7 @@ const gravity: readonly string[] = [
   'device',
 ]
 
-/** What the count of a class counts, where that is not occurrences; null where the message itself says how many. */
+/** The unit of a class's count, if it is not occurrences; null if the message itself contains the number. */
 const counted: Readonly<Record<string, 'rank' | null>> = {
   'missing-ranks': null,
   'duplicate-rank': null,
@@ -86,7 +91,10 @@ export function warningLines({ warnings, sources }: Pick<AuditDocument, 'warning
   })
 }
 
-/** The first of texts that differ in numbers only, with all of these: `rank 0-3` of `rank 0` to `rank 3`. */
+/**
+ * Merges texts that differ only in numbers: `rank 0` to `rank 3` become `rank 0-3`. Returns the first text if they
+ * differ otherwise.
+ */
 function withRanges(texts: readonly string[]): string {
   const number = /(?<= )\d+(?= |$|[,;.])/g
   const shape = (text: string): string => text.replace(number, '#')
@@ -100,5 +108,8 @@ function withRanges(texts: readonly string[]): string {
   })
 }
 
-/** Messages of one class that end alike differ only in the kernel, the rank or the byte that they name. */
+/**
+ * The key for merging messages of one class: messages with equal endings differ only in the kernel, rank or byte that
+ * they name.
+ */
 const ending = (text: string): string => text.replace(/\d+/g, '#').split(' ').slice(-4).join(' ')

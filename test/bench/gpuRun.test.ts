@@ -1,4 +1,7 @@
-/** What the benchmark on a GPU does without one: planning, limits, resuming, what results are compared with, tables. */
+/**
+ * Tests the parts of the GPU benchmark that need no GPU: plan, lower bounds, resuming, references of results, and
+ * tables.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -36,7 +39,10 @@ const timing = (name: string, role: Timing['role'], median: number, form: Timing
   samples: 9,
 })
 
-/** bsp 140, as a graph 150, with the vendor's product 130; fused at best 113; products alone 110 and 112. */
+/**
+ * bsp takes 140 us, as a graph 150 us, and with the vendor's product 130 us. The best fused variant takes 113 us, the
+ * products alone 110 and 112 us.
+ */
 const gathered: CellResult = {
   ...cellOf('gather bf16 K M=8'),
   timings: [
@@ -78,13 +84,13 @@ describe('the plan', () => {
     expect(work).toEqual([262144, 262144, 262144, 262144])
   })
 
-  it('knows what a device needs at least', () => {
+  it('computes the lower bound on the time of a cell', () => {
     // 8 x 8192 x 3584 weights of two bytes at 4.38 TB/s, and next to nothing else.
     expect(leastTime(cellOf('gather bf16 K M=1'), 16)).toBeCloseTo(107.3, 0)
     // 8 x 2 x 8192 x 3584 x 8192 operations on 128 of 132 multiprocessors.
     const seconds = (8 * 2 * 8192 * 3584 * 8192) / (790e12 * (128 / 132))
     expect(leastTime(cellOf('gather bf16 K M=8192'), 16)).toBeCloseTo(seconds * 1e6, 6)
-    // A GPU for each rank: eight times the memory's bandwidth.
+    // One GPU per rank has eight times the memory bandwidth.
     expect(leastTime(cellOf('gather bf16 K M=1'), 132)).toBeCloseTo(107.3 / 8, 0)
     // 8 ranks, 12 heads, 8192 tokens, keys and values of 256 bytes.
     expect(leastTime(cellOf('decode batch=1 KV=8K'), 16)).toBeCloseTo(
@@ -93,7 +99,7 @@ describe('the plan', () => {
     )
   })
 
-  it('lets inputs take turns over more than the caches hold', () => {
+  it('rotates inputs over more memory than the caches hold', () => {
     expect(setsFor(134e6)).toBe(2)
     expect(setsFor(470e6)).toBe(1)
     expect(setsFor(1)).toBe(8)
@@ -107,7 +113,7 @@ describe('the file of results', () => {
   const machine = { device: 'NVIDIA H200' }
   const open = (): Store => new Store(join(folder, 'results.json'), machine, '2026-01-02')
 
-  it('knows what was measured before', () => {
+  it('contains the cells that were measured before', () => {
     const store = open()
     store.begin(gathered.key)
     store.add(gathered)
@@ -120,7 +126,7 @@ describe('the file of results', () => {
     expect(open().results.cells).toEqual([{ ...gathered, limit: 1 }])
   })
 
-  it('gives up a cell that never ended, the second time', () => {
+  it('gives up a cell after two attempts without a result', () => {
     open().begin('bad')
     expect(open().isGivenUp('bad')).toBe(false)
     open().begin('bad')
@@ -132,14 +138,14 @@ describe('the file of results', () => {
     open().begin('one')
     const text = readFileSync(path, 'utf8')
     writeFileSync(path, text.replace('NVIDIA H200', 'NVIDIA H100'))
-    expect(open).toThrow('holds results of NVIDIA H100, and here is NVIDIA H200')
+    expect(open).toThrow('contains results of NVIDIA H100, but this machine has NVIDIA H200')
   })
 })
 
 describe('random contents', () => {
   const pattern = new Pattern('f16', 3)
 
-  it.skipIf(!canCallLibraries())('are on the device what the pattern says they are', () => {
+  it.skipIf(!canCallLibraries())('on the device equal the elements that the pattern states', () => {
     const world = new CudaWorld(
       { devices: [new Device(fakeDriver().driver, 0)], compile: () => new Uint8Array() },
       { ranks: 2, heap: 32 * 2 ** 20 },
@@ -154,7 +160,7 @@ describe('random contents', () => {
     expect(readSome(world, x, 0, 0, 100)).not.toEqual(readSome(world, x, 1, 0, 100))
   })
 
-  it('give products their references', () => {
+  it('yield the reference of a product', () => {
     const [a, b] = [pattern.elements(0, 0), pattern.elements(1, 2)]
     const [M, N, K] = [5, 40, 300]
     const { rows, columns, expected } = sampleProduct({ M, N, K }, (row, k) => a(row * K + k), b)
@@ -166,7 +172,7 @@ describe('random contents', () => {
     expect(expected[2 * columns.length + 5]).toBeCloseTo(sum, 10)
   })
 
-  it.each([100, blockRows + 1000])('give attention to %i tokens its reference', (tokens) => {
+  it.each([100, blockRows + 1000])('yield the reference of attention over %i tokens', (tokens) => {
     const shape = { batch: 1, queryHeads: 1, kvHeads: 1, D: 128, tokens }
     const ranks = 2
     const drawn = (number: number, rank: number, count: number): Float64Array => {
@@ -200,7 +206,7 @@ describe('results', () => {
     expect(summaryOf(gathered)).toContain('FAILED push')
   })
 
-  it('have their ratio round by round: what makes a round slow, makes both slow', () => {
+  it('compute the speed-up per round, so that a slow round does not change it', () => {
     const drift = [1, 1.3, 0.9, 1.1, 1]
     const rounds = gathered.timings.map(({ median }) => drift.map((slower) => median * slower))
     const speedup = speedupOf(gathered.timings, rounds)!
@@ -211,12 +217,12 @@ describe('results', () => {
     expect(compare(known)!.ratio).toBe(1.25)
     const text = tablesOf('gather', [known, gathered]).map(asText).join('\n')
     expect(text).toMatch(/1\.250 +1\.200…1\.300/)
-    // In loops it is another one.
+    // In loops the ratio differs.
     const looped = { ...known, inLoop: gathered.timings, turn: 12 }
     expect(tablesOf('gather', [looped]).map(asText).join('\n')).toMatch(/12 in a loop.* 1\.150 /)
   })
 
-  it('of the two that decided a tie are theirs, though others had the lower medians', () => {
+  it('use the times of the two contestants of a tie-break, even if others have lower medians', () => {
     const duel = [
       timing('bsp', 'baseline', 141, 'launches'),
       timing('fused', 'fused', 121, 'launches'),
@@ -226,13 +232,13 @@ describe('results', () => {
     expect(recovered).toBeCloseTo(20 / 31, 10)
   })
 
-  it('are tied between those whose faster quarter of rounds is fastest', () => {
+  it('select the two contestants of a tie-break by the 25th percentile of their rounds', () => {
     const roles = ['fused', 'baseline', 'alone', 'baseline', 'fused'] as const
     const rounds = [
       [9, 9, 3, 9],
       [5, 5, 5, 5],
       [1, 1, 1, 1],
-      // Half of its rounds were slow: its median is the higher one.
+      // Half of its rounds were slow, so its median is the higher one.
       [4, 4, 7, 7],
       [8, 8, 8, 8],
     ]
@@ -244,23 +250,23 @@ describe('results', () => {
     ).toEqual([3, 4])
   })
 
-  it('are tables that name what was not timed, and that no link is there', () => {
+  it('are tables that name the contestants that were not timed, and say that there are no links', () => {
     const text = tablesOf('gather', [gathered]).map(asText).join('\n')
-    expect(text).toContain('8 virtual ranks on one H200: no link between them')
+    expect(text).toContain('8 virtual ranks on one H200, without links between them')
     expect(text).toContain('push was not timed: rank 3: elements were not written')
   })
 
-  it('say plainly what is missed', () => {
+  it('list the goals that were missed', () => {
     const slow = { ...gathered, timings: [...gathered.timings, timing('bsp', 'baseline', 112.5, 'graph')] }
-    expect(verdict(judge([gathered]))).toEqual(['tier A: 2 of 2 reached'])
+    expect(verdict(judge([gathered]))).toEqual(['tier A: 2 of 2 goals reached'])
     expect(verdict(judge([slow]))).toEqual([
-      'tier A: 0 of 2 reached',
+      'tier A: 0 of 2 goals reached',
       expect.stringContaining('missed: gather bf16 K M=8: 0.996 times as fast'),
       expect.stringContaining('missed: gather bf16 K M=8: -20 %'),
     ])
     const page = pageOf({ machine: { device: 'H200' }, date: 'today', begun: {}, cells: [slow] })
     expect(page).toContain('0 of 2 reached. Missed:')
-    expect(page).toContain('| gather bf16 K M=8 | best fused no slower than the faster bsp | 0.996')
+    expect(page).toContain('| gather bf16 K M=8 | best fused at least as fast as the faster bsp | 0.996')
   })
 
   it('are judged against each peer that a goal names', () => {

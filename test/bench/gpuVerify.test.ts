@@ -1,4 +1,4 @@
-/** Which cases are run on a GPU: results are kept by name, so that no two may have the same one. */
+/** Tests the list of cases that run on a GPU. Results are stored by name, so names must be unique. */
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
@@ -12,12 +12,12 @@ const linesOf = (...args: string[]): string[] => {
   return stdout.trim().split('\n')
 }
 
-it('lists every case of a GPU by a name of its own', { timeout: 60_000 }, () => {
+it('lists every GPU case under a unique name', { timeout: 60_000 }, () => {
   const names = linesOf('--list')
   expect(new Set(names).size).toBe(names.length)
   for (const file of ['arithmetic', 'matrices', 'stress', 'random', 'collectives', 'operations'])
     expect(names.some((name) => name.startsWith(`${file} > `))).toBe(true)
-  // Rows have their values in the name.
+  // The names of parametrised cases contain their values.
   expect(names).toContain('operations > All-Gather + GEMM on cuda > bsp-K, 20 launches in a row')
   expect(names.filter((name) => /[$%]\w/.test(name))).toEqual([])
 })

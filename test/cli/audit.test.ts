@@ -208,7 +208,7 @@ describe('a comparison', () => {
       const { before: was, after: is } = compared(traces).figures[i]
       expect([after, before]).toEqual([was, is])
     }
-    expect(shown.stdout).toMatch(/mean over ranks, a step +before +after +after\/before/)
+    expect(shown.stdout).toMatch(/mean over ranks, per step +before +after +after\/before/)
     expect(shown.stdout).not.toContain('Written')
     expect(existsSync(join(folder, 'arke-report.html'))).toBe(false)
   })

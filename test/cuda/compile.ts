@@ -1,26 +1,29 @@
-/** Emitted kernels through nvcc and ptxas, all in one file: starting the compiler takes longer than a kernel does. */
+/**
+ * Compiles emitted kernels with nvcc and ptxas, all in one file, since starting the compiler takes longer than
+ * compiling a kernel.
+ */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
 
-/** Why nothing can be compiled here, or undefined. */
+/** The reason why no kernel can be compiled on this machine, or undefined. */
 export const noCompiler: string | undefined =
   spawnSync('nvcc', ['--version']).status === 0 ? undefined : 'nvcc is not on the PATH'
 
 export interface Compiled {
   readonly ptx: string
-  /** What ptxas says of stack and spills. */
+  /** The report of ptxas on stack use and register spills. */
   readonly properties: string
 }
 
-/** In the order given. Throws what the compiler says where it does not accept a kernel, or warns. */
+/** Returns the compiled kernels in the given order. Throws the compiler's message if it rejects a kernel or warns. */
 export function compileTogether(kernels: readonly EmittedKernel[]): readonly Compiled[] {
   const folder = mkdtempSync(join(tmpdir(), 'arke-emit-'))
   try {
     const [source, ptx, cubin] = ['cu', 'ptx', 'cubin'].map((kind) => join(folder, `all.${kind}`))
-    // Each in a namespace of its own: they all bring the device functions they use.
+    // Each kernel has its own namespace, because each contains the device functions that it uses.
     const texts = kernels.map(
       (kernel, i) =>
         `namespace kernel${i} {\n${kernel.source.replace(`${kernel.name}(\n`, `kernel_${i}(\n`)}}\n`,

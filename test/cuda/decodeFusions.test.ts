@@ -1,4 +1,7 @@
-/** Which kernel `fused` of Flash Decode is, by the ranks' GPUs, the number of tiles and the options. */
+/**
+ * Tests which kernel `fused` of Flash Decode uses, depending on the number of GPUs, the number of tiles and the
+ * options.
+ */
 import { expect, it } from 'vitest'
 import { flashDecode, type FlashDecodeOptions } from '../../src/ops/flashDecode/index.ts'
 import type { Driver } from '../../src/targets/cuda/driver.ts'
@@ -52,7 +55,7 @@ it('fetching and owners exclude each other', async () => {
   )
 })
 
-it('whoever fetches loads the maxima twice', async () => {
+it('counts the maxima twice as remote bytes when ranks fetch partial results', async () => {
   const [pushed, fetched] = await Promise.all(
     [false, true].map((fetching) => kernelsOf(1, few, { fetching, tiles: { splits: 2 } })),
   )

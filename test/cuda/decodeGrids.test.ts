@@ -1,4 +1,4 @@
-/** How many programs attend on ranks that have not the same GPU: all have the same number of them. */
+/** Tests the number of attention programs on ranks with different GPUs: all ranks use the same number. */
 import { describe, expect, it } from 'vitest'
 import { flashDecode, type FlashDecodeOptions } from '../../src/ops/flashDecode/index.ts'
 import type { Driver } from '../../src/targets/cuda/driver.ts'
@@ -8,7 +8,10 @@ import { fakeDriver } from './fakeDriver.ts'
 
 const multiprocessorCount = 16
 
-/** A device for each rank, of so many multiprocessors, each with room for one program. */
+/**
+ * Opens a world with one device per rank. Each device has the given number of multiprocessors, with room for one
+ * program each.
+ */
 function open(sms: readonly number[]) {
   const fake = fakeDriver({ sms: sms[0], programsPerSm: 1 })
   const own: Partial<Driver> = {
@@ -28,8 +31,8 @@ function open(sms: readonly number[]) {
 }
 
 describe.each([
-  ['in even shares', { batch: 1, queryHeads: 100, kvHeads: 100, D: 16, tokens: 2048 }, { splits: 0 }, 0],
-  ['a part each', { batch: 1, queryHeads: 32, kvHeads: 8, D: 16, tokens: 16_384 }, {}, 14],
+  ['stream-K', { batch: 1, queryHeads: 100, kvHeads: 100, D: 16, tokens: 2048 }, { splits: 0 }, 0],
+  ['one split per program', { batch: 1, queryHeads: 32, kvHeads: 8, D: 16, tokens: 16_384 }, {}, 14],
 ] as const)('ranks with different GPUs, %s', (_, shape, tiles, splits) => {
   it.each([
     [132, 114],

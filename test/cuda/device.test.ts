@@ -1,4 +1,7 @@
-/** The cuda world on a GPU: stops, going on, graphs, streams, residency. Skipped, with the reason, where there is none. */
+/**
+ * Tests of the CUDA world on a GPU: aborts, reset, graphs, streams, residency. On a machine without a GPU they are
+ * skipped, and the reason is printed.
+ */
 import { describe, expect, it } from 'vitest'
 import { flags, i32, kernel, launchOf, openWorld, scalar, tensor, WorldStopped } from '../../src/index.ts'
 import type { World } from '../../src/index.ts'
@@ -20,16 +23,16 @@ const range = (count: number): number[] => Array.from({ length: count }, (_, i) 
 const open = async (ranks: number, timeout = 5000): Promise<CudaWorld> =>
   (await openWorld({ target: 'cuda', ranks, heap: 1 << 22, timeout })) as CudaWorld
 
-/** Waits for what nobody signals. */
+/** Waits for a flag that no kernel signals. */
 const waiting = kernel('waiting', { ready: flags() }, (t, { ready }) => t.wait(ready.on(0)))
 
-/** Rank 1 signals once; rank 0 wants two arrivals. */
+/** Rank 1 signals once, but rank 0 waits for two arrivals. */
 const oneShort = kernel('oneShort', { ready: flags(0, { arrivals: 2 }) }, (t, { ready }) => {
   t.if(t.rank.eq(t.world - 1), () => t.signal(ready.on(0)))
   t.if(t.rank.eq(0), () => t.wait(ready))
 })
 
-/** Polls a word of its own that nobody writes. */
+/** Polls a word of its own rank that no kernel writes. */
 const polling = kernel('polling', { x: tensor(i32, 1) }, (t, { x }) => {
   t.while(
     t.load(x.at([0]), { order: 'acquire' }),
@@ -38,14 +41,14 @@ const polling = kernel('polling', { x: tensor(i32, 1) }, (t, { x }) => {
   )
 })
 
-/** Counts in memory, a microsecond or so a turn. */
+/** Counts in memory; each iteration takes about 1 us. */
 const counting = kernel('counting', { x: tensor(i32, 1), turns: scalar(i32) }, (t, { x, turns }) =>
   t.for(turns, (i) =>
     t.store(x.at([0]), t.load(x.at([0]), { order: 'acquire' }).add(i), { order: 'release' }),
   ),
 )
 
-/** Two roles that hand nothing over: one waits for a phase that never comes. */
+/** Two roles that exchange no data. One waits for a barrier phase that never completes. */
 const halted = kernel('halted', { x: tensor('f32', 1) }, (t, { x }) => {
   const buffer = t.shared('f32', [4])
   const full = t.barriers(1)
@@ -58,19 +61,22 @@ const halted = kernel('halted', { x: tensor('f32', 1) }, (t, { x }) => {
   })
 })
 
-/** All meet, then count. */
+/** All ranks synchronise, then each increments its counter. */
 const meeting = kernel('meeting', { arrived: flags(1), x: tensor(i32, 1) }, (t, { arrived, x }) => {
   t.signalAll(arrived.at([t.rank]))
   t.for(t.world, (source) => t.wait(arrived.at([source])))
   t.store(x.at([0]), t.load(x.at([0])).add(t.rank.add(1)))
 })
 
-/** Each rank adds to the next one's word what its own word was, after a meeting: wrong if a replay is lost or runs ahead. */
+/**
+ * After a rank barrier, each rank adds the old value of its word to the word of the next rank. The result is wrong if a
+ * replay is lost or runs too early.
+ */
 const add = kernel('add', { x: tensor(i32, 1), by: scalar(i32) }, (t, { x, by }) => {
   t.store(x.at([1]), t.load(x.at([1])).add(by))
 })
 
-/** All of a rank's matrix, or of the next rank's, which waits for it. */
+/** Sets all elements of a rank's matrix, or of the matrix of the next rank, which waits for it. */
 const setTo = kernel('setTo', { a: tensor('bf16', 2), value: scalar('f32') }, (t, { a, value }) =>
   t.store(a.tile([0, 0], [16, 64]), t.zeros('f32', [16, 64]).add(value).to('bf16')),
 )
@@ -88,7 +94,7 @@ const addFirst = kernel('addFirst', { c: tensor('bf16', 2), sum: tensor('f32', 1
   t.store(sum.at([0]), t.load(sum.at([0])).add(t.load(c.at([0, 0])).to('f32'))),
 )
 
-/** Numbers of few bits, all over a matrix. */
+/** Fills a matrix with numbers of few bits, so that sums are exact. */
 const someNumber = (i: number, j: number): number => (((31 * i + 17 * j) % 23) - 11) / 16
 const fill = kernel('fill', { x: tensor('bf16', 2) }, (t, { x }) => {
   const [rows, columns] = [16, 128]
@@ -106,7 +112,7 @@ const fill = kernel('fill', { x: tensor('bf16', 2) }, (t, { x }) => {
   })
 })
 
-/** The product of two such matrices; every sum is exact. */
+/** The product of two such matrices. Every sum is exact. */
 function productOfNumbers(M: number, N: number, K: number): Float64Array {
   const sums = new Float64Array(M * N)
   for (let i = 0; i < M; i++)
@@ -126,7 +132,7 @@ async function stopOf(promise: Promise<unknown>): Promise<WorldStopped> {
   return error as WorldStopped
 }
 
-/** After a reset all ranks work and meet again, as often as one likes. */
+/** Checks that after a reset all ranks can run and synchronise repeatedly. */
 async function expectUsable(world: World): Promise<void> {
   await world.reset()
   const [x, arrived] = [world.zeros(i32, [1]), world.flags([world.ranks])]
@@ -136,35 +142,38 @@ async function expectUsable(world: World): Promise<void> {
 }
 
 onGpu.each(['cuda'])('a stop on %s', () => {
-  it.each(sizes)('says who waits for a flag that nobody signals: %i ranks', async (ranks) => {
-    const world = await open(ranks, 200)
-    const ready = world.flags([], { name: 'ready' })
-    world.launch(waiting, { ready }, { grid: 2 })
-    const { reason, workers } = await stopOf(world.synchronize())
-    expect(reason).toBe('nothing has ended for 200 ms while launches were pending')
-    expect(workers.map(({ rank, program, flag }) => ({ rank, program, flag }))).toEqual(
-      range(2 * ranks).map((n) => ({
-        rank: n >> 1,
-        program: n % 2,
-        flag: { name: 'ready', rank: 0, value: 0, wanted: 1 },
-      })),
-    )
-    await expectUsable(world)
-  })
+  it.each(sizes)(
+    'reports the programs that wait for a flag that is never signalled: %i ranks',
+    async (ranks) => {
+      const world = await open(ranks, 200)
+      const ready = world.flags([], { name: 'ready' })
+      world.launch(waiting, { ready }, { grid: 2 })
+      const { reason, workers } = await stopOf(world.synchronize())
+      expect(reason).toBe('nothing has ended for 200 ms while launches were pending')
+      expect(workers.map(({ rank, program, flag }) => ({ rank, program, flag }))).toEqual(
+        range(2 * ranks).map((n) => ({
+          rank: n >> 1,
+          program: n % 2,
+          flag: { name: 'ready', rank: 0, value: 0, wanted: 1 },
+        })),
+      )
+      await expectUsable(world)
+    },
+  )
 
-  it('says how far a flag has come that not everybody signals', async () => {
+  it('reports the value of a flag that has too few arrivals', async () => {
     const world = await open(2, 200)
     const ready = world.flags([], { name: 'ready', arrivals: 2 })
     for (let launch = 0; launch < 30; launch++) world.launch(oneShort, { ready }, { grid: 1 })
     const { workers } = await stopOf(world.synchronize())
-    // Thirty arrivals are enough for fifteen launches; the next one is the first that waits.
+    // Thirty arrivals satisfy fifteen launches. The sixteenth launch is the first that waits.
     expect(workers.map(({ rank, flag }) => ({ rank, flag }))).toEqual([
       { rank: 0, flag: { name: 'ready', rank: 0, value: 30, wanted: 32 } },
     ])
     await expectUsable(world)
   })
 
-  it('ends loops that are too long, and launches that had not started', async () => {
+  it('aborts loops that run too long, and launches that have not started', async () => {
     const world = await open(1, 200)
     const x = world.zeros(i32, [1])
     const ready = world.flags([], { name: 'ready' })
@@ -178,7 +187,7 @@ onGpu.each(['cuda'])('a stop on %s', () => {
     await expectUsable(world)
   })
 
-  it('ends a polling loop, and a barrier that nobody arrives at', async () => {
+  it('aborts a polling loop, and a wait at a barrier without arrivals', async () => {
     const stuck = {
       'is in a loop that has not ended': (world: World) =>
         world.launch(polling, { x: world.zeros(i32, [1]) }, { grid: 1 }),
@@ -212,7 +221,8 @@ onGpu.each(['cuda'])('copies that start early on %s', () => {
       const value = n % 8
       if (n % 3 === 0) world.launch(setTo, { a, value }, { grid: 1 })
       else world.launch(setNext, { a, value, set }, { grid: 1 })
-      // The second one reads what nothing has written since the world idled, at times.
+      // The second kernel sometimes reads a tensor early, when no launch has written the tensor since the world was
+      // idle.
       for (let again = 0; again < 2; again++) {
         multiply()
         if (n % 5 === 0) await world.synchronize()
@@ -224,7 +234,7 @@ onGpu.each(['cuda'])('copies that start early on %s', () => {
   })
 })
 
-/** By warps, and by warpgroups that read panels of 32 columns. */
+/** Matrix products by single warps, and by warpgroups that read panels of 32 columns. */
 onGpu.each(['cuda'])('products on %s', () => {
   it.each([
     [64, 224, 5],
@@ -254,7 +264,7 @@ onGpu.each(['cuda'])('products on %s', () => {
 })
 
 onGpu.each(['cuda'])('graphs on %s', () => {
-  it.each(sizes)('are replayed 10,000 times with right results: %i ranks', async (ranks) => {
+  it.each(sizes)('are replayed 10,000 times with correct results: %i ranks', async (ranks) => {
     const world = await open(ranks)
     const [x, arrived] = [world.zeros(i32, [2]), world.flags([ranks])]
     const graph = world.graph(() => {
@@ -268,7 +278,7 @@ onGpu.each(['cuda'])('graphs on %s', () => {
     await world.close()
   })
 
-  it('that wait do not hold up what the host writes', async () => {
+  it('that wait do not block writes of the host', async () => {
     const world = await open(8)
     const [x, y] = [world.zeros(i32, [1]), world.zeros(i32, [2])]
     const stream = world.stream()
@@ -291,7 +301,7 @@ onGpu.each(['cuda'])('graphs on %s', () => {
     await world.close()
   })
 
-  it('that hang are stopped', async () => {
+  it('that hang are aborted', async () => {
     const world = await open(2, 200)
     const ready = world.flags([], { name: 'ready' })
     const graph = world.graph(() => world.launch(waiting, { ready }, { grid: 1 }))
@@ -306,7 +316,7 @@ onGpu.each(['cuda'])('graphs on %s', () => {
 })
 
 onGpu.each(['cuda'])('streams on %s', () => {
-  it('run at once, follow each other where they wait, and tell the time between events', async () => {
+  it('run concurrently, wait for events, and measure the time between events', async () => {
     const send = kernel('send', { ready: flags() }, (t, { ready }) => t.signal(ready))
     const take = kernel('take', { ready: flags(), x: tensor(i32, 1) }, (t, { ready, x }) => {
       t.wait(ready)
@@ -335,30 +345,33 @@ onGpu.each(['cuda'])('streams on %s', () => {
 })
 
 onGpu.each(['cuda'])('residency on %s', () => {
-  it.each(sizes)('is all that runs at once, and no more is launched: %i ranks', async (ranks) => {
-    const world = await open(ranks)
-    const [x, arrived] = [world.zeros(i32, [1]), world.flags([ranks])]
-    const wait = kernel('wait', { arrived: flags(1), x: tensor(i32, 1) }, (t, args) => {
-      // Every program waits until the last one has come.
-      t.last(() => t.signalAll(args.arrived.at([t.rank])))
-      t.for(t.world, (source) => t.wait(args.arrived.at([source])))
-      t.atomic.add(args.x.at([0]), 1)
-    })
-    world.launch(wait, { arrived, x }, { grid: 'resident' })
-    const [programs] = await world.read(x, 0)
-    expect(programs >= world.machine.processors[0], `${programs} programs`).toBe(true)
-    let refusal = ''
-    try {
-      world.launch(wait, { arrived, x }, { grid: programs + 1 })
-    } catch (error) {
-      refusal = (error as Error).message
-    }
-    expect(refusal.includes(`Launch at most ${programs}`), refusal).toBe(true)
-    await world.close()
-  })
+  it.each(sizes)(
+    'is the number of programs that run concurrently, and larger grids are rejected: %i ranks',
+    async (ranks) => {
+      const world = await open(ranks)
+      const [x, arrived] = [world.zeros(i32, [1]), world.flags([ranks])]
+      const wait = kernel('wait', { arrived: flags(1), x: tensor(i32, 1) }, (t, args) => {
+        // Every program waits until the last program has started.
+        t.last(() => t.signalAll(args.arrived.at([t.rank])))
+        t.for(t.world, (source) => t.wait(args.arrived.at([source])))
+        t.atomic.add(args.x.at([0]), 1)
+      })
+      world.launch(wait, { arrived, x }, { grid: 'resident' })
+      const [programs] = await world.read(x, 0)
+      expect(programs >= world.machine.processors[0], `${programs} programs`).toBe(true)
+      let refusal = ''
+      try {
+        world.launch(wait, { arrived, x }, { grid: programs + 1 })
+      } catch (error) {
+        refusal = (error as Error).message
+      }
+      expect(refusal.includes(`Launch at most ${programs}`), refusal).toBe(true)
+      await world.close()
+    },
+  )
 })
 
-/** Rank 1 computes for so many turns, then lets rank 0 copy from it. */
+/** Rank 1 computes for a number of iterations, then lets rank 0 copy from it. */
 const late = kernel(
   'late',
   {
@@ -386,7 +399,7 @@ onGpu.each(['cuda'])('a recording on %s', () => {
     expect(Math.abs(actual - expected) <= part * expected, `${what}: ${actual}, not ${expected}`).toBe(true)
   const sumOf = ({ parts }: RunLedger): number => runPartNames.reduce((total, part) => total + parts[part], 0)
 
-  it('has launches, programs, the wait for a late rank and what was copied from it', async () => {
+  it('contains launches, programs, the wait for a late rank and the copies from that rank', async () => {
     const world = (await openWorld({ target: 'cuda', ranks: 2, heap: 1 << 22, record: true })) as CudaWorld
     const [x, y] = [world.full('f32', [64, 64], 3), world.zeros('f32', [64, 64])]
     const args = { x, y, result: world.zeros('f32', [1]), ready: world.flags([], { name: 'ready' }) }
@@ -422,7 +435,7 @@ onGpu.each(['cuda'])('a recording on %s', () => {
     expect(prompt.waits.length).toBe(3)
     prompt.waits.forEach(({ name, length }, n) => {
       expect(name.startsWith('wait for ready of rank 0 at '), name).toBe(true)
-      // The first launch of one rank may be enqueued some time before that of the other.
+      // The first launch of one rank may be enqueued some time before the first launch of the other rank.
       if (n > 0) about(length, delayed.programs[n].length, 0.1, 'the wait')
     })
     const to = Math.max(...ranks.map(({ deviceSpan }) => deviceSpan![1]))
@@ -431,7 +444,7 @@ onGpu.each(['cuda'])('a recording on %s', () => {
     await world.close()
   })
 
-  it.each([2, 8])('makes the ledger of an operation on %i ranks', async (ranks) => {
+  it.each([2, 8])('yields the ledger of an operation on %i ranks', async (ranks) => {
     const [point] = await measure(allGatherGemmOperation, {
       options: { ...allGatherGemmOperation.defaults, shape: { M: 64, N: 512, K: 2048 }, dtype: 'bf16' },
       variants: allGatherGemmOperation.variants,

@@ -1,4 +1,7 @@
-/** Launches that copy early, on a driver without a GPU: what writes there comes after them, and the host does not wait for it. */
+/**
+ * Tests launches that read a tensor early (before the previous kernel has ended), on a fake driver. Launches that write
+ * the tensor run after them, and the host does not block.
+ */
 import { expect, it } from 'vitest'
 import { flags, i32, kernel, scalar, tensor, WorldStopped } from '../../src/index.ts'
 import { gatherKernel } from '../../src/ops/allGatherGemm/bulk.ts'
@@ -20,7 +23,10 @@ const pass = kernel('pass', { x: tensor(i32, 1) }, (t, { x }) => t.store(x.at([0
 const ask = kernel('ask', { ready: flags() }, (t, { ready }) => t.wait(ready.at([])))
 const tell = kernel('tell', { ready: flags() }, (t, { ready }) => t.signal(ready.on(0).at([])))
 
-/** A product of what was gathered, and the all-gather; `ran` has the kernels in the order in which they end. */
+/**
+ * Opens a world with a product whose input an all-gather writes. `ran` lists the kernels in the order in which they
+ * end.
+ */
 async function open({ programsPerSm = 2 } = {}) {
   const ran: string[] = []
   const noting = (name: string): FakeKernel => ({ params: 0, run: () => ran.push(name) > 0 })
@@ -28,7 +34,7 @@ async function open({ programsPerSm = 2 } = {}) {
     params: 3,
     run: (launch) => words(launch.pointer(0), 1)[0] >= launch.word(1) || words(launch.pointer(2), 1)[0] !== 0,
   }
-  /** Ends when it was told, or when its control block says so. */
+  /** Ends when `tell` has run, or when its control block requests an abort. */
   const asking: FakeKernel = {
     params: 5,
     run: (launch) => ran.includes('tell') || words(launch.pointer(4), 1)[0] !== 0,
@@ -66,7 +72,7 @@ async function open({ programsPerSm = 2 } = {}) {
   }
 }
 
-it('an all-gather after a product of what it gathers is enqueued while both wait for the host', async () => {
+it('enqueues an all-gather behind a product that reads its output early, while both wait for the host', async () => {
   const { world, ran, ...launch } = await open()
   launch.hold()
   launch.pass()
@@ -84,7 +90,7 @@ it('an all-gather after a product of what it gathers is enqueued while both wait
   await world.close()
 })
 
-it('it follows the product on the device, once', async () => {
+it('makes the all-gather wait for the product on the device only once', async () => {
   const { world, fake, ...launch } = await open()
   launch.hold()
   launch.pass()
@@ -103,7 +109,7 @@ it('it follows the product on the device, once', async () => {
   await world.close()
 })
 
-it('the world stops where a launch before the product waits for what comes after the all-gather', async () => {
+it('aborts the world if a launch before the product waits for a launch after the all-gather', async () => {
   const { world, ran, ready, ...launch } = await open()
   world.launch(ask, { ready }, { grid: 1, ranks: [0] })
   launch.pass()
@@ -113,9 +119,9 @@ it('the world stops where a launch before the product waits for what comes after
   const stop: unknown = await world.synchronize().catch((thrown: unknown) => thrown)
   expect(stop).toBeInstanceOf(WorldStopped)
   expect((stop as WorldStopped).reason).toMatch(
-    /allGatherK writes on another rank or stream what gemm reads early, and starts when gemm has ended: .*launch allGatherK before gemm/,
+    /allGatherK writes, on another rank or stream, a tensor that gemm reads early, so allGatherK starts after gemm has ended: .*launch allGatherK before gemm/,
   )
-  // What was stopped runs to its end, in order.
+  // After an abort, the remaining launches still run to their end, in order.
   expect(ran).toEqual(['gemm', 'allGatherK', 'tell'])
   await world.reset()
   ran.length = 0
@@ -128,7 +134,7 @@ it('the world stops where a launch before the product waits for what comes after
   await world.close()
 })
 
-it('the host does not write what is read early', async () => {
+it('rejects a write of the host to a tensor that a launch reads early', async () => {
   const { world, b, ...launch } = await open()
   const zeros = new Float32Array(128 * 64)
   launch.multiply()
@@ -141,7 +147,7 @@ it('the host does not write what is read early', async () => {
   await expect(world.close()).rejects.toThrow(/the host writes/)
 })
 
-it('nothing is read early directly behind a kernel that polls, which may wait for what the host writes first', async () => {
+it('allows no early reads directly behind a kernel that polls, since it may wait for a write of the host', async () => {
   const { world, ran, b, ...launch } = await open()
   const zeros = new Float32Array(128 * 64)
   launch.hold()
@@ -153,7 +159,7 @@ it('nothing is read early directly behind a kernel that polls, which may wait fo
   await world.close()
 })
 
-it('nor behind a graph in which something polls', async () => {
+it('allows no early reads directly behind a graph that contains a kernel that polls', async () => {
   const { world, ran, b, ...launch } = await open()
   const graph = world.graph(launch.hold)
   graph.launch()
@@ -165,12 +171,12 @@ it('nor behind a graph in which something polls', async () => {
   await world.close()
 })
 
-it('directly behind a kernel that has only flags the product is made ready early and reads nothing early', async () => {
+it('starts the product early behind a kernel that has only flags, but without early reads', async () => {
   const { world, fake, ran, ready, ...launch } = await open()
   world.launch(ask, { ready }, { grid: 1, ranks: [0] })
   launch.multiply([0])
   expect(fake.launches.at(-1)).toMatchObject({ kernel: 'gemm', early: true })
-  // It need not wait for the product, which sees what it gathers.
+  // The all-gather need not wait for the product, and the product reads the gathered data.
   launch.gather([1])
   world.launch(tell, { ready }, { grid: 1, ranks: [1] })
   await world.synchronize()
@@ -178,7 +184,7 @@ it('directly behind a kernel that has only flags the product is made ready early
   await world.close()
 })
 
-/** Whether what is launched is made ready early, the same on all ranks. */
+/** True if the launches may start early (programmatic dependent launch). All ranks must agree. */
 function isEarly({ launches }: FakeDriver, start: () => void): boolean {
   const from = launches.length
   start()
@@ -187,23 +193,20 @@ function isEarly({ launches }: FakeDriver, start: () => void): boolean {
   return first
 }
 
-it.each([1, 2])(
-  'with %d programs on a multiprocessor, the next launch is made ready early',
-  async (programsPerSm) => {
-    const { world, fake, ...launch } = await open({ programsPerSm })
-    const many = world.machine.processors[0] + 1
-    for (const grid of [1, many, many]) expect(isEarly(fake, () => launch.multiply([0, 1], grid))).toBe(true)
-    const graph = world.graph(() => {
-      launch.multiply([0, 1], many)
-      launch.multiply([0, 1], many)
-    })
-    expect(fake.launches.slice(-4).map(({ early }) => early)).toEqual([true, true, true, true])
-    graph.close()
-    await world.close()
-  },
-)
+it.each([1, 2])('starts the next launch early with %d programs per multiprocessor', async (programsPerSm) => {
+  const { world, fake, ...launch } = await open({ programsPerSm })
+  const many = world.machine.processors[0] + 1
+  for (const grid of [1, many, many]) expect(isEarly(fake, () => launch.multiply([0, 1], grid))).toBe(true)
+  const graph = world.graph(() => {
+    launch.multiply([0, 1], many)
+    launch.multiply([0, 1], many)
+  })
+  expect(fake.launches.slice(-4).map(({ early }) => early)).toEqual([true, true, true, true])
+  graph.close()
+  await world.close()
+})
 
-it('what waits is made ready early behind anything, and anything behind what waits', async () => {
+it('starts kernels with waits early behind any kernel, and any kernel early behind them', async () => {
   const { world, fake, ...launch } = await open()
   const many = world.machine.processors[0] + 1
   const [ranks, dtype, tokens] = [2, 'bf16', 512] as const

@@ -1,7 +1,7 @@
 /**
- * The texts that a world on one GPU hands to the compiler are those that `arke emit --target cuda` prints, byte by byte and in both
- * directions: the example ladder at each scenario's world sizes, the collectives, and every form of every operation. The driver has
- * no GPU behind it.
+ * Tests that `arke emit --target cuda` prints exactly the source that a world launches. A world on a fake driver passes
+ * its sources to the compiler; they are compared with the output of the command for the same kernels, ranks,
+ * meta-parameters and extents.
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,7 +23,7 @@ import type { Launch, World } from '../../src/world/world.ts'
 import { fakeDriver } from './fakeDriver.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-/** Kernels that end at once and compute nothing. */
+/** A fake kernel that does nothing; results are not checked. */
 const kernels = new Proxy({}, { get: () => ({ params: 0, run: () => true }), has: () => true })
 
 /** Launches on a world without a GPU, and compares what it compiles with what the command prints. Returns the number of texts. */
@@ -71,7 +71,7 @@ async function runBlind(run: (world: World) => unknown, world: World): Promise<v
   }
 }
 
-describe.each([false, true])('what is printed is what is launched, recording: %s', (record) => {
+describe.each([false, true])('the printed source equals the launched source, recording: %s', (record) => {
   const examples = readdirSync(join(root, 'examples')).filter((name) => /^\d.*\.ts$/.test(name))
   it.each(examples)('examples/%s', async (name) => {
     const { scenarios } = await load(join(root, 'examples', name))
@@ -126,7 +126,7 @@ describe('a kernel that records', () => {
   const facts = { tensors: {}, record: true, oneDevice: true }
   const params = { x: tensor(bf16, 2), y: tensor(f32, 2), told: flags(1) }
 
-  it('is the same program where nothing differs', () => {
+  it('reports no difference if recording does not change it', () => {
     expect(
       unlikeUnrecorded(
         form(2, () => undefined),
@@ -135,7 +135,7 @@ describe('a kernel that records', () => {
     ).toEqual([])
   })
 
-  it('says where it waits otherwise, and copies later', () => {
+  it('reports that its waits differ, and that it copies later', () => {
     const told = kernel('told', params, (t, { told }) => t.for(t.world, (rank) => t.wait(told.at([rank]))))
     expect(unlikeUnrecorded(told.record({ world: 2 }), facts)).toContainEqual(
       'told has 0 loops of waits that threads divide among themselves (1 when nothing is recorded)',

@@ -1,4 +1,4 @@
-/** Emitting kernels and looking at their text, for tests. */
+/** Helpers for tests that emit kernels and examine the text. */
 import { expect } from 'vitest'
 import type { KernelIR } from '../../src/ir/node.ts'
 import { lower } from '../../src/ir/stages.ts'
@@ -12,7 +12,7 @@ const names =
 
 type Options = Pick<EmitFacts, 'record'>
 
-/** Emits with every tensor of one shape: all that the emitter knows of them is what divides their extents. */
+/** Emits a kernel in which all tensors have one shape. The emitter only uses the divisors of their extents. */
 export function emit(
   ir: KernelIR,
   shape: readonly number[] = [4096, 4096],
@@ -22,11 +22,11 @@ export function emit(
   return emitCuda(lower(ir), { tensors, ...options })
 }
 
-/** The kernel itself, without the functions it is written in. */
+/** The source of the kernel itself, without the device functions that it calls. */
 export const bodyOf = ({ source, name }: EmittedKernel): string =>
   source.slice(source.indexOf(`// ${name}, for`))
 
-/** What stands from one text to the next other one. */
+/** The text from the first occurrence of `from` to the next occurrence of `to`. */
 export function between(text: string, from: string, to: string): string {
   const start = text.indexOf(from)
   const end = text.indexOf(to, start + from.length)

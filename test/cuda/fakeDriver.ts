@@ -1,40 +1,41 @@
 /**
- * A CUDA driver without a GPU: memory is this process's, streams are lists of work that is done in order when somebody asks how far
- * they are, and what a kernel does is a function of the test. Enough for the runtime and the world above it, and no more.
+ * A fake CUDA driver without a GPU. Device memory is memory of this process. A stream is a list of work that executes
+ * in order when a caller queries its progress. Tests define the effect of a kernel as a function. Only the calls that
+ * the runtime and the world use are implemented.
  */
 import { CUDA_ERROR_NOT_READY, CudaError, type Driver } from '../../src/targets/cuda/driver.ts'
 import { NativeBlock, viewNative, type Argument } from '../../src/targets/cuda/node.ts'
 
-/** A launch as a kernel sees it: its grid, and its parameters by position. */
+/** A launch as a fake kernel sees it: its grid, and its parameters by position. */
 export interface FakeLaunch {
   readonly kernel: string
   readonly stream: number
   readonly grid: number
   readonly cooperative: boolean
-  /** May start while the launch before it ends. */
+  /** True if the launch may start before the previous launch has ended. */
   readonly early: boolean
   word(position: number): number
   pointer(position: number): bigint
 }
 export interface FakeKernel {
-  /** How many parameters it has. */
+  /** The number of parameters. */
   readonly params: number
-  /** Whether it has ended; called again until it has. */
+  /** Returns true when the kernel has ended. It is called repeatedly until then. */
   readonly run: (launch: FakeLaunch) => boolean
 }
 
 export interface FakeDriver {
   readonly driver: Driver
-  /** Every call, by name, in order. */
+  /** The names of all driver calls, in order. */
   readonly calls: string[]
-  /** Launches in the order in which they were enqueued. */
+  /** The launches in the order in which they were enqueued. */
   readonly launches: FakeLaunch[]
 }
 
 interface FakeOptions {
   readonly sms?: number
   readonly programsPerSm?: number
-  /** By name; one that is not named does nothing. */
+  /** The fake kernels by name. A kernel without an entry does nothing. */
   readonly kernels?: Readonly<Record<string, FakeKernel>>
 }
 
@@ -44,7 +45,7 @@ interface FakeStream {
   captured: Work[] | undefined
 }
 
-/** A place in a stream; reached when that work is done. */
+/** A position in a stream, reached when the work before it is done. */
 interface Mark {
   reached: boolean
 }
@@ -62,7 +63,7 @@ export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeO
   const blocks = new Map<bigint, NativeBlock>()
   let handles = 1
   let capturing: FakeStream | undefined
-  /** Streams that have joined the capture. */
+  /** The streams that have joined the capture. */
   let joined = new Set<number>()
 
   const out = (to: Argument, value: number | bigint): void => {
@@ -112,7 +113,10 @@ export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeO
       return true
     })
 
-  /** Threads of a warp, multiprocessors, bytes of the second cache, sm_90, registers of a multiprocessor, bytes that programs share. */
+  /**
+   * Device attributes: warp size, multiprocessors, L2 bytes, compute capability 9.0, registers per multiprocessor,
+   * shared bytes per program.
+   */
   const attributes: Readonly<Record<number, number>> = {
     ...{ 10: 32, 16: sms, 38: 50 * 2 ** 20, 75: 9, 76: 0 },
     ...{ 82: 65_536, 97: 232_448 },
@@ -160,7 +164,7 @@ export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeO
         return new DataView(viewNative(at, 4)).getUint32(0, true)
       })
       const on = Number(shape.getBigUint64(32, true))
-      // Parameters are copied when a kernel is launched.
+      // The driver copies parameters at the launch.
       const params = Array.from({ length: kernels[name]?.params ?? 0 }, (_, i) => {
         const [at] = new BigUint64Array(viewNative(BigInt((pointers as number) + 8 * i), 8))
         return new DataView(viewNative(at, 8).slice(0))
@@ -207,7 +211,7 @@ export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeO
     },
     cuStreamSynchronize: (on) => {
       drain()
-      if (stream(on).work.length > 0) throw new Error('a call of the driver would never return')
+      if (stream(on).work.length > 0) throw new Error('this driver call would never return')
     },
     cuEventElapsedTime: (to) => void ((to as Float32Array)[0] = 0),
     cuStreamBeginCapture_v2: (on) => {

@@ -1,6 +1,6 @@
 /**
- * A log as kernels leave it, written by hand: 64 bytes of counters; for each of 4096 launches 32 bytes, the complement of its first
- * start, its last end, how many programs have ended; then events of 48 bytes.
+ * A handwritten event log in the format of kernels: 64 bytes of counters; 32 bytes for each of 4096 launches, with the
+ * complement of the first start, the last end and the number of ended programs; then events of 48 bytes.
  */
 import { viewNative } from '../../src/targets/cuda/node.ts'
 
@@ -22,7 +22,7 @@ export interface MadeEvent {
   readonly amount?: number
 }
 
-/** Times are nanoseconds after `epoch`, which is far from 0, as a device's clock is. */
+/** Times are in nanoseconds after `epoch`, which is far from 0, like a device's clock. */
 export const epoch = 1_700_000_000_000_000_000n
 
 export class HandmadeLog {
@@ -40,7 +40,7 @@ export class HandmadeLog {
     return this.#view.getUint32(0, true)
   }
 
-  /** A program of a launch has ended; the last one ends the launch. */
+  /** Writes the end of a program. The last program also ends the launch. */
   program(made: Omit<MadeEvent, 'kind'>, programs = 1): void {
     const { launch, start, end } = made
     this.event({ ...made, kind: 'program', who: made.program })
@@ -63,7 +63,7 @@ export class HandmadeLog {
     words.forEach((word, i) => this.#view.setUint32(at + 16 + 4 * i, word, true))
   }
 
-  /** So many events found no place. */
+  /** Writes the number of events that found no entry. */
   lose(count: number): void {
     this.#view.setUint32(4, 65536 + count, true)
     this.#view.setUint32(8, count, true)

@@ -1,4 +1,7 @@
-/** Kernels that once became something else for a GPU than what they say, run on this CPU, thread by thread, and in the checker. */
+/**
+ * Regression tests for kernels that the CUDA emitter once miscompiled. Their CUDA source runs on this CPU, thread by
+ * thread, and must agree with the checker.
+ */
 import { describe, expect, it } from 'vitest'
 import { f32 } from '../../src/lang/dtypes.ts'
 import { kernel, tensor, type Kernel } from '../../src/lang/kernel.ts'
@@ -7,11 +10,14 @@ import type { World } from '../../src/world/world.ts'
 import { openOnCpu, unavailable } from './onCpu/onCpu.ts'
 
 const why = unavailable()
-if (why) console.info(`emitted kernels are not run here: ${why}`)
+if (why) console.info(`emitted kernels cannot run on this machine: ${why}`)
 
 type Shapes = Readonly<Record<string, readonly number[]>>
 
-/** The contents of all tensors after one launch; those of x count from 1, all others are -1 before. */
+/**
+ * Returns the contents of all tensors after one launch. Before the launch, x counts from 1 and all other tensors are
+ * -1.
+ */
 async function contentsOn(world: World, one: Kernel, shapes: Shapes): Promise<Record<string, number[]>> {
   const tensors = Object.entries(shapes).map(([name, shape]) => {
     const made = world.full('f32', shape, -1, { name })
@@ -31,7 +37,7 @@ async function contentsOn(world: World, one: Kernel, shapes: Shapes): Promise<Re
   return found
 }
 
-describe.skipIf(why !== undefined)('on a GPU as in the checker:', () => {
+describe.skipIf(why !== undefined)('the emitted kernel agrees with the checker:', () => {
   const expectAlike = async (one: Kernel, shapes: Shapes): Promise<Record<string, number[]>> => {
     const expected = await contentsOn(await openWorld({ target: 'check', ranks: 1 }), one, shapes)
     expect(await contentsOn(openOnCpu(1), one, shapes)).toEqual(expected)
@@ -47,12 +53,12 @@ describe.skipIf(why !== undefined)('on a GPU as in the checker:', () => {
     [[16, 50], 224],
     [[0, 64], 1024],
     [[16, 64], 0],
-  ] as const)('a copy from %j keeps what the source does not have', async (x, kept) => {
+  ] as const)('a copy from %j leaves the elements beyond the source unchanged', async (x, kept) => {
     const { y } = await expectAlike(copy, { x, y: [16, 64] })
     expect(y.filter((element) => element === -1)).toHaveLength(kept)
   })
 
-  it('a loop leaves what is still shown in another shape', async () => {
+  it('a loop does not change a value that is still used in another shape', async () => {
     const one = kernel(
       'counted',
       { x: tensor(f32, 1), y: tensor(f32, 2), z: tensor(f32, 1) },
@@ -68,7 +74,7 @@ describe.skipIf(why !== undefined)('on a GPU as in the checker:', () => {
     expect([y[4], z[1]]).toEqual([2, 5])
   })
 
-  it('a mask made from places is that of the places that are stored', async () => {
+  it('a mask computed from indices applies to the stored indices', async () => {
     const one = kernel(
       'masked',
       { x: tensor(f32, 1), y: tensor(f32, 2), z: tensor(f32, 2) },

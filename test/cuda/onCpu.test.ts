@@ -1,6 +1,6 @@
 /**
- * What random kernels become for a GPU, run on this CPU, thread by thread: the same as in the checker. ARKE_KERNELS sets how many of each
- * class are tried, ARKE_SEED which.
+ * Random kernels, emitted as CUDA C++ and run on this CPU thread by thread, must agree with the checker. ARKE_KERNELS
+ * sets the number of kernels per class, ARKE_SEED the seed.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -13,7 +13,7 @@ import { NotOnCpu, openOnCpu, unavailable } from './onCpu/onCpu.ts'
 import { long } from '../long.ts'
 
 const why = unavailable()
-if (why) console.info(`emitted kernels are not run here: ${why}`)
+if (why) console.info(`emitted kernels cannot run on this machine: ${why}`)
 ;(worlds as Record<string, unknown>).cuda = ({ ranks }: { ranks: number }) => openOnCpu(ranks)
 
 describe.skipIf(why !== undefined).each(['exact', 'bounded'] as const)('%s kernels for a GPU', (kind) => {

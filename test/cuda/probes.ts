@@ -1,13 +1,15 @@
 /**
- * Small kernels that together use what the CUDA emitter lowers. Tests compile them and compare their text; they are not
- * operations.
+ * Small kernels that together use all features that the CUDA emitter lowers. Tests compile them and compare their text.
+ * They are not operations.
  */
 import type { DotDType } from '../../src/ir/dtype.ts'
 import { bf16, f32, i32, u32 } from '../../src/lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../src/lang/kernel.ts'
 import { ceilDiv } from '../../src/lang/tensor.ts'
 
-/** softmax(Q x K^T) x V for one tile of queries: products from registers, row reductions, transposed operands. */
+/**
+ * Computes softmax(Q x K^T) x V for one tile of queries: products from registers, row reductions, transposed operands.
+ */
 export const attention = kernel(
   'attention',
   { q: tensor(bf16, 2), k: tensor(bf16, 2), v: tensor(bf16, 2), out: tensor(bf16, 2) },
@@ -43,7 +45,7 @@ export const attention = kernel(
   },
 )
 
-/** C = A^T x B in f32, with the sum of each column of C. */
+/** Computes C = A^T x B in f32, with the sum of each column of C. */
 export const transposedGemm = kernel(
   'transposedGemm',
   { a: tensor(bf16, 2), b: tensor(bf16, 2), c: tensor(f32, 2), sums: tensor(f32, 1) },
@@ -64,7 +66,10 @@ export const transposedGemm = kernel(
   },
 )
 
-/** One tile of C = A x B, the operands from where the meta-parameters say. Transposed ones lie in memory as [K, M], [N, K]. */
+/**
+ * Computes one tile of C = A x B. The meta-parameters select where the operands are stored. Transposed operands are
+ * stored as [K, M] and [N, K].
+ */
 export const productOf = (dtype: DotDType) => {
   const sum = dtype === 'i8' ? 'i32' : 'f32'
   return kernel(
@@ -87,7 +92,9 @@ export const productOf = (dtype: DotDType) => {
   )
 }
 
-/** Elements that change threads: gathered rows, a vector as rows and as columns, a transposed fragment, masked copies. */
+/**
+ * Moves elements between threads: gathered rows, a vector as rows and as columns, a transposed fragment, masked copies.
+ */
 export const moves = kernel(
   'moves',
   {
@@ -128,7 +135,9 @@ export const moves = kernel(
   },
 )
 
-/** Element accesses, atomics of every kind, branches, loops that end by data, and a reduction to one number. */
+/**
+ * Uses element accesses, atomics of every kind, branches, loops with data-dependent ends, and a reduction to a scalar.
+ */
 export const elements = kernel(
   'elements',
   {
@@ -167,7 +176,7 @@ export const elements = kernel(
     const before = t.atomic.xchg(words.at([5]), 7, { order: 'acqRel', scope: 'system' })
     const first = before.ne(7)
     t.if(first, () => t.store(words.at([6]), 1, { order: 'release', scope: 'device' }))
-    // A lock by compare and swap, so that one program at a time counts its turns.
+    // A lock by compare and swap, so that one program at a time increments the counter.
     t.while(
       { taken: t.constant(u32, 1) },
       ({ taken }) => taken.ne(0),
@@ -180,7 +189,9 @@ export const elements = kernel(
   },
 )
 
-/** Programs in two teams: one makes tiles, the other, on every rank, waits for all of them and adds them up. */
+/**
+ * Programs in two teams: one team computes tiles, and the other team, on every rank, waits for all tiles and adds them.
+ */
 export const teams = kernel(
   'teams',
   { x: tensor(f32, 2), sum: tensor(f32, 2), made: flags(1, { arrivals: 2 }) },
@@ -215,7 +226,10 @@ export const teams = kernel(
   },
 )
 
-/** Bytes: loaded and stored with an order, made from numbers that may be none; numbers of i64, which may not either. */
+/**
+ * Loads and stores bytes with a memory order, converted from numbers that may be NaN; also converts such numbers to
+ * i64.
+ */
 export const bytes = kernel(
   'bytes',
   { x: tensor('f32', 1), y: tensor('i8', 1), out: tensor('u8', 1), sums: tensor('i64', 1) },
@@ -230,7 +244,7 @@ export const bytes = kernel(
   },
 )
 
-/** Slices of a matrix and one element of it, stretched; and places that follow from indices of both axes. */
+/** Broadcasts slices of a matrix and a single element, and uses addresses that depend on the indices of both axes. */
 export const stretched = kernel('stretched', { x: tensor('f32', 1), y: tensor('f32', 2) }, (t, { x, y }) => {
   const places = t.arange(16).mul(32).expand(1).add(t.arange(32).expand(0))
   const matrix = t.load(x.at([places]))
@@ -244,7 +258,7 @@ export const stretched = kernel('stretched', { x: tensor('f32', 1), y: tensor('f
   t.store(y.tile([2, 0], [16, 32]), matrix.add(single.expand(0).broadcast([16, 32])))
 })
 
-/** Tiles from a peer once it has told of them, and zeros until then. */
+/** Copies tiles of a peer if its flag has been signalled, and stores zeros otherwise. */
 export const looking = kernel(
   'looking',
   { x: tensor(f32, 2), y: tensor(f32, 2), ready: flags(1), both: flags(0, { arrivals: 2 }) },

@@ -1,4 +1,7 @@
-/** Random kernels become CUDA C++, or are refused with a reason and a line: the emitter never fails by itself. */
+/**
+ * Tests that random kernels are emitted as CUDA C++ or refused with a reason and a source line. The emitter must never
+ * fail in another way.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { KernelError } from '../../src/ir/site.ts'
@@ -18,7 +21,7 @@ describe.each(['exact', 'bounded'] as const)('%s random kernels', (kind) => {
         try {
           const { source, name } = emitCuda(ir, { tensors: {}, record })
           expect(source).toContain(`${name}(`)
-          // The text of an odd place is one thing in every expression.
+          // The index expression `2 * p + 1` must be in parentheses before a division or a modulo.
           expect(source).not.toMatch(/[^(]2 \* p \+ 1 [/%]/)
         } catch (error) {
           if (!(error instanceof KernelError)) throw error

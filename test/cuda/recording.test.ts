@@ -1,4 +1,4 @@
-/** What a cuda world that records makes of what kernels wrote down, in logs that are written by hand. */
+/** Tests the timelines of a recording CUDA world, using handwritten logs. */
 import { describe, expect, it } from 'vitest'
 import { i32, kernel, scalar, tensor } from '../../src/index.ts'
 import { executionsOf, ledgerOf, pictureOf } from '../../src/runs/ledger.ts'
@@ -24,7 +24,7 @@ class HandmadeMemory implements LogMemory {
   }
 }
 
-/** Ranks with a queue each; the host's clock is `hostAhead` nanoseconds ahead of the device's. */
+/** A recording of ranks with one queue each. The host clock is `hostAhead` nanoseconds ahead of the device clock. */
 function recordingOf(ranks: number, hostAhead = 0): { recording: Recording; logs: HandmadeLog[] } {
   let asked = 0
   const recording = new Recording(1, () => {
@@ -46,7 +46,7 @@ const work: RecordedKernel = {
 }
 const gate: RecordedKernel = { name: 'gate', sites: [], flags: {} }
 
-/** Events of a kind on tracks of a role: name, start, end and bytes. */
+/** The events of one kind on the tracks of one role: name, start, end and bytes. */
 function eventsIn({ names }: Timeline, rank: RankTimeline, role: string, kind: Kind): unknown[] {
   const { events, tracks } = rank
   const shift = Number(rank.base - epoch)
@@ -73,7 +73,7 @@ describe('a log', () => {
       ...{ kind: 'copy', site: 1, role: 1, launch: 0, program: 0, sm: 7 },
       ...{ start: 2300, end: 2400, who: 1, amount: 256 },
     })
-    // With itself: no transfer.
+    // A copy from the rank itself is not a transfer.
     log.event({
       ...{ kind: 'copy', site: 1, role: 1, launch: 0, program: 0, sm: 7 },
       ...{ start: 2400, end: 2450, who: 0, amount: 256 },
@@ -102,17 +102,17 @@ describe('a log', () => {
     expect(eventsIn(timeline, rank, 'worker', Kind.transfer)).toEqual([
       ['copy with rank 1 at work.ts:4', 2300, 2400, 256],
     ])
-    // The host's times are on the device's clock.
+    // Host times are converted to the device's clock.
     expect(eventsIn(timeline, rank, 'thread', Kind.launch)).toEqual([
       ['launch work', 1000, 1200],
       ['launch work', 2000, 2200],
     ])
     expect(eventsIn(timeline, rank, 'thread', Kind.synchronize)).toEqual([['synchronize', 3000, 6000]])
-    // Four multiprocessors, and a role on one of them.
+    // Four multiprocessors, plus one extra role on one of them.
     expect(rank.tracks.filter(({ role }) => role === 'worker')).toHaveLength(5)
   })
 
-  it('is taken as often as the host waits: launches go on being counted', () => {
+  it('is read at each wait of the host, and launches continue to be counted', () => {
     const { recording, logs } = recordingOf(1)
     for (const turn of [0, 1, 2]) {
       recording.launched({ rank: 0, stream: 0 }, { ...work, name: `work${turn}` }, undefined, 0, 0)
@@ -129,20 +129,22 @@ describe('a log', () => {
     ])
   })
 
-  it('that was too small says how much is missing', () => {
+  it('that was too small reports the number of lost events', () => {
     const { recording, logs } = recordingOf(1)
     for (let n = 0; n < 2; n++) recording.launched({ rank: 0, stream: 0 }, work, undefined, 0, 0)
     logs[0].program({ launch: 0, program: 0, sm: 0, start: 0, end: 10 })
-    // The second launch has not ended: nothing is known of it.
+    // The second launch has not ended, so nothing is known of it.
     logs[0].lose(41)
     recording.collect()
     const timeline = recording.timeline([0], 'cuda', () => 1)
-    expect(timeline.names).toContain('42 events were lost: synchronize more often while the world records')
+    expect(timeline.names).toContain(
+      '42 events were lost because a log was full: synchronize more often while the world records',
+    )
     expect(eventsIn(timeline, timeline.ranks[0], 'stream', Kind.kernel)).toHaveLength(1)
     expect(eventsIn(timeline, timeline.ranks[0], 'thread', Kind.launch)).toHaveLength(2)
   })
 
-  it('tells programs apart that run on a multiprocessor at once', () => {
+  it('gives concurrent programs of a multiprocessor different tracks', () => {
     const { recording, logs } = recordingOf(1)
     recording.launched({ rank: 0, stream: 0 }, work, undefined, 0, 0)
     const at = { launch: 0, sm: 5 }
@@ -155,13 +157,13 @@ describe('a log', () => {
     const [rank] = timeline.ranks
     const tracks = rank.tracks.filter(({ role }) => role === 'worker')
     expect(tracks.map(({ from, to }) => to - from)).toEqual([2, 2])
-    // Blocked only while none of them runs.
+    // The multiprocessor counts as blocked only while none of its programs runs.
     const { parts } = ledgerOf(pictureOf(timeline, { from: 0, to: 100 }, { bandwidth: 1e9 }))
     expect(parts.wait).toBe(10)
     expect(parts.useful).toBe(90)
   })
 
-  it('is forgotten by a reset', () => {
+  it('is cleared by a reset', () => {
     const { recording, logs } = recordingOf(1)
     recording.launched({ rank: 0, stream: 0 }, work, undefined, 0, 0)
     logs[0].program({ launch: 0, program: 0, sm: 0, start: 0, end: 10 })
@@ -214,7 +216,7 @@ it('the ledger of an execution adds up to its wall', () => {
     const sum = runPartNames.reduce((total, part) => total + ledger.parts[part], 0)
     expect(sum).toBeCloseTo(wall, 6)
   }
-  // Two of four multiprocessors have a program, blocked for 500 and 600 ns; then rank 0 waits for rank 1.
+  // Two of four multiprocessors have a program, blocked for 500 and 600 ns. Then rank 0 waits for rank 1.
   expect(ranks[0].ledger.parts.wait).toBe((500 + 600) / 4 + 300)
   expect(ranks[0].ledger.parts.other).toBe((2 * 1800) / 4)
 })
@@ -236,7 +238,7 @@ describe('a world that records', () => {
           return true
         },
       },
-      // x, value and the log are its parameters.
+      // The parameters are x, value and the log.
       put: {
         params: 3,
         run: (launch) => {
@@ -257,7 +259,7 @@ describe('a world that records', () => {
     return new CudaWorld(platform, { ranks: 2, heap: 1 << 16, record: true })
   }
 
-  it('has every launch, those of graphs at each replay', async () => {
+  it('contains every launch, including the launches of each graph replay', async () => {
     const world = open()
     const x = world.zeros(i32, [4], { name: 'x' })
     const graph = world.graph(() => {
@@ -285,7 +287,7 @@ describe('a world that records', () => {
     await world.close()
   })
 
-  it('starts anew after a reset', async () => {
+  it('starts an empty recording after a reset', async () => {
     const world = open()
     const x = world.zeros(i32, [4])
     world.launch(put, { x, value: 3 }, { grid: 1 })
@@ -297,7 +299,7 @@ describe('a world that records', () => {
     await world.close()
   })
 
-  it('is one that was opened to', async () => {
+  it('exists only if the world was opened with record', async () => {
     const platform = { devices: [new Device(fakeDriver().driver, 0)], compile: () => new Uint8Array() }
     const world = new CudaWorld(platform, { ranks: 1, heap: 1 << 16 })
     expect(() => world.timeline()).toThrow('open it with record: true')

@@ -1,11 +1,14 @@
-/** What may be read while the launch ahead still ends: only what no launch since the world idled writes; and who comes after. */
+/**
+ * Tests `Settled`: a launch may read a tensor before the previous kernel has ended only if no launch has written the
+ * tensor since the world was idle. Writers of such a tensor must run after its early readers.
+ */
 import { describe, expect, it } from 'vitest'
 import type { Launch } from '../../src/targets/cuda/device.ts'
 import { Settled, type Accesses, type Line } from '../../src/targets/cuda/settled.ts'
 
 const [a, b, c] = [{ name: 'a' }, { name: 'b' }, { name: 'c' }]
 
-/** A queue that writes down what it waits for: of which other one, and which of its launches. */
+/** A fake queue that records its waits: the rank of the other queue, and the launch that it waits for. */
 class FakeLine implements Line {
   launched = 0
   settled = 0
@@ -27,13 +30,13 @@ class FakeLine implements Line {
 interface Given {
   readonly on?: FakeLine
   readonly early?: readonly object[]
-  /** Instead of `early`, several that are told apart. */
+  /** Several groups instead of one (`early`). */
   readonly groups?: readonly (readonly object[])[]
   readonly writes?: readonly object[]
   readonly writesElsewhere?: readonly object[]
 }
 
-/** A launch with one parameter, and what the kernel was told in it, 0 at first. */
+/** A launch with one parameter. `told` holds the parameter's value, which starts at 0. */
 function launching({ on = new FakeLine(0), early, groups, writes = [], writesElsewhere = [] }: Given) {
   const told = { value: 0, times: 0 }
   const launch = {
@@ -56,15 +59,15 @@ function launching({ on = new FakeLine(0), early, groups, writes = [], writesEls
   return { part, told }
 }
 
-describe('a launch that copies early', () => {
-  it('is told so where nothing writes what it copies, once', () => {
+describe('a launch that can read early', () => {
+  it('gets the permission once, if no launch writes its tensors', () => {
     const settled = new Settled()
     const { part, told } = launching({ early: [a, b], writes: [c] })
     for (let n = 0; n < 3; n++) settled.tell([part], true)
     expect(told).toEqual({ value: 1, times: 1 })
   })
 
-  it('is told of each group by itself', () => {
+  it('gets a separate permission for each group', () => {
     const settled = new Settled()
     const [reader, writer] = [launching({ groups: [[a], [b], [a, c]] }), launching({ writes: [a] })]
     settled.tell([reader.part], true)
@@ -72,7 +75,7 @@ describe('a launch that copies early', () => {
     settled.tell([writer.part], true)
     settled.tell([reader.part], true)
     expect(reader.told.value).toBe(0b010)
-    // Nobody waits for what was not read early.
+    // A writer does not wait for tensors that were not read early.
     settled.clear()
     settled.tell([writer.part], true)
     settled.tell([reader.part], true)
@@ -83,7 +86,7 @@ describe('a launch that copies early', () => {
     expect(settled.holdBack([later(b)])).toBeDefined()
   })
 
-  it('is told otherwise after a launch that writes it, until nothing runs', () => {
+  it('loses the permission after a launch that writes its tensor, until the world is idle', () => {
     const settled = new Settled()
     const [reader, writer] = [launching({ early: [a, b] }), launching({ writes: [b] })]
     settled.tell([reader.part], true)
@@ -95,7 +98,7 @@ describe('a launch that copies early', () => {
     expect(reader.told.value).toBe(1)
   })
 
-  it('is told otherwise where it writes that itself, or a part on another rank does', () => {
+  it('has no permission if it writes the tensor itself, or if its launch on another rank does', () => {
     const settled = new Settled()
     const own = launching({ early: [a], writes: [a] })
     settled.tell([own.part], true)
@@ -105,7 +108,7 @@ describe('a launch that copies early', () => {
     expect(here.told.value).toBe(0)
   })
 
-  it('is told otherwise where it may not start early, and where others use the streams', () => {
+  it('has no permission if it may not start early, or if other software uses the streams', () => {
     const settled = new Settled()
     const { part, told } = launching({ early: [a] })
     settled.tell([part], true)
@@ -119,7 +122,7 @@ describe('a launch that copies early', () => {
   })
 })
 
-/** Launches in turn: held back, told, enqueued. */
+/** Launches kernels in order, each after `holdBack` and `tell`. */
 function launcher() {
   const settled = new Settled()
   const lines = [0, 1, 2].map((rank) => new FakeLine(rank))
@@ -135,7 +138,7 @@ function launcher() {
 }
 
 describe('a launch that writes on other ranks', () => {
-  it('comes after launches that read that early, there', () => {
+  it('runs after the launches that read the tensor early on those ranks', () => {
     const { launch, part, followed } = launcher()
     const reader = [0, 1, 2].map((rank) => part(rank, { early: [a] }))
     expect(launch(...reader)).toBeUndefined()
@@ -154,7 +157,7 @@ describe('a launch that writes on other ranks', () => {
     ])
   })
 
-  it('comes after them once, however often it is launched', () => {
+  it('waits for them only once if it is launched repeatedly', () => {
     const { launch, part, followed, lines } = launcher()
     const [reader, writer] = [part(0, { early: [a] }), part(1, { writesElsewhere: [a] })]
     for (let n = 0; n < 5; n++) launch(reader)
@@ -166,7 +169,7 @@ describe('a launch that writes on other ranks', () => {
     expect(lines[0].marks).toEqual([5])
   })
 
-  it('does not wait for those that are launched after it, or read nothing early, or have ended, or write elsewhere', () => {
+  it('does not wait for launches after it, without early reads, that have ended, or on another rank', () => {
     const { settled, launch, part, followed, lines } = launcher()
     launch(part(1, { writesElsewhere: [a] }))
     launch(part(0, { early: [a] }))
@@ -175,7 +178,7 @@ describe('a launch that writes on other ranks', () => {
     lines[0].launched++
     launch(part(1, { writesElsewhere: [b] }))
     launch(part(0, { early: [c] }))
-    // On its own rank alone.
+    // This launch writes only on its own rank.
     launch(part(1, { writes: [c] }))
     settled.clear()
     launch(part(0, { early: [a] }))
@@ -184,9 +187,9 @@ describe('a launch that writes on other ranks', () => {
     expect(followed()).toEqual([[], [], []])
   })
 
-  it('does not wait for what was launched behind them, when another one wrote there first', () => {
+  it('does not wait for launches behind the readers if an earlier writer was enqueued first', () => {
     const { launch, part, followed, lines } = launcher()
-    // Rank by rank: each writer waits for the other one's flag.
+    // The ranks launch one after the other, and each writer waits for the flag of the other.
     launch(part(0, { early: [a, b] }))
     expect(launch(part(0, { writesElsewhere: [a] }))).toBeUndefined()
     launch(part(1, { early: [a] }))
@@ -196,7 +199,7 @@ describe('a launch that writes on other ranks', () => {
     expect(lines[0].marks).toEqual([1])
   })
 
-  it('comes after what was read early again, too', () => {
+  it('waits again for a later early read', () => {
     const { launch, part, followed } = launcher()
     const reader = part(0, { early: [a, b] })
     launch(reader)
@@ -209,7 +212,7 @@ describe('a launch that writes on other ranks', () => {
     ])
   })
 
-  it('holds back a graph that it is in', () => {
+  it('holds back the graph that contains it', () => {
     const { settled, launch, part, lines } = launcher()
     launch(part(1, { early: [a] }))
     const parts = [part(1, { writesElsewhere: [a] }), part(2, { writesElsewhere: [a] })]
@@ -218,7 +221,7 @@ describe('a launch that writes on other ranks', () => {
   })
 })
 
-it('is followed by a launch that writes on its own rank, on another stream', () => {
+it('a writer on the same rank and another stream runs after the early reader', () => {
   const { settled, launch, part } = launcher()
   launch(part(0, { early: [a] }))
   expect(settled.holdBack([part(0, { writes: [a] })])).toBeUndefined()
@@ -227,7 +230,7 @@ it('is followed by a launch that writes on its own rank, on another stream', () 
   expect(other.followed).toEqual([[0, 1]])
 })
 
-it('is followed by all that others enqueue', () => {
+it('all work of other software runs after the early readers', () => {
   const { settled, launch, part, lines, followed } = launcher()
   launch(part(0, { early: [a, b] }), part(1, { early: [c] }))
   settled.forgo()
@@ -239,7 +242,7 @@ it('is followed by all that others enqueue', () => {
   ])
 })
 
-it('is known to the host, which must not write that', () => {
+it('reports to the host which tensors a launch reads early', () => {
   const { settled, launch, part, lines } = launcher()
   launch(part(1, { early: [a] }))
   expect([0, 1].map((rank) => settled.isReadEarly(a, rank))).toEqual([false, true])
@@ -248,7 +251,7 @@ it('is known to the host, which must not write that', () => {
   expect(settled.isReadEarly(a, 1)).toBe(false)
 })
 
-it('is not told again when a graph that has it is launched, only what that writes is noted', () => {
+it('launching a graph changes no permission of its kernels, but records the tensors that they write', () => {
   const settled = new Settled()
   const [reader, writer] = [launching({ early: [a] }), launching({ writes: [a] })]
   settled.tell([reader.part], true)

@@ -1,6 +1,6 @@
 /**
- * Every kernel that Arke ships, emitted for eight ranks at shapes of each class: one token to many rows, one query head a KV
- * head to many, rows that fill tiles and rows that do not.
+ * Every kernel that Arke ships, emitted for eight ranks at shapes of each class: from one token to many rows, from one
+ * to many query heads per KV head, and rows that do or do not fill whole tiles.
  */
 import { lower } from '../../src/ir/stages.ts'
 import type { Kernel, Meta } from '../../src/lang/kernel.ts'
@@ -99,7 +99,7 @@ interface DecodeShape {
   readonly tokens: number
   readonly BN: number
   readonly splits: number
-  /** Of even shares. */
+  /** The number of programs for stream-K. */
   readonly programs?: number
 }
 

@@ -1,4 +1,7 @@
-/** Words that carry the epochs of flags: emitted kernels run on this CPU, and what keeps the flags. */
+/**
+ * Tests flag-in-data words, whose low two bits hold the epoch of a flag. Emitted kernels run on this CPU. Other tests
+ * check in which cases flags are kept.
+ */
 import { describe, expect, it } from 'vitest'
 import { bf16, f32, i32 } from '../../src/lang/dtypes.ts'
 import { flags, kernel, tensor, type Arguments, type Kernel } from '../../src/lang/kernel.ts'
@@ -14,7 +17,7 @@ import { openOnCpu, unavailable } from './onCpu/onCpu.ts'
 import { itForSome } from '../long.ts'
 
 const why = unavailable()
-if (why) console.info(`emitted kernels are not run here: ${why}`)
+if (why) console.info(`emitted kernels cannot run on this machine: ${why}`)
 
 const D = 128
 const params = {
@@ -31,7 +34,9 @@ const sumsAlone = {
 }
 type Extra = (t: Program, part: { readonly sums: unknown }) => void
 
-/** Each rank sends the softmax of its rows, weighted, to all ranks, and all combine them; some have none. */
+/**
+ * Each rank sends the weighted softmax of its rows to all ranks, and all ranks combine them. Some ranks have no rows.
+ */
 const exchange = (G: number, alsoDoes: Extra = () => {}) =>
   kernel('exchange', params, (t, { x, out, sums, stats, arrived }) => {
     const slot = slotOf(t, arrived, 'signal')
@@ -49,7 +54,9 @@ const exchange = (G: number, alsoDoes: Extra = () => {}) =>
     combine(t, { sums, stats }, slot, out, meta, (part, b, h) => t.wait(arrived.at([part, b, h])), 'together')
   })
 
-/** The same where each keeps its own, of several tiles in several parts, and all fetch it. */
+/**
+ * The same exchange, but each rank keeps its partial results, of several tiles and splits, and all ranks fetch them.
+ */
 const fetched = (G: number, splits = 1) =>
   kernel('fetched', params, (t, { x, out, sums, stats, arrived }) => {
     const slot = slotOf(t, arrived, 'signal')
@@ -80,16 +87,16 @@ const sourceOf = (made: Kernel, facts = {} as object): string => {
   return emitCuda(lower(made.record({ world: 4 })), { tensors, ...facts }).source
 }
 
-describe('words that carry epochs', () => {
-  it('are in the place of flags, of their fences and of looks at them', () => {
+describe('flag-in-data words', () => {
+  it('replace flags, their fences and the polls of flags', () => {
     const source = sourceOf(exchange(8))
     expect(source).toMatch(/post_words\(.*take_word\(.*take_words\(/s)
     expect(source).not.toMatch(/flag_store|flag_wait/)
-    // The epochs of both sides advance.
+    // The epochs of senders and receivers advance.
     expect(source).toMatch(/arrived_epochs\[0\] = .*arrived_epochs\[1\] = /s)
   })
 
-  it('are looked for where they were made', () => {
+  it('are polled on the rank that stored them', () => {
     const source = sourceOf(fetched(8))
     expect(source).toMatch(/post_words\(sums \+.*take_words\(on_rank\(sums, \w+ - rank, heap_stride\) \+/s)
     expect(source).not.toMatch(/flag_store|flag_wait|post_words\(on_rank/)
@@ -98,14 +105,14 @@ describe('words that carry epochs', () => {
   it.each([
     ['where waits are written down', exchange(8), { record: true }],
     [
-      'where a tile is copied',
+      'if a kernel copies a tile of the tensor',
       exchange(8, (t, { sums }) => {
         const place = sums as Parameters<typeof store>[1]['sums']
         t.copy(place.pick(0).pick(0).tile([0, 0], [8, D]), t.shared(f32, [8, D]))
       }),
       {},
     ],
-  ])('are not %s', (_, made, facts) => {
+  ])('are not used %s', (_, made, facts) => {
     expect(sourceOf(made, facts)).toMatch(/flag_store.*flag_wait/s)
   })
 
@@ -135,16 +142,16 @@ describe('words that carry epochs', () => {
 
   type Case = readonly [what: string, isHad: boolean, body: Body, shape?: readonly number[]]
   const cases: readonly Case[] = [
-    ['what is sent and received', true, both(() => {})],
+    ['a tensor that is sent and received', true, both(() => {})],
     [
-      'a look whether a flag was raised',
+      'a poll of a flag',
       false,
       both((t, { arrived, out }) =>
         t.if(t.reached(arrived.at([0, 0, 0])), () => t.store(out.at([0, 0, 0, 0]), 1)),
       ),
     ],
     [
-      'a wait for a launch before',
+      'a wait for an earlier launch',
       false,
       both((t, { arrived }) => t.wait(arrived.at([0, 0, 0]), { lag: 1 })),
     ],
@@ -162,7 +169,7 @@ describe('words that carry epochs', () => {
       }),
     ],
     [
-      'another tensor that is sent, of which the flags may tell',
+      'another tensor that is sent, which the flags may also signal',
       false,
       both((t, { x }) => t.store(x.on(t.rank.add(1).mod(t.world)).at([0, 0, 0]), 1)),
     ],
@@ -271,7 +278,7 @@ describe.skipIf(why !== undefined)('words that carry epochs, on this CPU', () =>
     },
   )
 
-  it('are told from the zeros of an inbox that is new, whatever the epoch', async () => {
+  it('are distinguished from the zeros of a new inbox, for every epoch', async () => {
     const [ranks, G] = [2, 8]
     const made = exchange(G)
     const world = openOnCpu(ranks)
@@ -288,52 +295,47 @@ describe.skipIf(why !== undefined)('words that carry epochs, on this CPU', () =>
   })
 
   it.each([
-    ['by each thread', false],
-    ['by all, which compute something together', true],
-  ])(
-    'are added to what there was before, once, however often they are looked for %s',
-    async (_, isTogether) => {
-      const adding = kernel('adding', sumsAlone, (t, { x, out, sums, arrived }) => {
-        const slot = slotOf(t, arrived, 'signal')
-        const rows = t.load(x.pick(0).tile([0, 0], [8, D]))
-        const own = rows.sub(rows.maximum(1).expand(1))
-        const peer = (step: typeof slot) => t.rank.add(step).add(1).mod(t.world)
-        t.for(t.world, (step) =>
-          t.store(sums.on(peer(step)).pick(slot).pick(t.rank).tile([0, 0], [8, D]), own),
-        )
-        t.for(t.world, (step) => t.signal(arrived.on(peer(step)).at([t.rank, 0, 0])))
-        t.for(t.world, (part) => t.wait(arrived.at([part, 0, 0])))
-        const total = t.for(t.world, own, (part, total) => {
-          const sent = t.load(sums.pick(slot).pick(part).tile([0, 0], [8, D]))
-          // The largest of every row is 0.
-          return total.add(isTogether ? sent.sub(sent.maximum(1).expand(1)) : sent)
-        })
-        t.store(out.pick(0).pick(0).tile([0, 0], [8, D]), total)
+    ['by each thread alone', false],
+    ['by all threads, which compute a reduction together', true],
+  ])('are added to the accumulator exactly once if polled repeatedly %s', async (_, isTogether) => {
+    const adding = kernel('adding', sumsAlone, (t, { x, out, sums, arrived }) => {
+      const slot = slotOf(t, arrived, 'signal')
+      const rows = t.load(x.pick(0).tile([0, 0], [8, D]))
+      const own = rows.sub(rows.maximum(1).expand(1))
+      const peer = (step: typeof slot) => t.rank.add(step).add(1).mod(t.world)
+      t.for(t.world, (step) => t.store(sums.on(peer(step)).pick(slot).pick(t.rank).tile([0, 0], [8, D]), own))
+      t.for(t.world, (step) => t.signal(arrived.on(peer(step)).at([t.rank, 0, 0])))
+      t.for(t.world, (part) => t.wait(arrived.at([part, 0, 0])))
+      const total = t.for(t.world, own, (part, total) => {
+        const sent = t.load(sums.pick(slot).pick(part).tile([0, 0], [8, D]))
+        // The maximum of every row is 0.
+        return total.add(isTogether ? sent.sub(sent.maximum(1).expand(1)) : sent)
       })
-      const ranks = 3
-      const source = sourceOf(adding)
-      expect(source).toContain('take_words')
-      expect(/if \(group_any\(.*missing_1/.test(source)).toBe(isTogether)
-      const world = openOnCpu(ranks)
-      const [x, out] = [world.zeros(f32, [1, 8, D]), world.zeros(f32, [1, 1, 8, D])]
-      const inbox = { sums: world.zeros(f32, [2, ranks, 8, D]) }
-      const arrived = world.flags([ranks, 1, 1])
-      for (let launch = 0; launch < 5; launch++) {
-        // Whole numbers: the bits that words carry are none of theirs.
-        const rows = Array.from({ length: ranks }, (_, rank) =>
-          Float32Array.from({ length: 8 * D }, (_, i) => (i * (rank + 3) + launch) % 17),
+      t.store(out.pick(0).pick(0).tile([0, 0], [8, D]), total)
+    })
+    const ranks = 3
+    const source = sourceOf(adding)
+    expect(source).toContain('take_words')
+    expect(/if \(group_any\(.*missing_1/.test(source)).toBe(isTogether)
+    const world = openOnCpu(ranks)
+    const [x, out] = [world.zeros(f32, [1, 8, D]), world.zeros(f32, [1, 1, 8, D])]
+    const inbox = { sums: world.zeros(f32, [2, ranks, 8, D]) }
+    const arrived = world.flags([ranks, 1, 1])
+    for (let launch = 0; launch < 5; launch++) {
+      // The values are integers, whose low two mantissa bits are 0, so the epoch bits do not change them.
+      const rows = Array.from({ length: ranks }, (_, rank) =>
+        Float32Array.from({ length: 8 * D }, (_, i) => (i * (rank + 3) + launch) % 17),
+      )
+      rows.forEach((own, rank) => world.write(x, rank, own))
+      world.launch(adding, { x, out, ...inbox, arrived }, { grid: 1 })
+      const lowered = rows.map((own) =>
+        own.map((value, i) => value - Math.max(...own.subarray(i - (i % D), i - (i % D) + D))),
+      )
+      for (let rank = 0; rank < ranks; rank++)
+        expect([...(await world.read(out, rank))], `launch ${launch}, rank ${rank}`).toEqual(
+          [...lowered[rank]].map((own, i) => lowered.reduce((sum, one) => sum + one[i], own)),
         )
-        rows.forEach((own, rank) => world.write(x, rank, own))
-        world.launch(adding, { x, out, ...inbox, arrived }, { grid: 1 })
-        const lowered = rows.map((own) =>
-          own.map((value, i) => value - Math.max(...own.subarray(i - (i % D), i - (i % D) + D))),
-        )
-        for (let rank = 0; rank < ranks; rank++)
-          expect([...(await world.read(out, rank))], `launch ${launch}, rank ${rank}`).toEqual(
-            [...lowered[rank]].map((own, i) => lowered.reduce((sum, one) => sum + one[i], own)),
-          )
-      }
-      await world.close()
-    },
-  )
+    }
+    await world.close()
+  })
 })

@@ -1,4 +1,4 @@
-/** The cuda world on a driver that has no GPU: what it asks of the driver, what it refuses, how it stops and goes on. */
+/** Tests the CUDA world on a fake driver: its driver calls, the requests that it rejects, aborts and resets. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { flags, i32, kernel, launchOf, scalar, tensor, WorldStopped } from '../../src/index.ts'
@@ -25,7 +25,7 @@ const waiting = kernel('waiting', { ready: flags(), x: tensor(i32, 1) }, (t, { r
   t.wait(ready.on(0))
   t.store(x.at([0]), 1)
 })
-/** As `put` would: x and value are its parameters. */
+/** A fake `put` kernel with the parameters x and value. */
 const putting: FakeKernel = {
   params: 2,
   run: (launch) => {
@@ -35,7 +35,7 @@ const putting: FakeKernel = {
 }
 
 describe('tensors', () => {
-  it('hold what they were given, on each rank, whatever their dtype', async () => {
+  it('store the written values, on each rank and for every dtype', async () => {
     const { world } = open()
     for (const dtype of ['f32', 'bf16', 'i64', 'u8'] as const) {
       const x = world.from(dtype, [5], (rank) => [0, 1, 2, 3, rank])
@@ -71,7 +71,7 @@ describe('tensors', () => {
     await world.close()
   })
 
-  it('that do not fit are refused', async () => {
+  it('that do not fit are rejected', async () => {
     const { world } = open()
     expect(() => world.zeros('f32', [1 << 20])).toThrow(/4 MiB do not fit the heap of 64 KiB/)
     await world.close()
@@ -79,20 +79,20 @@ describe('tensors', () => {
 })
 
 describe('a heap', () => {
-  // Counters of kernels lie behind it.
-  it('of any number of bytes ends where everything is aligned', async () => {
+  // The counters of kernels are stored after the heap.
+  it('of any number of bytes ends at an aligned address', async () => {
     const { world } = open({ heap: 65_537 })
     expect(() => world.zeros('f32', [1 << 20])).toThrow(/do not fit the heap of 128 KiB/)
     await world.close()
   })
 
-  it.each([0, -1, NaN, Infinity])('of %d bytes is refused', (heap) => {
+  it.each([0, -1, NaN, Infinity])('of %d bytes is rejected', (heap) => {
     expect(() => open({ heap })).toThrow(`a heap of ${heap} bytes`)
   })
 })
 
 describe('launches', () => {
-  it('run on every rank, with the numbers that they were given', async () => {
+  it('run on every rank with their scalar arguments', async () => {
     const { world, fake } = open({}, { put: putting })
     const x = world.zeros(i32, [4])
     for (const value of [3, 4, 5]) world.launch(put, { x, value }, { grid: 4 })
@@ -103,7 +103,7 @@ describe('launches', () => {
     await world.close()
   })
 
-  it('do what they are asked for, however much of it the last one was asked for', async () => {
+  it('use their own arguments, whichever arguments the previous launch shared', async () => {
     const ranks = [0, 1, 2]
     const some = fc.record({
       tensor: fc.nat(1),
@@ -149,9 +149,9 @@ describe('launches', () => {
     )
   })
 
-  it('find kernels in the context of their world, though one that is gone had its address', async () => {
+  it('use kernels of their own context, even if a destroyed context had the same address', async () => {
     const fake = fakeDriver()
-    // A function is its context's number; addresses of contexts are used again.
+    // In this test a function handle is the number of its context. Addresses of destroyed contexts are reused.
     const contexts = new Map<bigint, number>()
     let [current, made] = [0n, 0]
     const launched: [found: number, current: number][] = []
@@ -179,7 +179,7 @@ describe('launches', () => {
     expect(launched).toEqual([1, 2, 3, 4].map((context) => [context, context]))
   })
 
-  it('are enqueued on all ranks without any wait', async () => {
+  it('are enqueued on all ranks without blocking', async () => {
     const { world, fake } = open({ ranks: 4 })
     const x = world.zeros(i32, [4])
     const before = fake.calls.length
@@ -191,11 +191,11 @@ describe('launches', () => {
     await world.close()
   })
 
-  it('of programs that wait must fit', async () => {
+  it('of programs that wait must be resident as a whole', async () => {
     const { world, fake } = open()
     const [ready, x] = [world.flags(), world.zeros(i32, [1])]
     world.launch(waiting, { ready, x }, { grid: 'resident' })
-    // 64 multiprocessors a rank, two programs each.
+    // Each rank has 64 multiprocessors, with two programs each.
     expect(fake.launches.map(({ grid }) => grid)).toEqual([128, 128])
     expect(() => world.launch(waiting, { ready, x }, { grid: 129 })).toThrow(
       /129 programs do not fit: 128 run at once on rank 0.*it may wait at .*world\.test\.ts.*Launch at most 128/,
@@ -214,7 +214,7 @@ describe('launches', () => {
     await world.close()
   })
 
-  it('are made ready while those before them end, until a second stream wants room', async () => {
+  it('may start before the previous launch has ended, until a second stream is used', async () => {
     const { world, fake } = open()
     const [ready, x, y] = [world.flags(), world.zeros(i32, [1]), world.zeros(i32, [64])]
     const stream = world.stream()
@@ -232,7 +232,7 @@ describe('launches', () => {
     await world.close()
   })
 
-  it('of a set are never made ready early', async () => {
+  it('of a co-launch set never start early', async () => {
     const { world, fake } = open()
     const [ready, x, y] = [world.flags(), world.zeros(i32, [1]), world.zeros(i32, [64])]
     world.launchTogether([
@@ -243,7 +243,7 @@ describe('launches', () => {
     await world.close()
   })
 
-  it('that may wait for each other fit their rank together', async () => {
+  it('of a co-launch set must fit their rank together', async () => {
     const { world } = open()
     const [ready, x, y] = [world.flags(), world.zeros(i32, [1]), world.zeros(i32, [64])]
     const together = (grid: number): void =>
@@ -256,7 +256,7 @@ describe('launches', () => {
     await world.close()
   })
 
-  it('may be thousands: no more are enqueued than the driver takes', async () => {
+  it('may be thousands, and no more are enqueued than the driver accepts without blocking', async () => {
     const { world, fake } = open({ ranks: 1 }, { put: putting })
     const x = world.zeros(i32, [1])
     for (let value = 0; value < 3000; value++) world.launch(put, { x, value }, { grid: 1 })
@@ -266,8 +266,10 @@ describe('launches', () => {
   })
 })
 
-describe('a stop', () => {
-  /** Ends when its control block, the last parameter, says so; then tells that it waited at the first site. */
+describe('an abort', () => {
+  /**
+   * Ends when its control block, the last parameter, requests an abort. Then records that it waited at the first site.
+   */
   const stuck: FakeKernel = {
     params: 7,
     run: (launch) => {
@@ -278,7 +280,7 @@ describe('a stop', () => {
     },
   }
 
-  it('comes when nothing ends, says who waited for what, and the world goes on after a reset', async () => {
+  it('happens when no launch ends, reports each wait, and allows a reset', async () => {
     const { world } = open({ timeout: 50 }, { waiting: stuck, put: putting })
     const [ready, x] = [world.flags([], { name: 'ready' }), world.zeros(i32, [1])]
     world.launch(put, { x, value: 9 }, { grid: 1 })
@@ -344,7 +346,7 @@ describe('a stop', () => {
     await world.close()
   })
 
-  it('that nobody was told of is thrown by close', async () => {
+  it('that no call has thrown yet is thrown by close', async () => {
     const { world } = open({ timeout: 50 }, { waiting: stuck })
     world.launch(waiting, { ready: world.flags(), x: world.zeros(i32, [1]) }, { grid: 1 })
     await expect(world.close()).rejects.toThrow(/nothing has ended for 50 ms/)
@@ -384,7 +386,7 @@ describe('graphs', () => {
     await world.close()
   })
 
-  it('whose body throws leave nothing behind', async () => {
+  it('whose body throws leave no capture behind', async () => {
     const { world } = open()
     expect(() =>
       world.graph(() => {

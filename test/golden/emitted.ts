@@ -1,10 +1,11 @@
 /**
- * What every target makes of every shipped kernel and of the probes, under the facts it is specialised by. Nothing depends on the
- * machine: the vectors of a processor and the features of WebAssembly are given, and the author's lines are numbered anew.
+ * Emits every shipped kernel and every probe for every target, with all facts that specialise the code. The output does
+ * not depend on the machine: the vector width of a processor and the features of WebAssembly are fixed, and source
+ * lines are renumbered.
  *
  *   cuda     CUDA C++ and the recipe to launch it
- *   native   C++ and what the host must know of it, for processors with 4, 8 and 16 lanes
- *   wasm     the bytes and the same, with and without relaxed SIMD
+ *   native   C++ and the data that the host needs, for processors with 4, 8 and 16 lanes
+ *   wasm     the bytes and the same data, with and without relaxed SIMD
  */
 import { createHash } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
@@ -36,13 +37,16 @@ export interface Emitted {
   readonly target: GoldenTarget
   readonly kernel: string
   readonly facts: string
-  /** By the end of a file's name. Those of a CPU recording and not, and of a GPU outside the thorough cases, share a line. */
+  /**
+   * The contents by file ending. Recording and non-recording CPU code share one line of the golden file. So do GPU
+   * variants outside the thorough cases.
+   */
   readonly contents: Readonly<Record<string, string | Uint8Array>>
-  /** Undefined: it was written by hand. */
+  /** Undefined if the kernel is handwritten. */
   readonly ir: KernelIR | undefined
 }
 
-/** A line of the golden file, but for its hash. */
+/** The line of the golden file without its hash. */
 export const keyOf = ({ target, kernel, facts }: Emitted): string => `${target} ${kernel} ${facts}`
 
 export function hashOf({ contents }: Emitted): string {
@@ -66,7 +70,7 @@ export async function* allEmitted(sizes?: readonly number[]): AsyncGenerator<Emi
     for (const launch of [...(await shippedLaunches(target, sizes)), ...others]) {
       const { kernel, ranks, meta, shapes, packed } = launch
       const ir = kernel.record({ world: ranks, meta })
-      // What several operations launch is emitted once, under the name that comes first.
+      // A kernel that several operations launch is emitted once, under its first name.
       const tensors = Object.entries(shapes).map(([tensor, shape]) => [tensor, factsOf(shape)])
       const specialised = JSON.stringify(target === 'cuda' ? tensors : packed)
       const ofKernel = known.get(ir) ?? new Set()
@@ -86,7 +90,7 @@ type Form = readonly [facts: string, contents: Emitted['contents']]
 const onOff = [false, true]
 const recording = (record: boolean): string => `recording=${record ? 'on' : 'off'}`
 
-/** Several forms as one: a line of the golden file, but files of their own. */
+/** Combines several forms into one line of the golden file. Each form keeps its own files. */
 const together = (facts: string, all: readonly Form[]): Form => [
   facts,
   Object.fromEntries(
@@ -152,7 +156,7 @@ const processors = [
   ['arm', machineOf('#define __aarch64__ 1', defaultCaches)],
 ] as const
 
-/** Of no shape that is given, that of a tensor with extents of 1024. */
+/** The facts of all tensors. A tensor without a given shape has extents of 1024. */
 function tensorFacts(
   ir: KernelIR,
   shapes: Launched['shapes'],
@@ -168,7 +172,7 @@ function tensorFacts(
   return facts
 }
 
-/** Ops of what is rendered for a GPU: its stages insert some that nobody writes. */
+/** The ops in rendered GPU kernels. GPU stages insert ops that authors do not write. */
 export const renderedOps = new Set<string>()
 
 const cuda = (ir: KernelIR, facts: EmitFacts): Emitted['contents'] =>
@@ -193,7 +197,10 @@ function cpu(
   })
 }
 
-/** What a target refuses, or fails at, is text, too: the others are compared all the same. */
+/**
+ * Returns the contents, or the message if the target refuses the kernel or fails, so that all other kernels are still
+ * compared.
+ */
 function orRefusal(emit: () => Emitted['contents']): Emitted['contents'] {
   try {
     return emit()
@@ -208,7 +215,10 @@ const comment = (data: object): string =>
     .map(([name, value]) => `// ${name}: ${JSON.stringify(value)}\n`)
     .join('')
 
-/** The author's lines by their order in the file: a comment that moves them changes nothing, another line for a statement does. */
+/**
+ * Replaces line numbers by their rank within the file. A comment that moves lines then changes nothing, but a statement
+ * on a new line does.
+ */
 function withoutLines(text: string): string {
   const sites = /([\w./-]+\.ts):(\d+)(?::\d+)?/g
   const lines = new Map<string, number[]>()

@@ -1,6 +1,6 @@
 /**
- * The text and bytes that targets make of kernels are those of hashes.txt. A change that is meant to leave them alone is held to
- * that here; one that is not is reviewed with scripts/emitted.ts and accepted with ARKE_GOLDEN=update.
+ * Tests that the emitted text and bytes of all targets match hashes.txt. Refactorings must not change them. Review an
+ * intended change with scripts/emitted.ts and accept it with ARKE_GOLDEN=update.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -38,7 +38,7 @@ const header = [
   '# A line of native or wasm is two texts: not recording; recording.',
 ]
 
-/** The golden file as hashes by what they are of. */
+/** Reads the golden file as a map from the key of a line to its hash. */
 function golden(): Map<string, string> {
   const lines = readFileSync(path, 'utf8')
     .split('\n')
@@ -48,7 +48,7 @@ function golden(): Map<string, string> {
   )
 }
 
-/** Lines such as "cuda: 3 changed, 1 new, 0 gone", then those that differ, by their kernels. */
+/** Returns a summary such as "3 changed, 1 new, 0 gone, of 90", followed by the lines that differ. */
 function differences(before: ReadonlyMap<string, string>, now: ReadonlyMap<string, string>): string[] {
   const changed = [...now]
     .filter(([key, hash]) => before.has(key) && before.get(key) !== hash)

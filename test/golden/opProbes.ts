@@ -1,6 +1,6 @@
 /**
- * Small kernels that together use every op of the IR in every dtype it has, where the layouts of fragments matter: on scalars, on
- * vectors, on what is one scalar, on what follows from indices, on matrices whose rows are reduced.
+ * Small kernels that together use every op of the IR in every dtype that it supports, on operands of all fragment
+ * layouts: scalars, vectors, broadcast scalars, values computed from indices, and matrices whose rows are reduced.
  */
 import { dtypes, type DType, type DotDType, type StorageDType } from '../../src/ir/dtype.ts'
 import { flags, kernel, scalar, tensor, type Kernel, type Meta } from '../../src/lang/kernel.ts'
@@ -23,7 +23,7 @@ const storage = allDTypes.filter((dtype): dtype is StorageDType => dtype !== 'bo
 const arithmetic = ['f32', 'i32', 'u32', 'i64'] as const
 const B = 96
 
-/** Loads, computes and stores of any dtype: a mask is kept as numbers. */
+/** The dtype in which a value is stored. Masks are stored as i32. */
 const stored = (dtype: DType): StorageDType => (dtype === 'bool' ? 'i32' : dtype)
 const asDType = (value: Value, dtype: DType): Value => (dtype === 'bool' ? call(value, 'ne', 0) : value)
 const asStored = (value: Value): Value =>
@@ -35,7 +35,7 @@ interface Places {
   readonly out: Tensor<StorageDType, 2>
 }
 
-/** `compute` on operands of every kind. */
+/** Applies `compute` to operands of every kind. */
 function everywhere(
   t: Program,
   { x, y, out }: Places,
@@ -65,7 +65,7 @@ function everywhere(
     asDType(t.load(from.tile([1, 2], [16, 24])) as Value, dtype)
   const whole = compute(matrix(x), matrix(y))
   store(whole)
-  // The rows of what was computed are reduced, so that it has the layout of a product's result.
+  // Reducing the rows forces the layout of a product's result.
   const numbers = whole.dtype === 'bool' ? whole.to('i32') : whole
   if (!dtypes[numbers.dtype].arithmetic) return
   const largest = call(numbers, 'maximum', 1) as Value<'f32', 1>
@@ -78,7 +78,7 @@ const params = (from: StorageDType, to: StorageDType) => ({
   out: tensor(to, 2),
 })
 
-/** A kernel for a dtype that applies each of the operations, and stores what each gives. */
+/** A kernel for one dtype that applies each operation and stores each result. */
 function elementwise(
   name: string,
   dtype: DType,
@@ -133,7 +133,7 @@ function values(): Probe[] {
   ]
 }
 
-/** Sums, largest and smallest along each axis, of vectors and matrices. */
+/** Sums, maxima and minima along each axis of vectors and matrices. */
 function reductions(): Probe[] {
   return arithmetic.map((dtype) => ({
     name: `ops/reduce/${dtype}`,
@@ -150,7 +150,7 @@ function reductions(): Probe[] {
   }))
 }
 
-/** Tiles, shared tiles, gathered rows, masks, slices, other ranks: of every dtype that memory holds. */
+/** Tiles, shared tiles, gathered rows, masks, slices and accesses to other ranks, for every storage dtype. */
 function moves(): Probe[] {
   return storage.map((dtype) => ({
     name: `ops/move/${dtype}`,
@@ -191,7 +191,7 @@ function moves(): Probe[] {
 
 const scopes = ['block', 'device', 'system'] as const
 
-/** Accesses of single elements with every order and scope. */
+/** Element accesses with every memory order and scope. */
 function orders(): Probe[] {
   return storage.map((dtype) => ({
     name: `ops/order/${dtype}`,
@@ -362,7 +362,7 @@ function synchronisation(): Probe[] {
   }))
 }
 
-/** Kernels of the differential tests: combinations that nobody thought of. */
+/** Random kernels of the differential tests, for combinations that no handwritten probe has. */
 function random(): Probe[] {
   let state = 1
   const gene = (): number => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) >>> 12

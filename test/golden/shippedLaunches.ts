@@ -1,4 +1,4 @@
-/** Every kernel that Arke ships, as it is launched: by operations, collectives, products, what measuring needs, and examples. */
+/** Every launch of a kernel that Arke ships: by operations, collectives, products, measurements and examples. */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { openWorld } from '../../src/index.ts'
@@ -20,17 +20,17 @@ import type { Launch, World } from '../../src/world/world.ts'
 
 export type GoldenTarget = 'cuda' | 'native' | 'wasm'
 
-/** A kernel as it is launched. */
+/** A kernel and the arguments of its launch. */
 export interface Launched {
-  /** Without blanks. */
+  /** A name without blanks. */
   readonly name: string
   readonly kernel: Pick<Kernel, 'record'>
   readonly ranks: number
   readonly meta: Meta | undefined
   readonly shapes: Readonly<Record<string, readonly number[]>>
-  /** Parameters that are packed, on a CPU. */
+  /** The parameters that are packed, on a CPU. */
   readonly packed: readonly string[]
-  /** All combinations of facts are of interest. */
+  /** True if all combinations of facts are emitted. */
   readonly isThorough: boolean
 }
 
@@ -70,7 +70,7 @@ function asLaunched(name: string, ranks: number, launch: Launch): Launched {
   }
 }
 
-/** Every form of every operation. */
+/** The launches of every form of every operation. */
 export async function ofOperations(
   target: GoldenTarget,
   ranks: number,
@@ -88,7 +88,7 @@ export async function ofOperations(
         const [usualTiles] = definition.tiling({ ranks, machine }, given).candidates()
         for (const [cut, tiles] of Object.entries(cuts(usualTiles, machine))) {
           if (cut !== '' && !isThorough) continue
-          // Packed weights are a CPU's, whatever the ranks.
+          // Only CPUs use packed weights. The packing does not depend on the number of ranks.
           for (const pack of definition.packs && isCached(machine) && ranks === 2 ? [false, true] : [false]) {
             const parts = [definition.name, form, dtype, at, cut, pack ? 'packed' : '']
             const name = parts.filter((part) => part !== '').join('/')
@@ -129,7 +129,7 @@ async function ofCollectives(target: GoldenTarget, ranks: number, dtype: Operand
   return all
 }
 
-/** Products on one rank, and what measuring launches. */
+/** The launches of products on one rank, and those of measurements. */
 async function others(target: GoldenTarget, ranks: number): Promise<Launched[]> {
   const all: Launched[] = []
   const use = async (name: string, how: (world: World) => unknown): Promise<void> => {

@@ -83,7 +83,7 @@ describe('the report', () => {
     }
     const seen = plain([...writeReport({ ...input, document: one })].join(''))
     expect(seen).toContain('· 1 step · 1 collective ·')
-    expect(seen).toContain('1 warning: what was assumed')
+    expect(seen).toContain('1 warning: assumptions and missing data')
     expect(seen).toContain('rank 1 no – – –')
   })
 

@@ -1,6 +1,6 @@
 /**
- * The tax bars: one stacked bar a rank or a step, all on one scale. What locality costs lies inside busy time, so it
- * is a mark in the bar's compute and no piece of its own.
+ * The tax bars: one stacked bar per rank or per step, all on one scale. The locality tax is part of busy time, so it is
+ * a mark inside the compute piece of a bar and not a piece of its own.
  */
 import { categories, type CategoryName } from '../categories.ts'
 import type { RankDocument } from '../document.ts'
@@ -16,7 +16,7 @@ interface Bar {
   readonly figures: RankDocument
 }
 
-/** The pieces of a bar in microseconds; they add up to its wall time. */
+/** The pieces of a bar in microseconds. They add up to its wall time. */
 export function pieces({ computeUs, taxes, other }: RankDocument): Record<CategoryName, number> {
   return {
     compute: computeUs,
@@ -56,7 +56,7 @@ export class Bars {
       })
     this.which.addEventListener('change', () => this.draw())
     if (header.steps.length === 0) byId('bars-by').hidden = true
-    // One bar can be reached by Tab; the arrows lead to the others, of which there may be hundreds.
+    // Only one bar is a tab stop. The arrow keys move to the other bars, since there may be hundreds.
     this.rows.addEventListener('keydown', (event) => {
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
       const bars = [...this.rows.querySelectorAll<HTMLElement>('.bar')]
@@ -73,7 +73,7 @@ export class Bars {
     this.draw()
   }
 
-  /** What can be chosen: a step where the bars are ranks, a rank where they are steps. */
+  /** Fills the selection list: with steps if the bars are ranks, with ranks if the bars are steps. */
   private offer(): void {
     const { figures, steps, culprit } = this.header
     const options =
@@ -194,12 +194,12 @@ export class Bars {
     this.legend.replaceChildren(
       ...shown.map(({ name, label, meaning }) => entry(name, label, meaning)),
       ...(this.header.figures.some(({ taxes }) => taxes.localityUs !== null)
-        ? [entry(LOCALITY, 'of which locality', 'inside busy time: from the sure part to the most it can be')]
+        ? [entry(LOCALITY, 'of which locality', 'part of busy time: from the lower to the upper bound')]
         : []),
     )
   }
 
-  /** Shows one category in all bars, with its figures at their ends. */
+  /** Highlights one category in all bars and shows its figures at the ends of the bars. */
   private highlight(name: Chosen | null): void {
     if (name === null) delete this.rows.dataset.only
     else this.rows.dataset.only = name
@@ -218,11 +218,11 @@ export class Bars {
   }
 }
 
-/** Gives an element its tooltip (explain.ts). */
+/** Attaches a tooltip to an element (explain.ts). */
 const explain = (target: HTMLElement, description: Description): void =>
   target.setAttribute('data-tip', JSON.stringify(description))
 
-/** The finer parts of a category that has some. */
+/** The parts of a category, if it has any. */
 function breakdown(name: CategoryName, { idle, other, taxes }: RankDocument): (readonly [string, string])[] {
   const some = (parts: readonly (readonly [string, number | null])[]): (readonly [string, string])[] =>
     parts.flatMap(([label, us]) => (us !== null && us > 0 ? [[label, timeOfUs(us)] as const] : []))

@@ -1,4 +1,4 @@
-/** The blocks of data that a page holds: base64 of gzip, read once and taken out of the page. */
+/** Reads the blocks of data in a page: base64 of gzip. Each block is read once and then removed from the page. */
 import { byId } from './dom.ts'
 
 export const canInflate = (): boolean => typeof DecompressionStream !== 'undefined'
@@ -9,10 +9,10 @@ export async function inflate(id: string): Promise<Uint8Array> {
   holder.remove()
   const { readable, writable } = new DecompressionStream('gzip')
   const writer = writable.getWriter()
-  // Errors reach the reader too, which is where they are handled.
+  // Errors also reach the reader of the stream, where they are handled.
   writer.write(bytes).catch(() => undefined)
   writer.close().catch(() => undefined)
-  // The last four bytes tell the length.
+  // The last four bytes of a gzip file hold the uncompressed length.
   const inflated = new Uint8Array(new DataView(bytes.buffer).getUint32(bytes.length - 4, true))
   const reader = readable.getReader()
   let length = 0

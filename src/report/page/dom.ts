@@ -1,4 +1,4 @@
-/** Elements and the one tooltip. Text only ever enters the page as text, so names from traces cannot be markup. */
+/** Creates elements and the tooltip. Text is only ever inserted as text, so names from traces cannot become markup. */
 import type { Description } from '../description.ts'
 
 export type { Description }
@@ -14,7 +14,7 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   return made
 }
 
-/** An element that the report's markup holds. */
+/** Returns an element of the report's markup. */
 export function byId<T extends HTMLElement>(id: string): T {
   const found = document.getElementById(id)
   if (found === null) throw new Error(`the page has no element ${id}`)
@@ -27,7 +27,10 @@ export function describe({ title, lines }: Description): HTMLElement[] {
   return [element('p', { class: 'name' }, title), list]
 }
 
-/** Follows the pointer; what it says is also in the panel and the tables, for those who have no pointer. */
+/**
+ * The tooltip, which follows the pointer. Its contents are also in the panel and the tables, for readers without a
+ * pointer.
+ */
 export class Tooltip {
   private readonly box = element('div', { class: 'tooltip', 'aria-hidden': 'true' })
 

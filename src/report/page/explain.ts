@@ -1,4 +1,4 @@
-/** Tooltips of elements that carry theirs in `data-tip`: under the pointer, at a tap, and while they have the focus. */
+/** Shows the tooltips of elements with `data-tip`: under the pointer, at a tap, and while the element has the focus. */
 import type { Description, Tooltip } from './dom.ts'
 
 export function explainMarked(tooltip: Tooltip): void {
@@ -27,14 +27,14 @@ export function explainMarked(tooltip: Tooltip): void {
   }
   document.addEventListener('focusin', ({ target }) => {
     const marked = markedAt(target)
-    // With the pointer on it, the tooltip is there already.
+    // If the pointer is on the element, the tooltip is already visible.
     if (marked?.matches(':focus-visible')) tellFocused(marked)
   })
   document.addEventListener('focusout', forget)
   document.addEventListener(
     'scroll',
     () => {
-      // What gets the focus is scrolled to.
+      // The browser scrolls to a focused element, so the tooltip is placed again.
       if (told?.matches(':focus-visible')) tellFocused(told)
       else forget()
     },

@@ -1,4 +1,7 @@
-/** What pointer and keys do on the tracks besides moving the view. Keys reach everything that the pointer reaches. */
+/**
+ * Handles pointer and keys on the tracks, except for moving the view. All functions of the pointer are also available
+ * by keys.
+ */
 import { byId, type Tooltip } from './dom.ts'
 import { rowAt, type Row } from './layout.ts'
 import type { Panel } from './panel.ts'
@@ -71,7 +74,7 @@ export function listen(tracks: Tracks, panel: Panel, tooltip: Tooltip): void {
       return
     }
     const { lane, rank } = hit.row
-    // Of several under the pixel, the longest.
+    // If several events are under the pixel, the longest is chosen.
     let event = hit.from
     for (let i = hit.from; i < Math.min(hit.to, hit.from + 4096); i++)
       if (lane.end[i] - lane.start[i] > lane.end[event] - lane.start[event]) event = i
@@ -79,7 +82,7 @@ export function listen(tracks: Tracks, panel: Panel, tooltip: Tooltip): void {
     tell(tracks.cursor)
   }
 
-  /** Of a collective, all of it. */
+  /** Shows the event in the panel. For an event of a collective, shows the whole collective. */
   function tell({ rank, lane, index }: Cursor): void {
     if (lane === null) {
       panel.showPart(rank, index)
@@ -99,14 +102,14 @@ export function listen(tracks: Tracks, panel: Panel, tooltip: Tooltip): void {
     tell(cursor)
   }
 
-  /** The first event of a row that has not ended at `time`; its last one if all have. */
+  /** The first event of a row that has not ended at `time`, or the last event if all have ended. */
   const indexAt = ({ rank, lane }: Row, time: number): number => {
     const { end } = lane ?? model.ranks[rank].partition
     const index = end.findIndex((one) => one > time)
     return index < 0 ? end.length - 1 : index
   }
 
-  /** To the next event of the row, or the one before. */
+  /** Moves to the next or the previous event of the row. */
   function along(by: 1 | -1): void {
     const { cursor } = tracks
     const row = cursor && tracks.rowOf(cursor)
@@ -119,7 +122,7 @@ export function listen(tracks: Tracks, panel: Panel, tooltip: Tooltip): void {
     if (index >= 0 && index < start.length) moveTo(row, index)
   }
 
-  /** To the event at the same time in another row. */
+  /** Moves to the event at the same time in another row. */
   function across(by: 1 | -1): void {
     const rows = tracks.layout.rows.filter(
       ({ quiet, lane, rank }) => quiet === 0 && (lane ?? model.ranks[rank].partition).start.length > 0,

@@ -1,13 +1,13 @@
-/** Where each rank and stream is, from top to bottom, in CSS pixels below the axis. */
+/** Computes the vertical layout of ranks and streams, in CSS pixels below the axis. */
 import { culpritFirst } from '../culprit.ts'
 import type { Lane, Rank } from './unpack.ts'
 
 export interface Row {
-  /** Index into the ranks. */
+  /** The index into the ranks. */
   readonly rank: number
-  /** Null for the row that shows where the rank's time went, and for the one that stands for quiet streams. */
+  /** Null for the row of the rank's partition, and for the row that represents quiet streams. */
   readonly lane: Lane | null
-  /** How many quiet streams it stands for. */
+  /** The number of quiet streams that this row represents. */
   readonly quiet: number
   readonly label: string
   readonly top: number
@@ -16,24 +16,24 @@ export interface Row {
 
 export interface Layout {
   readonly rows: readonly Row[]
-  /** Of each rank, from the top of its first row to the bottom of its last. */
+  /** The vertical extent of each rank, from the top of its first row to the bottom of its last row. */
   readonly groups: readonly { readonly top: number; readonly height: number }[]
   /** The index of the rank at the top. */
   readonly first: number
   readonly height: number
 }
 
-/** What a rank shows: only where its time went, its busiest streams, or all. */
+/** The rows that a rank shows: only its partition, its busiest streams, or all streams. */
 export type Extent = 'folded' | 'busy' | 'all'
 
 const PARTITION = 14
 const STREAM = 18
 const SPACE = 12
-/** So many streams are busy ones; a few more are shown too rather than named. */
+/** The number of streams that count as busy. If only a few more exist, they are shown as well. */
 const BUSY = 8
 const FEW = 3
 
-/** The rank with the number `culprit` is at the top. */
+/** Computes the layout. The rank with the number `culprit` is at the top. */
 export function layOut(ranks: readonly Rank[], extents: readonly Extent[], culprit: number | null): Layout {
   const rows: Row[] = []
   const groups: { top: number; height: number }[] = []
@@ -41,7 +41,7 @@ export function layOut(ranks: readonly Rank[], extents: readonly Extent[], culpr
     ranks.map(({ rank, lanes }, index) => ({ rank, lanes, index })),
     culprit,
   )
-  // Room for the names of steps.
+  // Space for the names of steps.
   let y = 18
   for (const { rank: number, lanes, index: rank } of order) {
     const top = y
@@ -66,7 +66,7 @@ export function layOut(ranks: readonly Rank[], extents: readonly Extent[], culpr
   return { rows, groups, first: order[0]?.index ?? 0, height: y }
 }
 
-/** In their order. */
+/** The busiest lanes, in their original order. */
 function busiest(lanes: readonly Lane[]): readonly Lane[] {
   if (lanes.length <= BUSY + FEW) return lanes
   const busy = new Set([...lanes].sort((a, b) => b.segments.total - a.segments.total).slice(0, BUSY))

@@ -1,4 +1,4 @@
-/** All that the tracks show, and how an event, a part or a collective is told in words. */
+/** The data that the tracks show, and descriptions of events, parts and collectives. */
 import { partNames, parts } from '../../taxes/ledger.ts'
 import { Kind } from '../../timeline/timeline.ts'
 import { percent } from '../format.ts'
@@ -17,13 +17,13 @@ export class Model {
   readonly header: PackedHeader
   readonly ranks: readonly Rank[]
   readonly collectives: Collectives
-  /** Where each member of a collective is drawn. */
+  /** The location of each member of a collective on the tracks. */
   readonly places: (Place | undefined)[]
   /** Collectives in order of their first arrival. */
   readonly order: readonly number[]
-  /** Of each rank, where its steps begin. */
+  /** The starts of the steps of each rank. */
   readonly steps: readonly (readonly { readonly name: string; readonly start: number }[])[]
-  /** The span of all events and partitions. */
+  /** The first and the last time of all events and partitions. */
   readonly first: number
   readonly last: number
 
@@ -58,7 +58,7 @@ export class Model {
     for (let member = first[collective]; member < first[collective + 1]; member++) yield member
   }
 
-  /** From the first arrival to the last end. */
+  /** The interval from the first arrival to the last end. */
   span(collective: number): [from: number, to: number] {
     const { start, duration } = this.collectives
     let [from, to] = [Infinity, -Infinity]
@@ -69,7 +69,7 @@ export class Model {
     return [from, to]
   }
 
-  /** When the last rank came; null where that is not known. */
+  /** The arrival time of the last rank; null if unknown. */
   lastArrival(collective: number): number | null {
     if (this.collectives.last[collective] < 0) return null
     let last = -Infinity
@@ -117,12 +117,12 @@ export class Model {
         ['duration', time(partition.end[at] - partition.start[at])],
         ['start', time(partition.start[at])],
         ['where', `rank ${number}`],
-        ['meaning', name === null ? 'no part of the audit claims this time' : parts[name]],
+        ['meaning', name === null ? 'the audit attributes this time to no part' : parts[name]],
       ],
     }
   }
 
-  /** Many events under one pixel: how many, and the longest among the first thousands. */
+  /** Describes many events under one pixel: their number, and the longest of the first few thousand. */
   describeMany(rank: number, lane: Lane, from: number, to: number, left: number, right: number): Description {
     let [longest, busy] = [from, 0]
     const stop = Math.min(to, from + 4096)
@@ -147,7 +147,7 @@ export function kindName(kind: number): string {
   return 'unknown'
 }
 
-/** `void at::native::add<4>(…)` as `add`: what fits into a box. */
+/** Shortens `void at::native::add<4>(…)` to `add`, so that it fits into a box. */
 export function shortName(name: string): string {
   const bare = name.replace(/^void /, '').replaceAll('(anonymous namespace)::', '')
   const end = bare.search(/[<(]/)

@@ -1,4 +1,7 @@
-/** The whole time of all ranks in one strip, with the part that the tracks show; drag it to go elsewhere. */
+/**
+ * A strip with the whole time of all ranks, and a marker for the interval that the tracks show. Dragging the marker
+ * moves that interval.
+ */
 import { categoryCount } from '../categories.ts'
 import { byId } from './dom.ts'
 import { Raster } from './raster.ts'
@@ -35,7 +38,7 @@ export class Overview {
     })
   }
 
-  /** The colours have changed. */
+  /** Must be called when the colours have changed. */
   recolour(): void {
     this.image = null
   }
@@ -74,7 +77,7 @@ export class Overview {
     context.fillText(gutter < 80 ? 'all' : 'all ranks', 6, HEIGHT / 2)
   }
 
-  /** The mean over the ranks. */
+  /** Paints the mean over the ranks. */
   private paint(columns: number, height: number): ImageData {
     const { model, view, palette } = this.tracks
     const one = new Float32Array(columns * categoryCount)

@@ -1,4 +1,4 @@
-/** The page's start: reads the embedded blocks, shows the bars as soon as the header is read, then the tracks. */
+/** Starts the page: reads the embedded blocks, shows the bars when the header is read, and then the tracks. */
 import { blockOfRank, collectivesBlock, headerBlock, type PackedHeader } from '../packed.ts'
 import { count } from '../units.ts'
 import { Bars } from './bars.ts'
@@ -51,7 +51,7 @@ async function start(): Promise<void> {
   status.textContent = ''
   const first = (): void => {
     tracks.drawn.splice(tracks.drawn.indexOf(first), 1)
-    // After the frame that holds the drawing has been handed over.
+    // Runs after the browser has presented the frame with the drawing.
     setTimeout(() => {
       performance.mark('arke-drawn')
       document.documentElement.dataset.state = 'ready'
@@ -61,7 +61,7 @@ async function start(): Promise<void> {
   tracks.invalidate()
 }
 
-/** The tracks for those who cannot see them. */
+/** Lists the tracks as text for screen readers. */
 function listTracks({ ranks, header: { culprit } }: Model): void {
   byId('tracks-list').replaceChildren(
     ...culpritFirst(ranks, culprit).map(({ rank, device, lanes }) =>
@@ -87,7 +87,7 @@ function listTracks({ ranks, header: { culprit } }: Model): void {
       `${count(hidden)} events are not drawn, since more than six overlap on one stream.`
 }
 
-/** Buttons in the tables that lead to a place on the tracks. */
+/** Connects the buttons in the tables that jump to a place on the tracks. */
 function jumps(tracks: Tracks, panel: Panel): void {
   document.addEventListener('click', (event) => {
     const button = event.target instanceof Element ? event.target.closest<HTMLElement>('[data-jump]') : null

@@ -1,4 +1,7 @@
-/** Below the tracks: what is selected, in full and in words; of a collective, when each rank came and what it cost. */
+/**
+ * The panel below the tracks: details of the selection. For a collective, it lists the arrival and the cost of each
+ * rank.
+ */
 import { categories, TRANSFER, WAIT } from '../categories.ts'
 import { time } from '../units.ts'
 import { byId, describe, element } from './dom.ts'
@@ -11,7 +14,7 @@ export class Panel {
   private readonly empty: readonly Node[]
   private readonly model: Model
   private readonly tracks: Tracks
-  /** Its place in the model's order. */
+  /** The index of the selected collective in the model's order. */
   private at = -1
 
   constructor(model: Model, tracks: Tracks) {
@@ -36,14 +39,14 @@ export class Panel {
     )
   }
 
-  /** Why the device of a rank was busy or idle. */
+  /** Shows why the device of a rank was busy or idle. */
   showPart(rank: number, part: number): void {
     this.tracks.select(null)
     this.stage.dataset.selected = 'part'
     this.box.replaceChildren(...describe(this.model.describePart(rank, part)))
   }
 
-  /** The next collective or the one before; from the view, where none is selected. */
+  /** Selects the next or the previous collective. Without a selection, starts from the visible interval. */
   step(by: 1 | -1): void {
     const { order } = this.model
     if (order.length === 0) return
@@ -55,7 +58,7 @@ export class Panel {
     this.showCollective(order[this.at])
     const [from, to] = this.model.span(order[this.at])
     const { view } = this.tracks
-    // Keep the magnification unless the collective would not be seen with it.
+    // Keep the zoom level unless the collective would be invisible.
     const last = this.model.collectives.last[order[this.at]]
     if (last >= 0) this.tracks.reveal(this.tracks.layout.groups[last])
     if (to - from < 0.005 * view.span || to - from > 0.9 * view.span) this.tracks.goTo(from, to, null)
@@ -73,7 +76,7 @@ export class Panel {
     this.tracks.select({ kind: 'collective', index })
     this.stage.dataset.selected = 'collective'
     const [first, end] = model.span(index)
-    // The last rank to arrive comes first: of many ranks, it would be out of sight.
+    // The rank that arrived last is listed first, since it could be out of sight among many ranks.
     const isLate = (member: number): boolean => collectives.rank[member] === collectives.last[index]
     const members = [...model.members(index)].sort(
       (a, b) => Number(isLate(b)) - Number(isLate(a)) || collectives.rank[a] - collectives.rank[b],
@@ -132,7 +135,7 @@ export class Panel {
     return facts.join(' ')
   }
 
-  /** The member's waiting and transfer on the scale of the collective. */
+  /** A strip with the wait and the transfer of a member, on the scale of the collective. */
   private strip(member: number, first: number, end: number): HTMLElement {
     const { start, duration, wait } = this.model.collectives
     const scale = (value: number): string => `${(100 * value) / Math.max(1, end - first)}%`

@@ -1,4 +1,7 @@
-/** A canvas that shows times from left to right, and what all such canvases draw: the axis, a stretch that is marked out. */
+/**
+ * A canvas with a time axis from left to right, and functions that all such canvases use: drawing the axis and a
+ * selected interval.
+ */
 import { time } from '../units.ts'
 import { colour } from './theme.ts'
 import { markDistance, type View } from './view.ts'
@@ -9,20 +12,20 @@ export const LABELS = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helve
 /** The height of the axis above a plot. */
 export const AXIS = 26
 
-/** In CSS pixels. */
+/** The geometry of a plot, in CSS pixels. */
 export interface Plot {
   readonly canvas: HTMLCanvasElement
   readonly view: View
-  /** Where times begin. */
+  /** The left edge of the time axis. */
   readonly gutter: number
-  /** And how far they reach. */
+  /** The width of the time axis. */
   readonly plotWidth: number
   readonly width: number
   readonly height: number
   readonly ink: Ink
-  /** A stretch that is being marked out, from the gutter. */
+  /** The interval that the user is selecting, relative to the gutter; null if none. */
   band: readonly [number, number] | null
-  /** Draws it again, with the next frame. */
+  /** Redraws the plot with the next frame. */
   invalidate(): void
 }
 
@@ -42,7 +45,7 @@ export const readInk = (): Ink => ({
   accent: colour('--accent'),
 })
 
-/** Where the marks of time are, and what they say. */
+/** The positions and labels of the time marks. */
 function marksOf({ view, gutter, plotWidth }: Plot): { readonly x: number; readonly label: string }[] {
   const distance = markDistance(view.span, plotWidth, plotWidth < 480 ? 80 : 120)
   const [unit, size] =
@@ -63,7 +66,7 @@ function marksOf({ view, gutter, plotWidth }: Plot): { readonly x: number; reado
   return marks
 }
 
-/** Faint lines at the marks, from `top` down. */
+/** Draws faint lines at the time marks, from `top` down. */
 export function drawGrid(plot: Plot, context: CanvasRenderingContext2D, top: number): void {
   context.fillStyle = plot.ink.line
   context.globalAlpha = 0.35
@@ -71,7 +74,7 @@ export function drawGrid(plot: Plot, context: CanvasRenderingContext2D, top: num
   context.globalAlpha = 1
 }
 
-/** The marks of time above the plot. */
+/** Draws the time marks above the plot. */
 export function drawAxis(plot: Plot, context: CanvasRenderingContext2D): void {
   const { ink, width } = plot
   context.font = LABELS
@@ -87,7 +90,7 @@ export function drawAxis(plot: Plot, context: CanvasRenderingContext2D): void {
   context.fillRect(0, AXIS - 1, width, 1)
 }
 
-/** The stretch that is being marked out, with its length, from `top` down. */
+/** Draws the interval that the user is selecting, with its length, from `top` down. */
 export function drawBand(plot: Plot, context: CanvasRenderingContext2D, top: number): void {
   if (plot.band === null) return
   const { view, plotWidth, gutter, ink, height } = plot
@@ -105,7 +108,7 @@ export function drawBand(plot: Plot, context: CanvasRenderingContext2D, top: num
   context.fillText(label, gutter + a + 6, top + 10.5)
 }
 
-/** Black or white, whichever is easier to read on a colour. */
+/** Returns black or white, whichever is easier to read on the colour. */
 export function inkOn(hex: string): string {
   const value = parseInt(hex.slice(1), 16)
   const luminance = 0.299 * (value >>> 16) + 0.587 * ((value >>> 8) & 255) + 0.114 * (value & 255)

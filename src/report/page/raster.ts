@@ -1,10 +1,10 @@
 /**
- * Paints lanes into pixels: each column of a lane is a stack of what it holds, as high as its share of the time, so
- * a pixel tells the truth about the thousands of events that it covers.
+ * Paints lanes into pixels. Each column of a lane is a stack of its categories, each as high as its share of the time.
+ * A pixel therefore represents correctly the thousands of events that it covers.
  */
 import { categories, categoryCount, WAIT } from '../categories.ts'
 
-/** Pixels as the canvas holds them, from `#rrggbb`. */
+/** Converts `#rrggbb` to the pixel format of the canvas. */
 export const pixel = (hex: string): number => {
   const value = parseInt(hex.slice(1), 16)
   return ((255 << 24) | ((value & 255) << 16) | (value & 0xff00) | (value >>> 16)) >>> 0
@@ -19,9 +19,11 @@ const mixed = (a: string, b: string, share: number): string => {
 
 export interface Palette {
   readonly paper: number
-  /** The ground of a lane. */
+  /** The background colour of a lane. */
   readonly lane: number
-  /** Of each category; the second is that of the hatching, equal where there is none. */
+  /**
+   * The two colours of each category. The second is the colour of the hatching and equals the first if there is none.
+   */
   readonly first: Uint32Array
   readonly second: Uint32Array
   readonly css: readonly string[]
@@ -56,7 +58,7 @@ export class Raster {
     this.pixels.fill(colour)
   }
 
-  /** One lane from `coverage`, clipped to the raster; `hatch` is the width of a stripe. */
+  /** Paints one lane from `coverage`, clipped to the raster. `hatch` is the width of a stripe. */
   lane(top: number, height: number, coverage: Float32Array, palette: Palette, hatch: number): void {
     const from = Math.max(0, top)
     const to = Math.min(this.height, top + height)
@@ -70,7 +72,7 @@ export class Raster {
         const share = coverage[x * categoryCount + category]
         if (share <= 0) continue
         covered += share
-        // What is there stays visible, however short.
+        // Even the shortest category stays visible.
         const least = y === bottom ? Math.ceil(height / 5) : 1
         const next = Math.max(top, Math.min(y - least, bottom - Math.round(Math.min(1, covered) * height)))
         this.column(x, next, y, from, to, palette, category, hatch)

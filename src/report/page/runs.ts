@@ -1,4 +1,6 @@
-/** The start of the page of measured runs: one point is shown at a time, and its timelines are read when it is first shown. */
+/**
+ * Starts the page of measured runs. It shows one point at a time and reads its timelines when the point is first shown.
+ */
 import { blockOfPoint, type PackedPoint } from '../runs/pictures.ts'
 import { canInflate, inflate } from './blocks.ts'
 import { byId, Tooltip } from './dom.ts'
@@ -49,7 +51,7 @@ function start(): Promise<void> {
   return show(0)
 }
 
-/** By the list, by the buttons beside it, and by whatever on the page stands for a point. */
+/** Selects a point: by the list, by the buttons next to it, or by any element of the page that represents a point. */
 function choose(): void {
   const go = (place: number): void => void show(place).catch(fail)
   choice?.addEventListener('change', () => go(Number(choice.value)))
@@ -68,7 +70,7 @@ function choose(): void {
     byId('timeline').scrollIntoView({ block: 'start' })
   }
   document.addEventListener('click', lead)
-  // A column of a chart is no button of HTML, which would do this by itself.
+  // A column of an SVG chart is not an HTML button, so keys have to be handled here.
   document.addEventListener('keydown', (event) => {
     const onColumn = event.target instanceof SVGElement
     if (onColumn && (event.key === 'Enter' || event.key === ' ')) lead(event)

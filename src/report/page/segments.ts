@@ -1,7 +1,7 @@
 /**
- * Disjoint stretches of time in order, each of a category, and how much of each category lies in each pixel of a
- * window. Sums of whole blocks are kept, so a pixel costs a search and at most two blocks, however many stretches it
- * covers.
+ * Disjoint, sorted intervals of time, each with a category, and the share of each category in each pixel of a window.
+ * Sums of whole blocks are stored, so a pixel costs one search and at most two blocks, independent of the number of
+ * intervals that it covers.
  */
 import { categoryCount } from '../categories.ts'
 
@@ -32,12 +32,12 @@ export class Segments {
     return this.start.length
   }
 
-  /** The time of all. */
+  /** The total time of all intervals. */
   get total(): number {
     return this.before.subarray(-categoryCount).reduce((sum, time) => sum + time, 0)
   }
 
-  /** The first that ends after `time`, from `low` on. */
+  /** The index of the first interval that ends after `time`, searched from `low`. */
   endingAfter(time: number, low = 0): number {
     let high = this.length
     while (low < high) {
@@ -48,7 +48,7 @@ export class Segments {
     return low
   }
 
-  /** The first that starts at `time` or later, from `low` on. */
+  /** The index of the first interval that starts at `time` or later, searched from `low`. */
   startingFrom(time: number, low = 0): number {
     let step = 1
     let high = low
@@ -67,8 +67,9 @@ export class Segments {
   }
 
   /**
-   * For each of `columns` equal parts of the window, the share of each category, at `column * categoryCount`. With
-   * `crisp`, a column that holds nothing but edges of wider stretches goes to the one that has most of it.
+   * Computes the share of each category for each of `columns` equal parts of the window, stored at `column *
+   * categoryCount`. With `crisp`, a column that contains only edges of wider intervals gets the category with the
+   * largest share.
    */
   coverage(from: number, to: number, columns: number, out: Float32Array, crisp = false): void {
     out.fill(0, 0, columns * categoryCount)
@@ -77,7 +78,7 @@ export class Segments {
     for (let column = 0; column < columns && i < this.length; column++) {
       const right = from + (column + 1) * width
       if (this.start[i] >= right) {
-        // Nothing until the next one: go on at its column.
+        // The window is empty until the next interval, so continue at its column.
         column = Math.max(column, Math.floor((this.start[i] - from) / width) - 1)
         continue
       }
@@ -90,7 +91,7 @@ export class Segments {
     }
   }
 
-  /** The time of each category in `[left, right)`, given that the stretches from `i` up to `next` overlap it. */
+  /** Sums the time of each category in `[left, right)`. The intervals from `i` up to `next` overlap it. */
   private sum(i: number, next: number, left: number, right: number, out: Float32Array, base: number): void {
     if (next - i <= 2 * BLOCK) {
       for (let k = i; k < next; k++)
@@ -106,7 +107,7 @@ export class Segments {
       this.add(out, base, k, this.start[k], Math.min(this.end[k], right))
   }
 
-  /** Whether all stretches of a column reach beyond it. */
+  /** True if all intervals of a column extend beyond the column. */
   private edges(i: number, next: number, left: number, right: number): boolean {
     if (next - i === 1) return this.start[i] < left || this.end[i] > right
     return next - i === 2 && this.start[i] < left && this.end[i + 1] > right
@@ -117,7 +118,7 @@ export class Segments {
   }
 }
 
-/** The column goes to the category that has most of it, or to none. */
+/** Assigns the column to the category with the largest share, or to none. */
 function decide(out: Float32Array, base: number): void {
   let [most, left] = [base, 1]
   for (let c = base; c < base + categoryCount; c++) {

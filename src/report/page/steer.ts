@@ -1,31 +1,31 @@
 /**
- * Pointer, wheel and keys that move the view of a plot. The wheel scrolls the page until the plot has the focus (or
- * Ctrl is held), so that a reader who only passes by is not caught.
+ * Moves the view of a plot by pointer, wheel and keys. The wheel scrolls the page until the plot has the focus or Ctrl
+ * is held, so that scrolling past the plot does not zoom it.
  */
 import { byId } from './dom.ts'
 import type { Plot } from './plot.ts'
 
 const STEP = 1.5
 
-/** In CSS pixels of the canvas. */
+/** A position in CSS pixels of the canvas. */
 export interface Point {
   readonly x: number
   readonly y: number
 }
 
-/** What a plot does by itself. */
+/** The reactions of a plot to the user's actions. */
 export interface Actions {
-  /** The mouse is over a point; no button is down. */
+  /** The mouse is over a point and no button is pressed. */
   hover(at: Point, event: PointerEvent): void
-  /** What is told of a point is no longer true. */
+  /** The pointer has left, so the tooltip is no longer valid. */
   leave(): void
-  /** Pressed and released at one point, also by a finger. */
+  /** The pointer or a finger was pressed and released at the same point. */
   click(at: Point, event: PointerEvent): void
-  /** Shows all. */
+  /** Shows the whole time. */
   fit(): void
-  /** Dragged by a mouse, so far down. */
+  /** The mouse has dragged the plot down by `down` pixels. */
   drag?(down: number): void
-  /** Besides those that zoom and pan, or in their place. */
+  /** Further keys, which may replace the keys that zoom and pan. */
   readonly keys: Readonly<Record<string, () => void>>
 }
 
@@ -83,7 +83,7 @@ export function steer(plot: Plot, actions: Actions): void {
   canvas.addEventListener('pointerup', release)
   canvas.addEventListener('pointercancel', release)
   canvas.addEventListener('pointerleave', (event) => {
-    // A finger leaves as it is lifted; what it tapped stays told.
+    // A lifted finger also causes a leave event, but the tooltip of a tap must stay.
     if (event.pointerType === 'mouse') actions.leave()
   })
 
@@ -142,7 +142,7 @@ export function steer(plot: Plot, actions: Actions): void {
   })
 }
 
-/** The buttons that every page with a timeline has. */
+/** Connects the zoom buttons of a page with a timeline. */
 export function zoomByButtons(plot: Pick<Plot, 'view' | 'invalidate'>, fit: () => void): void {
   const buttons: Readonly<Record<string, () => void>> = {
     'zoom-in': () => plot.view.zoom(2, 0.5),

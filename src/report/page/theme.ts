@@ -1,4 +1,4 @@
-/** Light or dark: as the system says, until the reader says otherwise. */
+/** The light or dark theme: that of the system, until the reader chooses another. */
 import { byId } from './dom.ts'
 
 const system = matchMedia('(prefers-color-scheme: dark)')
@@ -8,7 +8,7 @@ export const isDark = (): boolean => {
   return chosen === undefined ? system.matches : chosen === 'dark'
 }
 
-/** Calls `changed` whenever the colours do. */
+/** Calls `changed` whenever the colours change. */
 export function watchTheme(changed: () => void): void {
   const button = byId('theme')
   const label = (): void => {
@@ -26,7 +26,7 @@ export function watchTheme(changed: () => void): void {
   label()
 }
 
-/** The colour that a custom property has in the present theme, as `#rrggbb`. */
+/** The colour of a custom property in the current theme, as `#rrggbb`. */
 export function colour(property: string): string {
   const probe = document.createElement('span')
   probe.style.color = `var(${property})`

@@ -1,6 +1,6 @@
 /**
- * The aligned tracks of all ranks on one canvas. A frame is drawn only when something changed, at most once a
- * display frame, and costs by the pixels it shows, not by the events.
+ * The aligned tracks of all ranks on one canvas. A frame is drawn only if something changed, and at most once per
+ * display frame. Its cost depends on the number of pixels, not on the number of events.
  */
 import { categoryCount, WAIT } from '../categories.ts'
 import { byId, element } from './dom.ts'
@@ -16,18 +16,18 @@ import { View } from './view.ts'
 export type Selection =
   { readonly kind: 'event'; readonly place: Place } | { readonly kind: 'collective'; readonly index: number }
 
-/** What is under a point. */
+/** The object under a point of the canvas. */
 export interface Hit {
   readonly row: Row
-  /** The events, or parts, from `from` up to `to`. */
+  /** The events or parts with indices from `from` up to `to`. */
   readonly from: number
   readonly to: number
-  /** The stretch of time under the point's pixel. */
+  /** The interval of time under the pixel. */
   readonly left: number
   readonly right: number
 }
 
-/** The event or part that the keys have reached; of a rank's parts where there is no lane. */
+/** The event or part that the keyboard has selected. Without a lane, it is a part of the rank's partition. */
 export interface Cursor {
   readonly rank: number
   readonly lane: Lane | null
@@ -44,14 +44,14 @@ export class Tracks implements Plot {
   ink: Ink
   selection: Selection | null = null
   cursor: Cursor | null = null
-  /** Events to mark, per rank and lane in order of time; of a search. */
+  /** The matches of a search per rank and lane, in order of time. */
   matches: readonly (readonly Uint32Array[])[] | null = null
-  /** A stretch that is being marked out, in CSS pixels of the plot. */
+  /** The interval that the user is selecting, in CSS pixels of the plot. */
   band: readonly [number, number] | null = null
   gutter = 96
   width = 0
   height = 0
-  /** Called after each frame. */
+  /** Functions to call after each frame. */
   readonly drawn: (() => void)[] = []
 
   private readonly content = byId('tracks-content')
@@ -88,13 +88,13 @@ export class Tracks implements Plot {
     this.invalidate()
   }
 
-  /** Folds a rank or opens it; its row of quiet streams opens those. */
+  /** Folds or unfolds a rank. On the row of quiet streams, shows those streams. */
   fold(row: Row): void {
     this.extents[row.rank] = row.quiet > 0 ? 'all' : this.extents[row.rank] === 'folded' ? 'busy' : 'folded'
     this.relayout()
   }
 
-  /** Folds a rank, shows its busy streams, shows all its streams, and so on. */
+  /** Cycles through the states of a rank: folded, busy streams, all streams. */
   foldNext(rank: number): void {
     const hasQuiet = this.layout.rows.some((row) => row.rank === rank && row.quiet > 0)
     const extent = this.extents[rank]
@@ -107,7 +107,7 @@ export class Tracks implements Plot {
     this.relayout()
   }
 
-  /** How far the plot is scrolled down. */
+  /** The vertical scroll position of the plot. */
   get scroll(): number {
     return this.scroller.scrollTop
   }
@@ -116,7 +116,7 @@ export class Tracks implements Plot {
     return Math.max(1, this.width - this.gutter)
   }
 
-  /** Shows a stretch with some room around it, and the rank, if it has one. */
+  /** Shows an interval with a margin, and scrolls to the rank if one is given. */
   goTo(from: number, to: number, rank: number | null): void {
     const room = 0.6 * Math.max(to - from, 1000)
     this.view.show(from - room, to + room)
@@ -124,19 +124,19 @@ export class Tracks implements Plot {
     this.invalidate()
   }
 
-  /** Scrolls to a row or a group of rows that is not in sight. */
+  /** Scrolls to a row or a group of rows if it is not visible. */
   reveal({ top, height }: { readonly top: number; readonly height: number }): void {
     const visible = this.height - AXIS
     if (top < this.scroll || top + height > this.scroll + visible)
       this.scroller.scrollTop = top - Math.max(0, (visible - height) / 2)
   }
 
-  /** The row of the cursor; none where it is folded away. */
+  /** The row of the cursor, or undefined if it is folded. */
   rowOf({ rank, lane }: Omit<Cursor, 'index'>): Row | undefined {
     return this.layout.rows.find((row) => row.rank === rank && row.lane === lane && row.quiet === 0)
   }
 
-  /** When the cursor's event or part begins and ends. */
+  /** The start and end of the cursor's event or part. */
   spanOf({ rank, lane, index }: Cursor): [from: number, to: number] {
     const { start, end } = lane ?? this.model.ranks[rank].partition
     return [start[index], end[index]]
@@ -163,7 +163,7 @@ export class Tracks implements Plot {
     })
   }
 
-  /** What is at a point of the canvas, give or take three pixels. */
+  /** The object at a point of the canvas, within three pixels. */
   hit(x: number, y: number): Hit | null {
     const row = rowAt(this.layout, y - AXIS + this.scroll)
     if (row === undefined || row.quiet > 0 || x < this.gutter || y < AXIS) return null
@@ -243,7 +243,7 @@ function range(
   return [from, segments.startingFrom(right, from)]
 }
 
-/** Events of a lane whose segments are cut. */
+/** The events of a lane whose segments are split at the arrival of the last rank. */
 function rangeOf({ lane }: Row, left: number, right: number): [number, number] {
   if (lane === null) return [0, 0]
   let [low, high] = [0, lane.end.length]
@@ -257,7 +257,7 @@ function rangeOf({ lane }: Row, left: number, right: number): [number, number] {
   return [low, to]
 }
 
-/** Hatching for what is drawn over the raster. */
+/** A hatching pattern for shapes on top of the raster. */
 export function hatching(context: CanvasRenderingContext2D, palette: Palette): CanvasPattern | string {
   const tile = element('canvas', { width: '8', height: '8' })
   const paint = tile.getContext('2d')

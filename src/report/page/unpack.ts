@@ -1,4 +1,4 @@
-/** The data of the page as typed arrays, from the blocks that the report embeds (see ../packed.ts). */
+/** Unpacks the blocks that the report embeds into typed arrays (see ../packed.ts). */
 import { Boundaries } from '../boundaries.ts'
 import { categoryOfKind, categoryOfPartCode, TRANSFER, WAIT } from '../categories.ts'
 import { IntegerReader, unfold } from '../integers.ts'
@@ -7,18 +7,18 @@ import { Segments } from './segments.ts'
 
 export interface Collectives {
   readonly length: number
-  /** Of each, its place in the header's labels; 0 is unknown. */
+  /** The index of each collective's label in the header; 0 if unknown. */
   readonly kind: Uint32Array
   readonly group: Uint32Array
   readonly library: Uint32Array
   readonly matchedBy: Uint32Array
   readonly complete: Uint8Array
-  /** The place of the rank that arrived last, or −1. */
+  /** The index of the rank that arrived last, or −1. */
   readonly last: Int32Array
   readonly endSkew: Float64Array
-  /** The members of a collective are those from `first[i]` up to `first[i + 1]`. */
+  /** The members of collective i have the indices from `first[i]` up to `first[i + 1]`. */
   readonly first: Uint32Array
-  /** Of each member. Unknown waits and transfers are −1. */
+  /** One entry per member. Unknown waits and transfers are −1. */
   readonly collective: Uint32Array
   readonly rank: Uint32Array
   readonly start: Float64Array
@@ -32,13 +32,13 @@ export interface Lane extends PackedLane {
   readonly end: Float64Array
   readonly kind: Uint8Array
   readonly name: Uint32Array
-  /** One more than the name, or 0. */
+  /** The index of the operator's name plus 1, or 0. */
   readonly operator: Uint32Array
-  /** From the launch call to the start; NaN where the launch is not known. */
+  /** The time from the launch call to the start; NaN if the launch is unknown. */
   readonly delay: Float64Array
-  /** The member that each event is, or −1; null for a lane without any. */
+  /** The member index of each event, or −1; null for a lane without members. */
   readonly member: Int32Array | null
-  /** What to paint: the events, those of collectives cut where the last rank arrived. */
+  /** The segments to paint. Events of collectives are split at the arrival of the last rank. */
   readonly segments: Segments
 }
 
@@ -46,7 +46,7 @@ export interface Rank {
   readonly rank: number
   readonly device: string | null
   readonly lanes: readonly Lane[]
-  /** Where its time went. */
+  /** The partition of the rank's time. */
   readonly partition: Segments
   readonly part: Uint8Array
 }
@@ -167,7 +167,7 @@ function unpackLane(packed: PackedLane, collectives: Collectives, reader: Intege
   }
 }
 
-/** The events as segments; an event of a collective is waiting first and transfer afterwards. */
+/** Converts events to segments. An event of a collective is first a wait and then a transfer. */
 function cut(
   start: Float64Array,
   end: Float64Array,

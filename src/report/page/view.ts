@@ -1,6 +1,6 @@
-/** The stretch of time that the tracks show: it stays inside the audited time and never shrinks to nothing. */
+/** The interval of time that the tracks show. It stays inside the audited time and has a minimum length. */
 
-/** Nanoseconds; below this a pixel is a fraction of a clock tick. */
+/** The minimum length in nanoseconds. Below it, a pixel is a fraction of a clock tick. */
 const LEAST = 200
 
 export class View {
@@ -28,7 +28,7 @@ export class View {
     this.to = this.from + span
   }
 
-  /** Magnifies; the time at `share` of the width stays where it is. */
+  /** Zooms. The time at `share` of the width keeps its position. */
   zoom(factor: number, share: number): void {
     const span = Math.min(Math.max(this.span / factor, LEAST), this.last - this.first)
     const from = this.from + (this.span - span) * share
@@ -54,7 +54,7 @@ export class View {
   }
 }
 
-/** The distance of an axis' marks: 1, 2 or 5 of a decade, at least `pixels` apart. */
+/** The distance between the marks of an axis: 1, 2 or 5 times a power of ten, at least `pixels` apart. */
 export function markDistance(span: number, width: number, pixels: number): number {
   const least = (span / width) * pixels
   const decade = 10 ** Math.floor(Math.log10(least))

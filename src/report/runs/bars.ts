@@ -1,4 +1,4 @@
-/** Tax bars: where the time of each variant went, all variants of a point on one scale. */
+/** Tax bars: the parts of the time of each variant, with all variants of a point on one scale. */
 import { runPartNames, type Point, type RunLedger } from '../../runs/results.ts'
 import type { Description } from '../description.ts'
 import { bytes, percent } from '../format.ts'
@@ -6,7 +6,7 @@ import { html, type Markup } from '../markup.ts'
 import { time } from '../units.ts'
 import { categoryOf, partLabels } from './parts.ts'
 
-/** A piece this wide has room for its name. */
+/** The least share of the width at which a piece shows its name. */
 const NAMED = 0.13
 
 export function taxBars({ variants }: Point): Markup {

@@ -1,6 +1,6 @@
 /**
- * A chart as inline SVG: lines over a sweep, each point with its 95 % interval, each line with its own colour, dashes and
- * marks, and its name at its end. What a column holds is told when it is pointed at or has the focus.
+ * A chart as inline SVG: lines over a sweep. Each point has its 95 % interval, and each line has its own colour, dashes
+ * and marks, and its name at its end. The values of a column are shown when it is pointed at or has the focus.
  */
 import type { Quantity } from '../../runs/results.ts'
 import type { Description } from '../description.ts'
@@ -10,24 +10,24 @@ import { ratioInterval } from './points.ts'
 
 export interface Line {
   readonly name: string
-  /** Its look; 0 is that of the variant which the others are compared with. */
+  /** The index of the line's style; 0 is the style of the variant that the others are compared with. */
   readonly look: number
-  /** In order; null where it was not measured. */
+  /** The values in order; null if not measured. */
   readonly values: readonly (Quantity | null)[]
 }
 
 export interface Chart {
   readonly title: string
-  /** What is along the bottom. */
+  /** The label of the horizontal axis. */
   readonly axis: string
   readonly at: readonly number[]
-  /** The index of each point on the page, to show it. */
+  /** The index of each point on the page, used to show the point. */
   readonly places: readonly number[]
   readonly lines: readonly Line[]
-  /** The line at 1, and what lies below it, where that deserves a name. */
+  /** The label of the line at 1 and of the area below it. */
   readonly one: string
   readonly below?: string
-  /** The least and the most that is always shown. */
+  /** The range of values that is always shown. */
   readonly range: readonly [number, number]
 }
 
@@ -91,7 +91,7 @@ export function drawChart(chart: Chart): Markup {
   </figure>`
 }
 
-/** By powers of two where the points span some. */
+/** The horizontal scale: logarithmic (base 2) if the points span several powers of two. */
 function scaleOf(at: readonly number[]): (value: number) => number {
   const [first, last] = [at[0], at[at.length - 1]]
   const bent = first > 0 && last / first >= 8 ? Math.log2 : (value: number): number => value
@@ -107,7 +107,7 @@ function marks(bottom: number, top: number): number[] {
   return found
 }
 
-/** Those whose figures do not run into each other. */
+/** The points whose labels do not overlap. */
 function legible(at: readonly number[], x: (value: number) => number): number[] {
   let free = -Infinity
   return at.filter((value) => {
@@ -143,7 +143,7 @@ function drawLine(
   </g>`
 }
 
-/** A shape for each look, so that lines differ without their colours. */
+/** Draws the mark of a style. The shapes differ, so that lines can be distinguished without colours. */
 function markAt(look: number, x: number, y: number): string {
   const [cx, cy] = [x.toFixed(1), y.toFixed(1)]
   switch (look % LOOKS) {
@@ -162,7 +162,7 @@ function markAt(look: number, x: number, y: number): string {
   }
 }
 
-/** Names at the ends of lines, kept apart. */
+/** Draws the names at the ends of lines without overlap. */
 function endLabels(lines: readonly Line[], y: (value: number) => number): Markup[] {
   const wanted = lines
     .flatMap((line) => {
@@ -187,7 +187,7 @@ function endLabels(lines: readonly Line[], y: (value: number) => number): Markup
   )
 }
 
-/** Where a point is told, all its lines at once. */
+/** The column of a point, whose tooltip lists the values of all lines. */
 function column(
   value: number,
   i: number,

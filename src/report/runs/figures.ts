@@ -1,4 +1,4 @@
-/** All that was measured, as tables: of each point its variants, and the machine. */
+/** All measured figures as tables: the variants of each point, and the machine. */
 import {
   runPartNames,
   type BenchResult,
@@ -28,14 +28,14 @@ const figures: readonly Figure[] = [
     ({ ledger: { parts, wall } }) => `${time(parts[part])} (${percent(parts[part], wall)})`,
   ]),
   ['Of useful: locality', ({ ledger }) => localityText(ledger.locality)],
-  ['Deviation of its bound', ({ deviation }) => deviationText(deviation)],
+  ['Deviation / bound', ({ deviation }) => deviationText(deviation)],
   ['Launches', ({ launches }) => count(launches)],
   ['Remote bytes', ({ remoteBytes }) => bytes(remoteBytes)],
   ['Host, to enqueue', ({ host }) => time(host.median)],
   ['Median, recorded', ({ recorded }) => timed(recorded)],
 ]
 
-/** Where a rank was delayed: when the others were done. */
+/** For a point with a delayed rank: the time at which the other ranks had finished. */
 const punctualFigure: Figure = ['Ranks not delayed', ({ punctual }) => timed(punctual)]
 
 const deviationText = ({ largest, bound }: VariantResult['deviation']): string =>
@@ -48,7 +48,7 @@ export function figuresSection(points: readonly Point[]): Markup {
     <p class="hint">
       Times are medians of interleaved rounds, with their 95 % confidence intervals. The parts are means over
       all ranks of recorded executions, which take a little longer than the others. The deviation is the
-      largest difference from a float64 reference, of the deviation that the dtype allows.
+      largest difference from a float64 reference, relative to the deviation that the dtype allows.
     </p>
     ${scroll(
       'Table of all figures',

@@ -1,6 +1,6 @@
 /**
- * What was measured as one self-contained HTML file: sentences, bars, charts and tables that need no script, and timelines
- * of the variants whose spans are embedded and compressed.
+ * Writes the measurement as one self-contained HTML file: sentences, bars, charts and tables that need no script, and
+ * timelines of the variants whose spans are embedded and compressed.
  */
 import {
   runPartNames,
@@ -32,7 +32,7 @@ import { findings, headlineOf, headlineOfPoint, ledgerInWords } from './words.ts
 
 export const runsPage = (result: BenchResult): string => [...writeRunsPage(result)].join('')
 
-/** The file in pieces, of which the largest is the data of one point. */
+/** Returns the file in pieces. The largest piece is the data of one point. */
 export function writeRunsPage(result: BenchResult): Generator<string, void> {
   return writePage({ name: 'runs', title: `arke bench: ${titleOf(result)}`, arke: result.arke }, body(result))
 }
@@ -54,7 +54,7 @@ function* body(result: BenchResult): Generator<Markup | string, void> {
 const titleOf = ({ points }: BenchResult): string =>
   [...new Set(points.map(({ operation }) => operation))].join(', ') || 'nothing measured'
 
-/** On these all ranks are threads of one process. */
+/** True for targets on which all ranks are threads of one process. */
 const sharesMemory = (target: string): boolean => target === 'wasm' || target === 'native'
 
 function headerSection(result: BenchResult): Markup {
@@ -118,8 +118,8 @@ function pointsSection(points: readonly Point[]): Markup {
     ${points.map(pointArticle)}
     <p class="hint">
       All variants of a point are on one scale of time. Drag to move; Ctrl and wheel, or the wheel alone after
-      a click, to zoom; Shift and drag to zoom into a stretch. Keys: ← → to the span before and the next, ↑ ↓
-      to another worker, + − 0 to zoom, a d to move.
+      a click, to zoom; Shift and drag to zoom into an interval. Keys: ← → to the span before and the next, ↑
+      ↓ to another worker, + − 0 to zoom, a d to move.
     </p>
     <p class="visually-hidden" id="told" role="status"></p>
   </section>`
@@ -184,7 +184,10 @@ function pointArticle(point: Point, place: number): Markup {
   </article>`
 }
 
-/** Its figures are those of the recorded executions, of which the timeline is one: they say what is drawn. */
+/**
+ * The timeline of a variant with its figures. The figures are from the recorded executions, of which the timeline shows
+ * one.
+ */
 function variantFigure(result: VariantResult, bulk: VariantResult | null): Markup {
   const { variant, recorded, picture } = result
   const ratio = bulk === null || bulk === result ? null : drawnRatio(bulk, result)

@@ -1,4 +1,4 @@
-/** How the parts of an execution's time are shown: by the names and colours that the audit's page gives to the same taxes. */
+/** The names and colours of the parts of an execution, equal to those of the same taxes on the audit's page. */
 import { runPartNames, type RunPart } from '../../runs/results.ts'
 import { codeOf, type CategoryName } from '../categories.ts'
 
@@ -13,8 +13,8 @@ export const partLabels: Readonly<Record<RunPart, string>> = {
 export const localityMeaning =
   'of useful time: to write what a later kernel reads back, which costs nothing where it stays in a cache'
 
-/** The category whose colour it has. */
+/** The category whose colour the part has. */
 export const categoryOf = (part: RunPart): CategoryName => (part === 'useful' ? 'compute' : part)
 
-/** By the part's place in `runPartNames`. */
+/** The category code of each part, indexed like `runPartNames`. */
 export const categoryCodes: readonly number[] = runPartNames.map((part) => codeOf(categoryOf(part)))

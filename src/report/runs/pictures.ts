@@ -1,9 +1,15 @@
-/** The executions that a page draws, as its script reads them: one block of data a point, each text once. */
+/**
+ * The executions that a page draws, in the format of its script: one block of data per point, with each text stored
+ * once.
+ */
 import { runPartNames, type Point } from '../../runs/results.ts'
 
 export interface PackedTrack {
   readonly name: string
-  /** Of each span: nanoseconds, its part's place in `runPartNames`, its label's in `labels`. */
+  /**
+   * For each span: times in nanoseconds, the index of its part in `runPartNames`, and the index of its label in
+   * `labels`.
+   */
   readonly from: readonly number[]
   readonly to: readonly number[]
   readonly part: readonly number[]

@@ -1,9 +1,9 @@
-/** What is said of a measured point in words and tables alike: its name, its quantities, and which variant is compared with which. */
+/** Texts about a measured point for sentences and tables: its name, its quantities, and which variants are compared. */
 import type { Contention, Point, Quantity, VariantResult } from '../../runs/results.ts'
 import { digits, percent, plural } from '../format.ts'
 import { time } from '../units.ts'
 
-/** The variant that all others are compared with. */
+/** The variant with which all others are compared. */
 export const bulkOf = ({ variants }: Point): VariantResult | null =>
   variants.find(({ variant }) => variant === 'bsp') ?? null
 
@@ -11,7 +11,7 @@ export type Compared = VariantResult & { readonly speedup: Quantity }
 
 const isCompared = (result: VariantResult): result is Compared => result.speedup !== null
 
-/** The fastest of those that were compared with `bsp`. */
+/** The fastest variant that was compared with `bsp`. */
 export function bestOf({ variants }: Point): Compared | null {
   return variants
     .filter(isCompared)
@@ -26,7 +26,7 @@ export const extentsOf = ({ shape }: Pick<Point, 'shape'>): string =>
     .map(([name, extent]) => `${name}=${extent}`)
     .join(' ')
 
-/** All that tells it from other points of its operation. */
+/** The name of a point: everything that distinguishes it from other points of its operation. */
 export function pointName(point: Point): string {
   const { choices, dtype, ranks, skew } = point
   return [
@@ -72,7 +72,7 @@ export function verdict(bulk: VariantResult, own: Compared): Verdict {
   return isFaster ? 'faster' : 'slower'
 }
 
-/** What was measured of the processors before the variants ran. */
+/** The load of the processors that was measured before the variants ran. */
 export function contentionText({ interval, cores, steal, runnable }: Contention): string {
   const stolen = steal === null ? 'steal time unknown' : `steal time ${percent(steal, 1)}`
   const queue =
@@ -84,7 +84,7 @@ export function contentionText({ interval, cores, steal, runnable }: Contention)
     : `${stolen}, ${queue}, over ${time(interval)}`
 }
 
-/** In the order in which each key comes first. */
+/** Groups things by key, in the order in which each key first occurs. */
 export function groupedBy<Thing>(
   things: readonly Thing[],
   key: (thing: Thing) => string,

@@ -1,4 +1,4 @@
-/** Charts of the sweeps: how much faster than `bsp` each variant is, and how near to the limit. */
+/** Charts of the sweeps: the speed-up of each variant over `bsp`, and its distance to the lower bound. */
 import type { Point, Quantity, VariantResult } from '../../runs/results.ts'
 import { html, type Markup } from '../markup.ts'
 import { drawChart, type Line } from './chart.ts'
@@ -46,7 +46,7 @@ function sweepCharts(sweep: Sweep, all: readonly Point[]): Markup {
     </div>`
 }
 
-/** One for each variant that has a value anywhere; a variant's look is that of its place in both charts. */
+/** The lines of a chart: one for each variant that has a value. A variant has the same style in both charts. */
 function linesOf({ points }: Sweep, valueOf: (result: VariantResult) => Quantity | null): Line[] {
   const names = [...new Set(points.flatMap(({ point }) => point.variants.map(({ variant }) => variant)))]
   return names

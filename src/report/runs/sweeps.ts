@@ -1,14 +1,17 @@
-/** Points that differ in one thing alone, which a chart can show: an extent, the number of ranks, or how late a rank starts. */
+/**
+ * Finds points that differ in only one property, which a chart can show: an extent, the number of ranks, or the delay
+ * of a rank.
+ */
 import type { Point } from '../../runs/results.ts'
 import { groupedBy, pointName } from './points.ts'
 
 export interface Sweep {
   readonly operation: string
-  /** Such as M, ranks or skew. */
+  /** The property, such as M, ranks or skew. */
   readonly axis: string
-  /** All else. */
+  /** All other properties, which are equal. */
   readonly fixed: string
-  /** In order along the axis. */
+  /** The points in the order of the axis. */
   readonly points: readonly { readonly at: number; readonly point: Point }[]
 }
 
@@ -18,7 +21,7 @@ const axesOf = ({ shape, ranks, skew }: Point): Readonly<Record<string, number>>
   skew,
 })
 
-/** The longest first; a point that stands in one sweep does not make another. */
+/** Finds sweeps, the longest first. A point that is in one sweep does not start another. */
 export function findSweeps(points: readonly Point[]): Sweep[] {
   const axes = new Set(points.flatMap((point) => Object.keys(axesOf(point))))
   const found = [...axes].flatMap((axis) =>
@@ -47,7 +50,7 @@ function sweepAlong(axis: string, group: readonly Point[]): Sweep {
     const at = axesOf(point)[axis]
     return at === undefined ? [] : [{ at, point }]
   })
-  // Of a point that was measured twice, the later.
+  // If a point was measured twice, the later result counts.
   const points = [...new Map(placed.map((one) => [one.at, one])).values()].sort((a, b) => a.at - b.at)
   const [first] = group
   const { [axis]: _along, ...shape } = first.shape

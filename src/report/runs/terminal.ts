@@ -1,4 +1,4 @@
-/** A measured point in a terminal: its headline, then a table of its variants that fits 100 columns. */
+/** Prints a measured point in a terminal: its headline, and a table of its variants that fits into 100 columns. */
 import { runPartNames, type Point, type Quantity, type VariantResult } from '../../runs/results.ts'
 import type { UnfinishedPoint } from '../../runs/measure.ts'
 import { bytes, columns, digits, plural, wrap } from '../format.ts'
@@ -24,7 +24,7 @@ export function benchTable(point: Point, style: Style = plain): string {
   ].join('\n')
 }
 
-/** A point that was interrupted: the times so far, of which nothing was recorded yet. */
+/** The table of an interrupted point: the times so far, without recorded executions. */
 export function unfinishedTable(
   operation: string,
   shape: Point['shape'],
@@ -41,7 +41,7 @@ export function unfinishedTable(
   ].join('\n')
 }
 
-/** What the columns mean, once for all tables. */
+/** The meaning of the columns, printed once for all tables. */
 export const tableLegend: readonly string[] = [
   'median, over bsp, limit: from executions that were not recorded. ±: to the farther end of the 95 % interval. limit: the limit over the time; 1 is the best there is.',
   'useful to other: where the time of recorded executions went, %, mean over ranks. locality: bytes that one kernel writes for a later one to read back.',
@@ -58,7 +58,7 @@ const row = ({ variant, time: taken, speedup, ofLimit, ledger, deviation }: Vari
   deviation.bound > 0 ? digits(deviation.largest / deviation.bound) : deviation.largest === 0 ? '0' : '∞',
 ]
 
-/** An interval by order statistics need not lie evenly about its median. */
+/** Formats the distance of an interval from its median. Intervals from order statistics need not be symmetric. */
 export function reach({ median, interval: [low, high] }: Quantity): string {
   const farther = Math.max(high - median, median - low)
   return `±${percentOf(farther, median)}%`

@@ -1,4 +1,4 @@
-/** What a measurement shows, in sentences that need no knowledge of the field. */
+/** Describes a measurement in sentences for readers without knowledge of the field. */
 import { compareLedgers } from '../../runs/compare.ts'
 import {
   runPartNames,
@@ -25,7 +25,7 @@ import {
 } from './points.ts'
 
 interface PartWords {
-  /** What a rank does in it. */
+  /** The activity of a rank in this part. */
   readonly doing: string
   readonly name: string
 }
@@ -38,13 +38,13 @@ const partWords: Readonly<Record<RunPart, PartWords>> = {
   other: { doing: 'having no work', name: 'other' },
 }
 
-/** Of the wall time of `bsp`; less is not worth a word. */
+/** The least share of the wall time of `bsp` that is worth mentioning. */
 const WORTH_A_WORD = 0.01
 
 const listed = (things: readonly string[]): string =>
   things.length < 2 ? things.join('') : `${things.slice(0, -1).join(', ')} and ${things.at(-1)}`
 
-/** The headline of one point: `bsp` against the fastest of the others, from executions that were not recorded. */
+/** The headline of one point: `bsp` compared with the fastest other variant, from executions that were not recorded. */
 export function headlineOfPoint(point: Point): Headline {
   const [bulk, best] = [bulkOf(point), bestOf(point)]
   if (bulk !== null && best !== null) return comparedHeadline(bulk, best)
@@ -79,7 +79,10 @@ function comparedHeadline(bulk: VariantResult, best: Compared): Headline {
   }
 }
 
-/** What explains the headline of a point: which taxes went, what is left, how far the limit is. One to three sentences. */
+/**
+ * One to three sentences that explain the headline of a point: which taxes fell, which remain, and the distance to the
+ * lower bound.
+ */
 export function ledgerInWords(point: Point): string[] {
   const [bulk, best] = [bulkOf(point), bestOf(point)]
   if (bulk === null || best === null) return [limitSentence(point, null)]
@@ -129,7 +132,10 @@ export function headlineOf(points: readonly Point[]): Headline {
   return points.length === 1 ? headlineOfPoint(points[0]) : headlineOfMany(points)
 }
 
-/** What was found for each operation: its headline where there are several, the range of its points, and the taxes that went. */
+/**
+ * The findings for each operation: its headline if there are several operations, the range of its points, and the taxes
+ * that fell.
+ */
 export function findings(
   points: readonly Point[],
 ): readonly { readonly operation: string; readonly text: string }[] {
@@ -180,7 +186,7 @@ function headlineOfMany(points: readonly Point[]): Headline {
   }
 }
 
-/** How many points have which verdict. */
+/** The number of points per verdict. */
 function verdictsOf(compared: readonly Comparison[]): string {
   const verdicts = compared.map(({ bulk, best }) => verdict(bulk, best))
   return listed(
@@ -200,7 +206,7 @@ function rangeOf(compared: readonly Comparison[]): string {
   return `The ratio goes from ${place(sorted[0])} to ${place(sorted[sorted.length - 1])}.`
 }
 
-/** What sets a point apart from the others. */
+/** The properties of a point that differ from the other points. */
 function difference(point: Point, all: readonly Point[]): string {
   const told = Object.keys(point.shape).filter((name) =>
     all.some(({ shape }) => shape[name] !== point.shape[name]),
@@ -213,7 +219,7 @@ function difference(point: Point, all: readonly Point[]): string {
   return [extentsOf({ shape }), ...more].filter(Boolean).join(', ') || extentsOf(point)
 }
 
-/** Shares of the time that go to each tax, before and after, the greatest fall first. */
+/** The share of each tax before and after, the largest decrease first. */
 function mostGone(pairs: readonly Comparison[]): string {
   const share = (of: 'bulk' | 'best', part: RunPart): number =>
     pairs.reduce((sum, pair) => sum + pair[of].ledger.parts[part] / pair.bulk.ledger.wall, 0) / pairs.length

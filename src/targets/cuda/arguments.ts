@@ -1,6 +1,6 @@
 /**
- * Kernel parameters from an emitted kernel's recipe: what lies where on the heaps, as the kernel wants to be told.
- * Contract: an allocation lies at the same offset of every rank's heap.
+ * Computes the kernel arguments of a launch from the parameter list (recipe) of the emitted kernel: addresses on the
+ * heaps, extents, tensor maps and scalars. Contract: an allocation has the same offset on every rank's heap.
  */
 import { dtypes } from '../../ir/dtype.ts'
 import type { HeapTensor, Stored } from '../../world/backend.ts'
@@ -11,18 +11,18 @@ import type { TensorMapShape, TensorMapType } from './tensormap.ts'
 type LaunchArgument = Stored | number
 export type LaunchArguments = Readonly<Record<string, LaunchArgument>>
 
-/** A rank, as its kernels see it. */
+/** The memory and the identity of one rank, as its kernels receive them. */
 export interface RankMemory {
   readonly device: Device
   readonly rank: number
   readonly ranks: number
-  /** Rank 0's heap, and the bytes from one to the next. */
+  /** The address of rank 0's heap, and the distance in bytes from one rank's heap to the next. */
   readonly heap: bigint
   readonly stride: number
-  /** Of this kernel, on this rank. */
+  /** The address of this kernel's counters on this rank. */
   readonly counters: bigint
   readonly control: bigint
-  /** Of the queue, where the world records. */
+  /** The address of the queue's event log; undefined if the world does not record. */
   readonly log?: bigint
 }
 
@@ -72,7 +72,8 @@ function tensorMap(
   { device, rank, ranks, heap, stride }: RankMemory,
 ): Uint8Array {
   const size = dtypes[dtype].bytes
-  // Nobody copies from or to a tensor without elements, but the engine knows no such thing.
+  // The driver rejects tensor maps with an extent of 0, so an empty tensor gets the extents of the box. No kernel
+  // copies from or to it.
   const dims = shape.includes(0) ? param.box : [...shape].reverse()
   const strides = dims.map((_, axis) =>
     dims.slice(0, axis + 1).reduce((product, extent) => product * extent, size),
@@ -94,6 +95,6 @@ function expectKind<K extends 'tensor' | 'flags'>(
   name: string,
 ): Extract<LaunchArgument, { kind: K }> {
   if (typeof argument !== 'object' || argument.kind !== kind)
-    throw new TypeError(`no ${kind} was given for ${name}`)
+    throw new TypeError(`the launch has no ${kind} argument for parameter ${name}`)
   return argument as Extract<LaunchArgument, { kind: K }>
 }

@@ -1,6 +1,7 @@
 /**
- * What a world of GPU ranks runs on: heaps in device memory, streams of the devices, kernels as machine code. Here are arguments, parts
- * of launches and events; the machinery is in machine.ts. A part is laid out for the driver, so that launching it again costs one call.
+ * The backend of a world on GPUs: heaps in device memory, device streams, and kernels compiled to machine code. This
+ * file prepares arguments, per-rank launches and events. machine.ts contains queues, waiting and aborts. A per-rank
+ * launch is laid out in native memory once, so that each further launch costs one driver call.
  */
 import type { KernelIR } from '../../ir/node.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
@@ -16,7 +17,7 @@ import { Machine } from './machine.ts'
 import type { Part, Queue } from './queue.ts'
 import type { Kernel, StreamEvent } from './device.ts'
 
-/** A kernel on a device. */
+/** A kernel that is loaded on a device. */
 interface Code {
   readonly executable: Executable
   readonly kernel: Kernel
@@ -24,11 +25,12 @@ interface Code {
 }
 
 export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
+  /** For a world that records: how its kernels differ from those of a world that does not record. */
   readonly unlike = new Set<string>()
   readonly target = 'cuda'
   readonly graphs = new Graphs(this)
   readonly #events = new Set<StreamEvent>()
-  /** Tensors whose words carry epochs. */
+  /** Tensors whose words contain epochs (flag-in-data: the low two bits of each f32 hold the epoch). */
   readonly #carrying = new WeakSet<object>()
 
   get clockTick(): number {
@@ -44,7 +46,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
 
   load(wanted: Wanted): Loaded<Part> {
     const { ir, rank, stream, values } = wanted
-    // One that is new may have to wait, and is made before anything is loaded.
+    // Creating a new queue may block until no kernel runs, so the queue is created before any code is loaded.
     const queue = this.queue(rank, stream)
     if (mayCarryEpochs(this.facts))
       for (const name of Object.keys(ir.carried ?? {})) this.#carrying.add(values[name] as object)
@@ -72,7 +74,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
       control: 0n,
       log: this.recorder?.address(queue),
     }
-    // One program is resident or it is not.
+    // A single program always fits, so it needs no cooperative launch.
     const cooperative = executable.waiting !== undefined && grid > 1
     const launch = kernel.prepare(
       { grid, block, sharedBytes, cooperative },
@@ -100,7 +102,10 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
     }
   }
 
-  /** What a kernel becomes depends on the shapes of its tensors: with arguments it is compiled, without it is recorded. */
+  /**
+   * Compiles the kernel for the tensor shapes of each argument set in `wanted`. Without argument sets nothing is
+   * compiled, since the code depends on the shapes.
+   */
   prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void> {
     for (const { rank, values } of wanted) this.kernel(executableOf(ir, values, this.facts), rank)
     return Promise.resolve()
@@ -120,7 +125,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
   beforeWrite(stored: Stored, name: string, rank: number): void {
     if (this.graphs.isCapturing)
       throw new WorldError(
-        `${name} is written while a graph is captured, which would not hold that: write it before`,
+        `${name} is written during graph capture, but a graph contains only launches: write ${name} before the capture`,
       )
     this.holdHostBack(stored, name, rank)
   }
@@ -147,11 +152,17 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
   }
 
   #beforeEvent(): void {
-    if (this.graphs.isCapturing) throw new WorldError('a graph is made of launches: events stand outside')
+    if (this.graphs.isCapturing)
+      throw new WorldError(
+        'events cannot be recorded or waited for during graph capture, since a graph contains only launches: use events before or after the capture',
+      )
     this.graphs.catchUp()
   }
 
-  /** Events of one device have one clock; where there are several, the rank that took longest counts. */
+  /**
+   * Returns the time in milliseconds between two sets of events, or undefined if an event is not reached yet. Events of
+   * one device share a clock. With several devices, the result is the longest time that any rank took.
+   */
   elapsed(from: readonly StreamEvent[], to: readonly StreamEvent[]): number | undefined {
     if (![...from, ...to].every((mark) => mark.isReached())) return undefined
     const { device } = from[0].stream

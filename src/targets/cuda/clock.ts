@@ -1,6 +1,7 @@
 /**
- * The clock of a device, and the host's beside it. Contract: asked only while no kernel runs. The device's is %globaltimer, in
- * nanoseconds, the same for all ranks on the device; it advances by `tick`. The host's is `performance.now`, in nanoseconds.
+ * Reads the clock of a device together with the clock of the host. Contract: the clocks are read only while no kernel
+ * runs. The device clock is %globaltimer, in nanoseconds. All ranks on a device share it, and it advances in steps of
+ * `tick` nanoseconds. The host clock is `performance.now`, converted to nanoseconds.
  */
 import { countBefore } from '../../timeline/search.ts'
 import { kernelOn, type Compile } from './executables.ts'
@@ -9,7 +10,10 @@ import { u32, u64, type Device, type HostMemory, type Launch, type Stream } from
 
 export const hostNow = (): number => performance.now() * 1e6
 
-/** Tells the time; before, how far apart its changes are. */
+/**
+ * A kernel that stores the device time. Before that, it measures the shortest step of the clock over `changes` clock
+ * changes.
+ */
 export const readClock: EmittedKernel = {
   name: 'read_clock',
   source: `typedef unsigned int u32;
@@ -39,13 +43,13 @@ extern "C" __global__ void read_clock(volatile u64* told, u32 changes) {
   notes: [],
 }
 
-/** The same moment on both clocks. */
+/** The readings of both clocks at the same moment, in nanoseconds. */
 export interface Moment {
   readonly host: number
   readonly device: bigint
 }
 
-/** How long the host looks for an answer before it asks the driver, in milliseconds. */
+/** How long the host polls for the kernel's result before it synchronises the stream, in milliseconds. */
 const patience = 5
 const changes = 64
 
@@ -63,7 +67,7 @@ export class DeviceClock {
     this.#launch = kernel.prepare({ grid: 1, block: 1 }, [u64(this.#told.address), u32(0)])
   }
 
-  /** The shortest difference that the clock shows. */
+  /** The shortest step of the device clock, in nanoseconds. */
   tick(): number {
     this.#launch.setArgument(1, u32(changes))
     this.#ask()
@@ -71,7 +75,10 @@ export class DeviceClock {
     return Number(this.#words[1])
   }
 
-  /** The host sees what the device has told a microsecond or so later; of a few answers the one that was seen soonest. */
+  /**
+   * Reads both clocks three times and returns the reading that reached the host soonest. The host sees a device time
+   * about 1 us after the device has stored it.
+   */
   moment(): Moment {
     const moments = [this.#ask(), this.#ask(), this.#ask()]
     const delay = ({ host, device }: Moment): number => host - Number(device - moments[0].device)
@@ -98,8 +105,8 @@ export class DeviceClock {
 }
 
 /**
- * A time of the host on the device's clock, in nanoseconds after `base`: between the moments around it, since the clocks drift by
- * microseconds a second, or as far from the nearest one.
+ * Converts a host time to the device's clock, in nanoseconds after `base`. Between two moments the time is
+ * interpolated, since the clocks drift by microseconds per second. Outside of them the nearest moment's offset applies.
  */
 export function onDevice(moments: readonly Moment[], host: number, base: bigint): number {
   const device = (moment: Moment): number => Number(moment.device - base)

@@ -1,9 +1,10 @@
 /**
- * Control blocks: the abort word of a launch and, for each of its programs, a record of what it waited for when it was stopped.
- * They lie in the device's memory, since every program looks at the abort word and thousands that look at the host's wait for each
- * other for hundreds of microseconds; the host writes and reads them by copies, which need no multiprocessor. Contract: every
- * launch that is under way has a block of its own, so that records tell which launch wrote them; of blocks that are taken no
- * abort is raised and no record written.
+ * Control blocks. A control block holds the abort word of a launch and, for each program of the launch, a record of
+ * what the program waited for when it was aborted. Control blocks are stored in device memory, because every program
+ * polls the abort word: thousands of programs that poll host memory would delay each other by hundreds of microseconds.
+ * The host writes and reads control blocks by copies, which need no multiprocessor. Contract: each launch in flight has
+ * its own block, so that a record identifies its launch. In a block returned by `take`, the abort word is 0 and no
+ * record is set.
  */
 import type { Device } from './device.ts'
 import { transfersOf } from './transfers.ts'
@@ -15,16 +16,16 @@ export interface Control {
 
 export interface WaitRecord {
   readonly program: number
-  /** One more than the place in the kernel's `waitSites`. */
+  /** The index in the kernel's `waitSites`, plus 1. */
   readonly site: number
   readonly owner: number
   readonly value: number
   readonly wanted: number
 }
 
-/** The abort word, how many records the block has room for, two that are unused. */
+/** The header words: the abort word, the number of records that the block can hold, and two unused words. */
 const HEAD_WORDS = 4
-/** In place of the rank whose flag it was: a loop, or a barrier of the program's own. */
+/** The value of `owner` if the program waited in a loop or at a barrier of its own program, and not for a flag. */
 export const NO_FLAG = 0xffff_ffff
 const RECORD_WORDS = 4
 const BLOCKS_A_PIECE = 128
@@ -42,7 +43,7 @@ export function recordsOf({ device, address }: Control, programs: number): WaitR
   return records
 }
 
-/** Of one device. */
+/** The control blocks of one device. */
 export class Controls {
   readonly #device: Device
   readonly #records: number
@@ -50,7 +51,7 @@ export class Controls {
   readonly #pieces: bigint[] = []
   readonly #free: Control[] = []
 
-  /** `programs`: the most that a launch has whose programs wait. */
+  /** `programs` is the highest number of programs in a launch whose programs wait. */
   constructor(device: Device, programs: number) {
     this.#device = device
     this.#records = programs
@@ -62,7 +63,10 @@ export class Controls {
     return this.#free.pop()!
   }
 
-  /** So many more can be taken before memory must be had, for which a driver may wait until no kernel runs. */
+  /**
+   * Allocates at least `count` more blocks. Later calls of `take` then need no allocation, which a driver may delay
+   * until no kernel runs.
+   */
   reserve(count: number): void {
     for (let blocks = 0; blocks < count; blocks += BLOCKS_A_PIECE) this.#grow()
   }
@@ -71,7 +75,7 @@ export class Controls {
     this.#free.push(control)
   }
 
-  /** After a stop. */
+  /** Resets all blocks after the world was aborted. */
   clear(): void {
     for (const piece of this.#pieces) this.#clear(piece)
   }

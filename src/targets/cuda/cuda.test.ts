@@ -12,7 +12,7 @@ describe('prelude', () => {
     expect(prelude({ wgmma: [wide] })).not.toContain('#include')
   })
 
-  it('defines each wgmma shape once, with n / 2 accumulators a thread and four more operands', () => {
+  it('defines each wgmma shape once, with n / 2 accumulators per thread and four more operands', () => {
     const text = prelude({ wgmma: [wide, wide] })
     expect(text.match(/void wgmma_m64n256k16_bf16\(float \(&d\)\[128\], u64 a, u64 b\)/g)).toHaveLength(1)
     const [, wrapper] = text.split('void wgmma_m64n256k16_bf16')
@@ -20,13 +20,13 @@ describe('prelude', () => {
     expect(text).toContain('}, %128, %129, 1, 1, 1, %130, %131;')
   })
 
-  it('takes A from registers when asked to', () => {
+  it('takes A from registers if the shape says so', () => {
     const shape = { n: 64, dtype: 'f16', a: 'registers' } as const
     expect(wgmmaName(shape)).toBe('wgmma_m64n64k16_f16_ra')
     expect(prelude({ wgmma: [shape] })).toContain('}, {%32, %33, %34, %35}, %36, 1, 1, 1, %37;')
   })
 
-  it('refuses a width wgmma does not have', () => {
+  it('rejects a width that wgmma does not support', () => {
     expect(() => prelude({ wgmma: [{ ...wide, n: 12 }] })).toThrow(/n must be a multiple of 8/)
   })
 })
@@ -40,12 +40,12 @@ describe('tensor maps', () => {
     swizzle: '128B',
   }
 
-  it('serve rows that are a multiple of 16 bytes apart', () => {
+  it('accept rows whose stride is a multiple of 16 bytes', () => {
     expect(tensorMapProblem(4096n, shape)).toBeNull()
   })
 
   it('name the rule that a tensor breaks', () => {
-    expect(tensorMapProblem(4098n, shape)).toMatch(/address 0x1002 is not a multiple of 16/)
+    expect(tensorMapProblem(4098n, shape)).toMatch(/address 0x1002 that is not a multiple of 16 bytes/)
     expect(tensorMapProblem(4096n, { ...shape, dims: [329, 200], strides: [658] })).toMatch(
       /stride of 658 bytes/,
     )
@@ -55,7 +55,7 @@ describe('tensor maps', () => {
 })
 
 describe('findCuda', () => {
-  it('says what this machine has, or why it has nothing, and never throws', () => {
+  it('reports the devices of this machine, or the reason why there are none, and never throws', () => {
     const cuda = findCuda()
     if (cuda.available) expect(cuda.deviceCount).toBeGreaterThan(0)
     else expect(cuda.reason).not.toBe('')

@@ -1,4 +1,5 @@
-// The record of a CUDA world's machine: what the driver states of its devices, and what was measured on devices of that name.
+// Builds the machine record of a CUDA world from the driver's device properties and from earlier measurements on
+// devices of the same name.
 
 import type { Machine } from '../../world/machine.ts'
 import { gpuCapabilities, measuredOn } from '../../world/machines.ts'

@@ -1,47 +1,62 @@
 /**
- * A GPU, as worlds on GPUs see it: memory, streams, events, graphs, loaded code, launches, shares of the device. Everything above this
- * file (machine.ts, backend.ts and what they use) is written against it; a second vendor's driver implements it, as runtime.ts does for
- * NVIDIA's. Contract:
+ * The interface of a GPU: memory, streams, events, graphs, loaded code, launches and shares of the device. machine.ts,
+ * backend.ts and the files that they use depend only on this interface. runtime.ts implements it for NVIDIA's driver;
+ * another vendor's driver would implement it, too. Contract:
  *
- *   - What is enqueued on a stream happens in order; two streams are in no order but by events. Copies and launches return at once.
- *   - Addresses are those that kernels use. Host memory that is allocated here has the same address for both sides.
- *   - Objects own what the driver gave them until `close`. Every call that fails throws a `DeviceError`.
- *   - Allocating, freeing, loading code and creating streams may wait until no kernel runs; nothing else waits, but `synchronize` and
- *     `copyOut`. Whoever has launched kernels that wait calls none of these before they have ended.
+ *   - Work on one stream executes in order. Only events order the work of two streams. Copies and launches return at
+ *     once.
+ *   - Addresses are device addresses as kernels use them. Host memory allocated here has the same address on the host
+ *     and the device.
+ *   - Objects own their driver resources until `close`. Every call that fails throws a `DeviceError`.
+ *   - Allocating, freeing, loading code and creating streams may block until no kernel runs. Of the other calls only
+ *     `synchronize` and `copyOut` block. A caller that has launched kernels that wait must not make a blocking call
+ *     before these kernels have ended.
  */
 import type { TensorMapShape } from './tensormap.ts'
 
-/** A call of the driver that failed. */
+/** A failed driver call. */
 export class DeviceError extends Error {}
 
 export interface Device {
   readonly name: string
-  /** Multiprocessors: each runs some programs at once. */
+  /** The number of multiprocessors. One multiprocessor runs several programs concurrently. */
   readonly sms: number
-  /** Threads that execute together. */
+  /** The number of threads in a warp. */
   readonly warp: number
-  /** Of a multiprocessor. */
+  /** The number of 32-bit registers per multiprocessor. */
   readonly registers: number
-  /** That a program may have. */
+  /** The most shared memory that one program can use, in bytes. */
   readonly sharedBytesPerBlock: number
   readonly l2Bytes: number
 
   allocate(bytes: number): bigint
   free(address: bigint): void
-  /** Memory of the host that kernels can read and write. */
+  /** Allocates host memory that kernels can read and write. */
   allocateHost(bytes: number): HostMemory
-  /** `urgent`: it shares no hardware queue with others, for what must get through while kernels wait. */
+  /**
+   * Creates a stream. An `urgent` stream shares no hardware queue with other streams, so that its work can execute
+   * while kernels wait.
+   */
   createStream(urgent?: boolean): Stream
-  /** A kernel of machine code, by name. It runs on every stream of the device, shares' too. */
+  /**
+   * Loads machine code and returns the kernel of this name. The kernel can run on every stream of the device and of its
+   * shares.
+   */
   loadKernel(code: Uint8Array, name: string): Kernel
-  /** What the copy engine must know of a tensor, where kernels of this vendor are passed that. */
+  /** Encodes the tensor map (TMA descriptor) of a tensor, for vendors whose kernels take tensor maps. */
   tensorMap(address: bigint, shape: TensorMapShape): Uint8Array
 
-  /** So many parts of the device, with `sms` multiprocessors each, or an equal part; a RangeError if they do not fit. */
+  /**
+   * Splits the device into `ranks` shares of `sms` multiprocessors each, by default equal shares. Throws a RangeError
+   * if they do not fit.
+   */
   share(ranks: number, sms?: number): Share[]
-  /** Whether its kernels can access the memory of another device. */
+  /** True if kernels of this device can access the memory of the other device. */
   canReach(other: Device): boolean
-  /** A heap of so many bytes on each device, one behind the other in one range of addresses that all of them can access. */
+  /**
+   * Allocates a heap of `bytes` bytes on each device. The heaps are adjacent in one address range that all devices can
+   * access.
+   */
   mapHeaps(devices: readonly Device[], bytes: number): Heaps
 }
 
@@ -51,14 +66,14 @@ export interface HostMemory {
   free(): void
 }
 
-/** Rank r's heap is at `heap + r * stride`. */
+/** The heaps of all ranks. Rank r's heap starts at `heap + r * stride`. */
 export interface Heaps {
   readonly heap: bigint
   readonly stride: number
   close(): void
 }
 
-/** Multiprocessors of a device, and streams that use no others. */
+/** A share of a device: some multiprocessors, and streams that use only these multiprocessors. */
 export interface Share {
   readonly sms: number
   createStream(): Stream
@@ -67,30 +82,35 @@ export interface Share {
 
 export interface Stream {
   readonly device: Device
-  /** Writes a word without a multiprocessor and without an engine that copies. */
+  /** Writes a 32-bit word in stream order, using neither a multiprocessor nor a DMA copy engine. */
   writeWord(to: bigint, word: number): void
-  /** `from` has been read when this returns. */
+  /** Copies host memory to the device. `from` has been read when the call returns. */
   copyIn(to: bigint, from: ArrayBufferView): void
-  /** Fills `to`, which lies in memory of `allocateHost`, when the stream has come so far. */
+  /**
+   * Enqueues a copy to the host. `to` must be memory of `allocateHost` and is filled when the stream reaches the copy.
+   */
   startCopyOut(to: ArrayBufferView, from: bigint): void
-  /** Returns when `to` is filled. */
+  /** Copies device memory to the host and returns when `to` is filled. */
   copyOut(to: ArrayBufferView, from: bigint): void
   copy(to: bigint, from: bigint, bytes: number): void
   fillBytes(to: bigint, value: number, bytes: number): void
   createEvent(): StreamEvent
   waitFor(event: StreamEvent): void
-  /** What is enqueued from now on, here and on streams that wait for this one, becomes a graph and does not run. */
+  /**
+   * Starts a capture. Work enqueued from now on, here and on streams that wait for this stream, is added to a graph and
+   * does not run.
+   */
   beginCapture(): void
   endCapture(): Graph
-  /** Gives up what was captured, after a failure. */
+  /** Discards the captured work after a failure. */
   dropCapture(): void
-  /** Whether everything enqueued so far is done. */
+  /** True if all work enqueued so far has ended. */
   isIdle(): boolean
   synchronize(): void
   close(): void
 }
 
-/** A point in one stream, with the time it was reached. */
+/** A point in a stream that records the time at which the stream reached it. */
 export interface StreamEvent {
   readonly stream: Stream
   record(): void
@@ -99,36 +119,37 @@ export interface StreamEvent {
   close(): void
 }
 
-/** Launches that were captured, to be enqueued by one call as often as one likes. */
+/** Captured launches that one driver call can enqueue any number of times. */
 export interface Graph {
   launch(): void
   close(): void
 }
 
 export interface LaunchShape {
-  /** Programs (thread blocks). */
+  /** The number of programs (thread blocks). */
   readonly grid: number
-  /** Threads of one program. */
+  /** The number of threads per program. */
   readonly block: number
-  /** Dynamic shared memory of one program. */
+  /** Dynamic shared memory per program, in bytes. */
   readonly sharedBytes?: number
-  /** The driver refuses the launch unless all programs can run at once. */
+  /** If true, the driver rejects the launch unless all programs can be resident at once. */
   readonly cooperative?: boolean
 }
 
 export interface Kernel {
-  /** Programs that can run at the same time on one multiprocessor. */
+  /** The number of programs that can be resident on one multiprocessor. */
   programsPerSm(shape: Pick<LaunchShape, 'block' | 'sharedBytes'>): number
-  /** Fixes shape and arguments, so that launching again costs one call. */
+  /** Lays out shape and arguments in native memory, so that each launch costs one driver call. */
   prepare(shape: LaunchShape, args: readonly KernelArgument[]): Launch
 }
 
 export interface Launch {
-  /** Replaces one argument for later launches; those already enqueued keep theirs. */
+  /** Replaces one argument for later launches. Launches that are already enqueued keep their arguments. */
   setArgument(position: number, arg: KernelArgument): void
   /**
-   * Enqueues the kernel. `early`: its programs may start while the kernel before it on the stream ends, and wait for its end
-   * themselves. They then start one by one, as those of the kernel before make room: not as a whole, as a cooperative launch does.
+   * Enqueues the kernel. With `early` (programmatic dependent launch), its programs may start before the previous
+   * kernel on the stream has ended, and wait for its end themselves. They then start one at a time, as programs of the
+   * previous kernel free resources. A cooperative launch starts all programs together.
    */
   on(stream: Stream, early?: boolean): void
   close(): void

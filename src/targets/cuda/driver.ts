@@ -1,11 +1,12 @@
-// The CUDA driver through koffi: finding it, and its functions as calls that throw.
-// Contract: nothing is loaded until `findCuda()`; a machine without koffi, driver or device gets `available: false` and
-// the reason. Handles and device pointers are bigints, but for launches; out-parameters are typed arrays. This file knows no policy.
+// Finds the CUDA driver and calls it through koffi. Each driver function becomes a call that throws on failure.
+// Contract: no library is loaded before `findCuda()`. On a machine without koffi, driver or device, `findCuda()`
+// returns `available: false` and the reason. Handles and device pointers are bigints, except in launches.
+// Out-parameters are typed arrays. This file contains no policy.
 
 import { DeviceError } from './device.ts'
 import { canCallLibraries, openLibrary, setDefault, textAt, type Argument, type OpenLibrary } from './node.ts'
 
-/** A failed CUDA call: `code` and `errorName` are the library's, e.g. 700 and CUDA_ERROR_ILLEGAL_ADDRESS. */
+/** A failed CUDA call. `code` and `errorName` come from the library, e.g. 700 and CUDA_ERROR_ILLEGAL_ADDRESS. */
 export class CudaError extends DeviceError {
   override readonly name = 'CudaError'
   constructor(
@@ -18,7 +19,8 @@ export class CudaError extends DeviceError {
   }
 }
 
-// Arguments of every driver function used; each returns CUresult. P is any pointer: memory, or an address as bigint.
+// The argument types of every driver function in use. Each function returns a CUresult. P is any pointer: a typed array
+// or an address as bigint.
 const P = 'void *'
 const U32 = 'uint32_t'
 const I32 = 'int32_t'
@@ -76,7 +78,7 @@ const SIGNATURES = {
   cuKernelSetAttribute: [I32, I32, P, I32],
   cuKernelGetFunction: [P, P],
   cuOccupancyMaxActiveBlocksPerMultiprocessor: [P, P, I32, U64],
-  // Addresses as numbers: they cost less than bigints, and no call is made as often.
+  // Addresses are passed as numbers, which cost less than bigints: this is the most frequent call.
   cuLaunchKernelEx: [U64, U64, U64, U64],
   cuTensorMapEncodeTiled: [P, I32, U32, P, P, P, P, P, I32, I32, I32, I32],
   cuDeviceGetDevResource: [I32, P, I32],
@@ -90,16 +92,16 @@ const SIGNATURES = {
 
 export type DriverFunction = keyof typeof SIGNATURES
 
-/** Every driver function by its exported name; a result other than success is thrown as a CudaError. */
+/** Every driver function by its exported name. A call whose result is not success throws a CudaError. */
 export type Driver = { readonly [F in DriverFunction]: (...args: Argument[]) => void }
 
-/** Results a caller may ask to be told instead of thrown. */
+/** The result of a query about work that has not ended yet; `isReady` returns false for it instead of throwing. */
 export const CUDA_ERROR_NOT_READY = 600
 
 export interface CudaFound {
   available: true
   driver: Driver
-  /** The highest CUDA version the driver serves, e.g. 13000. */
+  /** The highest CUDA version that the driver supports, e.g. 13000. */
   driverVersion: number
   deviceCount: number
   libraryPath: string
@@ -107,13 +109,13 @@ export interface CudaFound {
 
 export interface CudaMissing {
   available: false
-  /** One sentence for a person: what is missing and what to do. */
+  /** A sentence for the user: what is missing and what to do. */
   reason: string
 }
 
 let found: CudaFound | CudaMissing | undefined
 
-/** Looks for the driver once; later calls give the same answer. */
+/** Looks for the driver once. Later calls return the same result. */
 export function findCuda(): CudaFound | CudaMissing {
   return (found ??= lookForCuda())
 }
@@ -132,10 +134,12 @@ function lookForCuda(): CudaFound | CudaMissing {
     ],
   )
   if (!library) return missing('no NVIDIA driver: libcuda.so.1 was not found')
-  // Kernels that wait for each other must not meet a module load half way, nor share a hardware queue.
+  // With lazy module loading, a load could block behind kernels that wait for each other. Streams that share a hardware
+  // queue could block each other as well.
   setDefault('CUDA_MODULE_LOADING', 'EAGER')
   setDefault('CUDA_DEVICE_MAX_CONNECTIONS', '32')
-  // The host blocks when a queue is full, for good if what runs waits for the host.
+  // The host blocks when a launch queue is full. It would block forever if the running kernels wait for the host, so
+  // the queues are made longer.
   setDefault('CUDA_SCALE_LAUNCH_QUEUES', '4x')
   const driver = bindDriver(library)
   try {
@@ -144,10 +148,10 @@ function lookForCuda(): CudaFound | CudaMissing {
     driver.cuDriverGetVersion(number)
     const driverVersion = number[0]
     driver.cuDeviceGetCount(number)
-    if (number[0] === 0) return missing('the NVIDIA driver is here but shows no device')
+    if (number[0] === 0) return missing('the NVIDIA driver is installed but reports no device')
     return { available: true, driver, driverVersion, deviceCount: number[0], libraryPath: library.path }
   } catch (error) {
-    return missing(`the NVIDIA driver is here but does not start: ${(error as Error).message}`)
+    return missing(`the NVIDIA driver is installed but cannot be initialised: ${(error as Error).message}`)
   }
 }
 
@@ -168,7 +172,9 @@ function bindDriver(library: OpenLibrary): Driver {
   )
 }
 
-/** Binds the functions of a table on first use; a result other than 0 is thrown as what `failure` makes of it. */
+/**
+ * Binds the functions of a table on first use. A call whose result is not 0 throws the error that `failure` returns.
+ */
 export function bindChecked<T extends Record<string, readonly string[]>>(
   library: OpenLibrary,
   signatures: T,
@@ -181,7 +187,7 @@ export function bindChecked<T extends Record<string, readonly string[]>>(
       const check = (code: unknown): void => {
         if (code !== 0) throw failure(name, code as number)
       }
-      // A launch has four: no array is made of them.
+      // Calls with four arguments, such as launches, avoid the allocation of an argument array.
       bound[name] =
         types.length === 4 ? (a, b, c, d) => check(call(a, b, c, d)) : (...later) => check(call(...later))
       bound[name](...args)
@@ -190,7 +196,7 @@ export function bindChecked<T extends Record<string, readonly string[]>>(
   return bound as { readonly [F in keyof T]: (...args: Argument[]) => void }
 }
 
-/** What a call writes into an out-parameter: a handle or an address, or a number. */
+/** Calls a function with an out-parameter for a handle or an address, and returns the value that the function wrote. */
 export function readHandle(call: (out: BigUint64Array) => void): bigint {
   const out = new BigUint64Array(1)
   call(out)
@@ -203,7 +209,7 @@ export function readInt(call: (out: Int32Array) => void): number {
   return out[0]
 }
 
-/** Of a call that asks whether something is done. */
+/** True if a driver query reports that the work has ended. */
 export function isReady(query: () => void): boolean {
   try {
     query()

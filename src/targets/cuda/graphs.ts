@@ -1,7 +1,8 @@
 /**
- * CUDA graphs: a sequence of launches over all ranks, captured once and enqueued by one call as often as one likes. Contract: a
- * graph runs on the first rank's first stream; it starts after what its streams were given before, and what they are given after
- * it waits for it. Epochs lie in device memory, so that every replay is a launch of its own; numbers keep their values.
+ * CUDA graphs: a sequence of launches on all ranks that is captured once and then enqueued any number of times by one
+ * driver call. Contract: a graph is launched on stream 0 of rank 0. The graph starts after all work that was enqueued
+ * on its streams before it. Work that is enqueued on these streams later waits for the graph. Flag epochs are stored in
+ * device memory, so each replay counts as a launch of its own. Scalar arguments keep the values of the capture.
  */
 import { WorldError } from '../../world/world.ts'
 import { hostNow } from './clock.ts'
@@ -9,11 +10,11 @@ import type { Machine } from './machine.ts'
 import { controlFor, start, type Part, type Queue, type Step } from './queue.ts'
 import type { Graph, StreamEvent } from './device.ts'
 
-/** Launches that were captured. */
+/** A captured graph of launches. */
 export interface LaunchGraph {
-  /** How many launches, on all ranks. */
+  /** The number of launches on all ranks. */
   readonly nodes: number
-  /** Enqueue them all. */
+  /** Enqueues all launches of the graph. */
   launch(): void
   close(): void
 }
@@ -28,7 +29,7 @@ interface Capture {
 export class Graphs {
   readonly #machine: Machine
   #capture: Capture | undefined
-  /** Queues that a graph has run on since they were given something by themselves. */
+  /** Queues whose last work was part of a graph. Their next launch has to wait for that graph. */
   readonly #behind = new Set<Queue>()
   readonly #events = new Map<Queue, StreamEvent>()
   readonly #open = new Set<LaunchGraph>()
@@ -42,11 +43,12 @@ export class Graphs {
     return this.#capture !== undefined
   }
 
-  /** What `body` launches becomes a graph. */
+  /** Captures the launches that `body` makes as a graph. */
   capture(body: () => void): LaunchGraph {
     const machine = this.#machine
     machine.expectRunning()
-    if (this.#capture) throw new WorldError('a graph is being captured already')
+    if (this.#capture)
+      throw new WorldError('a graph capture is already in progress: captures cannot be nested')
     this.catchUp()
     const origin = machine.queue(0, 0)
     const fork = this.#eventOf(origin)
@@ -79,12 +81,13 @@ export class Graphs {
     return made
   }
 
-  /** Adds a launch to the graph that is being captured. */
+  /** Adds a launch to the graph under capture. */
   add(parts: readonly Part[]): void {
     const { fork, queues, steps } = this.#capture!
     const machine = this.#machine
     const early = machine.mayStartEarly(parts)
-    // What will be written when it is launched is not known yet.
+    // Which tensors concurrent launches write is unknown until the graph is launched, so its kernels read no tensor
+    // early.
     machine.settled.tell(parts, false)
     machine.started(parts, () => {
       for (const part of parts) {
@@ -103,7 +106,7 @@ export class Graphs {
   #launch(graph: Graph, origin: Queue, queues: ReadonlySet<Queue>, steps: readonly Step[]): void {
     const machine = this.#machine
     machine.expectRunning()
-    if (this.#capture) throw new WorldError('a graph is launched while another one is captured')
+    if (this.#capture) throw new WorldError('a graph cannot be launched during the capture of another graph')
     machine.makeRoom(origin)
     const parts = steps.map(({ part }) => part)
     machine.started(parts, () => {
@@ -123,7 +126,7 @@ export class Graphs {
     })
   }
 
-  /** What is enqueued from now on comes after the graphs so far, on all their streams. */
+  /** Makes all streams that graphs have used wait for these graphs before they run further work. */
   catchUp(): void {
     if (this.#behind.size === 0) return
     const origin = this.#machine.queue(0, 0)
@@ -133,14 +136,17 @@ export class Graphs {
     this.#behind.clear()
   }
 
-  /** What is enqueued on a queue from now on comes after what another one was given so far. */
+  /** Makes `queue` wait for all work that has been enqueued on `other` so far. */
   #follow(queue: Queue, other: Queue): void {
     const event = this.#eventOf(other)
     event.record()
     queue.stream.waitFor(event)
   }
 
-  /** One for each queue: who waits for an event waits for what it was recorded for when it began to. */
+  /**
+   * Returns the event of a queue. One event per queue is enough: a stream that waits for an event waits for its most
+   * recent recording.
+   */
   #eventOf(queue: Queue): StreamEvent {
     let event = this.#events.get(queue)
     if (!event) this.#events.set(queue, (event = queue.stream.createEvent()))

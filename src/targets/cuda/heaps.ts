@@ -1,10 +1,10 @@
-// Heaps of several ranks in one range of addresses, through the driver's virtual memory.
+// Maps the heaps of several ranks into one address range with the driver's virtual memory calls.
 
 import type { Heaps } from './device.ts'
 import { readHandle } from './driver.ts'
 import type { Device } from './runtime.ts'
 
-// CUmemAllocationProp (pinned memory of a device) and CUmemAccessDesc.
+// Constants of CUmemAllocationProp (pinned memory on a device) and CUmemAccessDesc.
 const PINNED = 1
 const ON_DEVICE = 1
 const READ_AND_WRITE = 3
@@ -13,7 +13,7 @@ function allocationOf(device: Device): Int32Array {
   return Int32Array.of(PINNED, 0, ON_DEVICE, device.index, 0, 0, 0, 0)
 }
 
-/** A heap on each device, side by side. */
+/** Allocates one heap per entry of `devices`, at adjacent addresses. */
 export function mapHeaps(devices: readonly Device[], bytes: number): Heaps {
   const { driver } = devices[0]
   devices[0].makeCurrent(devices[0].context)

@@ -1,5 +1,5 @@
-// Kernels in loaded machine code, and launches of them: shape and arguments are laid out in native memory once, as the driver wants
-// them, so that launching again costs one call.
+// Kernels of loaded machine code, and launches of them. Shape and arguments of a launch are laid out in native memory
+// once, in the format of the driver, so that each further launch costs one call.
 
 import type * as gpu from './device.ts'
 import { readHandle, readInt } from './driver.ts'
@@ -19,7 +19,10 @@ export class Kernel implements gpu.Kernel {
     readonly handle: bigint,
   ) {}
 
-  /** In a context, for as long as that is there; the driver would look it up in every launch. */
+  /**
+   * Returns the function handle in a context, valid for the life of the context. Passing the kernel handle itself would
+   * cost a lookup in every launch.
+   */
   functionIn(context: bigint): bigint {
     this.device.makeCurrent(context)
     return readHandle((out) => this.device.driver.cuKernelGetFunction(out, this.handle))
@@ -48,7 +51,7 @@ export class Kernel implements gpu.Kernel {
     if (bytes <= this.dynamicShared) return
     if (bytes > this.device.sharedBytesPerBlock) {
       throw new RangeError(
-        `${this.name} needs ${bytes} bytes of shared memory; a program here has ${this.device.sharedBytesPerBlock}`,
+        `${this.name} needs ${bytes} bytes of shared memory per program, but ${this.device.name} allows at most ${this.device.sharedBytesPerBlock} bytes`,
       )
     }
     const { driver, index } = this.device
@@ -57,7 +60,8 @@ export class Kernel implements gpu.Kernel {
   }
 }
 
-// Offsets in CUlaunchConfig and CUlaunchAttribute.
+// Byte offsets in CUlaunchConfig and CUlaunchAttribute. `cooperative` and `early` (programmatic dependent launch) are
+// attribute ids.
 const CONFIG = {
   grid: 0,
   block: 12,
@@ -69,14 +73,17 @@ const CONFIG = {
 }
 const ATTRIBUTE = { id: 0, value: 8, bytes: 72, cooperative: 2, early: 6 }
 
-/** A kernel with its shape and arguments laid out in native memory. */
+/** A kernel with its shape and arguments, laid out in native memory. */
 export class Launch implements gpu.Launch {
   private readonly memory: NativeBlock
   private readonly view: DataView
   private readonly config: number
   private readonly pointers: number
   private readonly offsets: number[] = []
-  /** What the last launch was set up for; the next one is as a rule the same. */
+  /**
+   * The stream of the last launch. `function` and `early` belong to it. They are set up again only if a later launch
+   * differs.
+   */
   private stream: Stream | undefined
   private function = 0
   private early = false

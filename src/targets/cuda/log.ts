@@ -1,19 +1,26 @@
 /**
- * The log of a queue: what its kernels write down where the world records, in device memory, and how the host reads it. Contract:
- * kernels write while they run, the host reads and clears it while none does; words are little-endian. Launches are numbered
- * from 0 since the log was cleared: a kernel reads how many have ended, which is its own number, and its last program adds one.
- * So a graph can be replayed, and what did not fit makes nothing else wrong.
+ * The event log of a queue: kernels of a recording world write it in device memory, and the host reads it. Contract:
+ * kernels write the log while they run. The host reads and clears the log while no kernel runs. All words are
+ * little-endian. Launches are numbered from 0 since the log was cleared. A kernel's number is the number of launches
+ * that have ended, which the kernel reads from the log; its last program adds one. A replayed graph therefore gets new
+ * numbers. Events that did not fit do not corrupt other entries.
  */
 
-/** Launches and events between two looks of the host. */
+/** The most launches and events that a log can hold until the host reads it. */
 export const mostLaunches = 1 << 12
 export const mostEvents = 1 << 16
-/** Events whose places a thread takes at once. */
+/** The number of log entries that a thread reserves at once. */
 export const eventsAClaim = 8
 
-/** Offsets. `claimed` counts places that were taken, also those that are not there; `lost` the events that found none. */
+/**
+ * Byte offsets in the header. `claimed` counts reserved entries, including entries beyond the end of the log. `lost`
+ * counts events that found no entry.
+ */
 const head = { launches: 0, claimed: 4, lost: 8, bytes: 64 } as const
-/** Of a launch: the complement of the first start, and the last end; zeros are a beginning for both. */
+/**
+ * Byte offsets in the record of a launch. `start` holds the bitwise complement of the first start time and `end` the
+ * last end time, so that both are maxima that begin at 0.
+ */
 const times = { start: 0, end: 8, programs: 16, bytes: 32 } as const
 const event = {
   start: 0,
@@ -30,14 +37,17 @@ const event = {
 const eventsOffset = head.bytes + mostLaunches * times.bytes
 export const logBytes = eventsOffset + mostEvents * event.bytes
 
-/** What an event is: its low bits; above them the role that wrote it, and the number of a recorded site. */
+/**
+ * The kind of an event, in the low bits of `what`. The bits above contain the role that wrote the event and the number
+ * of the recorded site.
+ */
 export const eventKind = { program: 1, wait: 2, copy: 3 } as const
 const KINDS = 4
 const ROLES = 16
 export const whatOf = (kind: number, role: number, site: number): number =>
   kind + KINDS * (Math.min(role, ROLES - 1) + ROLES * site)
 
-/** The same, as the device knows it. */
+/** The same layout as CUDA C++ types. */
 export const LOG_TYPES = `struct LaunchTimes { u64 start_complement, end; u32 programs, unused[3]; };
 struct alignas(16) Event { u64 start, end; u32 launch, what; i32 who; u32 amount, program, multiprocessor, unused[2]; };
 struct Log { u32 launches, claimed, lost, unused[13]; LaunchTimes times[${mostLaunches}]; Event events[${mostEvents}]; };
@@ -47,42 +57,42 @@ export interface LoggedEvent {
   readonly kind: number
   readonly role: number
   readonly site: number
-  /** Of the launches since the log was cleared. */
+  /** The number of the launch, counted from 0 since the log was cleared. */
   readonly launch: number
   readonly program: number
   readonly sm: number
-  /** Nanoseconds of the device's clock. */
+  /** Start and end in nanoseconds on the device's clock. */
   readonly start: bigint
   readonly end: bigint
-  /** Of a wait or a copy: the owner's rank. */
+  /** For a wait or a copy, the rank that owns the flag or the memory. */
   readonly who: number
-  /** Of a copy: bytes. */
+  /** For a copy, the number of bytes. */
   readonly amount: number
 }
 
 export interface Logged {
-  /** By launch; undefined where no program has ended. */
+  /** Indexed by launch number; undefined if no program of the launch has ended. */
   readonly launches: readonly ({ readonly start: bigint; readonly end: bigint } | undefined)[]
   readonly events: readonly LoggedEvent[]
   readonly lost: number
 }
 
-/** How memory is read and cleared. */
+/** Reads and clears device memory. */
 export interface LogMemory {
   read(address: bigint, bytes: number): Uint8Array<ArrayBuffer>
   clear(address: bigint, bytes: number): void
 }
 
-/** A log as it was written, to be understood when somebody wants to know. */
+/** The raw bytes of a log. `readLog` decodes them when a timeline is requested. */
 export interface RawLog {
-  /** How many launches were put into the queue since the log was cleared. */
+  /** The number of launches that were enqueued since the log was cleared. */
   readonly launched: number
   readonly times: Uint8Array
   readonly events: Uint8Array
   readonly lost: number
 }
 
-/** Takes all that is in a log, and leaves it empty. */
+/** Reads a log and clears it. */
 export function takeLog(address: bigint, launched: number, memory: LogMemory): RawLog {
   const words = new DataView(memory.read(address, head.bytes).buffer)
   const count = Math.min(words.getUint32(head.claimed, true), mostEvents)
@@ -110,7 +120,7 @@ export function readLog(raw: RawLog): Logged {
   for (let at = 0; at < raw.events.length; at += event.bytes) {
     const view = viewOf(raw.events, at)
     const what = view.getUint32(event.what, true)
-    // A place that was taken and not used.
+    // The entry was reserved but not written.
     if (what === 0) continue
     events.push({
       kind: what % KINDS,

@@ -1,7 +1,7 @@
 /**
- * What is under a cuda world, without tensors: ranks and their heaps, queues, waiting, stopping, going on. Contract: nothing here
- * blocks on the device but `makeRoom`, which gives up; a world that is stopped throws a `WorldStopped` from every call until it is
- * reset.
+ * The part of a CUDA world that knows no tensors: ranks and their heaps, queues, waiting, aborting and resetting.
+ * Contract: only `makeRoom` and `quieten` block on the device, and both give up after the world's timeout. After the
+ * world is aborted, every call throws a `WorldStopped` until the world is reset.
  */
 import { bytesText, Heap, mostAlignment } from '../../world/heap.ts'
 import { Signallers } from '../../world/signallers.ts'
@@ -21,7 +21,7 @@ import { doingsOf, type Doings } from './stopped.ts'
 import { Settled, type Held } from './settled.ts'
 import { CudaMemory } from './memory.ts'
 
-/** Devices, and what makes machine code for them. */
+/** The devices, and the compiler that generates machine code for them. */
 export interface CudaPlatform {
   readonly devices: readonly Device[]
   readonly compile: Compile
@@ -31,9 +31,12 @@ export interface CudaWorldOptions {
   readonly ranks: number
   readonly heap?: number
   readonly timeout?: number
-  /** Kernels write down what they do: see recording.ts. */
+  /** If true, kernels record their events; see recording.ts. */
   readonly record?: boolean
-  /** Of each rank, on a part of the first device; by default a device each, or an equal part. */
+  /**
+   * The number of multiprocessors per rank, on the first device. By default each rank has its own device, or an equal
+   * share of the first one.
+   */
   readonly multiprocessors?: number
 }
 
@@ -42,13 +45,18 @@ const defaultHeapBytes = 2 ** 30
 const usualLimits: Limits = { waiting: 60_000, computing: 60_000, unknown: 60_000 }
 /** Behind every rank's heap, for counters of kernels. */
 const privateBytes = 2 ** 20
-/** Of a rank's programs, those that can record what they waited for, for each multiprocessor; no more are launched. */
+/**
+ * The most programs per multiprocessor that a launch with waits may have, because each such program needs a wait
+ * record.
+ */
 const programsAnSm = 16
-/** Streams beyond these share hardware queues, and a launch may wait behind another that waits for it. */
+/**
+ * The number of hardware queues. With more streams, a launch could be queued behind another launch that waits for it.
+ */
 const mostQueues = 32
-/** How long kernels may take to notice that they were stopped, in milliseconds. */
+/** The time in which kernels have to end after an abort, in milliseconds. */
 const patience = 10_000
-/** How long the host looks without letting anything else happen, in milliseconds. */
+/** How long the host polls without yielding to the event loop, in milliseconds. */
 const spinning = 0.1
 
 export class Machine {
@@ -56,19 +64,19 @@ export class Machine {
   readonly placement: Placement
   readonly memory: CudaMemory
   readonly #controls = new Map<Device, Controls>()
-  /** Where the world records. */
+  /** Undefined if the world does not record. */
   readonly recorder: Recorder | undefined
   readonly facts: WorldFacts
   readonly settled = new Settled()
   readonly signallers = new Signallers()
   /** A launch that does not start before another one has ended: see `Settled`. */
   #held: Held | undefined
-  /** Called once nothing runs. */
+  /** Called when all launches have ended. */
   onIdle: () => void = () => {}
-  /** Numbers of streams that something was launched on. */
+  /** The numbers of the streams that were launched on. */
   readonly #launching = new Set<number>()
   #launchedLast = -1
-  /** Called before anything is enqueued by itself: what graphs left to be waited for. */
+  /** Called before each launch outside of a graph, so that the launch waits for earlier graphs. */
   beforeEnqueue: () => void = () => {}
   readonly #queues: Queue[] = []
   readonly #private = new Heap(privateBytes)
@@ -76,7 +84,7 @@ export class Machine {
   readonly #watchdog: Watchdog
   readonly #timeout: number
   readonly #stops = new Stops()
-  /** The device cannot be used any more. */
+  /** The reason why this process can no longer use the device; undefined while the device works. */
   #lost: string | undefined
 
   constructor(platform: CudaPlatform, options: CudaWorldOptions) {
@@ -84,8 +92,9 @@ export class Machine {
     const limits = limitsOf(options.timeout, usualLimits)
     this.#timeout = limits.unknown
     const { heap = defaultHeapBytes } = options
-    if (!(heap > 0) || !Number.isFinite(heap)) throw new WorldError(`a heap of ${heap} bytes`)
-    // What lies behind it is aligned as tensors are.
+    if (!(heap > 0) || !Number.isFinite(heap))
+      throw new WorldError(`a heap of ${heap} bytes is invalid: the size must be a positive, finite number`)
+    // The memory after the heap must be aligned like a tensor.
     const heapBytes = Math.ceil(heap / mostAlignment) * mostAlignment
     this.placement = this.#place(options, heapBytes)
     this.memory = new CudaMemory(this.placement, heapBytes)
@@ -111,7 +120,7 @@ export class Machine {
     } catch (error) {
       if (error instanceof DeviceError)
         throw new WorldError(
-          `a heap of ${bytesText(heapBytes)} on each of ${ranks} ranks cannot be had: ${error.message}`,
+          `a heap of ${bytesText(heapBytes)} on each of ${ranks} ranks cannot be allocated: ${error.message}`,
         )
       if (error instanceof RangeError) throw new WorldError(error.message)
       throw error
@@ -128,14 +137,17 @@ export class Machine {
     return this.placement.ranks[rank]
   }
 
-  /** The kernel on a rank's device; loading it is one of the calls that may wait. */
+  /** Returns the kernel on a rank's device. Loading a new kernel may block until no kernel runs. */
   kernel(executable: Executable, rank: number): Kernel {
     const { device } = this.place(rank)
-    const beforeLoading = (): void => this.quieten(`${executable.emitted.name} is new`)
+    const beforeLoading = (): void => this.quieten(`kernel ${executable.emitted.name} has to be loaded`)
     return kernelOn(device, executable, this.platform.compile, beforeLoading)
   }
 
-  /** A kernel's counters on a queue, where one launch follows the other. */
+  /**
+   * Returns the address of a kernel's counters on a queue. Launches of one queue run one after the other, so they can
+   * share counters.
+   */
   counters(queue: Queue, executable: Executable): bigint {
     if (executable.counterWords === 0) return 0n
     let offsets = this.#counters.get(executable)
@@ -156,7 +168,7 @@ export class Machine {
 
   // Queues
 
-  /** Control blocks for launches of a rank. */
+  /** Returns the control blocks of a rank's device. */
   controls(rank: number): Controls {
     return this.#controls.get(this.place(rank).device)!
   }
@@ -167,8 +179,10 @@ export class Machine {
     const place = this.place(rank)
     const beside = this.#queues.filter((queue) => this.place(queue.rank).device === place.device)
     if (beside.length >= mostQueues)
-      throw new WorldError(`there are ${mostQueues} streams of ranks already: use streams again`)
-    this.quieten(`stream ${number} is new`)
+      throw new WorldError(
+        `this device already has ${mostQueues} streams over all ranks, which is the limit: reuse streams`,
+      )
+    this.quieten(`stream ${number} has to be created`)
     const controls = this.controls(rank)
     controls.reserve(mostUnderWay)
     const queue = new Queue(rank, number, place.createStream(), controls)
@@ -178,27 +192,28 @@ export class Machine {
   }
 
   /**
-   * Before calls for which the driver may wait until no kernel runs, for ever if one waits for what is launched later: waits
-   * itself, without letting anything else happen, and gives up.
+   * Waits until no kernel runs, before a driver call that may block until then. The driver would block forever if a
+   * kernel waits for a later launch, so this function aborts the world after the timeout instead. It does not yield to
+   * the event loop.
    */
-  quieten(why: string, advice = 'prepare kernels and make streams before'): void {
+  quieten(why: string, advice = 'prepare kernels and create streams before launching'): void {
     const start = performance.now()
     this.#look(() => this.#queues.forEach((queue) => queue.mark()))
     while (this.#look(() => this.#queues.some((queue) => queue.settle() < queue.launched))) {
       if (performance.now() - start < this.#timeout) continue
-      const reason = `${why}, and launches that were pending have not ended for ${this.#timeout} ms: ${advice}${this.#heldBack()}`
+      const reason = `${why}, but earlier launches have not ended within ${this.#timeout} ms: ${advice}${this.#heldBack()}`
       void this.stop(reason)
       throw new WorldStopped(reason)
     }
     this.settled.clear()
   }
 
-  /** Programs of a kernel that run at once on a rank. */
+  /** The number of programs of a kernel that can be resident on a rank. */
   resident(programsPerSm: number, rank: number): number {
     return Math.min(programsPerSm, programsAnSm) * this.place(rank).sms
   }
 
-  /** All are started without waiting for any. */
+  /** Enqueues the launches of all ranks without waiting for any of them. */
   enqueue(parts: readonly Part[]): void {
     this.expectRunning()
     this.beforeEnqueue()
@@ -219,8 +234,9 @@ export class Machine {
   }
 
   /**
-   * Whether a launch may be made ready while the one before it ends: as long as all launches go to one stream. With several, it
-   * would hold room that a launch of another stream needs, for which the one before may be waiting.
+   * True if a launch may start before the previous kernel on its stream has ended (programmatic dependent launch). This
+   * holds while all launches use the same stream number. With several streams, the early launch would occupy resources
+   * that a launch on another stream needs, and the previous kernel may wait for that other launch.
    */
   mayStartEarly(parts: readonly Part[]): boolean {
     for (const { queue } of parts)
@@ -228,26 +244,34 @@ export class Machine {
     return this.#launching.size === 1
   }
 
-  /** Parts that write what is read early start, on their queues or on one, when it was read: see `Settled`. */
+  /**
+   * Holds back launches that write a tensor until earlier launches that read it early have ended. The launches are on
+   * their own queues, or all on the queue `on`. See `Settled`.
+   */
   holdBack(parts: readonly Part[], on?: Queue): void {
     const held = this.settled.holdBack(parts, on)
     if (held && (this.#held?.isOver() ?? true)) this.#held = held
   }
 
-  /** What to do about a launch that was held back, if that is why nothing ends. */
+  /**
+   * If a launch is being held back, returns the part of the message that explains it and how to resolve it; otherwise
+   * ''.
+   */
   #heldBack(): string {
     if (this.#held?.isOver() ?? true) return ''
     const { writer, reader } = this.#held!
-    return `; ${writer} writes on another rank or stream what ${reader} reads early, and starts when ${reader} has ended: if something waits for ${writer} before that, launch ${writer} before ${reader}`
+    return `; ${writer} writes, on another rank or stream, a tensor that ${reader} reads early, so ${writer} starts after ${reader} has ended: if ${reader} or a kernel before it waits for ${writer}, launch ${writer} before ${reader}`
   }
 
-  /** Before the host writes a rank's copy of a tensor. */
+  /**
+   * Must be called before the host writes a rank's copy of a tensor. Waits while a launch may read the tensor early.
+   */
   holdHostBack(memory: object, name: string, rank: number): void {
     if (this.settled.isReadEarly(memory, rank))
       this.quieten(`the host writes ${name}, which a launch reads early`, `write ${name} before that launch`)
   }
 
-  /** Runs what enqueues these parts; a call of the driver that fails names their kernels. */
+  /** Runs `call`, which enqueues these launches. If a driver call fails, the error names their kernels. */
   started(parts: readonly Part[], call: () => void): void {
     try {
       call()
@@ -262,7 +286,9 @@ export class Machine {
     return this.#lose(error, [...new Set(parts.map(({ kernel }) => kernel.name))].join(', '))
   }
 
-  /** Room for one more launch; waits, without letting anything else happen, if there is none. */
+  /**
+   * Ensures that the queue can take one more launch. If the queue is full, waits without yielding to the event loop.
+   */
   makeRoom(queue: Queue): void {
     if (!queue.isFull) return
     const start = performance.now()
@@ -272,14 +298,17 @@ export class Machine {
       if (performance.now() - start < this.#timeout) continue
       const reason = `${noRoom(this.#timeout, pending)}${this.#heldBack()}`
       void this.stop(reason)
-      // Who was doing what is known a little later, when the host waits.
+      // The states of the programs are not known yet. A later `synchronize` throws them.
       throw new WorldStopped(reason)
     }
   }
 
   // Waiting
 
-  /** Until the launches of these queues so far have ended; throws if the world has stopped, or stops meanwhile. */
+  /**
+   * Waits until all launches that these queues have so far have ended. Throws if the world is aborted before or
+   * meanwhile.
+   */
   async reachQueues(queues: readonly Queue[] = this.#queues): Promise<void> {
     await this.#expectNotStopped()
     const from = hostNow()
@@ -314,7 +343,7 @@ export class Machine {
     }
   }
 
-  /** Asks the device; a failure of some kernel comes to light here. */
+  /** Queries the device. If a kernel has failed, the driver reports the failure here. */
   #look<T>(ask: () => T): T {
     try {
       return ask()
@@ -325,7 +354,10 @@ export class Machine {
     }
   }
 
-  /** Whether the device answers; how far it has come is known then. Who waits next is told what is wrong. */
+  /**
+   * Polls the progress of all queues. Returns false if the device has failed; the next caller that waits gets that
+   * error.
+   */
   #lookQuietly(): boolean {
     try {
       this.#look(() => this.#queues.forEach((queue) => queue.mark()))
@@ -347,13 +379,16 @@ export class Machine {
     this.#stops.expectRunning()
   }
 
-  /** As `expectRunning`; while the world stops it waits for what there is to tell. */
+  /**
+   * Like `expectRunning`, but if the world is being aborted, waits for the complete error with the state of each
+   * program.
+   */
   async #expectNotStopped(): Promise<void> {
     if (this.#stops.isStopping) throw await this.#stops.throwable()
     this.expectRunning()
   }
 
-  /** Stop all ranks; gives the error that tells about it, the same one however often it is called. */
+  /** Aborts all ranks and returns the error that describes it. Repeated calls return the same error. */
   stop(reason: string): Promise<WorldStopped> {
     return this.#stops.stop(reason, () => this.#end(reason))
   }
@@ -364,12 +399,13 @@ export class Machine {
     const start = performance.now()
     let doings: Doings = { workers: [], signals: [] }
     try {
-      // The last ones first: none that has not started yet begins to wait when the one before it ends.
+      // Abort the last launches first. Otherwise a launch that has not started yet could start and wait once the
+      // previous launch ends.
       for (const { control } of [...underWay].reverse()) if (control) abort(control)
       for (const queue of this.#queues) queue.mark()
       while (this.#queues.some((queue) => queue.settle() < queue.launched)) {
         if (performance.now() - start > patience) {
-          this.#lost = 'a kernel does not stop: it is in a loop that neither waits nor ends'
+          this.#lost = 'a kernel does not stop: it runs a loop that neither waits nor ends'
           break
         }
         await yieldToOthers()
@@ -384,7 +420,7 @@ export class Machine {
     return new WorldStopped(what, doings.workers, doings.signals)
   }
 
-  /** After such an error no call of the driver works any more; gives what to throw. */
+  /** Handles a driver error after which no driver call works any more. Returns the error to throw. */
   #lose(error: DeviceError, kernels: string): WorldStopped {
     this.#lost = error.message
     return this.#stops.failed(
@@ -392,7 +428,10 @@ export class Machine {
     )
   }
 
-  /** After a stop, as if nothing had been launched yet. Otherwise waits for what was launched. */
+  /**
+   * Restores the state before the first launch, so that the world can be used after an abort. Without an abort, waits
+   * first until all launches have ended.
+   */
   async reset(clear: () => void): Promise<void> {
     if (!this.#stops.isStopping) await this.reachQueues()
     const stopped = this.#stops.isStopping ? await this.#stops.throwable() : undefined
@@ -405,7 +444,7 @@ export class Machine {
     this.onIdle()
   }
 
-  /** Waits for what was launched; gives everything back, after what `release` does. */
+  /** Waits until all launches have ended, calls `release` and then frees all resources. */
   close(release: () => void): Promise<void> {
     return this.#stops.close(
       () => this.reachQueues(),

@@ -1,4 +1,4 @@
-/** The heaps of a cuda world: rank r's lies at `heap + r * stride`; see placement.ts. */
+/** Reads and writes the heaps of a CUDA world. Rank r's heap starts at `heap + r * stride`; see placement.ts. */
 import type { StorageDType } from '../../ir/dtype.ts'
 import type { HeapMemory } from '../../world/backend.ts'
 import type { Placement } from './placement.ts'
@@ -8,7 +8,7 @@ export class CudaMemory implements HeapMemory {
   readonly bytes: number
   readonly #placement: Placement
 
-  /** `bytes` of each heap are the world's; what lies behind them is the machine's. */
+  /** The first `bytes` bytes of each heap belong to the world. The memory after them belongs to machine.ts. */
   constructor(placement: Placement, bytes: number) {
     this.#placement = placement
     this.bytes = bytes
@@ -23,7 +23,7 @@ export class CudaMemory implements HeapMemory {
     return transfersOf(this.#placement.ranks[rank].device)
   }
 
-  /** A few words are never copied: see transfers.ts. */
+  /** Writes elements. Writes of a few words use no DMA copy; see transfers.ts. */
   write(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void {
     this.#transfers(rank).write(this.address(rank, offset), dtype, contents)
   }

@@ -1,5 +1,6 @@
-// What the cuda target asks of Node: koffi, shared libraries, memory outside the JavaScript heap, files that are kept.
-// Contract: the only file of the target that imports from Node; nothing is loaded before it is asked for.
+// The functions of Node that the CUDA target uses: koffi, shared libraries, memory outside the JavaScript heap, and
+// files of the compile cache. Contract: this is the only file of the target that imports from Node. Libraries are
+// loaded on first use.
 
 import { createHash } from 'node:crypto'
 import { createRequire } from 'node:module'
@@ -18,24 +19,24 @@ import process from 'node:process'
 
 type Koffi = typeof import('koffi').default
 
-/** What may be passed to a library's function: numbers, handles, memory to read or fill, strings, null. */
+/** A value that can be passed to a library function: number, handle, memory to read or fill, string or null. */
 export type Argument = number | bigint | ArrayBufferView | string | readonly string[] | null
 
-/** A variable of the environment, unless somebody has set it. */
+/** Sets an environment variable, unless it is already set. */
 export function setDefault(variable: string, value: string): void {
   process.env[variable] ??= value
 }
 
-/** A number that the environment names. */
+/** Returns the number in an environment variable, or undefined if the variable is not set. */
 export function numberFrom(variable: string): number | undefined {
   const text = process.env[variable]
   return text ? Number(text) : undefined
 }
 
-/** Whether koffi is installed. */
+/** True if koffi is installed. */
 export const canCallLibraries = (): boolean => loadKoffi() !== null
 
-/** The text that a library keeps at an address. */
+/** Returns the C string at an address. */
 export const textAt = (address: bigint): string => koffi().decode.string(address)
 
 export interface OpenLibrary {
@@ -43,7 +44,7 @@ export interface OpenLibrary {
   bind(name: string, result: string, types: readonly string[]): (...args: Argument[]) => unknown
 }
 
-/** Opens the first library that loads: each name as the system finds it, then in each folder. */
+/** Opens the first library that loads: first each name as the system resolves it, then each name in each folder. */
 export function openLibrary(names: readonly string[], folders: readonly string[]): OpenLibrary | undefined {
   const paths = [
     ...names,
@@ -58,25 +59,28 @@ export function openLibrary(names: readonly string[], folders: readonly string[]
           try {
             return library.func(name, result, [...types])
           } catch {
-            throw new Error(`${path} has no function ${name}: this needs a newer version of it`)
+            throw new Error(`${path} has no function ${name}: install a newer version of this library`)
           }
         },
       }
     } catch {
-      // Not there, or not for this machine: the next place.
+      // The file is missing or built for another machine. The loop tries the next path.
     }
   }
   return undefined
 }
 
-/** Opens the libraries beside one that was found in a folder, by their names. */
+/** Opens the libraries in the folder of `libraryPath` whose names match. */
 export function openCompanions(libraryPath: string, names: RegExp): void {
   if (!isAbsolute(libraryPath)) return
   const folder = dirname(libraryPath)
   for (const name of readdirSync(folder)) if (names.test(name)) openLibrary([join(folder, name)], [])
 }
 
-/** Folders where toolkit libraries (NVRTC, cuBLAS) usually lie, newest toolkit first; Python wheels included. */
+/**
+ * The folders that usually contain toolkit libraries (NVRTC, cuBLAS), newest toolkit first, including those of Python
+ * wheels.
+ */
 export function toolkitFolders(): string[] {
   const folders: string[] = []
   const under = (base: string, pattern: RegExp) =>
@@ -130,7 +134,9 @@ function koffi(): Koffi {
   return loaded
 }
 
-/** Memory outside the JavaScript heap at a fixed address, aligned to 128 bytes; `view` shows it. */
+/**
+ * A block of memory outside the JavaScript heap at a fixed address, aligned to 128 bytes. `view` shows its contents.
+ */
 export class NativeBlock {
   readonly address: bigint
   readonly view: ArrayBuffer
@@ -148,17 +154,18 @@ export class NativeBlock {
   }
 }
 
-/** Shows host memory that a library owns (pinned memory, say) as an ArrayBuffer; it must outlive the view. */
+/** Returns a view of host memory that a library owns, e.g. pinned memory. The memory must outlive the view. */
 export function viewNative(address: bigint, bytes: number): ArrayBuffer {
   return koffi().view(address, bytes)
 }
 
-/** Lets everything else that is due in this process happen. */
+/** Yields to the event loop. */
 export const yieldToOthers = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 /**
- * Bytes on disk by the text of what they were made from; `make` makes those that are not there. A file begins with the hash of
- * the rest, and is written aside and renamed, so that processes may do this at once. A folder that cannot be written keeps nothing.
+ * Returns the cached bytes of a key from disk, or creates them with `make` and stores them. A file begins with the
+ * SHA-256 hash of its content. It is written under another name and renamed, so that several processes may do so
+ * concurrently. If the folder cannot be written, nothing is cached.
  */
 export function keptOnDisk(key: string, make: () => Uint8Array): Uint8Array {
   const sha256 = (content: string | Uint8Array): Buffer => createHash('sha256').update(content).digest()
@@ -169,7 +176,7 @@ export function keptOnDisk(key: string, make: () => Uint8Array): Uint8Array {
     const content = new Uint8Array(kept.subarray(32))
     if (sha256(content).equals(kept.subarray(0, 32))) return content
   } catch {
-    // It was never made.
+    // The file does not exist yet.
   }
   const made = make()
   try {
@@ -178,7 +185,7 @@ export function keptOnDisk(key: string, make: () => Uint8Array): Uint8Array {
     writeFileSync(aside, Buffer.concat([sha256(made), made]))
     renameSync(aside, path)
   } catch {
-    // The next process makes it again.
+    // The cache folder is not writable. The next process compiles again.
   }
   return made
 }

@@ -1,6 +1,6 @@
-// CUDA C++ to machine code through NVRTC.
-// Contract: `compileCuda(source)` gives a cubin for the architecture asked for, or throws a CudaCompileError with the
-// compiler's log and the source. It needs no device, no toolkit headers and no files.
+// Compiles CUDA C++ to machine code with NVRTC. Contract: `compileCuda(source)` returns a cubin for the requested
+// architecture, or throws a CudaCompileError with the compiler's log and the source. It needs no device, no toolkit
+// headers and no files.
 
 import { bindChecked, CudaError } from './driver.ts'
 import { openCompanions, openLibrary, toolkitFolders } from './node.ts'
@@ -17,19 +17,19 @@ export class CudaCompileError extends Error {
 }
 
 export interface CompileOptions {
-  /** Shown in the log in place of a file name. */
+  /** The name of the source in the compiler's log. */
   name?: string
-  /** Default: sm_90a. */
+  /** The GPU architecture. Default: sm_90a. */
   architecture?: string
-  /** Macros, as -D on a command line. */
+  /** Macros, like -D on a command line. */
   define?: Readonly<Record<string, string | number>>
-  /** Line information for profilers and debuggers. */
+  /** True to include line information for profilers and debuggers. */
   lineInfo?: boolean
 }
 
 export interface Cubin {
   bytes: Uint8Array
-  /** Warnings, and ptxas's report where it wrote one. */
+  /** Warnings, and the report of ptxas if there is one. */
   log: string
 }
 
@@ -55,7 +55,8 @@ function loadNvrtc(): Nvrtc | null {
   const names = ['libnvrtc.so', 'libnvrtc.so.13', 'libnvrtc.so.12']
   const library = openLibrary(names, toolkitFolders())
   if (!library) return (loaded = null)
-  // NVRTC asks the loader for its companion by name, and outside the loader's path only finds it already loaded.
+  // NVRTC loads its companion library by name. If the companion is not on the loader's search path, NVRTC finds it only
+  // if it is already loaded.
   openCompanions(library.path, /^libnvrtc-builtins\.so\.[\d.]+$/)
   const describe = library.bind('nvrtcGetErrorString', 'str', ['int32_t'])
   const calls = bindChecked(library, SIGNATURES, (call, code) => {
@@ -68,12 +69,12 @@ function loadNvrtc(): Nvrtc | null {
 function nvrtc(): Nvrtc {
   const library = loadNvrtc()
   if (!library) {
-    throw new Error('libnvrtc was not found: install the CUDA toolkit or set CUDA_HOME to where it is')
+    throw new Error('libnvrtc was not found: install the CUDA toolkit, or set CUDA_HOME to its folder')
   }
   return library
 }
 
-/** Where NVRTC is and its version, or why it cannot be used. */
+/** Returns the path and version of NVRTC, or the reason why it cannot be used. */
 export function findNvrtc():
   { available: true; version: string; libraryPath: string } | { available: false; reason: string } {
   try {

@@ -9,14 +9,15 @@ import { compileCuda, findNvrtc } from './nvrtc.ts'
 import { Device } from './runtime.ts'
 import { CudaWorld } from './world.ts'
 
-/** What emitted kernels are written for. */
+/** The compute capability for which kernels are emitted: 9.0. */
 const computeCapability = 90
 
 let platform: CudaPlatform | { readonly unavailable: string } | undefined
 
 export function openCudaWorld(options: CudaWorldOptions): CudaWorld {
   platform ??= findPlatform()
-  if ('unavailable' in platform) throw new WorldError(`there is no cuda target here: ${platform.unavailable}`)
+  if ('unavailable' in platform)
+    throw new WorldError(`the cuda target is not available: ${platform.unavailable}`)
   const timeout = options.timeout ?? numberFrom('ARKE_TIMEOUT')
   return new CudaWorld(platform, { ...options, timeout })
 }
@@ -29,13 +30,16 @@ function findPlatform(): CudaPlatform | { readonly unavailable: string } {
   const all = Array.from({ length: cuda.deviceCount }, (_, index) => Device.open(index))
   const devices = all.filter((device) => device.computeCapability === computeCapability)
   if (devices.length === 0)
-    return { unavailable: `kernels are written for Hopper GPUs, and here is ${all[0].name}` }
+    return {
+      unavailable: `a Hopper GPU (compute capability 9.0) is required, but this machine has ${all[0].name}`,
+    }
   return { devices, compile: compileAndKeep(nvrtc.version, cuda.driverVersion) }
 }
 
 /**
- * Machine code by what was compiled, how, by what and for what. Comments do not count: kernels that differ only in the facts their
- * headers state are compiled once.
+ * Compiles kernels and caches the machine code on disk. The key contains the source, the options, the versions of NVRTC
+ * and the driver, and the device name. Comments are not part of the key, so kernels that differ only in the facts of
+ * their header comments are compiled once.
  */
 export const compileAndKeep =
   (nvrtcVersion: string, driverVersion: number): Compile =>
@@ -46,7 +50,7 @@ export const compileAndKeep =
     return keptOnDisk(key, () => compileCuda(source, options).bytes)
   }
 
-/** For `arke targets`: nothing but the driver is loaded. */
+/** The status for `arke targets`. Of CUDA, only the driver and NVRTC are loaded for it. */
 export function cudaStatus(): { readonly usable: boolean; readonly about: string } {
   const cuda = findCuda()
   if (!cuda.available) return { usable: false, about: cuda.reason }
@@ -55,6 +59,6 @@ export function cudaStatus(): { readonly usable: boolean; readonly about: string
   const { deviceCount } = cuda
   return {
     usable: true,
-    about: `${deviceCount} device${deviceCount === 1 ? '' : 's'}; ranks beyond that share one, each with multiprocessors of its own`,
+    about: `${deviceCount} device${deviceCount === 1 ? '' : 's'}; if a world has more ranks, they share the first device, each with its own multiprocessors`,
   }
 }

@@ -1,7 +1,7 @@
-// Where the ranks of a world are: devices, multiprocessors, heaps.
-// Contract: all heaps lie in one range of addresses that every device of the world can reach, rank r's at `heap + r * stride`.
-// One rank has a whole device. Several have a device each where there are as many (no machine with several devices has run this
-// yet); otherwise, or where it was said how many multiprocessors each has, they share the first one out.
+// Places the ranks of a world on devices, multiprocessors and heaps. Contract: all heaps are in one address range that
+// every device of the world can access; rank r's heap starts at `heap + r * stride`. One rank uses a whole device.
+// Several ranks use one device each if there are enough devices (this has not run on hardware yet). If there are too
+// few devices, or if `multiprocessors` is given, all ranks share the first device.
 
 import type { Device, Share } from './device.ts'
 

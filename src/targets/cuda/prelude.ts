@@ -1,25 +1,27 @@
-// The device functions that emitted CUDA C++ is written in: barriers, bulk tensor copies, wgmma, flags.
-// Contract: `prelude(options)` is all of them, self-contained CUDA C++ for sm_90a without any #include, of which a kernel
-// gets what it uses; top-level declarations start on a line of their own, after their comment. Every function is a thin,
-// named wrapper of one PTX instruction or a short fixed sequence. Shared memory is addressed by 32-bit shared-window
-// addresses throughout. Nothing here knows a kernel or an operation.
+// The device functions that emitted CUDA C++ calls: barriers, bulk tensor copies, wgmma, flags. Contract:
+// `prelude(options)` returns all of them as self-contained CUDA C++ for sm_90a without any #include. A kernel includes
+// only the functions that it uses. Therefore each top-level declaration starts on its own line, after its comment.
+// Every function is a thin, named wrapper of one PTX instruction or a short fixed sequence. Shared memory is addressed
+// by 32-bit shared-window addresses throughout. This file knows no particular kernel or operation.
 
-/** One wgmma shape to define: m64 x n x k16, D in f32. */
+/** A wgmma shape to define: m64 x n x k16, with D in f32. */
 export interface WgmmaShape {
-  /** Columns of the result: a multiple of 8 from 8 to 256. */
+  /** The number of columns of the result: a multiple of 8 from 8 to 256. */
   n: number
   dtype: 'bf16' | 'f16'
-  /** Where the left operand lives; the right one is always in shared memory. */
+  /** The storage of the left operand. The right operand is always in shared memory. */
   a: 'shared' | 'registers'
 }
 
 export interface PreludeOptions {
   wgmma?: readonly WgmmaShape[]
-  /** Who sees flags and what they announce: everything in the machine by default, or one device. */
+  /**
+   * The scope in which flags, and the data that they publish, are visible: the whole system (default) or one device.
+   */
   flagScope?: 'sys' | 'gpu'
 }
 
-/** The wrapper's name, e.g. `wgmma_m64n256k16_bf16` or `wgmma_m64n64k16_f16_ra` with A in registers. */
+/** Returns the wrapper's name, e.g. `wgmma_m64n256k16_bf16`, or `wgmma_m64n64k16_f16_ra` with A in registers. */
 export function wgmmaName(shape: WgmmaShape): string {
   return `wgmma_m64n${shape.n}k16_${shape.dtype}${shape.a === 'registers' ? '_ra' : ''}`
 }
@@ -37,8 +39,8 @@ export function prelude(options: PreludeOptions = {}): string {
 }
 
 /**
- * The wrapper takes the accumulators (n / 2 floats a thread) by reference. `TransposeA`/`TransposeB` are 1 when that
- * shared operand is stored with its M (or N) axis contiguous instead of K.
+ * Returns the wrapper of one wgmma shape. The wrapper takes the accumulators (n / 2 floats per thread) by reference.
+ * `TransposeA`/`TransposeB` is 1 if that shared operand is stored with its M (or N) axis contiguous instead of K.
  */
 function wgmmaWrapper(shape: WgmmaShape): string {
   const { n, dtype, a } = shape

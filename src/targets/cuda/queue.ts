@@ -1,6 +1,7 @@
 /**
- * The launches of a stream on a rank. Knows which are under way: an event after every few launches tells how far the device has
- * come, so that launching costs one call of the driver and no more can be enqueued than the driver takes without blocking.
+ * The launches of one stream on one rank. A queue knows which launches are in flight from an event after every 64
+ * launches, so launching costs one driver call. A queue holds at most 256 launches in flight, since the driver blocks
+ * when its own queue is full.
  */
 import type { Part as WorldPart } from '../../world/backend.ts'
 import type { Given } from '../../world/launchTraffic.ts'
@@ -10,27 +11,33 @@ import type { Executable } from './executables.ts'
 import { u64, type Stream, type StreamEvent } from './device.ts'
 import type { Accesses, Line } from './settled.ts'
 
-/** A launch of a kernel on one rank, as it can be enqueued again and again. */
+/** A per-rank launch of a kernel, which can be enqueued repeatedly. */
 export interface Part extends WorldPart, Omit<Accesses, 'kernel'> {
   readonly queue: Queue
   readonly executable: Executable
   readonly programsPerProcessor: number
   readonly flags: Readonly<Record<string, SymmetricFlags>>
-  /** Which kernel parameter is the control block; -1: none. */
+  /** The index of the kernel parameter for the control block; -1 if the kernel has none. */
   readonly controlAt: number
 }
 
-/** A part that is under way, its control block if it has one, and what it was launched with where the world records. */
+/** A per-rank launch in flight, its control block if it has one, and its arguments if the world records. */
 export interface Step {
   readonly part: Part
   readonly control: Control | undefined
   readonly given: Given | undefined
 }
 
-/** What one call of the driver started: a step, or those of a graph, whose control blocks later launches of it use again. */
+/**
+ * The work that one driver call started: one launch, or all launches of a graph. A graph's launches keep their control
+ * blocks for replays.
+ */
 type Launched = Step | readonly Step[]
 
-/** How many launches of a queue can be under way; the driver has room for a thousand, then it blocks. */
+/**
+ * The most launches of a queue that can be in flight. The driver has room for about a thousand and blocks when it is
+ * full.
+ */
 export const mostUnderWay = 256
 const launchesAnEvent = 64
 
@@ -39,17 +46,17 @@ export class Queue implements Line {
   readonly number: number
   readonly stream: Stream
   readonly #controls: Controls
-  /** Under way, oldest first: launches `settled` to `launched`. */
+  /** The launches in flight, oldest first: those numbered `settled` to `launched`. */
   readonly #launched: Launched[] = []
   readonly #marks: { readonly event: StreamEvent; readonly launched: number }[] = []
   readonly #events: StreamEvent[] = []
   launched = 0
   settled = 0
-  /** How many had been launched when the last event was recorded. */
+  /** The value of `launched` when the last event was recorded. */
   #marked = 0
-  /** How many had been launched when a graph last waited for this queue. */
+  /** The value of `launched` when a graph last waited for this queue. */
   joined = 0
-  /** What was launched last polls, or something in that graph. */
+  /** True if the last launch polls a flag; for a graph, if any of its launches does. */
   polls = false
 
   constructor(rank: number, number: number, stream: Stream, controls: Controls) {
@@ -63,12 +70,12 @@ export class Queue implements Line {
     return this.launched - this.settled >= mostUnderWay
   }
 
-  /** Not known to have ended, oldest first. */
+  /** The launches that are not known to have ended, oldest first. */
   get underWay(): readonly Step[] {
     return this.#launched.flat()
   }
 
-  /** `early`: see `Launch.on`. */
+  /** Enqueues a launch. For `early` see `Launch.on`. */
   enqueue(part: Part, early: boolean): Step {
     const step: Step = { part, control: controlFor(part, this.#controls), given: part.given }
     start(step, early)
@@ -76,7 +83,7 @@ export class Queue implements Line {
     return step
   }
 
-  /** A graph with these steps was launched on this queue's stream. */
+  /** Registers a graph with these launches that was launched on this queue's stream. */
   enqueued(steps: readonly Step[]): void {
     this.#push(
       steps,
@@ -91,7 +98,7 @@ export class Queue implements Line {
     if (this.launched % launchesAnEvent === 0) this.mark()
   }
 
-  /** Lets `settle` notice that the launches so far have ended. */
+  /** Records an event after the launches so far, so that `settle` can detect their end. */
   mark(): void {
     if (this.settled === this.launched || this.#marks.at(-1)?.launched === this.launched) return
     const event = this.#events.pop() ?? this.stream.createEvent()
@@ -106,11 +113,11 @@ export class Queue implements Line {
 
   follow(other: Queue, launched: number): void {
     const mark = other.#marks.find((one) => one.launched >= launched)
-    // Those whose mark is gone have ended.
+    // If no event is left, these launches have ended.
     if (mark) this.stream.waitFor(mark.event)
   }
 
-  /** Looks how far the device has come; gives how many launches have ended. */
+  /** Polls the device's progress and returns the number of launches that have ended. */
   settle(): number {
     while (this.#marks.length > 0 && this.#marks[0].event.isReached()) {
       const { event, launched } = this.#marks.shift()!
@@ -128,11 +135,11 @@ export class Queue implements Line {
   }
 }
 
-/** Kernels that cannot be stopped while they run have none. */
+/** Takes a control block for a launch, or returns undefined if the kernel cannot be aborted while it runs. */
 export const controlFor = ({ controlAt }: Part, controls: Controls): Control | undefined =>
   controlAt >= 0 ? controls.take() : undefined
 
-/** Enqueues a part, or adds it to the graph that its stream is captured for. */
+/** Enqueues a per-rank launch, or adds it to the graph if its stream is being captured. */
 export function start({ part, control }: Step, early: boolean): void {
   if (control) part.launch.setArgument(part.controlAt, u64(control.address))
   part.launch.on(part.queue.stream, early)

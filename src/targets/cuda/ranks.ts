@@ -1,5 +1,5 @@
-// Virtual ranks: one device shared out so that each rank has multiprocessors and streams of its own.
-// Contract: ranks' multiprocessors are disjoint, so kernels of all ranks run at the same time and may wait for each other.
+// Virtual ranks: splits one device so that each rank has its own multiprocessors and streams. Contract: the
+// multiprocessors of the ranks are disjoint, so kernels of all ranks run concurrently and may wait for each other.
 
 import type { Share } from './device.ts'
 import { readHandle } from './driver.ts'
@@ -10,7 +10,10 @@ const RESOURCE = { bytes: 144, smCountAt: 96, typeSm: 1 }
 const GREEN_CONTEXT_DEFAULT_STREAM = 1
 const STREAM_NON_BLOCKING = 1
 
-/** Shares the device out to so many ranks, or says how many there could be. */
+/**
+ * Splits the device into shares for `ranks` ranks. If they do not fit, throws a RangeError that names the possible
+ * number of ranks.
+ */
 export function shareDevice(device: Device, ranks: number, smsPerRank?: number): Share[] {
   const { driver, index } = device
   device.makeCurrent(device.context)
@@ -23,8 +26,8 @@ export function shareDevice(device: Device, ranks: number, smsPerRank?: number):
   driver.cuDevSmResourceSplitByCount(parts, count, whole, rest, 0, wanted)
   if (count[0] < ranks) {
     throw new RangeError(
-      `${device.name} has ${device.sms} multiprocessors: ${wanted} for each of ${ranks} ranks do not fit ` +
-        `(${count[0]} ranks do)`,
+      `${device.name} has ${device.sms} multiprocessors: ${ranks} ranks with ${wanted} multiprocessors each do not fit ` +
+        `(at most ${count[0]} ranks do)`,
     )
   }
   return Array.from({ length: ranks }, (_, rank) => {

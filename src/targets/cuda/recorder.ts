@@ -1,6 +1,6 @@
 /**
- * What a world that records does on its devices: a log for each queue, in memory of its rank's device, and the devices' clocks.
- * recording.ts makes a timeline of it.
+ * The device side of a recording world: one event log per queue, in the memory of the queue's device, and the clocks of
+ * the devices. recording.ts builds a timeline from them.
  */
 import { DeviceClock, hostNow } from './clock.ts'
 import type { Compile } from './executables.ts'
@@ -9,7 +9,7 @@ import type { Queue, Step } from './queue.ts'
 import { Recording } from './recording.ts'
 import type { Device, Stream } from './device.ts'
 
-/** Memory of a device, by a stream of its own. */
+/** Memory of a device, accessed through a stream of its own. */
 class DeviceMemory implements LogMemory {
   readonly #device: Device
   readonly #stream: Stream
@@ -51,7 +51,7 @@ export class Recorder {
   readonly #clocks: readonly DeviceClock[]
   readonly #memories: readonly DeviceMemory[]
 
-  /** `devices`: each once, the first rank's first. */
+  /** `devices` lists each device once, starting with the device of the first rank. */
   constructor(devices: readonly Device[], compile: Compile) {
     this.#devices = devices
     this.#clocks = devices.map((device) => new DeviceClock(device, compile))
@@ -59,19 +59,19 @@ export class Recorder {
     this.recording = new Recording(devices.length, (device) => this.#clocks[device].moment())
   }
 
-  /** A queue of a rank on a device is there. */
+  /** Allocates the log of a new queue. */
   attach({ rank, number: stream }: Queue, onDevice: Device): void {
     const device = this.#devices.indexOf(onDevice)
     const memory = this.#memories[device]
     this.recording.attach({ rank, stream, address: memory.allocate(logBytes), memory, device })
   }
 
-  /** Where kernels on the queue write. */
+  /** The address of the log that kernels on this queue write. */
   address({ rank, number }: Queue): bigint {
     return this.recording.address(rank, number)
   }
 
-  /** The host has enqueued a step just now, by a call that began then. */
+  /** Records that the host has just enqueued a launch, by a call that began at the host time `from`. */
   enqueued({ part, given }: Step, from: number): void {
     const { queue, kernel, executable, flags } = part
     const recorded = { name: kernel.name, sites: executable.emitted.recordedSites ?? [], flags }

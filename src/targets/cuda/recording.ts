@@ -1,10 +1,11 @@
 /**
- * What a recording world remembers: launches as the host saw them, and what kernels wrote into the logs of their queues; and the
- * timeline that is made of it. On a rank each stream has a track of launches; each multiprocessor has one for each program that
- * runs on it at once, and one for each of that program's roles that recorded something; the host has one of its calls.
+ * The record of a recording world: launches as the host saw them and the events that kernels wrote into the logs of
+ * their queues. The timeline is built from this record. On a rank, each stream has a track of launches. Each
+ * multiprocessor has one track for each of its concurrent programs, and one for each role of that program that recorded
+ * an event. The host has a track of its calls.
  *
- * Times are those of the first rank's device: exact between its ranks, which share its clock. Clocks of other devices are
- * set by it, to a microsecond or so.
+ * All times are on the clock of the first rank's device. Ranks on that device share its clock, so their times are exact
+ * relative to each other. Times of other devices are converted to that clock, with an error of about 1 us.
  */
 import { onlyMoves } from '../../ir/moves.ts'
 import { TimelineBuilder, type RankBuilder } from '../../timeline/builder.ts'
@@ -23,36 +24,36 @@ import {
   type RawLog,
 } from './log.ts'
 
-/** A launch, as far as its events need it. */
+/** The fields of a launch that its events refer to. */
 export interface RecordedKernel {
   readonly name: string
-  /** By recorded site. */
+  /** Indexed by the number of the recorded site. */
   readonly sites: readonly { readonly line: string; readonly flags: string | undefined }[]
-  /** Names of flag sets, by parameter. */
+  /** The flag sets by kernel parameter. */
   readonly flags: Readonly<Record<string, { readonly name: string }>>
 }
 interface Launched {
   readonly kernel: RecordedKernel
   readonly given: Given | undefined
-  /** The host's call. */
+  /** Start and end of the host's call, in nanoseconds on the host clock. */
   readonly from: number
   readonly to: number
 }
 
-/** Where a log lies, and whose it is. */
+/** The address of a log, and the rank, stream and device that it belongs to. */
 export interface LogPlace {
   readonly rank: number
   readonly stream: number
   readonly address: bigint
   readonly memory: LogMemory
-  /** The number of its device among the world's. */
+  /** The index of the log's device among the devices of the world. */
   readonly device: number
 }
 interface QueueRecord {
   readonly place: LogPlace
   readonly launched: Launched[]
   readonly taken: { readonly first: number; readonly raw: RawLog }[]
-  /** Of `launched`, those whose log was taken. */
+  /** The number of entries of `launched` whose log was read. */
   settled: number
 }
 
@@ -60,11 +61,11 @@ export class Recording {
   readonly #records: QueueRecord[] = []
   readonly #waits: { readonly from: number; readonly to: number }[] = []
   readonly #traffic = new LaunchTraffic()
-  /** By device. */
+  /** Readings of both clocks, indexed by device. */
   readonly #moments: Moment[][]
   readonly #ask: (device: number) => Moment
 
-  /** `ask` gives the present moment on a device's clock. */
+  /** `ask` reads the host clock and a device's clock. */
   constructor(devices: number, ask: (device: number) => Moment) {
     this.#ask = ask
     this.#moments = Array.from({ length: devices }, (_, device) => [ask(device)])
@@ -82,7 +83,7 @@ export class Recording {
     return this.#recordOf(rank, stream).place.address
   }
 
-  /** A kernel was enqueued, by a call of the host from one time to another. */
+  /** Records that a host call between the times `from` and `to` enqueued a kernel. */
   launched(
     { rank, stream }: Pick<LogPlace, 'rank' | 'stream'>,
     kernel: RecordedKernel,
@@ -97,7 +98,7 @@ export class Recording {
     this.#waits.push({ from, to })
   }
 
-  /** Takes what kernels have written. None may be running. */
+  /** Reads and clears all logs. No kernel may be running. */
   collect(): void {
     let isNew = false
     for (const record of this.#records) {
@@ -111,7 +112,7 @@ export class Recording {
     if (isNew) this.#moments.forEach((moments, device) => moments.push(this.#ask(device)))
   }
 
-  /** Forgets everything; logs are left empty. None may be running. */
+  /** Discards the record and clears all logs. No kernel may be running. */
   clear(): void {
     for (const record of this.#records) {
       takeLog(record.place.address, record.launched.length - record.settled, record.place.memory)
@@ -120,7 +121,9 @@ export class Recording {
     this.#waits.length = 0
   }
 
-  /** `multiprocessors` of each rank: all of them have a track. */
+  /**
+   * Builds the timeline. `multiprocessors` returns the number of multiprocessors of a rank; each of them gets a track.
+   */
   timeline(ranks: readonly number[], target: string, multiprocessors: (rank: number) => number): Timeline {
     const builder = new TimelineBuilder()
     const [moments] = this.#moments
@@ -176,14 +179,14 @@ export class Recording {
       })
       if (lost > 0) {
         const last = onHost(this.#waits.at(-1)?.to ?? 0)
-        const what = `${lost} events were lost: synchronize more often while the world records`
+        const what = `${lost} events were lost because a log was full: synchronize more often while the world records`
         add(Kind.annotation, host, what, last, last)
       }
     }
     return builder.freeze()
   }
 
-  /** What to add to times of a device to have them on the first one's clock. */
+  /** The offset in nanoseconds that converts a device's times to the clock of the first device. */
   #shift(device: number): number {
     const [first, own] = [this.#moments[0], this.#moments[device]]
     if (first === own) return 0
@@ -192,7 +195,7 @@ export class Recording {
   }
 }
 
-/** Multiprocessors by the device's numbers for them, counted from 0. */
+/** Numbers the multiprocessors from 0, keyed by the device's own numbers. */
 function processorNumbers(logs: readonly Logged[]): ReadonlyMap<number, number> {
   const numbers = new Set(logs.flatMap(({ events }) => events.map(({ sm }) => sm)))
   return new Map([...numbers].sort((a, b) => a - b).map((sm, number) => [sm, number]))
@@ -205,7 +208,7 @@ interface Drawing {
   kernelOf(event: LoggedEvent): RecordedKernel | undefined
 }
 
-/** Roles of a program that can be told apart, of the programs that run at once on a multiprocessor. */
+/** Each concurrent program of a multiprocessor has 16 track numbers, one per role. */
 const ROLES = 16
 
 function addEvents(rank: RankBuilder, { events }: Logged, drawing: Drawing): void {
@@ -234,7 +237,9 @@ function addEvents(rank: RankBuilder, { events }: Logged, drawing: Drawing): voi
 
 const programKey = ({ launch, program }: LoggedEvent): string => `${launch} ${program}`
 
-/** Programs that run at once on a multiprocessor have different numbers, from 0. */
+/**
+ * Assigns slot numbers from 0 to programs, so that concurrent programs on one multiprocessor have different numbers.
+ */
 function slotsOf(events: readonly LoggedEvent[]): ReadonlyMap<string, number> {
   const programs = events.filter(({ kind }) => kind === eventKind.program)
   programs.sort((a, b) => (a.start < b.start ? -1 : Number(a.start > b.start)))

@@ -1,6 +1,7 @@
-// The CUDA runtime: the device interface (device.ts) through the driver. Here is the device with its memory; streams are in stream.ts,
-// kernels in kernel.ts, heaps over several devices in heaps.ts, shares of one in ranks.ts.
-// Contract: every failure is a CudaError. It runs machine code and makes none.
+// Implements the device interface (device.ts) with the CUDA driver. This file contains the device and its memory.
+// Streams are in stream.ts, kernels in kernel.ts, heaps over several devices in heaps.ts, and shares of one device in
+// ranks.ts. Contract: a driver call that fails throws a CudaError. This file runs machine code and does not compile
+// any.
 
 import type * as gpu from './device.ts'
 import { findCuda, readHandle, readInt, type Driver } from './driver.ts'
@@ -22,32 +23,34 @@ const DEVICE_ATTRIBUTE = {
   sharedBytesPerBlock: 97,
 } as const
 const STREAM_NON_BLOCKING = 1
-/** Higher than any, which the driver takes for the highest that there is. */
+/** The driver clamps this value to the highest priority that the device has. */
 const HIGHEST_PRIORITY = -100
 const HOST_PORTABLE_AND_MAPPED = 3
 
-/** The calling thread's, whichever device it is of. */
+/** The current context of the calling thread, of any device. */
 let currentContext: bigint | null = null
 
 export class Device implements gpu.Device {
   readonly name: string
   readonly warp: number
   readonly sms: number
-  /** Of a multiprocessor. */
+  /** The number of 32-bit registers per multiprocessor. */
   readonly registers: number
   readonly l2Bytes: number
   readonly sharedBytesPerBlock: number
   readonly computeCapability: number
   readonly totalBytes: number
-  /** The primary context; virtual ranks have their own. */
+  /** The primary context. Virtual ranks have their own contexts. */
   readonly context: bigint
 
-  /** Opens a device of this machine, or says why there is none. */
+  /** Opens a device of this machine, or throws an error that gives the reason why it cannot. */
   static open(index = 0): Device {
     const cuda = findCuda()
-    if (!cuda.available) throw new Error(`no CUDA here: ${cuda.reason}`)
+    if (!cuda.available) throw new Error(`CUDA is not available: ${cuda.reason}`)
     if (index >= cuda.deviceCount) {
-      throw new RangeError(`there is no device ${index}: this machine has ${cuda.deviceCount}`)
+      throw new RangeError(
+        `there is no CUDA device ${index}: this machine has ${cuda.deviceCount} devices, numbered from 0`,
+      )
     }
     return new Device(cuda.driver, index)
   }
@@ -71,7 +74,7 @@ export class Device implements gpu.Device {
     this.makeCurrent(this.context)
   }
 
-  /** Makes a context the calling thread's; every operation on a stream does this itself. */
+  /** Makes a context current on the calling thread. Every operation on a stream does so itself. */
   makeCurrent(context: bigint): void {
     if (currentContext === context) return
     this.driver.cuCtxSetCurrent(context)
@@ -83,13 +86,16 @@ export class Device implements gpu.Device {
     return readHandle((out) => this.driver.cuMemAlloc_v2(out, bytes))
   }
 
-  /** Waits for the device: never call it while kernels wait for each other. */
+  /**
+   * Frees memory. The driver waits until the device is idle, so never call this function while kernels wait for each
+   * other.
+   */
   free(address: bigint): void {
     this.makeCurrent(this.context)
     this.driver.cuMemFree_v2(address)
   }
 
-  /** Pinned host memory that kernels can read and write at the same address. */
+  /** Allocates pinned host memory that kernels can read and write at the same address. */
   allocateHost(bytes: number): gpu.HostMemory {
     this.makeCurrent(this.context)
     const address = readHandle((out) => this.driver.cuMemHostAlloc(out, bytes, HOST_PORTABLE_AND_MAPPED))
@@ -98,7 +104,10 @@ export class Device implements gpu.Device {
     return { address, view, free: () => this.driver.cuMemFreeHost(address) }
   }
 
-  /** An urgent one has the highest priority: what graphs are made of does not share its hardware queue. (That alone lets no copy through.) */
+  /**
+   * Creates a stream. An urgent stream has the highest priority, so that graph launches do not share its hardware
+   * queue. (Priority alone is not enough for a copy to execute while kernels wait; see transfers.ts.)
+   */
   createStream(urgent = false): Stream {
     this.makeCurrent(this.context)
     const handle = readHandle((out) =>

@@ -1,71 +1,80 @@
 /**
- * What launches under way may write, and read early. A kernel may copy from a tensor while the launch ahead of it still ends if no
- * launch since the world last idled writes that tensor, on any rank: it is settled. In the order of the program that kernel, the reader,
- * comes after the launch ahead, and that one may wait, for a flag or in a loop, for what is launched later:
+ * Decides which tensors a launch may read early, and delays launches that write those tensors.
  *
- *   rank 0    ahead: waits for a flag    reader: copies x early
- *   rank 1                                                         writer: writes x on rank 0    teller: signals the flag
+ * With programmatic dependent launch, a kernel (the reader) may start while the previous kernel on its stream is still
+ * ending. The reader may copy from a tensor during that time if the tensor is settled: no launch on any rank has
+ * written it since the world was last idle. Without this overlap the reader would run after the previous kernel, and
+ * the previous kernel may wait, for a flag or in a loop, for a later launch:
  *
- * Here the reader would have to see the writer's x. Who is told what by whom cannot be known: what tells may be launched after the
- * writer, by whatever kernel, and the host may tell as well, once it knows that the writer has ended. So a writer never runs beside an
- * early reader: it starts when the reader has ended, and whatever was launched behind that one on its stream by then; what follows the
- * writer starts later still. The device sees to that, by an event behind the reader that the writer's stream waits for; the host waits for
- * nothing, and enqueues a writer behind readers that wait for the host.
- * If there is such a chain, then nothing ends any more, and the world stops and says so: the writer has to be launched before the reader.
- * Otherwise the reader has read what it should.
+ *   rank 0    previous: waits for a flag    reader: copies x early
+ *   rank 1                                           writer: writes x on rank 0   signaller: signals the flag
  *
- * Directly behind a kernel that polls nothing is read early: it may wait for the host, which would write first. Nor behind a kernel that
- * has only flags, a barrier or a gate: what follows is meant to begin when all ranks have got there.
+ * In this example the reader must see the writer's x. The host cannot know in general which kernel signals which flag:
+ * the signalling kernel may be launched after the writer, and the host itself may signal once the writer has ended.
+ * Therefore a writer never runs concurrently with an early reader. The writer starts after the reader, and all work
+ * enqueued behind the reader on its stream at that time, has ended. Launches that follow the writer start later still.
+ * The device enforces this order: the writer's stream waits for an event recorded after the reader. The host does not
+ * block, so it can enqueue a writer behind readers that wait for the host. If the previous kernel does wait for the
+ * writer, no launch ends any more. The watchdog then aborts the world, and the message says that the writer has to be
+ * launched before the reader. In all other cases the reader has read the correct data.
  *
- * Nothing has to be done where the writer's launch comes after the reader's anyway, on one queue. A write of the host comes at once, not in
- * any order with launches; it waits until the world idles. Where somebody else enqueues work on the world's streams nothing is known, and
- * nothing is settled from then on; that work comes after the early readers so far.
+ * Two kinds of previous kernel allow no early reads. A kernel that polls may wait for the host, which would write the
+ * tensor first. After a kernel that only handles flags, such as a barrier or a start gate, the next kernel is meant to
+ * begin when all ranks have reached it.
+ *
+ * A writer that is launched after the reader on the same queue needs no delay. Writes by the host take effect at once
+ * and are not ordered with launches, so they wait until the world is idle. If other software enqueues work on the
+ * world's streams, the tensors that it writes are unknown. From then on no tensor counts as settled, and the foreign
+ * work runs after the early readers so far.
  */
 import { u32, type Launch } from './device.ts'
 
-/** Where launches of a rank follow each other. */
+/** A sequence of launches on one rank that run one after the other. */
 export interface Line {
   readonly rank: number
-  /** How many were launched, and how many of them are known to have ended. */
+  /** The number of launches, and the number of them that are known to have ended. */
   readonly launched: number
   readonly settled: number
-  /** What was launched last polls. */
+  /** True if the last launch polls. */
   readonly polls: boolean
-  /** Makes an event behind what was launched so far, if there is none behind the first `launched`. */
+  /** Records an event after the launches so far, unless an event after the first `launched` launches exists. */
   markBehind(launched: number): void
-  /** What is enqueued here from now on starts after the first `launched` of another line, which a mark is behind. */
+  /**
+   * Makes later work of this line start after the first `launched` launches of another line. `other` must have an event
+   * after them.
+   */
   follow(other: Line, launched: number): void
 }
 
-/** A launch on one rank, and the memory of tensors that it accesses. */
+/** A per-rank launch, and the tensor memory that it accesses. */
 export interface Accesses {
   readonly queue: Line
   readonly kernel: { readonly name: string }
   readonly launch: Launch
-  /** Groups that are read while the launch ahead ends, each where all of it is settled. */
+  /** Groups of tensors that the kernel can read early. A group is read early only if all of its tensors are settled. */
   readonly early: readonly (readonly object[])[]
   readonly writes: readonly object[]
-  /** When these were last noted. */
+  /** The value of the idle counter when `writes` was last added to the set of written tensors. */
   noted?: number
-  /** Of these, what is written on other ranks. */
+  /** The elements of `writes` that are written on other ranks. */
   readonly writesElsewhere: readonly object[]
-  /** Which kernel parameter says which are, a bit for each; -1: none. */
+  /** The index of the kernel parameter with one bit per settled group; -1 if there is none. */
   readonly settledAt: number
-  /** What that parameter says now. */
+  /** The current value of that parameter. */
   settled: number
 }
 
-/** A launch that reads something early, the last one of its line to do so. */
+/** The last launch of a line that reads a tensor early. */
 interface Reading {
   readonly line: Line
   kernel: string
-  /** It is among the first so many of its line. */
+  /** The number of launches of the line up to and including this one. */
   launched: number
-  /** Lines whose launches from now on come after it. */
+  /** Lines whose later launches run after this launch. */
   readonly followedBy: Set<Line>
 }
 
-/** A launch that starts when another one has ended. */
+/** A writer that is held back until a reader has ended. */
 export interface Held {
   readonly writer: string
   readonly reader: string
@@ -80,37 +89,38 @@ function heldBack(part: Accesses, { line, launched, kernel }: Reading): Held {
 
 export class Settled {
   readonly #written = new Set<object>()
-  /** How often nothing ran. */
+  /** Counts how often the world was idle. */
   #times = 0
-  /** By memory; at most one for each line. */
+  /** Early readers by tensor memory, with at most one entry per line. */
   readonly #readings = new Map<object, Reading[]>()
   #isForeign = false
 
-  /** Work of others may be on the streams from now on. */
+  /** Must be called when other software may enqueue work on the world's streams. */
   forgo(): void {
     this.#isForeign = true
   }
 
-  /** Nothing runs. */
+  /** Must be called when no kernel runs. */
   clear(): void {
     this.#times++
     this.#written.clear()
     this.#readings.clear()
   }
 
-  /** Whether a launch that may be under way reads this on a rank early. */
+  /** True if a launch that may be in flight on this rank reads this memory early. */
   isReadEarly(memory: object, rank: number): boolean {
     const readings = this.#readings.get(memory) ?? []
     return readings.some((reading) => reading.line.rank === rank && !hasEnded(reading))
   }
 
   /**
-   * Before these are enqueued, each on its own line or all on one: they come after those that read early what they write. Gives one
-   * that does not start before another one has ended.
+   * Must be called before these launches are enqueued, each on its own line or all on the line `on`. Makes them run
+   * after the launches that read early the tensors that they write. Returns a writer that is held back, or undefined if
+   * there is none.
    */
   holdBack(parts: readonly Accesses[], on?: Line): Held | undefined {
     if (this.#readings.size === 0) return undefined
-    // A graph may hold work of others.
+    // A graph may contain work of other software.
     if (on && this.#isForeign) this.holdBackAll(on)
     let held: Held | undefined
     for (const part of parts)
@@ -126,13 +136,13 @@ export class Settled {
     return held
   }
 
-  /** What comes on a line from now on comes after all that reads anything early. */
+  /** Makes all later work of a line run after all early readers. */
   holdBackAll(line: Line): void {
     for (const readings of this.#readings.values())
       for (const reading of readings) this.#follow(line, reading)
   }
 
-  /** Whether something has to wait for that. */
+  /** Makes a line run after an early reader. Returns true if the line has to wait for the reader. */
   #follow(line: Line, reading: Reading): boolean {
     if (hasEnded(reading) || reading.followedBy.has(line)) return false
     this.#markAll()
@@ -143,15 +153,15 @@ export class Settled {
   }
 
   /**
-   * An event behind every reader, before the first writer is enqueued: one that is made for the next writer would be behind this
-   * one, which may wait for that one.
+   * Records an event after every early reader before the first writer is enqueued. An event recorded later, for the
+   * next writer, would come after this writer in its stream, and this writer may wait for the next one.
    */
   #markAll(): void {
     for (const readings of this.#readings.values())
       for (const { line, launched } of readings) line.markBehind(launched)
   }
 
-  /** These are launched. */
+  /** Must be called for launched work. Adds the tensors that the launches write to the set of written tensors. */
   note(parts: readonly Pick<Accesses, 'writes' | 'noted'>[]): void {
     for (const part of parts) {
       if (part.noted === this.#times) continue
@@ -160,7 +170,10 @@ export class Settled {
     }
   }
 
-  /** Before these are launched together; they may start while what is ahead of them ends, or not. */
+  /**
+   * Must be called before these launches are enqueued together. Sets the kernel parameter that says which groups may be
+   * read early.
+   */
   tell(parts: readonly Accesses[], mayStartEarly: boolean): void {
     this.note(parts)
     for (const part of parts) {

@@ -1,4 +1,4 @@
-/** What the programs of a stopped world were doing, in words, from the control blocks of the launches that were under way. */
+/** Describes what the programs of an aborted world were doing, from the control blocks of the launches in flight. */
 import { attribute, walk, type Node } from '../../ir/node.ts'
 import { origin } from '../../ir/ops/index.ts'
 import { pendingOf, type FlagSignals, type Launched, type Signallers } from '../../world/signallers.ts'
@@ -15,8 +15,8 @@ export interface Doings {
 }
 
 /**
- * Of each rank's stream, the first launch whose programs say what they waited for: those after it started in a stopped world. Of a
- * stream where nobody says anything, the first launch.
+ * Reports, for each stream of each rank, the first launch whose programs recorded a wait. Later launches started after
+ * the abort. For a stream without such a record, reports its first launch.
  */
 export function doingsOf(underWay: readonly Step[], signallers: Signallers): Doings {
   const streams = new Map<string, Step[]>()

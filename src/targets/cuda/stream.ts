@@ -1,19 +1,19 @@
-// Streams of a device, events in them and the graphs that are captured from them: calls of the driver, one each.
+// Streams of a device, their events, and the graphs that are captured from them. Each method makes one driver call.
 
 import type * as gpu from './device.ts'
 import { isReady, readHandle, type Driver } from './driver.ts'
 import type { Device } from './runtime.ts'
 
-/** Other calls, loading a module say, may be made meanwhile. */
+/** CU_STREAM_CAPTURE_MODE_RELAXED: other driver calls, such as loading a module, are allowed during the capture. */
 const CAPTURE_RELAXED = 2
 
-/** A queue of work on the device, or on a virtual rank's share of it. */
+/** A stream on the device, or on a virtual rank's share of the device. */
 export class Stream implements gpu.Stream {
   constructor(
     readonly device: Device,
     readonly handle: bigint,
     readonly context: bigint,
-    /** Multiprocessors that work on this stream may use. */
+    /** The number of multiprocessors that work on this stream may use. */
     readonly sms: number,
   ) {}
 
@@ -22,17 +22,23 @@ export class Stream implements gpu.Stream {
     return this.device.driver
   }
 
-  /** By the engine that reads the queue: no multiprocessor is needed, and none of those that copy. */
+  /**
+   * Writes a word with the engine that processes the stream's commands. It needs neither a multiprocessor nor a DMA
+   * copy engine.
+   */
   writeWord(to: bigint, word: number): void {
     this.driver.cuStreamWriteValue32_v2(this.handle, to, word, 0)
   }
 
-  /** Pageable memory: `from` has been read when this returns. */
+  /** Copies from pageable host memory. `from` has been read when the call returns. */
   copyIn(to: bigint, from: ArrayBufferView): void {
     this.driver.cuMemcpyHtoDAsync_v2(to, from, from.byteLength, this.handle)
   }
 
-  /** Pinned memory is filled when the stream has come so far, other memory when this returns. */
+  /**
+   * Copies to the host. Pinned memory is filled when the stream reaches the copy, pageable memory when the call
+   * returns.
+   */
   startCopyOut(to: ArrayBufferView, from: bigint): void {
     this.driver.cuMemcpyDtoHAsync_v2(to, from, to.byteLength, this.handle)
   }
@@ -133,7 +139,7 @@ export class StreamEvent implements gpu.StreamEvent {
 
 export class Graph implements gpu.Graph {
   constructor(
-    /** The one it was captured on. */
+    /** The stream on which the graph was captured. */
     readonly stream: Stream,
     readonly handle: bigint,
   ) {}

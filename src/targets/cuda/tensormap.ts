@@ -1,6 +1,6 @@
-// Tensor maps: what the bulk tensor copy engine must know of a tensor in global memory.
-// Contract: `encodeTensorMap` checks the engine's rules first and says which one a tensor breaks, so that a caller can
-// fall back to another copy; the result is 128 opaque bytes for a `__grid_constant__` kernel parameter.
+// Encodes tensor maps: the descriptors of tensors in global memory for the TMA (tensor memory accelerator). Contract:
+// `encodeTensorMap` checks the rules of the TMA first and names the rule that a tensor breaks. A caller can then use
+// another kind of copy. The result is 128 opaque bytes for a `__grid_constant__` kernel parameter.
 
 import type { Driver } from './driver.ts'
 import { NativeBlock } from './node.ts'
@@ -10,11 +10,11 @@ export type Swizzle = 'none' | '32B' | '64B' | '128B'
 
 export interface TensorMapShape {
   dtype: TensorMapType
-  /** Elements along each axis, innermost (contiguous) first. */
+  /** The number of elements along each axis, innermost (contiguous) first. */
   dims: readonly number[]
-  /** Bytes from one index to the next along each axis but the innermost. */
+  /** The stride in bytes of each axis except the innermost. */
   strides: readonly number[]
-  /** Elements of one copy along each axis. */
+  /** The number of elements of one copy along each axis. */
   box: readonly number[]
   swizzle: Swizzle
 }
@@ -35,20 +35,20 @@ const SWIZZLES: Record<Swizzle, { code: number; bytes: number }> = {
   '128B': { code: 3, bytes: 128 },
 }
 /**
- * What a copy brings into the second cache at once: as much as a row of a swizzled box has at most. Twice that is asked for by two rows, or
- * by two boxes, each of which would bring both halves across from the other half of the cache: 48 % more traffic between the
- * halves on an H200, and 6 % less bandwidth.
+ * The L2 promotion size: 128 bytes, the longest row of a swizzled box. With 256 bytes, two rows or two boxes request
+ * the same 256 bytes, and each request brings both 128-byte halves from the other half of the L2 cache. On an H200 this
+ * caused 48 % more traffic between the halves of the L2 cache and 6 % less bandwidth.
  */
 const L2_PROMOTION_128B = 2
 
-/** Why the copy engine cannot serve this tensor, or null when it can. */
+/** Returns the reason why the TMA cannot access this tensor, or null if it can. */
 export function tensorMapProblem(address: bigint, shape: TensorMapShape): string | null {
   const { dims, strides, box } = shape
   const bytes = TYPES[shape.dtype].bytes
   if (dims.length < 1 || dims.length > 5) return `${dims.length} axes, where 1 to 5 are possible`
   if (strides.length !== dims.length - 1 || box.length !== dims.length)
-    return 'dims, strides and box disagree in length'
-  if (address % 16n !== 0n) return `its address 0x${address.toString(16)} is not a multiple of 16`
+    return 'dims, strides and box of inconsistent lengths'
+  if (address % 16n !== 0n) return `an address 0x${address.toString(16)} that is not a multiple of 16 bytes`
   for (const size of dims) {
     if (!Number.isInteger(size) || size < 1 || size > 2 ** 32) return `an axis of ${size} elements`
   }
@@ -68,7 +68,7 @@ export function tensorMapProblem(address: bigint, shape: TensorMapShape): string
 
 export function encodeTensorMap(driver: Driver, address: bigint, shape: TensorMapShape): Uint8Array {
   const problem = tensorMapProblem(address, shape)
-  if (problem) throw new RangeError(`no tensor map for this tensor: it has ${problem}`)
+  if (problem) throw new RangeError(`the TMA cannot access this tensor, which has ${problem}`)
   const block = new NativeBlock(128)
   try {
     driver.cuTensorMapEncodeTiled(

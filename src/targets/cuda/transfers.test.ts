@@ -4,7 +4,7 @@ import { transfersOf } from './transfers.ts'
 
 afterEach(() => vi.restoreAllMocks())
 
-/** Its stream is idle after so many looks. */
+/** A fake device whose stream is idle after `looks` queries. */
 function deviceWith(looks: number): { device: Device; calls: string[] } {
   const calls: string[] = []
   const stream = {
@@ -30,14 +30,14 @@ test('a copy has ended when the call returns', () => {
   expect(calls).toEqual(['20 bytes to 16', '8 bytes from 16', '4 bytes from 8 to 0'])
 })
 
-test('a few words are not copied: kernels may wait for them', () => {
+test('writes a few words without a DMA copy, since kernels may wait for them', () => {
   const { device, calls } = deviceWith(5)
   transfersOf(device).write(16n, 'i32', [7, -1])
   transfersOf(device).write(32n, 'f32', [1])
   expect(calls).toEqual(['7 at 16', '4294967295 at 20', `${0x3f800000} at 32`])
 })
 
-test('words are copied where a driver cannot write them', () => {
+test('copies words if the driver does not support writing them directly', () => {
   const { device, calls } = deviceWith(5)
   const [transfers, stream] = [transfersOf(device), device.createStream()]
   const writeWord = vi.spyOn(stream, 'writeWord').mockImplementation(() => {
@@ -49,7 +49,7 @@ test('words are copied where a driver cannot write them', () => {
   expect(writeWord).toHaveBeenCalledTimes(1)
 })
 
-test('a copy that never ends is an error that says so', () => {
+test('throws an error if a copy never ends', () => {
   const { device } = deviceWith(Infinity)
   let now = 0
   vi.spyOn(performance, 'now').mockImplementation(() => (now += 1000))

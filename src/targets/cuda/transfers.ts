@@ -1,9 +1,10 @@
 /**
- * Elements between the host and a device, through pinned memory on a stream of its own. Contract: a call has done its work when it
- * returns, also while kernels wait; it is ordered with no launch.
+ * Copies elements between the host and a device through pinned memory, on a stream of its own. Contract: a call has
+ * completed when it returns, even while kernels wait. Calls are not ordered with launches.
  *
- * A copy may still come after work that was launched before it, in a queue of the engine that copies: where four graphs of eight ranks
- * were pending behind a kernel that waited for the host, none got through. So a few words, which kernels wait for, are not copied.
+ * A DMA copy may still be queued behind earlier work of the copy engine. Measured: with four graphs of eight ranks
+ * pending behind a kernel that waited for the host, no copy executed. Kernels wait only for writes of a few words, so
+ * such writes use no DMA copy.
  */
 import { dtypes, type StorageDType } from '../../ir/dtype.ts'
 import { fillElements, readElements, writeElements } from '../../world/elements.ts'
@@ -12,7 +13,7 @@ import { WorldError } from '../../world/world.ts'
 import type { Device, HostMemory, Stream } from './device.ts'
 
 const STAGING_BYTES = 8 * 1024 * 1024
-/** Milliseconds after which a copy of a piece is thought to never come. */
+/** The time in milliseconds after which the copy of a piece is considered blocked. */
 const patience = 20_000
 
 export class Transfers {
@@ -35,7 +36,9 @@ export class Transfers {
     })
   }
 
-  /** Words without a copy. A driver that cannot do that says so the first time, and they are copied from then on. */
+  /**
+   * Writes words without a DMA copy. Returns false if the driver does not support it; all later words are then copied.
+   */
   #haveWritten(to: bigint, dtype: StorageDType, contents: ArrayLike<number>): boolean {
     if (!this.#canWriteWords) return false
     writeElements(this.#staging.view, 0, dtype, contents)
@@ -43,7 +46,7 @@ export class Transfers {
     try {
       words.forEach((word, n) => this.#stream.writeWord(to + BigInt(4 * n), word))
     } catch {
-      // If something else is wrong the copy fails as well, and says it.
+      // If the failure has another cause, the following copy fails as well and reports it.
       this.#canWriteWords = false
       return false
     }
@@ -87,7 +90,9 @@ export class Transfers {
     this.#end()
   }
 
-  /** Looks until all is copied: a call of the driver that waits would wait for ever where a kernel has to be stopped first. */
+  /**
+   * Polls until the copy has completed. A blocking driver call would never return if a kernel has to be aborted first.
+   */
   #end(): void {
     const start = performance.now()
     while (!this.#stream.isIdle()) {
@@ -97,11 +102,11 @@ export class Transfers {
     }
   }
 
-  /** A copy that is held up may still read or write what lies here, if it ever comes. */
+  /** Throws if an earlier copy is blocked, because that copy may still read or write the staging memory later. */
   #expectFree(): void {
     if (!this.#isHeldUp) return
     throw new WorldError(
-      `a copy between the host and a device has not ended for ${patience} ms: work that was launched before holds it up, and cannot be stopped`,
+      `a copy between the host and a device has not ended for ${patience} ms: it is queued behind earlier launches, which cannot be stopped`,
     )
   }
 
@@ -128,7 +133,7 @@ function part(contents: ArrayLike<number>, at: number, count: number): ArrayLike
 
 const known = new WeakMap<Device, Transfers>()
 
-/** One a device: closed worlds leave it to the next. */
+/** Returns the transfers of a device. There is one per device, which later worlds reuse. */
 export function transfersOf(device: Device): Transfers {
   let transfers = known.get(device)
   if (!transfers) known.set(device, (transfers = new Transfers(device)))

@@ -1,6 +1,7 @@
 /**
- * A world of ranks on NVIDIA GPUs: what it has beside what every world has (src/world/heapWorld.ts). With as many devices as ranks each
- * has one; with fewer, ranks share the first device, each with multiprocessors of its own.
+ * A world of ranks on NVIDIA GPUs: the members that it adds to every world (src/world/heapWorld.ts). If there are as
+ * many devices as ranks, each rank has its own device. Otherwise the ranks share the first device, each with its own
+ * multiprocessors.
  */
 import { HeapWorld } from '../../world/heapWorld.ts'
 import type { SymmetricTensor } from '../../world/world.ts'
@@ -21,7 +22,10 @@ export class CudaWorld extends HeapWorld<Part, StreamEvent, CudaBackend> {
     this.machine = describeMachine(this.target, this.backend.placement.ranks)
   }
 
-  /** The launches that `body` makes, on all ranks and streams, as one graph: they run when it is launched. */
+  /**
+   * Captures the launches that `body` makes, on all ranks and streams, as one graph. They run when the graph is
+   * launched.
+   */
   graph(body: () => void): LaunchGraph {
     this.expectSymmetric()
     return this.backend.graphs.capture(body)
@@ -29,14 +33,17 @@ export class CudaWorld extends HeapWorld<Part, StreamEvent, CudaBackend> {
 
   // For libraries that launch kernels of their own
 
-  /** Where a rank's copy of a tensor lies. */
+  /** The device address of a rank's copy of a tensor. */
   addressOf(tensor: SymmetricTensor, rank: number): bigint {
     this.expectLocal(rank)
     this.expectHandle(tensor)
     return this.backend.memory.address(rank, this.stored(tensor).offset)
   }
 
-  /** The driver's stream of a rank: what is enqueued on it comes after the launches so far, and before those that follow. */
+  /**
+   * Returns the driver's stream of a rank. Work enqueued on it runs after the launches so far and before later
+   * launches.
+   */
   driverStream(rank: number, stream = 0): Stream {
     this.expectLocal(rank)
     const { backend } = this
@@ -44,7 +51,7 @@ export class CudaWorld extends HeapWorld<Part, StreamEvent, CudaBackend> {
     backend.expectRunning()
     const queue = backend.queue(rank, stream)
     settled.forgo()
-    // A stream that is captured takes no events from outside: the graph is held back as a whole.
+    // A stream under capture cannot wait for events from outside the capture, so the graph is held back as a whole.
     if (!graphs.isCapturing) {
       graphs.catchUp()
       settled.holdBackAll(queue)

@@ -1,5 +1,5 @@
-// CUDA C++ as the emitter writes it, on a CPU: every thread of a program is a fiber, and the fibers of all launches under way take
-// turns, which end at barriers and where a loop looks at memory again. In place of the functions that are written in PTX.
+// Runs emitted CUDA C++ on a CPU. Every thread of a program is a fiber. A fiber yields to the others at barriers and in loops that
+// poll memory. The functions of this header replace the device functions that contain PTX.
 #include <ucontext.h>
 #include <cmath>
 #include <cstdint>
@@ -40,7 +40,7 @@ struct Fiber {
   Program* program;
   bool ended = false;
 };
-// A library's own: what is inline there would be one for all libraries of a process, and tests run side by side.
+// Static, so that each kernel library has its own copy. Inline variables would be shared by all libraries of a process.
 static Fiber* current;
 static ucontext_t scheduler;
 static Dim grid, block;
@@ -91,7 +91,7 @@ inline void copies_arrive() {}
 template <typename T> T shared_load(u32 at) { T v; memcpy(&v, on_cpu::shared_at(at), sizeof v); return v; }
 template <typename T> void shared_store(u32 at, T v) { memcpy(on_cpu::shared_at(at), &v, sizeof v); }
 
-// An arrival barrier: how many arrive, how many are missing, the parity of its phase.
+// An arrival barrier: the expected arrivals, the missing arrivals, and the parity of its phase.
 struct OnCpuBarrier { u16 arrivals, missing; u32 phase; };
 inline void barrier_init(u32 barrier, u32 arrivals) { shared_store(barrier, OnCpuBarrier{(u16)arrivals, (u16)arrivals, 0}); }
 inline void barrier_init_fence() {}
@@ -119,7 +119,7 @@ template <typename T> void take_word(const T* from, u32 epoch, u32& missing, flo
   x = carried(word);
 }
 inline void expect_aligned(const void* p) { if ((std::uintptr_t)p % 16 != 0) std::abort(); }
-// Not at once: others have their turns in between.
+// Stores the words one by one and yields in between, so that other fibers can observe a partial store.
 template <typename T> void post_words(T* to, u32 epoch, float x, float y, float z, float w) {
   expect_aligned(to);
   const float all[] = {x, y, z, w};
@@ -168,7 +168,7 @@ inline u16 on_cpu_bf16(float x) {
 inline u32 pack_f16(float low, float high) { return f32_to_f16(low) | (u32)f32_to_f16(high) << 16; }
 inline u32 pack_bf16(float low, float high) { return on_cpu_bf16(low) | (u32)on_cpu_bf16(high) << 16; }
 
-// The nearest of 256 numbers, to even where two are: what is beyond the largest becomes that, NaN stays.
+// Returns the nearest of the 256 f8 values, ties to even. Larger values saturate, and NaN stays NaN.
 template <u32 Mantissa, int Bias> double f8_value(u32 bits) {
   const int exponent = (int)(bits >> Mantissa & (0x7f >> Mantissa));
   const double fraction = (bits & ((1u << Mantissa) - 1)) / (double)(1u << Mantissa);
@@ -230,7 +230,7 @@ void* on_cpu_start(u32 grid, u32 block, u32 shared, const u64* params, u32 count
   }
   return launch;
 }
-/** One turn of every fiber; 1 when all have ended. */
+/** Resumes every fiber, in up to 64 rounds. Returns 1 when all fibers have ended. */
 u32 on_cpu_step(void* handle) {
   using namespace on_cpu;
   running = (Launch*)handle;

@@ -1,6 +1,7 @@
 /**
- * Worlds of the cuda target whose kernels run on this CPU: the emitted CUDA C++, compiled by a C++ compiler with cuda.hpp in place of the
- * functions that are written in PTX, behind the fake driver. What uses the copy engine or the matrix unit is left out.
+ * Worlds of the CUDA target whose kernels run on this CPU. A C++ compiler compiles the emitted CUDA C++, with cuda.hpp
+ * replacing the functions that contain PTX, and the fake driver runs it. Kernels that use the TMA or the tensor cores
+ * are not supported.
  */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -16,11 +17,11 @@ import { fakeDriver, type FakeKernel, type FakeLaunch } from '../fakeDriver.ts'
 const compiler = process.env.ARKE_CXX ?? 'g++'
 const header = fileURLToPath(new URL('./cuda.hpp', import.meta.url))
 
-/** Why nothing can be run here, if so. */
+/** The reason why kernels cannot run on this machine, or undefined. */
 export const unavailable = (): string | undefined =>
-  spawnSync(compiler, ['--version']).status === 0 ? undefined : `there is no ${compiler}`
+  spawnSync(compiler, ['--version']).status === 0 ? undefined : `the compiler ${compiler} was not found`
 
-/** A kernel that needs more of a GPU than this has. */
+/** Thrown for a kernel that uses a GPU feature which this emulation does not support. */
 export class NotOnCpu extends Error {}
 
 const definition =
@@ -31,7 +32,7 @@ const operations: Readonly<Record<string, string>> = {
   ...{ min: 'v < old ? v : old', max: 'v > old ? v : old' },
 }
 
-/** What PTX does, in C++. Functions that the header has are left out. */
+/** Replaces functions that contain PTX by C++. Functions that the header defines are removed. */
 function translated(source: string): string {
   return source.replace(definition, (text: string, result: string, name: string, params: string) => {
     if (!text.includes('asm')) return text
@@ -45,7 +46,7 @@ function translated(source: string): string {
   })
 }
 
-/** The kernel, called with its parameters out of 8 bytes each. */
+/** A C++ function that calls the kernel with its parameters, which are stored in 8 bytes each. */
 function callOf({ name, source, params }: EmittedKernel): string {
   const signature = source.slice(source.indexOf(` ${name}(\n`) + name.length + 3)
   const types = signature
@@ -53,12 +54,14 @@ function callOf({ name, source, params }: EmittedKernel): string {
     .split(',\n')
     .map((line) => line.trim().replace(/\s*\b\w+$/, ''))
   if (types.length !== params.length)
-    throw new Error(`${name}: ${types.length} parameters of ${params.length}`)
+    throw new Error(`${name}: ${types.length} parameters were found, but ${params.length} were expected`)
   const values = types.map((type, n) => `*(const std::remove_const_t<${type}>*)(params + ${n})`)
   return `void on_cpu_kernel(const u64* params) { ${name}(${values.join(', ')}); }`
 }
 
-/** What waits for the header's functions to be there. */
+/**
+ * Compiles a kernel together with the header. Throws NotOnCpu if it calls a function that the header does not define.
+ */
 function compiled(emitted: EmittedKernel): { readonly kernel: FakeKernel; close: () => void } {
   const text = emitted.source.slice(emitted.source.indexOf('extern "C"'))
   const missing = /\b(?:tma_\w+|w?g?mma_\w+|load_matrix\w*|registers_\w+|group_arrive)\(/.exec(text)
@@ -75,7 +78,7 @@ function compiled(emitted: EmittedKernel): { readonly kernel: FakeKernel; close:
   )
   const flags = ['-std=c++17', '-O1', '-w', '-shared', '-fPIC', '-ffp-contract=off']
   const { status, stderr } = spawnSync(compiler, [...flags, '-o', library, file], { encoding: 'utf8' })
-  if (status !== 0) throw new Error(`${emitted.name} is no C++: ${stderr.slice(0, 2000)}`)
+  if (status !== 0) throw new Error(`${emitted.name} does not compile as C++: ${stderr.slice(0, 2000)}`)
   const lib = koffi.load(library)
   const start = lib.func('void* on_cpu_start(uint32_t, uint32_t, uint32_t, const uint64_t*, uint32_t)')
   const step = lib.func('uint32_t on_cpu_step(void*)')
@@ -93,7 +96,7 @@ function compiled(emitted: EmittedKernel): { readonly kernel: FakeKernel; close:
   return { kernel: { params: count, run }, close: () => rmSync(folder, { recursive: true, force: true }) }
 }
 
-/** A world that closes what was compiled for it. */
+/** Opens a world whose kernels are compiled for this CPU. */
 export function openOnCpu(ranks: number): CudaWorld {
   const kernels: Record<string, FakeKernel> = {}
   const { driver } = fakeDriver({ sms: 8 * ranks, programsPerSm: 1, kernels })

@@ -1,4 +1,7 @@
-/** What pointer and keys do on a variant's timeline: spans are told under the pointer, at a tap, and one by one by the arrows. */
+/**
+ * Handles pointer and keys on a variant's timeline. Spans are described under the pointer, at a tap, and one by one
+ * with the arrow keys.
+ */
 import { runParts } from '../../../runs/results.ts'
 import { partLabels } from '../../runs/parts.ts'
 import { time } from '../../units.ts'

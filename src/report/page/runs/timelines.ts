@@ -1,4 +1,7 @@
-/** The timelines of one point's variants: they share a view, so that all move and zoom together, and an axis above them. */
+/**
+ * The timelines of one point's variants. They share one view, so that all move and zoom together, and one axis above
+ * them.
+ */
 import type { PackedPoint } from '../../runs/pictures.ts'
 import type { Tooltip } from '../dom.ts'
 import { AXIS, drawAxis, readInk, type Ink, type Plot } from '../plot.ts'
@@ -8,11 +11,11 @@ import { View } from '../view.ts'
 import { listenToVariant } from './input.ts'
 import { VariantTracks } from './variantTracks.ts'
 
-/** What all canvases of a point have in common. */
+/** The state that all canvases of a point share. */
 export interface Frame {
   readonly view: View
   readonly labels: readonly string[]
-  /** Where `bsp` ended; null where it was not measured. */
+  /** The end of `bsp`; null if it was not measured. */
   readonly bulkEnd: number | null
   readonly ink: Ink
   readonly palette: Palette
@@ -87,7 +90,7 @@ function canvasIn(article: HTMLElement, selector: string, place = 0): HTMLCanvas
   return article.querySelectorAll<HTMLCanvasElement>(selector)[place]
 }
 
-/** Makes it so large in CSS pixels, in which it is then drawn to. */
+/** Sets the size of a canvas in CSS pixels, which are also its drawing units. */
 export function sizeCanvas(
   canvas: HTMLCanvasElement,
   width: number,

@@ -1,6 +1,6 @@
 /**
- * One execution of a variant on a canvas: a lane for each worker of each rank, painted by the share of each part in each
- * pixel; over it the names of wide spans, where the execution ends, and where that of `bsp` ended.
+ * One execution of a variant on a canvas: one lane per worker of each rank, painted by the share of each part in each
+ * pixel. On top are the names of wide spans, the end of the execution, and the end of `bsp`.
  */
 import { runPartNames, type RunPart } from '../../../runs/results.ts'
 import { categoryCount, WAIT } from '../../categories.ts'
@@ -13,20 +13,20 @@ import { Segments } from '../segments.ts'
 import type { View } from '../view.ts'
 import { sizeCanvas, type Frame } from './timelines.ts'
 
-/** Lanes of so many at most are so high, and so far apart. */
+/** The height of lanes and their distance, for up to a given number of lanes. */
 const heights = [
   { rows: 16, lane: 24, apart: 2 },
   { rows: 64, lane: 12, apart: 1 },
   { rows: 256, lane: 6, apart: 0 },
   { rows: Infinity, lane: 3, apart: 0 },
 ] as const
-/** The least for a name in it. */
+/** The least height of a lane with names. */
 const NAMED = 12
 const BETWEEN_RANKS = 8
 const EDGE = 4
-/** A name that is cut shorter says nothing. */
+/** The least number of characters for a readable, shortened name. */
 const LEGIBLE = 9
-/** Of a character of FONT. */
+/** The width of a character of FONT. */
 const CHARACTER = 6.62
 
 export interface Row {
@@ -34,13 +34,13 @@ export interface Row {
   readonly track: PackedTrack
   readonly segments: Segments
   readonly top: number
-  /** The first of its rank. */
+  /** True for the first lane of its rank. */
   readonly first: boolean
-  /** The only one of its rank. */
+  /** True for the only lane of its rank. */
   readonly alone: boolean
 }
 
-/** A span by its row and its place there. */
+/** A span, identified by its row and its index there. */
 export interface Place {
   readonly row: number
   readonly span: number
@@ -59,7 +59,7 @@ export class VariantTracks implements Plot {
   readonly rows: readonly Row[]
   readonly height: number
   band: readonly [number, number] | null = null
-  /** What the keys have reached. */
+  /** The span that the keyboard has selected. */
   selected: Place | null = null
 
   private readonly frame: Frame
@@ -122,7 +122,9 @@ export class VariantTracks implements Plot {
     }
   }
 
-  /** The span at a point of the canvas, give or take three pixels; of several, the longest, and how many there are. */
+  /**
+   * The span at a point of the canvas, within three pixels. If there are several, returns the longest and their number.
+   */
   hit(x: number, y: number): (Place & { readonly spans: number }) | null {
     const row = this.rows.findIndex(({ top }) => y >= top && y < top + this.lane + this.apart)
     if (row < 0 || x < this.gutter) return null
@@ -140,7 +142,7 @@ export class VariantTracks implements Plot {
     return null
   }
 
-  /** The middle of what is seen of a span, on the canvas. */
+  /** The centre of the visible part of a span, on the canvas. */
   middleOf(place: Place): { x: number; y: number } {
     const { from, to } = this.factsOf(place)
     const [left, right] = [Math.max(from, this.view.from), Math.min(to, this.view.to)]
@@ -189,7 +191,7 @@ export class VariantTracks implements Plot {
     context.putImageData(this.image, Math.round(gutter * ratio), 0)
   }
 
-  /** Nothing runs after the end; how much sooner it comes than that of `bsp` is what all this is about. */
+  /** Draws the end of the execution and its distance from the end of `bsp`. */
   private drawEnd(context: CanvasRenderingContext2D): void {
     const { view, gutter, plotWidth, width, height, ink, wall } = this
     const { bulkEnd } = this.frame
@@ -220,7 +222,7 @@ export class VariantTracks implements Plot {
     if (context.measureText(long).width <= room) context.fillText(long, end + 7, height / 2)
   }
 
-  /** Edges and names, where spans are wide enough for them. */
+  /** Draws edges and names of spans that are wide enough. */
   private drawNames(context: CanvasRenderingContext2D, { segments, track, top }: Row): void {
     const { view, plotWidth, gutter, frame, ink, lane } = this
     const from = segments.endingAfter(view.from)
@@ -244,7 +246,7 @@ export class VariantTracks implements Plot {
       const text = name.length > room ? `${name.slice(0, room - 1)}…` : name
       const colour = frame.palette.css[segments.category[span]]
       if (segments.category[span] === WAIT) {
-        // Hatching is hard to read on.
+        // Text on hatching is hard to read.
         context.fillStyle = colour
         context.fillRect(a + 3, top + 4, text.length * CHARACTER + 3, lane - 8)
       }
