@@ -59,50 +59,54 @@ export function fillOf(node: Node, { copies }: Plans): Access {
   return { base: origin(target).base, ref: target, writes: true, by, dealt: 'copy' }
 }
 
-function namedAccesses(node: Node, plans: Plans): Access[] {
-  const access = (ref: Node, writes: boolean, by: Access['by'], dealt: string): Access => ({
-    base: origin(ref).base,
-    ref,
-    writes,
-    by,
-    dealt,
-  })
-  const dealtAs = (value: Node): string => {
-    if (!isFragment(value)) return ''
-    const { key, count } = plans.layouts.of(value)
-    return `${key} ${count}`
-  }
-  const engineOr = (isEngine: boolean): Access['by'] => (isEngine ? 'engine' : 'threads')
-  const isTensor = (copy: Node): boolean => plans.copies.ofCopy(copy).how === 'tensor'
-  const atomic = (atomic: Node): Access[] => [
-    access(atomic.inputs[0], true, 'threads', dealtAs(atomic) || 'leader'),
-  ]
-  const named: Readonly<Record<MemoryName, (node: Node) => Access[]>> = {
-    load: ({ inputs: [ref] }) => [access(ref, false, 'threads', dealtAs(node) || 'all')],
-    store: ({ inputs: [ref, value] }) => [
-      plans.stores.has(node)
-        ? access(ref, true, 'engineStore', 'engine')
-        : access(ref, true, 'threads', dealtAs(value) || 'leader'),
-    ],
-    copy({ inputs: [source, target] }) {
-      const dealt = `${plans.copies.ofCopy(node).how} ${(source.type as RefType).shape.join('x')}`
-      return [access(source, false, 'threads', dealt), access(target, true, 'threads', dealt)]
-    },
-    // Its target is ordered by the barrier it completes on: that is the author's.
-    'copy.async': ({ inputs: [source] }) => [access(source, false, engineOr(isTensor(node)), 'copy')],
-    dot() {
-      const isEngine = isByWarpgroups(plans.products.get(node))
-      return readRefs(node).map((ref) =>
-        access(ref, false, engineOr(isEngine), isEngine ? 'engine' : 'product'),
-      )
-    },
-    // Words that carry epochs order themselves.
-    'words.post': () => [],
-    'words.take': () => [],
-    ...opsWith({ effect: 'write', elements: 'other' }, atomic),
-  }
+function namedAccesses(node: Node, plans: Plans): readonly Access[] {
   if (opOf(node).accesses.length === 0) return []
-  return entryOf(named, node, 'accesses memory, and the hazards of a GPU do not say by whom')(node)
+  return entryOf(named, node, 'accesses memory, and the hazards of a GPU do not say by whom')(node, plans)
+}
+
+const access = (ref: Node, writes: boolean, by: Access['by'], dealt: string): Access => ({
+  base: origin(ref).base,
+  ref,
+  writes,
+  by,
+  dealt,
+})
+
+/** How the elements of a fragment are assigned to threads; empty for a scalar. */
+function dealtAs(value: Node, { layouts }: Plans): string {
+  if (!isFragment(value)) return ''
+  const { key, count } = layouts.of(value)
+  return `${key} ${count}`
+}
+
+const named: Readonly<Record<MemoryName, (node: Node, plans: Plans) => readonly Access[]>> = {
+  load: (node, plans) => [access(node.inputs[0], false, 'threads', dealtAs(node, plans) || 'all')],
+  store: (node, plans) => {
+    const [ref, value] = node.inputs
+    if (plans.stores.has(node)) return [access(ref, true, 'engineStore', 'engine')]
+    return [access(ref, true, 'threads', dealtAs(value, plans) || 'leader')]
+  },
+  copy(node, { copies }) {
+    const [source, target] = node.inputs
+    const dealt = `${copies.ofCopy(node).how} ${(source.type as RefType).shape.join('x')}`
+    return [access(source, false, 'threads', dealt), access(target, true, 'threads', dealt)]
+  },
+  // Its target is ordered by the barrier it completes on: that is the author's.
+  'copy.async': (node, { copies }) => [
+    access(node.inputs[0], false, copies.ofCopy(node).how === 'tensor' ? 'engine' : 'threads', 'copy'),
+  ],
+  dot(node, { products }) {
+    const [by, dealt] = isByWarpgroups(products.get(node))
+      ? (['engine', 'engine'] as const)
+      : (['threads', 'product'] as const)
+    return readRefs(node).map((ref) => access(ref, false, by, dealt))
+  },
+  // Words that carry epochs order themselves.
+  'words.post': () => [],
+  'words.take': () => [],
+  ...opsWith({ effect: 'write', elements: 'other' }, (atomic: Node, plans: Plans) => [
+    access(atomic.inputs[0], true, 'threads', dealtAs(atomic, plans) || 'leader'),
+  ]),
 }
 
 export interface Need {
