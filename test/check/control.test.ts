@@ -498,7 +498,9 @@ describe('reports', () => {
       'rank 0, program 0 waits for flag ready[2] of rank 0: it is 0, wanted 1',
       'rank 1, program 0 waits for flag ready[2] of rank 0: it is 0, wanted 1',
     ])
-    expect(findings[0].message).toBe('2 agents wait for events that cannot occur any more; no launched kernel signals ready')
+    expect(findings[0].message).toBe(
+      '2 agents wait for events that cannot occur any more; no launched kernel signals ready',
+    )
   })
 
   it('name who could have signalled the flag of a deadlock, and what became of them', async () => {
