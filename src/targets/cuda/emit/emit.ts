@@ -147,7 +147,7 @@ function bringNear(thread: number, others: readonly string[], { out, params, epo
 
 /**
  * Synchronises all threads except those of the early role's warpgroup, which only arrive at the thread barrier and continue. The early
- * role's own barrier is used, because threads that continue may soon arrive at barrier 0. A courier in that warpgroup may
+ * role's own barrier is used, because threads that continue may soon arrive at the next barrier. A courier in that warpgroup may
  * continue, too: it uses no mbarriers. A courier waits for no flags, so it need not know whether the world was aborted.
  */
 function meetBehind(
