@@ -7,7 +7,7 @@
  *
  * TMA masks accesses beyond the edge of the tensor. A tile may cross the end of a window (`slice`) of rows. Such a tile is copied in
  * boxes of 8 rows and of 1 row. Boxes beyond the end of the window are read from outside the tensor, where TMA returns zeros. TMA
- * handles windows of columns only if no tile is known to cross the end of the window.
+ * handles a window of columns only if tiles are known not to cross the end of the window.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'

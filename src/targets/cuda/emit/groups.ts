@@ -52,7 +52,7 @@ const REGISTERS = 65536
 const SOLO_REGISTERS = 56
 /** Registers per thread for addresses, in addition to the fragments themselves. 56 registers are too few for some kernels that record. */
 const BESIDE_FRAGMENTS = 72
-/** The most registers per thread that a group requests with `setmaxnreg`. */
+/** The most registers per thread that a group requests with `setmaxnreg`, slightly below the 255 that an instruction can address. */
 const MOST_REGISTERS = 240
 
 export const planRoles = analysis('roles of a GPU', rolesIn)
