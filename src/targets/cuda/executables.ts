@@ -1,7 +1,7 @@
 /**
- * Turns kernels into machine code. Recorded IR and facts about the arguments become an emitted kernel, which is compiled and loaded.
- * Contract: the same IR and facts are emitted once. The same text is compiled once per machine (`keptOnDisk`) and loaded once per
- * device, even if several worlds use it.
+ * Turns kernels into machine code. Recorded IR and facts about the arguments become an emitted kernel, which is
+ * compiled and loaded. Contract: the same IR and facts are emitted once. The same text is compiled once per machine
+ * (`keptOnDisk`) and loaded once per device, even if several worlds use it.
  */
 import { walk, type KernelIR } from '../../ir/node.ts'
 import { isLoop, isRemote, mayWait, origin, paramName, writtenRefs } from '../../ir/ops/index.ts'
@@ -25,8 +25,8 @@ export interface Executable {
   /** The source location of the first op at which programs may wait. Undefined if programs never wait. */
   readonly waiting: { readonly site: Site | undefined } | undefined
   /**
-   * True if a loop of the kernel may wait, or if the kernel waits and has no tensors (as a rank barrier). The next launch on the stream
-   * must not read memory before this kernel has ended.
+   * True if a loop of the kernel may wait, or if the kernel waits and has no tensors (as a rank barrier). The next
+   * launch on the stream must not read memory before this kernel has ended.
    */
   readonly polls: boolean
   /** The differences from the kernel without recording. Empty if the kernel does not record events. */
@@ -35,7 +35,10 @@ export interface Executable {
 
 const known = new WeakMap<KernelIR, Map<string, Executable>>()
 
-/** Returns the kernel specialised for the shapes of these arguments. All tensors are assumed to be aligned, as every allocation is. */
+/**
+ * Returns the kernel specialised for the shapes of these arguments. All tensors are assumed to be aligned, as every
+ * allocation is.
+ */
 export function executableOf(ir: KernelIR, args: LaunchArguments, world: WorldFacts): Executable {
   const shapes: Record<string, readonly number[]> = {}
   for (const [name, argument] of Object.entries(args))

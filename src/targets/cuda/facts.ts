@@ -1,6 +1,6 @@
 /**
- * Defines the facts for which a kernel is specialised on a GPU: facts about the world and about the tensors of a launch. `arke emit`
- * prints the specialised kernel, `arke check` explores it, and a world launches it.
+ * Defines the facts for which a kernel is specialised on a GPU: facts about the world and about the tensors of a
+ * launch. `arke emit` prints the specialised kernel, `arke check` explores it, and a world launches it.
  */
 import type { KernelIR } from '../../ir/node.ts'
 import { paramName } from '../../ir/ops/index.ts'

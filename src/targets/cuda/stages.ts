@@ -1,6 +1,6 @@
 /**
- * Defines the stages that only the CUDA target has, which follow those of `ir/stages.ts`. `../stages.ts` describes each stage. The
- * renderers in `emit/` translate the IR of the last stage to CUDA C++, node by node.
+ * Defines the stages that only the CUDA target has, which follow those of `ir/stages.ts`. `../stages.ts` describes each
+ * stage. The renderers in `emit/` translate the IR of the last stage to CUDA C++, node by node.
  */
 import type { KernelIR } from '../../ir/node.ts'
 import { detachCourier } from '../../ir/passes/courier.ts'
@@ -42,8 +42,8 @@ function withWords(ir: KernelIR, facts: EmitFacts): KernelIR {
 }
 
 /**
- * Adds a courier role if it costs nothing. This depends on registers and shared memory, so all decisions are made for the kernel with a
- * courier first.
+ * Adds a courier role if it costs nothing. This depends on registers and shared memory, so all decisions are made for
+ * the kernel with a courier first.
  */
 function withCourier(ir: KernelIR, facts: EmitFacts): KernelIR {
   const detached = detachCourier(ir)
@@ -52,7 +52,10 @@ function withCourier(ir: KernelIR, facts: EmitFacts): KernelIR {
   return isCourierFree(roles, programsByMemory(sharedBytes)) ? detached : ir
 }
 
-/** The number of programs per multiprocessor that fit in shared memory. The hardware reserves 1024 bytes for each program. */
+/**
+ * The number of programs per multiprocessor that fit in shared memory. The hardware reserves 1024 bytes for each
+ * program.
+ */
 const programsByMemory = (bytes: number): number =>
   Math.floor((SHARED_LIMIT + RESERVED_SHARED) / (bytes + RESERVED_SHARED))
 const RESERVED_SHARED = 1024

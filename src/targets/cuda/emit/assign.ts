@@ -1,11 +1,12 @@
 /**
  * Assigns a register layout to every fragment of the kernel, according to its uses.
  *
- * The operands and the result of an elementwise op have the same layout, and so do the values that a loop or branch carries. Values with
- * the same layout form a class. A `dot` requires the accumulator layout for its accumulator, and the operand layout for a left operand
- * in registers. Reductions, `expand` and `broadcast` relate the layout of a matrix to the layouts of its rows and columns, in both
- * directions. A class without requirements gets the blocked layout. A class that only needs rows or columns gets the accumulator
- * layout. A product with few rows may swap its operands, if nothing else constrains the layout of its accumulator.
+ * The operands and the result of an elementwise op have the same layout, and so do the values that a loop or branch
+ * carries. Values with the same layout form a class. A `dot` requires the accumulator layout for its accumulator, and
+ * the operand layout for a left operand in registers. Reductions, `expand` and `broadcast` relate the layout of a
+ * matrix to the layouts of its rows and columns, in both directions. A class without requirements gets the blocked
+ * layout. A class that only needs rows or columns gets the accumulator layout. A product with few rows may swap its
+ * operands, if nothing else constrains the layout of its accumulator.
  *
  * If two requirements contradict each other, a `Conflict` names the value and the user that needs another layout. The
  * stage `layouts` (`conversions.ts`) inserts a `convert` there.
@@ -36,8 +37,8 @@ export interface Layouts {
 }
 
 /**
- * A value that is needed in two layouts. `user` is the node, or the block that yields the value, that needs another layout. If `user` is
- * undefined, all users do.
+ * A value that is needed in two layouts. `user` is the node, or the block that yields the value, that needs another
+ * layout. If `user` is undefined, all users do.
  */
 export interface Conflict {
   readonly value: Node
@@ -52,7 +53,9 @@ export type Assignment =
 interface Class {
   parent: Class | undefined
   kind: Kind | undefined
-  /** The size of the class's narrowest element type, in bytes. It determines the number of elements per vector access. */
+  /**
+   * The size of the class's narrowest element type, in bytes. It determines the number of elements per vector access.
+   */
   bytes: number
   /** True if the class contains a value with one axis, which cannot have a matrix layout. */
   flat: boolean
@@ -85,7 +88,10 @@ export function isIndexed(node: Node): boolean {
   return derived && node.inputs.every((input) => isIndexed(input) || isSplat(input))
 }
 
-/** True if a 1 x 1 matrix is broadcast to several rows. The element belongs to no row or column, so any thread may hold it. */
+/**
+ * True if a 1 x 1 matrix is broadcast to several rows. The element belongs to no row or column, so any thread may hold
+ * it.
+ */
 export const isOneOfMany = (node: Node): boolean =>
   node.op === 'broadcast' &&
   !isSplat(node) &&
@@ -98,7 +104,9 @@ export const isOneOfMany = (node: Node): boolean =>
 export const hasNoRegisters = (node: Node): boolean =>
   node.op === 'result' || node.op === 'combine' || opOf(node).elements === 'stretched'
 
-/** The fragments that a copy reads from registers: its mask, and the indices if it gathers or scatters single elements. */
+/**
+ * The fragments that a copy reads from registers: its mask, and the indices if it gathers or scatters single elements.
+ */
 export function lanesOf(copy: Node): readonly Node[] {
   const indices = copy.inputs.slice(0, 2).flatMap((ref) => (ref.op === 'at' ? ref.inputs.slice(1) : []))
   return [...copy.inputs.slice(2), ...indices].filter((node) => isFragment(node) && !isSplat(node))
@@ -148,7 +156,10 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     x.bytes = Math.min(x.bytes, y.bytes)
     x.flat ||= y.flat
   }
-  /** Relates a matrix to a slice of its rows or columns. If one has the layout of its kind, the other must have the matching layout. */
+  /**
+   * Relates a matrix to a slice of its rows or columns. If one has the layout of its kind, the other must have the
+   * matching layout.
+   */
   const relate = (matrix: Node, slice: Node, axis: 'rows' | 'columns', by: Node): void => {
     if (isSplat(slice) || isSplat(matrix) || isIndexed(slice)) return
     const kind = axis === 'rows' ? axis : (`columns of ${shapeOf(matrix)[0]}` as const)
@@ -245,13 +256,19 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     },
   }
   const constrain = (node: Node, group: Group): void => entryOf(constraints, node)(node, group)
-  /** The initial accumulator may already have the layout of rows or columns. In that case it is converted, and not the product. */
+  /**
+   * The initial accumulator may already have the layout of rows or columns. In that case it is converted, and not the
+   * product.
+   */
   const joinAccumulator = (dot: Node, added: Node): void => {
     if (isFragment(added) && !isSplat(added) && find(added).kind && !isMatrix(find(added).kind))
       clash(added, dot)
     else join(dot, added, dot)
   }
-  /** Forces the `left` layout only on a value without other requirements. `dot` passes any other left operand through shared memory. */
+  /**
+   * Forces the `left` layout only on a value without other requirements. `dot` passes any other left operand through
+   * shared memory.
+   */
   const leftOperand = (dot: Node, left: Node, group: Group): void => {
     const product = productOf(dot, group)
     if (product === 'elements') return
@@ -295,7 +312,8 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
   }
   while (conflicts.length === 0) {
     while (relations.map((relation) => relation.settle()).some((changed) => changed));
-    // No product determines the layout of this matrix, but its rows or columns are used. The accumulator layout supports both.
+    // No product determines the layout of this matrix, but its rows or columns are used.
+    // The accumulator layout supports both.
     const open = relations.find(({ matrix }) => !find(matrix).kind)
     if (!open) break
     open.choose()

@@ -1,7 +1,7 @@
 /**
- * Implements the stage `layouts`: inserts a `convert` where a value is needed in two layouts. For a `convert`, threads exchange their
- * elements through shared memory. Each `convert` removes a use from a value, so the process terminates. A kernel that
- * would need more conversions than it has nodes is rejected with an error.
+ * Implements the stage `layouts`: inserts a `convert` where a value is needed in two layouts. For a `convert`, threads
+ * exchange their elements through shared memory. Each `convert` removes a use from a value, so the process terminates.
+ * A kernel that would need more conversions than it has nodes is rejected with an error.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -23,7 +23,9 @@ function withConversions(given: KernelIR, conflictIn: (ir: KernelIR) => Conflict
 
 function converted(ir: KernelIR, { value, user }: Conflict): KernelIR {
   const convert = (copier: Copier): Node => copier.emit('convert', [copier.get(value)], {}, [], value.site)
-  /** Calls `copy` to copy the user that needs the other layout. In the copied code, the conversion replaces the value. */
+  /**
+   * Calls `copy` to copy the user that needs the other layout. In the copied code, the conversion replaces the value.
+   */
   const instead = <T>(copier: Copier, copy: () => T): T => {
     const before = copier.get(value)
     copier.map.set(value, convert(copier))

@@ -5,9 +5,9 @@
  *   vector   16 bytes per thread, if rows are known to start at multiples of 16 bytes
  *   element  one element per thread, each with its own mask
  *
- * TMA masks accesses beyond the edge of the tensor. A tile may cross the end of a window (`slice`) of rows. Such a tile is copied in
- * boxes of 8 rows and of 1 row. Boxes beyond the end of the window are read from outside the tensor, where TMA returns zeros. TMA
- * handles a window of columns only if tiles are known not to cross the end of the window.
+ * TMA masks accesses beyond the edge of the tensor. A tile may cross the end of a window (`slice`) of rows. Such a tile
+ * is copied in boxes of 8 rows and of 1 row. Boxes beyond the end of the window are read from outside the tensor, where
+ * TMA returns zeros. TMA handles a window of columns only if tiles are known not to cross the end of the window.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
@@ -84,7 +84,10 @@ export class CopyPlanner {
     return rows || !plan ? plan : raggedPlan(plan, view)
   }
 
-  /** Returns the plan for storing a fragment to a global tile by TMA from shared memory. Undefined if TMA cannot be used. */
+  /**
+   * Returns the plan for storing a fragment to a global tile by TMA from shared memory. Undefined if TMA cannot be
+   * used.
+   */
   ofStore(node: Node, layout: Layout): TensorPlan | undefined {
     const [target, value, mask] = node.inputs
     if (target.op !== 'tile' || mask || node.attributes.order !== undefined) return undefined
@@ -101,7 +104,10 @@ export class CopyPlanner {
     return { how: 'tensor', map: mapOf(view, [width, 64], '128B'), boxes, bytes: 64 * 128 }
   }
 
-  /** True if all 16-byte chunks of the referenced memory are aligned, and each is entirely inside or entirely outside the tensor. */
+  /**
+   * True if all 16-byte chunks of the referenced memory are aligned, and each is entirely inside or entirely outside
+   * the tensor.
+   */
   hasWideRows(ref: Node): boolean {
     const { dtype } = ref.type as RefType
     return this.alignment(ref) * dtypes[dtype].bytes === 16
@@ -147,7 +153,7 @@ function tensorPlan(view: TileView, tile: Tile, target: Node): TensorPlan | unde
   const shape = (target.type as RefType).shape
   const columns = shape[shape.length - 1]
   const rows = shape.length === 2 ? shape[0] : 1
-  // One row of a larger tile must start at a multiple of 128 bytes for TMA. In a swizzled tile, a row is not contiguous.
+  // One row of a larger tile must start at a multiple of 128 bytes for TMA. A row of a swizzled tile is not contiguous.
   const isRow = shape.length === 1 && target.op === 'pick'
   if (isRow && ((tile.columns * bytes) % 128 !== 0 || tile.span > 0)) return undefined
   if ((columns * bytes) % 16 !== 0) return undefined
@@ -165,7 +171,10 @@ function tensorPlan(view: TileView, tile: Tile, target: Node): TensorPlan | unde
   return { how: 'tensor', map: mapOf(view, box, swizzleOf(tile)), boxes, bytes: rows * columns * bytes }
 }
 
-/** Adds maps for parts of the tile to the plan. Returns undefined if rows do not start at multiples of 128 bytes, as TMA requires. */
+/**
+ * Adds maps for parts of the tile to the plan. Returns undefined if rows do not start at multiples of 128 bytes, as TMA
+ * requires.
+ */
 function raggedPlan(plan: TensorPlan, view: TileView): TensorPlan | undefined {
   const [width, height, ...picks] = plan.map.box
   const type = view.base.type as TensorType

@@ -1,7 +1,7 @@
 /**
- * Makes all decisions about a kernel before it is rendered as CUDA C++. The analyses run in the order of their dependencies. The stages
- * of the CUDA target (`../stages.ts`) rewrite the IR according to some decisions, then call `decide` again for the new IR. The
- * renderers use the other decisions.
+ * Makes all decisions about a kernel before it is rendered as CUDA C++. The analyses run in the order of their
+ * dependencies. The stages of the CUDA target (`../stages.ts`) rewrite the IR according to some decisions, then call
+ * `decide` again for the new IR. The renderers use the other decisions.
  */
 
 import { analysis } from '../../../ir/analysis.ts'
@@ -35,7 +35,9 @@ import {
 import { tileGroupOf } from './tileOrder.ts'
 import { Uses } from './uses.ts'
 
-/** The number of tile rows that the tile order groups together, so that concurrent programs share tiles in the L2 cache. */
+/**
+ * The number of tile rows that the tile order groups together, so that concurrent programs share tiles in the L2 cache.
+ */
 const TILE_ROWS = 8
 
 export interface Decisions extends EmissionPlans {
@@ -185,7 +187,10 @@ function planShared(ir: KernelIR, users: SharedUsers, space: SharedSpace): Share
   return { tiles: places, barriers, staging, exchange: exchanges, scratch }
 }
 
-/** Allocates staging buffers for TMA stores, one per group. If a buffer does not fit, the threads store directly instead. */
+/**
+ * Allocates staging buffers for TMA stores, one per group. If a buffer does not fit, the threads store directly
+ * instead.
+ */
 function planStaging(
   stores: Map<Node, TensorPlan>,
   groupOf: ReadonlyMap<Node, Group>,
@@ -205,8 +210,8 @@ function planStaging(
 }
 
 /**
- * The thread that advances the flag epochs, which takes about a microsecond: a thread of an idle warp beside a producer, if there is
- * one, otherwise the last thread.
+ * The thread that advances the flag epochs, which takes about a microsecond: a thread of an idle warp beside a
+ * producer, if there is one, otherwise the last thread.
  */
 function clerkOf({ block, groups }: RolesPlan, early: EarlyPlan | undefined): number {
   const spare = [...groups.values()].find(({ solo, warps }) => solo && warps > 1)
@@ -230,7 +235,10 @@ function planWarpgroupBarriers(
   return barriers
 }
 
-/** The arrivals per `barrier.arrive`: one per warp if all groups that arrive at the mbarrier have equally many warps, otherwise one. */
+/**
+ * The arrivals per `barrier.arrive`: one per warp if all groups that arrive at the mbarrier have equally many warps,
+ * otherwise one.
+ */
 function planArrivers(ir: KernelIR, groupOf: ReadonlyMap<Node, Group>): ReadonlyMap<Node, number> {
   const arrivers = new Map<Node, number>()
   for (const node of walk(ir.body)) {
@@ -244,8 +252,8 @@ function planArrivers(ir: KernelIR, groupOf: ReadonlyMap<Node, Group>): Readonly
 }
 
 /**
- * Returns a predicate: true if the program itself may have written the memory behind a ref with ordinary stores. A local read does not
- * see writes to other ranks, and a read from another rank does not see local writes.
+ * Returns a predicate: true if the program itself may have written the memory behind a ref with ordinary stores. A
+ * local read does not see writes to other ranks, and a read from another rank does not see local writes.
  */
 function planWritten(
   { body, world }: KernelIR,

@@ -1,9 +1,9 @@
 /**
- * Finds copies that a kernel may start before the previous kernel of the stream has ended (programmatic dependent launch). A role of
- * one thread that only copies into shared memory depends only on the sources of its copies. The host passes a parameter that says
- * whether a running launch may write these sources. If none does, the role does not wait for the previous kernel. The first
- * tiles of weights or of a cache are then loaded early, and device memory does not idle between two kernels. All other threads
- * wait for the previous kernel.
+ * Finds copies that a kernel may start before the previous kernel of the stream has ended (programmatic dependent
+ * launch). A role of one thread that only copies into shared memory depends only on the sources of its copies. The host
+ * passes a parameter that says whether a running launch may write these sources. If none does, the role does not wait
+ * for the previous kernel. The first tiles of weights or of a cache are then loaded early, and device memory does not
+ * idle between two kernels. All other threads wait for the previous kernel.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -23,14 +23,18 @@ export interface EarlyPlan {
   readonly group: Group
   /** The names of the tensors that the role reads, all on its own rank. */
   readonly reads: readonly string[]
-  /** The number of threads in the role's branch of warps, including other roles there. These threads wait for no other threads at the start. */
+  /**
+   * The number of threads in the role's branch of warps, including other roles there. These threads wait for no other
+   * threads at the start.
+   */
   readonly threads: number
 }
 
 /**
- * Returns undefined if no role may start early. The kernel must consist of its roles only, since epochs that the early threads read
- * before the roles would be out of date. There must be a second role, which waits for the previous kernel, so that this kernel ends after
- * the previous one. The early role must have thread 0, because thread 0 initialises the mbarriers that the role waits for.
+ * Returns undefined if no role may start early. The kernel must consist of its roles only, since epochs that the early
+ * threads read before the roles would be out of date. There must be a second role, which waits for the previous kernel,
+ * so that this kernel ends after the previous one. The early role must have thread 0, because thread 0 initialises the
+ * mbarriers that the role waits for.
  */
 export const planEarly = analysis('early copies', earlyIn)
 
@@ -44,11 +48,17 @@ function earlyIn({ body }: KernelIR, roles: RolesPlan): EarlyPlan | undefined {
   return { group, reads: [...reads].sort(), threads: 32 * group.branch.warps }
 }
 
-/** True if a pure expression depends on an epoch, which the previous kernel may still advance. `readsOf` checks all other nodes. */
+/**
+ * True if a pure expression depends on an epoch, which the previous kernel may still advance. `readsOf` checks all
+ * other nodes.
+ */
 const isOfEpochs = (node: Node): boolean =>
   node.op === 'epoch' || (isPassive(node) && node.inputs.some(isOfEpochs))
 
-/** The names of the tensors that a block reads. Undefined if it executes other ops, or reads data that another kernel or rank may change. */
+/**
+ * The names of the tensors that a block reads. Undefined if it executes other ops, or reads data that another kernel or
+ * rank may change.
+ */
 function readsOf(block: Block): ReadonlySet<string> | undefined {
   const reads = new Set<string>()
   for (const node of walk(block)) {
@@ -62,8 +72,9 @@ function readsOf(block: Block): ReadonlySet<string> | undefined {
 }
 
 /**
- * The ops that an early role may execute besides pure ops. Each function returns the memory that the op reads, or null if it reads none.
- * It returns undefined if the op must not execute early. Ops without an entry must not execute early either.
+ * The ops that an early role may execute besides pure ops. Each function returns the memory that the op reads, or null
+ * if it reads none. It returns undefined if the op must not execute early. Ops without an entry must not execute early
+ * either.
  */
 const allowed: Readonly<Partial<Record<OpName, (node: Node) => Node | null | undefined>>> = {
   load: sourceOf,

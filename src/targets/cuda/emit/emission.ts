@@ -1,6 +1,6 @@
 /**
- * Holds the state while one kernel is rendered: the decisions of `decide.ts`, the group whose code is being written, and the C++
- * text of each IR node rendered so far. The renderers in `render/` use only this state and their own op.
+ * Holds the state while one kernel is rendered: the decisions of `decide.ts`, the group whose code is being written,
+ * and the C++ text of each IR node rendered so far. The renderers in `render/` use only this state and their own op.
  */
 import { attribute, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isLoop, leadingInputs, opOf } from '../../../ir/ops/index.ts'
@@ -33,7 +33,10 @@ export interface FragmentText {
   element(i: string): string
   /** The name of the register array, or undefined if there is none. Each u32 register holds two 16-bit elements. */
   readonly array: string | undefined
-  /** Renders the element at the given indices, one text per axis. Defined only for values that are computed from indices alone. */
+  /**
+   * Renders the element at the given indices, one text per axis. Defined only for values that are computed from indices
+   * alone.
+   */
   at?(place: readonly string[]): string
 }
 
@@ -72,11 +75,17 @@ export interface EmissionPlans extends Plans {
   readonly mayHaveWritten: (ref: Node) => boolean
   /** The number of the thread that advances the flag epochs for the next launch. */
   readonly clerk: number
-  /** The kernel polls memory in a `while`, for any length of time. The next launch then does not start before it has ended. */
+  /**
+   * The kernel polls memory in a `while`, for any length of time. The next launch then does not start before it has
+   * ended.
+   */
   readonly polls: boolean
   /** True if TMA executes at least one `copy.async`. */
   readonly usesCopyEngine: boolean
-  /** Shared tiles that threads themselves load or store. This includes the operands of products that are not computed with wgmma. */
+  /**
+   * Shared tiles that threads themselves load or store. This includes the operands of products that are not computed
+   * with wgmma.
+   */
   readonly touchedByThreads: ReadonlySet<Node>
 }
 
@@ -101,7 +110,10 @@ export class Emission {
   readonly addresses = new Map<Node, string>()
   /** The names of the variables that hold the results of control nodes. */
   readonly results = new Map<Node, readonly string[]>()
-  /** Arrivals that are delayed until an asynchronous product has finished, with the variables that hold their mbarrier addresses. */
+  /**
+   * Arrivals that are delayed until an asynchronous product has finished, with the variables that hold their mbarrier
+   * addresses.
+   */
   readonly deferred = new Map<Node, string>()
   /** Inside an `until` block: the variable that is non-zero while flag-in-data words are missing. */
   missing: string | undefined
@@ -145,9 +157,12 @@ export class Emission {
     Object.assign(this, outer)
   }
 
-  /** Declares a variable at the start of the group's code, so that it keeps its value between loop iterations. Returns its name. */
+  /**
+   * Declares a variable at the start of the group's code, so that it keeps its value between loop iterations. Returns
+   * its name.
+   */
   remember(base: string, declare: (name: string) => string): string {
-    const name = `${base}_${this.remembered.length + 1}` // numbered separately, since the variable outlives the current name scope
+    const name = `${base}_${this.remembered.length + 1}` // not from `names`: it outlives their current scope
     this.remembered.push(declare(name))
     return name
   }
@@ -224,7 +239,10 @@ export class Emission {
     return { text: this.scalar(node), nonNegative: this.plans.ranges.isNonNegative(node) }
   }
 
-  /** Declares a variable for a scalar. A short expression with a single use outside inner loops is written inline instead. */
+  /**
+   * Declares a variable for a scalar. A short expression with a single use outside inner loops is written inline
+   * instead.
+   */
   defineScalar(node: Node, expression: string, base: string, inline = true): void {
     const { dtype } = node.type as ValueType
     const uses = this.plans.uses.count(node)
@@ -257,8 +275,8 @@ export class Emission {
   }
 
   /**
-   * Renders element `i` of a value of any shape. A value that is computed from indices alone is rendered for the indices `place`
-   * instead, so that it need not have the layout of the other operands.
+   * Renders element `i` of a value of any shape. A value that is computed from indices alone is rendered for the
+   * indices `place` instead, so that it need not have the layout of the other operands.
    */
   element(node: Node, i: string, place?: readonly string[]): Operand {
     if (!isFragment(node) || isSplat(node)) return this.operand(node)
@@ -286,7 +304,9 @@ export class Emission {
     this.setFragment(node, arrayText(array, dtype, this.plans.layouts.of(node)))
   }
 
-  /** Returns the name of an array with the fragment's elements. Declares and fills a new array if the fragment has none. */
+  /**
+   * Returns the name of an array with the fragment's elements. Declares and fills a new array if the fragment has none.
+   */
   inArray(node: Node, base = 'fragment'): string {
     if (!isSplat(node)) {
       const { array } = this.fragment(node)
@@ -302,8 +322,8 @@ export class Emission {
   }
 
   /**
-   * Copies the elements of a fragment to an array. A splat, or a value computed from indices alone, is written in the layout of `like`.
-   * Any other fragment keeps its own layout.
+   * Copies the elements of a fragment to an array. A splat, or a value computed from indices alone, is written in the
+   * layout of `like`. Any other fragment keeps its own layout.
    */
   fill(array: string, node: Node, like = node): void {
     const { dtype } = node.type as ValueType

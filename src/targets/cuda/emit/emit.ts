@@ -1,10 +1,10 @@
 /**
- * Translates lowered IR to CUDA C++: source text and the recipe to launch the kernel. This file makes no driver calls. The same IR and
- * facts produce the same text.
+ * Translates lowered IR to CUDA C++: source text and the recipe to launch the kernel. This file makes no driver calls.
+ * The same IR and facts produce the same text.
  *
- * This file writes the frame of the kernel: parameters, shared memory, mbarriers and flag epochs. The last program of a rank to start
- * advances the epochs. The renderers in `render/` write everything else. Each renderer uses only its own op and the decisions
- * of `decide.ts`.
+ * This file writes the frame of the kernel: parameters, shared memory, mbarriers and flag epochs. The last program of a
+ * rank to start advances the epochs. The renderers in `render/` write everything else. Each renderer uses only its own
+ * op and the decisions of `decide.ts`.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -82,10 +82,10 @@ function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
 }
 
 /**
- * Writes the setup that every program executes before its first statement: addresses, mbarriers and epochs. Memory accesses start after
- * `griddepcontrol.wait`, when the previous kernel has ended and its writes are visible. The next kernel of the stream may then start
- * (programmatic dependent launch), unless this kernel polls. A kernel may poll for any length of time, and a next kernel that started
- * early would occupy multiprocessors meanwhile.
+ * Writes the setup that every program executes before its first statement: addresses, mbarriers and epochs. Memory
+ * accesses start after `griddepcontrol.wait`, when the previous kernel has ended and its writes are visible. The next
+ * kernel of the stream may then start (programmatic dependent launch), unless this kernel polls. A kernel may poll for
+ * any length of time, and a next kernel that started early would occupy multiprocessors meanwhile.
  */
 function prologue(emission: Emission): void {
   const { out, plans, params } = emission
@@ -138,7 +138,10 @@ function prologue(emission: Emission): void {
   })
 }
 
-/** Prefetches into L2 the words that every program reads first. Other data may have evicted these words since the last launch. */
+/**
+ * Prefetches into L2 the words that every program reads first. Other data may have evicted these words since the last
+ * launch.
+ */
 function bringNear(thread: number, others: readonly string[], { out, params, epochs }: Emission): void {
   const words = new Set([...[...epochs.values()].map(({ flags }) => params.epochs(flags)), ...others])
   if (words.size === 0) return
@@ -146,9 +149,10 @@ function bringNear(thread: number, others: readonly string[], { out, params, epo
 }
 
 /**
- * Synchronises all threads except those of the early role's warpgroup, which only arrive at the thread barrier and continue. The early
- * role's own barrier is used, because threads that continue may soon arrive at the next barrier. A courier in that warpgroup may
- * continue, too: it uses no mbarriers. A courier waits for no flags, so it need not know whether the world was aborted.
+ * Synchronises all threads except those of the early role's warpgroup, which only arrive at the thread barrier and
+ * continue. The early role's own barrier is used, because threads that continue may soon arrive at the next barrier. A
+ * courier in that warpgroup may continue, too: it uses no mbarriers. A courier waits for no flags, so it need not know
+ * whether the world was aborted.
  */
 function meetBehind(
   { group: { branch, barrier }, threads }: EarlyPlan,

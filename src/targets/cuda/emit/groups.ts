@@ -1,7 +1,8 @@
 /**
- * Decides which threads of a program execute which role. A *group* is a range of consecutive warps that execute the same code: the whole
- * program, or one role. A role that only waits, computes scalars and starts copies needs one thread. Such a role releases registers to
- * the roles that hold fragments. A courier role uses idle warps of the producer's warpgroup, and holds the data that it sends.
+ * Decides which threads of a program execute which role. A *group* is a range of consecutive warps that execute the
+ * same code: the whole program, or one role. A role that only waits, computes scalars and starts copies needs one
+ * thread. Such a role releases registers to the roles that hold fragments. A courier role uses idle warps of the
+ * producer's warpgroup, and holds the data that it sends.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -48,11 +49,20 @@ export interface RolesPlan {
 
 /** Registers per multiprocessor. */
 const REGISTERS = 65536
-/** Registers for a single thread that waits for flags and iterates over tiles. 40 registers are too few for some kernels. */
+/**
+ * Registers for a single thread that waits for flags and iterates over tiles. 40 registers are too few for some
+ * kernels.
+ */
 const SOLO_REGISTERS = 56
-/** Registers per thread for addresses, in addition to the fragments themselves. 56 registers are too few for some kernels that record. */
+/**
+ * Registers per thread for addresses, in addition to the fragments themselves. 56 registers are too few for some
+ * kernels that record.
+ */
 const BESIDE_FRAGMENTS = 72
-/** The most registers per thread that a group requests with `setmaxnreg`, slightly below the 255 that an instruction can address. */
+/**
+ * The most registers per thread that a group requests with `setmaxnreg`, slightly below the 255 that an instruction can
+ * address.
+ */
 const MOST_REGISTERS = 240
 
 export const planRoles = analysis('roles of a GPU', rolesIn)
@@ -126,7 +136,10 @@ function planGroups(
   return firstBarrier + names.length
 }
 
-/** Divides the roles, by number, into branches: one branch for the roles that share a warpgroup, and one for each other role. */
+/**
+ * Divides the roles, by number, into branches: one branch for the roles that share a warpgroup, and one for each other
+ * role.
+ */
 function branchesOf(names: readonly string[], together: readonly string[]): number[][] {
   const isTogether = (i: number): boolean => together.includes(names[i])
   const numbers = names.map((_, i) => i)
@@ -138,7 +151,10 @@ function branchesOf(names: readonly string[], together: readonly string[]): numb
 const warpsOf = (branch: readonly number[], warps: readonly number[]): number =>
   branch.reduce((sum, i) => sum + warps[i], 0)
 
-/** The registers per thread that suffice for the roles of a branch. Undefined if the branch needs the remaining registers. */
+/**
+ * The registers per thread that suffice for the roles of a branch. Undefined if the branch needs the remaining
+ * registers.
+ */
 function fewRegisters(branch: readonly number[], roles: Node, solo: readonly boolean[]): number | undefined {
   const [warps, { blocks }] = [attribute<readonly number[]>(roles, 'warps'), roles]
   const isFew = (i: number): boolean => solo[i] || (branch.some((j) => solo[j]) && onlySends(blocks[i]))
@@ -177,8 +193,9 @@ function sendingRegisters(role: Block, warps: number): number {
 }
 
 /**
- * True if the courier role costs nothing. The producer must need one thread only, so that its other warps are idle. The registers must
- * either be redistributed with `setmaxnreg`, or suffice for a second program per multiprocessor if shared memory has room for one.
+ * True if the courier role costs nothing. The producer must need one thread only, so that its other warps are idle. The
+ * registers must either be redistributed with `setmaxnreg`, or suffice for a second program per multiprocessor if
+ * shared memory has room for one.
  */
 export function isCourierFree({ groups, block }: RolesPlan, programsByMemory: number): boolean {
   const named = (wanted: string) => [...groups].find(([, { name }]) => name === wanted)
@@ -190,8 +207,8 @@ export function isCourierFree({ groups, block }: RolesPlan, programsByMemory: nu
 }
 
 /**
- * The `setmaxnreg` change of each branch, which moves registers from branches that need few to branches that hold fragments. Undefined
- * if registers cannot be moved. All branches must be whole warpgroups.
+ * The `setmaxnreg` change of each branch, which moves registers from branches that need few to branches that hold
+ * fragments. Undefined if registers cannot be moved. All branches must be whole warpgroups.
  */
 function registerChange(
   branches: readonly (readonly number[])[],

@@ -1,9 +1,9 @@
 /**
- * Tracks memory hazards inside a group. The language guarantees that a role executes sequentially. A group, however, has many threads, and
- * TMA and the tensor cores access memory asynchronously. `Hazards` records the accesses since the last thread barrier of the group. For
- * the next access, it determines the required synchronisation: a thread barrier, a fence between ordinary and asynchronous accesses, or
- * the completion of TMA stores. Different parameters are assumed to be different memory, because a launch rejects the
- * same tensor for two parameters if either is written.
+ * Tracks memory hazards inside a group. The language guarantees that a role executes sequentially. A group, however,
+ * has many threads, and TMA and the tensor cores access memory asynchronously. `Hazards` records the accesses since the
+ * last thread barrier of the group. For the next access, it determines the required synchronisation: a thread barrier,
+ * a fence between ordinary and asynchronous accesses, or the completion of TMA stores. Different parameters are assumed
+ * to be different memory, because a launch rejects the same tensor for two parameters if either is written.
  */
 import { attribute, walk, type Node } from '../../../ir/node.ts'
 import {
@@ -27,9 +27,15 @@ export interface Access {
   readonly base: Node
   readonly ref: Node
   readonly writes: boolean
-  /** `threads`: ordinary loads and stores. `engine`: accesses by TMA or wgmma. `engineStore`: TMA stores that may not have completed. */
+  /**
+   * `threads`: ordinary loads and stores. `engine`: accesses by TMA or wgmma. `engineStore`: TMA stores that may not
+   * have completed.
+   */
   readonly by: 'threads' | 'engine' | 'engineStore'
-  /** Identifies the assignment of elements to threads. Equal strings mean that the same thread accesses the same element. */
+  /**
+   * Identifies the assignment of elements to threads. Equal strings mean that the same thread accesses the same
+   * element.
+   */
   readonly dealt: string
 }
 
@@ -165,9 +171,10 @@ export class Hazards {
   }
 
   /**
-   * True if TMA could overwrite a shared tile that threads may still be reading. A thread barrier orders the loads of threads before
-   * later accesses of other threads. Loads are ordered before later TMA writes only if a thread also executes a fence. (Without this
-   * fence, products of small tiles were wrong, because an arrival at an mbarrier can overtake queued matrix loads.)
+   * True if TMA could overwrite a shared tile that threads may still be reading. A thread barrier orders the loads of
+   * threads before later accesses of other threads. Loads are ordered before later TMA writes only if a thread also
+   * executes a fence. (Without this fence, products of small tiles were wrong, because an arrival at an mbarrier can
+   * overtake queued matrix loads.)
    */
   get isUnfenced(): boolean {
     return this.#isUnfenced
@@ -196,7 +203,9 @@ export class Hazards {
     )
   }
 
-  /** Adds all accesses of a loop as pending accesses of its previous iteration. Must be called before the loop's body. */
+  /**
+   * Adds all accesses of a loop as pending accesses of its previous iteration. Must be called before the loop's body.
+   */
   enterLoop(loop: Node, plans: Plans): void {
     for (const block of loop.blocks)
       for (const node of walk(block))
@@ -255,8 +264,8 @@ function countsUp(node: Node): boolean {
 }
 
 /**
- * True if a tile is a different one in every iteration of a loop. Each index of the loop must select the tile along an axis whose window
- * does not change during the loop.
+ * True if a tile is a different one in every iteration of a loop. Each index of the loop must select the tile along an
+ * axis whose window does not change during the loop.
  */
 function isDistinct(ref: Node, loop: Node): boolean {
   if (loop.op !== 'for' && loop.op !== 'persistent') return false
@@ -272,8 +281,9 @@ function isDistinct(ref: Node, loop: Node): boolean {
 }
 
 /**
- * True if, for any two iterations of a loop, a ref denotes either the same elements or disjoint elements. This holds for tiles of windows
- * that do not change during the loop, whatever their indices are. It also holds for the instances of a tensor on different ranks.
+ * True if, for any two iterations of a loop, a ref denotes either the same elements or disjoint elements. This holds
+ * for tiles of windows that do not change during the loop, whatever their indices are. It also holds for the instances
+ * of a tensor on different ranks.
  */
 function isAligned(ref: Node, loop: Node): boolean {
   if (isInvariant(ref, loop)) return true

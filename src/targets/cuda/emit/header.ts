@@ -1,6 +1,6 @@
 /**
- * Writes the comment above an emitted kernel. The comment lists the meta-parameters, the assumptions about the arguments of a launch, and
- * notes for the kernel's author.
+ * Writes the comment above an emitted kernel. The comment lists the meta-parameters, the assumptions about the
+ * arguments of a launch, and notes for the kernel's author.
  */
 import type { KernelIR } from '../../../ir/node.ts'
 import { paramName } from '../../../ir/ops/index.ts'
