@@ -1,7 +1,7 @@
 /**
- * Kernels as machine code: recorded IR and what is known of the arguments to an emitted kernel, and that to a loaded one.
- * Contract: the same IR and facts are emitted once; the same text is compiled once a machine (`keptOnDisk`) and loaded once
- * a device, whichever world asks.
+ * Turns kernels into machine code. Recorded IR and facts about the arguments become an emitted kernel, which is
+ * compiled and loaded. Contract: the same IR and facts are emitted once. The same text is compiled once per machine
+ * (`keptOnDisk`) and loaded once per device, even if several worlds use it.
  */
 import { walk, type KernelIR } from '../../ir/node.ts'
 import { isLoop, isRemote, mayWait, origin, paramName, writtenRefs } from '../../ir/ops/index.ts'
@@ -15,24 +15,30 @@ import type { LaunchArguments } from './arguments.ts'
 import type { Device, Kernel } from './device.ts'
 
 export interface Executable {
-  /** As recorded. */
+  /** The recorded IR, before any stage. */
   readonly ir: KernelIR
   readonly emitted: EmittedKernel
-  /** Words of its own that every launch leaves at zero. */
+  /** The number of counter words of the kernel. Every launch resets these words to zero. */
   readonly counterWords: number
-  /** Tensors that it writes on other ranks. */
+  /** The names of the tensors that the kernel writes on other ranks. */
   readonly writesElsewhere: readonly string[]
-  /** Where its programs may wait for each other; undefined if they never do. */
+  /** The source location of the first op at which programs may wait. Undefined if programs never wait. */
   readonly waiting: { readonly site: Site | undefined } | undefined
-  /** Nothing behind it is read early: it looks at a word until that changes, by whatever, or has only flags, as a barrier has. */
+  /**
+   * True if a loop of the kernel may wait, or if the kernel waits and has no tensors (as a rank barrier). The next
+   * launch on the stream must not read memory before this kernel has ended.
+   */
   readonly polls: boolean
-  /** Of one that records: how it differs from one that does not. */
+  /** The differences from the kernel without recording. Empty if the kernel does not record events. */
   readonly unlike: readonly string[]
 }
 
 const known = new WeakMap<KernelIR, Map<string, Executable>>()
 
-/** The kernel for arguments of these shapes; every allocation is aligned. */
+/**
+ * Returns the kernel specialised for the shapes of these arguments. All tensors are assumed to be aligned, as every
+ * allocation is.
+ */
 export function executableOf(ir: KernelIR, args: LaunchArguments, world: WorldFacts): Executable {
   const shapes: Record<string, readonly number[]> = {}
   for (const [name, argument] of Object.entries(args))
@@ -64,7 +70,7 @@ function make(ir: KernelIR, facts: EmitFacts): Executable {
   }
 }
 
-/** Machine code for a device. */
+/** Compiles an emitted kernel to machine code for a device. */
 export type Compile = (emitted: EmittedKernel, device: Device) => Uint8Array
 
 const loaded = new WeakMap<Device, Map<EmittedKernel, Kernel>>()

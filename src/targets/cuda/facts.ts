@@ -1,6 +1,6 @@
 /**
- * What a kernel is specialised by for a GPU, in one record: facts about the world and about the tensors that it is launched with.
- * `arke emit` prints, `arke check` explores and a world launches the kernel that these facts give.
+ * Defines the facts for which a kernel is specialised on a GPU: facts about the world and about the tensors of a
+ * launch. `arke emit` prints the specialised kernel, `arke check` explores it, and a world launches it.
  */
 import type { KernelIR } from '../../ir/node.ts'
 import { paramName } from '../../ir/ops/index.ts'
@@ -9,25 +9,25 @@ import { factsOf, type EmitFacts } from './emit/recipe.ts'
 import { irStageNames, lastStage } from '../stages.ts'
 import { gpuStages } from './stages.ts'
 
-/** What kernels are told of the world that they are for. */
+/** The facts about a world for which kernels are specialised. */
 export type WorldFacts = Required<Pick<EmitFacts, 'record' | 'oneDevice'>>
 
-/** A world that records nothing, with all its ranks on one GPU. */
+/** A world that does not record events and has all its ranks on one GPU. */
 export const usualWorld: WorldFacts = { record: false, oneDevice: true }
 
-/** Extents by the name of a tensor. */
+/** The extents of each tensor, by the tensor's name. */
 export type Shapes = Readonly<Record<string, readonly number[]>>
 
-/** Every allocation is aligned. */
+/** Returns the facts for tensors of these shapes. All tensors are assumed to be aligned, as every allocation is. */
 export function specialise(world: WorldFacts, shapes: Shapes): EmitFacts {
   const tensors = Object.entries(shapes).map(([name, shape]) => [name, factsOf(shape)] as const)
   return { tensors: Object.fromEntries(tensors), ...world }
 }
 
-/** An extent that suits the copy engine. */
+/** The default extent of each axis, in elements. TMA can copy tensors with this extent. */
 const usualExtent = 1024
 
-/** The shapes of all tensors of a kernel; those that nobody gives have extents that suit the copy engine. */
+/** The shapes of all tensors of a kernel. Tensors that are not in `given` have the default extent along each axis. */
 export function shapesOf(ir: KernelIR, given: Shapes = {}): Shapes {
   return Object.fromEntries(
     ir.body.params.flatMap((param) => {
@@ -38,12 +38,12 @@ export function shapesOf(ir: KernelIR, given: Shapes = {}): Shapes {
   )
 }
 
-/** The stage from which text is written. */
+/** The name of the stage whose IR is rendered as CUDA C++. */
 export const LAST_STAGE = lastStage('cuda')
 
 const known = new WeakMap<KernelIR, Map<string, KernelIR>>()
 
-/** A recorded kernel after a stage, for these facts; the same for the same. */
+/** Returns the IR of a recorded kernel after a stage, for these facts. Equal arguments return the same object. */
 export function atStage(recorded: KernelIR, stage: string, facts: EmitFacts): KernelIR {
   const key = JSON.stringify([stage, facts])
   let ofKernel = known.get(recorded)

@@ -1,6 +1,6 @@
 /**
- * The stages of a kernel for a GPU, after those of ir/stages.ts; `../stages.ts` says what each does. The renderers of `emit/` write
- * the IR of the last one as text, node by node.
+ * Defines the stages that only the CUDA target has, which follow those of `ir/stages.ts`. `../stages.ts` describes each
+ * stage. The renderers in `emit/` translate the IR of the last stage to CUDA C++, node by node.
  */
 import type { KernelIR } from '../../ir/node.ts'
 import { detachCourier } from '../../ir/passes/courier.ts'
@@ -41,7 +41,10 @@ function withWords(ir: KernelIR, facts: EmitFacts): KernelIR {
   return plan ? carryEpochs(ir, plan) : ir
 }
 
-/** With a courier the kernel is planned to its end, since its registers and shared memory decide whether it costs something. */
+/**
+ * Adds a courier role if it costs nothing. This depends on registers and shared memory, so all decisions are made for
+ * the kernel with a courier first.
+ */
 function withCourier(ir: KernelIR, facts: EmitFacts): KernelIR {
   const detached = detachCourier(ir)
   if (!detached) return ir
@@ -49,7 +52,10 @@ function withCourier(ir: KernelIR, facts: EmitFacts): KernelIR {
   return isCourierFree(roles, programsByMemory(sharedBytes)) ? detached : ir
 }
 
-/** Programs that a multiprocessor's shared memory holds, of which it keeps some for each. */
+/**
+ * The number of programs per multiprocessor that fit in shared memory. The hardware reserves 1024 bytes for each
+ * program.
+ */
 const programsByMemory = (bytes: number): number =>
   Math.floor((SHARED_LIMIT + RESERVED_SHARED) / (bytes + RESERVED_SHARED))
 const RESERVED_SHARED = 1024

@@ -1,12 +1,15 @@
 /**
- * Layout assignment: every fragment of the kernel gets the layout its uses force on it.
+ * Assigns a register layout to every fragment of the kernel, according to its uses.
  *
- * Values that meet elementwise, and those that a loop or branch carries, have one layout: they form a class. A `dot` forces
- * the accumulator layout on its accumulator, and its own on a left operand in registers; reductions, expand and broadcast
- * relate a class of matrices to classes of its rows and columns, in both directions. What nothing forces is blocked, unless
- * its rows or columns are needed. A product of few rows may swap its operands, if nothing else has a say in its accumulator's
- * layout. Where two demands meet, a `Conflict` names the value to be had in another layout and where; the stage `layouts`
- * (`conversions.ts`) inserts a `convert` there.
+ * The operands and the result of an elementwise op have the same layout, and so do the values that a loop or branch
+ * carries. Values with the same layout form a class. A `dot` requires the accumulator layout for its accumulator, and
+ * the operand layout for a left operand in registers. Reductions, `expand` and `broadcast` relate the layout of a
+ * matrix to the layouts of its rows and columns, in both directions. A class without requirements gets the blocked
+ * layout. A class that only needs rows or columns gets the accumulator layout. A product with few rows may swap its
+ * operands, if nothing else constrains the layout of its accumulator.
+ *
+ * If two requirements contradict each other, a `Conflict` names the value and the user that needs another layout. The
+ * stage `layouts` (`conversions.ts`) inserts a `convert` there.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { entryOf, isElementwise, opOf, opsWith, type OpName } from '../../../ir/ops/index.ts'
@@ -26,20 +29,23 @@ import {
 import { maySwap, productOf } from './products.ts'
 import { is16Bit } from './spell.ts'
 
-/** Columns are those of a matrix of that many rows. */
+/** `columns of N` is the layout of a row vector that belongs to a matrix with N rows. */
 type Kind = 'accumulator' | 'left' | 'swapped' | 'rows' | `columns of ${number}`
 
 export interface Layouts {
   of(node: Node): Layout
 }
 
-/** A value is needed in two layouts: `user` is the node, or the block that yields it, that wants another; undefined: all do. */
+/**
+ * A value that is needed in two layouts. `user` is the node, or the block that yields the value, that needs another
+ * layout. If `user` is undefined, all users do.
+ */
 export interface Conflict {
   readonly value: Node
   readonly user: Node | Block | undefined
 }
 
-/** What was found: the layouts of all fragments, or the first conflict among them. */
+/** The layouts of all fragments, or the first conflict. */
 export type Assignment =
   | { readonly layouts: Layouts; readonly conflict?: undefined }
   | { readonly conflict: Conflict; readonly layouts?: undefined }
@@ -47,9 +53,11 @@ export type Assignment =
 interface Class {
   parent: Class | undefined
   kind: Kind | undefined
-  /** The narrowest element among its values: it decides how many a vector holds. */
+  /**
+   * The size of the class's narrowest element type, in bytes. It determines the number of elements per vector access.
+   */
   bytes: number
-  /** A value of one axis is among them: it has no rows and columns. */
+  /** True if the class contains a value with one axis, which cannot have a matrix layout. */
   flat: boolean
 }
 
@@ -59,7 +67,7 @@ const isMatrix = (kind: Kind | undefined): boolean =>
 export const isFragment = (node: Node): boolean => node.type.kind === 'value' && node.type.shape.length > 0
 export const shapeOf = (node: Node): Shape => (node.type as ValueType).shape
 
-/** Whether all elements are one scalar: nothing is held, whatever the layout. */
+/** True if all elements are the same scalar. Such a value needs no fragment registers and fits any layout. */
 export function isSplat(node: Node): boolean {
   if (node.op === 'broadcast') return shapeOf(node.inputs[0]).length === 0 || isSplat(node.inputs[0])
   if (node.op === 'expand' || node.op === 'transpose') return isSplat(node.inputs[0])
@@ -70,17 +78,20 @@ export function isSplat(node: Node): boolean {
   )
 }
 
-/** Whether elements follow from their indices alone: they can be had in any thread, in any layout. */
+/** True if each element is computed from its indices alone, so that any thread can compute it in any layout. */
 export function isIndexed(node: Node): boolean {
   if (node.op === 'iota') return true
   if (!isFragment(node) || isSplat(node)) return false
-  // Halves are packed in pairs, by the thread that has both.
+  // Two 16-bit elements are packed into one register, which requires a thread that holds both.
   if (is16Bit((node.type as ValueType).dtype)) return false
   const derived = isElementwise(node) || node.op === 'expand' || node.op === 'broadcast'
   return derived && node.inputs.every((input) => isIndexed(input) || isSplat(input))
 }
 
-/** Whether one element of two axes is stretched to several rows: neither a row's nor a column's, any thread may have it. */
+/**
+ * True if a 1 x 1 matrix is broadcast to several rows. The element belongs to no row or column, so any thread may hold
+ * it.
+ */
 export const isOneOfMany = (node: Node): boolean =>
   node.op === 'broadcast' &&
   !isSplat(node) &&
@@ -89,11 +100,13 @@ export const isOneOfMany = (node: Node): boolean =>
   shapeOf(node.inputs[0]).length === 2 &&
   shapeOf(node.inputs[0]).every((extent) => extent === 1)
 
-/** True if a fragment is the registers of another node. A stretched fragment shows an element of its source in several places. */
+/** True if a fragment uses the registers of another node. A stretched fragment repeats elements of its source. */
 export const hasNoRegisters = (node: Node): boolean =>
   node.op === 'result' || node.op === 'combine' || opOf(node).elements === 'stretched'
 
-/** Of a copy: its mask and the indices of single elements, which go by registers as a load and a store would. */
+/**
+ * The fragments that a copy reads from registers: its mask, and the indices if it gathers or scatters single elements.
+ */
 export function lanesOf(copy: Node): readonly Node[] {
   const indices = copy.inputs.slice(0, 2).flatMap((ref) => (ref.op === 'at' ? ref.inputs.slice(1) : []))
   return [...copy.inputs.slice(2), ...indices].filter((node) => isFragment(node) && !isSplat(node))
@@ -120,7 +133,7 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     while (found.parent) found = found.parent
     return found
   }
-  /** Whether that changed something. */
+  /** Requires a layout for a value. Returns true if its class changed. */
   const force = (node: Node, kind: Kind, user: Node | undefined): boolean => {
     const its = find(node)
     if (its.kind === kind) return false
@@ -131,7 +144,7 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     its.kind = kind
     return true
   }
-  /** `b`, wanted by the user, has the layout of `a`. */
+  /** Requires that `b`, as used by `user`, has the same layout as `a`. */
   const join = (a: Node, b: Node, user: Node | Block | undefined): void => {
     if (!isFragment(a) || !isFragment(b) || isSplat(a) || isSplat(b)) return
     const [x, y] = [find(a), find(b)]
@@ -143,7 +156,10 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     x.bytes = Math.min(x.bytes, y.bytes)
     x.flat ||= y.flat
   }
-  /** If one end is of a matrix's kind, the other is of the slice's, and the other way round. */
+  /**
+   * Relates a matrix to a slice of its rows or columns. If one has the layout of its kind, the other must have the
+   * matching layout.
+   */
   const relate = (matrix: Node, slice: Node, axis: 'rows' | 'columns', by: Node): void => {
     if (isSplat(slice) || isSplat(matrix) || isIndexed(slice)) return
     const kind = axis === 'rows' ? axis : (`columns of ${shapeOf(matrix)[0]}` as const)
@@ -179,12 +195,12 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
       join(control.blocks[0].results[index], node, undefined)
     } else join(inner.params[inner.params.length - inner.results.length + index], node, undefined)
   }
-  /** What each op asks of the layouts of its operands and of what it yields. */
+  /** The layout requirements of each op for its operands and results. */
   const constraints: Readonly<Record<OpName, (node: Node, group: Group) => void>> = {
     ...opsWith({ effect: 'control' }, unconstrained),
     ...opsWith({ effect: 'declare' }, unconstrained),
     ...opsWith({ effect: 'sync' }, unconstrained),
-    // What follows from places alone is had in any layout, and indices of gathered rows go through shared memory.
+    // Values computed from indices alone fit any layout, and the indices of gathered rows pass through shared memory.
     ...opsWith({ isView: true }, unconstrained),
     ...opsWith({ elements: 'indices' }, unconstrained),
     ...opsWith({ elements: 'same' }, (node: Node) => {
@@ -240,13 +256,19 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     },
   }
   const constrain = (node: Node, group: Group): void => entryOf(constraints, node)(node, group)
-  /** What is added to may be of another kind, as one number is that is a row's: then that is converted, and not the product. */
+  /**
+   * The initial accumulator may already have the layout of rows or columns. In that case it is converted, and not the
+   * product.
+   */
   const joinAccumulator = (dot: Node, added: Node): void => {
     if (isFragment(added) && !isSplat(added) && find(added).kind && !isMatrix(find(added).kind))
       clash(added, dot)
     else join(dot, added, dot)
   }
-  /** What the matrix unit wants is forced only on a value that nothing else has a say in: `dot` can stage any other. */
+  /**
+   * Forces the `left` layout only on a value without other requirements. `dot` passes any other left operand through
+   * shared memory.
+   */
   const leftOperand = (dot: Node, left: Node, group: Group): void => {
     const product = productOf(dot, group)
     if (product === 'elements') return
@@ -254,7 +276,7 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     if (isAccumulator) force(left, 'accumulator', dot)
     else if (!find(left).kind && !swappable.some((one) => find(one) === find(left))) force(left, 'left', dot)
   }
-  /** Indices of single places meet the values loaded from them or stored there. */
+  /** The indices of single elements have the same layout as the values loaded from or stored to these elements. */
   const joinPlaces = (node: Node): void => {
     const ref = node.inputs[0]
     const value = node.op === 'store' ? node.inputs[1] : node
@@ -284,13 +306,14 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
   const sliced = new Set(relations.map(({ matrix }) => find(matrix)))
   for (const dot of swappable) {
     const its = find(dot)
-    // What is carried round a loop may have become a left operand before it was a product's.
+    // A value that a loop carries may already have the layout of a left operand when the product is visited.
     if (its.kind === 'left') clash(dot, undefined)
     its.kind ??= sliced.has(its) ? 'accumulator' : 'swapped'
   }
   while (conflicts.length === 0) {
     while (relations.map((relation) => relation.settle()).some((changed) => changed));
-    // No product decides, but rows or columns do: of the layouts, an accumulator's is the one that has them.
+    // No product determines the layout of this matrix, but its rows or columns are used.
+    // The accumulator layout supports both.
     const open = relations.find(({ matrix }) => !find(matrix).kind)
     if (!open) break
     open.choose()

@@ -1,7 +1,7 @@
 /**
- * The stage `layouts`: where a value is needed in two layouts, a `convert` makes the second one, whose threads exchange their
- * elements through shared memory. Each `convert` takes a use away from a value, so that there is an end; a kernel that has more than
- * as many as it has nodes is one that this does not help.
+ * Implements the stage `layouts`: inserts a `convert` where a value is needed in two layouts. For a `convert`, threads
+ * exchange their elements through shared memory. Each `convert` removes a use from a value, so the process terminates.
+ * A kernel that would need more conversions than it has nodes is rejected with an error.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -23,7 +23,9 @@ function withConversions(given: KernelIR, conflictIn: (ir: KernelIR) => Conflict
 
 function converted(ir: KernelIR, { value, user }: Conflict): KernelIR {
   const convert = (copier: Copier): Node => copier.emit('convert', [copier.get(value)], {}, [], value.site)
-  /** Copies what wants the other layout, with the conversion in the value's place. */
+  /**
+   * Calls `copy` to copy the user that needs the other layout. In the copied code, the conversion replaces the value.
+   */
   const instead = <T>(copier: Copier, copy: () => T): T => {
     const before = copier.get(value)
     copier.map.set(value, convert(copier))
@@ -62,7 +64,7 @@ function converted(ir: KernelIR, { value, user }: Conflict): KernelIR {
   return { ...ir, body: copier.copyBlock(ir.body) }
 }
 
-/** Reductions of rows or columns that several warps share, each followed by a `combine`. */
+/** Inserts a `combine` after each reduction whose rows or columns are distributed over several warps. */
 export const insertCombines = analysis('combined reductions', withCombines)
 
 function withCombines(ir: KernelIR, isShared: (reduction: Node) => boolean): KernelIR {

@@ -1,13 +1,13 @@
 /**
- * Copy planning: how each copy between global and shared memory, and each store of an accumulator, moves its bytes.
+ * Decides how each copy between global and shared memory, and each store of an accumulator, moves its data:
  *
- *   tensor   the copy engine (TMA), by a tensor map; rank is the map's outermost axis where the tile is another rank's
- *   vector   16 bytes a thread, where rows are known to start at multiples of 16 bytes
- *   element  one element a thread, each masked by itself
+ *   tensor   TMA with a tensor map; if the tile is on another rank, the rank is the outermost axis of the map
+ *   vector   16 bytes per thread, if rows are known to start at multiples of 16 bytes
+ *   element  one element per thread, each with its own mask
  *
- * The engine masks at the tensor's edge. Tiles that may cross the end of a window (`slice`) of rows are copied in boxes of 8
- * rows and of one, those beyond the end from outside the tensor, where the engine reads zeros; windows of columns are served
- * only if tiles are known to end with them.
+ * TMA masks accesses beyond the edge of the tensor. A tile may cross the end of a window (`slice`) of rows. Such a tile
+ * is copied in boxes of 8 rows and of 1 row. Boxes beyond the end of the window are read from outside the tensor, where
+ * TMA returns zeros. TMA handles a window of columns only if tiles are known not to cross the end of the window.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
@@ -19,17 +19,17 @@ import { hasAlignedRows, type EmitFacts } from './recipe.ts'
 import { swizzleOf, tileRoot, type Tile } from './tiles.ts'
 import { tileOf, viewOf, type TileView } from './views.ts'
 
-/** A tensor map that the kernel needs; equal ones are one parameter. */
+/** A tensor map that the kernel needs. Equal maps share one kernel parameter. */
 export interface MapPlan {
   readonly tensor: string
   readonly box: readonly number[]
   readonly swizzle: Swizzle
   readonly ranked: boolean
-  /** Where it serves parts of tiles: rows of its box. */
+  /** The number of rows per box, if the map is used for parts of tiles. */
   readonly rows?: number
 }
 
-/** One box of a tile: where it starts, in the tile's elements and in shared memory. */
+/** One box of a tile: its first row and column in the tile, and its byte offset in shared memory. */
 export interface Box {
   readonly row: number
   readonly column: number
@@ -41,7 +41,7 @@ export interface TensorPlan {
   readonly map: MapPlan
   readonly boxes: readonly Box[]
   readonly bytes: number
-  /** Of tiles that may cross the end of a window of rows: maps for 8 rows and for one. */
+  /** Maps with boxes of 8 rows and of 1 row, if the tile may cross the end of a window of rows. */
   readonly ragged?: { readonly eight: MapPlan; readonly one: MapPlan }
 }
 export type CopyPlan = TensorPlan | { readonly how: 'vector' } | { readonly how: 'element' }
@@ -60,7 +60,7 @@ export class CopyPlanner {
     this.#tiles = tiles
   }
 
-  /** Of `copy.async` and `copy`. */
+  /** Returns the plan for a `copy` or `copy.async` node. */
   ofCopy(node: Node): CopyPlan {
     let plan = this.#plans.get(node)
     if (!plan) this.#plans.set(node, (plan = this.#planCopy(node)))
@@ -84,7 +84,10 @@ export class CopyPlanner {
     return rows || !plan ? plan : raggedPlan(plan, view)
   }
 
-  /** Of a store of a fragment to a global tile: through shared memory by the engine, or undefined. */
+  /**
+   * Returns the plan for storing a fragment to a global tile by TMA from shared memory. Undefined if TMA cannot be
+   * used.
+   */
   ofStore(node: Node, layout: Layout): TensorPlan | undefined {
     const [target, value, mask] = node.inputs
     if (target.op !== 'tile' || mask || node.attributes.order !== undefined) return undefined
@@ -101,13 +104,16 @@ export class CopyPlanner {
     return { how: 'tensor', map: mapOf(view, [width, 64], '128B'), boxes, bytes: 64 * 128 }
   }
 
-  /** Whether 16-byte chunks of a place are aligned and lie inside or outside as a whole. */
+  /**
+   * True if all 16-byte chunks of the referenced memory are aligned, and each is entirely inside or entirely outside
+   * the tensor.
+   */
   hasWideRows(ref: Node): boolean {
     const { dtype } = ref.type as RefType
     return this.alignment(ref) * dtypes[dtype].bytes === 16
   }
 
-  /** How many elements, up to 16 bytes, can be accessed at once at every multiple of that many in a row of the place. */
+  /** The number of elements per aligned vector access in a row of the referenced memory, at most 16 bytes. */
   alignment(ref: Node): number {
     const { dtype, shape } = ref.type as RefType
     const most = 16 / dtypes[dtype].bytes
@@ -128,7 +134,7 @@ export class CopyPlanner {
     return this.#hasMaps(view) && view.axes.every((_, i) => this.#endsWithTiles(view, i))
   }
 
-  /** Whether no tile crosses the end of a window along an axis of the view. */
+  /** True if no tile crosses the end of the view's window along axis `i`. */
   #endsWithTiles(view: TileView, i: number): boolean {
     const { size } = view.axes[i]
     return !size || this.#ranges.isMultipleOf(size, view.shape[i])
@@ -147,7 +153,7 @@ function tensorPlan(view: TileView, tile: Tile, target: Node): TensorPlan | unde
   const shape = (target.type as RefType).shape
   const columns = shape[shape.length - 1]
   const rows = shape.length === 2 ? shape[0] : 1
-  // A row of a tile of several rows: its start must suit the engine, and in panels it lies in several places.
+  // One row of a larger tile must start at a multiple of 128 bytes for TMA. A row of a swizzled tile is not contiguous.
   const isRow = shape.length === 1 && target.op === 'pick'
   if (isRow && ((tile.columns * bytes) % 128 !== 0 || tile.span > 0)) return undefined
   if ((columns * bytes) % 16 !== 0) return undefined
@@ -159,13 +165,16 @@ function tensorPlan(view: TileView, tile: Tile, target: Node): TensorPlan | unde
   for (let column = 0; column < columns; column += width)
     for (let row = 0; row < rows; row += height)
       boxes.push({ row, column, offset: column * bytes * rows + row * width * bytes })
-  // Narrow panels of an odd number of rows do not all begin where the engine wants it.
+  // Narrow panels with an odd number of rows may start at addresses that TMA does not accept.
   if (boxes.some(({ offset }) => offset % 128 !== 0)) return undefined
   const box = shape.length === 1 ? [width] : [width, height]
   return { how: 'tensor', map: mapOf(view, box, swizzleOf(tile)), boxes, bytes: rows * columns * bytes }
 }
 
-/** The plan with maps for parts of the tile; undefined where a row does not start where the engine wants it. */
+/**
+ * Adds maps for parts of the tile to the plan. Returns undefined if rows do not start at multiples of 128 bytes, as TMA
+ * requires.
+ */
 function raggedPlan(plan: TensorPlan, view: TileView): TensorPlan | undefined {
   const [width, height, ...picks] = plan.map.box
   const type = view.base.type as TensorType
@@ -183,7 +192,7 @@ function mapOf(view: TileView, box: readonly number[], swizzle: Swizzle): MapPla
   }
 }
 
-/** The largest power of two that divides both; `a` is one, and 0 is divided by all. */
+/** The largest power of two that divides both numbers. `a` must be a power of two. Every power of two divides 0. */
 function commonPower(a: number, b: number): number {
   return b === 0 ? a : Math.min(a, b & -b)
 }

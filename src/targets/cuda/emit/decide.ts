@@ -1,6 +1,7 @@
 /**
- * What is decided about a kernel before it is text: all analyses, in the order in which they need each other. The stages of a GPU
- * (`../stages.ts`) apply what follows for the IR, and ask again for the kernel that they made; the rest goes to the renderers.
+ * Makes all decisions about a kernel before it is rendered as CUDA C++. The analyses run in the order of their
+ * dependencies. The stages of the CUDA target (`../stages.ts`) rewrite the IR according to some decisions, then call
+ * `decide` again for the new IR. The renderers use the other decisions.
  */
 
 import { analysis } from '../../../ir/analysis.ts'
@@ -34,19 +35,20 @@ import {
 import { tileGroupOf } from './tileOrder.ts'
 import { Uses } from './uses.ts'
 
-/** Rows of tiles that programs walk together, so that those that run at the same time share tiles in the L2 cache. */
+/**
+ * The number of tile rows that the tile order groups together, so that concurrent programs share tiles in the L2 cache.
+ */
 const TILE_ROWS = 8
 
 export interface Decisions extends EmissionPlans {
-  /** The group that executes each node. */
   readonly groupOf: ReadonlyMap<Node, Group>
-  /** Shared memory of a program, the room to align its base included. */
+  /** Shared memory per program, in bytes, including the padding that aligns its base. */
   readonly sharedBytes: number
-  /** What the author should know. */
+  /** Notes for the author of the kernel. */
   readonly notes: readonly EmitNote[]
 }
 
-/** Where memory lies and who executes what: decided before layouts are. */
+/** The decisions about memory and roles that must precede the decisions about layouts. */
 interface Basis {
   readonly ranges: Ranges
   readonly tiles: ReadonlyMap<Node, Tile>
@@ -61,7 +63,7 @@ function basisOf(ir: KernelIR, facts: EmitFacts): Basis {
   return { ranges, tiles, copies, roles: planRoles(ir, copies) }
 }
 
-/** A value of the kernel that is needed in two layouts, if there is one. */
+/** Finds a value of the kernel that is needed in two layouts. Returns undefined if there is none. */
 export const conflictIn = analysis('layout conflicts', conflictOf, (ir) => conflictOf(ir, { tensors: {} }))
 
 function conflictOf(ir: KernelIR, facts: EmitFacts): Conflict | undefined {
@@ -70,7 +72,7 @@ function conflictOf(ir: KernelIR, facts: EmitFacts): Conflict | undefined {
 
 export const decide = analysis('decisions for a GPU', decided, (ir) => decided(ir, { tensors: {} }))
 
-/** Of a kernel whose fragments have one layout each. */
+/** Requires a kernel in which each fragment has a single layout. */
 function decided(ir: KernelIR, facts: EmitFacts): Decisions {
   const { ranges, tiles, copies, roles } = basisOf(ir, facts)
   const groupOf = groupsOf(ir, roles)
@@ -154,7 +156,7 @@ interface SharedUsers {
   readonly groupOf: ReadonlyMap<Node, Group>
   readonly roles: RolesPlan
   readonly layouts: Layouts
-  /** Bytes that something else takes afterwards. */
+  /** Bytes of shared memory that must stay free for the recording of events. */
   readonly reserved: number
 }
 
@@ -185,7 +187,10 @@ function planShared(ir: KernelIR, users: SharedUsers, space: SharedSpace): Share
   return { tiles: places, barriers, staging, exchange: exchanges, scratch }
 }
 
-/** Staging for stores by the engine, one area a group for all its stores; where it does not fit, threads store themselves. */
+/**
+ * Allocates staging buffers for TMA stores, one per group. If a buffer does not fit, the threads store directly
+ * instead.
+ */
 function planStaging(
   stores: Map<Node, TensorPlan>,
   groupOf: ReadonlyMap<Node, Group>,
@@ -205,8 +210,8 @@ function planStaging(
 }
 
 /**
- * The thread that advances the flag epochs, which takes about a microsecond: a thread of an idle warp beside a producer, if there is
- * one, otherwise the last thread.
+ * The thread that advances the flag epochs, which takes about a microsecond: a thread of an idle warp beside a
+ * producer, if there is one, otherwise the last thread.
  */
 function clerkOf({ block, groups }: RolesPlan, early: EarlyPlan | undefined): number {
   const spare = [...groups.values()].find(({ solo, warps }) => solo && warps > 1)
@@ -230,7 +235,10 @@ function planWarpgroupBarriers(
   return barriers
 }
 
-/** One arrival a warp where all that arrive at a barrier have equally many warps, else one a group. */
+/**
+ * The arrivals per `barrier.arrive`: one per warp if all groups that arrive at the mbarrier have equally many warps,
+ * otherwise one.
+ */
 function planArrivers(ir: KernelIR, groupOf: ReadonlyMap<Node, Group>): ReadonlyMap<Node, number> {
   const arrivers = new Map<Node, number>()
   for (const node of walk(ir.body)) {
@@ -243,7 +251,10 @@ function planArrivers(ir: KernelIR, groupOf: ReadonlyMap<Node, Group>): Readonly
   return arrivers
 }
 
-/** Whether a program may itself have written what it reads; writes to other ranks are not read at home, nor those at home elsewhere. */
+/**
+ * Returns a predicate: true if the program itself may have written the memory behind a ref with ordinary stores. A
+ * local read does not see writes to other ranks, and a read from another rank does not see local writes.
+ */
 function planWritten(
   { body, world }: KernelIR,
   stores: ReadonlyMap<Node, TensorPlan>,

@@ -1,7 +1,8 @@
 /**
- * Device functions that emitted kernels are written in, beside the prelude's: fragments, shared memory, element accesses with
- * an order and a scope. A kernel gets those it uses, in the order of this file; top-level declarations start on a line of
- * their own, after their comment.
+ * The source text of device functions that emitted kernels call, in addition to those in `prelude.ts`. These functions
+ * handle fragments, shared memory, and element accesses with a memory order and scope. The text of a kernel includes
+ * only the functions that it uses, in the order of this file. Each top-level declaration must start on its own line,
+ * after its comment.
  */
 import { dtypes, type DType } from '../../../ir/dtype.ts'
 import type { Order, Scope } from '../../../ir/ops/index.ts'
@@ -121,7 +122,10 @@ template <u32 Step, u32 Width, typename T, typename F> ${inline} T across(T x, F
 }
 `
 
-/** Four 8x8 blocks a step, or pairs of floats, of a 64 x 128-byte box in the 128-byte swizzle. */
+/**
+ * Functions that write a box of 64 rows x 128 bytes to shared memory in the 128-byte swizzle. Each step stores four 8x8
+ * blocks or two floats.
+ */
 export const STAGING = `// One box of a fragment, 64 rows of 128 bytes, into its staging tile; \`first\` is the register it starts at.
 template <int Count> ${inline} void stage_halves(u32 staging, const u32 (&x)[Count], u32 first, u32 thread) {
   const u32 row = thread % 128 / 32 * 16 + thread % 16;
@@ -141,8 +145,9 @@ template <int Count> ${inline} void stage_floats(u32 staging, const float (&x)[C
 `
 
 /**
- * A bulk tensor copy of tensors with that many axes. Coordinates are in elements, innermost first. Reads out of bounds give
- * zeros and still count their bytes; writes out of bounds are dropped.
+ * Returns a device function for a TMA copy of a tensor with the given number of axes. Coordinates are in elements,
+ * innermost axis first. Reads out of bounds return zeros, and their bytes still count towards the mbarrier. Writes out
+ * of bounds are dropped.
  */
 export function tensorCopy(kind: 'load' | 'store', axes: number): { name: string; text: string } {
   const name = `tma_${kind}_${axes}d`
@@ -177,7 +182,7 @@ const orderNames: Record<Order, string> = {
   acqRel: 'acq_rel',
   seqCst: 'sc',
 }
-/** The register an instruction takes an element in: bytes have none of their own. */
+/** The C++ type and the asm constraint of the register that holds an element. 8-bit elements use 32-bit registers. */
 const carriers: Record<string, readonly [type: string, constraint: string]> = {
   float: ['float', 'f'],
   u8: ['u32', 'r'],
@@ -196,7 +201,10 @@ export interface StrongAccess {
   readonly space: 'global' | 'shared'
 }
 
-/** A function for one kind of strong access; its first parameter is a pointer, or an address in shared memory. */
+/**
+ * Returns a device function for one kind of strong access, or undefined if CUDA has no such access. The function's
+ * first parameter is a pointer, or an address in shared memory.
+ */
 export function strongAccess(access: StrongAccess): { name: string; text: string } | undefined {
   const { op, dtype, order, scope, space } = access
   const type = registerType(dtype)

@@ -1,8 +1,9 @@
 /**
- * Copies that a kernel may start while the kernel before it on the stream still ends. A role of one thread that only copies into
- * shared memory needs nothing but its sources. Where no launch under way writes those, which the host knows and says
- * in a parameter, it does not wait for the kernel before: the first tiles of weights or of a cache are then on their way, and the
- * device's memory does not idle between two kernels. All other threads wait as ever.
+ * Finds copies that a kernel may start before the previous kernel of the stream has ended (programmatic dependent
+ * launch). A role of one thread that only copies into shared memory depends only on the sources of its copies. The host
+ * passes a parameter that says whether a running launch may write these sources. If none does, the role does not wait
+ * for the previous kernel. The first tiles of weights or of a cache are then loaded early, and device memory does not
+ * idle between two kernels. All other threads wait for the previous kernel.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -20,15 +21,20 @@ import type { Group, RolesPlan } from './groups.ts'
 
 export interface EarlyPlan {
   readonly group: Group
-  /** Tensors that it copies from or loads from, on its own rank. */
+  /** The names of the tensors that the role reads, all on its own rank. */
   readonly reads: readonly string[]
-  /** Threads of its warpgroup, those of roles beside it among them: no other thread is waited for by these. */
+  /**
+   * The number of threads in the role's branch of warps, including other roles there. These threads wait for no other
+   * threads at the start.
+   */
   readonly threads: number
 }
 
 /**
- * Of a kernel whose roles are all it does: what threads of the role read of epochs before them is too old. Others wait for the kernel
- * before, so that this one ends after it; and the barriers that the role waits at are made by its own thread, the first one.
+ * Returns undefined if no role may start early. The kernel must consist of its roles only, since epochs that the early
+ * threads read before the roles would be out of date. There must be a second role, which waits for the previous kernel,
+ * so that this kernel ends after the previous one. The early role must have thread 0, because thread 0 initialises the
+ * mbarriers that the role waits for.
  */
 export const planEarly = analysis('early copies', earlyIn)
 
@@ -42,11 +48,17 @@ function earlyIn({ body }: KernelIR, roles: RolesPlan): EarlyPlan | undefined {
   return { group, reads: [...reads].sort(), threads: 32 * group.branch.warps }
 }
 
-/** Epochs are advanced by the kernel before. What other nodes than pure ones give is looked at where they stand. */
+/**
+ * True if a pure expression depends on an epoch, which the previous kernel may still advance. `readsOf` checks all
+ * other nodes.
+ */
 const isOfEpochs = (node: Node): boolean =>
   node.op === 'epoch' || (isPassive(node) && node.inputs.some(isOfEpochs))
 
-/** Undefined: it does something else, or needs what another kernel or rank may change. */
+/**
+ * The names of the tensors that a block reads. Undefined if it executes other ops, or reads data that another kernel or
+ * rank may change.
+ */
 function readsOf(block: Block): ReadonlySet<string> | undefined {
   const reads = new Set<string>()
   for (const node of walk(block)) {
@@ -60,8 +72,9 @@ function readsOf(block: Block): ReadonlySet<string> | undefined {
 }
 
 /**
- * Ops that an early role may execute besides pure ones: the memory that each reads, null if none, or undefined if it may not be
- * executed early. An op without an entry may not.
+ * The ops that an early role may execute besides pure ops. Each function returns the memory that the op reads, or null
+ * if it reads none. It returns undefined if the op must not execute early. Ops without an entry must not execute early
+ * either.
  */
 const allowed: Readonly<Partial<Record<OpName, (node: Node) => Node | null | undefined>>> = {
   load: sourceOf,
@@ -74,7 +87,7 @@ const allowed: Readonly<Partial<Record<OpName, (node: Node) => Node | null | und
   persistent: () => null,
 }
 
-/** An ordered load is there to see what somebody writes meanwhile. */
+/** Excludes remote sources and loads with a memory order, since their memory may be written concurrently. */
 function sourceOf(node: Node): Node | undefined {
   const [source] = node.inputs
   return isRemote(source) || isStrong(node) ? undefined : source

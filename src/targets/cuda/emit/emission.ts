@@ -1,6 +1,6 @@
 /**
- * The state of writing one kernel: the plans made before, the group whose code is being written, and the C++ text that
- * stands for each IR node so far. Renderers of ops (render/) know this and their own op, nothing else.
+ * Holds the state while one kernel is rendered: the decisions of `decide.ts`, the group whose code is being written,
+ * and the C++ text of each IR node rendered so far. The renderers in `render/` use only this state and their own op.
  */
 import { attribute, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isLoop, leadingInputs, opOf } from '../../../ir/ops/index.ts'
@@ -26,24 +26,27 @@ import type { Region, Tile } from './tiles.ts'
 import type { Uses } from './uses.ts'
 import { lineOf, Names, Writer } from './writer.ts'
 
-/** A fragment as text: its register for an index, and its array where it has one. */
+/** The C++ text of a fragment. */
 export interface FragmentText {
   readonly layout: Layout
-  /** The element in register `i`; of 16-bit elements, its bits. */
+  /** The text of the thread's element `i`. A 16-bit element is rendered as its bits (u16). */
   element(i: string): string
-  /** Elements, or for 16-bit elements pairs of them. */
+  /** The name of the register array, or undefined if there is none. Each u32 register holds two 16-bit elements. */
   readonly array: string | undefined
-  /** What is computed from indices alone can be had at any place, in any layout: one text an axis. */
+  /**
+   * Renders the element at the given indices, one text per axis. Defined only for values that are computed from indices
+   * alone.
+   */
   at?(place: readonly string[]): string
 }
 
-/** Where things lie in shared memory. */
+/** The regions of shared memory that are allocated to each user. */
 export interface SharedPlan {
   readonly tiles: ReadonlyMap<Node, Region>
   readonly barriers: ReadonlyMap<Node, Region>
-  /** Two boxes a warpgroup for stores by the copy engine. */
+  /** Buffers for TMA stores: two boxes per warpgroup. */
   readonly staging: ReadonlyMap<Group, Region>
-  /** Where a group's threads exchange what one of them found, or partial results. */
+  /** Buffers in which the threads of a group exchange a value that one thread computed, or partial results. */
   readonly exchange: ReadonlyMap<Group, Region>
   readonly scratch: ReadonlyMap<Node, Region>
 }
@@ -58,25 +61,31 @@ export interface EmissionPlans extends Plans {
   readonly overlaps: readonly Overlap[]
   readonly shared: SharedPlan
   readonly loops: LoopPlan
-  /** Of a kernel that records. */
+  /** Undefined if the kernel does not record events. */
   readonly record: RecordPlan | undefined
-  /** What need not wait for the kernel before. */
+  /** The role that need not wait for the previous kernel of the stream, or undefined if there is none. */
   readonly early: EarlyPlan | undefined
-  /** Threads that arrive for one `barrier.arrive`: one a warp of the arriving group, or 1. */
+  /** The number of threads that arrive for one `barrier.arrive`: one per warp of the arriving group, or 1. */
   readonly arrivers: ReadonlyMap<Node, number>
-  /** The first of the barriers at which the warpgroups of a group meet, each by itself. */
+  /** The id of the first of a group's warpgroup barriers. Each warpgroup of the group has its own thread barrier. */
   readonly warpgroupBarriers: ReadonlyMap<Group, number>
-  /** Rows of tiles that a `persistent` walks together. */
+  /** For each `persistent` loop, the number of tile rows that its tile order groups together. */
   readonly tileGroup: TileGroup
-  /** Whether a program may have written what it reads there with ordinary stores. */
+  /** True if the program itself may have written the memory behind `ref` with ordinary stores. */
   readonly mayHaveWritten: (ref: Node) => boolean
-  /** The thread that advances the epochs of flags for the next launch. */
+  /** The number of the thread that advances the flag epochs for the next launch. */
   readonly clerk: number
-  /** The kernel polls memory in a `while`, for any length of time. The next launch then does not start before it has ended. */
+  /**
+   * The kernel polls memory in a `while`, for any length of time. The next launch then does not start before it has
+   * ended.
+   */
   readonly polls: boolean
-  /** Whether anything is copied by the copy engine. */
+  /** True if TMA executes at least one `copy.async`. */
   readonly usesCopyEngine: boolean
-  /** Shared tiles that threads load from or store to themselves, the operands of products by warps included. */
+  /**
+   * Shared tiles that threads themselves load or store. This includes the operands of products that are not computed
+   * with wgmma.
+   */
   readonly touchedByThreads: ReadonlySet<Node>
 }
 
@@ -90,24 +99,27 @@ export class Emission {
   readonly waitSites: string[] = []
   readonly signals = new Set<string>()
   readonly waits = new Set<string>()
-  /** Of a kernel that records. */
+  /** Undefined if the kernel does not record events. */
   readonly recorder: Recorder | undefined
   group: Group
-  /** Declared before the group's code: what its renderers remember from one iteration to the next. */
+  /** Declarations at the start of the group's code, for variables that keep their value between loop iterations. */
   remembered: string[] = []
-  /** Declared at the start of the kernel. */
+  /** The epoch variables, by name. They are declared at the start of the kernel. */
   readonly epochs = new Map<string, { readonly flags: string; readonly side: 'signal' | 'wait' }>()
-  /** Names of shared tiles and of arrays of barriers: their addresses. */
+  /** The names of the variables that hold the addresses of shared tiles and mbarrier arrays. */
   readonly addresses = new Map<Node, string>()
-  /** Names of what control nodes leave. */
+  /** The names of the variables that hold the results of control nodes. */
   readonly results = new Map<Node, readonly string[]>()
-  /** Arrivals that a product in flight puts off, and the variables that hold their barriers until then. */
+  /**
+   * Arrivals that are delayed until an asynchronous product has finished, with the variables that hold their mbarrier
+   * addresses.
+   */
   readonly deferred = new Map<Node, string>()
-  /** Of what is loaded until all words are there: the variable that tells of those that are not. */
+  /** Inside an `until` block: the variable that is non-zero while flag-in-data words are missing. */
   missing: string | undefined
-  /** In a wait that is skipped the second time: the variable with the flag's address. */
+  /** Inside a `once` block, which skips repeated waits for a flag: the variable that holds the flag's address. */
   flagPointer: string | undefined
-  /** Labels, which a function has each once. */
+  /** The number of `goto` labels used so far. Labels must be unique within a C++ function. */
   labels = 0
   readonly #scalars = new Map<Node, string>()
   readonly #variables = new Set<Node>()
@@ -132,7 +144,7 @@ export class Emission {
     this.#renderBlock(block, this)
   }
 
-  /** A role's code, in names and order of its own. */
+  /** Writes the code of a group, with its own scope of names and its own remembered variables. */
   within(group: Group, body: () => void): void {
     const outer = { group: this.group, remembered: this.remembered }
     this.group = group
@@ -145,9 +157,12 @@ export class Emission {
     Object.assign(this, outer)
   }
 
-  /** Something a group keeps from one iteration to the next: declared at its start. */
+  /**
+   * Declares a variable at the start of the group's code, so that it keeps its value between loop iterations. Returns
+   * its name.
+   */
   remember(base: string, declare: (name: string) => string): string {
-    const name = `${base}_${this.remembered.length + 1}` // of its own kind: it outlives the scope it is needed in
+    const name = `${base}_${this.remembered.length + 1}` // not from `names`: it outlives their current scope
     this.remembered.push(declare(name))
     return name
   }
@@ -158,12 +173,12 @@ export class Emission {
     return this.group.solo ? 'true' : 'thread == 0'
   }
 
-  /** A statement that one thread executes. */
+  /** Writes a statement that one thread of the group executes. */
   byLeader(statement: string, site?: Site): void {
     this.out.line(this.group.solo || this.isApart ? statement : `if (thread == 0) ${statement}`, site)
   }
 
-  /** Code of which every thread runs turns of its own: nothing in it is done together. */
+  /** Writes the body of a loop whose iterations are distributed over threads. The body contains no thread barriers. */
   apart(body: () => void): void {
     this.isApart = true
     body()
@@ -176,17 +191,17 @@ export class Emission {
     this.out.line(barrier === 0 ? '__syncthreads();' : `group_barrier(${barrier}, ${threads});`, site)
   }
 
-  /** Bytes of this group's own in shared memory, as an address. */
+  /** The text of the address of this group's exchange buffer in shared memory. */
   exchange(): string {
     return `shared + ${this.plans.shared.exchange.get(this.group)!.at}`
   }
 
-  /** A node's own shared memory, as an address. */
+  /** The text of the address of a node's scratch region in shared memory. */
   scratch(node: Node): string {
     return `shared + ${this.plans.scratch.get(node)!.at}`
   }
 
-  /** What one thread computes, in all of them. */
+  /** Declares a variable in all threads of the group. One thread evaluates the expression and shares the value. */
   fromLeader(type: string, name: string, expression: string, site?: Site): void {
     if (this.group.solo) return this.out.line(`const ${type} ${name} = ${expression};`, site)
     this.out.line(`if (thread == 0) shared_store<${type}>(${this.exchange()}, ${expression});`, site)
@@ -197,19 +212,18 @@ export class Emission {
 
   // Values
 
-  /** The text of a scalar. */
   scalar(node: Node): string {
     const text = this.#scalars.get(node)
     if (text === undefined) throw new Error(`${node.op} at ${node.site} has no text yet`)
     return text
   }
 
-  /** Its text may mention variables that others change. */
+  /** Sets the text of a scalar. The text may mention variables whose value changes later. */
   setScalar(node: Node, text: string): void {
     this.#scalars.set(node, text)
   }
 
-  /** Its text is a variable of its own. */
+  /** Sets the text of a scalar to a variable that holds only this scalar. */
   setVariable(node: Node, name: string): void {
     this.#scalars.set(node, name)
     this.#variables.add(node)
@@ -225,7 +239,10 @@ export class Emission {
     return { text: this.scalar(node), nonNegative: this.plans.ranges.isNonNegative(node) }
   }
 
-  /** Gives a scalar a name, unless its one use can as well show the expression. */
+  /**
+   * Declares a variable for a scalar. A short expression with a single use outside inner loops is written inline
+   * instead.
+   */
   defineScalar(node: Node, expression: string, base: string, inline = true): void {
     const { dtype } = node.type as ValueType
     const uses = this.plans.uses.count(node)
@@ -258,8 +275,8 @@ export class Emission {
   }
 
   /**
-   * A value of any shape as an element for register `i`, which is at a place of whoever asks: what follows from places need not have
-   * the layout of what it meets.
+   * Renders element `i` of a value of any shape. A value that is computed from indices alone is rendered for the
+   * indices `place` instead, so that it need not have the layout of the other operands.
    */
   element(node: Node, i: string, place?: readonly string[]): Operand {
     if (!isFragment(node) || isSplat(node)) return this.operand(node)
@@ -271,7 +288,7 @@ export class Emission {
     }
   }
 
-  /** Declares registers for a fragment and makes them its text. */
+  /** Declares a register array for a fragment and sets it as the fragment's text. Returns the array's name. */
   declareFragment(node: Node, base: string): string {
     const name = this.names.take(base)
     const { dtype } = node.type as ValueType
@@ -287,7 +304,9 @@ export class Emission {
     this.setFragment(node, arrayText(array, dtype, this.plans.layouts.of(node)))
   }
 
-  /** A fragment in an array of its own, whatever stood for it before. */
+  /**
+   * Returns the name of an array with the fragment's elements. Declares and fills a new array if the fragment has none.
+   */
   inArray(node: Node, base = 'fragment'): string {
     if (!isSplat(node)) {
       const { array } = this.fragment(node)
@@ -302,7 +321,10 @@ export class Emission {
     return name
   }
 
-  /** Copies a fragment's elements to an array in the layout of `like`: one scalar for all, or what follows from places, has any. */
+  /**
+   * Copies the elements of a fragment to an array. A splat, or a value computed from indices alone, is written in the
+   * layout of `like`. Any other fragment keeps its own layout.
+   */
   fill(array: string, node: Node, like = node): void {
     const { dtype } = node.type as ValueType
     const isAnywhere = isSplat(node) || this.fragment(node).at !== undefined
@@ -316,7 +338,7 @@ export class Emission {
     this.out.unrolled(Math.ceil(count / 2), `${array}[p] = ${pair};`, node.site, 'p')
   }
 
-  // What the kernel is made of besides its own text
+  // Device functions, epochs, barriers and wait sites
 
   strong(access: StrongAccess, node: Node): string {
     const made = strongAccess(access)
@@ -331,14 +353,14 @@ export class Emission {
     return name
   }
 
-  /** The name of this launch's epoch of a flag set. */
+  /** The name of the variable with this launch's epoch of a flag set. */
   epoch(flags: string, side: 'signal' | 'wait'): string {
     const name = `${flags}_${side}_epoch`
     this.epochs.set(name, { flags, side })
     return name
   }
 
-  /** The barrier of the executing thread's warpgroup. */
+  /** The text of the thread barrier's id for the executing thread's warpgroup. */
   warpgroupBarrier(): string {
     const first = this.plans.warpgroupBarriers.get(this.group)!
     return this.group.warps === 4 ? String(first) : `${first} + thread / 128`
@@ -355,7 +377,7 @@ export class Emission {
   }
 }
 
-/** The second half of a pair: of the last pair of an odd number there is none. */
+/** The text of the second element of pair `p`, or 0 if the count is odd and `p` is the last pair. */
 export const oddOf = (count: number, text: string): string =>
   count % 2 === 0 ? text : `2 * p + 1 < ${count} ? ${text} : 0`
 
@@ -368,7 +390,7 @@ function arrayText(array: string, dtype: ValueType['dtype'], layout: Layout): Fr
   return { layout, element, array }
 }
 
-/** Without the parentheses around the whole. */
+/** Removes one pair of parentheses if it encloses the whole text. */
 export function bare(text: string): string {
   if (!text.startsWith('(') || !text.endsWith(')')) return text
   let depth = 0

@@ -1,8 +1,10 @@
 /**
- * Lowered IR to CUDA C++: text and the recipe to launch it, no driver calls. The same IR and facts give the same text.
+ * Translates lowered IR to CUDA C++: source text and the recipe to launch the kernel. This file makes no driver calls.
+ * The same IR and facts produce the same text.
  *
- * The kernel's frame is written here: its parameters, shared memory, barriers and epochs, which the rank's last program to start
- * advances. Everything else is written by the renderers of the ops, each looking at its own op and at the plans made before.
+ * This file writes the frame of the kernel: parameters, shared memory, mbarriers and flag epochs. The last program of a
+ * rank to start advances the epochs. The renderers in `render/` write everything else. Each renderer uses only its own
+ * op and the decisions of `decide.ts`.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -29,7 +31,7 @@ function emitted(given: KernelIR, facts: EmitFacts): EmittedKernel {
   return renderCuda(through(given, gpuStages, facts), facts)
 }
 
-/** The text of a kernel that has passed the last stage for these facts. */
+/** Renders a kernel as CUDA C++. The IR must be that of the last stage for these facts. */
 export const renderCuda = analysis('text of CUDA', rendered)
 
 function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
@@ -80,9 +82,10 @@ function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
 }
 
 /**
- * Addresses, barriers and epochs: what every program needs before its first statement. What touches memory begins when the kernel
- * before has ended and can be seen; from then on the next one of the stream may be made ready, as this one was. One that looks at a word
- * until it changes may do so for any time, and nothing behind it takes its place before.
+ * Writes the setup that every program executes before its first statement: addresses, mbarriers and epochs. Memory
+ * accesses start after `griddepcontrol.wait`, when the previous kernel has ended and its writes are visible. The next
+ * kernel of the stream may then start (programmatic dependent launch), unless this kernel polls. A kernel may poll for
+ * any length of time, and a next kernel that started early would occupy multiprocessors meanwhile.
  */
 function prologue(emission: Emission): void {
   const { out, plans, params } = emission
@@ -112,7 +115,7 @@ function prologue(emission: Emission): void {
     out.block('if (!is_early)', begin)
   } else begin()
   emission.recorder?.begins()
-  // What waits for others would wait in vain in a stopped world.
+  // In an aborted world, nobody would signal the flags that this kernel waits for.
   if (canWait)
     out.line(`const bool is_stopped = thread == ${early?.threads ?? 0} && abort_raised(${params.control});`)
   for (const [name, { flags, side }] of emission.epochs)
@@ -127,7 +130,7 @@ function prologue(emission: Emission): void {
   if (early) meetBehind(early, canWait, counter ? clerk : undefined, emission)
   else if (isMeeting) out.line(canWait ? 'if (__syncthreads_or(is_stopped)) return;' : '__syncthreads();')
   if (!counter) return
-  // All programs have read the epochs when the last one comes here.
+  // When the last program reaches this line, all programs have read the epochs, so the epochs may be advanced.
   const isLast = `thread == ${clerk} && last_program(${counter}, gridDim.x)`
   out.block(`if (${isLast})`, () => {
     for (const { flags, side, name } of advanced)
@@ -135,7 +138,10 @@ function prologue(emission: Emission): void {
   })
 }
 
-/** Words that every program looks at before it begins, and that others have driven out of the cache since the launch before. */
+/**
+ * Prefetches into L2 the words that every program reads first. Other data may have evicted these words since the last
+ * launch.
+ */
 function bringNear(thread: number, others: readonly string[], { out, params, epochs }: Emission): void {
   const words = new Set([...[...epochs.values()].map(({ flags }) => params.epochs(flags)), ...others])
   if (words.size === 0) return
@@ -143,9 +149,10 @@ function bringNear(thread: number, others: readonly string[], { out, params, epo
 }
 
 /**
- * All threads except those of the early role's warpgroup synchronise here, at a barrier of the group's own, since these may be at the
- * next one soon. A courier in that warpgroup uses none of the mbarriers and goes on at once; it waits for no flags either, so it need
- * not know whether the world was stopped.
+ * Synchronises all threads except those of the early role's warpgroup, which only arrive at the thread barrier and
+ * continue. The early role's own barrier is used, because threads that continue may soon arrive at the next barrier. A
+ * courier in that warpgroup may continue, too: it uses no mbarriers. A courier waits for no flags, so it need not know
+ * whether the world was aborted.
  */
 function meetBehind(
   { group: { branch, barrier }, threads }: EarlyPlan,
@@ -154,7 +161,7 @@ function meetBehind(
   { out, plans }: Emission,
 ): void {
   const { block, groups } = plans.roles
-  // It has to know that all have read the epochs.
+  // The warp that advances the epochs waits until all threads have read them.
   const first = clerk !== undefined && clerk < threads ? `threadIdx.x / 32 == ${clerk / 32}` : undefined
   if (first) out.line(`if (${first}) group_barrier(${barrier}, ${block});`)
   out.line(`${first ? 'else ' : ''}if (threadIdx.x < ${threads}) group_arrive(${barrier}, ${block});`)

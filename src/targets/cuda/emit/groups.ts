@@ -1,7 +1,8 @@
 /**
- * The roles plan: which threads of a program execute which block. A *group* is a run of warps that execute the same code as
- * one agent: the whole program, or a role. A role that only waits, computes scalars and starts copies needs one thread, and
- * gives its registers up to the roles that hold fragments. A courier, which holds what it sends, is among its warps.
+ * Decides which threads of a program execute which role. A *group* is a range of consecutive warps that execute the
+ * same code: the whole program, or one role. A role that only waits, computes scalars and starts copies needs one
+ * thread. Such a role releases registers to the roles that hold fragments. A courier role uses idle warps of the
+ * producer's warpgroup, and holds the data that it sends.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -15,19 +16,19 @@ import { is16Bit } from './spell.ts'
 
 export interface Group {
   readonly name: string
-  /** The first thread of the program in it. */
+  /** The number of the group's first thread within the program. */
   readonly first: number
   readonly warps: number
-  /** Threads that execute its code: 32 a warp, or 1. */
+  /** The number of threads that execute the group's code: 32 per warp, or 1. */
   readonly threads: number
   readonly solo: boolean
-  /** The named barrier at which its threads meet. */
+  /** The id of the thread barrier (`bar.sync`) of the group's threads. */
   readonly barrier: number
-  /** The warps that part for it, alone or for all roles that share a warpgroup together. */
+  /** The warps that branch to this group's code. Roles that share a warpgroup have a common branch. */
   readonly branch: Branch
-  /** Threads that meet where all roles of the program do. */
+  /** The number of threads in all roles of the program, which a barrier over all roles counts. */
   readonly together: number
-  /** Registers a thread that it keeps or asks for; undefined: those it was launched with. */
+  /** The registers per thread that the group sets with `setmaxnreg`. Undefined if it keeps those of the launch. */
   readonly registers: { readonly change: 'lower' | 'raise'; readonly count: number } | undefined
 }
 
@@ -37,21 +38,31 @@ export interface Branch {
 }
 
 export interface RolesPlan {
-  /** Threads of a program. */
+  /** The number of threads per program. */
   readonly block: number
   readonly whole: Group
-  /** The group of each role's block. */
+  /** The group of each role, by the role's block. */
   readonly groups: ReadonlyMap<Block, Group>
-  /** The first barrier that no group uses. */
+  /** The lowest thread barrier id that no group uses. */
   readonly freeBarrier: number
 }
 
+/** Registers per multiprocessor. */
 const REGISTERS = 65536
-/** What a thread that waits for flags and walks tiles needs; 40 are too few for some. */
+/**
+ * Registers for a single thread that waits for flags and iterates over tiles. 40 registers are too few for some
+ * kernels.
+ */
 const SOLO_REGISTERS = 56
-/** What threads that load and store fragments need beside these, for their places; 56 are too few for some that record. */
+/**
+ * Registers per thread for addresses, in addition to the fragments themselves. 56 registers are too few for some
+ * kernels that record.
+ */
 const BESIDE_FRAGMENTS = 72
-/** As many as a thread can name, and a little less than setmaxnreg can give. */
+/**
+ * The most registers per thread that a group requests with `setmaxnreg`, slightly below the 255 that an instruction can
+ * address.
+ */
 const MOST_REGISTERS = 240
 
 export const planRoles = analysis('roles of a GPU', rolesIn)
@@ -82,7 +93,7 @@ function rolesIn(ir: KernelIR, copies: CopyPlanner): RolesPlan {
 const totalWarps = (roles: Node): number =>
   attribute<readonly number[]>(roles, 'warps').reduce((sum, one) => sum + one, 0)
 
-/** Two warpgroups for products of 128 rows and more, else one. */
+/** The number of warps of a kernel without roles: 8 if the rows of all products are multiples of 128, otherwise 4. */
 function defaultWarps(nodes: readonly Node[]): number {
   const rows = nodes.filter((node) => node.op === 'dot').map((node) => (node.type as ValueType).shape[0])
   return rows.length > 0 && rows.every((count) => count % 128 === 0) ? 8 : 4
@@ -102,7 +113,7 @@ function planGroups(
   const few = branches.map((branch) => fewRegisters(branch, roles, solo))
   const change = registerChange(branches, warps, few, block)
   const isPartial = (branch: readonly number[]): number => Number(warpsOf(branch, warps) % 4 !== 0)
-  // Whole warpgroups first, so that each starts at a multiple of four warps, as the matrix unit wants.
+  // Whole warpgroups come first, so that each starts at a multiple of four warps, as wgmma requires.
   branches.sort((a, b) => isPartial(a) - isPartial(b))
   let first = 0
   for (const roleNumbers of branches) {
@@ -125,7 +136,10 @@ function planGroups(
   return firstBarrier + names.length
 }
 
-/** Roles one by one, and those of one warpgroup together, by number. */
+/**
+ * Divides the roles, by number, into branches: one branch for the roles that share a warpgroup, and one for each other
+ * role.
+ */
 function branchesOf(names: readonly string[], together: readonly string[]): number[][] {
   const isTogether = (i: number): boolean => together.includes(names[i])
   const numbers = names.map((_, i) => i)
@@ -137,7 +151,10 @@ function branchesOf(names: readonly string[], together: readonly string[]): numb
 const warpsOf = (branch: readonly number[], warps: readonly number[]): number =>
   branch.reduce((sum, i) => sum + warps[i], 0)
 
-/** Registers a thread that do for the roles of a branch; undefined: it is given what is left. */
+/**
+ * The registers per thread that suffice for the roles of a branch. Undefined if the branch needs the remaining
+ * registers.
+ */
 function fewRegisters(branch: readonly number[], roles: Node, solo: readonly boolean[]): number | undefined {
   const [warps, { blocks }] = [attribute<readonly number[]>(roles, 'warps'), roles]
   const isFew = (i: number): boolean => solo[i] || (branch.some((j) => solo[j]) && onlySends(blocks[i]))
@@ -146,11 +163,11 @@ function fewRegisters(branch: readonly number[], roles: Node, solo: readonly boo
   return 8 * Math.ceil(Math.max(...needs) / 8)
 }
 
-/** Whether all that a role holds is what it loads, and computes from that. */
+/** True if all memory accesses of a role are loads and stores of fragments in registers. */
 const onlySends = (role: Block): boolean =>
   [...walk(role)].every((node) => opOf(node).accesses.length === 0 || entryOf(goesByRegisters, node))
 
-/** Whether a node needs no more registers for its accesses than the fragments that it loads or stores. */
+/** True if the memory accesses of the op need no registers besides the fragments that it loads or stores. */
 const goesByRegisters: Readonly<Record<MemoryName, boolean>> = {
   load: true,
   store: true,
@@ -162,7 +179,7 @@ const goesByRegisters: Readonly<Record<MemoryName, boolean>> = {
   ...opsWith({ effect: 'write', elements: 'other' }, true),
 }
 
-/** Registers a thread of a role that sends, as if all its fragments were needed at once. */
+/** The registers per thread of a role that sends data, assuming that all its fragments are live at the same time. */
 function sendingRegisters(role: Block, warps: number): number {
   const fragments = [...walk(role)].filter(
     (node) =>
@@ -176,8 +193,9 @@ function sendingRegisters(role: Block, warps: number): number {
 }
 
 /**
- * Whether a courier costs nothing. It has idle warps of a producer of one thread, and registers that were moved, or that leave the
- * multiprocessor room for a second program where there is memory for one.
+ * True if the courier role costs nothing. The producer must need one thread only, so that its other warps are idle. The
+ * registers must either be redistributed with `setmaxnreg`, or suffice for a second program per multiprocessor if
+ * shared memory has room for one.
  */
 export function isCourierFree({ groups, block }: RolesPlan, programsByMemory: number): boolean {
   const named = (wanted: string) => [...groups].find(([, { name }]) => name === wanted)
@@ -188,7 +206,10 @@ export function isCourierFree({ groups, block }: RolesPlan, programsByMemory: nu
   return registers !== undefined || programs >= Math.min(2, programsByMemory)
 }
 
-/** What setmaxnreg can move from the branches for which few do to those that hold fragments, whole warpgroups all of them. */
+/**
+ * The `setmaxnreg` change of each branch, which moves registers from branches that need few to branches that hold
+ * fragments. Undefined if registers cannot be moved. All branches must be whole warpgroups.
+ */
 function registerChange(
   branches: readonly (readonly number[])[],
   warps: readonly number[],
@@ -213,16 +234,16 @@ function registerChange(
   )
 }
 
-/** Registers that a thread of a group has. */
+/** The number of registers per thread of a group. */
 export const registersOf = ({ registers }: Group, { block }: RolesPlan): number =>
   registers?.count ?? launchedRegisters(block)
 
-/** With one program on the multiprocessor. 255 is what an instruction can name. */
+/** The registers per thread at launch, with one program per multiprocessor. An instruction can address at most 255. */
 const launchedRegisters = (block: number): number => Math.min(255, roundDown(REGISTERS / block))
 
 const roundDown = (count: number): number => Math.floor(count / 8) * 8
 
-/** Whether one thread of a role can execute the op for all of them. */
+/** True if one thread of a role can execute the op on behalf of all its threads. */
 const isByOneThread: Readonly<Record<SyncName, boolean>> = {
   signal: true,
   wait: true,

@@ -1,8 +1,9 @@
 /**
- * Order inside a group. The language promises that a role is sequential; a group has many threads, and the copy engine and
- * the matrix unit besides. This keeps track of the accesses since the threads last met, and says what must happen before
- * the next one: a meeting, a fence between ordinary accesses and those of the engines, or the end of stores under way.
- * Different parameters are taken to be different memory: a launch refuses a tensor given twice where either is written.
+ * Tracks memory hazards inside a group. The language guarantees that a role executes sequentially. A group, however,
+ * has many threads, and TMA and the tensor cores access memory asynchronously. `Hazards` records the accesses since the
+ * last thread barrier of the group. For the next access, it determines the required synchronisation: a thread barrier,
+ * a fence between ordinary and asynchronous accesses, or the completion of TMA stores. Different parameters are assumed
+ * to be different memory, because a launch rejects the same tensor for two parameters if either is written.
  */
 import { attribute, walk, type Node } from '../../../ir/node.ts'
 import {
@@ -26,9 +27,15 @@ export interface Access {
   readonly base: Node
   readonly ref: Node
   readonly writes: boolean
-  /** Ordinary loads and stores, reads by an engine, or stores that the copy engine has under way. */
+  /**
+   * `threads`: ordinary loads and stores. `engine`: accesses by TMA or wgmma. `engineStore`: TMA stores that may not
+   * have completed.
+   */
   readonly by: 'threads' | 'engine' | 'engineStore'
-  /** How elements are dealt out to threads: equal ones meet in the same thread. */
+  /**
+   * Identifies the assignment of elements to threads. Equal strings mean that the same thread accesses the same
+   * element.
+   */
   readonly dealt: string
 }
 
@@ -37,11 +44,11 @@ export interface Plans {
   readonly copies: CopyPlanner
   readonly stores: ReadonlyMap<Node, TensorPlan>
   readonly products: ReadonlyMap<Node, Product>
-  /** Shared memory that a node's threads hand each other elements through. */
+  /** The shared memory through which the threads of a node exchange elements. */
   readonly scratch: ReadonlyMap<Node, Region>
 }
 
-/** Accesses of memory by a node itself, its scratch included. */
+/** The memory accesses of a node itself, including accesses to its scratch region. */
 export function accessesOf(node: Node, plans: Plans): Access[] {
   const inScratch = (of: Node, writes: boolean): Access[] =>
     plans.scratch.has(of) ? [{ base: of, ref: of, writes, by: 'threads', dealt: 'all' }] : []
@@ -52,7 +59,7 @@ export function accessesOf(node: Node, plans: Plans): Access[] {
   ]
 }
 
-/** What an asynchronous copy does to its target. */
+/** The write of an asynchronous copy to its target. */
 export function fillOf(node: Node, { copies }: Plans): Access {
   const by = copies.ofCopy(node).how === 'tensor' ? 'engine' : 'threads'
   const [, target] = node.inputs
@@ -72,7 +79,7 @@ const access = (ref: Node, writes: boolean, by: Access['by'], dealt: string): Ac
   dealt,
 })
 
-/** How the elements of a fragment are assigned to threads; empty for a scalar. */
+/** Identifies the assignment of a fragment's elements to threads. Empty for a scalar. */
 function dealtAs(value: Node, { layouts }: Plans): string {
   if (!isFragment(value)) return ''
   const { key, count } = layouts.of(value)
@@ -91,7 +98,7 @@ const named: Readonly<Record<MemoryName, (node: Node, plans: Plans) => readonly 
     const dealt = `${copies.ofCopy(node).how} ${(source.type as RefType).shape.join('x')}`
     return [access(source, false, 'threads', dealt), access(target, true, 'threads', dealt)]
   },
-  // Its target is ordered by the barrier it completes on: that is the author's.
+  // The write to the target is not listed: the kernel's author orders it with the mbarrier on which the copy completes.
   'copy.async': (node, { copies }) => [
     access(node.inputs[0], false, copies.ofCopy(node).how === 'tensor' ? 'engine' : 'threads', 'copy'),
   ],
@@ -101,7 +108,7 @@ const named: Readonly<Record<MemoryName, (node: Node, plans: Plans) => readonly 
       : (['threads', 'product'] as const)
     return readRefs(node).map((ref) => access(ref, false, by, dealt))
   },
-  // Words that carry epochs order themselves.
+  // Flag-in-data words need no synchronisation, because each word contains its epoch.
   'words.post': () => [],
   'words.take': () => [],
   ...opsWith({ effect: 'write', elements: 'other' }, (atomic: Node, plans: Plans) => [
@@ -117,11 +124,11 @@ export interface Need {
 }
 
 interface Pending extends Access {
-  /** The loop in whose previous iteration it was. */
+  /** The loop in whose previous iteration the access happened. Undefined if it happened in the same iteration. */
   readonly before: Node | undefined
 }
 
-/** What was pending where branches part or a loop begins. */
+/** A snapshot of the pending accesses, taken where branches diverge or a loop begins. */
 export interface Pendings {
   readonly accesses: readonly Pending[]
   readonly isUnfenced: boolean
@@ -129,7 +136,7 @@ export interface Pendings {
 
 export class Hazards {
   #pending: Pending[] = []
-  /** Nothing is known of what was before. */
+  /** Initially true, because earlier accesses are unknown. */
   #isUnfenced = true
 
   need(accesses: readonly Access[]): Need {
@@ -152,21 +159,22 @@ export class Hazards {
     for (const access of accesses) this.#pending.push({ ...access, before: undefined })
   }
 
-  /** The threads have met. */
+  /** Must be called when the threads of the group have synchronised at a thread barrier. */
   meet(): void {
     this.handedBack()
     this.#pending = this.#pending.filter((access) => access.by === 'engineStore')
   }
 
-  /** Threads, of this group or of another, are done with shared tiles, which the copy engine may fill again. */
+  /** Must be called when threads of any group have finished with shared tiles, which TMA may then fill again. */
   handedBack(): void {
     this.#isUnfenced = true
   }
 
   /**
-   * Whether the copy engine would fill a tile that threads may still be reading: what they have asked for is ordered before what other
-   * threads do once they meet, but not before what an engine does, until one of these makes a fence. (An arrival at a barrier
-   * passes loads of matrices that wait for their turn, and products of small tiles came out wrong.)
+   * True if TMA could overwrite a shared tile that threads may still be reading. A thread barrier orders the loads of
+   * threads before later accesses of other threads. Loads are ordered before later TMA writes only if a thread also
+   * executes a fence. (Without this fence, products of small tiles were wrong, because an arrival at an mbarrier can
+   * overtake queued matrix loads.)
    */
   get isUnfenced(): boolean {
     return this.#isUnfenced
@@ -176,7 +184,7 @@ export class Hazards {
     this.#isUnfenced = false
   }
 
-  /** Stores of the copy engine have ended. */
+  /** Must be called when all TMA stores have completed. */
   drained(): void {
     this.#pending = this.#pending.filter((access) => access.by !== 'engineStore')
   }
@@ -195,7 +203,9 @@ export class Hazards {
     )
   }
 
-  /** In a loop, what an iteration does comes before what the next one does. */
+  /**
+   * Adds all accesses of a loop as pending accesses of its previous iteration. Must be called before the loop's body.
+   */
   enterLoop(loop: Node, plans: Plans): void {
     for (const block of loop.blocks)
       for (const node of walk(block))
@@ -207,7 +217,7 @@ export class Hazards {
     return { accesses: [...this.#pending], isUnfenced: this.#isUnfenced }
   }
 
-  /** Where branches meet again, what either did is pending. */
+  /** Must be called where branches join. The pending accesses of all branches become pending. */
   restore(...branches: readonly Pendings[]): void {
     this.#pending = [...new Set(branches.flatMap(({ accesses }) => accesses))]
     this.#isUnfenced = branches.some(({ isUnfenced }) => isUnfenced)
@@ -225,7 +235,7 @@ function conflict(then: Pending, now: Access): boolean {
   return then.before !== undefined && !isAligned(now.ref, then.before)
 }
 
-/** Whether two tiles were picked from one axis by different constants. */
+/** True if two tiles are disjoint because they are picked from the same axis with different constants. */
 function isApart(a: Node, b: Node): boolean {
   if (a === b || a.op !== 'tile' || b.op !== 'tile') return false
   const [left, right] = [tensorView(a.inputs[0]), tensorView(b.inputs[0])]
@@ -239,13 +249,13 @@ function isApart(a: Node, b: Node): boolean {
   return [...constants(left)].some(([axis, value]) => others.has(axis) && others.get(axis) !== value)
 }
 
-/** Whether two lanes of single elements, held by different threads, may be the same element. */
+/** True if two indices of a gather or scatter, held by different threads, may refer to the same element. */
 function mayRepeat(ref: Node): boolean {
   if (ref.op !== 'at' || ref.type.kind !== 'ref' || ref.type.shape.length === 0) return false
   return ref.type.shape.length > 1 || !ref.inputs.slice(1).some(countsUp)
 }
 
-/** 0, 1, 2, …, or that plus one scalar for all lanes. */
+/** True if the indices are 0, 1, 2, …, optionally plus a scalar that is the same for all elements. */
 function countsUp(node: Node): boolean {
   if (node.op === 'iota') return true
   if (node.op !== 'add') return false
@@ -253,7 +263,10 @@ function countsUp(node: Node): boolean {
   return (countsUp(a) && b.op === 'broadcast') || (countsUp(b) && a.op === 'broadcast')
 }
 
-/** Whether a tile is another one in every iteration of a loop: each of the loop's indices chooses on an axis that stays. */
+/**
+ * True if a tile is a different one in every iteration of a loop. Each index of the loop must select the tile along an
+ * axis whose window does not change during the loop.
+ */
 function isDistinct(ref: Node, loop: Node): boolean {
   if (loop.op !== 'for' && loop.op !== 'persistent') return false
   const view = ref.op === 'tile' ? tensorView(ref.inputs[0]) : undefined
@@ -268,8 +281,9 @@ function isDistinct(ref: Node, loop: Node): boolean {
 }
 
 /**
- * Whether what a ref stands for in two iterations of a loop is the same elements or has none in common. Tiles of windows
- * that stay are so, whatever chooses among them; so are copies on different ranks.
+ * True if, for any two iterations of a loop, a ref denotes either the same elements or disjoint elements. This holds
+ * for tiles of windows that do not change during the loop, whatever their indices are. It also holds for the instances
+ * of a tensor on different ranks.
  */
 function isAligned(ref: Node, loop: Node): boolean {
   if (isInvariant(ref, loop)) return true
@@ -281,14 +295,14 @@ function isAligned(ref: Node, loop: Node): boolean {
   return fixed.every((one) => isInvariant(one, loop))
 }
 
-/** A tensor as windows and picks of a parameter; undefined for gathered rows. */
+/** Describes a tensor as windows and picks of a parameter. Returns undefined for gathered rows. */
 function tensorView(node: Node): TensorView | undefined {
   for (let view = node; view.op !== 'param'; view = view.inputs[0])
     if (view.op !== 'on' && view.op !== 'slice' && view.op !== 'pick') return undefined
   return viewOf(node)
 }
 
-/** Whether a node stands for the same in every iteration of a loop. */
+/** True if a node has the same value in every iteration of a loop. */
 function isInvariant(node: Node, loop: Node): boolean {
   const inside = insideOf(loop)
   const visit = (one: Node): boolean =>
@@ -298,7 +312,7 @@ function isInvariant(node: Node, loop: Node): boolean {
 
 const insides = new WeakMap<Node, ReadonlySet<Node>>()
 
-/** The nodes of a loop's blocks and those of all blocks inside, their params included. */
+/** All nodes inside a loop, including nested blocks and the params of all blocks. */
 function insideOf(loop: Node): ReadonlySet<Node> {
   const known = insides.get(loop)
   if (known) return known

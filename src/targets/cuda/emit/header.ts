@@ -1,4 +1,7 @@
-/** The comment above a kernel: what it was specialised for, what it may be launched with, and what its author should know. */
+/**
+ * Writes the comment above an emitted kernel. The comment lists the meta-parameters, the assumptions about the
+ * arguments of a launch, and notes for the kernel's author.
+ */
 import type { KernelIR } from '../../../ir/node.ts'
 import { paramName } from '../../../ir/ops/index.ts'
 import { noteText } from './notes.ts'
