@@ -1,13 +1,15 @@
 /**
  * Defines layouts: a layout maps each element of a fragment to a thread of the group and to a register of that thread.
  *
- *   accumulator  the output layout of the matrix unit: tiles of 16 x 8, in which a thread holds pairs of columns in two rows. The
- *                spread of the matrix assigns the tiles to warps
- *   left         the same tiles, but every warp holds all columns of its rows: the layout of a left operand in registers
+ *   accumulator  the output layout of the matrix unit: tiles of 16 x 8, in which a thread holds pairs of columns in two
+ *                rows. The spread of the matrix assigns the tiles to warps
+ *   left         the same tiles, but every warp holds all columns of its rows: the layout of a left operand in
+ *                registers
  *   swapped      the output layout of the transposed product: an accumulator with rows and columns exchanged
- *   rows         one value per row of an accumulator or left operand, replicated in the four threads of the row and in all warps
- *                that hold the row
- *   columns      one value per column of an accumulator, replicated in all warps that hold the column and in eight threads of each
+ *   rows         one value per row of an accumulator or left operand, replicated in the four threads of the row and in
+ *                all warps that hold the row
+ *   columns      one value per column of an accumulator, replicated in all warps that hold the column and in eight
+ *                threads of each
  *   blocked      elements in memory order, assigned to the threads in vectors
  *
  * The methods of a layout return C++ expressions in the register index `i` of the unrolled loops in the emitted code.
@@ -30,20 +32,28 @@ export interface Layout {
   place(i: string): readonly string[]
   /** A condition for register `i` to hold an element; undefined if it always does. */
   exists(i: string): string | undefined
-  /** A condition that is true in exactly one of the threads that hold the same element; undefined if elements are not replicated. */
+  /**
+   * A condition that is true in exactly one of the threads that hold the same element; undefined if elements are not
+   * replicated.
+   */
   isFirst: string | undefined
 }
 
 /**
- * The assignment of a matrix's tiles, of 16 rows and 8 columns each, to the warps of a group. The warps form a grid in row-major
- * order. If a group has more warps than tiles, several warps hold the same tiles.
+ * The assignment of a matrix's tiles, of 16 rows and 8 columns each, to the warps of a group. The warps form a grid in
+ * row-major order. If a group has more warps than tiles, several warps hold the same tiles.
  */
 export interface Spread {
   readonly rowWarps: number
   readonly columnWarps: number
-  /** The number of warps per entry of `rowWarps`: warps that divide the columns, times warps that hold the same tiles. */
+  /**
+   * The number of warps per entry of `rowWarps`: warps that divide the columns, times warps that hold the same tiles.
+   */
   readonly warpsOfRow: number
-  /** The number of tiles per warp along the rows (16 rows each); `columnTiles` counts along the columns (8 columns each). */
+  /**
+   * The number of tiles per warp along the rows (16 rows each); `columnTiles` counts along the columns (8 columns
+   * each).
+   */
   readonly rowTiles: number
   readonly columnTiles: number
   /** True for the layout of wgmma: four warps hold 64 consecutive rows, and the tiles of a warp are 64 rows apart. */

@@ -1,6 +1,6 @@
 /**
- * Selects the device functions that a kernel needs: functions that its text names, and functions that those functions name. The
- * selection keeps the order of the library.
+ * Selects the device functions that a kernel needs: functions that its text names, and functions that those functions
+ * name. The selection keeps the order of the library.
  */
 
 interface Declaration {
@@ -26,7 +26,10 @@ export function usedOf(library: string, kernel: string): string {
     .join('')
 }
 
-/** The top-level declarations of the library, each with its preceding comment. A declaration ends where its braces are balanced. */
+/**
+ * The top-level declarations of the library, each with its preceding comment. A declaration ends where its braces are
+ * balanced.
+ */
 export function declarations(library: string): Declaration[] {
   const found: Declaration[] = []
   let lines: string[] = []

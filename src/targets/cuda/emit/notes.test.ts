@@ -1,4 +1,6 @@
-/** Tests the notes for a kernel's author: products without the matrix unit, and fragments that do not fit in registers. */
+/**
+ * Tests the notes for a kernel's author: products without the matrix unit, and fragments that do not fit in registers.
+ */
 import { describe, expect, it } from 'vitest'
 
 import { compileTogether, NO_SPILLS, noCompiler } from '../../../../test/cuda/compile.ts'

@@ -1,6 +1,7 @@
 /**
- * Produces performance notes for the author of a kernel: products that do not use the matrix unit, and fragments that do not fit in
- * registers. Notes are computed from the same plans as the emitted text, so both agree. Notes do not affect the text.
+ * Produces performance notes for the author of a kernel: products that do not use the matrix unit, and fragments that
+ * do not fit in registers. Notes are computed from the same plans as the emitted text, so both agree. Notes do not
+ * affect the text.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { walk, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -51,12 +52,14 @@ function* scalarProducts({ products }: NotePlans): Generator<Noted> {
 }
 
 /**
- * The number of registers that a thread needs for addresses and loop counters, in addition to a fragment. Measured with ptxas 13.0 on a
- * minimal kernel: with 255 registers, a thread can hold 224 values, and spills with 232 values.
+ * The number of registers that a thread needs for addresses and loop counters, in addition to a fragment. Measured with
+ * ptxas 13.0 on a minimal kernel: with 255 registers, a thread can hold 224 values, and spills with 232 values.
  */
 const BESIDE = 24
 
-/** Yields a note for each fragment that leaves fewer than `BESIDE` registers to a thread. Equal messages appear once. */
+/**
+ * Yields a note for each fragment that leaves fewer than `BESIDE` registers to a thread. Equal messages appear once.
+ */
 function* spilling({ ir, roles, layouts, groupOf }: NotePlans): Generator<Noted> {
   const seen = new Set<string>()
   for (const node of walk(ir.body)) {
@@ -74,7 +77,10 @@ function* spilling({ ir, roles, layouts, groupOf }: NotePlans): Generator<Noted>
   }
 }
 
-/** True if the elements of a node occupy registers. Splats, values computed from indices, and views of other nodes occupy none. */
+/**
+ * True if the elements of a node occupy registers. Splats, values computed from indices, and views of other nodes
+ * occupy none.
+ */
 function isHeld(node: Node): boolean {
   return isFragment(node) && !isSplat(node) && !isIndexed(node) && !hasNoRegisters(node)
 }

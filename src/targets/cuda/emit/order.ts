@@ -1,14 +1,15 @@
 /**
- * The stage `order`: adds the synchronisation that makes the threads of a group behave as one sequential agent. It inserts these ops:
+ * The stage `order`: adds the synchronisation that makes the threads of a group behave as one sequential agent. It
+ * inserts these ops:
  *
  *   meet         a thread barrier of the group, where an access by one thread must precede an access by another thread
  *   fence.async  a proxy fence, where ordinary accesses must precede accesses by TMA or the matrix unit
  *   drain        a wait for the completion of pending TMA stores
  *   once         skips a wait in a loop if the same flag has already been waited for
  *
- * It also adds attributes: `by` (which unit accesses memory), `exchange` (how the threads exchange a value) and `apart` (the iterations of a
- * loop are divided among the threads). `hazards.ts` decides which synchronisation two accesses need. A role of one thread needs no thread
- * barriers.
+ * It also adds attributes: `by` (which unit accesses memory), `exchange` (how the threads exchange a value) and `apart`
+ * (the iterations of a loop are divided among the threads). `hazards.ts` decides which synchronisation two accesses
+ * need. A role of one thread needs no thread barriers.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, type Attributes, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -50,7 +51,10 @@ function withOrder(ir: KernelIR, decisions: Decisions): KernelIR {
 class Ordering {
   readonly #plans: Decisions
   readonly #copier: Copier
-  /** Arrivals that are postponed until the next product has started. No synchronisation is inserted at their original position. */
+  /**
+   * Arrivals that are postponed until the next product has started. No synchronisation is inserted at their original
+   * position.
+   */
   readonly #deferred: ReadonlySet<Node>
   #hazards = new Hazards()
   #group: Group
@@ -129,7 +133,10 @@ class Ordering {
     this.#meet(node.site)
   }
 
-  /** True if TMA may access memory after the node, either for the node's role or for a role that waits for it at a barrier. */
+  /**
+   * True if TMA may access memory after the node, either for the node's role or for a role that waits for it at a
+   * barrier.
+   */
   #isOfCopies(node: Node): boolean {
     const { usesCopyEngine, stores, uses } = this.#plans
     if (!usesCopyEngine && stores.size === 0) return false
@@ -236,7 +243,10 @@ class Ordering {
     return this.#copy(node)
   }
 
-  /** Copies a node that exchanges elements through its scratch memory, after all earlier reads of that memory have ended. */
+  /**
+   * Copies a node that exchanges elements through its scratch memory, after all earlier reads of that memory have
+   * ended.
+   */
   #handOver(node: Node, added: Attributes = {}): Node {
     this.#settle(node)
     const made = this.#exchanging(node, 'scratch', added)
@@ -296,8 +306,9 @@ class Ordering {
   }
 
   /**
-   * A repeated wait for the same flag in a loop is skipped, because flags only advance and a launch waits for one epoch only.
-   * A skipped wait has no thread barrier, so accesses that were pending before the wait are still pending after it.
+   * A repeated wait for the same flag in a loop is skipped, because flags only advance and a launch waits for one epoch
+   * only. A skipped wait has no thread barrier, so accesses that were pending before the wait are still pending after
+   * it.
    */
   #wait(node: Node): Node {
     const isRepeated = [...this.#plans.uses.around(node)].some(isLoop)
@@ -328,8 +339,9 @@ class Ordering {
   }
 
   /**
-   * Returns the signal or wait of a loop that contains no other effect. Such a loop usually iterates over ranks. Its iterations are
-   * divided among the threads, so that all flags are signalled or waited for at the same time. Recorded waits are executed by one thread.
+   * Returns the signal or wait of a loop that contains no other effect. Such a loop usually iterates over ranks. Its
+   * iterations are divided among the threads, so that all flags are signalled or waited for at the same time. Recorded
+   * waits are executed by one thread.
    */
   #dealtOut(loop: Node): Node | undefined {
     if (loop.op !== 'for') return undefined
@@ -406,7 +418,10 @@ class Ordering {
     return made
   }
 
-  /** One thread increments a counter. The group of the last program runs the block after the accesses of all other programs. */
+  /**
+   * One thread increments a counter. The group of the last program runs the block after the accesses of all other
+   * programs.
+   */
   #last(node: Node): Node {
     this.#release(node)
     if (!this.#group.solo) this.#hazards.meet()
@@ -422,14 +437,20 @@ class Ordering {
   }
 }
 
-/** True if the node releases other roles of the program. A waiting role does not order the TMA accesses that follow its wait. */
+/**
+ * True if the node releases other roles of the program. A waiting role does not order the TMA accesses that follow its
+ * wait.
+ */
 const isToRoles = (node: Node): boolean => releases(node) && opOf(node).scope === 'program'
 
 function refuse({ op }: Node): never {
   throw new Error(`${op} is not an op of the stage before \`order\``)
 }
 
-/** `set`: `once` remembers which of the first 32 flags of a local one-axis set were waited for. `last`: only the last flag. */
+/**
+ * `set`: `once` remembers which of the first 32 flags of a local one-axis set were waited for. `last`: only the last
+ * flag.
+ */
 function remembered(wait: Node): 'set' | 'last' {
   let axes = 0
   let isLocal = true

@@ -1,9 +1,11 @@
 /**
- * Finds products that may overlap: loops over a ring of tiles that may start the next product before the previous one has completed.
+ * Finds products that may overlap: loops over a ring of tiles that may start the next product before the previous one
+ * has completed.
  *
- * The matched pattern is the lowered form of `pipeline`: a loop nest that carries the accumulator. The innermost loop contains one `dot` on
- * a slot of a ring, followed by arrivals that release the slot. The arrivals of an iteration may be postponed until the next product has
- * started, because the ring has at least two slots and the producer waits for an arrival only when it reuses the slot.
+ * The matched pattern is the lowered form of `pipeline`: a loop nest that carries the accumulator. The innermost loop
+ * contains one `dot` on a slot of a ring, followed by arrivals that release the slot. The arrivals of an iteration may
+ * be postponed until the next product has started, because the ring has at least two slots and the producer waits for
+ * an arrival only when it reuses the slot.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -32,7 +34,10 @@ function findOverlap(ir: KernelIR): readonly Overlap[] {
   return found
 }
 
-/** True for the `empty` barriers of a ring of at least two slots. The producer waits for them only when it reuses a slot. */
+/**
+ * True for the `empty` barriers of a ring of at least two slots. The producer waits for them only when it reuses a
+ * slot.
+ */
 function isHandBack(barriers: Node): boolean {
   return barriers.attributes.ring === 'empty' && attribute<number>(barriers, 'count') >= 2
 }

@@ -1,11 +1,12 @@
 /**
  * Chooses the instruction for a product: the widest one that the shapes, the dtype and the operands' locations allow.
  *
- *   wgmma     16-bit floats, whole warpgroups of 64 rows. Operands are swizzled shared tiles, read through descriptors. The left
- *             operand may also be in registers
- *   swapped   wgmma of the transposed product, for fewer rows. The columns of the right operand become rows, 64 per warpgroup
- *   mma       16-bit floats, any number of rows: tiles of 16 x 8 by mma.sync, with operands loaded by ldmatrix. Padding rows of a
- *             partial tile are computed and ignored
+ *   wgmma     16-bit floats, whole warpgroups of 64 rows. Operands are swizzled shared tiles, read through descriptors.
+ *             The left operand may also be in registers
+ *   swapped   wgmma of the transposed product, for fewer rows. The columns of the right operand become rows, 64 per
+ *             warpgroup
+ *   mma       16-bit floats, any number of rows: tiles of 16 x 8 by mma.sync, with operands loaded by ldmatrix. Padding
+ *             rows of a partial tile are computed and ignored
  *   elements  all other products: one scalar multiply-add per element and step, in f32 (i32 for i8)
  */
 import { dtypes } from '../../../ir/dtype.ts'
@@ -25,8 +26,9 @@ export const isByWarpgroups = (product: Product | undefined): boolean =>
 const MAX_COLUMNS = 256
 
 /**
- * The number of columns per wgmma instruction for a product with so many columns. It is a multiple of 8. If columns are the inner axis of the
- * right operand in shared memory, it is a whole number of panels. Undefined if the columns cannot be divided evenly.
+ * The number of columns per wgmma instruction for a product with so many columns. It is a multiple of 8. If columns are
+ * the inner axis of the right operand in shared memory, it is a whole number of panels. Undefined if the columns cannot
+ * be divided evenly.
  */
 export function columnsAtOnce(columns: number, right: SharedColumns): number | undefined {
   const step = right.areInner ? Math.min(columns, right.span / 2) : 8
@@ -46,7 +48,10 @@ export interface SharedColumns {
 export const productIn = (dot: Node, { kind }: Layout, group: Group): Product =>
   kind === 'swapped' ? 'swapped' : productOf(dot, group)
 
-/** True if wgmma may compute the transposed product instead of mma.sync. Descriptors must be able to address both operands. */
+/**
+ * True if wgmma may compute the transposed product instead of mma.sync. Descriptors must be able to address both
+ * operands.
+ */
 export function maySwap(dot: Node, group: Group): boolean {
   const operands = dot.inputs.slice(0, 2)
   return (
@@ -108,8 +113,8 @@ export function obstacleOf(dot: Node): Obstacle | undefined {
 }
 
 /**
- * The swizzle span, in bytes, of a shared operand or of the shared tile that stages a right operand from registers. 0 for a left operand in
- * registers; `none` if the rows permit no swizzle.
+ * The swizzle span, in bytes, of a shared operand or of the shared tile that stages a right operand from registers. 0
+ * for a left operand in registers; `none` if the rows permit no swizzle.
  */
 function rowSpan(operand: Node, side: number): number | 'none' {
   if (operand.type.kind === 'value' && side === 0) return 0

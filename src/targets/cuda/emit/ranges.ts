@@ -1,6 +1,7 @@
 /**
- * Derives facts about integer scalars from their definitions: which integers are never negative, and which powers of two divide them.
- * Both analyses are conservative. Sums and products of indices are assumed not to overflow, because they address memory.
+ * Derives facts about integer scalars from their definitions: which integers are never negative, and which powers of
+ * two divide them. Both analyses are conservative. Sums and products of indices are assumed not to overflow, because
+ * they address memory.
  */
 import { attribute, type Block, type Node } from '../../../ir/node.ts'
 import { entryOf, opOf, type ControlName, type OpName } from '../../../ir/ops/index.ts'
@@ -28,7 +29,9 @@ export class Ranges {
     visit(body)
   }
 
-  /** The control node of a block parameter and the parameter's index in the carried state; undefined for loop indices. */
+  /**
+   * The control node of a block parameter and the parameter's index in the carried state; undefined for loop indices.
+   */
   carried(param: Node): { control: Node; index: number } | undefined {
     const owner = this.#owners.get(param)
     if (!owner) return undefined
@@ -36,7 +39,10 @@ export class Ranges {
     return index < 0 ? undefined : { control: owner.control, index }
   }
 
-  /** True if the node is never negative. Values carried by loops are assumed non-negative; a refuted assumption restarts the search. */
+  /**
+   * True if the node is never negative. Values carried by loops are assumed non-negative; a refuted assumption restarts
+   * the search.
+   */
   isNonNegative(node: Node): boolean {
     for (;;) {
       this.#trial = new Map()

@@ -1,6 +1,6 @@
 /**
- * Defines the inputs and the result of the emitter. `EmittedKernel` is text and plain data. Its recipe has one entry per kernel
- * parameter, so a runtime can launch the kernel without knowing what the kernel does.
+ * Defines the inputs and the result of the emitter. `EmittedKernel` is text and plain data. Its recipe has one entry
+ * per kernel parameter, so a runtime can launch the kernel without knowing what the kernel does.
  */
 import type { DType, StorageDType } from '../../../ir/dtype.ts'
 import { dtypes } from '../../../ir/dtype.ts'
@@ -29,7 +29,10 @@ export interface EmitFacts {
   readonly oneDevice?: boolean
 }
 
-/** Whether flag-in-data words may replace flags (words.ts). A recorded kernel waits for flags, because its log shows each wait. */
+/**
+ * Whether flag-in-data words may replace flags (words.ts). A recorded kernel waits for flags, because its log shows
+ * each wait.
+ */
 export const mayCarryEpochs = ({ record = false }: Pick<EmitFacts, 'record'>): boolean => !record
 
 export function factsOf(shape: readonly number[]): TensorFacts {
@@ -58,19 +61,29 @@ export type ParamRecipe =
       /** The extents of one copy in elements, innermost axis first; 1 for axes that a `pick` has indexed. */
       readonly box: readonly number[]
       readonly swizzle: Swizzle
-      /** True if the map covers the copies of all ranks as one tensor, whose outermost axis is the rank with the heap stride. */
+      /**
+       * True if the map covers the copies of all ranks as one tensor, whose outermost axis is the rank with the heap
+       * stride.
+       */
       readonly ranked: boolean
     }
   | { readonly kind: 'flags'; readonly flags: string }
-  /** Two u32 on this rank: the number of launches that have signalled the flag set, and the number that have waited for it. */
+  /**
+   * Two u32 on this rank: the number of launches that have signalled the flag set, and the number that have waited for
+   * it.
+   */
   | { readonly kind: 'epochs'; readonly flags: string }
   | { readonly kind: 'scalar'; readonly name: string; readonly dtype: DType }
   | { readonly kind: 'rank' }
   /** The distance in bytes between the heaps of consecutive ranks. */
   | { readonly kind: 'heapStride' }
-  /** u32 words that only this kernel uses, on this rank. They are initially zero, and every launch resets them to zero. */
+  /**
+   * u32 words that only this kernel uses, on this rank. They are initially zero, and every launch resets them to zero.
+   */
   | { readonly kind: 'counters'; readonly words: number }
-  /** A bit per group of tensors, set if no running launch of any rank writes a tensor of the group. 0 is always safe. */
+  /**
+   * A bit per group of tensors, set if no running launch of any rank writes a tensor of the group. 0 is always safe.
+   */
   | { readonly kind: 'settled'; readonly groups: readonly (readonly string[])[] }
   /** The rank's abort word and one wait record per program, in memory that host and device can access. */
   | { readonly kind: 'control' }

@@ -1,18 +1,20 @@
 /**
- * Emits the recording code of a kernel. While the world records, the kernel logs when its programs ran, when they were blocked at
- * flags, and which copies they made from and to other ranks. `log.ts` defines the log. One thread per group records, and it keeps
- * its state in shared memory so that recording occupies no registers between events.
+ * Emits the recording code of a kernel. While the world records, the kernel logs when its programs ran, when they were
+ * blocked at flags, and which copies they made from and to other ranks. `log.ts` defines the log. One thread per group
+ * records, and it keeps its state in shared memory so that recording occupies no registers between events.
  *
- * - A wait is recorded if the first poll of the flag failed. The log entry of the wait is allocated while the thread waits.
- * - The consumers of a ring are blocked while its producer is blocked at a flag. A consumer's wait at the ring is then recorded as a
- *   wait for that flag too. While the producer is blocked but the consumers still have full slots, the consumers count as working.
- * - A copy by threads lasts from its first access to the last access of the recording thread. The loads of that thread have
- *   completed by then. Its stores may still be pending.
- * - For TMA copies only the start is recorded. Consecutive TMA copies of a producer at one source line with one rank form a single
- *   event, from the first start to the last start.
+ * - A wait is recorded if the first poll of the flag failed. The log entry of the wait is allocated while the thread
+ *   waits.
+ * - A consumer may wait at a ring because the producer is blocked at a flag. The consumer's wait at the ring is then
+ *   recorded as a wait for that flag too. While the producer is blocked but the consumers still have full slots, the
+ *   consumers count as working.
+ * - A copy by threads lasts from its first access to the last access of the recording thread. The loads of that thread
+ *   have completed by then. Its stores may still be pending.
+ * - For TMA copies only the start is recorded. Consecutive TMA copies of a producer at one source line with one rank
+ *   form a single event, from the first start to the last start.
  *
- * The clock is %globaltimer, in nanoseconds. All multiprocessors of a device share it. Its resolution depends on the device
- * (`World.clockTick` measures it).
+ * The clock is %globaltimer, in nanoseconds. All multiprocessors of a device share it. Its resolution depends on the
+ * device (`World.clockTick` measures it).
  */
 import { walk, type Node } from '../../../ir/node.ts'
 import { bytesAccessed } from '../../../ir/ops/index.ts'
@@ -201,7 +203,10 @@ export class Recorder {
     return `flag_wait_recorded(${pointer}, ${value}, ${params.control}, ${site}, ${owner}, ${this.#log}, ${notes}, ${this.#own}, ${what});`
   }
 
-  /** Returns an expression that waits for a slot of a ring and records the wait; undefined if no other role waits for flags. */
+  /**
+   * Returns an expression that waits for a slot of a ring and records the wait; undefined if no other role waits for
+   * flags.
+   */
   slotWait(barrier: string, parity: string): string | undefined {
     const { group, plans, params, leader } = this.#emission
     const isKept = [...plans.roles.groups].some(

@@ -1,7 +1,7 @@
 /**
- * Lists the differences between the recording variant of a kernel and its normal variant, apart from the log. The last stages of both
- * variants and their decisions are compared: ops with effects, accesses by TMA and the matrix unit, roles, products, and copies that start
- * before the previous kernel has ended.
+ * Lists the differences between the recording variant of a kernel and its normal variant, apart from the log. The last
+ * stages of both variants and their decisions are compared: ops with effects, accesses by TMA and the matrix unit,
+ * roles, products, and copies that start before the previous kernel has ended.
  */
 import { walk, type KernelIR } from '../../../ir/node.ts'
 import { opOf, type OpName } from '../../../ir/ops/index.ts'
@@ -9,7 +9,10 @@ import { atStage, LAST_STAGE } from '../facts.ts'
 import { decide, type Decisions } from './decide.ts'
 import type { EmitFacts } from './recipe.ts'
 
-/** Describes each difference in a clause that names the kernel. An empty list means that both variants differ only in the log. */
+/**
+ * Describes each difference in a clause that names the kernel. An empty list means that both variants differ only in
+ * the log.
+ */
 export function unlikeUnrecorded(recorded: KernelIR, facts: EmitFacts): readonly string[] {
   const [here, there] = [facts, { ...facts, record: false }].map((one) =>
     featuresOf(decide(atStage(recorded, LAST_STAGE, one), one)),

@@ -1,7 +1,7 @@
 /**
- * Computes the scratch memory of a node: private shared memory through which the threads of its group exchange elements. Scratch memory
- * holds partial results of reductions, values that change their layout, operands that a product reads from shared memory, and
- * indices of gathered rows.
+ * Computes the scratch memory of a node: private shared memory through which the threads of its group exchange
+ * elements. Scratch memory holds partial results of reductions, values that change their layout, operands that a
+ * product reads from shared memory, and indices of gathered rows.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
@@ -85,7 +85,10 @@ const needs: Readonly<Record<OpName, Need>> = {
   result: none,
 }
 
-/** The number of partial results of a reduction whose rows or columns several warps share; 0 if each warp holds complete ones. */
+/**
+ * The number of partial results of a reduction whose rows or columns several warps share; 0 if each warp holds complete
+ * ones.
+ */
 export function partialsOf(reduction: Node, layouts: Layouts): number {
   const [source] = reduction.inputs
   if (!isFragment(reduction) || isSplat(source)) return 0

@@ -5,7 +5,9 @@ import { entryOf, type ElementwiseName } from '../../../ir/ops/index.ts'
 import { KernelError } from '../../../ir/site.ts'
 import type { ValueType } from '../../../ir/type.ts'
 
-/** The C++ type of one element in a register. 16-bit and 8-bit floats are held as unsigned integers with the same bits. */
+/**
+ * The C++ type of one element in a register. 16-bit and 8-bit floats are held as unsigned integers with the same bits.
+ */
 const registerTypes: Record<DType, string> = {
   f32: 'float',
   f16: 'u16',
@@ -95,8 +97,8 @@ const call =
     `${name}(${a})`
 
 /**
- * Renders an operation that wraps on overflow, as the language defines. Signed overflow is undefined in C++, so signed operands are computed as
- * unsigned integers. Non-negative operands are sizes and indices, which do not overflow.
+ * Renders an operation that wraps on overflow, as the language defines. Signed overflow is undefined in C++, so signed
+ * operands are computed as unsigned integers. Non-negative operands are sizes and indices, which do not overflow.
  */
 const wrapping =
   (operator: string): Spelling =>
@@ -113,7 +115,10 @@ const extremum =
   ({ dtype, operands: [a, b] }) =>
     dtype === 'f32' ? `${name}(${a}, ${b})` : `(${a} ${operator} ${b} ? ${a} : ${b})`
 
-/** Renders the operation on unsigned integers with the same bits. It wraps on overflow, and its division needs no sign handling. */
+/**
+ * Renders the operation on unsigned integers with the same bits. It wraps on overflow, and its division needs no sign
+ * handling.
+ */
 const unsignedInfix =
   (operator: string): Spelling =>
   ({ dtype, operands: [a, b] }) => {
@@ -160,7 +165,9 @@ const spellings: Readonly<Record<ElementwiseName, Spelling>> = {
   sigmoid: call('sigmoid_f32'),
 }
 
-/** Renders one element of an elementwise node from one element of each input. Compound expressions are parenthesised. */
+/**
+ * Renders one element of an elementwise node from one element of each input. Compound expressions are parenthesised.
+ */
 export function spellElement(node: Node, operands: readonly Operand[]): string {
   const [a, b, c] = operands.map(({ text }) => text)
   const { dtype } = node.inputs[0].type as ValueType

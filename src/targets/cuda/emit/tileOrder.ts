@@ -1,6 +1,7 @@
 /**
- * Chooses the tile order of `persistent` loops. If concurrent programs process a few rows of tiles together, they share operand tiles in the
- * L2 cache. The language promises row-major order, so the grouped order is used only if no program can observe the difference.
+ * Chooses the tile order of `persistent` loops. If concurrent programs process a few rows of tiles together, they share
+ * operand tiles in the L2 cache. The language promises row-major order, so the grouped order is used only if no program
+ * can observe the difference.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -24,9 +25,10 @@ import { isFragment } from './assign.ts'
 export type TileGroup = (loop: Node) => number
 
 /**
- * Loops that contain products process the wanted number of rows together. The grouped order changes the assignment of tiles to programs. A
- * program may rely on getting the same tiles in several loops, so loops that share memory with a row-major loop stay row-major, too. Loops are
- * identified by their source position, because each role has its own copy of the author's loop.
+ * Loops that contain products process the wanted number of rows together. The grouped order changes the assignment of
+ * tiles to programs. A program may rely on getting the same tiles in several loops, so loops that share memory with a
+ * row-major loop stay row-major, too. Loops are identified by their source position, because each role has its own copy
+ * of the author's loop.
  */
 export const tileGroupOf = analysis('order of tiles', findTileGroup, (ir) => findTileGroup(ir, 4))
 
@@ -102,13 +104,19 @@ function isPublished(node: Node): boolean {
   return varies === 'by program' || flow === 'programs' || advances === 'signal' || isAtomic || isReleased
 }
 
-/** True if an iteration can observe earlier tiles through the loop's carried state. A position in a ring of buffers does not count. */
+/**
+ * True if an iteration can observe earlier tiles through the loop's carried state. A position in a ring of buffers does
+ * not count.
+ */
 function isCarried(loop: Node): boolean {
   const [body] = loop.blocks
   const state = new Set(body.params.slice(attribute<number>(loop, 'axes')))
   if ([...state].some(isFragment)) return true
   const carried = reachedFrom(body, state)
-  /** Ops that only select a slot of the ring or compute its position. An op without an entry may use its inputs in any way. */
+  /**
+   * Ops that only select a slot of the ring or compute its position. An op without an entry may use its inputs in any
+   * way.
+   */
   const ofRing: Readonly<Partial<Record<OpName, (node: Node) => boolean>>> = {
     ...opsWith({ elements: 'same' }, () => true),
     pick: ({ inputs: [from] }) => opOf(from).effect === 'declare' && !carried.has(from),
@@ -121,7 +129,9 @@ function isCarried(loop: Node): boolean {
   return [...walk(body)].some((node) => node.inputs.some((input) => carried.has(input)) && !isOfRing(node))
 }
 
-/** True if two iterations may write the same element, or if one iteration may read an element that another one writes. */
+/**
+ * True if two iterations may write the same element, or if one iteration may read an element that another one writes.
+ */
 function isOverwritten(loop: Node): boolean {
   const [body] = loop.blocks
   const nodes = [...walk(body)]
@@ -137,8 +147,8 @@ function isOverwritten(loop: Node): boolean {
 }
 
 /**
- * The values that are computed from the given nodes; with `places`, also the views of memory. The tile assignment of a `persistent` loop does
- * not count as a computation from the program index.
+ * The values that are computed from the given nodes; with `places`, also the views of memory. The tile assignment of a
+ * `persistent` loop does not count as a computation from the program index.
  */
 function reachedFrom(block: Block, from: ReadonlySet<Node>, places = false): ReadonlySet<Node> {
   const reached = new Set(from)
@@ -148,7 +158,10 @@ function reachedFrom(block: Block, from: ReadonlySet<Node>, places = false): Rea
   // The tiles of a program always depend on its program index, so the bounds of a `persistent` loop are ignored.
   const bounds = (control: Node): readonly Node[] =>
     control.op === 'persistent' ? [] : control.inputs.slice(0, leadingInputs(control))
-  /** Propagates into a control node's blocks: indices depend on the bounds, state on the initial values and on the yielded values. */
+  /**
+   * Propagates into a control node's blocks: indices depend on the bounds, state on the initial values and on the
+   * yielded values.
+   */
   const enter = (control: Node): void => {
     const isCarried = ['carried', 'tested'].includes(opOf(control).state)
     const count = isCarried ? stateCount(control) : 0

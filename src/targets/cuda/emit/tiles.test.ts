@@ -1,4 +1,6 @@
-/** Tests packed pairs of 16-bit elements and refilled shared tiles. Errors in that text would go unnoticed on a device. */
+/**
+ * Tests packed pairs of 16-bit elements and refilled shared tiles. Errors in that text would go unnoticed on a device.
+ */
 import { describe, expect, it } from 'vitest'
 import { between, bodyOf, emit } from '../../../../test/cuda/emitting.ts'
 import { bf16, f32 } from '../../../lang/dtypes.ts'

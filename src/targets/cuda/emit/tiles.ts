@@ -1,9 +1,9 @@
 /**
  * Plans shared memory: the internal layout of every shared tile, and the allocation of regions.
  *
- * A tile that the matrix unit reads is *swizzled*. A swizzled tile consists of panels with all rows of the tile and 128 (64, 32) bytes of
- * columns. Its 16-byte chunks are permuted within 8 rows in the same way as TMA and wgmma permute them. Other tiles are plain, with
- * consecutive rows.
+ * A tile that the matrix unit reads is *swizzled*. A swizzled tile consists of panels with all rows of the tile and 128
+ * (64, 32) bytes of columns. Its 16-byte chunks are permuted within 8 rows in the same way as TMA and wgmma permute
+ * them. Other tiles are plain, with consecutive rows.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { dtypes, type DType } from '../../../ir/dtype.ts'
@@ -90,7 +90,10 @@ export class SharedSpace {
   }
 }
 
-/** The shared memory that a program can have on sm_90, in bytes. Aligning the base takes up to `BASE_ALIGNMENT` bytes of it. */
+/**
+ * The shared memory that a program can have on sm_90, in bytes. Aligning the base takes up to `BASE_ALIGNMENT` bytes of
+ * it.
+ */
 export const SHARED_LIMIT = 227 * 1024
 export const BASE_ALIGNMENT = 1024
 

@@ -45,8 +45,8 @@ export class Uses {
   }
 
   /**
-   * The nodes that a role may execute after the given node, in the same or in a later iteration of the enclosing loops. Nodes after the
-   * `roles` node are included.
+   * The nodes that a role may execute after the given node, in the same or in a later iteration of the enclosing loops.
+   * Nodes after the `roles` node are included.
    */
   *after(node: Node): Generator<Node> {
     for (let at = node; ;) {
@@ -64,8 +64,8 @@ export class Uses {
   }
 
   /**
-   * True if `user` is the last use of `value` and uses it exactly once. Nodes that only reshape `value` share its elements, so their uses
-   * count as uses of `value`.
+   * True if `user` is the last use of `value` and uses it exactly once. Nodes that only reshape `value` share its
+   * elements, so their uses count as uses of `value`.
    */
   diesAt(value: Node, user: Node): boolean {
     const block = this.#home.get(value)

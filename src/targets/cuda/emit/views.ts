@@ -58,7 +58,10 @@ export function tileOf(node: Node): TileView {
   return { ...viewOf(node.inputs[0]), indices: node.inputs.slice(1), shape: attribute<Shape>(node, 'shape') }
 }
 
-/** True if the tile has index 0 on axis `i`, tiles fill that axis, and the tensor has elements. Such a tile is entirely inside. */
+/**
+ * True if the tile has index 0 on axis `i`, tiles fill that axis, and the tensor has elements. Such a tile is entirely
+ * inside.
+ */
 export function isFirstOfFilled(view: TileView, i: number, ranges: Ranges): boolean {
   const index = view.indices[i]
   const isFirst = index.op === 'const' && attribute<number>(index, 'value') === 0
@@ -67,7 +70,10 @@ export function isFirstOfFilled(view: TileView, i: number, ranges: Ranges): bool
   return isFirst && !size && isFilled === true && isWhole(view, i, ranges)
 }
 
-/** True if the extent of axis `i` is a multiple of the tile's extent, so that each tile is entirely inside or entirely outside. */
+/**
+ * True if the extent of axis `i` is a multiple of the tile's extent, so that each tile is entirely inside or entirely
+ * outside.
+ */
 export function isWhole(view: TileView, i: number, ranges: Ranges): boolean {
   const { axis, size } = view.axes[i]
   if (size) return ranges.isMultipleOf(size, view.shape[i])

@@ -1,18 +1,19 @@
 /**
- * Plans flag-in-data words (as in NCCL's LL protocol): f32 words whose two lowest bits hold the epoch of the launch that sent them. Such
- * words replace a flag. The sender needs no fence and no signal, and the receiver does not poll a flag before it loads the data. The two bits
- * are 1, 2 or 3, depending on the epoch. They are never 0, because memory is initially zero. A word in a slot belongs to the current epoch,
- * to the epoch two launches ago, or to the epoch four launches ago, and three different values of the bits distinguish these epochs.
+ * Plans flag-in-data words (as in NCCL's LL protocol): f32 words whose two lowest bits hold the epoch of the launch
+ * that sent them. Such words replace a flag. The sender needs no fence and no signal, and the receiver does not poll a
+ * flag before it loads the data. The two bits are 1, 2 or 3, depending on the epoch. They are never 0, because memory
+ * is initially zero. A word in a slot belongs to the current epoch, to the epoch two launches ago, or to the epoch four
+ * launches ago, and three different values of the bits distinguish these epochs.
  *
  *   sender:    words.post(x)               replaces store(x); signal(flag)
  *   receiver:  until { x = words.take() }  replaces wait(flag); x = load()
  *
- * `until` repeats one load, or a loop of loads and pure computations on the loaded values. The repeated code has no other effect. Loops that
- * load few words usually come first, so the waiting happens in those loops. Only the epoch updates of the replaced signals and waits remain
- * (`advance`).
+ * `until` repeats one load, or a loop of loads and pure computations on the loaded values. The repeated code has no
+ * other effect. Loops that load few words usually come first, so the waiting happens in those loops. Only the epoch
+ * updates of the replaced signals and waits remain (`advance`).
  *
- * The order of a tile's elements in memory is private to the threads that store and load the tile. Matrices are stored in thread order, with
- * four consecutive words per thread.
+ * The order of a tile's elements in memory is private to the threads that store and load the tile. Matrices are stored
+ * in thread order, with four consecutive words per thread.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -39,7 +40,9 @@ export interface WordOrder {
   readonly register: (n: string) => string
 }
 
-/** Plans the flag-in-data words of a kernel; undefined if the kernel has none, or accesses them in an unsupported way. */
+/**
+ * Plans the flag-in-data words of a kernel; undefined if the kernel has none, or accesses them in an unsupported way.
+ */
 export const planWords = analysis('words with epochs', wordsIn)
 
 function wordsIn(
@@ -89,7 +92,10 @@ function wordsIn(
 
 const withInside = ({ blocks }: Node): readonly Node[] => blocks.flatMap((block) => [...walk(block)])
 
-/** All signals and waits of these flags; undefined if a flag is accessed by another op, never signalled, or never waited for. */
+/**
+ * All signals and waits of these flags; undefined if a flag is accessed by another op, never signalled, or never waited
+ * for.
+ */
 function toldOf(nodes: readonly Node[], flags: ReadonlySet<string>): ReadonlySet<Node> | undefined {
   const told = nodes.filter((node) => flags.has(flagsName(node)))
   const isSimple = ({ op, attributes: { lag } }: Node): boolean =>
@@ -118,7 +124,10 @@ interface Around {
   readonly ranges: Ranges
 }
 
-/** The form of an access, which all accesses of a tensor must share; undefined if the access cannot use flag-in-data words. */
+/**
+ * The form of an access, which all accesses of a tensor must share; undefined if the access cannot use flag-in-data
+ * words.
+ */
 function accessOf(
   node: Node,
   ref: Node,
@@ -160,8 +169,8 @@ const isWeakLoad = (node: Node): boolean => node.op === 'load' && !isStrong(node
 const liesAsEver = ({ kind }: Layout): boolean => kind === 'rows' || kind === 'columns'
 
 /**
- * The memory order of a matrix in which each thread stores a whole number of groups of four elements. Undefined if no such order exists.
- * Layouts of kind `rows` and `columns` need no such order.
+ * The memory order of a matrix in which each thread stores a whole number of groups of four elements. Undefined if no
+ * such order exists. Layouts of kind `rows` and `columns` need no such order.
  */
 export function wordOrder(layout: Layout, group: Group): WordOrder | undefined {
   if (layout.kind !== 'accumulator') return undefined

@@ -1,4 +1,6 @@
-/** Writes the text of a kernel: indented lines with the source line as a comment, and names that are unique per scope. */
+/**
+ * Writes the text of a kernel: indented lines with the source line as a comment, and names that are unique per scope.
+ */
 import type { Site } from '../../../ir/site.ts'
 
 export class Writer {
