@@ -1,4 +1,4 @@
-/** Which elements are asked whether they lie inside their tensor, and how places are counted. */
+/** Tests which elements get a bounds check, and how element offsets are computed. */
 import { describe, expect, it } from 'vitest'
 import { bodyOf } from '../../../../test/cuda/emitting.ts'
 import { lower } from '../../../ir/stages.ts'
@@ -18,7 +18,7 @@ const copy = kernel(
   },
 )
 
-/** The lines that load and store, by the shapes of x and y. */
+/** The emitted lines that load and store, for the given shapes of x and y. */
 function linesOf(meta: Meta, x: readonly number[], y: readonly number[]) {
   const tensors = { x: factsOf(x), y: factsOf(y) }
   const lines = bodyOf(emitCuda(lower(copy.record({ world: 1, meta })), { tensors })).split('\n')
@@ -34,7 +34,7 @@ describe('elements of a tile', () => {
   it('are all inside or all outside where tiles fill the axis', () => {
     const { load, store } = linesOf({}, [64, 32], [8, 32])
     expect(load).toContain('if ((i32)blockIdx.x * 8 < x_dim0) ')
-    // The first tile of a tensor that has elements.
+    // The first tile of a tensor that has elements needs no bounds check.
     expect(store).not.toContain('if (')
   })
 
@@ -74,7 +74,7 @@ describe('operands of the matrix unit', () => {
   it('may be panels of 32 columns', () => {
     const text = textOf({ BM: 128, BN: 224, BK: 64, stages: 4 })
     expect(text).toContain('wgmma.mma_async.sync.aligned.m64n224k16')
-    // From one panel of 64 rows to the next, and from eight rows to the next.
+    // 4096 bytes from one panel of 64 rows to the next, and 512 bytes from one group of 8 rows to the next.
     expect(text).toMatch(/wgmma_operand<64>\([^;]*, 4096, 512\);/)
     expect(text.match(/tma_load_2d\(b_tile/g)).toHaveLength(7)
   })

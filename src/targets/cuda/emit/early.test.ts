@@ -1,4 +1,4 @@
-/** Which copies a kernel may start while the kernel before it still ends. */
+/** Tests which copies a kernel may start before the previous kernel has ended (programmatic dependent launch). */
 import { describe, expect, it } from 'vitest'
 import type { KernelIR } from '../../../ir/node.ts'
 import { lower } from '../../../ir/stages.ts'
@@ -19,7 +19,7 @@ describe('copies that start early', () => {
   it('are those of a producer that nothing tells when, unless the kernel records', () => {
     const product = gemm.record({ world: 1 })
     const { source, params } = emit(product)
-    // Who comes next is made ready when the kernel before has ended, not earlier: it may copy early itself.
+    // The next kernel may start only after the previous kernel has ended, because the next kernel may also copy early.
     expect(source).toMatch(
       /if \(!is_early\) \{\n\s*kernel_before_ended\(\);\n\s*next_kernel_may_start\(\);\n/,
     )
@@ -39,7 +39,7 @@ describe('copies that start early', () => {
 
   const params = { x: tensor(bf16, 3), out: tensor(bf16, 3), n: tensor(i32, 1), done: flags() }
   const tile = [64, 64] as const
-  /** A role that copies a tile and one that uses it; `change` makes of them what must wait. */
+  /** A role that copies a tile, and a role that uses it. Each `change` other than `none` forbids copying early. */
   const copying = (change: 'none' | 'slot' | 'ordered' | 'after' | 'alone') =>
     kernel('copying', params, (t, { x, out, n, done }) => {
       const [shared, full] = [t.shared(bf16, tile), t.barriers(1)]
@@ -100,7 +100,7 @@ describe('copies that start early', () => {
       expect(source).toContain('threadIdx.x < 32 && settled != 0;  // role0')
       expect(recipe).toContainEqual({ kind: 'settled', groups: [['x']] })
     }
-    // The matrix unit's warpgroups come first, and here that is none that copies.
+    // Roles of whole warpgroups come first in the block, and here the first such role does not copy.
     expect(roles([2, 1, 1, 4]).source).not.toContain('is_early')
   })
 

@@ -204,7 +204,6 @@ describe('order inside a group', () => {
     expect(bodyOf(emit(doubled.record({ world: 1 }), [128]))).not.toContain('__syncthreads')
   })
 
-  /** The kernel's text from one place to the next. */
   it('has one thread look at a flag, and a role of one thread look by itself; nothing waits or advances', () => {
     const looks = (t: Program, y: Tensor<'i32', 1>, ready: Flags<0>): void =>
       t.store(y.at([0]), t.reached(ready).to(i32))
@@ -330,7 +329,7 @@ describe('device functions', () => {
       .filter((file) => file.endsWith('.ts') && !/test\.ts$|device\.ts$/.test(file))
       .map((file) => readFileSync(join(folder, file), 'utf8'))
       .join('\n')
-    // Names that renderers put together from parts.
+    // Function names that renderers compose from parts, so that the full name does not occur in their source.
     const composed =
       /^(registers_(raise|lower)|stage_(halves|floats)|pack_b?f16|mma_b?f16|load_matrix_.*|(b?f16|f8\w+)_to_f32|f32_to_(b?f16|f8\w+|i8|u8|i64))$/
     const all = declarations(library)
@@ -386,7 +385,7 @@ describe('products', () => {
       const first = t.dot(few, many, t.zeros(f32, [16, 64]))
       t.store(y.tile([0, 0], [16, 64]), t.dot(first.to(bf16), many, t.zeros(f32, [16, 64])))
     })
-    // 16 x 64 on 128 threads.
+    // 16 x 64 elements on 128 threads are 8 elements per thread.
     expect(bodyOf(emit(twice.record({ world: 1 })))).toMatch(/float acc\[8\]/)
   })
 

@@ -1,15 +1,18 @@
 /**
- * Layouts: which thread of a group holds which elements of a fragment, in which of its registers.
+ * Defines layouts: a layout maps each element of a fragment to a thread of the group and to a register of that thread.
  *
- *   accumulator  what the matrix unit leaves: tiles of 16 x 8, of which a thread has pairs of columns in two rows; how warps
- *                share out the tiles is the matrix's spread
- *   left         the same, but every warp has all columns of its rows: what a product reads from registers
- *   swapped      what the matrix unit leaves of the transposed product: an accumulator whose rows are columns
- *   rows         one value a row of either: the four threads of a row, and all warps that have the row, hold the same
- *   columns      one value a column of an accumulator: all warps that have the column, and in them eight threads, hold the same
- *   blocked      elements in memory order, dealt out to the threads in vectors
+ *   accumulator  the output layout of the matrix unit: tiles of 16 x 8, in which a thread holds pairs of columns in two
+ *                rows. The spread of the matrix assigns the tiles to warps
+ *   left         the same tiles, but every warp holds all columns of its rows: the layout of a left operand in
+ *                registers
+ *   swapped      the output layout of the transposed product: an accumulator with rows and columns exchanged
+ *   rows         one value per row of an accumulator or left operand, replicated in the four threads of the row and in
+ *                all warps that hold the row
+ *   columns      one value per column of an accumulator, replicated in all warps that hold the column and in eight
+ *                threads of each
+ *   blocked      elements in memory order, assigned to the threads in vectors
  *
- * A layout answers in C++ text, for the register index `i` of the unrolled loops that emitted code is made of.
+ * The methods of a layout return C++ expressions in the register index `i` of the unrolled loops in the emitted code.
  */
 import type { Shape } from '../../../ir/type.ts'
 import type { Group } from './groups.ts'
@@ -19,40 +22,48 @@ export interface Layout {
   readonly shape: Shape
   /** Equal for layouts of one shape in which every thread holds the same elements in the same registers. */
   readonly key: string
-  /** Elements a thread holds. */
+  /** The number of elements per thread. */
   readonly count: number
-  /** Registers `i`, `i` + 1, … of a multiple of this many lie side by side in a row. */
+  /** This many consecutive registers, starting at a multiple of this number, hold consecutive elements of a row. */
   readonly vector: number
-  /** Of matrices: how warps share it out. */
+  /** For matrices, the assignment of tiles to warps. */
   readonly spread: Spread | undefined
-  /** Where register `i` lies, one text an axis. */
+  /** The coordinates of the element in register `i`, one expression per axis. */
   place(i: string): readonly string[]
-  /** A condition under which register `i` is an element at all; undefined: always. */
+  /** A condition for register `i` to hold an element; undefined if it always does. */
   exists(i: string): string | undefined
-  /** A condition that holds in exactly one of the threads that hold the same element; undefined: in all. */
+  /**
+   * A condition that is true in exactly one of the threads that hold the same element; undefined if elements are not
+   * replicated.
+   */
   isFirst: string | undefined
 }
 
 /**
- * How the warps of a group share out a matrix in tiles of 16 rows and 8 columns. Warps stand in a grid, columns inner; where
- * there are more warps than tiles, several hold the same.
+ * The assignment of a matrix's tiles, of 16 rows and 8 columns each, to the warps of a group. The warps form a grid in
+ * row-major order. If a group has more warps than tiles, several warps hold the same tiles.
  */
 export interface Spread {
   readonly rowWarps: number
   readonly columnWarps: number
-  /** Warps for each of `rowWarps`: those that share out the columns, and those that hold the same as another. */
+  /**
+   * The number of warps per entry of `rowWarps`: warps that divide the columns, times warps that hold the same tiles.
+   */
   readonly warpsOfRow: number
-  /** Tiles of 16 rows, and of 8 columns, that a warp holds. */
+  /**
+   * The number of tiles per warp along the rows (16 rows each); `columnTiles` counts along the columns (8 columns
+   * each).
+   */
   readonly rowTiles: number
   readonly columnTiles: number
-  /** As wgmma has it: every four warps have 64 rows side by side, and the tiles of a warp are 64 rows apart. */
+  /** True for the layout of wgmma: four warps hold 64 consecutive rows, and the tiles of a warp are 64 rows apart. */
   readonly isWarpgroups: boolean
 }
 
 const TILE_ROWS = 16
 const TILE_COLUMNS = 8
 
-/** Rows first: each warp has rows of its own while there are tiles of 16; then warps share out the columns. */
+/** Assigns tiles to warps. The row tiles are divided among the warps first, and remaining warps divide the columns. */
 export function spreadOf([rows, columns]: Shape, { warps }: Group, sharesColumns = true): Spread {
   const columnTiles = Math.ceil(columns / TILE_COLUMNS)
   if (warps % 4 === 0 && rows % (TILE_ROWS * warps) === 0) {
@@ -73,7 +84,7 @@ export function spreadOf([rows, columns]: Shape, { warps }: Group, sharesColumns
   }
 }
 
-/** The largest power of two that divides both. */
+/** The largest power of two that divides both numbers. */
 const commonPower = (a: number, b: number): number => Math.min(a & -a, b & -b)
 
 export function matrixLayout(kind: 'accumulator' | 'left', shape: Shape, group: Group): Layout {
@@ -111,11 +122,11 @@ export function matrixLayout(kind: 'accumulator' | 'left', shape: Shape, group: 
   }
 }
 
-/** Whether warpgroups can have so many rows of the transposed matrix, in whole octets of its columns. */
+/** True if wgmma can compute the transposed matrix: its rows fill warpgroups, and its columns are a multiple of 8. */
 export const isSwappable = ([rows, columns]: Shape, group: Group): boolean =>
   rows % TILE_COLUMNS === 0 && spreadOf([columns, rows], group).isWarpgroups
 
-/** Neighbours in a thread's registers are neighbours in a column, so nothing is stored in vectors. */
+/** Consecutive registers of a swapped layout hold neighbours in a column, so elements are not stored as vectors. */
 export function swappedLayout(shape: Shape, group: Group): Layout {
   const [rows, columns] = shape
   const transposed = matrixLayout('accumulator', [columns, rows], group)
@@ -155,7 +166,7 @@ export function rowsLayout(shape: Shape, group: Group): Layout {
   }
 }
 
-/** `rows` is the height of the matrix: it decides which warps have which columns. */
+/** `rows` is the height of the matrix, which determines the assignment of columns to warps. */
 export function columnsLayout(shape: Shape, rows: number, group: Group): Layout {
   const columns = Math.max(...shape)
   const spread = spreadOf([rows, columns], group)
@@ -199,13 +210,13 @@ export function blockedLayout(shape: Shape, bytes: number, group: Group): Layout
   }
 }
 
-/** The axis of a vector, or the one of a matrix that is not 1. */
+/** The coordinates of an element of a vector, or of a matrix with one axis of extent 1. */
 const vectorPlace = (shape: Shape, text: string): readonly string[] => {
   if (shape.length === 1) return [text]
   return shape[1] === 1 ? [text, '0'] : ['0', text]
 }
 
-/** The first row of the executing warp, and `+`. */
+/** The first row of the executing warp, followed by ` + `; empty if the first row is 0. */
 function firstRow({ rowWarps, rowTiles, warpsOfRow, isWarpgroups }: Spread, group: Group): string {
   if (isWarpgroups) return group.warps === 4 ? '' : `thread / 128 * ${64 * rowTiles} + `
   return rowWarps === 1 ? '' : `thread / ${32 * warpsOfRow} * ${TILE_ROWS * rowTiles} + `
@@ -215,11 +226,11 @@ function firstRow({ rowWarps, rowTiles, warpsOfRow, isWarpgroups }: Spread, grou
 export const firstColumn = ({ columnWarps, columnTiles }: Spread): string =>
   columnWarps === 1 ? '0' : `thread / 32 % ${columnWarps} * ${TILE_COLUMNS * columnTiles}`
 
-/** Whether the executing warp is one of the first so many of those with its rows. */
+/** A condition: the executing warp is among the first `count` warps that hold its rows. */
 const isFirstOfRow = ({ rowWarps, warpsOfRow }: Spread, count: number): string =>
   rowWarps === 1 ? `thread < ${32 * count}` : `thread / 32 % ${warpsOfRow} < ${count}`
 
-/** Which register of a row (column) layout belongs to register `i` of the matrix it comes from. */
+/** The register of a row (column) layout that corresponds to register `i` of the matrix layout. */
 export function sliceIndex(kind: 'rows' | 'columns', { spread }: Layout, i: string): string {
   const { rowTiles, columnTiles } = spread!
   const perTile = 4 * columnTiles

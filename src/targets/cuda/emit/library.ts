@@ -1,6 +1,6 @@
 /**
- * The device functions a kernel needs, out of all there are: those its text names, those they name in turn, in the order
- * in which the library has them.
+ * Selects the device functions that a kernel needs: functions that its text names, and functions that those functions
+ * name. The selection keeps the order of the library.
  */
 
 interface Declaration {
@@ -26,7 +26,10 @@ export function usedOf(library: string, kernel: string): string {
     .join('')
 }
 
-/** Top-level declarations, each with the comment before it: they end where all their braces are closed. */
+/**
+ * The top-level declarations of the library, each with its preceding comment. A declaration ends where its braces are
+ * balanced.
+ */
 export function declarations(library: string): Declaration[] {
   const found: Declaration[] = []
   let lines: string[] = []
@@ -45,5 +48,5 @@ export function declarations(library: string): Declaration[] {
   return found
 }
 
-/** The same lines, without what is after `//`. */
+/** The text without `//` comments. */
 export const withoutComments = (text: string): string => text.replace(/\/\/.*$/gm, '')

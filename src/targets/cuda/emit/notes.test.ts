@@ -1,4 +1,6 @@
-/** What the emitter tells the author about a kernel: products without the matrix unit, fragments that do not fit in registers. */
+/**
+ * Tests the notes for a kernel's author: products without the matrix unit, and fragments that do not fit in registers.
+ */
 import { describe, expect, it } from 'vitest'
 
 import { compileTogether, NO_SPILLS, noCompiler } from '../../../../test/cuda/compile.ts'
@@ -20,7 +22,7 @@ const product = (dtype: DotDType, meta: Record<string, number | string>): Emitte
 
 const messages = ({ notes }: EmittedKernel): string[] => notes.map(({ message }) => message)
 
-/** Whether the text multiplies by an instruction of the matrix unit. */
+/** True if the emitted text multiplies with an instruction of the matrix unit. */
 const usesMatrixUnit = (emitted: EmittedKernel): boolean =>
   /\b(wgmma_m64|mma_(b?f16)\()/.test(bodyOf(emitted))
 
@@ -70,7 +72,7 @@ describe('a product', () => {
     expectExact(left, shapes),
   )
   it.each(operands)('is said to be scalar exactly where it is, in some shapes, left operand %s', (left) =>
-    // 13 is prime to the numbers of extents, so that each extent is among these.
+    // 13 is coprime to the number of extents per axis, so every extent occurs among the selected shapes.
     expectExact(
       left,
       shapes.filter((_, n) => n % 13 === 0),
@@ -154,7 +156,7 @@ describe('a fragment', () => {
 describe.skipIf(noCompiler)('a fragment, compiled for sm_90a', () => {
   it('spills where that is noted, and not where it is not', long, () => {
     const widths = [128, 192, 224, 232, 256, 512]
-    // All values are needed before the first is stored, as in a softmax.
+    // All values of a row are needed before the first value is stored, as in a softmax.
     const held = kernel('held', { x: tensor(f32, 2) }, { N: 64 }, (t, { x }, { N }) => {
       const value = t.load(x.tile([0, 0], [128, N]))
       t.store(x.tile([0, 0], [128, N]), value.div(value.sum(1).expand(1)))

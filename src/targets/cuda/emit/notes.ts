@@ -1,6 +1,7 @@
 /**
- * What the author of a kernel should know about its text: products that do not use the matrix unit, and fragments that registers
- * cannot hold. Notes follow from the plans that the text is written from, so the two cannot disagree. They change nothing.
+ * Produces performance notes for the author of a kernel: products that do not use the matrix unit, and fragments that
+ * do not fit in registers. Notes are computed from the same plans as the emitted text, so both agree. Notes do not
+ * affect the text.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { walk, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -19,7 +20,7 @@ interface NotePlans {
   readonly groupOf: ReadonlyMap<Node, Group>
 }
 
-/** In program order; what several nodes of one place have to say is said once. */
+/** The notes of a kernel in program order. Equal notes for the same source position appear once. */
 export function notesOf(plans: NotePlans): readonly EmitNote[] {
   const notes = new Map<string, EmitNote>()
   for (const { message, node } of [...scalarProducts(plans), ...spilling(plans)]) {
@@ -51,12 +52,14 @@ function* scalarProducts({ products }: NotePlans): Generator<Noted> {
 }
 
 /**
- * Registers that a thread needs beside a fragment, for addresses and loop counters. Measured with ptxas 13.0 on a kernel that does
- * little else: with 255 registers a thread holds 224 values, and spills with 232.
+ * The number of registers that a thread needs for addresses and loop counters, in addition to a fragment. Measured with
+ * ptxas 13.0 on a minimal kernel: with 255 registers, a thread can hold 224 values, and spills with 232 values.
  */
 const BESIDE = 24
 
-/** Fragments that leave a thread fewer registers than it needs beside them. Of those of one shape and dtype, the first. */
+/**
+ * Yields a note for each fragment that leaves fewer than `BESIDE` registers to a thread. Equal messages appear once.
+ */
 function* spilling({ ir, roles, layouts, groupOf }: NotePlans): Generator<Noted> {
   const seen = new Set<string>()
   for (const node of walk(ir.body)) {
@@ -74,7 +77,10 @@ function* spilling({ ir, roles, layouts, groupOf }: NotePlans): Generator<Noted>
   }
 }
 
-/** Whether a node's elements get registers of their own: not what is one scalar, follows from indices, or shows another node's. */
+/**
+ * True if the elements of a node occupy registers. Splats, values computed from indices, and views of other nodes
+ * occupy none.
+ */
 function isHeld(node: Node): boolean {
   return isFragment(node) && !isSplat(node) && !isIndexed(node) && !hasNoRegisters(node)
 }

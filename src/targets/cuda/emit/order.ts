@@ -1,13 +1,15 @@
 /**
- * The stage `order`: what the threads of a group must do so that, to anybody, they are one sequential agent. The kernel gets
+ * The stage `order`: adds the synchronisation that makes the threads of a group behave as one sequential agent. It
+ * inserts these ops:
  *
- *   meet         where an access of one thread must come before one of another: the threads of the group meet
- *   fence.async  where ordinary accesses must come before those of the copy engine or the matrix unit
- *   drain        where stores that the copy engine has under way must be complete
- *   once         around a wait in a loop, which does not look again at a flag that it has waited for
+ *   meet         a thread barrier of the group, where an access by one thread must precede an access by another thread
+ *   fence.async  a proxy fence, where ordinary accesses must precede accesses by TMA or the matrix unit
+ *   drain        a wait for the completion of pending TMA stores
+ *   once         skips a wait in a loop if the same flag has already been waited for
  *
- * and attributes that say who accesses memory (`by`), how threads hand each other values (`exchange`), and which loops are dealt out
- * to threads, one turn each (`apart`). `hazards.ts` says what is needed between two accesses. A role of one thread meets nobody.
+ * It also adds attributes: `by` (which unit accesses memory), `exchange` (how the threads exchange a value) and `apart`
+ * (the iterations of a loop are divided among the threads). `hazards.ts` decides which synchronisation two accesses
+ * need. A role of one thread needs no thread barriers.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, type Attributes, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -31,13 +33,13 @@ import { accessesOf, fillOf, Hazards, type Pendings } from './hazards.ts'
 import { isByWarpgroups } from './products.ts'
 import { tileRoot } from './tiles.ts'
 
-/** How the threads of a group hand each other what a node yields. */
+/** How the threads of a group exchange the value of a node. */
 export type Exchange =
-  /** Through shared memory of its own: all write, meet, and read. */
+  /** All threads write to the scratch memory of the node, pass a thread barrier, and read from it. */
   | 'scratch'
-  /** One thread computes it, writes it to memory of the group, and all read it there, between two meetings. */
+  /** One thread computes the value and writes it to shared memory. All threads read it between two thread barriers. */
   | 'leader'
-  /** As `leader`, with a partial result of every warp. */
+  /** As `leader`, but every warp writes a partial result. */
   | 'warps'
 
 export const orderThreads = analysis('order of threads', withOrder)
@@ -49,7 +51,10 @@ function withOrder(ir: KernelIR, decisions: Decisions): KernelIR {
 class Ordering {
   readonly #plans: Decisions
   readonly #copier: Copier
-  /** Arrivals that come after the next product has been started: nothing is ordered where they stand. */
+  /**
+   * Arrivals that are postponed until the next product has started. No synchronisation is inserted at their original
+   * position.
+   */
   readonly #deferred: ReadonlySet<Node>
   #hazards = new Hazards()
   #group: Group
@@ -61,7 +66,7 @@ class Ordering {
     this.#copier = new Copier((node) => this.#node(node))
   }
 
-  /** The engine reads what it stores from the program's shared memory, which must be there until it has. */
+  /** Orders the whole kernel. The program may not end before pending TMA stores have read its shared memory. */
   whole(body: Block): Block {
     return this.#copyBlock(body, { atEnd: () => this.#drain() })
   }
@@ -88,7 +93,7 @@ class Ordering {
     return this.#copier.emit(node.op, inputs, { ...node.attributes, ...added }, made, node.site)
   }
 
-  // What is inserted
+  // Inserted synchronisation
 
   #meet(site?: Site): void {
     this.#hazards.meet()
@@ -105,7 +110,7 @@ class Ordering {
     this.#hazards.drained()
   }
 
-  /** Before a node that accesses memory: what its group did before must be seen. */
+  /** Inserts the synchronisation that makes earlier accesses of the group visible to a node that accesses memory. */
   #settle(node: Node): void {
     const accesses = accessesOf(node, this.#plans)
     const need = this.#hazards.need(accesses)
@@ -116,19 +121,22 @@ class Ordering {
     this.#hazards.add(accesses)
   }
 
-  /** All that the group did is done, and one of its threads may say so to others. */
+  /** Completes all earlier accesses of the group, so that one of its threads may signal other agents. */
   #release({ site }: Node): void {
     this.#drain()
     this.#meet(site)
   }
 
-  /** What one thread of the group has learned holds for all of them, and for the copies they start. */
+  /** Extends the acquire of one thread to all threads of the group, and to the TMA copies that they start. */
   #acquire(node: Node): void {
     if (this.#isOfCopies(node)) this.#fence('all', node.site)
     this.#meet(node.site)
   }
 
-  /** Whether accesses by the copy engine may come after a node: of its own role, or of one that is told to go on. */
+  /**
+   * True if TMA may access memory after the node, either for the node's role or for a role that waits for it at a
+   * barrier.
+   */
   #isOfCopies(node: Node): boolean {
     const { usesCopyEngine, stores, uses } = this.#plans
     if (!usesCopyEngine && stores.size === 0) return false
@@ -138,7 +146,7 @@ class Ordering {
     return false
   }
 
-  /** The threads meet where the node itself has them exchange something. */
+  /** Copies a node whose exchange contains a thread barrier, so earlier accesses are ordered afterwards. */
   #exchanging(node: Node, exchange: Exchange, added: Attributes = {}): Node {
     const made = this.#copy(node, { exchange, ...added })
     this.#hazards.meet()
@@ -147,7 +155,7 @@ class Ordering {
 
   // Nodes
 
-  /** One entry per op: an op that accesses memory or owns blocks does not compile without its own. */
+  /** One entry per op. The type checker reports an op that accesses memory or owns blocks and has no entry. */
   readonly #steps: Readonly<Record<OpName, (node: Node) => Node>> = {
     ...opsWith({ effect: 'pure' }, (node: Node) => this.#value(node)),
     ...opsWith({ effect: 'declare' }, (node: Node) => this.#copy(node)),
@@ -158,7 +166,7 @@ class Ordering {
     copy: (node) => this.#settled(node),
     'copy.async': (node) => this.#copyAsync(node),
     dot: (node) => this.#dot(node),
-    // The epochs in the words order the accesses.
+    // The epochs in flag-in-data words order these accesses.
     'words.post': (node) => this.#copy(node),
     'words.take': (node) => this.#copy(node),
     wait: (node) => this.#wait(node),
@@ -170,7 +178,7 @@ class Ordering {
     for: (node) => this.#loop(node),
     persistent: (node) => this.#loop(node),
     while: (node) => this.#while(node),
-    // The loads of its block have no order among themselves, in however many iterations.
+    // The loads inside `until` need no order among themselves, within or across iterations.
     until: (node) => this.#copy(node),
     if: (node) => this.#if(node),
     teams: (node) => this.#teams(node),
@@ -185,14 +193,14 @@ class Ordering {
     return entryOf(this.#steps, node)(node)
   }
 
-  /** A value, or a view of memory. */
+  /** Copies an op that only computes a value or a view of memory. */
   #value(node: Node): Node {
     if (this.#plans.scratch.has(node)) return this.#handOver(node)
     const isToScalar = opOf(node).elements === 'reduced' && !isFragment(node)
     return isToScalar ? this.#exchanging(node, 'warps') : this.#copy(node)
   }
 
-  /** The order that the record promises holds for all threads of the group, although one of them executes the op. */
+  /** One thread executes the op, but its declared release and acquire order must hold for all threads of the group. */
   #synchronising(node: Node): Node {
     if (releases(node)) this.#release(node)
     const made = this.#copy(node)
@@ -235,7 +243,10 @@ class Ordering {
     return this.#copy(node)
   }
 
-  /** What a node puts into its scratch is there for all threads afterwards; what they had there before is read. */
+  /**
+   * Copies a node that exchanges elements through its scratch memory, after all earlier reads of that memory have
+   * ended.
+   */
   #handOver(node: Node, added: Attributes = {}): Node {
     this.#settle(node)
     const made = this.#exchanging(node, 'scratch', added)
@@ -258,7 +269,7 @@ class Ordering {
     return this.#copy(node)
   }
 
-  /** Who comes after the copy is ordered by the barrier it completes on. Who came before is not. */
+  /** The barrier that the copy completes on orders later accesses. Earlier accesses need synchronisation here. */
   #copyAsync(node: Node): Node {
     const { site } = node
     this.#settle(node)
@@ -268,7 +279,7 @@ class Ordering {
       this.#fence('shared', site)
       return made
     }
-    // What threads read of a tile, they have read before the copy engine fills it again.
+    // The reads of a tile by threads must complete before TMA fills the tile again.
     if (this.#hazards.isUnfenced && this.#plans.touchedByThreads.has(tileRoot(node.inputs[1]))) {
       this.#fence('shared', site)
       this.#hazards.fenced()
@@ -289,14 +300,15 @@ class Ordering {
   #arrive(node: Node): Node {
     if (this.#deferred.has(node)) return this.#copy(node)
     if (this.#hazards.hasSharedWrites) this.#fence('shared', node.site)
-    // Else each warp arrives for itself.
+    // One arrival on behalf of the whole group needs a thread barrier. Otherwise each warp arrives separately.
     if (!this.#group.solo && this.#plans.arrivers.get(node.inputs[0].inputs[0]) === 1) this.#meet(node.site)
     return this.#copy(node)
   }
 
   /**
-   * Inside a loop a wait for the flag that was waited for last is over: flags only advance, and a launch waits for one epoch.
-   * The threads do not meet then, so that what was pending before stays so.
+   * A repeated wait for the same flag in a loop is skipped, because flags only advance and a launch waits for one epoch
+   * only. A skipped wait has no thread barrier, so accesses that were pending before the wait are still pending after
+   * it.
    */
   #wait(node: Node): Node {
     const isRepeated = [...this.#plans.uses.around(node)].some(isLoop)
@@ -327,8 +339,9 @@ class Ordering {
   }
 
   /**
-   * The signal or the wait of a loop that does nothing else, over ranks as a rule: threads take turns of their own, so that all
-   * flags are told or awaited at once. A wait that is recorded is one thread's.
+   * Returns the signal or wait of a loop that contains no other effect. Such a loop usually iterates over ranks. Its
+   * iterations are divided among the threads, so that all flags are signalled or waited for at the same time. Recorded
+   * waits are executed by one thread.
    */
   #dealtOut(loop: Node): Node | undefined {
     if (loop.op !== 'for') return undefined
@@ -352,7 +365,7 @@ class Ordering {
     return made
   }
 
-  /** It is left after its condition, so that what the condition read is pending then, whatever the body did. */
+  /** A `while` loop exits after its condition, so the accesses of the condition are pending after the loop. */
   #while(node: Node): Node {
     const [condition, body] = node.blocks
     this.#hazards.enterLoop(node, this.#plans)
@@ -405,7 +418,10 @@ class Ordering {
     return made
   }
 
-  /** One thread counts the program in; if it was the last, the group does the work, after all that the others did. */
+  /**
+   * One thread increments a counter. The group of the last program runs the block after the accesses of all other
+   * programs.
+   */
   #last(node: Node): Node {
     this.#release(node)
     if (!this.#group.solo) this.#hazards.meet()
@@ -421,14 +437,20 @@ class Ordering {
   }
 }
 
-/** True if the node lets other roles of the program go on: at a barrier, no role orders what the copy engine does for it next. */
+/**
+ * True if the node releases other roles of the program. A waiting role does not order the TMA accesses that follow its
+ * wait.
+ */
 const isToRoles = (node: Node): boolean => releases(node) && opOf(node).scope === 'program'
 
 function refuse({ op }: Node): never {
   throw new Error(`${op} is not an op of the stage before \`order\``)
 }
 
-/** Of a set with one axis on this rank, which of the first 32 flags were waited for; of others, the one that was last. */
+/**
+ * `set`: `once` remembers which of the first 32 flags of a local one-axis set were waited for. `last`: only the last
+ * flag.
+ */
 function remembered(wait: Node): 'set' | 'last' {
   let axes = 0
   let isLocal = true

@@ -1,19 +1,21 @@
 /**
- * Products in flight: where a loop over a ring of tiles may start the next product before the last one is done.
+ * Finds products that may overlap: loops over a ring of tiles that may start the next product before the previous one
+ * has completed.
  *
- * The pattern is what `pipeline` lowers to: a nest of loops that carries the accumulator; in the innermost, one `dot` on a slot of
- * a ring, then arrivals that hand the slot back. The arrivals of an iteration may be put off until the next product has been
- * started, because nobody waits for them before the ring comes round, and there are at least two slots.
+ * The matched pattern is the lowered form of `pipeline`: a loop nest that carries the accumulator. The innermost loop
+ * contains one `dot` on a slot of a ring, followed by arrivals that release the slot. The arrivals of an iteration may
+ * be postponed until the next product has started, because the ring has at least two slots and the producer waits for
+ * an arrival only when it reuses the slot.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isOfThreads, opOf } from '../../../ir/ops/index.ts'
 
 export interface Overlap {
-  /** The outermost loop of the nest: products are complete after it. */
+  /** The outermost loop of the nest. All products are complete after this loop. */
   readonly loop: Node
   readonly dot: Node
-  /** Put off by one iteration. */
+  /** The arrivals that are postponed by one iteration. */
   readonly arrivals: readonly Node[]
 }
 
@@ -32,7 +34,10 @@ function findOverlap(ir: KernelIR): readonly Overlap[] {
   return found
 }
 
-/** The empty side of a ring of at least two slots: it is only waited for when the ring has come round. */
+/**
+ * True for the `empty` barriers of a ring of at least two slots. The producer waits for them only when it reuses a
+ * slot.
+ */
 function isHandBack(barriers: Node): boolean {
   return barriers.attributes.ring === 'empty' && attribute<number>(barriers, 'count') >= 2
 }
@@ -92,7 +97,7 @@ function carriedAt(dot: Node, loop: Node): number {
   return index
 }
 
-/** `from` is carried in, becomes `to`, and is carried on in the same place, with no other use of either. */
+/** True if the loop carries `from` in and `to` out at the same index of its state, and neither has another use. */
 function isPassedOn(body: Block, to: Node, from: Node): boolean {
   const place = body.results.indexOf(to)
   const param = body.params[1 + place]

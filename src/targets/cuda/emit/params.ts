@@ -1,4 +1,4 @@
-/** Kernel parameters, asked for while the body is written and declared in a fixed order afterwards. */
+/** Collects the kernel parameters that the emitted body uses, and declares them in a fixed order. */
 import { attribute, type KernelIR, type Node } from '../../../ir/node.ts'
 import type { TensorType, ValueType } from '../../../ir/type.ts'
 import type { MapPlan } from './copies.ts'
@@ -40,7 +40,7 @@ export class Params {
   readonly #declared = new Map<string, Declared>()
   #counters = 0
 
-  /** Takes the names that parameters can have before any variable does. */
+  /** Reserves all possible parameter names, so that no variable gets one of them. */
   constructor(ir: KernelIR, names: Names) {
     this.#nodes = new Map(ir.body.params.map((node) => [attribute<string>(node, 'name'), node]))
     this.#names = new Map([...this.#nodes.keys()].map((name) => [name, names.take(name)]))
@@ -103,14 +103,14 @@ export class Params {
   get control(): string {
     return this.#ask({ kind: 'control' }, 'control', 'Control*')
   }
-  /** Bits that say of each group of tensors whether no launch under way writes one. */
+  /** A bit mask with one bit per group of tensors. A bit is set if no running launch writes a tensor of the group. */
   settled(groups: readonly (readonly string[])[]): string {
     return this.#ask({ kind: 'settled', groups }, 'settled', 'u32')
   }
   get log(): string {
     return this.#ask({ kind: 'log' }, 'event_log', 'Log*')
   }
-  /** A word of this kernel's own; the text is its address. */
+  /** Allocates a u32 counter word that only this kernel uses, and returns its address as C++ text. */
   counter(): string {
     return `counters + ${this.#counters++}`
   }
@@ -119,7 +119,7 @@ export class Params {
     return this.all.filter(({ recipe }) => recipe.kind === 'map').map(({ name }) => name)
   }
 
-  /** In the order of the signature. */
+  /** All used parameters, in the order of the kernel's signature. */
   get all(): readonly Declared[] {
     const declared = [...this.#declared.values()]
     if (this.#counters > 0)

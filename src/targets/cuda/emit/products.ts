@@ -1,12 +1,13 @@
 /**
- * Which instruction multiplies: the widest one that the shapes, the dtype and the operands' places allow.
+ * Chooses the instruction for a product: the widest one that the shapes, the dtype and the operands' locations allow.
  *
- *   wgmma     16-bit floats, whole warpgroups of 64 rows: operands by descriptors of swizzled tiles, the left one also from
- *             registers
- *   swapped   wgmma of the transposed product, for fewer rows: what was the right operand has 64 of its columns as rows
- *   mma       16-bit floats, any number of rows: tiles of 16 x 8 by mma.sync, operands by ldmatrix; rows that do not fill a tile
- *             are computed and ignored
- *   elements  everything else: one multiplication and addition an element, in f32 (i32 for i8)
+ *   wgmma     16-bit floats, whole warpgroups of 64 rows. Operands are swizzled shared tiles, read through descriptors.
+ *             The left operand may also be in registers
+ *   swapped   wgmma of the transposed product, for fewer rows. The columns of the right operand become rows, 64 per
+ *             warpgroup
+ *   mma       16-bit floats, any number of rows: tiles of 16 x 8 by mma.sync, with operands loaded by ldmatrix. Padding
+ *             rows of a partial tile are computed and ignored
+ *   elements  all other products: one scalar multiply-add per element and step, in f32 (i32 for i8)
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import type { Node } from '../../../ir/node.ts'
@@ -17,16 +18,17 @@ import { spanOf, tileRoot } from './tiles.ts'
 
 export type Product = 'wgmma' | 'swapped' | 'mma' | 'elements'
 
-/** Whether it is wgmma, which reads its operands by descriptors. */
+/** True if the product uses wgmma, which reads its operands through descriptors. */
 export const isByWarpgroups = (product: Product | undefined): boolean =>
   product === 'wgmma' || product === 'swapped'
 
-/** What one wgmma has at most. */
+/** The maximum number of columns of one wgmma instruction. */
 const MAX_COLUMNS = 256
 
 /**
- * Columns of each of the wgmmas that so many columns take: eights, or, where columns are what lies side by side, whole panels of the
- * right operand. Undefined: they cannot be shared out evenly.
+ * The number of columns per wgmma instruction for a product with so many columns. It is a multiple of 8. If columns are
+ * the inner axis of the right operand in shared memory, it is a whole number of panels. Undefined if the columns cannot
+ * be divided evenly.
  */
 export function columnsAtOnce(columns: number, right: SharedColumns): number | undefined {
   const step = right.areInner ? Math.min(columns, right.span / 2) : 8
@@ -35,18 +37,21 @@ export function columnsAtOnce(columns: number, right: SharedColumns): number | u
   return undefined
 }
 
-/** How the columns of a right operand lie in shared memory. */
+/** The layout of a right operand's columns in shared memory. */
 export interface SharedColumns {
-  /** Bytes of a panel's row. */
+  /** The number of bytes per row of a panel. */
   readonly span: number
   readonly areInner: boolean
 }
 
-/** The product whose accumulator got that layout. */
+/** The product kind of a `dot` whose accumulator has the given layout. */
 export const productIn = (dot: Node, { kind }: Layout, group: Group): Product =>
   kind === 'swapped' ? 'swapped' : productOf(dot, group)
 
-/** Whether the transposed product can be had instead: both operands are where descriptors reach them. */
+/**
+ * True if wgmma may compute the transposed product instead of mma.sync. Descriptors must be able to address both
+ * operands.
+ */
 export function maySwap(dot: Node, group: Group): boolean {
   const operands = dot.inputs.slice(0, 2)
   return (
@@ -57,7 +62,7 @@ export function maySwap(dot: Node, group: Group): boolean {
   )
 }
 
-/** Unless it is swapped. */
+/** The product kind of a `dot`, disregarding the swapped form. */
 export function productOf(dot: Node, group: Group): Exclude<Product, 'swapped'> {
   if (obstacleOf(dot)) return 'elements'
   const [a, b] = dot.inputs
@@ -70,15 +75,15 @@ export function productOf(dot: Node, group: Group): Exclude<Product, 'swapped'> 
   return isByWarpgroups ? 'wgmma' : 'mma'
 }
 
-/** Why no instruction of the matrix unit takes a product, and what to change. */
+/** The reason why a product cannot use the matrix unit, and advice on what to change. */
 export interface Obstacle {
-  /** The dtype alone is the reason, whatever the shape. */
+  /** True if the dtype is the reason, independently of the shape. */
   readonly isDType: boolean
   readonly why: string
   readonly advice: string
 }
 
-/** Undefined: mma.sync takes it, if wgmma does not. */
+/** The obstacle to using the matrix unit; undefined if at least mma.sync can compute the product. */
 export function obstacleOf(dot: Node): Obstacle | undefined {
   const [a, b] = dot.inputs
   const { dtype, shape } = a.type as ValueType
@@ -107,19 +112,22 @@ export function obstacleOf(dot: Node): Obstacle | undefined {
   )
 }
 
-/** The swizzle a shared operand has, or that of the tile a right operand from registers is staged in. */
+/**
+ * The swizzle span, in bytes, of a shared operand or of the shared tile that stages a right operand from registers. 0
+ * for a left operand in registers; `none` if the rows permit no swizzle.
+ */
 function rowSpan(operand: Node, side: number): number | 'none' {
   if (operand.type.kind === 'value' && side === 0) return 0
   return spanOf(rowBytes(operand)) || 'none'
 }
 
-/** Whether a view has turned its tile an odd number of times. */
+/** True if a view transposes its tile an odd number of times. */
 function isTransposed(operand: Node): boolean {
   if (operand.type.kind === 'value' || operand.inputs.length === 0) return false
   return isTransposed(operand.inputs[0]) !== (operand.op === 'transpose')
 }
 
-/** Bytes of a row as it lies in shared memory. */
+/** The number of bytes per row of an operand in shared memory, before any transposition. */
 function rowBytes(operand: Node): number {
   const type = operand.type.kind === 'ref' ? (tileRoot(operand).type as RefType) : (operand.type as ValueType)
   return type.shape[type.shape.length - 1] * dtypes[type.dtype].bytes

@@ -1,6 +1,7 @@
 /**
- * Facts about scalars that follow from where they come from: integers that are never negative, and powers of two that divide
- * them. Both say "unknown" rather than guess. (Sums and products of indices are taken not to overflow: they address memory.)
+ * Derives facts about integer scalars from their definitions: which integers are never negative, and which powers of
+ * two divide them. Both analyses are conservative. Sums and products of indices are assumed not to overflow, because
+ * they address memory.
  */
 import { attribute, type Block, type Node } from '../../../ir/node.ts'
 import { entryOf, opOf, type ControlName, type OpName } from '../../../ir/ops/index.ts'
@@ -8,9 +9,9 @@ import type { EmitFacts, TensorFacts } from './recipe.ts'
 
 export class Ranges {
   readonly #facts: EmitFacts
-  /** The control node and block each param belongs to. */
+  /** The control node and the block that each block parameter belongs to. */
   readonly #owners = new Map<Node, { control: Node; block: Block }>()
-  /** Known to be possibly negative; the rest is assumed not to be until shown otherwise. */
+  /** Nodes that may be negative. All other nodes are assumed to be non-negative until the assumption is refuted. */
   readonly #maybeNegative = new Set<Node>()
   #trial = new Map<Node, boolean>()
 
@@ -28,7 +29,9 @@ export class Ranges {
     visit(body)
   }
 
-  /** The control node a param belongs to, and its place among its carried state; undefined for indices. */
+  /**
+   * The control node of a block parameter and the parameter's index in the carried state; undefined for loop indices.
+   */
   carried(param: Node): { control: Node; index: number } | undefined {
     const owner = this.#owners.get(param)
     if (!owner) return undefined
@@ -36,7 +39,10 @@ export class Ranges {
     return index < 0 ? undefined : { control: owner.control, index }
   }
 
-  /** What a loop carries is assumed not to be negative while it is looked at; a refuted assumption starts the search anew. */
+  /**
+   * True if the node is never negative. Values carried by loops are assumed non-negative; a refuted assumption restarts
+   * the search.
+   */
   isNonNegative(node: Node): boolean {
     for (;;) {
       this.#trial = new Map()
@@ -57,7 +63,7 @@ export class Ranges {
     return found
   }
 
-  /** An op without an entry may yield anything. */
+  /** One rule per op. An op without a rule may be negative. */
   readonly #nonNegative: Readonly<Partial<Record<OpName, (node: Node) => boolean>>> = {
     const: (node) => attribute<number>(node, 'value') >= 0,
     rank: () => true,
@@ -77,7 +83,7 @@ export class Ranges {
     result: (node) => this.#result(node),
   }
 
-  /** The indices that a control node gives its block. */
+  /** For each control op, whether the indices that it passes to its block are non-negative. */
   readonly #indices: Readonly<Record<ControlName, (control: Node) => boolean>> = {
     for: ({ inputs: [low] }) => this.#visit(low),
     persistent: () => true,
@@ -121,7 +127,7 @@ export class Ranges {
     return this.#visit(block.params[leadingParams(control, block) + index])
   }
 
-  /** A power of two that divides the integer; 1 says nothing, 0 is divided by everything. */
+  /** A power of two that divides the integer. 1 means that nothing is known. 0 means that the integer is 0. */
   divisor(node: Node): number {
     return this.#divisors[node.op]?.(node) ?? 1
   }
@@ -138,12 +144,12 @@ export class Ranges {
     select: ({ inputs: [, a, b] }) => smaller(this.divisor(a), this.divisor(b)),
   }
 
-  /** Of an axis of a tensor, which is a parameter. */
+  /** A power of two that divides the extent of an axis of a tensor parameter. */
   extentDivisor(tensor: Node, axis: number): number {
     return this.factsOf(tensor)?.divisors[axis] ?? 1
   }
 
-  /** What is known of a tensor, if anything is. */
+  /** The compile-time facts of a tensor parameter; undefined if there are none. */
   factsOf(tensor: Node): TensorFacts | undefined {
     return this.#facts.tensors[attribute<string>(tensor, 'name')]
   }
@@ -161,7 +167,7 @@ export class Ranges {
 const powerOfTwo = (value: number): number => (value === 0 ? 0 : value & -value)
 const smaller = (a: number, b: number): number => (a === 0 ? b : b === 0 ? a : Math.min(a, b))
 
-/** How many params of a control node's block come before its carried state. */
+/** The number of parameters of a control node's block that precede the carried state. */
 export function leadingParams(control: Node, block: Block): number {
   return opOf(control).state === 'tested' ? 0 : block.params.length - block.results.length
 }

@@ -1,34 +1,38 @@
 /**
- * What the emitter is given and what it hands back. `EmittedKernel` is text and plain data: a runtime that follows its
- * recipe, one entry a kernel parameter, can launch it without knowing the kernel.
+ * Defines the inputs and the result of the emitter. `EmittedKernel` is text and plain data. Its recipe has one entry
+ * per kernel parameter, so a runtime can launch the kernel without knowing what the kernel does.
  */
 import type { DType, StorageDType } from '../../../ir/dtype.ts'
 import { dtypes } from '../../../ir/dtype.ts'
 import type { Swizzle } from '../tensormap.ts'
 
-/** What text is written for. */
+/** The target architecture of the emitted text. */
 export const ARCHITECTURE = 'sm_90a'
 
-/** What is known of a tensor when the kernel is compiled; part of what a compiled kernel is cached by. */
+/** Facts about a tensor at compile time. They are part of the cache key of a compiled kernel. */
 export interface TensorFacts {
-  /** Its address, on every rank, is a multiple of 16 bytes. */
+  /** True if the tensor's address is a multiple of 16 bytes on every rank. */
   readonly aligned: boolean
   /** For each axis, the largest power of two up to 1024 that divides the extent. */
   readonly divisors: readonly number[]
-  /** Its elements are counted in 31 bits; there are some. */
+  /** True if the tensor has fewer than 2^31 elements. */
   readonly small: boolean
+  /** True if the tensor has at least one element. */
   readonly filled: boolean
 }
 
 export interface EmitFacts {
   readonly tensors: Readonly<Record<string, TensorFacts>>
-  /** The kernel writes down what it does, and when: record.ts. */
+  /** True if the kernel writes a log of its actions with timestamps (record.ts). */
   readonly record?: boolean
-  /** All ranks share one device: no flag has to be seen outside it. */
+  /** True if all ranks share one device, so flags need not be visible to other devices. */
   readonly oneDevice?: boolean
 }
 
-/** Whether flag-in-data words may replace flags (words.ts). A recorded kernel waits for flags, because its log shows each wait. */
+/**
+ * Whether flag-in-data words may replace flags (words.ts). A recorded kernel waits for flags, because its log shows
+ * each wait.
+ */
 export const mayCarryEpochs = ({ record = false }: Pick<EmitFacts, 'record'>): boolean => !record
 
 export function factsOf(shape: readonly number[]): TensorFacts {
@@ -41,72 +45,82 @@ export function factsOf(shape: readonly number[]): TensorFacts {
   return { aligned: true, divisors: shape.map(divisor), small: elements < 2 ** 31, filled: elements > 0 }
 }
 
-/** Whether every row starts at a multiple of 16 bytes, given that the tensor does. */
+/** True if the tensor and each of its rows start at a multiple of 16 bytes. */
 export function hasAlignedRows(facts: TensorFacts, dtype: StorageDType | DType): boolean {
   const inner = facts.divisors[facts.divisors.length - 1]
   return facts.aligned && (inner * dtypes[dtype].bytes) % 16 === 0
 }
 
-/** Where the value of a kernel parameter comes from. */
+/** The source of a kernel parameter's value. */
 export type ParamRecipe =
   | { readonly kind: 'pointer'; readonly tensor: string }
   | { readonly kind: 'dim'; readonly of: string; readonly axis: number }
   | {
       readonly kind: 'map'
       readonly tensor: string
-      /** Elements of one copy, innermost axis first; the tensor's axes that are picked from have 1. */
+      /** The extents of one copy in elements, innermost axis first; 1 for axes that a `pick` has indexed. */
       readonly box: readonly number[]
       readonly swizzle: Swizzle
-      /** All ranks' copies as one tensor: rank is the outermost axis, the heap stride its stride. */
+      /**
+       * True if the map covers the copies of all ranks as one tensor, whose outermost axis is the rank with the heap
+       * stride.
+       */
       readonly ranked: boolean
     }
   | { readonly kind: 'flags'; readonly flags: string }
-  /** Two u32 on this rank: how many launches have signalled the set, how many have waited for it. */
+  /**
+   * Two u32 on this rank: the number of launches that have signalled the flag set, and the number that have waited for
+   * it.
+   */
   | { readonly kind: 'epochs'; readonly flags: string }
   | { readonly kind: 'scalar'; readonly name: string; readonly dtype: DType }
   | { readonly kind: 'rank' }
-  /** Bytes from one rank's heap to the next one's. */
+  /** The distance in bytes between the heaps of consecutive ranks. */
   | { readonly kind: 'heapStride' }
-  /** u32 words of this kernel's own on this rank, zero at first and left so by every launch. */
+  /**
+   * u32 words that only this kernel uses, on this rank. They are initially zero, and every launch resets them to zero.
+   */
   | { readonly kind: 'counters'; readonly words: number }
-  /** A bit for each group of tensors, set where no launch under way, on any rank, writes one of them; 0 is always right. */
+  /**
+   * A bit per group of tensors, set if no running launch of any rank writes a tensor of the group. 0 is always safe.
+   */
   | { readonly kind: 'settled'; readonly groups: readonly (readonly string[])[] }
-  /** This rank's abort word and a record of waiting for each of its programs, in memory that host and device see. */
+  /** The rank's abort word and one wait record per program, in memory that host and device can access. */
   | { readonly kind: 'control' }
-  /** Where this rank's queue keeps what was recorded. */
+  /** The event log of this rank's queue. */
   | { readonly kind: 'log' }
 
 export interface EmittedKernel {
   readonly name: string
   readonly source: string
   readonly architecture: typeof ARCHITECTURE
-  /** Threads of one program. */
+  /** The number of threads per program. */
   readonly block: number
-  /** Dynamic shared memory of one program. */
+  /** The dynamic shared memory per program, in bytes. */
   readonly sharedBytes: number
   readonly params: readonly ParamRecipe[]
-  /** Tensors that the kernel writes, on this rank or another: no other parameter may be the same memory. */
+  /** Tensors that the kernel writes, on this rank or another. No other parameter may overlap their memory. */
   readonly writes: readonly string[]
-  /** Flag sets whose epochs a launch advances, by side. */
+  /** Flag sets whose signal epoch a launch advances. `waits` lists the sets whose wait epoch a launch advances. */
   readonly signals: readonly string[]
   readonly waits: readonly string[]
-  /** The author's lines of waits: entry i - 1 is what a wait record calls site i. */
+  /** The source lines of the waits. Entry i - 1 belongs to site i of a wait record. */
   readonly waitSites: readonly string[]
-  /** What its author should know. */
+  /** Performance notes for the kernel's author. */
   readonly notes: readonly EmitNote[]
-  /** Of a kernel that records: what its events number. */
+  /** For a kernel that records, the source sites that its events refer to by index. */
   readonly recordedSites?: readonly RecordedSite[]
 }
 
 export interface EmitNote {
   readonly message: string
-  /** The author's line, as file:line:column. */
+  /** The position in the kernel's source, as file:line:column. */
   readonly at: string | undefined
 }
 
 export interface RecordedSite {
-  /** The author's. */
+  /** The line in the kernel's source, as file:line. */
   readonly line: string
-  /** Of a wait: the parameter. */
+  /** For a wait, the name of the flag parameter. */
   readonly flags: string | undefined
 }

@@ -1,18 +1,20 @@
 /**
- * What a kernel writes down where the world records: when its programs ran, when they were blocked at flags, what they copied from
- * and to other ranks (log.ts has where). One thread of a group does it, and keeps what it needs in shared memory, so that no
- * registers are held in between.
+ * Emits the recording code of a kernel. While the world records, the kernel logs when its programs ran, when they were
+ * blocked at flags, and which copies they made from and to other ranks. `log.ts` defines the log. One thread per group
+ * records, and it keeps its state in shared memory so that recording occupies no registers between events.
  *
- * - A wait counts if the first look at the flag failed. The place of its event is taken while it waits.
- * - Consumers of a ring are blocked because its producer is: where a flag kept the producer, the consumer's wait at the ring is
- *   one for that flag too. What the producer was kept from while slots were full still counts as work.
- * - A copy by threads counts from its first access to the last one of the thread that tells; loads have arrived then, stores
- *   may be under way.
- * - Copies of the engine are only started. Those that a producer starts one after the other at one line with one rank are
- *   one event, from the first start to the last.
+ * - A wait is recorded if the first poll of the flag failed. The log entry of the wait is allocated while the thread
+ *   waits.
+ * - A consumer may wait at a ring because the producer is blocked at a flag. The consumer's wait at the ring is then
+ *   recorded as a wait for that flag too. While the producer is blocked but the consumers still have full slots, the
+ *   consumers count as working.
+ * - A copy by threads lasts from its first access to the last access of the recording thread. The loads of that thread
+ *   have completed by then. Its stores may still be pending.
+ * - For TMA copies only the start is recorded. Consecutive TMA copies of a producer at one source line with one rank
+ *   form a single event, from the first start to the last start.
  *
- * The clock is %globaltimer: one for all multiprocessors of a device, in nanoseconds; how often it advances is the device's
- * (`World.clockTick` measures it).
+ * The clock is %globaltimer, in nanoseconds. All multiprocessors of a device share it. Its resolution depends on the
+ * device (`World.clockTick` measures it).
  */
 import { walk, type Node } from '../../../ir/node.ts'
 import { bytesAccessed } from '../../../ir/ops/index.ts'
@@ -25,7 +27,7 @@ import type { Region, SharedSpace } from './tiles.ts'
 import { viewOf } from './views.ts'
 import { lineOf } from './writer.ts'
 
-/** Bytes in shared memory: of a program, and of each group that writes events. */
+/** The recording state in shared memory, in bytes: `NOTES` per program, and `RECORDER` per group that writes events. */
 const NOTES = 32
 const RECORDER = 32
 
@@ -121,14 +123,14 @@ ${inline} bool barrier_await_recorded(u32 barrier, u32 parity, const Control* co
 ${inline} void has_arrived(u32 recorder, u32 bits) { shared_store<u32>(recorder + 12, bits); }
 `
 
-/** Where a kernel that records keeps what it needs to. */
+/** The shared memory in which a kernel keeps its recording state. */
 export interface RecordPlan {
   readonly region: Region
-  /** The number of each group's recorder. */
+  /** The index of each group's recorder. */
   readonly recorders: ReadonlyMap<Group, number>
 }
 
-/** The whole program first, then its roles. */
+/** Allocates one recorder for the whole program, followed by one per role. */
 export function planRecord(roles: RolesPlan, space: SharedSpace): RecordPlan {
   const groups = [roles.whole, ...roles.groups.values()]
   return {
@@ -139,13 +141,13 @@ export function planRecord(roles: RolesPlan, space: SharedSpace): RecordPlan {
 
 export const recordBytes = (roles: RolesPlan): number => 16 + NOTES + RECORDER * (1 + roles.groups.size)
 
-/** The rank that an access is with, if it may be another one. */
+/** The rank whose memory a reference accesses; undefined if it is always this rank, or not global memory. */
 export function ownerOf(ref: Node): Node | undefined {
   const isGlobal = ref.op === 'tile' || ref.op === 'rows' || ref.op === 'at'
   return isGlobal && (ref.type as RefType).space === 'global' ? viewOf(ref.inputs[0]).owner : undefined
 }
 
-/** Writes what records into the kernel's text. */
+/** Writes the recording statements into the kernel's text. */
 export class Recorder {
   readonly sites: RecordedSite[] = []
   readonly #emission: Emission
@@ -169,7 +171,7 @@ export class Recorder {
     return `shared + ${this.#plan.region.at + NOTES + RECORDER * this.#role}`
   }
 
-  /** The word that says what an event is. */
+  /** The word that encodes an event's kind, role and source site. */
   #what(kind: number, node: Node, flags?: string): string {
     const line = lineOf(node.site) ?? ''
     let site = this.sites.findIndex((one) => one.line === line && one.flags === flags)
@@ -177,13 +179,13 @@ export class Recorder {
     return `${whatOf(kind, this.#role, site)}u`
   }
 
-  /** First in the kernel. */
+  /** Emits the first recording statement of the kernel: a program begins. */
   begins(): void {
     const { out } = this.#emission
     out.line(`if (thread == 0) program_begins(${this.#notes}, ${this.#plan.recorders.size});`)
   }
 
-  /** Last in the kernel. */
+  /** Emits the last recording statement of the kernel: a program ends. */
   ends(): void {
     const { out } = this.#emission
     out.line('__syncthreads();')
@@ -192,16 +194,19 @@ export class Recorder {
     )
   }
 
-  /** A call that waits for a flag. */
+  /** Returns a call that waits for a flag and records the wait. */
   flagWait(node: Node, flags: string, pointer: string, value: string, site: number, owner: string): string {
     const { group, params } = this.#emission
     const what = this.#what(eventKind.wait, node, flags)
-    // Only of a producer, whom others wait for.
+    // Only the wait of a producer is stored in the notes, because consumers wait for the producer.
     const notes = group.solo ? this.#notes : '0'
     return `flag_wait_recorded(${pointer}, ${value}, ${params.control}, ${site}, ${owner}, ${this.#log}, ${notes}, ${this.#own}, ${what});`
   }
 
-  /** An expression that waits for a slot of a ring, where flags may keep who fills it. */
+  /**
+   * Returns an expression that waits for a slot of a ring and records the wait; undefined if no other role waits for
+   * flags.
+   */
   slotWait(barrier: string, parity: string): string | undefined {
     const { group, plans, params, leader } = this.#emission
     const isKept = [...plans.roles.groups].some(
@@ -212,7 +217,7 @@ export class Recorder {
     return `barrier_await_recorded(${barrier}, ${parity}, ${params.control}, ${this.#log}, ${this.#notes}, ${this.#own}, ${role}, ${leader})`
   }
 
-  /** A copy that the group's threads make themselves. `last` is what they load last, as bits. */
+  /** Records a copy by the threads of the group. `last` returns the bits of the value that was loaded last. */
   copy(node: Node, owner: Node, copy: () => void, last?: () => string): void {
     const { out, names, params, leader, group } = this.#emission
     const start = names.take('copy_start')
@@ -231,7 +236,7 @@ export class Recorder {
     })
   }
 
-  /** Copies that one thread starts. */
+  /** Records TMA copies that one thread starts. */
   started(node: Node, owner: Node, start: () => void): void {
     const { out, params } = this.#emission
     const rank = this.#emission.scalar(owner)
@@ -242,14 +247,14 @@ export class Recorder {
     out.line(`${isRemote}copies_go_on(${this.#own}, ${bytesMoved(node)});`)
   }
 
-  /** At the end of a group's code. */
+  /** Emits the recording statement at the end of a group's code. */
   groupEnds(): void {
     const { group, out } = this.#emission
     if (group.solo) out.line(`copies_end(${this.#log}, ${this.#own});`)
   }
 }
 
-/** A copy writes as many bytes as it reads. */
+/** The number of bytes that a copy moves; it reads as many bytes as it writes. */
 function bytesMoved(node: Node): number {
   const { read, written } = bytesAccessed(node)
   return Math.max(read, written)

@@ -1,6 +1,7 @@
 /**
- * How the kernel of a world that records differs from the one that is launched otherwise, besides its log. The two last stages and
- * their decisions are compared: ops with effects, the accesses that TMA and the matrix unit make, roles, products and early copies.
+ * Lists the differences between the recording variant of a kernel and its normal variant, apart from the log. The last
+ * stages of both variants and their decisions are compared: ops with effects, accesses by TMA and the matrix unit,
+ * roles, products, and copies that start before the previous kernel has ended.
  */
 import { walk, type KernelIR } from '../../../ir/node.ts'
 import { opOf, type OpName } from '../../../ir/ops/index.ts'
@@ -8,7 +9,10 @@ import { atStage, LAST_STAGE } from '../facts.ts'
 import { decide, type Decisions } from './decide.ts'
 import type { EmitFacts } from './recipe.ts'
 
-/** Each difference as a clause that names the kernel; none: the recorded kernel is the same program plus its log. */
+/**
+ * Describes each difference in a clause that names the kernel. An empty list means that both variants differ only in
+ * the log.
+ */
 export function unlikeUnrecorded(recorded: KernelIR, facts: EmitFacts): readonly string[] {
   const [here, there] = [facts, { ...facts, record: false }].map((one) =>
     featuresOf(decide(atStage(recorded, LAST_STAGE, one), one)),
@@ -21,7 +25,7 @@ export function unlikeUnrecorded(recorded: KernelIR, facts: EmitFacts): readonly
   })
 }
 
-/** The parts of a kernel that can differ, counted. */
+/** The features of a kernel that recording may change, each with its number of occurrences. */
 function featuresOf(decisions: Decisions): ReadonlyMap<string, number> {
   const { ir, roles, copies, products, overlaps, early } = decisions
   const counts = new Map<string, number>()

@@ -1,6 +1,7 @@
 /**
- * Shared memory of a node's own, through which the threads of its group hand each other elements: partial results of a
- * reduction, values that change their layout, operands that a product wants in shared memory, indices of gathered rows.
+ * Computes the scratch memory of a node: private shared memory through which the threads of its group exchange
+ * elements. Scratch memory holds partial results of reductions, values that change their layout, operands that a
+ * product reads from shared memory, and indices of gathered rows.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
@@ -17,7 +18,7 @@ export interface ScratchNeed {
   readonly alignment: number
 }
 
-/** Operands of a `dot` that are in registers and must be in shared memory. */
+/** The shared tiles for operands of a `dot` that are in registers but must be read from shared memory. */
 export interface Staged {
   readonly left: Tile | undefined
   readonly right: Tile | undefined
@@ -50,7 +51,7 @@ const need = (count: number, type: ValueType): ScratchNeed => ({
 
 const moved = (node: Node): ScratchNeed => need(elementsOf(node), node.type as ValueType)
 
-/** Of each op, the elements that a thread needs and another one has. */
+/** For each op, the memory for elements that one thread needs and another thread holds. */
 const needs: Readonly<Record<OpName, Need>> = {
   ...opsWith({ effect: 'control' }, none),
   ...opsWith({ effect: 'declare' }, none),
@@ -84,7 +85,10 @@ const needs: Readonly<Record<OpName, Need>> = {
   result: none,
 }
 
-/** Elements that the warps have, each of its own, of a reduction that several of them share; 0: each has all of its rows or columns. */
+/**
+ * The number of partial results of a reduction whose rows or columns several warps share; 0 if each warp holds complete
+ * ones.
+ */
 export function partialsOf(reduction: Node, layouts: Layouts): number {
   const [source] = reduction.inputs
   if (!isFragment(reduction) || isSplat(source)) return 0
@@ -96,7 +100,7 @@ export function partialsOf(reduction: Node, layouts: Layouts): number {
   return warps > 1 ? kept * warps : 0
 }
 
-/** A fragment laid out as an operand of a product. */
+/** A shared tile with the layout of a product's operand, for a fragment. */
 function stagingTile(node: Node): Tile {
   const { dtype, shape } = node.type as ValueType
   const [rows, columns] = shape
@@ -106,7 +110,7 @@ function stagingTile(node: Node): Tile {
   return { node, dtype, rows, columns, stages: 1, span, stageBytes }
 }
 
-/** A fragment in rows one after another. */
+/** A shared tile of consecutive rows without swizzle, for a fragment. */
 export function plainTile(node: Node, [rows, columns]: readonly number[]): Tile {
   const { dtype } = node.type as ValueType
   const stageBytes = rows * columns * elementBytes(node.type as ValueType)

@@ -76,7 +76,7 @@ describe.skipIf(noCompiler)('shipped kernels, compiled for sm_90a', () => {
 
   it('spill nothing in any form of any operation', long, async () => {
     const launches = await ofOperations('cuda', 8, 'bf16')
-    // Forms of an operation share kernels.
+    // Variants of an operation share kernels, so equal sources are compiled once.
     const kernels = new Map(
       launches.map(({ name, kernel, ranks, meta, shapes }) => {
         const tensors = Object.fromEntries(

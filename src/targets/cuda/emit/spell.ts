@@ -1,11 +1,13 @@
-/** How dtypes, constants and operations on single elements are spelled in CUDA C++. */
+/** Renders dtypes, constants and operations on single elements as CUDA C++ text. */
 import { dtypes, type DType } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
 import { entryOf, type ElementwiseName } from '../../../ir/ops/index.ts'
 import { KernelError } from '../../../ir/site.ts'
 import type { ValueType } from '../../../ir/type.ts'
 
-/** One element in a register. Floats of 16 and 8 bits are their bits. */
+/**
+ * The C++ type of one element in a register. 16-bit and 8-bit floats are held as unsigned integers with the same bits.
+ */
 const registerTypes: Record<DType, string> = {
   f32: 'float',
   f16: 'u16',
@@ -27,7 +29,7 @@ const isSmallFloat = (dtype: DType): boolean => dtypes[dtype].kind === 'float' &
 
 const scratch = new DataView(new ArrayBuffer(4))
 
-/** The bits of a number that a 16-bit float represents exactly. */
+/** The bits of a number that is exactly representable as a 16-bit float. */
 function halfBits(dtype: DType, value: number): number {
   scratch.setFloat32(0, value)
   if (dtype === 'bf16') return scratch.getUint16(0)
@@ -66,19 +68,19 @@ export function literal(dtype: DType, value: number): string {
   }
 }
 
-/** What elementwise rendering may use of a value: whether an integer is known not to be negative. */
+/** An operand as C++ text, and whether it is known to be a non-negative integer. */
 export interface Operand {
   readonly text: string
   readonly nonNegative?: boolean
 }
 
-/** What an elementwise op is spelled from: its operands as text, and the dtype of the first. */
+/** The data for rendering an elementwise op. `dtype` is the dtype of its first operand. */
 interface Spelled {
   readonly node: Node
   readonly dtype: DType
   readonly operands: readonly [a: string, b: string, c: string]
   readonly isSigned: boolean
-  /** No operand is negative. */
+  /** True if no operand is negative. */
   readonly isSmall: boolean
 }
 
@@ -94,7 +96,10 @@ const call =
   ({ operands: [a] }) =>
     `${name}(${a})`
 
-/** C++ leaves the overflow of signed integers undefined; the language wraps. Sizes and indices do neither. */
+/**
+ * Renders an operation that wraps on overflow, as the language defines. Signed overflow is undefined in C++, so signed
+ * operands are computed as unsigned integers. Non-negative operands are sizes and indices, which do not overflow.
+ */
 const wrapping =
   (operator: string): Spelling =>
   (spelled) =>
@@ -110,7 +115,10 @@ const extremum =
   ({ dtype, operands: [a, b] }) =>
     dtype === 'f32' ? `${name}(${a}, ${b})` : `(${a} ${operator} ${b} ? ${a} : ${b})`
 
-/** The operation on the same bits as unsigned integers: it wraps, and its division needs no care for signs. */
+/**
+ * Renders the operation on unsigned integers with the same bits. It wraps on overflow, and its division needs no sign
+ * handling.
+ */
 const unsignedInfix =
   (operator: string): Spelling =>
   ({ dtype, operands: [a, b] }) => {
@@ -157,7 +165,9 @@ const spellings: Readonly<Record<ElementwiseName, Spelling>> = {
   sigmoid: call('sigmoid_f32'),
 }
 
-/** One element of an elementwise node, from one element of each input. Compound text comes in parentheses. */
+/**
+ * Renders one element of an elementwise node from one element of each input. Compound expressions are parenthesised.
+ */
 export function spellElement(node: Node, operands: readonly Operand[]): string {
   const [a, b, c] = operands.map(({ text }) => text)
   const { dtype } = node.inputs[0].type as ValueType

@@ -1,6 +1,7 @@
 /**
- * In which order `persistent` comes to its tiles. Programs that run at the same time share tiles in the L2 where they walk a few
- * rows of tiles together; the language promises the plain order, so another one is taken only where nobody can tell.
+ * Chooses the tile order of `persistent` loops. If concurrent programs process a few rows of tiles together, they share
+ * operand tiles in the L2 cache. The language promises row-major order, so the grouped order is used only if no program
+ * can observe the difference.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -20,13 +21,14 @@ import {
 import { elsewhere } from '../../../ir/passes/elsewhere.ts'
 import { isFragment } from './assign.ts'
 
-/** Of a loop, how many rows of tiles it walks together; 1: plain order. */
+/** The number of rows of tiles that a loop processes together; 1 means row-major order. */
 export type TileGroup = (loop: Node) => number
 
 /**
- * Loops of products walk so many rows together as are wanted. Which program has which tile then changes, so that a loop stays in
- * plain order with those that it shares memory with: a program may count on having the same tiles again. The roles' copies of an
- * author's loop are at one place in the source.
+ * Loops that contain products process the wanted number of rows together. The grouped order changes the assignment of
+ * tiles to programs. A program may rely on getting the same tiles in several loops, so loops that share memory with a
+ * row-major loop stay row-major, too. Loops are identified by their source position, because each role has its own copy
+ * of the author's loop.
  */
 export const tileGroupOf = analysis('order of tiles', findTileGroup, (ir) => findTileGroup(ir, 4))
 
@@ -54,9 +56,9 @@ function findTileGroup(ir: KernelIR, wanted: number): TileGroup {
 interface LoopMemory {
   readonly multiplies: boolean
   readonly touched: ReadonlySet<Node>
-  /** Of those, what may lie on another rank. */
+  /** The tensors in `touched` that may be accessed on another rank. */
   readonly touchedRemotely: ReadonlySet<Node>
-  /** On this rank, or on one that may be it. */
+  /** The tensors that the loop may write on this rank. */
   readonly written: ReadonlySet<Node>
   readonly writtenElsewhere: ReadonlySet<Node>
 }
@@ -102,13 +104,19 @@ function isPublished(node: Node): boolean {
   return varies === 'by program' || flow === 'programs' || advances === 'signal' || isAtomic || isReleased
 }
 
-/** Whether a tile sees which ones came before it: by what the loop carries, a position in a ring of buffers excepted. */
+/**
+ * True if an iteration can observe earlier tiles through the loop's carried state. A position in a ring of buffers does
+ * not count.
+ */
 function isCarried(loop: Node): boolean {
   const [body] = loop.blocks
   const state = new Set(body.params.slice(attribute<number>(loop, 'axes')))
   if ([...state].some(isFragment)) return true
   const carried = reachedFrom(body, state)
-  /** Nodes that choose a slot of the ring, or compute its position. An op without an entry may do anything with what it is given. */
+  /**
+   * Ops that only select a slot of the ring or compute its position. An op without an entry may use its inputs in any
+   * way.
+   */
   const ofRing: Readonly<Partial<Record<OpName, (node: Node) => boolean>>> = {
     ...opsWith({ elements: 'same' }, () => true),
     pick: ({ inputs: [from] }) => opOf(from).effect === 'declare' && !carried.has(from),
@@ -121,7 +129,9 @@ function isCarried(loop: Node): boolean {
   return [...walk(body)].some((node) => node.inputs.some((input) => carried.has(input)) && !isOfRing(node))
 }
 
-/** Whether two tiles may write the same place, or one read what another wrote. */
+/**
+ * True if two iterations may write the same element, or if one iteration may read an element that another one writes.
+ */
 function isOverwritten(loop: Node): boolean {
   const [body] = loop.blocks
   const nodes = [...walk(body)]
@@ -136,16 +146,22 @@ function isOverwritten(loop: Node): boolean {
   })
 }
 
-/** The values, and if `places` also the places, that are computed from the given ones. How tiles are dealt out is none. */
+/**
+ * The values that are computed from the given nodes; with `places`, also the views of memory. The tile assignment of a
+ * `persistent` loop does not count as a computation from the program index.
+ */
 function reachedFrom(block: Block, from: ReadonlySet<Node>, places = false): ReadonlySet<Node> {
   const reached = new Set(from)
   const reach = (node: Node, by: readonly Node[]): void => {
     if ((places || node.type.kind === 'value') && by.some((one) => reached.has(one))) reached.add(node)
   }
-  // Which tiles a program gets, and how many, follows from its number by design.
+  // The tiles of a program always depend on its program index, so the bounds of a `persistent` loop are ignored.
   const bounds = (control: Node): readonly Node[] =>
     control.op === 'persistent' ? [] : control.inputs.slice(0, leadingInputs(control))
-  /** The blocks of a control node: their indices follow from its bounds, their state from what enters and from what they yield. */
+  /**
+   * Propagates into a control node's blocks: indices depend on the bounds, state on the initial values and on the
+   * yielded values.
+   */
   const enter = (control: Node): void => {
     const isCarried = ['carried', 'tested'].includes(opOf(control).state)
     const count = isCarried ? stateCount(control) : 0

@@ -1,4 +1,6 @@
-/** Elements in pairs of halves, and tiles that are filled while others are read: text that goes wrong on a device without a word. */
+/**
+ * Tests packed pairs of 16-bit elements and refilled shared tiles. Errors in that text would go unnoticed on a device.
+ */
 import { describe, expect, it } from 'vitest'
 import { between, bodyOf, emit } from '../../../../test/cuda/emitting.ts'
 import { bf16, f32 } from '../../../lang/dtypes.ts'
@@ -39,7 +41,7 @@ describe('halves made of what is computed from places, or of a row for all', () 
 })
 
 describe('a tile that is filled again', () => {
-  /** The producer's turn, from its barrier to the first copy. */
+  /** The text of a producer iteration, from its barrier to the first copy. */
   const turnOf = (meta: object): string =>
     between(
       bodyOf(emit(gemmKernel('bf16').record({ world: 1, meta: { BK: 64, stages: 3, ...meta } }))),
@@ -56,7 +58,7 @@ describe('a tile that is filled again', () => {
     const [, producer] = bodyOf(
       emit(decodeToOwners.record({ world: 2, meta: { G: 8, stages: 4 } }), [4, 8, 128, 128]),
     ).split('// producer')
-    // Once a turn, for keys and values.
+    // One fence per iteration covers both keys and values.
     expect(producer.match(/fence_async_shared\(\);/g)).toHaveLength(1)
   })
 

@@ -1,8 +1,9 @@
 /**
- * The shared-memory plan: what every shared tile looks like inside, and where everything lies.
+ * Plans shared memory: the internal layout of every shared tile, and the allocation of regions.
  *
- * A tile that the matrix unit reads is *swizzled*: panels of 128 (64, 32) bytes of columns, each panel all rows of the tile,
- * 16-byte chunks permuted within 8 rows as the copy engine and wgmma do it. Other tiles are plain: rows one after another.
+ * A tile that the matrix unit reads is *swizzled*. A swizzled tile consists of panels with all rows of the tile and 128
+ * (64, 32) bytes of columns. Its 16-byte chunks are permuted within 8 rows in the same way as TMA and wgmma permute
+ * them. Other tiles are plain, with consecutive rows.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { dtypes, type DType } from '../../../ir/dtype.ts'
@@ -14,11 +15,11 @@ import type { Swizzle } from '../tensormap.ts'
 export interface Tile {
   readonly node: Node
   readonly dtype: DType
-  /** Of one stage. */
+  /** The number of rows per stage. */
   readonly rows: number
   readonly columns: number
   readonly stages: number
-  /** Bytes of a panel's row; 0: plain. */
+  /** The number of bytes per row of a panel; 0 for a plain tile. */
   readonly span: 0 | 32 | 64 | 128
   readonly stageBytes: number
 }
@@ -26,14 +27,14 @@ export interface Tile {
 export const swizzleOf = (tile: Tile): Swizzle =>
   tile.span === 0 ? 'none' : (`${tile.span}B` as Exclude<Swizzle, 'none'>)
 
-/** The shared tile a view was made from. */
+/** The shared tile that a view refers to. */
 export function tileRoot(ref: Node): Node {
   let root = ref
   while (root.op === 'pick' || root.op === 'transpose' || root.op === 'at') root = root.inputs[0]
   return root
 }
 
-/** Shared tiles and how each is laid out, from the ways it is used. */
+/** The shared tiles of a kernel and the layout of each tile, which depends on its uses. */
 export const planTiles = analysis('tiles of a GPU', findTiles)
 
 function findTiles(ir: KernelIR): ReadonlyMap<Node, Tile> {
@@ -62,19 +63,19 @@ function splitStages(shape: Shape): Pick<Tile, 'rows' | 'columns' | 'stages'> {
   return { stages: 1, rows: shape[0], columns: shape[1] }
 }
 
-/** The swizzle that rows of so many bytes can have; 0: none. */
+/** The swizzle span, in bytes, for rows of so many bytes; 0 if no swizzle is possible. */
 export function spanOf(rowBytes: number): Tile['span'] {
   for (const span of [128, 64] as const) if (rowBytes % span === 0) return span
   return rowBytes === 32 ? 32 : 0
 }
 
-/** A stretch of shared memory, from the program's base. */
+/** A region of shared memory. `at` is its offset in bytes from the program's base. */
 export interface Region {
   readonly at: number
   readonly bytes: number
 }
 
-/** Hands out shared memory; tiles first, so that their alignment costs nothing. */
+/** Allocates shared memory. Tiles are allocated first, so that their alignment wastes no memory. */
 export class SharedSpace {
   #end = 0
 
@@ -89,7 +90,10 @@ export class SharedSpace {
   }
 }
 
-/** What a program of sm_90 can have, less what aligning its base by hand costs. */
+/**
+ * The shared memory that a program can have on sm_90, in bytes. Aligning the base takes up to `BASE_ALIGNMENT` bytes of
+ * it.
+ */
 export const SHARED_LIMIT = 227 * 1024
 export const BASE_ALIGNMENT = 1024
 

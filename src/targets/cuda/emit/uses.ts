@@ -1,4 +1,4 @@
-/** Who uses what, and whether a use is the last: what allows a value to be overwritten in place. */
+/** Tracks the uses of every node. A value may be overwritten in place at its last use. */
 import { walk, type Block, type Node } from '../../../ir/node.ts'
 import { isLoop, opOf } from '../../../ir/ops/index.ts'
 
@@ -44,7 +44,10 @@ export class Uses {
     }
   }
 
-  /** What a role, or the program behind its roles, may execute after a node, in the same turn of the loops around it or in another. */
+  /**
+   * The nodes that a role may execute after the given node, in the same or in a later iteration of the enclosing loops.
+   * Nodes after the `roles` node are included.
+   */
   *after(node: Node): Generator<Node> {
     for (let at = node; ;) {
       const block = this.#home.get(at)!
@@ -54,13 +57,16 @@ export class Uses {
       }
       const owner = this.#owner.get(block)
       if (!owner) return
-      // Other roles go on only when they are told to, at a barrier.
+      // Other roles are excluded: a barrier has to release them first.
       if (isLoop(owner)) for (const inner of owner.blocks) yield* walk(inner)
       at = owner
     }
   }
 
-  /** `value` is not needed once `user`, which uses it once, has begun. What shows its elements in another shape holds none itself. */
+  /**
+   * True if `user` is the last use of `value` and uses it exactly once. Nodes that only reshape `value` share its
+   * elements, so their uses count as uses of `value`.
+   */
   diesAt(value: Node, user: Node): boolean {
     const block = this.#home.get(value)
     if (!block || this.#home.get(user) !== block) return false
@@ -76,7 +82,7 @@ export class Uses {
     })
   }
 
-  /** Values whose elements are those of another one, where it has them. */
+  /** The nodes that present the elements of `value` in another shape, in the same registers. */
   #shapesOf(value: Node): Node[] {
     const shapes = (this.#users.get(value) ?? []).filter((one) => opOf(one).elements === 'stretched')
     return shapes.flatMap((one) => [one, ...this.#shapesOf(one)])

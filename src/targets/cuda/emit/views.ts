@@ -1,28 +1,28 @@
-/** Views taken apart: which tensor, on which rank, which windows and indices of its axes. In terms of IR, not of text. */
+/** Decomposes views into their tensor, rank, windows and axis indices. The results are IR nodes, not emitted text. */
 import { attribute, type Node } from '../../../ir/node.ts'
 import { entryOf, type ViewName } from '../../../ir/ops/index.ts'
 import type { Shape } from '../../../ir/type.ts'
 import type { Ranges } from './ranges.ts'
 
-/** An axis of the tensor that the view still has. */
+/** An axis of the tensor that is also an axis of the view. */
 export interface ViewAxis {
   readonly axis: number
-  /** Starts of the windows around it; they add up. */
+  /** The starts of the nested windows on this axis. Their sum is the start of the view. */
   readonly starts: readonly Node[]
-  /** The extent of the innermost window; undefined: the tensor's own. */
+  /** The extent of the innermost window; undefined for the full extent of the tensor. */
   readonly size: Node | undefined
 }
 
 export interface TensorView {
   readonly base: Node
-  /** The rank whose copy it is; undefined: this one's. */
+  /** The rank whose copy of the tensor is viewed; undefined for this rank. */
   readonly owner: Node | undefined
   readonly axes: readonly ViewAxis[]
-  /** Axes that were picked from, with the index. */
+  /** The axes that `pick` has removed, each with its index. */
   readonly picks: readonly { readonly axis: number; readonly index: Node; readonly starts: readonly Node[] }[]
 }
 
-/** A tensor-typed node as a view of its parameter. */
+/** Decomposes a tensor-typed node into a view of its tensor parameter. */
 export function viewOf(node: Node): TensorView {
   if (node.op === 'param') {
     const rank = node.type.kind === 'tensor' ? node.type.rank : 0
@@ -48,7 +48,7 @@ const views: Readonly<Partial<Record<ViewName, (node: Node, of: TensorView) => T
   },
 }
 
-/** A `tile` of a tensor: the view it is cut from, its indices and its shape. */
+/** A `tile` of a tensor: the view that contains the tile, the tile indices and the tile shape. */
 export interface TileView extends TensorView {
   readonly indices: readonly Node[]
   readonly shape: Shape
@@ -58,7 +58,10 @@ export function tileOf(node: Node): TileView {
   return { ...viewOf(node.inputs[0]), indices: node.inputs.slice(1), shape: attribute<Shape>(node, 'shape') }
 }
 
-/** Whether it is the first of tiles that fill an axis of a tensor which has elements: nothing of it is outside. */
+/**
+ * True if the tile has index 0 on axis `i`, tiles fill that axis, and the tensor has elements. Such a tile is entirely
+ * inside.
+ */
 export function isFirstOfFilled(view: TileView, i: number, ranges: Ranges): boolean {
   const index = view.indices[i]
   const isFirst = index.op === 'const' && attribute<number>(index, 'value') === 0
@@ -67,7 +70,10 @@ export function isFirstOfFilled(view: TileView, i: number, ranges: Ranges): bool
   return isFirst && !size && isFilled === true && isWhole(view, i, ranges)
 }
 
-/** Whether tiles fill an axis, so that each is inside it or outside. */
+/**
+ * True if the extent of axis `i` is a multiple of the tile's extent, so that each tile is entirely inside or entirely
+ * outside.
+ */
 export function isWhole(view: TileView, i: number, ranges: Ranges): boolean {
   const { axis, size } = view.axes[i]
   if (size) return ranges.isMultipleOf(size, view.shape[i])

@@ -1,15 +1,19 @@
 /**
- * Words that carry the epoch of the launch they were sent in, so that nobody need tell of them: no fence before a flag, no flag, and no look
- * at the flag before what it told of is loaded. The two lowest bits of an f32 are 1, 2 or 3 by epoch, never 0, which is what memory begins
- * with. A slot's words are of this epoch, or of the one two launches ago, or four.
+ * Plans flag-in-data words (as in NCCL's LL protocol): f32 words whose two lowest bits hold the epoch of the launch
+ * that sent them. Such words replace a flag. The sender needs no fence and no signal, and the receiver does not poll a
+ * flag before it loads the data. The two bits are 1, 2 or 3, depending on the epoch. They are never 0, because memory
+ * is initially zero. A word in a slot belongs to the current epoch, to the epoch two launches ago, or to the epoch four
+ * launches ago, and three different values of the bits distinguish these epochs.
  *
- *   sender:    words.post(x)              in the place of store(x); signal(flag)
- *   receiver:  until { x = words.take() }  in the place of wait(flag); x = load()
+ *   sender:    words.post(x)               replaces store(x); signal(flag)
+ *   receiver:  until { x = words.take() }  replaces wait(flag); x = load()
  *
- * What `until` executes again is one load, or a loop of loads and of what is computed from them, and does nothing else. Loops
- * that look at few words come first as a rule, and are what waits. Of signals and waits only their epochs are left (`advance`).
+ * `until` repeats one load, or a loop of loads and pure computations on the loaded values. The repeated code has no
+ * other effect. Loops that load few words usually come first, so the waiting happens in those loops. Only the epoch
+ * updates of the replaced signals and waits remain (`advance`).
  *
- * Where in a tile a thread puts its elements is nobody else's business: matrices lie in the order of threads, four words of each side by side.
+ * The order of a tile's elements in memory is private to the threads that store and load the tile. Matrices are stored
+ * in thread order, with four consecutive words per thread.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -22,21 +26,23 @@ import type { Ranges } from './ranges.ts'
 import { isFirstOfFilled, tileOf } from './views.ts'
 
 export interface WordsPlan {
-  /** Stores and loads of tensors whose words carry epochs, and the flags that they are of. */
+  /** Maps each store and load of flag-in-data words to the parameter of the flag set that the words replace. */
   readonly accesses: ReadonlyMap<Node, Node>
-  /** What is executed again until all its words are there. */
+  /** True if the node, a load or a loop of loads, is repeated until all its words have the current epoch. */
   isRepeated(node: Node): boolean
-  /** A signal or a wait for these flags, or a loop or branch that does nothing else: what it told is carried. */
+  /** True if the node is a signal or a wait that the words replace, or a loop or branch that contains nothing else. */
   isCarried(node: Node): boolean
 }
 
-/** In which order the elements of a matrix lie, and which register of a thread holds its n-th. */
+/** The order of a matrix's elements in memory, and the register that holds the n-th element of a thread. */
 export interface WordOrder {
   readonly order: Layout
   readonly register: (n: string) => string
 }
 
-/** Undefined: there are none, or somebody uses them in a way that they are not for. */
+/**
+ * Plans the flag-in-data words of a kernel; undefined if the kernel has none, or accesses them in an unsupported way.
+ */
 export const planWords = analysis('words with epochs', wordsIn)
 
 function wordsIn(
@@ -57,11 +63,11 @@ function wordsIn(
       const { base } = origin(ref)
       const name = base.op === 'param' ? paramName(base) : undefined
       const flags = name === undefined ? undefined : carried.get(name)
-      // What else ranks exchange, the flags may tell of as well.
+      // The flags may also signal accesses to other tensors that ranks exchange, so the flags must stay.
       if (name !== undefined && flags === undefined && isRemote(ref)) return undefined
       if (name === undefined || flags === undefined) continue
       const made = accessOf(node, ref, { layouts, group: groupOf.get(node)!, ranges })
-      // Whoever loads finds elements where another thread like it has put them.
+      // A load must use the same element order as the store of another rank: all accesses of a tensor need one form.
       if (!made || (forms.get(name) ?? made.form) !== made.form) return undefined
       forms.set(name, made.form)
       accesses.set(node, flagsOf.get(flags)!)
@@ -86,7 +92,10 @@ function wordsIn(
 
 const withInside = ({ blocks }: Node): readonly Node[] => blocks.flatMap((block) => [...walk(block)])
 
-/** All signals and waits of these flags; undefined: some are looked at otherwise, or never told, or never waited for. */
+/**
+ * All signals and waits of these flags; undefined if a flag is accessed by another op, never signalled, or never waited
+ * for.
+ */
 function toldOf(nodes: readonly Node[], flags: ReadonlySet<string>): ReadonlySet<Node> | undefined {
   const told = nodes.filter((node) => flags.has(flagsName(node)))
   const isSimple = ({ op, attributes: { lag } }: Node): boolean =>
@@ -115,7 +124,10 @@ interface Around {
   readonly ranges: Ranges
 }
 
-/** Undefined: words cannot be had that way. Accesses of one tensor have one form. */
+/**
+ * The form of an access, which all accesses of a tensor must share; undefined if the access cannot use flag-in-data
+ * words.
+ */
 function accessOf(
   node: Node,
   ref: Node,
@@ -129,7 +141,7 @@ function accessOf(
   const layout = layouts.of(value)
   if (liesAsEver(layout)) return { form: 'as ever' }
   const view = tileOf(ref)
-  // No element is outside, and four side by side begin at a multiple of sixteen bytes.
+  // All elements are inside the tensor, and each group of four consecutive elements starts at a multiple of 16 bytes.
   if (!wordOrder(layout, group) || !view.shape.every((_, i) => isFirstOfFilled(view, i, ranges)))
     return undefined
   return { form: `${layout.key}, ${layout.shape.join(' x ')}, ${group.threads}` }
@@ -141,7 +153,7 @@ function flagsName(node: Node): string {
   return flag && !isPassive(node) ? paramName(origin(flag).base) : ''
 }
 
-/** A load, or a loop of loads, that can be executed once more. */
+/** True if the node is a load, or a loop of loads without other effects, so that repeating it is harmless. */
 function isRepeatable(node: Node, loads: readonly Node[]): boolean {
   if (loads.includes(node)) return true
   const inner = node.op === 'for' ? [...walk(node.blocks[0] as Block)] : []
@@ -157,8 +169,8 @@ const isWeakLoad = (node: Node): boolean => node.op === 'load' && !isStrong(node
 const liesAsEver = ({ kind }: Layout): boolean => kind === 'rows' || kind === 'columns'
 
 /**
- * The order of a matrix in which each thread has a whole number of four elements of its own; undefined: there is none, and what lies in
- * rows or columns needs none.
+ * The memory order of a matrix in which each thread stores a whole number of groups of four elements. Undefined if no
+ * such order exists. Layouts of kind `rows` and `columns` need no such order.
  */
 export function wordOrder(layout: Layout, group: Group): WordOrder | undefined {
   if (layout.kind !== 'accumulator') return undefined
@@ -167,12 +179,12 @@ export function wordOrder(layout: Layout, group: Group): WordOrder | undefined {
   const own = elements / group.threads
   if (layout.isFirst !== undefined || order.vector !== 4 || order.count !== own) return undefined
   if (layout.exists('i') === undefined && layout.count === own) return { order, register: (n) => n }
-  // Eight rows of sixteen: every second pair of registers is of none.
+  // The matrix has only 8 of the 16 rows of a tile, so every second pair of registers holds no element.
   const isHalf = layout.spread?.rowTiles === 1 && layout.shape[0] === 8 && layout.count === 2 * own
   return isHalf ? { order, register: (n) => `${n} / 2 * 4 + ${n} % 2` } : undefined
 }
 
-/** The stage `words`: what the plan says, as ops. */
+/** The stage `words`: rewrites the kernel as planned by `planWords`. */
 export const carryEpochs = analysis('epochs in words', withEpochs)
 
 function withEpochs(ir: KernelIR, { accesses, isRepeated, isCarried }: WordsPlan): KernelIR {
@@ -199,11 +211,11 @@ function withEpochs(ir: KernelIR, { accesses, isRepeated, isCarried }: WordsPlan
       return yielded ? yielded.results.map((_, index) => copier.emit('result', [made], { index })) : [made]
     })
     const until = copier.emit('until', [], {}, [body], node.site)
-    // Who asks for a result of a loop asks `until`; a load is its own.
+    // Existing `result` nodes of a repeated loop now refer to `until`. A load has no `result` node, so one is added.
     return node.blocks.length > 0 ? until : copier.emit('result', [until], { index: 0 }, [], node.site)
   }
   return { ...ir, body: copier.copyBlock(ir.body) }
 }
 
-/** Others look at words while they are written. */
+/** Strong accesses: other ranks load the words while they are being stored. */
 const strong = { order: 'relaxed', scope: 'system' } as const

@@ -1,4 +1,6 @@
-/** Text of a kernel: indented lines with the author's line beside each statement, and names that are taken once a scope. */
+/**
+ * Writes the text of a kernel: indented lines with the source line as a comment, and names that are unique per scope.
+ */
 import type { Site } from '../../../ir/site.ts'
 
 export class Writer {
@@ -18,7 +20,7 @@ export class Writer {
     this.#lines.push(text === '' ? '' : `${this.#indent}${text}${comment}`)
   }
 
-  /** `head {`, the body one step further in, and `}`. */
+  /** Writes `head {`, the indented body, and `}`. */
   block(head: string, body: () => void, site?: Site, tail = '}'): void {
     this.line(head === '' ? '{' : `${head} {`, site)
     this.indented(body)
@@ -32,7 +34,7 @@ export class Writer {
     this.#indent = outer
   }
 
-  /** The body written elsewhere first, so that it can be dropped or framed. */
+  /** Returns the lines that `body` writes, instead of appending them. The caller may drop or wrap them. */
   aside(body: () => void): string[] {
     const mark = this.#lines.length
     body()
@@ -53,7 +55,7 @@ export class Writer {
   }
 }
 
-/** `file:line`, without the column: statements of one line share a comment. */
+/** Returns `file:line` without the column, so that statements of one source line share a comment. */
 export function lineOf(site: Site | undefined): string | undefined {
   const at = site?.position
   return at ? String(site).replace(/:\d+$/, '') : undefined
@@ -74,7 +76,7 @@ export class Names {
     return name
   }
 
-  /** Names taken inside are free again after it. */
+  /** Runs `body`. Names that are taken inside `body` are available again afterwards. */
   scope<T>(body: () => T): T {
     const outer = this.#taken
     this.#taken = new Set(outer)
@@ -87,11 +89,11 @@ export class Names {
 }
 
 const reserved = [
-  // C++ and the prelude.
+  // Keywords of C++, and types of the prelude.
   'alignas auto bool break case char class const continue default delete do double else enum extern float for if inline',
   'int long namespace new operator register return short signed sizeof static struct switch template this typedef typename',
   'union unsigned using void volatile while and bitand bitor compl not or xor u8 i8 u16 u32 u64 i32 i64',
-  // What every kernel has, and variables of the short loops that renderers write themselves.
+  // Variables that every kernel declares, and variables of the short loops in rendered statements.
   'thread rank control shared shared_memory heap_stride counters event_log settled is_early',
   'i p w chunk row single column box staging value total step octet right left0 left1 left2 left3 right0 right1 right2 right3',
 ].flatMap((line) => line.split(' '))
