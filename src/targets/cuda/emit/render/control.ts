@@ -9,8 +9,8 @@ import { registerType } from '../spell.ts'
 import type { Renderer } from './renderer.ts'
 
 /**
- * Declares the variables of a loop's carried state and returns their names. A fragment whose initial value has no other use
- * stays in the registers of that value.
+ * Declares the variables of a loop's carried state and returns their names. A fragment whose initial value has no
+ * other use stays in the registers of that value.
  */
 function declareState(
   node: Node,
@@ -28,7 +28,8 @@ function declareState(
       return name
     }
     const own = isSplat(value) ? undefined : emission.fragment(value).array
-    // An `until` block (`missing` is set) runs repeatedly from the same initial value, so the loop must not overwrite the value.
+    // An `until` block (`missing` is set) runs repeatedly from the same initial value, so the loop must not
+    // overwrite the value.
     if (own && emission.missing === undefined && emission.plans.uses.diesAt(value, node)) return own
     const isAccumulator = ['accumulator', 'swapped'].includes(emission.plans.layouts.of(param).kind)
     const name = emission.names.take(isAccumulator ? 'acc' : base)
@@ -48,8 +49,9 @@ function bindState(names: readonly string[], params: readonly Node[], emission: 
 }
 
 /**
- * Assigns the results of a block to the state variables. All results are read before any variable changes. Each of `params`
- * has the type and layout of its variable. For a loop, `params` are the block parameters that the variables hold.
+ * Assigns the results of a block to the state variables. All results are read before any variable changes. Each of
+ * `params` has the type and layout of its variable. For a loop, `params` are the block parameters that the
+ * variables hold.
  */
 function assignState(
   names: readonly string[],
@@ -103,8 +105,8 @@ export const result: Renderer = (node, emission) => {
 }
 
 /**
- * Returns the text of a condition that is true if the launch was aborted. All threads of the group synchronise to evaluate
- * it, and all get the same answer.
+ * Returns the text of a condition that is true if the launch was aborted. All threads of the group synchronise to
+ * evaluate it, and all get the same answer.
  */
 export function stopped({ group, params }: Emission): string {
   const raised = `abort_raised(${params.control})`
@@ -112,8 +114,8 @@ export function stopped({ group, params }: Emission): string {
 }
 
 /**
- * Emits a `break` for the case that the launch was aborted, if the loop polls the abort word. `turns` returns the text of the
- * number of iterations so far.
+ * Emits a `break` for the case that the launch was aborted, if the loop polls the abort word. `turns` returns the
+ * text of the number of iterations so far.
  */
 function leaveIfStopped(loop: Node, turns: () => string, emission: Emission): void {
   const every = emission.plans.loops.polling.get(loop)
@@ -129,7 +131,10 @@ function turnsOf(loop: Node, index: string, emission: Emission): string {
   return by === '1' ? passed : `${passed} / (u32)${by}`
 }
 
-/** Renders a loop whose iterations are distributed over the threads of the group, instead of all threads running each one. */
+/**
+ * Renders a loop whose iterations are distributed over the threads of the group, instead of all threads running
+ * each one.
+ */
 function apart(loop: Node, emission: Emission): void {
   const { out, group } = emission
   const [body] = loop.blocks
@@ -247,7 +252,10 @@ function declareIndices(
   }
 }
 
-/** A loop without a bound polls the abort word every few iterations. All threads of the group take the same decision. */
+/**
+ * A loop without a bound polls the abort word every few iterations. All threads of the group take the same
+ * decision.
+ */
 export const whileLoop: Renderer = (node, emission) => {
   const { out, plans } = emission
   const [condition, body] = node.blocks
@@ -385,8 +393,8 @@ export const teams: Renderer = (node, emission) => {
 }
 
 /**
- * One thread increments the counter of finished programs. In the last program, the group then executes the block, and the
- * memory accesses of all other programs are visible to it.
+ * One thread increments the counter of finished programs. In the last program, the group then executes the block,
+ * and the memory accesses of all other programs are visible to it.
  */
 export const last: Renderer = (node, emission) => {
   const { out } = emission

@@ -1,11 +1,12 @@
 /**
- * Renders the matrix product. An operand in registers is first written to shared memory if the instruction reads it from
- * there. The product is then computed by wgmma (this file), by mma.sync (mma.ts) or by plain arithmetic (elements.ts).
+ * Renders the matrix product. An operand in registers is first written to shared memory if the instruction reads it
+ * from there. The product is then computed by wgmma (this file), by mma.sync (mma.ts) or by plain arithmetic
+ * (elements.ts).
  *
- * With wgmma, a warpgroup multiplies its own rows, 64 at a time, by up to 256 columns at a time. A swapped product is computed
- * as its transpose, so that a warpgroup multiplies its own columns by all rows. If the overlap plan contains the product, the
- * product stays in flight. The kernel then waits for the previous product and frees the ring slots that the previous product
- * read.
+ * With wgmma, a warpgroup multiplies its own rows, 64 at a time, by up to 256 columns at a time. A swapped product
+ * is computed as its transpose, so that a warpgroup multiplies its own columns by all rows. If the overlap plan
+ * contains the product, the product stays in flight. The kernel then waits for the previous product and frees the
+ * ring slots that the previous product read.
  */
 import type { Node } from '../../../../ir/node.ts'
 import type { Shape, ValueType } from '../../../../ir/type.ts'

@@ -1,4 +1,7 @@
-/** Renders loads, stores and copies by the threads of a group, and asynchronous copies by the TMA (tensor memory accelerator). */
+/**
+ * Renders loads, stores and copies by the threads of a group, and asynchronous copies by the TMA (tensor memory
+ * accelerator).
+ */
 import { dtypes } from '../../../../ir/dtype.ts'
 import type { Node } from '../../../../ir/node.ts'
 import type { Order, Scope } from '../../../../ir/ops/index.ts'
@@ -21,7 +24,10 @@ const write = (place: Place, type: string, address: string, value: string): stri
 const all = (...conditions: (string | undefined)[]): string | undefined =>
   conditions.filter((one) => one !== undefined).join(' && ') || undefined
 
-/** Renders an access. If the timeline is recorded and the memory may be another rank's, the access is recorded as well. */
+/**
+ * Renders an access. If the timeline is recorded and the memory may be another rank's, the access is recorded as
+ * well.
+ */
 function recorded(node: Node, ref: Node, emission: Emission, access: () => void, last?: () => string): void {
   const owner = emission.recorder && ownerOf(ref)
   if (owner && ref.op !== 'at') emission.recorder!.copy(node, owner, access, last)
@@ -97,8 +103,8 @@ function loadScalar(node: Node, place: Place, emission: Emission): void {
   const [, mask, other] = node.inputs
   const { dtype } = node.type as ValueType
   const type = registerType(dtype)
-  // A group that may start before the previous kernel has ended (PDL) could read a stale cache line for memory that the host
-  // has written since. A relaxed load at device scope avoids the stale line.
+  // A group that may start before the previous kernel has ended (PDL) could read a stale cache line for memory that
+  // the host has written since. A relaxed load at device scope avoids the stale line.
   const isEarly = emission.plans.early?.group === emission.group
   const usual: { order?: Order; scope?: Scope } = isEarly ? { order: 'relaxed', scope: 'device' } : {}
   const { order, scope } = { ...usual, ...(node.attributes as { order?: Order; scope?: Scope }) }
@@ -115,7 +121,10 @@ function loadScalar(node: Node, place: Place, emission: Emission): void {
   emission.fromLeader(type, name, masked(`${strong}(${address})`), node.site)
 }
 
-/** The number of bytes that one instruction moves between adjacent registers and adjacent elements. 0 means one element at a time. */
+/**
+ * The number of bytes that one instruction moves between adjacent registers and adjacent elements. 0 means one
+ * element at a time.
+ */
 function wideBytes(value: Node, ref: Node, vector: number, emission: Emission): number {
   const { dtype } = value.type as ValueType
   const { bytes } = dtypes[dtype]
@@ -308,8 +317,8 @@ interface RaggedCopy {
 }
 
 /**
- * Copies a tile that crosses the end of its window. Eight rows are copied at a time if all are inside or all are outside the
- * window. The remaining rows are copied one by one.
+ * Copies a tile that crosses the end of its window. Eight rows are copied at a time if all are inside or all are
+ * outside the window. The remaining rows are copied one by one.
  */
 function copyRows(plan: TensorPlan, view: TileView, copy: RaggedCopy, emission: Emission): void {
   const { out } = emission
@@ -327,8 +336,8 @@ function copyRows(plan: TensorPlan, view: TileView, copy: RaggedCopy, emission: 
     }
   }
   const [step] = eight.box.slice(1)
-  // These loops seldom run. If unrolled, they would be most of the producer's code, and a program fetches that code before its
-  // first copy.
+  // These loops seldom run. If unrolled, they would be most of the producer's code, and a program fetches that code
+  // before its first copy.
   const notWrittenOut = '#pragma unroll 1'
   out.line(notWrittenOut)
   out.block(`for (i32 row = 0; row < ${view.shape[0]}; row += ${step})`, () => {

@@ -1,7 +1,7 @@
 /**
- * Renders the matrix product with mma.sync, in tiles of 16 x 8 with 16 elements along k. Every warp has the left rows of its
- * tiles in registers or loads them with ldmatrix. It loads only the right columns of its own tiles, two tiles at a time if
- * their number is even. Addresses of rows beyond the last are clamped to existing rows.
+ * Renders the matrix product with mma.sync, in tiles of 16 x 8 with 16 elements along k. Every warp has the left
+ * rows of its tiles in registers or loads them with ldmatrix. It loads only the right columns of its own tiles, two
+ * tiles at a time if their number is even. Addresses of rows beyond the last are clamped to existing rows.
  */
 import type { Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
@@ -58,7 +58,10 @@ interface MatrixLoad {
   readonly address: string
 }
 
-/** The load of the left operand. Its four matrices are ordered rows first, then k, as the left registers of mma.sync are. */
+/**
+ * The load of the left operand. Its four matrices are ordered rows first, then k, as the left registers of mma.sync
+ * are.
+ */
 function leftMatrices(view: SharedView, first: string, rows: number): MatrixLoad {
   const low = 'thread % 16'
   const high = 'thread % 32 / 16 * 8'

@@ -1,6 +1,6 @@
 /**
- * Renders memory references as text: the addresses of elements in tiles, in shared tiles and of single elements, and the
- * conditions under which those elements are inside their tensor.
+ * Renders memory references as text: the addresses of elements in tiles, in shared tiles and of single elements,
+ * and the conditions under which those elements are inside their tensor.
  */
 import { dtypes, type DType } from '../../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../../ir/node.ts'
@@ -15,8 +15,8 @@ export interface Place {
   readonly space: 'global' | 'shared'
   readonly dtype: DType
   /**
-   * Returns the address of the element at index `at` of the tile: a pointer in global memory, a number in shared memory.
-   * References to single elements (`at` nodes) take their indices from register `i` of the index fragments.
+   * Returns the address of the element at index `at` of the tile: a pointer in global memory, a number in shared
+   * memory. References to single elements (`at` nodes) take their indices from register `i` of the index fragments.
    */
   address(at: readonly string[], i: string): string
   /** Returns the condition under which the element is inside the tensor, or undefined if it always is. */
@@ -43,8 +43,8 @@ const globalPlaces: Readonly<Partial<Record<ViewName, (ref: Node, emission: Emis
         coordinates(at)
           .flatMap((coordinate, i) => {
             if (isFirstOfFilled(view, i, emission.plans.ranges)) return []
-            // If the tiles fill the axis, each tile is entirely inside or entirely outside the tensor. The start of the tile
-            // then decides, and the condition is the same in all threads.
+            // If the tiles fill the axis, each tile is entirely inside or entirely outside the tensor. The start of
+            // the tile then decides, and the condition is the same in all threads.
             const place = isWhole(view, i, emission.plans.ranges)
               ? scaled(emission.scalar(view.indices[i]), view.shape[i])
               : coordinate
@@ -189,7 +189,10 @@ function addressText(view: TensorView, at: readonly string[], emission: Emission
   return `${pointerText(view, emission)} + ${offset.startsWith('(') ? offset : `(${offset})`}`
 }
 
-/** Returns the coordinates of a TMA box: innermost axis first, and the owner's rank last if the tensor map has a rank axis. */
+/**
+ * Returns the coordinates of a TMA box: innermost axis first, and the owner's rank last if the tensor map has a
+ * rank axis.
+ */
 export function engineCoordinates(
   view: TensorView & { readonly indices: readonly Node[]; readonly shape: readonly number[] },
   box: readonly string[],

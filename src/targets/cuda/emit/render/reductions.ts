@@ -1,7 +1,7 @@
 /**
- * Renders reductions. Threads of one warp combine a row or a column of a matrix by shuffles. Warps that share a row or a
- * column, and all warps in a reduction to a scalar, exchange partial results through shared memory. Every thread ends with
- * the same bits.
+ * Renders reductions. Threads of one warp combine a row or a column of a matrix by shuffles. Warps that share a row
+ * or a column, and all warps in a reduction to a scalar, exchange partial results through shared memory. Every
+ * thread ends with the same bits.
  */
 import type { DType } from '../../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../../ir/node.ts'
@@ -31,8 +31,8 @@ const lambda = (type: string, combine: Combine): string =>
   `[](${type} a, ${type} b) { return ${combine('a', 'b')}; }`
 
 /**
- * The initial value of a reduction, for threads that may hold no element. For the minimum and maximum of floats it is NaN: fminf
- * and fmaxf prefer any number to NaN, and return NaN if both operands are NaN.
+ * The initial value of a reduction, for threads that may hold no element. For the minimum and maximum of floats it
+ * is NaN: fminf and fmaxf prefer any number to NaN, and return NaN if both operands are NaN.
  */
 function neutral(node: Node, dtype: DType): string {
   if (node.op === 'reduce.sum') return literal(dtype, 0)

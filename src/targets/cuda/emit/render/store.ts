@@ -1,6 +1,7 @@
 /**
- * Stores a fragment to global memory by the TMA (tensor memory accelerator). Each warpgroup writes boxes of 64 rows x 128 bytes
- * to two staging tiles in shared memory alternately, so that one box can be filled while the other is stored.
+ * Stores a fragment to global memory by the TMA (tensor memory accelerator). Each warpgroup writes boxes of 64 rows
+ * x 128 bytes to two staging tiles in shared memory alternately, so that one box can be filled while the other is
+ * stored.
  */
 import type { Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'

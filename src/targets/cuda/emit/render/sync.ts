@@ -126,8 +126,8 @@ export const once: Renderer = (node, emission) => {
 }
 
 /**
- * Waits only once for each flag of a set with one axis. A bit mask remembers which of the first 32 flags have been waited for.
- * Such a set typically has one flag per rank.
+ * Waits only once for each flag of a set with one axis. A bit mask remembers which of the first 32 flags have been
+ * waited for. Such a set typically has one flag per rank.
  */
 function onceOfSet({ blocks: [body], site }: Node, { name, index }: FlagText, emission: Emission): void {
   const { out } = emission
@@ -170,8 +170,8 @@ export const barrierWait: Renderer = (node, emission) => {
     const told = `tell_wait(${params.control}, ${emission.waitSite(node.site)}, 0xffffffff, 0, 0);`
     return out.line(`if (!${arrived}${emission.group.solo ? '' : ' && thread == 0'}) ${told}`, node.site)
   }
-  // A wait for a ring slot hangs only because the other role hangs, so this wait is not reported. A single thread can leave its
-  // loop when the launch is aborted. Threads of a group must not leave a loop at different times.
+  // A wait for a ring slot hangs only because the other role hangs, so this wait is not reported. A single thread
+  // can leave its loop when the launch is aborted. Threads of a group must not leave a loop at different times.
   const [inner] = plans.uses.around(node)
   const leaves = emission.group.solo && inner.op === 'for'
   if (leaves) return out.line(`if (!${arrived}) break;`, node.site)

@@ -46,7 +46,10 @@ const words: Partial<Record<Node['op'], string>> = {
   mod: 'mod',
 }
 
-/** Returns a variable name that describes the computation, such as `m_plus_1`, or the op's name if that is over 32 characters. */
+/**
+ * Returns a variable name that describes the computation, such as `m_plus_1`, or the op's name if that is over 32
+ * characters.
+ */
 function nameOf(node: Node, emission: Emission): string {
   const describe = (one: Node): string => {
     if (one.op === 'const') return String(attribute<number>(one, 'value')).replace('-', 'minus_')
@@ -122,7 +125,8 @@ export const expand: Renderer = (node, emission) => {
   const from = emission.fragment(source)
   const layout = emission.plans.layouts.of(node)
   if (!from.at) return emission.setFragment(node, { ...from, layout })
-  // Elements that are computed from their index use the index in this node's layout, which may differ from the source's layout.
+  // Elements that are computed from their index use the index in this node's layout, which may differ from the
+  // source's layout.
   const kept = attribute<number>(node, 'axis') === 0 ? 1 : 0
   const at = (place: readonly string[]): string => from.at!([place[kept]])
   emission.setFragment(node, { layout, array: undefined, element: (i) => at(layout.place(i)), at })

@@ -7,7 +7,10 @@ import { stopped } from './control.ts'
 import { placeOf } from './places.ts'
 import type { Renderer } from './renderer.ts'
 
-/** Flag-in-data words replace a signal or wait. Only the epoch of the flag set is still advanced, as a signal or wait would. */
+/**
+ * Flag-in-data words replace a signal or wait. Only the epoch of the flag set is still advanced, as a signal or
+ * wait would.
+ */
 export const advance: Renderer = (node, emission) => {
   const [flags] = node.inputs.map(paramName)
   const { advances } = opOf(node)
@@ -17,8 +20,8 @@ export const advance: Renderer = (node, emission) => {
 }
 
 /**
- * Executes its block repeatedly until no word is missing. Each thread retries on its own. If the block contains an operation
- * that threads execute together, all threads of the group retry together.
+ * Executes its block repeatedly until no word is missing. Each thread retries on its own. If the block contains an
+ * operation that threads execute together, all threads of the group retry together.
  */
 export const until: Renderer = (node, emission) => {
   const { out, group, params, plans } = emission
