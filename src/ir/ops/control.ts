@@ -10,8 +10,8 @@
  *   pipeline    (…extents, …init)             block (…indices, …state) -> state; its waits and global-to-shared copies
  *                                             run ahead of the rest by up to `stages` - 1 iterations
  *   roles       ()                            one block per role; warpgroups execute different blocks, then synchronise
- *   teams       (program, …sizes)             one block (program, programs) per team; each program executes one team's block
- *   last        ()                            block () executed by the last program of this rank to arrive, after the others
+ *   teams       (program, …sizes)             one block (program, programs) per team; a program executes one of them
+ *   last        ()                            block () executed by the last program of this rank to arrive
  */
 import type { Block, Node } from '../node.ts'
 import { sameType, typeName, valueType, voidType, type Type } from '../type.ts'

@@ -200,10 +200,7 @@ const id = { ...free, elements: 'other', infer: () => valueType('i32') } as cons
 
 const isInteger = (dtype: DType): boolean => dtype !== 'f32'
 
-/**
- * Simplifies a sum of integers with a zero operand to the other operand. For floats this is wrong: -0 + 0 is 0, not
- * -0.
- */
+/** Simplifies a sum of integers with a zero operand to the other operand. Floats differ: -0 + 0 is 0, not -0. */
 const unlessZero: Op['simplify'] = (dtype, [a, b]) =>
   !isInteger(dtype) ? undefined : b === 0 ? { input: 0 } : a === 0 ? { input: 1 } : undefined
 const unlessRightZero: Op['simplify'] = (dtype, [, b]) =>
