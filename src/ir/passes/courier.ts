@@ -23,8 +23,8 @@
  *   covered the sends before it and would no longer cover them. Arrivals at the ring are allowed: they release only to
  *   the producer, which reads no data of the courier and releases nothing itself.
  * - The courier would acquire memory, by waiting for a flag or by an ordered load. The rest of the consumer relied on
- *   that acquire. A courier without acquires waits for nobody and ends whatever the other roles do. A `while` loop might
- *   not end, so the courier may not contain one.
+ *   that acquire. A courier without acquires waits for nobody and ends whatever the other roles do. A `while` loop
+ *   might not end, so the courier may not contain one.
  * - The courier would store or signal on its own rank, where the rest of the consumer may read.
  * - The courier would use shared memory.
  * - The courier would need a fence or an atomic, which orders all accesses of a role.
