@@ -1,17 +1,17 @@
 /**
- * Control flow. State is carried: a loop takes initial values, its block takes and yields the current ones, and `result`
- * nodes read what the loop leaves.
+ * The records of the control flow ops. Loops carry state: a loop takes initial values, its block takes and yields
+ * the current values, and `result` nodes read the final values.
  *
  *   for         (low, high, step, …init)      block (index, …state) -> state
  *   while       (…init)                       block (…state) -> bool; block (…state) -> state
  *   if          (condition)                   block () -> values; block () -> values
- *   persistent  (program, programs, …extents, …init)  block (…indices, …state) -> state: the tiles program,
+ *   persistent  (program, programs, …extents, …init)  block (…indices, …state) -> state; visits the tiles program,
  *                                             program + programs, … of the space, last axis fastest
  *   pipeline    (…extents, …init)             block (…indices, …state) -> state; its waits and global-to-shared copies
  *                                             run ahead of the rest by up to `stages` - 1 iterations
- *   roles       ()                            one block a role: the program's warpgroups part and meet again
- *   teams       (program, …sizes)             one block (program, programs) a team: programs of the launch divide the work
- *   last        ()                            block () run by the program of this rank that gets here last, after the others
+ *   roles       ()                            one block per role; warpgroups execute different blocks, then synchronise
+ *   teams       (program, …sizes)             one block (program, programs) per team; a program executes one of them
+ *   last        ()                            block () executed by the last program of this rank to arrive
  */
 import type { Block, Node } from '../node.ts'
 import { sameType, typeName, valueType, voidType, type Type } from '../type.ts'
@@ -40,7 +40,7 @@ function expectCarriable(init: readonly Node[]): void {
       fail(`only values are carried, not ${typeName(node.type)}: memory is named, not carried`)
 }
 
-/** A loop over a space of `axes` extents, which follow `leading` other scalars. */
+/** Checks a loop over a space of `axes` extents. In the inputs, the extents follow `leading` other scalars. */
 function expectSpaceLoop(node: Unplaced, leading: number): Type {
   const [body] = expectBlocks(node, 1)
   const axes = node.attributes.axes as number
@@ -53,7 +53,7 @@ function expectSpaceLoop(node: Unplaced, leading: number): Type {
   return voidType
 }
 
-/** What the blocks of a control op do is theirs; these are facts about the op itself. */
+/** The facts of a control op itself. The nodes in its blocks have their own facts. */
 const control = {
   ...yieldsNothing,
   ...noMemory,
@@ -113,7 +113,7 @@ export const controlOps = {
     ...control,
     flow: 'repeats',
     state: 'tested',
-    // It may poll what another program writes.
+    // The condition may poll memory that another program writes.
     waitsFor: 'programs',
     summary: 'as long as the condition holds',
     infer(node) {
@@ -198,7 +198,7 @@ export const controlOps = {
     flow: 'programs',
     state: 'none',
     place: 'outside loops',
-    // What it waits for, the last program finds.
+    // The last program is known only once all programs have arrived, so a producer cannot run ahead of this op.
     ahead: 'consumer',
     varies: 'by program',
     order: 'both',

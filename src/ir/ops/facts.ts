@@ -1,40 +1,43 @@
-/** What analyses ask about a node, answered by the record of its op. A node whose op has no record is refused. */
+/** Queries about a node, answered from the record of its op. A query about an op without a record throws an error. */
 import { attribute, type Block, type Node } from '../node.ts'
 import { bytesOf, type Order } from './memory.ts'
 import type { Atomic, Ordering } from './op.ts'
 import type { RefType } from '../type.ts'
 import { opOf, type OpName } from './table.ts'
 
-/** Element i of what it yields follows from element i of each input. */
+/** True if element i of the result depends only on element i of each input. */
 export const isElementwise = (node: Node): boolean => opOf(node).elements === 'same'
 
-/** It computes, or names storage, and does nothing that others could tell. */
+/** True if the node only computes or declares storage, and has no effect that another agent could observe. */
 export const isPassive = (node: Node): boolean => ['pure', 'declare'].includes(opOf(node).effect)
 
-/** Its blocks that yield its state; the one that says whether to go on does not. */
+/** The blocks of a node that yield its carried state. The condition block of a `while` loop does not. */
 export const stateBlocks = (node: Node): readonly Block[] =>
   opOf(node).state === 'tested' ? node.blocks.slice(1) : node.blocks
 
-/** How many values a control node carries, or, if it is a branch, yields. */
+/** The number of values that a control node carries. For a branch, the number of values that it yields. */
 export const stateCount = (node: Node): number => node.blocks[node.blocks.length - 1].results.length
 
-/** How many of a control node's inputs come before its carried state. */
+/** The number of inputs of a control node that precede its carried state. */
 export const leadingInputs = (node: Node): number =>
   opOf(node).state === 'yielded' ? node.inputs.length : node.inputs.length - stateCount(node)
 
-/** Its blocks may be executed any number of times. */
+/** True if the blocks of the node may be executed any number of times. */
 export const isLoop = (node: Node): boolean => opOf(node).flow === 'repeats'
 
-/** Whether a program may stand still here until another program moves: then both have to run at once. */
+/** True if a program may wait here for another program. Both programs must then be resident at the same time. */
 export const mayWait = (node: Node): boolean => opOf(node).waitsFor === 'programs'
 
-/** It orders what the threads of one role do, and engines for them: to others, the role is one agent in any case. */
+/**
+ * True if the node only orders accesses among the threads of one role and the bulk copy engine. Other agents see a
+ * role as one agent.
+ */
 export const isOfThreads = (node: Node): boolean => opOf(node).waitsFor === 'threads'
 
 /** True if the accesses before the node are visible to an agent that observes the node. */
 export const releases = (node: Node): boolean => hasOrder(node, 'releases', ['release', 'acqRel', 'seqCst'])
 
-/** True if the node makes visible what another agent released. */
+/** True if the node makes the accesses that another agent released visible to this agent. */
 export const acquires = (node: Node): boolean => hasOrder(node, 'acquires', ['acquire', 'acqRel', 'seqCst'])
 
 function hasOrder(node: Node, half: Ordering, orders: readonly Order[]): boolean {
@@ -43,24 +46,24 @@ function hasOrder(node: Node, half: Ordering, orders: readonly Order[]): boolean
   return order === half || order === 'both'
 }
 
-/** An access of memory by a node itself. */
+/** A memory access by a node itself, not by the nodes in its blocks. */
 export interface Access {
   readonly ref: Node
   readonly reads: boolean
   readonly writes: boolean
   readonly mask: Node | undefined
-  /** It goes on after the node; a barrier tells when it is complete. */
+  /** True if the access continues after the node. A barrier signals when the access is complete. */
   readonly isAsync: boolean
 }
 
-/** What a node itself reads and writes in memory, not what its blocks do. */
+/** Returns the memory accesses of a node itself. Accesses in its blocks are not included. */
 export function accessesOf(node: Node): readonly Access[] {
   const { accesses } = opOf(node)
-  // Most nodes have none, and this is asked of all.
+  // Most nodes access no memory, and this function is called for all nodes, so this case is fast.
   if (accesses.length === 0) return nothing
   return accesses.flatMap(({ at, reads, writes, mask, isAsync = false }) => {
     const ref = node.inputs[at]
-    // An operand may be a value instead.
+    // The operand of some ops is either a reference or a value. A value is not a memory access.
     if (ref.type.kind !== 'ref') return []
     return { ref, reads, writes, mask: mask === undefined ? undefined : node.inputs[mask], isAsync }
   })
@@ -74,30 +77,33 @@ export function bytesAccessed(node: Node): { readonly read: number; readonly wri
   return { read: sum(readRefs(node)), written: sum(writtenRefs(node)) }
 }
 
-/** What an atomic does to a place. */
+/** Returns the meaning of an atomic op. Throws an error for any other op. */
 export function atomicOf({ op }: { readonly op: OpName }): Atomic {
   const { atomic } = opOf({ op })
   if (!atomic) throw new Error(`${op} is not an atomic`)
   return atomic
 }
 
-/** Places that a node itself writes. */
+/** The memory references that a node itself writes. */
 export const writtenRefs = (node: Node): readonly Node[] =>
   accessesOf(node).flatMap(({ ref, writes }) => (writes ? [ref] : []))
 
-/** Places that a node itself reads. */
+/** The memory references that a node itself reads. */
 export const readRefs = (node: Node): readonly Node[] =>
   accessesOf(node).flatMap(({ ref, reads }) => (reads ? [ref] : []))
 
-/** Values that a node itself stores, or combines with what is there. */
+/** The values that a node itself stores, or combines with the old contents of memory. */
 export const storedValues = (node: Node): readonly Node[] =>
   opOf(node).accesses.flatMap(({ values = [] }) => values.map((at) => node.inputs[at]))
 
-/** An access with an order: others may see it at any time, and it may not be left out. */
+/** True for a memory access with an order. Other agents may observe it at any time, so it must not be removed. */
 export const isStrong = (node: Node): boolean =>
   opOf(node).accesses.length > 0 && node.attributes.order !== undefined
 
-/** The parameter or declaration a view was made from, and the rank it lies on (undefined: this one). */
+/**
+ * Returns the parameter or declaration that a view refers to, and the rank that owns it (undefined means this
+ * rank).
+ */
 export function origin(view: Node): { readonly base: Node; readonly owner: Node | undefined } {
   let base = view
   let owner: Node | undefined
@@ -108,7 +114,7 @@ export function origin(view: Node): { readonly base: Node; readonly owner: Node 
   return { base, owner }
 }
 
-/** Whether a view may lie on another rank. `x.on(t.rank)` is local. */
+/** True if a view may refer to another rank's memory. `x.on(t.rank)` is local. */
 export function isRemote(view: Node): boolean {
   const { owner } = origin(view)
   return owner !== undefined && owner.op !== 'rank'

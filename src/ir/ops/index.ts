@@ -1,4 +1,4 @@
-/** Ops: their records, and what analyses ask them. */
+/** The records of all ops, and queries about them. */
 export {
   accessesOf,
   acquires,

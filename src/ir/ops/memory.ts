@@ -1,9 +1,9 @@
 /**
- * Memory: loads, stores, copies, atomics, shared tiles.
+ * The records of the memory ops: loads, stores, copies, atomics and shared tiles.
  *
- * A load or store without an order is weak: it must not race. With an order it is a strong access of single elements.
- * Inputs that may be absent come last: load (ref, mask, other), store (ref, value, mask), copy (source, target, mask),
- * atomics (ref, value, [desired of cas], mask).
+ * A load or store without an order is weak and must not be part of a race. A load or store with an order is a
+ * strong access to single elements. Optional inputs come last: load (ref, mask, other), store (ref, value, mask),
+ * copy (source, target, mask), atomics (ref, value, [desired of cas], mask).
  */
 import { dtypes, type DType } from '../dtype.ts'
 import type { Node } from '../node.ts'
@@ -68,7 +68,7 @@ const changing = {
   operations: 1,
 } as const
 
-/** An op that reads and writes a place in one step; `values` are the operands of its change. */
+/** Returns the record of an op that reads and writes an element atomically. `values` is the number of operands. */
 function atomic(
   summary: string,
   allowed: readonly DType[],
@@ -241,7 +241,7 @@ function expectCopy(node: Unplaced): { source: RefType; target: RefType } {
   return { source, target }
 }
 
-/** JavaScript's own operators see 32 bits; an i64 has more. */
+/** Bitwise atomics use BigInt, because JavaScript's bitwise operators work on 32 bits only and an i64 has more. */
 function bitwise(f: (a: bigint, b: bigint) => bigint): Atomic {
   return {
     commutes: true,

@@ -1,14 +1,17 @@
 /**
- * What an op is: a signature that infers its type or says what is wrong, its side effect, and, for pure ops, its meaning
- * in plain TypeScript. The meaning is the oracle: the checker evaluates it and every target is compared with it.
+ * Defines the record of an op. It has a signature that infers the type or reports an error, a side effect and, for
+ * pure ops, the meaning in plain TypeScript. The meaning is the reference: the checker evaluates it, and every
+ * target is compared with it.
  */
 import { castFor, dtypes, isDType, type DType } from '../dtype.ts'
 import type { Attributes, Block, Node } from '../node.ts'
 import { typeName, type RefType, type Shape, type Type, type ValueType } from '../type.ts'
 
 /**
- * pure     a function of its inputs; may be folded, duplicated, removed
- * read     reads memory; removed when unused (weak loads only, see `isRemovable`)
+ * The side effect of an op:
+ *
+ * pure     a function of its inputs; it may be folded, duplicated or removed
+ * read     reads memory; an unused weak load may be removed (see `isRemovable`)
  * write    writes memory
  * sync     orders memory or blocks
  * control  owns blocks
@@ -16,7 +19,10 @@ import { typeName, type RefType, type Shape, type Type, type ValueType } from '.
  */
 export type Effect = 'pure' | 'read' | 'write' | 'sync' | 'control' | 'declare'
 
-/** A scalar is a number, a fragment its elements in row-major order. */
+/**
+ * The value of a node in the evaluator. A scalar is a number. A fragment is an array of its elements in row-major
+ * order.
+ */
 export type Datum = number | Float64Array
 
 export interface Unplaced {
@@ -26,97 +32,109 @@ export interface Unplaced {
 }
 
 /**
- * How the elements of the value that an op yields follow from those of its inputs:
+ * How the elements of the value that an op yields depend on the elements of its inputs:
  *
- * same       elementwise: element i from element i of every input
- * stretched  the elements of its first input in their order, perhaps repeated along an axis
- * moved      the elements of its first input, in other places
- * reduced    each from the elements of its first input along an axis
- * indices    from their places alone
- * other      in another way
- * none       it yields no value with elements of its own making
+ * same       elementwise: element i depends on element i of every input
+ * stretched  the elements of the first input in the same order, possibly repeated along an axis
+ * moved      the elements of the first input at other indices
+ * reduced    each element combines the elements of the first input along an axis
+ * indices    each element depends only on its index
+ * other      any other dependence
+ * none       the op yields no value, or no elements of its own
  */
 export type Elements = 'same' | 'stretched' | 'moved' | 'reduced' | 'indices' | 'other' | 'none'
 
 /**
- * Where the numbers of the value that an op yields come from:
+ * The source of the numbers in the value that an op yields:
  *
- * given   from memory, or known when the kernel was recorded
- * [i, …]  from these inputs, unchanged except for rounding to its dtype
- * other   from arithmetic, from ids, from elsewhere
- * none    it yields no value
+ * given   memory, or constants known when the kernel was recorded
+ * [i, …]  the inputs with these indices, unchanged except for rounding to the op's dtype
+ * other   arithmetic, ids, or any other source
+ * none    the op yields no value
  */
 export type Numbers = 'given' | readonly number[] | 'other' | 'none'
 
-/** One access of memory. Numbers are those of inputs. */
+/** One memory access of an op. Each number is the index of an input. */
 export interface MemoryAccess {
-  /** The places; an input that is a value is no access. */
+  /** The input that refers to the accessed memory. If that input is a value, there is no access. */
   readonly at: number
   readonly reads: boolean
   readonly writes: boolean
-  /** Which of the places take part, where that input is there. */
+  /** The optional input that masks the accessed elements. */
   readonly mask?: number
-  /** What it stores, or combines with what is there. */
+  /** The inputs that the op stores, or combines with the old contents of memory. */
   readonly values?: readonly number[]
-  /** It goes on after the op; a barrier tells when it is complete. */
+  /** True if the access continues after the op. A barrier signals when the access is complete. */
   readonly isAsync?: true
 }
 
-/** What it orders: nothing; what its attribute `order` says (without one, nothing); it acquires, it releases, or both. */
+/**
+ * How an op orders memory: not at all; as its attribute `order` says (not at all without that attribute); it
+ * acquires; it releases; or both.
+ */
 export type Ordering = 'none' | 'attribute' | 'acquires' | 'releases' | 'both'
 
 /**
- * The agents among which an op orders memory: none; the threads of one role and the engines that work for them; the roles of one
+ * The agents among which an op orders memory: none; the threads of one role and the bulk copy engine; the roles of one
  * program; the programs of one rank; or the scope that the attribute `scope` names.
  */
 export type OrderScope = 'none' | 'threads' | 'program' | 'rank' | 'attribute'
 
 /**
- * Whom it may wait for: nobody, other programs (of any rank), other roles of its program, or the threads of its own role and what
- * engines do for them.
+ * The agents that an op may wait for: nobody; other programs of any rank; other roles of its program; or the
+ * threads of its own role and the copies that the bulk copy engine does for them.
  */
 export type Blocking = 'nobody' | 'programs' | 'roles' | 'threads'
 
 /**
- * Where it leads: on; to one of its blocks, or through them again, all threads alike; or threads part: the warps of a program,
- * or the programs of a launch.
+ * The control flow of an op:
+ *
+ * straight  execution continues with the next node
+ * branches  all threads execute the same one of its blocks
+ * repeats   all threads execute its blocks the same number of times
+ * warps     the warps of a program execute different blocks
+ * programs  the programs of a launch execute different blocks
  */
 export type Flow = 'straight' | 'branches' | 'repeats' | 'warps' | 'programs'
 
 /**
- * The values that it leaves for `result` nodes:
+ * The values of an op that `result` nodes read:
  *
  * none     none
- * yielded  those that the block taken yields
- * carried  its last inputs at first; each block takes them and yields them
- * tested   carried, and its first block takes them and yields whether to go on
+ * yielded  the values that the executed block yields
+ * carried  state that starts with the last inputs of the op; its block takes the state and yields the new state
+ * tested   carried state; in addition, the first block takes the state and yields whether to continue
  */
 export type State = 'none' | 'yielded' | 'carried' | 'tested'
 
-/** Where it may stand: anywhere; at the top of the kernel; not inside a role; not inside a loop. */
+/** Where an op may occur: anywhere; at the top level of the kernel; not inside a role; not inside a loop. */
 export type Place = 'anywhere' | 'top' | 'outside roles' | 'outside loops'
 
 /**
- * Who executes it where what the producer of a pipeline copies depends on it:
+ * The role that executes an op if the copies of a pipeline's producer depend on it:
  *
- * producer  the producer alone, for both
- * both      each of them: they find the same
- * one       one of them: a second time may find something else
- * consumer  the consumer alone, so that the producer cannot run ahead
+ * producer  only the producer, on behalf of both roles
+ * both      both roles, because both get the same result
+ * one       only one of the roles, because a second execution may have a different result
+ * consumer  only the consumer, so that the producer cannot run ahead
  *
- * An access with an order is the consumer's, and so is a copy that does not fill a shared tile (src/ir/passes/slice.ts).
+ * The consumer executes every access with an order, and every copy that does not fill a shared tile
+ * (src/ir/passes/slice.ts).
  */
 export type Ahead = 'producer' | 'both' | 'one' | 'consumer'
 
 /**
- * What every op says of itself. Analyses ask these questions instead of comparing names, so that no list has to be kept
- * up: a record without an answer does not compile, and `opOf` refuses a node whose op has no record.
+ * The facts that every op declares. Analyses use these facts instead of lists of op names. A record that lacks a
+ * fact does not compile, and `opOf` throws an error for an op without a record.
  */
 export interface Facts {
   readonly effect: Effect
   readonly elements: Elements
   readonly numbers: Numbers
-  /** What it yields is a part of the memory, flags or barriers of its first input, or the same in another order. */
+  /**
+   * True if the op yields a part of the memory, flags or barriers of its first input, or all of them in another
+   * order.
+   */
   readonly isView: boolean
   readonly accesses: readonly MemoryAccess[]
   readonly order: Ordering
@@ -126,19 +144,25 @@ export interface Facts {
   readonly state: State
   readonly place: Place
   readonly ahead: Ahead
-  /** The ids with which it varies, besides with its inputs. A program has a rank, too. */
+  /** The ids on which the result depends, apart from the inputs. `by program` includes `by rank`. */
   readonly varies: 'never' | 'by rank' | 'by program'
-  /** The side of its flag set whose epoch a launch with this op advances. */
+  /** The side (signal or wait) of the op's flag set whose epoch advances with each launch that contains the op. */
   readonly advances: 'signal' | 'wait' | 'none'
-  /** The side whose epoch it reads without advancing it; `attribute`: the one that its attribute `side` names. */
+  /**
+   * The side whose epoch the op reads without advancing it. `attribute` means the side that its attribute `side`
+   * names.
+   */
   readonly looks: 'signal' | 'wait' | 'attribute' | 'none'
-  /** Arithmetic for each element that it yields, in additions: a rough weight, to compare kernels and to choose what to repeat. */
+  /**
+   * The rough cost per element of the result, in additions. It serves to compare kernels and to choose which nodes
+   * to recompute.
+   */
   readonly operations: number | ((node: Node) => number)
 }
 
-/** Of ops that leave memory alone. */
+/** Facts of ops that do not access memory. */
 export const noMemory = { accesses: [], order: 'none', scope: 'none' } as const satisfies Partial<Facts>
-/** Of ops after which all go on together. */
+/** Facts of ops without control flow, waiting, or epochs. */
 export const straight = {
   waitsFor: 'nobody',
   flow: 'straight',
@@ -148,7 +172,7 @@ export const straight = {
   advances: 'none',
   looks: 'none',
 } as const satisfies Partial<Facts>
-/** Of ops that yield no value. */
+/** Facts of ops that yield no value. */
 export const yieldsNothing = {
   elements: 'none',
   numbers: 'none',
@@ -156,11 +180,14 @@ export const yieldsNothing = {
   operations: 0,
 } as const satisfies Partial<Facts>
 
-/** What an atomic does to a place. */
+/** The meaning of an atomic op on one element. */
 export interface Atomic {
-  /** What several leave in a place does not depend on their order. */
+  /** True if the final value after several such atomics does not depend on their order. */
   readonly commutes: boolean
-  /** What it leaves where `old` was; undefined: that. `round` is the dtype's. */
+  /**
+   * Returns the function that computes the new value from `old`, or undefined to keep `old`. `round` rounds to the
+   * dtype.
+   */
   change(round: (x: number) => number): (old: number, value: number, desired: number) => number | undefined
 }
 
@@ -168,16 +195,19 @@ export type Simpler = { readonly input: number } | { readonly value: number }
 
 export interface Op extends Facts {
   readonly summary: string
-  /** The type of the node, or a thrown SpecError. */
+  /** Returns the type of the node. Throws a SpecError if the node is invalid. */
   infer(node: Unplaced): Type
-  /** For pure ops on values. */
+  /** Computes the result of a pure op on values. */
   evaluate?(node: Node, inputs: readonly Datum[]): Datum
-  /** An input, or a number, that equals a scalar node of which these inputs are known. For `evaluate` with some unknown. */
+  /**
+   * Returns an input or a number that equals a scalar node, given its known inputs. Inputs that are undefined are
+   * unknown.
+   */
   simplify?(dtype: DType, known: readonly (number | undefined)[]): Simpler | undefined
   readonly atomic?: Atomic
 }
 
-/** An op applied where its signature does not allow it. */
+/** The error for a use of an op that its signature does not allow. */
 export class SpecError extends Error {}
 
 export function fail(problem: string): never {
@@ -219,7 +249,7 @@ export function expectDType(dtype: unknown): DType {
   return dtype
 }
 
-/** A shape known when recording: between one and `atMost` extents of at least 1. */
+/** Checks a shape that is known when the kernel is recorded: it needs one to `atMost` extents of at least 1. */
 export function expectShape(shape: Shape, what: string, atMost = 2): Shape {
   const isExtent = (extent: number): boolean => Number.isInteger(extent) && extent >= 1
   if (shape.length < 1 || shape.length > atMost || !shape.every(isExtent))

@@ -1,6 +1,7 @@
 /**
- * Ops that no author writes: what the stages of a target (`src/targets/cuda/stages.ts`) put into a lowered kernel. They have a
- * record as all others have, so that each stage can be verified, printed and checked while it is IR.
+ * The records of ops that the stages of a target (`src/targets/cuda/stages.ts`) insert into a lowered kernel.
+ * Authors of kernels cannot write these ops. They have records like all other ops, so that the IR after each stage
+ * can be verified, printed and checked.
  */
 import { round } from '../dtype.ts'
 import type { Node } from '../node.ts'
@@ -21,7 +22,10 @@ function expectFlags(node: Node | undefined): void {
   if (node?.type.kind !== 'flags') fail(`needs flags, not ${node ? typeName(node.type) : 'nothing'}`)
 }
 
-/** A tile of f32 in a tensor, whose words carry the epochs of the flags that come next. */
+/**
+ * Checks that the inputs are a tile of f32 flag-in-data words in a tensor, and the flags whose epochs the words
+ * hold.
+ */
 function expectWords(node: Unplaced): RefType {
   const ref = expectRef(node.inputs[0], 'the places')
   if (ref.dtype !== 'f32' || ref.space !== 'global') fail(`words are f32 in a tensor, not ${typeName(ref)}`)
@@ -29,7 +33,7 @@ function expectWords(node: Unplaced): RefType {
   return ref
 }
 
-/** What a word that carries an epoch holds of a number: all but the two lowest bits of its mantissa. */
+/** Returns a number as a flag-in-data word holds it: the two lowest bits of the f32 mantissa are lost. */
 export function carriedBy(x: number): number {
   word.setFloat32(0, round('f32', x))
   word.setUint32(0, word.getUint32(0) & ~3)
@@ -37,13 +41,16 @@ export function carriedBy(x: number): number {
 }
 const word = new DataView(new ArrayBuffer(4))
 
-/** The two bits that a word of this epoch has: 1, 2 or 3, never 0, with which memory begins. */
+/**
+ * The low two bits of a flag-in-data word of this epoch: 1, 2 or 3. They are never 0, the initial contents of
+ * memory.
+ */
 export const marksOf = (epoch: number): number => (epoch % 3) + 1
 
-/** No stage that inserts ops comes before pipelines are roles. */
+/** Stages insert these ops only after pipelines have been lowered to roles, so no producer runs ahead of these ops. */
 const ahead = 'consumer'
 
-/** Of what orders the threads of a role, and engines that work for them. */
+/** Facts of ops that order accesses among the threads of a role and the bulk copy engine. */
 const ofThreads = {
   ...yieldsNothing,
   ...noMemory,
@@ -103,7 +110,7 @@ export const stageOps = {
       expectInputs(node, 1)
       return expectValue(node.inputs[0], 'the reduction')
     },
-    // A reduction is complete where there are no warps.
+    // The evaluator has no warps, so the reduction in the input is already complete.
     evaluate: (_, [input]) => input,
   },
   'words.post': {

@@ -1,9 +1,11 @@
 /**
- * Synchronisation: flags between programs and ranks, barriers between the roles of a program, fences.
+ * The records of the synchronisation ops: flags between programs and ranks, barriers between the roles of a
+ * program, fences.
  *
- * A flag set counts epochs apart for the two sides: how many launches on this rank have signalled it, and how many have
- * waited for it. `signal` says "this launch's part is done"; `wait` wants what the matching launch signalled, or, with
- * lag L, what the launch L before that did. `reached` is a look at what a `wait` would want; it does not count as one.
+ * A flag set has two epochs: the number of launches on this rank that have signalled it, and the number of launches
+ * that have waited for it. `signal` signals that this launch has done its work. `wait` waits for the signal of the
+ * launch with the same epoch or, with lag L, of the launch L epochs earlier. `reached` polls once whether a `wait`
+ * would succeed, and does not advance the wait epoch.
  */
 import { barriersType, typeName, valueType, voidType } from '../type.ts'
 import type { Node } from '../node.ts'
@@ -29,7 +31,7 @@ function expectBarrier(node: Node | undefined): void {
     fail(`needs one barrier, not ${node ? typeName(node.type) : 'nothing'}: choose it with .at(i)`)
 }
 
-/** What `wait` and `reached` say of the epoch they want. */
+/** Checks the flag, order, scope and lag of `wait` and `reached`. */
 function expectAwaited(node: Unplaced): void {
   expectInputs(node, 1)
   expectFlag(node.inputs[0])
@@ -44,7 +46,7 @@ function expectOrderIn(node: Unplaced, allowed: readonly string[]): void {
   if (!scopes.includes(scope as Scope)) fail(`scope ${scope} is not one of ${scopes.join(', ')}`)
 }
 
-/** Of what orders or blocks; flags and barriers are no memory of the author's. */
+/** Facts of ops that order memory or wait. Accesses to flags and barriers do not count as memory accesses. */
 const synchronises = {
   ...yieldsNothing,
   ...straight,

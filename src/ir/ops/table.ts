@@ -1,4 +1,4 @@
-/** All ops. Adding one means adding its record here and telling the targets that do it specially. */
+/** The table of all ops. A new op needs a record here, and changes in the targets that handle it specially. */
 import { controlOps } from './control.ts'
 import { memoryOps } from './memory.ts'
 import type { Facts, Op } from './op.ts'
@@ -12,7 +12,7 @@ const all = { ...valueOps, ...viewOps, ...memoryOps, ...syncOps, ...controlOps, 
 export type OpName = keyof typeof all
 export const ops: Readonly<Record<OpName, Op>> = all
 
-/** Ops whose records have these facts. A table of all of them does not compile without an entry for each. */
+/** The names of the ops whose records have these facts. A table indexed by this type must have an entry for each op. */
 export type OpWith<F extends Partial<Facts>> = {
   [Name in OpName]: (typeof all)[Name] extends F ? Name : never
 }[OpName]
@@ -26,7 +26,7 @@ export type MemoryName = OpWith<{ effect: 'read' }> | OpWith<{ effect: 'write' }
 export type SyncName = OpWith<{ effect: 'sync' }>
 export type ControlName = OpWith<{ effect: 'control' }>
 
-/** One entry for all ops with these facts: part of a table. */
+/** Returns a part of a table: the same entry for every op with these facts. */
 export function opsWith<const F extends Partial<Facts>, T>(facts: F, entry: T): Record<OpWith<F>, T> {
   const asked = Object.entries(facts)
   const found = Object.entries(ops).filter(([, op]) =>
@@ -35,7 +35,7 @@ export function opsWith<const F extends Partial<Facts>, T>(facts: F, entry: T): 
   return Object.fromEntries(found.map(([name]) => [name, entry])) as Record<OpWith<F>, T>
 }
 
-/** What a table says of a node's op. One that is not in it is refused: it `is` something else. */
+/** Returns the table entry for a node's op. Throws an error with the text `isNot` if the table has no entry. */
 export function entryOf<T>(
   table: Readonly<Partial<Record<OpName, T>>>,
   { op }: { readonly op: OpName },
@@ -46,7 +46,7 @@ export function entryOf<T>(
   return entry
 }
 
-/** The record of a node's op. An analysis that meets an op without one has nothing to go by, so it stops here. */
+/** Returns the record of a node's op. Throws an error if the op has no record. */
 export function opOf({ op }: { readonly op: OpName }): Op {
   const record = (ops as Readonly<Record<string, Op | undefined>>)[op]
   if (!record) throw new Error(`${op} is no op: src/ir/ops has no record of it`)

@@ -1,4 +1,7 @@
-/** Ops on values: constants, ids, elementwise arithmetic, shape changes, reductions, the matrix product. */
+/**
+ * The records of the ops on values: constants, ids, elementwise arithmetic, shape changes, reductions and the
+ * matrix product.
+ */
 import { ArithmeticError, cast, dtypes, round, type DType } from '../dtype.ts'
 import { attribute, type Node } from '../node.ts'
 import {
@@ -26,7 +29,7 @@ import {
   type Op,
 } from './op.ts'
 
-/** Of values that are computed, and not read from memory. */
+/** Facts of ops whose result is computed, not read from memory. */
 const computed = {
   ...noMemory,
   ...straight,
@@ -36,16 +39,16 @@ const computed = {
   ahead: 'both',
 } as const
 const elementwise = { ...computed, elements: 'same' } as const
-/** Of values that are known, or the same numbers elsewhere. */
+/** Facts of ops without arithmetic: the result is known, or has the same numbers at other indices. */
 const free = { ...computed, operations: 0 } as const
 
-/** Ops whose meaning is a function of numbers. */
+/** The record of an op that applies a function of numbers to each element. */
 type Elementwise = Op & typeof elementwise
 
 const dtypeOf = (node: Node): DType => (node.type as ValueType).dtype
 const shapeOf = (node: Node): Shape => (node.type as ValueType).shape
 
-/** Apply a function of numbers elementwise; inputs have one shape. */
+/** Applies a function of numbers elementwise. All inputs have the same shape. */
 function map(count: number, inputs: readonly Datum[], f: (...x: number[]) => number): Datum {
   if (typeof inputs[0] === 'number') return f(...(inputs as number[]))
   const out = new Float64Array(count)
@@ -127,7 +130,7 @@ const float =
   (x) =>
     Math.fround(f(x))
 
-/** Bitwise on 53-bit indices goes through BigInt; on 32 bits JavaScript's own operators do. */
+/** Bitwise ops on i64 use BigInt. For 32-bit dtypes, JavaScript's own operators suffice. */
 const bitwise =
   (narrow: (a: number, b: number) => number, wide: (a: bigint, b: bigint) => bigint): ElementMeaning =>
   (dtype) =>
@@ -146,7 +149,7 @@ function remainder(dtype: DType, a: number, b: number): number {
   return round(dtype, a % b) + 0
 }
 
-/** As the hardware's: a NaN loses against a number. */
+/** Returns the smaller number. As on the hardware, the result is the other operand if one operand is NaN. */
 export const minimum = (a: number, b: number): number =>
   Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.min(a, b)
 export const maximum = (a: number, b: number): number =>
@@ -197,7 +200,7 @@ const id = { ...free, elements: 'other', infer: () => valueType('i32') } as cons
 
 const isInteger = (dtype: DType): boolean => dtype !== 'f32'
 
-/** The other operand, where one of two is neutral: 0 of sums of integers (-0 + 0 is another float than -0). */
+/** Simplifies a sum of integers with a zero operand to the other operand. Floats differ: -0 + 0 is 0, not -0. */
 const unlessZero: Op['simplify'] = (dtype, [a, b]) =>
   !isInteger(dtype) ? undefined : b === 0 ? { input: 0 } : a === 0 ? { input: 1 } : undefined
 const unlessRightZero: Op['simplify'] = (dtype, [, b]) =>
@@ -536,7 +539,7 @@ export const valueOps = {
   },
 } as const satisfies Record<string, Op>
 
-/** Used by `at`: an index may be a scalar or a fragment. */
+/** Checks an index of `at`, which may be a scalar or a fragment. */
 export function expectIndex(node: Node | undefined, what: string): ValueType {
   const type = expectValue(node, what)
   if (type.shape.length === 0) return expectScalar(node, what)

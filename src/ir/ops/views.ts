@@ -1,4 +1,4 @@
-/** Views: which rank's copy, which part of it. They compute places and touch no memory. */
+/** The records of the view ops. A view selects a rank's copy of memory, or a part of it. Views do not access memory. */
 import type { Node } from '../node.ts'
 import {
   barriersType,
@@ -29,7 +29,7 @@ function expectTensor(node: Node | undefined): TensorType {
   return node.type
 }
 
-/** Of what names places and touches none. */
+/** Facts of ops that refer to memory without accessing it. */
 const view = {
   ...yieldsNothing,
   ...noMemory,

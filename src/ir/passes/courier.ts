@@ -1,29 +1,36 @@
 /**
- * What a consumer sends to other ranks before its first product, in a role of its own beside it, so that products need not wait until
- * it is sent. The role has two of the producer's warps: where the producer is one thread, they are idle.
+ * Moves the sends that a consumer does before its first product into a courier role. The courier role runs beside the
+ * consumer, so that products need not wait until the data is sent. It uses two of the producer's warps, which are idle
+ * if the producer is one thread.
  *
  *   consumer:  load(a); store(inbox on peers); signal(arrived on peers); wait(full[slot], phase); dot; ...
  *
  *   courier:   load(a); store(inbox on peers); signal(arrived on peers)
  *   consumer:  wait(full[slot], phase); dot; ...
  *
- * The consumer did the one before the other, and nobody may miss that. Somebody could, and so all stays as it is, where
+ * In the original kernel, the sends precede the rest of the consumer. The pass must not remove an ordering that another
+ * agent relies on, so it leaves the kernel unchanged in each of these cases:
  *
- * - what remains uses what the courier loads or computes. Scalars and places that both need are computed by both;
- * - the consumer or the producer writes, on whichever rank, what the courier loads: the load came first. Of other ranks' writes none
- *   is ordered behind it but by the courier's own signals, or by the end of the kernel;
- * - either of them reads on another rank what the courier stores, or writes it anywhere: the store came first. On its own rank it may be
- *   read: the courier stores on other ranks alone, and what those send is behind flags;
- * - the consumer releases something, by a signal, an ordered store, an atomic, a fence, or as the last program: that covered what was
- *   sent before, and would no longer. Its arrivals at the ring release to the producer, who looks at nothing of the courier's and
- *   releases nothing itself;
- * - the courier would acquire something, from a flag or by an ordered load: what remains counted on that. Without, it has nothing to wait
- *   for, and ends whatever becomes of the others; a loop without a bound might not;
- * - it would store or signal on its own rank, where what remains may look; or use shared memory; or need a fence or an atomic, whose order is
- *   one with all that a role does.
+ * - The rest of the consumer uses a value that the courier loads or computes. Scalars and addresses are an exception:
+ *   both roles compute them.
+ * - The consumer or the producer writes, on any rank, a tensor that the courier loads. In the original kernel, the load
+ *   came first. Writes by other ranks are ordered after the load only by the courier's own signals or by the end of the
+ *   kernel, so these writes need no check.
+ * - The consumer or the producer reads, on another rank, a tensor that the courier stores, or writes that tensor on any
+ *   rank. In the original kernel, the store came first. Reads on the own rank are allowed: the courier stores only on
+ *   other ranks, and the data that other ranks send is protected by flags.
+ * - The consumer releases memory by a signal, an ordered store, an atomic, a fence or a `last` block. Such a release
+ *   covered the sends before it and would no longer cover them. Arrivals at the ring are allowed: they release only to
+ *   the producer, which reads no data of the courier and releases nothing itself.
+ * - The courier would acquire memory, by waiting for a flag or by an ordered load. The rest of the consumer relied on
+ *   that acquire. A courier without acquires waits for nobody and ends whatever the other roles do. A `while` loop
+ *   might not end, so the courier may not contain one.
+ * - The courier would store or signal on its own rank, where the rest of the consumer may read.
+ * - The courier would use shared memory.
+ * - The courier would need a fence or an atomic, which orders all accesses of a role.
  *
- * What the courier stores comes before what it signals, as ever. It starts when the kernel before has ended, and the program ends
- * after it: launches and the host see what they saw.
+ * The courier's stores still precede its signals. The courier starts after the previous kernel has ended, and the
+ * program ends only after the courier has ended. Other launches and the host therefore observe no difference.
  */
 import { analysis } from '../analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../node.ts'
@@ -34,20 +41,23 @@ import { verify } from '../verify.ts'
 import { hasEffect, removeDead } from './dead.ts'
 import { elsewhere } from './elsewhere.ts'
 
-/** Of the producer's four, which needs one. */
+/** The courier takes two of the producer's four warps. The producer itself needs only one warp. */
 const COURIER_WARPS = 2
 
-/** The roles that share a warpgroup, by name; others have warpgroups of their own. */
+/** The names of the roles that share a warpgroup. Every other role has its own warpgroups. */
 export const togetherOf = (roles: Node): readonly string[] =>
   (roles.attributes.together as readonly string[] | undefined) ?? []
 
-/** The roles of a kernel that does nothing else. */
+/** Returns the `roles` node of a kernel that has no other effects, otherwise undefined. */
 export function soleRoles(body: Block): Node | undefined {
   const [node, ...others] = body.nodes.filter((one) => !isPassive(one))
   return node?.op === 'roles' && others.length === 0 ? node : undefined
 }
 
-/** Undefined: there are no such roles, nothing to send before the first product, or somebody could tell. */
+/**
+ * Returns the kernel with a courier role. Returns undefined if the kernel has no producer and consumer, if the consumer
+ * sends nothing before its first product, or if another agent could observe the change.
+ */
 export const detachCourier = analysis('courier', withDetachedCourier)
 
 function withDetachedCourier(ir: KernelIR): KernelIR | undefined {
@@ -64,20 +74,23 @@ function withDetachedCourier(ir: KernelIR): KernelIR | undefined {
   return sharesMemory(courier, rest) ? undefined : withCourier(ir, roles, split)
 }
 
-/** Producer and consumer of a ring, with no other barriers: those that an author makes are of none. */
+/**
+ * True if the roles are the producer and the consumer of a lowered pipeline and the kernel has no other barriers.
+ * Barriers that the author of a kernel declares have no `ring` attribute.
+ */
 function isOfPipeline({ nodes }: Block, roles: Node): boolean {
   const barriers = nodes.filter(({ op }) => op === 'barriers')
   const isOfRing = barriers.length > 0 && barriers.every(({ attributes }) => attributes.ring !== undefined)
   return isOfRing && attribute<readonly string[]>(roles, 'names').join() === 'producer,consumer'
 }
 
-/** Nodes of the consumer's block itself. */
+/** The top-level nodes of the consumer's block, divided between the courier and the consumer. */
 interface Parts {
-  /** What has an effect, before the ring is used first. */
+  /** The nodes with an effect before the first use of the ring. They move to the courier. */
   readonly moved: ReadonlySet<Node>
-  /** All that the courier executes: what moves, and what that needs. */
+  /** All nodes that the courier executes: the moved nodes and the nodes that they depend on. */
   readonly sent: ReadonlySet<Node>
-  /** All that the consumer still executes. */
+  /** All nodes that the consumer still executes. */
   readonly rest: ReadonlySet<Node>
 }
 
@@ -90,10 +103,10 @@ function partsOf({ nodes }: Block): Parts {
 
 const isBarrier = ({ type }: Node): boolean => type.kind === 'barriers' && type.count === 0
 
-/** The given nodes, and those among the others that they depend on. */
+/** Returns the given nodes and those of `others` that they depend on, directly or indirectly. */
 function withNeeded(given: Iterable<Node>, others: readonly Node[]): ReadonlySet<Node> {
   const needed = new Set(given)
-  // Those that come later are added while earlier ones are still to be asked for.
+  // In reverse order, a node is visited after all nodes that may depend on it, so one pass finds indirect dependences.
   for (const other of [...others].reverse())
     if ([...needed].some((node) => dependsOn(node, other))) needed.add(other)
   return needed
@@ -106,7 +119,7 @@ const dependsOn = (node: Node, other: Node): boolean =>
 
 const withInner = (node: Node): readonly Node[] => [node, ...node.blocks.flatMap((block) => [...walk(block)])]
 
-/** Whether the two have nothing in common but what costs nothing to have twice. */
+/** True if the courier and the consumer share only scalars and references, which are cheap to compute twice. */
 const isApart = ({ sent, rest }: Parts): boolean =>
   [...sent].every((node) => !rest.has(node) || (isPassive(node) && !isFragment(node)))
 
@@ -116,7 +129,10 @@ function isOfCourier(node: Node, isElsewhere: (place: Node) => boolean): boolean
   return isPassive(node) || (courierOps[node.op]?.(node, isElsewhere) ?? false)
 }
 
-/** The ops that a courier may execute besides pure ones, and where each may act. An op without an entry stays with the consumer. */
+/**
+ * The ops that a courier may execute besides pure ones, and where each may act. An op without an entry stays with
+ * the consumer.
+ */
 const courierOps: Readonly<
   Partial<Record<OpName, (node: Node, isElsewhere: (place: Node) => boolean) => boolean>>
 > = {
@@ -131,8 +147,8 @@ const courierOps: Readonly<
 const isGlobal = ({ type }: Node): boolean => (type as RefType).space === 'global'
 
 /**
- * True if the node releases nothing that was done before it to another program or rank. Arrivals at the ring release to the producer
- * only. An op without an entry may release.
+ * True if the node releases nothing that was done before it to another program or rank. Arrivals at the ring
+ * release to the producer only. An op without an entry may release.
  */
 const releasesNothing = (node: Node): boolean => isPassive(node) || (quietOps[node.op]?.(node) ?? false)
 
@@ -154,7 +170,7 @@ const quietOps: Readonly<Partial<Record<OpName, (node: Node) => boolean>>> = {
   if: always,
 }
 
-/** Whether the rest may come to a place that the courier comes to, and one of them writes it. */
+/** True if the courier and the rest may access the same memory, and at least one of the two writes it. */
 function sharesMemory(courier: readonly Node[], rest: readonly Node[]): boolean {
   const baseOf = (ref: Node): Node => origin(ref).base
   const touched = new Set(courier.flatMap(placesOf).map(baseOf))
@@ -165,7 +181,7 @@ function sharesMemory(courier: readonly Node[], rest: readonly Node[]): boolean 
   )
 }
 
-/** What a node reads or writes itself; of what only computes places, nothing. */
+/** The memory references that a node itself reads or writes. Nodes that only compute addresses have none. */
 const placesOf = (node: Node): readonly Node[] =>
   isPassive(node) ? [] : node.inputs.filter(({ type }) => type.kind === 'ref')
 

@@ -1,4 +1,4 @@
-/** The nine atomics, on elements of global or shared memory, each with an order and a scope. */
+/** Renders the nine atomics. They act on elements of global or shared memory, and each has an order and a scope. */
 import type { Order, Scope } from '../../../../ir/ops/index.ts'
 import type { RefType } from '../../../../ir/type.ts'
 import { isFragment } from '../assign.ts'

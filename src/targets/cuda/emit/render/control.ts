@@ -1,4 +1,4 @@
-/** Control flow: carried state becomes variables that a block's end assigns. */
+/** Renders control flow. Carried state becomes C++ variables, which are assigned at the end of each block. */
 import { attribute, walk, type Block, type Node } from '../../../../ir/node.ts'
 import { isOfThreads, opOf } from '../../../../ir/ops/index.ts'
 import type { ValueType } from '../../../../ir/type.ts'
@@ -8,7 +8,10 @@ import type { Group } from '../groups.ts'
 import { registerType } from '../spell.ts'
 import type { Renderer } from './renderer.ts'
 
-/** Variables for what a loop carries; a fragment that nothing else needs is carried in its own registers. */
+/**
+ * Declares the variables of a loop's carried state and returns their names. A fragment whose initial value has no
+ * other use stays in the registers of that value.
+ */
 function declareState(
   node: Node,
   init: readonly Node[],
@@ -25,7 +28,8 @@ function declareState(
       return name
     }
     const own = isSplat(value) ? undefined : emission.fragment(value).array
-    // What is executed again begins with it again.
+    // An `until` block (`missing` is set) runs repeatedly from the same initial value, so the loop must not
+    // overwrite the value.
     if (own && emission.missing === undefined && emission.plans.uses.diesAt(value, node)) return own
     const isAccumulator = ['accumulator', 'swapped'].includes(emission.plans.layouts.of(param).kind)
     const name = emission.names.take(isAccumulator ? 'acc' : base)
@@ -44,7 +48,11 @@ function bindState(names: readonly string[], params: readonly Node[], emission: 
   })
 }
 
-/** All results are read before any variable changes. `params` are like what the variables hold: of a loop, they are what they hold. */
+/**
+ * Assigns the results of a block to the state variables. All results are read before any variable changes. Each of
+ * `params` has the type and layout of its variable. For a loop, `params` are the block parameters that the
+ * variables hold.
+ */
 function assignState(
   names: readonly string[],
   block: Block,
@@ -96,13 +104,19 @@ export const result: Renderer = (node, emission) => {
   else emission.setVariable(node, name)
 }
 
-/** Whether the launch was stopped, alike in all threads of the group, which meet. */
+/**
+ * Returns the text of a condition that is true if the launch was aborted. All threads of the group synchronise to
+ * evaluate it, and all get the same answer.
+ */
 export function stopped({ group, params }: Emission): string {
   const raised = `abort_raised(${params.control})`
   return group.solo ? raised : `group_any(${group.barrier}, ${group.threads}, thread == 0 && ${raised})`
 }
 
-/** Leaves a loop that polls the abort word, if that is raised. `turns` is the text of the number of iterations so far. */
+/**
+ * Emits a `break` for the case that the launch was aborted, if the loop polls the abort word. `turns` returns the
+ * text of the number of iterations so far.
+ */
 function leaveIfStopped(loop: Node, turns: () => string, emission: Emission): void {
   const every = emission.plans.loops.polling.get(loop)
   if (every === undefined) return
@@ -117,7 +131,10 @@ function turnsOf(loop: Node, index: string, emission: Emission): string {
   return by === '1' ? passed : `${passed} / (u32)${by}`
 }
 
-/** A loop of which threads take turns of their own. */
+/**
+ * Renders a loop whose iterations are distributed over the threads of the group, instead of all threads running
+ * each one.
+ */
 function apart(loop: Node, emission: Emission): void {
   const { out, group } = emission
   const [body] = loop.blocks
@@ -235,7 +252,10 @@ function declareIndices(
   }
 }
 
-/** A loop without a bound looks for the abort word now and then; all threads of the group decide alike. */
+/**
+ * A loop without a bound polls the abort word every few iterations. All threads of the group take the same
+ * decision.
+ */
 export const whileLoop: Renderer = (node, emission) => {
   const { out, plans } = emission
   const [condition, body] = node.blocks
@@ -372,7 +392,10 @@ export const teams: Renderer = (node, emission) => {
   out.line('}')
 }
 
-/** One thread counts the program in; if it was the last, the group does the work, after all that the others did. */
+/**
+ * One thread increments the counter of finished programs. In the last program, the group then executes the block,
+ * and the memory accesses of all other programs are visible to it.
+ */
 export const last: Renderer = (node, emission) => {
   const { out } = emission
   const team = [...emission.plans.uses.around(node)].find((one) => one.op === 'teams')

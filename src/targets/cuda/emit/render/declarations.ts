@@ -1,4 +1,7 @@
-/** Shared tiles and barriers: names for their addresses. A tile is called after the tensor that fills it. */
+/**
+ * Declares variables for the addresses of shared tiles and barriers. A tile is named after the tensor that fills
+ * it.
+ */
 import { walk, type Node } from '../../../../ir/node.ts'
 import { origin, paramName } from '../../../../ir/ops/index.ts'
 import type { Emission } from '../emission.ts'
@@ -33,7 +36,10 @@ export const barriers: Renderer = (node, emission) => {
   emission.out.line(`const u32 ${name} = ${sum('shared', String(at))};`, node.site)
 }
 
-/** Of barriers, an address; of tensors and tiles, whoever uses it looks at it. */
+/**
+ * Renders the address of a picked barrier. Picks of tensors and tiles emit nothing here: their users render the
+ * address.
+ */
 export const pick: Renderer = (node, emission) => {
   const [of, index] = node.inputs
   if (of.type.kind !== 'barriers') return

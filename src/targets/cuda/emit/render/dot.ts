@@ -1,10 +1,12 @@
 /**
- * The matrix product. Operands in registers that the instruction wants in shared memory are staged first; then it is wgmma
- * (here), mma.sync (mma.ts) or plain arithmetic (elements.ts).
+ * Renders the matrix product. An operand in registers is first written to shared memory if the instruction reads it
+ * from there. The product is then computed by wgmma (this file), by mma.sync (mma.ts) or by plain arithmetic
+ * (elements.ts).
  *
- * wgmma: a warpgroup multiplies its own rows, 64 at a time, by up to 256 columns a time; swapped, its own columns by all rows.
- * Where the overlap plan says so, a product is left in flight and the one before it is waited for; what that one read is then
- * handed back.
+ * With wgmma, a warpgroup multiplies its own rows, 64 at a time, by up to 256 columns at a time. A swapped product
+ * is computed as its transpose, so that a warpgroup multiplies its own columns by all rows. If the overlap plan
+ * contains the product, the product stays in flight. The kernel then waits for the previous product and frees the
+ * ring slots that the previous product read.
  */
 import type { Node } from '../../../../ir/node.ts'
 import type { Shape, ValueType } from '../../../../ir/type.ts'
@@ -22,7 +24,7 @@ import { multiplyTiles } from './mma.ts'
 import { scaled, sharedView, sum, type SharedView } from './places.ts'
 import type { Renderer } from './renderer.ts'
 
-/** Where a product finds its operands; the left one, if undefined, in registers. */
+/** The shared tiles of a product's operands. If `left` is undefined, the left operand is in registers. */
 export interface Operands {
   readonly left: SharedView | undefined
   readonly right: SharedView
@@ -46,7 +48,7 @@ export const dot: Renderer = (node, emission) => {
   }
 }
 
-/** Both operands, once all threads can read them. */
+/** Stages operands in shared memory where needed, synchronises the threads if so, and returns both operands. */
 function operandsOf(node: Node, emission: Emission): Operands {
   const [a, b] = node.inputs
   const staged = stagedOf(node, emission.group, emission.plans.layouts)
@@ -70,12 +72,12 @@ function operandsOf(node: Node, emission: Emission): Operands {
   }
 }
 
-/** Operands of wgmma, and the shape of what it computes. */
+/** The operands of wgmma and the shape of its result. */
 interface Factors extends Operands {
   readonly shape: Shape
 }
 
-/** The product as its transpose. */
+/** Returns the operands of the transposed product: both operands are transposed and exchanged. */
 function swapped({ left, right }: Operands, node: Node): Factors {
   const transposed = (view: SharedView): SharedView => ({ ...view, transposed: !view.transposed })
   const shape = (node.type as ValueType).shape.toReversed()
@@ -94,7 +96,7 @@ function multiplyByWarpgroups(node: Node, operands: Factors, acc: string, emissi
   out.line(`fragment_fence(${acc});`)
 }
 
-/** The registers that are added to: those of the accumulator if nothing else needs them, else a copy. */
+/** Returns the registers that the product adds to: the accumulator's own if it has no other use, otherwise a copy. */
 function accumulator(node: Node, emission: Emission): string {
   const from = node.inputs[2]
   const array = isSplat(from) ? undefined : emission.fragment(from).array
@@ -155,11 +157,11 @@ function multiply(node: Node, operands: Factors, acc: string, emission: Emission
 }
 
 interface OperandText {
-  /** The descriptor of the part that starts at a row of the product (of the right operand: at a column). */
+  /** Returns the wgmma descriptor of the part that starts at row `first` (column `first` for the right operand). */
   descriptor(first: string): string
-  /** Added to a descriptor for a step of 16 k, in units of 16 bytes. */
+  /** The amount to add to a descriptor per step of 16 elements along k, in units of 16 bytes. */
   readonly step: string
-  /** 1 where the inner axis is not the contiguous one. */
+  /** 1 if the k axis is not the contiguous axis in shared memory. */
   readonly transposed: 0 | 1
 }
 
@@ -192,7 +194,7 @@ const parenthesised = (text: string): string => (/^[\w]+$/.test(text) ? text : `
 const divided = (text: string, by: number): string =>
   /^\d+$/.test(text) ? String(Number(text) / by) : `(${text}) / ${by}`
 
-/** The product before this one is complete: what it read is free. */
+/** Waits until the previous product is complete, then arrives at the barriers that free the slots it read. */
 function handBack(overlap: Overlap, emission: Emission): void {
   const { out } = emission
   out.line('wgmma_wait<1>();  // the product of the iteration before has read its slot')

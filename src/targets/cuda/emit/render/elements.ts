@@ -1,6 +1,7 @@
 /**
- * The product by plain arithmetic, for what the matrix unit does not multiply as the language means it: f32, bytes, odd
- * extents. Operands lie in shared memory; a thread reads those of its rows and columns, one step of the inner axis a time.
+ * Renders the matrix product as plain arithmetic. It serves products that the tensor cores do not compute with the
+ * semantics of the language: f32, bytes and odd extents. Both operands are in shared memory. For each step along k,
+ * a thread reads the elements of its own rows and columns.
  */
 import type { DType } from '../../../../ir/dtype.ts'
 import type { Node } from '../../../../ir/node.ts'

@@ -1,4 +1,4 @@
-/** Fragments to shared tiles and back: how threads hand each other elements. */
+/** Writes fragments to shared tiles and reads them back, so that threads can exchange elements. */
 import type { Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import { isSplat } from '../assign.ts'
@@ -8,7 +8,7 @@ import { is16Bit, registerType } from '../spell.ts'
 import { sharedAddress, type SharedView } from './places.ts'
 import type { Renderer } from './renderer.ts'
 
-/** Every element of a fragment to its place in a shared tile. */
+/** Writes every element of a fragment to a shared tile. */
 export function writeTile(value: Node, view: SharedView, emission: Emission): void {
   const { dtype } = value.type as ValueType
   const layout = emission.plans.layouts.of(value)
@@ -27,7 +27,7 @@ export function writeTile(value: Node, view: SharedView, emission: Emission): vo
   emission.out.unrolled(layout.count, guarded('i', text), value.site)
 }
 
-/** The registers of a fragment from their places in a shared tile. */
+/** Reads the elements of a fragment from a shared tile into registers. */
 function readTile(node: Node, view: SharedView, emission: Emission): void {
   const { dtype } = node.type as ValueType
   const layout = emission.plans.layouts.of(node)
@@ -43,7 +43,7 @@ function readTile(node: Node, view: SharedView, emission: Emission): void {
   emission.out.unrolled(Math.ceil(layout.count / 2), `${name}[p] = ${pair};`, node.site, 'p')
 }
 
-/** A value in another layout, or transposed. */
+/** Converts a fragment to another layout or transposes it, through shared memory. */
 export const move: Renderer = (node, emission) => {
   const [source] = node.inputs
   const { shape } = source.type as ValueType
@@ -55,7 +55,7 @@ export const move: Renderer = (node, emission) => {
   readTile(node, { ...written, transposed: node.op === 'transpose' }, emission)
 }
 
-/** The one element of a fragment, in all threads; gives its name. */
+/** Broadcasts the only element of a fragment to all threads and returns the name of the variable that holds it. */
 export function moveElement(node: Node, emission: Emission): string {
   const [source] = node.inputs
   const { dtype } = source.type as ValueType
@@ -69,7 +69,7 @@ export function moveElement(node: Node, emission: Emission): string {
   return name
 }
 
-/** Indices of gathered rows, where every thread finds them. */
+/** Writes the indices of gathered rows to shared memory, where every thread can read them. */
 export const rows: Renderer = (node, emission) => {
   if (!emission.plans.scratch.has(node)) return
   const indices = node.inputs[1]

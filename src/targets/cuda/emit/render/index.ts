@@ -1,4 +1,4 @@
-/** Every op and what renders it. */
+/** The table of all ops with their renderers. */
 import type { Block } from '../../../../ir/node.ts'
 import { opsWith, type OpName } from '../../../../ir/ops/index.ts'
 import type { Emission } from '../emission.ts'

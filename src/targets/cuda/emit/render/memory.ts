@@ -1,4 +1,7 @@
-/** Loads, stores and copies by the threads of a group; asynchronous copies by the copy engine. */
+/**
+ * Renders loads, stores and copies by the threads of a group, and asynchronous copies by the TMA (tensor memory
+ * accelerator).
+ */
 import { dtypes } from '../../../../ir/dtype.ts'
 import type { Node } from '../../../../ir/node.ts'
 import type { Order, Scope } from '../../../../ir/ops/index.ts'
@@ -21,7 +24,10 @@ const write = (place: Place, type: string, address: string, value: string): stri
 const all = (...conditions: (string | undefined)[]): string | undefined =>
   conditions.filter((one) => one !== undefined).join(' && ') || undefined
 
-/** An access, and a record of it where it is one of another rank's memory. */
+/**
+ * Renders an access. If the timeline is recorded and the memory may be another rank's, the access is recorded as
+ * well.
+ */
 function recorded(node: Node, ref: Node, emission: Emission, access: () => void, last?: () => string): void {
   const owner = emission.recorder && ownerOf(ref)
   if (owner && ref.op !== 'at') emission.recorder!.copy(node, owner, access, last)
@@ -34,7 +40,7 @@ export const load: Renderer = (node, emission) => {
   recorded(node, node.inputs[0], emission, () => loadFragment(node, emission), last)
 }
 
-/** The last register of a fragment, as bits. */
+/** Returns the text of the last register of a fragment, as a u32 with the same bits. */
 function lastBits(node: Node, emission: Emission): string {
   const { dtype } = node.type as ValueType
   const [type, count] = registers(dtype, emission.plans.layouts.of(node).count)
@@ -74,7 +80,7 @@ function loadFragment(node: Node, emission: Emission): void {
     const address = place.address(at, i)
     const value = strong ? `${strong}(${address})` : read(place, type, address)
     const inside = guard ? `(${guard}) ? ${value} : (${type})${literal(dtype, 0)}` : value
-    // What stands in the place of masked elements is nothing for those beyond the edge.
+    // `other` replaces masked elements only. Unmasked elements outside the tensor read as 0.
     return other ? `(${wanted}) ? (${inside}) : ${emission.element(other, i, at).text}` : inside
   }
   fillElements(name, dtype, layout.count, element, node, emission)
@@ -97,7 +103,8 @@ function loadScalar(node: Node, place: Place, emission: Emission): void {
   const [, mask, other] = node.inputs
   const { dtype } = node.type as ValueType
   const type = registerType(dtype)
-  // Before the kernel ahead has ended a cache may hold what the host has written since.
+  // A group that may start before the previous kernel has ended (PDL) could read a stale cache line for memory that
+  // the host has written since. A relaxed load at device scope avoids the stale line.
   const isEarly = emission.plans.early?.group === emission.group
   const usual: { order?: Order; scope?: Scope } = isEarly ? { order: 'relaxed', scope: 'device' } : {}
   const { order, scope } = { ...usual, ...(node.attributes as { order?: Order; scope?: Scope }) }
@@ -114,7 +121,10 @@ function loadScalar(node: Node, place: Place, emission: Emission): void {
   emission.fromLeader(type, name, masked(`${strong}(${address})`), node.site)
 }
 
-/** Bytes that one instruction moves between registers side by side and places side by side; 0: one element a time. */
+/**
+ * The number of bytes that one instruction moves between adjacent registers and adjacent elements. 0 means one
+ * element at a time.
+ */
 function wideBytes(value: Node, ref: Node, vector: number, emission: Emission): number {
   const { dtype } = value.type as ValueType
   const { bytes } = dtypes[dtype]
@@ -180,7 +190,7 @@ export const copy: Renderer = (node, emission) => {
   else copy()
 }
 
-/** Each element by the thread that has its index or its mask. */
+/** Copies each element by the thread that holds its index or its mask. */
 function copyElements(node: Node, emission: Emission): void {
   const [source, target, mask] = node.inputs
   const { dtype, shape } = source.type as RefType
@@ -192,7 +202,7 @@ function copyElements(node: Node, emission: Emission): void {
   const [from, to] = [placeOf(source, emission), placeOf(target, emission)]
   const at = layout.place('i')
   const inside = from.inside(at)
-  // Where there is nothing to copy, a tensor keeps what it has; a shared tile has nothing to keep.
+  // If a source element is outside its tensor, a target tensor keeps its old element, and a shared tile gets 0.
   const isKept = to.space === 'global'
   const guard = all(
     layout.isFirst,
@@ -243,7 +253,7 @@ function copyByThreads(node: Node, emission: Emission): void {
       const outside = to.inside(at)
       const put = (text: string): string => write(to, type, pointer(to, to.address(at, '0')), text)
       if (to.space === 'global') {
-        // Where there is nothing to copy, a tensor keeps what it has.
+        // If a source element is outside its tensor, the target tensor keeps its old element.
         const guard = all(inside, outside)
         out.line(`${guard ? `if (${guard}) ` : ''}${put(value)}`)
       } else {
@@ -301,12 +311,15 @@ function copyByEngine(node: Node, plan: TensorPlan, emission: Emission): void {
 interface RaggedCopy {
   readonly start: string
   readonly completes: string
-  /** Rows of the window that are left for the tile. */
+  /** The number of rows from the start of the tile to the end of the window. */
   readonly rows: string
   readonly call: string
 }
 
-/** A tile that crosses the end of its window: eight rows a time where they are all inside or all beyond, else one by one. */
+/**
+ * Copies a tile that crosses the end of its window. Eight rows are copied at a time if all are inside or all are
+ * outside the window. The remaining rows are copied one by one.
+ */
 function copyRows(plan: TensorPlan, view: TileView, copy: RaggedCopy, emission: Emission): void {
   const { out } = emission
   const { start, completes, rows, call } = copy
@@ -323,7 +336,8 @@ function copyRows(plan: TensorPlan, view: TileView, copy: RaggedCopy, emission: 
     }
   }
   const [step] = eight.box.slice(1)
-  // Seldom run, and written out it would be most of a producer's code, which a program fetches before its first copy.
+  // These loops seldom run. If unrolled, they would be most of the producer's code, and a program fetches that code
+  // before its first copy.
   const notWrittenOut = '#pragma unroll 1'
   out.line(notWrittenOut)
   out.block(`for (i32 row = 0; row < ${view.shape[0]}; row += ${step})`, () => {

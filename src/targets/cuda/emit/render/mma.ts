@@ -1,6 +1,7 @@
 /**
- * The product by mma.sync: tiles of 16 x 8, 16 deep. Every warp has the left rows of its tiles, from registers or by ldmatrix,
- * and reads the right columns of its tiles alone, two tiles a time. Rows beyond the last are read from the last.
+ * Renders the matrix product with mma.sync, in tiles of 16 x 8 with 16 elements along k. Every warp has the left
+ * rows of its tiles in registers or loads them with ldmatrix. It loads only the right columns of its own tiles, two
+ * tiles at a time if their number is even. Addresses of rows beyond the last are clamped to existing rows.
  */
 import type { Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
@@ -53,11 +54,14 @@ export function multiplyTiles(node: Node, operands: Operands, acc: string, emiss
 
 interface MatrixLoad {
   readonly load: string
-  /** Of the executing thread's row of the 8 x 8 matrices. */
+  /** The address of the row of the 8 x 8 matrices that the executing thread supplies to ldmatrix. */
   readonly address: string
 }
 
-/** Rows first, then the inner axis: the order of the instruction's left registers. */
+/**
+ * The load of the left operand. Its four matrices are ordered rows first, then k, as the left registers of mma.sync
+ * are.
+ */
 function leftMatrices(view: SharedView, first: string, rows: number): MatrixLoad {
   const low = 'thread % 16'
   const high = 'thread % 32 / 16 * 8'
@@ -70,7 +74,7 @@ function leftMatrices(view: SharedView, first: string, rows: number): MatrixLoad
   return { load: 'load_matrix_x4', address: sharedAddress(view, [row, `(step * 16 + ${high})`]) }
 }
 
-/** The inner axis first, then the next eight columns. */
+/** The load of the right operand. Its matrices are ordered along k first, then by the next eight columns. */
 function rightMatrices(view: SharedView, first: string): MatrixLoad {
   if (view.transposed) {
     const column = `(${first} + thread % 8 + thread % 32 / 16 * 8)`

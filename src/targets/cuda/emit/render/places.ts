@@ -1,4 +1,7 @@
-/** Places in memory as text: addresses of elements of tiles, shared tiles and single elements, and when they exist. */
+/**
+ * Renders memory references as text: the addresses of elements in tiles, in shared tiles and of single elements,
+ * and the conditions under which those elements are inside their tensor.
+ */
 import { dtypes, type DType } from '../../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../../ir/node.ts'
 import { entryOf, type ViewName } from '../../../../ir/ops/index.ts'
@@ -12,11 +15,11 @@ export interface Place {
   readonly space: 'global' | 'shared'
   readonly dtype: DType
   /**
-   * The address, a pointer or a number in shared memory, of the element at a place of the tile; register `i` of a fragment
-   * holds it, which is what single elements go by.
+   * Returns the address of the element at index `at` of the tile: a pointer in global memory, a number in shared
+   * memory. References to single elements (`at` nodes) take their indices from register `i` of the index fragments.
    */
   address(at: readonly string[], i: string): string
-  /** When the element lies inside the tensor; undefined: always. */
+  /** Returns the condition under which the element is inside the tensor, or undefined if it always is. */
   inside(at: readonly string[]): string | undefined
 }
 
@@ -40,7 +43,8 @@ const globalPlaces: Readonly<Partial<Record<ViewName, (ref: Node, emission: Emis
         coordinates(at)
           .flatMap((coordinate, i) => {
             if (isFirstOfFilled(view, i, emission.plans.ranges)) return []
-            // Where tiles are inside or outside as a whole, all threads know alike.
+            // If the tiles fill the axis, each tile is entirely inside or entirely outside the tensor. The start of
+            // the tile then decides, and the condition is the same in all threads.
             const place = isWhole(view, i, emission.plans.ranges)
               ? scaled(emission.scalar(view.indices[i]), view.shape[i])
               : coordinate
@@ -73,7 +77,7 @@ const globalPlaces: Readonly<Partial<Record<ViewName, (ref: Node, emission: Emis
   },
 }
 
-/** Which row of the tensor stands at a row of gathered ones. */
+/** Returns the text of the tensor row that a gathered row refers to. */
 function gatheredRow(ref: Node, row: string, emission: Emission): string {
   const indices = ref.inputs[1]
   if (isSplat(indices)) return emission.scalar(indices)
@@ -84,10 +88,10 @@ function gatheredRow(ref: Node, row: string, emission: Emission): string {
 /** A shared tile or a view of it. */
 export interface SharedView {
   readonly tile: Tile
-  /** Where it starts, as an address. */
+  /** The start address of the view in shared memory. */
   readonly base: string
   readonly transposed: boolean
-  /** The row a one-dimensional view is of a tile of several. */
+  /** The row index if the view is one row of a two-dimensional tile, otherwise undefined. */
   readonly row: string | undefined
 }
 
@@ -144,14 +148,13 @@ export function sharedAddress(view: SharedView, at: readonly string[]): string {
   return `${base} + ${scaled(`(${sum(scaled(row, tile.columns), column)})`, bytes)}`
 }
 
-/** The extent of an axis of a view. */
 export function extentText(view: TensorView, axis: ViewAxis, emission: Emission): string {
   return axis.size
     ? emission.scalar(axis.size)
     : emission.params.dim(attribute<string>(view.base, 'name'), axis.axis)
 }
 
-/** A pointer to this rank's, or the owner's, copy. */
+/** Returns a pointer to the owner's copy of the tensor, or to this rank's copy if the view has no owner. */
 export function pointerText(view: TensorView, emission: Emission): string {
   const pointer = emission.params.pointer(attribute<string>(view.base, 'name'))
   return view.owner ? onRank(pointer, view.owner, emission) : pointer
@@ -162,7 +165,7 @@ export function onRank(pointer: string, owner: Node, emission: Emission): string
   return `on_rank(${pointer}, ${emission.scalar(owner)} - ${rank}, ${heapStride})`
 }
 
-/** Coordinates in the tensor's own axes, windows and picks added. */
+/** Returns coordinates in the axes of the whole tensor. The starts of windows and the picked indices are added. */
 function tensorCoordinates(view: TensorView, at: readonly string[], emission: Emission): string[] {
   const rank = view.axes.length + view.picks.length
   const coordinates = new Array<string>(rank)
@@ -179,14 +182,17 @@ function addressText(view: TensorView, at: readonly string[], emission: Emission
   const isSmall = emission.plans.ranges.factsOf(view.base)?.small
   const offset = coordinates.reduce((total, coordinate, axis) => {
     if (axis === 0) return coordinate
-    // What comes from the axis before the last has its own parentheses.
+    // From axis 2 on, `total` already has its own parentheses.
     const outer = isSmall && (axis > 1 || /^\w+$/.test(total)) ? total : `${isSmall ? '' : '(i64)'}(${total})`
     return `(${outer} * ${emission.params.dim(name, axis)} + ${coordinate})`
   }, '')
   return `${pointerText(view, emission)} + ${offset.startsWith('(') ? offset : `(${offset})`}`
 }
 
-/** Coordinates of a tile's box for the copy engine: innermost axis first, the owner last. */
+/**
+ * Returns the coordinates of a TMA box: innermost axis first, and the owner's rank last if the tensor map has a
+ * rank axis.
+ */
 export function engineCoordinates(
   view: TensorView & { readonly indices: readonly Node[]; readonly shape: readonly number[] },
   box: readonly string[],

@@ -1,7 +1,7 @@
 /**
- * Reductions. Along a row, and along a column, of a matrix threads of a warp exchange by shuffles; warps that share it, and
- * those that reduce everything to a scalar, exchange partial results through shared memory, so that every thread ends with
- * the same bits.
+ * Renders reductions. Threads of one warp combine a row or a column of a matrix by shuffles. Warps that share a row
+ * or a column, and all warps in a reduction to a scalar, exchange partial results through shared memory. Every
+ * thread ends with the same bits.
  */
 import type { DType } from '../../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../../ir/node.ts'
@@ -30,7 +30,10 @@ function combineOf(node: Node): Combine {
 const lambda = (type: string, combine: Combine): string =>
   `[](${type} a, ${type} b) { return ${combine('a', 'b')}; }`
 
-/** What a reduction starts from where a thread may hold nothing: of floats NaN, which loses against any number, but not against NaN. */
+/**
+ * The initial value of a reduction, for threads that may hold no element. For the minimum and maximum of floats it
+ * is NaN: fminf and fmaxf prefer any number to NaN, and return NaN if both operands are NaN.
+ */
 function neutral(node: Node, dtype: DType): string {
   if (node.op === 'reduce.sum') return literal(dtype, 0)
   const largest: Partial<Record<DType, number>> = { f32: NaN, i32: 2 ** 31 - 1, u32: 2 ** 32 - 1 }
@@ -62,7 +65,7 @@ function alongRows(node: Node, emission: Emission): void {
   emission.out.unrolled(count, `${name}[i] = across<4, 32>(${name}[i], ${functionOf(node).f});`)
 }
 
-/** Partial results of the warps that share a row or a column, which each of them has of its own elements. */
+/** Combines the partial results of the warps that share a row or a column. */
 export const combine: Renderer = (node, emission) => {
   const [reduction] = node.inputs
   const matrix = emission.plans.layouts.of(reduction.inputs[0])
@@ -93,7 +96,7 @@ function functionOf(node: Node): { readonly type: string; readonly f: string } {
   return { type, f: lambda(type, combineOf(node)) }
 }
 
-/** A thread's own elements of each row (column); the registers that hold them. */
+/** Reduces the thread's own elements of each row or column, and returns the name of the registers with the results. */
 function withinThread(node: Node, kind: 'rows' | 'columns', emission: Emission): string {
   const [source] = node.inputs
   const matrix = emission.plans.layouts.of(source)
@@ -112,11 +115,11 @@ function withinThread(node: Node, kind: 'rows' | 'columns', emission: Emission):
 
 interface Exchange {
   readonly warps: number
-  /** The threads of a warp that hold different results. */
+  /** A condition that selects one thread of a warp for each different result. */
   readonly isWriter: string
-  /** Which of the warps this one is. */
+  /** The index of this warp among the warps that share a row or column. */
   readonly own: string
-  /** Bytes from the node's scratch to a warp's result for a row (column). */
+  /** Returns the offset in bytes, in the scratch memory of the node, of a warp's result for row or column `place`. */
   at(warp: string, place: string): string
 }
 

@@ -1,8 +1,8 @@
-/** What renders an op: it writes statements, or makes text that later statements use. */
+/** The type of functions that render an op. A renderer writes statements, or sets text that later statements use. */
 import type { Node } from '../../../../ir/node.ts'
 import type { Emission } from '../emission.ts'
 
 export type Renderer = (node: Node, emission: Emission) => void
 
-/** Nothing to write: whoever uses the node looks at it. */
+/** Renders nothing. The renderers of the users of the node read the node themselves. */
 export const silent: Renderer = () => undefined

@@ -1,4 +1,8 @@
-/** A fragment to global memory by the copy engine: each warpgroup stages 64 x 128-byte boxes in turn, two at a time. */
+/**
+ * Stores a fragment to global memory by the TMA (tensor memory accelerator). Each warpgroup writes boxes of 64 rows
+ * x 128 bytes to two staging tiles in shared memory alternately, so that one box can be filled while the other is
+ * stored.
+ */
 import type { Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import type { TensorPlan } from '../copies.ts'

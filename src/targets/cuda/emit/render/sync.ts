@@ -1,4 +1,4 @@
-/** Flags between programs and ranks, barriers between roles, fences. */
+/** Renders flags between programs and ranks, barriers between roles, and fences. */
 import { attribute, type Node } from '../../../../ir/node.ts'
 import type { Order, Scope } from '../../../../ir/ops/index.ts'
 import type { FlagsType } from '../../../../ir/type.ts'
@@ -12,16 +12,16 @@ export const meet: Renderer = (node, emission) => emission.meet(node.site)
 export const fenceAsync: Renderer = (node, { out }) =>
   out.line(node.attributes.space === 'shared' ? 'fence_async_shared();' : 'fence_async();', node.site)
 
-/** Stores of the copy engine are complete, and so can be released. */
+/** Waits until the TMA stores are complete, so that a later release covers them. */
 export const drain: Renderer = (node, { out }) =>
   out.line('if (thread % 128 == 0) tma_store_wait_done<0>();', node.site)
 
 interface FlagText {
   readonly name: string
   readonly pointer: string
-  /** Of a flag of this rank's, in a set with one axis. */
+  /** The index of the flag if it is this rank's and its set has one axis, otherwise undefined. */
   readonly index: string | undefined
-  /** The rank whose flag it is, for the record of a wait. */
+  /** The rank that owns the flag. Reports and recordings of a wait name this rank. */
   readonly owner: string
   readonly arrivals: number
 }
@@ -75,7 +75,7 @@ export const signal: Renderer = (node, emission) => {
   )
 }
 
-/** What the flag's word must have come to for this launch. */
+/** Returns the text of the value that the flag must have reached for this launch. */
 function wantedOf(node: Node, flag: FlagText, emission: Emission): string {
   const lag = attribute<number>(node, 'lag')
   const epochText = emission.epoch(flag.name, 'wait')
@@ -83,7 +83,7 @@ function wantedOf(node: Node, flag: FlagText, emission: Emission): string {
   return flag.arrivals === 1 ? wanted : `${wanted} * ${flag.arrivals}`
 }
 
-/** One thread looks, and all of the group go the way it saw. */
+/** One thread reads the flag, and all threads of the group use its result. */
 export const reached: Renderer = (node, emission) => {
   const flag = flagOf(node.inputs[0], emission)
   const name = emission.names.take('is_reached')
@@ -125,7 +125,10 @@ export const once: Renderer = (node, emission) => {
   })
 }
 
-/** Of a set with one axis, those that were waited for are remembered: as a rule there is one for each rank. */
+/**
+ * Waits only once for each flag of a set with one axis. A bit mask remembers which of the first 32 flags have been
+ * waited for. Such a set typically has one flag per rank.
+ */
 function onceOfSet({ blocks: [body], site }: Node, { name, index }: FlagText, emission: Emission): void {
   const { out } = emission
   const awaited = emission.remember('awaited', (of) => `u32 ${of} = 0;  // which of the first 32 flags were`)
@@ -167,7 +170,8 @@ export const barrierWait: Renderer = (node, emission) => {
     const told = `tell_wait(${params.control}, ${emission.waitSite(node.site)}, 0xffffffff, 0, 0);`
     return out.line(`if (!${arrived}${emission.group.solo ? '' : ' && thread == 0'}) ${told}`, node.site)
   }
-  // A ring is stuck because its other role is. A thread alone can leave its loop; threads that work together stay together.
+  // A wait for a ring slot hangs only because the other role hangs, so this wait is not reported. A single thread
+  // can leave its loop when the launch is aborted. Threads of a group must not leave a loop at different times.
   const [inner] = plans.uses.around(node)
   const leaves = emission.group.solo && inner.op === 'for'
   if (leaves) return out.line(`if (!${arrived}) break;`, node.site)

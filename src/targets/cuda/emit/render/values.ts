@@ -1,4 +1,4 @@
-/** Values: constants, ids, elementwise arithmetic, shape changes. */
+/** Renders constants, ids, elementwise arithmetic and shape changes. */
 import { attribute, type Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import { isFragment, isIndexed, isSplat, shapeOf } from '../assign.ts'
@@ -46,7 +46,10 @@ const words: Partial<Record<Node['op'], string>> = {
   mod: 'mod',
 }
 
-/** What a scalar computes, in words, while that is short. */
+/**
+ * Returns a variable name that describes the computation, such as `m_plus_1`, or the op's name if that is over 32
+ * characters.
+ */
 function nameOf(node: Node, emission: Emission): string {
   const describe = (one: Node): string => {
     if (one.op === 'const') return String(attribute<number>(one, 'value')).replace('-', 'minus_')
@@ -90,7 +93,7 @@ export const elementwise: Renderer = (node, emission) => {
   if (!is16Bit(dtype)) return emission.out.unrolled(count, `${name}[i] = ${at('i')};`, node.site)
   const [source] = node.inputs
   const isPacked = node.op === 'cast' && (source.type as ValueType).dtype === 'f32'
-  // In an array's brackets a sum is one thing as it is; in an expression it is not.
+  // The index needs parentheses inside an expression. They are removed inside array brackets, where they are redundant.
   const element = (i: string): string =>
     emission.element(source, `(${i})`, layout.place(`(${i})`)).text.replaceAll(`[(${i})]`, `[${i}]`)
   const pair = isPacked
@@ -99,7 +102,7 @@ export const elementwise: Renderer = (node, emission) => {
   emission.out.unrolled(Math.ceil(count / 2), `${name}[p] = ${pair};`, node.site, 'p')
 }
 
-/** Computed where it is needed. */
+/** Sets a fragment that has no registers: each element is computed from its index at each use. */
 function indexed(node: Node, emission: Emission): void {
   const layout = emission.plans.layouts.of(node)
   const at = (place: readonly string[]): string =>
@@ -122,7 +125,8 @@ export const expand: Renderer = (node, emission) => {
   const from = emission.fragment(source)
   const layout = emission.plans.layouts.of(node)
   if (!from.at) return emission.setFragment(node, { ...from, layout })
-  // What follows from its place is had at the place of this layout, which need not be that of the source.
+  // Elements that are computed from their index use the index in this node's layout, which may differ from the
+  // source's layout.
   const kept = attribute<number>(node, 'axis') === 0 ? 1 : 0
   const at = (place: readonly string[]): string => from.at!([place[kept]])
   emission.setFragment(node, { layout, array: undefined, element: (i) => at(layout.place(i)), at })
@@ -161,7 +165,7 @@ export const broadcast: Renderer = (node, emission) => {
 }
 
 export const transpose: Renderer = (node, emission) => {
-  if (node.type.kind !== 'value') return // of a shared tile, another view
+  if (node.type.kind !== 'value') return // a transposed shared tile is a view and emits nothing
   if (isSplat(node.inputs[0])) return emission.setScalar(node, emission.scalar(node.inputs[0]))
   move(node, emission)
 }

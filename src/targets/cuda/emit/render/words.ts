@@ -1,4 +1,4 @@
-/** Stores and loads of words that carry epochs: see ../words.ts. */
+/** Renders stores and loads of flag-in-data words, whose low two bits hold the epoch. See ../words.ts. */
 import { walk, type Node } from '../../../../ir/node.ts'
 import { opOf, paramName } from '../../../../ir/ops/index.ts'
 import { isFragment } from '../assign.ts'
@@ -7,7 +7,10 @@ import { stopped } from './control.ts'
 import { placeOf } from './places.ts'
 import type { Renderer } from './renderer.ts'
 
-/** Of what words tell in its place only epochs are left, which advance as ever. */
+/**
+ * Flag-in-data words replace a signal or wait. Only the epoch of the flag set is still advanced, as a signal or
+ * wait would.
+ */
 export const advance: Renderer = (node, emission) => {
   const [flags] = node.inputs.map(paramName)
   const { advances } = opOf(node)
@@ -16,7 +19,10 @@ export const advance: Renderer = (node, emission) => {
   emission[advances === 'signal' ? 'signals' : 'waits'].add(flags)
 }
 
-/** Executed again until no word is missing: by each thread on its own, or, where they do something together, by all. */
+/**
+ * Executes its block repeatedly until no word is missing. Each thread retries on its own. If the block contains an
+ * operation that threads execute together, all threads of the group retry together.
+ */
 export const until: Renderer = (node, emission) => {
   const { out, group, params, plans } = emission
   const number = ++emission.labels
