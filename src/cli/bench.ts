@@ -158,7 +158,7 @@ const warningsOf = (points: readonly Point[]): string[] => unlikeOf(points).map(
 
 /**
  * Targets whose worlds can record the events for the ledger. The default is the first usable one in this order; `cuda`
- * is normally used only if the user asks for it.
+ * is used only if the user asks for it, because `wasm` is usable everywhere.
  */
 export const recording = ['native', 'wasm', 'cuda']
 

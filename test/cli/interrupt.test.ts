@@ -60,7 +60,7 @@ async function signalled(
   )
   await moment({ stdout: () => printed.stdout, stderr: () => printed.stderr })
   for (let n = 0; n < times; n++) {
-    if (n > 0) await pause(20) // the system counts those that nobody has heard yet as one
+    if (n > 0) await pause(20) // the system merges pending signals into one
     child.kill(name)
   }
   const timer = setTimeout(() => child.kill('SIGKILL'), 20_000)

@@ -43,7 +43,7 @@ describe('the built package', () => {
       guard,
       "import { register } from 'node:module'\nprocess.noDeprecation = true\nregister('./hooks.mjs', import.meta.url)\n",
     )
-    writeFileSync(join(folder, 'kernel.mjs'), text) // it has no types in it
+    writeFileSync(join(folder, 'kernel.mjs'), text) // the text contains no types, so it is valid JavaScript
     const { stdout, stderr, code } = await start(['check', 'kernel.mjs'], ['--import', guard, main], folder)
       .ended
     const { line, column } = placeOf(text, 'store(inbox')
@@ -52,7 +52,7 @@ describe('the built package', () => {
     expect(code).toBe(1)
     writeFileSync(join(folder, 'guarded.ts'), text)
     const guarded = await start(['check', 'guarded.ts'], ['--import', guard, main], folder).ended
-    expect(guarded.stderr).toContain('tsx was loaded') // the guard works
+    expect(guarded.stderr).toContain('tsx was loaded') // shows that the guard works
   })
 
   it("checks TypeScript at the author's lines, in a project of CommonJS too", async () => {
@@ -95,7 +95,7 @@ describe('the built package', () => {
     const { stdout } = await start(['one.mjs'], ['--import', logged], folder).ended
     expect(stdout).toBe('true true\n')
     const loaded = readFileSync(join(folder, 'loaded'), 'utf8')
-    expect(loaded.match(/arke\/dist\/.*/g)!.length).toBeLessThan(40) // of some 400 modules
+    expect(loaded.match(/arke\/dist\/.*/g)!.length).toBeLessThan(40) // bundled from about 400 modules
   })
 
   it("knows the author's lines without source maps, and those of operations", async () => {
