@@ -1,22 +1,22 @@
 /**
- * Where the package's own files are, in a checkout or built. Built, many modules lie in one file, so that a module cannot tell
- * where the others are from where it lies itself; this one can. `scripts/build.ts` gives every module that is asked for here a
- * file of its own.
+ * Locates the package's own files, in a checkout or in the built package. In the built package, many modules are
+ * bundled into one file, so a module cannot find other modules relative to its own URL. `scripts/build.ts` keeps every
+ * module that is located through this file as a separate file.
  */
 
-/** Whether this is what `npm run build` made, and no checkout. */
+/** True in the package that `npm run build` creates, false in a checkout. */
 export const isBuilt = !import.meta.url.endsWith('.ts')
 
-/** The folder of the package; where another bundler took Arke in, that of what it made. */
+/** The URL of the package's folder. If another bundler has bundled Arke, the URL of the folder of that bundle. */
 const root = isBuilt
   ? (/^.*\/(?=dist\/)/.exec(import.meta.url)?.[0] ?? new URL('.', import.meta.url).href)
   : import.meta.url.slice(0, -'src/files.ts'.length)
 
-/** The URL of a file by its path in the package, such as `examples`. */
+/** The URL of a file, given its path in the package, such as `examples`. */
 export const packageFile = (path: string): string => `${root}${path}`
 
-/** The URL of a file by its path in `src`, and in what was built of it. */
+/** The URL of a file, given its path in `src`, or in `dist` if built. */
 export const ownFile = (path: string): string => packageFile(`${isBuilt ? 'dist' : 'src'}/${path}`)
 
-/** The URL of a module by its path in `src`, without its ending. */
+/** The URL of a module, given its path in `src` without the file extension. */
 export const moduleFile = (path: string): string => ownFile(`${path}.${isBuilt ? 'js' : 'ts'}`)

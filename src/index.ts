@@ -1,4 +1,4 @@
-/** Arke: tile kernels with communication inside, written in TypeScript. */
+/** The entry point of Arke, which provides tile kernels with communication inside, written in TypeScript. */
 export * from './lang/dtypes.ts'
 export {
   flags,

@@ -1,6 +1,7 @@
 /**
- * Types that the types of the package mention. A library that exports a kernel and emits declarations has to name them: TypeScript
- * refuses with TS2883 what it cannot import from `arke`. test/cli/declarations.test.ts finds those that are missing here.
+ * Exports the types that other exported types refer to. A library that exports a kernel and emits declarations must be
+ * able to name them. Otherwise TypeScript rejects the library with error TS2883. test/cli/declarations.test.ts finds
+ * types that are missing here.
  */
 export type {
   FlagsParam,
@@ -19,7 +20,7 @@ export type { Matching, Only, Rank, Refused, Symbolic } from './lang/value.ts'
 export type { ArithmeticDType, AtomicDType, DotDType, FloatDType, IntegerDType } from './ir/dtype.ts'
 export type { Order, Scope } from './ir/ops/memory.ts'
 
-// What a kernel is recorded as.
+// The recorded form of a kernel.
 export type { Recorder } from './lang/recorder.ts'
 export type { Site } from './ir/site.ts'
 export type { Attributes, AttributeValue, Block, KernelIR, Node } from './ir/node.ts'
@@ -36,7 +37,7 @@ export type {
   VoidType,
 } from './ir/type.ts'
 
-// What a world records, and what the checker is told.
+// The recording of a world, and the options of the checker.
 export type {
   Communication,
   Events,
@@ -51,7 +52,7 @@ export type { Signed, Unsigned } from './timeline/columns.ts'
 export type { Cut } from './targets/check/findings.ts'
 export type { Stage } from './targets/check/world.ts'
 
-// What an operation is asked to recognise itself in.
+// The input and output of an operation's recogniser.
 export type { FoundChain, Recognised, Recogniser } from './taxes/recognition.ts'
 export type {
   Attention,

@@ -1,6 +1,6 @@
 /**
- * Tests with the tag `long` are left to `npm run test:long`; `npm test` runs all others. A law with long tests keeps at least one
- * short test, which tries fewer cases of the same law.
+ * Tests with the tag `long` run only in `npm run test:long`. `npm test` runs all other tests. A property with long
+ * tests keeps at least one short test, which tries fewer cases of the same property.
  */
 import { it } from 'vitest'
 

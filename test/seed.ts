@@ -1,4 +1,4 @@
-/** Properties are tried on the same values in every run: those of ARKE_SEED, or of 1. */
+/** Sets the seed of all property tests to ARKE_SEED, or to 1, so that every run tries the same values. */
 import fc from 'fast-check'
 
 fc.configureGlobal({ seed: Number(process.env.ARKE_SEED ?? 1) })

@@ -1,4 +1,4 @@
-/** `arke audit`: traces to a document, a screen of text, an HTML page and a merged trace. */
+/** `arke audit`: reads traces and writes a JSON document, text for the terminal, an HTML page and a merged trace. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -29,16 +29,16 @@ import type { Progress } from './progress.ts'
 
 export interface AuditCommand {
   readonly demo?: boolean
-  /** As `a..b` or `a`. */
+  /** The steps to audit, in the form `a..b` or `a`. */
   readonly steps?: string
   readonly json?: boolean
   readonly out?: string
-  /** A path, or false for none; undefined for the usual one. */
+  /** The path of the HTML page. False: write no page. Undefined: use the default path. */
   readonly html?: string | false
   readonly trace?: string
   readonly compare?: string
   readonly rank?: number
-  /** Gigabytes a second. */
+  /** The memory bandwidth in gigabytes per second. */
   readonly bandwidth?: number
 }
 
@@ -46,11 +46,15 @@ const usualReport = 'arke-report.html'
 
 interface Audited {
   readonly document: AuditDocument
-  /** Null where only a document was read. */
+  /** The audited timeline, or null if the input was a JSON document of an earlier audit. */
   readonly traces: { readonly timeline: Timeline; readonly audit: Audit } | null
 }
 
-/** After `interrupt` it throws, and prints nothing if it has not begun to. `pour` writes a text that may be too long for one string; without it, what is printed is. */
+/**
+ * Runs the audit and prints it. After `interrupt` the function throws; if it has not printed anything by then, it
+ * prints nothing. `pour` writes a text in pieces, because the text may be too long for one string. Without `pour`, the
+ * pieces are joined and passed to `print`.
+ */
 export async function auditCommand(
   paths: readonly string[],
   command: AuditCommand,
@@ -120,7 +124,7 @@ export async function auditCommand(
       said.push(`${command.trace} (open it in ui.perfetto.dev)`)
     }
   } catch (error) {
-    // What was printed stands; a file is there whole or not at all.
+    // An interrupt keeps the text that is already printed. Each output file is either complete or missing.
     if (!interrupt?.aborted) throw error
   }
   progress.clear()
@@ -132,7 +136,7 @@ function* jsonLine(value: unknown): Generator<string> {
   yield '\n'
 }
 
-/** The one path, where it is a document of an earlier audit. */
+/** Returns the path if it is a JSON document of an earlier audit, or null if all paths are traces. */
 function documentIn(paths: readonly string[], command: AuditCommand): string | null {
   const found = paths.find(isDocument)
   if (found === undefined) return null
@@ -150,14 +154,13 @@ function documentIn(paths: readonly string[], command: AuditCommand): string | n
   return found
 }
 
-/** Where the page goes; a program that reads JSON, or who compares, has not asked for one. */
+/** The path of the HTML page, or null for none. By default, `--json` and `--compare` write no page. */
 function pageOf({ html, json, compare: other }: AuditCommand, isRead: boolean): string | null {
   if (html === false || isRead) return null
   return html ?? (json || other !== undefined ? null : usualReport)
 }
 
-/** The demo's traces go through files, as everybody's do. */
-/** Audits generated traces of an 8-rank job with a planted straggler. */
+/** Audits generated traces of an 8-rank job with a planted straggler. The traces are written to temporary files. */
 export async function auditDemo(
   command: AuditCommand,
   version: string,
@@ -166,7 +169,7 @@ export async function auditDemo(
 ): Promise<Audited> {
   const folder = mkdtempSync(join(tmpdir(), 'arke-demo-'))
   const remove = (): void => rmSync(folder, { recursive: true, force: true })
-  // A second signal ends the process from wherever it is.
+  // A second signal ends the process immediately, so the temporary folder is removed in an exit handler.
   process.once('exit', remove)
   try {
     const { demoTraces } = await import('../audit/demo/demo.ts')
@@ -193,13 +196,15 @@ async function auditPaths(
   progress: Progress,
   interrupt: AbortSignal | undefined,
 ): Promise<Audited> {
-  // The engine lets its heap double before it collects what it no longer needs; that is most of what a crowded trace would take.
+  // By default, V8 lets its heap double before it collects garbage, which would use most of the memory of a large
+  // trace.
   setFlagsFromString('--heap-growing-percent=10')
-  // And Node 20's optimises functions that are nearly done: of traces of some megabytes that takes longer than it saves.
+  // V8 11 (Node 20) optimises functions that are nearly done. For traces of a few megabytes this costs more than it
+  // saves.
   if (process.versions.v8.startsWith('11.')) setFlagsFromString('--interrupt-budget=400000')
   const reading = readTraces(paths, {
     rank: command.rank,
-    // Only a trace that is written out again needs all of the host.
+    // All host events are needed only if the trace is written out again.
     detail: command.trace === undefined ? 'needed' : 'all',
     onProgress: (done, all, path) => progress.show(() => `${bar(done, all)} ${bytes(all)}  ${path}`),
   })
@@ -231,7 +236,10 @@ async function auditPaths(
   return { document, traces: { timeline: read.timeline, audit: found } }
 }
 
-/** Leaves out what the reader says and the audit says better: of missing ranks, and of work from before the recording. */
+/**
+ * Joins the warnings of the reader and of the audit. A reader's warning about missing ranks or about work from before
+ * the recording is left out if the audit has a better one.
+ */
 function merged(read: readonly Warning[], found: readonly Warning[]): Warning[] {
   const count = (warnings: readonly Warning[], of: WarningClass): number =>
     warnings.reduce((sum, one) => (one.class === of ? sum + one.count : sum), 0)

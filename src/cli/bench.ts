@@ -1,6 +1,6 @@
 /**
- * `arke bench`: the variants of an operation side by side on the ranks of a target, with what each tax costs them. One point, or
- * one for each value of a sweep, and each skew.
+ * `arke bench`: measures the variants of an operation side by side on a target, with the cost of each tax. It measures
+ * one point, or one point for each value of a sweep and each skew.
  */
 import { cpus } from 'node:os'
 import { choose } from '../ops/choice.ts'
@@ -24,7 +24,7 @@ import type { Progress } from './progress.ts'
 import { targetStatus } from './targets.ts'
 
 export interface BenchCommand {
-  /** `all`, or names with commas between. */
+  /** `all`, or the names of variants, separated by commas. */
   readonly variant: string
   readonly target?: string
   readonly ranks: number
@@ -33,9 +33,9 @@ export interface BenchCommand {
   readonly shard: string
   readonly sweep?: string
   readonly skew: string
-  /** For each point. */
+  /** The time budget for each point, in seconds. */
   readonly seconds: number
-  /** False: weights are read as they lie. */
+  /** True if weights are packed first. False if kernels read weights in their original layout. */
   readonly pack: boolean
   readonly seed: number
   readonly json?: boolean
@@ -44,7 +44,7 @@ export interface BenchCommand {
   readonly report?: string
 }
 
-/** After `interrupt` it prints what it has and returns; it throws where it has nothing. */
+/** After `interrupt` the function prints the results so far and returns. It throws if there are no results. */
 export async function benchCommand(
   name: string,
   command: BenchCommand,
@@ -74,7 +74,7 @@ export async function benchCommand(
   const heap = isGpu ? gpuHeapOf(ranks) : heapOf(ranks)
   const open = (record: boolean): Promise<World> =>
     openWorld({ target, ranks, record, heap, onStall: stallsOn(progress) })
-  // Ranks on a processor share the cores; more of them than cores take turns.
+  // CPU ranks share the cores. If there are more ranks than cores, waiting threads must not spin.
   const spin = isGpu || ranks <= cpus().length
   const machine = await machineOf(await open(false), spin)
   say(
@@ -156,10 +156,13 @@ const unlikeOf = (points: readonly Point[]): string[] => [
 
 const warningsOf = (points: readonly Point[]): string[] => unlikeOf(points).map((one) => `Recorded, ${one}.`)
 
-/** Targets whose worlds can record what the ledger is made from; the first that is here is taken, `cuda` where it is asked for. */
+/**
+ * Targets whose worlds can record the events for the ledger. The default is the first usable one in this order; `cuda`
+ * is used only if the user asks for it, because `wasm` is usable everywhere.
+ */
 export const recording = ['native', 'wasm', 'cuda']
 
-/** Reports a stall on stderr, on a line of its own. */
+/** Returns a function that reports a stalled world on stderr, on a separate line. */
 export const stallsOn =
   (progress: Progress) =>
   ({ message }: Stall): void => {
@@ -169,10 +172,10 @@ export const stallsOn =
 
 export const now = (): number => performance.now() * 1e6
 
-/** What addresses of 32 bits leave to a rank; pages that nobody touches cost nothing. */
+/** The heap size per CPU rank in bytes, limited by 32-bit addresses. Untouched pages cost no memory. */
 export const heapOf = (ranks: number): number => Math.floor((3.5 * 2 ** 30) / ranks / 65536) * 65536
 
-/** Device memory is taken when the world is opened. */
+/** The heap size per GPU rank in bytes. The world allocates all of this device memory when it is opened. */
 export const gpuHeapOf = (ranks: number): number => Math.floor((32 * 2 ** 30) / ranks / 2 ** 21) * 2 ** 21
 
 export async function fastestTarget(): Promise<string> {
@@ -189,7 +192,7 @@ async function machineOf(world: World, spin: boolean): Promise<BenchResult['mach
       node: process.version,
       platform: `${process.platform} ${process.arch}`,
       processor: isDevice ? name : (processors[0]?.model.trim() ?? 'unknown'),
-      // Multiprocessors of all ranks.
+      // On a GPU, the number of multiprocessors summed over all ranks.
       cores: isDevice ? each.reduce((sum, count) => sum + count, 0) : processors.length,
       bandwidth: await readBandwidth(world, now, spin, isDevice ? 4e9 : undefined),
       tick: world.clockTick,

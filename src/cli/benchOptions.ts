@@ -1,4 +1,4 @@
-/** What `arke bench` was asked to measure, from the words of the command: which operation, variants, shapes and skews. */
+/** Parses the options of `arke bench`: operation, variants, shapes and skews. */
 import { operandDTypes, type OperandDType } from '../ops/operation.ts'
 import { commandName, operations, type AnyDefinition } from '../ops/operations.ts'
 import { UsageError } from './errors.ts'
@@ -7,7 +7,7 @@ type Shape = Readonly<Record<string, number>>
 
 const operationNames = operations.map(commandName)
 
-/** The operation of that name, with or without hyphens, if there is one. */
+/** Finds an operation by name, with or without hyphens. Returns undefined if there is none. */
 export function operationNamed(name: string): AnyDefinition | undefined {
   const plain = (text: string): string => text.toLowerCase().replaceAll('-', '')
   return operations.find((one) => plain(one.name) === plain(name))
@@ -20,7 +20,7 @@ export function operationCalled(name: string): AnyDefinition {
   return found
 }
 
-/** Where inputs lie; nothing for an operation that has one layout. */
+/** The layout of the inputs. The result is empty for an operation with only one layout. */
 export function layoutOf(
   { name, layouts = {}, packs }: AnyDefinition,
   { shard, pack = true }: { readonly shard: string; readonly pack?: boolean },
@@ -34,7 +34,7 @@ export function layoutOf(
   return {}
 }
 
-/** What `--shard` is where nobody gives it. */
+/** The default of `--shard`. */
 export const usualShard = 'K'
 
 export function variantsOf({ name, variants }: AnyDefinition, text: string): readonly string[] {
@@ -52,7 +52,7 @@ export function dtypeCalled(name: string): OperandDType {
   return dtype
 }
 
-/** One, or one for each value of the sweep. */
+/** Returns one shape, or one shape for each value of the sweep. */
 export function shapesOf(
   { defaults, aliases = {} }: AnyDefinition,
   shape: string | undefined,
@@ -73,7 +73,7 @@ export function shapesOf(
   return valuesOf(sweep, values).map((value) => ({ ...one, [name]: value }))
 }
 
-/** What a shape may name, in lower case, and the extents that are meant. */
+/** Maps the names that a shape may use, in lower case, to the names of the extents. */
 type Extents = Readonly<Record<string, string>>
 
 function assignment(extents: Extents, option: string, text: string): readonly [name: string, value: string] {
@@ -97,7 +97,7 @@ function extentOf(option: string, text: string, value: string): number {
   return Number(value)
 }
 
-/** `1..1024` by powers of two, both ends included; or `1,3,7`. */
+/** Parses `1..1024` as all powers of two in the range, including both ends, and `1,3,7` as a list. */
 function valuesOf(text: string, values: string): readonly number[] {
   const range = /^(\d+)\s*\.\.\s*(\d+)$/.exec(values)
   if (!range) return values.split(',').map((value) => extentOf('--sweep', text, value.trim()))
@@ -108,7 +108,7 @@ function valuesOf(text: string, values: string): readonly number[] {
   return [...found, to]
 }
 
-/** Percentages, the first 0. */
+/** Parses skews in percent. The first skew of the result is 0. */
 export function skewsOf(text: string): readonly number[] {
   const skews = text.split(',').map((part) => {
     const value = part.trim() === '' ? NaN : Number(part)

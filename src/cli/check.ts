@@ -1,6 +1,7 @@
 /**
- * What `arke check` does, as data: every scenario of every file on every world size and stage, first a search of all
- * schedules with few preemptions, then random ones. Kernels that no scenario launches are recorded, verified and lowered.
+ * Implements `arke check` and returns its outcome as data. Every scenario of every file runs at every world size and
+ * stage. First, all schedules with few preemptions are searched. Then random schedules run. Kernels that no scenario
+ * launches are only recorded, verified and lowered.
  */
 import { resolve } from 'node:path'
 import type { KernelIR } from '../ir/node.ts'
@@ -22,67 +23,67 @@ import { describeError, UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 import { Stray, Strays, turn, unlessIdle } from './strays.ts'
 
-/** An IR stage of the target. */
+/** The name of an IR stage of the target. */
 export type Stage = string
 
 export interface CheckOptions {
-  /** Only scenarios of this name, and the kernels that they launch. */
+  /** If set, check only scenarios with this name and the kernels that they launch. */
   readonly scenario?: string
-  /** In place of the scenario's own world sizes. */
+  /** If set, replaces the world sizes of the scenarios. */
   readonly ranks?: number
-  /** Random schedules, 0 for none. */
+  /** The number of random schedules, 0 for none. */
   readonly schedules: number
   readonly seed: number
   readonly preemptions: number
-  /** Schedules of the search, 0 for no search. */
+  /** The maximum number of schedules in the exhaustive search, 0 for no search. */
   readonly limit: number
   readonly stages: readonly Stage[]
-  /** The target whose stages these are; cuda by default. */
+  /** The target that defines the stages; `cuda` by default. */
   readonly target?: StagedTarget
   readonly severalDevices?: boolean
   readonly record?: boolean
-  /** Ends the check after the schedule that runs, with what was found so far. */
+  /** Ends the check after the current schedule, with the findings so far. */
   readonly interrupt?: AbortSignal
 }
 
-/** One scenario on one world size at one stage. */
+/** The outcome of one scenario at one world size and one stage. */
 export interface Run {
   readonly file: string
   readonly scenario: string
   readonly ranks: number
   readonly stage: Stage
-  /** The target and the facts that the kernels were specialised for; not there for kernels as written. */
+  /** The target and the facts that specialised the kernels. Absent for the stage `recorded`. */
   readonly facts?: string
-  /** The options of the command that name them. */
+  /** The command-line options that select these facts. */
   readonly factOptions?: readonly string[]
   readonly search?: Search
   readonly random?: { readonly seed: number; readonly schedules: number; readonly cuts: readonly Cut[] }
-  /** Those that no earlier run of the scenario had, and how many it had already. */
+  /** The findings that no earlier run of the scenario had. `repeated` counts the other findings. */
   readonly findings: readonly FoundBy[]
   readonly repeated: number
-  /** Kernels that a GPU refuses, each with the reason: they were checked as lowered. */
+  /** Kernels that the target rejects, each with the reason. They were checked at the stage `lowered` instead. */
   readonly asLowered?: readonly string[]
-  /** It ended before all schedules had run. */
+  /** The run was interrupted before all schedules were complete. */
   readonly interrupted?: true
-  /** Why the scenario could not be checked, with the author's line. */
+  /** The reason why the scenario could not be checked, with the author's line. */
   readonly problem?: string
-  /** An earlier run of the scenario had the same problem. */
+  /** True if an earlier run of the scenario had the same problem. */
   readonly isKnownProblem?: boolean
 }
 
 export interface Search {
   readonly preemptions: number
   readonly limit: number
-  /** Interleavings that were tried. */
+  /** The number of interleavings that were tried. */
   readonly schedules: number
-  /** All within the bound were seen. */
+  /** True if the search covered all interleavings within the bound. */
   readonly complete: boolean
   readonly cuts: readonly Cut[]
 }
 
 export interface FoundBy {
   readonly finding: Finding
-  /** Of the random schedule that showed it; the search needs none to show it again. */
+  /** The seed of the random schedule with the finding. Absent for findings of the search, which needs no seed. */
   readonly seed?: number
 }
 
@@ -90,9 +91,9 @@ export interface CheckedKernel {
   readonly file: string
   readonly kernel: Kernel
   readonly scenarios: readonly string[]
-  /** What the author should know of it, as lowered and on a GPU. */
+  /** Notes for the author about the kernel, as lowered and on a GPU. */
   readonly notes: readonly string[]
-  /** Why it cannot be recorded, with the author's line. */
+  /** The reason why the kernel cannot be recorded, with the author's line. */
   readonly problem?: string
 }
 
@@ -100,7 +101,7 @@ export interface Checked {
   readonly scenarios: number
   readonly runs: readonly Run[]
   readonly kernels: readonly CheckedKernel[]
-  /** It ended before all runs were complete. */
+  /** The check was interrupted before all runs were complete. */
   readonly interrupted?: true
 }
 
@@ -142,7 +143,7 @@ export async function check(
             events.onRun?.(run)
           }
       }
-    // What came after its scenario's line was printed.
+    // Reports errors that occurred after the line of their scenario was printed.
     for (const [scenario, stray] of await strays.rest()) {
       const run = scenario && lastRun.get(scenario)
       if (!run || run.problem !== undefined) continue
@@ -173,7 +174,7 @@ export async function check(
           }
         }),
       ),
-      // Those of the file itself; what is imported is its author's to know.
+      // Adds launched kernels that are defined in this file but not exported. Imported kernels are left out.
       ...[...launched].flatMap(([kernel, { file, scenarios, notes }]) =>
         exported.has(kernel) || kernel.site.position?.file !== resolve(file)
           ? []
@@ -183,7 +184,7 @@ export async function check(
   }
 }
 
-/** The sources with no other scenarios than those of that name. */
+/** Removes all scenarios with other names from the sources. */
 function choose(sources: readonly Source[], name: string | undefined): readonly Source[] {
   if (name === undefined) return sources
   const chosen = sources.map((source) => ({
@@ -197,7 +198,7 @@ function choose(sources: readonly Source[], name: string | undefined): readonly 
   )
 }
 
-/** What became of it: a value, or an error. */
+/** Runs `act` and returns either its value or its error. */
 async function attempt<T>(act: () => Promise<T>): Promise<{ readonly value?: T; readonly error?: unknown }> {
   try {
     return { value: await act() }
@@ -212,7 +213,7 @@ function noteProblem(problem: string, known: Set<string>): Pick<Run, 'problem' |
   return { problem, isKnownProblem }
 }
 
-/** Why a scenario cannot be checked: one sentence, the author's line first. */
+/** Describes why a scenario cannot be checked, in one sentence that begins with the author's line. */
 function problemOf(error: unknown, scenario: Scenario, seen: Call | undefined): string {
   if (error instanceof NotReproducible)
     return `${seen?.site ?? scenario.site}: ${error.message}${seen ? `; it calls ${seen.name} here` : ''}`
@@ -220,10 +221,10 @@ function problemOf(error: unknown, scenario: Scenario, seen: Call | undefined): 
   return /^\S+:\d+:\d+: /.test(said) || !scenario.site ? said : `${scenario.site}: ${said}`
 }
 
-/** Kernels that a GPU refuses, and why: they are checked as lowered. */
+/** Kernels that the target rejects, by name, with the reason. They are checked at the stage `lowered` instead. */
 type Refused = Map<string, string>
 
-/** The kernels of a scenario after a stage, for the extents of its tensors. */
+/** Returns a function that transforms the recorded kernels of a scenario to a stage, for the extents of its tensors. */
 const formOf =
   (stage: Stage, { target = 'cuda', severalDevices, record }: CheckOptions, refused: Refused) =>
   (recorded: KernelIR, shapes: Shapes): KernelIR => {
@@ -237,7 +238,7 @@ const formOf =
     }
   }
 
-/** The facts that a run is about, for people. */
+/** The facts that specialise the kernels of a run, as text. */
 function factsAt(stage: Stage, options: CheckOptions): Pick<Run, 'facts' | 'factOptions'> {
   if (stage === RECORDED) return {}
   const { target = 'cuda', severalDevices, record } = options
@@ -296,7 +297,7 @@ async function checkOnce(
 }
 
 interface Launched {
-  /** Of the scenario that launched it first. */
+  /** The file of the first scenario that launched the kernel. */
   readonly file: string
   readonly scenarios: Set<string>
   readonly notes: readonly string[]
@@ -308,8 +309,8 @@ function notesOf(kernel: Kernel, specialisation: Specialisation): readonly strin
 }
 
 /**
- * The same scenario; notes which kernels it launches, lets the process hear signals now and then, and ends where a promise of an
- * earlier run has rejected.
+ * Wraps a scenario. The wrapper notes the launched kernels and yields to the event loop now and then, so that the
+ * process can handle signals. It throws if a promise of an earlier run was rejected.
  */
 function watch(
   file: string,

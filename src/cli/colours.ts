@@ -1,4 +1,7 @@
-/** Colours for a terminal. They are off where the output goes elsewhere, with NO_COLOR (https://no-color.org), and with TERM=dumb. */
+/**
+ * Colours for a terminal. They are off if the output is not a terminal, if NO_COLOR is set (https://no-color.org), and
+ * if TERM is `dumb`.
+ */
 import { styleText } from 'node:util'
 import { plain, type Style } from '../report/style.ts'
 

@@ -1,4 +1,7 @@
-/** What the author should know about a kernel on an NVIDIA GPU, found by planning it: no GPU and no compiler is needed. */
+/**
+ * Computes the notes for a kernel's author about NVIDIA GPUs. The emitter's analyses need neither a GPU nor a
+ * compiler.
+ */
 import type { KernelIR } from '../ir/node.ts'
 import { KernelError } from '../ir/site.ts'
 import type { Kernel, Meta } from '../lang/kernel.ts'
@@ -14,8 +17,8 @@ function notesOf(recorded: KernelIR, shapes?: Shapes): string[] {
 }
 
 /**
- * Of a kernel with its own meta-parameters: scenarios make tiles small, to have few schedules. A kernel that CUDA refuses has no
- * notes; whoever emits it is told why.
+ * Notes on a kernel with its default meta-parameters, because scenarios use small tiles to have few schedules. A kernel
+ * that the CUDA target rejects has no notes; `arke emit` reports the reason.
  */
 export function notesOnKernel(kernel: Kernel, ranks: number): string[] {
   try {
@@ -26,7 +29,7 @@ export function notesOnKernel(kernel: Kernel, ranks: number): string[] {
   }
 }
 
-/** Of kernels as they were launched, each note once. */
+/** Notes on kernels with the arguments of their launches, without duplicates. */
 export function notesOnLaunches(launches: readonly Launch[], ranks: number): string[] {
   const notes = launches.flatMap((launch) => {
     const recorded = launch.kernel.record({ world: ranks, meta: launch.options.meta as Meta | undefined })

@@ -1,6 +1,7 @@
 /**
- * `arke demo`: the tour, in under a minute and without a GPU. It audits a generated job, finds a race at its line, checks a fused
- * kernel, shows what was measured on an H200, and runs operations on CPU ranks, bulk synchronous against fused.
+ * `arke demo`: a tour that takes less than a minute and needs no GPU. It audits a generated job, finds a race and its
+ * line, checks a fused kernel, and shows measurements from an H200. Then it compares bulk synchronous and fused
+ * operations on CPU ranks.
  */
 import { existsSync } from 'node:fs'
 import { join, relative } from 'node:path'
@@ -106,7 +107,7 @@ async function auditJob(
   for (const line of [document.headline ?? '', ...document.summary]) print(`  ${line}`)
 }
 
-/** The cells that the tour shows: one of each operation that has been measured on a GPU. */
+/** The measured cells that the demo shows: one for each operation that was measured on a GPU. */
 const shownCells = { 'gather bf16 K M=16': 'All-Gather + GEMM', 'decode batch=1 KV=8K': 'Flash Decode' }
 
 function showMeasured(print: (text: string) => void): void {

@@ -1,6 +1,7 @@
 /**
- * `arke emit`: the kernels of a file, or those that an operation launches, as text: after a stage, or as a target compiles them. For
- * the same facts a world launches this text, byte by byte (test/cuda/emitted.test.ts, test/targets/native/emitted.test.ts).
+ * `arke emit`: prints the kernels of a file or of an operation, either as IR after a stage or as the text that a target
+ * compiles. For the same facts, a world launches exactly this text (test/cuda/emitted.test.ts,
+ * test/targets/native/emitted.test.ts).
  */
 import type { KernelIR } from '../ir/node.ts'
 import { print, type PrintOptions } from '../ir/print.ts'
@@ -20,29 +21,29 @@ import { expectStage } from './options.ts'
 
 export interface EmitOptions extends PrintOptions {
   readonly kernel?: string
-  /** A stage of the target, or of cuda where no target is named. */
+  /** A stage of the target. If no target is given, a stage of `cuda`. */
   readonly stage?: string
   readonly target?: StagedTarget
   readonly ranks: number
-  /** As KEY=VALUE. */
+  /** Meta-parameters in the form KEY=VALUE. */
   readonly meta?: readonly string[]
-  /** As NAME=4096x4096. */
+  /** Extents of tensors in the form NAME=4096x4096. */
   readonly extents?: readonly string[]
-  /** Names of tensors that are packed; of an operation: its weights are. */
+  /** For a file: the names of packed tensors. For an operation: true if its weights are packed. */
   readonly packed?: readonly string[] | boolean
-  /** For the processor of this computer. */
+  /** Generate code for the processor of this computer. */
   readonly thisCpu?: boolean
   readonly oneDevice?: boolean
   readonly severalDevices?: boolean
   readonly record?: boolean
-  /** Of an operation. */
+  /** The variant of an operation. */
   readonly variant?: string
   readonly shape?: string
   readonly dtype?: string
   readonly shard?: string
 }
 
-/** Options that only some forms depend on, as the command line spells them. */
+/** Options that only some forms depend on, with their spelling on the command line. */
 const spelled = {
   extents: '--extents',
   packed: '--packed',
@@ -72,7 +73,7 @@ function refuse(options: EmitOptions, unlike: readonly Specific[], why: string):
       throw new UsageError(`${spelled[name]}: ${why}`)
 }
 
-/** Refuses options that change nothing in what is printed. */
+/** Rejects options that have no effect on the output. */
 function expectApplicable(options: EmitOptions): void {
   const { target, stage } = options
   if (stage !== undefined) expectStage(target ?? 'cuda', stage, stageNames(target ?? 'cuda'))
@@ -105,7 +106,7 @@ function emitAll(items: readonly Item[], options: EmitOptions): Emitted {
   }
 }
 
-/** The kernels of a file. */
+/** Emits the kernels of a file. */
 export function emit(source: Source, options: EmitOptions): Emitted {
   refuse(
     options,
@@ -129,7 +130,7 @@ export function emit(source: Source, options: EmitOptions): Emitted {
   return emitAll(items, options)
 }
 
-/** The kernels that an operation launches, in its variants, on a machine that is only described. */
+/** Emits the kernels that the variants of an operation launch, on a machine that is only described. */
 export async function emitOperation(definition: AnyDefinition, options: EmitOptions): Promise<Emitted> {
   refuse(
     options,
@@ -166,7 +167,7 @@ export async function emitOperation(definition: AnyDefinition, options: EmitOpti
   return emitAll(all, options)
 }
 
-/** The machine that operations choose their tiles for: an H200, or CPU threads. */
+/** The machine for which operations choose their tiles: an H200, or CPU threads. */
 function machineFor(target: StagedTarget, ranks: number, severalDevices: boolean): Machine {
   if (target === 'cuda') return severalDevices ? oneEach(h200, ranks) : sharedOut(h200, ranks)
   return cpuMachine(target, ranks, target === 'wasm' ? { panelSteps: 512 } : {})
@@ -203,7 +204,7 @@ function expectTensor(ir: KernelIR, option: string, name: string): number {
   )
 }
 
-/** From --extents NAME=4096x4096. */
+/** Parses `--extents NAME=4096x4096`. */
 function givenExtents(ir: KernelIR, extents: readonly string[]): Record<string, readonly number[]> {
   const given = extents.map((one): [string, number[]] => {
     const [, name, sizes] = /^(\w+)=(\d+(?:x\d+)*)$/.exec(one) ?? []

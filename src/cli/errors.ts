@@ -1,19 +1,19 @@
-/** What goes wrong at the command line, as one line for a person: the author's place first, then the problem. */
+/** Formats errors of the command line as one line: the position in the author's file first, then the problem. */
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ownFile } from '../files.ts'
 
-/** Something about the command or its files is wrong; the message says what and what to do. */
+/** An error in the command or its input files. The message states the problem and what to do. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** The package's own code, whose frames are not the author's. */
+/** The folder of Arke's own code. Stack frames in this folder are not the author's. */
 const ownRoot = fileURLToPath(ownFile(''))
 
 export function describeError(error: unknown): string {
   if (!(error instanceof Error)) return flat(`something that is no Error was thrown: ${String(error)}`)
-  // An error of the language starts with its place; one of the command line or of its input needs none.
+  // The messages of KernelError and Stray begin with a position. UsageError and AuditError need no position.
   if (['KernelError', 'UsageError', 'AuditError', 'Stray'].includes(error.name)) return flat(error.message)
   const place = authorPlace(error.stack ?? '')
   const what = ['Error', 'RangeError', 'WorldError'].includes(error.name) ? '' : `${error.name}: `
@@ -21,7 +21,7 @@ export function describeError(error: unknown): string {
   return place && !message.includes(place) ? `${place}: ${message}` : message
 }
 
-/** The first frame of a stack that is neither Node's, nor a dependency's, nor ours. */
+/** The position of the first stack frame that is not in Node, in a dependency or in Arke. */
 function authorPlace(stack: string): string | undefined {
   for (const line of stack.split('\n').slice(1)) {
     const match = /(?:\(|at |async )((?:file:\/\/)?[/A-Za-z][^()]*?):(\d+):(\d+)\)?$/.exec(line.trim())

@@ -1,9 +1,9 @@
 /**
- * How a command ends on SIGINT or SIGTERM: with 130 or 143, after it has printed the results so far.
+ * Ends a command on SIGINT or SIGTERM with exit status 130 or 143, after the command has printed the results so far.
  *
- * The first signal aborts the `AbortSignal` that the work was given; CPU worlds stop their kernels by themselves. The work then
- * returns after it has printed what it has, or throws. Whatever it does, the process ends soon after; on a second signal, at once.
- * A signal is heard when the event loop turns: see src/runs/breath.ts.
+ * The first signal aborts the `AbortSignal` that the work receives. CPU worlds abort their kernels themselves. The work
+ * then prints its results and returns, or throws. In any case the process ends after a short grace period. A second
+ * signal ends the process immediately. Node handles signals only in its event loop: see src/runs/breath.ts.
  */
 import { writeSync } from 'node:fs'
 
@@ -11,16 +11,16 @@ const codes = { SIGINT: 130, SIGTERM: 143 } as const
 type Ending = keyof typeof codes
 const endings = Object.keys(codes) as Ending[]
 
-/** How long the work may take to print what it has, in milliseconds. */
+/** The time in which the work may print its results after the first signal, in milliseconds. */
 const grace = 500
 
 /**
- * Signals that follow the first one within so many milliseconds are the same one: `tsx` sends one again that a program has not heard within
- * 30 ms, although the terminal sends it to both of them.
+ * A signal within this time after the first one is treated as a duplicate, in milliseconds. If a program has not
+ * handled a signal within 30 ms, `tsx` sends it again, although the terminal sends the signal to both processes.
  */
 const echo = 100
 
-/** Why the work ends early. */
+/** The reason with which the work is aborted. */
 export class Interrupted extends Error {
   override readonly name = 'Interrupted'
   readonly signal: Ending
@@ -30,7 +30,7 @@ export class Interrupted extends Error {
   }
 }
 
-/** Runs `work`; after a signal it does not return. */
+/** Runs `work`. After a signal, the function ends the process instead of returning. */
 export async function interruptible<T>(work: (interrupt: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController()
   const { signal: interrupt } = controller
@@ -57,12 +57,12 @@ export async function interruptible<T>(work: (interrupt: AbortSignal) => Promise
   }
 }
 
-/** The exit handlers of others remove what is temporary, and let threads and compilers end. */
+/** Ends the process. Exit handlers of other modules remove temporary files and end threads and compilers. */
 function end({ message, signal }: Interrupted, results: string): never {
   try {
     writeSync(process.stderr.fd, `${process.stderr.isTTY ? '\r\u001b[2K' : ''}arke: ${message}; ${results}\n`)
   } catch {
-    // Nobody reads it.
+    // stderr may be closed. The message is lost in that case.
   }
   process.exit(codes[signal])
 }

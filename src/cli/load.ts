@@ -1,8 +1,9 @@
 /**
- * Loads the author's files and finds what they export: kernels and scenarios, alone or in arrays.
+ * Loads the author's files and collects the kernels and scenarios that they export, alone or in arrays.
  *
- * TypeScript goes through tsx, which is imported only when a TypeScript file is given. Things are told by their form and not
- * by `instanceof`: the author's file may import another copy of this package than the command does.
+ * TypeScript files are loaded with tsx, which is imported only if a TypeScript file is given. Kernels and scenarios are
+ * recognised by their properties and not by `instanceof`, because the author's file may import another copy of this
+ * package.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, statSync } from 'node:fs'
@@ -14,7 +15,7 @@ import type { Scenario } from '../world/world.ts'
 import { describeError, UsageError } from './errors.ts'
 
 export interface Source {
-  /** As the user gave it. */
+  /** The path as the user gave it. */
   readonly file: string
   readonly kernels: readonly Kernel[]
   readonly scenarios: readonly Scenario[]
@@ -48,7 +49,7 @@ export async function load(file: string): Promise<Source> {
   return { file, kernels, scenarios }
 }
 
-/** Whether TypeScript loads already: this file itself may run from its source. */
+/** True if Node can already load TypeScript. This is the case if Arke itself runs from its source. */
 let enabled = !isBuilt
 
 async function enableTypeScript(): Promise<void> {
@@ -59,14 +60,14 @@ async function enableTypeScript(): Promise<void> {
   esm.register()
 }
 
-/** Node tells the line of a syntax error only when it prints it. */
+/** Returns the line of a syntax error. Node reports this line only when it prints the error. */
 function syntaxErrorPlace(path: string): string {
   const { stderr } = spawnSync(process.execPath, ['--check', path], { encoding: 'utf8' })
   const line = /:(\d+)\r?\n/.exec(stderr)?.[1]
   return line ? `line ${line}: ` : ''
 }
 
-/** Exported values without repetition; a CommonJS file's exports are also its default. */
+/** Collects exported values without duplicates. The exports of a CommonJS file also appear in its default export. */
 function collect(exported: Record<string, unknown>): unknown[] {
   const found = new Set<unknown>()
   const visit = (thing: unknown): void => {

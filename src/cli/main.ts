@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * The `arke` command. Exit codes: 0 all well, 1 something was found, 2 the command or its input is wrong (one line on
- * stderr), 130 and 143 ended by SIGINT and SIGTERM. Commands are loaded when they are used.
+ * The `arke` command. Exit codes: 0 success, 1 findings, 2 the command or its input is wrong (with one line on stderr),
+ * 130 ended by SIGINT, 143 ended by SIGTERM. The code of a command is loaded when the command is used.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -23,7 +23,7 @@ import type { TuneCommand } from './tune.ts'
 const { version } = JSON.parse(readFileSync(fileURLToPath(packageFile('package.json')), 'utf8')) as {
   version: string
 }
-/** The reader of a pipe may leave early. */
+/** A closed pipe is not an error, because its reader may stop reading early. */
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 2))
 
 const problem = (line: string): string => `${styleFor(process.stderr).bad('arke:')} ${line}`
@@ -34,7 +34,7 @@ const outOption = [
   'write the output to a file instead of printing it; never over an input',
 ] as const
 
-/** All commands, with the first clause of what each does. */
+/** Lists all commands with the first clause of their descriptions. */
 function commandList(): string {
   const width = Math.max(...program.commands.map((command) => command.name().length))
   return [
@@ -135,7 +135,7 @@ among others, which products would not use the matrix unit of a GPU, and which f
     const { load } = await import('./load.ts')
     const { Progress } = await import('./progress.ts')
     const report = await import('./report.ts')
-    // What the author's files print must not get into the document.
+    // Redirects console output of the author's files to stderr, because stdout must contain only the JSON document.
     if (options.json) console.log = console.info = console.debug = console.error
     const sources: Source[] = []
     for (const file of files) sources.push(await load(file))
@@ -296,7 +296,7 @@ fragments do not fit in registers.`,
     await output.done()
   })
 
-/** A command about an operation at one point or many. */
+/** Declares a command that runs an operation at one or more points. */
 const operationCommand = (name: string, description: string): Command =>
   program
     .command(name)
@@ -434,14 +434,17 @@ interface CheckCommand {
   readonly json?: boolean
   readonly out?: string
 }
-/** Positions in errors and findings are the author's, not those of what was made of the source. Costs time for each module. */
+/**
+ * Enables source maps, so that errors and findings show positions in the author's source and not in compiled code. This
+ * costs time for each loaded module.
+ */
 function showSourcePositions(): void {
   process.setSourceMapsEnabled(true)
-  // An error deep inside a world has more of Arke's own frames above the author's than Node keeps by default.
+  // An error deep inside a world has more of Arke's stack frames above the author's frame than Node keeps by default.
   Error.stackTraceLimit = 30
 }
 
-// An error of the author's that reaches nobody: one line, as for any other, and not a stack.
+// Reports an error of the author's code that nothing catches as one line instead of a stack trace.
 const told = new Set<string>()
 const tell = (reason: unknown): void => {
   const line = `${problem(describeError(reason))}\n`

@@ -1,6 +1,6 @@
 /**
- * Figures of the GPU benchmark that ship with Arke (docs/results/h200.json), as lines for a terminal: one bar per variant, bulk
- * synchronous against fused, with the measured ratio, its interval and its lower bound.
+ * Formats results of the GPU benchmark that ship with Arke (docs/results/h200.json) for a terminal. Each variant is a
+ * bar. The lines compare bulk synchronous with fused: the measured ratio, its confidence interval and its lower bound.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -10,7 +10,7 @@ interface Timing {
   readonly name: string
   readonly role: string
   readonly form: string
-  /** Microseconds. */
+  /** The median time in microseconds. */
   readonly median: number
 }
 interface Cell {
@@ -27,7 +27,7 @@ export interface MeasuredCells {
   readonly cells: readonly Cell[]
 }
 
-/** The shipped results, or null in an installation without them. */
+/** The shipped results, or null if the installation does not contain them. */
 export function shippedCells(): MeasuredCells | null {
   const path = fileURLToPath(packageFile('docs/results/h200.json'))
   return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as MeasuredCells) : null
@@ -35,13 +35,16 @@ export function shippedCells(): MeasuredCells | null {
 
 const width = 40
 
-/** The fastest variant of a role, launched without a graph. */
+/** The fastest variant with a given role (such as bulk synchronous or fused), among timings without a CUDA graph. */
 const fastest = (timings: readonly Timing[], role: string): Timing | undefined =>
   timings
     .filter((timing) => timing.role === role && timing.form === 'launches')
     .reduce<Timing | undefined>((best, one) => (best && best.median <= one.median ? best : one), undefined)
 
-/** One cell as bars: the fastest bulk synchronous variant, the fastest fused one, and the computation alone as the lower bound. */
+/**
+ * Formats one cell as bars: the fastest bulk synchronous variant, the fastest fused variant, and the computation alone
+ * as the lower bound on the time.
+ */
 export function cellBars({ ranks, dtype, shape, timings, speedup }: Cell, title: string): string[] {
   const rows = [
     ['bulk synchronous', fastest(timings, 'baseline')],

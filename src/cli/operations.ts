@@ -1,4 +1,4 @@
-/** `arke operations`: what there is to measure and to tune. */
+/** `arke operations`: lists the operations that can be measured and tuned. */
 import { commandName, operations } from '../ops/operations.ts'
 
 export function operationTable(): string {

@@ -1,4 +1,4 @@
-/** Values of options, read strictly: a number is a whole number in its range; and their defaults. */
+/** Parses the values of options strictly, and defines their defaults. A number must be a whole number in its range. */
 import { InvalidArgumentError } from 'commander'
 import { irStageNames, lastStage, stagedTargets, stageNames, type StagedTarget } from '../targets/stages.ts'
 import { UsageError } from './errors.ts'
@@ -16,21 +16,21 @@ export function whole(least: number, most = Number.MAX_SAFE_INTEGER): (text: str
   }
 }
 
-/** All names that `--stage` may have, of any target; `expectStage` refuses one that its target does not have. */
+/** All stage names that `--stage` accepts, over all targets. `expectStage` rejects a stage that its target lacks. */
 export const allStages: readonly string[] = [...new Set(stagedTargets.flatMap(stageNames))]
 
-/** The stages that `check` explores unless the command names one: the kernel as written, and the one that the target runs. */
+/** The stages that `check` explores by default: the kernel as recorded, and the stage that the target runs. */
 export const checkedStages = (target: StagedTarget): string[] => [
   ...new Set([irStageNames(target)[0], lastStage(target)]),
 ]
 
-/** Refuses a stage that the target does not have. */
+/** Throws if the target does not have the stage. */
 export function expectStage(target: StagedTarget, stage: string, names: readonly string[]): void {
   if (!names.includes(stage))
     throw new UsageError(`--stage ${stage}: ${target} has no such stage here; it has ${names.join(', ')}`)
 }
 
-/** What `check` does where the command does not say otherwise. */
+/** The defaults of `arke check`. */
 export const checkDefaults = { schedules: 1000, seed: 1, preemptions: 2, limit: 10_000 }
 
 export function positive(text: string): number {

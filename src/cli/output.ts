@@ -1,6 +1,6 @@
 /**
- * Files that a command writes. They are checked before the work: no output overwrites an input or another output. A file is written
- * whole or not at all, also when the command is interrupted.
+ * Writes the output files of a command. Paths are checked before the work begins, so that no output overwrites an input
+ * or another output. A file is written completely or not at all, even if the command is interrupted.
  */
 import { once } from 'node:events'
 import { accessSync, constants, realpathSync, rmSync, type Stats, statSync } from 'node:fs'
@@ -12,10 +12,10 @@ import { UsageError } from './errors.ts'
 
 const statOf = (path: string): Stats | undefined => statSync(path, { throwIfNoEntry: false })
 
-/** Names of options with their files; undefined where there is none. */
+/** Maps names of options to paths. The path is undefined if the option is not given. */
 export type Outputs = Readonly<Record<string, string | undefined>>
 
-/** Throws a `UsageError` for an output that cannot be written, that is an input, or that another option names, too. */
+/** Throws a `UsageError` if an output cannot be written, is also an input, or is given for two options. */
 export function checkOutputs(outputs: Outputs, inputs: readonly string[] = []): void {
   const checked = new Map<string, string>()
   for (const [option, path] of Object.entries(outputs)) {
@@ -33,13 +33,13 @@ export function checkOutputs(outputs: Outputs, inputs: readonly string[] = []): 
   }
 }
 
-/** Whether both paths lead to one file that is there: through links of either kind. */
+/** True if both paths refer to the same existing file, also through symbolic or hard links. */
 function isSameFile(one: string, other: string): boolean {
   const [a, b] = [statOf(one), statOf(other)]
   return a !== undefined && b !== undefined && a.isFile() && a.dev === b.dev && a.ino === b.ino
 }
 
-/** Throws a `UsageError` where `path` cannot become a file; `instead` says what to do. */
+/** Throws a `UsageError` if `path` cannot be written as a file. `instead` is the advice in the message. */
 function checkOutput(path: string, instead: string): void {
   const folder = dirname(path)
   const cannot = (why: string): UsageError => new UsageError(`${path}: cannot be written: ${why}; ${instead}`)
@@ -54,7 +54,10 @@ function checkOutput(path: string, instead: string): void {
   }
 }
 
-/** To a name beside it first, so that a file that is there is complete; what is no plain file is written as it is. */
+/**
+ * Writes to a temporary file in the same folder and renames it, so that an existing file is always complete. A target
+ * that is not a regular file, such as a pipe, is written directly.
+ */
 export async function writeOutput(
   path: string,
   pieces: Iterable<string>,
@@ -65,7 +68,7 @@ export async function writeOutput(
   const target = there ? realpathSync(path) : path
   const written = plain ? `${target}.${process.pid}.part` : target
   const remove = (): void => rmSync(written, { force: true })
-  // An interrupt ends the process from wherever it is.
+  // An interrupt may end the process at any time, so the temporary file is removed in an exit handler.
   if (plain) process.once('exit', remove)
   try {
     await writeFile(written, breathing(pieces, interrupt), { signal: interrupt })
@@ -79,7 +82,7 @@ export async function writeOutput(
   }
 }
 
-/** Making a page takes a while: signals are heard meanwhile. */
+/** Yields to the event loop between pieces, so that signals are handled while a large page is written. */
 async function* breathing(
   pieces: Iterable<string>,
   interrupt: AbortSignal | undefined,
@@ -93,7 +96,7 @@ async function* breathing(
 const reason = (error: unknown): string =>
   (error as Error).message.replace(/^\w+: /, '').replace(/, \w+ '.*$/, '')
 
-/** Where a command prints: on a terminal or a pipe, or, with --out, into a file. */
+/** The text output of a command: a terminal, a pipe, or the file given by `--out`. */
 export class Output {
   readonly #stream: NodeJS.WriteStream
   readonly #file: string | undefined
@@ -111,13 +114,13 @@ export class Output {
     else this.#pieces.push([`${text}\n`])
   }
 
-  /** Prints a text that may be too long for one string. */
+  /** Prints a text in pieces, because the text may be too long for one string. */
   readonly pour = async (pieces: Iterable<string>): Promise<void> => {
     if (this.#file !== undefined) this.#pieces.push(pieces)
     else for (const piece of pieces) if (!this.#stream.write(piece)) await once(this.#stream, 'drain')
   }
 
-  /** Writes the file. After an interrupt there is none: what was printed goes to the stream. */
+  /** Writes the `--out` file. After an interrupt, the text is written to the stream instead of the file. */
   async done(interrupt?: AbortSignal): Promise<void> {
     if (this.#file === undefined) return
     if (!interrupt?.aborted) return writeOutput(this.#file, all(this.#pieces), interrupt)

@@ -1,4 +1,4 @@
-/** One line on a terminal that says what is going on; nothing where nobody watches. */
+/** Shows the current progress on one line of a terminal. Prints nothing if the stream is not a terminal. */
 export class Progress {
   readonly #stream: NodeJS.WriteStream | undefined
   #last = 0

@@ -1,4 +1,4 @@
-/** A check's outcome for people and for programs: findings with the source lines they are about, and JSON. */
+/** Formats the outcome of a check as text, in which findings quote their source lines, and as JSON. */
 import { readFileSync } from 'node:fs'
 import type { Site } from '../ir/site.ts'
 import { plain, type Style } from '../report/style.ts'
@@ -9,16 +9,16 @@ import { checkDefaults } from './options.ts'
 
 export const plural = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`
 
-/** "order (cuda, H200, one device)" */
+/** Formats a stage with its facts, for example "order (cuda, H200, one device)". */
 export const stageOf = ({ stage, facts }: Pick<Run, 'stage' | 'facts'>): string =>
   facts === undefined ? stage : `${stage} (${facts})`
 
-/** "2 ranks, recorded: …: ok" */
+/** Formats the outcome of a run as one line, for example "2 ranks, recorded: …: ok". */
 export function runLine(run: Run, style: Style = plain): string {
   const { search, random, findings, repeated, problem } = run
   const where = `${plural(run.ranks, 'rank')}, ${stageOf(run)}`
   if (problem !== undefined) return `${where}: not checked: ${run.isKnownProblem ? 'as above' : problem}`
-  // Where the search finds something, no random schedules follow.
+  // If the search has a finding, no random schedules run after the search.
   const parts = [
     ...(search ? [searchPart(search, !random && findings.length + repeated > 0)] : []),
     ...(random ? [randomPart(random)] : []),
@@ -41,11 +41,11 @@ export function runLine(run: Run, style: Style = plain): string {
   return [where, parts.join('; '), verdict].join(': ') + refused.join('')
 }
 
-/** Something within the bounds was left out, for another reason than a finding. */
+/** True if schedules within the bounds were left out for a reason other than a finding. */
 export const isIncomplete = ({ search, random, interrupted }: Run): boolean =>
   interrupted === true || (search?.cuts.length ?? 0) + (random?.cuts.length ?? 0) > 0
 
-/** Interleavings that cannot make a difference are not tried: one may stand for all there are. */
+/** Describes the search. Equivalent interleavings are tried only once, so a complete search may try a single one. */
 function searchPart({ complete, cuts, schedules, preemptions }: Search, isFound: boolean): string {
   const tried = plural(schedules, 'distinct interleaving')
   if (complete) return `exhaustive up to ${plural(preemptions, 'preemption')} (${tried})`
@@ -66,7 +66,7 @@ const cutText: Readonly<Record<Cut, string>> = {
   interrupted: 'interrupted',
 }
 
-/** One block a finding: what, both places with their source, and how to see it again. */
+/** Formats a finding: its message, both source positions with their lines, and the command that reproduces it. */
 export function findingBlock({ finding, seed }: FoundBy, run: Run, style: Style = plain): string {
   const lines = [`${style.bad(finding.kind)} in ${finding.kernel}: ${finding.message}`]
   for (const { who, what, site } of finding.parties) {
@@ -80,7 +80,7 @@ export function findingBlock({ finding, seed }: FoundBy, run: Run, style: Style 
   return lines.join('\n')
 }
 
-/** The command that shows the finding, and no other scenario. */
+/** The command that reproduces the finding, restricted to its scenario. */
 function again(
   { file, scenario, ranks, stage, factOptions = [], search }: Run,
   seed: number | undefined,
@@ -129,7 +129,7 @@ function sourceLine(file: string, line: number): string | undefined {
   return files.get(file)?.[line - 1]?.replace(/\s+$/, '')
 }
 
-/** The line with its number, and a mark under the column. */
+/** The source line with its number, and a mark below the column. */
 export function quoted(site: Site): string[] | undefined {
   const at = site.position
   const text = at && sourceLine(at.file, at.line)
@@ -139,7 +139,7 @@ export function quoted(site: Site): string[] | undefined {
   return [`${number} | ${text}`, `${' '.repeat(number.length)} | ${blank}^`]
 }
 
-/** The whole outcome as plain data. */
+/** The whole outcome as plain data for `--json`. */
 export function toJson(checked: Checked, version: string): unknown {
   return {
     version,

@@ -1,12 +1,12 @@
 /**
- * Errors of the author's that reach nobody: promises that reject while nobody awaits them, and what is thrown from a timer. Node
- * ends the process for one; a check reports it with the scenario that it belongs to, and goes on.
+ * Collects uncaught errors of the author's code: rejected promises that nothing awaits, and errors thrown in a timer.
+ * Node would end the process. A check instead reports the error with its scenario and continues.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { RunOver } from '../targets/check/findings.ts'
 import { describeError } from './errors.ts'
 
-/** An error that reached nobody; the message has the author's line. */
+/** An uncaught error. The message contains the author's line. */
 export class Stray extends Error {
   override readonly name = 'Stray'
 }
@@ -22,7 +22,7 @@ export class Strays<Owner extends object> {
     uncaughtException: (reason) => this.#note(reason, 'throws where nobody can catch it'),
   }
 
-  /** Takes the place of those who listen already, until it is closed. */
+  /** Replaces all existing listeners until `close`. */
   constructor() {
     for (const event of events) {
       process.removeAllListeners(event)
@@ -38,12 +38,12 @@ export class Strays<Owner extends object> {
     if (!this.#found.has(owner)) this.#found.set(owner, new Stray(`${place}the scenario ${what}: ${why}`))
   }
 
-  /** What `act` starts, at once or later, belongs to `owner`. */
+  /** Runs `act`. Uncaught errors of all work that `act` starts, even later, are assigned to `owner`. */
   within<T>(owner: Owner, act: () => T): T {
     return this.#owner.run(owner, act)
   }
 
-  /** The first of an owner's since it was last asked, or of nobody's. */
+  /** Returns the first uncaught error of the owner since the last call, or one without a known owner. */
   take(owner: Owner): Stray | undefined {
     const found = this.#found.get(owner) ?? this.#found.get(undefined)
     this.#found.delete(owner)
@@ -51,7 +51,7 @@ export class Strays<Owner extends object> {
     return found
   }
 
-  /** Those that were not taken. Node tells of them when the event loop turns. */
+  /** Returns the errors that were not taken. Waits for the event loop first, because Node reports errors only there. */
   async rest(): Promise<readonly (readonly [Owner | undefined, Stray])[]> {
     await turn()
     return [...this.#found]
@@ -68,8 +68,8 @@ export class Strays<Owner extends object> {
 export const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 /**
- * Ends with `act`, or with an error where the process has nothing left to do: then `act` awaits a promise that nothing resolves,
- * and Node would end without a word.
+ * Runs `act`. Throws if the process has no work left, because `act` then awaits a promise that nothing resolves.
+ * Without this check, Node would end silently.
  */
 export async function unlessIdle<T>(act: () => Promise<T>): Promise<T> {
   let stop: (() => void) | undefined

@@ -1,4 +1,4 @@
-/** `arke targets`: which targets there are, and for those that cannot be used here, why not. */
+/** `arke targets`: lists the targets, and for each target that cannot be used on this machine the reason. */
 import { plain, type Style } from '../report/style.ts'
 
 export interface TargetStatus {

@@ -1,4 +1,6 @@
-/** `arke tune`: the fastest tiles of an operation's variants on this machine, kept in the user's cache. */
+/**
+ * `arke tune`: finds the fastest tiles of an operation's variants on this machine and stores them in the user's cache.
+ */
 import { cpus } from 'node:os'
 import { columns, digits, plural } from '../report/format.ts'
 import { headed, plain, type Style } from '../report/style.ts'
@@ -19,7 +21,7 @@ import { checkOutputs, writeOutput } from './output.ts'
 import type { Progress } from './progress.ts'
 
 export interface TuneCommand {
-  /** `all`, or names with commas between. */
+  /** `all`, or the names of variants, separated by commas. */
   readonly variant: string
   readonly target?: string
   readonly ranks: number
@@ -27,7 +29,7 @@ export interface TuneCommand {
   readonly dtype: string
   readonly shard: string
   readonly sweep?: string
-  /** For each variant of a point. */
+  /** The time budget for each variant of a point, in seconds. */
   readonly seconds: number
   readonly seed: number
   readonly json?: boolean
@@ -35,23 +37,23 @@ export interface TuneCommand {
   readonly write?: string
 }
 
-/** With what the author should know of the kernels with the chosen tiles, on a GPU. */
+/** The result of tuning one point, with notes for the author about the chosen kernels on a GPU. */
 export interface TunedPoint extends Tuned {
   readonly notes?: readonly string[]
 }
 
-/** What `--json` prints. */
+/** The document that `--json` prints. */
 export interface TuneResult {
   readonly arke: string
   readonly target: string
   readonly tuned: readonly TunedPoint[]
-  /** Where the tiles are kept; those of what was interrupted are not. */
+  /** The path of the file with the tuned tiles, or null. Tiles of an interrupted point are not stored. */
   readonly kept: string | null
-  /** A signal ended it before all was tuned. */
+  /** A signal ended tuning before all points were complete. */
   readonly interrupted?: true
 }
 
-/** After `interrupt` it prints what it has and returns; it throws where it has nothing. */
+/** After `interrupt` the function prints the results so far and returns. It throws if there are no results. */
 export async function tuneCommand(
   name: string,
   command: TuneCommand,
@@ -88,7 +90,7 @@ export async function tuneCommand(
         options: { ...definition.defaults, ...layout, shape, dtype, variant },
         seconds,
         now,
-        // Ranks on a processor share the cores; more of them than cores take turns.
+        // CPU ranks share the cores. If there are more ranks than cores, waiting threads must not spin.
         spin: isGpu || ranks <= cpus().length,
         rotate: isGpu ? 256e6 : undefined,
         seed: seed + place,
@@ -99,7 +101,7 @@ export async function tuneCommand(
       })
       tuned.push({ ...found, ...(notes && { notes }) })
       if (found.interrupted) break
-      // One point at a time, so that an interrupt loses no more than one.
+      // Tiles are stored after each point, so that an interrupt loses at most one point.
       kept = remember([{ asked: found.asked, tiles: found.best.tiles }])
     } catch (error) {
       if (!interrupt?.aborted || tuned.length === 0) throw error
@@ -129,7 +131,7 @@ export async function tuneCommand(
   return result
 }
 
-/** A world that was interrupted says so when it is closed. */
+/** Closes the world. Ignores the error that an interrupted world throws when it is closed. */
 async function closed(world: World, interrupt: AbortSignal | undefined): Promise<void> {
   try {
     await world.close()
@@ -138,7 +140,7 @@ async function closed(world: World, interrupt: AbortSignal | undefined): Promise
   }
 }
 
-/** The device's shipped table, with what was found in its place. */
+/** The TypeScript source of the device's shipped table, updated with the tuned tiles. */
 function sourceOf(tuned: readonly Tuned[]): string {
   const { device } = tuned[0].asked
   const found = tuned.map(({ asked, best }) => ({ asked, tiles: best.tiles }))
@@ -146,7 +148,7 @@ function sourceOf(tuned: readonly Tuned[]): string {
   return tableSource(name, device, withTiles(shippedTables, found)[device])
 }
 
-/** A table for each shape, within 100 columns. */
+/** Formats one table per shape, at most 100 columns wide. */
 export function tuneTables(tuned: readonly Tuned[], style: Style = plain): string[] {
   const byShape = groupedBy(tuned, ({ asked }) => namedNumbers(asked.shape))
   return [...byShape].flatMap(([shape, own]) => [

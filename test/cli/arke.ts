@@ -1,4 +1,4 @@
-/** Runs the command as a user would, installed or from its source, and gives back what it printed and how it ended. */
+/** Runs the `arke` command as a user would, installed or from source. Returns its output and its exit status. */
 import { exec, spawn, type ChildProcess } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
@@ -7,7 +7,7 @@ import { afterAll } from 'vitest'
 import { installed } from './installed.ts'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
-/** A project with the package in it, where the command runs. */
+/** A project folder with the package installed, in which the command runs. */
 export const project = await installed()
 
 export interface Ended {
@@ -35,11 +35,11 @@ export function start(
 
 export const arke = (...args: string[]): Promise<Ended> => start(args).ended
 
-/** At the root of the repository, as `npm start` does. */
+/** Runs the command from source, in the root of the repository, as `npm start` does. */
 export const arkeFromSource = (...args: string[]): Promise<Ended> =>
   start(args, ['--import', 'tsx', join(root, 'src/cli/main.ts')], root).ended
 
-/** What a reader types in the project. */
+/** Runs a shell command line in the project folder. */
 export async function inShell(line: string): Promise<Pick<Ended, 'code' | 'stdout'>> {
   return new Promise((resolve) => {
     const child = exec(line, { cwd: project.folder }, (_error, stdout) =>
@@ -48,7 +48,7 @@ export async function inShell(line: string): Promise<Pick<Ended, 'code' | 'stdou
   })
 }
 
-/** A folder in the project for the author's files of a test, gone when the test file is done. */
+/** Creates a folder in the project for the author's files of a test. The folder is removed after the test file. */
 export function authorFolder(): (name: string, text: string) => string {
   const folder = mkdtempSync(join(project.folder, 'author-'))
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -59,7 +59,7 @@ export function authorFolder(): (name: string, text: string) => string {
   }
 }
 
-/** The line of `text`, counted from 1, and the column of `needle` in it. */
+/** The line number (counted from 1) and the column of `needle` in `text`. */
 export function placeOf(text: string, needle: string): { line: number; column: number } {
   const lines = text.split('\n')
   const line = lines.findIndex((one) => one.includes(needle))

@@ -1,4 +1,4 @@
-/** `arke audit`: what it prints, writes and how it ends. */
+/** Tests `arke audit`: its output, the files that it writes, and its exit status. */
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { interruptAt } from './interruptAt.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'arke-audit-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
-/** In a folder of its own, where the page goes. */
+/** Runs `arke audit` in a separate folder, where the HTML page is written. */
 const audit = (...args: string[]): Promise<Ended> => start(['audit', ...args], [project.main], folder).ended
 const documentOf = ({ stdout }: Ended): AuditDocument => JSON.parse(stdout) as AuditDocument
 
@@ -118,7 +118,7 @@ describe('traces of a job', () => {
     rmSync(own, { recursive: true })
     expect(again.clocks.some(({ aligned }) => aligned)).toBe(false)
     for (const [i, { wallUs, taxes, computeUs }] of again.ranks.entries()) {
-      // The common clock stretches what a clock that drifts measured, by at most 3e-4.
+      // Aligning a drifting clock with the common clock scales its times, by at most 3e-4.
       const near = (value: number | null, other: number | null): void =>
         expect(Math.abs((value ?? NaN) - (other ?? NaN))).toBeLessThan(1 + 4e-4 * (other ?? 0))
       near(wallUs, before.ranks[i].wallUs)
@@ -158,7 +158,7 @@ describe('a comparison', () => {
   beforeAll(async () => {
     mkdirSync(join(own, 'after'))
     for (const { name, text } of demoTraces(smaller)) writeFileSync(join(own, 'after', name), text)
-    // Neither name nor layout tells what they are.
+    // JSON documents must be recognised whatever their file name or formatting is.
     const [before, after] = await Promise.all([
       audit('rank*.json', '--json'),
       audit(join(own, 'after'), '--json'),

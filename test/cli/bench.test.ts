@@ -1,4 +1,4 @@
-/** `arke bench`: what it understands, what it refuses, and what it prints and writes. */
+/** Tests `arke bench`: the options that it accepts and rejects, its output, and the files that it writes. */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

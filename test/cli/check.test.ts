@@ -1,4 +1,4 @@
-/** `arke check`: what it prints and how it ends. */
+/** Tests the output and the exit status of `arke check`. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -31,7 +31,7 @@ export const passing = scenario('racing', { ranks: 2 }, async (world) => {
 })
 `
 
-/** Correct unless rank 1 comes first, which no schedule without preemptions does. */
+/** A scenario that fails only if rank 1 runs first, which happens in no schedule without preemptions. */
 const fragile = `import { expectClose, i32, kernel, scenario, tensor } from 'arke'
 export const fragile = kernel('fragile', { place: tensor(i32, 1) }, (t, { place }) => {
   t.atomic.xchg(place.on(0).at([0]), t.rank)
@@ -45,7 +45,7 @@ export const last = scenario('the last rank wins', { ranks: 3 }, async (world) =
 
 const importsOfRacing = "import { f32, flags } from 'arke'\n"
 
-/** Always wrong, and a race if rank 7 comes first. */
+/** A scenario that always fails, and that has a race if rank 7 runs first. */
 const rare = `import { expectClose, i32, kernel, scenario, tensor } from 'arke'
 export const rare = kernel('rare', { place: tensor(i32, 1), cell: tensor(i32, 1) }, (t, { place, cell }) => {
   const before = t.atomic.add(place.on(0).at([0]), 1)

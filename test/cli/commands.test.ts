@@ -1,4 +1,4 @@
-/** The other commands: emit, targets, demo, help and version. */
+/** Tests the other commands: emit, targets, demo, help and version. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -97,7 +97,7 @@ export const nothing = kernel('nothing', { x: tensor(f32, 1) }, () => {})
     const { code, stdout } = await arke('emit', 'all-gather-gemm', ...args, '--target', 'cuda')
     expect(code).toBe(0)
     expect(stdout).toContain('// allGatherGemmFusedByShard, for 8 ranks; BM = 16, ')
-    // A rank's shard of K: 8192 / 8.
+    // One rank's shard of K has 8192 / 8 = 1024 elements.
     expect(stdout).toContain('//   a: starts at a multiple of 16 bytes; extents are multiples of [16, 1024];')
     const packed = await arke('emit', 'all-gather-gemm', '--variant', 'bsp', '--packed', '--target', 'native')
     expect(packed.stdout).toContain('//   packed tensors: b\n')
@@ -207,7 +207,7 @@ describe('demo', () => {
     expect(stderr).toBe('')
     expect(stdout).toMatch(/\d+\.\d % of GPU time lost.*; rank 5 causes \d+\.\d % of the waiting\./)
     expect(stdout).toContain('race in signalTooEarly')
-    // Both operations that were measured on a GPU, with ratio, interval and provenance.
+    // The demo shows both operations that were measured on a GPU, with ratio, interval and provenance.
     expect(stdout).toMatch(/Measured on one NVIDIA H200 .*: virtual ranks .*, no link between ranks/)
     expect(
       stdout.match(

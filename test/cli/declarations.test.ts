@@ -1,6 +1,7 @@
 /**
- * The package as npm packs it, in a library of kernels that emits declarations and in a program that uses this library by its
- * declarations alone: with every version of TypeScript, and the settings that its `tsc --init` writes.
+ * Compiles a library of kernels against the package as npm packs it, and a program that uses only the library's
+ * declarations. Both are compiled with every supported TypeScript version and the settings that its `tsc --init`
+ * writes.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -20,7 +21,9 @@ const modules = join(folder, 'node_modules')
 const library = fileURLToPath(new URL('library', import.meta.url))
 const require = createRequire(import.meta.url)
 
-/** The compilers by their package; null where the one of version 7, which is native, is not there for this machine. */
+/**
+ * The compilers by package name. Null if TypeScript 7, which is a native program, is not available for this machine.
+ */
 const compilers = ['typescript', 'typescript-7'].map((name) => {
   const path = join(dirname(require.resolve(`${name}/package.json`)), 'bin/tsc')
   const { status, stdout, stderr } = spawnSync(process.execPath, [path, '--version'], { encoding: 'utf8' })
@@ -45,10 +48,10 @@ function run(command: string, args: readonly string[], cwd: string): Promise<End
 await unpack(modules)
 
 describe.each(compilers)('$name', ({ name, path }) => {
-  // The compiler of version 7 is native, and takes a fifth of the time.
+  // The TypeScript 7 compiler is native and takes a fifth of the time.
   const longUnlessNative = name.startsWith('TypeScript 7') ? {} : long
   const place = join(folder, name.replace(/\W+/g, '-'))
-  /** A project with the settings of `tsc --init`, in a folder of its own beside the modules. */
+  /** Creates a project with the settings of `tsc --init`, in a separate folder next to the modules. */
   const init = async (what: string, manifest: object): Promise<string> => {
     const made = join(place, what)
     mkdirSync(made, { recursive: true })
@@ -72,7 +75,7 @@ describe.each(compilers)('$name', ({ name, path }) => {
       expect(await compile(own)).toEqual({ code: 0, stdout: '', stderr: '' })
       const declared = readdirSync(own).filter((file) => file.endsWith('.d.ts'))
       expect(declared.sort()).toEqual(['index.d.ts', 'kernels.d.ts', 'operations.d.ts', 'world.d.ts'])
-      // Whoever reads these has the package, not its files.
+      // Declarations must refer to the package by name, because their users do not have the repository's files.
       for (const file of declared)
         expect(readFileSync(join(own, file), 'utf8')).not.toMatch(/arke\/dist|: any\b/)
 
@@ -80,7 +83,7 @@ describe.each(compilers)('$name', ({ name, path }) => {
       const installed = join(user, 'node_modules/kernels')
       cpSync(own, installed, { recursive: true, filter: (file) => !/(?<!\.d)\.ts$/.test(file) })
       writeFileSync(join(user, 'index.ts'), userText)
-      // The declarations of the library and of the package are right by themselves, too.
+      // The declarations of the library and of the package must also pass a full check without skipLibCheck.
       expect(await compile(user, '--skipLibCheck', 'false')).toEqual({ code: 0, stdout: '', stderr: '' })
       expect(await run(process.execPath, ['index.js'], user)).toEqual({ code: 0, stdout: '', stderr: '' })
     },
@@ -93,7 +96,7 @@ describe.each(compilers)('$name', ({ name, path }) => {
   })
 })
 
-/** Uses the library with the types it has, and not with `any`. */
+/** A program that fails to compile if the library's types degrade to `any`. */
 const userText = `import { f32, FindingsError, type Kernel, type Meta, type TensorParam } from 'arke'
 import type { AllGatherGemmContents, Operation } from 'arke/ops'
 import { announce, copyOf, multiply, open, operands, product, relu, rowSums, scenarios, streamOf } from 'kernels'
@@ -152,7 +155,7 @@ it('has every type that its types mention among its exports', long, () => {
     if (seen.has(symbol) || own.length === 0) return
     seen.add(symbol)
     if (own.some(isNamed)) missing.add(symbol.name)
-    // Of a type that has no name elsewhere TypeScript writes down what it is.
+    // If a type has no exported name, TypeScript writes its structure into the declaration.
     if (own.some((one) => ts.isTypeAliasDeclaration(one) || isNamed(one))) own.forEach(visit)
   }
   for (const symbol of exported) symbol.declarations?.forEach(visit)
@@ -160,7 +163,7 @@ it('has every type that its types mention among its exports', long, () => {
   expect([...missing].sort()).toEqual([])
 })
 
-/** Whether TypeScript writes the name of what is declared, and not what it is. */
+/** True if TypeScript refers to the declaration by its name instead of writing out its structure. */
 function isNamed(declaration: ts.Declaration): boolean {
   if (ts.isInterfaceDeclaration(declaration) || ts.isClassDeclaration(declaration)) return true
   const isExported = ts.getCombinedModifierFlags(declaration) & ts.ModifierFlags.Export

@@ -1,4 +1,7 @@
-/** What the command refuses: one line on stderr that says what is wrong and where, exit code 2, nothing on stdout. */
+/**
+ * Tests the inputs that the command rejects: one line on stderr with the problem and its position, exit status 2, and
+ * nothing on stdout.
+ */
 import { describe, expect, it } from 'vitest'
 import { arke, authorFolder, placeOf } from './arke.ts'
 

@@ -1,6 +1,6 @@
 /**
- * A folder for the package as it is installed (installed.ts), one for all test files of a run, empty at first: whoever
- * needs the package first builds it.
+ * Creates an empty folder for the installed package (installed.ts), which all test files of a run share. The first test
+ * file that needs the package builds it.
  */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -17,7 +17,7 @@ export default function setup(project: TestProject): () => void {
   const folder = mkdtempSync(join(tmpdir(), 'arke-installed-'))
   const remove = (): void => rmSync(folder, { recursive: true, force: true })
   project.provide('installFolder', folder)
-  // While watching, the sources may have changed.
+  // In watch mode the sources may have changed since the last run.
   project.onTestsRerun(() => {
     remove()
     mkdirSync(folder)

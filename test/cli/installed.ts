@@ -1,7 +1,7 @@
 /**
- * The package as npm would install it in a project outside this repository: built as for publishing, dependencies beside
- * it, the examples copied into the project. `packed` is the tarball of the package, with declarations. Each is built once per run, by the
- * test file that needs it first; the others wait for it.
+ * Installs the package as npm would, in a project outside this repository. The package is built as for publishing, its
+ * dependencies are next to it, and the examples are copied into the project. `packed` is the tarball of the package
+ * with declarations. Each is built once per run, by the first test file that needs it. The other test files wait.
  */
 import { execFile } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -18,9 +18,9 @@ const run = (command: string, args: readonly string[], cwd = root) =>
   promisify(execFile)(command, args, { cwd })
 
 export interface Installed {
-  /** The project. */
+  /** The project's folder. */
   readonly folder: string
-  /** The command in it. */
+  /** The path of the installed command. */
   readonly main: string
 }
 
@@ -29,7 +29,7 @@ export async function installed(): Promise<Installed> {
   return { folder, main: join(folder, 'node_modules/arke/dist/cli/main.js') }
 }
 
-/** Unpacks the tarball that npm would publish into `modules`, as npm would install it there. */
+/** Unpacks the tarball that npm would publish into `modules`, as `npm install` would. */
 export async function unpack(modules: string): Promise<void> {
   const arke = join(modules, 'arke')
   mkdirSync(arke, { recursive: true })
@@ -37,7 +37,7 @@ export async function unpack(modules: string): Promise<void> {
   await run('tar', ['-xzf', tarball, '-C', arke, '--strip-components=1'])
 }
 
-/** The folder `name`, which the first to ask for it fills. */
+/** Returns the folder `name`. The first caller fills it; other callers wait. */
 async function once(name: string, fill: (folder: string) => Promise<void>): Promise<string> {
   const folder = join(inject('installFolder'), name)
   const [started, ended, failed] = ['started', 'ended', 'failed'].map((state) => `${folder}.${state}`)

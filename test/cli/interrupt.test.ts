@@ -1,6 +1,7 @@
 /**
- * Real signals to the installed command, while kernels run, while a compiler runs, while the checker runs and while files are read:
- * it ends with 130 or 143, says so, and leaves no process and no temporary file behind.
+ * Sends real signals to the installed command: while kernels run, while a compiler runs, while the checker runs, and
+ * while files are read. The command must exit with status 130 or 143, print a message, and leave no process and no
+ * temporary file.
  */
 import { spawn } from 'node:child_process'
 import {
@@ -23,9 +24,9 @@ import { long } from '../long.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'arke-interrupt-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
-/** Of compiled kernels and tuned tiles. */
+/** The cache folder of compiled kernels and tuned tiles. */
 const cache = join(folder, 'cache')
-/** Where the command puts temporary files. */
+/** The folder in which the command creates temporary files. */
 const temporary = join(folder, 'temporary')
 mkdirSync(temporary)
 const file = authorFolder()
@@ -37,7 +38,10 @@ interface Ended {
   readonly stderr: string
 }
 
-/** Sends the signal when `moment` has come; kills what has not ended 20 s later, so that `signal` is SIGKILL. */
+/**
+ * Sends the signal at the given moment. Kills the command with SIGKILL if it has not ended 20 s later, so that the
+ * returned `signal` is SIGKILL.
+ */
 async function signalled(
   args: readonly string[],
   moment: (child: { stdout: () => string; stderr: () => string }) => Promise<void>,
@@ -56,7 +60,7 @@ async function signalled(
   )
   await moment({ stdout: () => printed.stdout, stderr: () => printed.stderr })
   for (let n = 0; n < times; n++) {
-    if (n > 0) await pause(20) // the system counts those that nobody has heard yet as one
+    if (n > 0) await pause(20) // the system merges pending signals into one
     child.kill(name)
   }
   const timer = setTimeout(() => child.kill('SIGKILL'), 20_000)
@@ -67,7 +71,7 @@ async function until(isTrue: () => boolean): Promise<void> {
   while (!isTrue()) await pause(10)
 }
 
-/** What an interrupted command may have left: libraries in the making, files that are not whole. */
+/** Files that an interrupted command may have left behind: unfinished libraries and incomplete output files. */
 function left(): string[] {
   const libraries = join(cache, 'native')
   return [
@@ -129,7 +133,8 @@ describe.skipIf(!native.usable)('a signal while a compiler runs', () => {
   it('ends the compiler and what that has started, and removes their files', async () => {
     const started = join(folder, 'started')
     const compiler = join(folder, 'slow-compiler')
-    // Says which processes it is, and leaves a temporary file, as compilers do; but tells the macros as it should.
+    // A fake compiler that writes its process ids to a file and leaves a temporary file, as compilers do. Queries for
+    // predefined macros are passed to the real compiler.
     writeFileSync(
       compiler,
       `#!/bin/sh

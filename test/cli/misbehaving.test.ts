@@ -1,4 +1,4 @@
-/** Scenarios that misbehave: each is reported in one sentence with its line, and the others are checked all the same. */
+/** Tests misbehaving scenarios: each is reported in one sentence with its line, and the other scenarios still run. */
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { arke, arkeFromSource, authorFolder, placeOf, project } from './arke.ts'
@@ -9,7 +9,7 @@ const head = `import { f32, i32, flags, kernel, scenario, tensor } from 'arke'
 export const count = kernel('count', { x: tensor(i32, 1) }, (t, { x }) => void t.atomic.add(x.on(0).at([0]), 1))
 export const racing = kernel('racing', { x: tensor(i32, 1) }, (t, { x }) => t.store(x.on(0).at([0]), t.rank))
 `
-/** The scenario after the one that misbehaves. */
+/** The scenario after the misbehaving one. */
 const next = (kernel: 'count' | 'racing'): string => `
 export const after = scenario('the next one', { ranks: 2 }, async (world) => {
   world.launch(${kernel}, { x: world.zeros(i32, [1], { name: 'x' }) }, { grid: 1 })
@@ -25,9 +25,9 @@ ${body}
 
 interface Case {
   readonly body: string
-  /** In front of the scenario. */
+  /** Code in front of the scenario. */
   readonly more?: string
-  /** Where the sentence points to. */
+  /** The code whose position the sentence must contain. */
   readonly at: string
   readonly says: RegExp
 }
@@ -180,7 +180,7 @@ describe('a promise that rejects when the next scenario is checked', () => {
       'await world.synchronize()',
       'await new Promise((resolve) => setTimeout(resolve, 2))\n  await world.synchronize()',
     )
-    // Exports are checked in the order of their names.
+    // Exports are checked in the order of their names, so `aFirst` runs first.
     const first = scenarioOf('  void later(world)').replace('const misbehaving', 'const aFirst')
     const text = head + later + first + slow
     const path = file('late.mjs', text)

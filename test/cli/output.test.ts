@@ -1,4 +1,4 @@
-/** Where a command prints: colours on a terminal, `--out`, and the files that no output may overwrite. */
+/** Tests the output of commands: colours on a terminal, `--out`, and files that an output must not overwrite. */
 import {
   existsSync,
   linkSync,
@@ -26,7 +26,7 @@ const here = (name: string): string => join(folder, name)
 const written = (name: string): string => readFileSync(here(name), 'utf8')
 const arke = (...args: string[]): Promise<Ended> => start(args, [project.main], folder).ended
 
-/** The command as if its output were a terminal. */
+/** A module that makes the command believe that its output is a terminal. */
 writeFileSync(here('terminal.mjs'), 'process.stdout.isTTY = process.stderr.isTTY = true\n')
 const onTerminal = (...args: string[]): Promise<Ended> =>
   start(args, ['--import', here('terminal.mjs'), project.main], folder).ended

@@ -1,4 +1,4 @@
-/** The command and the library as they are built for a package: on every Node, whose stacks and loaders differ. */
+/** Tests the built package, command and library, on every Node version, because stack traces and loaders differ. */
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { placeOf, project, root, start } from './arke.ts'
 
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
-/** What a program prints. */
+/** Runs a program and returns its output. */
 const run = async (file: string, args: readonly string[], cwd: string): Promise<string> =>
   (await promisify(execFile)(file, args, { cwd })).stdout
 
@@ -17,13 +17,13 @@ describe('the built package', () => {
   const { main } = project
 
   const text = readFileSync(join(root, 'examples/broken/message-passing.ts'), 'utf8')
-  /** Ends the process as soon as anything of tsx is resolved. */
+  /** A module that ends the process as soon as any module of tsx is resolved. */
   const guard = join(folder, 'guard.mjs')
   const hooks =
     "export const resolve = (name, context, next) => { if (name.startsWith('tsx')) throw new Error('tsx was loaded'); return next(name, context) }"
 
   it('starts by the name of its command: as built, and from the tarball of npm pack', async () => {
-    // Not as `npm install` leaves it, which makes commands executable itself.
+    // Tests the built file itself, because `npm install` would make the command executable.
     expect(await run('node_modules/.bin/arke', ['--version'], project.folder)).toBe(`${version}\n`)
     const own = join(project.folder, 'node_modules/arke')
     const packed = await run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], own)
@@ -43,7 +43,7 @@ describe('the built package', () => {
       guard,
       "import { register } from 'node:module'\nprocess.noDeprecation = true\nregister('./hooks.mjs', import.meta.url)\n",
     )
-    writeFileSync(join(folder, 'kernel.mjs'), text) // it has no types in it
+    writeFileSync(join(folder, 'kernel.mjs'), text) // the text contains no types, so it is valid JavaScript
     const { stdout, stderr, code } = await start(['check', 'kernel.mjs'], ['--import', guard, main], folder)
       .ended
     const { line, column } = placeOf(text, 'store(inbox')
@@ -52,7 +52,7 @@ describe('the built package', () => {
     expect(code).toBe(1)
     writeFileSync(join(folder, 'guarded.ts'), text)
     const guarded = await start(['check', 'guarded.ts'], ['--import', guard, main], folder).ended
-    expect(guarded.stderr).toContain('tsx was loaded') // the guard works
+    expect(guarded.stderr).toContain('tsx was loaded') // shows that the guard works
   })
 
   it("checks TypeScript at the author's lines, in a project of CommonJS too", async () => {
@@ -63,7 +63,7 @@ describe('the built package', () => {
       const { stdout, code } = await start(['check', 'kernel.ts'], [main], folder).ended
       expect(stdout).toContain(`kernel.ts:${line}:${column}  rank 0, program 0 writes inbox[0] of rank 1`)
       expect(code).toBe(1)
-      // An error of the language is one whatever copy of it was loaded.
+      // A KernelError is recognised even if it comes from another copy of the package.
       const refused = text.replace('t.wait(arrived)', 'void `${arrived}`')
       writeFileSync(join(folder, 'refused.ts'), refused)
       const ended = await start(['check', 'refused.ts'], [main], folder).ended
@@ -95,7 +95,7 @@ describe('the built package', () => {
     const { stdout } = await start(['one.mjs'], ['--import', logged], folder).ended
     expect(stdout).toBe('true true\n')
     const loaded = readFileSync(join(folder, 'loaded'), 'utf8')
-    expect(loaded.match(/arke\/dist\/.*/g)!.length).toBeLessThan(40) // of some 400 modules
+    expect(loaded.match(/arke\/dist\/.*/g)!.length).toBeLessThan(40) // bundled from about 400 modules
   })
 
   it("knows the author's lines without source maps, and those of operations", async () => {

@@ -1,6 +1,7 @@
 /**
- * A drawing of what two ranks do over time, as SVG: a lane for each rank, kernels as frames, work, copies and waits in them,
- * messages between the lanes. It has a background of its own and follows the reader's colour scheme.
+ * Draws the activity of two ranks over time as SVG. Each rank has a lane. Kernels are frames that contain work, copies
+ * and waits, and messages are drawn between the lanes. The drawing has its own background and follows the reader's
+ * colour scheme.
  */
 
 export interface Block {
@@ -8,7 +9,7 @@ export interface Block {
   readonly from: number
   readonly to: number
   readonly label?: string
-  /** Which of the lane's tracks, from the top. */
+  /** The number of the lane's track, counted from the top. */
   readonly track?: number
 }
 export interface Lane {
@@ -17,7 +18,7 @@ export interface Lane {
   readonly tracks?: readonly string[]
 }
 export interface Message {
-  /** A tile, whose flag follows it; a tile without a flag of its own; a flag alone. */
+  /** A tile followed by its flag, a tile without its own flag, or only a flag. */
   readonly kind: 'tile' | 'data' | 'flag'
   readonly from: 0 | 1
   readonly at: number
@@ -28,7 +29,7 @@ export interface Drawing {
   readonly title: string
   readonly lanes: readonly [Lane, Lane]
   readonly messages: readonly Message[]
-  /** When another variant ends, for comparison. */
+  /** The time at which another variant ends, for comparison. */
   readonly mark?: { readonly at: number; readonly label: string }
   readonly length: number
 }
@@ -115,7 +116,7 @@ export function draw({ title, lanes, messages, mark, length }: Drawing): string 
     const line = `d="M${x1} ${start}L${x2} ${tip}"`
     if (kind === 'flag') parts.push(`<path class="signal" ${line}/>`)
     else {
-      // Nearer to the sender, so that tiles that cross do not cover each other.
+      // The mark is closer to the sender, so that the marks of crossing messages do not overlap.
       const [mx, my] = [round(x1 + (x2 - x1) * 0.34), round(start + (tip - start) * 0.34)]
       parts.push(`<path class="message" marker-end="url(#head)" ${line}/>`)
       parts.push(

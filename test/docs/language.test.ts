@@ -1,6 +1,7 @@
 /**
- * docs/language.md is true: every snippet compiles; whole files run; bodies of kernels are recorded, lowered and run under the
- * checker without a finding; those marked `error` are refused at the line and for the reason they say.
+ * Tests docs/language.md. Every snippet must compile, and snippets that are whole files must run. Kernel bodies are
+ * recorded, lowered and run under the checker without a finding. Snippets marked `error` must be rejected at the stated
+ * line, for the stated reason.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

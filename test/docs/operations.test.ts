@@ -1,6 +1,6 @@
 /**
- * docs/operations.md is true: the kernels it shows are the source, word for word; its programs compile and run; every variant
- * has its section and picture, and the pictures are those that are drawn here (`vitest -u` draws them anew).
+ * Tests docs/operations.md. The kernels in it must equal the source, and its programs must compile and run. Every
+ * variant must have a section and a picture. The pictures must equal those drawn here (`vitest -u` draws them again).
  */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -19,7 +19,7 @@ const isProgram = (code: string): boolean => code.startsWith('import ')
 
 describe('the kernels', () => {
   const lines = text.split('\n')
-  /** The file that was linked last before a line. */
+  /** The source file of the last link before a line. */
   const sourceOf = (line: number): string => {
     const links = [
       ...lines

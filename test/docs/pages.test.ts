@@ -1,4 +1,4 @@
-/** The other pages are true: README's code and output are real, links lead somewhere, the folder map is the folders. */
+/** Tests the other pages: code and output in the README, links, and the list of folders. */
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -63,7 +63,7 @@ describe('links', () => {
       .toLowerCase()
       .replace(/[^\w\- ]/g, '')
       .replaceAll(' ', '-')
-  /** A heading that comes again gets a number. */
+  /** The link anchors of headings. Repeated headings get a numeric suffix. */
   const anchors = (headings: readonly string[]): string[] => {
     const seen = new Map<string, number>()
     return headings.map(anchor).map((name) => {

@@ -1,11 +1,11 @@
 /**
- * The pictures of docs/operations.md, one a variant. Rank 1 is late, by the same time in all variants of an operation, so
- * that they can be compared. Times are drawn and not measured.
+ * The pictures of docs/operations.md, one per variant. Rank 1 is late by the same time in all variants of an operation,
+ * so that the variants can be compared. The times are illustrative, not measured.
  */
 import type { Block, Drawing, Lane, Message } from './drawing.ts'
 
 const gap = 12
-/** Blocks of one length that follow each other. */
+/** Returns consecutive blocks of equal length. */
 function row(
   kind: Block['kind'],
   from: number,
@@ -359,7 +359,7 @@ const twoShot: Drawing = {
   length: 300,
 }
 
-/** By file name in docs/images, without its ending. */
+/** The pictures by file name in docs/images, without the file extension. */
 export const pictures: Readonly<Record<string, Drawing>> = {
   'all-gather-gemm-bsp': bsp,
   'all-gather-gemm-pull': pull,

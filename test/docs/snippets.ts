@@ -1,4 +1,4 @@
-/** The TypeScript in a Markdown file: its fenced blocks, with what follows `ts` on the fence. */
+/** Extracts TypeScript from a Markdown file: its fenced blocks, with the text after `ts` on the fence. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -7,7 +7,7 @@ import ts from 'typescript'
 export const root = fileURLToPath(new URL('../..', import.meta.url))
 
 export interface Snippet {
-  /** Where it starts in the file. */
+  /** The line of the Markdown file at which the snippet begins. */
   readonly line: number
   readonly kind: string
   readonly text: string
@@ -30,7 +30,7 @@ export function fences(file: string, language: string): Snippet[] {
   return found.filter(({ line }) => line > 0)
 }
 
-/** The errors of the repository's compiler in these files, one line each. Errors in the files that they import are not among them. */
+/** The compile errors in these files, one line each, without errors in the files that they import. */
 export function compile(files: readonly string[]): string[] {
   const config = ts.getParsedCommandLineOfConfigFile(join(root, 'tsconfig.json'), undefined, {
     ...ts.sys,
@@ -38,10 +38,10 @@ export function compile(files: readonly string[]): string[] {
       throw new Error(String(problem.messageText))
     },
   })!
-  // Nothing imports what is declared for all of the source.
+  // No file imports these global declarations, so they are added explicitly.
   const declared = join(root, 'src/targets/wasm/webassembly.d.ts')
   const program = ts.createProgram([...files, declared], { ...config.options, noEmit: true })
-  // `npm run typecheck` checks the sources that the files import.
+  // Errors in imported sources are left to `npm run typecheck`.
   const problems = [
     ...program.getGlobalDiagnostics(),
     ...files.flatMap((file) => ts.getPreEmitDiagnostics(program, program.getSourceFile(file))),

@@ -1,4 +1,4 @@
-/** The worked examples of docs/taxes.md: their ledgers follow from their events. */
+/** Tests the worked examples of docs/taxes.md: their ledgers must follow from their events. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -13,7 +13,7 @@ import { root } from './snippets.ts'
 
 const page = readFileSync(join(root, 'docs/taxes.md'), 'utf8')
 
-/** The rows of the table after a marker, by the table's heads. */
+/** The rows of the table after a marker, keyed by column heading. */
 function table(marker: string): Record<string, string>[] {
   const lines = page
     .slice(page.indexOf(`<!-- ${marker} -->`))

@@ -1,6 +1,6 @@
 /**
- * Both pages for every reader: axe-core finds nothing serious in either theme and at either width, no page scrolls sideways, and
- * the culprit is in sight without scrolling a table, a list or the timeline.
+ * Tests the accessibility of both pages. axe-core must find no serious problem in either theme and at either width. No
+ * page may scroll sideways. The culprit must be visible without scrolling a table, a list or the timeline.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -45,7 +45,7 @@ describe.skipIf(program === null)('a page', () => {
     await page.open(pathToFileURL(join(folder, `${name}.html`)).href)
     return page
   }
-  /** Whether the middle of an element is inside the page's width and inside whatever scrolls around it. */
+  /** True if the centre of an element is inside the page's width and inside all scroll containers around it. */
   const inSight = (page: Page, selector: string): Promise<boolean> =>
     page.evaluate(`((one) => {
       one.scrollIntoView({ block: 'center', inline: 'nearest' })
@@ -73,7 +73,7 @@ describe.skipIf(program === null)('a page', () => {
   )
   test.each(cases)('$name passes axe-core, $width pixels wide, $theme', async ({ name, width, theme }) => {
     const page = await open(name, width, theme)
-    // What opens on demand counts too.
+    // Opens all collapsed sections, because they are tested, too.
     await page.evaluate(`document.querySelectorAll('details').forEach((one) => (one.open = true))`)
     await page.evaluate(`document.getElementById('collective-after')?.click()`)
     await page.frame()
@@ -106,7 +106,7 @@ describe.skipIf(program === null)('a page', () => {
       expect(await inSight(page, selector), selector).toBe(true)
     }
     expect(await first('#tracks-list li')).toContain(`Rank ${CULPRIT} (most waited for)`)
-    // The culprit stays in sight when one of its collectives is shown: its track, and its row in the list of arrivals.
+    // After a jump to one of its collectives, the culprit's track and its row in the list of arrivals must be visible.
     await page.evaluate(`document.querySelector('.places [data-jump]').click()`)
     await page.frame()
     expect(await page.evaluate(`document.getElementById('tracks').scrollTop`)).toBe(0)

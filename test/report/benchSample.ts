@@ -1,6 +1,6 @@
 /**
- * A plausible measurement to show: ranks that gather, wait and multiply by a crude model, the same for the same options.
- * Its ledgers are the sums of its spans, so what a page shows of one can be compared with the other.
+ * Generates a plausible benchmark result from a crude model of ranks that gather, wait and multiply. Equal options
+ * yield equal results. Its ledgers are the sums of its spans, so tests can compare both on a page.
  */
 import {
   runPartNames,
@@ -17,17 +17,17 @@ import {
 export interface BenchSampleOptions {
   readonly target?: string
   readonly workers?: number
-  /** Of All-Gather + GEMM, one point each. */
+  /** The values of M for All-Gather + GEMM, one point each. */
   readonly M?: readonly number[]
   readonly skew?: readonly number[]
-  /** Stands in every text that comes from outside. */
+  /** A text that is added to every string from external sources. */
   readonly text?: string
   readonly warnings?: readonly string[]
 }
 
 const RANKS = 2
 
-/** Between 0 and 1. */
+/** Returns a number between 0 and 1. */
 type Random = () => number
 
 function randomFrom(seed: number): Random {
@@ -40,7 +40,7 @@ function randomFrom(seed: number): Random {
   }
 }
 
-/** One worker of a rank, whose spans follow each other without a gap. */
+/** One worker of a rank. Its spans follow each other without gaps. */
 class Worker {
   readonly spans: Span[] = []
   now = 0
@@ -57,15 +57,15 @@ class Worker {
 }
 
 interface Model {
-  /** Of one program, and how many a rank has. */
+  /** The time of one program. `tiles` is the number of programs per rank. */
   readonly tile: number
   readonly tiles: number
-  /** Of all that a rank fetches. */
+  /** The total transfer time of a rank. */
   readonly transfer: number
   readonly launch: number
-  /** That the last rank starts late. */
+  /** The delay with which the last rank starts. */
   readonly late: number
-  /** Kernels of the bulk synchronous variant. */
+  /** The names of the two kernels of the bulk synchronous variant. */
   readonly kernels: readonly [first: string, second: string]
   readonly file: string
   readonly text: string
@@ -105,7 +105,7 @@ function compute(model: Model, worker: Worker, kernel: string, index: number, fa
     )
 }
 
-/** A kernel, a barrier, a kernel. */
+/** The bulk synchronous variant: a kernel, a barrier, a kernel. */
 const bulk: Play = (model) => {
   const ranks = crew(model)
   const [first, second] = model.kernels
@@ -124,7 +124,7 @@ const bulk: Play = (model) => {
   return ranks
 }
 
-/** One kernel, whose programs fetch what they need, or wait for it, before each of the first few. */
+/** A fused variant: one kernel whose programs fetch their data, or wait for it, before each of the first few tiles. */
 const fused =
   (exposed: number, kernels = 1): Play =>
   (model) => {
@@ -287,7 +287,7 @@ export function makeBench(options: BenchSampleOptions = {}): BenchResult {
       skew: late,
       tile: 1500 + 260 * extent,
       tiles: 16,
-      // Of small ones the meeting costs most, of large ones what pulling adds.
+      // For small shapes, synchronisation costs the most. For large shapes, pulling adds the most.
       transfer: 22000 + 300 * extent,
       handedOn: 4096 * extent,
     })),

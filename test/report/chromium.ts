@@ -1,6 +1,6 @@
 /**
- * A browser for tests: the installed Chromium, driven by its DevTools protocol over a pipe, so that no package is
- * needed. Messages are JSON with a zero byte after each.
+ * A browser for tests: the installed Chromium, controlled through the DevTools protocol over a pipe, so that no npm
+ * package is needed. Messages are JSON, each terminated by a zero byte.
  */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 
-/** The program's path; null where there is none. */
+/** The path of Chromium, or null if it is not installed. */
 export function findChromium(): string | null {
   for (const name of ['chromium', 'chromium-browser', 'google-chrome']) {
     try {
@@ -67,7 +67,7 @@ export class Chromium {
     })
   }
 
-  /** Opens a page; what it says and asks for is kept from the start. */
+  /** Opens a page. Console messages and network requests are collected from the beginning. */
   async page(width = 1280, height = 900, ratio = 1): Promise<Page> {
     const { targetId } = await this.send('Target.createTarget', { url: 'about:blank' })
     const { sessionId } = await this.send('Target.attachToTarget', { targetId, flatten: true })
@@ -115,7 +115,7 @@ interface Message {
   readonly sessionId?: string
 }
 
-/** Keys that do something by themselves only with their code. */
+/** Key codes of the keys that have a default action only if the code is sent. */
 const keyCodes: Readonly<Record<string, { readonly code: number; readonly text?: string }>> = {
   Tab: { code: 9 },
   Enter: { code: 13, text: '\r' },
@@ -130,9 +130,9 @@ const keyCodes: Readonly<Record<string, { readonly code: number; readonly text?:
 }
 
 export class Page {
-  /** Errors and warnings of the console, uncaught errors included. */
+  /** Errors and warnings on the console, including uncaught errors. */
   readonly complaints: string[] = []
-  /** What it asked for. */
+  /** The URLs that the page requested. */
   readonly requests: string[] = []
   private readonly browser: Chromium
   private readonly session: string
@@ -171,7 +171,7 @@ export class Page {
     })
   }
 
-  /** Waits until the page says that it is drawn. */
+  /** Opens a URL and waits until the page reports that it is drawn. */
   async open(url: string): Promise<void> {
     const loaded = new Promise<void>((resolve) => (this.loaded = resolve))
     await this.send('Page.navigate', { url })
@@ -183,7 +183,7 @@ export class Page {
     return this.browser.send('Target.closeTarget', { targetId: this.target })
   }
 
-  /** The value of an expression, awaited. */
+  /** Evaluates an expression in the page and awaits its value. */
   async evaluate<T>(expression: string): Promise<T> {
     const { result, exceptionDetails } = await this.send('Runtime.evaluate', {
       expression,
@@ -202,7 +202,7 @@ export class Page {
     throw new Error(`never true: ${condition}`)
   }
 
-  /** After the next frame. */
+  /** Waits for the next frame. */
   frame(): Promise<unknown> {
     return this.evaluate(
       'new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))',
@@ -233,7 +233,7 @@ export class Page {
     await this.frame()
   }
 
-  /** Presses a key as a person does: Tab moves the focus, Enter and space press buttons. */
+  /** Presses a key with its default action: Tab moves the focus, Enter and space press buttons. */
   async key(key: string, modifiers: { readonly shift?: boolean } = {}): Promise<void> {
     const { code, text } = keyCodes[key] ?? { code: 0, text: key.length === 1 ? key : undefined }
     const more = { key, windowsVirtualKeyCode: code, modifiers: modifiers.shift ? 8 : 0 }

@@ -1,4 +1,4 @@
-/** The text of the HTML report: self-contained, the same each time, and safe whatever the traces name their kernels. */
+/** Tests the text of the HTML report: self-contained, deterministic, and safe for any kernel names in the traces. */
 import { describe, expect, test } from 'vitest'
 import { writeReport } from '../../src/report/html.ts'
 import { html } from '../../src/report/markup.ts'
@@ -7,7 +7,7 @@ import { makeSample } from './sample.ts'
 const write = (options: Parameters<typeof makeSample>[0] = {}): string =>
   [...writeReport(makeSample(options))].join('')
 
-/** What the reader sees without a script. */
+/** The text that a reader sees without scripts. */
 const plain = (text: string): string =>
   text
     .replace(/<(script|style)[^>]*>.*?<\/\1>/gs, '')

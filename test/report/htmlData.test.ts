@@ -1,4 +1,4 @@
-/** The data of the HTML report: what the page unpacks is what the timeline holds, and a pixel tells the truth. */
+/** Tests the data of the HTML report: the page unpacks exactly the timeline's data, and pixels show it correctly. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { categories, categoryCount, categoryOfPartCode, codeOf } from '../../src/report/categories.ts'
@@ -54,7 +54,7 @@ describe('the packed timeline', () => {
   const { header, ranks } = unpacked(input)
 
   test('holds every device event on the common clock, with its name, operator and launch delay', () => {
-    // The sample's origin is the first copy of the first step, at the same true time on every rank.
+    // The sample's time origin is the first copy of the first step, which is simultaneous on all ranks.
     for (const [r, rank] of input.timeline.ranks.entries()) {
       const { events, tracks } = rank
       const expected: unknown[] = []
@@ -194,7 +194,7 @@ describe('pixels', () => {
       [0, 1, 2, 3].map((column) => [out[column * categoryCount], out[column * categoryCount + 2]]),
     ).toEqual([
       [1, 0],
-      // 4 of compute, 2 of nothing, 4 of wait: a draw goes to the first.
+      // 4 units of compute, 2 units of nothing and 4 units of wait: in a tie, the first category is shown.
       [1, 0],
       [0, 1],
       [0, 1],
@@ -292,14 +292,14 @@ test('times and counts are told with three digits and a unit that fits', () => {
 })
 
 describe('colours', () => {
-  // Machado, Oliveira and Fernandes 2009, severity 1.
+  // Colour vision deficiency matrices from Machado, Oliveira and Fernandes (2009), severity 1.
   const sights: Readonly<Record<string, readonly number[]>> = {
     normal: [1, 0, 0, 0, 1, 0, 0, 0, 1],
     deuteranopia: [0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.01182, 0.04294, 0.968881],
     protanopia: [0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998],
     tritanopia: [1.255528, -0.076749, -0.178779, -0.078411, 0.930809, 0.147602, 0.004733, 0.691367, 0.3039],
   }
-  /** Oklab, as seen. */
+  /** The colour in Oklab as a person with this colour vision sees it. */
   const seen = (hex: string, sight: readonly number[]): number[] => {
     const linear = [1, 3, 5].map((at) => {
       const value = parseInt(hex.slice(at, at + 2), 16) / 255

@@ -1,4 +1,4 @@
-/** The HTML report in a browser: it opens from a file, asks for nothing, and does what its controls say. */
+/** Tests the HTML report in a browser: it opens from a file, makes no requests, and its controls work. */
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ const microseconds = (text: string): number =>
 describe.skipIf(program === null)('the page', () => {
   const folder = mkdtempSync(join(tmpdir(), 'arke-html-'))
   const sample = makeSample()
-  /** The rank that was waited for most comes first, wherever ranks are listed. */
+  /** The order of ranks in every list: the rank that caused the most waiting comes first. */
   const order = [5, 0, 1, 2, 3, 4, 6, 7]
   let browser: Chromium
   let page: Page
@@ -47,16 +47,19 @@ describe.skipIf(program === null)('the page', () => {
   }
   const text = (selector: string, of = page): Promise<string> =>
     of.evaluate(`document.querySelector('${selector}').textContent`)
-  /** The middle of a lane, below the top of the canvas: a rank is a thin row and three streams, then some room. */
+  /**
+   * The vertical centre of a lane on the canvas, in pixels from the top. Each rank has a thin row and three streams,
+   * followed by a gap.
+   */
   const laneAt = (rank: number, lane: number): number =>
     AXIS + 18 + order.indexOf(rank) * (16 + 3 * 20 + 12) + 16 + 20 * lane + 9
-  /** Where a time is on the canvas. */
+  /** The horizontal position of a time on the canvas. */
   const place = async (nanoseconds: number): Promise<number> => {
     const [{ from, to }, { x, width }] = [await view(), await canvas()]
     return x + GUTTER + ((nanoseconds - from) / (to - from)) * (width - GUTTER)
   }
 
-  /** Reads a copy, as reading the canvas itself would slow it down. */
+  /** Reads a copy of the canvas, because reading the canvas itself would slow it down. */
   const copied = `((canvas) => {
     const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d', { willReadFrequently: true })
     copy.drawImage(canvas, 0, 0)
@@ -128,7 +131,7 @@ describe.skipIf(program === null)('the page', () => {
       expect(item).toBe(
         `Rank ${order[i]}${i === 0 ? ' (most waited for)' : ''} on NVIDIA H100 80GB HBM3: stream 7, 72 events; stream 20, 12 events; stream 24, 3 events`,
       )
-    // How many colours each lane shows: one would be an empty lane.
+    // The number of colours that each lane shows. An empty lane would show one colour.
     const lanes = [0, 1, 2, 3, 4, 5, 6].flatMap((rank) => [0, 1].map((lane) => laneAt(rank, lane)))
     const { width } = await canvas()
     const colours = await page.evaluate<number[]>(
@@ -166,7 +169,7 @@ describe.skipIf(program === null)('the page', () => {
     await page.mouse('mouseWheel', x + 500, y + 100, { deltaX: 0, deltaY: 60 })
     await page.until(`scrollY > ${scrolled}`)
     expect(await view()).toEqual(before)
-    // The page scrolls on for a while.
+    // Waits until the smooth scrolling of the page has ended.
     for (let before = -1, now = 0; before !== now;) {
       before = now
       for (let frame = 0; frame < 5; frame++) await page.frame()

@@ -1,4 +1,6 @@
-/** Both pages by keys alone: Tab reaches every control, each shows that it has the focus, and each does its work. */
+/**
+ * Tests both pages with the keyboard alone: Tab reaches every control, its focus is visible, and every control works.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -29,7 +31,7 @@ describe.skipIf(program === null)('by keys alone', () => {
   }
   const text = (page: Page, selector: string): Promise<string> =>
     page.evaluate(`document.querySelector('${selector}').textContent`)
-  /** Presses Tab until an element has the focus. */
+  /** Presses Tab until the element has the focus. */
   const tabTo = async (page: Page, selector: string): Promise<void> => {
     for (let tabs = 0; tabs < 200; tabs++) {
       if (await page.evaluate(`document.activeElement?.matches('${selector}')`)) return
@@ -43,8 +45,8 @@ describe.skipIf(program === null)('by keys alone', () => {
     )
 
   /**
-   * Goes through a page by Tab. What can be worked with a pointer must come by, except where another control of a group or
-   * arrow keys lead to it, and must look different while it has the focus.
+   * Walks through a page with Tab. Every control that a pointer can use must be reached, unless arrow keys or another
+   * control of its group lead to it. Every reached control must look different while it has the focus.
    */
   const walk = async (page: Page): Promise<{ missed: string[]; unseen: string[] }> => {
     await page.evaluate(`window.reached = new Set(); window.unseen = []`)
@@ -64,7 +66,8 @@ describe.skipIf(program === null)('by keys alone', () => {
     return await page.evaluate(`(() => {
       const controls = [...document.querySelectorAll('a[href], button, select, input, summary, [data-tip], [tabindex], canvas')]
       const reachable = (one) => reached.has(one) ||
-        // A radio button of a group, a bar of a list, a piece of a bar, a strip that only mirrors the timeline.
+        // Exceptions: a radio button of a group, a bar of a list, a part of a bar, a strip that only mirrors the
+        // timeline.
         (one.type === 'radio' && [...reached].some(({ name }) => name === one.name)) ||
         one.closest('.bars')?.contains([...reached].find((other) => one.closest('.bars')?.contains(other))) ||
         one.closest('[aria-hidden="true"]') !== null
@@ -100,7 +103,7 @@ describe.skipIf(program === null)('by keys alone', () => {
     await page.key(' ')
     expect(await page.evaluate(dark)).toBe(light)
 
-    // Bars: by step and back, the meaning of a category, the parts of each bar.
+    // The bars: by step and back, the explanation of a category, the parts of each bar.
     await tabTo(page, 'input[name="bars-by"]')
     await page.key('ArrowRight')
     expect(await text(page, '#bars .bar-label')).toBe(sample.document.steps[0].name)
@@ -112,7 +115,7 @@ describe.skipIf(program === null)('by keys alone', () => {
     await page.key('ArrowDown')
     expect(await tooltip(page)).toMatch(/Rank 0.*Compute.*Wait/)
 
-    // The timeline: from part to part, down to the events of a stream, along them, and a collective.
+    // The timeline: between its parts, down to the events of a stream, along these events, and to a collective.
     const panel = (): Promise<string> => text(page, '#panel')
     const range = (): Promise<number> =>
       page.evaluate(`(({ from, to }) => to - from)(document.getElementById('tracks-canvas').dataset)`)
@@ -149,7 +152,7 @@ describe.skipIf(program === null)('by keys alone', () => {
     await page.key('Escape')
     expect(await panel()).toContain('Keys: ')
 
-    // From a finding to its place.
+    // From a finding to its position in the timeline.
     await tabTo(page, '.places [data-jump]')
     await page.key('Enter')
     expect(await panel()).toContain('arrived last')

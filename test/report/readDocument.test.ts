@@ -1,4 +1,7 @@
-/** Documents of earlier audits: told by content, and refused in one line where something that is shown is missing. */
+/**
+ * Tests reading documents of earlier audits. They are recognised by content, and rejected with one line if a value that
+ * is shown is missing.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

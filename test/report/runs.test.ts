@@ -1,4 +1,4 @@
-/** The page of measured runs without its script, the table of a terminal, and what both say in words. */
+/** Tests the page of measured runs without its script, the terminal table, and the sentences of both. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { runsPage } from '../../src/report/runs/html.ts'
@@ -25,7 +25,7 @@ const between = (low: number, median: number, high: number): Quantity => ({
   samples: 41,
 })
 
-/** A point of which only what matters here is chosen. */
+/** A point in which only the fields that matter for a test are set. */
 function pointWith(changes: Partial<VariantResult>, bulkChanges: Partial<VariantResult> = {}): Point {
   const [point] = makeBench().points
   const [bulk, other] = point.variants
@@ -50,7 +50,7 @@ const ledger = (parts: readonly number[], bytes = 0): VariantResult['ledger'] =>
 describe('the page', () => {
   const bench = makeBench({ M: sweepOfM, warnings: ['the machine was busy'] })
   const text = runsPage(bench)
-  /** What the reader sees without a script. */
+  /** The text that a reader sees without scripts. */
   const plain = (page: string): string =>
     page
       .replace(/<(script|style)[^>]*>.*?<\/\1>/gs, '')
@@ -211,7 +211,7 @@ describe('the headline', () => {
     picture: { ...makeBench().points[0].variants[0].picture, wall },
     recorded: between(0.98 * wall, wall, 1.02 * wall),
   })
-  /** Timed with the given ratio, recorded with executions of 300 us (bsp) and of the given time. */
+  /** A point that was timed with the given ratio. Its recorded executions take 300 us (bsp) and the given time. */
   const compared = (speedup: Quantity, recordedUs: number): Point =>
     pointWith(
       { time: between(295e3, 300e3, 305e3), speedup, ...walls(1e3 * recordedUs) },
@@ -317,7 +317,7 @@ describe('the table of a terminal', () => {
     const [head, row] = [lines[at], lines[at + 2]]
     expect(title).toBe('allGatherGemm M=64 N=1024 K=2048, shard K, bf16, 2 ranks')
     expect(row.trim().split(/\s{2,}/)[1]).toBe('300 µs ±5%')
-    /** What ends under the end of a name. */
+    /** The table cell that ends in the same column as the heading `name`. */
     const under = (name: string): string =>
       row
         .slice(0, head.indexOf(name) + name.length)

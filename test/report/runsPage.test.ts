@@ -1,4 +1,7 @@
-/** The page of measured runs in a browser: timelines that share their zoom, tooltips by pointer, tap and key, both themes. */
+/**
+ * Tests the page of measured runs in a browser: timelines that zoom together, tooltips by pointer, tap and key, and
+ * both themes.
+ */
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +17,7 @@ if (program === null)
   console.log('skipped: there is no chromium, chromium-browser or google-chrome on the path')
 
 const GUTTER = 116
-/** The middle of a lane, for two workers a rank. */
+/** The vertical centre of a lane in pixels, with two workers per rank. */
 const laneAt = (rank: number, worker: number): number => 4 + rank * (2 * 26 - 2 + 8) + worker * 26 + 12
 
 interface Stretch {
@@ -34,7 +37,7 @@ describe.skipIf(program === null)('the page of measured runs', () => {
     writeFileSync(file, runsPage(result))
     return pathToFileURL(file).href
   }
-  /** Of the canvases of the point that is shown. */
+  /** An expression for the canvases of the visible point. */
   const canvases = `[...document.querySelectorAll('.point:not([hidden]) .variant canvas')]`
   const views = async (of = page): Promise<Stretch[]> => {
     await of.frame()
@@ -63,7 +66,7 @@ describe.skipIf(program === null)('the page of measured runs', () => {
       `((box) => box.style.display === 'block' ? box.textContent : null)(document.querySelector('.tooltip'))`,
     )
   }
-  /** Where a time is on a variant's canvas. */
+  /** The horizontal position of a time on a variant's canvas. */
   const place = async (nanoseconds: number, variant: number): Promise<number> => {
     const [{ from, to }] = await views()
     const { x, width } = await box(variant)
@@ -100,7 +103,7 @@ describe.skipIf(program === null)('the page of measured runs', () => {
     expect(drawn).toHaveLength(bench.points[0].variants.length)
     for (const { height, colours } of drawn) {
       expect(height).toBe(laneAt(1, 1) + 12 + 4)
-      // Useful, transfer, wait and the paper after the end, at the least.
+      // At least useful work, transfer, wait, and the background after the end.
       for (const one of colours) expect(one).toBeGreaterThanOrEqual(4)
     }
     const [first, ...others] = await views()

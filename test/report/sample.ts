@@ -1,6 +1,6 @@
 /**
- * An audit made by hand: a job of several ranks, of which one is slow, with its timeline, its partitions and its
- * document. The document's figures are counted while the job is made, not by the audit.
+ * A synthetic audit of a job with several ranks, one of which is slow, with its timeline, its partitions and its
+ * document. The figures of the document are counted while the job is generated, not computed by the audit.
  */
 import type { AuditDocument, CollectiveDocument, RankDocument } from '../../src/report/document.ts'
 import type { ReportInput } from '../../src/report/html.ts'
@@ -22,14 +22,14 @@ export interface SampleOptions {
   readonly ranks?: number
   readonly steps?: number
   readonly layers?: number
-  /** Compute kernels of a layer. */
+  /** The number of compute kernels per layer. */
   readonly kernels?: number
   readonly straggler?: number
-  /** Added to the names of kernels, operators, groups and so on. */
+  /** A text that is added to the names of kernels, operators, groups and so on. */
   readonly text?: string
 }
 
-/** A stretch of one rank's time that is in one set. */
+/** Intervals of one rank's time. */
 type Spans = number[]
 
 interface Made {
@@ -40,12 +40,12 @@ interface Made {
   readonly copy: Spans
   readonly dispatch: Spans
   readonly blocked: Spans
-  /** When the rank is free for its next work, and when its communication stream is. */
+  /** The time at which the rank is free for its next work. `communicating` is the same for its communication stream. */
   now: number
   communicating: number
 }
 
-/** Its collectives are an array, as in a document that was read back. */
+/** A report input whose collectives are an array, as in a document that was read back. */
 export interface Sample extends ReportInput {
   readonly document: AuditDocument & { readonly collectives: readonly CollectiveDocument[] }
 }
@@ -78,7 +78,7 @@ export function makeSample(options: SampleOptions = {}): Sample {
 
   const made = Array.from({ length: world }, (_, rank): Made => {
     const builder = timelines.rank(rank)
-    // The rank's clock is off by `skew`; events below are on the true one.
+    // The rank's clock is wrong by `skew`. The events below use the true clock.
     builder.base = 1_700_000_000_000_000_000n + BigInt(skew(rank))
     builder.device = 'NVIDIA H100 80GB HBM3'
     return {
@@ -166,9 +166,9 @@ export function makeSample(options: SampleOptions = {}): Sample {
       rank.now += pause
     }
   }
-  // The last device work ends the window.
+  // The window ends with the last device work.
   const ends = made.map(({ communicating }) => communicating)
-  // Freezing moves time 0 of a rank to its first event, a host call.
+  // Freezing the timeline moves time 0 of a rank to its first event, which is a host call.
   const bases = made.map(({ builder }) => builder.base)
   const timeline = timelines.freeze()
   const shifts = timeline.ranks.map((rank, r) => Number(rank.base - bases[r]))
@@ -259,7 +259,7 @@ export function makeSample(options: SampleOptions = {}): Sample {
 const sum = <T>(values: readonly T[], of: (value: T) => number): number =>
   values.reduce((all, value) => all + of(value), 0)
 
-/** Numbers from 0 to 1, the same each time. */
+/** Returns a generator of numbers from 0 to 1 that is deterministic for a seed. */
 function generator(seed: number): () => number {
   let state = seed
   return () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32

@@ -1,4 +1,7 @@
-/** The headline and the three sentences: the biggest tax, the culprit, the first thing to fix, each by what it really costs. */
+/**
+ * Tests the headline and the three sentences: the biggest tax, the culprit and the first thing to fix, each by its real
+ * cost.
+ */
 import { describe, expect, it } from 'vitest'
 import type {
   AuditDocument,
@@ -20,7 +23,7 @@ interface Costs {
   readonly launches?: number
 }
 
-/** A rank of 10 ms. */
+/** A rank with a wall time of 10 ms. */
 function rank(number: number, costs: Costs): RankDocument {
   const { dispatch = 0, gap = 0, wait = 0, transfer = 0, locality = 0, absent = 0, launches = 100 } = costs
   const idleUs = dispatch + gap + absent
@@ -126,7 +129,7 @@ describe('the headline', () => {
   const collectives = { length: 3, [Symbol.iterator]: () => [][Symbol.iterator]() }
 
   it('is the share of the wall time of all ranks that taxes take, and who causes how much of the waiting', () => {
-    // Of 20 ms: 400 us launch, 500 us wait, 300 us transfer; other idle time is no tax.
+    // Of 20 ms: 400 us launch, 500 us wait, 300 us transfer. Other idle time is not a tax.
     const ranks = [rank(0, { dispatch: 400, wait: 500, absent: 900 }), rank(1, { transfer: 300 })]
     expect(said(ranks, { stragglers: [straggler(1, 900, 475), straggler(0, 30, 25)] })).toBe(
       '6.0 % of GPU time lost; rank 1 causes 95.0 % of the waiting.',

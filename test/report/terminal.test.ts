@@ -1,4 +1,4 @@
-/** What the terminal shows: rows that add up, warnings that are merged and whole, words that fit the number. */
+/** Tests the terminal output: rows that add up, merged and complete warnings, and wording that fits the number. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { AuditDocument, RankDocument, WarningDocument } from '../../src/report/document.ts'
@@ -12,7 +12,7 @@ const { document: sample } = makeSample()
 const shown = (document: Partial<AuditDocument>, page: string | null = null): string =>
   screen({ ...sample, ...document }, page).join('\n')
 
-/** A rank of 1000 us: 300 compute, 100 launch, and of the rest the given communication. */
+/** A rank of 1000 us: 300 us compute, 100 us launch, and the given communication. */
 function rankOf(rank: number, wait: number | null, transfer: number | null, unsplit: number): RankDocument {
   const exposedCommUs = (wait ?? 0) + (transfer ?? 0) + unsplit
   return {
@@ -31,7 +31,7 @@ function rankOf(rank: number, wait: number | null, transfer: number | null, unsp
     other: { ...sample.ranks[0].other, unsplitCommUs: unsplit },
   }
 }
-/** Cells of the table, by row. */
+/** The cells of the table, by row. */
 const table = (ranks: RankDocument[]): string[][] =>
   shown({ ranks })
     .split('\n')

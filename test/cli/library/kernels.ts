@@ -1,22 +1,22 @@
-/** Kernels of somebody's library, without a type that is written out: declarations are made of what is inferred. */
+/** Kernels of a user's library without explicit types, so that declarations are generated from inferred types. */
 import { bf16, ceilDiv, f32, flags, i32, kernel, scalar, tensor, type Program, type Value } from 'arke'
 
 export const params = { x: tensor(f32, 2), ready: flags() }
 
-/** Tensors and flags; no constants. */
+/** Uses tensors and flags, but no meta-parameters. */
 export const announce = kernel('announce', params, (t, { x, ready }) => {
   t.store(x.at([0, 0]), t.rank.to(f32))
   t.signal(ready)
 })
 
-/** Scalars, words that carry flags, and flags of several axes. */
+/** Uses scalars, flag-in-data words, and flags with several axes. */
 export const scale = kernel(
   'scale',
   { x: tensor(f32, 1), inbox: tensor(f32, 1, { carries: 'sent' }), factor: scalar(f32), sent: flags(2) },
   (t, { x, factor }) => t.store(x.at([0]), t.load(x.at([0])).mul(factor)),
 )
 
-/** Constants with defaults of every kind; shared tiles. */
+/** Uses meta-parameters with defaults of every kind, and shared tiles. */
 export const product = kernel(
   'product',
   { a: tensor(bf16, 2), b: tensor(bf16, 2), c: tensor(f32, 2) },
@@ -34,7 +34,7 @@ export const product = kernel(
   },
 )
 
-/** A kernel for each dtype. */
+/** Returns a kernel for a dtype. */
 export const copyOf = (dtype: 'f32' | 'f16') =>
   kernel(
     'copy',
@@ -45,7 +45,7 @@ export const copyOf = (dtype: 'f32' | 'f16') =>
     },
   )
 
-/** Helpers that return shared tiles, fragments, and fragments of whatever rank. */
+/** Helpers that return shared tiles, fragments, and fragments of any rank. */
 export function operands(t: Program, BM: number, BN: number, BK: number) {
   return { as: t.shared(bf16, [BM, BK]), bs: t.shared(bf16, [BK, BN]) }
 }
@@ -54,7 +54,7 @@ export const rowSums = (x: Value<'f32', 2>) => ({ sums: x.sum(1), largest: x.max
 export const doubled = <R extends 0 | 1 | 2>(x: Value<'f32', R>) => x.mul(2)
 export const places = (t: Program) => [t.arange(8), t.rank, t.atomic] as const
 
-/** What is read of a kernel. */
+/** A property that is read from a kernel. */
 export const { site } = announce
 export const recorded = announce.record({ world: 2 })
 export const { body } = recorded

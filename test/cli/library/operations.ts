@@ -1,4 +1,4 @@
-/** Ready operations. Nothing else of the package is imported here. */
+/** Uses ready-made operations. This file imports nothing else from the package. */
 import {
   allGather,
   allGatherGemm,

@@ -1,4 +1,4 @@
-/** Worlds, launches and what is done with them. */
+/** Uses worlds, launches and their results. */
 import { f32, launchOf, openWorld, scenario, type World } from 'arke'
 import { announce, product } from './kernels.js'
 
